@@ -1,0 +1,58 @@
+# Every target below first makes .venv with the pinned packages, when it is missing or the pins have changed.
+# Another Python: `make test PYTHON=python3.12`.
+PYTHON ?= python3
+UV := uv==0.13.8
+PORT ?= 5000
+
+# A file named after the pins and this folder, written last: a checkout that touches requirements.lock, an interrupted
+# installation and a folder that was moved do not mislead it. A Python that was named must be the one installed.
+PINS := $(firstword $(shell (pwd; cat requirements.lock) | sha256sum))
+VERSION := $(if $(filter file,$(origin PYTHON)),,-$(notdir $(PYTHON)))
+INSTALLED := .venv/installed-$(PINS)$(VERSION)
+RUN := PATH="$(CURDIR)/.venv/bin:$$PATH"
+
+.PHONY: help repro test lint bench mlflow mlflow-send lock
+
+help:  ## this list
+	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' Makefile | expand -t 14
+
+repro: $(INSTALLED)  ## run what has changed of the main line: dvc repro
+	@$(RUN) dvc repro $(ARGS)
+
+test: $(INSTALLED)  ## all tests, with coverage (some of them: make test ARGS="-k ring")
+	@$(RUN) pytest --cov --cov-report=term $(ARGS)
+
+lint: $(INSTALLED)  ## style and format
+	@$(RUN) ruff check
+	@$(RUN) ruff format --check
+
+bench: $(INSTALLED)  ## speed, as ratios within one run: metrics/benchmarks/*.json
+	@for bench in tests/benchmarks/bench_*.py; do $(RUN) python "$$bench" || exit; done
+
+mlflow: $(INSTALLED)  ## MLflow's page over the runs here (another port: make mlflow PORT=5001)
+	@case "$$MLFLOW_TRACKING_URI" in \
+	http*) echo "MLflow runs at $$MLFLOW_TRACKING_URI" ;; \
+	*) echo "MLflow: http://127.0.0.1:$(PORT) in a few seconds; Ctrl-C ends it"; $(RUN) MLFLOW_DISABLE_TELEMETRY=true \
+	  mlflow ui --port $(PORT) --backend-store-uri "$${MLFLOW_TRACKING_URI:-sqlite:///$(CURDIR)/mlflow.db}" ;; \
+	esac
+
+mlflow-send: $(INSTALLED)  ## send what an MLflow server did not take
+	@$(RUN) PYTHONPATH=src python -m annulus.mlflow_sender
+
+lock: $(INSTALLED)  ## pin what pyproject.toml asks for (newest versions: make lock ARGS=--upgrade)
+	@$(RUN) uv pip compile --quiet --universal --python-version 3.11 --extra dev --extra bench \
+	  --no-emit-index-url --no-header $(ARGS) pyproject.toml -o requirements.lock
+
+$(INSTALLED):
+	@$(PYTHON) -c '' || { echo "ERROR: no $(PYTHON) here; install Python 3.11 or newer" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "ERROR:" \
+	  "$(PYTHON) is $$($(PYTHON) -V 2>&1), too old; name a Python 3.11 or newer: make test PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "ERROR: $(PYTHON) cannot make virtual environments;" \
+	  "install its venv package (Debian, Ubuntu: sudo apt install python3-venv)" >&2; exit 1; }
+	@echo "installing the pinned packages into .venv (several GB, once)"
+	@$(PYTHON) -m venv --clear .venv
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check $(UV)
+	@UV_COMPILE_BYTECODE=1 .venv/bin/uv pip install --quiet --python .venv/bin/python -r requirements.lock || { \
+	  echo "uv failed; trying pip, which takes longer but knows this machine's own settings" >&2; \
+	  .venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.lock; }
+	@touch .venv/installed-$(PINS) $@

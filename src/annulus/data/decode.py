@@ -1,0 +1,96 @@
+"""Image files of any format, mode and size to RGB squares of one size, in parallel."""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import UInt8
+from PIL import Image, ImageOps, UnidentifiedImageError
+from torch import Tensor
+from tqdm import tqdm
+
+# Named, since Pillow's full list holds formats that start other programs (EPS) or that nobody keeps photographs in.
+FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
+SUFFIXES = {".png", ".jpg", ".jpeg", ".jfif", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".pbm"}
+FILES_AT_ONCE = 64  # a thread's portion: enough to make its start cheap
+
+
+def decode_files(
+    files: Sequence[Path], size: int, title: str
+) -> tuple[UInt8[Tensor, "n 3 h w"], Mapping[int, str]]:
+    """All files as squares of `size` pixels, and by position the reason why one could not be read (it is black).
+
+    Threads, since Pillow lets go of Python's lock while it decodes and resizes; besides the result, memory holds one
+    decoded file per thread.
+    """
+    images = np.zeros((len(files), 3, size, size), np.uint8)
+    bad: dict[int, str] = {}
+
+    def decode_some(start: int) -> int:
+        portion = range(start, min(start + FILES_AT_ONCE, len(files)))
+        for position in portion:
+            try:
+                images[position] = decode(files[position], size).transpose(2, 0, 1)
+            except MemoryError:
+                raise
+            except Exception as error:  # on broken bytes Pillow's decoders raise about anything
+                bad[position] = _reason(error)
+        return len(portion)
+
+    pool = ThreadPoolExecutor(torch.get_num_threads())
+    try:
+        # disable=None: a bar on a terminal, nothing elsewhere.
+        with tqdm(total=len(files), desc=title, unit=" images", disable=None) as bar:
+            for done in pool.map(decode_some, range(0, len(files), FILES_AT_ONCE)):
+                bar.update(done)
+    finally:
+        pool.shutdown(cancel_futures=True)  # on Ctrl-C, not after the remaining files
+    return torch.from_numpy(images), dict(sorted(bad.items()))
+
+
+def decode(path: Path, size: int) -> UInt8[np.ndarray, "h w 3"]:
+    """One file: its first frame, turned upright as its EXIF says, in RGB, the central square resized to `size`.
+
+    Antialiased bilinear, as torchvision's Resize and CenterCrop. Colour profiles are not applied.
+
+    Raises:
+        Exception: of any kind, when the file cannot be read.
+    """
+    if path.stat().st_size == 0:
+        raise ValueError("empty file")
+    with Image.open(path, formats=FORMATS) as image:
+        if Image.MAX_IMAGE_PIXELS and image.width * image.height > Image.MAX_IMAGE_PIXELS:
+            raise ValueError(
+                f"{image.width} x {image.height} pixels are more than Pillow's limit of {Image.MAX_IMAGE_PIXELS}"
+            )
+        upright = to_rgb(ImageOps.exif_transpose(image))
+    return np.asarray(ImageOps.fit(upright, (size, size), Image.Resampling.BILINEAR))
+
+
+def to_rgb(image: Image.Image) -> Image.Image:
+    """RGB from any mode: what is transparent lies on white, and 16-bit grey keeps its 8 high bits, rounded.
+
+    Raises:
+        ValueError: for levels without a known range (32-bit integers, floats) and modes that Pillow cannot convert.
+    """
+    if image.mode == "I" or image.mode.startswith("I;16"):  # Pillow's own conversion clips at 255
+        levels = np.asarray(image).astype(np.int64)
+        if levels.min() < 0 or levels.max() > 65535:
+            raise ValueError(f"grey levels from {levels.min()} to {levels.max()}; save it with 8 or 16 bits")
+        return Image.fromarray(((levels * 255 + 32767) // 65535).astype(np.uint8)).convert("RGB")
+    if image.mode == "F":
+        raise ValueError("floating-point grey levels; save it with 8 or 16 bits")
+    if image.has_transparency_data:
+        layer = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer)
+    return image.convert("RGB")
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, UnidentifiedImageError):  # Pillow's own text repeats the path
+        return "not an image in a format that is read here"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error).split("\n")[0] or type(error).__name__

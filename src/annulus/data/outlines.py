@@ -1,0 +1,119 @@
+"""The ten outlines of `shapes`: for each, how deep a point lies inside it. Integers only.
+
+A point (u, v) and a depth are in 1/4096 of the outline's unit; depth is positive inside, 0 on the edge, and near the
+edge it grows by one unit per unit of distance (or a little less on curves), which is what antialiasing needs.
+Each outline has its centroid near the origin, and `SPAN` gives all of them the same area, so that neither the share
+of the picture that an object covers nor where its mass lies tells the class.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+ONE = 4096
+
+Plane = np.ndarray  # int32, any shape; |values| at most 4 * ONE, so that squares and products stay below 2**31
+Outline = Callable[[Plane, Plane], Plane]
+
+
+def _units(x: float) -> int:
+    return round(x * ONE)
+
+
+def _within(distance: Plane, limit: float) -> Plane:
+    return _units(limit) - distance
+
+
+def _edge(u: Plane, v: Plane, normal: tuple[int, int], offset: float) -> Plane:
+    """Depth behind a straight edge at `offset` from the origin; the normal is in 1/256."""
+    return _units(offset) - ((normal[0] * u + normal[1] * v) >> 8)
+
+
+def _both(*depths: Plane) -> Plane:
+    return np.minimum.reduce(depths)
+
+
+def _either(*depths: Plane) -> Plane:
+    return np.maximum.reduce(depths)
+
+
+def _round(u: Plane, v: Plane, radius: float) -> Plane:
+    """(r^2 - |p|^2) / 2r: the distance to the edge, to first order, without a square root."""
+    r = _units(radius)
+    return (r * r - u * u - v * v) // (2 * r)
+
+
+def disc(u: Plane, v: Plane) -> Plane:
+    return _round(u, v, 1.0)
+
+
+def square(u: Plane, v: Plane) -> Plane:
+    return _within(np.maximum(abs(u), abs(v)), 1.0)
+
+
+def triangle(u: Plane, v: Plane) -> Plane:
+    return _both(*(_edge(u, v, normal, 0.5) for normal in ((0, -256), (222, 128), (-222, 128))))
+
+
+def star(u: Plane, v: Plane) -> Plane:
+    """Pentagram: the points behind at least four of the five lines, so the second smallest depth."""
+    normals = ((0, -256), (243, -79), (150, 207), (-150, 207), (-243, -79))
+    smallest = second = np.full_like(u, 8 * ONE)
+    for normal in normals:
+        depth = _edge(u, v, normal, 0.36)
+        second = np.minimum(second, np.maximum(smallest, depth))
+        smallest = np.minimum(smallest, depth)
+    return second
+
+
+def ring(u: Plane, v: Plane) -> Plane:
+    return _both(_round(u, v, 1.0), -_round(u, v, 0.55))
+
+
+def cross(u: Plane, v: Plane) -> Plane:
+    u, v = abs(u), abs(v)
+    return _both(_within(np.maximum(u, v), 1.0), _within(np.minimum(u, v), 0.34))
+
+
+def crescent(u: Plane, v: Plane) -> Plane:
+    u = u - _units(0.39)
+    return _both(_round(u, v, 1.0), -_round(u - _units(0.5), v, 0.82))
+
+
+def heart(u: Plane, v: Plane) -> Plane:
+    """A square on its corner, and a disc on each of its two upper edges."""
+    u, v = abs(u), v + _units(0.26)
+    diamond = ((_units(0.82) - u - abs(v)) * 181) >> 8
+    return _either(diamond, _round(u - _units(0.41), v - _units(0.41), 0.58))
+
+
+def arrow(u: Plane, v: Plane) -> Plane:
+    u, v = abs(u), v - _units(0.01)
+    head = _both(_edge(u, v, (200, 160), 0.625), v)
+    stem = _both(_within(u, 0.28), v + ONE, -v + _units(0.1))
+    return _either(head, stem)
+
+
+def bow(u: Plane, v: Plane) -> Plane:
+    u, v = abs(u), abs(v)
+    return _both(_within(u, 1.0), _edge(u, v, (-160, 200), 0.06))
+
+
+OUTLINES: dict[str, Outline] = {
+    outline.__name__: outline
+    for outline in (disc, square, triangle, star, ring, cross, crescent, heart, arrow, bow)
+}
+
+# How much each is enlarged so that all cover an area of 2 square units; a test measures it.
+SPAN = {
+    "disc": 0.798,
+    "square": 0.708,
+    "triangle": 1.242,
+    "star": 1.144,
+    "ring": 0.956,
+    "cross": 0.941,
+    "crescent": 1.165,
+    "heart": 0.913,
+    "arrow": 1.212,
+    "bow": 1.025,
+}

@@ -1,0 +1,25 @@
+"""What every kind of image set offers before its pixels are read: labels of all rows, and how to read some."""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from jaxtyping import Int64, UInt8
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Source:
+    """One split. `read(rows)` gives the images of these rows, and for those that could not be read, in whose place
+    the images are black, the reason by position in `rows`."""
+
+    classes: tuple[str, ...]
+    labels: Int64[Tensor, " n"]
+    read: Callable[[Int64[Tensor, " k"]], tuple[UInt8[Tensor, "k 3 h w"], Mapping[int, str]]]
+
+
+def root_of(root: str) -> Path:
+    """A `root` of params.yaml: relative to DVC's project, wherever DVC runs the stage (`dvc exp run --temp` and
+    queued experiments run it in another folder)."""
+    return Path(os.environ.get("DVC_ROOT") or ".") / Path(root).expanduser()

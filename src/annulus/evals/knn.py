@@ -1,0 +1,110 @@
+"""Nearest neighbours: do images of one class lie together, with nothing trained on top?"""
+
+import faiss
+import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from annulus.config import KnnParams
+from annulus.errors import InputError
+from annulus.evals.accuracy import class_percents, label_ranks, percent
+from annulus.evals.features import Features, check_same_classes
+from annulus.results import Number
+
+QUERIES_AT_ONCE = 4096
+MOST_NEIGHBOURS_ON_GPU = 2048  # faiss's limit there
+
+
+def build_index(bank: Float[Tensor, "n d"], k: int) -> faiss.IndexFlat:
+    """An exact index of the bank's directions, on the GPU where there is one.
+
+    Raises:
+        InputError: when the bank holds fewer than k rows.
+    """
+    if k > len(bank):
+        raise InputError(
+            f"knn.k: {k} neighbours were asked for, but the bank holds {len(bank)} training images; "
+            "take a smaller k or more images"
+        )
+    index = faiss.IndexFlatIP(bank.shape[1])
+    if faiss.get_num_gpus() > 0 and k <= MOST_NEIGHBOURS_ON_GPU:
+        index = faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), 0, index)
+    index.add(_directions(bank))
+    return index
+
+
+def search(
+    index: faiss.IndexFlat, queries: Float[Tensor, "q d"], k: int
+) -> tuple[Float[Tensor, "q k"], Int[Tensor, "q k"]]:
+    """Cosine similarities and rows of each query's k nearest, most similar first.
+
+    A zero vector has similarity 0 to everything. Which of several rows that tie for the k-th place comes in
+    is faiss's choice, on a CPU always the same.
+    """
+    similarity, rows = index.search(_directions(queries), k)
+    return torch.from_numpy(similarity), torch.from_numpy(rows)
+
+
+def vote(
+    similarity: Float[Tensor, "q k"], labels: Int[Tensor, "q k"], classes: int, temperature: float
+) -> Float[Tensor, "q {classes}"]:
+    """Votes for each class: its neighbours' exp(similarity / temperature), added up.
+
+    Scaled so that the nearest neighbour votes 1; a class without a neighbour has -inf, not 0, so it is never
+    an answer.
+
+    Source: Wu et al. 2018 (instance discrimination), arXiv:1805.01978, section 3.4.
+    """
+    weight = ((similarity - similarity.amax(dim=1, keepdim=True)).double() / temperature).exp()
+    shape = (len(labels), classes)
+    votes = torch.zeros(shape, dtype=torch.double).scatter_add_(1, labels, weight)
+    absent = torch.ones(shape, dtype=torch.bool).scatter_(1, labels, False)
+    return votes.masked_fill(absent, -torch.inf)
+
+
+def nearest_labels(
+    similarity: Float[Tensor, "q k"], rows: Int[Tensor, "q k"], bank_labels: Int[Tensor, "n"]
+) -> Int[Tensor, "q"]:
+    """Label of each query's nearest row; of equally similar ones the lowest row counts."""
+    farther = similarity < similarity.amax(dim=1, keepdim=True)
+    return bank_labels[rows.masked_fill(farther, len(bank_labels)).amin(dim=1)]
+
+
+def evaluate_knn(train: Features, test: Features, params: KnnParams) -> dict[str, Number]:
+    """Metrics of the test images as queries against the training images as bank.
+
+    Top-5 counts a label among the five classes with the most votes; with five classes or fewer, any class
+    that has a neighbour is among them.
+
+    Raises:
+        InputError: when k is larger than the bank, or the two splits name different classes.
+    """
+    check_same_classes(train, test)
+    # From the training file: the test images may lack a class.
+    classes = len(train.classes)
+    queries = test.layers[params.layer]
+    index = build_index(train.layers[params.layer], params.k)
+    places, first = [], []
+    for chunk, labels in zip(queries.split(QUERIES_AT_ONCE), test.labels.split(QUERIES_AT_ONCE), strict=True):
+        similarity, rows = search(index, chunk, params.k)
+        votes = vote(similarity, train.labels[rows], classes, params.temperature)
+        places.append(label_ranks(votes, labels))
+        first.append(nearest_labels(similarity, rows, train.labels) == labels)
+    ranks = torch.cat(places)
+    return {
+        "nn1_top1_percent": percent(torch.cat(first)),
+        "top1_percent": percent(ranks < 1),
+        "top5_percent": percent(ranks < 5),
+        "k": params.k,
+        "temperature": params.temperature,
+        "images": len(test.labels),
+        "bank_images": len(train.labels),
+        **class_percents(ranks < 1, test.labels, train.classes),
+    }
+
+
+def _directions(vectors: Float[Tensor, "n d"]) -> Float[np.ndarray, "n d"]:
+    """Unit vectors as faiss takes them; a zero vector stays zero."""
+    return F.normalize(vectors.float(), dim=1).contiguous().numpy()

@@ -1,0 +1,291 @@
+"""Linear probe: multinomial logistic regression on what a frozen encoder sees.
+
+`inputs: features` is the fast default: cached features of each image's centre view, standardised, so that
+one learning rate suits every encoder. `inputs: views` is the papers' protocol: every epoch augments the
+images anew and takes the encoder's features as they are.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from annulus.config import (
+    ConstantSchedule,
+    CosineSchedule,
+    LinearParams,
+    LinearScale,
+    PlateauSchedule,
+    ScheduleParams,
+    ViewSetParams,
+)
+from annulus.data import ImageSet
+from annulus.errors import InputError
+from annulus.evals.accuracy import label_ranks, percent
+from annulus.evals.extract import encode, extract
+from annulus.evals.features import Features, check_same_classes
+from annulus.results import Number
+from annulus.rng import generator
+from annulus.schedules import Schedule
+from annulus.views import augment
+
+log = logging.getLogger("annulus")
+
+ROWS_AT_ONCE = 4096
+LOG_LINES = 10
+
+Batches = Callable[[int], Iterator[tuple[Tensor, Tensor]]]  # an epoch's number -> its features and labels
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A fitted probe's numbers, one row per epoch, and the class that it names for each test image."""
+
+    metrics: dict[str, Number]
+    history: list[dict[str, Number]]
+    predicted: Int[Tensor, "n"]
+
+
+class Probe(nn.Module):
+    """One linear layer on flattened features, each dimension shifted by `mean` and divided by `std`.
+
+    Weights start at zero, so the first loss is log(classes) and nothing is drawn at random.
+    """
+
+    def __init__(self, mean: Float[Tensor, "d"], std: Float[Tensor, "d"], classes: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", mean)
+        self.register_buffer("std", std)
+        self.weight = nn.Parameter(torch.zeros(classes, len(mean), dtype=mean.dtype, device=mean.device))
+        self.bias = nn.Parameter(torch.zeros(classes, dtype=mean.dtype, device=mean.device))
+
+    def forward(self, features: Float[Tensor, "b ..."]) -> Float[Tensor, "b c"]:
+        """Scores, of which the softmax is the class distribution."""
+        return F.linear((features.flatten(1) - self.mean) / self.std, self.weight, self.bias)
+
+
+def standardised(features: Float[Tensor, "n ..."], classes: int) -> Probe:
+    """A probe that brings every dimension to mean 0 and variance 1 over these features.
+
+    A dimension that never varies is left at 0.
+    """
+    flat = features.flatten(1)
+    mean, std = _moments(flat)
+    return Probe(mean, torch.where(std > 1e-6 * std.max(), std, torch.inf), classes)
+
+
+def unchanged(dim: int, classes: int, device: torch.device) -> Probe:
+    """A probe that takes the features as they are."""
+    return Probe(torch.zeros(dim, device=device), torch.ones(dim, device=device), classes)
+
+
+def fit(
+    probe: Probe,
+    batches: Batches,
+    params: LinearParams,
+    scale: LinearScale,
+    without_patience: ScheduleParams,
+    validation: Features,
+) -> list[dict[str, Number]]:
+    """Minimise the mean cross-entropy by SGD with momentum; returns one row per epoch.
+
+    A row's loss (nats; log(classes) at chance) and train accuracy are those of the epoch's batches, each
+    before its own step. With `patience` the learning rate falls tenfold on a plateau of the validation
+    accuracy, else it follows the schedule `without_patience`. The validation part may be empty.
+
+    Raises:
+        InputError: when the loss is no longer finite, or `patience` has no validation part to look at.
+    """
+    optimizer = torch.optim.SGD(
+        probe.parameters(),
+        lr=scale.learning_rate,
+        momentum=params.momentum,
+        weight_decay=params.weight_decay,
+    )
+    rates = Schedule(_policy(params, without_patience, validation), scale.learning_rate, warmup=0.0)
+    history = []
+    for epoch in range(scale.epochs):
+        rate = rates.rate(epoch / scale.epochs)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        losses, right = [], []
+        for features, labels in batches(epoch):
+            scores = probe(features)
+            loss = F.cross_entropy(scores, labels, reduction="none")
+            optimizer.zero_grad()
+            loss.mean().backward()
+            optimizer.step()
+            losses.append(loss.detach())
+            right.append(scores.detach().argmax(dim=1) == labels)
+        _check_finite(losses, probe, epoch, rate)
+        row = {
+            "epoch": epoch + 1,
+            "loss_nats": torch.cat(losses).double().mean().item(),
+            "train_top1_percent": percent(torch.cat(right)),
+        }
+        if len(validation.labels):
+            ranks = label_ranks(predict(probe, validation.layers[params.layer]), validation.labels)
+            row["validation_top1_percent"] = percent(ranks < 1)
+        row["learning_rate"] = rate
+        rates.after_epoch(row.get("validation_top1_percent"))
+        history.append(row)
+        if (epoch + 1) % max(1, scale.epochs // LOG_LINES) == 0:
+            log.info(_line(row, scale.epochs))
+    return history
+
+
+@torch.no_grad()
+def predict(probe: Probe, features: Float[Tensor, "n ..."]) -> Float[Tensor, "n c"]:
+    """Scores of cached features, on the CPU."""
+    device = probe.weight.device
+    return torch.cat([probe(chunk.to(device).float()).cpu() for chunk in features.split(ROWS_AT_ONCE)])
+
+
+def feature_batches(
+    features: Float[Tensor, "n ..."],
+    labels: Int[Tensor, "n"],
+    batch_size: int,
+    seed: int,
+    device: torch.device,
+) -> Batches:
+    """Every row once per epoch, in an order that depends on the seed and the epoch alone."""
+    features, labels = features.to(device), labels.to(device)
+
+    def batches(epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+        for rows in _order(len(labels), batch_size, seed, epoch):
+            rows = rows.to(device)
+            yield features[rows].float(), labels[rows]
+
+    return batches
+
+
+def view_batches(
+    encoder: nn.Module,
+    images: ImageSet,
+    params: LinearParams,
+    views: ViewSetParams,
+    batch_size: int,
+    seed: int,
+    device: torch.device,
+) -> Batches:
+    """The same, each image augmented anew and seen by the encoder, which does not learn."""
+
+    def batches(epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+        draws = generator(seed, "linear", "views", epoch)
+        for rows in _order(len(images.labels), batch_size, seed, epoch):
+            batch = augment(images.images[rows].to(device), views, encoder.view_size, draws)
+            yield encode(encoder, batch, [params.layer])[params.layer], images.labels[rows].to(device)
+
+    return batches
+
+
+def probe_features(
+    train: Features,
+    validation: Features,
+    test: Features,
+    params: LinearParams,
+    scale: LinearScale,
+    seed: int,
+    device: torch.device,
+) -> Outcome:
+    """The fast default. Without `patience` the learning rate falls to zero along half a cosine.
+
+    Raises:
+        InputError: when the splits name different classes, or the loss is no longer finite.
+    """
+    check_same_classes(train, test)
+    features = train.layers[params.layer]
+    probe = standardised(features, len(train.classes)).to(device)
+    batches = feature_batches(features, train.labels, scale.batch_size, seed, device)
+    history = fit(probe, batches, params, scale, CosineSchedule(), validation)
+    return _outcome(probe, history, test, params)
+
+
+def probe_views(
+    encoder: nn.Module,
+    train: ImageSet,
+    validation: ImageSet,
+    test: ImageSet,
+    params: LinearParams,
+    scale: LinearScale,
+    views: ViewSetParams,
+    seed: int,
+    device: torch.device,
+) -> Outcome:
+    """The papers' protocol. Without `patience` the learning rate stays.
+
+    Validation and test images are seen through their plain centre views.
+
+    Source: Wu et al. 2020, arXiv:2005.13149, appendix C; Wu et al. 2021, arXiv:2010.02037 (on the map).
+
+    Raises:
+        InputError: when the encoder's features, or the loss, are no longer finite.
+    """
+    held_out = extract(encoder, validation, [params.layer], device)
+    dim = held_out.layers[params.layer].flatten(1).shape[1]
+    probe = unchanged(dim, len(train.classes), device)
+    batches = view_batches(encoder, train, params, views, scale.batch_size, seed, device)
+    history = fit(probe, batches, params, scale, ConstantSchedule(), held_out)
+    return _outcome(probe, history, extract(encoder, test, [params.layer], device), params)
+
+
+def _outcome(probe: Probe, history: list[dict[str, Number]], test: Features, params: LinearParams) -> Outcome:
+    """What the probe of the last epoch makes of the test images, which no decision has seen."""
+    scores = predict(probe, test.layers[params.layer])
+    ranks = label_ranks(scores, test.labels)
+    last = history[-1]
+    metrics = {
+        "top1_percent": percent(ranks < 1),
+        "top5_percent": percent(ranks < 5),
+        "epochs": last["epoch"],
+        "images": len(test.labels),
+        **{name: value for name, value in last.items() if name.endswith(("_percent", "_nats"))},
+    }
+    return Outcome(metrics, history, scores.argmax(dim=1))
+
+
+def _policy(params: LinearParams, without_patience: ScheduleParams, validation: Features) -> ScheduleParams:
+    if params.patience is None:
+        return without_patience
+    if len(validation.labels) == 0:
+        raise InputError(
+            f"linear.patience: {params.patience} waits for validation accuracy, but the validation part has "
+            "0 images; give datasets.DATASET.validation_fraction 0.1, say, or set patience: null and drops: 0"
+        )
+    return PlateauSchedule(patience=params.patience, factor=0.1, drops=params.drops)
+
+
+def _moments(flat: Float[Tensor, "n d"]) -> tuple[Float[Tensor, "d"], Float[Tensor, "d"]]:
+    """Mean and standard deviation over rows, in pieces: float16 maps are too large to convert at once."""
+    pieces = flat.split(ROWS_AT_ONCE)
+    mean = sum(piece.sum(dim=0, dtype=torch.double) for piece in pieces) / len(flat)
+    square = sum((piece.double() - mean).square().sum(dim=0) for piece in pieces) / len(flat)
+    return mean.float(), square.sqrt().float()
+
+
+def _order(images: int, batch_size: int, seed: int, epoch: int) -> tuple[Int[Tensor, "b"], ...]:
+    """An epoch's row numbers, in batches; the last one may be smaller."""
+    return torch.randperm(images, generator=generator(seed, "linear", epoch)).split(batch_size)
+
+
+def _check_finite(losses: Sequence[Float[Tensor, "_"]], probe: Probe, epoch: int, rate: float) -> None:
+    """Once an epoch: on a GPU each look at a loss would wait for its step."""
+    finite = torch.stack([loss.isfinite().all() for loss in losses] + [probe.weight.isfinite().all()]).cpu()
+    if not finite.all():
+        step = min(int((~finite).nonzero()[0]), len(losses) - 1)  # the weights went with the last step
+        raise InputError(
+            f"linear probe: the loss is no longer finite at step {epoch * len(losses) + step + 1} "
+            f"(epoch {epoch + 1}) with learning rate {rate:g}; lower scales.SCALE.linear.learning_rate"
+        )
+
+
+def _line(row: dict[str, Number], epochs: int) -> str:
+    seen = f", validation {row['validation_top1_percent']:.1f} %" if "validation_top1_percent" in row else ""
+    return (
+        f"linear: epoch {row['epoch']} of {epochs}, loss {row['loss_nats']:.4f} nats, "
+        f"train {row['train_top1_percent']:.1f} %{seen}, learning rate {row['learning_rate']:.2g}"
+    )

@@ -1,0 +1,78 @@
+"""Files that are either whole or untouched, and metrics as small JSON files that diff well."""
+
+import csv
+import io
+import json
+import math
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from annulus.errors import InputError
+
+Number = int | float | str
+
+# What the protocols resolve: 0.01 % of accuracy, 1e-4 nats. More digits would only show noise in a diff.
+DECIMALS = {"_percent": 2, "_nats": 4}
+OTHER_DECIMALS = 6
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A path to write beside `path`, renamed over it at the end; on any failure the old file stays whole.
+
+    Raises:
+        InputError: when the disk is full or the folder cannot be written.
+    """
+    temporary = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        os.close(handle)
+        temporary = Path(name)
+        yield temporary
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    except OSError as error:
+        raise InputError(
+            f"cannot write {path}: {error.strerror or error}; "
+            "what stood there before is untouched. Free some space or mend the permissions, then run again"
+        ) from error
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+
+
+def rounded(name: str, value: Number) -> Number:
+    """A number to the digits that its protocol resolves, by the unit at the end of its name.
+
+    Raises:
+        ValueError: for NaN and infinities, which no metrics file holds.
+    """
+    if not isinstance(value, float):
+        return value
+    if not math.isfinite(value):
+        raise ValueError(f"{name} is {value}; metrics are finite numbers")
+    digits = next((d for unit, d in DECIMALS.items() if name.endswith(unit)), OTHER_DECIMALS)
+    return round(value, digits) + 0.0  # no -0.0
+
+
+def write_metrics(path: Path, metrics: Mapping[str, Number]) -> None:
+    """Write one flat JSON file: sorted keys, rounded finite numbers, units at the end of the names."""
+    flat = {name: rounded(name, value) for name, value in metrics.items()}
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps(flat, indent=2, sort_keys=True, allow_nan=False) + "\n")
+
+
+def write_table(path: Path, rows: Sequence[Mapping[str, Number]]) -> None:
+    """Write rows with the same keys as CSV, for DVC's plots."""
+    text = io.StringIO()
+    table = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+    table.writeheader()
+    table.writerows({name: rounded(name, value) for name, value in row.items()} for row in rows)
+    with replacing(path) as temporary:
+        temporary.write_text(text.getvalue())

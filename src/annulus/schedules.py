@@ -1,0 +1,53 @@
+"""The learning rate over training."""
+
+import math
+from typing import Any
+
+from annulus.config import CosineSchedule, MilestoneSchedule, PlateauSchedule, ScheduleParams
+
+
+class Schedule:
+    """Rate at each share of training; a plateau also counts epochs without a better validation accuracy."""
+
+    def __init__(self, policy: ScheduleParams, learning_rate: float, warmup: float) -> None:
+        """`warmup` is the share of training over which the rate rises from zero."""
+        self.policy = policy
+        self.learning_rate = learning_rate
+        self.warmup = warmup
+        self.best = -math.inf
+        self.waited = 0
+        self.dropped = 0
+
+    def rate(self, trained: float) -> float:
+        """The learning rate when this share of training, in [0, 1), is done."""
+        if trained < self.warmup:
+            return self.learning_rate * trained / self.warmup
+        return self.learning_rate * self._factor((trained - self.warmup) / (1 - self.warmup), trained)
+
+    def _factor(self, since_warmup: float, trained: float) -> float:
+        match self.policy:
+            case CosineSchedule():
+                return (1 + math.cos(math.pi * since_warmup)) / 2
+            case MilestoneSchedule(at=at, factor=factor):
+                return factor ** sum(trained >= share for share in at)
+            case PlateauSchedule(factor=factor):
+                return factor**self.dropped
+        return 1.0
+
+    def after_epoch(self, validation_percent: float | None) -> None:
+        """Let a plateau see the epoch's accuracy; after `patience` epochs without a better one it drops."""
+        if not isinstance(self.policy, PlateauSchedule):
+            return
+        assert validation_percent is not None  # config refuses a plateau without a validation part
+        if validation_percent > self.best:
+            self.best, self.waited = validation_percent, 0
+            return
+        self.waited += 1
+        if self.waited >= self.policy.patience and self.dropped < self.policy.drops:
+            self.dropped, self.waited = self.dropped + 1, 0
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"best": self.best, "waited": self.waited, "dropped": self.dropped}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.best, self.waited, self.dropped = state["best"], state["waited"], state["dropped"]

@@ -1,0 +1,163 @@
+"""The same numbers in MLflow, for browsing. The record is metrics/, in git; nothing is read back from here.
+
+At the end of a stage one JSON record goes into a spool in the main checkout, `.annulus/tracking/`, and a
+child process (mlflow_sender) sends the spool to MLFLOW_TRACKING_URI, or else to mlflow.db in that checkout. The
+stage never imports mlflow and waits for the child a few seconds at most: a server that is down costs one run
+that long and one warning; its next stages only spool. What is left goes with a later stage or with
+`make mlflow-send`.
+
+Only a stage that DVC runs is recorded (DVC sets DVC_STAGE): called by hand or by a test, it is no experiment.
+"""
+
+import json
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from annulus.results import Number, replacing
+
+log = logging.getLogger("annulus")
+
+STARTED = time.time()  # when this process began, near enough: a stage imports this module first of all
+SERVER_SECONDS = 8  # what a server may cost a stage
+LOCAL_SECONDS = 60  # a file on this machine is slow only where the machine is
+PAUSE_SECONDS = 600  # after a failure, how long stages leave the same destination alone
+
+
+def main_checkout() -> Path:
+    """The main checkout, in a workspace and in the temporary copies of queued experiments alike."""
+    return Path(os.environ.get("DVC_ROOT") or ".").resolve()
+
+
+def spool() -> Path:
+    """The folder of records that MLflow has not got yet."""
+    return main_checkout() / ".annulus" / "tracking"
+
+
+def destination() -> str:
+    """Where records go: MLFLOW_TRACKING_URI, or a SQLite file in the main checkout."""
+    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{main_checkout() / 'mlflow.db'}"
+
+
+def without_password(text: str) -> str:
+    """Text that may be shown: the URIs in it have lost user and password."""
+    return re.sub(r"://[^/\s]*@", "://***@", text)
+
+
+def record(
+    params: Mapping[str, Any], metrics: Mapping[str, Number], history: Sequence[Mapping[str, Number]] = ()
+) -> None:
+    """Spool what a stage did and try to send it; whatever goes wrong is one warning and no more.
+
+    `params` holds values and sections of params.yaml under dvc.yaml's spelling; each row of `history` has an
+    `epoch`.
+    """
+    if "DVC_STAGE" not in os.environ:
+        return
+    identity = uuid.uuid4().hex
+    try:
+        content = {
+            "id": identity,
+            "stage": os.environ["DVC_STAGE"],
+            "experiment": os.environ.get("DVC_EXP_NAME"),
+            "commit": _commit(),
+            "started": STARTED,
+            "ended": time.time(),
+            "params": _flat(params),
+            "metrics": dict(metrics),
+            "history": [dict(row) for row in history],
+        }
+        with replacing(spool() / f"{time.time_ns()}-{identity}.json") as temporary:
+            temporary.write_text(json.dumps(content))
+        _try_to_send()
+    except Exception as error:  # tracking may not cost a finished stage its result, whatever the reason
+        log.warning("WARNING: not in MLflow: %s. The numbers are in metrics/ all the same", error)
+
+
+def _try_to_send() -> None:
+    """Send the spool, unless the same destination failed a short while ago."""
+    shown = without_password(destination())
+    failed = spool() / "failed"  # the sender deletes it
+    with suppress(FileNotFoundError):
+        if failed.read_text() == shown and 0 <= time.time() - failed.stat().st_mtime < PAUSE_SECONDS:
+            return
+    reason = _send_in_child()
+    if reason is not None:
+        failed.write_text(shown)
+        log.warning(
+            "WARNING: MLflow at %s did not take the numbers (%s). They are in metrics/ and in %s; "
+            "`make mlflow-send` sends them later",
+            *(shown, without_password(reason)[:300], spool()),
+        )
+
+
+def _send_in_child() -> str | None:
+    """Run the sender for a limited time. Returns why it failed, or None."""
+    limit = LOCAL_SECONDS if destination().startswith("sqlite:") else SERVER_SECONDS
+    source = str(Path(__file__).resolve().parents[1])
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")])),
+        "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
+        "MLFLOW_HTTP_REQUEST_TIMEOUT": str(SERVER_SECONDS),
+    }
+    # The sender starts no further record after half of the time, so that a long spool is not a failure.
+    command = [sys.executable, "-P", "-m", "annulus.mlflow_sender", "--seconds", str(limit / 2)]
+    with tempfile.TemporaryFile("w+") as output:
+        child = subprocess.Popen(
+            command,
+            cwd=main_checkout(),  # where a relative sqlite: URI points
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+        try:
+            status = child.wait(limit)
+        except BaseException as error:  # an interrupt as well: nothing of the child may stay
+            os.killpg(child.pid, signal.SIGKILL)
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(1)
+            if isinstance(error, subprocess.TimeoutExpired):
+                return f"no answer in {limit} s"
+            raise
+        if status == 0:
+            return None
+        output.seek(0)
+        return (output.read().strip().splitlines() or [f"exit status {status}"])[-1]
+
+
+def _flat(params: Mapping[str, Any]) -> dict[str, str]:
+    """Dotted names and text: `samplers.${sampler}` with a RingParams gives samplers.inner, samplers.outer."""
+    flat = {}
+    for name, value in params.items():
+        name = re.sub(r"\.\$\{\w+\}", "", name)  # the same columns whichever section is selected
+        if isinstance(value, BaseModel):
+            value = value.model_dump(mode="json", by_alias=True)
+        if isinstance(value, Mapping):
+            flat |= {f"{name}.{key}": text for key, text in _flat(value).items()}
+        else:
+            flat[name] = value if isinstance(value, str) else json.dumps(value)
+    return flat
+
+
+def _commit() -> str | None:
+    """The commit that is checked out where the stage runs, when git can tell within a second."""
+    command = ["git", "rev-parse", "--verify", "-q", "HEAD"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=1).stdout.strip() or None
+    except (OSError, subprocess.TimeoutExpired):
+        return None

@@ -1,0 +1,146 @@
+"""Colour jitter and greyscale of whole batches, each image with its own factors and its own order.
+
+Images are RGB in [0, 1]. Every operator equals torchvision's of the same name on equal parameters.
+Names that end in _ work in place on the images they are given, as in torch.
+"""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from annulus.config import JitterParams
+
+BRIGHTNESS, CONTRAST, SATURATION = 0, 1, 2  # the kinds of blend
+NEVER = 4  # hue_after of an image that is not jittered
+
+
+def luma(images: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b h w"]:
+    """Grey value of each pixel: ITU-R BT.601, with torchvision's rounding of the weights (they sum to 0.9999)."""
+    red, green, blue = images.unbind(dim=1)
+    return (red * 0.2989).add_(green, alpha=0.587).add_(blue, alpha=0.114)
+
+
+def grayscale(images: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b 3 h w"]:
+    """Each pixel's grey value in all three channels."""
+    return luma(images)[:, None].expand_as(images)
+
+
+def brightness(images: Float[Tensor, "b 3 h w"], factor: Float[Tensor, "b"]) -> Float[Tensor, "b 3 h w"]:
+    """Blend with black: factor 0 is black, 1 the image itself."""
+    return blend_(images.clone(), factor, torch.zeros_like(factor), torch.zeros_like(factor))
+
+
+def contrast(images: Float[Tensor, "b 3 h w"], factor: Float[Tensor, "b"]) -> Float[Tensor, "b 3 h w"]:
+    """Blend with the image's mean grey: factor 0 is that grey everywhere, 1 the image itself."""
+    return blend_(images.clone(), factor, 1 - factor, torch.zeros_like(factor))
+
+
+def saturation(images: Float[Tensor, "b 3 h w"], factor: Float[Tensor, "b"]) -> Float[Tensor, "b 3 h w"]:
+    """Blend with the greyscale image: factor 0 is greyscale, 1 the image itself."""
+    return blend_(images.clone(), factor, torch.zeros_like(factor), 1 - factor)
+
+
+def hue(images: Float[Tensor, "b 3 h w"], turn: Float[Tensor, "b"]) -> Float[Tensor, "b 3 h w"]:
+    """Turn the hue, in whole turns within [-1/2, 1/2]: 1/3 takes red to green, green to blue, blue to red."""
+    return turn_hue_(images.clone(), turn)
+
+
+def blend_(
+    images: Float[Tensor, "b 3 h w"],
+    factor: Float[Tensor, "b"],
+    mean_share: Float[Tensor, "b"],
+    grey_share: Float[Tensor, "b"],
+) -> Float[Tensor, "b 3 h w"]:
+    """factor * image + mean_share * its mean grey + grey_share * its greyscale, clamped to [0, 1].
+
+    With the right shares this is brightness, contrast or saturation, so that one pass serves images whose
+    orders of the three differ.
+    """
+    grey = luma(images)
+    mean = grey.mean(dim=(1, 2), keepdim=True)
+    grey.mul_(_beside(grey_share, images)).add_(mean.mul_(_beside(mean_share, images)))
+    return torch.addcmul(grey[:, None], images, _beside(factor, images)[:, None], out=images).clamp_(0, 1)
+
+
+def turn_hue_(images: Float[Tensor, "b 3 h w"], turn: Float[Tensor, "b"]) -> Float[Tensor, "b 3 h w"]:
+    """`hue`, in place.
+
+    HSV keeps a pixel's largest and smallest channel V and m, and places it on a hexagon around grey. Its
+    distance from red, in sixths of a turn, needs no case distinction: (G + B - R + V - 2m) / (V - m),
+    towards green if G > B, else towards blue. On the way back a channel falls from V to m as the hue leaves
+    its own by one to two sixths.
+
+    Source: A. R. Smith 1978, "Color gamut transform pairs"; the closed form is checked against torchvision.
+    """
+    red, green, blue = images.unbind(dim=1)
+    largest, smallest = torch.maximum(red, green), torch.minimum(red, green)
+    torch.maximum(largest, blue, out=largest)
+    torch.minimum(smallest, blue, out=smallest)
+    chroma = largest - smallest
+    sixfold = chroma * 6
+    beyond = largest + chroma
+
+    angle = (green + blue).sub_(red).add_(largest).sub_(smallest, alpha=2).copysign_(green - blue)
+    angle.div_(sixfold.clamp_min(1e-12))  # grey has no hue: 0 / 1e-12, and no chroma to show it below
+    angle.add_(_beside(turn, images) + 1).frac_()  # within [0, 1); red 0, green 1/3, blue 2/3
+
+    # Red is measured from cyan, its opposite, so that its own interval does not wrap around 0.
+    for plane, centre, sign, at_centre in (
+        (red, 1 / 2, 1, smallest - chroma),
+        (green, 1 / 3, -1, beyond),
+        (blue, 2 / 3, -1, beyond),
+    ):
+        torch.sub(angle, centre, out=plane).abs_()
+        torch.addcmul(at_centre, sixfold, plane, value=sign, out=plane)
+        torch.clamp(plane, smallest, largest, out=plane)
+    return images
+
+
+class Jitter(NamedTuple):
+    """Drawn colour jitter: three blends in the order of their columns, and a turn of hue among them."""
+
+    factor: Float[Tensor, "b 3"]
+    kind: Int[Tensor, "b 3"]  # a permutation of BRIGHTNESS, CONTRAST, SATURATION
+    turn: Float[Tensor, "b"]
+    hue_after: Int[Tensor, "b"]  # how many blends precede the hue: 0 to 3; NEVER: the image is left alone
+
+
+def draw_jitter(params: JitterParams, count: int, generator: torch.Generator) -> Jitter:
+    """Draw one jitter per image.
+
+    Factors are uniform in [max(0, 1 - x), 1 + x], the turn of hue in [-hue, hue], all 24 orders equally
+    likely: any order of the blends, and the hue in any of the four places around them.
+    """
+    device = generator.device
+    strength = torch.tensor([params.brightness, params.contrast, params.saturation], device=device)
+    low = (1 - strength).clamp_min(0)
+    by_kind = low + torch.rand(count, 3, generator=generator, device=device) * (1 + strength - low)
+    kind = torch.rand(count, 3, generator=generator, device=device).argsort(dim=1)
+    turn = torch.empty(count, device=device).uniform_(-params.hue, params.hue, generator=generator)
+    hue_after = torch.randint(4, (count,), generator=generator, device=device)
+    chosen = torch.rand(count, generator=generator, device=device) < params.probability
+    return Jitter(by_kind.gather(1, kind), kind, turn, hue_after.where(chosen, NEVER))
+
+
+def jitter_(images: Float[Tensor, "b 3 h w"], jitter: Jitter) -> Float[Tensor, "b 3 h w"]:
+    """Apply a drawn jitter to images that come sorted by `hue_after`.
+
+    Sorted, the images whose hue is next are one slice, and only they pay for it.
+    """
+    ends = jitter.hue_after.bincount(minlength=NEVER + 1).cumsum(dim=0).tolist()
+    jittered = slice(ends[NEVER - 1])
+    rest = 1 - jitter.factor
+    blends = (jitter.factor, rest * (jitter.kind == CONTRAST), rest * (jitter.kind == SATURATION))
+    for place, (start, end) in enumerate(zip([0, *ends], ends[:NEVER], strict=False)):
+        if start < end:
+            turn_hue_(images[start:end], jitter.turn[start:end])
+        if place < 3:
+            blend_(images[jittered], *(field[jittered, place] for field in blends))
+    return images
+
+
+def _beside(parameter: Tensor, images: Tensor) -> Tensor:
+    """One value per image, on the images' device, shaped to meet planes (b, h, w)."""
+    return parameter.to(images.device, non_blocking=True)[:, None, None]

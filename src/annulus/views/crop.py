@@ -1,0 +1,146 @@
+"""Which part of an image a view shows: random resized crops and flips of whole batches.
+
+Resizing is linear along each axis, so a crop, its resizing and its flip are two small matrices per image,
+and the view is rows @ image @ columns^T: two batched matrix products. Only large images on a CPU, where those
+products would mostly multiply zeros, are resized one by one.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int, Shaped
+from torch import Tensor
+
+from annulus.config import CropParams
+from annulus.errors import InputError
+
+TRIES = 10  # boxes drawn before the fallback, as in torchvision
+# Stored side times view side, in pixels, from which a CPU crops faster image by image than by dense matrices.
+LARGE = 64 * 64
+
+
+class Boxes(NamedTuple):
+    """One box per image, in pixels: rows [top, top + height), columns [left, left + width)."""
+
+    top: Int[Tensor, "b"]
+    left: Int[Tensor, "b"]
+    height: Int[Tensor, "b"]
+    width: Int[Tensor, "b"]
+
+
+def draw_boxes(crop: CropParams, height: int, width: int, count: int, generator: torch.Generator) -> Boxes:
+    """Draw `count` boxes inside images of height x width pixels.
+
+    The area is uniform between the scales, as a share of the image; the aspect ratio (width over height) is
+    log-uniform; the place is uniform. Of ten tries the first that fits is taken; where none does, the box is
+    the largest central one whose aspect ratio is allowed.
+
+    Source: torchvision's RandomResizedCrop.get_params; Szegedy et al. 2015, arXiv:1409.4842.
+    """
+    area = torch.empty(count, TRIES, device=generator.device)
+    area.uniform_(crop.scale_min, crop.scale_max, generator=generator).mul_(height * width)
+    aspect = torch.empty_like(area)
+    aspect.uniform_(math.log(crop.ratio_min), math.log(crop.ratio_max), generator=generator).exp_()
+    widths, heights = (area * aspect).sqrt_().round_(), (area / aspect).sqrt_().round_()
+
+    fits = (widths > 0) & (widths <= width) & (heights > 0) & (heights <= height)
+    first = fits.int().argmax(dim=1, keepdim=True)  # the first maximum: the earliest try that fits
+    found = fits.any(dim=1)
+    fallback = _central_box(crop, height, width)
+    box_height = heights.gather(1, first).squeeze(1).where(found, fallback[0])
+    box_width = widths.gather(1, first).squeeze(1).where(found, fallback[1])
+
+    # place < 1, so that the floor never reaches one past the last place.
+    place = torch.rand(2, count, generator=generator, device=generator.device)
+    top = (place[0] * (height - box_height + 1)).floor_().where(found, (height - fallback[0]) // 2)
+    left = (place[1] * (width - box_width + 1)).floor_().where(found, (width - fallback[1]) // 2)
+    return Boxes(top.long(), left.long(), box_height.long(), box_width.long())
+
+
+def _central_box(crop: CropParams, height: int, width: int) -> tuple[int, int]:
+    """Height and width of the largest box with an allowed aspect ratio."""
+    if width / height < crop.ratio_min:
+        return round(width / crop.ratio_min), width
+    if width / height > crop.ratio_max:
+        return height, round(height * crop.ratio_max)
+    return height, width
+
+
+def resized_crop(
+    images: Shaped[Tensor, "b c h w"], boxes: Boxes, mirrored: Bool[Tensor, "b"], size: int
+) -> Float[Tensor, "b c {size} {size}"]:
+    """Cut each image's box, resize it to size x size, and mirror it left to right where asked.
+
+    Equal to torchvision's resized_crop with bilinear interpolation and antialias, followed by a flip; uint8
+    images come out in [0, 1], float images on their own scale.
+    """
+    scale = 1 if images.is_floating_point() else 1 / 255
+    if images.device.type == "cpu" and max(images.shape[2:]) * size > LARGE:
+        return _one_by_one(images, boxes, mirrored, size).mul_(scale)
+    upright = torch.zeros_like(mirrored)
+    rows = resize_matrices(boxes.top, boxes.height, upright, images.shape[2], size, images.device)
+    columns = resize_matrices(boxes.left, boxes.width, mirrored, images.shape[3], size, images.device)
+    rows.mul_(scale)  # here rather than on the images: this tensor is a third as large
+    b, c, h, w = images.shape
+    wide = images.float().reshape(b, c * h, w) @ columns.mT  # one product per image, not one per channel
+    return rows[:, None] @ wide.view(b, c, h, size)
+
+
+def _one_by_one(
+    images: Shaped[Tensor, "b c h w"], boxes: Boxes, mirrored: Bool[Tensor, "b"], size: int
+) -> Float[Tensor, "b c {size} {size}"]:
+    """The same crops on the images' own scale, by a call per image that skips the matrices' zeros."""
+    result = torch.empty(*images.shape[:2], size, size)
+    parameters = zip(*(field.tolist() for field in (*boxes, mirrored)), strict=True)
+    for image, view, (top, left, height, width, flip) in zip(images, result, parameters, strict=True):
+        part = image[None, :, top : top + height, left : left + width].float()
+        resized = F.interpolate(part, (size, size), mode="bilinear", antialias=True)[0]
+        view.copy_(resized.flip(2) if flip else resized)
+    return result
+
+
+def resize_matrices(
+    start: Int[Tensor, "b"],
+    length: Int[Tensor, "b"],
+    mirrored: Bool[Tensor, "b"],
+    pixels: int,
+    size: int,
+    device: torch.device,
+) -> Float[Tensor, "b {size} {pixels}"]:
+    """Matrices that take `pixels` values to the `size` values of their part [start, start + length), resized.
+
+    Output i is centred at start + (i + 1/2) length / size and weighs the part's pixels by a triangle around
+    it. The triangle reaches one pixel to either side when the part grows, length / size when it shrinks.
+    start 0 and length = size = pixels give the identity.
+
+    Source: Pillow's Resample.c, which torchvision's antialias follows.
+    """
+    start = start.to(device, torch.float32, non_blocking=True)[:, None]
+    length = length.to(device, torch.float32, non_blocking=True)[:, None]
+    step = length / size
+    order = torch.arange(size, device=device) + 0.5
+    order = torch.where(mirrored.to(device, non_blocking=True)[:, None], size - order, order)
+    pixel = torch.arange(pixels, device=device) + 0.5
+    inside = ((pixel > start) & (pixel < start + length)).float()
+
+    weights = pixel - (start + step * order)[:, :, None]  # (b, size, pixels)
+    weights.abs_().div_(-step.clamp_min(1)[:, :, None]).add_(1).clamp_min_(0).mul_(inside[:, None])
+    return weights.div_(weights.sum(dim=2, keepdim=True))
+
+
+def center_crop(images: Shaped[Tensor, "b c h w"], size: int) -> Shaped[Tensor, "b c {size} {size}"]:
+    """The middle size x size pixels (a view of `images`), where torchvision's center_crop cuts them.
+
+    Raises:
+        InputError: when the images are smaller than that.
+    """
+    height, width = images.shape[2:]
+    if size > min(height, width):
+        raise InputError(
+            f"a centre crop of {size} x {size} does not fit images of {height} x {width} pixels (height x "
+            f"width); lower view_size to {min(height, width)} or raise image_size to {size}"
+        )
+    top, left = round((height - size) / 2), round((width - size) / 2)
+    return images[:, :, top : top + size, left : left + size]

@@ -1,0 +1,35 @@
+"""Prepare the images: a generated, own or downloaded data set -> one packed file per split, and its numbers."""
+
+import argparse
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import _path  # noqa: F401  this checkout's src first
+
+from annulus.data.prepare import prepare_images, save_prepared
+from annulus.stage import Results, run_stage
+
+READS = ["seed", "dataset", "datasets.${dataset}", "scales.${scale}.prepare"]
+PATHS = ["images", "metrics"]
+
+log = logging.getLogger("annulus")
+
+
+def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
+    dataset, scale = params["datasets.${dataset}"], params["scales.${scale}.prepare"]
+    prepared = prepare_images(params["dataset"], dataset, scale, params["seed"])
+    metrics = prepared.metrics() | {"seed": params["seed"]}
+    if shared := metrics["test_images_also_in_train"]:
+        log.warning("%d test images are also training images, pixel by pixel; accuracy will flatter", shared)
+    save_prepared(paths.images, prepared)
+    log.info(
+        "%s: %d training, %d validation, %d test images of %d classes, %d px",
+        params["dataset"],
+        *(metrics[name] for name in ("train_images", "validation_images", "test_images", "classes", "image_size")),
+    )
+    return Results(metrics)
+
+
+if __name__ == "__main__":
+    run_stage(main, READS, PATHS)

@@ -1,0 +1,71 @@
+"""Exact negatives against sorting every score and gathering K x d rows, and against the score product alone."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
+
+import torch
+import torch.nn.functional as F
+from timing import medians, write
+from torch import Tensor
+
+from annulus.clusters import kmeans
+from annulus.config import BallParams, CaveParams, RingParams, SamplerParams, UniformParams
+from annulus.device import pick_device
+from annulus.negatives import draw
+
+IMAGES, DIM, BATCH, NEGATIVES, REPETITIONS = 50_000, 128, 256, 4_096, 11
+
+SAMPLERS: dict[str, SamplerParams] = {
+    "uniform": UniformParams(),
+    "ball": BallParams(outer=0.1),
+    "ring": RingParams(outer=0.1, inner=0.01),
+    "cave": CaveParams(outer=0.1, clusters=300, runs=1, iterations=20, keep="outside"),
+}
+
+
+def main() -> None:
+    device = pick_device()
+    random = torch.Generator(device).manual_seed(0)
+    bank = F.normalize(torch.randn(IMAGES, DIM, generator=random, device=device), dim=1)
+    queries = F.normalize(torch.randn(BATCH, DIM, generator=random, device=device), dim=1)
+    own = torch.randint(IMAGES, (BATCH,), generator=random, device=device)
+    clusters = kmeans(bank, SAMPLERS["cave"].clusters, SAMPLERS["cave"].iterations, 1, seed=0)
+
+    def product() -> Tensor:
+        return queries @ bank.T
+
+    def ours(sampler: SamplerParams) -> Callable[[], Tensor]:
+        def scores_of_negatives() -> Tensor:
+            scores = product()
+            return scores.gather(1, draw(scores, own, NEGATIVES, sampler, 1.0, random, clusters).rows)
+
+        return scores_of_negatives
+
+    def sort_and_gather() -> Tensor:
+        """The ring as the papers' public code family does it: sort all scores, gather K rows per query."""
+        order = product().argsort(dim=1, descending=True)
+        first, last = int(0.01 * IMAGES), int(0.1 * IMAGES)
+        drawn = torch.randint(first, last, (BATCH, NEGATIVES), generator=random, device=device)
+        return (bank[order.gather(1, drawn)] * queries[:, None]).sum(dim=2)
+
+    seconds = medians(
+        {"product": product, "sort_and_gather": sort_and_gather}
+        | {name: ours(sampler) for name, sampler in SAMPLERS.items()},
+        REPETITIONS,
+    )
+    write(
+        "negatives",
+        {f"{name}_over_product": round(seconds[name] / seconds["product"], 2) for name in SAMPLERS}
+        | {
+            f"sort_and_gather_over_{name}": round(seconds["sort_and_gather"] / seconds[name], 1)
+            for name in SAMPLERS
+        }
+        | {"images": IMAGES, "dim": DIM, "batch": BATCH, "negatives": NEGATIVES},
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""While tests run, every signature's shapes and types are checked; in production they cost nothing."""
+
+import random
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+import torch
+from beartype import beartype
+from beartype.roar import BeartypeDecorHintPep673Exception
+from jaxtyping import install_import_hook
+
+
+def checked(function: Callable) -> Callable:
+    """The function with its arguments and result checked, but for `Self`, which beartype sees in classes only."""
+    try:
+        return beartype(function)
+    except BeartypeDecorHintPep673Exception:
+        return function
+
+
+install_import_hook("annulus", f"{__name__}.{checked.__name__}")  # before a test module imports annulus
+
+
+@pytest.fixture
+def generator() -> torch.Generator:
+    return torch.Generator().manual_seed(0)
+
+
+@pytest.fixture
+def untouched_global_randomness() -> Iterator[None]:
+    """Fails the test when anything drew from, or seeded, a global generator."""
+    before = torch.get_rng_state(), np.random.get_state()[1].tolist(), random.getstate()  # noqa: NPY002
+    yield
+    assert torch.equal(torch.get_rng_state(), before[0]), "torch's global generator was used"
+    assert np.random.get_state()[1].tolist() == before[1], "NumPy's global generator was used"  # noqa: NPY002
+    assert random.getstate() == before[2], "Python's global generator was used"

@@ -1,0 +1,217 @@
+"""Encoders: shapes, torchvision's own network inside, reproducible weights, files that survive mistakes."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torchvision import models
+
+from annulus.config import BackboneParams
+from annulus.encoders import Encoder, EncoderConfig, build_encoder, load_encoder, save_encoder
+from annulus.errors import InputError
+
+pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
+
+MEAN, STD = (0.5, 0.4, 0.3), (0.2, 0.25, 0.3)
+SMALL = EncoderConfig("alexnet", "cifar", "linear", embedding_dim=16, view_size=16, mean=MEAN, std=STD)
+
+# Width, and sides of the map for views of 32 and 96 pixels: with the imagenet stem a 32nd of the view (a 16th
+# for AlexNet), with the cifar stem an 8th (a 4th).
+BACKBONES = [
+    ("resnet18", "imagenet", 512, 1, 3),
+    ("resnet18", "cifar", 512, 4, 12),
+    ("resnet34", "imagenet", 512, 1, 3),
+    ("resnet34", "cifar", 512, 4, 12),
+    ("resnet50", "imagenet", 2048, 1, 3),
+    ("resnet50", "cifar", 2048, 4, 12),
+    ("alexnet", "imagenet", 128, 2, 6),
+    ("alexnet", "cifar", 128, 8, 24),
+]
+
+
+@pytest.fixture
+def images(generator):
+    return torch.rand(3, 3, 16, 16, generator=generator)
+
+
+@pytest.fixture
+def trained(images):
+    """A small encoder whose batch statistics have moved from their start."""
+    encoder = build_encoder(SMALL, seed=0)
+    with torch.no_grad():
+        encoder.train()(images)
+    return encoder.eval()
+
+
+def state(encoder):
+    return {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
+
+
+def same(first, second):
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+@pytest.mark.parametrize("head", ["linear", "mlp"])
+@pytest.mark.parametrize(("architecture", "stem", "width", "side_at_32", "side_at_96"), BACKBONES)
+def test_shapes_for_every_backbone_stem_and_head(architecture, stem, width, side_at_32, side_at_96, head):
+    with torch.device("meta"):  # shapes alone, nothing is computed
+        encoder = Encoder(replace(SMALL, architecture=architecture, stem=stem, head=head))
+        for views, side in ((32, side_at_32), (96, side_at_96)):
+            images = torch.empty(2, 3, views, views)
+            assert encoder.map(images).shape == (2, width, side, side)
+            assert encoder.pooled(images).shape == (2, width)
+            assert encoder(images).shape == (2, 16)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_backbone_is_torchvision_s_network_on_normalised_images(training, generator):
+    images = torch.rand(4, 3, 64, 64, generator=generator)
+    encoder = build_encoder(replace(SMALL, architecture="resnet18", stem="imagenet"), seed=0).train(training)
+    with torch.device("meta"):
+        theirs = models.resnet18(weights=None).train(training)
+    theirs.fc = torch.nn.Identity()
+    copied = {name: tensor.clone() for name, tensor in encoder.backbone.state_dict().items()}
+    theirs.load_state_dict(copied, assign=True)
+    normalised = torch.stack(
+        [(images[:, channel] - MEAN[channel]) / STD[channel] for channel in range(3)], dim=1
+    )
+    with torch.no_grad():
+        torch.testing.assert_close(encoder.pooled(images), theirs(normalised), atol=1e-4, rtol=1e-4)
+
+
+def test_the_cifar_stem_keeps_the_resolution_and_starts_as_he_s_rule_says():
+    encoder = build_encoder(replace(SMALL, architecture="resnet18", stem="cifar"), seed=0)
+    weight = encoder.backbone.conv1.weight
+    assert weight.shape == (64, 3, 3, 3)
+    assert weight.std().item() == pytest.approx((2 / (64 * 9)) ** 0.5, rel=0.1)
+
+
+def test_embeddings_have_unit_length(trained, images):
+    torch.testing.assert_close(trained(images).norm(dim=1), torch.ones(3))
+
+
+def test_pooled_is_the_mean_of_the_map_and_the_embedding_its_head_on_the_unit_sphere(trained, images):
+    with torch.no_grad():
+        pooled = trained.map(images).mean(dim=(2, 3))
+        torch.testing.assert_close(trained.pooled(images), pooled)
+        torch.testing.assert_close(trained.embed(pooled), F.normalize(trained.head(pooled), dim=1))
+        torch.testing.assert_close(trained(images), trained.embed(pooled))
+
+
+def test_an_mlp_head_has_one_hidden_layer_with_a_relu(images):
+    head = build_encoder(replace(SMALL, head="mlp"), seed=0).head
+    first, activation, second = head
+    assert (first.in_features, first.out_features, second.out_features) == (128, 128, 16)
+    assert isinstance(activation, torch.nn.ReLU)
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_does_not():
+    first, again, other = (state(build_encoder(SMALL, seed=seed)) for seed in (0, 0, 1))
+    assert same(first, again)
+    assert not same(first, other)
+
+
+def test_a_config_of_a_backbone_takes_its_architecture_and_stem():
+    backbone = BackboneParams(architecture="resnet34", stem="cifar")
+    rest = {"head": "mlp", "embedding_dim": 128, "view_size": 32, "mean": MEAN, "std": STD}
+    expected = EncoderConfig("resnet34", "cifar", "mlp", 128, 32, MEAN, STD)
+    assert EncoderConfig.of(backbone, **rest) == expected
+
+
+# --- files --------------------------------------------------------------------------------------------
+
+
+def test_what_is_loaded_is_what_was_saved_bit_for_bit(trained, images, tmp_path):
+    save_encoder(trained, tmp_path / "encoder.safetensors")
+    loaded = load_encoder(tmp_path / "encoder.safetensors")
+    assert same(state(loaded), state(trained))
+    assert loaded.config == trained.config
+    assert loaded.view_size == 16
+    with torch.no_grad():
+        assert torch.equal(loaded(images), trained(images))
+
+
+def test_a_loaded_encoder_is_frozen_and_in_evaluation_mode(trained, tmp_path):
+    save_encoder(trained.train(), tmp_path / "encoder.safetensors")
+    loaded = load_encoder(tmp_path / "encoder.safetensors")
+    assert not any(module.training for module in loaded.modules())
+    assert not any(parameter.requires_grad for parameter in loaded.parameters())
+
+
+def test_the_configuration_stands_beside_the_weights_as_json(trained, tmp_path):
+    save_encoder(trained, tmp_path / "new" / "encoder.safetensors")
+    assert sorted(file.name for file in (tmp_path / "new").iterdir()) == [
+        "encoder.json",
+        "encoder.safetensors",
+    ]
+    described = json.loads((tmp_path / "new" / "encoder.json").read_text())
+    assert described == {
+        "architecture": "alexnet",
+        "stem": "cifar",
+        "head": "linear",
+        "embedding_dim": 16,
+        "view_size": 16,
+        "mean": list(MEAN),
+        "std": list(STD),
+    }
+
+
+def test_the_same_weights_give_the_same_bytes(trained, tmp_path):
+    for name in ("first", "second"):
+        save_encoder(trained, tmp_path / f"{name}.safetensors")
+    for suffix in (".safetensors", ".json"):
+        first, second = ((tmp_path / name).with_suffix(suffix).read_bytes() for name in ("first", "second"))
+        assert first == second
+
+
+@pytest.mark.parametrize("change", [{"embedding_dim": 8}, {"head": "mlp"}, {"stem": "imagenet"}])
+def test_weights_of_another_shape_are_refused_with_what_differs(change, trained, tmp_path):
+    weights = tmp_path / "encoder.safetensors"
+    save_encoder(trained, weights)
+    described = json.loads(weights.with_suffix(".json").read_text())
+    weights.with_suffix(".json").write_text(json.dumps(described | change))
+    with pytest.raises(
+        InputError, match=r"does not have the shapes of encoder\.json \(.+\); load the two files of one run"
+    ) as refusal:
+        load_encoder(weights)
+    assert "\n" not in str(refusal.value)
+    if change == {"embedding_dim": 8}:
+        assert "head.weight" in str(refusal.value)
+
+
+@pytest.mark.parametrize("lost", [".safetensors", ".json"])
+def test_a_missing_file_is_named(lost, trained, tmp_path):
+    weights = tmp_path / "encoder.safetensors"
+    save_encoder(trained, weights)
+    weights.with_suffix(lost).unlink()
+    with pytest.raises(InputError, match=r"encoder\.safetensors or its JSON is missing .*; run `dvc repro`"):
+        load_encoder(weights)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "content"),
+    [
+        (".safetensors", b""),
+        (".safetensors", b"not weights"),
+        (".json", b""),
+        (".json", b"{"),
+        (".json", b"[]"),
+        (".json", b'{"architecture": "alexnet"}'),
+        (".json", b"\xff\xfe"),
+    ],
+)
+def test_a_file_that_is_no_encoder_is_refused(suffix, content, trained, tmp_path):
+    weights = tmp_path / "encoder.safetensors"
+    save_encoder(trained, weights)
+    weights.with_suffix(suffix).write_bytes(content)
+    with pytest.raises(InputError, match=r"not an encoder of annulus .*; run `dvc repro`"):
+        load_encoder(weights)
+
+
+def test_a_folder_that_cannot_be_made_is_refused_and_nothing_is_left_behind(trained, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(InputError, match="cannot write"):
+        save_encoder(trained, tmp_path / "file" / "encoder.safetensors")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

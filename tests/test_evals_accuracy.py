@@ -1,0 +1,67 @@
+import pytest
+import torch
+
+from annulus.evals.accuracy import NOT_PROPOSED, class_percents, confusion_rows, label_ranks, percent
+
+
+def test_ranks_agree_with_sorting_each_row():
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randint(0, 4, (200, 7), generator=generator).double()  # few values, so many ties
+    labels = torch.randint(0, 7, (200,), generator=generator)
+    ranks = label_ranks(scores, labels)
+    for row in range(200):
+        order = sorted(range(7), key=lambda number: (-scores[row, number].item(), number))
+        assert ranks[row] == order.index(labels[row])
+
+
+def test_a_class_that_was_not_proposed_is_never_right():
+    scores = torch.tensor([[-torch.inf, 1.0, -torch.inf]])
+    assert label_ranks(scores, torch.tensor([0])).item() == NOT_PROPOSED
+    assert label_ranks(scores, torch.tensor([1])).item() == 0
+
+
+def test_nan_scores_are_refused():
+    with pytest.raises(ValueError, match="NaN"):
+        label_ranks(torch.tensor([[0.0, torch.nan]]), torch.tensor([0]))
+
+
+def test_percent_of_three_in_four():
+    assert percent(torch.tensor([True, True, True, False])) == 75.0
+
+
+def test_each_class_with_images_gets_its_own_percent():
+    right = torch.tensor([True, False, True, True])
+    labels = torch.tensor([0, 0, 2, 2])
+    assert class_percents(right, labels, ["bird", "cat", "deer mouse"]) == {
+        "class_bird_top1_percent": 50.0,
+        "class_deer_mouse_top1_percent": 100.0,
+    }
+
+
+def test_class_names_that_fall_together_as_metric_names_are_numbered():
+    found = class_percents(torch.tensor([True, False]), torch.tensor([0, 1]), ["a b", "a_b"])
+    assert found == {"class_0_a_b_top1_percent": 100.0, "class_1_a_b_top1_percent": 0.0}
+
+
+def test_of_many_classes_only_the_worst_and_the_best_are_named():
+    labels = torch.arange(21).repeat_interleave(2)
+    right = torch.ones(42, dtype=torch.bool)
+    right[6] = False  # one of class 3
+    right[1:40:2] &= labels[1:40:2] == 3  # the others but class 20 get one of two
+    right[7] = False
+    found = class_percents(right, labels, [f"c{number}" for number in range(21)])
+    assert found == {
+        "worst_class": "c3",
+        "worst_class_top1_percent": 0.0,
+        "best_class": "c20",
+        "best_class_top1_percent": 100.0,
+    }
+
+
+def test_confusion_has_one_sorted_row_per_image():
+    rows = confusion_rows(torch.tensor([1, 0, 1]), torch.tensor([1, 1, 0]), ["cat", "dog"])
+    assert rows == [
+        {"actual": "cat", "predicted": "dog"},
+        {"actual": "dog", "predicted": "cat"},
+        {"actual": "dog", "predicted": "dog"},
+    ]

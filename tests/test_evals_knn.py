@@ -1,0 +1,141 @@
+import math
+from argparse import Namespace
+
+import knn as stage
+import pytest
+import torch
+import torch.nn.functional as F
+
+from annulus.config import KnnParams
+from annulus.errors import InputError
+from annulus.evals import knn
+from annulus.evals.features import Features, save_features
+from annulus.evals.knn import build_index, evaluate_knn, nearest_labels, search, vote
+
+
+def features(vectors, labels, classes=("a", "b", "c", "d", "e", "f", "g")):
+    return Features({"pooled": vectors, "embedding": vectors.flip(1)}, torch.as_tensor(labels), classes)
+
+
+def clouds(count, seed, classes=7):
+    """Overlapping clouds around one centre per class, not of unit length."""
+    centres = 0.6 * torch.randn(classes, 6, generator=torch.Generator().manual_seed(99))
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.randint(0, classes, (count,), generator=generator)
+    return features(centres[labels] + torch.randn(count, 6, generator=generator), labels)
+
+
+def params(k, temperature=0.07, layer="pooled"):
+    return KnnParams(k=k, temperature=temperature, layer=layer)
+
+
+def plain_ranking(query, bank, k, temperature):
+    """Label of the nearest row, and classes by their votes: loops in float64, as the sources define them."""
+    similar = []
+    for row, vector in enumerate(bank.layers["pooled"].double()):
+        cosine = (query @ vector / query.norm() / vector.norm()).item()
+        similar.append((cosine, row))
+    similar.sort(key=lambda pair: (-pair[0], pair[1]))
+    votes = {}
+    for cosine, row in similar[:k]:
+        label = int(bank.labels[row])
+        votes[label] = votes.get(label, 0.0) + math.exp(cosine / temperature)
+    return int(bank.labels[similar[0][1]]), sorted(votes, key=lambda label: (-votes[label], label))
+
+
+@pytest.mark.parametrize(("k", "temperature"), [(1, 0.07), (20, 0.07), (20, 1.0), (150, 0.2)])
+def test_agrees_with_plain_loops_whatever_the_chunks(monkeypatch, k, temperature):
+    monkeypatch.setattr(knn, "QUERIES_AT_ONCE", 23)
+    bank, test = clouds(150, seed=1), clouds(60, seed=2)
+    found = evaluate_knn(bank, test, params(k, temperature))
+    first, top1, top5 = 0, 0, 0
+    for query, label in zip(test.layers["pooled"].double(), test.labels.tolist(), strict=True):
+        nearest, ranking = plain_ranking(query, bank, k, temperature)
+        first += nearest == label
+        top1 += ranking[0] == label
+        top5 += label in ranking[:5]
+    assert found["nn1_top1_percent"] == pytest.approx(100 * first / 60)
+    assert found["top1_percent"] == pytest.approx(100 * top1 / 60)
+    assert found["top5_percent"] == pytest.approx(100 * top5 / 60)
+    assert 20 < found["top1_percent"] < 90  # neither chance nor trivial
+    assert (found["k"], found["temperature"], found["images"], found["bank_images"]) == (k, temperature, 60, 150)
+
+
+def test_votes_are_exponentials_of_similarity_over_temperature():
+    similarity = torch.tensor([[0.9, 0.8, 0.1]])
+    votes = vote(similarity, torch.tensor([[2, 0, 2]]), classes=4, temperature=0.1)
+    expected = torch.tensor([[math.exp(-1), -math.inf, 1 + math.exp(-8), -math.inf]], dtype=torch.double)
+    torch.testing.assert_close(votes, expected, rtol=1e-5, atol=0)
+
+
+def test_votes_survive_a_tiny_temperature():
+    votes = vote(torch.tensor([[0.9, -0.9]]), torch.tensor([[1, 0]]), classes=2, temperature=1e-4)
+    assert votes.tolist() == [[0.0, 1.0]]
+
+
+def test_the_length_of_a_vector_does_not_matter():
+    bank, test = clouds(80, seed=1), clouds(30, seed=2)
+    longer = features(test.layers["pooled"] * torch.arange(1, 31)[:, None], test.labels)
+    assert evaluate_knn(bank, test, params(5)) == evaluate_knn(bank, longer, params(5))
+
+
+def test_of_equally_similar_rows_the_lowest_is_nearest():
+    similarity = torch.tensor([[0.5, 0.5, 0.2]])
+    rows = torch.tensor([[7, 3, 0]])
+    assert nearest_labels(similarity, rows, torch.arange(10)).item() == 3
+
+
+def test_equal_votes_go_to_the_lower_class():
+    bank = features(torch.tensor([[1.0, 0.0], [1.0, 0.0]]), [5, 2])
+    test = features(torch.tensor([[1.0, 0.0]]), [2])
+    assert evaluate_knn(bank, test, params(2))["top1_percent"] == 100.0
+
+
+@pytest.mark.parametrize("k", [3, 150])
+def test_a_zero_vector_is_equally_far_from_everything(k):
+    bank = F.normalize(torch.randn(300, 4, generator=torch.Generator().manual_seed(0)), dim=1)
+    similarity, rows = search(build_index(bank, k), torch.zeros(1, 4), k)
+    assert similarity.tolist() == [[0.0] * k]
+    assert sorted(rows[0].tolist()) == list(range(k))
+
+
+def test_top5_counts_no_class_without_a_neighbour():
+    bank = features(torch.eye(4), [0, 1, 2, 3], classes=tuple("abcd"))
+    test = features(torch.eye(4), [0, 1, 2, 0], classes=tuple("abcd"))
+    assert evaluate_knn(bank, test, params(1))["top5_percent"] == 75.0  # one neighbour, one proposal
+    assert evaluate_knn(bank, test, params(4))["top5_percent"] == 100.0  # all four classes proposed
+
+
+def test_classes_are_counted_among_the_training_images():
+    bank, test = clouds(150, seed=1), clouds(60, seed=2)
+    few = test.labels < 2
+    subset = features(test.layers["pooled"][few], test.labels[few])
+    found = evaluate_knn(bank, subset, params(20))
+    right = []
+    for query, label in zip(subset.layers["pooled"].double(), subset.labels.tolist(), strict=True):
+        right.append(plain_ranking(query, bank, 20, 0.07)[1][0] == label)
+    assert found["top1_percent"] == pytest.approx(100 * sum(right) / len(right))
+    assert "class_b_top1_percent" in found
+    assert "class_c_top1_percent" not in found  # no test image of it
+
+
+def test_k_larger_than_the_bank_is_refused_with_the_numbers():
+    with pytest.raises(InputError, match=r"knn\.k: 200 neighbours .* holds 150 training images"):
+        evaluate_knn(clouds(150, seed=1), clouds(60, seed=2), params(200))
+
+
+def test_splits_of_different_image_sets_are_refused():
+    bank, test = clouds(10, seed=1), clouds(10, seed=2)
+    other = Features(test.layers, test.labels, ("a", "b"))
+    with pytest.raises(InputError, match=r"7 classes, test features 2, and they differ in c; run `dvc repro`"):
+        evaluate_knn(bank, other, params(1))
+
+
+@pytest.mark.parametrize("layer", ["pooled", "embedding"])
+def test_the_stage_takes_training_images_as_bank_and_test_images_as_queries(tmp_path, layer):
+    classes = ("a", "b", "c")
+    save_features(tmp_path, "train", features(torch.eye(4)[:, :3], [0, 1, 2, 2], classes))
+    save_features(tmp_path, "test", features(torch.eye(3), [1, 2, 0], classes))  # right only among themselves
+    metrics = stage.main({"knn": params(1, layer=layer)}, Namespace(features=tmp_path)).metrics
+    assert (metrics["bank_images"], metrics["images"]) == (4, 3)
+    assert metrics["nn1_top1_percent"] == metrics["top1_percent"] == 0.0

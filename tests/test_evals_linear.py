@@ -1,0 +1,339 @@
+import csv
+import math
+from argparse import Namespace
+from dataclasses import replace
+
+import linear as stage
+import pytest
+import torch
+import torch.nn.functional as F
+
+from annulus.config import ConstantSchedule, LinearParams, LinearScale, ViewSetParams
+from annulus.data import ImageSet, save_images
+from annulus.encoders import EncoderConfig, build_encoder, save_encoder
+from annulus.errors import InputError
+from annulus.evals.extract import encode, extract
+from annulus.evals.features import Features, save_features
+from annulus.evals.linear import (
+    Probe,
+    feature_batches,
+    fit,
+    probe_features,
+    probe_views,
+    standardised,
+    unchanged,
+    view_batches,
+)
+from annulus.rng import generator
+from annulus.views import center_view
+
+CPU = torch.device("cpu")
+PLAIN_VIEWS = ViewSetParams(crop=None, flip=0.0, jitter=None, grayscale=0.0, blur=None)
+FLIPPED_VIEWS = ViewSetParams(crop=None, flip=0.5, jitter=None, grayscale=0.0, blur=None)
+
+
+def params(**changes):
+    settings = {"inputs": "features", "layer": "pooled", "momentum": 0.9, "weight_decay": 0.0}
+    return LinearParams(**{**settings, "patience": None, "drops": 0, **changes})
+
+
+def scale(epochs=3, batch_size=16, learning_rate=0.1):
+    return LinearScale(epochs=epochs, batch_size=batch_size, learning_rate=learning_rate)
+
+
+def clouds(count, seed, spread=1.0, classes=3, dim=4):
+    """Clouds around one centre per class; small spread: linearly separable."""
+    centres = 2 * torch.randn(classes, dim, generator=torch.Generator().manual_seed(99))
+    draws = torch.Generator().manual_seed(seed)
+    labels = torch.randint(0, classes, (count,), generator=draws)
+    vectors = centres[labels] + spread * torch.randn(count, dim, generator=draws)
+    return Features({"pooled": vectors}, labels, tuple("abcdefghij"[:classes]))
+
+
+def none_of(features):
+    return Features(
+        {name: tensor[:0] for name, tensor in features.layers.items()}, features.labels[:0], features.classes
+    )
+
+
+def run(train, test, settings=None, setting_scale=None, validation=None, seed=0):
+    validation = none_of(train) if validation is None else validation
+    return probe_features(train, validation, test, settings or params(), setting_scale or scale(), seed, CPU)
+
+
+def test_the_gradient_is_that_of_the_mean_cross_entropy():
+    draws = torch.Generator().manual_seed(0)
+    features = torch.randn(9, 4, generator=draws, dtype=torch.double)
+    labels = torch.randint(0, 3, (9,), generator=draws)
+    mean, std = torch.rand(4, generator=draws).double(), 0.5 + torch.rand(4, generator=draws).double()
+    probe = Probe(mean, std, classes=3)
+    with torch.no_grad():
+        probe.weight.copy_(torch.randn(3, 4, generator=draws))
+    F.cross_entropy(probe(features), labels).backward()
+
+    inputs = (features - mean) / std
+    surplus = (inputs @ probe.weight.T).softmax(dim=1) - F.one_hot(labels, 3)  # (9, 3)
+    torch.testing.assert_close(probe.weight.grad, surplus.T @ inputs / 9)
+    torch.testing.assert_close(probe.bias.grad, surplus.mean(dim=0))
+
+
+def test_fitting_agrees_with_sgd_written_out_in_loops():
+    train = clouds(40, seed=0)
+    vectors, labels = train.layers["pooled"].double(), train.labels
+    settings, momentum, decay, rate = params(momentum=0.8, weight_decay=0.01), 0.8, 0.01, 0.05
+
+    def batches(epoch):
+        for rows in torch.randperm(40, generator=generator(3, "linear", epoch)).split(16):
+            yield vectors[rows], labels[rows]
+
+    probe = Probe(torch.zeros(4).double(), torch.ones(4).double(), classes=3)
+    history = fit(probe, batches, settings, scale(2, 16, rate), ConstantSchedule(), none_of(train))
+
+    weight = [[0.0] * 5 for _ in range(3)]  # the bias last
+    speed = [[0.0] * 5 for _ in range(3)]
+    for epoch in range(2):
+        loss = 0.0
+        for features, answers in batches(epoch):
+            gradient = [[0.0] * 5 for _ in range(3)]
+            for row, answer in zip(features.tolist(), answers.tolist(), strict=True):
+                row = [*row, 1.0]
+                scores = [sum(w * x for w, x in zip(ws, row, strict=True)) for ws in weight]
+                total = sum(math.exp(score) for score in scores)
+                loss += (math.log(total) - scores[answer]) / 40
+                for number in range(3):
+                    surplus = math.exp(scores[number]) / total - (number == answer)
+                    for place in range(5):
+                        gradient[number][place] += surplus * row[place] / len(answers)
+            for number in range(3):
+                for place in range(5):
+                    slope = gradient[number][place] + decay * weight[number][place]
+                    speed[number][place] = momentum * speed[number][place] + slope
+                    weight[number][place] -= rate * speed[number][place]
+        assert history[epoch]["loss_nats"] == pytest.approx(loss)
+        assert history[epoch]["learning_rate"] == rate
+    expected = torch.tensor(weight, dtype=torch.double)
+    torch.testing.assert_close(probe.weight.data, expected[:, :4])
+    torch.testing.assert_close(probe.bias.data, expected[:, 4])
+
+
+@pytest.mark.parametrize("classes", [2, 7])
+def test_the_first_loss_is_that_of_chance(classes):
+    train = clouds(50, seed=0, classes=classes)
+    outcome = run(train, train, setting_scale=scale(epochs=1, batch_size=50))
+    assert outcome.history[0]["loss_nats"] == pytest.approx(math.log(classes))
+
+
+def test_separable_classes_are_told_apart_entirely():
+    train, test = clouds(200, seed=0, spread=0.05), clouds(100, seed=1, spread=0.05)
+    outcome = run(train, test, setting_scale=scale(epochs=20))
+    assert outcome.metrics["top1_percent"] == outcome.metrics["train_top1_percent"] == 100.0
+    assert torch.equal(outcome.predicted, test.labels)
+    assert outcome.metrics["loss_nats"] == outcome.history[-1]["loss_nats"] < 0.05
+    assert (outcome.metrics["epochs"], outcome.metrics["images"]) == (20, 100)
+
+
+def test_standardised_features_have_mean_zero_and_variance_one(monkeypatch):
+    monkeypatch.setattr("annulus.evals.linear.ROWS_AT_ONCE", 7)
+    features = clouds(50, seed=0).layers["pooled"] * torch.tensor([1.0, 100.0, 0.01, 0.0]) + 5
+    probe = standardised(features, classes=3)
+    inputs = (features - probe.mean) / probe.std
+    torch.testing.assert_close(inputs.mean(dim=0), torch.zeros(4), atol=1e-4, rtol=0)
+    expected = torch.tensor([1.0, 1.0, 1.0, 0.0])  # the last never varies
+    torch.testing.assert_close(inputs.std(dim=0, correction=0), expected, atol=1e-4, rtol=0)
+
+
+def test_units_of_the_features_do_not_matter():
+    train, test = clouds(100, seed=0), clouds(80, seed=1)
+
+    def other(features):
+        return replace(features, layers={"pooled": 1000 * features.layers["pooled"] - 7})
+
+    plain, changed = run(train, test), run(other(train), other(test))
+    assert torch.equal(plain.predicted, changed.predicted)
+
+
+def test_without_patience_the_learning_rate_falls_along_half_a_cosine():
+    train = clouds(40, seed=0)
+    rates = [row["learning_rate"] for row in run(train, train, setting_scale=scale(epochs=4)).history]
+    assert rates == pytest.approx([0.1, 0.05 * (1 + math.sqrt(0.5)), 0.05, 0.05 * (1 - math.sqrt(0.5))])
+
+
+def test_on_a_plateau_of_the_validation_accuracy_the_rate_falls_tenfold():
+    train = clouds(40, seed=0)
+    hopeless = replace(train, layers={"pooled": torch.zeros(40, 4)})  # its accuracy never rises much
+    settings = params(patience=2, drops=2)
+    outcome = run(train, train, settings, scale(epochs=12, learning_rate=1.0), validation=hopeless)
+    rates = [row["learning_rate"] for row in outcome.history]
+    best, waited, rate, dropped = -1.0, 0, 1.0, 0
+    for row, used in zip(outcome.history, rates, strict=True):  # the rule, replayed
+        assert used == pytest.approx(rate)
+        accuracy = row["validation_top1_percent"]
+        waited = 0 if accuracy > best else waited + 1
+        best = max(best, accuracy)
+        if waited == 2 and dropped < 2:
+            waited, dropped, rate = 0, dropped + 1, rate / 10
+    assert rates[-1] == pytest.approx(0.01)
+
+
+def test_patience_without_a_validation_part_is_refused():
+    train = clouds(40, seed=0)
+    with pytest.raises(InputError, match=r"linear\.patience: 10 .* 0 images; give .*validation_fraction"):
+        run(train, train, params(patience=10, drops=1))
+
+
+def test_test_images_decide_nothing():
+    train, validation = clouds(60, seed=0), clouds(30, seed=1)
+    settings = params(patience=1, drops=3)
+    one = run(train, clouds(50, seed=2), settings, validation=validation)
+    other = run(train, clouds(20, seed=3), settings, validation=validation)
+    assert one.history == other.history
+
+
+def test_the_same_seed_gives_the_same_numbers_and_another_seed_another_order():
+    train, test = clouds(60, seed=0), clouds(50, seed=1)
+    assert run(train, test).history == run(train, test).history
+    assert run(train, test).history != run(train, test, seed=1).history
+
+
+def test_an_epoch_holds_every_row_once_in_its_own_order():
+    rows = torch.arange(50.0)[:, None]
+    batches = feature_batches(rows, torch.arange(50), batch_size=16, seed=0, device=CPU)
+    seen = []
+    for epoch in range(2):
+        features, labels = zip(*batches(epoch), strict=True)
+        assert [len(batch) for batch in labels] == [16, 16, 16, 2]
+        assert torch.equal(torch.cat(features).squeeze(1).long(), torch.cat(labels))
+        seen.append(torch.cat(labels).tolist())
+    assert sorted(seen[0]) == sorted(seen[1]) == list(range(50))
+    assert seen[0] != seen[1]
+
+
+@pytest.mark.parametrize("steps", [1, 2])  # after a lost last step only the weights can tell
+def test_a_diverging_probe_stops_with_step_and_learning_rate(steps):
+    train = clouds(8, seed=0)
+
+    def batches(epoch):
+        for _ in range(steps):
+            yield 1e37 * train.layers["pooled"], train.labels
+
+    probe, settings = unchanged(4, 3, CPU), scale(epochs=1, learning_rate=1000.0)
+    with pytest.raises(InputError, match=rf"no longer finite at step {steps} \(epoch 1\) .* rate 1000; lower"):
+        fit(probe, batches, params(), settings, ConstantSchedule(), none_of(train))
+
+
+def test_top5_of_three_classes_is_over_all_of_them():
+    train = clouds(40, seed=0)
+    assert run(train, clouds(30, seed=1)).metrics["top5_percent"] == 100.0
+
+
+def test_cached_maps_are_read_flattened():
+    train, test = clouds(200, seed=0, spread=0.05, dim=12), clouds(50, seed=1, spread=0.05, dim=12)
+
+    def as_map(features):
+        return replace(features, layers={"map": features.layers["pooled"].reshape(-1, 3, 2, 2).half()})
+
+    outcome = run(as_map(train), as_map(test), params(layer="map"), scale(epochs=20))
+    assert outcome.metrics["top1_percent"] == 100.0
+
+
+# --- views ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def encoder():
+    config = EncoderConfig(
+        architecture="alexnet",
+        stem="imagenet",
+        head="linear",
+        embedding_dim=6,
+        view_size=32,
+        mean=(0.5, 0.5, 0.5),
+        std=(0.3, 0.3, 0.3),
+    )
+    encoder = build_encoder(config, seed=0).train()
+    for layer in encoder.modules():
+        if isinstance(layer, torch.nn.BatchNorm2d):
+            layer.momentum = 1.0
+    with torch.no_grad():  # running statistics of real activations, as after training
+        encoder(center_view(image_set(60).images, 32))
+    return encoder.eval()
+
+
+def image_set(count, seed=0):
+    """Bright images and dark ones."""
+    draws = torch.Generator().manual_seed(seed)
+    labels = torch.arange(count) % 2
+    images = torch.randint(0, 128, (count, 3, 36, 36), generator=draws) + 120 * labels[:, None, None, None]
+    return ImageSet(images.to(torch.uint8), labels, torch.arange(count), ("dark", "bright"), "digest")
+
+
+@pytest.mark.parametrize(("layer", "dim"), [("pooled", 128), ("map", 512)])
+def test_plain_views_are_what_the_encoder_sees(encoder, layer, dim):
+    images = image_set(10)
+    batches = view_batches(encoder, images, params(layer=layer), PLAIN_VIEWS, 4, seed=0, device=CPU)
+    rows = torch.randperm(10, generator=generator(0, "linear", 5))
+    features, labels = zip(*batches(5), strict=True)
+    expected = encode(encoder, center_view(images.images[rows], 32), [layer])[layer]
+    torch.testing.assert_close(torch.cat(features), expected)
+    assert expected.flatten(1).shape[1] == dim
+    assert torch.equal(torch.cat(labels), images.labels[rows])
+
+
+def test_each_epoch_augments_anew(encoder):
+    images = image_set(1)
+    batches = view_batches(encoder, images, params(), FLIPPED_VIEWS, 4, seed=0, device=CPU)
+    seen = {tuple(next(batches(epoch))[0][0].tolist()) for epoch in range(8)}
+    assert len(seen) == 2  # mirrored and not
+    assert torch.equal(next(batches(3))[0], next(batches(3))[0])
+
+
+def test_probing_on_views_learns_and_leaves_the_encoder_frozen(encoder):
+    encoder.train()  # whatever state it comes in
+    before = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
+    outcome = probe_views(
+        encoder,
+        image_set(60),
+        image_set(0),
+        image_set(20, seed=1),
+        params(inputs="views"),
+        scale(epochs=5),
+        FLIPPED_VIEWS,
+        seed=0,
+        device=CPU,
+    )
+    assert outcome.metrics["top1_percent"] == 100.0
+    assert [row["learning_rate"] for row in outcome.history] == [0.1] * 5  # as the papers: no drop, no cosine
+    for name, tensor in encoder.state_dict().items():
+        assert torch.equal(tensor, before[name]), name
+
+
+# --- the stage --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("inputs", ["features", "views"])
+def test_the_stage_reports_numbers_a_curve_and_one_row_per_test_image(tmp_path, encoder, inputs):
+    save_encoder(encoder, tmp_path / "encoder.safetensors")
+    for split, count in (("train", 60), ("validation", 10), ("test", 20)):
+        images = image_set(count, seed=count)
+        save_images(tmp_path / f"{split}.safetensors", images)
+        features = extract(encoder, images, ["pooled"], CPU)
+        save_features(tmp_path / "features", split, features)
+    values = {
+        "seed": 0,
+        "linear": params(inputs=inputs),
+        "view_sets.${views}": FLIPPED_VIEWS,
+        "scales.${scale}.linear": scale(epochs=4),
+    }
+    paths = Namespace(
+        images=tmp_path,
+        encoder=tmp_path / "encoder.safetensors",
+        features=tmp_path / "features",
+        confusion=tmp_path / "confusion.csv",
+    )
+    results = stage.main(values, paths)
+    assert results.metrics["top1_percent"] == 100.0
+    assert [row["epoch"] for row in results.history] == [1, 2, 3, 4]
+    assert {"loss_nats", "validation_top1_percent", "learning_rate"} < set(results.history[0])
+    with paths.confusion.open() as file:
+        rows = list(csv.DictReader(file))
+    assert rows == [{"actual": name, "predicted": name} for name in ["dark"] * 10 + ["bright"] * 10]

@@ -1,0 +1,99 @@
+"""Learning rates at their corners, and the plateau against sequences worked out by hand."""
+
+import math
+
+import pytest
+
+from annulus.config import ConstantSchedule, CosineSchedule, MilestoneSchedule, PlateauSchedule
+from annulus.schedules import Schedule
+
+MILESTONES = MilestoneSchedule(at=[0.5, 0.75], factor=0.1)
+PLATEAU = PlateauSchedule(patience=2, factor=0.1, drops=2)
+POLICIES = [ConstantSchedule(), CosineSchedule(), MILESTONES, PLATEAU]
+each_policy = pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: type(policy).__name__)
+
+
+def rates(policy, shares, warmup=0.0):
+    schedule = Schedule(policy, learning_rate=0.03, warmup=warmup)
+    return [schedule.rate(share) for share in shares]
+
+
+@each_policy
+def test_without_warm_up_training_starts_at_the_full_rate(policy):
+    assert rates(policy, [0.0]) == [0.03]
+
+
+@each_policy
+def test_warm_up_rises_in_a_line_from_zero_to_the_full_rate(policy):
+    assert rates(policy, [0.0, 0.05, 0.1, 0.2], warmup=0.2) == pytest.approx([0.0, 0.0075, 0.015, 0.03])
+
+
+def test_constant_stays():
+    assert rates(ConstantSchedule(), [0.0, 0.3, 0.999]) == [0.03, 0.03, 0.03]
+
+
+def test_cosine_falls_along_half_a_cosine_to_zero():
+    expected = [0.03, 0.03 * (1 + math.sqrt(0.5)) / 2, 0.015, 0.0]
+    assert rates(CosineSchedule(), [0.0, 0.25, 0.5, 1.0]) == pytest.approx(expected)
+
+
+def test_after_warm_up_the_whole_cosine_follows():
+    assert rates(CosineSchedule(), [0.2, 0.6, 1.0], warmup=0.2) == pytest.approx([0.03, 0.015, 0.0])
+
+
+def test_milestones_count_shares_of_all_training_also_after_a_warm_up():
+    shares = [0.49, 0.5, 0.74, 0.75, 0.99]
+    expected = [0.03, 0.003, 0.003, 0.0003, 0.0003]
+    assert rates(MILESTONES, shares) == pytest.approx(expected)
+    assert rates(MILESTONES, shares, warmup=0.2) == pytest.approx(expected)
+
+
+def test_milestones_of_two_thirds_fall_in_the_papers_epochs():
+    """params.yaml's 0.6667 and 0.8333 of 300 epochs: 200 and 250, within the first steps of the next epoch."""
+    published = MilestoneSchedule(at=[0.6667, 0.8333], factor=0.1)
+    assert rates(published, [199.9 / 300, 200.1 / 300, 249.9 / 300, 250.1 / 300]) == pytest.approx(
+        [0.03, 0.003, 0.003, 0.0003]
+    )
+
+
+def test_plateau_drops_after_patience_epochs_without_a_better_accuracy():
+    schedule = Schedule(PLATEAU, learning_rate=1.0, warmup=0.0)
+    sequence = [
+        (50.0, 1.0),
+        (49.0, 1.0),  # waited 1
+        (51.0, 1.0),  # better: the count starts again
+        (51.0, 1.0),  # equal is not better: waited 1
+        (50.9, 0.1),  # waited 2: drop
+        (50.0, 0.1),  # the count starts again, from the best so far
+        (51.1, 0.1),
+        (51.0, 0.1),
+        (51.0, 0.01),  # the second and last drop
+        (51.0, 0.01),
+        (51.0, 0.01),
+        (51.0, 0.01),
+    ]
+    for accuracy, rate in sequence:
+        schedule.after_epoch(accuracy)
+        assert schedule.rate(0.5) == pytest.approx(rate)
+
+
+@pytest.mark.parametrize("policy", POLICIES[:3], ids=lambda policy: type(policy).__name__)
+def test_only_a_plateau_needs_a_validation_accuracy(policy):
+    schedule = Schedule(policy, learning_rate=1.0, warmup=0.0)
+    before = schedule.rate(0.3)
+    for _ in range(30):
+        schedule.after_epoch(None)
+        schedule.after_epoch(1.0)
+    assert schedule.rate(0.3) == before
+
+
+@each_policy
+def test_a_loaded_state_goes_on_like_the_one_that_was_saved(policy):
+    original, resumed = (Schedule(policy, learning_rate=1.0, warmup=0.1) for _ in range(2))
+    for accuracy in (50.0, 49.0, 49.0, 48.0):
+        original.after_epoch(accuracy)
+    resumed.load_state_dict(original.state_dict())
+    for accuracy in (49.5, 50.5, 50.0, 50.0):
+        for schedule in (original, resumed):
+            schedule.after_epoch(accuracy)
+        assert resumed.rate(0.6) == original.rate(0.6)

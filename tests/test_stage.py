@@ -1,0 +1,107 @@
+"""What every stage does the same way: its arguments, its parameters, its errors, its results."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from annulus import tracking
+from annulus.config import RingParams
+from annulus.errors import InputError
+from annulus.stage import Results, run_stage
+
+READS = ["seed", "samplers.${sampler}", "scales.${scale}.pretrain"]
+PATHS = ["images", "metrics", "history"]
+
+
+@pytest.fixture
+def params(tmp_path):
+    """The repository's own params.yaml, with the choices that the tests rely on."""
+    path = tmp_path / "params.yaml"
+    shutil.copy(Path(__file__).parents[1] / "params.yaml", path)
+    tree = yaml.safe_load(path.read_text()) | {"seed": 7, "sampler": "ring", "scale": "tiny"}
+    path.write_text(yaml.safe_dump(tree))
+    return path
+
+
+@pytest.fixture
+def argv(tmp_path, params):
+    paths = {"images": "images", "metrics": "m/knn.json", "history": "m/knn.csv", "params": params.name}
+    return [word for name, value in paths.items() for word in (f"--{name}", str(tmp_path / value))]
+
+
+@pytest.fixture
+def recorded(monkeypatch):
+    calls = []
+    monkeypatch.setattr(tracking, "record", lambda *arguments: calls.append(arguments))
+    return calls
+
+
+def test_a_stage_gets_what_it_reads_and_its_results_are_written_and_tracked(tmp_path, argv, recorded):
+    seen = {}
+
+    def main(params, paths):
+        """Stands for a stage."""
+        seen.update(params, images=paths.images)
+        return Results({"top1_percent": 41.256}, [{"epoch": 1, "loss_nats": 0.5}])
+
+    run_stage(main, READS, PATHS, argv)
+
+    assert seen.keys() == {*READS, "images"}
+    assert seen["seed"] == 7
+    assert isinstance(seen["samplers.${sampler}"], RingParams)
+    assert seen["images"] == tmp_path / "images"
+    assert json.loads((tmp_path / "m/knn.json").read_text()) == {"top1_percent": 41.26}
+    assert (tmp_path / "m/knn.csv").read_text() == "epoch,loss_nats\n1,0.5\n"
+    ((tracked, metrics, history),) = recorded
+    assert (tracked["sampler"], tracked["scale"], tracked["seed"]) == ("ring", "tiny", 7)
+    assert (metrics, history) == ({"top1_percent": 41.256}, [{"epoch": 1, "loss_nats": 0.5}])
+
+
+def test_a_stage_without_metrics_writes_none(tmp_path, argv, recorded):
+    run_stage(lambda params, paths: Results({}), ["seed"], ["images"], [*argv[:2], *argv[-2:]])
+    assert not (tmp_path / "m").exists()
+    assert len(recorded) == 1
+
+
+def test_a_mistake_of_the_user_is_one_sentence_and_leaves_nothing(tmp_path, argv, recorded):
+    def main(params, paths):
+        raise InputError("images: 3 are too few; take more")
+
+    with pytest.raises(SystemExit, match=r"^ERROR: images: 3 are too few; take more$") as stop:
+        run_stage(main, READS, PATHS, argv)
+    assert stop.value.__cause__ is None
+    assert not (tmp_path / "m").exists()
+    assert not recorded
+
+
+def test_no_stage_works_before_the_whole_file_is_right(params, argv, recorded):
+    params.write_text(params.read_text().replace("outer:", "otter:", 1))
+
+    def main(params, paths):
+        raise AssertionError("ran")
+
+    with pytest.raises(SystemExit, match=r"ERROR: (?s:.*)otter: unknown key; did you mean 'outer'"):
+        run_stage(main, ["seed"], PATHS, argv)
+
+
+def test_metrics_that_cannot_be_written_are_a_sentence(tmp_path, argv, recorded):
+    (tmp_path / "m").write_text("a file in the way")
+    with pytest.raises(SystemExit, match=r"ERROR: cannot write .*m/knn\.json: File exists; what stood"):
+        run_stage(lambda params, paths: Results({"k": 1}), READS, PATHS, argv)
+    assert not recorded
+
+
+def test_resume_state_is_forgotten_only_when_the_files_are_there(tmp_path, argv, recorded):
+    seen = []
+    results = Results({"k": 1}, [{"epoch": 1}], lambda: seen.append((tmp_path / "m/knn.csv").exists()))
+    run_stage(lambda params, paths: results, READS, PATHS, argv)
+    assert seen == [True]
+
+
+def test_a_missing_argument_is_named(argv, capsys):
+    with pytest.raises(SystemExit):
+        run_stage(lambda params, paths: Results({}), READS, PATHS, argv[2:])
+    assert "the following arguments are required: --images" in capsys.readouterr().err
