@@ -1,4 +1,4 @@
-# Every target below first makes .venv with the pinned packages, when it is missing or the pins have changed.
+# `make install` makes .venv with the pinned packages, when it is missing or the pins have changed; so does all else.
 # Another Python: `make test PYTHON=python3.12`.
 PYTHON ?= python3
 UV := uv==0.13.8
@@ -6,15 +6,17 @@ PORT ?= 5000
 
 # A file named after the pins and this folder, written last: a checkout that touches requirements.lock, an interrupted
 # installation and a folder that was moved do not mislead it. A Python that was named must be the one installed.
-PINS := $(firstword $(shell (pwd; cat requirements.lock) | sha256sum))
+PINS := $(firstword $(shell (pwd -P; cat requirements.lock) | sha256sum))
 VERSION := $(if $(filter file,$(origin PYTHON)),,-$(notdir $(PYTHON)))
 INSTALLED := .venv/installed-$(PINS)$(VERSION)
 RUN := PATH="$(CURDIR)/.venv/bin:$$PATH"
 
-.PHONY: help repro test lint bench mlflow mlflow-send lock
+.PHONY: help install repro test lint bench mlflow mlflow-send lock
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' Makefile | expand -t 14
+
+install: $(INSTALLED)  ## .venv with the pinned packages; every target below does this first
 
 repro: $(INSTALLED)  ## run what has changed of the main line: dvc repro
 	@$(RUN) dvc repro $(ARGS)
@@ -43,14 +45,16 @@ lock: $(INSTALLED)  ## pin what pyproject.toml asks for (newest versions: make l
 	@$(RUN) uv pip compile --quiet --universal --python-version 3.11 --extra dev --extra bench \
 	  --no-emit-index-url --no-header $(ARGS) pyproject.toml -o requirements.lock
 
+# The environment may be the active one while it is made again: not its own Python makes it.
+BASE := PATH="$$(printf %s "$$PATH" | sed 's|$(CURDIR)/.venv/bin:||g')" $(PYTHON)
 $(INSTALLED):
-	@$(PYTHON) -c '' || { echo "ERROR: no $(PYTHON) here; install Python 3.11 or newer" >&2; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "ERROR:" \
-	  "$(PYTHON) is $$($(PYTHON) -V 2>&1), too old; name a Python 3.11 or newer: make test PYTHON=python3.12" >&2; exit 1; }
-	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "ERROR: $(PYTHON) cannot make virtual environments;" \
+	@$(BASE) -c '' || { echo "ERROR: no $(PYTHON) here; install Python 3.11 or newer" >&2; exit 1; }
+	@$(BASE) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "ERROR:" \
+	  "$(PYTHON) is $$($(BASE) -V 2>&1), too old; name a Python 3.11 or newer: make test PYTHON=python3.12" >&2; exit 1; }
+	@$(BASE) -c 'import ensurepip, venv' 2>/dev/null || { echo "ERROR: $(PYTHON) cannot make virtual environments;" \
 	  "install its venv package (Debian, Ubuntu: sudo apt install python3-venv)" >&2; exit 1; }
 	@echo "installing the pinned packages into .venv (several GB, once)"
-	@$(PYTHON) -m venv --clear .venv
+	@rm -rf .venv && $(BASE) -m venv .venv
 	@.venv/bin/python -m pip install --quiet --disable-pip-version-check $(UV)
 	@UV_COMPILE_BYTECODE=1 .venv/bin/uv pip install --quiet --python .venv/bin/python -r requirements.lock || { \
 	  echo "uv failed; trying pip, which takes longer but knows this machine's own settings" >&2; \

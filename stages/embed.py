@@ -30,8 +30,8 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     for split in SPLITS:
         images, started = load_images(paths.images / f"{split}.safetensors"), time.monotonic()
         features = extract(encoder, images, layers, device)
-        speed = len(images.labels) / (time.monotonic() - started)
-        log.info("embed: %s, %d images, %.0f images/s", split, len(images.labels), speed)
+        speed = len(images) / (time.monotonic() - started)
+        log.info("embed: %s, %d images, %.0f images/s", split, len(images), speed)
         save_features(paths.features, split, features)
     return Results({f"{name}_dim": values[0].numel() for name, values in features.layers.items()})
 

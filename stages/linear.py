@@ -30,7 +30,7 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
         train, validation, test = (load_features(paths.features, split) for split in SPLITS)
         outcome = probe_features(train, validation, test, **settings)
     write_table(paths.confusion, confusion_rows(outcome.predicted, test.labels, test.classes))
-    return Results(outcome.metrics, outcome.history)
+    return Results({**outcome.metrics, "seed": params["seed"]}, outcome.history)
 
 
 if __name__ == "__main__":

@@ -86,13 +86,16 @@ def test_each_adaptive_policy_watches_its_own_measure_alone():
     assert [Annealing(policy).watches_loss for policy in POLICIES] == [False, False, False, False, True]
 
 
+@pytest.mark.parametrize("seen", [(), (4.0,), (3.0, 5.0, 4.0, 4.5, 6.0)])
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: type(policy).__name__)
-def test_a_loaded_state_goes_on_like_the_one_that_was_saved(policy):
+def test_a_loaded_state_goes_on_like_the_one_that_was_saved(policy, seen):
     original, resumed = Annealing(policy), Annealing(policy)
-    for value in (3.0, 5.0, 4.0, 4.5, 6.0):
+    for value in seen:
         original.after_step(value)
         original.after_epoch(value)
-    resumed.after_step(1.0)  # is forgotten
+    for value in (50.0, 1.0):  # are forgotten
+        resumed.after_step(value)
+        resumed.after_epoch(value)
     resumed.load_state_dict(original.state_dict())
     for value in (5.5, 4.9, 4.8, 5.2):
         for annealing in (original, resumed):

@@ -33,6 +33,8 @@ def saved(image: Image.Image, path, **options):
 def test_every_mode_of_every_format_reads_as_pillow_shows_it(photograph, mode, suffix, tmp_path):
     grey = mode.startswith("I")
     if grey:
+        if suffix not in ("png", "tif", "ppm"):
+            pytest.skip(f"Pillow clips 16-bit grey when it writes {suffix}")
         image = Image.fromarray(np.asarray(photograph.convert("L")).astype(np.uint16) * 257)
         image = image.convert(mode)
     else:
@@ -47,14 +49,22 @@ def test_every_mode_of_every_format_reads_as_pillow_shows_it(photograph, mode, s
     np.testing.assert_array_equal(decode(path, 24), reference(shown, 24))
 
 
-@pytest.mark.parametrize("size", [(40, 24), (24, 40), (8, 16), (12, 12), (200, 100), (96, 48)])
+@pytest.mark.parametrize("size", [(8, 16), (12, 12), (200, 100), (96, 48), (48, 144)])
 @pytest.mark.parametrize("side", [8, 12, 32])
 def test_the_central_square_is_resized_as_torchvision_does(photograph, size, side, tmp_path):
     image = photograph.resize(size)
-    ours, theirs = decode(saved(image, tmp_path / "a.png"), side), reference(image, side)
-    assert ours.shape == (side, side, 3)
-    # torchvision rounds the long side to whole pixels before it crops.
-    assert np.abs(ours.astype(int) - theirs).mean() < 2
+    ours = decode(saved(image, tmp_path / "a.png"), side).astype(int)
+    assert np.abs(ours - reference(image, side)).max() <= 1  # rounding: Pillow resizes only the square
+
+
+@pytest.mark.parametrize("size", [(40, 24), (25, 39)])
+def test_the_square_is_central_to_the_fraction_of_a_pixel(photograph, size, tmp_path):
+    """Where torchvision would round the long side down, and the corner of the crop."""
+    image = photograph.resize(size)
+    left, top = (max(0, a - b) / 2 for a, b in (size, size[::-1]))
+    box = (left, top, left + min(size), top + min(size))
+    expected = np.asarray(image.resize((10, 10), Image.Resampling.BILINEAR, box=box))
+    np.testing.assert_array_equal(decode(saved(image, tmp_path / "a.png"), 10), expected)
 
 
 def test_an_image_of_the_right_size_is_untouched(photograph, tmp_path):

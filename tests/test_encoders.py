@@ -53,11 +53,10 @@ def same(first, second):
     return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
 
 
-@pytest.mark.parametrize("head", ["linear", "mlp"])
 @pytest.mark.parametrize(("architecture", "stem", "width", "side_at_32", "side_at_96"), BACKBONES)
-def test_shapes_for_every_backbone_stem_and_head(architecture, stem, width, side_at_32, side_at_96, head):
+def test_shapes_for_every_backbone_and_stem(architecture, stem, width, side_at_32, side_at_96):
     with torch.device("meta"):  # shapes alone, nothing is computed
-        encoder = Encoder(replace(SMALL, architecture=architecture, stem=stem, head=head))
+        encoder = Encoder(replace(SMALL, architecture=architecture, stem=stem))
         for views, side in ((32, side_at_32), (96, side_at_96)):
             images = torch.empty(2, 3, views, views)
             assert encoder.map(images).shape == (2, width, side, side)
@@ -65,20 +64,20 @@ def test_shapes_for_every_backbone_stem_and_head(architecture, stem, width, side
             assert encoder(images).shape == (2, 16)
 
 
-@pytest.mark.parametrize("training", [True, False])
-def test_the_backbone_is_torchvision_s_network_on_normalised_images(training, generator):
+def test_the_backbone_is_torchvision_s_network_on_normalised_images(generator):
     images = torch.rand(4, 3, 64, 64, generator=generator)
-    encoder = build_encoder(replace(SMALL, architecture="resnet18", stem="imagenet"), seed=0).train(training)
+    encoder = build_encoder(replace(SMALL, architecture="resnet18", stem="imagenet"), seed=0)
     with torch.device("meta"):
-        theirs = models.resnet18(weights=None).train(training)
+        theirs = models.resnet18(weights=None)
     theirs.fc = torch.nn.Identity()
     copied = {name: tensor.clone() for name, tensor in encoder.backbone.state_dict().items()}
     theirs.load_state_dict(copied, assign=True)
-    normalised = torch.stack(
-        [(images[:, channel] - MEAN[channel]) / STD[channel] for channel in range(3)], dim=1
-    )
-    with torch.no_grad():
-        torch.testing.assert_close(encoder.pooled(images), theirs(normalised), atol=1e-4, rtol=1e-4)
+    normalised = torch.stack([(images[:, channel] - MEAN[channel]) / STD[channel] for channel in range(3)], dim=1)
+    for training in (True, False):  # with the batch's statistics, then with those that it left
+        encoder.train(training)
+        theirs.train(training)
+        with torch.no_grad():
+            torch.testing.assert_close(encoder.pooled(images), theirs(normalised), atol=1e-4, rtol=1e-4)
 
 
 def test_the_cifar_stem_keeps_the_resolution_and_starts_as_he_s_rule_says():
@@ -86,6 +85,20 @@ def test_the_cifar_stem_keeps_the_resolution_and_starts_as_he_s_rule_says():
     weight = encoder.backbone.conv1.weight
     assert weight.shape == (64, 3, 3, 3)
     assert weight.std().item() == pytest.approx((2 / (64 * 9)) ** 0.5, rel=0.1)
+
+
+@pytest.mark.parametrize(("stem", "first"), [("cifar", (3, 32, 3, 1)), ("imagenet", (3, 32, 11, 4))])
+def test_the_small_alexnet_has_five_convolutions_each_with_batch_normalisation_and_relu(stem, first):
+    with torch.device("meta"):
+        layers = list(Encoder(replace(SMALL, stem=stem)).backbone)
+    convolutions = [position for position, layer in enumerate(layers) if isinstance(layer, torch.nn.Conv2d)]
+    assert [
+        (layer.in_channels, layer.out_channels, layer.kernel_size[0], layer.stride[0])
+        for layer in (layers[position] for position in convolutions)
+    ] == [first, (32, 96, 5, 1), (96, 192, 3, 1), (192, 128, 3, 1), (128, 128, 3, 1)]
+    for position in convolutions:
+        assert isinstance(layers[position + 1], torch.nn.BatchNorm2d)
+        assert isinstance(layers[position + 2], torch.nn.ReLU)
 
 
 def test_embeddings_have_unit_length(trained, images):
@@ -101,10 +114,11 @@ def test_pooled_is_the_mean_of_the_map_and_the_embedding_its_head_on_the_unit_sp
 
 
 def test_an_mlp_head_has_one_hidden_layer_with_a_relu(images):
-    head = build_encoder(replace(SMALL, head="mlp"), seed=0).head
-    first, activation, second = head
+    encoder = build_encoder(replace(SMALL, head="mlp"), seed=0).eval()
+    first, activation, second = encoder.head
     assert (first.in_features, first.out_features, second.out_features) == (128, 128, 16)
     assert isinstance(activation, torch.nn.ReLU)
+    assert encoder(images).shape == (3, 16)
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_does_not():
@@ -147,6 +161,7 @@ def test_the_configuration_stands_beside_the_weights_as_json(trained, tmp_path):
         "encoder.safetensors",
     ]
     described = json.loads((tmp_path / "new" / "encoder.json").read_text())
+    assert list(described) == sorted(described)
     assert described == {
         "architecture": "alexnet",
         "stem": "cifar",

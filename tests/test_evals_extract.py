@@ -86,6 +86,12 @@ def test_features_come_back_from_their_file(tmp_path):
     assert all(torch.equal(found.layers[name], layers[name]) for name in layers)
 
 
+def test_a_layer_that_was_not_kept_names_the_way_out():
+    features = Features({"pooled": torch.rand(3, 4)}, torch.tensor([0, 1, 1]), ("cat", "dog"))
+    with pytest.raises(InputError, match="hold pooled, but the probe reads map; run `dvc repro`"):
+        features.layer("map")
+
+
 def test_missing_features_name_the_way_out(tmp_path):
     with pytest.raises(InputError, match="dvc repro"):
         load_features(tmp_path, "train")

@@ -195,6 +195,15 @@ def test_the_same_seed_gives_the_same_numbers_and_another_seed_another_order():
     assert run(train, test).history != run(train, test, seed=1).history
 
 
+def test_probing_leaves_the_number_of_threads_as_it_was():
+    before = torch.get_num_threads()
+    train = clouds(20, seed=0)
+    run(train, train)
+    with pytest.raises(InputError):
+        run(train, train, params(patience=1, drops=1))  # no validation part
+    assert torch.get_num_threads() == before
+
+
 def test_an_epoch_holds_every_row_once_in_its_own_order():
     rows = torch.arange(50.0)[:, None]
     batches = feature_batches(rows, torch.arange(50), batch_size=16, seed=0, device=CPU)
@@ -332,6 +341,7 @@ def test_the_stage_reports_numbers_a_curve_and_one_row_per_test_image(tmp_path, 
     )
     results = stage.main(values, paths)
     assert results.metrics["top1_percent"] == 100.0
+    assert results.metrics["seed"] == 0
     assert [row["epoch"] for row in results.history] == [1, 2, 3, 4]
     assert {"loss_nats", "validation_top1_percent", "learning_rate"} < set(results.history[0])
     with paths.confusion.open() as file:

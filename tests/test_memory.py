@@ -104,11 +104,3 @@ def test_rows_are_saved_and_loaded_bit_for_bit(bank, generator):
 
 def test_rows_are_no_parameter_for_the_optimiser(bank):
     assert list(bank.parameters()) == []
-
-
-def test_nearest_is_the_row_of_highest_similarity_for_any_number_of_queries(bank, generator):
-    queries = embeddings(2500, generator)  # more than two chunks
-    expected = [max(range(9), key=lambda row: float(query @ bank.rows[row])) for query in queries[::50]]
-    nearest = bank.nearest(queries)
-    assert nearest[::50].tolist() == expected
-    assert torch.equal(nearest, (queries @ bank.rows.T).argmax(dim=1))

@@ -88,9 +88,7 @@ def test_annealing_starts_at_the_whole_memory(sampler, similarity, own, clusters
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize(
-    ("first", "last"), [(0, 1), (0, 40), (1, 2), (39, 40), (10, 40), (0, 99), (99, 100), (1, 100)]
-)
+@pytest.mark.parametrize(("first", "last"), [(0, 1), (0, 40), (1, 2), (39, 40), (10, 40), (0, 99), (99, 100), (1, 100)])
 def test_selected_ranks_are_exact_up_to_both_ends(first, last, dtype, similarity, own):
     similarity = similarity.to(dtype)
     selected = select(similarity, own, first, last)
@@ -136,9 +134,7 @@ def test_among_equal_scores_ranks_are_still_exact(levels, generator, own):
         for query, rows in enumerate(sets_of(found)):
             expected = plain_set(similarity[query], own[query], sampler, None)
             assert len(rows) == len(set(rows)) == len(expected)
-            assert sorted(similarity[query, rows].tolist()) == sorted(
-                similarity[query, list(expected)].tolist()
-            )
+            assert sorted(similarity[query, rows].tolist()) == sorted(similarity[query, list(expected)].tolist())
             assert own[query] not in rows
 
 
@@ -219,9 +215,7 @@ def test_queries_draw_independently_of_each_other(own):
 
 @each_sampler
 def test_the_seed_repeats_the_draws_and_another_changes_them(sampler, similarity, own, clusters):
-    first, again, other = (
-        draw(similarity, own, 50, sampler, 1.0, seeded(seed), clusters).rows for seed in (1, 1, 2)
-    )
+    first, again, other = (draw(similarity, own, 50, sampler, 1.0, seeded(seed), clusters).rows for seed in (1, 1, 2))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
 

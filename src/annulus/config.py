@@ -512,8 +512,8 @@ def load_params(path: Path) -> AllParams:
 def _sentence(fault: Mapping[str, Any]) -> str:
     """One pydantic fault as a line: full key, what is wrong, the way out."""
     # A union's branch is part of pydantic's location, not of the file's.
-    branches = ("int", "literal", "constrained")
-    key = ".".join(str(part) for part in fault["loc"] if not str(part).startswith(branches))
+    branch = re.compile(r"(constrained-)?int|literal\[.*\]")
+    key = ".".join(str(part) for part in fault["loc"] if not branch.fullmatch(str(part)))
     match fault["type"]:
         case "extra_forbidden":
             siblings = _siblings(fault["loc"][:-1])

@@ -19,7 +19,7 @@ from annulus.device import autocast
 from annulus.encoders import Encoder
 from annulus.memory import MemoryBank
 from annulus.negatives import draw
-from annulus.rng import generator
+from annulus.rng import derive, generator
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,9 @@ class InstanceDiscrimination(nn.Module):
         # The bank starts from CPU draws, so that a GPU starts from the same rows.
         self.bank = MemoryBank(images, params.embedding_dim, params.bank_rate, generator(seed, "bank"))
         self.generator = generator(seed, "negatives", device=device)
-        clustered = images if isinstance(sampler, CaveParams) else 0
-        runs = getattr(sampler, "runs", 1)
-        self.register_buffer("clusters", torch.zeros(runs, clustered, dtype=torch.int32))
+        cave = isinstance(sampler, CaveParams)
+        clusters = torch.zeros(sampler.runs, images, dtype=torch.int32) if cave else None
+        self.register_buffer("clusters", clusters)
         self.to(device)
 
     def before_epoch(self, epoch: int) -> None:
@@ -69,7 +69,7 @@ class InstanceDiscrimination(nn.Module):
                 self.sampler.clusters,
                 self.sampler.iterations,
                 self.sampler.runs,
-                self.seed + epoch,
+                derive(self.seed, "clusters", epoch),
             )
 
     def loss(self, views: Float[Tensor, "b 3 h w"], index: Int[Tensor, "b"], progress: float) -> Step:

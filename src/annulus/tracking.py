@@ -30,7 +30,7 @@ from annulus.results import Number, replacing
 
 log = logging.getLogger("annulus")
 
-STARTED = time.time()  # when this process began, near enough: a stage imports this module first of all
+STARTED = time.time()  # when this process began, but for some of its imports
 SERVER_SECONDS = 8  # what a server may cost a stage
 LOCAL_SECONDS = 60  # a file on this machine is slow only where the machine is
 PAUSE_SECONDS = 600  # after a failure, how long stages leave the same destination alone

@@ -129,7 +129,7 @@ class Training:
             "loss_nats": loss,
             "bound_nats": ceiling - loss,
             "ceiling_nats": ceiling,
-            "learning_rate": self._rate(),
+            "learning_rate": self.optimizer.param_groups[0]["lr"],  # of the last step
             "inner_share": inner,
             "outer_share": outer,
         }

@@ -17,9 +17,7 @@ SUFFIXES = {".png", ".jpg", ".jpeg", ".jfif", ".webp", ".bmp", ".gif", ".tif", "
 FILES_AT_ONCE = 64  # a thread's portion: enough to make its start cheap
 
 
-def decode_files(
-    files: Sequence[Path], size: int, title: str
-) -> tuple[UInt8[Tensor, "n 3 h w"], Mapping[int, str]]:
+def decode_files(files: Sequence[Path], size: int, title: str) -> tuple[UInt8[Tensor, "n 3 h w"], Mapping[int, str]]:
     """All files as squares of `size` pixels, and by position the reason why one could not be read (it is black).
 
     Threads, since Pillow lets go of Python's lock while it decodes and resizes; besides the result, memory holds one
@@ -53,7 +51,8 @@ def decode_files(
 def decode(path: Path, size: int) -> UInt8[np.ndarray, "h w 3"]:
     """One file: its first frame, turned upright as its EXIF says, in RGB, the central square resized to `size`.
 
-    Antialiased bilinear, as torchvision's Resize and CenterCrop. Colour profiles are not applied.
+    Antialiased bilinear; torchvision's Resize and CenterCrop, without their rounding of the long side to whole pixels.
+    Colour profiles are not applied.
 
     Raises:
         Exception: of any kind, when the file cannot be read.

@@ -17,7 +17,7 @@ from annulus.data.source import Source
 from annulus.errors import InputError
 
 SETS = {"cifar10": CIFAR10, "cifar100": CIFAR100, "stl10": STL10}
-SECONDS_OF_SILENCE = 30  # after which a server counts as gone; torchvision would wait for ever
+SECONDS_OF_SILENCE = 30.0  # after which a server counts as gone; torchvision would wait for ever
 RESIZED_AT_ONCE = 1024  # images, as float32
 
 
@@ -38,8 +38,8 @@ def open_download(name: str, root: Path, image_size: int) -> dict[str, Source]:
         with _patience(SECONDS_OF_SILENCE):
             sets = {split: _open(kind, root, split) for split in ("train", "test")}
     except (OSError, RuntimeError, EOFError, tarfile.TarError, http.client.HTTPException) as error:
-        if not stood_there:  # what a download left half-done
-            archive.unlink(missing_ok=True)
+        if not stood_there and archive.is_file():  # what a download left half-done
+            archive.unlink()
         raise InputError(
             f"dataset {name} is not in {root} and cannot be downloaded ({error}). "
             f"Put {kind.filename} from {kind.url} there by hand, "

@@ -115,8 +115,7 @@ def _check_classes(train: Sequence[str], test: Sequence[str], root: Path) -> Non
         extras = {"train": sorted(set(train) - set(test)), "test": sorted(set(test) - set(train))}
         sides = [f"only in {split}: {named(names)}" for split, names in extras.items() if names]
         raise InputError(
-            f"the class folders of {root}/train and {root}/test differ ({'; '.join(sides)}); "
-            "give both the same folders"
+            f"the class folders of {root}/train and {root}/test differ ({'; '.join(sides)}); give both the same folders"
         )
     if len(train) == 1:
         raise InputError(f"{root} has one class, {train[0]}; at least two are needed to tell apart")
@@ -126,5 +125,3 @@ def named(names: Sequence[str]) -> str:
     """Up to ten of them by name, then how many more."""
     more = f" and {len(names) - 10} more" if len(names) > 10 else ""
     return ", ".join(names[:10]) + more
-
-

@@ -100,8 +100,7 @@ def bow(u: Plane, v: Plane) -> Plane:
 
 
 OUTLINES: dict[str, Outline] = {
-    outline.__name__: outline
-    for outline in (disc, square, triangle, star, ring, cross, crescent, heart, arrow, bow)
+    outline.__name__: outline for outline in (disc, square, triangle, star, ring, cross, crescent, heart, arrow, bow)
 }
 
 # How much each is enlarged so that all cover an area of 2 square units; a test measures it.

@@ -106,8 +106,7 @@ def save_prepared(folder: Path, prepared: Prepared) -> None:
         temporary.replace(folder)
     except OSError as error:
         raise InputError(
-            f"cannot write {folder}: {error.strerror or error}; "
-            "free some space or mend the permissions, then run again"
+            f"cannot write {folder}: {error.strerror or error}; free some space or mend the permissions, then run again"
         ) from error
     finally:
         if temporary is not None:
@@ -124,9 +123,7 @@ def _fingerprints(image_set: ImageSet) -> list[bytes]:
     return [hashlib.blake2b(image.data, digest_size=16).digest() for image in image_set.images.numpy()]
 
 
-def _open(
-    dataset: str, params: DatasetParams, limits: Mapping[str, int | None], seed: int
-) -> dict[str, Source]:
+def _open(dataset: str, params: DatasetParams, limits: Mapping[str, int | None], seed: int) -> dict[str, Source]:
     if isinstance(params, FolderParams):
         return open_folder(root_of(params.root), params.image_size)
     if isinstance(params, DownloadParams):
@@ -146,15 +143,15 @@ def _shapes(count: int, image_size: int, key: int) -> Source:
 
 def _chosen_rows(source: Source, limit: int | None, split: str, seed: int) -> Int64[Tensor, " k"]:
     there = len(source.labels)
-    if limit is None or limit >= there:
-        if limit is not None and limit > there:
-            log.info("%s_images: %d are asked for and there are %d; taking all", split, limit, there)
-        return torch.arange(there)
-    if limit < len(source.classes):
+    if limit is not None and limit < len(source.classes):
         raise InputError(
             f"{split}_images {limit} is fewer than the {len(source.classes)} classes; "
             "raise it in the scale's prepare section, or give null for all images"
         )
+    if limit is not None and limit > there:
+        log.info("%s_images: %d are asked for and there are %d; taking all", split, limit, there)
+    if limit is None or limit >= there:
+        return torch.arange(there)
     return even_subset(source.labels, limit, generator(seed, "subset", split))
 
 
@@ -174,6 +171,4 @@ def _check_every_class(image_set: ImageSet, split: str) -> None:
     counts = torch.bincount(image_set.labels, minlength=len(image_set.classes))
     lost = [name for name, count in zip(image_set.classes, counts.tolist(), strict=True) if count == 0]
     if lost:
-        raise InputError(
-            f"no {split} image can be used of {named(lost)}; every class needs one, or remove its folders"
-        )
+        raise InputError(f"no {split} image can be used of {named(lost)}; every class needs one, or remove its folders")

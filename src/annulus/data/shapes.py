@@ -1,7 +1,9 @@
-"""`shapes`: generated pictures of ten outlines, textured and lit, the same bytes on every machine.
+"""`shapes`: generated pictures of four objects of one outline, the same bytes on every machine.
 
-The class is the outline of the object. Its size, place, turn, colours and texture, the ground's colours and texture,
-the light and the grain are drawn the same way for every class.
+The class is the outline. The objects' sizes, places, turns, colours and textures, the ground's colours and texture,
+the light and the grain are drawn the same way for every class. Colours change from object to object and across the
+ground, so that two crops of a picture share the outline rather than a colour: with one object on a ground of one hue,
+instance discrimination learned the hue, and nearest neighbours got worse than those of an untrained network.
 
 Why the bytes cannot differ between machines: from the draws (draws.py) to the pixels everything is integer arithmetic
 on fixed-width arrays that stays within 31 bits, so nothing rounds, and no order of summation matters. The constants
@@ -22,6 +24,7 @@ Plane = np.ndarray  # int32, (n, size, size) or what broadcasts to it
 CLASSES = tuple(OUTLINES)
 SPANS = np.array([round(SPAN[name] * 256) for name in CLASSES], np.int32)
 FRAME = 2**14  # half of the picture's side, in the units of its coordinates
+PLACES = [(-1, -1), (1, 1), (-1, 1), (1, -1)]  # of the objects, in quarters of the picture's side
 CHUNK_PIXELS = 2**17  # planes that fit the cache
 
 
@@ -44,27 +47,28 @@ def _draw(rows: np.ndarray, size: int, key: int) -> np.ndarray:
     axis = ((2 * np.arange(size, dtype=np.int32) + 1 - size) * FRAME) // size
     x, y = axis[None, None, :], axis[None, :, None]
 
-    share = _coverage(draws, x, y, class_of(rows), size)
-    bright, hue = draws.integers(0, 2), draws.integers(0, 1536)
-    ground = _surface(draws, x, y, hue, bright)
-    # The object differs in hue by a quarter of the circle at least, and in brightness, so it is seen in grey too.
-    thing = _surface(draws, x, y, hue + draws.integers(384, 1152), 1 - bright)
-    image = ground + (((thing - ground) * share[:, None]) >> 8)
+    # The ground is darker or brighter than all objects, so that they are seen in grey too.
+    bright = draws.integers(0, 2) == 1
+    image = _ground(draws, x, y, bright)
+    for across, down in PLACES:
+        share = _coverage(draws, x - across * FRAME // 2, y - down * FRAME // 2, class_of(rows), size)
+        thing = _surface(draws, x, y, ~bright)
+        image += ((thing - image) * share[:, None]) >> 8
 
-    # Light falls from one side, up to 30 % more or less at the rim; then grain, drawn for each channel.
-    light = 256 + ((draws.integers(-77, 78) * x + draws.integers(-77, 78) * y) >> 15)
+    # Light falls from one side, up to 25 % more or less at the rim; then grain, drawn for each channel.
+    light = 256 + ((draws.integers(-64, 65) * x + draws.integers(-64, 65) * y) >> 15)
     grain = draws.words(size * size).reshape(-1, 1, size, size) >> np.array([0, 16, 32], np.uint64)[:, None, None]
     image = ((image * light[:, None]) >> 8) + (grain & np.uint64(15)).astype(np.int32) - 8
     return np.clip(image, 0, 255).astype(np.uint8)
 
 
 def _coverage(draws: Draws, x: Plane, y: Plane, classes: np.ndarray, size: int) -> Plane:
-    """How much of each pixel the object covers, in 1/256."""
-    radius = draws.integers(FRAME * 50 // 100, FRAME * 72 // 100)  # what one unit of the outline spans: 12 to 26 % covered
+    """How much of each pixel an object near x = y = 0 covers, in 1/256."""
+    radius = draws.integers(FRAME * 32 // 100, FRAME * 46 // 100)  # of a unit of the outline: 5 to 11 % covered
     radius = (radius * SPANS[classes][:, None, None]) >> 8
     cosine, sine = (turned * FRAME // radius for turned in cosine_sine(draws.integers(0, 1024)))
-    dx, dy = x - draws.integers(-FRAME // 5, FRAME // 5), y - draws.integers(-FRAME // 5, FRAME // 5)
-    # dx, dy: 15 bits and sign; cosine, sine: 14 bits and sign; so the sum of products fits 31.
+    dx, dy = x - draws.integers(-FRAME // 10, FRAME // 10), y - draws.integers(-FRAME // 10, FRAME // 10)
+    # |dx|, |dy| < 1.6 * 2**14 and |cosine|, |sine| < 4.5 * 2**12, so the sum of products stays below 2**30.
     u = np.clip((dx * cosine + dy * sine) >> 14, -4 * ONE, 4 * ONE)
     v = np.clip((dy * cosine - dx * sine) >> 14, -4 * ONE, 4 * ONE)
 
@@ -77,13 +81,26 @@ def _coverage(draws: Draws, x: Plane, y: Plane, classes: np.ndarray, size: int) 
     return np.clip(128 + ((np.clip(depth, -2 * ONE, 2 * ONE) * pixels) >> 8), 0, 256)
 
 
-def _surface(draws: Draws, x: Plane, y: Plane, hue: np.ndarray, bright: np.ndarray) -> np.ndarray:
+def _ground(draws: Draws, x: Plane, y: Plane, bright: np.ndarray) -> np.ndarray:
+    """From one hue to another across the picture, (n, 3, size, size), lighter and darker by a texture."""
+    value = _value(draws, bright)
+    one, two = (_colour(draws.integers(0, 1536), draws.integers(70, 230), value) for _ in range(2))
+    along = (draws.integers(-256, 257) * x + draws.integers(-256, 257) * y) >> 14
+    mix = np.clip(128 + along, 0, 256)
+    texture = ((draw_textures(draws, x, y) - 128) * draws.integers(8, 30)) >> 7
+    return two + (((one - two) * mix[:, None]) >> 8) + texture[:, None]
+
+
+def _surface(draws: Draws, x: Plane, y: Plane, bright: np.ndarray) -> np.ndarray:
     """Two colours of neighbouring hue, one lighter, mixed by a texture: (n, 3, size, size)."""
-    value = np.where(bright == 1, draws.integers(165, 235), draws.integers(60, 115))
-    contrast = draws.integers(15, 60)
+    hue, value, contrast = draws.integers(0, 1536), _value(draws, bright), draws.integers(10, 40)
     first = _colour(hue, draws.integers(70, 230), value + contrast)
     second = _colour(hue + draws.integers(-160, 161), draws.integers(70, 230), value - contrast)
     return second + (((first - second) * draw_textures(draws, x, y)[:, None]) >> 8)
+
+
+def _value(draws: Draws, bright: np.ndarray) -> np.ndarray:
+    return np.where(bright, draws.integers(155, 230), draws.integers(55, 110))
 
 
 def _colour(hue: np.ndarray, saturation: np.ndarray, value: np.ndarray) -> np.ndarray:

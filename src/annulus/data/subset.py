@@ -16,9 +16,7 @@ def even_subset(labels: Int64[Tensor, " n"], count: int, generator: torch.Genera
     return _first_of_each(labels, order, counts)
 
 
-def held_out(
-    labels: Int64[Tensor, " n"], fraction: float, generator: torch.Generator
-) -> Int64[Tensor, " k"]:
+def held_out(labels: Int64[Tensor, " n"], fraction: float, generator: torch.Generator) -> Int64[Tensor, " k"]:
     """round(fraction * n) rows, ascending: the same share of every class, up to one row; never a class's last row."""
     order = torch.randperm(len(labels), generator=generator)
     sizes = torch.bincount(labels)

@@ -27,6 +27,19 @@ class Features:
     labels: Int[Tensor, "n"]
     classes: tuple[str, ...]
 
+    def layer(self, name: Layer) -> Tensor:
+        """One layer.
+
+        Raises:
+            InputError: when these features were made without it.
+        """
+        if name not in self.layers:
+            raise InputError(
+                f"these features hold {', '.join(sorted(self.layers))}, but the probe reads {name}; "
+                "run `dvc repro`, which makes them anew for the layer in params.yaml"
+            )
+        return self.layers[name]
+
 
 def save_features(folder: Path, split: str, features: Features) -> None:
     """Write `folder/SPLIT.safetensors`.

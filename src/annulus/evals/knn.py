@@ -84,8 +84,8 @@ def evaluate_knn(train: Features, test: Features, params: KnnParams) -> dict[str
     check_same_classes(train, test)
     # From the training file: the test images may lack a class.
     classes = len(train.classes)
-    queries = test.layers[params.layer]
-    index = build_index(train.layers[params.layer], params.k)
+    queries = test.layer(params.layer)
+    index = build_index(train.layer(params.layer), params.k)
     places, first = [], []
     for chunk, labels in zip(queries.split(QUERIES_AT_ONCE), test.labels.split(QUERIES_AT_ONCE), strict=True):
         similarity, rows = search(index, chunk, params.k)
