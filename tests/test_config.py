@@ -590,6 +590,13 @@ def test_a_file_that_is_not_yaml_is_refused_with_the_place(text, tmp_path):
     assert "\n" not in str(refused.value)
 
 
+def test_a_file_that_is_no_text_is_refused(tmp_path):
+    path = tmp_path / "params.yaml"
+    path.write_bytes(b"\xff\xfe\x00s")
+    with pytest.raises(InputError, match=r"params\.yaml is not text in UTF-8 \(.*byte 0xff.*\); save it as such"):
+        load_params(path)
+
+
 @pytest.mark.parametrize(("text", "held"), [("", "NoneType"), ("# a comment", "NoneType"), ("- seed", "list")])
 def test_a_file_without_keys_is_refused(text, held, tmp_path):
     path = tmp_path / "params.yaml"

@@ -6,8 +6,10 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
+from safetensors import SafetensorError
 from torchvision import models
 
+from annulus import encoders
 from annulus.config import BackboneParams
 from annulus.encoders import Encoder, EncoderConfig, build_encoder, load_encoder, save_encoder
 from annulus.errors import InputError
@@ -230,3 +232,19 @@ def test_a_folder_that_cannot_be_made_is_refused_and_nothing_is_left_behind(trai
     with pytest.raises(InputError, match="cannot write"):
         save_encoder(trained, tmp_path / "file" / "encoder.safetensors")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_full_disk_leaves_the_old_files_whole(trained, tmp_path, monkeypatch):
+    weights = tmp_path / "encoder.safetensors"
+    save_encoder(trained, weights)
+    before = weights.read_bytes()
+
+    def full(state, path):
+        path.write_bytes(b"half")
+        raise SafetensorError("No space left on device")
+
+    monkeypatch.setattr(encoders, "save_file", full)
+    with pytest.raises(InputError, match=r"cannot write .*encoder\.safetensors: No space left on device"):
+        save_encoder(build_encoder(SMALL, seed=1), weights)
+    assert weights.read_bytes() == before
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["encoder.json", "encoder.safetensors"]

@@ -495,9 +495,11 @@ def load_params(path: Path) -> AllParams:
         InputError: one line per fault, each with its full key, the value and the way out.
     """
     try:
-        tree = yaml.safe_load(path.read_text())
+        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not text in UTF-8 ({error}); save it as such") from error
     except yaml.YAMLError as error:
         raise InputError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(tree, dict):
