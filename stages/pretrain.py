@@ -47,9 +47,7 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
         std=std,
     )
     encoder = build_encoder(config, seed)
-    method = InstanceDiscrimination(
-        encoder, len(images.images), method_params, sampler, scale.negatives, seed, device
-    )
+    method = InstanceDiscrimination(encoder, len(images.images), method_params, sampler, scale.negatives, seed, device)
     recipe = Recipe(
         scale,
         params["optimizer"],

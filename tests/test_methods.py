@@ -15,7 +15,7 @@ from annulus.negatives import draw
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 
 IMAGES, TEMPERATURE = 41, 0.2
-PARAMS = IRParams(temperature=TEMPERATURE, bank_rate=0.25, embedding_dim=6, head="linear")
+PARAMS = IRParams(temperature=TEMPERATURE, bank_rate=0.25, bank_start="random", embedding_dim=6, head="linear")
 SAMPLERS = {
     "uniform": UniformParams(),
     "ball": BallParams(outer=0.5),

@@ -42,13 +42,18 @@ class Annealing:
         """Whether `after_step` must see every loss (which on a GPU waits for the step)."""
         return isinstance(self.policy, AdaptiveStepAnneal)
 
+    @property
+    def watches_accuracy(self) -> bool:
+        """Whether `after_epoch` must see the validation accuracy."""
+        return isinstance(self.policy, AdaptiveEpochAnneal) and not self.watches_loss
+
     def after_step(self, loss_nats: float) -> None:
         if self.watches_loss:
             self._observe(-loss_nats)
 
     def after_epoch(self, validation_percent: float | None) -> None:
-        if isinstance(self.policy, AdaptiveEpochAnneal) and not self.watches_loss:
-            assert validation_percent is not None  # config refuses this policy without a validation part
+        if self.watches_accuracy:
+            assert validation_percent is not None  # Training refuses this policy without a validation part
             self._observe(validation_percent)
 
     def _observe(self, score: float) -> None:

@@ -8,9 +8,7 @@ from torch import Tensor
 from annulus.rng import derive
 
 
-def kmeans(
-    rows: Float[Tensor, "n d"], clusters: int, iterations: int, runs: int, seed: int
-) -> Int[Tensor, "runs n"]:
+def kmeans(rows: Float[Tensor, "n d"], clusters: int, iterations: int, runs: int, seed: int) -> Int[Tensor, "runs n"]:
     """The cluster of each row, in `runs` clusterings with different starts. Euclidean distance, as LA's."""
     points = rows.detach().float().cpu().numpy()
     assigned = []

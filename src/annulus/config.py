@@ -230,6 +230,7 @@ class IRParams(Params):
 
     temperature: Positive
     bank_rate: float = Field(ge=0, lt=1)  # share of the old row that an update keeps
+    bank_start: Literal["encoder", "random"]  # rows before the first step: untrained embeddings, or random
     embedding_dim: Count
     head: Literal["linear", "mlp"]
 
@@ -404,9 +405,7 @@ class AllParams(Params):
         for selector in SECTION_OF:
             choice, known = getattr(self, selector), self.choices(selector)
             if choice not in known:
-                raise ValueError(
-                    f"{selector}: {choice!r} is none of {', '.join(known)}{nearest(choice, known)}"
-                )
+                raise ValueError(f"{selector}: {choice!r} is none of {', '.join(known)}{nearest(choice, known)}")
         return self
 
     @model_validator(mode="after")
@@ -427,9 +426,7 @@ class AllParams(Params):
         prepared, pretrain = self.get("scales.${scale}.prepare"), self.get("scales.${scale}.pretrain")
         if prepared.train_images is not None:
             held_out = round(prepared.train_images * self.get("datasets.${dataset}").validation_fraction)
-            check_memory(
-                prepared.train_images - held_out, pretrain, self.get("samplers.${sampler}"), self.scale
-            )
+            check_memory(prepared.train_images - held_out, pretrain, self.get("samplers.${sampler}"), self.scale)
         return self
 
 

@@ -73,7 +73,7 @@ class Encoder(nn.Module):
 def build_encoder(config: EncoderConfig, seed: int) -> Encoder:
     """An encoder with fresh weights; the same seed gives the same weights."""
     with torch.random.fork_rng(devices=[]):  # torchvision initialises from the global generator
-        torch.manual_seed(derive(seed, "weights"))
+        torch.default_generator.manual_seed(derive(seed, "weights"))  # torch.manual_seed would reseed GPUs too
         return Encoder(config).to(memory_format=torch.channels_last)
 
 
@@ -146,6 +146,4 @@ def _alexnet(config: EncoderConfig) -> tuple[nn.Module, int]:
 def _head(config: EncoderConfig, width: int) -> nn.Module:
     if config.head == "linear":
         return nn.Linear(width, config.embedding_dim)
-    return nn.Sequential(
-        nn.Linear(width, width), nn.ReLU(inplace=True), nn.Linear(width, config.embedding_dim)
-    )
+    return nn.Sequential(nn.Linear(width, width), nn.ReLU(inplace=True), nn.Linear(width, config.embedding_dim))

@@ -25,6 +25,11 @@ class MemoryBank(nn.Module):
         self.register_buffer("rows", F.normalize(drawn, dim=1))
 
     @torch.no_grad()
+    def fill(self, embeddings: Float[Tensor, "n d"]) -> None:
+        """Take these rows, before the first step."""
+        self.rows.copy_(F.normalize(embeddings, dim=1))
+
+    @torch.no_grad()
     def update(self, index: Int[Tensor, "b"], embedding: Float[Tensor, "b d"]) -> None:
         """rows[i] <- normalize(rate * rows[i] + (1 - rate) * embedding).
 

@@ -81,9 +81,7 @@ class InstanceDiscrimination(nn.Module):
             anchor = self.encoder(views)  # (b, d)
         # Dividing the queries rather than the scores spares a pass over the largest tensor.
         scores = (anchor / self.params.temperature) @ self.bank.rows.T  # (b, n)
-        negatives = draw(
-            scores.detach(), index, self.negatives, self.sampler, progress, self.generator, self.clusters
-        )
+        negatives = draw(scores.detach(), index, self.negatives, self.sampler, progress, self.generator, self.clusters)
         # One gather, so that backward fills one tensor of the scores' size.
         candidates = scores.gather(1, torch.cat([index[:, None], negatives.rows], dim=1))
         loss = infonce(candidates[:, 0], negatives.mask(candidates[:, 1:]))

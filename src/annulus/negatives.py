@@ -19,6 +19,8 @@ from torch import Tensor
 from annulus.config import BallParams, CaveParams, RingParams, SamplerParams, rank_limits
 from annulus.errors import InputError
 
+CAVE_QUERIES = 32
+
 
 @dataclass(frozen=True)
 class Negatives:
@@ -41,8 +43,8 @@ class Negatives:
 def kept_shares(sampler: SamplerParams, progress: float) -> tuple[float, float]:
     """(inner, outer) on the way from the whole memory (progress 0) to the sampler's own set (1).
 
-    Both borders move in a straight line, the outer one inwards and the inner one outwards.
-    Source: mutualinfo C.2, which lets the inner ball grow while the outer one shrinks.
+    Both borders move in a straight line, the outer one inwards and the inner one outwards: mutualinfo C.2 lets the
+    inner ball grow while the outer one shrinks (there from epoch 10 on; here from the start).
     """
     if not isinstance(sampler, BallParams):
         return 0.0, 1.0
@@ -62,48 +64,59 @@ def draw(
     """Negatives of each query: k rows, uniformly with replacement from its set, or `all` of the set.
 
     `own` is each query's row, `clusters` the k-means cluster of every row, which cave alone needs.
-    `progress` in [0, 1] anneals from the whole memory to the sampler's set.
+    `progress` in [0, 1] anneals from the whole memory to the sampler's set; cave's clusters count in full as soon as
+    it is above 0.
 
     Raises:
         InputError: when a set is empty.
     """
     others = similarity.shape[1] - 1
     first, last = rank_limits(*kept_shares(sampler, progress), others)
-    if first == 0 and last == others:
-        members = None  # the whole memory: no ranks needed
-    else:
-        members = select(similarity, own, first, last)
     if isinstance(sampler, CaveParams) and progress > 0:
-        if members is None:
-            members = _others(own, others)
-        return _draw_cave(members, own, k, sampler, generator, clusters)
+        # A few queries at a time: early in annealing, what is worked on would take the scores' memory many times.
+        parts = [
+            _draw_cave(select(some, owns, first, last), owns, k, sampler, generator, clusters)
+            for some, owns in zip(similarity.split(CAVE_QUERIES), own.split(CAVE_QUERIES), strict=True)
+        ]
+        rows = torch.cat([part.rows for part in parts])
+        return Negatives(rows, torch.cat([part.present for part in parts]) if k == "all" else None)
     if k == "all":
-        return Negatives(_others(own, others) if members is None else members)
-    size = others if members is None else members.shape[1]
-    drawn = torch.randint(size, (len(own), k), generator=generator, device=own.device)
-    if members is None:
-        return Negatives(drawn + (drawn >= own[:, None]))  # steps over the own row
-    return Negatives(members.gather(1, drawn))
+        return Negatives(select(similarity, own, first, last))
+    picked = torch.randint(last - first, (len(own), k), generator=generator, device=own.device)
+    if (first, last) == (0, others):  # the whole memory: no ranks needed
+        return Negatives(picked + (picked >= own[:, None]))  # steps over the own row
+    return Negatives(select(similarity, own, first, last, picked))
 
 
 def select(
-    similarity: Float[Tensor, "b n"], own: Int[Tensor, "b"], first: int, last: int
+    similarity: Float[Tensor, "b n"],
+    own: Int[Tensor, "b"],
+    first: int,
+    last: int,
+    picked: Int[Tensor, "b k"] | None = None,
 ) -> Int[Tensor, "b m"]:
-    """The rows whose rank is in [first, last), in no particular order; exact, equal scores in any order."""
+    """The rows whose rank is in [first, last), exact; equal scores rank in any order.
+
+    They come in no particular order, but the same scores give the same one: with `picked`, only the rows at
+    these places of it are returned.
+    """
     if similarity.is_cuda:
         ranked = similarity.scatter(1, own[:, None], -torch.inf)
         closest = ranked.topk(last, sorted=False)
-        if first == 0:
-            return closest.indices
-        ring = closest.values.topk(last - first, largest=False, sorted=False).indices
-        return closest.indices.gather(1, ring)
+        members = closest.indices
+        if first > 0:
+            ring = closest.values.topk(last - first, largest=False, sorted=False).indices
+            members = members.gather(1, ring)
+        return members if picked is None else members.gather(1, picked)
 
     scores, own_rows = similarity.detach().numpy(), own.tolist()
-    selected = np.empty((len(scores), last - first), dtype=np.int64)
+    places = None if picked is None else picked.numpy()
+    selected = np.empty((len(scores), last - first) if places is None else places.shape, dtype=np.int64)
 
     def select_rows(queries: range) -> None:
         for query in queries:
-            selected[query] = _select_row(scores[query], own_rows[query], first, last)
+            members = _select_row(scores[query], own_rows[query], first, last)
+            selected[query] = members if places is None else members[places[query]]
 
     # NumPy's vectorised selection takes a quarter of torch.topk's time on a CPU, and lets go of the
     # interpreter's lock, so threads share the queries.
@@ -121,12 +134,6 @@ def _select_row(scores: np.ndarray, own: int, first: int, last: int) -> np.ndarr
     if first == 0:
         return closest
     return closest[np.argpartition(scores[closest], last - first)[: last - first]]
-
-
-def _others(own: Int[Tensor, "b"], others: int) -> Int[Tensor, "b m"]:
-    """Every row but the own one."""
-    rows = torch.arange(others, device=own.device)
-    return rows + (rows >= own[:, None])
 
 
 def _draw_cave(

@@ -40,6 +40,4 @@ def read_packed(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             about = json.loads((file.metadata() or {})["annulus"])
             return {name: file.get_tensor(name) for name in file.keys()}, about  # noqa: SIM118 (not a dict)
     except (OSError, SafetensorError, KeyError, json.JSONDecodeError) as error:
-        raise InputError(
-            f"{path} is missing or not a file that annulus wrote ({error}); run `dvc repro`"
-        ) from error
+        raise InputError(f"{path} is missing or not a file that annulus wrote ({error}); run `dvc repro`") from error

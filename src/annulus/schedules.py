@@ -38,7 +38,7 @@ class Schedule:
         """Let a plateau see the epoch's accuracy; after `patience` epochs without a better one it drops."""
         if not isinstance(self.policy, PlateauSchedule):
             return
-        assert validation_percent is not None  # config refuses a plateau without a validation part
+        assert validation_percent is not None  # Training refuses a plateau without a validation part
         if validation_percent > self.best:
             self.best, self.waited = validation_percent, 0
             return

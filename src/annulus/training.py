@@ -12,7 +12,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from annulus.annealing import Annealing
-from annulus.config import AnnealParams, OptimizerParams, PretrainScale, ScheduleParams, ViewSetParams
+from annulus.config import AnnealParams, OptimizerParams, PlateauSchedule, PretrainScale, ScheduleParams, ViewSetParams
 from annulus.data import ImageSet
 from annulus.errors import InputError
 from annulus.evals.extract import extract
@@ -55,8 +55,8 @@ class Training:
         device: torch.device,
     ) -> None:
         self.method, self.recipe, self.device = method, recipe, device
+        self.source, self.validation = images, validation
         self.images, self.labels = images.images.to(device), images.labels.to(device)
-        self.validation = validation
         self.optimizer = torch.optim.SGD(
             method.encoder.parameters(),
             lr=recipe.scale.learning_rate,
@@ -66,6 +66,12 @@ class Training:
         )
         self.schedule = Schedule(recipe.schedule, recipe.scale.learning_rate, recipe.optimizer.warmup)
         self.annealing = Annealing(recipe.anneal)
+        needs_validation = isinstance(recipe.schedule, PlateauSchedule) or self.annealing.watches_accuracy
+        if needs_validation and len(validation) == 0:
+            raise InputError(
+                "schedule: plateau and anneal: adaptive-epoch decide by validation accuracy, but the validation part "
+                "holds 0 images; raise datasets.DATASET.validation_fraction"
+            )
         self.view_generator = generator(recipe.seed, "views", device=device)
         self.batches = len(self.images) // recipe.scale.batch_size  # a last, smaller batch is left out
         self.epoch, self.batch = 0, 0  # what comes next
@@ -81,6 +87,9 @@ class Training:
         if scratch is not None and (state := scratch.load()) is not None:
             self.load_state_dict(state)
             log.info("resuming at epoch %d, batch %d of %d", self.epoch + 1, self.batch + 1, self.batches)
+        elif self.method.params.bank_start == "encoder":
+            seen = extract(self.method.encoder, self.source, ["embedding"], self.device)
+            self.method.bank.fill(seen.layers["embedding"])
         save_at = time.monotonic() + CHECKPOINT_SECONDS
         while self.epoch < self.recipe.scale.epochs:
             order = self._order()
@@ -107,7 +116,7 @@ class Training:
         for group in self.optimizer.param_groups:
             group["lr"] = self._rate()
         size, progress = self.method.encoder.view_size, self._progress()
-        views = augment(self.images[index], self.recipe.views, size, self.view_generator)
+        views = augment(self.images.index_select(0, index), self.recipe.views, size, self.view_generator)
         step = self.method.loss(views, index, progress)
         self.optimizer.zero_grad()
         step.loss.backward()
@@ -152,9 +161,7 @@ class Training:
 
     def _order(self) -> Int[Tensor, "batches b"]:
         """This epoch's images, batch by batch; depends on the seed and the epoch alone."""
-        shuffled = torch.randperm(
-            len(self.images), generator=generator(self.recipe.seed, "order", self.epoch)
-        )
+        shuffled = torch.randperm(len(self.images), generator=generator(self.recipe.seed, "order", self.epoch))
         used = shuffled[: self.batches * self.recipe.scale.batch_size]
         return used.view(self.batches, -1).to(self.device)
 
@@ -173,11 +180,12 @@ class Training:
         if losses.isfinite().all():
             return
         batch = int((~losses.isfinite()).nonzero()[0])
-        images = ", ".join(map(str, order[batch, :8].tolist()))
+        rows = self.source.rows[order[batch].cpu()].tolist()
+        rate = self.schedule.rate((self.epoch + batch / self.batches) / self.recipe.scale.epochs)
         raise InputError(
             f"the loss is {losses[batch].item()} at step {self.epoch * self.batches + batch + 1} "
-            f"(epoch {self.epoch + 1}, batch {batch + 1}), learning rate {self._rate():.3g}, training images "
-            f"{images}, ...; lower scales.*.pretrain.learning_rate or raise optimizer.warmup"
+            f"(epoch {self.epoch + 1}, batch {batch + 1}), learning rate {rate:.3g}, rows {rows} of the training "
+            "images; lower scales.SCALE.pretrain.learning_rate or raise optimizer.warmup"
         )
 
     def _bar(self) -> tqdm:

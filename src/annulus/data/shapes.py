@@ -84,10 +84,10 @@ def _coverage(draws: Draws, x: Plane, y: Plane, classes: np.ndarray, size: int) 
 def _ground(draws: Draws, x: Plane, y: Plane, bright: np.ndarray) -> np.ndarray:
     """From one hue to another across the picture, (n, 3, size, size), lighter and darker by a texture."""
     value = _value(draws, bright)
-    one, two = (_colour(draws.integers(0, 1536), draws.integers(70, 230), value) for _ in range(2))
+    one, two = (_colour(draws.integers(0, 1536), draws.integers(0, 40), value) for _ in range(2))
     along = (draws.integers(-256, 257) * x + draws.integers(-256, 257) * y) >> 14
     mix = np.clip(128 + along, 0, 256)
-    texture = ((draw_textures(draws, x, y) - 128) * draws.integers(8, 30)) >> 7
+    texture = ((draw_textures(draws, x, y) - 128) * draws.integers(4, 16)) >> 7
     return two + (((one - two) * mix[:, None]) >> 8) + texture[:, None]
 
 
