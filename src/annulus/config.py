@@ -20,6 +20,7 @@ from annulus.errors import InputError
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(ge=1)]
+Name = Annotated[str, Field(pattern=r"^[\w-]+$")]  # a dot would look like a deeper key
 
 
 class Params(BaseModel):
@@ -381,8 +382,8 @@ class AllParams(Params):
     bounds: Bounds
     samplers: Samplers
     anneals: Anneals
-    view_sets: dict[str, ViewSetParams]
-    backbones: dict[str, BackboneParams]
+    view_sets: dict[Name, ViewSetParams]
+    backbones: dict[Name, BackboneParams]
     optimizer: OptimizerParams
     schedules: Schedules
     knn: KnnParams

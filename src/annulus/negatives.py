@@ -150,11 +150,11 @@ def _draw_cave(
         inside |= cluster[members] == cluster[own][:, None]
     kept = inside if sampler.keep == "inside" else ~inside
     counts = kept.sum(dim=1)
-    empty = counts == 0
-    if empty.any():
+    if (counts == 0).any():
+        row = own[counts == 0][0].item()
         raise InputError(
-            f"cave (keep: {sampler.keep}, clusters: {sampler.clusters}) leaves {int(empty.sum())} of "
-            f"{len(own)} queries none of their {members.shape[1]} closest rows; "
+            f"cave (keep: {sampler.keep}, clusters: {sampler.clusters}) leaves the query of row {row} none of its "
+            f"{members.shape[1]} closest rows; "
             f"take {'fewer' if sampler.keep == 'inside' else 'more'} clusters or a wider ball"
         )
     if k == "all":

@@ -1,6 +1,7 @@
 """The training loop, written out once; a killed run goes on where it stopped, on a CPU bit for bit."""
 
 import logging
+import os
 import sys
 import time
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from annulus.evals.extract import extract
 from annulus.evals.nearest import nearest_label_accuracy
 from annulus.methods import InstanceDiscrimination
 from annulus.negatives import kept_shares
+from annulus.results import Number
 from annulus.rng import generator
 from annulus.schedules import Schedule
 from annulus.scratch import Scratch
@@ -26,7 +28,7 @@ from annulus.views import augment
 
 log = logging.getLogger("annulus")
 
-CHECKPOINT_SECONDS = 10.0  # what a kill may cost; longer where saving is slow:
+CHECKPOINT_SECONDS = float(os.environ.get("ANNULUS_CHECKPOINT_SECONDS", 10))  # what a kill may cost, or longer:
 CHECKPOINT_SHARE = 0.02  # saving takes at most this share of the time
 LOSS_CHECK_STEPS = 50  # reading a loss waits for the GPU, so it is read this often; a CPU reads every step
 
@@ -76,9 +78,9 @@ class Training:
         self.batches = len(self.images) // recipe.scale.batch_size  # a last, smaller batch is left out
         self.epoch, self.batch = 0, 0  # what comes next
         self.nats = torch.zeros(self.batches, 2, device=device)  # loss and ceiling of this epoch's steps
-        self.history: list[dict[str, float]] = []
+        self.history: list[dict[str, Number]] = []
 
-    def run(self, scratch: Scratch | None = None) -> list[dict[str, float]]:
+    def run(self, scratch: Scratch | None = None) -> list[dict[str, Number]]:
         """Train to the end, from the scratch's checkpoint when it holds one; returns one row per epoch.
 
         Raises:
@@ -133,7 +135,7 @@ class Training:
         accuracy = self._validate()
         loss, ceiling = self.nats.mean(dim=0).tolist()
         inner, outer = kept_shares(self.method.sampler, self._progress())
-        row = {
+        row: dict[str, Number] = {
             "epoch": self.epoch + 1,
             "loss_nats": loss,
             "bound_nats": ceiling - loss,
@@ -205,7 +207,7 @@ class Training:
             bar.set_postfix_str(f"loss {loss:.3f} nats, rate {self._rate():.2g}", refresh=False)
             bar.update(self.batch * self.recipe.scale.batch_size - bar.n)
 
-    def _line(self, row: dict[str, float]) -> str:
+    def _line(self, row: dict[str, Number]) -> str:
         text = (
             f"epoch {row['epoch']}/{self.recipe.scale.epochs}: loss {row['loss_nats']:.3f} nats, "
             f"bound {row['bound_nats']:.3f} of {row['ceiling_nats']:.3f}, rate {row['learning_rate']:.2g}"

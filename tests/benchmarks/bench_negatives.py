@@ -61,6 +61,7 @@ def main() -> None:
         {f"{name}_over_product": round(seconds[name] / seconds["product"], 2) for name in SAMPLERS}
         | {f"sort_and_gather_over_{name}": round(seconds["sort_and_gather"] / seconds[name], 1) for name in SAMPLERS}
         | {"images": IMAGES, "dim": DIM, "batch": BATCH, "negatives": NEGATIVES},
+        device,
     )
 
 

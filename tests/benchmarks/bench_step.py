@@ -80,7 +80,7 @@ def main() -> None:
         for sampler in samplers:
             numbers[f"{stem}_stem_{sampler}_percent_of_bare"] = round(100 * seconds["bare"] / seconds[sampler], 1)
         numbers[f"{stem}_stem_bare_images_per_second"] = round(BATCH / seconds["bare"])
-    write("step", numbers)
+    write("step", numbers, device)
 
 
 if __name__ == "__main__":

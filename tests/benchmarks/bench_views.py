@@ -66,7 +66,7 @@ def main() -> None:
         print(f"{name:40}{BATCH / each:10.0f}{each / seconds['ours']:20.1f}")
     rates = {f"{name}_images_per_second": round(BATCH / each) for name, each in seconds.items()}
     ratios = {f"times_{name}": round(each / seconds["ours"], 2) for name, each in seconds.items() if name != "ours"}
-    write("views", {**rates, **ratios, "batch": BATCH, "view_size": SIZE})
+    write("views", {**rates, **ratios, "batch": BATCH, "view_size": SIZE}, torch.device("cpu"))
 
 
 def torchvision_on_pil() -> Callable[[Image.Image], torch.Tensor]:

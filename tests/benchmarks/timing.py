@@ -26,10 +26,10 @@ def medians(contestants: Mapping[str, Callable[[], object]], repetitions: int) -
     return {name: statistics.median(times) for name, times in seconds.items()}
 
 
-def write(name: str, numbers: Mapping[str, object]) -> None:
+def write(name: str, numbers: Mapping[str, object], device: torch.device) -> None:
     """Write metrics/benchmarks/NAME.json with the machine beside the numbers, and print it."""
     machine = {
-        "processor": torch.cuda.get_device_name() if torch.cuda.is_available() else processor(),
+        "processor": torch.cuda.get_device_name(device) if device.type == "cuda" else processor(),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
     }

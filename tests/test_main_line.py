@@ -1,0 +1,225 @@
+"""The main line as a user runs it, at `scale: tiny`, in a temporary checkout."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from declared import ROOT
+
+pytestmark = pytest.mark.slow
+
+STAGES = ["prepare", "pretrain", "embed", "knn", "linear", "summary"]
+
+
+class Checkout:
+    """A committed copy of this working tree with its own DVC cache, at `scale: tiny`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        listed = subprocess.check_output(
+            ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"], cwd=ROOT, text=True
+        )
+        for name in filter(None, listed.split("\0")):
+            if (ROOT / name).is_file() and not name.startswith(("metrics/", "dvc.lock")):
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(ROOT / name, folder / name)
+        self.edit("params.yaml", "scale: demo ", "scale: tiny ")
+        self.git("init", "-q")
+        self.commit()
+
+    def git(self, *words: str) -> None:
+        name = ["-c", "user.name=test", "-c", "user.email=test@localhost"]
+        subprocess.run(["git", *name, *words], cwd=self.folder, check=True, capture_output=True)
+
+    def commit(self) -> None:
+        self.git("add", "-A")
+        self.git("commit", "-q", "--allow-empty", "-m", "test")
+
+    def command(self, *words: str, **environment: str) -> dict:
+        """What Popen needs to run dvc here, in an environment without the caller's own tracking."""
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("DVC_", "MLFLOW_"))}
+        env = inherited | {"PATH": path, "CI": "true"} | environment
+        return {"args": [sys.executable, "-m", "dvc", *words], "cwd": self.folder, "env": env, "text": True}
+
+    def dvc(self, *words: str, status: int = 0, **environment: str) -> str:
+        done = subprocess.run(**self.command(*words, **environment), capture_output=True)
+        output = done.stdout + done.stderr
+        assert done.returncode == status, output
+        return output
+
+    def edit(self, path: str, old: str, new: str) -> None:
+        text = (self.folder / path).read_text()
+        assert old in text, f"{path} has no {old!r}"
+        (self.folder / path).write_text(text.replace(old, new, 1))
+
+    def changed(self) -> set[str]:
+        """The stages whose own dependencies have changed."""
+        return set(json.loads(self.dvc("status", "--json")))
+
+    def read(self, path: str) -> dict:
+        return json.loads((self.folder / path).read_text())
+
+    def output_hash(self, stage: str, path: str) -> str:
+        outputs = yaml.safe_load((self.folder / "dvc.lock").read_text())["stages"][stage]["outs"]
+        return next(out["md5"] for out in outputs if out["path"] == path)
+
+
+def ran(output: str) -> list[str]:
+    return re.findall(r"Running stage '(\w+)'", output)
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory) -> Checkout:
+    checkout = Checkout(tmp_path_factory.mktemp("annulus"))
+    output = checkout.dvc("repro")
+    assert ran(output) == STAGES
+    assert "knn_top1_percent" in output, "the run ends with its table"
+    checkout.commit()
+    return checkout
+
+
+@pytest.fixture
+def checkout(repository) -> Checkout:
+    """The reproduced checkout, as it was committed."""
+    yield repository
+    repository.git("checkout", "-q", "--force", "HEAD", "--", ".")
+
+
+def test_the_metrics_are_whole_finite_and_within_their_ceilings(checkout):
+    summary = checkout.read("metrics/summary.json")
+    assert summary["train_images"] == 360
+    assert summary["test_images"] == 100
+    assert summary["bound_nats"] <= summary["bound_ceiling_nats"]
+    for name, value in summary.items():
+        assert not name.endswith("_percent") or 0 <= value <= 100
+    confusion = (checkout.folder / "metrics/main/confusion.csv").read_text().splitlines()
+    assert len(confusion) == 101
+
+
+def test_running_again_does_nothing_within_five_seconds(checkout):
+    started = time.monotonic()
+    output = checkout.dvc("repro")
+    seconds = time.monotonic() - started
+    assert ran(output) == []
+    assert "up to date" in output
+    assert seconds < 5 * max(1.0, os.getloadavg()[0] / os.cpu_count())
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new", "reached"),
+    [
+        ("params.yaml", "runs: 1", "runs: 2", set()),  # samplers.cave, while ring is selected
+        (
+            "params.yaml",
+            "  demo:\n    prepare: {train_images: 4000",
+            "  demo:\n    prepare: {train_images: 5000",
+            set(),
+        ),
+        ("params.yaml", "knn: {k: 200", "knn: {k: 20", {"knn"}),
+        ("params.yaml", "weight_decay: 1.0e-5", "weight_decay: 0.0", {"linear"}),
+        ("params.yaml", "inner: 0.01", "inner: 0.02", {"pretrain"}),
+        ("src/annulus/evals/knn.py", '"""', '""" ', {"knn"}),
+        ("src/annulus/negatives.py", '"""', '""" ', {"pretrain"}),
+        ("src/annulus/data/folder.py", '"""', '""" ', {"prepare"}),
+        ("src/annulus/views/crop.py", '"""', '""" ', {"pretrain", "embed", "linear"}),
+    ],
+)
+def test_an_edit_reruns_what_it_reaches_alone(checkout, path, old, new, reached):
+    checkout.edit(path, old, new)
+    assert checkout.changed() == reached
+
+
+def test_another_sampler_reruns_what_follows_it_and_can_be_compared(checkout):
+    output = checkout.dvc("exp", "run", "-n", "cave", "-S", "sampler=cave")
+    assert ran(output) == ["pretrain", "embed", "knn", "linear", "summary"]
+    assert "sampler: cave" in (checkout.folder / "params.yaml").read_text()
+    diff = checkout.dvc("params", "diff", "HEAD")
+    assert "cave" in diff
+    assert checkout.dvc("metrics", "diff", "HEAD")
+    shown = checkout.dvc("exp", "show", "--csv", "--drop", "src|stages|data")
+    assert "cave" in shown
+
+
+def test_every_other_selector_changes_with_one_word(checkout):
+    words = ["method=ir", "bound=infonce", "anneal=adaptive-step", "views=strong"]
+    words += ["backbone=alexnet", "schedule=plateau", "seed=1"]
+    selected = [word for choice in words for word in ("-S", choice)]
+    assert ran(checkout.dvc("exp", "run", "-n", "others", *selected))[0] == "prepare"
+
+
+@pytest.mark.parametrize(
+    ("override", "sentence"),
+    [
+        ("sampler=rnig", "sampler: 'rnig' is none of uniform, ball, ring, cave; did you mean 'ring'?"),
+        ("samplers.ring.inner=0.5", "samplers.ring: ring needs inner < outer, got inner=0.5, outer=0.1"),
+        ("scales.tiny.pretrain.batch_size=1000", "batch_size: 1000 is more than the 360 training images"),
+        ("dataset=folder", "data/folder"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_leaves_the_encoder_alone(checkout, override, sentence):
+    key, value = override.split("=")
+    text = (checkout.folder / "params.yaml").read_text()
+    if "." not in key:
+        text = re.sub(rf"^{key}: \w+", f"{key}: {value}", text, flags=re.MULTILINE)
+    elif key.startswith("samplers"):
+        text = text.replace("inner: 0.01", "inner: 0.5")
+    else:
+        text = text.replace("batch_size: 64, negatives: 64", "batch_size: 1000, negatives: 64")
+    (checkout.folder / "params.yaml").write_text(text)
+    script = [sys.executable, "stages/prepare.py", "--images", "data/main/images", "--metrics", "metrics/x.json"]
+    before = (checkout.folder / "data/main/images/train.safetensors").read_bytes()
+    done = subprocess.run(script, **{k: v for k, v in checkout.command().items() if k != "args"}, capture_output=True)
+    assert done.returncode == 1
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (checkout.folder / "metrics/x.json").exists()
+    assert (checkout.folder / "data/main/images/train.safetensors").read_bytes() == before
+
+
+def test_a_killed_pretraining_goes_on_and_ends_in_the_same_bytes(checkout):
+    checkout.edit("params.yaml", "pretrain: {epochs: 2, batch_size: 64", "pretrain: {epochs: 8, batch_size: 64")
+    process = subprocess.Popen(
+        **checkout.command("repro", "pretrain", ANNULUS_CHECKPOINT_SECONDS="0.5"),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 240
+    while not list(checkout.folder.glob(".annulus/scratch/pretrain/*/state.pt")):
+        assert process.poll() is None, "pretraining ended before its first checkpoint"
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert "resuming at epoch" in checkout.dvc("repro", "pretrain")
+    resumed = checkout.output_hash("pretrain", "data/main/encoder.safetensors")
+    assert not list(checkout.folder.glob(".annulus/scratch/pretrain/*"))
+
+    output = checkout.dvc("repro", "--force", "--single-item", "pretrain")
+    assert "resuming" not in output
+    assert checkout.output_hash("pretrain", "data/main/encoder.safetensors") == resumed
+
+
+def test_an_mlflow_server_that_is_down_costs_one_warning_and_no_number(checkout):
+    output = checkout.dvc("repro", "--force", "--single-item", "knn", MLFLOW_TRACKING_URI="http://127.0.0.1:9")
+    assert output.count("WARNING: MLflow") == 1
+    assert checkout.read("metrics/main/knn.json")["images"] == 100
+
+
+def test_mlflow_holds_what_the_metrics_files_hold(checkout):
+    from mlflow import MlflowClient
+
+    client = MlflowClient(f"sqlite:///{checkout.folder / 'mlflow.db'}")
+    experiment = client.get_experiment_by_name("annulus").experiment_id
+    runs = client.search_runs([experiment], "tags.`dvc.stage` = 'summary'", order_by=["start_time ASC"])
+    summary = checkout.read("metrics/summary.json")
+    assert runs[0].data.metrics == pytest.approx(summary, abs=1e-4)
