@@ -19,7 +19,7 @@ from torch import Tensor
 from annulus.config import BallParams, CaveParams, RingParams, SamplerParams, rank_limits
 from annulus.errors import InputError
 
-CAVE_QUERIES = 32
+CAVE_QUERIES = 128
 
 
 @dataclass(frozen=True)
