@@ -20,6 +20,7 @@ install: $(INSTALLED)  ## .venv with the pinned packages; every target below doe
 
 repro: $(INSTALLED)  ## run what has changed of the main line: dvc repro
 	@$(RUN) dvc repro $(ARGS)
+	@echo; echo "metrics/summary.json (more: metrics/, dvc plots show, make mlflow):"; sed '/[{}]/d; s/[",]//g' metrics/summary.json
 
 test: $(INSTALLED)  ## all tests, with coverage (some of them: make test ARGS="-k ring")
 	@$(RUN) pytest --cov --cov-report=term $(ARGS)
