@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 from declared import ROOT
 
-from annulus.config import PrepareScale, load_params
+from annulus.config import PrepareScale
 from annulus.data.prepare import prepare_images
 from annulus.device import pick_device
 from annulus.encoders import EncoderConfig, build_encoder
 from annulus.evals.extract import extract
 from annulus.evals.knn import evaluate_knn
 from annulus.methods import InstanceDiscrimination
+from annulus.params_file import load_params
 from annulus.training import Recipe, Training
 
 ARCHIVE = ROOT.parent / "shared" / "data" / "cifar10.tar.xz"

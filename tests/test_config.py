@@ -21,11 +21,11 @@ from annulus.config import (
     UniformParams,
     check_memory,
     keys_of,
-    load_params,
     nearest,
     rank_limits,
 )
 from annulus.errors import InputError
+from annulus.params_file import load_params
 
 ROOT = Path(__file__).resolve().parents[1]
 TREE = yaml.safe_load((ROOT / "params.yaml").read_text())

@@ -23,12 +23,12 @@ from annulus.config import (
     SamplerParams,
     ScheduleParams,
     UniformParams,
-    load_params,
 )
 from annulus.data import ImageSet
 from annulus.encoders import EncoderConfig, build_encoder
 from annulus.errors import InputError
 from annulus.methods import InstanceDiscrimination
+from annulus.params_file import load_params
 from annulus.scratch import Scratch
 from annulus.training import Recipe, Training
 

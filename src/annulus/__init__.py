@@ -3,7 +3,8 @@
 Modules in the order in which data flows through them; each imports only from those above it:
 
     errors         what a user wrote or supplied cannot work
-    config         params.yaml as strict models
+    config         what params.yaml may hold, as strict models
+    params_file    reading it; faults as sentences
     device         where tensors live
     rng            every random draw comes from a generator derived from `seed`
     results        files that are either whole or untouched; metrics as small JSON

@@ -1,4 +1,4 @@
-"""params.yaml as strict, frozen models: the whole file is checked before any stage works.
+"""What params.yaml may hold, as strict, frozen models; params_file reads it, before any stage works.
 
 Values live in params.yaml alone; no model carries a default. A stage names what it reads by the same
 strings as dvc.yaml (`samplers.${sampler}`), so a test can compare the two.
@@ -8,12 +8,9 @@ import difflib
 import math
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
-from types import UnionType
-from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Self
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from annulus.errors import InputError
 
@@ -484,59 +481,3 @@ def nearest(word: str, known: Iterable[str]) -> str:
     """`; did you mean 'ring'?` for the closest known word, or nothing when none is close."""
     close = difflib.get_close_matches(str(word), list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
-
-
-def load_params(path: Path) -> AllParams:
-    """Read and check a whole parameter file.
-
-    Raises:
-        InputError: one line per fault, each with its full key, the value and the way out.
-    """
-    try:
-        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not text in UTF-8 ({error}); save it as such") from error
-    except yaml.YAMLError as error:
-        raise InputError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(tree, dict):
-        raise InputError(f"{path} holds {type(tree).__name__}, expected keys and values")
-    try:
-        return AllParams.model_validate(tree)
-    except ValidationError as error:
-        faults = [f"{path}: {_sentence(fault)}" for fault in error.errors()]
-        raise InputError("\n".join(faults)) from error
-
-
-def _sentence(fault: Mapping[str, Any]) -> str:
-    """One pydantic fault as a line: full key, what is wrong, the way out."""
-    # A union's branch is part of pydantic's location, not of the file's.
-    branch = re.compile(r"(constrained-)?int|literal\[.*\]")
-    key = ".".join(str(part) for part in fault["loc"] if not branch.fullmatch(str(part)))
-    match fault["type"]:
-        case "extra_forbidden":
-            siblings = _siblings(fault["loc"][:-1])
-            return f"{key}: unknown key{nearest(fault['loc'][-1], siblings)} (known: {', '.join(siblings)})"
-        case "missing":
-            return f"{key}: missing; every value is written in params.yaml"
-        case "value_error":
-            return f"{key}: {fault['ctx']['error']}" if key else str(fault["ctx"]["error"])
-        case "float_type" if isinstance(fault["input"], str):
-            return f"{key}: {fault['input']!r} is text to YAML; write a number, such as 1.0e-4"
-    message = fault["msg"]
-    return f"{key}: {fault['input']!r} refused; {message[0].lower()}{message[1:]}"
-
-
-def _siblings(location: tuple[Any, ...]) -> list[str]:
-    """The known keys of the section at a place, found by walking the models' types."""
-    model: Any = AllParams
-    for part in location:
-        if get_origin(model) is dict:
-            model = get_args(model)[1]
-        elif isinstance(model, type) and issubclass(model, Params):
-            names = {field.alias or name: field.annotation for name, field in model.model_fields.items()}
-            model = names.get(str(part), model)
-        if get_origin(model) in (Union, UnionType):  # the only unions of sections are `Section | None`
-            model = next(branch for branch in get_args(model) if branch is not type(None))
-    return [field.alias or name for name, field in model.model_fields.items()]

@@ -27,7 +27,9 @@ from annulus.results import replacing
 
 log = logging.getLogger("annulus")
 
-PLUMBING = {f"annulus.{name}" for name in ("errors", "results", "packed", "scratch", "tracking", "stage")}
+PLUMBING = {
+    f"annulus.{name}" for name in ("errors", "params_file", "results", "packed", "scratch", "tracking", "stage")
+}
 
 
 def hash_files(*paths: Path) -> dict[str, str]:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from annulus import tracking
-from annulus.config import load_params
 from annulus.errors import InputError
+from annulus.params_file import load_params
 from annulus.results import Number, write_metrics, write_table
 
 log = logging.getLogger("annulus")

@@ -14,11 +14,12 @@ import torch
 from timing import medians, write
 
 from annulus.bounds import infonce
-from annulus.config import AllParams, load_params
+from annulus.config import AllParams
 from annulus.data import ImageSet
 from annulus.device import autocast, pick_device
 from annulus.encoders import EncoderConfig, build_encoder
 from annulus.methods import InstanceDiscrimination, Step
+from annulus.params_file import load_params
 from annulus.training import Recipe, Training
 
 IMAGES, BATCH, NEGATIVES, SIZE = 50_000, 256, 4_096, 32
