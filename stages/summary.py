@@ -19,6 +19,7 @@ READS = [
     "bound",
     "sampler",
     "anneal",
+    "neighbours",
     "views",
     "backbone",
     "schedule",
@@ -71,7 +72,7 @@ def read_metrics(path: Path) -> dict[str, Number]:
 
 def table(params: Mapping[str, Any], headlines: Mapping[str, Number]) -> str:
     """The variant on the left, its numbers on the right."""
-    left = [f"{name:<10}{choice}" for name, choice in params.items()]
+    left = [f"{name:<12}{choice}" for name, choice in params.items()]
     width = max(map(len, left)) + 4
     right = [f"{name:<24}{shown(name, number):>9}" for name, number in headlines.items()]
     return "\n".join(f"{a:<{width}}{b}".rstrip() for a, b in zip_longest(left, right, fillvalue=""))

@@ -51,7 +51,7 @@ def test_pretraining_beats_the_untrained_network_by_a_margin(folder):
     assert len(prepared.train.classes) == 10
 
     mean, std = prepared.train.channel_statistics()
-    described = {"head": "linear", "embedding_dim": 128, "view_size": 32, "mean": mean, "std": std}
+    described = {"head": "linear", "embedding_dim": 128, "view_size": 32, "channels": "rgb", "mean": mean, "std": std}
     encoder = build_encoder(EncoderConfig.of(PARAMS.backbones["resnet18"], **described), seed=0)
     device, knn = pick_device(), PARAMS.knn.model_copy(update={"k": 20})
 

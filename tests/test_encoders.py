@@ -1,7 +1,7 @@
-"""Encoders: shapes, torchvision's own network inside, reproducible weights, files that survive mistakes."""
+"""Encoders: shapes, torchvision's network inside, colour spaces, reproducible weights, files that survive mistakes."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 import torch
@@ -11,13 +11,16 @@ from torchvision import models
 
 from annulus import encoders
 from annulus.config import BackboneParams
-from annulus.encoders import Encoder, EncoderConfig, build_encoder, load_encoder, save_encoder
+from annulus.encoders import Encoder, EncoderConfig, LabEncoder, build_encoder, load_encoder, save_encoder
 from annulus.errors import InputError
+from annulus.views.lab import rgb_to_lab
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 
 MEAN, STD = (0.5, 0.4, 0.3), (0.2, 0.25, 0.3)
-SMALL = EncoderConfig("alexnet", "cifar", "linear", embedding_dim=16, view_size=16, mean=MEAN, std=STD)
+SMALL = EncoderConfig("alexnet", "cifar", "linear", embedding_dim=16, view_size=16, channels="rgb", mean=MEAN, std=STD)
+LAB_MEAN, LAB_STD = (50.0, 3.0, -8.0), (22.0, 11.0, 17.0)
+LAB = replace(SMALL, channels="lab", mean=LAB_MEAN, std=LAB_STD)
 
 # Width, and sides of the map for views of 32 and 96 pixels: with the imagenet stem a 32nd of the view (a 16th
 # for AlexNet), with the cifar stem an 8th (a 4th).
@@ -41,7 +44,16 @@ def images(generator):
 @pytest.fixture
 def trained(images):
     """A small encoder whose batch statistics have moved from their start."""
-    encoder = build_encoder(SMALL, seed=0)
+    return moved(SMALL, images)
+
+
+@pytest.fixture
+def trained_lab(images):
+    return moved(LAB, images)
+
+
+def moved(config, images):
+    encoder = build_encoder(config, seed=0)
     with torch.no_grad():
         encoder.train()(images)
     return encoder.eval()
@@ -131,17 +143,134 @@ def test_the_same_seed_gives_the_same_weights_and_another_does_not():
 
 def test_a_config_of_a_backbone_takes_its_architecture_and_stem():
     backbone = BackboneParams(architecture="resnet34", stem="cifar")
-    rest = {"head": "mlp", "embedding_dim": 128, "view_size": 32, "mean": MEAN, "std": STD}
-    expected = EncoderConfig("resnet34", "cifar", "mlp", 128, 32, MEAN, STD)
+    rest = {"head": "mlp", "embedding_dim": 128, "view_size": 32, "channels": "rgb", "mean": MEAN, "std": STD}
+    expected = EncoderConfig("resnet34", "cifar", "mlp", 128, 32, "rgb", MEAN, STD)
     assert EncoderConfig.of(backbone, **rest) == expected
+
+
+def test_an_mlp_bn_head_normalises_the_batch_after_each_layer_and_ends_without_a_relu(generator):
+    encoder = build_encoder(replace(SMALL, head="mlp-bn"), seed=0).train()
+    pooled = torch.rand(6, 128, generator=generator)
+    with torch.no_grad():
+        for weight in encoder.head.parameters():
+            if weight.dim() == 1:  # as after training, when no scale is 1 and no shift 0
+                weight.uniform_(0.5, 1.5, generator=generator)
+        found = encoder.embed(pooled)
+
+        def normalised(features, norm):
+            spread = features.var(dim=0, correction=0) + 1e-5
+            return (features - features.mean(dim=0)) / spread.sqrt() * norm.weight + norm.bias
+
+        first, first_norm, _, second, second_norm = encoder.head
+        hidden = normalised(pooled @ first.weight.T, first_norm).clamp_min(0)
+        expected = normalised(hidden @ second.weight.T, second_norm)
+    assert (first.weight.shape, second.weight.shape) == ((128, 128), (16, 128))
+    torch.testing.assert_close(found, expected / expected.norm(dim=1, keepdim=True), atol=1e-5, rtol=1e-4)
+
+
+# --- colour spaces ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("channels", "planes"), [("rgb", [0, 1, 2]), ("lab-l", [0]), ("lab-ab", [1, 2])])
+@pytest.mark.parametrize(("architecture", "stem"), sorted({row[:2] for row in BACKBONES}))
+def test_the_first_convolution_takes_the_channels_of_the_colour_space(architecture, stem, channels, planes):
+    mean, std = ((0.5,) * len(planes),) * 2
+    config = replace(SMALL, architecture=architecture, stem=stem, channels=channels, mean=mean, std=std)
+    with torch.device("meta"):
+        encoder = Encoder(config)
+        rgb = Encoder(replace(config, channels="rgb", mean=MEAN, std=STD))
+        assert encoder(torch.empty(2, 3, 32, 32)).shape == (2, 16)
+    shapes, expected = ({name: value.shape for name, value in some.state_dict().items()} for some in (encoder, rgb))
+    (first,) = {"conv1.weight", "0.weight"} & {name.removeprefix("backbone.") for name in shapes}
+    expected[f"backbone.{first}"] = (expected[f"backbone.{first}"][0], len(planes), *expected[f"backbone.{first}"][2:])
+    assert shapes == expected  # nothing else differs from the network of RGB
+
+
+def test_the_imagenet_stem_of_another_colour_space_starts_as_he_s_rule_says():
+    statistics = {"mean": LAB_MEAN[1:], "std": LAB_STD[1:]}
+    config = replace(SMALL, architecture="resnet18", stem="imagenet", channels="lab-ab", **statistics)
+    convolution = build_encoder(config, seed=0).backbone.conv1
+    assert (convolution.stride, convolution.padding) == ((2, 2), (3, 3))
+    assert convolution.weight.std().item() == pytest.approx((2 / (64 * 49)) ** 0.5, rel=0.1)
+
+
+@pytest.mark.parametrize(("channels", "planes"), [("lab-l", slice(0, 1)), ("lab-ab", slice(1, 3))])
+def test_an_encoder_sees_its_planes_of_cielab_normalised_in_their_own_units(channels, planes, images):
+    encoder = moved(replace(LAB, channels=channels, mean=LAB_MEAN[planes], std=LAB_STD[planes]), images)
+    centre, spread = (torch.tensor(some[planes])[:, None, None] for some in (LAB_MEAN, LAB_STD))
+    with torch.no_grad():
+        expected = encoder.backbone((rgb_to_lab(images)[:, planes] - centre) / spread)
+        torch.testing.assert_close(encoder.map(images), expected)
+
+
+def test_statistics_of_another_colour_space_are_refused():
+    with pytest.raises(RuntimeError, match="invalid for input of size 3"):
+        Encoder(replace(SMALL, channels="lab-l"))
+
+
+def test_lightness_and_colour_each_have_a_network_that_does_not_see_the_other(trained_lab, images):
+    grey = images.mean(dim=1, keepdim=True).expand(-1, 3, -1, -1)
+    with torch.no_grad():
+        (lightness, colour), (again, none) = trained_lab.pair(images), trained_lab.pair(grey)
+        same_colour = trained_lab.pair(grey * 0.5)[1]
+    assert (lightness - again).norm(dim=1).min() > 1e-3
+    assert (colour - none).norm(dim=1).min() > 1e-3
+    torch.testing.assert_close(same_colour, none, atol=1e-4, rtol=0)  # all greys have one colour
+    first, second = (state(encoder) for encoder in (trained_lab.l, trained_lab.ab))
+    drawn = [name for name in first if first[name].dim() > 1]
+    assert not any(torch.equal(first[name], second[name]) for name in drawn)
+
+
+def test_two_networks_have_one_encoder_s_interface(trained_lab, images):
+    with torch.no_grad():
+        maps, pooled, joint = trained_lab.map(images), trained_lab.pooled(images), trained_lab(images)
+        each = [(one.map(images), one.pooled(images), one(images)) for one in (trained_lab.l, trained_lab.ab)]
+        pair = trained_lab.pair(images)
+        assert (maps.shape, pooled.shape, joint.shape) == ((3, 256, 4, 4), (3, 256), (3, 32))
+        torch.testing.assert_close(maps, torch.cat([each[0][0], each[1][0]], dim=1))
+        torch.testing.assert_close(pooled, torch.cat([each[0][1], each[1][1]], dim=1))
+        torch.testing.assert_close(pooled, maps.mean(dim=(2, 3)))
+        torch.testing.assert_close(pair, (each[0][2], each[1][2]))
+        torch.testing.assert_close(joint, torch.cat(pair, dim=1) / 2**0.5)
+        torch.testing.assert_close(trained_lab.embed(pooled), joint)
+    torch.testing.assert_close(joint.norm(dim=1), torch.ones(3))
+    assert trained_lab.view_size == 16
+
+
+def test_colour_is_converted_once_for_both_networks(trained_lab, images, monkeypatch):
+    calls = []
+    monkeypatch.setattr(encoders, "rgb_to_lab", lambda some: calls.append(len(some)) or rgb_to_lab(some))
+    for method in (trained_lab.pair, trained_lab.map, trained_lab.pooled, trained_lab):
+        calls.clear()
+        method(images)
+        assert calls == [3]
+
+
+def test_two_networks_are_the_same_for_the_same_seed_alone():
+    first, again, other = (state(build_encoder(LAB, seed=seed)) for seed in (0, 0, 1))
+    assert same(first, again)
+    assert not same(first, other)
 
 
 # --- files --------------------------------------------------------------------------------------------
 
 
-def test_what_is_loaded_is_what_was_saved_bit_for_bit(trained, images, tmp_path):
+@pytest.mark.parametrize(
+    "config",
+    [
+        SMALL,
+        replace(SMALL, head="mlp-bn"),
+        replace(SMALL, channels="lab-l", mean=LAB_MEAN[:1], std=LAB_STD[:1]),
+        LAB,
+        replace(LAB, head="mlp"),
+    ],
+    ids=lambda config: f"{config.channels} {config.head}",
+)
+def test_what_is_loaded_is_what_was_saved_bit_for_bit(config, images, tmp_path):
+    trained = moved(config, images)
     save_encoder(trained, tmp_path / "encoder.safetensors")
     loaded = load_encoder(tmp_path / "encoder.safetensors")
+    assert type(loaded) is (LabEncoder if config.channels == "lab" else Encoder)
     assert same(state(loaded), state(trained))
     assert loaded.config == trained.config
     assert loaded.view_size == 16
@@ -170,6 +299,7 @@ def test_the_configuration_stands_beside_the_weights_as_json(trained, tmp_path):
         "head": "linear",
         "embedding_dim": 16,
         "view_size": 16,
+        "channels": "rgb",
         "mean": list(MEAN),
         "std": list(STD),
     }
@@ -183,7 +313,16 @@ def test_the_same_weights_give_the_same_bytes(trained, tmp_path):
         assert first == second
 
 
-@pytest.mark.parametrize("change", [{"embedding_dim": 8}, {"head": "mlp"}, {"stem": "imagenet"}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"embedding_dim": 8},
+        {"head": "mlp"},
+        {"stem": "imagenet"},
+        {"channels": "lab"},
+        {"channels": "lab-ab", "mean": [0.0, 0.0], "std": [1.0, 1.0]},
+    ],
+)
 def test_weights_of_another_shape_are_refused_with_what_differs(change, trained, tmp_path):
     weights = tmp_path / "encoder.safetensors"
     save_encoder(trained, weights)
@@ -217,6 +356,7 @@ def test_a_missing_file_is_named(lost, trained, tmp_path):
         (".json", b"[]"),
         (".json", b'{"architecture": "alexnet"}'),
         (".json", b"\xff\xfe"),
+        (".json", json.dumps(asdict(replace(SMALL, channels="hsv"))).encode()),
     ],
 )
 def test_a_file_that_is_no_encoder_is_refused(suffix, content, trained, tmp_path):

@@ -1,4 +1,5 @@
 from argparse import Namespace
+from dataclasses import replace
 
 import embed as stage
 import pytest
@@ -18,14 +19,21 @@ CONFIG = EncoderConfig(
     head="mlp",
     embedding_dim=6,
     view_size=32,
+    channels="rgb",
     mean=(0.5, 0.4, 0.3),
     std=(0.2, 0.3, 0.2),
 )
+LAB = replace(CONFIG, channels="lab", mean=(55.0, 2.0, 4.0), std=(24.0, 12.0, 15.0))
 
 
 @pytest.fixture
 def encoder():
     return build_encoder(CONFIG, seed=0).eval()
+
+
+@pytest.fixture
+def lab_encoder():
+    return build_encoder(LAB, seed=0).eval()
 
 
 def image_set(count, seed=0, size=36):
@@ -34,8 +42,9 @@ def image_set(count, seed=0, size=36):
     return ImageSet(images, torch.arange(count) % 2, torch.arange(count), ("cat", "dog"), "digest")
 
 
-def test_layers_are_what_the_encoder_gives_for_centre_views_whatever_the_batches(encoder):
-    images = image_set(7)
+@pytest.mark.parametrize("config", [CONFIG, LAB], ids=["rgb", "lab"])
+def test_layers_are_what_the_encoder_gives_for_centre_views_whatever_the_batches(config):
+    encoder, images = build_encoder(config, seed=0).eval(), image_set(7)
     views = center_view(images.images, 32)
     with torch.no_grad():
         expected = {"map": encoder.map(views), "pooled": encoder.pooled(views), "embedding": encoder(views)}
@@ -48,14 +57,30 @@ def test_layers_are_what_the_encoder_gives_for_centre_views_whatever_the_batches
         torch.testing.assert_close(found["embedding"], expected["embedding"])
 
 
-def test_an_empty_split_has_features_of_the_right_width(encoder):
+@pytest.mark.parametrize(("config", "networks"), [(CONFIG, 1), (LAB, 2)], ids=["rgb", "lab"])
+@pytest.mark.parametrize("head", ["mlp", "mlp-bn"])
+def test_an_empty_split_has_features_of_the_right_width(config, networks, head):
+    encoder = build_encoder(replace(config, head=head), seed=0)
     found = extract(encoder, image_set(0), ["map", "pooled", "embedding"], CPU)
-    assert [tuple(found.layers[name].shape) for name in found.layers] == [(0, 128, 2, 2), (0, 128), (0, 6)]
+    assert {name: tuple(values.shape) for name, values in found.layers.items()} == {
+        "map": (0, 128 * networks, 2, 2),
+        "pooled": (0, 128 * networks),
+        "embedding": (0, 6 * networks),
+    }
     assert found.classes == ("cat", "dog")
 
 
-def test_encoding_leaves_an_encoder_in_training_mode_unchanged(encoder):
-    encoder.train()
+def test_each_network_sees_a_batch_once_whatever_the_layers(lab_encoder):
+    seen = []
+    for one in (lab_encoder.l, lab_encoder.ab):
+        one.backbone.register_forward_hook(lambda *_, name=one.config.channels: seen.append(name))
+    encode(lab_encoder, torch.rand(4, 3, 32, 32), ["map", "pooled", "embedding"])
+    assert seen == ["lab-l", "lab-ab"]
+
+
+@pytest.mark.parametrize("config", [replace(CONFIG, head="mlp-bn"), LAB], ids=["mlp-bn", "lab"])
+def test_encoding_leaves_an_encoder_in_training_mode_unchanged(config):
+    encoder = build_encoder(config, seed=0).train()
     before = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
     encode(encoder, torch.rand(8, 3, 32, 32), ["embedding"])
     for name, tensor in encoder.state_dict().items():
@@ -74,6 +99,13 @@ def test_damaged_weights_are_refused_by_layer_and_image(encoder):
         encoder.head[-1].bias.fill_(torch.nan)
     with pytest.raises(InputError, match=r"encoder's embedding features of image 0 are not finite"):
         extract(encoder, image_set(2), ["pooled", "embedding"], CPU)
+
+
+def test_damage_in_either_network_is_refused(lab_encoder):
+    with torch.no_grad():
+        lab_encoder.ab.backbone[0].weight.fill_(torch.nan)
+    with pytest.raises(InputError, match=r"encoder's pooled features of image 0 are not finite"):
+        extract(lab_encoder, image_set(2), ["pooled"], CPU)
 
 
 def test_features_come_back_from_their_file(tmp_path):
@@ -117,3 +149,17 @@ def test_the_stage_writes_three_splits_with_maps_only_where_they_are_read(tmp_pa
         assert {len(tensor) for tensor in (*features.layers.values(), features.labels)} == {count}
     assert results.metrics["pooled_dim"] == 128
     assert results.metrics["embedding_dim"] == 6
+
+
+def test_the_stage_embeds_two_networks_as_one_encoder(tmp_path, lab_encoder):
+    save_encoder(lab_encoder, tmp_path / "encoder.safetensors")
+    for split, count in (("train", 5), ("validation", 0), ("test", 3)):
+        save_images(tmp_path / f"{split}.safetensors", image_set(count))
+    paths = Namespace(images=tmp_path, encoder=tmp_path / "encoder.safetensors", features=tmp_path / "features")
+    results = stage.main({"linear.inputs": "features", "linear.layer": "pooled"}, paths)
+    stored = load_features(paths.features, "test").layers
+    with torch.no_grad():
+        views = center_view(image_set(3).images, 32)
+        torch.testing.assert_close(stored["pooled"], lab_encoder.pooled(views))
+        torch.testing.assert_close(stored["embedding"], lab_encoder(views))
+    assert (results.metrics["pooled_dim"], results.metrics["embedding_dim"]) == (256, 12)

@@ -256,6 +256,7 @@ def encoder():
         head="linear",
         embedding_dim=6,
         view_size=32,
+        channels="rgb",
         mean=(0.5, 0.5, 0.5),
         std=(0.3, 0.3, 0.3),
     )

@@ -245,7 +245,8 @@ def test_a_loaded_method_goes_on_like_the_one_that_was_saved(sampler):
 
 
 def test_every_weight_of_a_real_encoder_learns(generator):
-    config = EncoderConfig("alexnet", "cifar", "mlp", embedding_dim=6, view_size=16, mean=(0.5,) * 3, std=(0.25,) * 3)
+    statistics = {"mean": (0.5,) * 3, "std": (0.25,) * 3}
+    config = EncoderConfig("alexnet", "cifar", "mlp", embedding_dim=6, view_size=16, channels="rgb", **statistics)
     encoder = build_encoder(config, seed=0)
     method = InstanceDiscrimination(encoder, IMAGES, PARAMS, SAMPLERS["ring"], "all", 0, torch.device("cpu"))
     step = method.loss(torch.rand(5, 3, 16, 16, generator=generator), INDEX, 1.0)

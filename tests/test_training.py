@@ -64,6 +64,7 @@ def training(
         head="linear",
         embedding_dim=8,
         view_size=16,
+        channels="rgb",
         mean=(0.4,) * 3,
         std=(0.2,) * 3,
     )

@@ -397,6 +397,29 @@ def test_chunks_change_nothing(photos, monkeypatch):
     torch.testing.assert_close(augment(photos, STRONG, 16, torch.Generator().manual_seed(3)), whole, atol=1e-6, rtol=0)
 
 
+@pytest.mark.parametrize("params", [STRONG, NOTHING, NOTHING.model_copy(update={"flip": 0.5, "jitter": JITTER})])
+@pytest.mark.parametrize("pixels", [1, 2**16])
+@pytest.mark.parametrize("part", [slice(0, 4), slice(4, 12), slice(0, 12), slice(5, 5), slice(None), slice(-3, None)])
+def test_a_part_equals_those_rows_of_the_whole_and_leaves_the_generator_where_the_whole_does(
+    params, pixels, part, photos, monkeypatch
+):
+    whole_generator, part_generator = torch.Generator().manual_seed(3), torch.Generator().manual_seed(3)
+    whole = augment(photos, params, 16, whole_generator)
+    monkeypatch.setattr(views, "CPU_CHUNK", pixels)
+    torch.testing.assert_close(augment(photos, params, 16, part_generator, part), whole[part], atol=1e-6, rtol=0)
+    assert torch.equal(part_generator.get_state(), whole_generator.get_state())
+
+
+def test_a_part_works_on_its_own_images_alone(photos, generator, monkeypatch):
+    worked_on = []
+    apply = views.apply_recipe
+    monkeypatch.setattr(
+        views, "apply_recipe", lambda images, *rest: worked_on.append(len(images)) or apply(images, *rest)
+    )
+    augment(photos, STRONG, 16, generator, slice(2, 5))
+    assert sum(worked_on) == 3
+
+
 @pytest.mark.usefixtures("untouched_global_randomness")
 def test_global_randomness_and_input_stay_untouched(photos, generator):
     before = photos.clone()

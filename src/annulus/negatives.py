@@ -4,9 +4,12 @@ Rows are ranked by similarity to the query, most similar first; the query's own 
 never a negative. With m other rows, a set keeps the ranks floor(inner * m) up to, not including,
 floor(outer * m). Ranks are exact: the rows are selected, never sorted, which costs about as much as
 making their scores.
+
+In a bank every query has its own row; in a queue only where an older key of its image is still there; among
+the other views of a batch none has. Where a query may have one, m is one less than the memory for all queries, so
+that their sets are equally large and a GPU need not be asked which have it.
 """
 
-import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal
@@ -24,20 +27,37 @@ CAVE_QUERIES = 128
 
 @dataclass(frozen=True)
 class Negatives:
-    """Rows of the memory per query; where the sets differ in size, `present` is false on the padding."""
+    """Rows of the memory per query, or None for every row in its order; false in `present`: not in the set."""
 
-    rows: Int[Tensor, "b k"]
+    rows: Int[Tensor, "b k"] | None
     present: Bool[Tensor, "b k"] | None = None
 
     def mask(self, scores: Float[Tensor, "b k"]) -> Float[Tensor, "b k"]:
         """Scores of these rows with absent ones at -inf, where they add nothing to a denominator."""
         return scores if self.present is None else scores.masked_fill(~self.present, -torch.inf)
 
-    def ceiling(self) -> Float[Tensor, ""]:
-        """log(1 + number of negatives), mean over queries: what an InfoNCE estimate cannot exceed."""
-        if self.present is None:
-            return torch.tensor(math.log1p(self.rows.shape[1]), device=self.rows.device)
-        return self.present.sum(dim=1).log1p().mean()
+
+@dataclass(frozen=True)
+class Clusters:
+    """The k-means cluster, in each of several runs, of the memory's rows and of the queries; -1: in none.
+
+    Where each query has rows of its own (a batch without the query's views), `rows` has a place for the query too.
+    """
+
+    rows: Int[Tensor, "runs n"] | Int[Tensor, "runs b n"]
+    queries: Int[Tensor, "runs b"]
+
+    def of(self, some: slice) -> "Clusters":
+        """Those of some queries."""
+        return Clusters(self.rows if self.rows.dim() == 2 else self.rows[:, some], self.queries[:, some])
+
+    def shared(self, members: Int[Tensor, "b m"]) -> Bool[Tensor, "b m"]:
+        """Which of these rows are in the query's own cluster, in any of the runs."""
+        inside = torch.zeros_like(members, dtype=torch.bool)
+        for rows, queries in zip(self.rows, self.queries, strict=True):
+            of_members = rows[members] if rows.dim() == 1 else rows.gather(1, members)
+            inside |= (of_members == queries[:, None]) & (queries[:, None] >= 0)
+        return inside
 
 
 def kept_shares(sampler: SamplerParams, progress: float) -> tuple[float, float]:
@@ -54,43 +74,53 @@ def kept_shares(sampler: SamplerParams, progress: float) -> tuple[float, float]:
 
 def draw(
     similarity: Float[Tensor, "b n"],
-    own: Int[Tensor, "b"],
+    own: Int[Tensor, "b"] | None,
     k: int | Literal["all"],
     sampler: SamplerParams,
     progress: float,
     generator: torch.Generator,
-    clusters: Int[Tensor, "runs n"] | None = None,
+    clusters: Clusters | None = None,
 ) -> Negatives:
     """Negatives of each query: k rows, uniformly with replacement from its set, or `all` of the set.
 
-    `own` is each query's row, `clusters` the k-means cluster of every row, which cave alone needs.
+    `own` is each query's own row, -1 where it has none; None: no query has one. `clusters` are the k-means
+    clusters of rows and queries, which cave alone needs.
     `progress` in [0, 1] anneals from the whole memory to the sampler's set; cave's clusters count in full as soon as
     it is above 0.
 
     Raises:
         InputError: when a set is empty.
     """
-    others = similarity.shape[1] - 1
+    others = similarity.shape[1] - (own is not None)
     first, last = rank_limits(*kept_shares(sampler, progress), others)
     if isinstance(sampler, CaveParams) and progress > 0:
         # A few queries at a time: early in annealing, what is worked on would take the scores' memory many times.
-        parts = [
-            _draw_cave(select(some, owns, first, last), owns, k, sampler, generator, clusters)
-            for some, owns in zip(similarity.split(CAVE_QUERIES), own.split(CAVE_QUERIES), strict=True)
-        ]
+        parts = []
+        for start in range(0, len(similarity), CAVE_QUERIES):
+            some = slice(start, start + CAVE_QUERIES)
+            members = select(similarity[some], None if own is None else own[some], first, last)
+            parts.append(_draw_cave(members, k, sampler, generator, clusters.of(some)))
         rows = torch.cat([part.rows for part in parts])
         return Negatives(rows, torch.cat([part.present for part in parts]) if k == "all" else None)
+    whole = (first, last) == (0, others)
     if k == "all":
-        return Negatives(select(similarity, own, first, last))
-    picked = torch.randint(last - first, (len(own), k), generator=generator, device=own.device)
-    if (first, last) == (0, others):  # the whole memory: no ranks needed
-        return Negatives(picked + (picked >= own[:, None]))  # steps over the own row
-    return Negatives(select(similarity, own, first, last, picked))
+        if not whole:
+            return Negatives(select(similarity, own, first, last))
+        if own is None:
+            return Negatives(None)
+        present = torch.ones_like(similarity, dtype=torch.bool)
+        return Negatives(None, present.scatter_(1, own.clamp_min(0)[:, None], (own < 0)[:, None]))
+    picked = torch.randint(last - first, (len(similarity), k), generator=generator, device=similarity.device)
+    if not whole:
+        return Negatives(select(similarity, own, first, last, picked))
+    if own is not None:  # no ranks needed: step over the own row, or where there is none over the last
+        picked = picked + (picked >= own.where(own >= 0, others)[:, None])
+    return Negatives(picked)
 
 
 def select(
     similarity: Float[Tensor, "b n"],
-    own: Int[Tensor, "b"],
+    own: Int[Tensor, "b"] | None,
     first: int,
     last: int,
     picked: Int[Tensor, "b k"] | None = None,
@@ -101,7 +131,7 @@ def select(
     these places of it are returned.
     """
     if similarity.is_cuda:
-        ranked = similarity.scatter(1, own[:, None], -torch.inf)
+        ranked = similarity if own is None else _without(similarity, own)
         closest = ranked.topk(last, sorted=False)
         members = closest.indices
         if first > 0:
@@ -109,7 +139,8 @@ def select(
             members = members.gather(1, ring)
         return members if picked is None else members.gather(1, picked)
 
-    scores, own_rows = similarity.detach().numpy(), own.tolist()
+    scores = similarity.detach().numpy()
+    own_rows = [-1] * len(scores) if own is None else own.tolist()
     places = None if picked is None else picked.numpy()
     selected = np.empty((len(scores), last - first) if places is None else places.shape, dtype=np.int64)
 
@@ -127,34 +158,37 @@ def select(
 
 
 def _select_row(scores: np.ndarray, own: int, first: int, last: int) -> np.ndarray:
-    """`select` for the scores (n,) of one query."""
-    scores = scores.copy()
-    scores[own] = -np.inf  # ranks last, where no set reaches
+    """`select` for the scores (n,) of one query; own -1: it has no row."""
+    if own >= 0:
+        scores = scores.copy()
+        scores[own] = -np.inf  # ranks last, where no set reaches
     closest = np.argpartition(scores, -last)[-last:]
     if first == 0:
         return closest
     return closest[np.argpartition(scores[closest], last - first)[: last - first]]
 
 
+def _without(similarity: Float[Tensor, "b n"], own: Int[Tensor, "b"]) -> Float[Tensor, "b n"]:
+    """The scores with own rows ranked last, where no set reaches; -1: the query has none."""
+    column = own.clamp_min(0)[:, None]
+    return similarity.scatter(1, column, similarity.gather(1, column).where(own[:, None] < 0, -torch.inf))
+
+
 def _draw_cave(
     members: Int[Tensor, "b m"],
-    own: Int[Tensor, "b"],
     k: int | Literal["all"],
     sampler: CaveParams,
     generator: torch.Generator,
-    clusters: Int[Tensor, "runs n"],
+    clusters: Clusters,
 ) -> Negatives:
     """The members outside the query's own cluster, united over the clusterings; or those inside it."""
-    inside = torch.zeros_like(members, dtype=torch.bool)
-    for cluster in clusters:
-        inside |= cluster[members] == cluster[own][:, None]
+    inside = clusters.shared(members)
     kept = inside if sampler.keep == "inside" else ~inside
     counts = kept.sum(dim=1)
     if (counts == 0).any():
-        row = own[counts == 0][0].item()
         raise InputError(
-            f"cave (keep: {sampler.keep}, clusters: {sampler.clusters}) leaves the query of row {row} none of its "
-            f"{members.shape[1]} closest rows; "
+            f"cave (keep: {sampler.keep}, clusters: {sampler.clusters}) leaves {int((counts == 0).sum())} queries none "
+            f"of their {members.shape[1]} closest rows; "
             f"take {'fewer' if sampler.keep == 'inside' else 'more'} clusters or a wider ball"
         )
     if k == "all":
@@ -162,6 +196,6 @@ def _draw_cave(
     # The kept members of all queries in one list; each query draws from its own stretch of it.
     listed = members[kept]
     starts = counts.cumsum(0) - counts
-    uniform = torch.rand(len(own), k, generator=generator, device=own.device, dtype=torch.float64)
+    uniform = torch.rand(len(members), k, generator=generator, device=members.device, dtype=torch.float64)
     drawn = (uniform * counts[:, None]).long()
     return Negatives(listed[starts[:, None] + drawn])

@@ -8,17 +8,28 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 from tqdm import tqdm
 
 from annulus.annealing import Annealing
-from annulus.config import AnnealParams, OptimizerParams, PlateauSchedule, PretrainScale, ScheduleParams, ViewSetParams
+from annulus.config import (
+    AnnealParams,
+    OptimizerParams,
+    PlateauSchedule,
+    PretrainScale,
+    SamplerParams,
+    ScheduleParams,
+    ViewSetParams,
+)
+from annulus.contrast import Moment
 from annulus.data import ImageSet
+from annulus.distributed import from_first, mean_gradients, part, rank
 from annulus.errors import InputError
 from annulus.evals.extract import extract
 from annulus.evals.nearest import nearest_label_accuracy
-from annulus.methods import InstanceDiscrimination
+from annulus.methods import Method
+from annulus.methods.step import Step
 from annulus.negatives import kept_shares
 from annulus.results import Number
 from annulus.rng import generator
@@ -42,6 +53,7 @@ class Recipe:
     schedule: ScheduleParams
     anneal: AnnealParams
     views: ViewSetParams
+    sampler: SamplerParams  # as the method has it, for the record of what annealing made of it
     seed: int
 
 
@@ -50,7 +62,7 @@ class Training:
 
     def __init__(
         self,
-        method: InstanceDiscrimination,
+        method: Method,
         images: ImageSet,
         validation: ImageSet,
         recipe: Recipe,
@@ -59,14 +71,16 @@ class Training:
         self.method, self.recipe, self.device = method, recipe, device
         self.source, self.validation = images, validation
         self.images, self.labels = images.images.to(device), images.labels.to(device)
+        self.trainable = [parameter for parameter in method.parameters() if parameter.requires_grad]
+        learning_rate = recipe.scale.scaled_learning_rate
         self.optimizer = torch.optim.SGD(
-            method.encoder.parameters(),
-            lr=recipe.scale.learning_rate,
+            self.trainable,
+            lr=learning_rate,
             momentum=recipe.optimizer.momentum,
             weight_decay=recipe.optimizer.weight_decay,
             fused=True,
         )
-        self.schedule = Schedule(recipe.schedule, recipe.scale.learning_rate, recipe.optimizer.warmup)
+        self.schedule = Schedule(recipe.schedule, learning_rate, method.params.warmup)
         self.annealing = Annealing(recipe.anneal)
         needs_validation = isinstance(recipe.schedule, PlateauSchedule) or self.annealing.watches_accuracy
         if needs_validation and len(validation) == 0:
@@ -77,7 +91,8 @@ class Training:
         self.view_generator = generator(recipe.seed, "views", device=device)
         self.batches = len(self.images) // recipe.scale.batch_size  # a last, smaller batch is left out
         self.epoch, self.batch = 0, 0  # what comes next
-        self.nats = torch.zeros(self.batches, 2, device=device)  # loss and ceiling of this epoch's steps
+        # Of this epoch's steps: loss, bound, ceiling; mean and mean square of the queries' gradient norms.
+        self.measured = torch.zeros(self.batches, 5, device=device)
         self.history: list[dict[str, Number]] = []
 
     def run(self, scratch: Scratch | None = None) -> list[dict[str, Number]]:
@@ -86,17 +101,17 @@ class Training:
         Raises:
             InputError: when the loss is not finite, with the step, the learning rate and the images.
         """
-        if scratch is not None and (state := scratch.load()) is not None:
+        state = from_first(scratch.load() if scratch is not None else None)
+        if state is not None:
             self.load_state_dict(state)
             log.info("resuming at epoch %d, batch %d of %d", self.epoch + 1, self.batch + 1, self.batches)
-        elif self.method.params.bank_start == "encoder":
-            seen = extract(self.method.encoder, self.source, ["embedding"], self.device)
-            self.method.bank.fill(seen.layers["embedding"])
+        else:
+            self.method.start(self._embed)
         save_at = time.monotonic() + CHECKPOINT_SECONDS
         while self.epoch < self.recipe.scale.epochs:
             order = self._order()
             if self.batch == 0:
-                self.method.before_epoch(self.epoch)
+                self.method.before_epoch(self.epoch, self._embed)
             self.method.train()
             bar = self._bar()
             while self.batch < self.batches:
@@ -112,34 +127,61 @@ class Training:
             bar.close()
         return self.history
 
+    def metrics(self) -> dict[str, Number]:
+        """The last epoch's numbers, and what they are numbers of."""
+        last = {name: value for name, value in self.history[-1].items() if name.endswith(("_nats", "_percent"))}
+        return last | {
+            "epochs": self.recipe.scale.epochs,
+            "train_images": len(self.source),
+            "validation_images": len(self.validation),
+            "negatives": self.recipe.scale.negatives,
+            "weights": sum(parameter.numel() for parameter in self.trainable),
+            "seed": self.recipe.seed,
+        }
+
     def step(self, order: Int[Tensor, "batches b"]) -> None:
         """One batch of the epoch's order: see, learn, store, look at the loss."""
         index = order[self.batch]
         for group in self.optimizer.param_groups:
             group["lr"] = self._rate()
-        size, progress = self.method.encoder.view_size, self._progress()
-        views = augment(self.images.index_select(0, index), self.recipe.views, size, self.view_generator)
-        step = self.method.loss(views, index, progress)
+        size, images = self.method.encoder.view_size, self.images.index_select(0, index)
+        own_part = part(len(index))
+        views = [
+            augment(images, self.recipe.views, size, self.view_generator, own_part) for _ in range(self.method.views)
+        ]
+        step = self.method.loss(views, index, Moment(self._trained(), self._progress()))
+        step.queries.retain_grad()
         self.optimizer.zero_grad()
-        step.loss.backward()
+        step.estimate.objective.backward()
+        mean_gradients(self.trainable)
         self.optimizer.step()
         self.method.after_step(index, step)
-        self.nats[self.batch] = torch.stack([step.loss.detach(), step.ceiling])
+        self._measure(step)
         if self.annealing.watches_loss:
-            self.annealing.after_step(step.loss.item())
+            self.annealing.after_step(step.estimate.loss.item())
         self.batch += 1
         if self.device.type == "cpu" or self.batch % LOSS_CHECK_STEPS == 0:
             self._check(order)
 
+    def _measure(self, step: Step) -> None:
+        # The objective is a mean over queries, so a query's own gradient is as many times larger (eqco eq. 11).
+        norms = step.queries.grad.norm(dim=1) * len(step.queries)
+        estimate = step.estimate
+        self.measured[self.batch] = torch.stack(
+            [estimate.loss, estimate.bound, estimate.ceiling, norms.mean(), norms.square().mean()]
+        )
+
     def _end_epoch(self) -> None:
         accuracy = self._validate()
-        loss, ceiling = self.nats.mean(dim=0).tolist()
-        inner, outer = kept_shares(self.method.sampler, self._progress())
+        loss, bound, ceiling, gradient, square = self.measured.mean(dim=0).tolist()
+        inner, outer = kept_shares(self.recipe.sampler, self._progress())
         row: dict[str, Number] = {
             "epoch": self.epoch + 1,
             "loss_nats": loss,
-            "bound_nats": ceiling - loss,
+            "bound_nats": bound,
             "ceiling_nats": ceiling,
+            "gradient_norm": gradient,  # of the loss in a query, mean and spread over this epoch's queries
+            "gradient_norm_deviation": max(square - gradient**2, 0.0) ** 0.5,
             "learning_rate": self.optimizer.param_groups[0]["lr"],  # of the last step
             "inner_share": inner,
             "outer_share": outer,
@@ -147,19 +189,27 @@ class Training:
         if accuracy is not None:
             row["validation_nn1_percent"] = accuracy
         self.history.append(row)
-        if not sys.stderr.isatty():
+        if not sys.stderr.isatty() and rank() == 0:
             log.info("%s", self._line(row))
         self.schedule.after_epoch(accuracy)
         self.annealing.after_epoch(accuracy)
         self.epoch, self.batch = self.epoch + 1, 0
 
+    def _embed(self) -> Float[Tensor, "n d"]:
+        """The embeddings of all training images now."""
+        return extract(self.method.encoder, self.source, ["embedding"], self.device).layers["embedding"].to(self.device)
+
     def _validate(self) -> float | None:
-        """Percent of validation images whose nearest row in the bank has their label (mutualinfo 5.1)."""
+        """Percent of validation images whose nearest training image has their label (mutualinfo 5.1).
+
+        Training images stand there as their rows in the bank; where a method keeps none, as embeddings made now.
+        """
         if len(self.validation.images) == 0:
             return None
         seen = extract(self.method.encoder, self.validation, ["embedding"], self.device)
         embedding, labels = seen.layers["embedding"].to(self.device), seen.labels.to(self.device)
-        return nearest_label_accuracy(embedding, self.method.bank.rows, labels, self.labels)
+        stored = self.method.stored
+        return nearest_label_accuracy(embedding, self._embed() if stored is None else stored, labels, self.labels)
 
     def _order(self) -> Int[Tensor, "batches b"]:
         """This epoch's images, batch by batch; depends on the seed and the epoch alone."""
@@ -178,7 +228,7 @@ class Training:
         return self.annealing.progress(self._trained())
 
     def _check(self, order: Int[Tensor, "batches b"]) -> None:
-        losses = self.nats[: self.batch, 0]
+        losses = self.measured[: self.batch, 0]
         if losses.isfinite().all():
             return
         batch = int((~losses.isfinite()).nonzero()[0])
@@ -198,12 +248,12 @@ class Training:
             desc=f"epoch {self.epoch + 1}/{self.recipe.scale.epochs}",
             unit=" images",
             leave=self.epoch + 1 == self.recipe.scale.epochs,
-            disable=not sys.stderr.isatty(),
+            disable=not sys.stderr.isatty() or rank() > 0,
         )
 
     def _show(self, bar: tqdm) -> None:
         if not bar.disable:
-            loss = self.nats[: self.batch, 0].mean().item()
+            loss = self.measured[: self.batch, 0].mean().item()
             bar.set_postfix_str(f"loss {loss:.3f} nats, rate {self._rate():.2g}", refresh=False)
             bar.update(self.batch * self.recipe.scale.batch_size - bar.n)
 
@@ -221,7 +271,7 @@ class Training:
         return {
             "epoch": self.epoch,
             "batch": self.batch,
-            "nats": self.nats,
+            "measured": self.measured,
             "history": self.history,
             "method": self.method.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -232,7 +282,7 @@ class Training:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.epoch, self.batch, self.history = state["epoch"], state["batch"], state["history"]
-        self.nats.copy_(state["nats"])
+        self.measured.copy_(state["measured"])
         self.method.load_state_dict(state["method"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.schedule.load_state_dict(state["schedule"])

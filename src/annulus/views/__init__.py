@@ -36,9 +36,15 @@ class Recipe(NamedTuple):
 
 
 def augment(
-    images: UInt8[Tensor, "b 3 h w"], views: ViewSetParams, size: int, generator: torch.Generator
-) -> Float[Tensor, "b 3 {size} {size}"]:
-    """One random view of each image, values in [0, 1].
+    images: UInt8[Tensor, "b 3 h w"],
+    views: ViewSetParams,
+    size: int,
+    generator: torch.Generator,
+    part: slice | None = None,
+) -> Float[Tensor, "views 3 {size} {size}"]:
+    """One random view of each image, values in [0, 1]; with `part`, only these rows of what it would be without.
+
+    The generator always draws for all images, so processes that share a batch go on with the same randomness.
 
     Random resized crop (without one: the middle size x size pixels), flip, colour jitter, greyscale, blur:
     torchvision's usual contrastive recipe. The generator lives on the images' device or on the CPU; there it
@@ -47,8 +53,11 @@ def augment(
     Raises:
         InputError: without a crop, when the images are smaller than the view.
     """
-    count, _, height, width = images.shape
-    recipe = draw_recipe(views, count, height, width, generator)
+    _, _, height, width = images.shape
+    recipe = draw_recipe(views, len(images), height, width, generator)
+    if part is not None:
+        images, recipe = images[part], pick(recipe, part)
+    count = len(images)
     order = torch.arange(count) if recipe.jitter is None else recipe.jitter.hue_after.argsort()
 
     chunk = CPU_CHUNK if images.device.type == "cpu" else GPU_CHUNK
@@ -103,7 +112,7 @@ def replace_(view: Float[Tensor, "b c h w"], chosen: Bool[Tensor, "b"], operator
 Parameters = TypeVar("Parameters", Recipe, Boxes, Jitter, Blur, Tensor, None)
 
 
-def pick(parameters: Parameters, rows: Int[Tensor, "r"]) -> Parameters:
+def pick(parameters: Parameters, rows: Int[Tensor, "r"] | slice) -> Parameters:
     """The parameters of some rows, on the host, where which rows an operator touches is decided."""
     if parameters is None:
         return None

@@ -1,0 +1,180 @@
+"""What params.yaml may hold, as strict, frozen models; params_file reads it, before any stage works.
+
+    base         what every section is made of
+    images       image sets and views
+    negatives    samplers, annealing, neighbours
+    methods      bounds, and who holds the keys
+    training     encoder, optimiser, learning rate, probes, scales
+    checks       what a memory of a given size cannot serve
+
+Values live in params.yaml alone; no model carries a default. A stage names what it reads by the same
+strings as dvc.yaml (`samplers.${sampler}`), so a test can compare the two.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Self
+
+from pydantic import Field, model_validator
+
+from annulus.config.base import Name, Params, keys_of, nearest
+from annulus.config.checks import check_memory, memory_others
+from annulus.config.images import (
+    BlurParams,
+    CropParams,
+    DatasetParams,
+    Datasets,
+    DownloadParams,
+    FolderParams,
+    JitterParams,
+    ShapesParams,
+    ViewSetParams,
+)
+from annulus.config.methods import (
+    AnyMethod,
+    BankParams,
+    BoundParams,
+    Bounds,
+    CMCParams,
+    CPCParams,
+    Draw,
+    InfoNCEParams,
+    IRParams,
+    LAOriginalParams,
+    LAParams,
+    Methods,
+    MLCPCParams,
+    MoCoParams,
+    NCEParams,
+    PartitionParams,
+    SimCLRParams,
+    SiMoParams,
+)
+from annulus.config.negatives import (
+    AdaptiveEpochAnneal,
+    AdaptiveStepAnneal,
+    AnnealParams,
+    Anneals,
+    BallParams,
+    CaveParams,
+    CloseNeighbours,
+    ClusterNeighbours,
+    ConstantAnneal,
+    LinearAnneal,
+    NeighbourParams,
+    NeighbourSets,
+    NoNeighbours,
+    RingParams,
+    SamplerParams,
+    Samplers,
+    StepAnneal,
+    UniformParams,
+    rank_limits,
+)
+from annulus.config.training import (
+    BackboneParams,
+    ConstantSchedule,
+    CosineSchedule,
+    KnnParams,
+    LinearParams,
+    LinearScale,
+    MilestoneSchedule,
+    OptimizerParams,
+    PlateauSchedule,
+    PrepareScale,
+    PretrainScale,
+    Scale,
+    Scales,
+    ScheduleParams,
+    Schedules,
+)
+
+SECTION_OF = {
+    "scale": "scales",
+    "dataset": "datasets",
+    "method": "methods",
+    "bound": "bounds",
+    "sampler": "samplers",
+    "anneal": "anneals",
+    "neighbours": "neighbour_sets",
+    "views": "view_sets",
+    "backbone": "backbones",
+    "schedule": "schedules",
+}
+
+
+class AllParams(Params):
+    """params.yaml: selectors, and the sections that they choose from."""
+
+    seed: int = Field(ge=0)
+    scale: str
+    dataset: str
+    method: str
+    bound: str
+    sampler: str
+    anneal: str
+    neighbours: str
+    views: str
+    backbone: str
+    schedule: str
+
+    datasets: Datasets
+    methods: Methods
+    bounds: Bounds
+    samplers: Samplers
+    anneals: Anneals
+    neighbour_sets: NeighbourSets
+    view_sets: dict[Name, ViewSetParams]
+    backbones: dict[Name, BackboneParams]
+    optimizer: OptimizerParams
+    schedules: Schedules
+    knn: KnnParams
+    linear: LinearParams
+    scales: Scales
+
+    def choices(self, selector: str) -> list[str]:
+        """The keys that a selector may name."""
+        return keys_of(getattr(self, SECTION_OF[selector]))
+
+    def get(self, path: str) -> Any:
+        """The value at a key such as `scales.${scale}.pretrain`, selectors filled in."""
+        value: Any = self
+        for part in re.sub(r"\$\{(\w+)\}", lambda match: getattr(self, match[1]), path).split("."):
+            value = value[part] if isinstance(value, Mapping) else getattr(value, part.replace("-", "_"))
+        return value
+
+    @model_validator(mode="after")
+    def _choices(self) -> Self:
+        for selector in SECTION_OF:
+            choice, known = getattr(self, selector), self.choices(selector)
+            if choice not in known:
+                raise ValueError(f"{selector}: {choice!r} is none of {', '.join(known)}{nearest(choice, known)}")
+        return self
+
+    @model_validator(mode="after")
+    def _combinations(self) -> Self:
+        """Combinations that cannot work, as far as the file alone can tell."""
+        if self.get("datasets.${dataset}").validation_fraction == 0:
+            for selector, choice in (("schedule", "plateau"), ("anneal", "adaptive-epoch")):
+                if getattr(self, selector) == choice:
+                    raise ValueError(
+                        f"{selector}: {choice} decides by validation accuracy, but "
+                        f"datasets.{self.dataset}.validation_fraction is 0; give it 0.1, say"
+                    )
+            if self.linear.drops:
+                raise ValueError(
+                    f"linear.drops: {self.linear.drops} decides by validation accuracy, but "
+                    f"datasets.{self.dataset}.validation_fraction is 0; give it 0.1, say"
+                )
+        if self.neighbours != "none" and self.bound in ("nce", "mlcpc"):
+            raise ValueError(
+                f"neighbours: {self.neighbours} gives a query several positives, and bound: {self.bound} knows one; "
+                "take bound: infonce, la or cpc, or neighbours: none"
+            )
+        prepared = self.get("scales.${scale}.prepare")
+        if prepared.train_images is not None:
+            held_out = round(prepared.train_images * self.get("datasets.${dataset}").validation_fraction)
+            sections = ("methods.${method}", "samplers.${sampler}", "neighbour_sets.${neighbours}")
+            chosen = [self.get(section) for section in sections]
+            check_memory(prepared.train_images - held_out, *chosen, self.get("scales.${scale}.pretrain"), self.scale)
+        return self

@@ -1,0 +1,78 @@
+"""What a memory of a given size cannot serve."""
+
+from annulus.config.methods import AnyMethod, MoCoParams, SimCLRParams, SiMoParams
+from annulus.config.negatives import (
+    BallParams,
+    CaveParams,
+    ClusterNeighbours,
+    NeighbourParams,
+    RingParams,
+    SamplerParams,
+    rank_limits,
+)
+from annulus.config.training import PretrainScale
+from annulus.errors import InputError
+
+
+def memory_others(images: int, method: AnyMethod, pretrain: PretrainScale) -> int:
+    """How many columns of the memory may be a query's negatives: bank, queue, or the rest of the batch."""
+    match method:
+        case MoCoParams():
+            return pretrain.queue
+        case SimCLRParams():
+            return 2 * pretrain.batch_size - 2
+        case SiMoParams():
+            return pretrain.batch_size - 1
+    return images - 1
+
+
+def check_memory(
+    images: int,
+    method: AnyMethod,
+    sampler: SamplerParams,
+    neighbours: NeighbourParams,
+    pretrain: PretrainScale,
+    scale: str = "SCALE",
+) -> None:
+    """Refuse a batch, a queue, a number of negatives or a sampler that `images` training images cannot serve.
+
+    Raises:
+        InputError: with the numbers and the key to change.
+    """
+    place = f"scales.{scale}.pretrain"
+    if pretrain.batch_size > images:
+        raise InputError(
+            f"{place}.batch_size: {pretrain.batch_size} is more than the {images} training "
+            "images; take a smaller batch or more images"
+        )
+    if isinstance(method, MoCoParams):
+        _check_queue(images, pretrain, place)
+    others = memory_others(images, method, pretrain)
+    if method.draw == "k" and pretrain.negatives > others:
+        raise InputError(
+            f"{place}.negatives: {pretrain.negatives} is more than the memory's {others} other rows; "
+            "take fewer, `draw: all` of the method, or a larger memory (images, queue or batch)"
+        )
+    for section, clustering in (("samplers.cave", sampler), ("neighbour_sets.k", neighbours)):
+        if isinstance(clustering, CaveParams | ClusterNeighbours) and clustering.clusters > images:
+            raise InputError(
+                f"{section}.clusters: {clustering.clusters} is more than the memory's {images} rows; "
+                "take fewer clusters or more images"
+            )
+    if isinstance(sampler, BallParams):
+        inner = sampler.inner if isinstance(sampler, RingParams) else 0.0
+        rank_limits(inner, sampler.outer, others)
+
+
+def _check_queue(images: int, pretrain: PretrainScale, place: str) -> None:
+    if pretrain.queue < pretrain.batch_size:
+        raise InputError(
+            f"{place}.queue: {pretrain.queue} is shorter than the batch of {pretrain.batch_size}, "
+            "whose keys it must hold; take a longer queue or a smaller batch"
+        )
+    epoch = images // pretrain.batch_size * pretrain.batch_size
+    if pretrain.queue > epoch:
+        raise InputError(
+            f"{place}.queue: {pretrain.queue} is longer than an epoch of {epoch} images, so it would hold several "
+            "keys of one image; take a shorter queue or more images"
+        )

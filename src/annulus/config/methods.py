@@ -1,0 +1,135 @@
+"""Sections that say who holds the keys, and how scores become nats."""
+
+from typing import Literal
+
+from pydantic import ConfigDict, Field
+
+from annulus.config.base import Count, Params, Positive
+
+Draw = Literal["k", "all"]  # K of the sampler's set, with replacement, or the whole set
+Warmup = Field(ge=0, lt=1)  # share of training over which the learning rate rises in a line from zero
+
+
+# --- bounds -------------------------------------------------------------------------------------------
+
+
+class InfoNCEParams(Params):
+    """One denominator per query. eqco_alpha: EqCo's margin, as if there were so many negatives; null: none."""
+
+    eqco_alpha: Positive | None
+
+
+class CPCParams(InfoNCEParams):
+    """The positive weighs `alpha` in its denominator, the negatives what is left of K + 1."""
+
+    alpha: Positive
+
+
+class MLCPCParams(InfoNCEParams):
+    """One denominator for the whole batch; alpha goes geometrically from the first to the second, step by step."""
+
+    alpha_start: Positive
+    alpha_end: Positive
+    divide_by_alpha: bool  # as the authors' code does, which scales the gradient with the schedule
+
+
+class PartitionParams(Params):
+    """How the partition function of the original, normalised objectives is estimated.
+
+    constant: `constant` times the memory's rows; first-batch: the mean of the first batch's negatives, for ever;
+    moving-average: of every batch, the old estimate kept at `rate`; exact: the sum over the memory, per query.
+    """
+
+    partition: Literal["constant", "first-batch", "moving-average", "exact"]
+    constant: Positive
+    rate: float = Field(ge=0, lt=1)
+
+
+class NCEParams(PartitionParams):
+    """The original IR: positive against noise, each candidate by itself."""
+
+
+class LAParams(Params):
+    """Local aggregation as the difference of two logsumexp."""
+
+
+class LAOriginalParams(PartitionParams):
+    """Local aggregation as the ratio of two probabilities, each with the partition function."""
+
+
+BoundParams = InfoNCEParams | CPCParams | MLCPCParams | NCEParams | LAParams | LAOriginalParams
+
+
+class Bounds(Params):
+    model_config = ConfigDict(alias_generator=lambda name: name.replace("_", "-"))
+
+    infonce: InfoNCEParams
+    nce: NCEParams
+    la: LAParams
+    la_original: LAOriginalParams
+    cpc: CPCParams
+    mlcpc: MLCPCParams
+
+
+# --- methods ------------------------------------------------------------------------------------------
+
+
+class MethodParams(Params):
+    """What every method has."""
+
+    temperature: Positive
+    draw: Draw
+    embedding_dim: Count
+    warmup: float = Warmup
+
+
+class BankParams(MethodParams):
+    """A memory bank. bank_rate: share of the old row that an update keeps; bank_start: rows before the first step."""
+
+    bank_rate: float = Field(ge=0, lt=1)
+    bank_start: Literal["encoder", "random"]
+    head: Literal["linear", "mlp"]
+
+
+class IRParams(BankParams):
+    """Instance discrimination: one encoder and a memory bank. witness: how a pair of embeddings is scored."""
+
+    witness: Literal["dot", "bilinear", "concat-linear", "mlp-1", "mlp-2"]
+
+
+class CMCParams(BankParams):
+    """Two encoders, of L and of ab, each with a memory bank that the other one reads."""
+
+
+class MoCoParams(MethodParams):
+    """A momentum encoder and a queue of its keys. shuffle_groups: key batches normalised apart, shuffled."""
+
+    momentum: float = Field(ge=0, lt=1)
+    shuffle_groups: Count
+    head: Literal["linear", "mlp"]
+
+
+class SimCLRParams(MethodParams):
+    """Two views of each image in one batch, each the other's positive."""
+
+    head: Literal["linear", "mlp", "mlp-bn"]
+
+
+class SiMoParams(MethodParams):
+    """Momentum keys of the current batch. batch_norm: over all processes' batches, or shuffled groups as in MoCo."""
+
+    momentum: float = Field(ge=0, lt=1)
+    batch_norm: Literal["sync", "shuffle"]
+    shuffle_groups: Count
+    head: Literal["linear", "mlp", "mlp-bn"]
+
+
+AnyMethod = IRParams | CMCParams | MoCoParams | SimCLRParams | SiMoParams
+
+
+class Methods(Params):
+    ir: IRParams
+    cmc: CMCParams
+    moco: MoCoParams
+    simclr: SimCLRParams
+    simo: SiMoParams

@@ -1,0 +1,124 @@
+"""Sections of training and probing: encoder, optimiser, learning rate, probes, how much compute."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from annulus.config.base import Count, Params, Positive
+
+
+class BackboneParams(Params):
+    architecture: Literal["resnet18", "resnet34", "resnet50", "alexnet"]
+    stem: Literal["imagenet", "cifar"]
+
+
+class OptimizerParams(Params):
+    """SGD."""
+
+    momentum: float = Field(ge=0, lt=1)
+    weight_decay: float = Field(ge=0)
+
+
+class ConstantSchedule(Params):
+    """The rate stays."""
+
+
+class CosineSchedule(Params):
+    """The rate falls to zero along half a cosine."""
+
+
+class MilestoneSchedule(Params):
+    """The rate is multiplied by `factor` at each share of training."""
+
+    at: list[Annotated[float, Field(gt=0, lt=1)]]
+    factor: float = Field(gt=0, lt=1)
+
+    @model_validator(mode="after")
+    def _ascending(self) -> Self:
+        if self.at != sorted(set(self.at)):
+            raise ValueError(f"milestones must rise, got {self.at}")
+        return self
+
+
+class PlateauSchedule(Params):
+    """The rate is multiplied by `factor` when validation has not risen for `patience` epochs."""
+
+    patience: Count
+    factor: float = Field(gt=0, lt=1)
+    drops: Count
+
+
+ScheduleParams = ConstantSchedule | CosineSchedule | MilestoneSchedule | PlateauSchedule
+
+
+class Schedules(Params):
+    constant: ConstantSchedule
+    cosine: CosineSchedule
+    milestones: MilestoneSchedule
+    plateau: PlateauSchedule
+
+
+class KnnParams(Params):
+    k: Count
+    temperature: Positive
+    layer: Literal["pooled", "embedding"]
+
+
+class LinearParams(Params):
+    """Logistic regression on frozen features. patience, drops: the rate falls tenfold on a plateau."""
+
+    inputs: Literal["features", "views"]
+    layer: Literal["pooled", "map"]
+    momentum: float = Field(ge=0, lt=1)
+    weight_decay: float = Field(ge=0)
+    patience: Count | None
+    drops: int = Field(ge=0)
+
+    @model_validator(mode="after")
+    def _together(self) -> Self:
+        if (self.patience is None) != (self.drops == 0):
+            raise ValueError(
+                f"patience {self.patience} and drops {self.drops} go together; "
+                "give both, or patience: null and drops: 0"
+            )
+        return self
+
+
+class PrepareScale(Params):
+    """How many images a split may hold; null: all. A smaller part is drawn evenly over the classes."""
+
+    train_images: Count | None
+    test_images: Count | None
+
+
+class PretrainScale(Params):
+    """How long, and how large the batch and what stands against it are."""
+
+    epochs: Count
+    batch_size: int = Field(ge=2)
+    negatives: Count  # K, where a method draws
+    queue: Count  # keys that moco keeps
+    learning_rate: Positive  # per 256 images of a batch
+
+    @property
+    def scaled_learning_rate(self) -> float:
+        """The linear rule: the rate is proportional to the number of queries in a batch (eqco eq. 8)."""
+        return self.learning_rate * self.batch_size / 256
+
+
+class LinearScale(Params):
+    epochs: Count
+    batch_size: Count
+    learning_rate: Positive
+
+
+class Scale(Params):
+    prepare: PrepareScale
+    pretrain: PretrainScale
+    linear: LinearScale
+
+
+class Scales(Params):
+    tiny: Scale
+    demo: Scale
+    paper: Scale

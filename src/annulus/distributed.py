@@ -1,0 +1,191 @@
+"""Several processes as one: the loss, the memories and the views see the global batch.
+
+Each process encodes its own slice of the batch (`local`), all embeddings are gathered (`gather`), every process
+computes the same loss of the global batch and draws the same random numbers, and gradients are averaged
+(`mean_gradients`). Weights start equal because they are seeded, so nothing is ever broadcast. In one process each
+function hands back what it was given.
+"""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from jaxtyping import Shaped
+from torch import Tensor, nn
+
+from annulus.errors import InputError
+
+BUCKET = 2**24  # gradient values sent at a time: few calls, and a bound on the memory of their copy
+
+
+@contextmanager
+def joined() -> Iterator[None]:
+    """Within it, the processes that torchrun started are one group, each on its own GPU where there are GPUs.
+
+    WORLD_SIZE, which torchrun sets, says how many there are. Without it, or when it is 1, nothing happens.
+
+    Raises:
+        InputError: when the environment names no other processes to meet, or fewer GPUs than processes are here.
+    """
+    if os.environ.get("WORLD_SIZE", "1") == "1":
+        yield
+        return
+    missing = [name for name in ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
+    if missing:
+        raise InputError(
+            f"WORLD_SIZE is {os.environ['WORLD_SIZE']} in the environment, but not set are {', '.join(missing)}; "
+            "start with `torchrun --nproc-per-node N`, or unset WORLD_SIZE for one process"
+        )
+    backend = "gloo"
+    if torch.cuda.is_available():
+        gpu, gpus = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
+        if gpu >= gpus:
+            raise InputError(
+                f"process {gpu + 1} on this machine finds {gpus} GPUs, and each process needs its own; "
+                f"start at most {gpus}: `torchrun --nproc-per-node {gpus}`"
+            )
+        torch.cuda.set_device(gpu)  # what "cuda" means from here on
+        backend = "cpu:gloo,cuda:nccl"
+    dist.init_process_group(backend)
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
+
+
+def world() -> int:
+    """How many processes work together; 1 without a group."""
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
+def rank() -> int:
+    """This process's number among them, from 0."""
+    return dist.get_rank() if world() > 1 else 0
+
+
+def part(count: int) -> slice:
+    """Which rows of a global batch of `count` are this process's: consecutive ones, in rank order.
+
+    Raises:
+        InputError: when the batch cannot be shared evenly.
+    """
+    each, rest = divmod(count, world())
+    if rest:
+        raise InputError(
+            f"a batch of {count} cannot be shared evenly by {world()} processes; "
+            f"take a batch size that is a multiple of {world()}"
+        )
+    return slice(rank() * each, (rank() + 1) * each)
+
+
+def local(x: Shaped[Tensor, "all *rest"]) -> Shaped[Tensor, "b *rest"]:
+    """This process's rows of a global batch, as a view.
+
+    Raises:
+        InputError: when the batch cannot be shared evenly.
+    """
+    return x[part(len(x))]
+
+
+def gather(x: Shaped[Tensor, "b *rest"]) -> Shaped[Tensor, "all *rest"]:
+    """All processes' rows in rank order, the same on each; undoes `local`. Shapes must agree between processes.
+
+    Backward gives this process's slice of the incoming gradient, times `world()`, and sends nothing. It counts on
+    every process computing the same loss L of the gathered rows. A parameter's gradient is then, on process r,
+    world * dL/dx_r * dx_r/dparameter, and its mean over processes (`mean_gradients`) is the sum over r: exactly the
+    gradient of L. A parameter used after gathering has the full gradient on each process, and so has the mean.
+    """
+    return _Gather.apply(x) if world() > 1 else x
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: Tensor) -> Tensor:
+        return gathered(x)
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> Tensor:
+        return local(gradient) * world()
+
+
+def gathered(x: Shaped[Tensor, "b *rest"]) -> Shaped[Tensor, "all *rest"]:
+    """`gather` for what needs no gradient."""
+    if world() == 1:
+        return x
+    everyone = x.new_empty(world() * len(x), *x.shape[1:])
+    dist.all_gather_into_tensor(everyone, x.detach().contiguous())
+    return everyone
+
+
+def summed_(x: Tensor) -> Tensor:
+    """The sum over processes, in place and without gradient."""
+    if world() > 1:
+        dist.all_reduce(x)
+    return x
+
+
+@torch.no_grad()
+def mean_gradients(parameters: Iterable[nn.Parameter]) -> None:
+    """Replace each gradient by its mean over processes; call it between backward and the optimiser's step.
+
+    A process without a gradient where another has one counts as zero and receives the mean; a parameter that no
+    process has a gradient for keeps none.
+    """
+    if world() == 1:
+        return
+    for bucket in _buckets(parameter for parameter in parameters if parameter.requires_grad):
+        missing = [place for place, parameter in enumerate(bucket) if parameter.grad is None]
+        held = torch.ones(len(bucket), dtype=bucket[0].dtype, device=bucket[0].device)
+        for place in missing:
+            held[place] = 0
+        gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in bucket]
+        sent = [*gradients, held]
+        flat = summed_(torch.cat([values.reshape(-1) for values in sent])).div_(world())
+        *means, held = flat.split([values.numel() for values in sent])
+        for gradient, mean in zip(gradients, means, strict=True):
+            gradient.copy_(mean.view(gradient.shape))
+        for place in missing:  # only here is a GPU waited for
+            if held[place] > 0:
+                bucket[place].grad = gradients[place]
+
+
+def _buckets(parameters: Iterable[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
+    """Parameters of one type and place together, some `BUCKET` values at a time."""
+    filling: dict[tuple[torch.device, torch.dtype], tuple[list[nn.Parameter], int]] = {}
+    for parameter in parameters:
+        kind = parameter.device, parameter.dtype
+        bucket, values = filling.pop(kind, ([], 0))
+        bucket.append(parameter)
+        values += parameter.numel()
+        if values < BUCKET:
+            filling[kind] = bucket, values
+        else:
+            yield bucket
+    yield from (bucket for bucket, _ in filling.values())
+
+
+def from_first(value: Any) -> Any:
+    """The first process's value, in every process: what it has read, such as the state of a killed run."""
+    if world() == 1:
+        return value
+    held = [value]
+    dist.broadcast_object_list(held)
+    return held[0]
+
+
+def relaunch() -> None:
+    """Start this script again as ANNULUS_PROCESSES processes (an environment variable; by default 1), and become them.
+
+    How many is no parameter: it changes no number. Several machines: call the stage by torchrun itself.
+    """
+    processes = os.environ.get("ANNULUS_PROCESSES", "1")
+    if processes == "1" or "WORLD_SIZE" in os.environ:
+        return
+    if not processes.isdecimal() or processes == "0":
+        raise SystemExit(f"ERROR: ANNULUS_PROCESSES is {processes!r}; give a number of processes, 1 or more")
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", processes]
+    os.execv(sys.executable, [sys.executable, *launcher, *sys.argv])

@@ -1,0 +1,123 @@
+"""From parameters and images to a training run, as the pretrain stage and the studies set it up."""
+
+import logging
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from annulus import bounds
+from annulus.batchnorm import synchronised
+from annulus.config import (
+    BoundParams,
+    CloseNeighbours,
+    ClusterNeighbours,
+    CMCParams,
+    CPCParams,
+    InfoNCEParams,
+    MLCPCParams,
+    NeighbourParams,
+    check_memory,
+    memory_others,
+    rank_limits,
+)
+from annulus.contrast import Objective
+from annulus.data import ImageSet
+from annulus.distributed import world
+from annulus.encoders import EncoderConfig, build_encoder
+from annulus.methods import build_method
+from annulus.methods.step import Setting
+from annulus.negatives import kept_shares
+from annulus.training import Recipe, Training
+from annulus.views.lab import lab_statistics
+
+log = logging.getLogger("annulus")
+
+
+def build_training(params: Mapping[str, Any], images: ImageSet, validation: ImageSet, device: torch.device) -> Training:
+    """A run at its first step; `params` holds what stages/pretrain.py reads, under the same names.
+
+    Warns of what the choices lose, in a sentence each.
+
+    Raises:
+        InputError: when the images cannot serve the choices.
+    """
+    method_params, scale, seed = params["methods.${method}"], params["scales.${scale}.pretrain"], params["seed"]
+    sampler, neighbours = params["samplers.${sampler}"], params["neighbour_sets.${neighbours}"]
+    check_memory(len(images), method_params, sampler, neighbours, scale)
+    objective = Objective(
+        sampler, neighbours, params["bounds.${bound}"], "all" if method_params.draw == "all" else scale.negatives
+    )
+    others = memory_others(len(images), method_params, scale)
+    for caution in cautions(objective, others, scale.batch_size):
+        log.warning("%s", caution)
+    encoder = build_encoder(encoder_config(params, images), seed)
+    method = build_method(encoder, method_params, Setting(objective, len(images), scale.queue, seed, device))
+    if world() > 1:  # two processes give the numbers of one: so must their batch statistics
+        synchronised(method.encoder)
+    recipe = Recipe(
+        scale,
+        params["optimizer"],
+        params["schedules.${schedule}"],
+        params["anneals.${anneal}"],
+        params["view_sets.${views}"],
+        sampler,
+        seed,
+    )
+    return Training(method, images, validation, recipe, device)
+
+
+def encoder_config(params: Mapping[str, Any], images: ImageSet) -> EncoderConfig:
+    """The encoder that a method trains: of RGB, or for cmc two networks, of L and of ab.
+
+    Raises:
+        InputError: for cmc, when the images have no colour.
+    """
+    method = params["methods.${method}"]
+    lab = isinstance(method, CMCParams)
+    mean, std = lab_statistics(images.images) if lab else images.channel_statistics()
+    return EncoderConfig.of(
+        params["backbones.${backbone}"],
+        head=method.head,
+        embedding_dim=method.embedding_dim,
+        view_size=params["datasets.${dataset}.view_size"],
+        channels="lab" if lab else "rgb",
+        mean=mean,
+        std=std,
+    )
+
+
+def cautions(objective: Objective, others: int, queries: int) -> list[str]:
+    """What runs but loses something, in a sentence each; `others` columns of the memory may be negatives."""
+    found = [_neighbour_caution(objective.neighbours)]
+    inner, outer = kept_shares(objective.sampler, 1.0)
+    first, last = rank_limits(inner, outer, others)
+    k = last - first if objective.negatives == "all" else objective.negatives
+    found += _bound_cautions(objective.bound, k, queries)
+    return [caution for caution in found if caution is not None]
+
+
+def _neighbour_caution(neighbours: NeighbourParams) -> str | None:
+    match neighbours:
+        case CloseNeighbours(until=0.0) | ClusterNeighbours(start=0.0):
+            return (
+                "neighbours from the first step on are neighbours by chance, and the paper's runs got worse by them "
+                "(mutualinfo table 1, + s-neigh without anneal); let neighbour_sets.*.start be 0.05, say"
+            )
+    return None
+
+
+def _bound_cautions(bound: BoundParams, k: int, queries: int) -> list[str | None]:
+    match bound:
+        case MLCPCParams():
+            ends = (bound.alpha_start, bound.alpha_end)
+            return [bounds.mlcpc_warning(alpha, k + 1, queries) for alpha in dict.fromkeys(ends)]
+        case CPCParams():
+            return [bounds.cpc_warning(bound.alpha, k + 1)]
+        case InfoNCEParams(eqco_alpha=eqco_alpha) if eqco_alpha is not None and eqco_alpha > k:
+            return [
+                f"eqco_alpha {eqco_alpha:g} is more than the {k} negatives: the estimate may exceed the information by "
+                f"up to log((1 + eqco_alpha)/(1 + K)) = {math.log((1 + eqco_alpha) / (1 + k)):.3g} nats"
+            ]
+    return []

@@ -1,0 +1,43 @@
+"""Methods: who holds the keys that a query is compared with.
+
+    ir       one encoder, a memory bank
+    cmc      two encoders, of L and of ab, and two banks
+    moco     a momentum encoder, a queue of its keys
+    simclr   the other views of the batch
+    simo     a momentum encoder, its keys of the batch
+
+The loop knows no method by name; it calls
+
+    start(embed)                  before the first step
+    before_epoch(epoch, embed)    what is done once per epoch, such as clustering
+    loss(views, index, moment)    -> Step, whose estimate is differentiated
+    after_step(index, step)       writes the memory, once backward has read it
+
+where `embed()` gives the embeddings of all training images now, `views` are as many tensors as the method's `views`
+says, of this process's share of the batch, and `index` holds the training images' rows of the whole batch. Embeddings
+are gathered from all processes as soon as they are made, so that all compute the loss of the whole batch.
+"""
+
+from annulus.config import AnyMethod, CMCParams, IRParams, MoCoParams, SimCLRParams, SiMoParams
+from annulus.encoders import Encoder, LabEncoder
+from annulus.methods.cmc import ContrastiveMultiviewCoding
+from annulus.methods.ir import InstanceDiscrimination
+from annulus.methods.moco import MomentumContrast
+from annulus.methods.simclr import SimCLR
+from annulus.methods.simo import SiMo
+from annulus.methods.step import Setting
+
+Method = InstanceDiscrimination | ContrastiveMultiviewCoding | MomentumContrast | SimCLR | SiMo
+
+METHODS = {
+    IRParams: InstanceDiscrimination,
+    CMCParams: ContrastiveMultiviewCoding,
+    MoCoParams: MomentumContrast,
+    SimCLRParams: SimCLR,
+    SiMoParams: SiMo,
+}
+
+
+def build_method(encoder: Encoder | LabEncoder, params: AnyMethod, setting: Setting) -> Method:
+    """The method that the parameters are for."""
+    return METHODS[type(params)](encoder, params, setting)

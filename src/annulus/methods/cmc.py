@@ -1,0 +1,69 @@
+"""CMC: the luminance of a view finds its colours, and the colours their luminance."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from annulus.config import CMCParams
+from annulus.contrast import Contrast, Moment
+from annulus.device import autocast
+from annulus.distributed import gather
+from annulus.encoders import LabEncoder
+from annulus.memory import MemoryBank
+from annulus.methods.step import Setting, Step
+from annulus.rng import generator
+
+
+class ContrastiveMultiviewCoding(nn.Module):
+    """Two encoders, of L and of ab of CIELAB, and two banks: each encoder is compared with the other one's bank.
+
+    The sum of two IRs with swapped banks. Source: mutualinfo section 2 (CMC, CMC-nce, X-Lab), ring section 2.
+    """
+
+    views = 1
+
+    def __init__(self, encoder: LabEncoder, params: CMCParams, setting: Setting) -> None:
+        super().__init__()
+        self.encoder, self.params = encoder, params
+        size = setting.images, params.embedding_dim, params.bank_rate
+        self.l_bank = MemoryBank(*size, generator(setting.seed, "bank", "l"))
+        self.ab_bank = MemoryBank(*size, generator(setting.seed, "bank", "ab"))
+        common = setting.objective, setting.images, setting.seed, setting.device
+        self.l_contrast, self.ab_contrast = Contrast(*common, name="l"), Contrast(*common, name="ab")
+        self.to(setting.device)
+
+    @property
+    def stored(self) -> Float[Tensor, "n d2"]:
+        """A stored embedding of every training image, as `LabEncoder.embed` joins the two."""
+        return F.normalize(torch.cat([self.l_bank.rows, self.ab_bank.rows], dim=1), dim=1)
+
+    def start(self, embed: Callable[[], Tensor]) -> None:
+        """Fill the banks with embeddings of the images, where the parameters say so."""
+        if self.params.bank_start == "encoder":
+            of_l, of_ab = embed().chunk(2, dim=1)
+            self.l_bank.fill(of_l)
+            self.ab_bank.fill(of_ab)
+
+    def before_epoch(self, epoch: int, embed: Callable[[], Tensor]) -> None:
+        """Cluster each bank anew for the queries that read it, where clusters are needed."""
+        self.l_contrast.cluster(self.ab_bank.rows, epoch)
+        self.ab_contrast.cluster(self.l_bank.rows, epoch)
+
+    def loss(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "b"], moment: Moment) -> Step:
+        """IR of the L embeddings in the ab bank, plus IR of the ab embeddings in the L bank."""
+        with autocast(views[0].device):
+            of_l, of_ab = self.encoder.pair(views[0])
+        of_l, of_ab = gather(of_l), gather(of_ab)
+        from_l = (of_l / self.params.temperature) @ self.ab_bank.rows.T
+        from_ab = (of_ab / self.params.temperature) @ self.l_bank.rows.T
+        both = self.l_contrast(from_l, index, moment, own=index) + self.ab_contrast(from_ab, index, moment, own=index)
+        return Step(both, of_l, (of_l.detach(), of_ab.detach()))
+
+    def after_step(self, index: Int[Tensor, "b"], step: Step) -> None:
+        """Store the embeddings, each in its own bank."""
+        of_l, of_ab = step.stored
+        self.l_bank.update(index, of_l)
+        self.ab_bank.update(index, of_ab)

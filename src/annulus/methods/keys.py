@@ -1,0 +1,62 @@
+"""Keys without gradient, by an encoder that follows the query's: shuffled or synchronised batch-norm."""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from annulus.batchnorm import convert, shuffled, synchronised
+from annulus.device import autocast
+from annulus.distributed import gathered, local, world
+from annulus.encoders import Encoder
+from annulus.errors import InputError
+from annulus.momentum import momentum_copy, update_momentum_
+from annulus.rng import generator
+
+
+class KeyEncoder(nn.Module):
+    """A momentum copy of an encoder, and how a batch passes through its batch-norm.
+
+    With `groups`, the whole batch is shuffled and normalised in that many groups, so that a query and its key share
+    no statistics by which to find each other: MoCo's shuffled batch-norm, in one process as in many. None: the
+    statistics of the whole batch.
+    """
+
+    def __init__(self, encoder: Encoder, momentum: float, groups: int | None, seed: int) -> None:
+        super().__init__()
+        self.momentum, self.groups = momentum, groups
+        self.encoder = momentum_copy(encoder)
+        if groups is not None:
+            if groups % world():
+                raise InputError(
+                    f"shuffle_groups: {groups} cannot be shared evenly by {world()} processes; "
+                    f"take a multiple of {world()}"
+                )
+            self.encoder = convert(self.encoder, groups // world())
+        elif world() > 1:
+            self.encoder = synchronised(self.encoder)
+        self.generator = generator(seed, "shuffle")
+
+    @torch.no_grad()
+    def forward(self, views: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "all d"]:
+        """The keys of the whole batch, in its order; `views` are this process's share."""
+        if self.groups is None:
+            with autocast(views.device):
+                return gathered(self.encoder(views))
+        everyone = gathered(views)
+        order, back = shuffled(len(everyone), self.generator)
+        with autocast(views.device):
+            keys = self.encoder(local(everyone[order.to(views.device)]))
+        return gathered(keys)[back.to(views.device)]
+
+    def follow(self, encoder: Encoder) -> None:
+        """One step towards the encoder."""
+        update_momentum_(self.encoder, encoder, self.momentum)
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """The shuffling's random state; checkpoints hold it beside the weights."""
+        return {"generator": self.generator.get_state()}
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        self.generator.set_state(state["generator"].cpu())

@@ -1,0 +1,227 @@
+"""MoCo and SimCLR: images per second against lightly's own recipe and against the bare step; what MoCoRing costs.
+
+ResNet-18, 32 pixels, batches of 256, the same images, augmentations, heads and number of keys on both sides. Turns of
+a few steps go round all contestants. lightly, in a process of its own (lightly_recipe.py), gets each number of loader
+workers up to the number of cores, and the fastest counts. A bare step is what no pipeline can spare: encoders forward
+and backward, the plain loss over all scores, the optimiser, the memory's update, on random views, without a sampler.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "stages"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
+
+import numpy as np
+import torch
+from pretrain import READS
+from timing import write
+from torch import Tensor
+
+from annulus.bounds import infonce
+from annulus.data import ImageSet
+from annulus.data.shapes import CLASSES, class_of, draw_shapes
+from annulus.device import autocast, pick_device
+from annulus.experiment import build_training
+from annulus.methods import SimCLR
+from annulus.params_file import load_params
+from annulus.training import Training
+
+PARAMS = load_params(Path(__file__).resolve().parents[2] / "params.yaml")
+IMAGES, BATCH, SIZE, QUEUE, LONG_QUEUE = 4_096, 256, 32, 4_096, 65_536
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+HEADS = {"moco": "mlp", "simclr": "mlp-bn"}  # MoCo v2's, and lightly's for SimCLR
+TEMPERATURES = {"moco": 0.2, "simclr": 0.5}
+
+Turn = Callable[[], float]  # seconds per step
+
+
+def images_of(count: int, pixels: Tensor) -> ImageSet:
+    rows = np.arange(count)
+    labels = torch.from_numpy(class_of(rows)).long()
+    return ImageSet(pixels, labels, torch.from_numpy(rows).long(), CLASSES, "shapes")
+
+
+def training(method: str, sampler: str, stem: str, queue: int, images: ImageSet, device: torch.device) -> Training:
+    """Training as the pretrain stage sets it up, without annealing: every step draws from the sampler's own set."""
+    backbone = "resnet18-cifar" if stem == "cifar" else "resnet18"
+    choices = {"method": method, "sampler": sampler, "bound": "infonce", "anneal": "none", "neighbours": "none"}
+    chosen = PARAMS.model_copy(update=choices | {"dataset": "cifar10", "scale": "paper", "backbone": backbone})
+    read = {key: chosen.get(key) for key in READS}
+    changes = {
+        "methods.${method}": {"head": HEADS[method], "temperature": TEMPERATURES[method], "draw": "all"},
+        "scales.${scale}.pretrain": {"batch_size": BATCH, "queue": queue},
+    }
+    for key, change in changes.items():
+        read[key] = read[key].model_copy(update=change)
+    views = PARAMS.view_sets["standard" if method == "moco" else "strong"]
+    read["view_sets.${views}"] = views.model_copy(update={"blur": None})  # now the same views as lightly's
+    return build_training(read, images, images.take(torch.arange(0)), device)
+
+
+def turn_of(step: Callable[[], None], warm: int, steps: int) -> Turn:
+    """Seconds per step over `steps` of them, after `warm` others: the contestant before left its data in the caches."""
+
+    def turn() -> float:
+        for number in range(warm + steps):
+            if number == warm:
+                synchronize()
+                started = time.perf_counter()
+            step()
+        synchronize()
+        return (time.perf_counter() - started) / steps
+
+    return turn
+
+
+def synchronize() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def whole_step(run: Training) -> Callable[[], None]:
+    order = run._order()
+    run.method.train()
+
+    def step() -> None:
+        if run.batch == run.batches:
+            run.batch = 0
+        run.step(order)
+
+    return step
+
+
+def bare_step(run: Training) -> Callable[[], None]:
+    method, device, random = run.method, run.device, torch.Generator(run.device).manual_seed(0)
+    views = [torch.rand(BATCH, 3, SIZE, SIZE, generator=random, device=device) for _ in range(2)]
+    index = torch.randperm(IMAGES, generator=random, device=device)[:BATCH]
+    temperature = method.params.temperature
+    itself = torch.eye(2 * BATCH, dtype=torch.bool, device=device)
+    method.train()
+
+    def learn(positives: Tensor, negatives: Tensor) -> None:
+        run.optimizer.zero_grad()
+        infonce(positives, negatives).backward()
+        run.optimizer.step()
+
+    def moco() -> None:
+        with autocast(device):
+            query = method.encoder(views[0])
+        key, scaled = method.keys(views[1]), query / temperature
+        learn((scaled * key).sum(dim=1, keepdim=True), scaled @ method.queue.keys.T)
+        method.keys.follow(method.encoder)
+        method.queue.push(key, index)
+
+    def simclr() -> None:
+        with autocast(device):
+            embedding = method.encoder(torch.cat(views))
+        scores = (embedding / temperature) @ embedding.T
+        # Two views of one image are BATCH rows apart.
+        positives = torch.cat([scores.diagonal(BATCH), scores.diagonal(-BATCH)])[:, None]
+        learn(positives, scores.masked_fill(itself | itself.roll(BATCH, dims=1), -torch.inf))
+
+    return simclr if isinstance(method, SimCLR) else moco
+
+
+class Lightly:
+    """A process that runs lightly's recipe, one turn at a time, and waits in between."""
+
+    def __init__(self, method: str, stem: str, images: Path) -> None:
+        command = [sys.executable, Path(__file__).with_name("lightly_recipe.py"), method, stem, images]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def turn(self, workers: int | None, warm: int, steps: int) -> float:
+        print(json.dumps({"workers": workers, "warm": warm, "steps": steps}), file=self.process.stdin, flush=True)
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise RuntimeError("lightly's recipe broke off; its own message stands above")
+        return json.loads(answer)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.process.stdin.close()  # the recipe ends when nothing more is asked
+        self.process.wait()
+
+
+def go_round(contestants: Mapping[str, Turn], turns: int) -> dict[str, float]:
+    """Median seconds per step of each contestant, in turns, so that the machine's mood falls on all alike."""
+    seconds: dict[str, list[float]] = {name: [] for name in contestants}
+    for _ in range(turns):
+        for name, turn in contestants.items():
+            seconds[name].append(turn())
+    return {name: statistics.median(times) for name, times in seconds.items()}
+
+
+def against_lightly(method: str, stem: str, turns: int, steps: int, device: torch.device) -> dict[str, float | int]:
+    """Rates and ratios of one method with one stem."""
+    pixels = draw_shapes(np.arange(IMAGES), SIZE, 0)
+    runs = [training(method, "uniform", stem, QUEUE, images_of(IMAGES, pixels), device) for _ in range(2)]
+    contestants = {"bare": turn_of(bare_step(runs[0]), 1, steps), "ours": turn_of(whole_step(runs[1]), 1, steps)}
+    workers = range(CORES + 1)
+    with ExitStack() as stack:
+        if find_spec("lightly") is None:
+            print("without lightly's rows: it is not installed; pip install 'annulus[bench]'")
+        else:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            torch.save(pixels, folder / "images.pt")
+            lightly = stack.enter_context(Lightly(method, stem, folder / "images.pt"))
+            contestants["lightly_bare"] = lambda: lightly.turn(None, 1, steps)
+            for count in workers:
+                # A worker prepares two batches ahead; one step more than that, and its lead is what it will be.
+                contestants[f"lightly_{count}"] = lambda count=count: lightly.turn(count, 2 * count + 1, steps)
+        seconds = go_round(contestants, turns)
+    numbers = {"images_per_second": BATCH / seconds["ours"], "percent_of_bare": 100 * seconds["bare"] / seconds["ours"]}
+    if "lightly_bare" in seconds:
+        best = min(workers, key=lambda count: seconds[f"lightly_{count}"])
+        theirs = seconds[f"lightly_{best}"]
+        numbers |= {
+            "times_lightly": theirs / seconds["ours"],
+            "bare_times_lightly_bare": seconds["lightly_bare"] / seconds["bare"],
+            "lightly_images_per_second": BATCH / theirs,
+            "lightly_percent_of_bare": 100 * seconds["lightly_bare"] / theirs,
+            "lightly_workers": best,
+        }
+    return {f"{method}_{stem}_stem_{name}": rounded(name, number) for name, number in numbers.items()}
+
+
+def rounded(name: str, number: float) -> float | int:
+    return round(number, 1 if "percent" in name else 2 if "times" in name else None)
+
+
+def ring_against_all(device: torch.device) -> dict[str, float]:
+    """A step of MoCoRing over one of MoCo, both with the long queue, each image's key in it, all members used."""
+    random = torch.Generator().manual_seed(0)
+    pixels = torch.randint(0, 256, (LONG_QUEUE, 3, SIZE, SIZE), generator=random, dtype=torch.uint8)
+    steps = {}
+    for sampler in ("uniform", "ring"):
+        run = training("moco", sampler, "imagenet", LONG_QUEUE, images_of(LONG_QUEUE, pixels), device)
+        run.method.queue.images.copy_(torch.randperm(LONG_QUEUE, generator=random))
+        steps[sampler] = turn_of(whole_step(run), 1, 4)
+    seconds = go_round(steps, 7)
+    return {"moco_ring_over_moco": round(seconds["ring"] / seconds["uniform"], 3)}
+
+
+def main() -> None:
+    device = pick_device()
+    numbers: dict[str, float | int] = {"batch": BATCH, "pixels": SIZE, "queue": QUEUE, "ring_queue": LONG_QUEUE}
+    for method in ("moco", "simclr"):
+        numbers |= against_lightly(method, "imagenet", turns=3, steps=8, device=device)
+    numbers |= ring_against_all(device)
+    write("methods", numbers, device)
+
+
+if __name__ == "__main__":
+    main()

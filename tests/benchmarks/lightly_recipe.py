@@ -1,0 +1,142 @@
+"""lightly's own MoCo and SimCLR at 32 pixels, timed in a process of their own: lightly_recipe.py METHOD STEM IMAGES.
+
+The recipe is that of lightly's example scripts (examples/pytorch/moco.py and simclr.py, 1.6): torchvision's ResNet-18,
+two-layer heads, temperature 0.5, plain SGD at 0.06, for MoCo a bank of 4,096 keys and a momentum encoder, batches of
+256 from a DataLoader over PIL images that are held in memory. Blur is off, as in its documentation's CIFAR benchmark and
+SimCLR example, though not in its MoCo example. STEM cifar takes lightly's ResNetGenerator, as that benchmark does.
+
+A process of its own, because annulus tells the process's allocator to keep what is freed, which speeds lightly up too.
+Each line of JSON on standard input asks for one turn, {"workers": 2, "warm": 6, "steps": 8}; workers null: the bare
+step, on random views. The answer, on standard output, is the seconds per step.
+"""
+
+import copy
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+import torchvision
+from lightly.loss import NTXentLoss
+from lightly.models import ResNetGenerator
+from lightly.models.modules import MoCoProjectionHead, SimCLRProjectionHead
+from lightly.models.utils import deactivate_requires_grad, update_momentum
+from lightly.transforms import MoCoV2Transform, SimCLRTransform
+from lightly.utils.scheduler import cosine_schedule
+from PIL import Image
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset, RandomSampler
+
+BATCH, SIZE, BANK = 256, 32, (4_096, 128)
+EPOCHS = 10  # over which MoCo's momentum goes from 0.996 to 1
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+class Pictures(Dataset):
+    """Images in memory, each made a PIL image and its views when asked for, as torchvision's CIFAR10 does."""
+
+    def __init__(self, images: Tensor, transform: MoCoV2Transform | SimCLRTransform) -> None:
+        self.pixels, self.transform = images.permute(0, 2, 3, 1).contiguous().numpy(), transform
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def __getitem__(self, row: int) -> tuple[list[Tensor], int]:
+        return self.transform(Image.fromarray(self.pixels[row])), row % 10
+
+
+class MoCo(nn.Module):
+    transform = MoCoV2Transform(input_size=SIZE, gaussian_blur=0.0)
+
+    def __init__(self, backbone: nn.Module) -> None:
+        super().__init__()
+        self.backbone, self.head = backbone, MoCoProjectionHead(512, 512, 128)
+        self.key_backbone, self.key_head = copy.deepcopy(self.backbone), copy.deepcopy(self.head)
+        deactivate_requires_grad(self.key_backbone)
+        deactivate_requires_grad(self.key_head)
+        self.criterion = NTXentLoss(memory_bank_size=BANK)
+
+    def forward(self, views: list[Tensor]) -> Tensor:
+        momentum = cosine_schedule(0, EPOCHS, 0.996, 1)
+        update_momentum(self.backbone, self.key_backbone, m=momentum)
+        update_momentum(self.head, self.key_head, m=momentum)
+        query = self.head(self.backbone(views[0]).flatten(start_dim=1))
+        key = self.key_head(self.key_backbone(views[1]).flatten(start_dim=1)).detach()
+        return self.criterion(query, key)
+
+
+class SimCLR(nn.Module):
+    transform = SimCLRTransform(input_size=SIZE, gaussian_blur=0.0)
+
+    def __init__(self, backbone: nn.Module) -> None:
+        super().__init__()
+        self.backbone, self.head = backbone, SimCLRProjectionHead(512, 512, 128)
+        self.criterion = NTXentLoss()
+
+    def forward(self, views: list[Tensor]) -> Tensor:
+        return self.criterion(*(self.head(self.backbone(view).flatten(start_dim=1)) for view in views))
+
+
+class Recipe:
+    """The model with its optimiser, and turns of its training loop."""
+
+    def __init__(self, method: str, stem: str, images: Tensor) -> None:
+        torch.manual_seed(0)
+        self.model = {"moco": MoCo, "simclr": SimCLR}[method](backbone(stem)).to(DEVICE)
+        self.pictures = Pictures(images, self.model.transform)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.06)
+
+    def batches(self, workers: int | None) -> Iterator[list[Tensor]]:
+        """Views of batch after batch; without an end, so that the workers are as busy in the last step as before."""
+        if workers is None:
+            views = [torch.randn(BATCH, 3, SIZE, SIZE, device=DEVICE) for _ in range(2)]
+            while True:
+                yield views
+        # RandomSampler draws without replacement until the images are used up, which is what shuffle=True does.
+        sampler = RandomSampler(self.pictures, num_samples=1_000 * BATCH)
+        for views, _ in DataLoader(self.pictures, BATCH, sampler=sampler, drop_last=True, num_workers=workers):
+            yield [view.to(DEVICE) for view in views]
+
+    def step(self, views: list[Tensor]) -> None:
+        self.model(views).backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+    def turn(self, workers: int | None, warm: int, steps: int) -> float:
+        """Seconds per step, over `steps` of them after `warm` others, when the workers' lead is steady."""
+        batches = self.batches(workers)
+        for number in range(warm + steps):
+            if number == warm:
+                synchronize()
+                started = time.perf_counter()
+            self.step(next(batches))
+        synchronize()
+        seconds = time.perf_counter() - started
+        batches.close()  # ends the workers
+        return seconds / steps
+
+
+def synchronize() -> None:
+    if DEVICE.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def backbone(stem: str) -> nn.Module:
+    """ResNet-18 without its classifier."""
+    if stem == "cifar":
+        return nn.Sequential(*list(ResNetGenerator("resnet-18").children())[:-1], nn.AdaptiveAvgPool2d(1))
+    return nn.Sequential(*list(torchvision.models.resnet18().children())[:-1])
+
+
+def main() -> None:
+    method, stem, images = sys.argv[1:]
+    recipe = Recipe(method, stem, torch.load(Path(images)))
+    for line in sys.stdin:
+        print(json.dumps(recipe.turn(**json.loads(line))), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""Run a function in two processes that form a gloo group; the processes are started once and kept.
+
+    two, other = together(train, "moco")    # what rank 0 and rank 1 returned
+
+The function and its arguments are pickled, so it stands at the top of a test module and draws nothing from it at
+run time but its own arguments. Each process has one thread.
+"""
+
+import atexit
+import multiprocessing
+import pickle
+import shutil
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+PROCESSES = 2
+START_SECONDS = 60  # importing torch, twice
+
+
+class Failed(AssertionError):
+    """A process raised, or went on for too long."""
+
+
+class _Pair:
+    """The processes, and a pipe to each."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.folder = tempfile.mkdtemp()
+        self.pipes, self.processes = [], []
+        for rank in range(PROCESSES):
+            ours, theirs = context.Pipe()
+            rendezvous = (Path(self.folder) / "rendezvous").as_uri()
+            process = context.Process(target=_serve, args=(rank, rendezvous, theirs), daemon=True)
+            process.start()
+            theirs.close()
+            self.pipes.append(ours)
+            self.processes.append(process)
+        try:
+            self.answers(START_SECONDS)
+        except BaseException:
+            self.end()
+            raise
+
+    def call(self, function: Callable, arguments: tuple, seconds: float) -> list[Any]:
+        for pipe in self.pipes:
+            pipe.send_bytes(pickle.dumps((function, arguments)))
+        return self.answers(seconds)
+
+    def answers(self, seconds: float) -> list[Any]:
+        """What each process returned; the first failure to come in is raised at once, as others then wait for it."""
+        until = time.monotonic() + seconds
+        answers: dict[Connection, Any] = {}
+        while waiting := [pipe for pipe in self.pipes if pipe not in answers]:
+            ready = wait(waiting, until - time.monotonic())
+            if not ready:
+                ranks = [self.pipes.index(pipe) for pipe in waiting]
+                raise Failed(f"ranks {ranks} gave no answer within {seconds} s")
+            for pipe in ready:
+                try:
+                    done, answers[pipe] = pickle.loads(pipe.recv_bytes())
+                except EOFError:
+                    raise Failed(f"rank {self.pipes.index(pipe)} ended without an answer") from None
+                if not done:
+                    raise Failed(f"rank {self.pipes.index(pipe)} raised\n{answers[pipe]}")
+        return [answers[pipe] for pipe in self.pipes]
+
+    def end(self) -> None:
+        for process in self.processes:
+            process.kill()
+            process.join()
+        shutil.rmtree(self.folder)
+
+
+_pair: _Pair | None = None
+
+
+def together(function: Callable, *arguments: Any, seconds: float = 60) -> list[Any]:
+    """Call function(*arguments) in both processes at once; what each returned, in rank order.
+
+    Raises:
+        Failed: with the traceback, when one raises; or when they take longer than `seconds`. New processes
+            are then started for the next call.
+    """
+    global _pair
+    if _pair is None:
+        _pair = _Pair()
+    try:
+        return _pair.call(function, arguments, seconds)
+    except BaseException:  # an interrupt too: the answers to this call must not meet the next
+        _stop()
+        raise
+
+
+@atexit.register
+def _stop() -> None:
+    global _pair
+    if _pair is not None:
+        pair, _pair = _pair, None
+        pair.end()
+
+
+def _serve(rank: int, rendezvous: str, pipe: Connection) -> None:
+    """A process's life: answer calls until the other side closes the pipe."""
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=rendezvous, rank=rank, world_size=PROCESSES)
+    pipe.send_bytes(pickle.dumps((True, None)))
+    with suppress(EOFError, ConnectionError):
+        while True:
+            request = pipe.recv_bytes()
+            try:
+                function, arguments = pickle.loads(request)
+                answer = (True, function(*arguments))
+            except BaseException:
+                answer = (False, traceback.format_exc())
+            pipe.send_bytes(pickle.dumps(answer))

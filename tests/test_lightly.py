@@ -1,0 +1,115 @@
+"""SimCLR and MoCo against lightly's NTXentLoss on the same embeddings: the same mathematics, written by others."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from annulus.config import InfoNCEParams, MoCoParams, NoNeighbours, SimCLRParams, UniformParams
+from annulus.contrast import Moment, Objective
+from annulus.encoders import Encoder
+from annulus.methods import build_method
+from annulus.methods.step import Setting
+
+lightly_loss = pytest.importorskip(
+    "lightly.loss", reason="lightly is not installed; it comes with `make install`, or pip install 'annulus[bench]'"
+)
+
+IMAGES, BATCH, DIM, QUEUE = 96, 16, 48, 40
+OBJECTIVE = Objective(UniformParams(), NoNeighbours(), InfoNCEParams(eqco_alpha=None), "all")
+START = Moment(trained=0.0, annealed=1.0)
+each_temperature = pytest.mark.parametrize("temperature", [0.07, 0.2, 0.5])
+each_precision = pytest.mark.parametrize(("dtype", "close"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
+
+
+class Given(Encoder):
+    """An encoder whose views are embeddings already, but for their length; one weight, for momentum to follow."""
+
+    def __init__(self):
+        nn.Module.__init__(self)
+        self.scale = nn.Parameter(torch.ones(()))
+
+    def forward(self, images):
+        return F.normalize(self.scale * images.flatten(start_dim=1), dim=1)
+
+
+def build(params):
+    return build_method(Given(), params, Setting(OBJECTIVE, IMAGES, QUEUE, seed=0, device=torch.device("cpu")))
+
+
+def simclr(temperature):
+    return build(SimCLRParams(temperature=temperature, draw="all", embedding_dim=DIM, head="linear", warmup=0.0))
+
+
+def moco(temperature):
+    section = {"temperature": temperature, "draw": "all", "embedding_dim": DIM, "head": "linear", "warmup": 0.0}
+    return build(MoCoParams(**section, momentum=0.9, shuffle_groups=2))
+
+
+def lightly_s(temperature, keys=None):
+    """lightly's loss; for MoCo with these keys in its memory bank."""
+    with torch.random.fork_rng(devices=[]):  # it fills the bank from the global generator
+        criterion = lightly_loss.NTXentLoss(temperature, memory_bank_size=0 if keys is None else tuple(keys.shape))
+    if keys is not None:
+        criterion.memory_bank.bank = keys.clone()
+    return criterion
+
+
+def views_of(generator, dtype):
+    """Two views of each image, a little alike; not of unit length, which both sides see to."""
+    common = torch.randn(BATCH, 3, 4, 4, generator=generator, dtype=dtype)
+    return [common + 1.5 * torch.randn(common.shape, generator=generator, dtype=dtype) for _ in range(2)]
+
+
+def value_and_gradients(function, views):
+    leaves = [view.clone().requires_grad_() for view in views]
+    value = function(leaves)
+    value.backward()
+    return value.item(), [leaf.grad for leaf in leaves if leaf.grad is not None]
+
+
+def assert_same(ours, theirs, close):
+    """To this share of the value, and of the gradient's length."""
+    assert ours[0] == pytest.approx(theirs[0], rel=close)
+    for mine, other in zip(ours[1], theirs[1], strict=True):
+        assert (mine - other).norm() < close * other.norm()
+
+
+@each_temperature
+@each_precision
+def test_simclr_has_the_value_and_gradient_of_lightly_s_loss(temperature, dtype, close, generator):
+    method, criterion, views = simclr(temperature).to(dtype), lightly_s(temperature), views_of(generator, dtype)
+    index = torch.randperm(IMAGES, generator=generator)[:BATCH]
+    ours = value_and_gradients(lambda views: method.loss(views, index, START).estimate.objective, views)
+    theirs = value_and_gradients(lambda views: criterion(*(view.flatten(start_dim=1) for view in views)), views)
+    assert len(ours[1]) == 2  # both views are queries
+    assert_same(ours, theirs, close)
+
+
+@each_temperature
+@each_precision
+def test_moco_has_the_value_and_gradient_of_lightly_s_loss_over_the_same_queue(temperature, dtype, close, generator):
+    """Two batches long, so that the second one meets what each side stored of the first; no image comes twice.
+
+    No further: where the queue wraps round, lightly drops the keys that do not fit, and where an image comes again it
+    takes the query's own older key as a negative.
+    """
+    method = moco(temperature).to(dtype)
+    criterion = lightly_s(temperature, method.queue.keys)
+    order = torch.randperm(IMAGES, generator=generator)
+    for index in order[: 2 * BATCH].split(BATCH):
+        views, steps = views_of(generator, dtype), []
+
+        def ours_of(views, index=index, steps=steps):
+            steps.append(method.loss(views, index, START))
+            return steps[0].estimate.objective
+
+        ours = value_and_gradients(ours_of, views)
+        theirs = value_and_gradients(
+            lambda views: criterion(views[0].flatten(start_dim=1), views[1].detach().flatten(start_dim=1)), views
+        )
+        assert len(ours[1]) == 1  # no gradient into the keys
+        assert_same(ours, theirs, close)
+        method.after_step(index, *steps)
+        torch.testing.assert_close(method.queue.keys, criterion.memory_bank.bank, rtol=0, atol=close)
+    assert (method.queue.images >= 0).sum() == 2 * BATCH
