@@ -26,17 +26,17 @@ def imported_files(script: Path) -> set[str]:
                 names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
             else:
                 continue
-            waiting += [found for name in names for found in _files_of(name)]
+            waiting += [found for name in names for found in _files_of(name, file.parent)]
     return {str(file.relative_to(ROOT)) for file in seen}
 
 
-def _files_of(module: str) -> list[Path]:
-    """The files that importing a module runs; none for a module from elsewhere."""
+def _files_of(module: str, folder: Path) -> list[Path]:
+    """The files that importing a module from a script in this folder runs; none for a module from elsewhere."""
     parts = module.split(".")
     found = []
     for length in range(1, len(parts) + 1):
         path = (ROOT / "src").joinpath(*parts[:length])
-        beside = ROOT / "stages" / f"{parts[0]}.py"
+        beside = folder / f"{parts[0]}.py" if "stages" in folder.parts else path
         found += [file for file in (path / "__init__.py", path.with_suffix(".py"), beside) if file.is_file()]
     return found
 

@@ -306,6 +306,8 @@ def test_converting_a_batchnorm_alone_and_one_that_has_groups():
     alone = convert(nn.BatchNorm1d(3), groups=4)
     assert isinstance(alone, GroupedBatchNorm1d)
     assert convert(alone, groups=2).groups == 2
+    with pytest.raises(AssertionError, match="convert before"):
+        convert(nn.Sequential(SyncBatchNorm(3)), groups=2)
 
 
 def test_synchronising_one_process_is_refused():

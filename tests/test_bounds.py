@@ -327,6 +327,16 @@ def test_a_query_without_negatives_has_no_infonce_loss_and_no_gradient(scores):
     assert (positives.grad == 0).all()
 
 
+def test_a_query_without_negatives_leaves_nce_its_positive(scores):
+    negatives = scores[1].clone()
+    negatives[2] = -torch.inf
+    negatives.requires_grad_()
+    loss = LOSSES["nce"][0](scores[0], negatives)
+    loss.backward()
+    assert loss.isfinite()
+    assert negatives.grad.isfinite().all()
+
+
 def test_weights_refuse_a_query_without_negatives(scores):
     negatives = scores[1].clone()
     negatives[2] = -torch.inf

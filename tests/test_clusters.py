@@ -1,10 +1,10 @@
-"""k-means: a partition that Lloyd's rule no longer changes, reproducible by seed; who shares a cluster with whom."""
+"""k-means: a partition that Lloyd's rule no longer changes, reproducible by seed."""
 
 import pytest
 import torch
 import torch.nn.functional as F
 
-from annulus.clusters import Clusters, kmeans
+from annulus.clusters import kmeans
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 
@@ -92,33 +92,3 @@ def test_fewer_different_rows_than_clusters_leave_some_empty(generator):
     [assigned] = kmeans(different.repeat(20, 1), clusters=10, iterations=10, runs=1, seed=0)
     assert partition(assigned) == {frozenset(range(row, 60, 3)) for row in range(3)}
     assert ((assigned >= 0) & (assigned < 10)).all()
-
-
-# --- sharing a cluster --------------------------------------------------------------------------------
-
-
-def plain_shared(rows, queries, members):
-    return [
-        [any(run[row] == mine and mine != -1 for run, mine in zip(rows, queries, strict=True)) for row in members]
-        for members, queries, rows in zip(members, queries, rows, strict=True)
-    ]
-
-
-@pytest.fixture(params=["shared rows", "rows of each query"])
-def clusters(request, generator):
-    """Three clusterings of 40 rows, 30 queries."""
-    shape = (3, 40) if request.param == "shared rows" else (3, 30, 40)
-    rows, queries = (torch.randint(-1, 5, size, generator=generator, dtype=torch.int32) for size in (shape, (3, 30)))
-    return Clusters(rows, queries)
-
-
-def test_members_share_a_cluster_as_the_plain_loop_says(clusters, generator):
-    members = torch.randint(40, (30, 17), generator=generator)
-    rows = clusters.rows if clusters.rows.ndim == 3 else clusters.rows[:, None].expand(-1, 30, -1)
-    expected = plain_shared(rows.transpose(0, 1).tolist(), clusters.queries.T.tolist(), members.tolist())
-    assert clusters.shared(members).tolist() == expected
-
-
-def test_some_queries_share_what_they_share_among_all(clusters, generator):
-    members, some = torch.randint(40, (30, 17), generator=generator), slice(11, 19)
-    assert torch.equal(clusters.of(some).shared(members[some]), clusters.shared(members)[some])

@@ -1,14 +1,12 @@
 """params.yaml is checked whole: every mistake is one sentence with its key, the value and the way out."""
 
-import copy
 import itertools
 import math
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
-import yaml
 from pydantic import ValidationError
+from settings import ROOT, TREE, changed, load, refusal
 
 from annulus.config import (
     SECTION_OF,
@@ -16,69 +14,24 @@ from annulus.config import (
     AllParams,
     BallParams,
     CaveParams,
+    ClusterNeighbours,
+    IRParams,
+    LAOriginalParams,
+    MoCoParams,
+    NoNeighbours,
     PretrainScale,
     RingParams,
     UniformParams,
     check_memory,
     keys_of,
+    memory_others,
     nearest,
     rank_limits,
 )
 from annulus.errors import InputError
 from annulus.params_file import load_params
 
-ROOT = Path(__file__).resolve().parents[1]
-TREE = yaml.safe_load((ROOT / "params.yaml").read_text())
-MISSING = object()
-
-
-def changed(changes):
-    """params.yaml's tree with the values at some keys replaced, or taken out."""
-    tree = copy.deepcopy(TREE)
-    for key, value in changes.items():
-        *sections, last = key.split(".")
-        section = tree
-        for name in sections:
-            section = section[name]
-        if value is MISSING:
-            del section[last]
-        else:
-            section[last] = value
-    return tree
-
-
-@pytest.fixture
-def load(tmp_path):
-    """Write params.yaml with some values replaced, and load it."""
-
-    def write_and_load(changes):
-        path = tmp_path / "params.yaml"
-        path.write_text(yaml.safe_dump(changed(changes), sort_keys=False))
-        return load_params(path)
-
-    return write_and_load
-
-
-@pytest.fixture
-def refusal(load):
-    """What the user reads when some values are replaced: one line per fault, without the file's name."""
-
-    def message(changes):
-        with pytest.raises(InputError) as refused:
-            load(changes)
-        lines = str(refused.value).splitlines()
-        assert all("params.yaml: " in line for line in lines)
-        return "\n".join(line.split("params.yaml: ", 1)[1] for line in lines)
-
-    return message
-
-
 # --- what is valid ------------------------------------------------------------------------------------
-
-
-def test_params_yaml_itself_is_valid():
-    params = load_params(ROOT / "params.yaml")
-    assert params.get("scale") == TREE["scale"]
 
 
 @pytest.mark.parametrize("scale", ["tiny", "demo", "paper"])
@@ -87,7 +40,7 @@ def test_every_choice_of_every_selector_is_valid_at_every_scale(selector, scale)
     for choice in TREE[SECTION_OF[selector]]:
         params = AllParams.model_validate(changed({selector: choice, "scale": scale}))
         section = params.get(f"{SECTION_OF[selector]}.${{{selector}}}")
-        assert type(section).__name__.endswith(("Params", "Anneal", "Schedule"))
+        assert type(section).__name__.endswith(("Params", "Anneal", "Neighbours", "Schedule"))
 
 
 @pytest.mark.parametrize("scale", ["tiny", "demo", "paper"])
@@ -97,23 +50,41 @@ def test_the_choices_that_depend_on_each_other_are_valid_together(scale):
         AllParams.model_validate(TREE | dict(zip(names, choices, strict=True)) | {"scale": scale})
 
 
+@pytest.mark.parametrize("scale", ["tiny", "demo", "paper"])
+def test_every_method_takes_every_sampler_bound_and_kind_of_neighbour_that_the_bound_can_use(scale):
+    names = ("method", "bound", "sampler", "neighbours")
+    refused = set()
+    for choices in itertools.product(*(TREE[SECTION_OF[name]] for name in names)):
+        try:
+            AllParams.model_validate(TREE | dict(zip(names, choices, strict=True)) | {"scale": scale})
+        except ValidationError:
+            refused.add((choices[1], choices[3]))
+    assert refused == set(itertools.product(("nce", "mlcpc"), ("s", "k")))
+
+
 def test_a_selector_knows_exactly_the_keys_of_its_section():
     params = load_params(ROOT / "params.yaml")
     for selector, section in SECTION_OF.items():
         assert params.choices(selector) == list(TREE[section])
 
 
-def test_view_sets_and_backbones_of_one_s_own_can_be_added(load):
+def test_view_sets_and_backbones_of_one_s_own_can_be_added():
     params = load({"view_sets.my-views": TREE["view_sets"]["crop"], "views": "my-views"})
     assert params.get("view_sets.${views}").flip == 0.5
     params = load({"backbones.mine": TREE["backbones"]["alexnet"], "backbone": "mine"})
     assert params.get("backbones.${backbone}").architecture == "alexnet"
 
 
-def test_whole_numbers_serve_as_fractions_and_all_as_a_number_of_negatives(load):
-    params = load({"samplers.ball.outer": 1, "scales.demo.pretrain.negatives": "all"})
-    assert params.samplers.ball.outer == 1.0
-    assert params.scales.demo.pretrain.negatives == "all"
+def test_whole_numbers_serve_as_fractions():
+    assert load({"samplers.ball.outer": 1}).samplers.ball.outer == 1.0
+    assert load({"bounds.infonce.eqco_alpha": 65_536}).bounds.infonce.eqco_alpha == 65_536.0
+
+
+@pytest.mark.parametrize(("batch_size", "expected"), [(256, 0.03), (512, 0.06), (64, 0.0075)])
+def test_the_learning_rate_is_proportional_to_the_queries_of_a_batch(batch_size, expected):
+    """eqco eq. 8: the rate of params.yaml is that of 256."""
+    scale = PretrainScale(epochs=1, batch_size=batch_size, negatives=1, queue=512, learning_rate=0.03)
+    assert scale.scaled_learning_rate == pytest.approx(expected, rel=1e-12)
 
 
 # --- get ----------------------------------------------------------------------------------------------
@@ -126,6 +97,11 @@ def test_get_fills_in_selectors_as_dvc_does():
     assert params.get("scales.${scale}.pretrain.epochs") == TREE["scales"]["paper"]["pretrain"]["epochs"]
     assert params.get("optimizer").momentum == 0.9
     assert params.get("view_sets.${views}.crop.scale_min") == 0.2
+
+
+def test_get_finds_the_chosen_bound_with_a_hyphen():
+    params = load({"bound": "la-original", "bounds.la-original.rate": 0.5})
+    assert params.get("bounds.${bound}") == LAOriginalParams(**TREE["bounds"]["la-original"] | {"rate": 0.5})
 
 
 @pytest.mark.parametrize("anneal", ["adaptive-epoch", "adaptive-step"])
@@ -157,61 +133,11 @@ def test_params_are_frozen():
         params.samplers.ring.outer = 0.5
 
 
-# --- unknown and missing keys -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("key", "meant"),
-    [
-        ("sampelr", "sampler"),
-        ("samplers.rign", "ring"),
-        ("samplers.ring.otter", "outer"),
-        ("samplers.cave.interations", "iterations"),
-        ("view_sets.standard.filp", "flip"),
-        ("view_sets.standard.crop.scale_mim", "scale_min"),
-        ("view_sets.strong.blur.sigma_mx", "sigma_max"),
-        ("view_sets.standard.jitter.bright", "brightness"),
-        ("backbones.resnet18.architectur", "architecture"),
-        ("anneals.adaptive-epoc", "adaptive-epoch"),
-        ("anneals.adaptive-epoch.windw", "window"),
-        ("scales.dmo", "demo"),
-        ("scales.demo.pretrian", "pretrain"),
-        ("scales.demo.pretrain.epoch", "epochs"),
-        ("datasets.cifar10.rot", "root"),
-        ("linear.intputs", "inputs"),
-    ],
-)
-def test_an_unknown_key_is_named_in_full_with_the_nearest_known_one(key, meant, refusal):
-    assert refusal({key: 1}).startswith(f"{key}: unknown key; did you mean {meant!r}? (known: ")
-
-
-def test_the_known_keys_of_the_place_are_listed(refusal):
-    assert refusal({"samplers.ring.xyz": 1}) == "samplers.ring.xyz: unknown key (known: outer, inner)"
-    assert refusal({"view_sets.none.xyz": 1}) == (
-        "view_sets.none.xyz: unknown key (known: crop, flip, jitter, grayscale, blur)"
-    )
-    assert refusal({"anneals.xyz": {}}) == (
-        "anneals.xyz: unknown key (known: none, linear, step, adaptive-epoch, adaptive-step)"
-    )
-
-
-@pytest.mark.parametrize(
-    "key", ["seed", "sampler", "samplers", "samplers.cave.keep", "view_sets.crop.blur", "anneals.adaptive-step"]
-)
-def test_a_missing_key_is_named_in_full(key, refusal):
-    assert refusal({key: MISSING}) == f"{key}: missing; every value is written in params.yaml"
-
-
-def test_every_fault_gets_its_line(refusal):
-    message = refusal({"samplers.ring.outer": 2.0, "seed": -1, "sampelr": "ring"})
-    assert len(message.splitlines()) == 3
-
-
 # --- choices ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("selector", "section"), SECTION_OF.items())
-def test_an_unknown_choice_is_refused_with_all_known_ones_and_the_nearest(selector, section, refusal):
+def test_an_unknown_choice_is_refused_with_all_known_ones_and_the_nearest(selector, section):
     known = list(TREE[section])
     assert refusal({selector: "zzz"}) == f"{selector}: 'zzz' is none of {', '.join(known)}"
     longest = max(known, key=len)
@@ -219,22 +145,6 @@ def test_an_unknown_choice_is_refused_with_all_known_ones_and_the_nearest(select
     assert refusal({selector: close}) == (
         f"{selector}: {close!r} is none of {', '.join(known)}; did you mean {longest!r}?"
     )
-
-
-@pytest.mark.parametrize(
-    ("key", "known"),
-    [
-        ("backbones.resnet18.architecture", "'resnet18', 'resnet34', 'resnet50' or 'alexnet'"),
-        ("backbones.resnet18.stem", "'imagenet' or 'cifar'"),
-        ("samplers.cave.keep", "'outside' or 'inside'"),
-        ("methods.ir.head", "'linear' or 'mlp'"),
-        ("knn.layer", "'pooled' or 'embedding'"),
-        ("linear.inputs", "'features' or 'views'"),
-        ("linear.layer", "'pooled' or 'map'"),
-    ],
-)
-def test_a_value_outside_a_fixed_choice_is_refused_with_the_choice(key, known, refusal):
-    assert refusal({key: "zzz"}) == f"{key}: 'zzz' refused; input should be {known}"
 
 
 # --- ranges -------------------------------------------------------------------------------------------
@@ -263,7 +173,21 @@ AT_LEAST = {  # the least value that is allowed, and one below it
     "methods.ir.embedding_dim": (1, 0),
     "optimizer.momentum": (0, -0.01),
     "optimizer.weight_decay": (0, -1e-4),
-    "optimizer.warmup": (0, -0.01),
+    "methods.cmc.bank_rate": (0, -0.01),
+    "methods.simo.embedding_dim": (1, 0),
+    "methods.ir.warmup": (0, -0.01),
+    "methods.simclr.warmup": (0, -0.01),
+    "methods.moco.momentum": (0, -0.01),
+    "methods.moco.shuffle_groups": (1, 0),
+    "methods.simo.momentum": (0, -0.01),
+    "methods.simo.shuffle_groups": (1, 0),
+    "bounds.nce.rate": (0, -0.01),
+    "bounds.la-original.rate": (0, -0.01),
+    "neighbour_sets.s.start": (0, -0.01),
+    "neighbour_sets.k.clusters": (2, 1),
+    "neighbour_sets.k.runs": (1, 0),
+    "neighbour_sets.k.iterations": (1, 0),
+    "neighbour_sets.k.start": (0, -0.01),
     "schedules.plateau.patience": (1, 0),
     "schedules.plateau.drops": (1, 0),
     "knn.k": (1, 0),
@@ -275,6 +199,7 @@ AT_LEAST = {  # the least value that is allowed, and one below it
     "scales.paper.pretrain.epochs": (1, 0),
     "scales.paper.pretrain.batch_size": (2, 1),
     "scales.paper.pretrain.negatives": (1, 0),
+    "scales.paper.pretrain.queue": (1, 0),
     "scales.paper.linear.epochs": (1, 0),
     "scales.paper.linear.batch_size": (1, 0),
 }
@@ -289,6 +214,14 @@ ABOVE_ZERO = [
     "anneals.adaptive-epoch.delta",
     "anneals.adaptive-step.delta",
     "methods.ir.temperature",
+    "methods.simclr.temperature",
+    "bounds.infonce.eqco_alpha",
+    "bounds.cpc.alpha",
+    "bounds.cpc.eqco_alpha",
+    "bounds.mlcpc.alpha_start",
+    "bounds.mlcpc.alpha_end",
+    "bounds.nce.constant",
+    "neighbour_sets.s.share",
     "schedules.milestones.factor",
     "schedules.plateau.factor",
     "knn.temperature",
@@ -311,11 +244,16 @@ AT_MOST = {
     "anneals.step.until": (1, 1.01),
     "anneals.adaptive-epoch.delta": (1, 1.01),
     "anneals.adaptive-step.delta": (1, 1.01),
+    "neighbour_sets.s.until": (1, 1.01),
+    "neighbour_sets.k.start": (1, 1.01),
 }
 BELOW_ONE = [
     "methods.ir.bank_rate",
+    "methods.moco.momentum",
+    "methods.simclr.warmup",
+    "bounds.nce.rate",
+    "neighbour_sets.s.share",
     "optimizer.momentum",
-    "optimizer.warmup",
     "schedules.milestones.factor",
     "schedules.plateau.factor",
     "linear.momentum",
@@ -329,7 +267,7 @@ BELOW_ONE = [
     + [(key, *values, "less than or equal to") for key, values in AT_MOST.items()]
     + [(key, 0.999, 1, "less than 1") for key in BELOW_ONE],
 )
-def test_ranges_hold_their_border_and_nothing_beyond(key, allowed, beyond, expected, refusal):
+def test_ranges_hold_their_border_and_nothing_beyond(key, allowed, beyond, expected):
     # At paper scale nothing is known of the memory, so that only the value itself can be at fault.
     AllParams.model_validate(changed({"scale": "paper", "sampler": "uniform", key: allowed}))
     first = refusal({"scale": "paper", "sampler": "uniform", key: beyond}).splitlines()[0]
@@ -337,7 +275,7 @@ def test_ranges_hold_their_border_and_nothing_beyond(key, allowed, beyond, expec
 
 
 @pytest.mark.parametrize("beyond", [0, 1])
-def test_milestones_lie_within_training(beyond, refusal):
+def test_milestones_lie_within_training(beyond):
     assert refusal({"schedules.milestones.at": [beyond]}).startswith(f"schedules.milestones.at.0: {beyond} ref")
 
 
@@ -371,22 +309,27 @@ def test_milestones_lie_within_training(beyond, refusal):
             {"samplers.ring.inner": 0.1},
             "samplers.ring: ring needs inner < outer, got inner=0.1, outer=0.1",
         ),
+        (
+            {"neighbour_sets.s.start": 0.6},
+            "neighbour_sets.s: needs start <= until, got start=0.6, until=0.5",
+        ),
         ({"schedules.milestones.at": [0.8, 0.6]}, "schedules.milestones: milestones must rise, got [0.8, 0.6]"),
         ({"schedules.milestones.at": [0.6, 0.6]}, "schedules.milestones: milestones must rise, got [0.6, 0.6]"),
         ({"linear.patience": 10}, "linear: patience 10 and drops 0 go together; give both, or patience: null"),
         ({"linear.drops": 2}, "linear: patience None and drops 2 go together; give both, or patience: null"),
     ],
 )
-def test_values_in_the_wrong_order_are_refused_with_both(changes, message, refusal):
+def test_values_in_the_wrong_order_are_refused_with_both(changes, message):
     assert refusal(changes).startswith(message)
 
 
-def test_equal_borders_are_in_order(load):
+def test_equal_borders_are_in_order():
     load(
         {
             "view_sets.crop.crop.scale_min": 1.0,
             "view_sets.crop.crop.ratio_min": 1.3333,
             "view_sets.strong.blur.sigma_min": 2.0,
+            "neighbour_sets.s.start": 0.5,
             "schedules.milestones.at": [],
             "linear.patience": 10,
             "linear.drops": 2,
@@ -405,7 +348,7 @@ def test_equal_borders_are_in_order(load):
         ({"linear.patience": 3, "linear.drops": 2}, "linear.drops: 2"),
     ],
 )
-def test_what_decides_by_validation_needs_a_validation_part(changes, key, load, refusal):
+def test_what_decides_by_validation_needs_a_validation_part(changes, key):
     assert refusal(changes | {"datasets.shapes.validation_fraction": 0.0}) == (
         f"{key} decides by validation accuracy, but datasets.shapes.validation_fraction is 0; give it 0.1, say"
     )
@@ -415,8 +358,17 @@ def test_what_decides_by_validation_needs_a_validation_part(changes, key, load, 
 @pytest.mark.parametrize(
     ("schedule", "anneal"), [("cosine", "adaptive-step"), ("milestones", "linear"), ("constant", "none")]
 )
-def test_what_does_not_look_at_validation_runs_without_it(schedule, anneal, load):
+def test_what_does_not_look_at_validation_runs_without_it(schedule, anneal):
     load({"datasets.shapes.validation_fraction": 0.0, "schedule": schedule, "anneal": anneal})
+
+
+@pytest.mark.parametrize("neighbours", ["s", "k"])
+@pytest.mark.parametrize("bound", ["nce", "mlcpc"])
+def test_several_positives_are_refused_where_the_bound_knows_one(bound, neighbours):
+    assert refusal({"bound": bound, "neighbours": neighbours}) == (
+        f"neighbours: {neighbours} gives a query several positives, and bound: {bound} knows one; "
+        "take bound: infonce, la or cpc, or neighbours: none"
+    )
 
 
 TINY = {"scale": "tiny", "sampler": "uniform"}
@@ -433,7 +385,56 @@ TINY = {"scale": "tiny", "sampler": "uniform"}
         (
             {"scales.tiny.pretrain.negatives": 360},
             "scales.tiny.pretrain.negatives: 360 is more than the memory's 359 other rows; "
-            "take fewer, `all`, or more images",
+            "take fewer, `draw: all` of the method, or a larger memory (images, queue or batch)",
+        ),
+        (
+            {"method": "cmc", "scales.tiny.pretrain.negatives": 360},
+            "scales.tiny.pretrain.negatives: 360 is more than the memory's 359 other rows; "
+            "take fewer, `draw: all` of the method, or a larger memory (images, queue or batch)",
+        ),
+        (
+            {"method": "moco", "methods.moco.draw": "k", "scales.tiny.pretrain.negatives": 257},
+            "scales.tiny.pretrain.negatives: 257 is more than the memory's 256 other rows; "
+            "take fewer, `draw: all` of the method, or a larger memory (images, queue or batch)",
+        ),
+        (
+            {"method": "simclr", "methods.simclr.draw": "k", "scales.tiny.pretrain.negatives": 127},
+            "scales.tiny.pretrain.negatives: 127 is more than the memory's 126 other rows; "
+            "take fewer, `draw: all` of the method, or a larger memory (images, queue or batch)",
+        ),
+        (
+            {"method": "simo", "methods.simo.draw": "k"},
+            "scales.tiny.pretrain.negatives: 64 is more than the memory's 63 other rows; "
+            "take fewer, `draw: all` of the method, or a larger memory (images, queue or batch)",
+        ),
+        (
+            {"method": "moco", "scales.tiny.pretrain.queue": 63},
+            "scales.tiny.pretrain.queue: 63 is shorter than the batch of 64, whose keys it must hold; "
+            "take a longer queue or a smaller batch",
+        ),
+        (
+            {"method": "moco", "scales.tiny.pretrain.queue": 321},  # 5 batches of 64 are an epoch
+            "scales.tiny.pretrain.queue: 321 is longer than an epoch of 320 images, so it would hold several "
+            "keys of one image; take a shorter queue or more images",
+        ),
+        (
+            {"neighbours": "k", "neighbour_sets.k.clusters": 361},
+            "neighbour_sets.k.clusters: 361 is more than the memory's 360 rows; take fewer clusters or more images",
+        ),
+        (
+            {"method": "moco", "sampler": "ball", "samplers.ball.outer": 0.00391},
+            "negatives of ranks [0, 0.00391) hold none of the memory's 255 other rows; "
+            "widen the sampler or take a larger memory",
+        ),
+        (
+            {"method": "simclr", "sampler": "ball", "samplers.ball.outer": 0.0079},
+            "negatives of ranks [0, 0.0079) hold none of the memory's 126 other rows; "
+            "widen the sampler or take a larger memory",
+        ),
+        (
+            {"method": "simo", "sampler": "ring", "samplers.ring.outer": 0.015, "samplers.ring.inner": 0.0},
+            "negatives of ranks [0, 0.015) hold none of the memory's 63 other rows; "
+            "widen the sampler or take a larger memory",
         ),
         (
             {"sampler": "cave", "samplers.cave.clusters": 361},
@@ -442,21 +443,21 @@ TINY = {"scale": "tiny", "sampler": "uniform"}
         (
             {"sampler": "ring", "samplers.ring.inner": 0.0985},
             "negatives of ranks [0.0985, 0.1) hold none of the memory's 359 other rows; "
-            "widen the sampler or take more images",
+            "widen the sampler or take a larger memory",
         ),
         (
             {"sampler": "ball", "samplers.ball.outer": 0.0027},
             "negatives of ranks [0, 0.0027) hold none of the memory's 359 other rows; "
-            "widen the sampler or take more images",
+            "widen the sampler or take a larger memory",
         ),
         (
             {"sampler": "cave", "samplers.cave.outer": 0.0027},
             "negatives of ranks [0, 0.0027) hold none of the memory's 359 other rows; "
-            "widen the sampler or take more images",
+            "widen the sampler or take a larger memory",
         ),
     ],
 )
-def test_what_the_memory_cannot_serve_is_refused_with_the_numbers(changes, message, refusal):
+def test_what_the_memory_cannot_serve_is_refused_with_the_numbers(changes, message):
     assert refusal(TINY | changes) == message
 
 
@@ -465,7 +466,17 @@ def test_what_the_memory_cannot_serve_is_refused_with_the_numbers(changes, messa
     [
         {"scales.tiny.prepare.train_images": 71, "scales.tiny.pretrain.negatives": 63},  # 64 images, a batch of 64
         {"scales.tiny.pretrain.negatives": 359},
-        {"scales.tiny.pretrain.negatives": "all"},
+        {"methods.ir.draw": "all", "scales.tiny.pretrain.negatives": 10_000},  # not used
+        {"method": "moco", "methods.moco.draw": "k", "scales.tiny.pretrain.negatives": 256},
+        {"method": "moco", "scales.tiny.pretrain.negatives": 10_000},  # not used
+        {"method": "moco", "sampler": "ball", "samplers.ball.outer": 0.00393},  # 1.002 of 255 places
+        {"method": "moco", "scales.tiny.pretrain.queue": 64},
+        {"method": "moco", "scales.tiny.pretrain.queue": 320},
+        {"scales.tiny.pretrain.queue": 10_000},  # not used
+        {"method": "simclr", "methods.simclr.draw": "k", "scales.tiny.pretrain.negatives": 126},
+        {"method": "simo", "methods.simo.draw": "k", "scales.tiny.pretrain.negatives": 63},
+        {"neighbours": "k", "neighbour_sets.k.clusters": 360},
+        {"neighbour_sets.k.clusters": 10_000},  # not selected
         {"sampler": "cave", "samplers.cave.clusters": 360},
         {"sampler": "ball", "samplers.ball.outer": 0.0028},  # 1.005 rows
         {"samplers.ball.outer": 0.0001},  # not selected
@@ -473,19 +484,33 @@ def test_what_the_memory_cannot_serve_is_refused_with_the_numbers(changes, messa
         {"scales.tiny.prepare.train_images": None, "scales.tiny.pretrain.negatives": 10_000},  # not known yet
     ],
 )
-def test_what_the_memory_can_just_serve_is_accepted(changes, load):
+def test_what_the_memory_can_just_serve_is_accepted(changes):
     load(TINY | changes)
 
 
 def test_the_memory_is_checked_again_once_the_images_are_counted():
-    pretrain = PretrainScale(epochs=1, batch_size=10, negatives=20, learning_rate=0.1)
-    check_memory(21, pretrain, UniformParams())
-    with pytest.raises(InputError, match=r"negatives: 20 is more than the memory's 19 other rows"):
-        check_memory(20, pretrain, UniformParams())
+    pretrain = PretrainScale(epochs=1, batch_size=10, negatives=20, queue=20, learning_rate=0.1)
+    none, ir, moco = NoNeighbours(), IRParams(**TREE["methods"]["ir"]), MoCoParams(**TREE["methods"]["moco"])
+    check_memory(21, ir, UniformParams(), none, pretrain)
+    with pytest.raises(
+        InputError, match=r"^scales\.SCALE\.pretrain\.negatives: 20 is more than the memory's 19 other r"
+    ):
+        check_memory(20, ir, UniformParams(), none, pretrain)
     with pytest.raises(InputError, match=r"\[0, 0\.01\) hold none of the memory's 20 other rows"):
-        check_memory(21, pretrain, BallParams(outer=0.01))
+        check_memory(21, ir, BallParams(outer=0.01), none, pretrain)
     with pytest.raises(InputError, match=r"\[0\.5, 0\.52\) hold none of the memory's 20 other rows"):
-        check_memory(21, pretrain, RingParams(inner=0.5, outer=0.52))
+        check_memory(21, ir, RingParams(inner=0.5, outer=0.52), none, pretrain)
+    with pytest.raises(InputError, match=r"clusters: 22 is more than the memory's 21 rows"):
+        check_memory(21, ir, UniformParams(), ClusterNeighbours(clusters=22, runs=1, iterations=1, start=0.5), pretrain)
+    check_memory(20, moco, UniformParams(), none, pretrain)
+    with pytest.raises(InputError, match=r"queue: 20 is longer than an epoch of 10 images"):
+        check_memory(19, moco, UniformParams(), none, pretrain)
+
+
+@pytest.mark.parametrize(("method", "others"), [("ir", 99), ("cmc", 99), ("moco", 40), ("simclr", 30), ("simo", 15)])
+def test_each_method_s_memory_has_its_own_size(method, others):
+    pretrain = PretrainScale(epochs=1, batch_size=16, negatives=1, queue=40, learning_rate=0.1)
+    assert memory_others(100, getattr(load({}).methods, method), pretrain) == others
 
 
 # --- ranks --------------------------------------------------------------------------------------------
@@ -511,105 +536,6 @@ def test_a_share_between_two_ranks_is_rounded_down():
 def test_ranks_that_hold_no_row_are_refused_with_the_numbers(inner, outer):
     with pytest.raises(InputError, match="hold none of the memory's 100 other rows; widen the sampler or take"):
         rank_limits(inner, outer, 100)
-
-
-# --- types --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("key", ["optimizer.weight_decay", "methods.ir.temperature", "anneals.linear.until"])
-def test_a_number_without_a_point_is_text_to_yaml_and_the_way_out_is_said(key, tmp_path):
-    path = tmp_path / "params.yaml"
-    text = yaml.safe_dump(changed({key: "HERE"})).replace("HERE", "1e-4")
-    path.write_text(text)
-    with pytest.raises(InputError, match=rf"{key}: '1e-4' is text to YAML; write a number, such as 1\.0e-4"):
-        load_params(path)
-    path.write_text(text.replace("1e-4", "1.0e-4"))
-    load_params(path)
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "expected"),
-    [
-        ("seed", "0", "input should be a valid integer"),
-        ("seed", 0.5, "input should be a valid integer"),
-        ("seed", 1.0, "input should be a valid integer"),
-        ("seed", True, "input should be a valid integer"),
-        ("seed", None, "input should be a valid integer"),
-        ("sampler", 3, "input should be a valid string"),
-        ("sampler", None, "input should be a valid string"),
-        ("samplers.ball.outer", True, "input should be a valid number"),
-        ("samplers.ball.outer", None, "input should be a valid number"),
-        ("samplers.ball.outer", math.nan, "input should be a finite number"),
-        ("optimizer.weight_decay", math.inf, "input should be a finite number"),
-        ("datasets.folder.root", 3, "input should be a valid string"),
-        ("schedules.milestones.at", 0.5, "input should be a valid list"),
-        ("scales.demo.pretrain.epochs", 2.5, "input should be a valid integer"),
-        ("view_sets.standard.flip", "yes", None),
-    ],
-)
-def test_a_value_of_another_type_is_refused_not_converted(key, value, expected, refusal):
-    message = refusal({key: value})
-    if expected is None:
-        assert message == f"{key}: {value!r} is text to YAML; write a number, such as 1.0e-4"
-    else:
-        assert message == f"{key}: {value!r} refused; {expected}"
-
-
-@pytest.mark.parametrize("value", ["most", 2.5, True, None])
-def test_a_number_of_negatives_is_a_count_or_all(value, refusal):
-    first, second = refusal({"scales.demo.pretrain.negatives": value}).splitlines()
-    assert first == f"scales.demo.pretrain.negatives: {value!r} refused; input should be a valid integer"
-    assert second == f"scales.demo.pretrain.negatives: {value!r} refused; input should be 'all'"
-
-
-@pytest.mark.parametrize("key", ["samplers", "samplers.ring", "scales.demo.pretrain", "view_sets.standard.crop"])
-@pytest.mark.parametrize("value", [3, [1], "text"])
-def test_a_value_where_a_section_belongs_is_refused(key, value, refusal):
-    assert refusal({key: value}).startswith(f"{key}: {value!r} refused; input should be a valid dictionary")
-
-
-# --- the file -----------------------------------------------------------------------------------------
-
-
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(InputError, match=r"cannot read .*nowhere\.yaml: No such file or directory"):
-        load_params(tmp_path / "nowhere.yaml")
-
-
-def test_a_folder_in_its_place_is_named(tmp_path):
-    with pytest.raises(InputError, match=r"cannot read .*: Is a directory"):
-        load_params(tmp_path)
-
-
-@pytest.mark.parametrize("text", ["seed: [", "seed: 0\n\tscale: demo", "a: b: c"])
-def test_a_file_that_is_not_yaml_is_refused_with_the_place(text, tmp_path):
-    path = tmp_path / "params.yaml"
-    path.write_text(text)
-    with pytest.raises(InputError, match=r"params\.yaml is not YAML: .*line \d, column \d+") as refused:
-        load_params(path)
-    assert "\n" not in str(refused.value)
-
-
-def test_a_file_that_is_no_text_is_refused(tmp_path):
-    path = tmp_path / "params.yaml"
-    path.write_bytes(b"\xff\xfe\x00s")
-    with pytest.raises(InputError, match=r"params\.yaml is not text in UTF-8 \(.*byte 0xff.*\); save it as such"):
-        load_params(path)
-
-
-@pytest.mark.parametrize(("text", "held"), [("", "NoneType"), ("# a comment", "NoneType"), ("- seed", "list")])
-def test_a_file_without_keys_is_refused(text, held, tmp_path):
-    path = tmp_path / "params.yaml"
-    path.write_text(text)
-    with pytest.raises(InputError, match=rf"params\.yaml holds {held}, expected keys and values"):
-        load_params(path)
-
-
-def test_a_key_that_is_no_text_is_refused(tmp_path):
-    path = tmp_path / "params.yaml"
-    path.write_text(yaml.safe_dump(TREE | {1: 2}))
-    with pytest.raises(InputError, match="keys should be strings"):
-        load_params(path)
 
 
 # --- small parts --------------------------------------------------------------------------------------

@@ -190,10 +190,11 @@ def test_gradients_are_averaged_whatever_their_type_layout_and_presence():
 
 
 def calls(bucket):
-    """How often gradients of 10, 10 and 3 values are sent for."""
+    """How many values are sent at a time for gradients of 10, 10 and 3 values, and for a frozen parameter."""
     parameters = [nn.Parameter(torch.zeros(count)) for count in (10, 10, 3)]
     for parameter in parameters:
         parameter.grad = torch.ones_like(parameter)
+    parameters.append(nn.Parameter(torch.zeros(100), requires_grad=False))
     with (
         mock.patch.object(distributed, "BUCKET", bucket),
         mock.patch.object(dist, "all_reduce", wraps=dist.all_reduce) as sent,
@@ -208,6 +209,16 @@ def test_gradients_travel_in_few_calls():
     assert together(calls, 15) == [[22, 4], [22, 4]]
 
 
+def own_rank_and_the_firsts():
+    return rank(), distributed.from_first({"read by": rank()})
+
+
+def test_what_the_first_process_read_reaches_all():
+    assert together(own_rank_and_the_firsts) == [(0, {"read by": 0}), (1, {"read by": 0})]
+    held = {"read by": 0}
+    assert distributed.from_first(held) is held
+
+
 SCRIPT = """
 import sys, torch
 import torch.distributed as dist
@@ -218,6 +229,35 @@ with joined():
     print(f"rank {rank()} of {world()} over {dist.get_backend()}: {everyone.tolist()}", flush=True)
 assert not dist.is_initialized() and world() == 1
 """
+
+
+def test_a_script_starts_itself_again_as_several_processes_once(environment, monkeypatch):
+    started = []
+    monkeypatch.setattr(os, "execv", lambda program, arguments: started.append([program, *arguments]))
+    monkeypatch.setattr(sys, "argv", ["stage.py", "--weights", "x"])
+    environment()
+    for processes in (None, "1"):
+        monkeypatch.delenv("ANNULUS_PROCESSES", raising=False)
+        if processes:
+            monkeypatch.setenv("ANNULUS_PROCESSES", processes)
+        distributed.relaunch()
+    assert started == []
+
+    monkeypatch.setenv("ANNULUS_PROCESSES", "3")
+    distributed.relaunch()
+    assert started[0][:2] == [sys.executable, sys.executable]
+    assert started[0][2:] == ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3", *sys.argv]
+    environment(**TORCHRUN)  # as the processes that it started find it
+    distributed.relaunch()
+    assert len(started) == 1
+
+
+@pytest.mark.parametrize("processes", ["0", "two", "-1"])
+def test_a_number_of_processes_that_is_none_is_refused(processes, environment, monkeypatch):
+    environment()
+    monkeypatch.setenv("ANNULUS_PROCESSES", processes)
+    with pytest.raises(SystemExit, match=f"ERROR: ANNULUS_PROCESSES is '{processes}'; .* 1 or more"):
+        distributed.relaunch()
 
 
 @pytest.mark.slow

@@ -221,6 +221,13 @@ def test_lightness_and_colour_each_have_a_network_that_does_not_see_the_other(tr
     assert not any(torch.equal(first[name], second[name]) for name in drawn)
 
 
+def test_each_of_two_networks_has_the_statistics_of_its_planes(trained_lab):
+    found = {
+        one.config.channels: (one.mean.flatten().tolist(), one.std.flatten().tolist()) for one in trained_lab.children()
+    }
+    assert found == {"lab-l": ([50.0], [22.0]), "lab-ab": ([3.0, -8.0], [11.0, 17.0])}
+
+
 def test_two_networks_have_one_encoder_s_interface(trained_lab, images):
     with torch.no_grad():
         maps, pooled, joint = trained_lab.map(images), trained_lab.pooled(images), trained_lab(images)

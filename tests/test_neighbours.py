@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from annulus.config import RingParams
-from annulus.negatives import draw
+from annulus.negatives import Clusters, draw
 from annulus.neighbours import closest, clustered, share_at
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
@@ -186,6 +186,36 @@ def test_cluster_minus_one_belongs_to_nobody(either_clusters):
 def test_a_cluster_without_columns_gives_no_neighbours(clusters):
     empty = torch.full((RUNS, QUERIES), 99, dtype=torch.int32)
     assert clustered(clusters, empty, None).rows.shape == (QUERIES, 0)
+
+
+# --- sharing a cluster --------------------------------------------------------------------------------
+
+
+def plain_shared(rows, queries, members):
+    return [
+        [any(run[row] == mine and mine != -1 for run, mine in zip(rows, queries, strict=True)) for row in members]
+        for members, queries, rows in zip(members, queries, rows, strict=True)
+    ]
+
+
+@pytest.fixture(params=["shared rows", "rows of each query"])
+def labels(request, generator):
+    """Three clusterings of 40 rows, 30 queries."""
+    shape = (3, 40) if request.param == "shared rows" else (3, 30, 40)
+    rows, queries = (torch.randint(-1, 5, size, generator=generator, dtype=torch.int32) for size in (shape, (3, 30)))
+    return Clusters(rows, queries)
+
+
+def test_members_share_a_cluster_as_the_plain_loop_says(labels, generator):
+    members = torch.randint(40, (30, 17), generator=generator)
+    rows = labels.rows if labels.rows.ndim == 3 else labels.rows[:, None].expand(-1, 30, -1)
+    expected = plain_shared(rows.transpose(0, 1).tolist(), labels.queries.T.tolist(), members.tolist())
+    assert labels.shared(members).tolist() == expected
+
+
+def test_some_queries_share_what_they_share_among_all(labels, generator):
+    members, some = torch.randint(40, (30, 17), generator=generator), slice(11, 19)
+    assert torch.equal(labels.of(some).shared(members[some]), labels.shared(members)[some])
 
 
 # --- annealing ----------------------------------------------------------------------------------------

@@ -143,8 +143,13 @@ def test_grey_images_are_refused_with_the_way_out(generator):
         lab_statistics(rounded.byte())
 
 
-def test_a_channel_that_hardly_varies_is_not_blown_up():
-    equally_light = torch.tensor([[200, 60, 60], [60, 125, 60]], dtype=torch.uint8)[:, :, None, None].expand(2, 3, 4, 4)
-    std = lab_statistics(equally_light)[1]
-    assert rgb_to_lab(equally_light / 255)[:, 0].std() < std[0] == 0.5
-    assert min(std[1:]) > 1
+@pytest.mark.parametrize(
+    ("colours", "flat"),
+    [([[200, 60, 60], [60, 125, 60]], 0), ([[100, 120, 50], [20, 100, 110]], 1)],
+    ids=["equally light", "equally green"],
+)
+def test_a_channel_that_hardly_varies_is_not_blown_up(colours, flat):
+    images = torch.tensor(colours, dtype=torch.uint8)[:, :, None, None].expand(2, 3, 4, 4)
+    std = lab_statistics(images)[1]
+    assert rgb_to_lab(images / 255)[:, flat].std() < std[flat] == 0.5
+    assert all(std[channel] > 1 for channel in range(3) if channel != flat)

@@ -203,10 +203,14 @@ def _statistics_dtype(norm: _BatchNorm, x: Tensor) -> torch.dtype:
 
 
 def convert(module: nn.Module, groups: int) -> nn.Module:
-    """The module with each batch-norm replaced by a grouped one of the same weights, statistics and names."""
+    """The module with each batch-norm replaced by a grouped one of the same weights, statistics and names.
+
+    `groups` are those of the global batch, whatever the number of processes.
+    """
     kinds = {nn.BatchNorm1d: GroupedBatchNorm1d, nn.BatchNorm2d: GroupedBatchNorm2d}
 
     def replacement(norm: nn.Module) -> _BatchNorm | None:
+        assert not isinstance(norm, SyncBatchNorm), "convert before `synchronised`, whose layers have no groups"
         kind = next((new for old, new in kinds.items() if isinstance(norm, old)), None)
         return kind and _like(norm, lambda features, **settings: kind(features, groups=groups, **settings))
 

@@ -73,7 +73,9 @@ def la_ceiling(close: Int[Tensor, "b"], background: Int[Tensor, "b"]) -> Float[T
 
 
 def la_original(
-    close: Float[Tensor, "b c"], background: Float[Tensor, "b n"], log_partition: Float[Tensor, ""]
+    close: Float[Tensor, "b c"],
+    background: Float[Tensor, "b n"],
+    log_partition: Float[Tensor, "b"] | Float[Tensor, ""],
 ) -> Float[Tensor, ""]:
     """-(log p(C) - log p(B)) with p(i) = exp(score) / Z: equal to `la`, since Z cancels.
 

@@ -1,35 +1,13 @@
-"""k-means clusters of the memory's rows, by faiss, and which rows share one with a query."""
+"""k-means clusters of the memory's rows, by faiss."""
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Self
 
 import faiss
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from annulus.rng import derive
-
-
-@dataclass(frozen=True)
-class Clusters:
-    """The cluster of each row and of each query, in each clustering; -1: in none, which no other is in either."""
-
-    rows: Int[Tensor, "runs n"] | Int[Tensor, "runs b n"]  # the latter where each query has rows of its own
-    queries: Int[Tensor, "runs b"]
-
-    def of(self, some: slice) -> Self:
-        """The same for some of the queries."""
-        return type(self)(self.rows if self.rows.ndim == 2 else self.rows[:, some], self.queries[:, some])
-
-    def shared(self, members: Int[Tensor, "b m"]) -> Bool[Tensor, "b m"]:
-        """Whether each of these rows lies in the query's cluster, in one clustering or more."""
-        shared = torch.zeros_like(members, dtype=torch.bool)
-        for rows, queries in zip(self.rows, self.queries, strict=True):
-            clusters = rows[members] if rows.ndim == 1 else rows.gather(1, members)
-            shared |= (clusters == queries[:, None]) & (queries >= 0)[:, None]
-        return shared
 
 
 def kmeans(rows: Float[Tensor, "n d"], clusters: int, iterations: int, runs: int, seed: int) -> Int[Tensor, "runs n"]:

@@ -2,8 +2,8 @@
 
 Each process encodes its own slice of the batch (`local`), all embeddings are gathered (`gather`), every process
 computes the same loss of the global batch and draws the same random numbers, and gradients are averaged
-(`mean_gradients`). Weights start equal because they are seeded, so nothing is ever broadcast. In one process each
-function hands back what it was given.
+(`mean_gradients`). Weights start equal because they are seeded, so they are never sent. In one process each function
+hands back what it was given.
 """
 
 import os
@@ -144,6 +144,7 @@ def mean_gradients(parameters: Iterable[nn.Parameter]) -> None:
             held[place] = 0
         gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in bucket]
         sent = [*gradients, held]
+        # Values of several types travel in the widest, and come back in their own.
         flat = summed_(torch.cat([values.reshape(-1) for values in sent])).div_(world())
         *means, held = flat.split([values.numel() for values in sent])
         for gradient, mean in zip(gradients, means, strict=True):
@@ -154,18 +155,16 @@ def mean_gradients(parameters: Iterable[nn.Parameter]) -> None:
 
 
 def _buckets(parameters: Iterable[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
-    """Parameters of one type and place together, some `BUCKET` values at a time."""
-    filling: dict[tuple[torch.device, torch.dtype], tuple[list[nn.Parameter], int]] = {}
+    """The parameters in order, some `BUCKET` values at a time."""
+    bucket, values = [], 0
     for parameter in parameters:
-        kind = parameter.device, parameter.dtype
-        bucket, values = filling.pop(kind, ([], 0))
         bucket.append(parameter)
         values += parameter.numel()
-        if values < BUCKET:
-            filling[kind] = bucket, values
-        else:
+        if values >= BUCKET:
             yield bucket
-    yield from (bucket for bucket, _ in filling.values())
+            bucket, values = [], 0
+    if bucket:
+        yield bucket
 
 
 def from_first(value: Any) -> Any:

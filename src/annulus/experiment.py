@@ -10,6 +10,7 @@ import torch
 from annulus import bounds
 from annulus.batchnorm import synchronised
 from annulus.config import (
+    AnyMethod,
     BoundParams,
     CloseNeighbours,
     ClusterNeighbours,
@@ -18,6 +19,8 @@ from annulus.config import (
     InfoNCEParams,
     MLCPCParams,
     NeighbourParams,
+    SimCLRParams,
+    ViewSetParams,
     check_memory,
     memory_others,
     rank_limits,
@@ -50,7 +53,8 @@ def build_training(params: Mapping[str, Any], images: ImageSet, validation: Imag
         sampler, neighbours, params["bounds.${bound}"], "all" if method_params.draw == "all" else scale.negatives
     )
     others = memory_others(len(images), method_params, scale)
-    for caution in cautions(objective, others, scale.batch_size):
+    queries = scale.batch_size * (2 if isinstance(method_params, SimCLRParams) else 1)
+    for caution in cautions(objective, others, queries):
         log.warning("%s", caution)
     encoder = build_encoder(encoder_config(params, images), seed)
     method = build_method(encoder, method_params, Setting(objective, len(images), scale.queue, seed, device))
@@ -61,7 +65,7 @@ def build_training(params: Mapping[str, Any], images: ImageSet, validation: Imag
         params["optimizer"],
         params["schedules.${schedule}"],
         params["anneals.${anneal}"],
-        params["view_sets.${views}"],
+        _views(params["view_sets.${views}"], method_params),
         sampler,
         seed,
     )
@@ -88,6 +92,14 @@ def encoder_config(params: Mapping[str, Any], images: ImageSet) -> EncoderConfig
     )
 
 
+def _views(views: ViewSetParams, method: AnyMethod) -> ViewSetParams:
+    """The views of a method: cmc's are never greyscale, which would leave its colour encoder nothing to see.
+
+    Source: mutualinfo C.1.
+    """
+    return views.model_copy(update={"grayscale": 0.0}) if isinstance(method, CMCParams) else views
+
+
 def cautions(objective: Objective, others: int, queries: int) -> list[str]:
     """What runs but loses something, in a sentence each; `others` columns of the memory may be negatives."""
     found = [_neighbour_caution(objective.neighbours)]
@@ -100,21 +112,32 @@ def cautions(objective: Objective, others: int, queries: int) -> list[str]:
 
 def _neighbour_caution(neighbours: NeighbourParams) -> str | None:
     match neighbours:
-        case CloseNeighbours(until=0.0) | ClusterNeighbours(start=0.0):
-            return (
-                "neighbours from the first step on are neighbours by chance, and the paper's runs got worse by them "
-                "(mutualinfo table 1, + s-neigh without anneal); let neighbour_sets.*.start be 0.05, say"
-            )
-    return None
+        case CloseNeighbours(until=0.0):
+            way_out = "let neighbour_sets.s.start be 0.05, say, and until 0.5"
+        case ClusterNeighbours(start=0.0):
+            way_out = "let neighbour_sets.k.start be 0.05, say"
+        case _:
+            return None
+    return (
+        "neighbours from the first step on are neighbours by chance, and the paper's runs got worse by them "
+        f"(mutualinfo table 1, + s-neigh without anneal); {way_out}"
+    )
 
 
 def _bound_cautions(bound: BoundParams, k: int, queries: int) -> list[str | None]:
+    m = k + 1
+
+    def effective(alpha: float) -> float:
+        """The alpha that gives the same weights without the margin."""
+        beta = (m - alpha) / (m - 1)
+        return alpha if bound.eqco_alpha is None else m / (1 + beta * bound.eqco_alpha / alpha)
+
     match bound:
         case MLCPCParams():
-            ends = (bound.alpha_start, bound.alpha_end)
-            return [bounds.mlcpc_warning(alpha, k + 1, queries) for alpha in dict.fromkeys(ends)]
+            ends = dict.fromkeys((bound.alpha_start, bound.alpha_end))
+            return [bounds.mlcpc_warning(effective(alpha), m, queries) for alpha in ends]
         case CPCParams():
-            return [bounds.cpc_warning(bound.alpha, k + 1)]
+            return [bounds.cpc_warning(effective(bound.alpha), m)]
         case InfoNCEParams(eqco_alpha=eqco_alpha) if eqco_alpha is not None and eqco_alpha > k:
             return [
                 f"eqco_alpha {eqco_alpha:g} is more than the {k} negatives: the estimate may exceed the information by "

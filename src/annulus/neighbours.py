@@ -9,8 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from annulus.clusters import Clusters
-from annulus.negatives import Negatives, select
+from annulus.negatives import Clusters, Negatives, select
 
 
 def share_at(share: float, start: float, until: float, trained: float) -> float:
@@ -30,15 +29,14 @@ def closest(scores: Float[Tensor, "b n"], own: Int[Tensor, "b"] | None, share: f
     """s-neighbours: the floor(share * others) other columns that score highest; none, when that is 0.
 
     `own` is each query's own column, -1 where it has none; None: no query has one. Others are counted as for negatives,
-    one less than the columns as soon as one query has its own, so that with the same share the neighbours end where a
+    one less than the columns where a query may have its own, so that with the same share the neighbours end where a
     ring begins. Source: mutualinfo section 2, + s-neigh.
     """
-    with_own = own is not None and bool((own >= 0).any())
     # As config.rank_limits rounds, but for the empty set, which is no mistake here.
-    count = math.floor(round(share * (scores.shape[1] - with_own), 6))
+    count = math.floor(round(share * (scores.shape[1] - (own is not None)), 6))
     if count == 0:
         return Negatives(torch.empty(len(scores), 0, dtype=torch.int64, device=scores.device))
-    return Negatives(select(scores, own if with_own else None, 0, count))
+    return Negatives(select(scores, own, 0, count))
 
 
 def clustered(

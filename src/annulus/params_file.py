@@ -19,6 +19,15 @@ def load_params(path: Path) -> AllParams:
     Raises:
         InputError: one line per fault, each with its full key, the value and the way out.
     """
+    return checked(read_tree(path), str(path))
+
+
+def read_tree(path: Path) -> dict[str, Any]:
+    """The keys and values of a YAML file, not yet checked.
+
+    Raises:
+        InputError: when it cannot be read or holds something else.
+    """
     try:
         tree = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -29,10 +38,19 @@ def load_params(path: Path) -> AllParams:
         raise InputError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(tree, dict):
         raise InputError(f"{path} holds {type(tree).__name__}, expected keys and values")
+    return tree
+
+
+def checked(tree: Mapping[str, Any], source: str) -> AllParams:
+    """The parameters of a tree; `source` says where it comes from.
+
+    Raises:
+        InputError: one line per fault, each with the source, its full key, the value and the way out.
+    """
     try:
         return AllParams.model_validate(tree)
     except ValidationError as error:
-        faults = [f"{path}: {_sentence(fault)}" for fault in error.errors()]
+        faults = [f"{source}: {_sentence(fault)}" for fault in error.errors()]
         raise InputError("\n".join(faults)) from error
 
 

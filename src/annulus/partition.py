@@ -35,8 +35,8 @@ class Partition(nn.Module):
             case "constant":
                 self.log_z.fill_(math.log(self.params.constant * rows))
             case _:
-                present = negatives > -torch.inf
-                seen = negatives.flatten().logsumexp(0) - present.sum().log() + math.log(rows)
+                count = (negatives > -torch.inf).sum().to(negatives.dtype)
+                seen = negatives.flatten().logsumexp(0) - count.log() + math.log(rows)
                 moved = seen
                 if self.params.partition == "first-batch":
                     moved = self.log_z

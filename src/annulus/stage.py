@@ -4,7 +4,8 @@ import argparse
 import logging
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from annulus import tracking
 from annulus.errors import InputError
 from annulus.params_file import load_params
 from annulus.results import Number, write_metrics, write_table
+from annulus.study import Study
 
 log = logging.getLogger("annulus")
 
@@ -27,6 +29,7 @@ class Results:
 
 
 Main = Callable[[Mapping[str, Any], argparse.Namespace], Results]
+StudyMain = Callable[[Study, argparse.Namespace], Results]
 
 
 def run_stage(main: Main, reads: Sequence[str], paths: Sequence[str], argv: Sequence[str] | None = None) -> None:
@@ -37,23 +40,56 @@ def run_stage(main: Main, reads: Sequence[str], paths: Sequence[str], argv: Sequ
     the metrics are written there, and the history to `history`.
     A user's mistake ends in one sentence on stderr and exit status 1.
     """
+    arguments = _arguments(main, paths).parse_args(argv)
+    with _one_sentence():
+        everything = load_params(arguments.params)
+        params = {name: everything.get(name) for name in reads}
+        results = main(params, arguments)
+        _write(results, arguments)
+    # A section does not say which of its siblings it is: the selectors do.
+    choices = {name: everything.get(name) for name in re.findall(r"\$\{(\w+)\}", " ".join(reads))}
+    tracking.record(choices | params, results.metrics, results.history)
+
+
+def run_study(
+    main: StudyMain, paths: Sequence[str], items: Sequence[str] = (), argv: Sequence[str] | None = None
+) -> None:
+    """Run a stage of a study: `run_stage` with `main(study, arguments)`; `--study PATH` is the study's own params.yaml.
+
+    `items` become required arguments too, of text: what one stage of a matrix is about.
+    """
+    parser = _arguments(main, [*paths, "study"])
+    for name in items:
+        parser.add_argument(f"--{name}", required=True)
+    arguments = parser.parse_args(argv)
+    with _one_sentence():
+        study = Study(arguments.params, arguments.study)
+        results = main(study, arguments)
+        _write(results, arguments)
+    shown = {name: getattr(arguments, name) for name in items}
+    tracking.record({**study.params.model_dump(), **shown}, results.metrics, results.history)
+
+
+def _arguments(main: Main | StudyMain, paths: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=sys.modules[main.__module__].__doc__)
     for name in paths:
         parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--params", type=Path, default=Path("params.yaml"))
-    arguments = parser.parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    return parser
+
+
+def _write(results: Results, arguments: argparse.Namespace) -> None:
+    if "metrics" in arguments:
+        write_metrics(arguments.metrics, results.metrics)
+    if "history" in arguments:
+        write_table(arguments.history, results.history)
+    results.written()
+
+
+@contextmanager
+def _one_sentence() -> Iterator[None]:
     try:
-        everything = load_params(arguments.params)
-        params = {name: everything.get(name) for name in reads}
-        results = main(params, arguments)
-        if "metrics" in paths:
-            write_metrics(arguments.metrics, results.metrics)
-        if "history" in paths:
-            write_table(arguments.history, results.history)
-        results.written()
+        yield
     except InputError as error:
         raise SystemExit(f"ERROR: {error}") from None
-    # A section does not say which of its siblings it is: the selectors do.
-    choices = {name: everything.get(name) for name in re.findall(r"\$\{(\w+)\}", " ".join(reads))}
-    tracking.record(choices | params, results.metrics, results.history)

@@ -237,7 +237,7 @@ class Training:
         raise InputError(
             f"the loss is {losses[batch].item()} at step {self.epoch * self.batches + batch + 1} "
             f"(epoch {self.epoch + 1}, batch {batch + 1}), learning rate {rate:.3g}, rows {rows} of the training "
-            "images; lower scales.SCALE.pretrain.learning_rate or raise optimizer.warmup"
+            "images; lower scales.SCALE.pretrain.learning_rate or raise methods.METHOD.warmup"
         )
 
     def _bar(self) -> tqdm:

@@ -1,8 +1,10 @@
 """MoCo and SimCLR: images per second against lightly's own recipe and against the bare step; what MoCoRing costs.
 
+`bench_methods.py cifar` compares them with the stem for small images instead, which takes ten minutes.
+
 ResNet-18, 32 pixels, batches of 256, the same images, augmentations, heads and number of keys on both sides. Turns of
-a few steps go round all contestants. lightly, in a process of its own (lightly_recipe.py), gets each number of loader
-workers up to the number of cores, and the fastest counts. A bare step is what no pipeline can spare: encoders forward
+a few steps go round all contestants. lightly, in a process of its own (lightly_recipe.py), tries several numbers of
+loader workers up to the number of cores, and the fastest counts. A bare step is what no pipeline can spare: encoders forward
 and backward, the plain loss over all scores, the optimiser, the memory's update, on random views, without a sampler.
 """
 
@@ -170,7 +172,7 @@ def against_lightly(method: str, stem: str, turns: int, steps: int, device: torc
     pixels = draw_shapes(np.arange(IMAGES), SIZE, 0)
     runs = [training(method, "uniform", stem, QUEUE, images_of(IMAGES, pixels), device) for _ in range(2)]
     contestants = {"bare": turn_of(bare_step(runs[0]), 1, steps), "ours": turn_of(whole_step(runs[1]), 1, steps)}
-    workers = range(CORES + 1)
+    workers = sorted({0, 1, CORES // 2, CORES})
     with ExitStack() as stack:
         if find_spec("lightly") is None:
             print("without lightly's rows: it is not installed; pip install 'annulus[bench]'")
@@ -211,16 +213,19 @@ def ring_against_all(device: torch.device) -> dict[str, float]:
         run.method.queue.images.copy_(torch.randperm(LONG_QUEUE, generator=random))
         steps[sampler] = turn_of(whole_step(run), 1, 4)
     seconds = go_round(steps, 7)
-    return {"moco_ring_over_moco": round(seconds["ring"] / seconds["uniform"], 3)}
+    return {"moco_ring_over_moco": round(seconds["ring"] / seconds["uniform"], 3), "moco_ring_queue": LONG_QUEUE}
 
 
 def main() -> None:
-    device = pick_device()
-    numbers: dict[str, float | int] = {"batch": BATCH, "pixels": SIZE, "queue": QUEUE, "ring_queue": LONG_QUEUE}
+    device, stem = pick_device(), "cifar" if sys.argv[1:] == ["cifar"] else "imagenet"
+    numbers: dict[str, float | int] = {"batch": BATCH, "pixels": SIZE, "queue": QUEUE}
     for method in ("moco", "simclr"):
-        numbers |= against_lightly(method, "imagenet", turns=3, steps=8, device=device)
-    numbers |= ring_against_all(device)
-    write("methods", numbers, device)
+        # The CIFAR stem's steps take ten times as long, and hide a loader: fewer of them, and not in `make bench`.
+        length = {"turns": 3, "steps": 8} if stem == "imagenet" else {"turns": 1, "steps": 2}
+        numbers |= against_lightly(method, stem, **length, device=device)
+    if stem == "imagenet":
+        numbers |= ring_against_all(device)
+    write("methods" if stem == "imagenet" else "methods-cifar", numbers, device)
 
 
 if __name__ == "__main__":

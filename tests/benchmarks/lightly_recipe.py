@@ -2,8 +2,8 @@
 
 The recipe is that of lightly's example scripts (examples/pytorch/moco.py and simclr.py, 1.6): torchvision's ResNet-18,
 two-layer heads, temperature 0.5, plain SGD at 0.06, for MoCo a bank of 4,096 keys and a momentum encoder, batches of
-256 from a DataLoader over PIL images that are held in memory. Blur is off, as in its documentation's CIFAR benchmark and
-SimCLR example, though not in its MoCo example. STEM cifar takes lightly's ResNetGenerator, as that benchmark does.
+256 from a DataLoader over PIL images that are held in memory. Blur is off, as in lightly's CIFAR benchmark and SimCLR
+example, though not in its MoCo example. STEM cifar takes lightly's ResNetGenerator, as that benchmark does.
 
 A process of its own, because annulus tells the process's allocator to keep what is freed, which speeds lightly up too.
 Each line of JSON on standard input asks for one turn, {"workers": 2, "warm": 6, "steps": 8}; workers null: the bare

@@ -61,7 +61,8 @@ def check_memory(
             )
     if isinstance(sampler, BallParams):
         inner = sampler.inner if isinstance(sampler, RingParams) else 0.0
-        rank_limits(inner, sampler.outer, others)
+        # One place of a queue may hold an older key of the query's own image: shares are of the rest.
+        rank_limits(inner, sampler.outer, others - isinstance(method, MoCoParams))
 
 
 def _check_queue(images: int, pretrain: PretrainScale, place: str) -> None:

@@ -33,7 +33,7 @@ class KeyEncoder(nn.Module):
                     f"shuffle_groups: {groups} cannot be shared evenly by {world()} processes; "
                     f"take a multiple of {world()}"
                 )
-            self.encoder = convert(self.encoder, groups // world())
+            self.encoder = convert(self.encoder, groups)
         elif world() > 1:
             self.encoder = synchronised(self.encoder)
         self.generator = generator(seed, "shuffle")

@@ -12,7 +12,7 @@ WEIGHTS = tuple(tuple(weight / sum(row) for weight in row) for row in XYZ_OF_RGB
 DARK = 0.04045  # below, sRGB is linear
 BEND = 6 / 29  # below its cube, CIELAB's cube root goes on as its tangent
 
-COLOURLESS = 0.5  # standard deviation of a or b that no eye sees: rounding to 8 bits alone gives about as much
+COLOURLESS = 0.5  # standard deviation of a or b: rounding greys to 8 bits gives 0.2, one level up or down 0.6
 CHUNK_PIXELS = 2**18
 
 Channels = tuple[float, float, float]

@@ -1,0 +1,92 @@
+"""Studies: many variants of the root's params.yaml, each a short dict of what differs.
+
+A study's own params.yaml holds
+
+    scale      which of `scales` it runs at
+    seeds      every variant runs once with each
+    defaults   what the whole study sets: every selector, so that the root's choice moves no study
+    scales     for each scale, what is set on top of that
+
+and its rows. A dict of settings has the root's full keys (`methods.moco.head: mlp`); in a key, ${scale} is the scale.
+"""
+
+import copy
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from annulus.config import SECTION_OF, AllParams, Params, nearest
+from annulus.errors import InputError
+from annulus.params_file import checked, read_tree
+
+Settings = dict[str, Any]
+
+
+class StudyParams(Params):
+    """What all studies have."""
+
+    scale: str
+    seeds: list[int] = Field(min_length=1)
+    defaults: Settings
+    scales: dict[str, Settings]
+
+
+class Study:
+    """A study's settings over the root's."""
+
+    def __init__(self, root: Path, own: Path) -> None:
+        """
+        Raises:
+            InputError: when a file cannot be read, or the study lacks something that all studies have.
+        """
+        self.path, self.content = own, read_tree(own)
+        try:
+            self.params = StudyParams.model_validate({key: self.content.get(key) for key in StudyParams.model_fields})
+        except ValidationError as error:
+            fault = error.errors()[0]
+            key = ".".join(str(part) for part in fault["loc"])
+            raise InputError(f"{own}: {key}: {fault['input']!r} refused; {fault['msg'].lower()}") from error
+        if self.params.scale not in self.params.scales:
+            raise InputError(f"{own}: scale: {self.params.scale!r} is none of {', '.join(self.params.scales)}")
+        missing = set(SECTION_OF) - {"scale"} - set(self.params.defaults)
+        if missing:
+            raise InputError(f"{own}: defaults: lacks {', '.join(sorted(missing))}; a study sets every selector")
+        self._tree = read_tree(root) | {"scale": self.params.scale}
+        for settings in (self.params.defaults, self.params.scales[self.params.scale]):
+            self._set(self._tree, settings, "defaults or scales")
+
+    def variant(self, name: str, settings: Mapping[str, Any], seed: int) -> AllParams:
+        """The parameters of one run: root, defaults, scale, then these settings.
+
+        Raises:
+            InputError: for a key that the root's params.yaml has not, or a value that it refuses.
+        """
+        tree = copy.deepcopy(self._tree)
+        self._set(tree, settings, name)
+        return checked(tree | {"seed": seed}, f"{self.path}: {name}")
+
+    def row(self, section: str, name: str) -> Any:
+        """What stands under a name in a section of the study's own.
+
+        Raises:
+            InputError: when there is none, with the nearest that there is.
+        """
+        rows = self.content.get(section)
+        if not isinstance(rows, dict) or name not in rows:
+            known = list(rows) if isinstance(rows, dict) else []
+            raise InputError(f"{self.path}: {section} has no {name!r}{nearest(name, known)}")
+        return rows[name]
+
+    def _set(self, tree: dict[str, Any], settings: Mapping[str, Any], name: str) -> None:
+        for key, value in settings.items():
+            *sections, last = key.replace("${scale}", self.params.scale).split(".")
+            place = tree
+            for part in [*sections, last]:
+                if not isinstance(place, dict) or part not in place:
+                    known = list(place) if isinstance(place, dict) else []
+                    raise InputError(f"{self.path}: {name}: {key}: params.yaml has no {part!r}{nearest(part, known)}")
+                if part is not last:
+                    place = place[part]
+            place[last] = copy.deepcopy(value)

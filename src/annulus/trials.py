@@ -1,0 +1,163 @@
+"""Trials: whole runs in memory, several at a time; what studies are made of.
+
+On a CPU each trial has one core to itself, which two small runs use better than one after the other: the numbers do not
+depend on how many cores there are. On a GPU they run one by one.
+"""
+
+import logging
+import os
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import faiss
+import torch
+
+from annulus.config import AllParams
+from annulus.data import ImageSet, load_images
+from annulus.device import pick_device
+from annulus.evals.extract import extract
+from annulus.evals.features import SPLITS
+from annulus.evals.knn import evaluate_knn
+from annulus.evals.linear import probe_features
+from annulus.experiment import build_training
+from annulus.results import Number
+from annulus.scratch import Scratch, hash_code, hash_files
+from annulus.training import Training
+
+log = logging.getLogger("annulus")
+
+READS = [
+    "seed",
+    "datasets.${dataset}.view_size",
+    "methods.${method}",
+    "bounds.${bound}",
+    "samplers.${sampler}",
+    "anneals.${anneal}",
+    "neighbour_sets.${neighbours}",
+    "view_sets.${views}",
+    "backbones.${backbone}",
+    "optimizer",
+    "schedules.${schedule}",
+    "scales.${scale}.pretrain",
+    "knn",
+    "linear",
+    "scales.${scale}.linear",
+]
+
+
+@dataclass(frozen=True)
+class Splits:
+    """The images of a study, and what their files hash to."""
+
+    train: ImageSet
+    validation: ImageSet
+    test: ImageSet
+    hashes: Mapping[str, str]
+
+
+def load_splits(folder: Path) -> Splits:
+    """The images that stages/study_images.py has written."""
+    parts = (load_images(folder / f"{split}.safetensors") for split in SPLITS)
+    return Splits(*parts, hashes=hash_files(folder))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one trial measured: the last epoch's numbers, and one row per epoch."""
+
+    metrics: dict[str, Number]
+    history: list[dict[str, Number]]
+
+
+class Trials:
+    """Runs that belong to one stage; a killed stage goes on with the trials that it had not finished."""
+
+    def __init__(self, stage: str, splits: Splits) -> None:
+        self.stage, self.splits, self.device = stage, splits, pick_device()
+        self.begun: list[Scratch] = []
+
+    def run(self, variants: Mapping[Any, AllParams]) -> dict[Any, Outcome]:
+        """The outcome of each variant, under its key.
+
+        Raises:
+            InputError: from the first trial that fails.
+        """
+        self.begun += [self._scratch(params) for params in variants.values()]
+        if self.device.type == "cuda":
+            return {key: self._one(params) for key, params in variants.items()}
+        # Forked before anything computes, workers share the images; torch's and faiss's threads start in none of them.
+        workers = min(len(variants), len(os.sched_getaffinity(0)))
+        with ProcessPoolExecutor(workers, get_context("fork"), initializer=_one_core) as pool:
+            outcomes = {}
+            for key, outcome in zip(variants, pool.map(self._one, variants.values()), strict=True):
+                outcomes[key] = outcome
+                log.info("%s %s: linear %.1f %%", self.stage, key, outcome.metrics["linear_top1_percent"])
+        return outcomes
+
+    def done(self) -> None:
+        """Forget the trials' states: the results are written."""
+        for scratch in self.begun:
+            with scratch:
+                scratch.done()
+
+    def _one(self, params: AllParams) -> Outcome:
+        with self._scratch(params) as scratch:
+            state = scratch.load()
+            if state is not None and "outcome" in state:
+                return Outcome(**state["outcome"])
+            training = self.training(params)
+            history = training.run(scratch)
+            metrics = training.metrics() | probe(training, self.splits, params)
+            scratch.save({"outcome": {"metrics": metrics, "history": history}})
+        return Outcome(metrics, history)
+
+    def training(self, params: AllParams) -> Training:
+        """A variant's run at its first step."""
+        return build_training(_read(params), self.splits.train, self.splits.validation, self.device)
+
+    def _scratch(self, params: AllParams) -> Scratch:
+        key = {"params": _read(params), "images": dict(self.splits.hashes), "code": hash_code()}
+        return Scratch(self.stage, key | {"device": self.device.type})
+
+
+def probe(training: Training, splits: Splits, params: AllParams) -> dict[str, Number]:
+    """Accuracy of the trained encoder's frozen features on the test images: kNN and linear probe."""
+    features = [
+        extract(training.method.encoder, images, ["pooled", "embedding"], training.device)
+        for images in (splits.train, splits.validation, splits.test)
+    ]
+    nearest = evaluate_knn(features[0], features[2], params.knn)
+    linear = probe_features(
+        *features, params.linear, params.get("scales.${scale}.linear"), params.seed, training.device
+    ).metrics
+    return {
+        "linear_top1_percent": linear["top1_percent"],
+        "knn_top1_percent": nearest["top1_percent"],
+        "nn1_top1_percent": nearest["nn1_top1_percent"],
+    }
+
+
+def over_seeds(outcomes: Sequence[Mapping[str, Number]], names: Iterable[str]) -> dict[str, Number]:
+    """Mean of each number over the seeds, and beside it their standard deviation, `spread`; 0 for one seed."""
+    found: dict[str, Number] = {"seeds": len(outcomes)}
+    for name in names:
+        values = [float(metrics[name]) for metrics in outcomes]
+        stem, _, unit = name.rpartition("_")
+        found[name] = statistics.fmean(values)
+        found[f"{stem}_spread_{unit}"] = statistics.stdev(values) if len(values) > 1 else 0.0
+    return found
+
+
+def _read(params: AllParams) -> dict[str, Any]:
+    return {name: params.get(name) for name in READS}
+
+
+def _one_core() -> None:
+    torch.set_num_threads(1)
+    faiss.omp_set_num_threads(1)
+    log.setLevel(logging.ERROR)  # a line per epoch of each of several trials would tell nothing

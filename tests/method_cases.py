@@ -1,0 +1,220 @@
+"""Settings of every kind, scores against every kind of memory, and methods whose embeddings are given."""
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from annulus.config import (
+    BallParams,
+    CaveParams,
+    CloseNeighbours,
+    ClusterNeighbours,
+    CMCParams,
+    CPCParams,
+    InfoNCEParams,
+    LAOriginalParams,
+    LAParams,
+    MLCPCParams,
+    NCEParams,
+    NoNeighbours,
+    RingParams,
+    UniformParams,
+)
+from annulus.contrast import Contrast, Moment, Objective
+from annulus.encoders import Encoder, LabEncoder
+from annulus.methods import build_method
+from annulus.methods.step import Setting
+
+CPU = torch.device("cpu")
+IMAGES, BATCH, DIM, QUEUE, TEMPERATURE = 41, 5, 6, 23, 0.2
+INDEX = torch.tensor([3, 40, 0, 17, 22])
+MOMENT = Moment(trained=0.5, annealed=1.0)
+
+CAVE = CaveParams(outer=0.8, clusters=4, runs=2, iterations=3, keep="outside")
+SAMPLERS = {
+    "uniform": UniformParams(),
+    "ball": BallParams(outer=0.5),
+    "ring": RingParams(outer=0.6, inner=0.2),
+    "outside": CAVE,
+    "inside": CAVE.model_copy(update={"outer": 1.0, "keep": "inside"}),
+}
+NEIGHBOURS = {
+    "none": NoNeighbours(),
+    "s": CloseNeighbours(share=0.4, start=0.25, until=0.75),  # a fifth at MOMENT
+    "k": ClusterNeighbours(clusters=5, runs=2, iterations=3, start=0.5),
+}
+INFONCE = InfoNCEParams(eqco_alpha=None)
+MLCPC = MLCPCParams(eqco_alpha=None, alpha_start=2.0, alpha_end=0.125, divide_by_alpha=False)
+POLICIES = {
+    policy: {"partition": policy, "constant": 2.25, "rate": 0.75}
+    for policy in ("constant", "first-batch", "moving-average", "exact")
+}
+SEVERAL_POSITIVES = {
+    "infonce": INFONCE,
+    "infonce eqco": InfoNCEParams(eqco_alpha=64.0),
+    "cpc": CPCParams(eqco_alpha=None, alpha=0.5),
+    "cpc eqco": CPCParams(eqco_alpha=64.0, alpha=1.5),
+    "la": LAParams(),
+    **{f"la-original {policy}": LAOriginalParams(**section) for policy, section in POLICIES.items()},
+}
+BOUNDS = {
+    **SEVERAL_POSITIVES,
+    "mlcpc": MLCPC,
+    "mlcpc eqco": MLCPC.model_copy(update={"eqco_alpha": 64.0}),
+    **{f"nce {policy}": NCEParams(**section) for policy, section in POLICIES.items()},
+}
+COMBINATIONS = [
+    (bound, neighbours)
+    for bound in BOUNDS
+    for neighbours in NEIGHBOURS
+    if neighbours == "none" or bound in SEVERAL_POSITIVES
+]
+
+
+def objective_of(sampler="uniform", neighbours="none", bound="infonce", negatives="all"):
+    """By name or by the parameters themselves."""
+    chosen = zip((sampler, neighbours, bound), (SAMPLERS, NEIGHBOURS, BOUNDS), strict=True)
+    return Objective(*(known[one] if isinstance(one, str) else one for one, known in chosen), negatives)
+
+
+# --- scores against a memory ---
+
+
+class Case(NamedTuple):
+    """What a method hands a contrast."""
+
+    scores: Tensor
+    index: Tensor
+    own: Tensor | None = None
+    positive: Tensor | None = None
+    columns: Tensor | None = None
+
+
+def case_of(memory, generator, spread=2.0):
+    def drawn(*shape):
+        return (spread * torch.randn(*shape, generator=generator, dtype=torch.float64)).requires_grad_()
+
+    match memory:
+        case "bank":
+            return Case(drawn(5, IMAGES), INDEX, own=INDEX)
+        case "queue":  # two queries have an older key there, two places were never written
+            images = torch.randperm(IMAGES, generator=generator)[:23]
+            images[[4, 9]] = -1
+            images[images == INDEX[:, None].expand(-1, 23).amax()] = 1  # no key of image 40
+            own = torch.tensor([(images == image).nonzero().flatten().tolist() or [-1] for image in INDEX]).flatten()
+            return Case(drawn(5, 23), INDEX, own, drawn(5), images)
+        case "keys of the batch":
+            images = torch.cat([INDEX, torch.arange(4, 14)])
+            return Case(drawn(5, 15), INDEX, torch.arange(5), columns=images)
+        case "views of the batch":
+            orders = torch.rand(5, IMAGES, generator=generator).argsort(dim=1)
+            others = torch.stack([row[row != image][:18] for row, image in zip(orders, INDEX, strict=True)])
+            return Case(drawn(5, 18), INDEX, positive=drawn(5), columns=others)
+
+
+def contrast_of(objective, generator=None, seed=0, name=""):
+    """Its clusters are random ones, of which every query finds members and non-members in all the memories."""
+    contrast = Contrast(objective, IMAGES, seed, CPU, name).double()
+    for buffer, count in (("clusters", 3), ("neighbour_clusters", 5)):
+        shape = getattr(contrast, buffer).shape
+        setattr(contrast, buffer, torch.randint(count, shape, generator=generator, dtype=torch.int32))
+    return contrast
+
+
+def at(trained=MOMENT.trained, annealed=MOMENT.annealed):
+    """MOMENT, but for this."""
+    return Moment(trained, annealed)
+
+
+# --- methods ------------------------------------------------------------------------------------------
+
+
+class Given(Encoder):
+    """Embeddings that are the views' own numbers turned by one weight, for gradients and momentum to show on."""
+
+    def __init__(self, generator):
+        nn.Module.__init__(self)
+        self.weight = nn.Parameter(torch.eye(DIM) + 0.3 * torch.randn(DIM, DIM, generator=generator))
+
+    def forward(self, images):
+        return F.normalize(images.flatten(start_dim=1) @ self.weight, dim=1)
+
+
+class GivenPair(LabEncoder):
+    """The same of the first channel's numbers for L and of the second's for ab, with a weight each."""
+
+    def __init__(self, generator):
+        nn.Module.__init__(self)
+        self.l, self.ab = Given(generator), Given(generator)
+
+    def pair(self, images):
+        return self.l(images[:, 0]), self.ab(images[:, 1])
+
+
+def section(**settings):
+    """What every method's parameters hold."""
+    return {"temperature": TEMPERATURE, "draw": "all", "embedding_dim": DIM, "warmup": 0.0, "head": "linear"} | settings
+
+
+def method_of(params, objective, seed=0, encoder=None):
+    """A method in double precision, its clusters of the first epoch made."""
+    if encoder is None:
+        kind = GivenPair if isinstance(params, CMCParams) else Given
+        encoder = kind(torch.Generator().manual_seed(2))
+    method = build_method(encoder, params, Setting(objective, IMAGES, QUEUE, seed, CPU)).double()
+    method.before_epoch(0, images_embedded)
+    return method
+
+
+def images_embedded():
+    """An embedding of every image, for methods that store none."""
+    generator = torch.Generator().manual_seed(3)
+    return F.normalize(torch.randn(IMAGES, DIM, generator=generator, dtype=torch.float64), dim=1)
+
+
+def views_of(count, seed=4, batch=BATCH, shape=(3, 2, 1)):
+    """So many views of the same images, a little alike."""
+    generator = torch.Generator().manual_seed(seed)
+    common = torch.randn(batch, *shape, generator=generator, dtype=torch.float64)
+    return [common + torch.randn(common.shape, generator=generator, dtype=torch.float64) for _ in range(count)]
+
+
+def learn(method, views, index=INDEX, moment=MOMENT):
+    """One step of training, as the loop takes it, by plain gradient descent."""
+    weights = [weight for weight in method.parameters() if weight.requires_grad]
+    step = method.loss(views, index, moment)
+    for weight, slope in zip(weights, torch.autograd.grad(step.estimate.objective, weights), strict=True):
+        weight.data -= 0.1 * slope
+    method.after_step(index, step)
+    return step
+
+
+def indices(steps, seed=5, images=IMAGES):
+    """Batches of training, in epochs of a random order each; the last, smaller batch is left out."""
+    generator = torch.Generator().manual_seed(seed)
+    found = []
+    while len(found) < steps:
+        found += torch.randperm(images, generator=generator)[: images // BATCH * BATCH].split(BATCH)
+    return found[:steps]
+
+
+def assert_resumes(params, objective, views):
+    """A method loaded into another seed's goes on bit for bit like the one that was saved; `views` of each step."""
+    saved, loaded = method_of(params, objective), method_of(params, objective, seed=1)
+    batches = indices(len(views))
+    half = len(views) // 2
+    for index, some in zip(batches[:half], views[:half], strict=True):
+        learn(saved, some, index)
+    loaded.load_state_dict(saved.state_dict())
+    for index, some in zip(batches[half:], views[half:], strict=True):
+        losses = [learn(method, some, index).estimate.loss.item() for method in (saved, loaded)]
+        assert losses[0] == losses[1]
+    ours, theirs = loaded.state_dict(), saved.state_dict()
+    assert ours.keys() == theirs.keys()
+    for name, value in ours.items():
+        if isinstance(value, torch.Tensor):
+            assert torch.equal(value.nan_to_num(), theirs[name].nan_to_num()), name
+        else:
+            assert torch.equal(value["generator"], theirs[name]["generator"]), name

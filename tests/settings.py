@@ -1,0 +1,95 @@
+"""params.yaml with some values changed, what the pretrain stage reads of it, and images small enough for tests.
+
+refusal({"samplers.ring.outer": 2.0})           # what the user reads
+run({"method": "moco", "sampler": "ball"})      # a Training whose steps take milliseconds
+"""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from pretrain import READS
+
+from annulus.config import AllParams
+from annulus.data import ImageSet
+from annulus.errors import InputError
+from annulus.experiment import build_training
+from annulus.params_file import checked
+from annulus.training import Training
+
+ROOT = Path(__file__).resolve().parents[1]
+TREE = yaml.safe_load((ROOT / "params.yaml").read_text())
+MISSING = object()
+CPU = torch.device("cpu")
+
+# Of 16 pixels, 70 images and batches of 16: three epochs of four steps.
+SMALL = {
+    "scale": "tiny",
+    "backbone": "alexnet-fast",
+    "datasets.shapes.image_size": 16,
+    "datasets.shapes.view_size": 16,
+    "scales.tiny.prepare.train_images": None,  # counted when a training is built
+    "scales.tiny.pretrain": {"epochs": 3, "batch_size": 16, "negatives": 12, "queue": 32, "learning_rate": 0.48},
+    "samplers.ball.outer": 0.5,
+    "samplers.ring": {"outer": 0.5, "inner": 0.1},
+    # Clusters are larger than what a ball of the rest of the batch holds only where they are few.
+    "samplers.cave": {"outer": 0.5, "clusters": 20, "runs": 2, "iterations": 3, "keep": "outside"},
+    "neighbour_sets.s": {"share": 0.1, "start": 0.05, "until": 0.5},
+    "neighbour_sets.k": {"clusters": 8, "runs": 2, "iterations": 3, "start": 0.05},
+    "bounds.mlcpc.alpha_start": 2.0,
+    **{f"methods.{method}.embedding_dim": 8 for method in TREE["methods"]},
+}
+
+
+def changed(changes: dict[str, Any]) -> dict[str, Any]:
+    """params.yaml's tree with the values at some keys replaced, or taken out."""
+    tree = copy.deepcopy(TREE)
+    for key, value in changes.items():
+        *sections, last = key.split(".")
+        section = tree
+        for name in sections:
+            section = section[name]
+        if value is MISSING:
+            del section[last]
+        else:
+            section[last] = copy.deepcopy(value)
+    return tree
+
+
+def load(changes: dict[str, Any]) -> AllParams:
+    """params.yaml with some values changed, checked as when it is read."""
+    return checked(changed(changes), "params.yaml")
+
+
+def refusal(changes: dict[str, Any]) -> str:
+    """What the user reads when some values are changed: one line per fault, without the file's name."""
+    with pytest.raises(InputError) as refused:
+        load(changes)
+    lines = str(refused.value).splitlines()
+    assert all(line.startswith("params.yaml: ") for line in lines)
+    return "\n".join(line.removeprefix("params.yaml: ") for line in lines)
+
+
+def read(changes: dict[str, Any]) -> dict[str, Any]:
+    """What the pretrain stage is given, small and with some values changed."""
+    params = load(SMALL | changes)
+    return {name: params.get(name) for name in READS}
+
+
+def stripes(images: int, seed: int) -> ImageSet:
+    """Two classes that stay apart under every view: stripes across and along, of random colours."""
+    random = torch.Generator().manual_seed(seed)
+    labels = torch.arange(images) % 2
+    waves = torch.arange(16) // 2 % 2 * 120
+    across = waves.view(1, 1, 16, 1).expand(images, 3, 16, 16)
+    pixels = torch.where(labels.view(-1, 1, 1, 1) == 0, across, across.transpose(2, 3))
+    colour = torch.randint(0, 100, (images, 3, 1, 1), generator=random)
+    return ImageSet.of((pixels + colour).to(torch.uint8), labels, torch.arange(images) + 1000, ("across", "along"))
+
+
+def run(changes: dict[str, Any], images: int = 70, validation: int = 10) -> Training:
+    """A training at its first step."""
+    return build_training(read(changes), stripes(images, 0), stripes(validation, 1), CPU)

@@ -1,0 +1,174 @@
+"""CMC: the sum of two IRs with swapped banks."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from method_cases import (
+    BATCH,
+    COMBINATIONS,
+    DIM,
+    IMAGES,
+    INDEX,
+    MOMENT,
+    SAMPLERS,
+    TEMPERATURE,
+    assert_resumes,
+    at,
+    method_of,
+    objective_of,
+    section,
+    views_of,
+)
+from plain_objectives import assert_same, plain_embeddings, plain_of, plain_scores
+
+from annulus.clusters import kmeans
+from annulus.config import CMCParams, IRParams
+from annulus.encoders import EncoderConfig, build_encoder
+from annulus.rng import derive
+
+pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
+PARAMS = CMCParams(**section(bank_rate=0.25, bank_start="random"))
+SHAPE = (3, 3, 2)  # each channel holds the six numbers of one embedding
+VIEWS = views_of(1, shape=SHAPE)
+
+
+def cmc(sampler="uniform", neighbours="none", bound="infonce", negatives="all", seed=0, params=PARAMS):
+    return method_of(params, objective_of(sampler, neighbours, bound, negatives), seed)
+
+
+def states(method):
+    return [contrast.generator.get_state() for contrast in (method.l_contrast, method.ab_contrast)]
+
+
+def plain(method, before=(None, None), moment=MOMENT):
+    """Sum of the losses, mean of the estimates and of the ceilings, of L in the ab bank and of ab in the L bank."""
+    of_l = plain_embeddings(VIEWS[0][:, 0], method.encoder.l.weight)
+    of_ab = plain_embeddings(VIEWS[0][:, 1], method.encoder.ab.weight)
+    from_l, from_ab = (
+        plain_of(contrast, moment, plain_scores(queries, bank, TEMPERATURE), INDEX, own=INDEX, state=state)
+        for contrast, queries, bank, state in (
+            (method.l_contrast, of_l, method.ab_bank.rows, before[0]),
+            (method.ab_contrast, of_ab, method.l_bank.rows, before[1]),
+        )
+    )
+    return from_l[0] + from_ab[0], (from_l[1] + from_ab[1]) / 2, (from_l[2] + from_ab[2]) / 2
+
+
+def weights(method):
+    return method.encoder.l.weight, method.encoder.ab.weight
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("negatives", [30, "all"])
+def test_every_sampler_has_the_value_and_gradients_of_the_plain_loops(sampler, negatives):
+    """CMC, CMCRing, CMCCave; K is drawn for each of the two."""
+    method = cmc(sampler, negatives=negatives)
+    before = states(method)
+    assert_same(method.loss(VIEWS, INDEX, MOMENT).estimate, plain(method, before), *weights(method))
+
+
+@pytest.mark.parametrize(("bound", "neighbours"), COMBINATIONS, ids=[" + ".join(pair) for pair in COMBINATIONS])
+def test_every_bound_and_neighbours_have_the_value_and_gradients_of_the_plain_loops(bound, neighbours):
+    method = cmc("ring", neighbours, bound)
+    assert_same(method.loss(VIEWS, INDEX, MOMENT).estimate, plain(method), *weights(method))
+
+
+def test_the_moment_reaches_both_sides():
+    method = cmc("ring", "s")
+    moment = at(trained=0.3, annealed=0.5)
+    assert_same(method.loss(VIEWS, INDEX, moment).estimate, plain(method, moment=moment), *weights(method))
+
+
+@pytest.mark.parametrize("negatives", [30, "all"])
+def test_cmc_is_the_sum_of_two_irs_with_each_other_s_bank(negatives):
+    """In value and gradient, by the method IR itself."""
+    method = cmc("ring", negatives=negatives)
+    sides = ((0, "l", method.ab_bank, method.l_contrast), (1, "ab", method.l_bank, method.ab_contrast))
+    losses, slopes = [], []
+    for channel, name, bank, contrast in sides:
+        ir = method_of(
+            IRParams(**section(bank_rate=0.25, bank_start="random", witness="dot")),
+            objective_of("ring", negatives=negatives),
+            encoder=getattr(method.encoder, name),
+        )
+        ir.bank.rows.copy_(bank.rows)
+        ir.contrast.generator.set_state(contrast.generator.get_state())
+        estimate = ir.loss([VIEWS[0][:, channel, :, :].reshape(BATCH, 3, 2, 1)], INDEX, MOMENT).estimate
+        losses.append(estimate.loss)
+        slopes += torch.autograd.grad(estimate.objective, ir.encoder.weight)
+    both = method.loss(VIEWS, INDEX, MOMENT).estimate
+    torch.testing.assert_close(both.loss, sum(losses), rtol=1e-12, atol=0)
+    for ours, theirs in zip(torch.autograd.grad(both.objective, weights(method)), slopes, strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("bank", ["l_bank", "ab_bank"])
+def test_each_encoder_learns_from_the_other_one_s_bank_alone(bank):
+    method = cmc()
+    before = torch.autograd.grad(method.loss(VIEWS, INDEX, MOMENT).estimate.objective, weights(method))
+    rows = getattr(method, bank).rows
+    rows.copy_(rows.roll(1, dims=0))
+    after = torch.autograd.grad(method.loss(VIEWS, INDEX, MOMENT).estimate.objective, weights(method))
+    unchanged = [torch.equal(*pair) for pair in zip(before, after, strict=True)]
+    assert unchanged == ([True, False] if bank == "l_bank" else [False, True])
+
+
+def test_banks_negatives_and_clusters_of_the_two_sides_differ():
+    method = cmc("outside", negatives=30)
+    assert not torch.equal(method.l_bank.rows, method.ab_bank.rows)
+    assert not torch.equal(*states(method))
+    assert not torch.equal(method.l_contrast.clusters, method.ab_contrast.clusters)
+
+
+def test_each_side_clusters_the_bank_it_reads():
+    method = cmc("outside")
+    for name, contrast, bank in (
+        ("l", method.l_contrast, method.ab_bank),
+        ("ab", method.ab_contrast, method.l_bank),
+    ):
+        expected = kmeans(bank.rows, 4, 3, 2, derive(0, "clusters", name, 0))
+        assert torch.equal(contrast.clusters, expected)
+
+
+def test_after_step_stores_each_embedding_in_its_own_bank():
+    method = cmc("ring")
+    before = method.l_bank.rows.clone(), method.ab_bank.rows.clone()
+    step = method.loss(VIEWS, INDEX, MOMENT)
+    step.estimate.objective.backward()
+    method.after_step(INDEX, step)
+    others = [row for row in range(IMAGES) if row not in INDEX.tolist()]
+    for channel, (bank, old, weight) in enumerate(
+        zip((method.l_bank, method.ab_bank), before, weights(method), strict=True)
+    ):
+        seen = plain_embeddings(VIEWS[0][:, channel], weight)
+        torch.testing.assert_close(bank.rows[INDEX], F.normalize(0.25 * old[INDEX] + 0.75 * seen, dim=1).detach())
+        assert torch.equal(bank.rows[others], old[others])
+
+
+def test_the_banks_start_from_their_own_encoder_s_half():
+    method = cmc(params=PARAMS.model_copy(update={"bank_start": "encoder"}))
+    halves = [F.normalize(torch.randn(IMAGES, DIM, dtype=torch.float64, generator=method.l_contrast.generator), dim=1)
+              for _ in range(2)]  # fmt: skip
+    joined = torch.cat(halves, dim=1) * 0.5**0.5
+    method.start(lambda: joined)
+    torch.testing.assert_close(method.l_bank.rows, halves[0])
+    torch.testing.assert_close(method.ab_bank.rows, halves[1])
+    torch.testing.assert_close(method.stored, joined)
+
+
+@pytest.mark.parametrize("sampler", ["uniform", "outside"])
+def test_a_loaded_method_goes_on_like_the_one_that_was_saved(sampler):
+    objective = objective_of(sampler, "none", "nce moving-average", negatives=10)
+    assert_resumes(PARAMS, objective, [views_of(1, seed=number, shape=SHAPE) for number in range(6)])
+
+
+def test_both_real_encoders_learn_from_what_they_see(generator):
+    statistics = {"mean": (50.0, 0.0, 0.0), "std": (25.0,) * 3}
+    config = EncoderConfig("alexnet", "cifar", "linear", embedding_dim=DIM, view_size=16, channels="lab", **statistics)
+    encoder = build_encoder(config, seed=0)
+    method = method_of(PARAMS, objective_of("ring"), encoder=encoder).float()
+    step = method.loss([torch.rand(BATCH, 3, 16, 16, generator=generator)], INDEX, MOMENT)
+    step.estimate.objective.backward()
+    for name, weight in encoder.named_parameters():
+        assert weight.grad.isfinite().all(), name
+        assert weight.grad.abs().sum() > 0, name
