@@ -4,20 +4,16 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from declared import ROOT
+from pretrain import READS
+from settings import ROOT, load
 
-from annulus.config import PrepareScale
 from annulus.data.prepare import prepare_images
 from annulus.device import pick_device
-from annulus.encoders import EncoderConfig, build_encoder
 from annulus.evals.extract import extract
 from annulus.evals.knn import evaluate_knn
-from annulus.methods import InstanceDiscrimination
-from annulus.params_file import load_params
-from annulus.training import Recipe, Training
+from annulus.experiment import build_training
 
 ARCHIVE = ROOT.parent / "shared" / "data" / "cifar10.tar.xz"
-PARAMS = load_params(ROOT / "params.yaml")
 TRAIN_IMAGES, TEST_IMAGES, EPOCHS = 4000, 1000, 12
 MARGIN_PERCENT = 3.0  # measured: 31.1 % untrained, 36.0 % trained
 
@@ -45,28 +41,24 @@ def folder(tmp_path_factory) -> Path:
 
 
 def test_pretraining_beats_the_untrained_network_by_a_margin(folder):
-    dataset = PARAMS.datasets.folder.model_copy(update={"root": str(folder)})
-    prepared = prepare_images("folder", dataset, PrepareScale(train_images=None, test_images=None), seed=0)
+    choices = {"dataset": "folder", "datasets.folder.root": str(folder), "method": "ir", "sampler": "uniform"}
+    choices |= {"scale": "demo", "scales.demo.prepare.train_images": None, "scales.demo.prepare.test_images": None}
+    params = load(choices | {"scales.demo.pretrain.epochs": EPOCHS})
+    prepared = prepare_images("folder", params.datasets.folder, params.get("scales.${scale}.prepare"), seed=0)
     assert len(prepared.train) + len(prepared.validation) == TRAIN_IMAGES
     assert len(prepared.train.classes) == 10
 
-    mean, std = prepared.train.channel_statistics()
-    described = {"head": "linear", "embedding_dim": 128, "view_size": 32, "channels": "rgb", "mean": mean, "std": std}
-    encoder = build_encoder(EncoderConfig.of(PARAMS.backbones["resnet18"], **described), seed=0)
-    device, knn = pick_device(), PARAMS.knn.model_copy(update={"k": 20})
+    device, knn = pick_device(), params.knn.model_copy(update={"k": 20})
+    read = {name: params.get(name) for name in READS}
+    training = build_training(read, prepared.train, prepared.validation, device)
 
     def top1() -> float:
+        encoder = training.method.encoder
         train, test = (extract(encoder, images, ["pooled"], device) for images in (prepared.train, prepared.test))
         return evaluate_knn(train, test, knn)["top1_percent"]
 
     untrained = top1()
-    scale = PARAMS.scales.demo.pretrain.model_copy(update={"epochs": EPOCHS})
-    method = InstanceDiscrimination(
-        encoder, len(prepared.train), PARAMS.methods.ir, PARAMS.samplers.uniform, scale.negatives, 0, device
-    )
-    views, schedule = PARAMS.view_sets["standard"], PARAMS.schedules.cosine
-    recipe = Recipe(scale, PARAMS.optimizer, schedule, PARAMS.anneals.linear, views, seed=0)
-    Training(method, prepared.train, prepared.validation, recipe, device).run()
+    training.run()
     trained = top1()
     print(f"kNN top-1 on CIFAR-10: {untrained:.1f} % untrained, {trained:.1f} % after {EPOCHS} epochs")
     assert trained > untrained + MARGIN_PERCENT

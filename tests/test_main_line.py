@@ -124,11 +124,16 @@ def test_running_again_does_nothing_within_five_seconds(checkout):
             "  demo:\n    prepare: {train_images: 5000",
             set(),
         ),
+        ("params.yaml", "momentum: 0.999", "momentum: 0.99", set()),  # methods.moco, while ir is selected
+        ("params.yaml", "partition: constant", "partition: exact", set()),  # bounds.nce, while infonce is selected
+        ("params.yaml", "share: 0.01", "share: 0.02", set()),  # neighbour_sets.s, while none is selected
+        ("params.yaml", "eqco_alpha: null", "eqco_alpha: 64.0", {"pretrain"}),  # bounds.infonce
         ("params.yaml", "knn: {k: 200", "knn: {k: 20", {"knn"}),
         ("params.yaml", "weight_decay: 1.0e-5", "weight_decay: 0.0", {"linear"}),
         ("params.yaml", "inner: 0.01", "inner: 0.02", {"pretrain"}),
         ("src/annulus/evals/knn.py", '"""', '""" ', {"knn"}),
         ("src/annulus/negatives.py", '"""', '""" ', {"pretrain"}),
+        ("src/annulus/methods/moco.py", '"""', '""" ', {"pretrain"}),
         ("src/annulus/data/folder.py", '"""', '""" ', {"prepare"}),
         ("src/annulus/views/crop.py", '"""', '""" ', {"pretrain", "embed", "linear"}),
     ],
@@ -150,10 +155,20 @@ def test_another_sampler_reruns_what_follows_it_and_can_be_compared(checkout):
 
 
 def test_every_other_selector_changes_with_one_word(checkout):
-    words = ["method=ir", "bound=infonce", "anneal=adaptive-step", "views=strong"]
-    words += ["backbone=alexnet", "schedule=plateau", "seed=1"]
+    words = ["method=moco", "bound=mlcpc", "anneal=adaptive-step", "views=strong"]
+    words += ["backbone=alexnet-fast", "schedule=plateau", "seed=1"]
     selected = [word for choice in words for word in ("-S", choice)]
-    assert ran(checkout.dvc("exp", "run", "-n", "others", *selected))[0] == "prepare"
+    assert ran(checkout.dvc("exp", "run", "-n", "others", *selected)) == STAGES
+    summary = checkout.read("metrics/summary.json")
+    assert summary["bound_nats"] <= summary["bound_ceiling_nats"]
+
+
+def test_neighbours_join_with_one_word(checkout):
+    assert ran(checkout.dvc("exp", "run", "-n", "neighbours", "-S", "neighbours=s", "pretrain")) == ["pretrain"]
+    before = json.loads(
+        subprocess.check_output(["git", "show", "HEAD:metrics/main/pretrain.json"], cwd=checkout.folder)
+    )
+    assert checkout.read("metrics/main/pretrain.json")["ceiling_nats"] < before["ceiling_nats"]
 
 
 @pytest.mark.parametrize(
@@ -161,6 +176,7 @@ def test_every_other_selector_changes_with_one_word(checkout):
     [
         ("sampler=rnig", "sampler: 'rnig' is none of uniform, ball, ring, cave; did you mean 'ring'?"),
         ("samplers.ring.inner=0.5", "samplers.ring: ring needs inner < outer, got inner=0.5, outer=0.1"),
+        ("method=mocco", "method: 'mocco' is none of ir, cmc, moco, simclr, simo; did you mean 'moco'?"),
         ("scales.tiny.pretrain.batch_size=1000", "batch_size: 1000 is more than the 360 training images"),
         ("dataset=folder", "data/folder"),
     ],

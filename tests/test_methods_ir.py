@@ -83,7 +83,7 @@ def test_the_gradient_is_the_own_row_minus_the_expected_row():
     step = method.loss(VIEWS, INDEX, MOMENT)
     [found] = torch.autograd.grad(step.estimate.objective, step.queries)
     for query, own in enumerate(INDEX.tolist()):
-        weights = [math.exp(step.queries[query] @ row / TEMPERATURE) for row in method.bank.rows]
+        weights = [math.exp(step.queries[query].detach() @ row / TEMPERATURE) for row in method.bank.rows]
         expected = sum(weight * row for weight, row in zip(weights, method.bank.rows, strict=True)) / sum(weights)
         torch.testing.assert_close(found[query], (expected - method.bank.rows[own]) / (TEMPERATURE * BATCH))
 

@@ -32,6 +32,9 @@ from annulus.neighbours import closest, clustered, share_at
 from annulus.partition import Partition
 from annulus.rng import derive, generator
 
+Own = Int[Tensor, "b"] | None
+Columns = Int[Tensor, "n"] | Int[Tensor, "b n"] | None
+
 
 class Moment(NamedTuple):
     """When in training a step is."""
@@ -99,9 +102,9 @@ class Contrast(nn.Module):
         scores: Float[Tensor, "b n"],
         index: Int[Tensor, "b"],
         moment: Moment,
-        own: Int[Tensor, "b"] | None = None,
+        own: Own = None,
         positive: Float[Tensor, "b"] | None = None,
-        columns: Int[Tensor, "n"] | Int[Tensor, "b n"] | None = None,
+        columns: Columns = None,
     ) -> Estimate:
         """The objective of queries `index` (their rows among the training images) with these scores.
 
@@ -123,12 +126,16 @@ class Contrast(nn.Module):
 
     # --- which columns ---
 
-    def _draw(self, similarity, index, own, columns, annealed: float) -> Negatives:
+    def _draw(
+        self, similarity: Float[Tensor, "b n"], index: Int[Tensor, "b"], own: Own, columns: Columns, annealed: float
+    ) -> Negatives:
         sampler = self.objective.sampler
         clusters = self._labels(self.clusters, index, columns) if isinstance(sampler, CaveParams) else None
         return draw(similarity, own, self.objective.negatives, sampler, annealed, self.generator, clusters)
 
-    def _neighbours(self, similarity, index, own, columns, trained: float) -> Negatives | None:
+    def _neighbours(
+        self, similarity: Float[Tensor, "b n"], index: Int[Tensor, "b"], own: Own, columns: Columns, trained: float
+    ) -> Negatives | None:
         """Further positives, or None when there are none at this moment."""
         match self.objective.neighbours:
             case CloseNeighbours(share=share, start=start, until=until):
@@ -139,7 +146,8 @@ class Contrast(nn.Module):
                 return clustered(labels.rows, labels.queries, own)
         return None
 
-    def _labels(self, of_images: Int[Tensor, "runs images"], index, columns) -> Clusters:
+    def _labels(self, of_images: Int[Tensor, "runs images"], index: Int[Tensor, "b"], columns: Columns) -> Clusters:
+        """The clusters of columns and queries, by the images that they are of."""
         if columns is None:
             return Clusters(of_images, of_images[:, index])
         found = of_images[:, columns.clamp_min(0)]
@@ -158,7 +166,13 @@ class Contrast(nn.Module):
         return marked if negatives.rows is None else marked.gather(1, negatives.rows)
 
     @staticmethod
-    def _candidates(scores, own, positive, others, negatives) -> tuple[Float[Tensor, "b p"], Float[Tensor, "b k"]]:
+    def _candidates(
+        scores: Float[Tensor, "b n"],
+        own: Own,
+        positive: Float[Tensor, "b"] | None,
+        others: Negatives | None,
+        negatives: Negatives,
+    ) -> tuple[Float[Tensor, "b p"], Float[Tensor, "b k"]]:
         """Scores of positives and negatives, from one gather: backward then fills one tensor of the scores' size."""
         parts = [own[:, None]] if positive is None else []
         parts += [] if others is None else [others.rows]
@@ -176,7 +190,13 @@ class Contrast(nn.Module):
 
     # --- what it comes to ---
 
-    def _softmax(self, positives, negatives, similarity, trained: float) -> Estimate:
+    def _softmax(
+        self,
+        positives: Float[Tensor, "b p"],
+        negatives: Float[Tensor, "b k"],
+        similarity: Float[Tensor, "b n"],
+        trained: float,
+    ) -> Estimate:
         bound = self.objective.bound
         counts = bounds.present(positives), bounds.present(negatives)
         if isinstance(bound, NCEParams):
@@ -203,7 +223,9 @@ class Contrast(nn.Module):
                 ceiling = bounds.infonce_ceiling(*counts, bound.eqco_alpha)
         return Estimate(loss * scaling, loss.detach(), ceiling - loss.detach(), ceiling)
 
-    def _aggregation(self, close, background, similarity) -> Estimate:
+    def _aggregation(
+        self, close: Float[Tensor, "b c"], background: Float[Tensor, "b a"], similarity: Float[Tensor, "b n"]
+    ) -> Estimate:
         if isinstance(self.objective.bound, LAOriginalParams):
             log_partition = self.partition(similarity, background.detach())
             loss = bounds.la_original(close, background, log_partition)

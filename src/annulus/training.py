@@ -134,7 +134,6 @@ class Training:
             "epochs": self.recipe.scale.epochs,
             "train_images": len(self.source),
             "validation_images": len(self.validation),
-            "negatives": self.recipe.scale.negatives,
             "weights": sum(parameter.numel() for parameter in self.trainable),
             "seed": self.recipe.seed,
         }

@@ -8,19 +8,19 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "stages"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 
 import torch
+from pretrain import READS
 from timing import medians, write
 
 from annulus.bounds import infonce
-from annulus.config import AllParams
 from annulus.data import ImageSet
 from annulus.device import autocast, pick_device
-from annulus.encoders import EncoderConfig, build_encoder
-from annulus.methods import InstanceDiscrimination, Step
+from annulus.experiment import build_training
 from annulus.params_file import load_params
-from annulus.training import Recipe, Training
+from annulus.training import Training
 
 IMAGES, BATCH, NEGATIVES, SIZE = 50_000, 256, 4_096, 32
 PARAMS = load_params(Path(__file__).resolve().parents[2] / "params.yaml")
@@ -32,18 +32,19 @@ def random_images(images: int) -> ImageSet:
     return ImageSet(pixels, torch.arange(images) % 10, torch.arange(images), tuple("0123456789"), "random")
 
 
-def training(params: AllParams, sampler: str, stem: str, device: torch.device) -> Training:
+def training(sampler: str, stem: str, device: torch.device) -> Training:
     """Training as the pretrain stage sets it up, without annealing: every step draws from the sampler's own set."""
-    backbone = params.backbones["resnet18"].model_copy(update={"stem": stem})
-    config = EncoderConfig.of(
-        backbone, head="linear", embedding_dim=128, view_size=SIZE, mean=(0.5,) * 3, std=(0.25,) * 3
-    )
-    encoder, choice = build_encoder(config, 0), getattr(params.samplers, sampler)
-    method = InstanceDiscrimination(encoder, IMAGES, params.methods.ir, choice, NEGATIVES, 0, device)
-    scale = params.scales.paper.pretrain.model_copy(update={"batch_size": BATCH, "negatives": NEGATIVES})
-    schedule, views = params.schedules.cosine, params.view_sets["standard"]
-    recipe = Recipe(scale, params.optimizer, schedule, params.anneals.none, views, 0)
-    return Training(method, random_images(IMAGES), random_images(100), recipe, device)
+    backbone = "resnet18-cifar" if stem == "cifar" else "resnet18"
+    choices = {"method": "ir", "sampler": sampler, "bound": "infonce", "anneal": "none", "neighbours": "none"}
+    chosen = PARAMS.model_copy(update=choices | {"dataset": "cifar10", "scale": "paper", "backbone": backbone})
+    read = {key: chosen.get(key) for key in READS}
+    changes = {
+        "methods.${method}": {"draw": "k", "witness": "dot"},
+        "scales.${scale}.pretrain": {"batch_size": BATCH, "negatives": NEGATIVES},
+    }
+    for key, change in changes.items():
+        read[key] = read[key].model_copy(update=change)
+    return build_training(read, random_images(IMAGES), random_images(100), device)
 
 
 def whole_step(run: Training) -> Callable[[], None]:
@@ -62,11 +63,10 @@ def bare_step(run: Training) -> Callable[[], None]:
             anchor = method.encoder(views)
         scores = (anchor / method.params.temperature) @ method.bank.rows.T
         candidates = scores.gather(1, torch.cat([index[:, None], rows], dim=1))
-        loss = infonce(candidates[:, 0], candidates[:, 1:])
         run.optimizer.zero_grad()
-        loss.backward()
+        infonce(candidates[:, :1], candidates[:, 1:]).backward()
         run.optimizer.step()
-        method.after_step(index, Step(loss, loss, anchor.detach()))
+        method.bank.update(index, anchor.detach())
 
     return step
 
@@ -76,8 +76,8 @@ def main() -> None:
     numbers: dict[str, float | int] = {"images": IMAGES, "batch": BATCH, "negatives": NEGATIVES, "pixels": SIZE}
     for stem, repetitions in (("imagenet", 15), ("cifar", 15 if device.type == "cuda" else 3)):
         samplers = ("uniform", "ring")
-        steps = {sampler: whole_step(training(PARAMS, sampler, stem, device)) for sampler in samplers}
-        seconds = medians({"bare": bare_step(training(PARAMS, "uniform", stem, device)), **steps}, repetitions)
+        steps = {sampler: whole_step(training(sampler, stem, device)) for sampler in samplers}
+        seconds = medians({"bare": bare_step(training("uniform", stem, device)), **steps}, repetitions)
         for sampler in samplers:
             numbers[f"{stem}_stem_{sampler}_percent_of_bare"] = round(100 * seconds["bare"] / seconds[sampler], 1)
         numbers[f"{stem}_stem_bare_images_per_second"] = round(BATCH / seconds["bare"])

@@ -43,12 +43,12 @@ class SimCLR(nn.Module):
             both = self.encoder(torch.cat([*views])).chunk(2)  # one pass, one batch-norm over both views
         embedding = torch.cat([gather(each) for each in both])  # (2b, d)
         similarity = (embedding / self.params.temperature) @ embedding.T
-        images, count = index.repeat(2), len(embedding)
-        # Seen from each view, the other one of its image is half a turn away, and itself none.
-        offsets = torch.arange(count, device=index.device)
-        others = offsets[(offsets % len(index)).nonzero_static(size=count - 2).squeeze(1)]
-        columns = (offsets[:, None] + others) % count
-        positive = similarity.gather(1, (offsets[:, None] + len(index)) % count).squeeze(1)
+        images, batch, count = index.repeat(2), len(index), len(embedding)
+        # Seen from a view, columns are counted on from itself: after a batch comes the other view of its image.
+        rows = torch.arange(count, device=index.device)[:, None]
+        others = torch.cat([torch.arange(1, batch), torch.arange(batch + 1, count)]).to(index.device, non_blocking=True)
+        columns = (rows + others) % count
+        positive = similarity.gather(1, (rows + batch) % count).squeeze(1)
         scores = similarity.gather(1, columns)
         return Step(self.contrast(scores, images, moment, positive=positive, columns=images[columns]), embedding)
 
