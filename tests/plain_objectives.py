@@ -40,9 +40,10 @@ def plain_negatives(scores, own, others, sampler, progress, clusters, query):
     outer = 1 - (1 - Fraction(str(getattr(sampler, "outer", 1)))) * way
     inner = Fraction(str(getattr(sampler, "inner", 0))) * way
     cave = isinstance(sampler, CaveParams) and way > 0
-    if (inner, outer) == (0, 1) and not cave:
-        return set(order)  # no ranks at all: also the column that has none when `others` are fewer
-    kept = order[math.floor(inner * others) : math.floor(outer * others)]
+    first, last = math.floor(inner * others), math.floor(outer * others)
+    if (first, last) == (0, others) and not cave:
+        return set(order)  # no ranks needed: also the column that would have none where `others` are fewer
+    kept = order[first:last]
     if not cave:
         return set(kept)
     return {column for column in kept if in_own_cluster(column, clusters, query) == (sampler.keep == "inside")}
@@ -58,6 +59,16 @@ def plain_neighbours(params, scores, own, others, trained, clusters, query):
         case ClusterNeighbours(start=start) if trained >= start:
             return [column for column in ranked if in_own_cluster(column, clusters, query)]
     return []
+
+
+def sets_of(negatives, shape=None):
+    """The columns of each query, absent ones left out; `shape` of the scores, where every column is one."""
+    rows, present = negatives.rows, negatives.present
+    if rows is None:
+        queries, columns = shape if present is None else present.shape
+        rows = torch.arange(columns).expand(queries, -1)
+    present = torch.ones_like(rows, dtype=torch.bool) if present is None else present
+    return [row[there].tolist() for row, there in zip(rows, present, strict=True)]
 
 
 # --- what their scores come to ------------------------------------------------------------------------

@@ -1,16 +1,14 @@
-"""Samplers against sorted() and loops, the law of their draws, and what the papers' theorems say of them."""
+"""Samplers against sorted() and loops and the law of their draws, over bank, queue and batch."""
 
-import itertools
 import math
-from fractions import Fraction
 
 import pytest
 import torch
+from plain_objectives import plain_negatives, sets_of
 
-from annulus.bounds import infonce
 from annulus.config import BallParams, CaveParams, RingParams, UniformParams
 from annulus.errors import InputError
-from annulus.negatives import Negatives, draw, kept_shares, select
+from annulus.negatives import Clusters, Negatives, draw, kept_shares, select
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 
@@ -39,33 +37,50 @@ def own(generator):
 
 
 @pytest.fixture
-def clusters(generator):
-    return torch.randint(4, (2, ROWS), generator=generator, dtype=torch.int32)
+def clusters(own, generator):
+    of_rows = torch.randint(4, (2, ROWS), generator=generator, dtype=torch.int32)
+    return of_bank(of_rows, own)
+
+
+@pytest.fixture(params=["bank", "queue", "queue without own keys", "other views"])
+def memory(request, own, clusters, generator):
+    """The queries' own rows, and clusters: in a bank all have one, in a queue some, in a batch none.
+
+    A queue's keys of no image are in no cluster; a batch's columns are other ones for each query.
+    """
+    of_rows, of_queries = clusters.rows, clusters.queries
+    match request.param:
+        case "bank":
+            return own, clusters
+        case "queue" | "queue without own keys":
+            none = own if request.param == "queue" else torch.full_like(own, -1)
+            has = torch.rand(QUERIES, generator=generator) < 0.5
+            written = torch.rand(ROWS, generator=generator) < 0.8
+            return torch.where(has, none, -1), Clusters(of_rows.where(written, -1).int(), of_queries)
+    orders = torch.rand(QUERIES, ROWS, generator=generator).argsort(dim=1)
+    return None, Clusters(of_rows[:, orders], of_queries)
 
 
 def seeded(seed=1):
     return torch.Generator().manual_seed(seed)
 
 
-def plain_set(scores, own, sampler, clusters, progress="1"):
-    """One query's negatives from the papers: rank the other rows, keep a stretch, then cave's clusters."""
-    order = sorted(range(len(scores)), key=lambda row: -float(scores[row]))
-    order.remove(int(own))
-    way = Fraction(progress)
-    outer = 1 - (1 - Fraction(str(getattr(sampler, "outer", 1)))) * way
-    inner = Fraction(str(getattr(sampler, "inner", 0))) * way
-    kept = set(order[math.floor(inner * len(order)) : math.floor(outer * len(order))])
-    if isinstance(sampler, CaveParams) and way > 0:
-        own_cluster = {row for row in kept for run in clusters if run[row] == run[own]}
-        kept = kept & own_cluster if sampler.keep == "inside" else kept - own_cluster
-    return kept
+def plain_set(similarity, memory, query, sampler, progress="1"):
+    """One query's negatives from the papers."""
+    own, clusters = memory
+    mine, others = (-1, ROWS) if own is None else (int(own[query]), ROWS - 1)
+    return plain_negatives(similarity[query], mine, others, sampler, progress, clusters, query)
 
 
-def sets_of(negatives):
-    """The rows of each query, absent ones left out."""
-    present = torch.ones_like(negatives.rows, dtype=torch.bool)
-    present = present if negatives.present is None else negatives.present
-    return [row[there].tolist() for row, there in zip(negatives.rows, present, strict=True)]
+def plain_drawn(similarity, memory, query, sampler):
+    """What can be drawn: the same, but with no ranks to go by, a query without its own row leaves out the last one."""
+    own, _ = memory
+    members = plain_set(similarity, memory, query, sampler)
+    return members - {ROWS - 1} if own is not None and own[query] < 0 and len(members) == ROWS else members
+
+
+def of_bank(of_rows, own):
+    return Clusters(of_rows, of_rows[:, own])
 
 
 # --- the set ------------------------------------------------------------------------------------------
@@ -73,28 +88,31 @@ def sets_of(negatives):
 
 @each_sampler
 @pytest.mark.parametrize("progress", ["0", "0.001", "0.3", "0.5", "1"])
-def test_all_is_the_plain_set_at_every_stage_of_annealing(sampler, progress, similarity, own, clusters):
-    found = draw(similarity, own, "all", sampler, float(progress), seeded(), clusters)
-    for query, rows in enumerate(sets_of(found)):
+def test_all_is_the_plain_set_at_every_stage_of_annealing(sampler, progress, similarity, memory):
+    found = draw(similarity, memory[0], "all", sampler, float(progress), seeded(), memory[1])
+    for query, rows in enumerate(sets_of(found, similarity.shape)):
         assert len(rows) == len(set(rows)), "a row stands twice"
-        assert set(rows) == plain_set(similarity[query], own[query], sampler, clusters, progress)
+        assert set(rows) == plain_set(similarity, memory, query, sampler, progress)
 
 
 @each_sampler
-def test_annealing_starts_at_the_whole_memory(sampler, similarity, own, clusters):
+def test_annealing_starts_at_the_whole_memory_in_its_order(sampler, similarity, memory):
+    own, clusters = memory
     found = draw(similarity, own, "all", sampler, 0.0, seeded(), clusters)
-    for rows, row in zip(sets_of(found), own.tolist(), strict=True):
-        assert sorted(rows) == [other for other in range(ROWS) if other != row]
+    assert found.rows is None
+    for query, rows in enumerate(sets_of(found, similarity.shape)):
+        assert rows == [other for other in range(ROWS) if own is None or other != own[query]]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(("first", "last"), [(0, 1), (0, 40), (1, 2), (39, 40), (10, 40), (0, 99), (99, 100), (1, 100)])
-def test_selected_ranks_are_exact_up_to_both_ends(first, last, dtype, similarity, own):
-    similarity = similarity.to(dtype)
+def test_selected_ranks_are_exact_up_to_both_ends(first, last, dtype, similarity, memory):
+    similarity, own = similarity.to(dtype), memory[0]
     selected = select(similarity, own, first, last)
     for query in range(QUERIES):
         order = sorted(range(ROWS), key=lambda row: -float(similarity[query, row]))
-        order.remove(int(own[query]))
+        if own is not None and own[query] >= 0:
+            order.remove(int(own[query]))
         assert sorted(selected[query].tolist()) == sorted(order[first:last])
 
 
@@ -105,12 +123,19 @@ class OnGPU(torch.Tensor):
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, 1), (0, 40), (10, 40), (99, 100), (1, 100)])
-def test_a_gpu_selects_the_same_ranks(first, last, similarity, own):
-    similarity.scatter_(1, own[:, None], 100.0)
+@pytest.mark.parametrize("picked", [None, 7])
+def test_a_gpu_selects_the_same_ranks(first, last, picked, similarity, memory):
+    own = memory[0]
+    if own is not None:
+        similarity.scatter_(1, own.clamp(min=0)[:, None], 100.0)
     here, there = (
-        select(scores, own, first, last).sort(dim=1).values for scores in (similarity, similarity.as_subclass(OnGPU))
+        torch.Tensor(select(scores, own, first, last)).long() for scores in (similarity, similarity.as_subclass(OnGPU))
     )
-    assert torch.equal(here, torch.Tensor(there).long())
+    assert torch.equal(here.sort(dim=1).values, there.sort(dim=1).values)
+    if picked is not None:
+        places = torch.randint(last - first, (QUERIES, picked), generator=seeded())
+        drawn = torch.Tensor(select(similarity.as_subclass(OnGPU), own, first, last, places)).long()
+        assert torch.equal(drawn, there.gather(1, places))
 
 
 @pytest.mark.parametrize("queries", [1, 15, 16, 17, 35])
@@ -131,8 +156,8 @@ def test_among_equal_scores_ranks_are_still_exact(levels, generator, own):
     similarity = torch.randint(levels, (QUERIES, ROWS), generator=generator).float()
     for sampler in (SAMPLERS["ball"], SAMPLERS["ring"]):
         found = draw(similarity, own, "all", sampler, 1.0, seeded())
-        for query, rows in enumerate(sets_of(found)):
-            expected = plain_set(similarity[query], own[query], sampler, None)
+        for query, rows in enumerate(sets_of(found, similarity.shape)):
+            expected = plain_set(similarity, (own, None), query, sampler)
             assert len(rows) == len(set(rows)) == len(expected)
             assert sorted(similarity[query, rows].tolist()) == sorted(similarity[query, list(expected)].tolist())
             assert own[query] not in rows
@@ -171,21 +196,21 @@ def test_uniform_reaches_every_other_row_and_only_those(row, similarity):
 
 
 @each_sampler
-def test_every_draw_lies_in_the_set_and_reaches_all_of_it(sampler, similarity, own, clusters):
-    drawn = draw(similarity, own, 3000, sampler, 1.0, seeded(), clusters)
+def test_every_draw_lies_in_the_set_and_reaches_all_of_it(sampler, similarity, memory):
+    drawn = draw(similarity, memory[0], 3000, sampler, 1.0, seeded(), memory[1])
     assert drawn.rows.shape == (QUERIES, 3000)
     assert drawn.present is None
     for query in range(QUERIES):
-        expected = plain_set(similarity[query], own[query], sampler, clusters)
+        expected = plain_drawn(similarity, memory, query, sampler)
         assert set(drawn.rows[query].tolist()) == expected
 
 
 @each_sampler
-def test_draws_are_uniform_over_the_set(sampler, similarity, own, clusters):
-    drawn = draw(similarity, own, 20_000, sampler, 1.0, seeded(), clusters).rows
+def test_draws_are_uniform_over_the_set(sampler, similarity, memory):
+    drawn = draw(similarity, memory[0], 20_000, sampler, 1.0, seeded(), memory[1]).rows
     statistic, freedom = 0.0, 0
     for query in range(QUERIES):
-        members = sorted(plain_set(similarity[query], own[query], sampler, clusters))
+        members = sorted(plain_drawn(similarity, memory, query, sampler))
         counts = drawn[query].bincount(minlength=ROWS)[members].double()
         expected = 20_000 / len(members)
         statistic += float(((counts - expected) ** 2 / expected).sum())
@@ -194,10 +219,10 @@ def test_draws_are_uniform_over_the_set(sampler, similarity, own, clusters):
 
 
 @each_sampler
-def test_draws_are_independent_with_replacement(sampler, similarity, own, clusters):
+def test_draws_are_independent_with_replacement(sampler, similarity, memory):
     """Of k draws from m rows, m * (1 - (1 - 1/m)^k) are different on average; neighbours agree once in m."""
-    drawn = draw(similarity, own, 400, sampler, 1.0, seeded(), clusters).rows
-    sizes = [len(plain_set(similarity[q], own[q], sampler, clusters)) for q in range(QUERIES)]
+    drawn = draw(similarity, memory[0], 400, sampler, 1.0, seeded(), memory[1]).rows
+    sizes = [len(plain_drawn(similarity, memory, q, sampler)) for q in range(QUERIES)]
     different = sum(len(set(rows)) for rows in drawn[:, :20].tolist())
     expected = sum(size * (1 - (1 - 1 / size) ** 20) for size in sizes)
     assert different == pytest.approx(expected, abs=4 * math.sqrt(3 * QUERIES))
@@ -255,8 +280,12 @@ def test_both_borders_move_in_a_straight_line():
 
 def test_cave_of_several_clusterings_unites_the_own_clusters(similarity, own, clusters):
     """A row of the query's cluster in either run is outside's loss and inside's gain."""
+
+    def first(clusters, runs):
+        return Clusters(clusters.rows[:runs], clusters.queries[:runs])
+
     found = {
-        (keep, runs): sets_of(draw(similarity, own, "all", sampler, 1.0, seeded(), clusters[:runs]))
+        (keep, runs): sets_of(draw(similarity, own, "all", sampler, 1.0, seeded(), first(clusters, runs)))
         for keep, sampler in (("outside", OUTSIDE), ("inside", INSIDE))
         for runs in (1, 2)
     }
@@ -277,28 +306,47 @@ def test_cave_pads_sets_of_different_sizes_and_the_padding_adds_nothing(similari
     masked = found.mask(similarity.gather(1, found.rows))
     assert torch.equal(masked == -torch.inf, ~found.present)
     assert torch.equal(masked[found.present], similarity.gather(1, found.rows)[found.present])
-    assert found.ceiling().item() == pytest.approx(sum(math.log(1 + size) for size in sizes) / QUERIES)
 
 
-def test_the_ceiling_counts_the_positive_and_every_negative(similarity, own):
-    drawn = draw(similarity, own, 63, SAMPLERS["ball"], 1.0, seeded())
-    assert drawn.ceiling().item() == pytest.approx(math.log(64))
-    whole = draw(similarity, own, "all", SAMPLERS["ball"], 1.0, seeded())
-    assert whole.ceiling().item() == pytest.approx(math.log(1 + 29))
+def test_scores_of_which_none_is_absent_are_not_copied():
     scores = torch.randn(2, 3, generator=seeded())
     assert Negatives(torch.zeros(2, 3, dtype=torch.int64)).mask(scores) is scores
+    assert Negatives(None).mask(scores) is scores
+
+
+def test_no_row_shares_the_cluster_of_a_query_that_is_in_none(similarity, own, clusters):
+    nowhere = Clusters(clusters.rows.where(clusters.rows > 0, -1), torch.full_like(clusters.queries, -1))
+    found = sets_of(draw(similarity, own, "all", OUTSIDE, 1.0, seeded(), nowhere))
+    assert found == sets_of(draw(similarity, own, "all", BallParams(outer=0.3), 1.0, seeded()))
+    with pytest.raises(InputError, match=f"leaves {QUERIES} queries none"):
+        draw(similarity, own, "all", INSIDE, 1.0, seeded(), nowhere)
+
+
+@each_sampler
+@pytest.mark.parametrize("k", [40, "all"])
+def test_more_queries_than_are_worked_on_at_a_time_have_each_its_own_set(k, sampler, generator):
+    """Cave goes through 128 queries at a time."""
+    queries = 300
+    similarity = torch.randn(queries, ROWS, generator=generator)
+    of_rows = torch.randint(4, (2, queries, ROWS), generator=generator, dtype=torch.int32)
+    clusters = Clusters(of_rows, torch.randint(4, (2, queries), generator=generator, dtype=torch.int32))
+    found = sets_of(draw(similarity, None, k, sampler, 1.0, seeded(), clusters), similarity.shape)
+    for query in (0, 127, 128, 255, 256, 299):
+        expected = plain_set(similarity, (None, clusters), query, sampler)
+        assert set(found[query]) <= expected
+        assert k != "all" or set(found[query]) == expected
 
 
 @pytest.mark.parametrize("k", [10, "all"])
 def test_cave_refuses_an_empty_set_with_its_numbers(k, similarity, own):
-    together = torch.zeros(1, ROWS, dtype=torch.int32)
+    together = of_bank(torch.zeros(1, ROWS, dtype=torch.int32), own)
     with pytest.raises(
         InputError,
-        match=r"cave \(keep: outside, clusters: 4\) leaves the query of row \d+ none of its 30 closest rows; "
+        match=rf"cave \(keep: outside, clusters: 4\) leaves {QUERIES} queries none of their 30 closest rows; "
         "take more clusters or a wider ball",
     ):
         draw(similarity, own, k, OUTSIDE, 1.0, seeded(), together)
-    alone = torch.arange(ROWS, dtype=torch.int32)[None]
+    alone = of_bank(torch.arange(ROWS, dtype=torch.int32)[None], own)
     with pytest.raises(InputError, match=r"keep: inside.*; take fewer clusters or a wider ball"):
         draw(similarity, own, k, INSIDE, 1.0, seeded(), alone)
 
@@ -306,8 +354,9 @@ def test_cave_refuses_an_empty_set_with_its_numbers(k, similarity, own):
 def test_cave_refuses_when_a_single_query_has_no_negative(similarity, own):
     clusters = torch.zeros(1, ROWS, dtype=torch.int32)
     clusters[0, own[3]] = 1  # the only row of its cluster
-    with pytest.raises(InputError, match=f"leaves the query of row {own[3]} none of its 30 closest rows"):
-        draw(similarity, own, 10, INSIDE, 1.0, seeded(), clusters)
+    own = torch.where(own == own[3], (own + 1) % ROWS, own).index_fill(0, torch.tensor([3]), int(own[3]))
+    with pytest.raises(InputError, match="leaves 1 queries none of their 30 closest rows"):
+        draw(similarity, own, 10, INSIDE, 1.0, seeded(), of_bank(clusters, own))
 
 
 @pytest.mark.parametrize("sampler", [BallParams(outer=0.009), RingParams(outer=0.019, inner=0.01)])
@@ -315,82 +364,3 @@ def test_a_ball_or_ring_that_holds_no_row_is_refused_with_its_numbers(sampler, s
     inner, outer = kept_shares(sampler, 1.0)
     with pytest.raises(InputError, match=rf"\[{inner:.4g}, {outer:.4g}\) hold none of the memory's 100 other"):
         draw(similarity, own, 10, sampler, 1.0, seeded())
-
-
-# --- what the theorems promise ------------------------------------------------------------------------
-
-CRITICS = {
-    "normal": lambda g: torch.randn(4, 21, generator=g, dtype=torch.float64),
-    "sharp": lambda g: 14 * torch.randn(4, 21, generator=g, dtype=torch.float64),
-    "heavy-tailed": lambda g: torch.randn(4, 21, generator=g, dtype=torch.float64).pow(5),
-    "skewed": lambda g: torch.rand(4, 21, generator=g, dtype=torch.float64).log(),
-    "coarse": lambda g: torch.randint(3, (4, 21), generator=g).double(),
-    "constant": lambda g: torch.ones(4, 21, dtype=torch.float64),
-}
-OWN = torch.tensor([0, 20, 7, 7])
-SHARES = [0.05, 0.1, 0.35, 0.8, 1.0]
-
-
-def losses_of_draws(scores, sampler, clusters=None):
-    """Of each query, the mean loss over all m * m equally likely pairs of negatives, and the least loss."""
-    found = draw(scores, OWN, "all", sampler, 1.0, seeded(), clusters)
-    means, least = [], []
-    for query, rows in enumerate(sets_of(found)):
-        positive, members = scores[query, OWN[query]], scores[query, rows]
-        pairs = torch.cartesian_prod(members, members)
-        means.append(infonce(positive.expand(len(pairs)), pairs).item())
-        # The pairs of one row with itself, the diagonal of all pairs, hold the least.
-        least.append(min(infonce(positive[None], pair[None]).item() for pair in pairs[:: len(rows) + 1]))
-    return means, least
-
-
-@pytest.mark.parametrize("critic", CRITICS)
-@pytest.mark.parametrize("outer", SHARES)
-def test_a_ball_bounds_information_no_higher_than_all_negatives_for_every_critic(critic, outer, generator):
-    """CNCE <= NCE without a condition (ring section 3, statement 3), the draws enumerated."""
-    for _ in range(3):
-        scores = CRITICS[critic](generator)
-        nce, _ = losses_of_draws(scores, UniformParams())
-        cnce, _ = losses_of_draws(scores, BallParams(outer=outer))
-        for of_all, of_ball in zip(nce, cnce, strict=True):
-            assert of_ball >= of_all - 1e-12  # a loss: the higher, the lower the bound
-
-
-def test_a_smaller_ball_gives_a_lower_bound(generator):
-    for critic in CRITICS.values():
-        scores = critic(generator)
-        losses = [losses_of_draws(scores, BallParams(outer=outer))[0] for outer in SHARES]
-        for of_query in zip(*losses, strict=True):
-            assert all(wider <= smaller + 1e-12 for smaller, wider in itertools.pairwise(of_query))
-
-
-def test_a_ring_at_low_similarity_exceeds_the_bound_of_all_negatives(generator):
-    """Percentiles 10 to 40 (ring section 3, statement 3): inner = 1 - 0.4, outer = 1 - 0.1."""
-    for _ in range(5):
-        scores = CRITICS["normal"](generator)
-        nce, _ = losses_of_draws(scores, UniformParams())
-        ring, _ = losses_of_draws(scores, RingParams(inner=0.6, outer=0.9))
-        for of_all, of_ring in zip(nce, ring, strict=True):
-            assert of_ring < of_all
-
-
-def test_above_the_mean_score_every_single_draw_is_below_the_bound_of_all_negatives(generator):
-    """tau > log c, c = E exp f (ring statement 2, mutualinfo 4.1.1): for ring and cave, draw by draw."""
-    clusters = torch.randint(3, (1, 21), generator=generator, dtype=torch.int32)
-    cave = CaveParams(outer=0.3, clusters=3, runs=1, iterations=1, keep="outside")
-    held = 0
-    for _ in range(20):
-        scores = CRITICS["normal"](generator)
-        nce, _ = losses_of_draws(scores, UniformParams())
-        for sampler in (RingParams(inner=0.05, outer=0.3), cave):
-            _, least = losses_of_draws(scores, sampler, clusters)
-            members = sets_of(draw(scores, OWN, "all", sampler, 1.0, seeded(), clusters))
-            for query, rows in enumerate(members):
-                others = [row for row in range(21) if row != OWN[query]]
-                c = scores[query, others].exp().mean()
-                g = scores[query, rows].exp()
-                if (g > c).all():
-                    held += 1
-                    assert g.mean() > c  # mutualinfo Thm 4.1
-                    assert least[query] >= nce[query]
-    assert held > 30, "the premise was met too rarely to test anything"

@@ -10,7 +10,8 @@ import yaml
 from annulus import tracking
 from annulus.config import RingParams
 from annulus.errors import InputError
-from annulus.stage import Results, run_stage
+from annulus.stage import Results, run_stage, run_study
+from annulus.study import Study
 
 READS = ["seed", "samplers.${sampler}", "scales.${scale}.pretrain"]
 PATHS = ["images", "metrics", "history"]
@@ -105,3 +106,67 @@ def test_a_missing_argument_is_named(argv, capsys):
     with pytest.raises(SystemExit):
         run_stage(lambda params, paths: Results({}), READS, PATHS, argv[2:])
     assert "the following arguments are required: --images" in capsys.readouterr().err
+
+
+# --- stages of studies --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def study_argv(tmp_path, argv):
+    """With a study of one row, at scale demo while the root's file is at scale tiny."""
+    choices = {"dataset": "shapes", "method": "ir", "bound": "infonce", "sampler": "ball", "anneal": "none"}
+    choices |= {"neighbours": "none", "views": "standard", "backbone": "alexnet-fast", "schedule": "cosine"}
+    study = {"scale": "demo", "seeds": [3, 4], "defaults": choices, "scales": {"demo": {}}, "rows": {"MoCo v1": {}}}
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(study))
+    return [*argv, "--study", str(tmp_path / "study.yaml"), "--row", "MoCo v1"]
+
+
+def test_a_study_s_stage_gets_its_study_and_what_it_is_about(tmp_path, study_argv, recorded):
+    seen = []
+
+    def main(study, arguments):
+        """Stands for a stage of a study."""
+        params = study.variant(arguments.row, study.row("rows", arguments.row), study.params.seeds[0])
+        seen.extend([study, arguments, params])
+        return Results({"top1_percent": 41.256}, [{"epoch": 1, "loss_nats": 0.5}])
+
+    run_study(main, PATHS, ["row"], study_argv)
+
+    study, arguments, params = seen
+    assert isinstance(study, Study)
+    assert (study.path, arguments.images, arguments.row) == (tmp_path / "study.yaml", tmp_path / "images", "MoCo v1")
+    assert (params.scale, params.sampler, params.seed) == ("demo", "ball", 3)
+    assert json.loads((tmp_path / "m/knn.json").read_text()) == {"top1_percent": 41.26}
+    assert (tmp_path / "m/knn.csv").read_text() == "epoch,loss_nats\n1,0.5\n"
+    ((tracked, metrics, history),) = recorded
+    assert (tracked["row"], tracked["scale"], tracked["seeds"]) == ("MoCo v1", "demo", [3, 4])
+    assert tracked["defaults"]["sampler"] == "ball"
+    assert (metrics, history) == ({"top1_percent": 41.256}, [{"epoch": 1, "loss_nats": 0.5}])
+
+
+@pytest.mark.parametrize("gone", ["--study", "--row", "--metrics"])
+def test_an_argument_that_a_study_s_stage_lacks_is_named(study_argv, gone, capsys):
+    place = study_argv.index(gone)
+    with pytest.raises(SystemExit):
+        run_study(lambda study, arguments: Results({}), PATHS, ["row"], study_argv[:place] + study_argv[place + 2 :])
+    assert f"the following arguments are required: {gone}" in capsys.readouterr().err
+
+
+def test_a_mistake_in_a_study_s_file_or_row_is_one_sentence_and_leaves_nothing(tmp_path, study_argv, recorded):
+    def main(study, arguments):
+        return Results(study.row("rows", "MoCo v2"))
+
+    with pytest.raises(SystemExit, match=r"^ERROR: .*study\.yaml: rows has no 'MoCo v2'; did you mean 'MoCo v1'\?$"):
+        run_study(main, PATHS, ["row"], study_argv)
+    (tmp_path / "study.yaml").write_text("scale: demo")
+    with pytest.raises(SystemExit, match=r"^ERROR: .*study\.yaml: seeds: None refused; "):
+        run_study(main, PATHS, ["row"], study_argv)
+    assert not (tmp_path / "m").exists()
+    assert not recorded
+
+
+def test_a_study_s_resume_state_is_forgotten_only_when_the_files_are_there(tmp_path, study_argv, recorded):
+    seen = []
+    results = Results({"k": 1}, [{"epoch": 1}], lambda: seen.append((tmp_path / "m/knn.csv").exists()))
+    run_study(lambda study, arguments: results, PATHS, ["row"], study_argv)
+    assert seen == [True]

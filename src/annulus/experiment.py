@@ -72,6 +72,17 @@ def build_training(params: Mapping[str, Any], images: ImageSet, validation: Imag
     return Training(method, images, validation, recipe, device)
 
 
+def view_set(params: Mapping[str, Any]) -> ViewSetParams:
+    """The views that a method sees: for cmc without greyscale, since a grey view has no colours (mutualinfo 5.2)."""
+    views = params["view_sets.${views}"]
+    if not isinstance(params["methods.${method}"], CMCParams) or views.grayscale == 0:
+        return views
+    log.info(
+        "cmc leaves out the views' greyscale (probability %g): a grey view has no colours to find", views.grayscale
+    )
+    return views.model_copy(update={"grayscale": 0.0})
+
+
 def encoder_config(params: Mapping[str, Any], images: ImageSet) -> EncoderConfig:
     """The encoder that a method trains: of RGB, or for cmc two networks, of L and of ab.
 

@@ -50,6 +50,8 @@ class Study:
             raise InputError(f"{own}: {key}: {fault['input']!r} refused; {fault['msg'].lower()}") from error
         if self.params.scale not in self.params.scales:
             raise InputError(f"{own}: scale: {self.params.scale!r} is none of {', '.join(self.params.scales)}")
+        if len(set(self.params.seeds)) < len(self.params.seeds):
+            raise InputError(f"{own}: seeds: {self.params.seeds} names a seed twice, which would be one run, not two")
         missing = set(SECTION_OF) - {"scale"} - set(self.params.defaults)
         if missing:
             raise InputError(f"{own}: defaults: lacks {', '.join(sorted(missing))}; a study sets every selector")
@@ -67,16 +69,20 @@ class Study:
         self._set(tree, settings, name)
         return checked(tree | {"seed": seed}, f"{self.path}: {name}")
 
-    def row(self, section: str, name: str) -> Any:
-        """What stands under a name in a section of the study's own.
+    def row(self, section: str, name: str) -> Settings:
+        """The keys and values under a name in a section of the study's own.
 
         Raises:
-            InputError: when there is none, with the nearest that there is.
+            InputError: when there is no such name, with the nearest that there is, or something else stands there.
         """
         rows = self.content.get(section)
         if not isinstance(rows, dict) or name not in rows:
             known = list(rows) if isinstance(rows, dict) else []
             raise InputError(f"{self.path}: {section} has no {name!r}{nearest(name, known)}")
+        if not isinstance(rows[name], dict):
+            raise InputError(
+                f"{self.path}: {section}.{name}: {rows[name]!r} refused; expected keys and values, or {{}}"
+            )
         return rows[name]
 
     def _set(self, tree: dict[str, Any], settings: Mapping[str, Any], name: str) -> None:

@@ -1,0 +1,307 @@
+"""Trials against the same runs one by one; pairs of a seed; what a kill costs; numbers over seeds."""
+
+import dataclasses
+import os
+import signal
+import statistics
+import time
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from pathlib import Path
+
+import faiss
+import pytest
+import torch
+from settings import CPU, SMALL, load, stripes
+
+from annulus import training as training_module
+from annulus import trials as module
+from annulus.config import AllParams
+from annulus.errors import InputError
+from annulus.training import Training
+from annulus.trials import Splits, Trials, over_seeds, probe
+
+MEASURED = ["linear_top1_percent", "knn_top1_percent", "nn1_top1_percent", "loss_nats", "bound_nats"]
+
+
+@pytest.fixture(autouse=True)
+def in_an_empty_checkout(tmp_path, monkeypatch):
+    """Resume states lie in the current folder's .annulus."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DVC_ROOT", raising=False)
+    monkeypatch.setattr(module, "pick_device", lambda: CPU)
+
+
+@pytest.fixture(scope="module")
+def splits() -> Splits:
+    return Splits(stripes(70, 0), stripes(10, 1), stripes(30, 2), {"train": "made by hand"})
+
+
+@pytest.fixture
+def one_thread():
+    """What a trial has to itself."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    faiss.omp_set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+    faiss.omp_set_num_threads(threads)
+
+
+def variant(seed: int, changes: dict | None = None) -> AllParams:
+    return load(SMALL | {"knn.k": 5, "seed": seed, "sampler": "uniform", "anneal": "none"} | (changes or {}))
+
+
+def cores(monkeypatch, count: int) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(count)))
+
+
+def states() -> list[Path]:
+    return list(Path(".annulus/scratch").glob("*/*/state.pt"))
+
+
+def trained() -> list[str]:
+    """The runs that were begun, in their order, by workers whose Trials write them down."""
+    return Path("begun").read_text().split() if Path("begun").exists() else []
+
+
+def writing_down(monkeypatch) -> None:
+    build = Trials.training
+
+    def training(self, params):
+        with Path("begun").open("a") as file:  # workers are other processes
+            file.write(f"{params.seed}\n")
+        return build(self, params)
+
+    monkeypatch.setattr(Trials, "training", training)
+
+
+# --- outcomes -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_any_number_of_workers_gives_the_numbers_of_runs_alone(splits, monkeypatch, one_thread, count):
+    """Of different length too, so that they do not end in the order in which they began."""
+    changes = {"scales.tiny.pretrain.epochs": 1}
+    variants = {"long": variant(0), ("short", 1): variant(1, changes), ("moco", 0): variant(0, {"method": "moco"})}
+    cores(monkeypatch, count)
+    outcomes = Trials("a stage", splits).run(variants)
+    assert list(outcomes) == list(variants)
+    for key, params in variants.items():
+        alone = Trials("another", splits).training(params)
+        history = alone.run()
+        assert outcomes[key].history == history
+        assert outcomes[key].metrics == alone.metrics() | probe(alone, splits, params)
+    assert outcomes["long"].metrics["loss_nats"] != outcomes["moco", 0].metrics["loss_nats"]
+    assert len(outcomes["long"].history) == 3
+    assert len(outcomes["short", 1].history) == 1
+
+
+def test_the_probes_see_the_test_images_and_learn_from_the_training_images(splits, one_thread):
+    """Two stripe classes are easy; with the test labels swapped, what was right is wrong."""
+    training = Trials("a stage", splits).training(variant(0))
+    training.run()
+    right = probe(training, splits, variant(0))
+    swapped = dataclasses.replace(splits.test, labels=1 - splits.test.labels)
+    wrong = probe(training, dataclasses.replace(splits, test=swapped), variant(0))
+    assert right.keys() == {"linear_top1_percent", "knn_top1_percent", "nn1_top1_percent"}
+    assert right["nn1_top1_percent"] > 60
+    for name, value in right.items():
+        assert wrong[name] == pytest.approx(100 - value)
+
+
+def test_runs_of_one_seed_share_weights_order_and_views(splits, monkeypatch):
+    """And of another seed none of them."""
+    seen: dict[object, list] = {}
+    augment, step = training_module.augment, Training.step
+    now: list = []
+
+    def watched_augment(*arguments):
+        views = augment(*arguments)
+        now.append(views.clone())
+        return views
+
+    def watched_step(self, order):
+        now.append(order[self.batch].clone())
+        step(self, order)
+
+    monkeypatch.setattr(training_module, "augment", watched_augment)
+    monkeypatch.setattr(Training, "step", watched_step)
+    variants = {
+        "uniform": variant(0),
+        "ring": variant(0, {"sampler": "ring"}),
+        "cave, neighbours": variant(0, {"sampler": "cave", "neighbours": "k"}),
+        "other seed": variant(1),
+    }
+    losses = {}
+    for key, params in variants.items():
+        run = Trials("a stage", splits).training(params)
+        now = [parameter.detach().clone() for parameter in run.method.parameters()]
+        losses[key] = run.run()[-1]["loss_nats"]
+        seen[key] = now
+
+    def same(key: str, other: str) -> list[bool]:
+        return [torch.equal(one, another) for one, another in zip(seen[key], seen[other], strict=True)]
+
+    assert len(seen["uniform"]) > 3 * 4 * 2  # three epochs of four steps, each with its order and a view
+    assert all(same("uniform", "ring"))
+    assert all(same("uniform", "cave, neighbours"))
+    assert losses["uniform"] != losses["ring"] != losses["cave, neighbours"]
+    assert not any(same("uniform", "other seed")[-24:])
+
+
+# --- a killed stage -----------------------------------------------------------------------------------
+
+
+def test_a_killed_stage_goes_on_and_runs_no_finished_trial_again(splits, monkeypatch):
+    """The second trial is killed in its second epoch: the first one's outcome is there, the second's checkpoint too."""
+    cores(monkeypatch, 1)
+    variants = {seed: variant(seed) for seed in (0, 1, 2)}
+    whole = Trials("whole", splits).run(variants)
+
+    writing_down(monkeypatch)
+    monkeypatch.setattr(training_module, "CHECKPOINT_SECONDS", 0.0)  # a checkpoint after every step
+    monkeypatch.setattr(training_module, "CHECKPOINT_SHARE", 1e9)
+    step, resumed = Training.step, Path("resumed")
+
+    def killed(self, order):
+        if self.recipe.seed == 1 and self.epoch == 1 and not Path("killed").exists():
+            Path("killed").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        if Path("killed").exists() and not resumed.exists():
+            resumed.write_text(f"{self.recipe.seed} {self.epoch} {self.batch}")
+        step(self, order)
+
+    monkeypatch.setattr(Training, "step", killed)
+    with pytest.raises(BrokenProcessPool):
+        Trials("a stage", splits).run(variants)
+    assert trained() == ["0", "1"]
+
+    Path("begun").unlink()
+    assert Trials("a stage", splits).run(variants) == whole
+    assert trained() == ["1", "2"]
+    assert resumed.read_text() == "1 1 0", "from the last checkpoint, not from the beginning"
+
+    Path("begun").unlink()
+    assert Trials("a stage", splits).run(variants) == whole
+    assert trained() == []
+
+
+def test_the_workers_of_a_killed_stage_end_with_it_and_it_can_be_run_again(splits, monkeypatch):
+    """A worker that went on would hold its trial for as long as it takes; here half a minute."""
+    variants = {seed: variant(seed) for seed in (0, 1)}
+    step = Training.step
+
+    def slow(self, order):
+        if not (Path("slow") / str(self.recipe.seed)).exists():
+            (Path("slow") / str(self.recipe.seed)).touch()
+            time.sleep(30)
+        step(self, order)
+
+    monkeypatch.setattr(Training, "step", slow)
+    cores(monkeypatch, 2)
+    Path("slow").mkdir()
+    stage = get_context("fork").Process(target=lambda: Trials("a stage", splits).run(variants))
+    stage.start()
+    deadline = time.monotonic() + 60
+    while len(list(Path("slow").iterdir())) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    stage.kill()
+    stage.join()
+
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            assert len(Trials("a stage", splits).run(variants)) == 2
+            break
+        except InputError as error:
+            assert time.monotonic() < deadline, f"a worker of the killed stage still runs: {error}"
+            time.sleep(0.2)
+
+
+def test_what_is_done_is_forgotten_and_other_stages_are_left_alone(splits, monkeypatch):
+    writing_down(monkeypatch)
+    trials, other = Trials("a stage", splits), Trials("another", splits)
+    first = trials.run({0: variant(0)}) | trials.run({1: variant(1)})
+    other.run({0: variant(0)})
+    assert len(states()) == 3
+    trials.done()
+    assert [path.parts[2] for path in states()] == ["another"]
+    assert [path.name for path in Path(".annulus/scratch/a stage").iterdir()] == []
+    assert Trials("a stage", splits).run({0: variant(0)}) == {0: first[0]}
+    assert trained() == ["0", "1", "0", "0"]
+
+
+@pytest.mark.parametrize(
+    "changes", [{"sampler": "ball"}, {"methods.ir.temperature": 0.1}, {"knn.k": 7}, {"scales.tiny.linear.epochs": 3}]
+)
+def test_a_state_serves_the_same_settings_alone(splits, monkeypatch, changes):
+    writing_down(monkeypatch)
+    Trials("a stage", splits).run({0: variant(0)})
+    Trials("a stage", splits).run({0: variant(0, changes)})
+    assert len(trained()) == 2
+
+
+def test_a_state_serves_the_same_images_alone(splits, monkeypatch):
+    writing_down(monkeypatch)
+    Trials("a stage", splits).run({0: variant(0)})
+    Trials("a stage", dataclasses.replace(splits, hashes={"train": "others"})).run({0: variant(0)})
+    assert len(trained()) == 2
+
+
+def test_settings_that_the_run_does_not_read_cost_nothing(splits, monkeypatch):
+    writing_down(monkeypatch)
+    Trials("a stage", splits).run({0: variant(0)})
+    Trials("a stage", splits).run({0: variant(0, {"methods.moco.momentum": 0.5, "samplers.ring.outer": 0.9})})
+    assert len(trained()) == 1
+
+
+# --- mistakes -----------------------------------------------------------------------------------------
+
+
+def test_a_mistake_in_a_worker_reaches_the_caller_as_its_sentence(splits, monkeypatch):
+    """A diverging run says so; the others' outcomes are kept."""
+    cores(monkeypatch, 1)
+    variants = {0: variant(0), "diverges": variant(0, {"scales.tiny.pretrain.learning_rate": 1e18})}
+    with pytest.raises(InputError, match=r"lower scales\.SCALE\.pretrain\.learning_rate"):
+        Trials("a stage", splits).run(variants)
+    assert len(states()) == 1
+
+
+def test_images_too_few_for_a_variant_are_the_sentence_of_a_run_alone(splits):
+    few = dataclasses.replace(splits, train=stripes(10, 0))
+    with pytest.raises(InputError, match=r"^scales\.SCALE\.pretrain\.batch_size: 16 is more than the 10 training"):
+        Trials("a stage", few).run({0: variant(0)})
+
+
+# --- over seeds ---------------------------------------------------------------------------------------
+
+
+def test_numbers_over_seeds_are_mean_and_deviation_with_the_unit_last():
+    """Sample deviation: of 1, 2, 6 it is sqrt((4 + 1 + 9) / 2)."""
+    outcomes = [{"linear_top1_percent": value, "loss_nats": 1.0, "epochs": 3} for value in (1.0, 2, 6)]
+    found = over_seeds(outcomes, ["linear_top1_percent", "loss_nats"])
+    assert found == {
+        "seeds": 3,
+        "linear_top1_percent": 3.0,
+        "linear_top1_spread_percent": pytest.approx(7**0.5),
+        "loss_nats": 1.0,
+        "loss_spread_nats": 0.0,
+    }
+
+
+def test_one_seed_has_no_spread():
+    assert over_seeds([{"bound_nats": 2.5}], ["bound_nats"]) == {
+        "seeds": 1,
+        "bound_nats": 2.5,
+        "bound_spread_nats": 0.0,
+    }
+
+
+def test_outcomes_over_seeds_are_those_of_their_runs(splits):
+    outcomes = Trials("a stage", splits).run({seed: variant(seed) for seed in (0, 1)})
+    found = over_seeds([outcome.metrics for outcome in outcomes.values()], MEASURED)
+    for name in MEASURED:
+        assert found[name] == pytest.approx(statistics.fmean(one.metrics[name] for one in outcomes.values()))
+    assert found["loss_spread_nats"] > 0
