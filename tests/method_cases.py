@@ -65,11 +65,12 @@ BOUNDS = {
     "mlcpc eqco": MLCPC.model_copy(update={"eqco_alpha": 64.0}),
     **{f"nce {policy}": NCEParams(**section) for policy, section in POLICIES.items()},
 }
+FEW = ("la-original constant", "la-original first-batch")  # by themselves alone: Z cancels, whatever the neighbours
 COMBINATIONS = [
     (bound, neighbours)
     for bound in BOUNDS
     for neighbours in NEIGHBOURS
-    if neighbours == "none" or bound in SEVERAL_POSITIVES
+    if neighbours == "none" or (bound in SEVERAL_POSITIVES and bound not in FEW)
 ]
 
 

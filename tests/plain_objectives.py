@@ -173,7 +173,7 @@ def plain_estimate(
             objective.neighbours,
             ranked[query],
             mine,
-            columns - (max(owns) >= 0),
+            columns - (own is not None),
             moment.trained,
             neighbour_clusters,
             query,

@@ -217,10 +217,13 @@ def test_cmc_with_grey_images_is_refused():
     build_training(read({"method": "ir"}), grey, grey, CPU)
 
 
-def test_cmc_s_views_keep_their_colour():
+def test_cmc_s_views_keep_their_colour(caplog):
     """mutualinfo C.1: no greyscale for CMC, whose colour encoder would see nothing; colour jitter stays."""
     choice = {"views": "standard", "view_sets.standard.grayscale": 1.0}
-    views = run(choice | {"method": "cmc"}).recipe.views
+    with caplog.at_level(logging.INFO, logger="annulus"):
+        views = run(choice | {"method": "cmc"}).recipe.views
+    said = "cmc leaves out the views' greyscale (probability 1): a grey view has no colours to find"
+    assert [record.getMessage() for record in caplog.records] == [said]
     assert views.grayscale == 0.0
     assert views.jitter == read(choice)["view_sets.${views}"].jitter
     assert run(choice | {"method": "ir"}).recipe.views.grayscale == 1.0
@@ -302,8 +305,8 @@ def said(bound=INFONCE, neighbours=None, sampler=None, negatives=8, others=100, 
     return cautions(objective, others, queries)
 
 
-def mlcpc(start, end):
-    return MLCPCParams(alpha_start=start, alpha_end=end, divide_by_alpha=False, eqco_alpha=None)
+def mlcpc(start, end, eqco_alpha=None):
+    return MLCPCParams(alpha_start=start, alpha_end=end, divide_by_alpha=False, eqco_alpha=eqco_alpha)
 
 
 @pytest.mark.parametrize(
@@ -401,6 +404,24 @@ def test_the_negatives_that_a_caution_counts_are_those_of_the_sampler_s_own_set(
     assert said(InfoNCEParams(eqco_alpha=float(k)), sampler=sampler, negatives=negatives) == []
     [sentence] = said(InfoNCEParams(eqco_alpha=k + 1.0), sampler=sampler, negatives=negatives)
     assert f"more than the {k} negatives" in sentence
+
+
+def test_a_margin_counts_into_what_alpha_loses():
+    """alpha 1 with a margin of 26 weighs 8 negatives as 26: as alpha 9/27 does, which loses log 3."""
+    [sentence] = said(CPCParams(alpha=1.0, eqco_alpha=26.0))
+    assert sentence == said(CPCParams(alpha=9 / 27, eqco_alpha=None))[0]
+    assert "log(1/alpha) = 1.1 nats" in sentence
+    assert said(CPCParams(alpha=1.0, eqco_alpha=8.0)) == []
+    # alpha 1 with a margin of 26 is alpha 1/3, which mlcpc allows from 0.0698 on; with 1,000 it is 9/1001.
+    assert said(mlcpc(1.0, 1.0, eqco_alpha=26.0)) == []
+    [sentence] = said(mlcpc(1.0, 1.0, eqco_alpha=1000.0))
+    assert sentence.startswith("mlcpc with alpha 0.00899101 is not a lower bound: below m/(n(m-1)+1) = 0.06977")
+
+
+@pytest.mark.parametrize("bound", [CPCParams(alpha=12.0, eqco_alpha=64.0), mlcpc(12.0, 1.0, eqco_alpha=8.0)])
+def test_an_alpha_beyond_the_candidates_of_the_end_is_left_to_the_step_that_meets_them(bound):
+    """Annealing starts from more negatives, for which alpha 12 may be fine; with 8 of them m is 9."""
+    assert said(bound) == []
 
 
 def test_two_cautions_are_two_sentences():

@@ -33,7 +33,9 @@ def similarity(generator):
 
 @pytest.fixture
 def own(generator):
-    return torch.randint(ROWS, (QUERIES,), generator=generator)
+    drawn = torch.randint(ROWS, (QUERIES,), generator=generator)
+    drawn[:2] = torch.tensor([0, ROWS - 1])  # both ends
+    return drawn
 
 
 @pytest.fixture
@@ -55,6 +57,7 @@ def memory(request, own, clusters, generator):
         case "queue" | "queue without own keys":
             none = own if request.param == "queue" else torch.full_like(own, -1)
             has = torch.rand(QUERIES, generator=generator) < 0.5
+            has[:2] = True
             written = torch.rand(ROWS, generator=generator) < 0.8
             return torch.where(has, none, -1), Clusters(of_rows.where(written, -1).int(), of_queries)
     orders = torch.rand(QUERIES, ROWS, generator=generator).argsort(dim=1)
@@ -324,15 +327,17 @@ def test_no_row_shares_the_cluster_of_a_query_that_is_in_none(similarity, own, c
 
 @each_sampler
 @pytest.mark.parametrize("k", [40, "all"])
-def test_more_queries_than_are_worked_on_at_a_time_have_each_its_own_set(k, sampler, generator):
+@pytest.mark.parametrize("with_own", [True, False])
+def test_more_queries_than_are_worked_on_at_a_time_have_each_its_own_set(k, with_own, sampler, generator):
     """Cave goes through 128 queries at a time."""
     queries = 300
     similarity = torch.randn(queries, ROWS, generator=generator)
     of_rows = torch.randint(4, (2, queries, ROWS), generator=generator, dtype=torch.int32)
     clusters = Clusters(of_rows, torch.randint(4, (2, queries), generator=generator, dtype=torch.int32))
-    found = sets_of(draw(similarity, None, k, sampler, 1.0, seeded(), clusters), similarity.shape)
+    own = torch.randint(-1, ROWS, (queries,), generator=generator) if with_own else None
+    found = sets_of(draw(similarity, own, k, sampler, 1.0, seeded(), clusters), similarity.shape)
     for query in (0, 127, 128, 255, 256, 299):
-        expected = plain_set(similarity, (None, clusters), query, sampler)
+        expected = plain_set(similarity, (own, clusters), query, sampler)
         assert set(found[query]) <= expected
         assert k != "all" or set(found[query]) == expected
 

@@ -10,7 +10,6 @@ import torch
 from annulus import bounds
 from annulus.batchnorm import synchronised
 from annulus.config import (
-    AnyMethod,
     BoundParams,
     CloseNeighbours,
     ClusterNeighbours,
@@ -65,7 +64,7 @@ def build_training(params: Mapping[str, Any], images: ImageSet, validation: Imag
         params["optimizer"],
         params["schedules.${schedule}"],
         params["anneals.${anneal}"],
-        _views(params["view_sets.${views}"], method_params),
+        view_set(params),
         sampler,
         seed,
     )
@@ -103,14 +102,6 @@ def encoder_config(params: Mapping[str, Any], images: ImageSet) -> EncoderConfig
     )
 
 
-def _views(views: ViewSetParams, method: AnyMethod) -> ViewSetParams:
-    """The views of a method: cmc's are never greyscale, which would leave its colour encoder nothing to see.
-
-    Source: mutualinfo C.1.
-    """
-    return views.model_copy(update={"grayscale": 0.0}) if isinstance(method, CMCParams) else views
-
-
 def cautions(objective: Objective, others: int, queries: int) -> list[str]:
     """What runs but loses something, in a sentence each; `others` columns of the memory may be negatives."""
     found = [_neighbour_caution(objective.neighbours)]
@@ -140,8 +131,10 @@ def _bound_cautions(bound: BoundParams, k: int, queries: int) -> list[str | None
 
     def effective(alpha: float) -> float:
         """The alpha that gives the same weights without the margin."""
+        if bound.eqco_alpha is None or alpha >= m:  # with so few negatives it is refused, should it come to that
+            return alpha
         beta = (m - alpha) / (m - 1)
-        return alpha if bound.eqco_alpha is None else m / (1 + beta * bound.eqco_alpha / alpha)
+        return m / (1 + beta * bound.eqco_alpha / alpha)
 
     match bound:
         case MLCPCParams():

@@ -4,8 +4,9 @@
 
 ResNet-18, 32 pixels, batches of 256, the same images, augmentations, heads and number of keys on both sides. Turns of
 a few steps go round all contestants. lightly, in a process of its own (lightly_recipe.py), tries several numbers of
-loader workers up to the number of cores, and the fastest counts. A bare step is what no pipeline can spare: encoders forward
-and backward, the plain loss over all scores, the optimiser, the memory's update, on random views, without a sampler.
+loader workers up to the number of cores, and the fastest counts. A bare step is what no pipeline can spare: encoders
+forward and backward, the plain loss over all scores, the optimiser, the memory's update, on random views, without a
+sampler.
 """
 
 import json
@@ -203,17 +204,25 @@ def rounded(name: str, number: float) -> float | int:
     return round(number, 1 if "percent" in name else 2 if "times" in name else None)
 
 
-def ring_against_all(device: torch.device) -> dict[str, float]:
+def ring_against_all(device: torch.device) -> dict[str, float | int]:
     """A step of MoCoRing over one of MoCo, both with the long queue, each image's key in it, all members used."""
     random = torch.Generator().manual_seed(0)
     pixels = torch.randint(0, 256, (LONG_QUEUE, 3, SIZE, SIZE), generator=random, dtype=torch.uint8)
-    steps = {}
-    for sampler in ("uniform", "ring"):
-        run = training("moco", sampler, "imagenet", LONG_QUEUE, images_of(LONG_QUEUE, pixels), device)
+    images, steps = images_of(LONG_QUEUE, pixels), {}
+    for name, sampler, step in (
+        ("bare", "uniform", bare_step),
+        ("all", "uniform", whole_step),
+        ("ring", "ring", whole_step),
+    ):
+        run = training("moco", sampler, "imagenet", LONG_QUEUE, images, device)
         run.method.queue.images.copy_(torch.randperm(LONG_QUEUE, generator=random))
-        steps[sampler] = turn_of(whole_step(run), 1, 4)
+        steps[name] = turn_of(step(run), 1, 4)
     seconds = go_round(steps, 7)
-    return {"moco_ring_over_moco": round(seconds["ring"] / seconds["uniform"], 3), "moco_ring_queue": LONG_QUEUE}
+    return {
+        "moco_ring_over_moco": round(seconds["ring"] / seconds["all"], 3),
+        "moco_ring_over_bare_moco": round(seconds["ring"] / seconds["bare"], 3),
+        "moco_ring_queue": LONG_QUEUE,
+    }
 
 
 def main() -> None:

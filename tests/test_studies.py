@@ -1,0 +1,158 @@
+"""Both studies as a user runs them, at `scale: tiny` and cut to three rows and parts, in a temporary checkout."""
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from test_main_line import Checkout
+
+pytestmark = pytest.mark.slow
+
+ALGORITHMS, NEGATIVES = "stages/algorithms/dvc.yaml", "stages/negatives/dvc.yaml"
+ROWS = ["IR-nce", "MoCo", "IRing (+C_i)"]  # a plain name, another method, a name that a shell would take apart
+ESTIMATES = {"queries": 32, "repeats": 3, "counts": [16, 64], "samplers": {"NCE": {}, "CNCE": {"sampler": "ball"}}}
+
+
+def ran(output: str) -> list[str]:
+    """The studies' stages, by their names in dvc.yaml."""
+    return [name.partition(":")[2] or name for name in re.findall(r"Running stage '(.+)':", output)]
+
+
+def cut(checkout: Checkout, study: str, change) -> None:
+    """Edit a study's params.yaml; what it holds beside is as it was."""
+    path = checkout.folder / "stages" / study / "params.yaml"
+    content = yaml.safe_load(path.read_text())
+    change(content)
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
+
+
+def three_rows(content: dict) -> None:
+    methods = {f"method {row}": {"row": row, "top1_percent": 80.0 + at} for at, row in enumerate(ROWS)}
+    content["scale"] = "tiny"
+    content["rows"] = {row: content["rows"][row] for row in ROWS}
+    content["tables"] = {"a table": {"base": "method IR-nce", "methods": methods}}
+
+
+def three_parts(content: dict) -> None:
+    parts = {name: content["parts"][name] for name in ("annealing", "eqco-moco", "witness")}
+    for part in parts.values():
+        part["series"] = dict(list(part["series"].items())[:2])
+    parts["eqco-moco"]["sweep"]["values"] = [4, 64]
+    content |= {"scale": "tiny", "seeds": [0], "parts": parts, "estimates": ESTIMATES}
+
+
+def read(path: Path) -> list[dict]:
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory) -> Checkout:
+    """Both studies, run from nothing."""
+    checkout = Checkout(tmp_path_factory.mktemp("annulus"))
+    for lock in checkout.folder.glob("stages/*/dvc.lock"):
+        lock.unlink()
+    cut(checkout, "algorithms", three_rows)
+    cut(checkout, "negatives", three_parts)
+    output = checkout.dvc("repro", ALGORITHMS)
+    first, *trained, last = ran(output)
+    assert (first, last) == ("images", "table")
+    assert sorted(trained) == sorted(f"train@{row}" for row in ROWS)
+    assert "method IRing (+C_i)" in output, "the run ends with its table"
+    output = checkout.dvc("repro", NEGATIVES)
+    assert set(ran(output)) == {"images", "part@annealing", "part@eqco-moco", "part@witness", "estimates"}
+    checkout.commit()
+    return checkout
+
+
+@pytest.fixture
+def checkout(repository) -> Checkout:
+    """The reproduced checkout, as it was committed."""
+    yield repository
+    repository.git("checkout", "-q", "--force", "HEAD", "--", ".")
+
+
+def test_the_table_has_each_row_s_own_numbers_within_their_ceilings(checkout):
+    rows = read(checkout.folder / "metrics/algorithms/table.csv")
+    assert [row["method"] for row in rows] == [f"method {row}" for row in ROWS]
+    for row, name in zip(rows, ROWS, strict=True):
+        metrics = checkout.read(f"metrics/algorithms/rows/{name}.json")
+        assert float(row["here_percent"]) == metrics["linear_top1_percent"]
+        seeds = [metrics[f"linear_top1_seed{seed}_percent"] for seed in (0, 1)]
+        assert sum(seeds) / 2 == pytest.approx(metrics["linear_top1_percent"], abs=0.011)
+        assert 0 < metrics["linear_top1_percent"] < 100
+        assert metrics["bound_nats"] <= metrics["ceiling_nats"]
+        assert (row["scale"], row["epochs"], row["seeds"]) == ("tiny", "1", "2")
+    assert len({row["bound_nats"] for row in rows}) == 3
+
+
+def test_the_figures_and_estimates_are_whole(checkout):
+    folder = checkout.folder / "metrics/negatives"
+    names = ["annealing", "eqco-moco", "witness"]
+    expected = {f"{name}{kind}.csv" for name in names for kind in ("", "_figure")}
+    assert {path.name for path in folder.iterdir()} == expected | {
+        "estimates.csv",
+        "estimates_variance.csv",
+        "estimates_bias.csv",
+    }
+    assert [list(row) for row in read(folder / "annealing_figure.csv")] == [["epoch", "none", "linear"]]
+    assert [row["value"] for row in read(folder / "eqco-moco_figure.csv")] == ["4", "64"]
+    points = read(folder / "eqco-moco.csv")
+    assert [(point["series"], point["value"]) for point in points] == [
+        (series, value) for series in ("plain", "EqCo") for value in ("4", "64")
+    ]
+    # What EqCo is for: the ceiling of the margin, whatever the number of negatives.
+    assert [point["ceiling_nats"] for point in points] == ["1.6094", "4.1744", "5.5491", "5.5491"]
+    assert [(row["estimate"], row["k"]) for row in read(folder / "estimates.csv")] == [
+        (name, k) for name in ("NCE", "CNCE") for k in ("16", "64")
+    ]
+    assert list(read(folder / "estimates_bias.csv")[0]) == ["k", "NCE", "CNCE"]
+
+
+def test_running_again_does_nothing_and_leaves_no_state(checkout):
+    assert ran(checkout.dvc("repro", ALGORITHMS, NEGATIVES)) == []
+    assert not list(checkout.folder.glob(".annulus/scratch/*/*"))
+
+
+def test_a_row_s_edit_reruns_that_row_and_the_table_alone(checkout):
+    others = {row: checkout.read(f"metrics/algorithms/rows/{row}.json") for row in ROWS if row != "MoCo"}
+    before = checkout.read("metrics/algorithms/rows/MoCo.json")
+    cut(checkout, "algorithms", lambda content: content["rows"]["MoCo"].update({"methods.moco.temperature": 0.5}))
+    assert ran(checkout.dvc("repro", ALGORITHMS)) == ["train@MoCo", "table"]
+    assert checkout.read("metrics/algorithms/rows/MoCo.json") != before
+    assert {row: checkout.read(f"metrics/algorithms/rows/{row}.json") for row in others} == others
+
+
+def test_a_row_can_be_run_alone_by_its_name(checkout):
+    for row in ROWS[1:]:
+        cut(checkout, "algorithms", lambda content, row=row: content["rows"][row].update({"views": "none"}))
+    name = "train@IRing (+C_i)"
+    assert ran(checkout.dvc("repro", f"{ALGORITHMS}:{name}")) == [name]
+    left = set(json.loads(checkout.dvc("status", "--json", ALGORITHMS)))
+    assert left == {f"{ALGORITHMS}:train@MoCo", f"{ALGORITHMS}:table"}
+
+
+def test_a_part_s_edit_reruns_that_part_alone(checkout):
+    cut(checkout, "negatives", lambda content: content["parts"]["witness"]["series"].pop("bilinear"))
+    assert set(json.loads(checkout.dvc("status", "--json", NEGATIVES))) == {f"{NEGATIVES}:part@witness"}
+
+
+def test_the_main_line_and_the_studies_do_not_run_each_other(checkout):
+    """Nor does the main line's variant reach a study."""
+    assert set(ran(checkout.dvc("repro", "--dry"))) == {"prepare", "pretrain", "embed", "knn", "linear", "summary"}
+    checkout.edit("params.yaml", "sampler: ring ", "sampler: cave ")
+    checkout.edit("params.yaml", "method: ir ", "method: moco ")
+    checkout.edit("params.yaml", "seed: 0", "seed: 1")
+    assert json.loads(checkout.dvc("status", "--json", ALGORITHMS, NEGATIVES)) == {}
+
+
+def test_a_mistake_in_a_row_is_one_sentence_and_costs_no_other_row(checkout):
+    cut(checkout, "algorithms", lambda content: content["rows"]["MoCo"].update({"methods.moco.temperatur": 0.5}))
+    output = checkout.dvc("repro", ALGORITHMS, status=255)
+    sentence = "MoCo: methods.moco.temperatur: params.yaml has no 'temperatur'; did you mean 'temperature'?"
+    assert f"ERROR: stages/algorithms/params.yaml: {sentence}" in output
+    assert "Traceback" not in output
+    assert ran(output) == ["train@MoCo"]
