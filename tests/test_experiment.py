@@ -488,3 +488,16 @@ def test_sync_batch_norm_without_a_group_is_refused():
     message = r"^sync batch-norm needs several processes to share statistics, and this one is alone; start it with "
     with pytest.raises(InputError, match=message):
         synchronised(torch.nn.BatchNorm1d(3))
+
+
+@pytest.mark.parametrize("bound", [LAParams(), LAOriginalParams(partition="exact", constant=1.0, rate=0.5)])
+def test_local_aggregation_with_neighbours_over_a_ring_is_cautioned(bound):
+    neighbours = CloseNeighbours(share=0.01, start=0.1, until=0.5)
+    ring = RingParams(outer=0.5, inner=0.015)
+    [sentence] = cautions(Objective(ring, neighbours, bound, 8), 100, 16)
+    assert sentence.startswith(
+        "la counts neighbours among the negatives' own set alone, and the ring leaves out the closest 1.50%"
+    )
+    assert cautions(Objective(ring, NoNeighbours(), bound, 8), 100, 16) == []
+    assert cautions(Objective(BallParams(outer=0.5), neighbours, bound, 8), 100, 16) == []
+    assert cautions(Objective(ring, neighbours, InfoNCEParams(eqco_alpha=None), 8), 100, 16) == []

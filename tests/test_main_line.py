@@ -28,7 +28,7 @@ class Checkout:
             ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"], cwd=ROOT, text=True
         )
         for name in filter(None, listed.split("\0")):
-            if (ROOT / name).is_file() and not name.startswith(("metrics/", "dvc.lock")):
+            if (ROOT / name).is_file() and not name.startswith("metrics/") and not name.endswith("dvc.lock"):
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(ROOT / name, folder / name)
         self.edit("params.yaml", "scale: demo ", "scale: tiny ")

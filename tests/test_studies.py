@@ -140,9 +140,15 @@ def test_a_part_s_edit_reruns_that_part_alone(checkout):
     assert set(json.loads(checkout.dvc("status", "--json", NEGATIVES))) == {f"{NEGATIVES}:part@witness"}
 
 
-def test_the_main_line_and_the_studies_do_not_run_each_other(checkout):
-    """Nor does the main line's variant reach a study."""
-    assert set(ran(checkout.dvc("repro", "--dry"))) == {"prepare", "pretrain", "embed", "knn", "linear", "summary"}
+def test_the_main_line_s_run_runs_no_study(checkout):
+    cut(checkout, "algorithms", lambda content: content["rows"]["MoCo"].update({"views": "none"}))
+    # Where nothing of the main line has run yet, a dry run stops after its first stage.
+    output = checkout.dvc("repro", "--dry", "--keep-going", status=255)
+    assert ran(output) == ["prepare"]
+    assert "algorithms" not in output
+
+
+def test_the_main_line_s_variant_reaches_no_study(checkout):
     checkout.edit("params.yaml", "sampler: ring ", "sampler: cave ")
     checkout.edit("params.yaml", "method: ir ", "method: moco ")
     checkout.edit("params.yaml", "seed: 0", "seed: 1")

@@ -16,8 +16,12 @@ from annulus.config import (
     CMCParams,
     CPCParams,
     InfoNCEParams,
+    LAOriginalParams,
+    LAParams,
     MLCPCParams,
     NeighbourParams,
+    NoNeighbours,
+    RingParams,
     SimCLRParams,
     ViewSetParams,
     check_memory,
@@ -104,7 +108,7 @@ def encoder_config(params: Mapping[str, Any], images: ImageSet) -> EncoderConfig
 
 def cautions(objective: Objective, others: int, queries: int) -> list[str]:
     """What runs but loses something, in a sentence each; `others` columns of the memory may be negatives."""
-    found = [_neighbour_caution(objective.neighbours)]
+    found = [_neighbour_caution(objective.neighbours), _aggregation_caution(objective)]
     inner, outer = kept_shares(objective.sampler, 1.0)
     first, last = rank_limits(inner, outer, others)
     k = last - first if objective.negatives == "all" else objective.negatives
@@ -123,6 +127,20 @@ def _neighbour_caution(neighbours: NeighbourParams) -> str | None:
     return (
         "neighbours from the first step on are neighbours by chance, and the paper's runs got worse by them "
         f"(mutualinfo table 1, + s-neigh without anneal); {way_out}"
+    )
+
+
+def _aggregation_caution(objective: Objective) -> str | None:
+    aggregates = isinstance(objective.bound, LAParams | LAOriginalParams)
+    if (
+        not aggregates
+        or isinstance(objective.neighbours, NoNeighbours)
+        or not isinstance(objective.sampler, RingParams)
+    ):
+        return None
+    return (
+        f"la counts neighbours among the negatives' own set alone, and the ring leaves out the closest "
+        f"{objective.sampler.inner:.2%}, where most neighbours are; take sampler: ball, or bound: infonce"
     )
 
 

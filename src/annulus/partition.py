@@ -13,7 +13,8 @@ class Partition(nn.Module):
     """log Z by one of four policies; the estimate is a persistent buffer, NaN before the first batch.
 
     Source: mutualinfo section 2 (kappa, the constant); CMC's code takes the first batch's estimate for ever, which
-    its authors later called the cause of its bad numbers; a moving average or the exact sum cure it (PEERS B1).
+    its authors later called the cause of its bad numbers; a moving average or the exact sum cure it. All of them are
+    constants to the gradient.
     """
 
     log_z: Float[Tensor, ""]

@@ -2,6 +2,7 @@
 
 import argparse
 import logging
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -92,4 +93,5 @@ def _one_sentence() -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise SystemExit(f"ERROR: {error}") from None
+        first = os.environ.get("RANK", "0") == "0"  # of several processes one says it
+        raise SystemExit(f"ERROR: {error}" if first else 1) from None

@@ -36,6 +36,7 @@ PATHS = ["images", "points", "variance", "bias"]
 
 def main(study: Study, paths: argparse.Namespace) -> Results:
     settings = study.content["estimates"]
+    torch.set_num_threads(1)  # as the other parts' trials, so that the numbers do not depend on the cores
     trials = Trials("negatives", load_splits(paths.images))
     found: dict[tuple[str, int], list[Spread]] = {}
     for seed in study.params.seeds:
