@@ -10,10 +10,12 @@ from settings import CPU, TREE, read, run, stripes
 from annulus import bounds
 from annulus.batchnorm import synchronised
 from annulus.config import (
+    BallParams,
     CloseNeighbours,
     ClusterNeighbours,
     CPCParams,
     InfoNCEParams,
+    LAOriginalParams,
     LAParams,
     MLCPCParams,
     NCEParams,

@@ -27,7 +27,11 @@ def main(study: Study, arguments: argparse.Namespace) -> Results:
             gains = compared(found, base)
             rows.append({"table": name, "method": method, **gains, "scale": study.params.scale, **settings(found)})
     write_table(arguments.table, rows)
-    print(f"\n{text(rows)}\n\nlinear probe, top-1, percent; gain: over the table's base method, in pairs by seed\n")
+    here = f"{study.params.defaults['dataset']}, scale {study.params.scale}, {rows[0]['epochs']} epochs"
+    print(
+        f"\n{text(rows)}\n\nlinear probe, top-1, percent; paper: CIFAR-10; here: {here}, mean ± deviation over "
+        f"{rows[0]['seeds']} seeds; gain: over the table's base method, in pairs by seed\n"
+    )
     return Results({})
 
 
@@ -65,7 +69,7 @@ def settings(found: Mapping[str, Number]) -> dict[str, Number]:
 
 def text(rows: list[dict[str, Number]]) -> str:
     """The table for the eye: its main columns."""
-    lines = [f"{'table':<18} {'method':<26}{'paper':>7}{'gain':>7}   {'here':>7}      {'gain':>7}"]
+    lines = [f"{'table':<18} {'method':<26}{'paper':>7}{'gain':>7}   {'here':>7}       {'gain':>7}"]
     for row in rows:
         paper, gain = (
             f"{row[name]:.1f}" if row[name] != "" else "" for name in ("paper_percent", "paper_gain_percent")
