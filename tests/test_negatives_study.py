@@ -38,27 +38,31 @@ def outcome(accuracy: float, validation: tuple[float, ...] = (10.0, 20.0)) -> Ou
 # --- tables -------------------------------------------------------------------------------------------
 
 
-def test_a_swept_figure_has_a_row_per_value_and_a_column_per_series_of_means_over_seeds():
+def test_a_swept_figure_has_a_row_per_point_with_the_mean_over_seeds():
     runs = {
         ("IR", 4): [outcome(10), outcome(20)],
         ("IR", 16): [outcome(30), outcome(41)],
         ("EqCo", 4): [outcome(50), outcome(60.005)],
         ("EqCo", 16): [outcome(70), outcome(80)],
     }
-    assert part.by_value(runs, [16, 4]) == [
-        {"value": 16, "IR": 35.5, "EqCo": 75.0},
-        {"value": 4, "IR": 15.0, "EqCo": 55.0},
+    assert part.by_value(runs) == [
+        {"series": "IR", "x": 4, "nn1_top1_percent": 15.0},
+        {"series": "IR", "x": 16, "nn1_top1_percent": 35.5},
+        {"series": "EqCo", "x": 4, "nn1_top1_percent": 55.0},
+        {"series": "EqCo", "x": 16, "nn1_top1_percent": 75.0},
     ]
 
 
-def test_a_figure_without_a_sweep_has_a_row_per_epoch():
+def test_a_figure_without_a_sweep_has_a_row_per_epoch_of_each_series():
     runs = {
         ("none", None): [outcome(0, (1.0, 2.0)), outcome(0, (3.0, 6.0))],
         ("linear", None): [outcome(0, (5.0, 7.0)), outcome(0, (5.0, 8.0))],
     }
     assert part.by_epoch(runs) == [
-        {"epoch": 1, "none": 2.0, "linear": 5.0},
-        {"epoch": 2, "none": 4.0, "linear": 7.5},
+        {"series": "none", "x": 1, "nn1_top1_percent": 2.0},
+        {"series": "none", "x": 2, "nn1_top1_percent": 4.0},
+        {"series": "linear", "x": 1, "nn1_top1_percent": 5.0},
+        {"series": "linear", "x": 2, "nn1_top1_percent": 7.5},
     ]
 
 
@@ -130,8 +134,10 @@ def test_a_part_runs_its_whole_grid_with_every_seed(made):
     assert len(MadeUp.asked) == 2 * 2 * 2
     assert {params.seed for params in MadeUp.asked.values()} == {3, 5}
     assert figure == [
-        {"value": "0.2", "IR": "204.0", "ball": "214.0"},
-        {"value": "0.1", "IR": "104.0", "ball": "114.0"},
+        {"series": "IR", "x": "0.2", "nn1_top1_percent": "204.0"},
+        {"series": "IR", "x": "0.1", "nn1_top1_percent": "104.0"},
+        {"series": "ball", "x": "0.2", "nn1_top1_percent": "214.0"},
+        {"series": "ball", "x": "0.1", "nn1_top1_percent": "114.0"},
     ]
     found = [(point["series"], point["value"], point["nn1_top1_percent"], point["seeds"]) for point in points]
     assert found == [
@@ -145,9 +151,8 @@ def test_a_part_runs_its_whole_grid_with_every_seed(made):
 
 def test_a_part_without_a_sweep_is_accuracy_over_epochs(made):
     points, figure = made({"figure": "x", "series": {"none": {}, "ball": {"sampler": "ball"}}}, [0])
-    assert figure == [
-        {"epoch": "1", "none": "10.0", "ball": "10.0"},
-        {"epoch": "2", "none": "20.0", "ball": "20.0"},
+    assert [tuple(row.values()) for row in figure] == [
+        (series, epoch, accuracy) for series in ("none", "ball") for epoch, accuracy in (("1", "10.0"), ("2", "20.0"))
     ]
     assert [(point["series"], point["value"]) for point in points] == [("none", ""), ("ball", "")]
 
@@ -155,19 +160,11 @@ def test_a_part_without_a_sweep_is_accuracy_over_epochs(made):
 # --- bias and variance --------------------------------------------------------------------------------
 
 
-def test_estimates_are_a_row_per_count_and_a_column_per_estimate():
-    values = {("NCE", 16): 0.123456, ("NCE", 64): 0.1, ("CNCE", 16): 0.05, ("CNCE", 64): 0.025}
-    assert estimates.wide(values) == [
-        {"k": 16, "NCE": 0.12346, "CNCE": 0.05},
-        {"k": 64, "NCE": 0.1, "CNCE": 0.025},
-    ]
-
-
 def test_a_row_of_estimates_has_the_deviation_s_own_spread_over_seeds():
     seeds = [Spread(1.0, -0.5, 0.1), Spread(2.0, -1.5, 0.3)]
     found = estimates.row(("NCE", 16), Spread(1.5, -1.0, 0.2), seeds)
     assert found == {
-        "estimate": "NCE",
+        "series": "NCE",
         "k": 16,
         "seeds": 2,
         "mean_nats": 1.5,
@@ -188,8 +185,3 @@ def test_the_issue_s_figures_are_there():
     assert set(CONTENT["parts"]["witness"]["series"]) >= {"dot", "bilinear"}
     assert len(CONTENT["parts"]["witness"]["series"]) == 5
     assert len(CONTENT["parts"]["annealing"]["series"]) == 5
-
-
-def test_a_part_s_series_have_names_that_csv_columns_can_share_with_value_and_epoch():
-    for content in CONTENT["parts"].values():
-        assert not {"value", "epoch"} & set(content["series"])

@@ -31,7 +31,7 @@ READS = [
     "scales",
 ]
 OWN = ["scale", "seeds", "defaults", "scales", "estimates"]
-PATHS = ["images", "points", "variance", "bias"]
+PATHS = ["images", "points"]
 
 
 def main(study: Study, paths: argparse.Namespace) -> Results:
@@ -51,8 +51,6 @@ def main(study: Study, paths: argparse.Namespace) -> Results:
                 found.setdefault((name, k), []).append(spread)
     means = {point: Spread(*map(statistics.fmean, zip(*spreads, strict=True))) for point, spreads in found.items()}
     write_table(paths.points, [row(point, means[point], found[point]) for point in found])
-    for path, field in ((paths.variance, "deviation"), (paths.bias, "bias")):
-        write_table(path, wide({point: getattr(spread, field) for point, spread in means.items()}))
     return Results({})
 
 
@@ -71,7 +69,7 @@ def row(point: tuple[str, int], mean: Spread, seeds: list[Spread]) -> dict[str, 
     name, k = point
     deviations = [spread.deviation for spread in seeds]
     return {
-        "estimate": name,
+        "series": name,
         "k": k,
         "seeds": len(seeds),
         "mean_nats": mean.mean,
@@ -79,12 +77,6 @@ def row(point: tuple[str, int], mean: Spread, seeds: list[Spread]) -> dict[str, 
         "deviation_nats": mean.deviation,
         "deviation_spread_nats": statistics.stdev(deviations) if len(seeds) > 1 else 0.0,
     }
-
-
-def wide(values: dict[tuple[str, int], float]) -> list[dict[str, Number]]:
-    """A row per number of negatives, a column per estimate."""
-    counts = dict.fromkeys(k for _, k in values)
-    return [{"k": k} | {name: round(value, 5) for (name, at), value in values.items() if at == k} for k in counts]
 
 
 if __name__ == "__main__":

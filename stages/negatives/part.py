@@ -53,7 +53,7 @@ def main(study: Study, arguments: argparse.Namespace) -> Results:
     outcomes = trials.run(variants)
     runs = {point: [outcomes[point, seed] for seed in study.params.seeds] for point in grid}
     write_table(arguments.points, [numbers(point, found) for point, found in runs.items()])
-    write_table(arguments.figure, by_value(runs, sweep["values"]) if sweep["keys"] else by_epoch(runs))
+    write_table(arguments.figure, by_value(runs) if sweep["keys"] else by_epoch(runs))
     return Results({}, written=trials.done)
 
 
@@ -70,25 +70,20 @@ def gradient(row: Mapping[str, Number]) -> dict[str, Number]:
     return {"gradient_mean_norm": row["gradient_norm"], "gradient_deviation_norm": row["gradient_norm_deviation"]}
 
 
-def by_value(runs: Mapping[Point, list[Outcome]], values: list[Any]) -> list[dict[str, Number]]:
-    """A row per value of the sweep, a column per series."""
-    names = list(dict.fromkeys(name for name, _ in runs))
+def by_value(runs: Mapping[Point, list[Outcome]]) -> list[dict[str, Number]]:
+    """The figure of a sweep: accuracy on the test images over the value."""
     return [
-        {"value": value} | {name: mean([run.metrics[SHOWN] for run in runs[name, value]]) for name in names}
-        for value in values
+        {"series": name, "x": value, SHOWN: mean([run.metrics[SHOWN] for run in found])}
+        for (name, value), found in runs.items()
     ]
 
 
 def by_epoch(runs: Mapping[Point, list[Outcome]]) -> list[dict[str, Number]]:
-    """A row per epoch, a column per series, with the validation part's accuracy."""
-    epochs = len(next(iter(runs.values()))[0].history)
-
-    def accuracies(found: list[Outcome], epoch: int) -> list[Number]:
-        return [run.history[epoch]["validation_nn1_percent"] for run in found]
-
+    """The figure without a sweep: accuracy on the validation part over the epochs."""
     return [
-        {"epoch": epoch + 1} | {name: mean(accuracies(found, epoch)) for (name, _), found in runs.items()}
-        for epoch in range(epochs)
+        {"series": name, "x": epoch + 1, SHOWN: mean([run.history[epoch]["validation_nn1_percent"] for run in found])}
+        for (name, _), found in runs.items()
+        for epoch in range(len(found[0].history))
     ]
 
 
