@@ -269,7 +269,8 @@ def test_torchruns_processes_join_and_part(tmp_path):
     environment |= {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert sorted(done.stdout.splitlines()) == [f"rank {rank} of 2 over gloo: [1.0, 2.0]" for rank in (0, 1)]
+    # Both write to one pipe, so their lines may run together.
+    assert all(done.stdout.count(f"rank {rank} of 2 over gloo: [1.0, 2.0]") == 1 for rank in (0, 1))
 
 
 # --- the helper itself ---------------------------------------------------------------------------------

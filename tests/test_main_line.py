@@ -145,7 +145,8 @@ def test_an_edit_reruns_what_it_reaches_alone(checkout, path, old, new, reached)
 
 def test_another_sampler_reruns_what_follows_it_and_can_be_compared(checkout):
     output = checkout.dvc("exp", "run", "-n", "cave", "-S", "sampler=cave")
-    assert ran(output) == ["pretrain", "embed", "knn", "linear", "summary"]
+    assert sorted(ran(output)) == sorted(STAGES[1:])  # DVC runs the two probes in either order
+    assert ran(output)[0] == "pretrain"
     assert "sampler: cave" in (checkout.folder / "params.yaml").read_text()
     diff = checkout.dvc("params", "diff", "HEAD")
     assert "cave" in diff
