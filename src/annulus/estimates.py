@@ -8,6 +8,7 @@ from torch import Tensor
 
 from annulus.bounds import infonce, infonce_ceiling, present
 from annulus.config import SamplerParams, UniformParams
+from annulus.contrast import gathered
 from annulus.negatives import draw
 
 
@@ -28,7 +29,7 @@ def estimate(
 ) -> float:
     """log(1 + k) minus InfoNCE, with k negatives of the sampler's own set; k may be `all`."""
     negatives = draw(scores, own, k, sampler, 1.0, generator)
-    drawn = negatives.mask(scores if negatives.rows is None else scores.gather(1, negatives.rows))
+    drawn = negatives.mask(gathered(scores, negatives))
     positive = scores.gather(1, own[:, None])
     return (infonce_ceiling(present(positive), present(drawn)) - infonce(positive, drawn)).item()
 
