@@ -28,7 +28,8 @@ from annulus.results import replacing
 log = logging.getLogger("annulus")
 
 PLUMBING = {
-    f"annulus.{name}" for name in ("errors", "params_file", "results", "packed", "scratch", "tracking", "stage")
+    f"annulus.{name}"
+    for name in ("errors", "params_file", "study", "results", "packed", "scratch", "tracking", "stage")
 }
 
 
