@@ -81,7 +81,7 @@ def ran(output: str) -> list[str]:
 def repository(tmp_path_factory) -> Checkout:
     checkout = Checkout(tmp_path_factory.mktemp("annulus"))
     output = checkout.dvc("repro")
-    assert ran(output) == STAGES
+    assert sorted(ran(output)) == sorted(STAGES)  # DVC runs the two probes in either order
     assert "knn_top1_percent" in output, "the run ends with its table"
     checkout.commit()
     return checkout
