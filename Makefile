@@ -11,7 +11,7 @@ VERSION := $(if $(filter file,$(origin PYTHON)),,-$(notdir $(PYTHON)))
 INSTALLED := .venv/installed-$(PINS)$(VERSION)
 RUN := PATH="$(CURDIR)/.venv/bin:$$PATH"
 
-.PHONY: help install repro test lint bench mlflow mlflow-send lock
+.PHONY: help install repro report test lint bench mlflow mlflow-send lock
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' Makefile | expand -t 14
@@ -21,6 +21,9 @@ install: $(INSTALLED)  ## .venv with the pinned packages; every target below doe
 repro: $(INSTALLED)  ## run what has changed of the main line: dvc repro
 	@$(RUN) dvc repro $(ARGS)
 	@echo; echo "metrics/summary.json (more: metrics/, dvc plots show, make mlflow):"; sed '/[{}]/d; s/[",]//g' metrics/summary.json
+
+report: $(INSTALLED)  ## one page of all that was measured, beside the papers: data/report/index.html
+	@$(RUN) PYTHONPATH=src python -m annulus.report $(ARGS)
 
 test: $(INSTALLED)  ## all tests, with coverage (some of them: make test ARGS="-k ring")
 	@$(RUN) pytest --cov --cov-report=term $(ARGS)

@@ -1,4 +1,4 @@
-"""Pretrain one encoder: packed training images -> encoder weights, learning curve, metrics."""
+"""Pretrain one encoder: packed training images -> encoder weights, snapshots, learning curve, metrics."""
 
 import argparse
 from collections.abc import Mapping
@@ -12,6 +12,7 @@ from annulus.distributed import joined, rank, relaunch
 from annulus.encoders import save_encoder
 from annulus.experiment import build_training
 from annulus.scratch import Scratch, hash_code, hash_files
+from annulus.snapshots import Snapshots
 from annulus.stage import Results, run_stage
 
 READS = [
@@ -28,7 +29,7 @@ READS = [
     "schedules.${schedule}",
     "scales.${scale}.pretrain",
 ]
-PATHS = ["images", "encoder", "metrics", "history"]
+PATHS = ["images", "encoder", "snapshots", "metrics", "history"]
 
 
 def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
@@ -39,10 +40,13 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
         if rank() > 0:  # one process keeps the state and writes the results
             training.run()
             raise SystemExit
+        recipe = training.recipe
+        training.snapshots = Snapshots(images, recipe.views, recipe.scale.epochs, recipe.seed, device)
         key = {"params": params, "images": hash_files(paths.images), "code": hash_code(), "device": device.type}
         with Scratch("pretrain", key) as scratch:
             history = training.run(scratch)
             save_encoder(training.method.encoder, paths.encoder)
+            training.snapshots.write(paths.snapshots, training.method)
     return Results(training.metrics(), history, written=scratch.done)
 
 

@@ -26,7 +26,7 @@ READS = [
     "scale",
     "seed",
 ]
-PATHS = ["prepare", "pretrain", "knn", "linear", "metrics"]
+PATHS = ["prepare", "pretrain", "knn", "linear", "diagnostics", "metrics"]
 
 # Headline -> the stage that measured it and the name that it has there.
 HEADLINES = {
@@ -39,10 +39,15 @@ HEADLINES = {
     "bound_nats": ("pretrain", "bound_nats"),
     "bound_ceiling_nats": ("pretrain", "ceiling_nats"),
     "validation_nn1_percent": ("pretrain", "validation_nn1_percent"),
+    "alignment": ("diagnostics", "alignment"),
+    "uniformity": ("diagnostics", "uniformity"),
+    "effective_rank": ("diagnostics", "effective_rank"),
+    "false_negatives_percent": ("diagnostics", "false_negatives_training_percent"),
     "train_images": ("prepare", "train_images"),
     "test_images": ("prepare", "test_images"),
 }
-WITHOUT_VALIDATION_PART = {"validation_nn1_percent"}  # absent then
+# Absent without a validation part, and where the sampler's set in a part of the images is empty.
+OPTIONAL = {"validation_nn1_percent", "false_negatives_percent"}
 
 WHERE_TO_LOOK = """\
 all numbers    metrics/ (`dvc metrics diff` after a change)
@@ -57,7 +62,7 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     for headline, (stage, name) in HEADLINES.items():
         if name in measured[stage]:
             headlines[headline] = measured[stage][name]
-        elif headline not in WITHOUT_VALIDATION_PART:
+        elif headline not in OPTIONAL:
             raise InputError(f"{getattr(paths, stage)} has no {name}; run `dvc repro -f {stage}`")
     print(f"\n{table(params, headlines)}\n\n{WHERE_TO_LOOK}\n")
     return Results(headlines)

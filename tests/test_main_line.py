@@ -16,7 +16,7 @@ from declared import ROOT
 
 pytestmark = pytest.mark.slow
 
-STAGES = ["prepare", "pretrain", "embed", "knn", "linear", "summary"]
+STAGES = ["prepare", "pretrain", "embed", "knn", "linear", "diagnostics", "summary"]
 
 
 class Checkout:
@@ -81,7 +81,7 @@ def ran(output: str) -> list[str]:
 def repository(tmp_path_factory) -> Checkout:
     checkout = Checkout(tmp_path_factory.mktemp("annulus"))
     output = checkout.dvc("repro")
-    assert sorted(ran(output)) == sorted(STAGES)  # DVC runs the two probes in either order
+    assert sorted(ran(output)) == sorted(STAGES)  # DVC runs what follows embed in any order
     assert "knn_top1_percent" in output, "the run ends with its table"
     checkout.commit()
     return checkout
@@ -117,7 +117,7 @@ def test_running_again_does_nothing_within_five_seconds(checkout):
 @pytest.mark.parametrize(
     ("path", "old", "new", "reached"),
     [
-        ("params.yaml", "runs: 1", "runs: 2", set()),  # samplers.cave, while ring is selected
+        ("params.yaml", "runs: 1", "runs: 2", {"diagnostics"}),  # samplers.cave, while ring is selected: no training
         (
             "params.yaml",
             "  demo:\n    prepare: {train_images: 4000",
@@ -130,9 +130,11 @@ def test_running_again_does_nothing_within_five_seconds(checkout):
         ("params.yaml", "eqco_alpha: null", "eqco_alpha: 64.0", {"pretrain"}),  # bounds.infonce
         ("params.yaml", "knn: {k: 200", "knn: {k: 20", {"knn"}),
         ("params.yaml", "weight_decay: 1.0e-5", "weight_decay: 0.0", {"linear"}),
-        ("params.yaml", "inner: 0.01", "inner: 0.02", {"pretrain"}),
-        ("src/annulus/evals/knn.py", '"""', '""" ', {"knn"}),
-        ("src/annulus/negatives.py", '"""', '""" ', {"pretrain"}),
+        ("params.yaml", "inner: 0.01", "inner: 0.02", {"pretrain", "diagnostics"}),
+        ("src/annulus/evals/knn.py", '"""', '""" ', {"knn", "diagnostics"}),
+        ("src/annulus/negatives.py", '"""', '""" ', {"pretrain", "diagnostics"}),
+        ("src/annulus/diagnostics.py", '"""', '""" ', {"diagnostics"}),
+        ("src/annulus/snapshots.py", '"""', '""" ', {"pretrain"}),
         ("src/annulus/methods/moco.py", '"""', '""" ', {"pretrain"}),
         ("src/annulus/data/folder.py", '"""', '""" ', {"prepare"}),
         ("src/annulus/views/crop.py", '"""', '""" ', {"pretrain", "embed", "linear"}),
@@ -145,7 +147,7 @@ def test_an_edit_reruns_what_it_reaches_alone(checkout, path, old, new, reached)
 
 def test_another_sampler_reruns_what_follows_it_and_can_be_compared(checkout):
     output = checkout.dvc("exp", "run", "-n", "cave", "-S", "sampler=cave")
-    assert sorted(ran(output)) == sorted(STAGES[1:])  # DVC runs the two probes in either order
+    assert sorted(ran(output)) == sorted(STAGES[1:])
     assert ran(output)[0] == "pretrain"
     assert "sampler: cave" in (checkout.folder / "params.yaml").read_text()
     diff = checkout.dvc("params", "diff", "HEAD")

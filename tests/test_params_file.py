@@ -6,6 +6,7 @@ import pytest
 import yaml
 from settings import MISSING, ROOT, TREE, changed, refusal
 
+from annulus.config import ConstantAnneal, Params, RingParams
 from annulus.errors import InputError
 from annulus.params_file import checked, load_params, read_tree
 
@@ -18,6 +19,56 @@ def test_params_yaml_itself_is_valid():
 def test_a_tree_s_faults_say_where_the_tree_comes_from():
     with pytest.raises(InputError, match=r"^a study: MoCo: samplers\.ring\.outer: 2\.0 refused; input should be less"):
         checked(changed({"samplers.ring.outer": 2.0}), "a study: MoCo")
+
+
+class Studied(Params):
+    """What a study of its own might hold."""
+
+    ring: RingParams
+    rings: dict[str, RingParams]
+    none: ConstantAnneal | None
+    steps: list[int]
+
+
+STUDIED = {
+    "ring": {"inner": 0.1, "outer": 0.5},
+    "rings": {"far": {"inner": 0.5, "outer": 1.0}},
+    "none": {},
+    "steps": [1],
+}
+
+
+def test_a_tree_is_checked_against_the_model_that_is_given():
+    found = checked(STUDIED, "a study", Studied)
+    assert isinstance(found, Studied)
+    assert found.rings["far"] == RingParams(inner=0.5, outer=1.0)
+    with pytest.raises(InputError, match=r"a study: ring: unknown key"):
+        checked(STUDIED, "a study")  # params.yaml's own, where there is none given
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"rnig": 1}, "rnig: unknown key; did you mean 'ring'? (known: ring, rings, none, steps)"),
+        ({"ring": {"inner": 0.1, "outer": 0.5, "otter": 1}}, "ring.otter: unknown key; did you mean 'outer'? (known: "),
+        (
+            {"rings": {"far": {"inner": 0.1, "outer": 0.5, "iner": 1}}},
+            "rings.far.iner: unknown key; did you mean 'inner'? (known: outer, inner)",
+        ),
+        ({"none": {"until": 1}}, "none.until: unknown key (known: )"),
+        ({"steps": [1, 2.5]}, "steps.1: 2.5 refused; input should be a valid integer"),
+        ({"ring": {"inner": 0.6, "outer": 0.5}}, "ring: ring needs inner < outer, got inner=0.6, outer=0.5"),
+    ],
+)
+def test_another_model_s_faults_have_their_full_keys_and_its_own_known_ones(changes, sentence):
+    with pytest.raises(InputError) as refused:
+        checked(STUDIED | changes, "a study", Studied)
+    assert str(refused.value).startswith(f"a study: {sentence}")
+
+
+def test_a_fault_of_a_whole_model_is_its_sentence_without_a_key():
+    with pytest.raises(InputError, match=r"^a study: ring needs inner < outer, got inner=0\.6, outer=0\.5$"):
+        checked({"inner": 0.6, "outer": 0.5}, "a study", RingParams)
 
 
 # --- unknown and missing keys -------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import yaml
 from annulus import tracking
 from annulus.config import RingParams
 from annulus.errors import InputError
+from annulus.provenance import runs
 from annulus.stage import Results, run_stage, run_study
 from annulus.study import Study
 
@@ -59,6 +60,27 @@ def test_a_stage_gets_what_it_reads_and_its_results_are_written_and_tracked(tmp_
     ((tracked, metrics, history),) = recorded
     assert (tracked["sampler"], tracked["scale"], tracked["seed"]) == ("ring", "tiny", 7)
     assert (metrics, history) == ({"top1_percent": 41.256}, [{"epoch": 1, "loss_nats": 0.5}])
+
+
+def test_a_stage_that_dvc_runs_says_where_and_which_files_are_its_own(tmp_path, argv, recorded, monkeypatch):
+    monkeypatch.setenv("DVC_STAGE", "knn")
+    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    run_stage(lambda params, paths: Results({"k": 1}, [{"epoch": 1}]), READS, PATHS, argv)
+    (run,) = runs(tmp_path)
+    assert (run.stage, set(run.files)) == ("knn", {"m/knn.json", "m/knn.csv"})
+    assert run.matches(tmp_path)
+
+
+def test_a_stage_that_failed_has_not_run(tmp_path, argv, recorded, monkeypatch):
+    def main(params, paths):
+        raise InputError("images: 3 are too few; take more")
+
+    monkeypatch.setenv("DVC_STAGE", "knn")
+    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    with pytest.raises(SystemExit):
+        run_stage(main, READS, PATHS, argv)
+    assert runs(tmp_path) == []
 
 
 def test_a_stage_without_metrics_writes_none(tmp_path, argv, recorded):
@@ -163,6 +185,15 @@ def test_a_mistake_in_a_study_s_file_or_row_is_one_sentence_and_leaves_nothing(t
         run_study(main, PATHS, ["row"], study_argv)
     assert not (tmp_path / "m").exists()
     assert not recorded
+
+
+def test_a_study_s_stage_says_where_it_ran(tmp_path, study_argv, recorded, monkeypatch):
+    monkeypatch.setenv("DVC_STAGE", "stages/algorithms/dvc.yaml:train@MoCo v1")
+    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    run_study(lambda study, arguments: Results({"k": 1}, [{"epoch": 1}]), PATHS, ["row"], study_argv)
+    (run,) = runs(tmp_path)
+    assert (run.stage, set(run.files)) == ("stages/algorithms/dvc.yaml:train@MoCo v1", {"m/knn.json", "m/knn.csv"})
 
 
 def test_a_study_s_resume_state_is_forgotten_only_when_the_files_are_there(tmp_path, study_argv, recorded):

@@ -4,9 +4,9 @@ import pytest
 import yaml
 from settings import ROOT, TREE
 
-from annulus.config import SECTION_OF, CMCParams
+from annulus.config import SECTION_OF, BallParams, CMCParams, RingParams
 from annulus.errors import InputError
-from annulus.study import Study
+from annulus.study import OwnStudy, Study
 
 DEFAULTS = {
     "dataset": "shapes",
@@ -194,6 +194,114 @@ def test_a_row_without_keys_and_values_is_refused(make, content):
 def test_a_study_file_that_is_not_there_is_a_sentence(tmp_path):
     with pytest.raises(InputError, match=r"cannot read .*none\.yaml: No such file"):
         Study(ROOT / "params.yaml", tmp_path / "none.yaml")
+
+
+# --- a study of settings of its own -------------------------------------------------------------------
+
+SETTINGS = {
+    "scale": "tiny",
+    "seeds": [0],
+    "scales": {"tiny": {"ball": {"outer": 0.25}, "rings": {"far": {"inner": 0.5}}}, "paper": {}},
+    "ball": {"outer": 0.5},
+    "rings": {"far": {"inner": 0.25, "outer": 0.75}, "close": {"inner": 0.0, "outer": 0.5}},
+}
+
+
+@pytest.fixture
+def own(tmp_path):
+    """Such a study with these changes, without any params.yaml of the root's."""
+
+    def made(changes: dict | None = None) -> OwnStudy:
+        path = tmp_path / "study.yaml"
+        path.write_text(yaml.safe_dump(SETTINGS | (changes or {}), sort_keys=False))
+        return OwnStudy(path)
+
+    return made
+
+
+def test_a_section_is_its_own_values_with_the_scale_s_on_top(own):
+    study = own()
+    assert study.section("ball", BallParams) == BallParams(outer=0.25)
+    assert study.section("rings.far", RingParams) == RingParams(inner=0.5, outer=0.75)
+    assert study.section("rings.close", RingParams) == RingParams(inner=0.0, outer=0.5)
+    study = own({"scale": "paper"})
+    assert study.section("ball", BallParams) == BallParams(outer=0.5)
+    assert study.section("rings.far", RingParams) == RingParams(inner=0.25, outer=0.75)
+
+
+def test_a_section_is_read_again_as_it_stands(own):
+    study = own()
+    assert study.section("ball", BallParams) == study.section("ball", BallParams)
+    assert study.content == SETTINGS
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("bal", "bal: expected keys and values; did you mean 'ball'?"),
+        ("rings.fra", "rings.fra: expected keys and values; did you mean 'far'?"),
+        ("zzz", "zzz: expected keys and values"),
+        ("zzz.far", "zzz.far: expected keys and values"),
+        ("scale", "scale: expected keys and values"),
+    ],
+)
+def test_a_section_that_is_not_there_is_named_with_the_nearest(own, name, sentence):
+    with pytest.raises(InputError) as refused:
+        own().section(name, BallParams)
+    assert str(refused.value).partition("study.yaml: ")[2].startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"ball": {"outre": 0.1}}, "ball: outre: unknown key; did you mean 'outer'? (known: outer)"),
+        ({"ball": {"outer": 0.5}, "scales": {"tiny": {"ball": {"outer": 2.0}}}}, "ball: outer: 2.0 refused; input sho"),
+        ({"ball": {"outer": "1e-1"}, "scales": {"tiny": {}}}, "ball: outer: '1e-1' is text to YAML; write a number"),
+        ({"ball": {}, "scales": {"tiny": {}}}, "ball: outer: missing; every value is written in params.yaml"),
+    ],
+)
+def test_what_a_section_s_model_refuses_is_a_sentence_with_study_file_and_section(own, changes, sentence):
+    with pytest.raises(InputError) as refused:
+        own(changes).section("ball", BallParams)
+    lines = [line.partition("study.yaml: ")[2] for line in str(refused.value).splitlines()]
+    assert any(line.startswith(sentence) for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"scale": "tony"}, "scale: 'tony' is none of tiny, paper"),
+        ({"seeds": [1, 1]}, r"seeds: \[1, 1\] names a seed twice"),
+        ({"scales": 3}, "scales: 3 refused"),
+        ({"scales": {"tiny": None}}, "scales.tiny: None refused"),
+    ],
+)
+def test_a_study_of_its_own_needs_scale_seeds_and_scales_and_nothing_else(own, changes, sentence):
+    own()
+    with pytest.raises(InputError, match=rf"study\.yaml: {sentence}"):
+        own(changes)
+
+
+@pytest.mark.parametrize(("settings", "meant"), [({"bal": {"outer": 0.1}}, "ball"), ({"rings": {"fra": {}}}, "far")])
+def test_a_section_that_only_a_scale_has_is_refused_with_the_nearest(own, settings, meant):
+    """A slip of the pen there would leave the paper's own settings on, and cost hours."""
+    name, model = ("ball", BallParams) if meant == "ball" else ("rings.far", RingParams)
+    with pytest.raises(InputError, match=rf"did you mean '{meant}'"):
+        own({"scales": {"tiny": settings}}).section(name, model)
+
+
+@pytest.mark.parametrize("settings", [{"ball": 3}, {"ball": None}, {"rings": 3}, {"rings": {"far": [1]}}])
+def test_a_scale_s_section_without_keys_and_values_is_refused(own, settings):
+    name = "ball" if "ball" in settings else "rings.far"
+    with pytest.raises(InputError, match="expected keys and values"):
+        own({"scales": {"tiny": settings}}).section(name, BallParams if name == "ball" else RingParams)
+
+
+@pytest.mark.parametrize("content", [None, 3, ["outer"]])
+def test_a_section_without_keys_and_values_is_refused_and_not_offered_itself(own, content):
+    with pytest.raises(InputError, match=r"study\.yaml: ball: expected keys and values") as refused:
+        own({"ball": content}).section("ball", BallParams)
+    assert "did you mean 'ball'" not in str(refused.value)
 
 
 # --- the two studies ----------------------------------------------------------------------------------

@@ -163,7 +163,7 @@ class Stage:
 
     def command(self, name: str, *launcher: str, **environment: str) -> dict[str, Any]:
         """What Popen needs to run it; its results are called `name`."""
-        outputs = {"encoder": "safetensors", "metrics": "json", "history": "csv"}
+        outputs = {"encoder": "safetensors", "snapshots": "safetensors", "metrics": "json", "history": "csv"}
         (self.folder / name).mkdir(exist_ok=True)
         words = [f"--{word}={name}/{word}.{ending}" for word, ending in outputs.items()]
         inherited = {key: value for key, value in os.environ.items() if not key.startswith(("DVC_", "MLFLOW_"))}
@@ -190,6 +190,9 @@ class Stage:
     def encoder(self, name: str) -> Path:
         return self.folder / name / "encoder.safetensors"
 
+    def snapshots(self, name: str) -> Path:
+        return self.folder / name / "snapshots.safetensors"
+
 
 @pytest.mark.slow
 def test_the_stage_in_two_processes_by_torchrun_writes_the_results_of_one_once(tmp_path):
@@ -204,6 +207,9 @@ def test_the_stage_in_two_processes_by_torchrun_writes_the_results_of_one_once(t
     one, two = (load_file(stage.encoder(name)) for name in ("one", "two"))
     assert two.keys() == one.keys()
     assert distance((two[name] for name in one), one.values()) < 1e-5
+    one, two = (load_file(stage.snapshots(name)) for name in ("one", "two"))
+    assert two.keys() == one.keys()
+    assert distance((two[name] for name in one), one.values()) < 1e-3, "but for float16"
     assert not list(tmp_path.glob(".annulus/scratch/*/*")), "no state is left behind"
 
 
@@ -226,6 +232,7 @@ def test_two_killed_processes_go_on_and_end_in_the_same_bytes(tmp_path):
     assert "resuming at epoch" in stage.run("two", **environment)
     assert "resuming" not in stage.run("whole", **environment)
     assert stage.encoder("two").read_bytes() == stage.encoder("whole").read_bytes()
+    assert stage.snapshots("two").read_bytes() == stage.snapshots("whole").read_bytes()
     assert stage.metrics("two") == stage.metrics("whole")
 
 

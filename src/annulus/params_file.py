@@ -4,13 +4,15 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any, TypeVar, Union, get_args, get_origin
 
 import yaml
 from pydantic import ValidationError
 
 from annulus.config import AllParams, Params, nearest
 from annulus.errors import InputError
+
+Checked = TypeVar("Checked", bound=Params)
 
 
 def load_params(path: Path) -> AllParams:
@@ -41,27 +43,27 @@ def read_tree(path: Path) -> dict[str, Any]:
     return tree
 
 
-def checked(tree: Mapping[str, Any], source: str) -> AllParams:
-    """The parameters of a tree; `source` says where it comes from.
+def checked(tree: Mapping[str, Any], source: str, model: type[Checked] = AllParams) -> Checked:
+    """The parameters of a tree; `source` says where it comes from, `model` what it may hold.
 
     Raises:
         InputError: one line per fault, each with the source, its full key, the value and the way out.
     """
     try:
-        return AllParams.model_validate(tree)
+        return model.model_validate(tree)
     except ValidationError as error:
-        faults = [f"{source}: {_sentence(fault)}" for fault in error.errors()]
+        faults = [f"{source}: {_sentence(fault, model)}" for fault in error.errors()]
         raise InputError("\n".join(faults)) from error
 
 
-def _sentence(fault: Mapping[str, Any]) -> str:
+def _sentence(fault: Mapping[str, Any], model: type[Params]) -> str:
     """One pydantic fault as a line: full key, what is wrong, the way out."""
     # A union's branch is part of pydantic's location, not of the file's.
     branch = re.compile(r"(constrained-)?int|literal\[.*\]")
     key = ".".join(str(part) for part in fault["loc"] if not branch.fullmatch(str(part)))
     match fault["type"]:
         case "extra_forbidden":
-            siblings = _siblings(fault["loc"][:-1])
+            siblings = _siblings(fault["loc"][:-1], model)
             return f"{key}: unknown key{nearest(fault['loc'][-1], siblings)} (known: {', '.join(siblings)})"
         case "missing":
             return f"{key}: missing; every value is written in params.yaml"
@@ -73,9 +75,8 @@ def _sentence(fault: Mapping[str, Any]) -> str:
     return f"{key}: {fault['input']!r} refused; {message[0].lower()}{message[1:]}"
 
 
-def _siblings(location: tuple[Any, ...]) -> list[str]:
-    """The known keys of the section at a place, found by walking the models' types."""
-    model: Any = AllParams
+def _siblings(location: tuple[Any, ...], model: Any) -> list[str]:
+    """The known keys of the section at a place within a model's, found by walking the types."""
     for part in location:
         if get_origin(model) is dict:
             model = get_args(model)[1]

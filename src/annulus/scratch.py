@@ -29,7 +29,7 @@ log = logging.getLogger("annulus")
 
 PLUMBING = {
     f"annulus.{name}"
-    for name in ("errors", "params_file", "study", "results", "packed", "scratch", "tracking", "stage")
+    for name in ("errors", "params_file", "study", "results", "packed", "scratch", "tracking", "provenance", "stage")
 }
 
 

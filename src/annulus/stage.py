@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from annulus import tracking
+from annulus import provenance, tracking
 from annulus.errors import InputError
 from annulus.params_file import load_params
 from annulus.results import Number, write_metrics, write_table
-from annulus.study import Study
+from annulus.study import OwnStudy, Study
 
 log = logging.getLogger("annulus")
 
@@ -30,7 +30,7 @@ class Results:
 
 
 Main = Callable[[Mapping[str, Any], argparse.Namespace], Results]
-StudyMain = Callable[[Study, argparse.Namespace], Results]
+StudyMain = Callable[[Any, argparse.Namespace], Results]
 
 
 def run_stage(main: Main, reads: Sequence[str], paths: Sequence[str], argv: Sequence[str] | None = None) -> None:
@@ -47,26 +47,33 @@ def run_stage(main: Main, reads: Sequence[str], paths: Sequence[str], argv: Sequ
         params = {name: everything.get(name) for name in reads}
         results = main(params, arguments)
         _write(results, arguments)
+    provenance.record(main, _paths(arguments))
     # A section does not say which of its siblings it is: the selectors do.
     choices = {name: everything.get(name) for name in re.findall(r"\$\{(\w+)\}", " ".join(reads))}
     tracking.record(choices | params, results.metrics, results.history)
 
 
 def run_study(
-    main: StudyMain, paths: Sequence[str], items: Sequence[str] = (), argv: Sequence[str] | None = None
+    main: StudyMain,
+    paths: Sequence[str],
+    items: Sequence[str] = (),
+    argv: Sequence[str] | None = None,
+    of_root: bool = True,
 ) -> None:
     """Run a stage of a study: `run_stage` with `main(study, arguments)`; `--study PATH` is the study's own params.yaml.
 
-    `items` become required arguments too, of text: what one stage of a matrix is about.
+    `items` become required arguments too, of text: what one stage of a matrix is about. A study `of_root` has variants
+    of the root's params.yaml (`Study`), another one nothing but its own settings (`OwnStudy`).
     """
     parser = _arguments(main, [*paths, "study"])
     for name in items:
         parser.add_argument(f"--{name}", required=True)
     arguments = parser.parse_args(argv)
     with _one_sentence():
-        study = Study(arguments.params, arguments.study)
+        study = Study(arguments.params, arguments.study) if of_root else OwnStudy(arguments.study)
         results = main(study, arguments)
         _write(results, arguments)
+    provenance.record(main, _paths(arguments))
     shown = {name: getattr(arguments, name) for name in items}
     tracking.record({**study.params.model_dump(), **shown}, results.metrics, results.history)
 
@@ -86,6 +93,10 @@ def _write(results: Results, arguments: argparse.Namespace) -> None:
     if "history" in arguments:
         write_table(arguments.history, results.history)
     results.written()
+
+
+def _paths(arguments: argparse.Namespace) -> list[Path]:
+    return [path for path in vars(arguments).values() if isinstance(path, Path)]
 
 
 @contextmanager

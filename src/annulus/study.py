@@ -1,11 +1,13 @@
-"""Studies: many variants of the root's params.yaml, each a short dict of what differs.
-
-A study's own params.yaml holds
+"""Studies: a params.yaml of their own. Every one holds
 
     scale      which of `scales` it runs at
     seeds      every variant runs once with each
+    scales     for each scale, what is set on top of the rest
+
+`OwnStudy` has sections of its own beside that, and nothing of the root's params.yaml; scales.SCALE.SECTION has what
+differs there. `Study` is many variants of the root's, each a short dict of what differs:
+
     defaults   what the whole study sets: every selector, so that the root's choice moves no study
-    scales     for each scale, what is set on top of that
 
 and its rows. A dict of settings has the root's full keys (`methods.moco.head: mlp`); in a key, ${scale} is the scale.
 """
@@ -13,7 +15,7 @@ and its rows. A dict of settings has the root's full keys (`methods.moco.head: m
 import copy
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import Field, ValidationError
 
@@ -22,28 +24,36 @@ from annulus.errors import InputError
 from annulus.params_file import checked, read_tree
 
 Settings = dict[str, Any]
+Section = TypeVar("Section", bound=Params)
 
 
-class StudyParams(Params):
+class OwnParams(Params):
     """What all studies have."""
 
     scale: str
     seeds: list[int] = Field(min_length=1)
-    defaults: Settings
     scales: dict[str, Settings]
 
 
-class Study:
-    """A study's settings over the root's."""
+class StudyParams(OwnParams):
+    """What all variants of the root's params.yaml have."""
 
-    def __init__(self, root: Path, own: Path) -> None:
+    defaults: Settings
+
+
+class OwnStudy:
+    """A study that has settings of its own alone."""
+
+    model: ClassVar[type[OwnParams]] = OwnParams
+
+    def __init__(self, own: Path) -> None:
         """
         Raises:
-            InputError: when a file cannot be read, or the study lacks something that all studies have.
+            InputError: when the file cannot be read, or lacks something that all studies have.
         """
         self.path, self.content = own, read_tree(own)
         try:
-            self.params = StudyParams.model_validate({key: self.content.get(key) for key in StudyParams.model_fields})
+            self.params = self.model.model_validate({key: self.content.get(key) for key in self.model.model_fields})
         except ValidationError as error:
             fault = error.errors()[0]
             key = ".".join(str(part) for part in fault["loc"])
@@ -52,6 +62,38 @@ class Study:
             raise InputError(f"{own}: scale: {self.params.scale!r} is none of {', '.join(self.params.scales)}")
         if len(set(self.params.seeds)) < len(self.params.seeds):
             raise InputError(f"{own}: seeds: {self.params.seeds} names a seed twice, which would be one run, not two")
+
+    def section(self, name: str, model: type[Section]) -> Section:
+        """The section under a name (`staircases.joint`), with what the scale sets there, as a checked model.
+
+        Raises:
+            InputError: when there is no such section, or its model refuses something.
+        """
+        *outer, last = name.split(".")
+        settings = self._within(self.content, outer).get(last)
+        if not isinstance(settings, dict):
+            known = list(self._within(self.content, outer))
+            raise InputError(f"{self.path}: {name}: expected keys and values{nearest(last, known)}")
+        scaled = self._within(self.params.scales[self.params.scale], outer).get(last, {})
+        return checked(settings | scaled, f"{self.path}: {name}", model)
+
+    def _within(self, tree: Settings, outer: list[str]) -> Settings:
+        for part in outer:
+            tree = tree.get(part, {})
+        return tree
+
+
+class Study(OwnStudy):
+    """A study's settings over the root's."""
+
+    model = StudyParams
+
+    def __init__(self, root: Path, own: Path) -> None:
+        """
+        Raises:
+            InputError: when a file cannot be read, or the study lacks something that all studies have.
+        """
+        super().__init__(own)
         missing = set(SECTION_OF) - {"scale"} - set(self.params.defaults)
         if missing:
             raise InputError(f"{own}: defaults: lacks {', '.join(sorted(missing))}; a study sets every selector")

@@ -35,6 +35,7 @@ from annulus.results import Number
 from annulus.rng import generator
 from annulus.schedules import Schedule
 from annulus.scratch import Scratch
+from annulus.snapshots import Snapshots
 from annulus.views import augment
 
 log = logging.getLogger("annulus")
@@ -94,6 +95,7 @@ class Training:
         # Of this epoch's steps: loss, bound, ceiling; mean and mean square of the queries' gradient norms.
         self.measured = torch.zeros(self.batches, 5, device=device)
         self.history: list[dict[str, Number]] = []
+        self.snapshots: Snapshots | None = None  # for a stage to set before `run`; nothing here reads what they hold
 
     def run(self, scratch: Scratch | None = None) -> list[dict[str, Number]]:
         """Train to the end, from the scratch's checkpoint when it holds one; returns one row per epoch.
@@ -192,6 +194,8 @@ class Training:
             log.info("%s", self._line(row))
         self.schedule.after_epoch(accuracy)
         self.annealing.after_epoch(accuracy)
+        if self.snapshots is not None:
+            self.snapshots.after_epoch(self.epoch + 1, self.method)
         self.epoch, self.batch = self.epoch + 1, 0
 
     def _embed(self) -> Float[Tensor, "n d"]:
@@ -277,6 +281,7 @@ class Training:
             "schedule": self.schedule.state_dict(),
             "annealing": self.annealing.state_dict(),
             "view_generator": self.view_generator.get_state(),
+            "snapshots": None if self.snapshots is None else self.snapshots.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -287,3 +292,5 @@ class Training:
         self.schedule.load_state_dict(state["schedule"])
         self.annealing.load_state_dict(state["annealing"])
         self.view_generator.set_state(state["view_generator"].cpu())
+        if self.snapshots is not None:  # of several processes, the first alone keeps them
+            self.snapshots.load_state_dict(state["snapshots"])

@@ -1,23 +1,14 @@
 """Trials: whole runs in memory, several at a time; what studies are made of.
 
-On a CPU each trial has one core to itself, which two small runs use better than one after the other: the numbers do not
-depend on how many cores there are. On a GPU they run one by one.
+On a CPU each trial has one core to itself; on a GPU they run one by one.
 """
 
 import logging
-import os
 import statistics
-import threading
-import time
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
-
-import faiss
-import torch
 
 from annulus.config import AllParams
 from annulus.data import ImageSet, load_images
@@ -30,6 +21,7 @@ from annulus.experiment import build_training
 from annulus.results import Number
 from annulus.scratch import Scratch, hash_code, hash_files
 from annulus.training import Training
+from annulus.workers import each
 
 log = logging.getLogger("annulus")
 
@@ -92,13 +84,10 @@ class Trials:
         self.begun += [self._scratch(params) for params in variants.values()]
         if self.device.type == "cuda":
             return {key: self._one(params) for key, params in variants.items()}
-        # Forked before anything computes, workers share the images; torch's and faiss's threads start in none of them.
-        workers = min(len(variants), len(os.sched_getaffinity(0)))
-        with ProcessPoolExecutor(workers, get_context("fork"), initializer=_begin, initargs=(os.getpid(),)) as pool:
-            outcomes = {}
-            for key, outcome in zip(variants, pool.map(self._one, variants.values()), strict=True):
-                outcomes[key] = outcome
-                log.info("%s %s: linear %.1f %%", self.stage, key, outcome.metrics["linear_top1_percent"])
+        outcomes = {}
+        for key, outcome in zip(variants, each(self._one, list(variants.values())), strict=True):
+            outcomes[key] = outcome
+            log.info("%s %s: linear %.1f %%", self.stage, key, outcome.metrics["linear_top1_percent"])
         return outcomes
 
     def done(self) -> None:
@@ -157,18 +146,3 @@ def over_seeds(outcomes: Sequence[Mapping[str, Number]], names: Iterable[str]) -
 
 def _read(params: AllParams) -> dict[str, Any]:
     return {name: params.get(name) for name in READS}
-
-
-def _begin(stage: int) -> None:
-    """What a worker starts with: one core, no lines of its own, and the stage's process to end with."""
-    threading.Thread(target=_end_with, args=(stage,), daemon=True).start()
-    torch.set_num_threads(1)
-    faiss.omp_set_num_threads(1)
-    log.setLevel(logging.ERROR)  # a line per epoch of each of several trials would tell nothing
-
-
-def _end_with(stage: int) -> None:
-    """A worker whose stage was killed would go on, and keep the next run of the stage off its trial."""
-    while os.getppid() == stage:
-        time.sleep(0.5)
-    os._exit(1)

@@ -1,13 +1,14 @@
 """Timing by interleaved repetitions: the machine's mood falls on every contestant alike."""
 
 import json
-import platform
 import statistics
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
+
+from annulus.provenance import processor
 
 METRICS = Path(__file__).resolve().parents[2] / "metrics" / "benchmarks"
 
@@ -37,12 +38,3 @@ def write(name: str, numbers: Mapping[str, object], device: torch.device) -> Non
     METRICS.mkdir(parents=True, exist_ok=True)
     (METRICS / f"{name}.json").write_text(text + "\n")
     print(f"metrics/benchmarks/{name}.json {text}")
-
-
-def processor() -> str:
-    """The processor's model, as Linux names it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "unknown")

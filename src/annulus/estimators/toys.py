@@ -1,0 +1,187 @@
+"""Pairs of variables whose mutual information is known, in nats.
+
+Every toy has
+
+    information            the truth
+    sample(n, generator)   -> n pairs drawn independently from the joint distribution p(x, y)
+    log_ratio(x, y)        log p(x, y) / (p(x) p(y)) of every x with every y: what a perfect critic would say
+
+so that a bound can be held against the truth without any training.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from annulus.errors import InputError
+
+IMPOSSIBLE = -1e4  # a log ratio of zero density; finite, since a bound takes -inf for an absent score
+
+
+class Pairs(NamedTuple):
+    """Row i of x belongs to row i of y; to no other one."""
+
+    x: Float[Tensor, "n dx"]
+    y: Float[Tensor, "n dy"]
+
+
+class Toy(Protocol):
+    """What all toys have; x and y may differ in width."""
+
+    @property
+    def information(self) -> float: ...
+
+    def sample(self, n: int, generator: torch.Generator) -> Pairs: ...
+
+    def log_ratio(self, x: Float[Tensor, "n dx"], y: Float[Tensor, "m dy"]) -> Float[Tensor, "n m"]: ...
+
+
+class CorrelatedGaussians:
+    """`dims` independent pairs of standard normal variables, each pair with correlation rho.
+
+    information = -(dims/2) log(1 - rho^2); mlcpc prints rho/2 for rho^2, a slip (mlcpc section 6, 2).
+
+    Source: Poole et al. 2019; mlcpc 5.1, eqco eq. 15.
+    """
+
+    def __init__(self, dims: int, rho: float) -> None:
+        """
+        Raises:
+            InputError: when rho is outside (-1, 1), or there is no dimension.
+        """
+        if not -1 < rho < 1:
+            raise InputError(
+                f"rho is {rho:g}; a correlation lies above -1 and below 1, where the information is finite: "
+                "for a given number of nats use CorrelatedGaussians.with_information"
+            )
+        if dims < 1:
+            raise InputError(f"dims is {dims}; there must be at least 1")
+        self.dims, self.rho = dims, rho
+
+    @classmethod
+    def with_information(cls, dims: int, nats: float) -> "CorrelatedGaussians":
+        """The positive rho for this many nats: 0.4258 for 2 nats in 20 dimensions.
+
+        Raises:
+            InputError: when nats is negative or not finite.
+        """
+        if not 0 <= nats < math.inf:
+            raise InputError(f"the information is {nats:g} nats; it must be at least 0 and finite")
+        return cls(dims, math.sqrt(-math.expm1(-2 * nats / dims)))
+
+    @property
+    def information(self) -> float:
+        return -self.dims / 2 * math.log1p(-(self.rho**2))
+
+    def sample(self, n: int, generator: torch.Generator) -> Pairs:
+        x, noise = torch.randn(2, n, self.dims, generator=generator, device=generator.device)
+        return Pairs(x, self.rho * x + math.sqrt(1 - self.rho**2) * noise)
+
+    def log_ratio(self, x: Float[Tensor, "n dx"], y: Float[Tensor, "m dy"]) -> Float[Tensor, "n m"]:
+        rest = 1 - self.rho**2
+        squares = x.square().sum(dim=1)[:, None] + y.square().sum(dim=1)
+        return self.information + (self.rho * (x @ y.T) - self.rho**2 / 2 * squares) / rest
+
+
+class SumOfGaussians:
+    """(X, Y) = Z + e in one dimension each: Z has covariance [[1, -1/2], [-1/2, 1]], e [[1, 9/10], [9/10, 1]].
+
+    The sum has variance 2 and covariance 0.4, so the information is -log(1 - 0.2^2)/2 = 0.02041.
+
+    Source: mutualinfo 5.7, ring 5.6.
+    """
+
+    def __init__(self) -> None:
+        self._standard = CorrelatedGaussians(1, 0.2)  # (X, Y) divided by their standard deviation
+
+    @property
+    def information(self) -> float:
+        return self._standard.information
+
+    def sample(self, n: int, generator: torch.Generator) -> Pairs:
+        z, e = torch.randn(2, n, 2, generator=generator, device=generator.device)
+        x = z[:, 0] + e[:, 0]
+        y = -0.5 * z[:, 0] + math.sqrt(0.75) * z[:, 1] + 0.9 * e[:, 0] + math.sqrt(0.19) * e[:, 1]
+        return Pairs(x[:, None], y[:, None])
+
+    def log_ratio(self, x: Float[Tensor, "n dx"], y: Float[Tensor, "m dy"]) -> Float[Tensor, "n m"]:
+        return self._standard.log_ratio(x / math.sqrt(2), y / math.sqrt(2))
+
+
+class DiscreteTable:
+    """Two variables of few values with any joint distribution; samples are one-hot rows.
+
+    information = sum of p(a, b) log p(a, b) / (p(a) p(b)), exactly.
+    """
+
+    def __init__(self, joint: Float[Tensor, "a b"]) -> None:
+        """`joint[a, b]` is the probability of the values a and b.
+
+        Raises:
+            InputError: when the entries are not probabilities that sum to 1.
+        """
+        if not (joint >= 0).all() or not math.isclose(joint.sum().item(), 1, abs_tol=1e-6):
+            raise InputError(
+                f"the table's smallest entry is {joint.min().item():g} and its sum {joint.sum().item():g}; "
+                "probabilities are at least 0 and sum to 1: divide the table by its sum"
+            )
+        self.joint = joint.double()
+        independent = self.joint.sum(dim=1, keepdim=True) * self.joint.sum(dim=0, keepdim=True)
+        possible = self.joint > 0
+        self._log_ratio = torch.where(possible, (self.joint / independent).log(), IMPOSSIBLE)
+
+    @property
+    def information(self) -> float:
+        return (self.joint * self._log_ratio).sum().item()
+
+    def sample(self, n: int, generator: torch.Generator) -> Pairs:
+        rows, columns = self.joint.shape
+        drawn = torch.multinomial(self.joint.flatten(), n, replacement=True, generator=generator)
+        one_hot = torch.nn.functional.one_hot
+        return Pairs(one_hot(drawn // columns, rows).float(), one_hot(drawn % columns, columns).float())
+
+    def log_ratio(self, x: Float[Tensor, "n dx"], y: Float[Tensor, "m dy"]) -> Float[Tensor, "n m"]:
+        return x @ self._log_ratio.to(x.dtype) @ y.T
+
+
+def binary_pair(p: float) -> DiscreteTable:
+    """X = Y, 1 with probability p: log 2 nats at p = 1/2. Source: mlcpc Example 1.
+
+    Raises:
+        InputError: when p is not a probability strictly between 0 and 1.
+    """
+    if not 0 < p < 1:
+        raise InputError(f"p is {p:g}; a pair that can be both 0 and 1 has a probability strictly between 0 and 1")
+    return DiscreteTable(torch.tensor([[1 - p, 0.0], [0.0, p]], dtype=torch.float64))
+
+
+class Staircase:
+    """Correlated Gaussians whose information rises during a run: each level for the same number of steps.
+
+    Source: mlcpc 5.1 (2, 4, 6, 8, 10 nats, 4,000 iterations each).
+    """
+
+    def __init__(self, dims: int, levels: Sequence[float], steps_per_level: int) -> None:
+        """
+        Raises:
+            InputError: when there is no level or no step.
+        """
+        if not levels or steps_per_level < 1:
+            raise InputError(
+                f"a staircase of {len(levels)} levels with {steps_per_level} steps each; both must be 1 up"
+            )
+        self.toys = [CorrelatedGaussians.with_information(dims, nats) for nats in levels]
+        self.steps_per_level = steps_per_level
+
+    @property
+    def steps(self) -> int:
+        """Of the whole run."""
+        return len(self.toys) * self.steps_per_level
+
+    def at(self, step: int) -> CorrelatedGaussians:
+        """The toy at a step, counted from 0."""
+        return self.toys[step // self.steps_per_level]

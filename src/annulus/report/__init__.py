@@ -1,0 +1,18 @@
+"""One page that sets the papers' numbers beside those measured here; `make report` writes it.
+
+In the order in which it is put together:
+
+    metrics        the files under metrics/, read strictly
+    rules          a claim's rule: one comparison, in a language without side effects
+    published      the papers' own tables and figures (results.yaml)
+    papers         their tables with ours beside them (measured.yaml: where ours are)
+    claims         what the papers claim, each with its rule and its verdict (claims.yaml)
+    context        what was run, and where
+    drawing        how figures look
+    figures        rows of metrics files to figures
+    pictures       images with their neighbours and negatives
+    tables         tables before they are HTML or Markdown
+    content        every section, gathered from what exists
+    page           one HTML file that asks for nothing else
+    markdown       the same for a pull request
+"""

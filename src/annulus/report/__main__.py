@@ -1,0 +1,34 @@
+"""`python -m annulus.report --root .`: renders whatever metrics exist, opens nothing, prints the two paths."""
+
+import argparse
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from annulus.errors import InputError
+from annulus.report.content import gather
+from annulus.report.markdown import markdown
+from annulus.report.page import html
+from annulus.results import replacing
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Write data/report/index.html and report.md under --root. A user's mistake is one sentence and exit status 1."""
+    parser = argparse.ArgumentParser(prog="python -m annulus.report", description=__doc__)
+    parser.add_argument("--root", type=Path, default=Path(), help="the repository")
+    root = parser.parse_args(argv).root
+    try:
+        if not root.is_dir():
+            raise InputError(f"--root {root} is no folder; name the repository's")
+        report = gather(root, datetime.now(UTC))
+        for name, content in (("index.html", html(report)), ("report.md", markdown(report))):
+            path = root / "data" / "report" / name
+            with replacing(path) as temporary:
+                temporary.write_text(content, encoding="utf-8")
+            print(path)
+    except InputError as error:
+        raise SystemExit(f"ERROR: {error}") from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,254 @@
+"""What the report says, before it is HTML or Markdown: every section gathered from the files that exist.
+
+Nothing here fails for want of a file. What is missing is an `Empty` with the command that makes it; what is broken says
+what is wrong, and stands in the last section too.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from annulus.report.claims import Verdict, verdicts
+from annulus.report.context import Context, context
+from annulus.report.drawing import svg
+from annulus.report.metrics import Broken, Metrics, Missing
+from annulus.report.papers import Comparison, compare, load_figures, load_tables
+from annulus.report.pictures import NoPictures, Pictures, pictures
+from annulus.report.plots import FINDINGS, PLOTS, Plot
+from annulus.report.tables import (
+    Cell,
+    Column,
+    Table,
+    decimals_of,
+    named,
+    number,
+    numeric,
+    of_comparison,
+    of_values,
+    setting_of,
+    valued,
+)
+
+VERDICTS = ("held", "did not hold", "not run at this scale", "not run", "broken")
+
+MAIN = {
+    "main/knn.json": "Nearest neighbours of the test images",
+    "main/linear.json": "Linear probe on frozen features",
+    "main/pretrain.json": "Pretraining",
+    "main/prepare.json": "Images",
+}
+
+
+@dataclass(frozen=True)
+class Empty:
+    """Why a part of the report has nothing to show: not there yet (with the command that makes it), or broken."""
+
+    reason: str
+    command: str | None = None
+    broken: bool = False
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A figure as the page has it; `of` is what is empty of it, when it could not be drawn."""
+
+    plot: Plot
+    where: str
+    finding: str
+    setting: str
+    verdicts: list[Verdict]
+    svg: str = ""
+    of: Empty | None = None
+
+    @property
+    def wide(self) -> bool:
+        """Whether it has panels side by side."""
+        size = re.search(r'viewBox="0 0 ([\d.]+)', self.svg)
+        return size is not None and float(size[1]) > 400
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One of the papers' tables as the report has it."""
+
+    comparison: Comparison
+    table: Table
+    setting: str
+    verdicts: list[Verdict]
+
+
+@dataclass(frozen=True)
+class Paper:
+    """One paper and its tables."""
+
+    key: str
+    title: str
+    tables: list[Compared]
+
+
+@dataclass(frozen=True)
+class Report:
+    """All of it. A part is its content, or an Empty."""
+
+    context: Context
+    headline: Table | Empty
+    main: list[Table | Empty]
+    runs: Table | None
+    confusion: Table | Empty
+    speed: list[Table]
+    verdicts: list[Verdict]
+    papers: list[Paper]
+    figures: list[Shown]
+    theorems: Table | Empty
+    curves: list[Shown]
+    diagnostics: Table | Empty
+    diagnostics_figures: list[Shown]
+    pictures: Pictures | Empty
+    broken: list[Broken]
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+def gather(root: Path, now: datetime) -> Report:
+    """Everything that exists under `root`, as of now."""
+    metrics = Metrics(root)
+    found = verdicts(metrics)
+    shown = [_shown(plot, metrics, found) for plot in PLOTS]
+    sections = {name: [figure for figure in shown if figure.plot.section == name] for name in
+                ("papers", "curves", "diagnostics")}  # fmt: skip
+    counted = Counter(verdict.verdict for verdict in found)
+    return Report(
+        context=context(root, now),
+        headline=_values(metrics, "summary.json", "Headline"),
+        main=[_values(metrics, name, caption) for name, caption in MAIN.items()],
+        runs=_runs(metrics),
+        confusion=_part(lambda: confusion(metrics.rows("main/confusion.csv")), metrics, "main/confusion.csv"),
+        speed=_speed(metrics),
+        verdicts=sorted(found, key=lambda verdict: VERDICTS.index(verdict.verdict)),
+        papers=_papers(metrics, found),
+        figures=sections["papers"],
+        theorems=_values(metrics, "estimators/theorems.json", "Theorems on toys of known information"),
+        curves=sections["curves"],
+        diagnostics=_values(metrics, "main/diagnostics.json", "The encoder after the last epoch"),
+        diagnostics_figures=sections["diagnostics"],
+        pictures=_pictures(root, metrics),
+        broken=metrics.broken,
+        counts={verdict: counted[verdict] for verdict in VERDICTS if counted[verdict]},
+    )
+
+
+def confusion(rows: Sequence[Mapping[str, float | str]]) -> Table:
+    """How often each class was taken for each: rows are the true class, columns the predicted one.
+
+    Raises:
+        ValueError: when a column is missing.
+    """
+    for column in ("actual", "predicted"):
+        if column not in rows[0]:
+            raise ValueError(f"has no column {column!r}")
+    pairs = Counter((str(row["actual"]), str(row["predicted"])) for row in rows)
+    classes = sorted({name for pair in pairs for name in pair})
+    totals = Counter(str(row["actual"]) for row in rows)
+    lines = []
+    for actual in classes:
+        cells = [numeric(pairs[actual, predicted] * 100 / max(totals[actual], 1), 0) for predicted in classes]
+        lines.append([Cell(actual), *cells])
+    columns = [Column("true class", numeric=False), *(Column(name) for name in classes)]
+    return Table("Confusion of the linear probe, percent of each true class", columns, lines)
+
+
+def shown_numbers(verdict: Verdict) -> list[tuple[str, str]]:
+    """A claim's numbers by name, as text; of a long list its ends, and one for several that are equal."""
+    shown = []
+    for name, value in verdict.numbers.items():
+        values = list(value) if isinstance(value, list | tuple) else [value]
+        texts = [number(float(each), decimals_of(values)) for each in values]
+        if len(texts) > 3 and len(set(texts)) == 1:
+            texts = [f"{texts[0]} ({len(texts)} times)"]
+        elif len(texts) > 8:
+            texts = [*texts[:4], "…", *texts[-3:]]
+        shown.append((name, ", ".join(texts)))
+    return shown
+
+
+def _values(metrics: Metrics, name: str, caption: str) -> Table | Empty:
+    return _part(lambda: of_values(caption, metrics.values(name)), metrics, name)
+
+
+def _part(make: Callable[[], Table], metrics: Metrics, name: str) -> Table | Empty:
+    try:
+        return make()
+    except Missing as error:
+        return Empty(f"metrics/{name} is not there", error.command)
+    except Broken as error:
+        return Empty(str(error), metrics.command(name), broken=True)
+    except ValueError as error:
+        return Empty(str(metrics.fault(name, str(error))), metrics.command(name), broken=True)
+
+
+def _shown(plot: Plot, metrics: Metrics, found: Sequence[Verdict]) -> Shown:
+    """One figure, drawn or with the reason why not."""
+    paper = load_figures().get(plot.of or plot.name)
+    tables = {table.id: table for table in load_tables()}
+    where = f"{plot.name.partition('.')[0]}, {paper.where}" if paper else ""
+    if plot.name in tables:
+        where = f"{plot.name.partition('.')[0]}, {tables[plot.name].where}"
+    finding = FINDINGS.get(plot.name) or (paper.finding if paper else "")
+    about = [verdict for verdict in found if (plot.of or plot.name) in verdict.where]
+    setting, file = "", plot.files[0]
+    try:
+        rows = []
+        for file in plot.files:
+            rows.append(metrics.rows(file))
+        setting = str(metrics.setting(plot.files[0], metrics.rows(plot.files[0])[0]))
+        drawn = svg(lambda: plot.draw(*rows), plot.name, f"{plot.title}. {finding}")
+        return Shown(plot, where, finding, setting, about, drawn)
+    except Missing as error:
+        empty = Empty(f"metrics/{file} is not there", error.command)
+    except Broken as error:
+        empty = Empty(str(error), metrics.command(file), broken=True)
+    except ValueError as error:
+        empty = Empty(str(metrics.fault(" or ".join(plot.files), str(error))), metrics.command(file), broken=True)
+    return Shown(plot, where, finding, setting, about, of=empty)
+
+
+def _papers(metrics: Metrics, found: Sequence[Verdict]) -> list[Paper]:
+    papers: dict[str, Paper] = {}
+    for comparison in compare(metrics):
+        key = comparison.table.id.partition(".")[0]
+        paper = papers.setdefault(key, Paper(key, comparison.table.paper, []))
+        about = [verdict for verdict in found if comparison.table.id in verdict.where]
+        paper.tables.append(Compared(comparison, of_comparison(comparison), setting_of(comparison), about))
+    return list(papers.values())
+
+
+def _runs(metrics: Metrics) -> Table | None:
+    """Other runs of the main line whose headlines are in git, a row each; of broken ones the last section tells."""
+    found = {path.stem: values for path, values in _folder(metrics, "runs")}
+    if not found:
+        return None
+    names = list(dict.fromkeys(name for values in found.values() for name in values))
+    rows = [[Cell(run), *(valued(name, values.get(name)) for name in names)] for run, values in found.items()]
+    heads = [Column("run", numeric=False), *(Column(*named(name)) for name in names)]
+    return Table("Other runs kept in git, metrics/runs/", heads, rows)
+
+
+def _speed(metrics: Metrics) -> list[Table]:
+    return [of_values(f"metrics/benchmarks/{p.name}", values) for p, values in _folder(metrics, "benchmarks")]
+
+
+def _folder(metrics: Metrics, folder: str) -> Iterator[tuple[Path, dict[str, object]]]:
+    """The JSON files of a folder of metrics/ that are whole."""
+    for path in sorted((metrics.root / "metrics" / folder).glob("*.json")):
+        name = f"{folder}/{path.name}"
+        if not isinstance(_part(lambda name=name: of_values("", metrics.values(name)), metrics, name), Empty):
+            yield path, metrics.values(name)
+
+
+def _pictures(root: Path, metrics: Metrics) -> Pictures | Empty:
+    try:
+        return pictures(root)
+    except NoPictures as error:
+        return Empty(error.reason, error.command, broken=error.command is None)

@@ -1,0 +1,175 @@
+"""What was run: commit, experiment, parameters, studies, and where and when every stage last ran here."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from annulus.config import SECTION_OF, AllParams
+from annulus.errors import InputError
+from annulus.params_file import load_params, read_tree
+from annulus.provenance import Run, git, runs
+
+# Sections that no selector chooses from.
+PLAIN_SECTIONS = ("optimizer", "knn", "linear")
+
+OTHER_NUMBERS = "of another run or from git"
+
+
+@dataclass(frozen=True)
+class StudySetting:
+    """What a study's own params.yaml says, or what is wrong with it."""
+
+    name: str
+    scale: str = ""
+    dataset: str = ""
+    seeds: str = ""
+    fault: str = ""
+
+
+@dataclass(frozen=True)
+class StageRun:
+    """The last runs here of a stage; those of a matrix are one line."""
+
+    stage: str
+    runs: int
+    ended: str  # of the last, UTC
+    seconds: float  # of all together
+    machine: str
+    torch: str
+    commit: str
+    experiment: str
+    numbers: str  # whether metrics/ holds what they wrote
+
+
+@dataclass(frozen=True)
+class Context:
+    """What stands at the head of the report. `faults` are sentences about what could not be read."""
+
+    made: str
+    commit: str | None
+    changed_files: int  # since the commit
+    experiment: str | None
+    choices: dict[str, str]
+    parameters: dict[str, str]
+    studies: list[StudySetting]
+    stages: list[StageRun]
+    faults: list[str]
+
+
+def context(root: Path, now: datetime) -> Context:
+    """What was run in a checkout, as far as it can be known here."""
+    choices, parameters, faults = {}, {}, []
+    try:
+        params = load_params(root / "params.yaml")
+        choices = {"seed": str(params.seed)} | {name: getattr(params, name) for name in SECTION_OF}
+        parameters = _parameters(params)
+    except InputError as error:
+        faults.append(_within(root, str(error)))
+    found = runs(root)
+    commit = git("rev-parse", "--verify", "-q", "HEAD", folder=root)
+    return Context(
+        made=_utc(now.timestamp()),
+        commit=commit,
+        changed_files=len((git("status", "--porcelain", folder=root) or "").splitlines()) if commit else 0,
+        experiment=os.environ.get("DVC_EXP_NAME") or _experiment(found, root),
+        choices=choices,
+        parameters=parameters,
+        studies=[_study(root, path) for path in sorted(root.glob("stages/*/params.yaml"))],
+        stages=_stages(found, root),
+        faults=faults,
+    )
+
+
+def _parameters(params: AllParams) -> dict[str, str]:
+    """The selected sections and the plain ones, as `samplers.ring.outer: 0.1`."""
+    chosen = {
+        f"{section}.{getattr(params, name)}": params.get(f"{section}.${{{name}}}")
+        for name, section in SECTION_OF.items()
+    }
+    chosen |= {section: getattr(params, section) for section in PLAIN_SECTIONS}
+    return _flat({key: section.model_dump(mode="json", by_alias=True) for key, section in chosen.items()})
+
+
+def _flat(tree: Mapping[str, Any], above: str = "") -> dict[str, str]:
+    flat = {}
+    for key, value in tree.items():
+        if isinstance(value, BaseModel):
+            value = value.model_dump(mode="json", by_alias=True)
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{above}{key}.")
+        else:
+            flat[f"{above}{key}"] = "none" if value is None else str(value)
+    return flat
+
+
+def _study(root: Path, path: Path) -> StudySetting:
+    name = path.parent.name
+    try:
+        tree = read_tree(path)
+    except InputError as error:
+        return StudySetting(name, fault=_within(root, str(error)))
+    defaults, seeds = tree.get("defaults"), tree.get("seeds")
+    dataset = defaults.get("dataset") if isinstance(defaults, dict) else None
+    listed = ", ".join(map(str, seeds)) if isinstance(seeds, list) else str(seeds or "")
+    return StudySetting(name, str(tree.get("scale") or ""), str(dataset or ""), listed)
+
+
+def _stages(found: list[Run], root: Path) -> list[StageRun]:
+    """One line per stage, in the order in which they ended."""
+    together: dict[str, list[Run]] = {}
+    for run in sorted(found, key=lambda run: run.started + run.seconds):
+        together.setdefault(run.stage.partition("@")[0], []).append(run)
+    return [_line(stage, group, root) for stage, group in together.items()]
+
+
+def _line(stage: str, group: list[Run], root: Path) -> StageRun:
+    last = group[-1]
+    with_files = [run for run in group if run.files]
+    here = sum(run.matches(root) for run in with_files)
+    if not with_files:
+        numbers = "it writes no metrics"
+    elif here == len(with_files):
+        numbers = "of this run" if len(group) == 1 else "of these runs"
+    else:
+        numbers = OTHER_NUMBERS if here == 0 else f"{here} of {len(with_files)} of these runs"
+    return StageRun(
+        stage=stage,
+        runs=len(group),
+        ended=_utc(last.started + last.seconds),
+        seconds=sum(run.seconds for run in group),
+        machine=_joined(_machine(run) for run in group),
+        torch=_joined(run.torch or "" for run in group),
+        commit=_joined((run.commit or "")[:10] for run in group),
+        experiment=_joined(run.experiment or "" for run in group),
+        numbers=numbers,
+    )
+
+
+def _machine(run: Run) -> str:
+    gpus = [f"{run.gpus.count(name)} {name}" for name in dict.fromkeys(run.gpus)]
+    return ", ".join([f"{run.processor}, {run.cores} cores", *gpus])
+
+
+def _joined(texts: Any) -> str:
+    """The different texts, once each."""
+    return "; ".join(dict.fromkeys(filter(None, texts)))
+
+
+def _experiment(found: list[Run], root: Path) -> str | None:
+    """The experiment whose numbers of the main line are here, when it is one."""
+    names = {run.experiment for run in found if run.files and ":" not in run.stage and run.matches(root)}
+    return names.pop() if len(names) == 1 else None
+
+
+def _utc(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _within(root: Path, sentence: str) -> str:
+    """A sentence without the place of the checkout on this machine."""
+    return sentence.replace(f"{root}/", "")

@@ -1,0 +1,200 @@
+"""The same report as Markdown, for a pull request: all tables and verdicts; of figures and pictures, where they are."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+from annulus.report.claims import Verdict
+from annulus.report.content import Empty, Paper, Report, Shown, shown_numbers
+from annulus.report.pictures import Pictures
+from annulus.report.tables import Cell, Column, Table, number
+
+PAGE = "data/report/index.html"
+
+Line = Callable[[object], str]
+
+
+def markdown(report: Report) -> str:
+    """The whole report."""
+    blocks = [
+        "# What the papers claim, and what was measured here",
+        _of(report),
+        "## What was run",
+        *_run(report),
+        "## Main line",
+        part(report.headline),
+        part(report.confusion),
+        *([part(report.runs)] if report.runs else []),
+        *map(part, report.main),
+        *map(part, report.speed),
+        "## Claims",
+        " · ".join(f"{count} {verdict}" for verdict, count in report.counts.items()) or "None.",
+        _claims(report.verdicts),
+        "## Papers' tables",
+        *(block for paper in report.papers for block in _paper(paper)),
+        "## Figures",
+        *map(_figure, report.figures),
+        part(report.theorems),
+        "## Learning curves",
+        *map(_figure, report.curves),
+        "## Diagnostics",
+        part(report.diagnostics),
+        *map(_figure, report.diagnostics_figures),
+        "## Pictures",
+        _pictures(report.pictures),
+    ]
+    if report.broken:
+        blocks += ["## Broken files", *(f"- {code(f'metrics/{b.name}')}: {safe(b.reason)}" for b in report.broken)]
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def safe(text: object) -> str:
+    """Text as Markdown shows it and nothing more: no markup, no HTML, no second cell, no second line."""
+    return _escaped(" ".join(str(text).split()))
+
+
+def _escaped(line: str) -> str:
+    line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    line = re.sub(r"([\\`*_\[\]|~#$!])", r"\\\1", line)
+    # A bare address would become a link, a name after @ a message to somebody.
+    return line.replace("://", ":&#8203;//").replace("@", "@&#8203;").replace("www.", "www&#8203;.")
+
+
+def code(text: object) -> str:
+    """Text as code. Backticks in it would end it, and so would a `|` end its cell: then it is plain text."""
+    plain = " ".join(str(text).split())
+    return safe(plain) if set(plain) & set("`|") or not plain else f"`{plain}`"
+
+
+def ticks(text: str) -> str:
+    """A sentence with what stands between backticks as code."""
+    parts = " ".join(text.split()).split("`")
+    if len(parts) % 2 == 0:
+        return safe(text)
+    return "".join(code(part) if place % 2 else _escaped(part) for place, part in enumerate(parts))
+
+
+def table(content: Table) -> str:
+    """A table with its caption above. Headings shared by columns are written out in each."""
+    heads = [_heading(column) for column in content.columns]
+    rule = ["---:" if column.numeric else "---" for column in content.columns]
+    rows = [[safe(cell.text) for cell in row] for row in content.rows]
+    return f"{safe(content.caption)}\n\n{_rows(heads, rule, rows)}"
+
+
+def part(content: Table | Empty) -> str:
+    return _empty(content) if isinstance(content, Empty) else table(content)
+
+
+def _heading(column: Column) -> str:
+    words = " ".join(filter(None, [column.group, column.title]))
+    return safe(f"{words}, {column.unit}" if column.unit else words)
+
+
+def _rows(heads: Iterable[str], rule: Iterable[str], rows: Iterable[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in [list(heads), list(rule), *rows])
+
+
+def _empty(content: Empty) -> str:
+    said = f"{'Broken' if content.broken else 'Not run'}: {ticks(content.reason)}."
+    verb = "Make it again" if content.broken else "Fill it"
+    return (
+        f"{said} {verb} with {code(content.command)}."
+        if content.command and content.command not in content.reason
+        else said
+    )
+
+
+def _of(report: Report) -> str:
+    about = report.context
+    said = []
+    if about.commit:
+        changed = f", with {about.changed_files} changed or new files since" if about.changed_files else ""
+        said.append(f"Commit {code(about.commit[:10])}{changed}.")
+    if about.experiment:
+        said.append(f"DVC experiment {code(about.experiment)}.")
+    return " ".join([*said, f"Made {about.made}. The page with figures and pictures: {code(PAGE)}."])
+
+
+def _run(report: Report) -> list[str]:
+    about = report.context
+    blocks = [f"Broken: {safe(fault)}" for fault in about.faults]
+    if about.choices:
+        blocks.append(_plain("The main line's variant", ["key", "choice"], about.choices.items()))
+    if about.studies:
+        rows = [[s.name, *([f"broken: {s.fault}", "", ""] if s.fault else [s.dataset, s.scale, s.seeds])]
+                for s in about.studies]  # fmt: skip
+        blocks.append(_plain("Studies", ["study", "images", "scale", "seeds"], rows))
+    if about.stages:
+        heads = ["stage", "runs", "ended", "time, s", "machine", "torch", "commit", "experiment", "numbers here"]
+        rows = [[s.stage, s.runs, s.ended, number(s.seconds, 1), s.machine, s.torch, s.commit, s.experiment, s.numbers]
+                for s in about.stages]  # fmt: skip
+        blocks.append(_plain("Stages that ran on this machine, last run of each", heads, rows))
+    else:
+        blocks.append("No stage has run on this machine: the numbers are from git.")
+    if about.parameters:
+        blocks.append(_plain("All parameters of that variant", ["parameter", "value"], about.parameters.items()))
+    return blocks
+
+
+def _plain(caption: str, heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    return table(Table(caption, [Column(h, numeric=False) for h in heads], [[Cell(str(c)) for c in r] for r in rows]))
+
+
+def _claims(verdicts: Sequence[Verdict]) -> str:
+    rows = []
+    for verdict in verdicts:
+        where = f"{verdict.paper}: {', '.join(verdict.where)}"
+        numbers = "; ".join(f"{name} = {text}" for name, text in shown_numbers(verdict))
+        reason = verdict.reason or ""
+        told = verdict.verdict == "held" or (verdict.command or "") in reason
+        here = f" Here: {safe(verdict.setting)}." if verdict.setting and verdict.setting not in reason else ""
+        command = "" if told else f" {code(verdict.command)}"
+        rule = code(verdict.rule) if verdict.rule else ""
+        rows.append([safe(verdict.claim), f"**{safe(verdict.verdict)}**", safe(where), safe(numbers), rule,
+                     (ticks(reason) + here + command).strip()])  # fmt: skip
+    return _rows(["claim", "verdict", "from", "numbers here", "rule", "reason"], ["---"] * 6, rows)
+
+
+def _paper(paper: Paper) -> list[str]:
+    """A paper's tables; those that were not run are folded."""
+    blocks = [f"### {safe(paper.title)} ({safe(paper.key)})"]
+    for each in paper.tables:
+        comparison = each.comparison
+        said = "" if comparison.status == "run" else _empty(
+            Empty(comparison.reason or "no study measures it yet", comparison.command, comparison.status == "broken")
+        )  # fmt: skip
+        note = f"Note: {safe(comparison.table.note)}" if comparison.table.note else ""
+        content = "\n\n".join(filter(None, [said, table(each.table), note, _decided(each.verdicts)]))
+        setting = f" ({each.setting})" if each.setting else ""
+        title = safe(f"{comparison.table.where}: {comparison.table.task}: {comparison.status}{setting}")
+        if comparison.status == "not run":
+            blocks.append(f"<details><summary>{title}</summary>\n\n{content}\n\n</details>")
+        else:
+            blocks.append(f"**{title}**\n\n{content}")
+    return blocks
+
+
+def _figure(shown: Shown) -> str:
+    where = f" {safe(shown.where)}. The paper:" if shown.where else ""
+    said = f"**{safe(shown.plot.title)}.**{where} {safe(shown.finding)}"
+    if shown.setting:
+        said += f" Here: {safe(shown.setting)}."
+    said += f" {shown.plot.bars}" if shown.plot.bars and not shown.of else ""
+    if shown.of:
+        return "\n\n".join(filter(None, [said, _empty(shown.of), _decided(shown.verdicts)]))
+    files = ", ".join(code(f"metrics/{file}") for file in shown.plot.files)
+    said += f" Drawn in {code(PAGE)} from {files}."
+    return "\n\n".join(filter(None, [said, _decided(shown.verdicts)]))
+
+
+def _decided(verdicts: Sequence[Verdict]) -> str:
+    return "\n".join(f"- **{safe(verdict.verdict)}**: {safe(verdict.claim)}" for verdict in verdicts)
+
+
+def _pictures(content: Pictures | Empty) -> str:
+    if isinstance(content, Empty):
+        return _empty(content)
+    return (
+        f"{len(content.neighbours)} test images with their nearest training images, and the negatives of every sampler "
+        f"for {len(content.negatives)} training images: in {code(PAGE)}."
+    )

@@ -1,0 +1,269 @@
+"""The files under metrics/, read strictly: what is missing says what makes it, what is broken says what is wrong."""
+
+import csv
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from annulus.config import nearest
+from annulus.errors import InputError
+from annulus.params_file import read_tree
+
+Cell = float | str
+Row = dict[str, Cell]
+Wanted = float | int | str | Sequence[float | int | str]
+
+# What writes a file, by the first part of its name.
+COMMANDS = {
+    "algorithms": "dvc repro stages/algorithms/dvc.yaml",
+    "negatives": "dvc repro stages/negatives/dvc.yaml",
+    "estimators": "dvc repro stages/estimators/dvc.yaml",
+    "benchmarks": "make bench",
+    "main": "make repro",
+    "summary.json": "make repro",
+}
+
+# Columns of names: a class called `nan` or a series called `16` is no number.
+NAMES = {"actual", "predicted", "series", "method", "table", "measure"}
+
+
+class Missing(Exception):
+    """A metrics file, or the rows of it that were asked for, that nothing has written yet."""
+
+    def __init__(self, name: str, command: str | None, rows: str = "") -> None:
+        where = f"metrics/{name} has no row with {rows}" if rows else f"metrics/{name} is not there"
+        super().__init__(where + (f"; `{command}` writes it" if command else ""))
+        self.name, self.command = name, command
+
+
+class Broken(Exception):
+    """A metrics file that is there and cannot be right: unreadable, a number that is none, a field that is missing."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"metrics/{name}: {reason}")
+        self.name, self.reason = name, reason
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How numbers were made, as far as their file and their study say."""
+
+    dataset: str | None = None
+    scale: str | None = None
+    epochs: int | None = None
+    seeds: int | None = None
+    machine: str | None = None
+
+    def __str__(self) -> str:
+        epochs = None if self.epochs is None else f"{self.epochs} epoch{'s' if self.epochs != 1 else ''}"
+        seeds = None if self.seeds is None else f"{self.seeds} seed{'s' if self.seeds != 1 else ''}"
+        return ", ".join(part for part in (self.dataset, self.scale, epochs, seeds, self.machine) if part)
+
+
+class Metrics:
+    """The metrics of a repository. Every broken file that was met is kept in `broken`, once."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.broken: list[Broken] = []
+        self._rows: dict[str, list[Row]] = {}
+        self._values: dict[str, dict[str, Any]] = {}
+        self._params: dict[str, dict[str, Any]] = {}
+
+    def command(self, name: str) -> str | None:
+        """What writes the file `name`; nothing known for a file that no study here writes."""
+        return COMMANDS.get(name.split("/")[0])
+
+    def fault(self, name: str, reason: str) -> Broken:
+        """The exception for a broken file, also kept for the page."""
+        found = next((b for b in self.broken if (b.name, b.reason) == (name, reason)), None)
+        if found is None:
+            found = Broken(name, reason)
+            self.broken.append(found)
+        return found
+
+    def rows(self, name: str) -> list[Row]:
+        """The rows of a CSV file; cells that are numbers as float, empty ones as "".
+
+        Raises:
+            Missing: when the file is not there.
+            Broken: when it cannot be read, a row has too few or too many fields, or a number is not finite.
+        """
+        if name not in self._rows:
+            self._rows[name] = self._table(name, self._text(name))
+        return self._rows[name]
+
+    def values(self, name: str) -> dict[str, Any]:
+        """The fields of a flat JSON file.
+
+        Raises:
+            Missing: when the file is not there.
+            Broken: when it cannot be read, is not flat, or a number is not finite.
+        """
+        if name not in self._values:
+            self._values[name] = self._flat(name, self._text(name))
+        return self._values[name]
+
+    def number(self, name: str, field: str) -> float:
+        """One number of a JSON file.
+
+        Raises:
+            Missing, Broken: as `values`; Broken also when the field is missing or is no number.
+        """
+        values = self.values(name)
+        if field not in values:
+            raise self.fault(name, f"has no field {field!r}{nearest(field, values)}")
+        value = values[field]
+        if isinstance(value, str | bool):
+            raise self.fault(name, f"{field} is {value!r}, no number")
+        return float(value)
+
+    def matching(self, name: str, where: Mapping[str, Wanted], needs: Sequence[str] = ()) -> list[Row]:
+        """The rows of a CSV file whose columns hold what `where` says; a list there means any of it.
+
+        Raises:
+            Missing, Broken: as `rows`; Broken also when a column of `where` or of `needs` is missing.
+        """
+        rows = self.rows(name)
+        for column in [*where, *needs]:
+            if column not in rows[0]:
+                raise self.fault(
+                    name, f"has no column {column!r}{nearest(column, rows[0])}; it has {', '.join(rows[0])}"
+                )
+        return [row for row in rows if all(_is(row[column], wanted) for column, wanted in where.items())]
+
+    def column(self, name: str, where: Mapping[str, Wanted], column: str, by: Sequence[str]) -> float | list[float]:
+        """The numbers of a column in the rows that `where` picks, ordered by the columns `by`; without, one number.
+
+        Raises:
+            Missing: when the file is not there or has no such row.
+            Broken: as `matching`; also when a cell is no number, or several rows match where one is meant.
+        """
+        found = self.matching(name, where, [column, *by])
+        told = ", ".join(f"{key} {_said(wanted)}" for key, wanted in where.items())
+        if not found:
+            raise Missing(name, self.command(name), told)
+        for row in found:
+            if isinstance(row[column], str):
+                raise self.fault(name, f"{column} is {row[column]!r}, no number, in the row with {told or row}")
+        if not by and len(found) > 1:
+            raise self.fault(name, f"{len(found)} rows with {told}, expected one")
+        # Text sorts after numbers: `lowest` among values of alpha.
+        found = sorted(found, key=lambda row: [(isinstance(row[key], str), row[key]) for key in by])
+        numbers = [float(row[column]) for row in found]
+        return numbers if by else numbers[0]
+
+    def setting(self, name: str, row: Mapping[str, Cell] | None = None) -> Setting:
+        """How the numbers of a file were made: by its own columns or fields, else by its study's params.yaml."""
+        study = name.split("/")[0]
+        own = row if row is not None else self.values(name) if name.endswith(".json") else self.rows(name)[0]
+        if study == "benchmarks":
+            return Setting(machine=str(own.get("processor", "")) or None)
+        main = study in ("main", "summary.json")
+        stated = self._stated("params.yaml" if main else f"stages/{study}/params.yaml")
+        if main:  # a field `epochs` there may be the probe's
+            scale = _text(stated.get("scale"))
+            return Setting(
+                _text(stated.get("dataset")), scale, _count(_at(stated, "scales", scale, "pretrain", "epochs")), 1
+            )
+        # A study of trainings runs every variant with each seed; any other says per row how many it took.
+        seeds = stated.get("seeds") if "defaults" in stated else None
+        return Setting(
+            dataset=_text(_at(stated, "defaults", "dataset")),
+            scale=_text(own.get("scale")) or _text(stated.get("scale")),
+            epochs=_count(own.get("epochs")),
+            seeds=_count(own.get("seeds", len(seeds) if isinstance(seeds, list) else None)),
+        )
+
+    def _stated(self, path: str) -> dict[str, Any]:
+        """A parameter file, or nothing where it cannot be read: that is for the stages to complain of."""
+        if path not in self._params:
+            try:
+                self._params[path] = read_tree(self.root / path)
+            except InputError:
+                self._params[path] = {}
+        return self._params[path]
+
+    def _text(self, name: str) -> str:
+        try:
+            return (self.root / "metrics" / name).read_text(encoding="utf-8")
+        except FileNotFoundError as error:
+            raise Missing(name, self.command(name)) from error
+        except OSError as error:
+            raise self.fault(name, f"cannot be read: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise self.fault(name, "is not text in UTF-8") from error
+
+    def _table(self, name: str, text: str) -> list[Row]:
+        try:
+            header, *lines = list(csv.reader(io.StringIO(text, newline=""), strict=True)) or [[]]
+        except csv.Error as error:
+            raise self.fault(name, f"is not CSV: {error}") from error
+        if not lines:
+            raise self.fault(name, "holds no rows")
+        if len(set(header)) < len(header):
+            raise self.fault(name, "names a column twice")
+        rows = []
+        for i, line in enumerate(lines, 1):
+            if len(line) != len(header):
+                raise self.fault(name, f"row {i} has {len(line)} fields, the header {len(header)}")
+            rows.append({column: self._cell(name, i, column, text) for column, text in zip(header, line, strict=True)})
+        return rows
+
+    def _cell(self, name: str, i: int, column: str, text: str) -> Cell:
+        if column in NAMES:
+            return text
+        try:
+            value = float(text)
+        except ValueError:
+            return text
+        if not math.isfinite(value):
+            raise self.fault(name, f"row {i}: {column} is {text}")
+        return value
+
+    def _flat(self, name: str, text: str) -> dict[str, Any]:
+        try:
+            values = json.loads(text)
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise self.fault(name, f"is not JSON: {error}") from error
+        if not isinstance(values, dict):
+            raise self.fault(name, f"holds {type(values).__name__}, expected names and numbers")
+        for field, value in values.items():
+            if not isinstance(value, int | float | str):
+                raise self.fault(name, f"{field} is {json.dumps(value)[:40]}, expected a number or text")
+            if isinstance(value, float) and not math.isfinite(value):
+                raise self.fault(name, f"{field} is {value}")
+        return values
+
+
+def _is(cell: Cell, wanted: Wanted) -> bool:
+    if isinstance(wanted, str | int | float):
+        if isinstance(cell, str) or isinstance(wanted, str):
+            return cell == wanted
+        return math.isclose(cell, wanted, rel_tol=1e-6)
+    return any(_is(cell, one) for one in wanted)
+
+
+def _said(wanted: Wanted) -> str:
+    if isinstance(wanted, str | int | float):
+        return wanted if isinstance(wanted, str) else f"{wanted:g}"
+    return " or ".join(_said(one) for one in wanted)
+
+
+def _at(tree: object, *keys: object) -> object:
+    """What stands under these keys, or nothing."""
+    for key in keys:
+        tree = tree.get(key) if isinstance(tree, dict) else None
+    return tree
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _count(value: object) -> int | None:
+    return int(value) if isinstance(value, int | float) else None

@@ -1,0 +1,58 @@
+"""The report as one HTML file that asks for nothing else: styles, script, figures and pictures are inside."""
+
+import base64
+import hashlib
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from annulus.report.content import VERDICTS, Empty, Report, shown_numbers
+from annulus.report.tables import number
+
+HERE = Path(__file__).parent
+
+# A sign beside the word, so that no verdict is told by colour alone.
+SIGNS = {"held": "✓", "did not hold": "✗", "not run at this scale": "◐", "not run": "○", "broken": "!"}
+
+
+def html(report: Report) -> str:
+    """The page. All text is escaped but the SVG of figures, whose text matplotlib escapes."""
+    environment = Environment(
+        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.tests["empty_part"] = lambda part: isinstance(part, Empty)
+    environment.filters |= {
+        "number": number, "svg": Markup, "ticks": _ticks, "slug": lambda text: text.replace(" ", "-")
+    }  # fmt: skip
+    script = (HERE / "page.js").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    rendered = environment.get_template("page.html").render(
+        report=report,
+        signs=SIGNS,
+        kinds=VERDICTS,
+        shown_numbers=shown_numbers,
+        anchors=_anchors(report),
+        style=Markup((HERE / "page.css").read_text(encoding="utf-8")),
+        script=Markup(script),
+        # Only this very script may run: one that came with a name from somewhere would not.
+        policy=f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'; "
+        "base-uri 'none'; form-action 'none'",
+    )
+    return rendered.strip() + "\n"
+
+
+def _ticks(text: str) -> Markup:
+    """A sentence with what stands between backticks as code; all of it escaped."""
+    parts = text.split("`")
+    paired = len(parts) % 2 == 1
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if place % 2 and paired else part for place, part in enumerate(parts)
+    )
+
+
+def _anchors(report: Report) -> dict[str, str]:
+    """The id of the element that shows a table or figure of the papers, by its id in results.yaml."""
+    tables = {each.comparison.table.id: f"table-{each.comparison.table.id}" for p in report.papers for each in p.tables}
+    figures = [(shown.plot.of or shown.plot.name, f"figure-{shown.plot.name}") for shown in report.figures]
+    return dict(reversed(figures)) | tables

@@ -1,0 +1,195 @@
+"""The papers' tables with our numbers beside theirs.
+
+measured.yaml says, table by table, in which metrics file ours are and how our names and theirs correspond; a table that
+is not named there was never run.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Literal
+
+from pydantic import Field, ValidationError
+
+from annulus.config import Params, nearest
+from annulus.errors import InputError
+from annulus.report.metrics import Broken, Metrics, Missing, Row
+from annulus.report.published import HERE, ONE, PaperFigure, PaperRow, PaperTable, label, load, read, said
+
+Names = dict[str, str | float]
+
+
+def load_tables() -> list[PaperTable]:
+    """Every table and stated number of the papers, in their order."""
+    return [entry for entry in load() if isinstance(entry, PaperTable)]
+
+
+def load_figures() -> dict[str, PaperFigure]:
+    """Every figure of the papers, by its id."""
+    return {entry.id: entry for entry in load() if isinstance(entry, PaperFigure)}
+
+
+class Pair(Params):
+    """One of our rows (or fields) for one of theirs, where names alone do not say so."""
+
+    theirs: Names
+    here: Names = Field(default_factory=dict)
+    value: str | None = None  # instead of the table's
+    spread: str | None = None
+    column: str | None = None
+
+
+class Measured(Params):
+    """Where our numbers of a table are."""
+
+    file: str
+    value: str | None = None
+    spread: str | None = None
+    where: Names = Field(default_factory=dict)
+    keys: dict[str, str] = Field(
+        default_factory=dict
+    )  # our column: their setting; rows that agree in all of them are the same
+    columns: dict[str, Names] | None = None  # our column: {their column: our value of it}
+    column: str | None = None  # or: all of ours are this column of theirs
+    rows: list[Pair] | None = None
+
+
+@dataclass(frozen=True)
+class ComparedRow:
+    """One number of the papers with ours beside it; `here` None: not run."""
+
+    labels: dict[str, str]
+    column: str | None
+    paper: float | None
+    paper_spread: float | None
+    here: float | None = None
+    here_spread: float | None = None
+    difference: float | None = None
+    setting: str | None = None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One table of the papers."""
+
+    table: PaperTable
+    rows: list[ComparedRow]
+    status: Literal["run", "not run", "broken"]
+    command: str | None = None
+    reason: str | None = None
+    file: str | None = None
+    row: Row | None = field(default=None, repr=False)  # one of ours, which says how they were made
+
+
+@cache
+def load_measured() -> dict[str, Measured]:
+    """Where our numbers of each table are.
+
+    Raises:
+        InputError: for a table that the papers do not have, or an unknown or missing key.
+    """
+    found = {}
+    known = {table.id for table in load_tables()}
+    for name, entry in read(HERE / "measured.yaml").items():
+        if name not in known:
+            raise InputError(f"measured.yaml: the papers have no table {name!r}{nearest(name, known)}")
+        try:
+            found[name] = Measured.model_validate(entry)
+        except ValidationError as error:
+            raise InputError(f"measured.yaml: {name}: {said(error)}") from error
+    return found
+
+
+def compare(metrics: Metrics) -> list[Comparison]:
+    """Every table of the papers with our numbers; one that was never run is there without."""
+    measured = load_measured()
+    return [compared(table, measured.get(table.id), metrics) for table in load_tables()]
+
+
+def compared(table: PaperTable, ours: Measured | None, metrics: Metrics) -> Comparison:
+    """One table of the papers with our numbers, or why there are none."""
+    theirs = [
+        ComparedRow(row.labels, None if column == ONE else column, value, spread)
+        for row in table.rows
+        for column, (value, spread) in row.numbers().items()
+    ]
+    if ours is None:
+        return Comparison(table, theirs, "not run", reason="no study measures it yet")
+    try:
+        found = cells(table, ours, metrics)
+    except Missing as error:
+        return Comparison(table, theirs, "not run", error.command, str(error), ours.file)
+    except Broken as error:
+        return Comparison(table, theirs, "broken", metrics.command(ours.file), str(error), ours.file)
+    rows, some = [], None
+    for row in theirs:
+        here = found.get((tuple(sorted(row.labels.items())), row.column))
+        if here is None:
+            rows.append(row)
+            continue
+        value, spread, some = here
+        difference = None if row.paper is None else round(value - row.paper, 12)  # 12: no 0.30000000000000004
+        setting = str(metrics.setting(ours.file, some))
+        rows.append(
+            ComparedRow(row.labels, row.column, row.paper, row.paper_spread, value, spread, difference, setting)
+        )
+    if some is None:
+        reason = f"metrics/{ours.file} holds none of its rows"
+        return Comparison(table, rows, "not run", metrics.command(ours.file), reason, ours.file)
+    return Comparison(table, rows, "run", metrics.command(ours.file), None, ours.file, some)
+
+
+Place = tuple[tuple[tuple[str, str], ...], str | None]
+
+
+def cells(table: PaperTable, ours: Measured, metrics: Metrics) -> dict[Place, tuple[float, float | None, Row]]:
+    """Our number, its spread and its row for each place of the table that we have.
+
+    Raises:
+        Missing: when our file is not there.
+        Broken: when it lacks a column or field, or two of our rows fall on one place.
+    """
+    found: dict[Place, tuple[float, float | None, Row]] = {}
+
+    def place(row: PaperRow, column: str | None, value: str, spread: str | None, mine: Row) -> None:
+        at = tuple(sorted(row.labels.items())), column
+        if at in found:
+            told = ", ".join(f"{name} {text}" for name, text in at[0])
+            raise metrics.fault(ours.file, f"two of its rows are {told} of {table.id}")
+        numbers = [mine[name] if name is not None else None for name in (value, spread)]
+        for name, number in zip((value, spread), numbers, strict=True):
+            if isinstance(number, str):
+                raise metrics.fault(ours.file, f"{name} is {number!r}, no number, in a row for {table.id}")
+        found[at] = (float(numbers[0]), numbers[1], mine)
+
+    for pair in ours.rows or []:
+        value, spread = pair.value or ours.value, pair.spread if pair.value else pair.spread or ours.spread
+        needs = [name for name in (value, spread) if name]
+        if ours.file.endswith(".json"):
+            mine = [{name: metrics.number(ours.file, name) for name in needs}]
+        else:
+            mine = metrics.matching(ours.file, ours.where | pair.here, needs)
+        for row in table.rows:
+            if agrees(row, pair.theirs):
+                for own in mine:
+                    place(row, pair.column or ours.column, value, spread, own)
+    if ours.keys:
+        needs = [name for name in (ours.value, ours.spread, *ours.keys, *(ours.columns or {})) if name]
+        for own in metrics.matching(ours.file, ours.where, needs):
+            for row in table.rows:
+                if agrees(row, {their: own[mine] for mine, their in ours.keys.items()}):
+                    place(row, column_of(own, ours), ours.value, ours.spread, own)
+    return found
+
+
+def agrees(row: PaperRow, wanted: Mapping[str, str | float]) -> bool:
+    """Whether a printed row has this method and these settings; numbers compare as numbers, by their text."""
+    labels = row.labels
+    return all(labels.get(name) == label(value) for name, value in wanted.items())
+
+
+def column_of(own: Row, ours: Measured) -> str | None:
+    """Which of their columns one of our rows is."""
+    for mine, names in (ours.columns or {}).items():
+        return next((column for column, value in names.items() if value == own[mine]), "")
+    return ours.column

@@ -1,0 +1,135 @@
+"""Small pictures for the page: test images with their nearest neighbours, and what each sampler takes for a negative.
+
+`data/main/picks.safetensors`, of the diagnostics stage, says which images; the pixels are in `data/main/images`.
+"""
+
+import base64
+import io
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Int64, UInt8
+from PIL import Image
+from safetensors import SafetensorError, safe_open
+
+SAMPLERS = ("uniform", "ball", "ring", "cave")
+LARGEST = 96  # pixels a side; a stored image that is larger is made smaller
+
+
+class NoPictures(Exception):
+    """Why there are none: nothing is there yet (with the command that changes it), or a file is broken."""
+
+    def __init__(self, reason: str, command: str | None = None) -> None:
+        super().__init__(reason)
+        self.reason, self.command = reason, command
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One image as a data: URI, and its class. `same`: whether it shares the query's class; None for a query."""
+
+    source: str
+    name: str
+    same: bool | None = None
+    similarity: float | None = None
+
+
+@dataclass(frozen=True)
+class Strip:
+    """A query and its images, most similar first."""
+
+    label: str
+    query: Tile
+    tiles: list[Tile]
+
+
+@dataclass(frozen=True)
+class Pictures:
+    neighbours: list[Strip]
+    negatives: list[list[Strip]]  # per query, a strip for each sampler
+
+
+def pictures(root: Path) -> Pictures:
+    """The grids of the current encoder.
+
+    Raises:
+        NoPictures: when a file is missing or broken, with the command that makes it.
+    """
+    picks, _ = _arrays(root, "picks.safetensors")
+    train, test = (_Images(root, f"images/{split}.safetensors") for split in ("train", "test"))
+    neighbours = []
+    similarities = picks.get("test_similarity")
+    for place, (row, columns) in enumerate(_with_queries(picks, "test_queries", "test_neighbours")):
+        query = test.tile(int(row))
+        known = [None] * len(columns) if similarities is None else similarities[place].tolist()
+        tiles = [train.tile(int(c), query, s) for c, s in zip(columns, known, strict=False)]
+        neighbours.append(Strip("test image", query, tiles))
+    negatives: list[list[Strip]] = [[] for _ in _whole(picks, "train_queries")]
+    for sampler in SAMPLERS:
+        if f"negatives_{sampler}" not in picks:  # it had no set
+            continue
+        for place, (row, columns) in enumerate(_with_queries(picks, "train_queries", f"negatives_{sampler}")):
+            query = train.tile(int(row))
+            tiles = [train.tile(int(c), query) for c in columns if c >= 0]  # a small set is filled up with -1
+            negatives[place].append(Strip(sampler, query, tiles))
+    return Pictures(neighbours, negatives)
+
+
+class _Images:
+    """One split's packed images, of which a few rows are read."""
+
+    def __init__(self, root: Path, name: str) -> None:
+        self.name = name
+        arrays, about = _arrays(root, name, rows_of="images")
+        self.images, self.labels = arrays["images"], _whole(arrays, "labels")
+        self.classes = about.get("classes") or []
+
+    def tile(self, row: int, query: Tile | None = None, similarity: float | None = None) -> Tile:
+        if not 0 <= row < len(self.labels):
+            raise NoPictures(f"picks.safetensors names image {row} of {self.name}, which has {len(self.labels)}")
+        label = int(self.labels[row])
+        name = str(self.classes[label]) if 0 <= label < len(self.classes) else f"class {label}"
+        pixels = np.asarray(self.images[row : row + 1])[0]
+        return Tile(png(pixels), name, None if query is None else name == query.name, similarity)
+
+
+def png(pixels: UInt8[np.ndarray, "3 h w"]) -> str:
+    """An image as a data: URI, at most LARGEST pixels a side; the page enlarges it, pixel by pixel."""
+    image = Image.fromarray(np.ascontiguousarray(pixels.transpose(1, 2, 0)))
+    if max(image.size) > LARGEST:
+        image.thumbnail((LARGEST, LARGEST))
+    file = io.BytesIO()
+    image.save(file, "PNG", optimize=True)
+    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
+
+
+def _with_queries(picks: dict[str, np.ndarray], queries: str, name: str) -> list[tuple]:
+    """Each query with its row of `name`."""
+    first, second = _whole(picks, queries), _whole(picks, name)
+    if second.ndim != 2 or len(first) != len(second):
+        raise NoPictures(f"picks.safetensors has {len(first)} of {queries}, {len(second)} of {name}")
+    return list(zip(first, second, strict=True))
+
+
+def _whole(arrays: dict[str, np.ndarray], name: str) -> Int64[np.ndarray, "..."]:
+    if name not in arrays:
+        raise NoPictures(f"a file has no {name}; run `dvc repro diagnostics` again")
+    return arrays[name].astype(np.int64)
+
+
+def _arrays(root: Path, name: str, rows_of: str = "") -> tuple[dict, dict]:
+    """A packed file's arrays and description; the array `rows_of` is left on the disk, to be read by rows."""
+    path = root / "data" / "main" / name
+    if not path.is_file():
+        raise NoPictures(f"data/main/{name} is not here", "make repro")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            about = json.loads((file.metadata() or {}).get("annulus", "{}"))
+            arrays = {key: file.get_tensor(key) for key in file.keys() if key != rows_of}  # noqa: SIM118 (not a dict)
+        if rows_of:
+            arrays[rows_of] = safe_open(path, framework="numpy").get_slice(rows_of)
+    except (OSError, SafetensorError, ValueError) as error:
+        raise NoPictures(f"data/main/{name} cannot be read: {error}") from error
+    return arrays, about

@@ -1,0 +1,139 @@
+"""Which figures the page has: the files that each is drawn from, what it is called, what is to be seen in it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from matplotlib.figure import Figure
+
+from annulus.report.figures import (
+    LINEAR,
+    NN1,
+    accuracy,
+    bias_and_spread,
+    binary_errors,
+    binary_values,
+    conditional,
+    gaussians,
+    geometry,
+    gradient,
+    ideal,
+    over_start,
+    over_training,
+    stability,
+    staircase,
+)
+
+SEEDS = "Bars: deviation over seeds."
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A figure of the page. `name` is the paper's id where it has one; `section` is where it stands."""
+
+    name: str
+    title: str
+    section: str  # papers | curves | diagnostics
+    files: tuple[str, ...]  # under metrics/
+    draw: Callable[..., Figure]
+    of: str = ""  # the id in results.yaml whose finding is quoted, where it differs from the name
+    bars: str = ""  # what error bars are
+
+
+# What is to be seen in figures whose finding results.yaml does not state: drawn from tables, or ours alone.
+FINDINGS = {
+    "mutualinfo.table3": "On a toy of known information NCE comes closest to it; CNCE falls by orders of magnitude as "
+    "fewer, closer negatives are kept.",
+    "eqco.table9": "InfoNCE's estimate is capped by the logarithm of the number of pairs; EqCo's is not.",
+    "mlcpc.fig1": "alpha-CPC can exceed log 2; ML-CPC with alpha >= alpha_{m,n}, the lowest that is proven, stays "
+    "below. (The largest estimates leave the picture.)",
+    "estimators.ideal": "The critic is the true density ratio of 20-dimensional Gaussians, so what is missing is the "
+    "bound's own: no training is involved.",
+    "ring.appC": "Theorem 3.2: conditional negatives make the estimate lower and less variable. (A deviation of 0 has "
+    "no place on the logarithmic axis.)",
+    "curve.bound": "The bound, log(1 + K) minus the loss, on the information between views; its ceiling is log(1 + K).",
+    "curve.accuracy": "Share of the validation images whose nearest row of the memory has their class.",
+    "curve.share": "Ranks by similarity to the query, closest first, between which the negatives are drawn.",
+    "curve.gradient": "Line: mean over the steps of an epoch. Band: one deviation on each side.",
+    "curve.linear": "Features are frozen; the last epoch is what is reported.",
+    "diagnostics.radii": "Cosine similarity to the query at which the ring begins and ends, and the set that training "
+    "drew from; mean over fixed queries.",
+    "diagnostics.false-negatives": "Share of each sampler's set that has the query's own label. Training never sees a "
+    "label; they are read for this audit alone.",
+    "diagnostics.geometry": "Alignment and uniformity: Wang and Isola 2020. Effective rank: Roy and Vetterli 2007.",
+}
+
+
+def _swept(name: str, part: str, x: str, title: str, y: str = "nn1_top1") -> Plot:
+    """A figure of the negatives study: accuracy over the values of a setting."""
+    unit = {"nn1_top1": NN1, "linear_top1": LINEAR}[y]
+    draw = partial(accuracy, x="value", y=f"{y}_percent", label=x, unit=unit, spread=f"{y}_spread_percent", log_x=True)
+    return Plot(name, title, "papers", (f"negatives/{part}.csv",), draw, bars=SEEDS)
+
+
+def _epochs(name: str, part: str, title: str) -> Plot:
+    """A figure of the negatives study: accuracy over epochs."""
+    draw = partial(accuracy, x="x", y="nn1_top1_percent", label="epoch", unit=NN1)
+    return Plot(name, title, "papers", (f"negatives/{part}_figure.csv",), draw)
+
+
+def _curve(name: str, title: str, columns: dict[str, str], y: str, file: str, scale: float = 1.0) -> Plot:
+    section = "diagnostics" if "diagnostics" in file else "curves"
+    return Plot(name, title, section, (file,), partial(over_training, columns=columns, y=y, scale=scale))
+
+
+PRETRAIN, LINEAR_HISTORY = "main/pretrain_history.csv", "main/linear_history.csv"
+DIAGNOSTICS = "main/diagnostics_history.csv"
+AUDITED = {f"false_negatives_{name}_percent": name for name in ("uniform", "ball", "ring", "cave", "chance")}
+AUDITED |= {"false_negatives_training_percent": "as annealed so far"}
+BORDERS = {
+    "positive_similarity": "positives",
+    "ring_inner_similarity": "ring, inner border",
+    "ring_outer_similarity": "ring, outer border",
+    "training_inner_similarity": "as annealed so far, inner",
+    "training_outer_similarity": "as annealed so far, outer",
+}
+
+PLOTS = [
+    _curve("curve.bound", "Bound and its ceiling", {"bound_nats": "bound", "ceiling_nats": "ceiling"}, "nats",
+           PRETRAIN),
+    _curve("curve.accuracy", "Validation accuracy of the nearest memory row", {"validation_nn1_percent": "validation"},
+           NN1, PRETRAIN),
+    _curve("curve.share", "Where the sampler's set begins and ends",
+           {"outer_share": "outer border", "inner_share": "inner border"}, "rank, percent of the memory", PRETRAIN,
+           100.0),
+    Plot("curve.gradient", "Gradient's norm, mean and deviation within an epoch", "curves", (PRETRAIN,), gradient),
+    _curve("curve.linear", "Linear probe", {"train_top1_percent": "training", "validation_top1_percent": "validation"},
+           "accuracy, percent", LINEAR_HISTORY),
+    _curve("diagnostics.radii", "Similarity at the borders of the negatives", BORDERS, "cosine", DIAGNOSTICS),
+    _curve("diagnostics.false-negatives", "Negatives of the query's own class",
+           AUDITED, "percent of the sampler's set", DIAGNOSTICS),
+    Plot("diagnostics.geometry", "The embeddings over training", "diagnostics", (DIAGNOSTICS,), geometry),
+    Plot("mutualinfo.fig2", "Stability of the objectives; bank rate", "papers",
+         ("negatives/stability_figure.csv", "negatives/bank-rate.csv"), stability, bars=SEEDS),
+    _epochs("mutualinfo.fig7", "witness", "Witness functions"),
+    _swept("mutualinfo.fig9", "count", "negatives", "How many negatives"),
+    _swept("mutualinfo.fig10", "temperature", "temperature", "Temperature"),
+    Plot("mutualinfo.table3", "NCE and CNCE on a toy of known information", "papers", ("estimators/conditional.csv",),
+         conditional, bars=SEEDS),
+    Plot("mlcpc.fig1", "CPC and ML-CPC on the binary pair", "papers", ("estimators/binary.csv",), binary_values),
+    Plot("mlcpc.fig2", "Bias and variance on the binary pair", "papers", ("estimators/binary.csv",), binary_errors),
+    Plot("mlcpc.fig3-separable", "The staircase, separable critic", "papers", ("estimators/staircase-separable.csv",),
+         staircase, "mlcpc.fig3"),
+    Plot("mlcpc.fig3-joint", "The staircase, joint critic", "papers", ("estimators/staircase-joint.csv",),
+         staircase, "mlcpc.fig3"),
+    Plot("estimators.ideal", "Every estimator with the ideal critic", "papers", ("estimators/ideal.csv",), ideal,
+         bars="Bars: deviation over repetitions."),
+    _swept("eqco.fig2", "eqco-moco", "K, negatives", "MoCo with and without EqCo", "linear_top1"),
+    _swept("eqco.fig3", "eqco-simo", "K, negatives", "SiMo with and without EqCo", "linear_top1"),
+    Plot("eqco.fig4", "Gradient's norm with and without EqCo", "papers", ("negatives/eqco-moco.csv",),
+         partial(accuracy, x="value", y="gradient_mean_norm", spread="gradient_deviation_norm", log_x=True,
+                 label="K, negatives", unit="gradient norm"), bars="Bars: deviation over steps."),
+    Plot("eqco.table9", "InfoNCE and EqCo on Gaussians of known information", "papers", ("estimators/gaussians.csv",),
+         gaussians, bars=SEEDS),
+    Plot("ring.fig2a", "Hard negatives from the start, or later", "papers", ("negatives/start.csv",), over_start,
+         bars=SEEDS),
+    _epochs("ring.fig2b", "annealing", "Annealing policies"),
+    Plot("ring.appC", "Bias and spread of the estimate, one encoder held fixed", "papers", ("negatives/estimates.csv",),
+         bias_and_spread),
+]  # fmt: skip

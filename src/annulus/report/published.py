@@ -1,0 +1,135 @@
+"""The papers' own tables and figures: results.yaml, read strictly."""
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import ConfigDict, Field, ValidationError, model_validator
+
+from annulus.config import Params
+from annulus.errors import InputError
+
+HERE = Path(__file__).parent
+Number = float | None  # None: not printed, or not legible
+ONE = "value"  # the only column of a table whose rows have one number each
+
+
+class PaperRow(Params):
+    """A printed row: its method, its settings (whatever keys it has besides), and its number or numbers."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True, allow_inf_nan=False)
+    method: str
+    value: Number = None
+    values: dict[str, Number] | None = None
+    spread: float | dict[str, float] | None = None
+    printed_gap: float | dict[str, float] | None = None
+    vs_crd: dict[str, Literal["up", "down"]] | None = None
+    note: str | None = None
+    source: Literal["cited"] | None = None
+    paper_name: str | None = None
+
+    @model_validator(mode="after")
+    def _numbers(self) -> "PaperRow":
+        if ("value" in self.model_fields_set) == (self.values is not None):
+            raise ValueError(f"row {self.method!r} needs either value or values")
+        for name, setting in (self.model_extra or {}).items():
+            if not isinstance(setting, str | int | float | None):
+                raise ValueError(f"row {self.method!r}: {name}: {setting!r} is no setting; expected a number or text")
+        return self
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Method and settings, as text."""
+        return {"method": self.method} | {name: label(value) for name, value in (self.model_extra or {}).items()}
+
+    def numbers(self) -> dict[str, tuple[Number, Number]]:
+        """Each column's number and its spread."""
+        values = {ONE: self.value} if self.values is None else self.values
+        spreads = self.spread if isinstance(self.spread, Mapping) else dict.fromkeys(values, self.spread)
+        return {column: (value, spreads.get(column)) for column, value in values.items()}
+
+
+class PaperTable(Params):
+    """A table, or numbers stated in the text."""
+
+    id: str
+    paper: str
+    where: str
+    kind: Literal["table", "text"]
+    task: str
+    metric: str
+    unit: str
+    note: str | None = None
+    columns: dict[str, str | dict[str, str]] | None = None
+    pretrain: dict[str, Any] | None = None
+    eval: dict[str, Any] | None = None
+    rows: list[PaperRow] = Field(min_length=1)
+
+
+class PaperFigure(Params):
+    """A figure: what it shows and what the paper finds in it."""
+
+    id: str
+    paper: str
+    where: str
+    kind: Literal["figure"]
+    what: str
+    finding: str
+    x: str | None = None
+    y: str | None = None
+    note: str | None = None
+    sweep: list[Any] | None = None
+    pretrain: dict[str, Any] | None = None
+    eval: dict[str, Any] | None = None
+    numbers: list[float] | None = None
+
+
+def label(value: str | float | int | bool | None) -> str:
+    """A setting as text: 1.0 and 1 alike."""
+    return f"{float(value):.12g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+
+
+def read(path: Path) -> Any:
+    """One of the report's own YAML files.
+
+    Raises:
+        InputError: when it is not YAML.
+    """
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError) as error:
+        raise InputError(f"cannot read {path.name}: {' '.join(str(error).split())}") from error
+
+
+def said(error: ValidationError) -> str:
+    """The first fault of a record: its key and what is wrong."""
+    fault = error.errors()[0]
+    return f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}"
+
+
+def entries(tree: Any, source: str) -> list[PaperTable | PaperFigure]:
+    """The tables and figures of results.yaml.
+
+    Raises:
+        InputError: for an entry that lacks a field, has an unknown one or holds NaN, and for an id that comes twice.
+    """
+    if not isinstance(tree, list):
+        raise InputError(f"{source} holds {type(tree).__name__}, expected a list of tables and figures")
+    found: list[PaperTable | PaperFigure] = []
+    for i, entry in enumerate(tree):
+        name = entry.get("id", f"entry {i}") if isinstance(entry, dict) else f"entry {i}"
+        kind = PaperFigure if isinstance(entry, dict) and entry.get("kind") == "figure" else PaperTable
+        try:
+            found.append(kind.model_validate(entry))
+        except ValidationError as error:
+            raise InputError(f"{source}: {name}: {said(error)}") from error
+        if any(other.id == name for other in found[:-1]):
+            raise InputError(f"{source}: {name} comes twice")
+    return found
+
+
+@cache
+def load() -> list[PaperTable | PaperFigure]:
+    return entries(read(HERE / "results.yaml"), "results.yaml")

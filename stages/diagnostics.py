@@ -1,0 +1,55 @@
+"""Diagnostics: snapshots, features and labels -> what embeddings and negatives look like over training, and picks."""
+
+import argparse
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import _path  # noqa: F401
+
+from annulus.audit import cave_for
+from annulus.data import load_images
+from annulus.diagnostics import load_run, over_training
+from annulus.errors import InputError
+from annulus.evals.features import load_features
+from annulus.packed import write_packed
+from annulus.picks import nearest_images, picked_negatives
+from annulus.stage import Results, run_stage
+
+READS = ["seed", "sampler", "samplers", "knn.layer"]
+PATHS = ["images", "snapshots", "features", "curve", "picks", "metrics", "history"]
+
+
+def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
+    train, run, seed = load_images(paths.images / "train.safetensors"), load_run(paths.snapshots), params["seed"]
+    if run.train_images != len(train):
+        raise InputError(
+            f"{paths.snapshots} is of {run.train_images} training images, {paths.images} holds {len(train)}; "
+            "run `dvc repro`"
+        )
+    labels, cave = train.labels[run.images], cave_for(params["samplers"].cave, len(run.images), len(train))
+    samplers = {**dict(params["samplers"]), "cave": cave}
+    history, sets = over_training(run, read_curve(paths.curve), labels, samplers, params["sampler"], seed)
+
+    features = (load_features(paths.features, split) for split in ("train", "test"))
+    picks = nearest_images(*features, params["knn.layer"], seed)
+    picks |= picked_negatives(sets, samplers, labels, images=run.images, query_images=run.query_images, seed=seed)
+    write_packed(paths.picks, picks, {"layer": params["knn.layer"], "epoch": history[-1]["epoch"]})
+    counts = {"images": len(labels), "queries": len(run.query_images), "snapshots": len(history)}
+    return Results(history[-1] | counts | {"cave_clusters": cave.clusters, "seed": seed}, history)
+
+
+def read_curve(path: Path) -> dict[int, dict[str, float]]:
+    """Pretraining's rows by epoch."""
+    try:
+        with path.open(newline="") as file:
+            return {
+                int(row["epoch"]): {name: float(value) for name, value in row.items()} for row in csv.DictReader(file)
+            }
+    except (OSError, KeyError, ValueError, TypeError) as error:
+        raise InputError(f"{path} is missing or not a learning curve ({error}); run `dvc repro`") from error
+
+
+if __name__ == "__main__":
+    run_stage(main, READS, PATHS)

@@ -1,0 +1,6 @@
+"""Put this checkout's `src` first: an experiment that DVC runs in another folder must use its own code."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))

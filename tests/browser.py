@@ -1,0 +1,71 @@
+"""A page in headless Chromium: its DOM after scripts ran, what the console said, what it asked the network for."""
+
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from html import escape, unescape
+from pathlib import Path
+
+import pytest
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run",
+         "--disable-background-networking", "--disable-extensions", "--disable-dev-shm-usage",
+         "--host-resolver-rules=MAP * ~NOTFOUND"]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Loaded:
+    dom: str
+    console: list[str]
+    requests: list[str]  # of the page itself; Chromium's own have no origin
+
+
+class Browser:
+    """One Chromium, started anew for each page."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.command = next(filter(None, map(shutil.which, NAMES)), None)
+        if self.command is None:
+            pytest.skip(f"none of {', '.join(NAMES)} is on PATH")
+
+    def load(self, page: Path) -> Loaded:
+        log = self.folder / "net.json"
+        done = self._run("--dump-dom", f"--log-net-log={log}", "--enable-logging=stderr", page.as_uri())
+        console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+        events = json.loads(log.read_text())["events"]
+        asked = [event["params"] for event in events if "initiator" in event.get("params", {})]
+        return Loaded(done.stdout, console, [p["url"] for p in asked if p["initiator"] != "not an origin"])
+
+    def answer(self, page: Path, script: str, width: int = 1280) -> object:
+        """What a script's `answer(...)` said; `page` and `view` are the page's document and window, which is so wide.
+
+        The page is framed: it runs no script but its own, and Chromium's window has a least width.
+        """
+        frame = self.folder / "frame.html"
+        frame.write_text(
+            f'<!doctype html><iframe style="width:{width}px;height:900px;border:0" srcdoc="{escape(page.read_text())}">'
+            "</iframe><script>addEventListener('load', () => { const view = frames[0], page = view.document;"
+            "const answer = (said) => { document.title = 'answer ' + JSON.stringify(said); };\n"
+            f"{script}\n}});</script>"
+        )
+        dom = self.load(frame).dom
+        return json.loads(unescape(re.search(r"<title>answer (.*?)</title>", dom, re.DOTALL)[1]))
+
+    def screenshot(self, page: Path, dark: bool, width: int = 1280) -> Path:
+        file = self.folder / f"{'dark' if dark else 'light'}.png"
+        scheme = f"--blink-settings=preferredColorScheme={0 if dark else 1}"
+        self._run(scheme, f"--window-size={width},900", f"--screenshot={file}", page.as_uri())
+        return file
+
+    def pdf(self, page: Path) -> bytes:
+        file = self.folder / "page.pdf"
+        self._run(f"--print-to-pdf={file}", page.as_uri())
+        return file.read_bytes()
+
+    def _run(self, *arguments: str) -> subprocess.CompletedProcess:
+        command = [self.command, *FLAGS, f"--user-data-dir={self.folder / 'profile'}", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)

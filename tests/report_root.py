@@ -1,0 +1,163 @@
+"""A made-up repository for the report: small metrics in the formats of the real ones, and pictures."""
+
+import json
+import math
+from pathlib import Path
+
+import torch
+
+from annulus.data.images import ImageSet, save_images
+from annulus.packed import write_packed
+from annulus.results import write_metrics, write_table
+
+ROOT = Path(__file__).resolve().parents[1]
+CLASSES = ("disc", "ring", "star")
+
+
+def params(root: Path, text: str | None = None) -> None:
+    """The repository's own params.yaml, or another text."""
+    root.mkdir(parents=True, exist_ok=True)
+    (root / "params.yaml").write_text(text or (ROOT / "params.yaml").read_text())
+
+
+def main_line(root: Path, classes: tuple[str, ...] = CLASSES) -> None:
+    """The main line's metrics."""
+    metrics = root / "metrics"
+    headline = {"knn_top1_percent": 39.7, "bound_nats": 0.2966, "train_images": 3600}
+    write_metrics(metrics / "summary.json", headline)
+    write_metrics(metrics / "main/knn.json", {"top1_percent": 39.7, "images": 1000})
+    write_metrics(metrics / "main/linear.json", {"top1_percent": 49.3})
+    write_metrics(metrics / "main/pretrain.json", {"bound_nats": 0.2966, "ceiling_nats": 6.9324})
+    write_metrics(metrics / "main/prepare.json", {"train_images": 3600})
+    history = [
+        {"epoch": e, "bound_nats": 0.1 * e, "ceiling_nats": 6.9, "gradient_norm": 3.0, "gradient_norm_deviation": 0.5,
+         "inner_share": 0.01 * e, "outer_share": 1 - 0.2 * e, "validation_nn1_percent": 10.0 * e}
+        for e in (1, 2, 3)
+    ]  # fmt: skip
+    write_table(metrics / "main/pretrain_history.csv", history)
+    probe = [{"epoch": e, "train_top1_percent": 30.0 + e, "validation_top1_percent": 28.0 + e} for e in (1, 2, 3)]
+    write_table(metrics / "main/linear_history.csv", probe)
+    pairs = [{"actual": a, "predicted": p} for a in classes for p in (a, a, a, classes[0])]
+    write_table(metrics / "main/confusion.csv", pairs)
+
+
+def negatives_study(root: Path, series: str = "IR") -> None:
+    """The files of the negatives study that have figures; one series is called `series`."""
+    folder = root / "metrics/negatives"
+    for part, values in (
+        ("count", (32, 128, 512)),
+        ("temperature", (0.02, 0.2, 1.0)),
+        ("bank-rate", (0.0, 0.5, 0.99)),
+        ("start", (0.05, 0.25, 0.75)),
+        ("eqco-moco", (4, 64, 256)),
+        ("eqco-simo", (4, 16, 31)),
+    ):
+        names = ("plain", "EqCo") if part.startswith("eqco") else (series, "10 %")
+        rows = [
+            {"series": name, "value": value, "seeds": 2, "nn1_top1_percent": 16.0 + i + j,
+             "nn1_top1_spread_percent": 0.5, "linear_top1_percent": 24.0 + i + j, "linear_top1_spread_percent": 0.7,
+             "gradient_mean_norm": 2.0 + i, "gradient_deviation_norm": 0.3}
+            for i, name in enumerate(names) for j, value in enumerate(values)
+        ]  # fmt: skip
+        write_table(folder / f"{part}.csv", rows)
+    for part in ("stability", "witness", "annealing"):
+        rows = [
+            {"series": name, "x": x, "nn1_top1_percent": 10.0 + x} for name in (series, "constant") for x in (1, 2, 3)
+        ]
+        write_table(folder / f"{part}_figure.csv", rows)
+    rows = [
+        {"series": name, "k": k, "seeds": 2, "mean_nats": 0.7 - i, "bias_nats": -0.01, "deviation_nats": 0.2 / k}
+        for i, name in enumerate(("NCE", "CNCE, ring")) for k in (16, 64, 256)
+    ]  # fmt: skip
+    write_table(folder / "estimates.csv", rows)
+
+
+def algorithms(root: Path) -> None:
+    """Two rows of one of the papers' tables."""
+    rows = [
+        {"table": "ring.table1a", "method": method, "here_percent": here, "here_spread_percent": 1.25, "scale": "demo",
+         "here_gain_percent": gain, "here_gain_spread_percent": 0.5, "paper_percent": 81.2, "paper_gain_percent": gain,
+         "here_knn_percent": 20.0, "bound_nats": 0.1, "ceiling_nats": 6.2, "epochs": 16, "seeds": 2}
+        for method, here, gain in (("IR", 22.9, 0.0), ("MoCoRing", 23.6, 0.7))
+    ]  # fmt: skip
+    write_table(root / "metrics/algorithms/table.csv", rows)
+
+
+def estimators(root: Path) -> None:
+    """The files of the estimators study."""
+    folder = root / "metrics/estimators"
+    write_table(folder / "gaussians.csv", [
+        {"method": method, "information_nats": information, "pairs": pairs, "estimate_nats": information * 0.9,
+         "spread_nats": 0.1, "ceiling_nats": math.log(pairs), "seeds": 5, "scale": "demo"}
+        for method in ("InfoNCE", "EqCo") for information in (2.0, 4.0) for pairs in (64, 512)
+    ])  # fmt: skip
+    write_table(folder / "binary.csv", [
+        {"bound": bound, "alpha": alpha, "m": m, "value_nats": 0.7 - 0.4 / m, "information_nats": 0.6931,
+         "bias_nats": -0.4 / m, "variance": 0.5 / m, "simulated_nats": 0.7, "simulated_variance": 0.1}
+        for bound, alpha in (("CPC", 1.0), ("CPC", "lowest"), ("ML-CPC", 1.0), ("ML-CPC", "lowest")) for m in (2, 8, 64)
+    ])  # fmt: skip
+    write_table(folder / "ideal.csv", [
+        {"series": series, "information_nats": information, "estimate_nats": information - 0.1, "error_nats": 0.01,
+         "deviation_nats": 0.1, "ceiling_nats": ceiling, "pairs": 128, "repeats": 200, "scale": "paper"}
+        for series, ceiling in (("InfoNCE", 4.852), ("NWJ", "")) for information in (1.0, 4.0)
+    ])  # fmt: skip
+    write_metrics(folder / "theorems.json", {"gauss1000_information_nats": 20.411, "scale": "paper"})
+    for critic in ("separable", "joint"):
+        write_table(folder / f"staircase-{critic}.csv", [
+            {"series": f"{bound}, alpha {alpha:g}", "bound": bound, "alpha": alpha, "iteration": step,
+             "estimate_nats": 0.9 * level, "information_nats": level}
+            for bound in ("CPC", "ML-CPC") for alpha in (1.0, 0.01)
+            for step, level in ((0, 2.0), (100, 2.0), (200, 4.0), (300, 4.0))
+        ])  # fmt: skip
+    write_table(folder / "conditional.csv", [
+        {"measure": measure, "method": method, "percent_closest": percent, "estimate_nats": 0.0134 * percent / 100,
+         "spread_nats": 0.0005, "seeds": 5, "information_nats": 0.02041, "scale": "paper"}
+        for measure in ("l2", "dot") for method, percent in (("NCE", 100), ("CNCE", 50), ("CNCE", 5))
+    ])  # fmt: skip
+
+
+def diagnostics(root: Path) -> None:
+    """The diagnostics stage's metrics."""
+    rows = [
+        {"epoch": e, "alignment": 0.4, "uniformity": -2.0, "effective_rank": 20.0, "staleness": 0.1,
+         "positive_similarity": 0.8, "ring_inner_similarity": 0.7, "ring_outer_similarity": 0.4,
+         "false_negatives_chance_percent": 10.0, "false_negatives_ring_percent": 12.0 + e}
+        for e in (1, 2, 3)
+    ]  # fmt: skip
+    write_table(root / "metrics/main/diagnostics_history.csv", rows)
+    write_metrics(root / "metrics/main/diagnostics.json", rows[-1])
+
+
+def pictures(root: Path, classes: tuple[str, ...] = CLASSES, size: int = 8) -> tuple[ImageSet, ImageSet]:
+    """Twelve training and four test images, and picks among them; the cave holds two rows only."""
+    sets = []
+    for split, count in (("train", 12), ("test", 4)):
+        random = torch.Generator().manual_seed(count)
+        images = torch.randint(0, 256, (count, 3, size, size), generator=random, dtype=torch.uint8)
+        labels = torch.arange(count) % len(classes)
+        sets.append(ImageSet.of(images, labels, torch.arange(count), classes))
+        save_images(root / f"data/main/images/{split}.safetensors", sets[-1])
+    found = {
+        "test_queries": torch.tensor([0, 3]),
+        "test_neighbours": torch.tensor([[3, 1, 2], [0, 4, 5]]),
+        "test_similarity": torch.tensor([[0.9, 0.5, 0.25], [0.8, 0.7, 0.6]]),
+        "train_queries": torch.tensor([2]),
+        "negatives_uniform": torch.tensor([[5, 6, 7]]),
+        "negatives_ball": torch.tensor([[8, 1, 0]]),
+        "negatives_cave": torch.tensor([[3, 4, -1]]),
+    }
+    write_packed(root / "data/main/picks.safetensors", found, {"epoch": 3})
+    return sets[0], sets[1]
+
+
+def everything(root: Path, classes: tuple[str, ...] = CLASSES, series: str = "IR") -> None:
+    """All of it, without git."""
+    params(root)
+    main_line(root, classes)
+    negatives_study(root, series)
+    algorithms(root)
+    estimators(root)
+    diagnostics(root)
+    pictures(root, classes)
+    write_metrics(root / "metrics/runs/cifar10_ir.json", json.loads((root / "metrics/summary.json").read_text()))
+    write_metrics(root / "metrics/benchmarks/views.json", {"times_pil": 8.64, "processor": "AMD EPYC"})

@@ -1,0 +1,110 @@
+"""The binary example's closed forms against every batch, through the real bounds, and against simulation."""
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from annulus.bounds import mlcpc_lower_alpha
+from annulus.estimators.binary import cpc_of_batch, mlcpc_of_batch, moments
+from annulus.estimators.toys import binary_pair
+from annulus.estimators.values import CPC, MLCPC, off_diagonal
+
+pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
+
+BOUNDS = {"CPC": (CPC, cpc_of_batch), "ML-CPC": (MLCPC, mlcpc_of_batch)}
+both = pytest.mark.parametrize(("bound", "of_batch"), BOUNDS.values(), ids=BOUNDS)
+ALPHAS = [0.01, 0.5, 1.0, 1.9]
+
+
+def value(bound, bits, p=0.5):
+    """The bound of a batch of pairs (bit, bit), with the ideal critic and the other pairs' y for negatives."""
+    one_hot = torch.eye(2, dtype=torch.float64)[torch.tensor(bits)]
+    scores = binary_pair(p).log_ratio(one_hot, one_hot)
+    return bound.estimate(scores.diagonal(), off_diagonal(scores)).item()
+
+
+@both
+@pytest.mark.parametrize("m", [2, 3, 5])
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_a_batch_has_the_closed_form_s_value_whichever_its_pairs_are(bound, of_batch, m, alpha):
+    for bits in itertools.product([0, 1], repeat=m):
+        assert value(bound(alpha), bits) == pytest.approx(of_batch(sum(bits), m, alpha), abs=1e-12)
+
+
+@both
+@pytest.mark.parametrize("m", [2, 3, 6])
+@pytest.mark.parametrize("p", [0.5, 0.1])
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_mean_and_variance_are_those_over_all_batches(bound, of_batch, m, p, alpha):
+    """At p = 1/2 through the bound itself; elsewhere the critic is still that of 1/2, 1 where equal and else 0."""
+    batches = list(itertools.product([0, 1], repeat=m))
+    chances = [p ** sum(bits) * (1 - p) ** (m - sum(bits)) for bits in batches]
+    values = [value(bound(alpha), bits) for bits in batches]
+    mean = sum(chance * nats for chance, nats in zip(chances, values, strict=True))
+    variance = sum(chance * (nats - mean) ** 2 for chance, nats in zip(chances, values, strict=True))
+    found = moments(of_batch, m, alpha, p)
+    assert found.mean == pytest.approx(mean, abs=1e-12)
+    assert found.variance == pytest.approx(variance, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "cpc_nats", "mlcpc_nats"),
+    [(1.0, 0.4774, 0.4408), (0.5, 0.7174, 0.6082), (3 / 7, 0.7663, 0.6355), (0.1, 1.1805, 0.7756)],
+)
+def test_at_three_pairs_the_values_are_those_of_mlcpc_s_table(alpha, cpc_nats, mlcpc_nats):
+    """Section 4; the paper itself states about 0.72 for the second."""
+    assert moments(cpc_of_batch, 3, alpha, 0.5).mean == pytest.approx(cpc_nats, abs=5e-5)
+    assert moments(mlcpc_of_batch, 3, alpha, 0.5).mean == pytest.approx(mlcpc_nats, abs=5e-5)
+
+
+def test_cpc_at_a_half_exceeds_log_2_and_mlcpc_at_its_lowest_alpha_never_does():
+    assert moments(cpc_of_batch, 3, 0.5, 0.5).mean > math.log(2)
+    for m in (2, 3, 8, 64, 256):
+        lowest = mlcpc_lower_alpha(m, m)
+        assert moments(mlcpc_of_batch, m, lowest, 0.5).mean < math.log(2)
+        assert moments(cpc_of_batch, m, 1.0, 0.5).mean < moments(mlcpc_of_batch, m, lowest, 0.5).mean
+
+
+@both
+def test_bias_and_variance_vanish_with_many_pairs(bound, of_batch):
+    """mlcpc.fig2, whose bounds are CPC and ML-CPC at its lowest alpha."""
+    found = []
+    for m in (4, 16, 64, 256):
+        alpha = 1.0 if bound is CPC else mlcpc_lower_alpha(m, m)
+        found.append(moments(of_batch, m, alpha, 0.5))
+    for fewer, more in itertools.pairwise(found):
+        assert fewer.mean < more.mean < math.log(2)
+        assert fewer.variance > more.variance > 0
+    assert found[-1].mean == pytest.approx(math.log(2), abs=0.01)
+
+
+@both
+@pytest.mark.parametrize(("m", "alpha"), [(3, 0.5), (8, 1.0), (16, 0.1)])
+def test_moments_are_those_of_drawn_batches_within_their_error(bound, of_batch, m, alpha, generator):
+    toy, simulations = binary_pair(0.5), 1500
+    values = torch.zeros(simulations, dtype=torch.float64)
+    for simulation in range(simulations):
+        scores = toy.log_ratio(*toy.sample(m, generator)).double()
+        values[simulation] = bound(alpha).estimate(scores.diagonal(), off_diagonal(scores))
+    mean, variance = moments(of_batch, m, alpha, 0.5)
+    assert values.mean().item() == pytest.approx(mean, abs=4.5 * (variance / simulations) ** 0.5 + 1e-6)
+    squares = (values - mean) ** 2
+    assert squares.mean().item() == pytest.approx(variance, abs=4.5 * (squares.std() / simulations**0.5).item() + 1e-9)
+
+
+@both
+@pytest.mark.parametrize(("m", "alpha"), [(2, 1.0), (8, 0.01), (8, 3.0)])
+def test_no_batch_is_above_the_ceiling(bound, of_batch, m, alpha):
+    for t in range(m + 1):
+        assert of_batch(t, m, alpha) <= bound(alpha).ceiling(m, m - 1) + 1e-12
+
+
+def test_checkable_values():
+    """One pair of each kind finds its own among two: log 2; equal pairs cannot be told apart: 0."""
+    assert cpc_of_batch(1, 2, 1.0) == pytest.approx(math.log(2))
+    for m in (2, 5):
+        for t in (0, m):
+            assert cpc_of_batch(t, m, 1.0) == pytest.approx(0, abs=1e-12)
+            assert mlcpc_of_batch(t, m, 1.0) == pytest.approx(0, abs=1e-12)

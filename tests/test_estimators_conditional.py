@@ -1,0 +1,290 @@
+"""NCE and CNCE runs trained together against each run alone, written out; and where their negatives come from."""
+
+import itertools
+import math
+import statistics
+
+import pytest
+import torch
+
+from annulus.config.estimators import ConditionalParams
+from annulus.errors import InputError
+from annulus.estimators import conditional as module
+from annulus.estimators.conditional import Conditional, Run
+from annulus.estimators.critics import Separable
+from annulus.estimators.toys import CorrelatedGaussians, SumOfGaussians
+from annulus.rng import derive, generator
+
+pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
+
+POINTS, BATCH, K, EPOCHS = 60, 16, 12, 2
+RUNS = [Run(percent, seed) for percent in (100, 50, 10) for seed in (0, 7)]
+TOY = CorrelatedGaussians(2, 0.8)
+both = pytest.mark.parametrize("nearness", ["dot", "l2"])
+
+
+@pytest.fixture(autouse=True)
+def in_float64():
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+def settings(**changes) -> ConditionalParams:
+    own = {"points": POINTS, "hidden": 16, "layers": 2, "outputs": 4, "temperatures": {"dot": 0.5, "l2": None}}
+    own |= {"learning_rate": 0.01, "batch_size": BATCH, "epochs": EPOCHS, "negatives": K, "percents": [100], "draws": 2}
+    return ConditionalParams(**(own | changes))
+
+
+class Draws:
+    """What was drawn, in its order: one entry per run and step."""
+
+    def __init__(self, monkeypatch) -> None:
+        self.index, self.rows = [], []
+        draw = module.draw
+
+        def watched(near, own, *others):
+            negatives = draw(near, own, *others)
+            self.index.append(own.clone())
+            self.rows.append(negatives.rows.clone())
+            return negatives
+
+        monkeypatch.setattr(module, "draw", watched)
+
+
+@pytest.fixture
+def draws(monkeypatch) -> Draws:
+    return Draws(monkeypatch)
+
+
+def critic(seed: int, nearness: str) -> Separable:
+    """A run's critic before its first step."""
+    temperature = settings().temperatures[nearness]
+    with torch.random.fork_rng():
+        torch.manual_seed(derive(seed, "weights"))
+        return Separable(2, 16, 2, 4, temperature)
+
+
+def trained_critic(conditional: Conditional, run: int) -> Separable:
+    """A run's critic as it is now."""
+    found = critic(0, conditional.nearness)
+    for network, ensemble in ((found.of_x, conditional.of_x), (found.of_y, conditional.of_y)):
+        state = {name: stacked[run] for name, stacked in zip(ensemble.names, ensemble.stacked, strict=True)}
+        network.load_state_dict(state)
+    return found
+
+
+def plain_infonce(scores: torch.Tensor, index: list[int], rows: list[list[int]]) -> float:
+    """log(1 + k) + log of the softmax's mass on the own point, mean over queries."""
+    values = []
+    for query, (own, negatives) in enumerate(zip(index, rows, strict=True)):
+        candidates = [math.exp(scores[query, row].item()) for row in (own, *negatives)]
+        values.append(math.log(len(candidates)) + math.log(candidates[0] / sum(candidates)))
+    return statistics.fmean(values)
+
+
+def closest(found: Separable, x: torch.Tensor, y: torch.Tensor, own: int, percent: int, nearness: str) -> list[int]:
+    """The other points' places, sorted by their nearness to a query, as far as the share goes."""
+    query, stored = found.embed_x(x[own : own + 1])[0], found.embed_y(y)
+
+    def far(place: int) -> float:
+        if nearness == "dot":
+            return -sum((query * stored[place]).tolist())
+        return sum(((query - stored[place]) ** 2).tolist()) ** 0.5
+
+    others = sorted((place for place in range(len(y)) if place != own), key=far)
+    return others[: math.floor(len(others) * percent / 100)]
+
+
+# --- training -----------------------------------------------------------------------------------------
+
+
+@both
+def test_runs_together_are_at_the_end_what_each_is_alone(nearness):
+    """Same points, weights, order and draws: in float64 nothing but rounding is left between them."""
+    percents = [run.percent for run in RUNS]
+    together = Conditional(TOY, RUNS, settings(), nearness)
+    together.train()
+    own, uniform = together.estimates(percents), together.estimates([100] * len(RUNS))
+    for place, run in enumerate(RUNS):
+        alone = Conditional(TOY, [run], settings(), nearness)
+        alone.train()
+        for one, all_of_them in ((alone.of_x, together.of_x), (alone.of_y, together.of_y)):
+            for weight, stacked in zip(one.stacked, all_of_them.stacked, strict=True):
+                torch.testing.assert_close(stacked[place], weight[0], rtol=0, atol=1e-9)
+        assert alone.estimates([run.percent]) == pytest.approx([own[place]], abs=1e-9)
+        assert alone.estimates([100]) == pytest.approx([uniform[place]], abs=1e-9)
+    assert len({round(nats, 9) for nats in own}) == len(RUNS)
+
+
+@both
+def test_a_run_is_adam_on_infonce_of_all_points_embedded_anew_at_each_step(nearness, draws):
+    """A loop over batches with the draws that were made: gradients go through the query, its own y and the others'."""
+    percents = [100, 10]
+    conditional = Conditional(TOY, [Run(percent, 3) for percent in percents], settings(), nearness)
+    conditional.train()
+    steps = EPOCHS * (POINTS // BATCH)
+    assert len(draws.rows) == steps * len(percents)
+    x, y = TOY.sample(POINTS, generator(3, "points"))
+    for run in range(len(percents)):
+        plain = critic(3, nearness)
+        optimizer = torch.optim.Adam(plain.parameters(), 0.01)
+        for step in range(steps):
+            epoch, batch = divmod(step, POINTS // BATCH)
+            order = torch.randperm(POINTS, generator=generator(3, "order", epoch))
+            index = order[batch * BATCH : (batch + 1) * BATCH]
+            assert torch.equal(draws.index[step * len(percents) + run], index)
+            scores = plain(x[index], y)
+            rows = draws.rows[step * len(percents) + run]
+            candidates = torch.cat([scores.gather(1, index[:, None]), scores.gather(1, rows)], dim=1)
+            loss = (candidates.exp().sum(dim=1).log() - candidates[:, 0]).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        found = trained_critic(conditional, run)
+        for weight, expected in zip(found.parameters(), plain.parameters(), strict=True):
+            torch.testing.assert_close(weight, expected, rtol=0, atol=1e-9)
+
+
+def test_an_epoch_visits_every_point_once_but_for_what_fills_no_batch_each_epoch_in_another_order(draws):
+    conditional = Conditional(TOY, [Run(100, 3), Run(10, 3), Run(100, 4)], settings(), "l2")
+    epochs = []
+    conditional.train(epochs.append)
+    assert epochs == [0, 1]
+    per_epoch = POINTS // BATCH
+    orders = [torch.cat(draws.index[run::3]).view(EPOCHS, per_epoch * BATCH).tolist() for run in range(3)]
+    for order in orders:
+        for visited in order:
+            assert len(set(visited)) == per_epoch * BATCH == 48
+        assert order[0] != order[1]
+    assert orders[0] == orders[1], "runs of one seed share their order"
+    assert orders[0] != orders[2]
+
+
+def test_training_raises_the_estimate_towards_the_information_and_not_above():
+    """Of dependent points with negatives from all of them: the bound's own direction."""
+    params = settings(points=400, epochs=12, negatives=50, batch_size=50)
+    conditional = Conditional(TOY, [Run(100, seed) for seed in range(3)], params, "l2")
+    before = conditional.estimates([100] * 3)
+    conditional.train()
+    after = conditional.estimates([100] * 3)
+    for one, other in zip(before, after, strict=True):
+        assert other > one + 0.1
+        assert other < TOY.information + 0.15  # of 400 points it is known to no more than that
+        assert other <= math.log(51)
+
+
+# --- negatives ----------------------------------------------------------------------------------------
+
+
+@both
+@pytest.mark.parametrize("percent", [100, 50, 10, 2])
+def test_negatives_are_drawn_from_all_of_the_closest_share_and_never_are_the_own_point(nearness, percent, draws):
+    params = settings(negatives=600)  # more than enough to meet every member of a set
+    conditional = Conditional(TOY, [Run(50, 0), Run(50, 7)], params, nearness)
+    conditional.train()
+    draws.index.clear(), draws.rows.clear()
+    conditional.estimates([percent, percent])
+    assert len(draws.rows) == params.draws * 2
+    for call, (index, rows) in enumerate(zip(draws.index, draws.rows, strict=True)):
+        run = call % 2
+        found = trained_critic(conditional, run)
+        assert index.tolist() == list(range(POINTS))
+        for own in range(0, POINTS, 7):
+            members = closest(found, conditional.x[run], conditional.y[run], own, percent, nearness)
+            assert len(members) == math.floor((POINTS - 1) * percent / 100)
+            assert set(rows[own].tolist()) == set(members)
+            assert own not in rows[own].tolist()
+
+
+def test_the_two_nearnesses_choose_different_points():
+    """Otherwise the tests above could not tell them apart: embeddings that are not normalised differ in length."""
+    conditional = Conditional(TOY, [Run(50, 0)], settings(), "l2")
+    conditional.train()
+    found = trained_critic(conditional, 0)
+    x, y = conditional.x[0], conditional.y[0]
+    sets = [[set(closest(found, x, y, own, 10, nearness)) for own in range(20)] for nearness in ("dot", "l2")]
+    assert sum(one != other for one, other in zip(*sets, strict=True)) > 10
+
+
+@both
+def test_each_run_s_share_while_it_trains_is_its_own(nearness, draws):
+    """The first step's sets are those of the first weights."""
+    params = settings(negatives=600, epochs=1, batch_size=POINTS)
+    runs = [Run(100, 0), Run(10, 0), Run(50, 7)]
+    conditional = Conditional(TOY, runs, params, nearness)
+    conditional.train()
+    for run, (percent, seed) in enumerate(runs):
+        found = critic(seed, nearness)
+        for query, own in enumerate(draws.index[run].tolist()):
+            if query % 9 == 0:
+                members = closest(found, conditional.x[run], conditional.y[run], own, percent, nearness)
+                assert set(draws.rows[run][query].tolist()) == set(members)
+
+
+# --- estimates ----------------------------------------------------------------------------------------
+
+
+@both
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_an_estimate_is_the_mean_over_points_and_repeated_draws_in_float64(nearness, dtype, draws):
+    torch.set_default_dtype(dtype)
+    percents = [100, 10]
+    conditional = Conditional(TOY, [Run(percent, 5) for percent in percents], settings(draws=3), nearness)
+    conditional.train()
+    draws.index.clear(), draws.rows.clear()
+    found = conditional.estimates(percents)
+    for run in range(2):
+        its = trained_critic(conditional, run)
+        with torch.no_grad():
+            scores = its.embed_x(conditional.x[run]).double() @ its.embed_y(conditional.y[run]).double().T
+        values = [plain_infonce(scores, list(range(POINTS)), rows.tolist()) for rows in draws.rows[run::2]]
+        assert len(values) == 3
+        tolerance = 1e-10 if dtype == torch.float64 else 1e-6  # of the embeddings, batched or not
+        assert found[run] == pytest.approx(statistics.fmean(values), abs=tolerance)
+
+
+@both
+@pytest.mark.parametrize("percent", [100, 10])
+def test_a_critic_that_ignores_its_inputs_estimates_nothing_to_the_last_digit(nearness, percent):
+    """Collapsed critics are what table 3 of mutualinfo measures: the rounding of log K must not show."""
+    torch.set_default_dtype(torch.float32)
+    conditional = Conditional(TOY, [Run(percent, 0)], settings(), nearness)
+    with torch.no_grad():
+        for ensemble in (conditional.of_x, conditional.of_y):
+            for name, stacked in zip(ensemble.names, ensemble.stacked, strict=True):
+                if name.endswith("weight"):
+                    stacked.zero_()
+    assert conditional.estimates([percent]) == pytest.approx([0.0], abs=1e-12)
+
+
+def test_estimates_are_below_the_ceiling_and_lower_the_closer_the_negatives():
+    params = settings(points=300, epochs=5)
+    conditional = Conditional(SumOfGaussians(), [Run(100, seed) for seed in range(3)], params, "dot")
+    conditional.train()
+    found = [statistics.fmean(conditional.estimates([percent] * 3)) for percent in (100, 50, 10, 5)]
+    assert found[0] <= math.log(1 + K)
+    for wider, closer in itertools.pairwise(found):
+        assert closer < wider
+
+
+def test_a_seed_decides_everything_and_points_are_its_own():
+    def numbers(seed):
+        conditional = Conditional(TOY, [Run(50, seed)], settings(), "dot")
+        conditional.train()
+        return conditional.x, conditional.y, conditional.estimates([50])
+
+    one, same, other = numbers(2), numbers(2), numbers(3)
+    assert torch.equal(one[0], same[0])
+    assert torch.equal(one[1], same[1])
+    assert one[2] == same[2] != other[2]
+    assert not torch.equal(one[0], other[0])
+    expected = TOY.sample(POINTS, generator(2, "points"))
+    assert torch.equal(one[0][0], expected.x)
+    assert torch.equal(one[1][0], expected.y)
+
+
+def test_a_share_that_holds_no_other_point_is_refused_before_any_training():
+    """1 % of 100 points is one, but of the 99 others none."""
+    with pytest.raises(InputError, match=r"percents: 1 % of 100 points"):
+        settings(points=100, percents=[100, 1])

@@ -1,0 +1,168 @@
+"""Critics against the same networks written out pair by pair."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from annulus.errors import InputError
+from annulus.estimators.critics import Bilinear, Ideal, Joint, Separable, mlp
+from annulus.estimators.toys import CorrelatedGaussians, DiscreteTable, SumOfGaussians
+
+DIMS = 3
+
+
+@pytest.fixture(autouse=True)
+def in_float64():
+    torch.set_default_dtype(torch.float64)
+    torch.manual_seed(0)  # initial weights come from the global generator, as torch's own do
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.fixture
+def points(generator):
+    """Numbers of x and y differ, so that a transposed result has another shape."""
+    return torch.randn(5, DIMS, generator=generator), torch.randn(4, DIMS, generator=generator)
+
+
+CRITICS = {
+    "separable": lambda: Separable(DIMS, 8, 2, 6),
+    "with temperature": lambda: Separable(DIMS, 8, 2, 6, temperature=0.07),
+    "joint": lambda: Joint(DIMS, 8, 2),
+    "joint of one layer": lambda: Joint(DIMS, 8, 1),
+    "bilinear": lambda: Bilinear(DIMS),
+    "ideal": lambda: Ideal(CorrelatedGaussians(DIMS, 0.5)),
+}
+every_critic = pytest.mark.parametrize("make", CRITICS.values(), ids=CRITICS)
+
+
+@every_critic
+def test_one_pair_at_a_time_scores_as_all_pairs_together(make, points):
+    critic, (x, y) = make(), points
+    together = critic(x, y)
+    assert together.shape == (5, 4)
+    for i in range(5):
+        for j in range(4):
+            alone = critic(x[i : i + 1], y[j : j + 1])
+            torch.testing.assert_close(alone, together[i : i + 1, j : j + 1], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", [name for name in CRITICS if name != "ideal"])
+def test_every_weight_learns(name, points):
+    critic = CRITICS[name]()
+    critic(*points).sin().sum().backward()
+    for weight in critic.parameters():
+        assert (weight.grad != 0).any()
+
+
+def test_an_mlp_has_as_many_hidden_layers_as_it_says_with_relu_between(points):
+    network = mlp(DIMS, 8, 2, 5)
+    linear = [layer for layer in network if isinstance(layer, nn.Linear)]
+    assert [(layer.in_features, layer.out_features) for layer in linear] == [(DIMS, 8), (8, 8), (8, 5)]
+    x = points[0]
+    first = (x @ linear[0].weight.T + linear[0].bias).clamp(min=0)
+    second = (first @ linear[1].weight.T + linear[1].bias).clamp(min=0)
+    torch.testing.assert_close(network(x), second @ linear[2].weight.T + linear[2].bias)
+
+
+def test_mlcpc_s_critics_have_the_sizes_that_it_states():
+    """Section 5.1: two hidden layers of 256, 32 outputs; the joint one of the concatenated 40 numbers."""
+
+    def numbers(critic):
+        return sum(weight.numel() for weight in critic.parameters())
+
+    assert numbers(Separable(20, 256, 2, 32)) == 2 * (20 * 256 + 256 + 256 * 256 + 256 + 256 * 32 + 32)
+    assert numbers(Joint(20, 256, 2)) == 40 * 256 + 256 + 256 * 256 + 256 + 256 + 1
+
+
+# --- separable ----------------------------------------------------------------------------------------
+
+
+def test_separable_is_the_product_of_a_network_of_x_and_another_of_y(points):
+    critic, (x, y) = Separable(DIMS, 8, 2, 6), points
+    for i in range(5):
+        for j in range(4):
+            expected = sum(a * b for a, b in zip(critic.of_x(x[i]).tolist(), critic.of_y(y[j]).tolist(), strict=True))
+            assert critic(x, y)[i, j].item() == pytest.approx(expected, rel=1e-12)
+    assert not torch.equal(critic.of_x(x), critic.of_y(x))
+
+
+@pytest.mark.parametrize("temperature", [0.07, 1.0, 2.5])
+def test_with_a_temperature_separable_is_the_cosine_divided_by_it(points, temperature):
+    critic, (x, y) = Separable(DIMS, 8, 2, 6, temperature), points
+    cosine = nn.functional.cosine_similarity(critic.of_x(x)[:, None], critic.of_y(y)[None], dim=2)
+    torch.testing.assert_close(critic(x, y), cosine / temperature, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(critic.embed_x(x) @ critic.embed_y(y).T, critic(x, y))
+
+
+@pytest.mark.parametrize("temperature", [0.0, -0.07, math.nan])
+def test_a_temperature_that_is_not_above_zero_is_refused_with_the_way_out(temperature):
+    sentence = rf"^the temperature is {temperature:g}; it must be above 0, or null for no normalisation$"
+    with pytest.raises(InputError, match=sentence):
+        Separable(DIMS, 8, 1, 6, temperature)
+
+
+# --- joint --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_joint_is_an_mlp_of_the_concatenation_with_the_same_weights(points, layers):
+    critic, (x, y) = Joint(DIMS, 8, layers), points
+    plain = mlp(2 * DIMS, 8, layers, 1)
+    state = {f"{index}.{name}": None for index in range(0, 2 * layers + 1, 2) for name in ("weight", "bias")}
+    state["0.weight"] = torch.cat([critic.of_x.weight, critic.of_y.weight], dim=1)
+    state["0.bias"] = critic.of_x.bias
+    state |= dict(zip(list(state)[2:], critic.rest.parameters(), strict=True))
+    plain.load_state_dict(state)
+    for i in range(5):
+        for j in range(4):
+            torch.testing.assert_close(critic(x, y)[i, j], plain(torch.cat([x[i], y[j]]))[0], rtol=1e-12, atol=1e-12)
+
+
+def test_joint_starts_as_a_layer_of_the_concatenation_does():
+    """Uniform within 1/sqrt(inputs), as torch starts nn.Linear: the largest of many weights is close to that."""
+    dims, hidden = 20, 256
+    critic, layer = Joint(dims, hidden, 2), nn.Linear(2 * dims, hidden)
+    for weight in (critic.of_x.weight, critic.of_y.weight):
+        assert weight.abs().max().item() == pytest.approx(layer.weight.abs().max().item(), rel=1e-2)
+        assert weight.std().item() == pytest.approx(layer.weight.std().item(), rel=0.05)
+        assert abs(weight.mean().item()) < 5 * weight.std().item() / weight.numel() ** 0.5
+    assert critic.of_x.bias.abs().max().item() == pytest.approx((2 * dims) ** -0.5, rel=0.1)
+
+
+# --- bilinear and ideal -------------------------------------------------------------------------------
+
+
+def test_bilinear_is_x_w_y(points):
+    critic, (x, y) = Bilinear(DIMS), points
+    with torch.no_grad():
+        critic.weight.copy_(torch.randn(DIMS, DIMS))
+    weight = critic.weight.tolist()
+    for i in range(5):
+        for j in range(4):
+            terms = [x[i, a].item() * weight[a][b] * y[j, b].item() for a in range(DIMS) for b in range(DIMS)]
+            assert critic(x, y)[i, j].item() == pytest.approx(sum(terms), rel=1e-12)
+
+
+def test_bilinear_has_all_of_the_ideal_critic_but_a_function_of_x_and_one_of_y(points):
+    toy, (x, y) = CorrelatedGaussians(DIMS, 0.6), points
+    critic = Bilinear(DIMS)
+    with torch.no_grad():
+        critic.weight.copy_(torch.eye(DIMS) * 0.6 / (1 - 0.36))
+    rest = toy.log_ratio(x, y) - critic(x, y)
+    double_difference = rest - rest[:1] - rest[:, :1] + rest[0, 0]
+    assert double_difference.abs().max() < 1e-12
+
+
+# A table tells x from y, which have other numbers of values.
+TABLE = DiscreteTable(torch.tensor([[0.1, 0.2, 0.0], [0.25, 0.05, 0.4]], dtype=torch.float64))
+
+
+@pytest.mark.parametrize("toy", [CorrelatedGaussians(DIMS, 0.5), SumOfGaussians(), TABLE])
+def test_ideal_is_the_toy_s_log_ratio_with_nothing_to_train(toy, generator):
+    x, y = toy.sample(7, generator)
+    critic = Ideal(toy)
+    assert torch.equal(critic(x, y), toy.log_ratio(x, y))
+    assert list(critic.parameters()) == []

@@ -1,0 +1,273 @@
+"""Toys: the stated information, the densities that they claim to have, and samples that have them."""
+
+import math
+
+import pytest
+import torch
+from torch.distributions import MultivariateNormal, Normal
+
+from annulus.errors import InputError
+from annulus.estimators.toys import CorrelatedGaussians, DiscreteTable, Staircase, SumOfGaussians, binary_pair
+
+pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
+
+TABLE = torch.tensor([[0.1, 0.2, 0.0], [0.25, 0.05, 0.4]], dtype=torch.float64)
+GAUSSIANS = {
+    "one dimension": CorrelatedGaussians(1, 0.6),
+    "negative": CorrelatedGaussians(1, -0.6),
+    "three dimensions": CorrelatedGaussians(3, 0.5),
+    "independent": CorrelatedGaussians(2, 0.0),
+    "sum": SumOfGaussians(),
+}
+every_gaussian = pytest.mark.parametrize("toy", GAUSSIANS.values(), ids=GAUSSIANS)
+
+
+@pytest.fixture(autouse=True)
+def in_float64():
+    """Toys draw in the default dtype."""
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+def moments(toy) -> torch.Tensor:
+    """The covariance of one dimension of (x, y) that the paper states."""
+    if isinstance(toy, SumOfGaussians):
+        return torch.tensor([[1.0, -0.5], [-0.5, 1.0]]) + torch.tensor([[1.0, 0.9], [0.9, 1.0]])
+    return torch.tensor([[1.0, toy.rho], [toy.rho, 1.0]])
+
+
+def plain_log_ratio(toy, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """log p(x, y) - log p(x) - log p(y), one pair and one dimension at a time, by torch's densities."""
+    covariance = moments(toy)
+    joint = MultivariateNormal(torch.zeros(2), covariance)
+    of_x, of_y = (Normal(torch.tensor(0.0), covariance[i, i].sqrt()) for i in (0, 1))
+    found = torch.zeros(len(x), len(y))
+    for i, one in enumerate(x):
+        for j, other in enumerate(y):
+            for a, b in zip(one, other, strict=True):
+                found[i, j] += joint.log_prob(torch.stack([a, b])) - of_x.log_prob(a) - of_y.log_prob(b)
+    return found
+
+
+def of_pairs(toy, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """The log ratio of each x with its own y alone."""
+    blocks = zip(x.split(250), y.split(250), strict=True)
+    return torch.cat([toy.log_ratio(a, b).diagonal() for a, b in blocks])
+
+
+def standard_error(values: torch.Tensor) -> float:
+    return (values.std() / len(values) ** 0.5).item()
+
+
+# --- Gaussians ----------------------------------------------------------------------------------------
+
+
+@every_gaussian
+def test_the_log_ratio_is_joint_minus_product_for_every_x_with_every_y(toy, generator):
+    x = toy.sample(4, generator).x
+    y = 2 * toy.sample(6, generator).y
+    torch.testing.assert_close(toy.log_ratio(x, y), plain_log_ratio(toy, x, y), rtol=1e-10, atol=1e-10)
+
+
+@every_gaussian
+def test_the_information_is_the_mean_log_ratio_of_pairs(toy, generator):
+    values = of_pairs(toy, *toy.sample(50_000, generator))
+    assert values.mean().item() == pytest.approx(toy.information, abs=4 * standard_error(values) + 1e-12)
+
+
+@every_gaussian
+def test_samples_have_the_stated_moments_and_independent_dimensions(toy, generator):
+    n = 50_000
+    x, y = toy.sample(n, generator)
+    columns = torch.cat([x, y], dim=1)
+    expected = torch.kron(moments(toy), torch.eye(x.shape[1]))
+    # Of n Gaussian pairs a covariance is known to sqrt((c_ii c_jj + c_ij^2)/n).
+    error = ((expected.diag()[:, None] * expected.diag() + expected**2) / n).sqrt()
+    assert ((columns.T.cov() - expected).abs() < 4.5 * error).all()
+    assert (columns.mean(dim=0).abs() < 4.5 * (expected.diag() / n).sqrt()).all()
+
+
+@every_gaussian
+def test_the_ratio_s_mean_over_the_product_is_one(toy, generator):
+    """What makes its log the ideal critic of every bound, NWJ's constant included."""
+    x, y = toy.sample(100_000, generator).x, toy.sample(100_000, generator).y
+    ratios = of_pairs(toy, x, y).exp()
+    assert ratios.mean().item() == pytest.approx(1, abs=5 * standard_error(ratios) + 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("toy", "nats", "tolerance"),
+    [
+        (SumOfGaussians(), 0.02041, 5e-6),  # mutualinfo section 3, 11
+        (CorrelatedGaussians(1000, 0.2), 20.41, 5e-3),  # mlcpc text.gauss1000
+        (CorrelatedGaussians(1, 0.2), 0.02041, 5e-6),
+        (CorrelatedGaussians(20, 0.0), 0.0, 0.0),
+        (CorrelatedGaussians(1, 0.6), -math.log(0.8), 1e-12),
+        (CorrelatedGaussians(3, -0.6), -3 * math.log(0.8), 1e-12),
+    ],
+)
+def test_the_information_has_its_closed_form(toy, nats, tolerance):
+    assert toy.information == pytest.approx(nats, abs=tolerance)
+
+
+@pytest.mark.parametrize(("nats", "rho"), [(2, 0.4258), (4, 0.5742), (6, 0.6717), (8, 0.7421), (10, 0.7951)])
+def test_a_number_of_nats_in_20_dimensions_has_mlcpc_s_rho(nats, rho):
+    """mlcpc section 6, 2."""
+    toy = CorrelatedGaussians.with_information(20, float(nats))
+    assert (toy.dims, toy.rho) == (20, pytest.approx(rho, abs=5e-5))
+    assert toy.information == pytest.approx(nats, rel=1e-12)
+
+
+@pytest.mark.parametrize("nats", [0.0, 1e-12, 1e-6, 15.0])
+def test_any_number_of_nats_comes_back_small_ones_too(nats):
+    assert CorrelatedGaussians.with_information(2, nats).information == pytest.approx(nats, rel=1e-9)
+
+
+def test_the_sum_of_gaussians_has_the_covariance_that_the_papers_state():
+    """Variance 2, covariance 0.4: correlation 0.2 (mutualinfo section 3, 11)."""
+    torch.testing.assert_close(moments(SumOfGaussians()), torch.tensor([[2.0, 0.4], [0.4, 2.0]]))
+
+
+@pytest.mark.parametrize("toy", [*GAUSSIANS.values(), binary_pair(0.3)])
+def test_samples_depend_on_the_generator_alone_and_a_second_batch_is_another(toy):
+    one, same = (torch.Generator().manual_seed(3) for _ in range(2))
+    first, second = toy.sample(50, one), toy.sample(50, one)
+    assert torch.equal(torch.cat(first, dim=1), torch.cat(toy.sample(50, same), dim=1))
+    assert not torch.equal(first.x, second.x)
+    assert not torch.equal(first.y, second.y)
+
+
+@pytest.mark.parametrize("rho", [1.0, -1.0, 1.5, -3.0, math.nan])
+def test_a_correlation_outside_minus_one_to_one_is_refused_with_the_way_out(rho):
+    sentence = rf"^rho is {rho:g}; a correlation lies above -1 and below 1, .*with_information$"
+    with pytest.raises(InputError, match=sentence):
+        CorrelatedGaussians(2, rho)
+
+
+@pytest.mark.parametrize("nats", [-0.1, math.inf, math.nan])
+def test_information_that_no_correlation_has_is_refused(nats):
+    with pytest.raises(InputError, match=rf"^the information is {nats:g} nats; it must be at least 0 and finite$"):
+        CorrelatedGaussians.with_information(2, nats)
+
+
+def test_more_information_than_a_correlation_below_one_can_carry_is_refused():
+    """In one dimension 25 nats is a correlation of 1, to the last digit."""
+    with pytest.raises(InputError, match=r"rho is 1; a correlation lies"):
+        CorrelatedGaussians.with_information(1, 25.0)
+
+
+def test_no_dimension_is_refused():
+    with pytest.raises(InputError, match=r"^dims is 0; there must be at least 1$"):
+        CorrelatedGaussians(0, 0.5)
+
+
+# --- tables -------------------------------------------------------------------------------------------
+
+
+def plain_information(joint: list[list[float]]) -> float:
+    total = 0.0
+    for row in joint:
+        for b, p in enumerate(row):
+            if p > 0:
+                total += p * math.log(p / sum(row) / sum(other[b] for other in joint))
+    return total
+
+
+@pytest.mark.parametrize("joint", [TABLE, torch.eye(3) / 3, torch.full((2, 4), 1 / 8), torch.tensor([[1.0]])])
+def test_a_table_s_information_is_the_sum_over_its_cells(joint):
+    assert DiscreteTable(joint).information == pytest.approx(plain_information(joint.tolist()), abs=1e-12)
+
+
+def test_a_table_s_log_ratio_is_exact_and_impossible_pairs_are_hugely_negative_but_present():
+    """A score of -inf would be an absent one to a bound."""
+    found = DiscreteTable(TABLE).log_ratio(torch.eye(2), torch.eye(3))
+    for a in range(2):
+        for b in range(3):
+            p = TABLE[a, b].item()
+            if p == 0:
+                assert -math.inf < found[a, b] <= -1e4
+            else:
+                expected = math.log(p / TABLE[a].sum().item() / TABLE[:, b].sum().item())
+                assert found[a, b].item() == pytest.approx(expected, rel=1e-12)
+    independent = TABLE.sum(dim=1, keepdim=True) * TABLE.sum(dim=0)
+    assert (independent * found.exp()).sum().item() == pytest.approx(1, rel=1e-12)
+
+
+@pytest.mark.parametrize("empty", ["row", "column"])
+def test_a_value_that_never_occurs_changes_nothing(empty):
+    larger = torch.zeros(3, 4)
+    where = (torch.tensor([0, 2]), torch.arange(3)) if empty == "row" else (torch.arange(2), torch.tensor([0, 1, 3]))
+    larger[where[0][:, None], where[1]] = TABLE
+    table = DiscreteTable(larger)
+    assert table.information == pytest.approx(DiscreteTable(TABLE).information, rel=1e-12)
+    assert table.log_ratio(torch.eye(3), torch.eye(4)).isfinite().all()
+
+
+def test_a_table_s_samples_are_one_hot_and_as_frequent_as_it_says(generator):
+    n = 40_000
+    x, y = DiscreteTable(TABLE).sample(n, generator)
+    for one_hot in (x, y):
+        assert set(one_hot.unique().tolist()) == {0, 1}
+        assert (one_hot.sum(dim=1) == 1).all()
+    shares = (x.T @ y / n).double()
+    assert ((shares - TABLE).abs() <= 4.5 * (TABLE * (1 - TABLE) / n).sqrt()).all()
+    assert shares[0, 2] == 0
+
+
+@pytest.mark.parametrize("p", [0.5, 0.1])
+def test_the_binary_pair_is_equal_with_the_entropy_for_its_information(p, generator):
+    toy = binary_pair(p)
+    assert toy.information == pytest.approx(-p * math.log(p) - (1 - p) * math.log(1 - p), rel=1e-12)
+    x, y = toy.sample(20_000, generator)
+    assert torch.equal(x, y)
+    assert x[:, 1].mean().item() == pytest.approx(p, abs=4.5 * (p * (1 - p) / 20_000) ** 0.5)
+    ratio = toy.log_ratio(torch.eye(2), torch.eye(2))
+    assert ratio.diagonal().tolist() == pytest.approx([-math.log(1 - p), -math.log(p)])
+    assert ratio[0, 1] == ratio[1, 0] <= -1e4
+
+
+def test_half_and_half_is_log_2():
+    assert binary_pair(0.5).information == pytest.approx(math.log(2), rel=1e-12)
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0, -0.1, 1.1, math.nan])
+def test_a_binary_pair_that_is_never_or_always_one_is_refused(p):
+    with pytest.raises(InputError, match=rf"^p is {p:g}; .* strictly between 0 and 1$"):
+        binary_pair(p)
+
+
+@pytest.mark.parametrize(
+    ("joint", "smallest", "total"),
+    [
+        ([[0.5, 0.6]], "0.5", "1.1"),
+        ([[-0.5, 1.5]], "-0.5", "1"),
+        ([[0.25, 0.25]], "0.25", "0.5"),
+        ([[math.nan, 1.0]], "nan", "nan"),
+    ],
+)
+def test_a_table_that_is_no_distribution_is_refused_with_the_way_out(joint, smallest, total):
+    sentence = rf"^the table's smallest entry is {smallest} and its sum {total}; .*divide the table by its sum$"
+    with pytest.raises(InputError, match=sentence):
+        DiscreteTable(torch.tensor(joint))
+
+
+# --- staircase ----------------------------------------------------------------------------------------
+
+
+def test_a_staircase_climbs_after_each_level_s_steps():
+    """mlcpc 5.1 in small: 2, 4, 6 nats for four steps each."""
+    staircase = Staircase(20, [2.0, 4.0, 6.0], 4)
+    assert staircase.steps == 12
+    found = [staircase.at(step).information for step in range(12)]
+    assert found == pytest.approx([2.0] * 4 + [4.0] * 4 + [6.0] * 4, rel=1e-12)
+    assert all(staircase.at(step).dims == 20 for step in (0, 11))
+    with pytest.raises(IndexError):
+        staircase.at(12)
+
+
+@pytest.mark.parametrize(("levels", "steps"), [([], 4), ([2.0], 0)])
+def test_a_staircase_without_a_level_or_a_step_is_refused(levels, steps):
+    sentence = rf"^a staircase of {len(levels)} levels with {steps} steps each; both must be 1 up$"
+    with pytest.raises(InputError, match=sentence):
+        Staircase(20, levels, steps)

@@ -1,0 +1,170 @@
+"""The page in a browser: it loads without a complaint, asks for nothing, sorts, and fits a phone."""
+
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+import report_root
+from browser import Browser
+from PIL import Image
+
+from annulus.report.content import gather
+from annulus.report.page import html
+
+HOSTILE = "<img src=x onerror=\"document.title='pwned'\"><script>document.title='pwned'</script>"
+SECTIONS = ["run", "main", "claims", "tables", "figures", "curves", "diagnostics", "pictures"]
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    return Browser(tmp_path_factory.mktemp("browser"))
+
+
+def page_of(root):
+    page = root / "index.html"
+    page.write_text(html(gather(root, NOW)))
+    return page
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    root = tmp_path_factory.mktemp("report")
+    report_root.everything(root)
+    return page_of(root)
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory):
+    return page_of(tmp_path_factory.mktemp("empty"))
+
+
+def test_this_browser_would_tell_of_an_error_and_of_a_request(browser, tmp_path):
+    bad = tmp_path / "bad.html"
+    bad.write_text('<script>console.error("boom")</script><img src="http://127.0.0.1:9/x.png">')
+    loaded = browser.load(bad)
+    assert "boom" in loaded.console[0]
+    assert loaded.requests == ["http://127.0.0.1:9/x.png"]
+
+
+@pytest.mark.parametrize("which", ["page", "empty"])
+def test_the_page_loads_in_silence_asks_for_nothing_and_has_all_sections(request, browser, which):
+    loaded = browser.load(request.getfixturevalue(which))
+    assert loaded.console == []
+    assert loaded.requests == []
+    for section in SECTIONS:
+        assert f'<section id="{section}">' in loaded.dom
+
+
+def test_hostile_names_are_text(browser, tmp_path):
+    report_root.everything(tmp_path, classes=("disc", HOSTILE, "star"), series=HOSTILE)
+    loaded = browser.load(page_of(tmp_path))
+    assert "<title>annulus: papers beside results</title>" in loaded.dom
+    assert loaded.console == []  # a script that the policy stopped would be told here
+    assert loaded.requests == []
+
+
+# The numbers of one column of the first table whose caption holds some words, from top to bottom.
+COLUMN = """
+const table = [...page.querySelectorAll('table.sorts')].find((t) => t.caption && t.caption.textContent.includes(WORDS));
+const heading = [...table.tHead.rows[table.tHead.rows.length - 1].cells][PLACE];
+const column = () => [...table.tBodies[0].rows].map((row) => row.cells[PLACE].textContent.trim());
+const click = () => { heading.querySelector('button').click(); return [heading.getAttribute('aria-sort'), column()]; };
+answer([heading.getAttribute('aria-sort'), column(), click(), click()]);
+"""
+
+
+def sorted_by(browser, page, words, place):
+    return browser.answer(page, f"const WORDS = {words!r}, PLACE = {place};" + COLUMN)
+
+
+def test_a_click_sorts_numbers_by_value_and_a_second_one_turns_the_order(browser, page):
+    start, unsorted, up, down = sorted_by(browser, page, "Headline", 1)
+    assert start == "none"
+    assert sorted(unsorted) == sorted(["0.2966", "39.70", "3,600"])
+    assert up == ["ascending", ["0.2966", "39.70", "3,600"]]
+    assert down == ["descending", ["3,600", "39.70", "0.2966"]]
+
+
+def test_text_sorts_as_text(browser, page):
+    _, _, up, down = sorted_by(browser, page, "Confusion", 0)
+    assert up == ["ascending", ["disc", "ring", "star"]]
+    assert down == ["descending", ["star", "ring", "disc"]]
+
+
+def test_what_was_not_run_stays_at_the_end_of_a_sorted_column(browser, page):
+    script = """
+    const table = page.querySelector('#table-ring\\\\.table1a table'), head = table.tHead;
+    const cells = [...head.rows[head.rows.length - 1].cells];
+    const place = cells.findIndex((cell) => cell.textContent.startsWith('here'));
+    const column = () => [...table.tBodies[0].rows].map((row) => row.cells[place].textContent.trim());
+    const click = () => { cells[place].querySelector('button').click(); return column(); };
+    answer([click(), click()]);
+    """
+    up, down = browser.answer(page, script)
+    ran = ["22.9 ± 1.2", "23.6 ± 1.2"]
+    assert up == [*ran, *["not run"] * 5]
+    assert down == [*ran[::-1], *["not run"] * 5]
+
+
+def test_claims_are_filtered_by_verdict_and_by_words(browser, page):
+    script = """
+    const rows = () => [...page.querySelectorAll('#claims tbody tr')].filter((row) => row.offsetParent !== null);
+    const all = rows().length, button = page.querySelector('#claims .tools button[data-verdict="not run"]');
+    button.click();
+    const chosen = rows().map((row) => row.dataset.verdict), pressed = button.getAttribute('aria-pressed');
+    page.querySelector('#claims .tools button').click();
+    const words = page.querySelector('#claims .tools input');
+    words.value = 'eqco.table9';
+    words.dispatchEvent(new view.Event('input'));
+    answer([all, chosen, pressed, rows().map((row) => row.textContent.includes('eqco.table9'))]);
+    """
+    everything, chosen, pressed, found = browser.answer(page, script)
+    assert everything > len(chosen) > 0
+    assert set(chosen) == {"not run"}
+    assert pressed == "true"
+    assert 0 < len(found) < everything
+    assert all(found)
+
+
+def test_a_link_to_a_closed_table_opens_it(browser, page):
+    script = """
+    const closed = page.querySelector('#tables details:not([open])'), before = closed.open;
+    view.location.hash = '#' + closed.id;
+    view.dispatchEvent(new view.Event('hashchange'));
+    answer([before, closed.open]);
+    """
+    assert browser.answer(page, script) == [False, True]
+
+
+def test_what_can_be_clicked_or_scrolled_can_be_reached_by_keyboard(browser, page):
+    script = """
+    const reachable = (all) => [...page.querySelectorAll(all)].every((one) => one.tabIndex >= 0);
+    answer([reachable('th button'), page.querySelectorAll('th button').length > 20, reachable('.box'), reachable('a')]);
+    """
+    assert browser.answer(page, script) == [True] * 4
+
+
+@pytest.mark.parametrize("width", [390, 768, 1280])
+def test_nothing_is_wider_than_the_screen(browser, page, width):
+    script = """
+    for (const each of page.querySelectorAll('details')) each.open = true;
+    answer([view.innerWidth, page.documentElement.scrollWidth]);
+    """
+    assert browser.answer(page, script, width) == [width, width]
+
+
+def test_it_is_light_by_day_and_dark_by_night(browser, page):
+    light, dark = (np.asarray(Image.open(browser.screenshot(page, d)).convert("L")) for d in (False, True))
+    assert np.median(light) > 230
+    assert np.median(dark) < 60
+    assert light.std() > 5  # something is there
+    assert dark.std() > 5
+
+
+def test_it_prints(browser, page):
+    content = browser.pdf(page)
+    assert content.startswith(b"%PDF")
+    assert len(content) > 50_000

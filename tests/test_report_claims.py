@@ -1,0 +1,449 @@
+"""The list of claims, and each verdict on made-up metrics."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from annulus.errors import InputError
+from annulus.report.claims import load_claims, read_claims, rounded, verdicts
+from annulus.report.metrics import Metrics
+from annulus.report.papers import load_figures, load_measured, load_tables
+from annulus.report.published import HERE, read
+
+REPOSITORY = Path(__file__).parents[1]
+CLAIMS = {claim.id: claim for claim, _ in load_claims()}
+
+STAIRCASE = "bound alpha information_nats estimate_nats deviation_nats ceiling_nats iterations seeds scale"
+# The columns of files that a checkout may not hold yet, as their stages write them.
+COLUMNS = {
+    "estimators/gaussians.csv": "method information_nats pairs estimate_nats spread_nats ceiling_nats seeds scale",
+    "estimators/binary.csv": "bound alpha m value_nats information_nats bias_nats variance",
+    "estimators/staircase-separable_levels.csv": STAIRCASE,
+    "estimators/staircase-joint_levels.csv": STAIRCASE,
+    "estimators/ideal.csv": "series information_nats estimate_nats error_nats deviation_nats ceiling_nats pairs scale",
+    "estimators/conditional.csv": "measure method percent_closest estimate_nats spread_nats information_nats",
+    "estimators/theorems.json": (
+        "thm32_bias_nce_nats thm32_bias_cnce_nats thm32_variance_nce thm32_variance_cnce a1_independent_estimate_nats "
+        "a1_ceiling_nats ring_nce_nats ring_exceeding_nats ring_condition_nats gauss1000_information_nats "
+        "gauss1000_needed_classes"
+    ),
+    "benchmarks/estimators.json": "cpc_200_updates_seconds mlcpc_200_updates_seconds mlcpc_over_cpc",
+}
+
+
+# --- the list -----------------------------------------------------------------------------------------------
+
+
+def test_every_table_number_and_figure_of_the_papers_is_named_by_a_claim():
+    figures = {figure.id for figure in load_figures().values() if not figure.finding.startswith("illustration only")}
+    named = {where for claim in CLAIMS.values() for where in claim.where}
+    assert {table.id for table in load_tables()} - named == set()
+    assert figures - named == set()
+
+
+def test_every_rule_uses_exactly_its_values():
+    assert {claim.id: rule.names for claim, rule in load_claims()} == {
+        claim.id: set(claim.values) for claim, _ in load_claims()
+    }
+
+
+def test_a_claim_belongs_to_the_paper_of_its_id_and_says_one_sentence():
+    assert [claim.id for claim in CLAIMS.values() if not claim.id.startswith(f"{claim.paper}.")] == []
+    assert [claim.id for claim in CLAIMS.values() if not claim.claim.endswith(".") or claim.claim[0].islower()] == []
+    assert len({claim.claim for claim in CLAIMS.values()}) == len(CLAIMS)
+
+
+def test_a_claim_about_a_data_set_is_decided_at_the_papers_scale_only():
+    assert [claim.id for claim in CLAIMS.values() if claim.dataset and claim.scale == "any"] == []
+
+
+def test_every_selector_names_columns_that_its_file_has():
+    for claim in CLAIMS.values():
+        for selector in claim.values.values():
+            if selector is None or selector.table is not None:
+                continue
+            path = REPOSITORY / "metrics" / selector.file
+            if not path.exists():
+                known = COLUMNS[selector.file].split()
+            elif path.suffix == ".json":
+                known = list(json.loads(path.read_text()))
+            else:
+                known = next(csv.reader(path.open()))
+            assert {selector.column, *selector.where, *selector.by} <= set(known), (claim.id, selector)
+
+
+def test_every_selector_finds_its_numbers_in_the_committed_files():
+    metrics = Metrics(REPOSITORY)
+    for claim in CLAIMS.values():
+        for selector in claim.values.values():
+            if selector is None or selector.table is not None or not (REPOSITORY / "metrics" / selector.file).exists():
+                continue
+            if selector.file.startswith("estimators/") and metrics.setting(selector.file).scale not in ("paper", "gpu"):
+                continue  # a shorter run has fewer rows
+            if selector.file.endswith(".json"):
+                metrics.number(selector.file, selector.column)
+            else:
+                metrics.column(selector.file, selector.where, selector.column, selector.by)
+
+
+def test_the_command_of_a_claim_is_that_of_its_files():
+    metrics = Metrics(REPOSITORY)
+    for claim in CLAIMS.values():
+        measured = [selector for selector in claim.values.values() if selector is not None]
+        files = {selector.file or load_measured()[selector.table].file for selector in measured}
+        assert {metrics.command(file) for file in files} == ({claim.run} if claim.run else set()), claim.id
+
+
+def test_every_claim_can_be_decided_or_waits_for_all_its_numbers():
+    for claim in CLAIMS.values():
+        assert len({selector is None for selector in claim.values.values()}) == 1, claim.id
+
+
+def test_every_test_that_a_claim_names_is_there():
+    for claim in CLAIMS.values():
+        for named in claim.tested:
+            file, name = named.split("::")
+            assert f"\ndef {name}(" in (REPOSITORY / "tests" / file).read_text(), (claim.id, named)
+
+
+def test_committed_metrics_break_no_claim():
+    metrics = Metrics(REPOSITORY)
+    assert [(v.id, v.reason) for v in verdicts(metrics) if v.verdict == "broken"] == []
+    assert metrics.broken == []
+
+
+# --- what the list refuses ----------------------------------------------------------------------------------
+
+CLAIM = {
+    "id": "eqco.made-up",
+    "claim": "One is less than two.",
+    "paper": "eqco",
+    "where": ["eqco.table9"],
+    "scale": "any",
+    "values": {"a": None},
+    "rule": "a < 2",
+    "run": None,
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"rule": "a < b"}, "rule and values do not name the same: b"),
+        ({"values": {"a": None, "unused": None}}, "rule and values do not name the same: unused"),
+        ({"values": {}}, "values: Dictionary should have at least 1 item"),
+        ({"rule": "a <"}, "is no expression"),
+        ({"where": ["eqco.tabel9"]}, r"the papers have no 'eqco\.tabel9'; did you mean 'eqco\.table9'"),
+        ({"scale": "demo"}, "scale: Input should be 'any', 'paper' or 'gpu'"),
+        ({"verdict": "held"}, "verdict: Extra inputs are not permitted"),
+        ({"values": {"a": {"file": "a.csv"}}}, r"values\.a\.column: Field required"),
+        ({"values": {"a": {"column": "x"}}}, "needs either file or table"),
+        ({"values": {"a": {"file": "a.csv", "table": "eqco.table9", "column": "here"}}}, "needs either file or table"),
+        ({"values": {"a": {"table": "eqco.table9", "column": "top1"}}}, "column 'top1' is none of a table"),
+        ({"values": {"a": {"table": "eqco.table1", "column": "here"}}}, r"measured\.yaml has no table 'eqco\.table1'"),
+    ],
+)
+def test_a_fault_in_a_claim_is_named(change, fault):
+    with pytest.raises(InputError, match=rf"claims\.yaml: eqco\.made-up: .*{fault}"):
+        read_claims([CLAIM | change], "claims.yaml")
+
+
+def test_a_claim_comes_once():
+    with pytest.raises(InputError, match=r"eqco\.made-up comes twice"):
+        read_claims([CLAIM, CLAIM], "claims.yaml")
+
+
+# --- verdicts -----------------------------------------------------------------------------------------------
+
+
+def written(root, name, rows):
+    path = root / "metrics" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(rows, dict):
+        path.write_text(json.dumps(rows))
+        return
+    with path.open("w", newline="") as file:
+        table = csv.DictWriter(file, rows[0])
+        table.writeheader()
+        table.writerows(rows)
+
+
+def found(root, name):
+    return next(verdict for verdict in verdicts(Metrics(root)) if verdict.id == name)
+
+
+def test_without_metrics_nothing_was_run_and_each_command_is_named(tmp_path):
+    metrics = Metrics(tmp_path)
+    every = verdicts(metrics)
+    assert [verdict.id for verdict in every] == list(CLAIMS)
+    assert {verdict.verdict for verdict in every} == {"not run"}
+    assert all(verdict.reason and verdict.numbers == {} and verdict.holds is None for verdict in every)
+    assert metrics.broken == []
+    walltime = next(verdict for verdict in every if verdict.id == "mlcpc.walltime")
+    assert walltime.command == "make bench"
+    assert walltime.reason == "metrics/benchmarks/estimators.json is not there; `make bench` writes it"
+
+
+def test_a_claim_that_nothing_measures_says_so_and_names_the_test_that_asserts_it(tmp_path):
+    assert found(tmp_path, "infomin.crop-reverse-u").reason == "no study here measures it yet"
+    assert found(tmp_path, "mutualinfo.la-without-neighbours").reason == (
+        "no study here measures it yet; `make test` asserts it: tests/test_bounds_theorems.py::"
+        "test_la_with_only_itself_as_neighbour_is_infonce_on_the_same_background"
+    )
+
+
+@pytest.mark.parametrize(("ratio", "verdict"), [(1.05, "held"), (1.0501, "did not hold")])
+def test_a_claim_of_any_scale_is_decided_by_its_rule(ratio, verdict, tmp_path):
+    written(tmp_path, "benchmarks/estimators.json", {"mlcpc_over_cpc": ratio, "processor": "AMD EPYC"})
+    walltime = found(tmp_path, "mlcpc.walltime")
+    assert (walltime.verdict, walltime.reason) == (verdict, None)
+    assert (walltime.numbers, walltime.setting, walltime.rule) == ({"ratio": ratio}, "AMD EPYC", "ratio <= 1.05")
+
+
+def algorithms(root, gain, gain_spread, dataset="cifar10", scale="paper"):
+    row = {"table": "ring.table1a", "method": "IRing", "here_gain_percent": gain}
+    written(root, "algorithms/table.csv", [row | {"here_gain_spread_percent": gain_spread, "scale": scale, "seeds": 2}])
+    (root / "stages" / "algorithms").mkdir(parents=True)
+    (root / "stages" / "algorithms" / "params.yaml").write_text(
+        yaml.safe_dump({"scale": scale, "seeds": [0, 1], "defaults": {"dataset": dataset}})
+    )
+
+
+@pytest.mark.parametrize(
+    ("gain", "spread", "verdict"),
+    [(2.7, 0.5, "held"), (2.7, 2.8, "did not hold"), (2.7, 2.7, "did not hold"), (-1.0, 0.0, "did not hold")],
+)
+def test_a_gain_within_its_spread_over_seeds_does_not_hold(gain, spread, verdict, tmp_path):
+    algorithms(tmp_path, gain, spread)
+    assert found(tmp_path, "ring.beats-ir").verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("dataset", "scale", "verdict"),
+    [
+        ("shapes", "paper", "not run at this scale"),
+        ("cifar10", "demo", "not run at this scale"),
+        ("cifar100", "paper", "not run at this scale"),
+        ("cifar10", "paper", "held"),
+    ],
+)
+def test_another_data_set_or_scale_decides_nothing_but_says_what_it_would(dataset, scale, verdict, tmp_path):
+    algorithms(tmp_path, 2.7, 0.5, dataset, scale)
+    ring = found(tmp_path, "ring.beats-ir")
+    assert (ring.verdict, ring.holds) == (verdict, True)
+    assert ring.numbers == {"gain": 2.7, "gain_spread": 0.5}
+    if verdict != "held":
+        assert ring.reason == (
+            f"the claim is of CIFAR10 at the papers' scale; here ({dataset}, {scale}, 2 seeds) it would hold"
+        )
+
+
+def test_what_would_not_hold_at_another_scale_is_said_too(tmp_path):
+    algorithms(tmp_path, -2.7, 0.5, "shapes", "demo")
+    assert found(tmp_path, "ring.beats-ir").reason.endswith("here (shapes, demo, 2 seeds) it would not hold")
+
+
+def staircase(scale, names=("CPC", "ML-CPC")):
+    """What figure 3 finds: alpha 1 is capped; with alpha 0.01 CPC exceeds the information, ML-CPC comes near it."""
+    estimates = {(0, 1.0): (3.9, 4.7), (0, 0.01): (6.4, 9.4), (1, 1.0): (3.8, 4.6), (1, 0.01): (5.7, 9.0)}
+    return [
+        {
+            "bound": names[bound],
+            "alpha": alpha,
+            "information_nats": information,
+            "estimate_nats": estimate,
+            "deviation_nats": 0.2 if alpha < 1 else 0.1,
+            "ceiling_nats": 4.852 if alpha == 1 else 9.457,
+            "scale": scale,
+        }
+        for (bound, alpha), levels in estimates.items()
+        for information, estimate in zip((6, 10), levels, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(("scale", "verdict"), [("paper", "not run at this scale"), ("gpu", "held")])
+def test_a_claim_that_only_a_gpu_reaches_is_decided_there(scale, verdict, tmp_path):
+    written(tmp_path, "estimators/staircase-joint_levels.csv", staircase(scale))
+    joint = found(tmp_path, "mlcpc.staircase-joint")
+    assert joint.verdict == verdict
+    if verdict != "held":
+        assert joint.reason == (
+            "the claim is of the papers' scale (`scale: gpu` of its study); here (paper) it would hold"
+        )
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"mlcpc_over_cpc": float("nan")}, "metrics/benchmarks/estimators.json: mlcpc_over_cpc is nan"),
+        ({"mlcpc_over_cpc": "fast"}, "metrics/benchmarks/estimators.json: mlcpc_over_cpc is 'fast', no number"),
+        ({"cpc": 1.0}, "metrics/benchmarks/estimators.json: has no field 'mlcpc_over_cpc'"),
+    ],
+)
+def test_a_number_that_cannot_be_right_breaks_the_claim_and_is_named(values, reason, tmp_path):
+    written(tmp_path, "benchmarks/estimators.json", values)
+    metrics = Metrics(tmp_path)
+    walltime = next(verdict for verdict in verdicts(metrics) if verdict.id == "mlcpc.walltime")
+    assert (walltime.verdict, walltime.holds, walltime.numbers) == ("broken", None, {})
+    assert walltime.reason.startswith(reason)
+    assert {broken.name for broken in metrics.broken} == {"benchmarks/estimators.json"}
+
+
+def test_what_is_broken_counts_before_what_is_missing(tmp_path):
+    hard = {"series": "10 % from the start", "value": 32, "nn1_top1_percent": "", "nn1_top1_spread_percent": 0.5}
+    written(tmp_path, "negatives/count.csv", [hard])
+    hurts = found(tmp_path, "mutualinfo.hard-early-hurts")
+    assert hurts.verdict == "broken"
+    assert "nn1_top1_percent is '', no number, in the row with series 10 % from the start" in hurts.reason
+    assert hurts.numbers == {"hard_spread": [0.5]}
+
+
+def test_lists_of_unlike_length_break_the_claim(tmp_path):
+    cell = {"bound": "CPC", "alpha": 1.0, "bias_nats": -0.2, "m": 2}
+    lowest = {"bound": "ML-CPC", "alpha": "lowest", "bias_nats": -0.05, "m": 2}
+    written(tmp_path, "estimators/binary.csv", [cell, cell | {"m": 3}, lowest])
+    less = found(tmp_path, "mlcpc.less-bias")
+    assert less.verdict == "broken"
+    assert "mlcpc) has 1 values and abs(cpc) has 2 values" in less.reason
+
+
+def test_rows_that_the_study_has_not_run_are_named(tmp_path):
+    rows = [{"method": "EqCo", "information_nats": 2.0, "pairs": 64, "estimate_nats": 1.9}]
+    written(tmp_path, "estimators/gaussians.csv", rows)
+    constant = found(tmp_path, "eqco.constant-in-k")
+    assert (constant.verdict, constant.numbers) == ("not run", {"k64": [1.9]})
+    assert "has no row with method EqCo, pairs 128; `dvc repro stages/estimators/dvc.yaml`" in constant.reason
+
+
+def table9(change):
+    return [
+        {
+            "method": row.labels["method"],
+            "information_nats": row.labels["mi_true"],
+            "pairs": column[1:],
+            "estimate_nats": value + change(row.labels["method"], column),
+            "spread_nats": 0.01,
+            "ceiling_nats": 6.24,
+            "scale": "paper",
+        }
+        for table in load_tables()
+        if table.id == "eqco.table9"
+        for row in table.rows
+        for column, (value, _) in row.numbers().items()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict"),
+    [
+        (lambda method, column: 0.09, "held"),
+        (lambda method, column: 0.11, "did not hold"),  # on average
+        (lambda method, column: 0.26 * ((method, column) == ("EqCo", "K64")), "did not hold"),  # one of the largest
+    ],
+)
+def test_differences_of_a_table_decide_how_well_it_was_had_again(change, verdict, tmp_path):
+    written(tmp_path, "estimators/gaussians.csv", table9(change))
+    again = found(tmp_path, "eqco.table9-values")
+    assert again.verdict == verdict
+    assert len(again.numbers["difference"]) == 40
+
+
+def test_a_table_that_was_run_in_part_is_not_run(tmp_path):
+    written(tmp_path, "estimators/gaussians.csv", table9(lambda method, column: 0.0)[:-1])
+    again = found(tmp_path, "eqco.table9-values")
+    assert again.verdict == "not run"
+    assert "has no row with method EqCo, mi_true 10" in again.reason
+
+
+def test_a_broken_table_breaks_its_claims(tmp_path):
+    rows = table9(lambda method, column: 0.0)
+    rows[7]["estimate_nats"] = "nan"
+    written(tmp_path, "estimators/gaussians.csv", rows)
+    again = found(tmp_path, "eqco.table9-values")
+    assert (again.verdict, again.reason) == (
+        "broken",
+        "metrics/estimators/gaussians.csv: row 8: estimate_nats is nan",
+    )
+
+
+def test_numbers_are_shown_to_six_digits_and_decided_in_full(tmp_path):
+    assert rounded([1.23456789, 1.97e-6, 12345678.0]) == [1.23457, 1.97e-6, 12345700.0]
+    written(tmp_path, "benchmarks/estimators.json", {"mlcpc_over_cpc": 1.05000001})
+    assert found(tmp_path, "mlcpc.walltime").numbers == {"ratio": 1.05}
+    assert found(tmp_path, "mlcpc.walltime").verdict == "did not hold"
+
+
+# --- the rules on the papers' own numbers -------------------------------------------------------------------
+
+
+def as_printed(root):
+    """Metrics that hold what the papers print, at their data set and scale."""
+    rows = Metrics(REPOSITORY).rows("algorithms/table.csv")
+    printed = [
+        row | {"here_percent": row["paper_percent"], "here_gain_percent": row["paper_gain_percent"], "scale": "paper"}
+        for row in rows
+        if row["table"] != "none"
+    ]
+    spreads = {"here_spread_percent": 0.0, "here_gain_spread_percent": 0.0}
+    written(root, "algorithms/table.csv", [row | spreads for row in printed])
+    (root / "stages" / "algorithms").mkdir(parents=True)
+    (root / "stages" / "algorithms" / "params.yaml").write_text(
+        "scale: paper\nseeds: [0]\ndefaults: {dataset: cifar10}\n"
+    )
+    written(root, "estimators/gaussians.csv", table9(lambda method, column: 0.0))
+    toy = {100: (0.01345, 0.001), 90: (0.01241, 0.0003), 75: (0.0022, 0.0001), 50: (7.29e-5, 9e-6)}
+    toy |= {25: (1.67e-5, 2e-6), 10: (5.87e-6, 1e-6), 5: (1.97e-6, 4e-6)}
+    conditional = [
+        {
+            "measure": measure,
+            "method": "NCE" if share == 100 else "CNCE",
+            "percent_closest": share,
+            "estimate_nats": estimate,
+            "spread_nats": spread,
+            "information_nats": 0.02041,
+            "scale": "paper",
+        }
+        for measure in ("l2", "dot")
+        for share, (estimate, spread) in toy.items()
+    ]
+    written(root, "estimators/conditional.csv", conditional)
+    written(root, "benchmarks/estimators.json", {"mlcpc_over_cpc": 1.14 / 1.15})
+    written(root, "estimators/staircase-separable_levels.csv", staircase("paper"))
+    written(root, "estimators/staircase-joint_levels.csv", staircase("gpu"))
+
+
+def test_the_rules_hold_of_the_numbers_that_the_papers_print(tmp_path):
+    as_printed(tmp_path)
+    decided = {v.id: v.verdict for v in verdicts(Metrics(tmp_path)) if v.verdict != "not run"}
+    assert {name: verdict for name, verdict in decided.items() if verdict != "held"} == {}
+    assert len(decided) >= 44
+
+
+def test_the_rules_fail_where_the_printed_numbers_are_turned_round(tmp_path):
+    as_printed(tmp_path)
+    path = tmp_path / "metrics" / "algorithms" / "table.csv"
+    rows = list(csv.DictReader(path.open()))
+    for row in rows:
+        row["here_percent"] = 100 - float(row["here_percent"])
+        row["here_gain_percent"] = -float(row["here_gain_percent"])
+    written(tmp_path, "algorithms/table.csv", rows)
+    of_algorithms = {
+        claim.id
+        for claim in CLAIMS.values()
+        if any(selector and selector.file == "algorithms/table.csv" for selector in claim.values.values())
+    }
+    held = [v.id for v in verdicts(Metrics(tmp_path)) if v.id in of_algorithms and v.verdict == "held"]
+    assert held == []
+
+
+def test_of_the_two_bounds_it_is_mlcpc_that_stays_below(tmp_path):
+    written(tmp_path, "estimators/staircase-separable_levels.csv", staircase("paper", ("ML-CPC", "CPC")))
+    assert found(tmp_path, "mlcpc.staircase-mlcpc-below").verdict == "did not hold"
+    assert found(tmp_path, "mlcpc.staircase-cpc-exceeds").verdict == "did not hold"
+
+
+def test_the_file_of_claims_is_plain_data():
+    assert isinstance(read(HERE / "claims.yaml"), list)

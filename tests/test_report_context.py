@@ -1,0 +1,121 @@
+"""What the report says was run."""
+
+import subprocess
+from datetime import UTC, datetime
+
+import pytest
+import report_root
+
+from annulus import provenance
+from annulus.report.context import OTHER_NUMBERS, context
+
+NOW = datetime(2026, 11, 21, 9, 5, tzinfo=UTC)
+GIT = ["git", "-c", "user.name=a", "-c", "user.email=a@localhost"]
+
+
+@pytest.fixture(autouse=True)
+def no_experiment(monkeypatch):
+    monkeypatch.delenv("DVC_EXP_NAME", raising=False)
+
+
+def ran(root, stage, started, written=(), **fields):
+    """A record of a run, of files as they are now."""
+    run = {
+        "stage": stage, "started": started, "seconds": 10.0, "processor": "AMD EPYC", "cores": 2, "gpus": [],
+        "torch": "2.9", "commit": "c" * 40, "experiment": None,
+        "files": {name: provenance._sha256(root / name) for name in written},
+    }  # fmt: skip
+    folder = root / ".annulus/runs"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{len(list(folder.iterdir()))}.json").write_text(provenance.json.dumps(run | fields))
+
+
+def test_commit_and_what_changed_since(tmp_path):
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    subprocess.run([*GIT, "commit", "-q", "--allow-empty", "-m", "first"], cwd=tmp_path, check=True)
+    commit = subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=tmp_path, text=True).strip()
+    about = context(tmp_path, NOW)
+    assert (about.commit, about.changed_files, about.made) == (commit, 0, "2026-11-21 09:05 UTC")
+    (tmp_path / "new").write_text("x")
+    assert context(tmp_path, NOW).changed_files == 1
+
+
+def test_without_git_params_studies_or_runs_there_is_still_a_context(tmp_path):
+    about = context(tmp_path, NOW)
+    assert (about.commit, about.choices, about.studies, about.stages) == (None, {}, [], [])
+    assert about.faults == ["cannot read params.yaml: No such file or directory"]
+
+
+def test_the_selected_sections_are_shown_and_no_others(tmp_path):
+    report_root.params(tmp_path)
+    about = context(tmp_path, NOW)
+    assert about.choices["sampler"] == "ring"
+    assert about.choices["seed"] == "0"
+    assert about.parameters["samplers.ring.inner"] == "0.01"
+    assert about.parameters["scales.demo.pretrain.epochs"] == "30"
+    assert about.parameters["knn.k"] == "200"
+    assert about.parameters["view_sets.standard.blur"] == "none"
+    assert not [name for name in about.parameters if name.startswith(("samplers.cave", "scales.paper"))]
+
+
+def test_what_is_wrong_with_params_yaml_is_said_without_the_place_of_the_checkout(tmp_path):
+    report_root.params(tmp_path, "seed: 0\nsampler: rnig\n")
+    (first, *_) = context(tmp_path, NOW).faults
+    assert "params.yaml" in first
+    assert str(tmp_path) not in first
+
+
+def test_studies_say_their_scale_and_seeds_and_a_broken_one_what_is_wrong(tmp_path):
+    for name, text in {
+        "algorithms": "scale: demo\nseeds: [0, 1]\ndefaults: {dataset: shapes}\n",
+        "broken": "a: [",
+        "estimators": "scale: paper\nseeds: 5\n",
+    }.items():
+        (tmp_path / "stages" / name).mkdir(parents=True)
+        (tmp_path / "stages" / name / "params.yaml").write_text(text)
+    algorithms, broken, estimators = context(tmp_path, NOW).studies
+    assert (algorithms.name, algorithms.scale, algorithms.dataset, algorithms.seeds) == (
+        "algorithms", "demo", "shapes", "0, 1")  # fmt: skip
+    assert "is not YAML" in broken.fault
+    assert str(tmp_path) not in broken.fault
+    assert (estimators.scale, estimators.seeds, estimators.fault) == ("paper", "5", "")
+
+
+def test_stages_say_whose_numbers_are_here(tmp_path):
+    report_root.main_line(tmp_path)
+    ran(tmp_path, "knn", 200.0, ["metrics/main/knn.json"])
+    ran(tmp_path, "linear", 100.0, ["metrics/main/linear.json"], experiment="lossy-gong")
+    ran(tmp_path, "embed", 300.0)
+    (tmp_path / "metrics/main/linear.json").write_text("{}")
+    linear, knn, embed = context(tmp_path, NOW).stages
+    assert [(s.stage, s.numbers) for s in (linear, knn, embed)] == [
+        ("linear", OTHER_NUMBERS),
+        ("knn", "of this run"),
+        ("embed", "it writes no metrics"),
+    ]
+    assert knn.ended == "1970-01-01 00:03 UTC"
+    assert linear.experiment == "lossy-gong"
+    assert knn.machine == "AMD EPYC, 2 cores"
+
+
+def test_a_matrix_is_one_line(tmp_path):
+    report_root.algorithms(tmp_path)
+    table = "metrics/algorithms/table.csv"
+    ran(tmp_path, "a/dvc.yaml:train@IR", 100.0, [table], gpus=["H200", "H200"])
+    ran(tmp_path, "a/dvc.yaml:train@LA", 200.0, [table], seconds=5.0)
+    ran(tmp_path, "a/dvc.yaml:train@CMC", 150.0, [table], files={table: "0" * 64})
+    (line,) = context(tmp_path, NOW).stages
+    assert (line.stage, line.runs, line.seconds) == ("a/dvc.yaml:train", 3, 25.0)
+    assert line.ended == "1970-01-01 00:03 UTC"
+    assert line.machine == "AMD EPYC, 2 cores, 2 H200; AMD EPYC, 2 cores"
+    assert line.numbers == "2 of 3 of these runs"
+
+
+def test_the_experiment_is_that_of_the_numbers_here(tmp_path, monkeypatch):
+    report_root.main_line(tmp_path)
+    ran(tmp_path, "knn", 100.0, ["metrics/main/knn.json"], experiment="lossy-gong")
+    assert context(tmp_path, NOW).experiment == "lossy-gong"
+    (tmp_path / "metrics/main/knn.json").write_text("{}")
+    assert context(tmp_path, NOW).experiment is None
+    monkeypatch.setenv("DVC_EXP_NAME", "queued-one")
+    assert context(tmp_path, NOW).experiment == "queued-one"

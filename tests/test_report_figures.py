@@ -1,0 +1,201 @@
+"""The page's figures: what is drawn, how, and what happens to rows that lack something."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+import report_root
+
+from annulus.report.drawing import CSS, grouped, looks, numbers, plain, svg, thinned
+from annulus.report.metrics import Metrics
+from annulus.report.papers import load_figures, load_tables
+from annulus.report.plots import PLOTS
+
+BY_NAME = {plot.name: plot for plot in PLOTS}
+
+
+@pytest.fixture(scope="module")
+def metrics(tmp_path_factory):
+    root = tmp_path_factory.mktemp("figures")
+    report_root.everything(root)
+    return Metrics(root)
+
+
+def drawn(plot, metrics):
+    return plot.draw(*[metrics.rows(file) for file in plot.files])
+
+
+def image(plot, metrics):
+    return svg(lambda: drawn(plot, metrics), plot.name, plot.title)
+
+
+class Elements(HTMLParser):
+    """The start tags and ids of a page, and what its attributes refer to."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.ids, self.references = [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        for name, value in attributes:
+            if name == "id":
+                self.ids.append(value)
+            self.references += re.findall(r"url\(#([^)]*)\)", value or "")
+            if name.endswith("href"):
+                self.references.append(value.removeprefix("#"))
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_every_figure_is_drawn_from_its_files_with_labelled_axes(metrics, name):
+    figure = drawn(BY_NAME[name], metrics)
+    for axes in figure.axes:
+        assert axes.get_xlabel(), "an axis without a label"
+        assert axes.get_ylabel(), "an axis without a label"
+        assert axes.lines or axes.collections
+
+
+@pytest.mark.parametrize("plot", PLOTS, ids=BY_NAME)
+def test_a_figure_that_quotes_a_finding_names_one_that_the_papers_have(plot):
+    known = {*load_figures(), *(table.id for table in load_tables())}
+    papers = plot.section == "papers" and plot.name != "estimators.ideal"
+    assert papers == ((plot.of or plot.name) in known)
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_a_figure_has_the_same_bytes_whenever_it_is_drawn(metrics, name):
+    assert image(BY_NAME[name], metrics) == image(BY_NAME[name], metrics)
+
+
+def test_figures_share_no_identifier_and_refer_to_their_own(metrics):
+    seen = set()
+    for plot in PLOTS:
+        found = Elements(image(plot, metrics))
+        assert len(set(found.ids)) == len(found.ids)
+        assert set(found.references) <= set(found.ids), "points at nothing, or out of the page"
+        assert not seen & set(found.ids)
+        seen |= set(found.ids)
+
+
+@pytest.mark.parametrize("name", ["curve.bound", "ring.fig2a", "mlcpc.fig3-joint"])
+def test_a_figure_takes_all_its_colours_from_the_page(metrics, name):
+    text = image(BY_NAME[name], metrics)
+    assert "var(--series-1)" in text
+    assert "currentColor" in text
+    assert not re.findall(r"#[0-9a-fA-F]{6}\b", text), "a colour that is wrong in the dark"
+    assert not [sentinel for sentinel in CSS if sentinel in text]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["<script>alert(1)</script>", "a --> b <img src=x onerror=alert(1)>", "$x$ \\frac", "_hidden", "]]>", "a\nb\x00"],
+)
+def test_a_series_may_be_called_anything(tmp_path, name):
+    report_root.negatives_study(tmp_path, name)
+    text = image(BY_NAME["mutualinfo.fig9"], Metrics(tmp_path))
+    assert {"script", "img"}.isdisjoint(Elements(text).tags)
+    assert "<!--" not in text
+    shown = re.sub(r"<[^>]*>", " ", text)
+    assert name.split()[0].strip("_\x00").replace("<", "&lt;").replace(">", "&gt;") in shown
+
+
+def test_lines_follow_rising_x_whatever_the_order_of_the_rows(tmp_path):
+    report_root.negatives_study(tmp_path)
+    rows = Metrics(tmp_path).rows("negatives/temperature.csv")
+    figure = BY_NAME["mutualinfo.fig10"].draw(rows[::-1])
+    first = next(line for line in figure.axes[0].lines if len(line.get_xdata()) == 3)
+    assert list(first.get_xdata()) == [0.02, 0.2, 1.0]
+    assert list(first.get_ydata()) in ([16, 17, 18], [17, 18, 19])
+
+
+def test_figure_2_of_ml_cpc_compares_cpc_with_the_lowest_alpha_only(metrics):
+    bias, variance = drawn(BY_NAME["mlcpc.fig2"], metrics).axes
+    assert bias.get_legend_handles_labels()[1] == ["CPC", "ML-CPC, lowest alpha"]
+    assert list(bias.lines[0].get_ydata()) == pytest.approx([-0.2, -0.05, -0.0063])
+    assert list(variance.lines[0].get_ydata()) == pytest.approx([0.25, 0.0625, 0.5 / 64], abs=1e-6)
+
+
+def test_estimators_with_and_without_a_ceiling_stand_apart_beside_the_truth(metrics):
+    capped, free = drawn(BY_NAME["estimators.ideal"], metrics).axes
+    assert capped.get_legend_handles_labels()[1] == ["true", "InfoNCE"]
+    assert free.get_legend_handles_labels()[1] == ["true", "NWJ"]
+    truth = next(line for line in free.lines if line.get_label() == "true")
+    assert list(truth.get_xdata()) == list(truth.get_ydata()) == [1, 4]
+
+
+def test_the_staircase_shows_each_estimate_and_the_truth_beside_it(metrics):
+    cpc, mlcpc = drawn(BY_NAME["mlcpc.fig3-separable"], metrics).axes
+    assert (cpc.get_title("left"), mlcpc.get_title("left")) == ("CPC", "ML-CPC")
+    *estimates, truth = cpc.lines
+    assert len(estimates) == 2
+    assert list(truth.get_xdata()) == [0, 100, 200, 300]
+    assert list(truth.get_ydata()) == [2, 2, 4, 4]
+    assert list(estimates[0].get_ydata()) == pytest.approx([1.8, 1.8, 3.6, 3.6])
+
+
+def test_shares_of_training_and_of_the_memory_are_shown_in_percent(metrics):
+    assert list(drawn(BY_NAME["ring.fig2a"], metrics).axes[0].lines[0].get_xdata()) == pytest.approx([5, 25, 75])
+    outer = drawn(BY_NAME["curve.share"], metrics).axes[0].lines[0]
+    assert list(outer.get_ydata()) == pytest.approx([80, 60, 40])
+
+
+def test_the_gradient_s_band_is_one_deviation_to_each_side(metrics):
+    (band,) = drawn(BY_NAME["curve.gradient"], metrics).axes[0].collections
+    heights = band.get_paths()[0].vertices[:, 1]
+    assert (heights.min(), heights.max()) == (2.5, 3.5)
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_rows_that_lack_everything_are_an_error_that_says_so(name):
+    plot = BY_NAME[name]
+    with pytest.raises(ValueError, match=r"has no column|has none of the columns"):
+        plot.draw(*[[{"nothing": 1.0}] for _ in plot.files])
+
+
+def test_a_number_that_is_text_is_named_with_its_row():
+    rows = [{"x": 1.0}, {"x": "abc"}]
+    with pytest.raises(ValueError, match=r"^x is 'abc' in row 2, expected a number$"):
+        numbers(rows, "x")
+    with pytest.raises(ValueError, match="holds no rows"):
+        numbers([], "x")
+
+
+def test_estimates_of_0_and_less_are_left_out_of_a_logarithmic_axis_only(metrics):
+    rows = [dict(row) for row in metrics.rows("estimators/conditional.csv")]
+    rows[-1]["estimate_nats"] = -0.001
+    axes = BY_NAME["mutualinfo.table3"].draw(rows).axes[0]
+    assert min(min(line.get_ydata()) for line in axes.lines if len(line.get_ydata())) > 0
+    for row in rows:
+        row["estimate_nats"] = 0.0
+    with pytest.raises(ValueError, match="no estimate above 0"):
+        BY_NAME["mutualinfo.table3"].draw(rows)
+
+
+def test_series_keep_their_looks_from_figure_to_figure_and_differ_within_one():
+    one, other = looks(["uniform", "ball", "ring", "cave"]), looks(["new", "ring", "other"])
+    assert one["ring"] == other["ring"]
+    for each in (one, other):
+        assert len({look["color"] for look in each.values()}) == len(each)
+        assert len({look["marker"] for look in each.values()}) == len(each)
+    many = looks([str(n) for n in range(16)])
+    assert len({tuple(look.values()) for look in many.values()}) == len(many)
+    alike = looks(["NCE", "IR"])  # both are known by the same look, elsewhere
+    assert alike["NCE"] != alike["IR"]
+
+
+def test_groups_are_in_the_order_of_their_first_row():
+    rows = [{"s": "b", "a": 1.0}, {"s": "a", "a": 2.0}, {"s": "b", "a": 1.0}]
+    assert list(grouped(rows, "s", "a")) == ["b, 1", "a, 2"]
+
+
+def test_ticks_are_thinned_to_those_that_fit():
+    assert thinned([64.0, 128.0, 256.0, 64.0], 8) == [64, 128, 256]
+    assert thinned([2.0**n for n in range(12)], 6) == [1, 4, 16, 64, 256, 1024]
+    assert thinned([100.0, 101.0, 150.0], 8) == [100, 150]
+
+
+def test_a_label_keeps_its_words_on_one_line():
+    assert plain(" a\n b\t") == "a b"
+    assert plain("_a").endswith("_a")
+    assert not plain("_a").startswith("_")

@@ -1,0 +1,284 @@
+"""The papers' tables: complete, read strictly, and compared with made-up and with committed numbers."""
+
+import copy
+import csv
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from annulus.errors import InputError
+from annulus.report.metrics import Metrics
+from annulus.report.papers import Measured, agrees, compare, compared, load_figures, load_measured, load_tables
+from annulus.report.published import HERE, entries, label, read
+
+REPOSITORY = Path(__file__).parents[1]
+TABLES = {table.id: table for table in load_tables()}
+
+
+# --- what the papers print ----------------------------------------------------------------------------------
+
+
+def test_every_table_figure_and_stated_number_of_the_five_papers_is_there():
+    counts = Counter((name.split(".")[0], table.kind) for name, table in TABLES.items())
+    assert counts == {
+        ("mutualinfo", "table"): 9,
+        ("mlcpc", "table"): 5,
+        ("mlcpc", "text"): 3,
+        ("eqco", "table"): 9,
+        ("eqco", "text"): 3,
+        ("infomin", "table"): 23,
+        ("infomin", "text"): 2,
+        ("ring", "table"): 10,
+    }
+    assert Counter(name.split(".")[0] for name in load_figures()) == {
+        "mutualinfo": 10,
+        "mlcpc": 4,
+        "eqco": 4,
+        "infomin": 13,
+        "ring": 5,
+    }
+
+
+@pytest.mark.parametrize(
+    ("table", "wanted", "column", "number"),
+    [
+        ("mutualinfo.table1", {"method": "RING+s-neigh+anneal"}, "value", (85.5, None)),
+        ("mutualinfo.table3", {"method": "VINCE", "percent_closest": "5"}, "value", (1.97e-6, 4e-6)),
+        ("mutualinfo.table2d", {"method": "CAVE"}, "AP50_bb", (17.6, None)),
+        ("mlcpc.table2", {"method": "alpha-ML-CPC", "alpha": "0.05"}, "p3", (74.84, None)),
+        ("mlcpc.table3a", {"alpha_start": "10", "alpha_end": "0.1"}, "ep200", (86.16, None)),
+        ("mlcpc.text.walltime", {"method": "CPC"}, "value", (1.15, 0.06)),
+        ("eqco.table5", {"method": "SiMo", "alpha": "262144"}, "value", (68.3, None)),
+        ("eqco.table9", {"method": "EqCo", "mi_true": "8"}, "K64", (5.8, None)),
+        ("infomin.table1", {"method": "digit+pos"}, "digit_err", (14.5, None)),
+        ("infomin.table2", {"method": "unsupervised"}, "YDbDr", (84.3, 0.5)),
+        ("infomin.table12b", {"method": "InfoMin Aug."}, "AP_bb", (45.4, None)),
+        ("ring.table1d", {"method": "IRing"}, "value", (48.4, None)),
+        ("ring.table5", {"method": "CNCE", "w_l": "95"}, "value", (1.97e-6, 4e-6)),
+    ],
+)
+def test_numbers_are_those_that_the_papers_print(table, wanted, column, number):
+    (row,) = [row for row in TABLES[table].rows if wanted.items() <= row.labels.items()]
+    assert row.numbers()[column] == number
+
+
+def test_a_number_that_is_not_legible_stays_in_its_table_as_none():
+    values = [number for row in TABLES["infomin.table3"].rows for number, _ in row.numbers().values()]
+    assert values == [None] * 8
+
+
+@pytest.mark.parametrize(("value", "text"), [(1.0, "1"), (1, "1"), (0.1, "0.1"), (262144, "262144"), ("RGB", "RGB")])
+def test_a_setting_is_the_same_text_however_its_number_is_written(value, text):
+    assert label(value) == text
+
+
+def edited(change):
+    tree = copy.deepcopy(read(HERE / "results.yaml"))
+    change(tree[0])
+    return tree
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (lambda table: table.pop("unit"), r"mutualinfo\.table1: unit: Field required"),
+        (lambda table: table.update(unti="percent"), "unti: Extra inputs are not permitted"),
+        (lambda table: table["rows"].clear(), "rows: List should have at least 1 item"),
+        (lambda table: table["rows"][0].pop("value"), "row 'IR' needs either value or values"),
+        (lambda table: table["rows"][0].update(values={"top1": 1.0}), "row 'IR' needs either value or values"),
+        (lambda table: table["rows"][0].update(value=float("nan")), r"rows\.0\.value: Input should be a finite number"),
+        (lambda table: table["rows"][0].update(value="64.3"), r"rows\.0\.value: Input should be a valid number"),
+        (lambda table: table["rows"][0].update(views=["RGB"]), r"views: \['RGB'\] is no setting"),
+        (lambda table: table["rows"][0].pop("method"), r"rows\.0\.method: Field required"),
+        (lambda table: table.update(id="ring.table1a"), r"ring\.table1a comes twice"),
+        (lambda table: table.update(kind="chart"), "kind: Input should be 'table' or 'text'"),
+    ],
+)
+def test_a_fault_in_the_papers_data_is_named(change, fault):
+    with pytest.raises(InputError, match=fault):
+        entries(edited(change), "results.yaml")
+
+
+def test_data_that_is_no_list_is_refused():
+    with pytest.raises(InputError, match=r"results\.yaml holds dict, expected a list"):
+        entries({"mutualinfo.table1": {}}, "results.yaml")
+    with pytest.raises(InputError, match="entry 0"):
+        entries(["mutualinfo.table1"], "results.yaml")
+
+
+# --- ours beside theirs -------------------------------------------------------------------------------------
+
+
+def written(root, name, rows):
+    path = root / "metrics" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(rows, dict):
+        path.write_text(json.dumps(rows))
+        return
+    with path.open("w", newline="") as file:
+        table = csv.DictWriter(file, rows[0])
+        table.writeheader()
+        table.writerows(rows)
+
+
+def of(table, root):
+    return compared(TABLES[table], load_measured().get(table), Metrics(root))
+
+
+def gaussian(method, information, pairs, estimate, **more):
+    return {
+        "method": method,
+        "information_nats": information,
+        "pairs": pairs,
+        "estimate_nats": estimate,
+        "spread_nats": 0.01,
+        "scale": "paper",
+        "seeds": 1,
+    } | more
+
+
+def test_without_metrics_every_table_is_there_with_the_papers_numbers_and_not_run(tmp_path):
+    found = compare(Metrics(tmp_path))
+    assert [comparison.table.id for comparison in found] == list(TABLES)
+    assert {comparison.status for comparison in found} == {"not run"}
+    assert all(comparison.reason for comparison in found)
+    assert all(row.here is None and row.difference is None for comparison in found for row in comparison.rows)
+    numbers = sum(len(row.numbers()) for table in TABLES.values() for row in table.rows)
+    assert sum(len(comparison.rows) for comparison in found) == numbers
+    commands = {comparison.table.id: comparison.command for comparison in found}
+    assert commands["eqco.table9"] == "dvc repro stages/estimators/dvc.yaml"
+    assert commands["mlcpc.text.walltime"] == "make bench"
+    assert commands["infomin.table2"] is None
+
+
+def test_our_number_stands_in_its_own_row_and_column_with_difference_and_setting(tmp_path):
+    written(tmp_path, "estimators/gaussians.csv", [gaussian("EqCo", 8.0, 64, 5.9), gaussian("InfoNCE", 2, 512, 1.85)])
+    found = of("eqco.table9", tmp_path)
+    assert found.status == "run"
+    run = [row for row in found.rows if row.here is not None]
+    assert [(row.labels["method"], row.labels["mi_true"], row.column) for row in run] == [
+        ("InfoNCE", "2", "K512"),
+        ("EqCo", "8", "K64"),
+    ]
+    assert [(row.paper, row.here, row.here_spread, row.difference) for row in run] == [
+        (1.9, 1.85, 0.01, -0.05),
+        (5.8, 5.9, 0.01, 0.1),
+    ]
+    assert run[0].setting == "paper, 1 seed"
+    assert len(found.rows) == 40
+
+
+def test_the_closed_form_estimates_and_percentages_of_both_toy_tables_go_to_their_rows(tmp_path):
+    shares = {"NCE": [100], "CNCE": [90, 75, 50, 25, 10, 5]}
+    rows = [
+        {
+            "measure": measure,
+            "method": method,
+            "percent_closest": share,
+            "estimate_nats": share / 1000 + (measure == "dot"),
+            "spread_nats": 0.001,
+            "information_nats": 0.0204,
+        }
+        for measure in ("l2", "dot")
+        for method, some in shares.items()
+        for share in some
+    ]
+    written(tmp_path, "estimators/conditional.csv", rows)
+    l2, dot = of("mutualinfo.table3", tmp_path), of("ring.table5", tmp_path)
+    assert [row.here for row in l2.rows] == [0.0204, 0.1, 0.09, 0.075, 0.05, 0.025, 0.01, 0.005]
+    assert [row.here for row in dot.rows] == [0.0204, 1.1, 1.09, 1.075, 1.05, 1.025, 1.01, 1.005]
+    assert [row.labels.get("w_l") for row in dot.rows] == [None, None, "10", "25", "50", "75", "90", "95"]
+    assert [row.here_spread for row in l2.rows] == [None] + [0.001] * 7
+    assert l2.rows[0].difference == pytest.approx(-0.00001)
+
+
+def test_json_fields_go_to_their_rows(tmp_path):
+    written(tmp_path, "benchmarks/estimators.json", {"cpc_200_updates_seconds": 2, "mlcpc_200_updates_seconds": 2.1})
+    found = of("mlcpc.text.walltime", tmp_path)
+    assert [(row.labels["method"], row.here) for row in found.rows] == [("CPC", 2.0), ("ML-CPC", 2.1)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "fault"),
+    [
+        ([gaussian("EqCo", 8.0, 64, "nan")], "row 1: estimate_nats is nan"),
+        ([gaussian("EqCo", 8.0, 64, "")], "estimate_nats is '', no number, in a row for eqco.table9"),
+        ([{"method": "EqCo", "pairs": 64, "estimate_nats": 1}], "has no column 'spread_nats'"),
+        (
+            [gaussian("EqCo", 8.0, 64, 1.0), gaussian("EqCo", 8.0, 64, 2.0)],
+            "two of its rows are method EqCo, mi_true 8",
+        ),
+    ],
+)
+def test_a_broken_file_is_named_and_the_papers_numbers_stay(rows, fault, tmp_path):
+    written(tmp_path, "estimators/gaussians.csv", rows)
+    metrics = Metrics(tmp_path)
+    found = compared(TABLES["eqco.table9"], load_measured()["eqco.table9"], metrics)
+    assert (found.status, len(found.rows)) == ("broken", 40)
+    assert fault in found.reason
+    assert [broken.name for broken in metrics.broken] == ["estimators/gaussians.csv"]
+
+
+def test_a_missing_field_is_broken(tmp_path):
+    written(tmp_path, "benchmarks/estimators.json", {"cpc_200_updates_seconds": 2.0})
+    found = of("mlcpc.text.walltime", tmp_path)
+    assert found.status == "broken"
+    assert "has no field 'mlcpc_200_updates_seconds'" in found.reason
+
+
+def test_a_file_with_none_of_the_table_s_rows_is_not_run(tmp_path):
+    written(tmp_path, "estimators/gaussians.csv", [gaussian("NWJ", 8.0, 64, 5.9)])
+    found = of("eqco.table9", tmp_path)
+    assert (found.status, found.reason) == ("not run", "metrics/estimators/gaussians.csv holds none of its rows")
+    assert found.command == "dvc repro stages/estimators/dvc.yaml"
+
+
+def test_one_of_our_columns_that_the_paper_has_not_is_left_out(tmp_path):
+    written(tmp_path, "estimators/gaussians.csv", [gaussian("EqCo", 8.0, 64, 5.9), gaussian("EqCo", 8.0, 1024, 7.0)])
+    assert [row.here for row in of("eqco.table9", tmp_path).rows if row.here is not None] == [5.9]
+
+
+# --- measured.yaml ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", list(load_measured()))
+def test_every_pair_of_names_points_to_one_row_and_a_column_of_the_table(name):
+    ours, table = load_measured()[name], TABLES[name]
+    for pair in ours.rows or []:
+        assert [agrees(row, pair.theirs) for row in table.rows].count(True) == 1, pair.theirs
+    columns = {column for row in table.rows for column in row.numbers()} - {"value"}
+    named = set() if ours.column is None else {ours.column}
+    for names in (ours.columns or {}).values():
+        named |= set(names)
+    assert named <= columns
+    assert bool(named) == bool(columns)
+    assert all(any(their in row.labels for row in table.rows) for their in ours.keys.values())
+
+
+def test_a_row_of_measured_that_is_misspelt_is_refused():
+    with pytest.raises(ValueError, match="Extra inputs"):
+        Measured.model_validate({"file": "a.csv", "vlaue": "x"})
+
+
+COMMITTED = ["mutualinfo.table1", "mutualinfo.table5", "mlcpc.table3a", "ring.table1a", "ring.table2a", "ring.table6"]
+
+
+@pytest.mark.parametrize("name", COMMITTED)
+def test_the_committed_algorithms_fill_every_row_of_their_tables(name):
+    found = of(name, REPOSITORY)
+    assert found.status == "run"
+    column = load_measured()[name].column
+    assert all(row.here is not None and row.setting for row in found.rows if row.column == column)
+    assert all(row.here is None for row in found.rows if row.column != column)
+
+
+def test_the_algorithms_study_copied_the_papers_numbers_rightly():
+    for row in Metrics(REPOSITORY).rows("algorithms/table.csv"):
+        if row["table"] == "none":
+            continue
+        ours = load_measured()[row["table"]]
+        wanted = next((pair.theirs for pair in ours.rows or [] if pair.here == {"method": row["method"]}), None)
+        theirs = [one for one in TABLES[row["table"]].rows if agrees(one, wanted or {"method": row["method"]})]
+        assert [one.numbers()[ours.column or "value"][0] for one in theirs] == [row["paper_percent"]]

@@ -1,0 +1,94 @@
+"""The picture grids: which pixels, under which name, and what happens without them."""
+
+import base64
+import io
+
+import numpy as np
+import pytest
+import report_root
+import torch
+from PIL import Image
+
+from annulus.packed import read_packed, write_packed
+from annulus.report.pictures import LARGEST, NoPictures, pictures, png
+
+
+def pixels(tile):
+    kind, _, content = tile.source.partition(",")
+    assert kind == "data:image/png;base64"
+    return np.asarray(Image.open(io.BytesIO(base64.b64decode(content)))).transpose(2, 0, 1)
+
+
+def test_each_query_stands_with_its_own_neighbours_in_their_order(tmp_path):
+    train, test = report_root.pictures(tmp_path)
+    first, second = pictures(tmp_path).neighbours
+    assert np.array_equal(pixels(first.query), test.images[0].numpy())
+    assert np.array_equal(pixels(second.query), test.images[3].numpy())
+    for tile, row in zip(first.tiles, (3, 1, 2), strict=True):
+        assert np.array_equal(pixels(tile), train.images[row].numpy())
+    assert [tile.similarity for tile in first.tiles] == pytest.approx([0.9, 0.5, 0.25])
+
+
+def test_an_image_of_the_query_s_own_class_is_told_from_the_others(tmp_path):
+    report_root.pictures(tmp_path)  # classes go round: disc, ring, star
+    first, _ = pictures(tmp_path).neighbours
+    assert first.query.name == "disc"
+    assert first.query.same is None
+    assert [(tile.name, tile.same) for tile in first.tiles] == [("disc", True), ("ring", False), ("star", False)]
+
+
+def test_negatives_are_by_sampler_and_what_a_set_has_not_is_left_out(tmp_path):
+    train, _ = report_root.pictures(tmp_path)
+    (strips,) = pictures(tmp_path).negatives
+    assert [strip.label for strip in strips] == ["uniform", "ball", "cave"]  # no ring in these picks
+    assert [len(strip.tiles) for strip in strips] == [3, 3, 2]  # the cave's third is -1
+    assert np.array_equal(pixels(strips[1].tiles[0]), train.images[8].numpy())
+    assert np.array_equal(pixels(strips[1].query), train.images[2].numpy())
+
+
+def test_large_images_are_made_small_and_small_ones_kept():
+    large = np.random.default_rng(0).integers(0, 256, (3, 2 * LARGEST, LARGEST), dtype=np.uint8)
+    small = np.zeros((3, 5, 7), dtype=np.uint8)
+    sizes = [Image.open(io.BytesIO(base64.b64decode(png(p).partition(",")[2]))).size for p in (large, small)]
+    assert sizes == [(LARGEST // 2, LARGEST), (7, 5)]
+
+
+@pytest.mark.parametrize("gone", ["picks.safetensors", "images/train.safetensors", "images/test.safetensors"])
+def test_a_missing_file_is_named_with_the_command_that_makes_it(tmp_path, gone):
+    report_root.pictures(tmp_path)
+    (tmp_path / "data/main" / gone).unlink()
+    with pytest.raises(NoPictures, match=f"data/main/{gone} is not here") as none:
+        pictures(tmp_path)
+    assert none.value.command == "make repro"
+
+
+@pytest.mark.parametrize("broken", ["picks.safetensors", "images/train.safetensors"])
+def test_a_broken_file_is_named(tmp_path, broken):
+    report_root.pictures(tmp_path)
+    (tmp_path / "data/main" / broken).write_bytes(b"not tensors")
+    with pytest.raises(NoPictures, match=f"data/main/{broken} cannot be read") as none:
+        pictures(tmp_path)
+    assert none.value.command is None
+
+
+def changed(root, **tensors):
+    path = root / "data/main/picks.safetensors"
+    found, about = read_packed(path)
+    write_packed(path, {name: t for name, t in (found | tensors).items() if t is not None}, about)
+
+
+def test_picks_of_other_images_are_named(tmp_path):
+    report_root.pictures(tmp_path)
+    changed(tmp_path, train_queries=torch.tensor([12]))
+    with pytest.raises(NoPictures, match=r"names image 12 of images/train\.safetensors, which has 12"):
+        pictures(tmp_path)
+
+
+def test_picks_without_queries_are_named(tmp_path):
+    report_root.pictures(tmp_path)
+    changed(tmp_path, test_queries=None)
+    with pytest.raises(NoPictures, match="has no test_queries"):
+        pictures(tmp_path)
+    changed(tmp_path, test_queries=torch.tensor([0]))
+    with pytest.raises(NoPictures, match="1 of test_queries, 2 of test_neighbours"):
+        pictures(tmp_path)
