@@ -369,7 +369,7 @@ def test_conditional_is_a_row_per_nearness_and_share_below_its_ceiling():
     rows = run(conditional, study([3, 4]))[1]["points"]
     assert list(rows[0]) == [
         *("measure", "method", "percent_closest", "estimate_nats", "spread_nats", "uniform_nats"),
-        *("uniform_spread_nats", "seeds", "information_nats", "scale"),
+        *("uniform_spread_nats", "training_nats", "training_spread_nats", "seeds", "information_nats", "scale"),
     ]
     keys = [(row["measure"], row["method"], row["percent_closest"]) for row in rows]
     shares = (("NCE", "100"), ("CNCE", "50"), ("CNCE", "10"))
@@ -388,12 +388,16 @@ def test_a_row_of_conditional_is_mean_and_deviation_over_seeds_of_its_own_share(
     """Every estimate is told by its share and seed, and has a place of its own."""
     params = ConditionalParams(**(CONTENT["conditional"] | TINY["conditional"]))
     found = conditional.trained({"params": params, "seeds": [3, 4]}, "l2")
-    assert {law: (len(nats), len(nats[0])) for law, nats in found.items()} == {"own": (3, 2), "uniform": (3, 2)}
+    assert {law: (len(nats), len(nats[0])) for law, nats in found.items()} == dict.fromkeys(
+        ("own", "uniform", "training"), (3, 2)
+    )
     alone = conditional.trained({"params": params.model_copy(update={"percents": [50]}), "seeds": [4]}, "l2")
     assert found["own"][1][1] == pytest.approx(alone["own"][0][0], abs=1e-3)
-    row = conditional.row("l2", 50, [1.0, 2.0, 6.0], [0.0000123456, 0.0, 0.0])
+    assert found["own"] != found["training"], "the bound holds of points that the critic has not seen"
+    row = conditional.row("l2", 50, [1.0, 2.0, 6.0], [0.0000123456, 0.0, 0.0], [0.5, 0.5, 0.5])
     assert (row["estimate_nats"], row["spread_nats"]) == ("3", f"{7**0.5:.4g}")
     assert row["uniform_nats"] == "4.115e-06", "as small as they are, not rounded to nothing"
+    assert (row["training_nats"], row["training_spread_nats"]) == ("0.5", "0")
 
 
 # --- ideal --------------------------------------------------------------------------------------------
@@ -612,7 +616,7 @@ def refusal(name: str, key: str, value: object) -> str:
             "percents: 0 % of 2000 points; a set is more than 0 and at most 100 perc",
         ),
         ("conditional", "percents", [101], "percents: 101 % of 2000 points; a set is more than 0 and at most 100 perc"),
-        ("conditional", "points", 15, "percents: 5 % of 15 points; a set is more than 0 and at most 100 percent, and"),
+        ("conditional", "points", 15, "percents: 5 % of 15 points; a set is more than 0 and at most 100 percent of"),
         ("conditional", "batch_size", 2001, "batch_size: 2001 is more than the 2000 points"),
         ("conditional", "temperatures", {"dot": 0.0}, "temperatures.dot: 0.0 refused; input should be greater than 0"),
         ("conditional", "temperatures", {"dto": 0.1}, "temperatures.dto"),
@@ -682,3 +686,22 @@ def test_the_study_as_a_user_runs_it(tmp_path, monkeypatch):
     sentence = "stages/estimators/params.yaml: gaussians: hiden: unknown key; did you mean 'hidden'?"
     assert f"ERROR: {sentence}" in output
     assert "Traceback" not in output
+
+
+# --- what cannot be run -------------------------------------------------------------------------------
+
+
+def test_more_seeds_than_the_study_names_are_refused():
+    with pytest.raises(InputError, match=r"gaussians\.first_seeds: 3 of 2 seeds; name more seeds"):
+        run(gaussians, study([3, 4], gaussians={"first_seeds": 3}))
+
+
+def test_more_queries_than_the_memory_holds_are_refused():
+    with pytest.raises(InputError, match="queries: 301 of a memory of 300; take at most as many"):
+        run(theorems, study([3], theorems={"queries": 301}))
+
+
+def test_a_margin_beyond_the_negatives_is_told(caplog):
+    run(gaussians, study([3], gaussians={"first_seeds": 1, "eqco_alpha": 12.0}))
+    assert [line for line in caplog.messages if "EqCo with alpha 12, more than its 7 negatives" in line]
+    assert not [line for line in caplog.messages if "its 15 negatives" in line]

@@ -153,7 +153,9 @@ def test_information_that_no_correlation_has_is_refused(nats):
 
 def test_more_information_than_a_correlation_below_one_can_carry_is_refused():
     """In one dimension 25 nats is a correlation of 1, to the last digit."""
-    with pytest.raises(InputError, match=r"rho is 1; a correlation lies"):
+    with pytest.raises(
+        InputError, match=r"^25 nats need a correlation of 1, to the last digit, in 1 dimensions; take more$"
+    ):
         CorrelatedGaussians.with_information(1, 25.0)
 
 

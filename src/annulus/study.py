@@ -69,18 +69,22 @@ class OwnStudy:
         Raises:
             InputError: when there is no such section, or its model refuses something.
         """
-        *outer, last = name.split(".")
-        settings = self._within(self.content, outer).get(last)
-        if not isinstance(settings, dict):
-            known = list(self._within(self.content, outer))
-            raise InputError(f"{self.path}: {name}: expected keys and values{nearest(last, known)}")
-        scaled = self._within(self.params.scales[self.params.scale], outer).get(last, {})
-        return checked(settings | scaled, f"{self.path}: {name}", model)
+        section, scaled = self.content, self.params.scales[self.params.scale]
+        for part in name.split("."):
+            for key in scaled:
+                if key not in section:  # it would set nothing, and the section's own values would stand
+                    where = f"{self.path}: scales.{self.params.scale}: {key!r} is no section"
+                    raise InputError(f"{where}{nearest(key, section)}")
+            scaled = self._inner({part: {}} | scaled, part, f"scales.{self.params.scale}.{name}")
+            section = self._inner(section, part, name)
+        return checked(section | scaled, f"{self.path}: {name}", model)
 
-    def _within(self, tree: Settings, outer: list[str]) -> Settings:
-        for part in outer:
-            tree = tree.get(part, {})
-        return tree
+    def _inner(self, tree: Settings, part: str, name: str) -> Settings:
+        inner = tree.get(part)
+        if not isinstance(inner, dict):
+            meant = "" if part in tree else nearest(part, tree)
+            raise InputError(f"{self.path}: {name}: expected keys and values{meant}")
+        return inner
 
 
 class Study(OwnStudy):

@@ -33,6 +33,8 @@ def each(compute: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[R
     Raises:
         Exception: the first that an item raised.
     """
+    import torch._dynamo  # noqa: F401  what an optimiser's first step imports: three seconds once, not in every worker
+
     workers = min(len(items), len(os.sched_getaffinity(0)))
     with ProcessPoolExecutor(workers, get_context("fork"), initializer=_begin, initargs=(os.getpid(),)) as pool:
         yield from pool.map(compute, items)

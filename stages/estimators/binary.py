@@ -8,7 +8,7 @@ import torch
 from annulus.bounds import mlcpc_lower_alpha
 from annulus.config.estimators import BinaryParams
 from annulus.estimators.binary import Moments, cpc_of_batch, mlcpc_of_batch, moments
-from annulus.estimators.toys import binary_pair
+from annulus.estimators.toys import IMPOSSIBLE, binary_pair
 from annulus.estimators.values import CPC, MLCPC, off_diagonal
 from annulus.results import Number, write_table
 from annulus.rng import generator
@@ -39,8 +39,8 @@ def at(params: BinaryParams, m: int, seed: int) -> list[dict[str, Number]]:
     }
     values = torch.zeros(params.simulations, len(cells), dtype=torch.float64)
     for simulation in range(params.simulations):
-        pairs = toy.sample(m, draw)
-        scores = toy.log_ratio(*pairs).double()
+        x, y = toy.sample(m, draw)
+        scores = torch.where((x @ y.T).double() > 0, 0.0, IMPOSSIBLE)  # the paper's critic: equal or not
         positive, negatives = scores.diagonal(), off_diagonal(scores)
         for column, (bound, _) in enumerate(cells.values()):
             values[simulation, column] = bound.estimate(positive, negatives)

@@ -29,7 +29,7 @@ def main(study: OwnStudy, paths: argparse.Namespace) -> Results:
     information = digits(SumOfGaussians().information)
     settings = {"seeds": len(seeds), "information_nats": information, "scale": study.params.scale}
     rows = [
-        row(measure, percent, *(found[measure][law][place] for law in ("own", "uniform"))) | settings
+        row(measure, percent, *(found[measure][law][place] for law in ("own", "uniform", "training"))) | settings
         for measure in measures
         for place, percent in enumerate(params.percents)
     ]
@@ -38,20 +38,25 @@ def main(study: OwnStudy, paths: argparse.Namespace) -> Results:
 
 
 def trained(settings: Mapping[str, Any], measure: str) -> Mapping[str, Any]:
-    """Estimates (shares, seeds) of trained critics, in nats: with their own negatives, and with uniform ones."""
+    """Estimates (shares, seeds) of trained critics, in nats.
+
+    Of points that they have not seen, with their own negatives and with uniform ones; and of those trained on.
+    """
     params, seeds = settings["params"], settings["seeds"]
     own = [percent for percent in params.percents for _ in seeds]
     runs = [Run(percent, seed) for percent in params.percents for seed in seeds]
     conditional = Conditional(SumOfGaussians(), runs, params, measure)
     conditional.train()
-    laws = {"own": own, "uniform": [100] * len(runs)}
-    return {
-        law: torch.tensor(conditional.estimates(percents)).view(-1, len(seeds)).tolist()
-        for law, percents in laws.items()
+    unseen = conditional.points("unseen points")
+    found = {
+        "own": conditional.estimates(own, unseen),
+        "uniform": conditional.estimates([100] * len(runs), unseen),
+        "training": conditional.estimates(own),
     }
+    return {law: torch.tensor(nats).view(-1, len(seeds)).tolist() for law, nats in found.items()}
 
 
-def row(measure: str, percent: int, own: list[float], uniform: list[float]) -> dict[str, Number]:
+def row(measure: str, percent: int, own: list[float], uniform: list[float], training: list[float]) -> dict[str, Number]:
     return {
         "measure": measure,
         "method": "NCE" if percent == 100 else "CNCE",
@@ -60,6 +65,8 @@ def row(measure: str, percent: int, own: list[float], uniform: list[float]) -> d
         "spread_nats": digits(deviation(own)),
         "uniform_nats": digits(statistics.fmean(uniform)),
         "uniform_spread_nats": digits(deviation(uniform)),
+        "training_nats": digits(statistics.fmean(training)),
+        "training_spread_nats": digits(deviation(training)),
     }
 
 

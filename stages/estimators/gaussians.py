@@ -1,6 +1,7 @@
 """InfoNCE and EqCo on correlated Gaussians: estimates after training, beside the truth."""
 
 import argparse
+import logging
 import statistics
 from collections.abc import Mapping
 from typing import Any
@@ -9,6 +10,7 @@ import _path  # noqa: F401  this checkout's src first
 import torch
 
 from annulus.config.estimators import GaussiansParams
+from annulus.errors import InputError
 from annulus.estimators.critics import Separable
 from annulus.estimators.fitting import Ensemble, seeded
 from annulus.estimators.toys import CorrelatedGaussians
@@ -23,10 +25,21 @@ READS: list[str] = []
 OWN = ["scale", "seeds", "scales.${scale}.gaussians", "gaussians"]
 PATHS = ["points"]
 
+log = logging.getLogger("annulus")
+
 
 def main(study: OwnStudy, paths: argparse.Namespace) -> Results:
     params = study.section("gaussians", GaussiansParams)
+    if params.first_seeds > len(study.params.seeds):
+        raise InputError(
+            f"{study.path}: gaussians.first_seeds: {params.first_seeds} of {len(study.params.seeds)} seeds; "
+            "name more seeds, or take fewer of them"
+        )
     seeds = study.params.seeds[: params.first_seeds]
+    for pairs in params.pairs:
+        caution = EqCo(params.eqco_alpha).warning(pairs, pairs - 1)
+        if caution is not None:
+            log.warning("%s", caution)
     pieces = Pieces("gaussians", params, estimates)
     keys = sorted(((pairs, seed) for pairs in params.pairs for seed in seeds), reverse=True)  # the longest first
     found = dict(zip(keys, pieces.run(keys), strict=True))

@@ -56,7 +56,7 @@ class Contestant(NamedTuple):
 def at(params: IdealParams, nats: float, seed: int) -> list[dict[str, Number]]:
     """All bounds at one level, on the same batches."""
     toy = CorrelatedGaussians.with_information(params.dims, nats)
-    critic, random = Ideal(toy), generator(seed, "ideal", nats)
+    critic, random = Ideal(toy), generator(seed, "ideal", f"{nats:g}")
     contestants = bounds_of(params)
     values = torch.zeros(params.repeats, len(contestants), dtype=torch.float64)
     for repeat in range(params.repeats):

@@ -63,8 +63,7 @@ def main(study: OwnStudy, paths: argparse.Namespace) -> Results:
 def case(params: TheoremsParams, drawn: CorrelatedGaussians, critic: CorrelatedGaussians, seed: int) -> Case:
     """Pairs of one toy scored by another one's ideal critic; every point's y is in the memory."""
     pairs = drawn.sample(params.memory, generator(seed, "theorems", "pairs", round(drawn.rho * 1e6)))
-    queries = min(params.queries, params.memory)
-    return Case(critic.log_ratio(pairs.x[:queries], pairs.y), torch.arange(queries))
+    return Case(critic.log_ratio(pairs.x[: params.queries], pairs.y), torch.arange(params.queries))
 
 
 def variance(params: TheoremsParams, of: Case, sampler: SamplerParams, seed: int) -> float:

@@ -146,10 +146,10 @@ class ConditionalParams(Params):
     @model_validator(mode="after")
     def _sets_hold_points(self) -> Self:
         for percent in self.percents:
-            if not 0 < percent <= 100 or math.floor(self.points * percent / 100) < 1:
+            if not 0 < percent <= 100 or math.floor((self.points - 1) * percent / 100) < 1:
                 raise InputError(
-                    f"percents: {percent} % of {self.points} points; a set is more than 0 and at most 100 percent, "
-                    "and holds at least one point"
+                    f"percents: {percent} % of {self.points} points; a set is more than 0 and at most 100 percent of "
+                    "the other points, and holds at least one"
                 )
         if self.batch_size > self.points:
             raise InputError(f"batch_size: {self.batch_size} is more than the {self.points} points")
@@ -169,3 +169,9 @@ class TheoremsParams(Params):
     high: RingParams  # a ring of close candidates, where the theorem's condition holds
     low: RingParams  # a ring of far ones, where it does not
     lowest: RingParams  # the farthest ones of all, for the counterexample
+
+    @model_validator(mode="after")
+    def _queries_are_in_the_memory(self) -> Self:
+        if self.queries > self.memory:
+            raise InputError(f"queries: {self.queries} of a memory of {self.memory}; take at most as many as it holds")
+        return self

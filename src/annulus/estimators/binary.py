@@ -1,7 +1,7 @@
 """The binary example in closed form: X = Y, n = m pairs a batch, the other pairs' y as negatives.
 
 A batch with t pairs (1, 1) has only one value of each bound, so mean and variance are sums over t. The critic is the
-ideal one: the same score for every equal pair, none for an unequal one.
+paper's: the same score for every equal pair, none for an unequal one; at p = 1/2 it is the ideal one.
 
 Source: mlcpc Example 1, eq. 36, and section 4 for alpha.
 """

@@ -25,6 +25,8 @@ from annulus.estimators.values import InfoNCE
 from annulus.negatives import draw
 from annulus.rng import derive, generator
 
+Points = tuple[Float[Tensor, "r n dx"], Float[Tensor, "r n dy"]]  # x and y of several runs
+
 
 class Run(NamedTuple):
     """One critic's share of the points that negatives come from, and its seed: of points, weights, order and draws."""
@@ -39,13 +41,17 @@ class Conditional:
     def __init__(
         self, toy: Toy, runs: Sequence[Run], params: ConditionalParams, nearness: Literal["dot", "l2"]
     ) -> None:
-        self.params, self.runs, self.nearness = params, list(runs), nearness
-        pairs = [toy.sample(params.points, generator(run.seed, "points")) for run in runs]
-        self.x, self.y = torch.stack([pair.x for pair in pairs]), torch.stack([pair.y for pair in pairs])
+        self.params, self.runs, self.nearness, self.toy = params, list(runs), nearness, toy
+        self.x, self.y = self.points("points")
         critics = [seeded(self._critic, derive(run.seed, "weights")) for run in runs]
         self.of_x, self.of_y = Ensemble([c.of_x for c in critics]), Ensemble([c.of_y for c in critics])
         self.optimizer = torch.optim.Adam([*self.of_x.parameters(), *self.of_y.parameters()], params.learning_rate)
         self.draws = [generator(run.seed, "negatives") for run in runs]
+
+    def points(self, name: str) -> Points:
+        """The points of this name, each run's by its seed: `points` are those trained on."""
+        pairs = [self.toy.sample(self.params.points, generator(run.seed, name)) for run in self.runs]
+        return torch.stack([pair.x for pair in pairs]), torch.stack([pair.y for pair in pairs])
 
     def train(self, after_epoch: Callable[[int], None] = lambda epoch: None) -> None:
         """All epochs; a last, smaller batch is left out."""
@@ -68,12 +74,14 @@ class Conditional:
         self.optimizer.step()
 
     @torch.no_grad()
-    def estimates(self, percents: Sequence[int]) -> list[float]:
+    def estimates(self, percents: Sequence[int], points: Points | None = None) -> list[float]:
         """Each run's estimate in nats with negatives from these shares: mean over all points and repeated draws.
 
+        Of the points trained on, or of `points`: a bound holds in expectation over points that the critic has not seen.
         In float64, since the estimates of collapsed critics are as small as the rounding of log K in float32.
         """
-        queries, stored = (self._scaled(each).double() for each in (self.of_x(self.x), self.of_y(self.y)))
+        x, y = (self.x, self.y) if points is None else points
+        queries, stored = (self._scaled(each).double() for each in (self.of_x(x), self.of_y(y)))
         every, bound = torch.arange(self.params.points).expand(len(self.runs), -1), InfoNCE()
         found = torch.zeros(self.params.draws, len(self.runs), dtype=torch.float64)
         for repeat in range(self.params.draws):

@@ -5,6 +5,7 @@ A critic is trained to be the log density ratio up to what its bound leaves open
 
 from itertools import pairwise
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn

@@ -11,7 +11,7 @@ so that a bound can be held against the truth without any training.
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -29,6 +29,7 @@ class Pairs(NamedTuple):
     y: Float[Tensor, "n dy"]
 
 
+@runtime_checkable
 class Toy(Protocol):
     """What all toys have; x and y may differ in width."""
 
@@ -67,11 +68,16 @@ class CorrelatedGaussians:
         """The positive rho for this many nats: 0.4258 for 2 nats in 20 dimensions.
 
         Raises:
-            InputError: when nats is negative or not finite.
+            InputError: when nats is negative, or more than these dimensions can hold in floating point.
         """
         if not 0 <= nats < math.inf:
             raise InputError(f"the information is {nats:g} nats; it must be at least 0 and finite")
-        return cls(dims, math.sqrt(-math.expm1(-2 * nats / dims)))
+        rho = math.sqrt(-math.expm1(-2 * nats / dims))
+        if rho == 1:
+            raise InputError(
+                f"{nats:g} nats need a correlation of 1, to the last digit, in {dims} dimensions; take more"
+            )
+        return cls(dims, rho)
 
     @property
     def information(self) -> float:

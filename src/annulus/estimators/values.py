@@ -103,7 +103,8 @@ class CPC:
         return f"CPC, alpha {self.alpha:g}"
 
     def estimate(self, positive: Float[Tensor, "n"], negatives: Float[Tensor, "n k"]) -> Float[Tensor, ""]:
-        return self.ceiling(*negatives.shape) - bounds.cpc(positive[:, None], negatives, self.alpha)
+        loss = bounds.cpc(positive[:, None], negatives, self.alpha)  # refuses an alpha that has no ceiling
+        return self.ceiling(*negatives.shape) - loss
 
     def ceiling(self, n: int, k: int) -> float:
         return math.log((1 + k) / self.alpha)
@@ -123,7 +124,8 @@ class MLCPC:
         return f"ML-CPC, alpha {self.alpha:g}"
 
     def estimate(self, positive: Float[Tensor, "n"], negatives: Float[Tensor, "n k"]) -> Float[Tensor, ""]:
-        return self.ceiling(*negatives.shape) - bounds.mlcpc(positive, negatives, self.alpha)
+        loss = bounds.mlcpc(positive, negatives, self.alpha)  # refuses an alpha that has no ceiling
+        return self.ceiling(*negatives.shape) - loss
 
     def ceiling(self, n: int, k: int) -> float:
         return math.log((1 + k) / self.alpha)
