@@ -1,5 +1,6 @@
 """A made-up repository for the report: small metrics in the formats of the real ones, and pictures."""
 
+import csv
 import json
 import math
 from pathlib import Path
@@ -12,6 +13,19 @@ from annulus.results import write_metrics, write_table
 
 ROOT = Path(__file__).resolve().parents[1]
 CLASSES = ("disc", "ring", "star")
+
+
+def written(root: Path, name: str, rows: dict | list[dict]) -> None:
+    """A metrics file of any content, also one that no stage would write: a dict as JSON, rows as CSV."""
+    path = root / "metrics" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(rows, dict):
+        path.write_text(json.dumps(rows))
+        return
+    with path.open("w", newline="") as file:
+        table = csv.DictWriter(file, rows[0])
+        table.writeheader()
+        table.writerows(rows)
 
 
 def params(root: Path, text: str | None = None) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from report_root import written
 
 from annulus.errors import InputError
 from annulus.report.claims import load_claims, read_claims, rounded, verdicts
@@ -157,18 +158,6 @@ def test_a_claim_comes_once():
 
 
 # --- verdicts -----------------------------------------------------------------------------------------------
-
-
-def written(root, name, rows):
-    path = root / "metrics" / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if isinstance(rows, dict):
-        path.write_text(json.dumps(rows))
-        return
-    with path.open("w", newline="") as file:
-        table = csv.DictWriter(file, rows[0])
-        table.writeheader()
-        table.writerows(rows)
 
 
 def found(root, name):

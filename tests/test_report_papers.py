@@ -1,12 +1,11 @@
 """The papers' tables: complete, read strictly, and compared with made-up and with committed numbers."""
 
 import copy
-import csv
-import json
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from report_root import written
 
 from annulus.errors import InputError
 from annulus.report.metrics import Metrics
@@ -109,18 +108,6 @@ def test_data_that_is_no_list_is_refused():
 
 
 # --- ours beside theirs -------------------------------------------------------------------------------------
-
-
-def written(root, name, rows):
-    path = root / "metrics" / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if isinstance(rows, dict):
-        path.write_text(json.dumps(rows))
-        return
-    with path.open("w", newline="") as file:
-        table = csv.DictWriter(file, rows[0])
-        table.writeheader()
-        table.writerows(rows)
 
 
 def of(table, root):
