@@ -6,6 +6,7 @@ import pytest
 import torch
 from plain_objectives import plain_negatives, sets_of
 
+from annulus import negatives as module
 from annulus.config import BallParams, CaveParams, RingParams, UniformParams
 from annulus.errors import InputError
 from annulus.negatives import Clusters, Negatives, draw, kept_shares, select
@@ -145,6 +146,26 @@ def test_a_gpu_selects_the_same_ranks(first, last, picked, similarity, memory):
 def test_every_query_is_selected_whatever_the_batch(queries, similarity, own):
     whole = select(similarity, own, 3, 20)
     assert torch.equal(select(similarity[:queries], own[:queries], 3, 20), whole[:queries])
+
+
+@pytest.mark.parametrize("block", [1, 3 * ROWS, QUERIES * ROWS])
+@pytest.mark.parametrize("picked", [None, 7])
+def test_threads_and_blocks_of_any_size_select_the_same_rows(block, picked, similarity, memory, monkeypatch):
+    own = memory[0]
+    places = None if picked is None else torch.randint(17, (QUERIES, picked), generator=seeded())
+    whole = select(similarity, own, 3, 20, places)
+    monkeypatch.setattr(module, "BLOCK", block)
+    for threaded in (0, QUERIES * ROWS + 1):
+        monkeypatch.setattr(module, "THREADED", threaded)
+        assert torch.equal(select(similarity, own, 3, 20, places), whole)
+
+
+def test_few_scores_start_no_threads_and_many_do(similarity, own, monkeypatch):
+    monkeypatch.setattr(module, "THREADED", QUERIES * ROWS)
+    monkeypatch.setattr(module, "ThreadPoolExecutor", None)
+    select(similarity[1:], own[1:], 3, 20)
+    with pytest.raises(TypeError):
+        select(similarity, own, 3, 20)
 
 
 def test_selecting_leaves_the_scores_as_they_are(similarity, own):

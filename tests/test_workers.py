@@ -1,5 +1,6 @@
 """Several computations at a time: their order, their mistakes, their one core; pieces of a stage that was stopped."""
 
+import itertools
 import logging
 import os
 import signal
@@ -222,6 +223,16 @@ def test_other_code_never_sees_them(monkeypatch):
     monkeypatch.setattr(module, "hash_code", lambda: {"annulus.bounds": "edited"})
     Pieces("a stage", {}, piece).run([1])
     assert begun() == ["1"]
+
+
+def test_an_edit_while_pieces_run_leaves_no_state_behind(monkeypatch):
+    """A worker that named its state by the code as it then is would keep it where the stage does not look."""
+    edits = itertools.count()
+    monkeypatch.setattr(module, "hash_code", lambda: {"annulus.bounds": str(next(edits))})
+    pieces = Pieces("a stage", {}, piece)
+    pieces.run([1])
+    pieces.done()
+    assert states() == []
 
 
 def test_done_leaves_no_state_and_other_stages_alone():

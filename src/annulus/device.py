@@ -13,7 +13,7 @@ def pick_device() -> torch.device:
     """The GPU when there is one, else the CPU."""
     if torch.cuda.is_available():
         return torch.device("cuda")
-    _keep_freed_memory()
+    keep_freed_memory()
     return torch.device("cpu")
 
 
@@ -22,7 +22,7 @@ def autocast(device: torch.device) -> torch.autocast:
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=device.type == "cuda")
 
 
-def _keep_freed_memory() -> None:
+def keep_freed_memory() -> None:
     """Let the allocator reuse large blocks: glibc would hand each one back and fault its pages in anew.
 
     A training step allocates hundreds of megabytes of activations; without this, a third of the step's

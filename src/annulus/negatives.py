@@ -23,6 +23,8 @@ from annulus.config import BallParams, CaveParams, RingParams, SamplerParams, ra
 from annulus.errors import InputError
 
 CAVE_QUERIES = 128
+BLOCK = 2**17  # scores that a thread selects from at a time: they stay in its cache, and calls are few
+THREADED = 2**22  # scores; with fewer, threads take longer to begin, while torch's own still spin, than they save
 
 
 @dataclass(frozen=True)
@@ -140,32 +142,47 @@ def select(
         return members if picked is None else members.gather(1, picked)
 
     scores = similarity.detach().numpy()
-    own_rows = [-1] * len(scores) if own is None else own.tolist()
+    own_rows = np.full(len(scores), -1) if own is None else own.numpy()
     places = None if picked is None else picked.numpy()
     selected = np.empty((len(scores), last - first) if places is None else places.shape, dtype=np.int64)
+    block = max(1, BLOCK // scores.shape[1])
 
-    def select_rows(queries: range) -> None:
-        for query in queries:
-            members = _select_row(scores[query], own_rows[query], first, last)
-            selected[query] = members if places is None else members[places[query]]
+    def select_queries(queries: range) -> None:
+        for start in range(queries.start, queries.stop, block):
+            some = slice(start, min(start + block, queries.stop))
+            members = _select_block(scores[some], own_rows[some], first, last)
+            selected[some] = members if places is None else _along(members, places[some])
 
     # NumPy's vectorised selection takes a quarter of torch.topk's time on a CPU, and lets go of the
     # interpreter's lock, so threads share the queries.
-    parts = [range(start, min(start + 16, len(scores))) for start in range(0, len(scores), 16)]
-    with ThreadPoolExecutor(torch.get_num_threads()) as pool:
-        list(pool.map(select_rows, parts))
+    threads = torch.get_num_threads()
+    if scores.size < THREADED:
+        select_queries(range(len(scores)))
+    else:
+        share = -(-len(scores) // (4 * threads))
+        with ThreadPoolExecutor(threads) as pool:
+            parts = [range(start, min(start + share, len(scores))) for start in range(0, len(scores), share)]
+            list(pool.map(select_queries, parts))
     return torch.from_numpy(selected)
 
 
-def _select_row(scores: np.ndarray, own: int, first: int, last: int) -> np.ndarray:
-    """`select` for the scores (n,) of one query; own -1: it has no row."""
-    if own >= 0:
+def _select_block(scores: np.ndarray, own: np.ndarray, first: int, last: int) -> np.ndarray:
+    """`select` for the scores (b, n) of a few queries and their own rows (b,)."""
+    if (own >= 0).any():
         scores = scores.copy()
-        scores[own] = -np.inf  # ranks last, where no set reaches
-    closest = np.argpartition(scores, -last)[-last:]
+        having = np.flatnonzero(own >= 0)
+        scores[having, own[having]] = -np.inf  # ranks last, where no set reaches
+    closest = np.argpartition(scores, -last)[:, -last:]
     if first == 0:
         return closest
-    return closest[np.argpartition(scores[closest], last - first)[: last - first]]
+    ring = np.argpartition(_along(scores, closest), last - first)[:, : last - first]
+    return _along(closest, ring)
+
+
+def _along(values: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Each row's values (b, n) at its places (b, k). NumPy's take_along_axis says the same, but keeps the lock."""
+    rows = np.arange(len(values))[:, None] * values.shape[1]
+    return np.ascontiguousarray(values).ravel().take(rows + places)
 
 
 def _without(similarity: Float[Tensor, "b n"], own: Int[Tensor, "b"]) -> Float[Tensor, "b n"]:

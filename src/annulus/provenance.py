@@ -13,7 +13,6 @@ import json
 import logging
 import os
 import platform
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -23,7 +22,7 @@ from typing import Any
 from urllib.parse import quote
 
 from annulus.results import replacing
-from annulus.tracking import STARTED, main_checkout
+from annulus.tracking import STARTED, git, main_checkout
 
 log = logging.getLogger("annulus")
 
@@ -85,15 +84,6 @@ def runs(root: Path) -> list[Run]:
         except (OSError, TypeError, ValueError):  # half a disk, another version's fields, not JSON
             log.warning("WARNING: %s is no record of a run; it is left out", path)
     return found
-
-
-def git(*words: str, folder: Path | None = None) -> str | None:
-    """What git says, when it can tell within a few seconds; None when it cannot, or says nothing."""
-    try:
-        done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, timeout=5)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return (done.stdout.strip() or None) if done.returncode == 0 else None
 
 
 def processor() -> str:

@@ -41,6 +41,15 @@ def main_checkout() -> Path:
     return Path(os.environ.get("DVC_ROOT") or ".").resolve()
 
 
+def git(*words: str, folder: Path | None = None) -> str | None:
+    """What git says, when it can tell within a few seconds; None when it cannot, or says nothing."""
+    try:
+        done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, timeout=5)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return (done.stdout.strip() or None) if done.returncode == 0 else None
+
+
 def spool() -> Path:
     """The folder of records that MLflow has not got yet."""
     return main_checkout() / ".annulus" / "tracking"
@@ -72,7 +81,7 @@ def record(
             "id": identity,
             "stage": os.environ["DVC_STAGE"],
             "experiment": os.environ.get("DVC_EXP_NAME"),
-            "commit": _commit(),
+            "commit": git("rev-parse", "--verify", "-q", "HEAD"),
             "started": STARTED,
             "ended": time.time(),
             "params": _flat(params),
@@ -152,12 +161,3 @@ def _flat(params: Mapping[str, Any]) -> dict[str, str]:
         else:
             flat[name] = value if isinstance(value, str) else json.dumps(value)
     return flat
-
-
-def _commit() -> str | None:
-    """The commit that is checked out where the stage runs, when git can tell within a second."""
-    command = ["git", "rev-parse", "--verify", "-q", "HEAD"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=1).stdout.strip() or None
-    except (OSError, subprocess.TimeoutExpired):
-        return None

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import faiss
 import torch
 
+from annulus.device import keep_freed_memory
 from annulus.scratch import Scratch, hash_code
 
 Item = TypeVar("Item")
@@ -49,6 +50,7 @@ class Pieces:
         It is a module's function, so that a worker can be told which.
         """
         self.stage, self.settings, self.compute = stage, settings, compute
+        self.code = hash_code()  # as it is now: an edit while pieces wait for a worker does not change what runs
         self.begun: list[Scratch] = []
 
     def run(self, keys: Sequence[Any]) -> list[Mapping[str, Any]]:
@@ -71,7 +73,7 @@ class Pieces:
         return result
 
     def _scratch(self, key: Any) -> Scratch:
-        return Scratch(self.stage, {"settings": self.settings, "piece": key, "code": hash_code()})
+        return Scratch(self.stage, {"settings": self.settings, "piece": key, "code": self.code})
 
 
 def _begin(stage: int) -> None:
@@ -79,6 +81,7 @@ def _begin(stage: int) -> None:
     threading.Thread(target=_end_with, args=(stage,), daemon=True).start()
     torch.set_num_threads(1)
     faiss.omp_set_num_threads(1)
+    keep_freed_memory()
     log.setLevel(logging.ERROR)  # a line per epoch of each of several computations would tell nothing
 
 

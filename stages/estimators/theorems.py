@@ -50,7 +50,6 @@ def main(study: OwnStudy, paths: argparse.Namespace) -> Results:
         "thm32_variance_nce": variance(params, dependent, UniformParams(), seed),
         "thm32_variance_cnce": variance(params, dependent, params.ball, seed),
         "a1_independent_estimate_nats": broken.mean,
-        "a1_ceiling_nats": math.log1p(params.negatives),
         "ring_nce_nats": nce.mean,
         "ring_condition_nats": spread("high", dependent, params.high).mean,
         "ring_exceeding_nats": spread("low", dependent, params.low).mean,

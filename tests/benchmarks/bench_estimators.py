@@ -3,7 +3,9 @@
 The targets are at least 3 times, and at most 1.05 (issue 4; mlcpc 5.1 prints 1.14 s beside 1.15 s).
 """
 
+import statistics
 import sys
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
@@ -12,6 +14,8 @@ import torch
 import yaml
 from timing import medians, write
 
+from annulus import bounds
+from annulus.config import BallParams
 from annulus.config.estimators import ConditionalParams
 from annulus.device import pick_device
 from annulus.estimators.conditional import Conditional, Run
@@ -19,61 +23,97 @@ from annulus.estimators.critics import Joint, Separable
 from annulus.estimators.fitting import seeded
 from annulus.estimators.toys import CorrelatedGaussians, SumOfGaussians
 from annulus.estimators.values import CPC, MLCPC, Bound, off_diagonal
+from annulus.negatives import draw
+from annulus.workers import each
 
-STEPS, SEEDS, REPETITIONS = 10, 5, 5  # steps of the conditional study at its paper's setting
-UPDATES, PAIRS, TURNS = 200, 128, 11  # mlcpc 5.1
+SEEDS, TURNS = 5, 5  # of one epoch of the conditional study at its paper's setting
+THREADS = torch.get_num_threads()
+UPDATES, PAIRS, UPDATE_TURNS = 200, 128, 41  # mlcpc 5.1
+JOINT_UPDATES, JOINT_TURNS = 4, 11  # a joint critic takes a twentieth of a second for one on two cores
+
+STUDY = yaml.safe_load((Path(__file__).resolve().parents[2] / "stages/estimators/params.yaml").read_text())
+PARAMS = ConditionalParams.model_validate(STUDY["conditional"] | {"epochs": 1})
+RUNS = [Run(percent, seed) for percent in PARAMS.percents for seed in range(SEEDS)]
 
 
 def main() -> None:
+    together, one_core, alone = conditional()
     device = pick_device()
-    study = yaml.safe_load((Path(__file__).resolve().parents[2] / "stages/estimators/params.yaml").read_text())
-    params = ConditionalParams.model_validate(study["conditional"])
-    runs = [Run(percent, seed) for percent in params.percents for seed in range(SEEDS)]
-    together = Conditional(SumOfGaussians(), runs, params, "dot")
-    alone = [Conditional(SumOfGaussians(), [run], params, "dot") for run in runs]
-    seconds = medians(
-        {"together": lambda: steps(together), "alone": lambda: [steps(each) for each in alone]}, REPETITIONS
-    )
     critics = {
         "separable": seeded(lambda: Separable(20, 256, 2, 32), 0).to(device),
         "joint": seeded(lambda: Joint(20, 256, 2), 0).to(device),
     }
-    updates = medians(
-        {
-            bound.name: lambda bound=bound: update(critics["separable"], bound, UPDATES)
-            for bound in (CPC(1.0), MLCPC(1.0))
-        },
-        TURNS,
-    )
-    few = 4  # the joint critic takes a fifth of a second for one on two cores
-    joint = medians(
-        {bound.name: lambda bound=bound: update(critics["joint"], bound, few) for bound in (CPC(1.0), MLCPC(1.0))},
-        TURNS,
-    )
-    cpc, mlcpc = updates.values()
-    joint_cpc, joint_mlcpc = joint.values()
+    both = (CPC(1.0), MLCPC(1.0))
+    cpc, mlcpc = medians(
+        {bound.name: lambda bound=bound: update(critics["separable"], bound, UPDATES) for bound in both}, UPDATE_TURNS
+    ).values()
+    joint_cpc, joint_mlcpc = medians(
+        {bound.name: lambda bound=bound: update(critics["joint"], bound, JOINT_UPDATES) for bound in both}, JOINT_TURNS
+    ).values()
     write(
         "estimators",
         {
-            "vmap_times_loop": round(seconds["alone"] / seconds["together"], 2),
-            "runs_together": len(runs),
-            "milliseconds_per_step_together": round(1e3 * seconds["together"] / STEPS, 1),
+            "together_times_one_at_a_time": round(alone / together, 2),
+            "together_times_one_at_a_time_on_one_core": round(alone / one_core, 2),
+            "runs_together": len(RUNS) * len(PARAMS.temperatures),
+            "together_epoch_seconds": round(together, 2),
             "cpc_200_updates_seconds": round(cpc, 2),
             "mlcpc_200_updates_seconds": round(mlcpc, 2),
             "mlcpc_over_cpc": round(mlcpc / cpc, 3),
             "joint_mlcpc_over_cpc": round(joint_mlcpc / joint_cpc, 3),
-            "joint_cpc_seconds_per_update": round(joint_cpc / few, 3),
+            "joint_cpc_seconds_per_update": round(joint_cpc / JOINT_UPDATES, 3),
             "pairs": PAIRS,
         },
         device,
     )
 
 
-def steps(conditional: Conditional) -> None:
-    count, size = len(conditional.runs), conditional.params.batch_size
-    index = torch.arange(size).expand(count, -1)
-    for _ in range(STEPS):
-        conditional.step(index)
+def conditional() -> tuple[float, float, float]:
+    """Seconds of an epoch of all runs: stacked as the study does, those of a measure on a core; stacked on one core
+    after the other; and one at a time, each with all of torch's threads.
+
+    Whatever computes is forked, in turns, so that this process has no threads yet that a fork would lose.
+    """
+    measures = list(PARAMS.temperatures)
+    stacks, cores, loops = [], [], []
+    for _ in range(TURNS):
+        stacks.append(max(each(stacked, measures)))
+        cores.append(sum(next(each(stacked, [measure])) for measure in measures))
+        loops.append(sum(next(each(one_at_a_time, [measure])) for measure in measures))
+    return statistics.median(stacks), statistics.median(cores), statistics.median(loops)
+
+
+def stacked(measure: str) -> float:
+    study = Conditional(SumOfGaussians(), RUNS, PARAMS, measure)
+    study.step(torch.arange(PARAMS.batch_size).expand(len(RUNS), -1))
+    started = time.perf_counter()
+    study.train()
+    return time.perf_counter() - started
+
+
+def one_at_a_time(measure: str) -> float:
+    torch.set_num_threads(THREADS)
+    loop(RUNS[0], measure, 1)
+    return sum(loop(run, measure, PARAMS.points // PARAMS.batch_size) for run in RUNS)
+
+
+def loop(run: Run, measure: str, steps: int) -> float:
+    """What one would write for one run: a module, its optimiser, and the library's own negatives and bound."""
+    random = torch.Generator().manual_seed(run.seed)
+    x, y = SumOfGaussians().sample(PARAMS.points, random)
+    critic = Separable(x.shape[1], PARAMS.hidden, PARAMS.layers, PARAMS.outputs, PARAMS.temperatures[measure])
+    optimizer = torch.optim.Adam(critic.parameters(), PARAMS.learning_rate)
+    started = time.perf_counter()
+    for index in torch.randperm(PARAMS.points, generator=random).split(PARAMS.batch_size)[:steps]:
+        of_x, of_y = critic.embed_x(x[index]), critic.embed_y(y)
+        scores = of_x @ of_y.T
+        near = scores.detach() if measure == "dot" else -torch.cdist(of_x.detach(), of_y.detach())
+        rows = draw(near, index, PARAMS.negatives, BallParams(outer=run.percent / 100), 1.0, random).rows
+        loss = bounds.infonce(scores.gather(1, index[:, None]), scores.gather(1, rows))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return time.perf_counter() - started
 
 
 def update(critic: torch.nn.Module, bound: Bound, count: int) -> None:

@@ -12,7 +12,8 @@ from pydantic import BaseModel
 from annulus.config import SECTION_OF, AllParams
 from annulus.errors import InputError
 from annulus.params_file import load_params, read_tree
-from annulus.provenance import Run, git, runs
+from annulus.provenance import Run, runs
+from annulus.tracking import git
 
 # Sections that no selector chooses from.
 PLAIN_SECTIONS = ("optimizer", "knn", "linear")
