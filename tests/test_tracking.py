@@ -27,6 +27,7 @@ def checkout(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     monkeypatch.setenv("DVC_STAGE", "knn")
+    monkeypatch.setattr(tracking, "_waiting", None)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -193,6 +194,58 @@ def test_a_spool_that_cannot_be_written_is_a_warning(checkout, caplog):
     tracking.record({"seed": 0}, {"top1_percent": 1.0})
     (warning,) = [entry.getMessage() for entry in caplog.records]
     assert re.match(r"WARNING: not in MLflow: cannot write .* numbers are in metrics/ all the same", warning)
+
+
+def test_the_child_that_loaded_beside_the_stage_is_the_one_that_sends(checkout, store):
+    tracking.prepare()
+    prepared = tracking._waiting.child
+    tracking.record({"seed": 0}, {"top1_percent": 1.0})
+    assert prepared.returncode == 0
+    assert len(runs(checkout)[1]) == 1
+    tracking.record({"seed": 1}, {"top1_percent": 2.0})  # it is gone; another one takes this
+    assert len(runs(checkout)[1]) == 2
+    assert not spooled(checkout)
+
+
+def test_a_child_that_waited_too_long_is_replaced(checkout, store, monkeypatch):
+    monkeypatch.setattr(tracking, "WAIT_SECONDS", 0)
+    tracking.prepare()
+    tracking._waiting.child.wait()
+    monkeypatch.setattr(tracking, "WAIT_SECONDS", 60)
+    tracking.record({"seed": 0}, {"top1_percent": 1.0})
+    assert len(runs(checkout)[1]) == 1
+
+
+def test_the_child_of_a_stage_that_fails_sends_nothing_and_ends(checkout, store, only_spool):
+    tracking.record({"seed": 0}, {"top1_percent": 1.0})  # of another stage
+    stage = "from annulus import tracking; tracking.prepare(); print(tracking._waiting.child.pid); raise SystemExit(1)"
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    child = subprocess.run([sys.executable, "-c", stage], env=environment, capture_output=True, text=True).stdout
+    deadline = time.monotonic() + 30
+    while alive(int(child)):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert len(spooled(checkout)) == 1
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize("reason", ["no DVC", "not the first process", "failed lately"])
+def test_no_child_is_started_that_would_have_nothing_to_send(checkout, monkeypatch, reason):
+    if reason == "no DVC":
+        monkeypatch.delenv("DVC_STAGE")
+    elif reason == "not the first process":
+        monkeypatch.setenv("RANK", "1")
+    else:
+        (checkout / ".annulus/tracking").mkdir(parents=True)
+        (checkout / ".annulus/tracking/failed").write_text(tracking.destination())
+    monkeypatch.setattr(tracking, "_sender", None)
+    tracking.prepare()
 
 
 def test_a_stage_does_not_import_mlflow():

@@ -10,9 +10,11 @@ import fcntl
 import json
 import os
 import re
+import select
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -131,15 +133,28 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Send everything, or what a number of seconds allows, and say what was done."""
     parser = argparse.ArgumentParser(description="Send to MLflow what it has not got yet.")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no record after this")
-    seconds = parser.parse_args(argv).seconds
+    parser.add_argument("--wait", type=float, help="seconds to wait for a line on stdin; without one nothing is sent")
+    arguments = parser.parse_args(argv)
     # MLflow's own take four minutes and more to give up.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
+    if arguments.wait is not None and not _called(arguments.wait):
+        return
     try:
-        sent, left = send(seconds)
+        sent, left = send(arguments.seconds)
     except Exception as error:  # of many kinds, by destination; a stage shows the last line
         raise SystemExit(f"{type(error).__name__}: {' '.join(str(error).split())}") from error
     print(f"{sent} sent to {without_password(destination())}, {left} left")
+
+
+def _called(seconds: float) -> bool:
+    """Open the store, which takes longer than sending; then whether a line comes in time."""
+    with suppress(Exception):  # sending says what is wrong
+        spool().mkdir(parents=True, exist_ok=True)
+        with _locked():
+            _connect(destination())
+    ready, _, _ = select.select([sys.stdin], [], [], seconds)
+    return bool(ready and sys.stdin.readline())
 
 
 if __name__ == "__main__":

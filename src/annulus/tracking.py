@@ -2,9 +2,9 @@
 
 At the end of a stage one JSON record goes into a spool in the main checkout, `.annulus/tracking/`, and a
 child process (mlflow_sender) sends the spool to MLFLOW_TRACKING_URI, or else to mlflow.db in that checkout. The
-stage never imports mlflow and waits for the child a few seconds at most: a server that is down costs one run
-that long and one warning; its next stages only spool. What is left goes with a later stage or with
-`make mlflow-send`.
+stage never imports mlflow: the child begins with the stage, loads it meanwhile, and waits for the record. At the end
+the stage waits for the child a few seconds at most: a server that is down costs one run that long and one warning;
+its next stages only spool. What is left goes with a later stage or with `make mlflow-send`.
 
 Only a stage that DVC runs is recorded (DVC sets DVC_STAGE): called by hand or by a test, it is no experiment.
 """
@@ -22,7 +22,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, NamedTuple
 
 from pydantic import BaseModel
 
@@ -34,6 +34,15 @@ STARTED = time.time()  # when this process began, but for some of its imports
 SERVER_SECONDS = 8  # what a server may cost a stage
 LOCAL_SECONDS = 60  # a file on this machine is slow only where the machine is
 PAUSE_SECONDS = 600  # after a failure, how long stages leave the same destination alone
+WAIT_SECONDS = 120  # how long a loaded child waits for a stage's end; a long stage starts another one then
+
+
+class _Sender(NamedTuple):
+    child: subprocess.Popen[bytes]
+    output: IO[str]
+
+
+_waiting: _Sender | None = None
 
 
 def main_checkout() -> Path:
@@ -63,6 +72,15 @@ def destination() -> str:
 def without_password(text: str) -> str:
     """Text that may be shown: the URIs in it have lost user and password."""
     return re.sub(r"://[^/\s]*@", "://***@", text)
+
+
+def prepare() -> None:
+    """Let a child load MLflow beside what the stage does; `record` calls it when the stage ends."""
+    global _waiting
+    first = os.environ.get("RANK", "0") == "0"  # of several processes one records
+    if "DVC_STAGE" in os.environ and first and not _failed_lately():
+        with suppress(OSError):  # `record` tries once more, and says what is wrong
+            _waiting = _sender()
 
 
 def record(
@@ -97,14 +115,12 @@ def record(
 
 def _try_to_send() -> None:
     """Send the spool, unless the same destination failed a short while ago."""
-    shown = without_password(destination())
-    failed = spool() / "failed"  # the sender deletes it
-    with suppress(FileNotFoundError):
-        if failed.read_text() == shown and 0 <= time.time() - failed.stat().st_mtime < PAUSE_SECONDS:
-            return
+    if _failed_lately():
+        return
     reason = _send_in_child()
     if reason is not None:
-        failed.write_text(shown)
+        shown = without_password(destination())
+        _failed().write_text(shown)
         log.warning(
             "WARNING: MLflow at %s did not take the numbers (%s). They are in metrics/ and in %s; "
             "`make mlflow-send` sends them later",
@@ -112,9 +128,40 @@ def _try_to_send() -> None:
         )
 
 
+def _failed() -> Path:
+    """The file that names the destination that failed last; the sender deletes it."""
+    return spool() / "failed"
+
+
+def _failed_lately() -> bool:
+    try:
+        same = _failed().read_text() == without_password(destination())
+        return same and 0 <= time.time() - _failed().stat().st_mtime < PAUSE_SECONDS
+    except OSError:
+        return False
+
+
 def _send_in_child() -> str | None:
-    """Run the sender for a limited time. Returns why it failed, or None."""
-    limit = LOCAL_SECONDS if destination().startswith("sqlite:") else SERVER_SECONDS
+    """Let the sender send, for a limited time. Returns why it failed, or None."""
+    child, output = _waiting if _waiting is not None and _waiting.child.poll() is None else _sender()
+    with output:
+        try:
+            child.communicate(b"go\n", timeout=_limit())
+        except BaseException as error:  # an interrupt as well: nothing of the child may stay
+            os.killpg(child.pid, signal.SIGKILL)
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(1)
+            if isinstance(error, subprocess.TimeoutExpired):
+                return f"no answer in {_limit()} s"
+            raise
+        if child.returncode == 0:
+            return None
+        output.seek(0)
+        return (output.read().strip().splitlines() or [f"exit status {child.returncode}"])[-1]
+
+
+def _sender() -> _Sender:
+    """A child that loads MLflow, waits for a line, and sends the spool."""
     source = str(Path(__file__).resolve().parents[1])
     environment = {
         **os.environ,
@@ -122,31 +169,23 @@ def _send_in_child() -> str | None:
         "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
         "MLFLOW_HTTP_REQUEST_TIMEOUT": str(SERVER_SECONDS),
     }
-    # The sender starts no further record after half of the time, so that a long spool is not a failure.
-    command = [sys.executable, "-P", "-m", "annulus.mlflow_sender", "--seconds", str(limit / 2)]
-    with tempfile.TemporaryFile("w+") as output:
-        child = subprocess.Popen(
-            command,
-            cwd=main_checkout(),  # where a relative sqlite: URI points
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
-        try:
-            status = child.wait(limit)
-        except BaseException as error:  # an interrupt as well: nothing of the child may stay
-            os.killpg(child.pid, signal.SIGKILL)
-            with suppress(subprocess.TimeoutExpired):
-                child.wait(1)
-            if isinstance(error, subprocess.TimeoutExpired):
-                return f"no answer in {limit} s"
-            raise
-        if status == 0:
-            return None
-        output.seek(0)
-        return (output.read().strip().splitlines() or [f"exit status {status}"])[-1]
+    # It starts no further record after half of the time, so that a long spool is not a failure.
+    limits = ["--seconds", str(_limit() / 2), "--wait", str(WAIT_SECONDS)]
+    output = tempfile.TemporaryFile("w+")  # noqa: SIM115  as long as the child lives
+    child = subprocess.Popen(
+        [sys.executable, "-P", "-m", "annulus.mlflow_sender", *limits],
+        cwd=main_checkout(),  # where a relative sqlite: URI points
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=output,
+        stderr=output,
+        start_new_session=True,
+    )
+    return _Sender(child, output)
+
+
+def _limit() -> int:
+    return LOCAL_SECONDS if destination().startswith("sqlite:") else SERVER_SECONDS
 
 
 def _flat(params: Mapping[str, Any]) -> dict[str, str]:
