@@ -102,9 +102,14 @@ def test_what_a_test_calls_is_no_run(checkout, monkeypatch):
 def test_a_script_run_by_hand_is_called_after_its_file(checkout, monkeypatch):
     monkeypatch.delenv("DVC_STAGE")
     source = provenance.Path(provenance.__file__).parents[1]
-    (checkout / "probe.py").write_text("from annulus.provenance import record\ndef main(): ...\nrecord(main, [])")
-    subprocess.run([provenance.sys.executable, "probe.py"], env={"PYTHONPATH": str(source), "PATH": ""}, check=True)
-    assert [run.stage for run in runs(checkout)] == ["probe"]
+    (checkout / "probe.py").write_text(
+        "import sys\nfrom pathlib import Path\nfrom annulus.provenance import record\ndef main(): ...\n"
+        "path = Path(sys.argv[1])\npath.write_text('{}')\nrecord(main, [path])"
+    )
+    for file, expected in (("../elsewhere.json", []), ("here.json", ["probe"])):
+        command = [provenance.sys.executable, "probe.py", file]
+        subprocess.run(command, env={"PYTHONPATH": str(source), "PATH": ""}, check=True)
+        assert [run.stage for run in runs(checkout)] == expected
 
 
 def test_a_record_that_cannot_be_written_is_a_warning_and_no_more(checkout, caplog):

@@ -88,8 +88,25 @@ def test_numbers_of_every_part_are_in_both_formats(page, report):
         assert words in page
         assert words in text
     assert len([figure for figure in [*report.figures, *report.curves] if figure.of]) == 0
-    assert page.count("<svg") == text.count("Drawn in") == len(report.figures + report.curves) + 3
+    assert page.count("<svg") == text.count("Drawn from") == len(report.figures + report.curves) + 3
     assert page.count("data:image/png") == 2 * (1 + 3) + 1 + 8
+
+
+def test_markdown_names_every_claim_table_and_verdict_and_prints_only_tables_that_were_run(report):
+    text = markdown(report)
+    for verdict in report.verdicts:
+        assert text.count(safe(verdict.claim)) >= 1, verdict.id
+    for paper in report.papers:
+        for each in paper.tables:
+            comparison = each.comparison
+            title = safe(f"{comparison.table.where}: {comparison.table.task}")
+            assert title in text
+            assert (f"**{title}: " in text) or comparison.status == "not run", title
+            assert (f"  - {title}\n" in text) or comparison.status != "not run", title
+    held = [line for line in text.splitlines() if "| **held** |" in line]
+    assert len(held) == report.counts["held"]
+    shared = [line for line in text.splitlines() if line.startswith("- **")]
+    assert len(shared) == len(set(shared)), "one reason is said once"
 
 
 def test_a_broken_file_is_named_where_it_is_missed_and_at_the_end_and_nothing_else_suffers(tmp_path):
@@ -179,11 +196,11 @@ def test_hostile_names_are_text_in_markdown(hostile):
     text = markdown(hostile)
     lines = text.splitlines()
     outside_code = re.sub(r"`[^`\n]*`", "", re.sub(r"\\`", "", text))
-    assert set(re.findall(r"<(\w+)", outside_code)) == {"details", "summary"}
+    assert not re.findall(r"<(\w+)", outside_code)
     assert not re.findall(r"(?<!\\)\]\(", outside_code)
     # Every table keeps its columns: as many unescaped bars in each of its rows as in its head.
     heads = [i for i, line in enumerate(lines) if re.fullmatch(r"\|( -{3}:? \|)+", line)]
-    assert len(heads) > 50
+    assert len(heads) >= 20
     for head in heads:
         bars = lines[head].count("|")
         for line in lines[head - 1 : head + 40]:
@@ -358,7 +375,7 @@ def test_a_claim_s_numbers_are_rounded_alike_and_long_lists_shortened():
     numbers = {"gain": 0.7, "curve": [1.0, 2.25], "long": [float(n) for n in range(20)], "same": [0.5] * 4}
     verdict = Verdict("a", "A.", "ring", [], "held", "gain > 0", numbers, None, None)
     assert shown_numbers(verdict) == [
-        ("gain", "0.7"), ("curve", "1.00, 2.25"), ("long", "0, 1, 2, 3, …, 17, 18, 19"),
+        ("gain", "0.7"), ("curve", "1.00, 2.25"), ("long", "0, 1, 2, …, 18, 19"),
         ("same", "0.5 (4 times)")]  # fmt: skip
 
 

@@ -50,13 +50,17 @@ class Run:
 def record(main: Callable[..., Any], paths: Sequence[Path]) -> None:
     """Keep where and when the running stage ran; whatever goes wrong is one warning and no more.
 
-    Of `paths`, its arguments, the files of numbers in the working directory that it wrote are its own.
+    Of `paths`, its arguments, the files of numbers in the working directory that it wrote are its own. A script run by
+    hand that wrote none, since its results go elsewhere, is no run of the stage.
     """
-    name = os.environ.get("DVC_STAGE") or _script(main)
+    by_dvc = os.environ.get("DVC_STAGE")
+    name = by_dvc or _script(main)
     if name is None:
         return
     try:
         files = [path.resolve() for path in paths if _wrote(path)]
+        if not (by_dvc or files):
+            return
         run = Run(
             stage=name,
             started=STARTED,

@@ -166,7 +166,7 @@ def verdict(claim: Claim, rule: Rule, metrics: Metrics, tables: Mapping[str, Com
     if faults:
         kind, reason = "broken", str(faults[0])
     elif missing:
-        tested = ", ".join(f"tests/{name}" for name in claim.tested)
+        tested = ", ".join(f"`tests/{name}`" for name in claim.tested)
         kind, reason = "not run", missing[0] + (f"; `make test` asserts it: {tested}" if tested else "")
     elif undecided is not None:
         says = "would hold" if holds else "would not hold"

@@ -167,8 +167,8 @@ def shown_numbers(verdict: Verdict) -> list[tuple[str, str]]:
         texts = [number(float(each), decimals_of(values)) for each in values]
         if len(texts) > 3 and len(set(texts)) == 1:
             texts = [f"{texts[0]} ({len(texts)} times)"]
-        elif len(texts) > 8:
-            texts = [*texts[:4], "…", *texts[-3:]]
+        elif len(texts) > 6:
+            texts = [*texts[:3], "…", *texts[-2:]]
         shown.append((name, ", ".join(texts)))
     return shown
 

@@ -1,7 +1,10 @@
-"""The same report as Markdown, for a pull request: all tables and verdicts; of figures and pictures, where they are."""
+"""The same report as Markdown, for a pull request.
+
+All verdicts, and every table that was run; of those that were not, of figures and of pictures, where they are.
+"""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from annulus.report.claims import Verdict
 from annulus.report.content import Empty, Paper, Report, Shown, shown_numbers
@@ -28,10 +31,11 @@ def markdown(report: Report) -> str:
         *map(part, report.speed),
         "## Claims",
         " · ".join(f"{count} {verdict}" for verdict, count in report.counts.items()) or "None.",
-        _claims(report.verdicts),
+        *_claims(report.verdicts),
         "## Papers' tables",
         *(block for paper in report.papers for block in _paper(paper)),
         "## Figures",
+        f"They are drawn in {code(PAGE)}.",
         *map(_figure, report.figures),
         part(report.theorems),
         "## Learning curves",
@@ -140,38 +144,57 @@ def _plain(caption: str, heads: Sequence[str], rows: Iterable[Sequence[object]])
     return table(Table(caption, [Column(h, numeric=False) for h in heads], [[Cell(str(c)) for c in r] for r in rows]))
 
 
-def _claims(verdicts: Sequence[Verdict]) -> str:
+def _claims(verdicts: Sequence[Verdict]) -> list[str]:
+    """What was decided, as a table with rules and numbers; the rest as a list."""
+    decided = [verdict for verdict in verdicts if verdict.verdict in ("held", "did not hold")]
     rows = []
-    for verdict in verdicts:
-        where = f"{verdict.paper}: {', '.join(verdict.where)}"
+    for verdict in decided:
         numbers = "; ".join(f"{name} = {text}" for name, text in shown_numbers(verdict))
-        reason = verdict.reason or ""
-        told = verdict.verdict == "held" or (verdict.command or "") in reason
-        here = f" Here: {safe(verdict.setting)}." if verdict.setting and verdict.setting not in reason else ""
-        command = "" if told else f" {code(verdict.command)}"
         rule = code(verdict.rule) if verdict.rule else ""
-        rows.append([safe(verdict.claim), f"**{safe(verdict.verdict)}**", safe(where), safe(numbers), rule,
-                     (ticks(reason) + here + command).strip()])  # fmt: skip
-    return _rows(["claim", "verdict", "from", "numbers here", "rule", "reason"], ["---"] * 6, rows)
+        said = f"**{safe(verdict.verdict)}**"
+        rows.append([safe(verdict.claim), said, _source(verdict), safe(numbers), rule, _why(verdict)])
+    heads = ["claim", "verdict", "from", "numbers here", "rule", "reason"]
+    undecided: dict[str, list[str]] = {}  # one reason is that of many claims
+    for verdict in verdicts:
+        if verdict not in decided:
+            why = f"**{safe(verdict.verdict)}**: {_why(verdict)}".removesuffix(": ")
+            undecided.setdefault(why, []).append(f"  - {safe(verdict.claim)} ({_source(verdict)})")
+    return [*([_rows(heads, ["---"] * len(heads), rows)] if rows else []), _grouped(undecided)]
+
+
+def _grouped(items: Mapping[str, Sequence[str]]) -> str:
+    """What several things share, and below it these."""
+    return "\n".join("\n".join([f"- {shared}", *its]) for shared, its in items.items())
+
+
+def _source(verdict: Verdict) -> str:
+    return safe(", ".join(verdict.where) or verdict.paper)  # a place begins with its paper
+
+
+def _why(verdict: Verdict) -> str:
+    reason = verdict.reason or ""
+    told = verdict.verdict == "held" or (verdict.command or "") in reason
+    here = f" Here: {safe(verdict.setting)}." if verdict.setting and verdict.setting not in reason else ""
+    return (ticks(reason) + here + ("" if told else f" {code(verdict.command)}")).strip()
 
 
 def _paper(paper: Paper) -> list[str]:
-    """A paper's tables; those that were not run are folded."""
-    blocks = [f"### {safe(paper.title)} ({safe(paper.key)})"]
+    """A paper's tables; of those that were not run the names; their printed values are on the page."""
+    blocks, not_run = [f"### {safe(paper.title)} ({safe(paper.key)})"], {}
     for each in paper.tables:
         comparison = each.comparison
         said = "" if comparison.status == "run" else _empty(
             Empty(comparison.reason or "no study measures it yet", comparison.command, comparison.status == "broken")
         )  # fmt: skip
-        note = f"Note: {safe(comparison.table.note)}" if comparison.table.note else ""
-        content = "\n\n".join(filter(None, [said, table(each.table), note, _decided(each.verdicts)]))
-        setting = f" ({each.setting})" if each.setting else ""
-        title = safe(f"{comparison.table.where}: {comparison.table.task}: {comparison.status}{setting}")
+        title = f"{comparison.table.where}: {comparison.table.task}"
         if comparison.status == "not run":
-            blocks.append(f"<details><summary>{title}</summary>\n\n{content}\n\n</details>")
-        else:
-            blocks.append(f"**{title}**\n\n{content}")
-    return blocks
+            not_run.setdefault(said, []).append(f"  - {safe(title)}")
+            continue
+        note = f"Note: {safe(comparison.table.note)}" if comparison.table.note else ""
+        setting = f" ({each.setting})" if each.setting else ""
+        blocks.append(f"**{safe(f'{title}: {comparison.status}{setting}')}**")
+        blocks += filter(None, [said, table(each.table), note])
+    return [*blocks, _grouped(not_run)]
 
 
 def _figure(shown: Shown) -> str:
@@ -181,14 +204,8 @@ def _figure(shown: Shown) -> str:
         said += f" Here: {safe(shown.setting)}."
     said += f" {shown.plot.bars}" if shown.plot.bars and not shown.of else ""
     if shown.of:
-        return "\n\n".join(filter(None, [said, _empty(shown.of), _decided(shown.verdicts)]))
-    files = ", ".join(code(f"metrics/{file}") for file in shown.plot.files)
-    said += f" Drawn in {code(PAGE)} from {files}."
-    return "\n\n".join(filter(None, [said, _decided(shown.verdicts)]))
-
-
-def _decided(verdicts: Sequence[Verdict]) -> str:
-    return "\n".join(f"- **{safe(verdict.verdict)}**: {safe(verdict.claim)}" for verdict in verdicts)
+        return f"{said}\n\n{_empty(shown.of)}"
+    return f"{said} Drawn from {', '.join(code(f'metrics/{file}') for file in shown.plot.files)}."
 
 
 def _pictures(content: Pictures | Empty) -> str:
