@@ -14,7 +14,7 @@ from torch import Tensor
 from annulus.clusters import kmeans
 from annulus.config import BallParams, CaveParams, RingParams, SamplerParams, UniformParams
 from annulus.device import pick_device
-from annulus.negatives import draw
+from annulus.negatives import Clusters, draw
 
 IMAGES, DIM, BATCH, NEGATIVES, REPETITIONS = 50_000, 128, 256, 4_096, 11
 
@@ -32,7 +32,8 @@ def main() -> None:
     bank = F.normalize(torch.randn(IMAGES, DIM, generator=random, device=device), dim=1)
     queries = F.normalize(torch.randn(BATCH, DIM, generator=random, device=device), dim=1)
     own = torch.randint(IMAGES, (BATCH,), generator=random, device=device)
-    clusters = kmeans(bank, SAMPLERS["cave"].clusters, SAMPLERS["cave"].iterations, 1, seed=0)
+    of_rows = kmeans(bank, SAMPLERS["cave"].clusters, SAMPLERS["cave"].iterations, 1, seed=0)
+    clusters = Clusters(of_rows, of_rows[:, own])
 
     def product() -> Tensor:
         return queries @ bank.T
