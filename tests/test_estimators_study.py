@@ -458,6 +458,9 @@ def test_with_the_ideal_critic_every_bound_is_where_theory_puts_it():
     assert nats["DV"] == pytest.approx(1, abs=error["DV"] + 0.1)
     assert nats["VINCE, ball"] < nats["InfoNCE"]
     assert nats["CNCE, ring"] < nats["InfoNCE"]
+    # A mean over 32 pairs of the log ratio, whose variance is rho^2 in each of the two dimensions.
+    deviation = (2 * (1 - math.exp(-1)) / 32) ** 0.5
+    assert float(rows["unnormalised BA"]["deviation_nats"]) == pytest.approx(deviation, rel=0.25)
 
 
 # --- theorems -----------------------------------------------------------------------------------------

@@ -192,7 +192,7 @@ def test_a_mistake_is_one_sentence_and_leaves_the_encoder_alone(checkout, overri
     elif key.startswith("samplers"):
         text = text.replace("inner: 0.01", "inner: 0.5")
     else:
-        text = text.replace("batch_size: 64, negatives: 64", "batch_size: 1000, negatives: 64")
+        text = text.replace("batch_size: 64\n      negatives: 64", "batch_size: 1000\n      negatives: 64")
     (checkout.folder / "params.yaml").write_text(text)
     script = [sys.executable, "stages/prepare.py", "--images", "data/main/images", "--metrics", "metrics/x.json"]
     before = (checkout.folder / "data/main/images/train.safetensors").read_bytes()

@@ -101,10 +101,12 @@ def test_markdown_names_every_claim_table_and_verdict_and_prints_only_tables_tha
             comparison = each.comparison
             title = safe(f"{comparison.table.where}: {comparison.table.task}")
             assert title in text
-            assert (f"**{title}: " in text) or comparison.status == "not run", title
-            assert (f"  - {title}\n" in text) or comparison.status != "not run", title
-    held = [line for line in text.splitlines() if "| **held** |" in line]
-    assert len(held) == report.counts["held"]
+            assert (f"**{title}: " in text) == (comparison.status != "not run"), title
+            assert (f"  - {title}\n" in text) == (comparison.status == "not run"), title
+    for verdict, count in report.counts.items():
+        decided = verdict in ("held", "did not hold")
+        assert text.count(f"| **{verdict}** |") == (count if decided else 0)
+        assert (f"\n- **{verdict}**" in text) != decided
     shared = [line for line in text.splitlines() if line.startswith("- **")]
     assert len(shared) == len(set(shared)), "one reason is said once"
 
