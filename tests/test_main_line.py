@@ -205,7 +205,7 @@ def test_a_mistake_is_one_sentence_and_leaves_the_encoder_alone(checkout, overri
 
 
 def test_a_killed_pretraining_goes_on_and_ends_in_the_same_bytes(checkout):
-    checkout.edit("params.yaml", "pretrain: {epochs: 2, batch_size: 64", "pretrain: {epochs: 8, batch_size: 64")
+    checkout.edit("params.yaml", "pretrain:\n      epochs: 2", "pretrain:\n      epochs: 8")
     process = subprocess.Popen(
         **checkout.command("repro", "pretrain", ANNULUS_CHECKPOINT_SECONDS="0.5"),
         stdout=subprocess.DEVNULL,
