@@ -22,8 +22,8 @@ RUN = """
 import sys
 from pathlib import Path
 sys.path.insert(0, {folder!r})
+import bench_{name} as bench  # puts src first
 import timing
-import bench_{name} as bench
 timing.METRICS = Path({metrics!r})
 small = {{"bench": bench}}
 exec({small!r}, small)
