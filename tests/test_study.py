@@ -126,6 +126,7 @@ def test_a_row_is_what_stands_under_its_name(make):
         ("samplers.rign.outer", "samplers.rign.outer: params.yaml has no 'rign'; did you mean 'ring'?"),
         ("samplers.ring.otter", "samplers.ring.otter: params.yaml has no 'otter'; did you mean 'outer'?"),
         ("scales.${scale}.pretrian", "scales.${scale}.pretrian: params.yaml has no 'pretrian'; did you mean 'pretrain"),
+        ("scales.demo.pretrain.epochs", "scales.demo.pretrain.epochs is not of 'tiny', the study's scale"),
         ("scales.tiny.pretrain.epochs.x", "scales.tiny.pretrain.epochs.x: params.yaml has no 'x'"),
         ("zzz", "zzz: params.yaml has no 'zzz'"),
     ],

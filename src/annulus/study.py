@@ -133,12 +133,17 @@ class Study(OwnStudy):
 
     def _set(self, tree: dict[str, Any], settings: Mapping[str, Any], name: str) -> None:
         for key, value in settings.items():
-            *sections, last = key.replace("${scale}", self.params.scale).split(".")
+            parts = key.replace("${scale}", self.params.scale).split(".")
+            if parts[0] == "scales" and parts[1:2] != [self.params.scale]:
+                raise InputError(
+                    f"{self.path}: {name}: {key} is not of {self.params.scale!r}, the study's scale, and would change "
+                    "nothing; write ${scale} in its place (`dvc exp run -S scale=` writes the name that it then has)"
+                )
             place = tree
-            for part in [*sections, last]:
+            for part in parts:
                 if not isinstance(place, dict) or part not in place:
                     known = list(place) if isinstance(place, dict) else []
                     raise InputError(f"{self.path}: {name}: {key}: params.yaml has no {part!r}{nearest(part, known)}")
-                if part is not last:
+                if part is not parts[-1]:
                     place = place[part]
-            place[last] = copy.deepcopy(value)
+            place[parts[-1]] = copy.deepcopy(value)
