@@ -457,7 +457,8 @@ def test_with_the_ideal_critic_every_bound_is_where_theory_puts_it():
         assert nats[name] == pytest.approx(1, abs=error[name])
     assert nats["DV"] == pytest.approx(1, abs=error["DV"] + 0.1)
     assert nats["VINCE, ball"] < nats["InfoNCE"]
-    assert nats["VINCE, ball"] < nats["CNCE, ring"] < nats["InfoNCE"]  # the ring leaves the closest out
+    # The ring leaves the closest out.
+    assert nats["VINCE, ball"] + error["VINCE, ball"] < nats["CNCE, ring"] < nats["InfoNCE"]
     # A mean over 32 pairs of the log ratio, whose variance is rho^2 in each of the two dimensions.
     deviation = (2 * (1 - math.exp(-1)) / 32) ** 0.5
     assert float(rows["unnormalised BA"]["deviation_nats"]) == pytest.approx(deviation, rel=0.25)
