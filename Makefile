@@ -43,7 +43,7 @@ mlflow: $(INSTALLED)  ## MLflow's page over the runs here (another port: make ml
 	esac
 
 mlflow-send: $(INSTALLED)  ## send what an MLflow server did not take
-	@$(RUN) PYTHONPATH=src python -m annulus.mlflow_sender
+	@$(RUN) PYTHONPATH=src python -m annulus.pipeline.mlflow_sender
 
 lock: $(INSTALLED)  ## pin what pyproject.toml asks for (newest versions: make lock ARGS=--upgrade)
 	@$(RUN) uv pip compile --quiet --universal --python-version 3.11 --extra dev --extra bench \

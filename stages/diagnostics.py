@@ -8,14 +8,14 @@ from typing import Any
 
 import _path  # noqa: F401
 
-from annulus.audit import cave_for
-from annulus.data import load_images
-from annulus.diagnostics import load_run, over_training
+from annulus.diagnostics.examples import nearest_images, picked_negatives
+from annulus.diagnostics.measures import load_run, over_training
+from annulus.diagnostics.membership import cave_for
+from annulus.encoders.features import load_features
 from annulus.errors import InputError
-from annulus.evals.features import load_features
-from annulus.packed import write_packed
-from annulus.picks import nearest_images, picked_negatives
-from annulus.stage import Results, run_stage
+from annulus.files.images import load_images
+from annulus.files.packed import write_packed
+from annulus.pipeline.stage import Results, run_stage
 
 READS = ["seed", "sampler", "samplers", "knn.layer"]
 PATHS = ["images", "snapshots", "features", "curve", "picks", "metrics", "history"]

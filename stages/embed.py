@@ -8,12 +8,12 @@ from typing import Any
 
 import _path  # noqa: F401
 
-from annulus.data import load_images
-from annulus.device import pick_device
-from annulus.encoders import load_encoder
-from annulus.evals.extract import extract
-from annulus.evals.features import SPLITS, save_features
-from annulus.stage import Results, run_stage
+from annulus.compute.device import pick_device
+from annulus.encoders.encoder import load_encoder
+from annulus.encoders.extract import extract
+from annulus.encoders.features import SPLITS, save_features
+from annulus.files.images import load_images
+from annulus.pipeline.stage import Results, run_stage
 
 READS = ["linear.inputs", "linear.layer"]
 PATHS = ["images", "encoder", "features"]

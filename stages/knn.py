@@ -6,9 +6,9 @@ from typing import Any
 
 import _path  # noqa: F401
 
-from annulus.evals.features import load_features
+from annulus.encoders.features import load_features
 from annulus.evals.knn import evaluate_knn
-from annulus.stage import Results, run_stage
+from annulus.pipeline.stage import Results, run_stage
 
 READS = ["knn"]
 PATHS = ["features", "metrics"]

@@ -6,14 +6,14 @@ from typing import Any
 
 import _path  # noqa: F401
 
-from annulus.data import load_images
-from annulus.device import pick_device
-from annulus.encoders import load_encoder
+from annulus.compute.device import pick_device
+from annulus.encoders.encoder import load_encoder
+from annulus.encoders.features import SPLITS, load_features
 from annulus.evals.accuracy import confusion_rows
-from annulus.evals.features import SPLITS, load_features
 from annulus.evals.linear import probe_features, probe_views
-from annulus.results import write_table
-from annulus.stage import Results, run_stage
+from annulus.files.images import load_images
+from annulus.files.results import write_table
+from annulus.pipeline.stage import Results, run_stage
 
 READS = ["seed", "linear", "view_sets.${views}", "scales.${scale}.linear"]
 PATHS = ["images", "encoder", "features", "metrics", "history", "confusion"]

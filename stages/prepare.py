@@ -7,8 +7,8 @@ from typing import Any
 
 import _path  # noqa: F401  this checkout's src first
 
-from annulus.data.prepare import prepare_images, save_prepared
-from annulus.stage import Results, run_stage
+from annulus.datasets.prepare import prepare_images, save_prepared
+from annulus.pipeline.stage import Results, run_stage
 
 READS = ["seed", "dataset", "datasets.${dataset}", "scales.${scale}.prepare"]
 PATHS = ["images", "metrics"]

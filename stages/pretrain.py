@@ -6,14 +6,14 @@ from typing import Any
 
 import _path  # noqa: F401  this checkout's src first
 
-from annulus.data import load_images
-from annulus.device import pick_device
-from annulus.distributed import joined, rank, relaunch
-from annulus.encoders import save_encoder
-from annulus.experiment import build_training
-from annulus.scratch import Scratch, hash_code, hash_files
-from annulus.snapshots import Snapshots
-from annulus.stage import Results, run_stage
+from annulus.compute.device import pick_device
+from annulus.compute.distributed import joined, rank, relaunch
+from annulus.encoders.encoder import save_encoder
+from annulus.files.images import load_images
+from annulus.pipeline.scratch import Scratch, hash_code, hash_files
+from annulus.pipeline.stage import Results, run_stage
+from annulus.training.setup import build_training
+from annulus.training.snapshots import Snapshots
 
 READS = [
     "seed",

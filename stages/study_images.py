@@ -4,9 +4,9 @@ import argparse
 
 import _path  # noqa: F401  this checkout's src first
 
-from annulus.data.prepare import prepare_images, save_prepared
-from annulus.stage import Results, run_study
-from annulus.study import Study
+from annulus.config.study import Study
+from annulus.datasets.prepare import prepare_images, save_prepared
+from annulus.pipeline.stage import Results, run_study
 
 READS = ["datasets", "scales"]
 OWN = ["scale", "seeds", "defaults", "scales"]

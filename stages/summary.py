@@ -10,8 +10,8 @@ from typing import Any
 import _path  # noqa: F401
 
 from annulus.errors import InputError
-from annulus.results import Number
-from annulus.stage import Results, run_stage
+from annulus.files.results import Number
+from annulus.pipeline.stage import Results, run_stage
 
 READS = [
     "dataset",

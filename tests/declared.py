@@ -1,15 +1,22 @@
-"""What a stage script reaches by its imports, for comparing with what dvc.yaml declares."""
+"""The rooms of the library that a stage script reaches by its imports, for comparing with what dvc.yaml declares.
+
+A room is a folder of src/annulus, or a module beside the folders. What can change no number is no dependency: what
+params.yaml may hold (its values are `params:`), what stands around a stage, errors, and files with a docstring only.
+"""
 
 import ast
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+LIBRARY = "src/annulus/"
+ENTERS_NO_NUMBER = (f"{LIBRARY}errors.py", f"{LIBRARY}config/", f"{LIBRARY}pipeline/")
 
 
 def imported_files(script: Path) -> set[str]:
     """Every file of this repository that a script imports, directly or through another one, itself included.
 
-    Importing a module runs its packages' __init__.py too, so they count.
+    Importing a module runs its packages' __init__.py too, so they count. What config/ imports checks values only, and
+    is not followed.
     """
     seen: set[Path] = set()
     waiting = [script.resolve()]
@@ -18,6 +25,8 @@ def imported_files(script: Path) -> set[str]:
         if file in seen:
             continue
         seen.add(file)
+        if _relative(file).startswith(f"{LIBRARY}config/"):
+            continue
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
@@ -26,24 +35,39 @@ def imported_files(script: Path) -> set[str]:
                 names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
             else:
                 continue
-            waiting += [found for name in names for found in _files_of(name, file.parent)]
-    return {str(file.relative_to(ROOT)) for file in seen}
+            waiting += [found for name in names for found in _files_of(name)]
+    return {_relative(file) for file in seen}
 
 
-def _files_of(module: str, folder: Path) -> list[Path]:
-    """The files that importing a module from a script in this folder runs; none for a module from elsewhere."""
-    parts = module.split(".")
-    found = []
-    for length in range(1, len(parts) + 1):
-        path = (ROOT / "src").joinpath(*parts[:length])
-        beside = folder / f"{parts[0]}.py" if "stages" in folder.parts else path
-        found += [file for file in (path / "__init__.py", path.with_suffix(".py"), beside) if file.is_file()]
-    return found
+def rooms(script: Path) -> set[str]:
+    """The rooms that a script reaches and that can change its numbers."""
+    files = {file for file in imported_files(script) if file.startswith(LIBRARY)}
+    counting = {file for file in files if not file.startswith(ENTERS_NO_NUMBER) and not _is_docstring(ROOT / file)}
+    return {"/".join(file.split("/")[:3]) for file in counting}
 
 
 def missing_and_spare(stage: dict) -> tuple[list[str], list[str]]:
     """Code that a stage reaches but does not declare, and declares but does not reach."""
     script = stage["cmd"].split()[1]
-    reached = imported_files(ROOT / script)
-    declared = {dep for dep in stage["deps"] if dep.endswith(".py")}
+    reached = rooms(ROOT / script) | {script}
+    declared = {dep for dep in stage["deps"] if dep.startswith(("src/", "stages/"))}
     return sorted(reached - declared), sorted(declared - reached)
+
+
+def _relative(file: Path) -> str:
+    return str(file.relative_to(ROOT))
+
+
+def _is_docstring(file: Path) -> bool:
+    body = ast.parse(file.read_text()).body
+    return all(isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in body)
+
+
+def _files_of(module: str) -> list[Path]:
+    """The files of the library that importing a module runs; none for a module from elsewhere."""
+    parts = module.split(".")
+    found = []
+    for length in range(1, len(parts) + 1):
+        path = (ROOT / "src").joinpath(*parts[:length])
+        found += [file for file in (path / "__init__.py", path.with_suffix(".py")) if file.is_file()]
+    return found

@@ -6,25 +6,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from annulus.config import (
+from annulus.config.bounds import CPCParams, InfoNCEParams, LAOriginalParams, LAParams, MLCPCParams, NCEParams
+from annulus.config.methods import CMCParams
+from annulus.config.negatives import (
     BallParams,
     CaveParams,
     CloseNeighbours,
     ClusterNeighbours,
-    CMCParams,
-    CPCParams,
-    InfoNCEParams,
-    LAOriginalParams,
-    LAParams,
-    MLCPCParams,
-    NCEParams,
     NoNeighbours,
     RingParams,
     UniformParams,
 )
-from annulus.contrast import Contrast, Moment, Objective
-from annulus.encoders import Encoder, LabEncoder
-from annulus.methods import build_method
+from annulus.encoders.encoder import Encoder, LabEncoder
+from annulus.methods.build import build_method
+from annulus.methods.contrast import Contrast, Moment, Objective
 from annulus.methods.step import Setting
 
 CPU = torch.device("cpu")

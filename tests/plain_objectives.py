@@ -6,17 +6,9 @@ from fractions import Fraction
 import pytest
 import torch
 
-from annulus.config import (
-    CaveParams,
-    CloseNeighbours,
-    ClusterNeighbours,
-    InfoNCEParams,
-    LAOriginalParams,
-    LAParams,
-    MLCPCParams,
-    NCEParams,
-)
-from annulus.negatives import Clusters, draw
+from annulus.config.bounds import InfoNCEParams, LAOriginalParams, LAParams, MLCPCParams, NCEParams
+from annulus.config.negatives import CaveParams, CloseNeighbours, ClusterNeighbours
+from annulus.negatives.samplers import Clusters, draw
 
 # --- which columns, query by query --------------------------------------------------------------------
 

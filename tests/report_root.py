@@ -7,9 +7,9 @@ from pathlib import Path
 
 import torch
 
-from annulus.data.images import ImageSet, save_images
-from annulus.packed import write_packed
-from annulus.results import write_metrics, write_table
+from annulus.files.images import ImageSet, save_images
+from annulus.files.packed import write_packed
+from annulus.files.results import write_metrics, write_table
 
 ROOT = Path(__file__).resolve().parents[1]
 CLASSES = ("disc", "ring", "star")

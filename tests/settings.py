@@ -14,11 +14,11 @@ import yaml
 from pretrain import READS
 
 from annulus.config import AllParams
-from annulus.data import ImageSet
+from annulus.config.file import checked
 from annulus.errors import InputError
-from annulus.experiment import build_training
-from annulus.params_file import checked
-from annulus.training import Training
+from annulus.files.images import ImageSet
+from annulus.training.loop import Training
+from annulus.training.setup import build_training
 
 ROOT = Path(__file__).resolve().parents[1]
 TREE = yaml.safe_load((ROOT / "params.yaml").read_text())

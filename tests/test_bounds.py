@@ -8,21 +8,11 @@ import torch
 from jaxtyping import TypeCheckError
 from torch.nn.functional import kl_div
 
-from annulus.bounds import (
-    cpc,
-    cpc_ceiling,
-    geometric,
-    infonce,
-    infonce_ceiling,
-    la,
-    la_ceiling,
-    la_original,
-    margin,
-    mlcpc,
-    mlcpc_ceiling,
-    nce,
-    present,
-)
+from annulus.bounds.alpha import cpc, cpc_ceiling, geometric, mlcpc, mlcpc_ceiling
+from annulus.bounds.eqco import margin
+from annulus.bounds.infonce import infonce, infonce_ceiling, present
+from annulus.bounds.la import la, la_ceiling, la_original
+from annulus.bounds.nce import nce
 from annulus.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")

@@ -5,7 +5,9 @@ import math
 import pytest
 import torch
 
-from annulus.bounds import cpc, cpc_ceiling, infonce, infonce_ceiling, margin, present
+from annulus.bounds.alpha import cpc, cpc_ceiling
+from annulus.bounds.eqco import margin
+from annulus.bounds.infonce import infonce, infonce_ceiling, present
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 TEMPERATURE, EQCO_ALPHA = 0.2, 256.0

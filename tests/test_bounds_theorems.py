@@ -6,21 +6,9 @@ import math
 import pytest
 import torch
 
-from annulus.bounds import (
-    cpc,
-    cpc_ceiling,
-    cpc_warning,
-    infonce,
-    infonce_ceiling,
-    la,
-    la_ceiling,
-    la_original,
-    mlcpc,
-    mlcpc_ceiling,
-    mlcpc_lower_alpha,
-    mlcpc_warning,
-    present,
-)
+from annulus.bounds.alpha import cpc, cpc_ceiling, cpc_warning, mlcpc, mlcpc_ceiling, mlcpc_lower_alpha, mlcpc_warning
+from annulus.bounds.infonce import infonce, infonce_ceiling, present
+from annulus.bounds.la import la, la_ceiling, la_original
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 

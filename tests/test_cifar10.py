@@ -7,11 +7,11 @@ import pytest
 from pretrain import READS
 from settings import ROOT, load
 
-from annulus.data.prepare import prepare_images
-from annulus.device import pick_device
-from annulus.evals.extract import extract
+from annulus.compute.device import pick_device
+from annulus.datasets.prepare import prepare_images
+from annulus.encoders.extract import extract
 from annulus.evals.knn import evaluate_knn
-from annulus.experiment import build_training
+from annulus.training.setup import build_training
 
 ARCHIVE = ROOT.parent / "shared" / "data" / "cifar10.tar.xz"
 TRAIN_IMAGES, TEST_IMAGES, EPOCHS = 4000, 1000, 12

@@ -8,28 +8,24 @@ import pytest
 from pydantic import ValidationError
 from settings import ROOT, TREE, changed, load, refusal
 
-from annulus.config import (
-    SECTION_OF,
+from annulus.config import SECTION_OF, AllParams
+from annulus.config.bounds import LAOriginalParams
+from annulus.config.checks import check_memory, memory_others
+from annulus.config.file import load_params
+from annulus.config.methods import IRParams, MoCoParams
+from annulus.config.negatives import (
     AdaptiveEpochAnneal,
-    AllParams,
     BallParams,
     CaveParams,
     ClusterNeighbours,
-    IRParams,
-    LAOriginalParams,
-    MoCoParams,
     NoNeighbours,
-    PretrainScale,
     RingParams,
     UniformParams,
-    check_memory,
-    keys_of,
-    memory_others,
-    nearest,
-    rank_limits,
 )
+from annulus.config.params import keys_of, nearest
+from annulus.config.training import PretrainScale
 from annulus.errors import InputError
-from annulus.params_file import load_params
+from annulus.ranks import rank_limits
 
 # --- what is valid ------------------------------------------------------------------------------------
 

@@ -6,10 +6,10 @@ import math
 import pytest
 import torch
 
-from annulus.bounds import mlcpc_lower_alpha
+from annulus.bounds.alpha import mlcpc_lower_alpha
 from annulus.estimators.binary import cpc_of_batch, mlcpc_of_batch, moments
+from annulus.estimators.bounds import CPC, MLCPC, off_diagonal
 from annulus.estimators.toys import binary_pair
-from annulus.estimators.values import CPC, MLCPC, off_diagonal
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 

@@ -7,12 +7,12 @@ import statistics
 import pytest
 import torch
 
-from annulus.config.estimators import ConditionalParams
+from annulus.compute.rng import derive, generator
 from annulus.estimators import conditional as module
 from annulus.estimators.conditional import Conditional, Run
 from annulus.estimators.critics import Separable
+from annulus.estimators.params import ConditionalParams
 from annulus.estimators.toys import CorrelatedGaussians, SumOfGaussians
-from annulus.rng import derive, generator
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 

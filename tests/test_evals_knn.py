@@ -6,10 +6,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from annulus.config import KnnParams
+from annulus.config.evals import KnnParams
+from annulus.encoders.features import Features, save_features
 from annulus.errors import InputError
 from annulus.evals import knn
-from annulus.evals.features import Features, save_features
 from annulus.evals.knn import build_index, evaluate_knn, nearest_labels, search, vote
 
 

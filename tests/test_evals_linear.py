@@ -8,12 +8,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from annulus.config import ConstantSchedule, LinearParams, LinearScale, ViewSetParams
-from annulus.data import ImageSet, save_images
-from annulus.encoders import EncoderConfig, build_encoder, save_encoder
+from annulus.compute.rng import generator
+from annulus.config.evals import LinearParams, LinearScale
+from annulus.config.images import ViewSetParams
+from annulus.config.training import ConstantSchedule
+from annulus.encoders.encoder import EncoderConfig, build_encoder, save_encoder
+from annulus.encoders.extract import encode, extract
+from annulus.encoders.features import Features, save_features
 from annulus.errors import InputError
-from annulus.evals.extract import encode, extract
-from annulus.evals.features import Features, save_features
 from annulus.evals.linear import (
     Probe,
     feature_batches,
@@ -24,8 +26,8 @@ from annulus.evals.linear import (
     unchanged,
     view_batches,
 )
-from annulus.rng import generator
-from annulus.views import center_view
+from annulus.files.images import ImageSet, save_images
+from annulus.views.recipe import center_view
 
 CPU = torch.device("cpu")
 PLAIN_VIEWS = ViewSetParams(crop=None, flip=0.0, jitter=None, grayscale=0.0, blur=None)

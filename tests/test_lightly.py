@@ -5,10 +5,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from annulus.config import InfoNCEParams, MoCoParams, NoNeighbours, SimCLRParams, UniformParams
-from annulus.contrast import Moment, Objective
-from annulus.encoders import Encoder
-from annulus.methods import build_method
+from annulus.config.bounds import InfoNCEParams
+from annulus.config.methods import MoCoParams, SimCLRParams
+from annulus.config.negatives import NoNeighbours, UniformParams
+from annulus.encoders.encoder import Encoder
+from annulus.methods.build import build_method
+from annulus.methods.contrast import Moment, Objective
 from annulus.methods.step import Setting
 
 lightly_loss = pytest.importorskip(

@@ -21,10 +21,10 @@ from method_cases import (
 )
 from plain_objectives import assert_same, plain_embeddings, plain_of, plain_scores
 
-from annulus.clusters import kmeans
-from annulus.config import CMCParams, IRParams
-from annulus.encoders import EncoderConfig, build_encoder
-from annulus.rng import derive
+from annulus.compute.rng import derive
+from annulus.config.methods import CMCParams, IRParams
+from annulus.encoders.encoder import EncoderConfig, build_encoder
+from annulus.negatives.clusters import kmeans
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 PARAMS = CMCParams(**section(bank_rate=0.25, bank_start="random"))

@@ -28,8 +28,8 @@ from method_cases import (
 )
 from plain_objectives import assert_same, plain_embeddings, plain_of, plain_scores
 
-from annulus.config import IRParams
-from annulus.encoders import EncoderConfig, build_encoder
+from annulus.config.methods import IRParams
+from annulus.encoders.encoder import EncoderConfig, build_encoder
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 each_sampler = pytest.mark.parametrize("sampler", SAMPLERS)

@@ -23,7 +23,7 @@ from method_cases import (
 )
 from plain_objectives import assert_same, gradient, plain_embeddings, plain_of, plain_scores
 
-from annulus.config import MoCoParams
+from annulus.config.methods import MoCoParams
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 PARAMS = MoCoParams(**section(momentum=0.9, shuffle_groups=2))

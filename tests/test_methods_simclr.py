@@ -18,7 +18,7 @@ from method_cases import (
 )
 from plain_objectives import assert_same, plain_embeddings, plain_of, plain_scores
 
-from annulus.config import SimCLRParams
+from annulus.config.methods import SimCLRParams
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 PARAMS = SimCLRParams(**section())

@@ -22,7 +22,8 @@ from method_cases import (
 )
 from plain_objectives import assert_same, gradient, plain_embeddings, plain_of, plain_scores
 
-from annulus.config import InfoNCEParams, SiMoParams
+from annulus.config.bounds import InfoNCEParams
+from annulus.config.methods import SiMoParams
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 PARAMS = SiMoParams(**section(momentum=0.9, batch_norm="sync", shuffle_groups=2))

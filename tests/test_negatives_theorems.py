@@ -6,9 +6,9 @@ import pytest
 import torch
 from plain_objectives import sets_of
 
-from annulus.bounds import infonce
-from annulus.config import BallParams, CaveParams, RingParams, UniformParams
-from annulus.negatives import Clusters, draw
+from annulus.bounds.infonce import infonce
+from annulus.config.negatives import BallParams, CaveParams, RingParams, UniformParams
+from annulus.negatives.samplers import Clusters, draw
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 import report_root
 
-from annulus import provenance
+from annulus.pipeline import provenance
 from annulus.report.context import OTHER_NUMBERS, context
 
 NOW = datetime(2026, 11, 21, 9, 5, tzinfo=UTC)

@@ -9,7 +9,7 @@ import report_root
 import torch
 from PIL import Image
 
-from annulus.packed import read_packed, write_packed
+from annulus.files.packed import read_packed, write_packed
 from annulus.report.pictures import LARGEST, NoPictures, pictures, png
 
 

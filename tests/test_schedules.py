@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from annulus.config import ConstantSchedule, CosineSchedule, MilestoneSchedule, PlateauSchedule
+from annulus.config.training import ConstantSchedule, CosineSchedule, MilestoneSchedule, PlateauSchedule
 from annulus.schedules import Schedule
 
 MILESTONES = MilestoneSchedule(at=[0.5, 0.75], factor=0.1)

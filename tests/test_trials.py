@@ -15,11 +15,11 @@ import pytest
 import torch
 from settings import CPU, SMALL, load, stripes
 
-from annulus import training as training_module
 from annulus import trials as module
 from annulus.config import AllParams
 from annulus.errors import InputError
-from annulus.training import Training
+from annulus.training import loop as training_module
+from annulus.training.loop import Training
 from annulus.trials import Splits, Trials, over_seeds, probe
 
 MEASURED = ["linear_top1_percent", "knn_top1_percent", "nn1_top1_percent", "loss_nats", "bound_nats"]

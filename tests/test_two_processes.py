@@ -23,9 +23,9 @@ from gloo import Failed, together
 from safetensors.torch import load_file
 from settings import ROOT, SMALL, changed, run, stripes
 
-from annulus.data import save_images
-from annulus.distributed import rank
-from annulus.training import Training
+from annulus.compute.distributed import rank
+from annulus.files.images import save_images
+from annulus.training.loop import Training
 
 SCALE = {"epochs": 2, "batch_size": 8, "negatives": 10, "queue": 20, "learning_rate": 0.48}
 COMMON = {"scales.tiny.pretrain": SCALE, "anneal": "none", "methods.moco.shuffle_groups": 2}

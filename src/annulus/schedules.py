@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from annulus.config import CosineSchedule, MilestoneSchedule, PlateauSchedule, ScheduleParams
+from annulus.config.training import CosineSchedule, MilestoneSchedule, PlateauSchedule, ScheduleParams
 
 
 class Schedule:

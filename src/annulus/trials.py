@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from annulus.compute.device import pick_device
+from annulus.compute.workers import each
 from annulus.config import AllParams
-from annulus.data import ImageSet, load_images
-from annulus.device import pick_device
-from annulus.evals.extract import extract
-from annulus.evals.features import SPLITS
+from annulus.encoders.extract import extract
+from annulus.encoders.features import SPLITS
 from annulus.evals.knn import evaluate_knn
 from annulus.evals.linear import probe_features
-from annulus.experiment import build_training
-from annulus.results import Number
-from annulus.scratch import Scratch, hash_code, hash_files
-from annulus.training import Training
-from annulus.workers import each
+from annulus.files.images import ImageSet, load_images
+from annulus.files.results import Number
+from annulus.pipeline.scratch import Scratch, hash_code, hash_files
+from annulus.training.loop import Training
+from annulus.training.setup import build_training
 
 log = logging.getLogger("annulus")
 

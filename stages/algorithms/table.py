@@ -8,10 +8,10 @@ from pathlib import Path
 
 import _path  # noqa: F401  this checkout's src first
 
+from annulus.config.study import Study
 from annulus.errors import InputError
-from annulus.results import Number, write_table
-from annulus.stage import Results, run_study
-from annulus.study import Study
+from annulus.files.results import Number, write_table
+from annulus.pipeline.stage import Results, run_study
 
 READS: list[str] = []
 OWN = ["scale", "seeds", "defaults", "scales", "tables"]

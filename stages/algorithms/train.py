@@ -4,8 +4,8 @@ import argparse
 
 import _path  # noqa: F401  this checkout's src first
 
-from annulus.stage import Results, run_study
-from annulus.study import Study
+from annulus.config.study import Study
+from annulus.pipeline.stage import Results, run_study
 from annulus.trials import Trials, load_splits, over_seeds
 
 READS = [

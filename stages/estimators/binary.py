@@ -5,15 +5,15 @@ import argparse
 import _path  # noqa: F401  this checkout's src first
 import torch
 
-from annulus.bounds import mlcpc_lower_alpha
-from annulus.config.estimators import BinaryParams
+from annulus.bounds.alpha import mlcpc_lower_alpha
+from annulus.compute.rng import generator
+from annulus.config.study import OwnStudy
 from annulus.estimators.binary import Moments, cpc_of_batch, mlcpc_of_batch, moments
+from annulus.estimators.bounds import CPC, MLCPC, off_diagonal
+from annulus.estimators.params import BinaryParams
 from annulus.estimators.toys import IMPOSSIBLE, binary_pair
-from annulus.estimators.values import CPC, MLCPC, off_diagonal
-from annulus.results import Number, write_table
-from annulus.rng import generator
-from annulus.stage import Results, run_study
-from annulus.study import OwnStudy
+from annulus.files.results import Number, write_table
+from annulus.pipeline.stage import Results, run_study
 
 READS: list[str] = []
 OWN = ["scale", "seeds", "scales.${scale}.binary", "binary"]

@@ -8,13 +8,13 @@ from typing import Any
 import _path  # noqa: F401  this checkout's src first
 import torch
 
-from annulus.config.estimators import ConditionalParams
+from annulus.compute.workers import Pieces
+from annulus.config.study import OwnStudy
 from annulus.estimators.conditional import Conditional, Run
+from annulus.estimators.params import ConditionalParams
 from annulus.estimators.toys import SumOfGaussians
-from annulus.results import Number, write_table
-from annulus.stage import Results, run_study
-from annulus.study import OwnStudy
-from annulus.workers import Pieces
+from annulus.files.results import Number, write_table
+from annulus.pipeline.stage import Results, run_study
 
 READS: list[str] = []
 OWN = ["scale", "seeds", "scales.${scale}.conditional", "conditional"]

@@ -9,17 +9,17 @@ from typing import Any
 import _path  # noqa: F401  this checkout's src first
 import torch
 
-from annulus.config.estimators import GaussiansParams
+from annulus.compute.rng import derive, generator
+from annulus.compute.workers import Pieces
+from annulus.config.study import OwnStudy
 from annulus.errors import InputError
+from annulus.estimators.bounds import EqCo, InfoNCE, off_diagonal
 from annulus.estimators.critics import Separable
-from annulus.estimators.fitting import Ensemble, seeded
+from annulus.estimators.ensembles import Ensemble, seeded
+from annulus.estimators.params import GaussiansParams
 from annulus.estimators.toys import CorrelatedGaussians
-from annulus.estimators.values import EqCo, InfoNCE, off_diagonal
-from annulus.results import Number, write_table
-from annulus.rng import derive, generator
-from annulus.stage import Results, run_study
-from annulus.study import OwnStudy
-from annulus.workers import Pieces
+from annulus.files.results import Number, write_table
+from annulus.pipeline.stage import Results, run_study
 
 READS: list[str] = []
 OWN = ["scale", "seeds", "scales.${scale}.gaussians", "gaussians"]

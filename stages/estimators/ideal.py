@@ -8,28 +8,18 @@ from typing import NamedTuple
 import _path  # noqa: F401  this checkout's src first
 import torch
 
-from annulus.bounds import mlcpc_lower_alpha
-from annulus.config.estimators import IdealParams
+from annulus.bounds.alpha import mlcpc_lower_alpha
+from annulus.compute.rng import generator
 from annulus.config.negatives import SamplerParams
-from annulus.contrast import gathered
+from annulus.config.study import OwnStudy
+from annulus.estimators.bounds import CPC, MLCPC, NWJ, BarberAgakov, Bound, DonskerVaradhan, EqCo, InfoNCE, off_diagonal
 from annulus.estimators.critics import Ideal
+from annulus.estimators.params import IdealParams
 from annulus.estimators.toys import CorrelatedGaussians
-from annulus.estimators.values import (
-    CPC,
-    MLCPC,
-    NWJ,
-    BarberAgakov,
-    Bound,
-    DonskerVaradhan,
-    EqCo,
-    InfoNCE,
-    off_diagonal,
-)
-from annulus.negatives import draw
-from annulus.results import Number, write_table
-from annulus.rng import generator
-from annulus.stage import Results, run_study
-from annulus.study import OwnStudy
+from annulus.files.results import Number, write_table
+from annulus.methods.contrast import gathered
+from annulus.negatives.samplers import draw
+from annulus.pipeline.stage import Results, run_study
 
 READS: list[str] = []
 OWN = ["scale", "seeds", "scales.${scale}.ideal", "ideal"]

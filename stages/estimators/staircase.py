@@ -10,17 +10,17 @@ import _path  # noqa: F401  this checkout's src first
 import torch
 from torch import nn
 
-from annulus.config.estimators import StaircaseParams
-from annulus.device import pick_device
+from annulus.compute.device import pick_device
+from annulus.compute.rng import derive, generator
+from annulus.compute.workers import Pieces
+from annulus.config.study import OwnStudy
+from annulus.estimators.bounds import CPC, MLCPC, off_diagonal
 from annulus.estimators.critics import Joint, Separable
-from annulus.estimators.fitting import Ensemble, seeded
+from annulus.estimators.ensembles import Ensemble, seeded
+from annulus.estimators.params import StaircaseParams
 from annulus.estimators.toys import Staircase
-from annulus.estimators.values import CPC, MLCPC, off_diagonal
-from annulus.results import Number, write_table
-from annulus.rng import derive, generator
-from annulus.stage import Results, run_study
-from annulus.study import OwnStudy
-from annulus.workers import Pieces
+from annulus.files.results import Number, write_table
+from annulus.pipeline.stage import Results, run_study
 
 READS: list[str] = []
 OWN = ["scale", "seeds", "scales.${scale}.staircases.${item.staircase}", "staircases.${item.staircase}"]

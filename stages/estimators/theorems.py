@@ -7,14 +7,14 @@ from typing import NamedTuple
 import _path  # noqa: F401  this checkout's src first
 import torch
 
-from annulus.config.estimators import TheoremsParams
+from annulus.compute.rng import generator
 from annulus.config.negatives import SamplerParams, UniformParams
-from annulus.estimates import Spread, spread_over_draws
+from annulus.config.study import OwnStudy
+from annulus.estimators.params import TheoremsParams
+from annulus.estimators.spread import Spread, spread_over_draws
 from annulus.estimators.toys import CorrelatedGaussians
-from annulus.results import Number
-from annulus.rng import generator
-from annulus.stage import Results, run_study
-from annulus.study import OwnStudy
+from annulus.files.results import Number
+from annulus.pipeline.stage import Results, run_study
 
 READS: list[str] = []
 OWN = ["scale", "seeds", "scales.${scale}.theorems", "theorems"]

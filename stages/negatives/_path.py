@@ -8,6 +8,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 
-from annulus import tracking
+from annulus.pipeline import tracking
 
 tracking.prepare()

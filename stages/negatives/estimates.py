@@ -6,14 +6,14 @@ import statistics
 import _path  # noqa: F401  this checkout's src first
 import torch
 
-from annulus.estimates import Spread, spread_over_draws
-from annulus.results import Number, write_table
-from annulus.rng import generator
-from annulus.stage import Results, run_study
-from annulus.study import Study
-from annulus.training import Training
+from annulus.compute.rng import generator
+from annulus.config.study import Study
+from annulus.estimators.spread import Spread, spread_over_draws
+from annulus.files.results import Number, write_table
+from annulus.pipeline.stage import Results, run_study
+from annulus.training.loop import Training
 from annulus.trials import Trials, load_splits
-from annulus.views import augment
+from annulus.views.recipe import augment
 
 READS = [
     "datasets",

@@ -7,9 +7,9 @@ from typing import Any
 
 import _path  # noqa: F401  this checkout's src first
 
-from annulus.results import Number, write_table
-from annulus.stage import Results, run_study
-from annulus.study import Study
+from annulus.config.study import Study
+from annulus.files.results import Number, write_table
+from annulus.pipeline.stage import Results, run_study
 from annulus.trials import Outcome, Trials, load_splits, over_seeds
 
 READS = [

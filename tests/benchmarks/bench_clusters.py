@@ -13,9 +13,9 @@ import torch.nn.functional as F
 from timing import medians, write
 from torch import Tensor
 
-from annulus.clusters import kmeans
-from annulus.device import pick_device
-from annulus.neighbours import closest, clustered
+from annulus.compute.device import pick_device
+from annulus.negatives.clusters import kmeans
+from annulus.negatives.neighbours import closest, clustered
 
 IMAGES, DIM, CLUSTERS, ITERATIONS, REPETITIONS = 50_000, 128, 300, 20, 5
 BATCH, RUNS, SHARE = 256, 10, 0.01  # mutualinfo C.1 and C.2

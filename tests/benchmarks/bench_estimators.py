@@ -14,17 +14,17 @@ import torch
 import yaml
 from timing import medians, write
 
-from annulus import bounds
-from annulus.config import BallParams
-from annulus.config.estimators import ConditionalParams
-from annulus.device import pick_device
+from annulus.bounds.infonce import infonce
+from annulus.compute.device import pick_device
+from annulus.compute.workers import each
+from annulus.config.negatives import BallParams
+from annulus.estimators.bounds import CPC, MLCPC, Bound, off_diagonal
 from annulus.estimators.conditional import Conditional, Run
 from annulus.estimators.critics import Joint, Separable
-from annulus.estimators.fitting import seeded
+from annulus.estimators.ensembles import seeded
+from annulus.estimators.params import ConditionalParams
 from annulus.estimators.toys import CorrelatedGaussians, SumOfGaussians
-from annulus.estimators.values import CPC, MLCPC, Bound, off_diagonal
-from annulus.negatives import draw
-from annulus.workers import each
+from annulus.negatives.samplers import draw
 
 SEEDS, TURNS = 5, 5  # of one epoch of the conditional study at its paper's setting
 THREADS = torch.get_num_threads()
@@ -109,7 +109,7 @@ def loop(run: Run, measure: str, steps: int) -> float:
         scores = of_x @ of_y.T
         near = scores.detach() if measure == "dot" else -torch.cdist(of_x.detach(), of_y.detach())
         rows = draw(near, index, PARAMS.negatives, BallParams(outer=run.percent / 100), 1.0, random).rows
-        loss = bounds.infonce(scores.gather(1, index[:, None]), scores.gather(1, rows))
+        loss = infonce(scores.gather(1, index[:, None]), scores.gather(1, rows))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -32,14 +32,14 @@ from pretrain import READS
 from timing import write
 from torch import Tensor
 
-from annulus.bounds import infonce
-from annulus.data import ImageSet
-from annulus.data.shapes import CLASSES, class_of, draw_shapes
-from annulus.device import autocast, pick_device
-from annulus.experiment import build_training
-from annulus.methods import SimCLR
-from annulus.params_file import load_params
-from annulus.training import Training
+from annulus.bounds.infonce import infonce
+from annulus.compute.device import autocast, pick_device
+from annulus.config.file import load_params
+from annulus.datasets.shapes import CLASSES, class_of, draw_shapes
+from annulus.files.images import ImageSet
+from annulus.methods.simclr import SimCLR
+from annulus.training.loop import Training
+from annulus.training.setup import build_training
 
 PARAMS = load_params(Path(__file__).resolve().parents[2] / "params.yaml")
 IMAGES, BATCH, SIZE, QUEUE, LONG_QUEUE = 4_096, 256, 32, 4_096, 65_536

@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from timing import medians, write
 from torch import Tensor
 
-from annulus.clusters import kmeans
-from annulus.config import BallParams, CaveParams, RingParams, SamplerParams, UniformParams
-from annulus.device import pick_device
-from annulus.negatives import Clusters, draw
+from annulus.compute.device import pick_device
+from annulus.config.negatives import BallParams, CaveParams, RingParams, SamplerParams, UniformParams
+from annulus.negatives.clusters import kmeans
+from annulus.negatives.samplers import Clusters, draw
 
 IMAGES, DIM, BATCH, NEGATIVES, REPETITIONS = 50_000, 128, 256, 4_096, 11
 

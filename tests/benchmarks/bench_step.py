@@ -15,12 +15,12 @@ import torch
 from pretrain import READS
 from timing import medians, write
 
-from annulus.bounds import infonce
-from annulus.data import ImageSet
-from annulus.device import autocast, pick_device
-from annulus.experiment import build_training
-from annulus.params_file import load_params
-from annulus.training import Training
+from annulus.bounds.infonce import infonce
+from annulus.compute.device import autocast, pick_device
+from annulus.config.file import load_params
+from annulus.files.images import ImageSet
+from annulus.training.loop import Training
+from annulus.training.setup import build_training
 
 IMAGES, BATCH, NEGATIVES, SIZE = 50_000, 256, 4_096, 32
 PARAMS = load_params(Path(__file__).resolve().parents[2] / "params.yaml")

@@ -15,8 +15,8 @@ from timing import medians, write
 from torchvision import transforms
 from torchvision.transforms import v2
 
-from annulus.config import CropParams, JitterParams, ViewSetParams
-from annulus.views import augment
+from annulus.config.images import CropParams, JitterParams, ViewSetParams
+from annulus.views.recipe import augment
 
 BATCH, SIZE, REPETITIONS = 256, 32, 21
 ROUNDS = 4  # batches in a row, as a loader makes them: a single one would mostly pay for the others' cache misses

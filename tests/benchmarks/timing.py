@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from annulus.provenance import processor
+from annulus.pipeline.provenance import processor
 
 METRICS = Path(__file__).resolve().parents[2] / "metrics" / "benchmarks"
 

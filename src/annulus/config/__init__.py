@@ -1,4 +1,4 @@
-"""What params.yaml may hold, as strict, frozen models; params_file reads it, before any stage works.
+"""What params.yaml may hold, as strict, frozen models; `file` reads it, before any stage works.
 
     base         what every section is made of
     images       image sets and views
@@ -17,75 +17,28 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
-from annulus.config.base import Name, Params, keys_of, nearest
-from annulus.config.checks import check_memory, memory_others
+from annulus.config.bounds import (
+    Bounds,
+)
+from annulus.config.checks import check_memory
+from annulus.config.evals import KnnParams, LinearParams
 from annulus.config.images import (
-    BlurParams,
-    CropParams,
-    DatasetParams,
     Datasets,
-    DownloadParams,
-    FolderParams,
-    JitterParams,
-    ShapesParams,
     ViewSetParams,
 )
 from annulus.config.methods import (
-    AnyMethod,
-    BankParams,
-    BoundParams,
-    Bounds,
-    CMCParams,
-    CPCParams,
-    Draw,
-    InfoNCEParams,
-    IRParams,
-    LAOriginalParams,
-    LAParams,
     Methods,
-    MLCPCParams,
-    MoCoParams,
-    NCEParams,
-    PartitionParams,
-    SimCLRParams,
-    SiMoParams,
 )
 from annulus.config.negatives import (
-    AdaptiveEpochAnneal,
-    AdaptiveStepAnneal,
-    AnnealParams,
     Anneals,
-    BallParams,
-    CaveParams,
-    CloseNeighbours,
-    ClusterNeighbours,
-    ConstantAnneal,
-    LinearAnneal,
-    NeighbourParams,
     NeighbourSets,
-    NoNeighbours,
-    RingParams,
-    SamplerParams,
     Samplers,
-    StepAnneal,
-    UniformParams,
-    rank_limits,
 )
+from annulus.config.params import Name, Params, keys_of, nearest
 from annulus.config.training import (
     BackboneParams,
-    ConstantSchedule,
-    CosineSchedule,
-    KnnParams,
-    LinearParams,
-    LinearScale,
-    MilestoneSchedule,
     OptimizerParams,
-    PlateauSchedule,
-    PrepareScale,
-    PretrainScale,
-    Scale,
     Scales,
-    ScheduleParams,
     Schedules,
 )
 

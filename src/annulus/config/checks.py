@@ -2,16 +2,15 @@
 
 from annulus.config.methods import AnyMethod, MoCoParams, SimCLRParams, SiMoParams
 from annulus.config.negatives import (
-    BallParams,
     CaveParams,
     ClusterNeighbours,
     NeighbourParams,
-    RingParams,
     SamplerParams,
-    rank_limits,
+    UniformParams,
 )
 from annulus.config.training import PretrainScale
 from annulus.errors import InputError
+from annulus.ranks import rank_limits
 
 
 def memory_others(images: int, method: AnyMethod, pretrain: PretrainScale) -> int:
@@ -59,10 +58,9 @@ def check_memory(
                 f"{section}.clusters: {clustering.clusters} is more than the memory's {images} rows; "
                 "take fewer clusters or more images"
             )
-    if isinstance(sampler, BallParams):
-        inner = sampler.inner if isinstance(sampler, RingParams) else 0.0
+    if not isinstance(sampler, UniformParams):
         # One place of a queue may hold an older key of the query's own image: shares are of the rest.
-        rank_limits(inner, sampler.outer, others - isinstance(method, MoCoParams))
+        rank_limits(*sampler.shares, others - isinstance(method, MoCoParams))
 
 
 def _check_queue(images: int, pretrain: PretrainScale, place: str) -> None:

@@ -4,7 +4,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from annulus.config.base import Fraction, Params, Positive
+from annulus.config.params import Fraction, Params, Positive
 
 
 class DatasetParams(Params):

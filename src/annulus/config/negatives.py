@@ -1,16 +1,19 @@
 """Sections that say which columns of the memory stand against a query, and which stand with it."""
 
-import math
 from typing import Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from annulus.config.base import Count, Fraction, Params
-from annulus.errors import InputError
+from annulus.config.params import Count, Fraction, Params
 
 
 class UniformParams(Params):
     """Negatives from the whole memory."""
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        """(inner, outer) border of the set, as fractions of the memory, closest first."""
+        return 0.0, 1.0
 
 
 class BallParams(Params):
@@ -18,11 +21,22 @@ class BallParams(Params):
 
     outer: float = Field(gt=0, le=1)
 
+    @property
+    def shares(self) -> tuple[float, float]:
+        """As in `UniformParams`."""
+        return 0.0, self.outer
 
-class RingParams(BallParams):
+
+class RingParams(Params):
     """Negatives from ranks [inner, outer), as fractions of the memory, closest first."""
 
+    outer: float = Field(gt=0, le=1)
     inner: float = Field(ge=0, lt=1)  # closer rows may share the query's class
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        """As in `UniformParams`."""
+        return self.inner, self.outer
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -31,13 +45,19 @@ class RingParams(BallParams):
         return self
 
 
-class CaveParams(BallParams):
+class CaveParams(Params):
     """The ball without the query's k-means cluster (keep: outside), or with nothing but it (inside)."""
 
+    outer: float = Field(gt=0, le=1)
     clusters: int = Field(ge=2)
     runs: Count  # independent clusterings; their own clusters are united
     iterations: Count
     keep: Literal["outside", "inside"]
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        """As in `UniformParams`."""
+        return 0.0, self.outer
 
 
 SamplerParams = UniformParams | BallParams | RingParams | CaveParams
@@ -124,19 +144,3 @@ class NeighbourSets(Params):
     none: NoNeighbours
     s: CloseNeighbours
     k: ClusterNeighbours
-
-
-def rank_limits(inner: float, outer: float, others: int) -> tuple[int, int]:
-    """First rank kept and first rank beyond, of `others` ranked rows.
-
-    Raises:
-        InputError: when nothing lies between.
-    """
-    # Rounding first: 0.29 * 100 is 28.999..., and floor would lose a row to it.
-    first, last = (math.floor(round(share * others, 6)) for share in (inner, outer))
-    if first == last:
-        raise InputError(
-            f"negatives of ranks [{inner:.4g}, {outer:.4g}) hold none of the memory's {others} other rows; "
-            "widen the sampler or take a larger memory"
-        )
-    return first, last

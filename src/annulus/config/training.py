@@ -4,7 +4,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from annulus.config.base import Count, Params, Positive
+from annulus.config.evals import LinearScale
+from annulus.config.params import Count, Params, Positive
 
 
 class BackboneParams(Params):
@@ -58,32 +59,6 @@ class Schedules(Params):
     plateau: PlateauSchedule
 
 
-class KnnParams(Params):
-    k: Count
-    temperature: Positive
-    layer: Literal["pooled", "embedding"]
-
-
-class LinearParams(Params):
-    """Logistic regression on frozen features. patience, drops: the rate falls tenfold on a plateau."""
-
-    inputs: Literal["features", "views"]
-    layer: Literal["pooled", "map"]
-    momentum: float = Field(ge=0, lt=1)
-    weight_decay: float = Field(ge=0)
-    patience: Count | None
-    drops: int = Field(ge=0)
-
-    @model_validator(mode="after")
-    def _together(self) -> Self:
-        if (self.patience is None) != (self.drops == 0):
-            raise ValueError(
-                f"patience {self.patience} and drops {self.drops} go together; "
-                "give both, or patience: null and drops: 0"
-            )
-        return self
-
-
 class PrepareScale(Params):
     """How many images a split may hold; null: all. A smaller part is drawn evenly over the classes."""
 
@@ -104,12 +79,6 @@ class PretrainScale(Params):
     def scaled_learning_rate(self) -> float:
         """The linear rule: the rate is proportional to the number of queries in a batch (eqco eq. 8)."""
         return self.learning_rate * self.batch_size / 256
-
-
-class LinearScale(Params):
-    epochs: Count
-    batch_size: Count
-    learning_rate: Positive
 
 
 class Scale(Params):

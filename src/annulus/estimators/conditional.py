@@ -14,15 +14,15 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.func import vmap
 
-from annulus import bounds
-from annulus.config.estimators import ConditionalParams
+from annulus.bounds.infonce import infonce
+from annulus.compute.rng import derive, generator
 from annulus.config.negatives import BallParams
+from annulus.estimators.bounds import InfoNCE
 from annulus.estimators.critics import Separable
-from annulus.estimators.fitting import Ensemble, seeded
+from annulus.estimators.ensembles import Ensemble, seeded
+from annulus.estimators.params import ConditionalParams
 from annulus.estimators.toys import Toy
-from annulus.estimators.values import InfoNCE
-from annulus.negatives import draw
-from annulus.rng import derive, generator
+from annulus.negatives.samplers import draw
 
 Points = tuple[Float[Tensor, "r n dx"], Float[Tensor, "r n dy"]]  # x and y of several runs
 
@@ -82,7 +82,7 @@ class Conditional:
         """One batch of each run."""
         queries = self._scaled(self.of_x(self.x.gather(1, index[..., None].expand(-1, -1, self.x.shape[2]))))
         own = [run.percent for run in self.runs]
-        loss = vmap(bounds.infonce)(*self._scores(queries, self._scaled(self.of_y(self.y)), index, own))
+        loss = vmap(infonce)(*self._scores(queries, self._scaled(self.of_y(self.y)), index, own))
         self.optimizer.zero_grad()
         loss.sum().backward()
         self.optimizer.step()

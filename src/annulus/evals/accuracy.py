@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from annulus.results import Number
+from annulus.files.results import Number
 
 NOT_PROPOSED = 2**62
 CLASSES_LISTED = 20  # with more classes, a metrics file names the worst and the best one only

@@ -7,11 +7,11 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from annulus.config import KnnParams
+from annulus.config.evals import KnnParams
+from annulus.encoders.features import Features, check_same_classes
 from annulus.errors import InputError
 from annulus.evals.accuracy import class_percents, label_ranks, percent
-from annulus.evals.features import Features, check_same_classes
-from annulus.results import Number
+from annulus.files.results import Number
 
 QUERIES_AT_ONCE = 4096
 MOST_NEIGHBOURS_ON_GPU = 2048  # faiss's limit there

@@ -15,24 +15,18 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from annulus.config import (
-    ConstantSchedule,
-    CosineSchedule,
-    LinearParams,
-    LinearScale,
-    PlateauSchedule,
-    ScheduleParams,
-    ViewSetParams,
-)
-from annulus.data import ImageSet
+from annulus.compute.rng import generator
+from annulus.config.evals import LinearParams, LinearScale
+from annulus.config.images import ViewSetParams
+from annulus.config.training import ConstantSchedule, CosineSchedule, PlateauSchedule, ScheduleParams
+from annulus.encoders.extract import encode, extract
+from annulus.encoders.features import Features, check_same_classes
 from annulus.errors import InputError
 from annulus.evals.accuracy import label_ranks, percent
-from annulus.evals.extract import encode, extract
-from annulus.evals.features import Features, check_same_classes
-from annulus.results import Number
-from annulus.rng import generator
+from annulus.files.images import ImageSet
+from annulus.files.results import Number
 from annulus.schedules import Schedule
-from annulus.views import augment
+from annulus.views.recipe import augment
 
 log = logging.getLogger("annulus")
 

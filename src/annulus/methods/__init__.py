@@ -17,27 +17,3 @@ where `embed()` gives the embeddings of all training images now, `views` are as 
 says, of this process's share of the batch, and `index` holds the training images' rows of the whole batch. Embeddings
 are gathered from all processes as soon as they are made, so that all compute the loss of the whole batch.
 """
-
-from annulus.config import AnyMethod, CMCParams, IRParams, MoCoParams, SimCLRParams, SiMoParams
-from annulus.encoders import Encoder, LabEncoder
-from annulus.methods.cmc import ContrastiveMultiviewCoding
-from annulus.methods.ir import InstanceDiscrimination
-from annulus.methods.moco import MomentumContrast
-from annulus.methods.simclr import SimCLR
-from annulus.methods.simo import SiMo
-from annulus.methods.step import Setting
-
-Method = InstanceDiscrimination | ContrastiveMultiviewCoding | MomentumContrast | SimCLR | SiMo
-
-METHODS = {
-    IRParams: InstanceDiscrimination,
-    CMCParams: ContrastiveMultiviewCoding,
-    MoCoParams: MomentumContrast,
-    SimCLRParams: SimCLR,
-    SiMoParams: SiMo,
-}
-
-
-def build_method(encoder: Encoder | LabEncoder, params: AnyMethod, setting: Setting) -> Method:
-    """The method that the parameters are for."""
-    return METHODS[type(params)](encoder, params, setting)

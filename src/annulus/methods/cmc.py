@@ -7,14 +7,14 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from annulus.config import CMCParams
-from annulus.contrast import Contrast, Moment
-from annulus.device import autocast
-from annulus.distributed import gather
-from annulus.encoders import LabEncoder
-from annulus.memory import MemoryBank
+from annulus.compute.device import autocast
+from annulus.compute.distributed import gather
+from annulus.compute.rng import generator
+from annulus.config.methods import CMCParams
+from annulus.encoders.encoder import LabEncoder
+from annulus.methods.contrast import Contrast, Moment
+from annulus.methods.memory import MemoryBank
 from annulus.methods.step import Setting, Step
-from annulus.rng import generator
 
 
 class ContrastiveMultiviewCoding(nn.Module):

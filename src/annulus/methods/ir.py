@@ -5,15 +5,15 @@ from collections.abc import Callable, Sequence
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from annulus.config import IRParams
-from annulus.contrast import Contrast, Moment
-from annulus.device import autocast
-from annulus.distributed import gather
-from annulus.encoders import Encoder
-from annulus.memory import MemoryBank
+from annulus.compute.device import autocast
+from annulus.compute.distributed import gather
+from annulus.compute.rng import generator
+from annulus.config.methods import IRParams
+from annulus.encoders.encoder import Encoder
+from annulus.methods.contrast import Contrast, Moment
+from annulus.methods.critics import build_witness
+from annulus.methods.memory import MemoryBank
 from annulus.methods.step import Setting, Step
-from annulus.rng import generator
-from annulus.witness import build_witness
 
 
 class InstanceDiscrimination(nn.Module):

@@ -6,13 +6,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from annulus.batchnorm import convert, shuffled, synchronised
-from annulus.device import autocast
-from annulus.distributed import gathered, local, world
-from annulus.encoders import Encoder
+from annulus.compute.device import autocast
+from annulus.compute.distributed import gathered, local, world
+from annulus.compute.rng import generator
+from annulus.encoders.batchnorm import convert, shuffled, synchronised
+from annulus.encoders.encoder import Encoder
+from annulus.encoders.momentum import momentum_copy, update_momentum_
 from annulus.errors import InputError
-from annulus.momentum import momentum_copy, update_momentum_
-from annulus.rng import generator
 
 
 class KeyEncoder(nn.Module):

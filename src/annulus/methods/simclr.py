@@ -6,11 +6,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from annulus.config import SimCLRParams
-from annulus.contrast import Contrast, Moment
-from annulus.device import autocast
-from annulus.distributed import gather
-from annulus.encoders import Encoder
+from annulus.compute.device import autocast
+from annulus.compute.distributed import gather
+from annulus.config.methods import SimCLRParams
+from annulus.encoders.encoder import Encoder
+from annulus.methods.contrast import Contrast, Moment
 from annulus.methods.step import Setting, Step
 
 

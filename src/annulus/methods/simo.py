@@ -7,11 +7,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from annulus.config import SiMoParams
-from annulus.contrast import Contrast, Moment
-from annulus.device import autocast
-from annulus.distributed import gather, world
-from annulus.encoders import Encoder
+from annulus.compute.device import autocast
+from annulus.compute.distributed import gather, world
+from annulus.config.methods import SiMoParams
+from annulus.encoders.encoder import Encoder
+from annulus.methods.contrast import Contrast, Moment
 from annulus.methods.keys import KeyEncoder
 from annulus.methods.step import Setting, Step
 

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from annulus.contrast import Estimate, Objective
+from annulus.methods.contrast import Estimate, Objective
 
 
 class Setting(NamedTuple):

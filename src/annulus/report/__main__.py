@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from annulus.errors import InputError
+from annulus.files.results import replacing
 from annulus.report.content import gather
 from annulus.report.markdown import markdown
 from annulus.report.page import html
-from annulus.results import replacing
 
 
 def main(argv: Sequence[str] | None = None) -> None:

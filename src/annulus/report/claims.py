@@ -15,7 +15,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from annulus.config import Params, nearest
+from annulus.config.params import Params, nearest
 from annulus.errors import InputError
 from annulus.report.metrics import Broken, Metrics, Missing, Setting
 from annulus.report.papers import Comparison, compare, load_figures, load_measured, load_tables

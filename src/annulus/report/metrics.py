@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from annulus.config import nearest
+from annulus.config.file import read_tree
+from annulus.config.params import nearest
 from annulus.errors import InputError
-from annulus.params_file import read_tree
 
 Cell = float | str
 Row = dict[str, Cell]

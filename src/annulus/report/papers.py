@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
-from annulus.config import Params, nearest
+from annulus.config.params import Params, nearest
 from annulus.errors import InputError
 from annulus.report.metrics import Broken, Metrics, Missing, Row
 from annulus.report.published import HERE, ONE, PaperFigure, PaperRow, PaperTable, label, load, read, said

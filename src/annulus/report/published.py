@@ -8,7 +8,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
-from annulus.config import Params
+from annulus.config.params import Params
 from annulus.errors import InputError
 
 HERE = Path(__file__).parent

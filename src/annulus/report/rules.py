@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from annulus.config import nearest
+from annulus.config.params import nearest
 from annulus.errors import InputError
 
 Value = float | list[float]

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from annulus.config import BlurParams
+from annulus.config.images import BlurParams
 
 
 def kernel_size(size: int) -> int:

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from annulus.config import JitterParams
+from annulus.config.images import JitterParams
 
 BRIGHTNESS, CONTRAST, SATURATION = 0, 1, 2  # the kinds of blend
 NEVER = 4  # hue_after of an image that is not jittered

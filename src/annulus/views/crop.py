@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-from annulus.config import CropParams
+from annulus.config.images import CropParams
 from annulus.errors import InputError
 
 TRIES = 10  # boxes drawn before the fallback, as in torchvision

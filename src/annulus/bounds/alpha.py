@@ -1,0 +1,131 @@
+"""alpha-CPC and alpha-ML-CPC: the positive's weight in the denominator."""
+
+import math
+
+from jaxtyping import Float, Int, Num
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from annulus.bounds.infonce import infonce, log_sum, present
+from annulus.errors import InputError
+
+
+def _log_weight(negatives: Num[Tensor, "*b"], alpha: float) -> Float[Tensor, "*b"]:
+    """log(beta/alpha), a negative's weight beside a positive's: beta = (m - alpha)/(m - 1), m = 1 + negatives.
+
+    0 at alpha 1, log 4 at alpha 1/3 and m = 3. Source: mlcpc section 1.
+
+    Raises:
+        InputError: when alpha is outside (0, m), where a weight would not be positive.
+    """
+    fewest = negatives.min().item()
+    assert fewest > 0, "a query without negatives"  # who chose the negatives refuses that
+    if not 0 < alpha < 1 + fewest:
+        raise InputError(
+            f"alpha is {alpha:g} with m = {1 + fewest:g} candidates, a positive and {fewest:g} negatives; it must be "
+            "above 0 and below m: choose alpha 1 for plain cpc, or more negatives for a larger alpha"
+        )
+    return ((1 + negatives - alpha) / (negatives * alpha)).log()
+
+
+def cpc(positives: Float[Tensor, "b p"], negatives: Float[Tensor, "b k"], alpha: float) -> Float[Tensor, ""]:
+    """InfoNCE with weight alpha on a positive and beta = (m - alpha)/(m - 1) on each of m - 1 negatives.
+
+    At chance log(m/alpha) for one positive; alpha 1 is `infonce`. m counts a query's present negatives.
+
+    Source: alpha-CPC, mlcpc eq. 4, as log(m/alpha) - L_alpha.
+
+    Raises:
+        InputError: when alpha is outside (0, m).
+    """
+    # Weighing the few positives down is weighing the many negatives up.
+    log_weight = _log_weight(present(negatives).to(negatives.dtype), alpha)
+    return infonce(positives - log_weight[:, None], negatives)
+
+
+def cpc_ceiling(
+    positives: Int[Tensor, "b"], negatives: Int[Tensor, "b"], alpha: float, eqco_alpha: float | None = None
+) -> Float[Tensor, ""]:
+    """log(1 + k beta/(p alpha)) for numbers of positives and negatives: log(m/alpha) without neighbours.
+
+    `eqco_alpha` stands for k, though not in m, where `margin` shifted the negatives. Source: mlcpc section 3, 2.
+
+    Raises:
+        InputError: when alpha is outside (0, m).
+    """
+    total = negatives if eqco_alpha is None else eqco_alpha
+    return (_log_weight(negatives, alpha).exp() * total / positives).log1p().mean()
+
+
+def cpc_warning(alpha: float, m: int) -> str | None:
+    """What is lost at this alpha with m candidates, in a sentence; None from alpha 1 on, where nothing is.
+
+    The paper proves no bound above m/2. It holds up to m all the same: shares x_i of a sum of 1 turn Prop. 2's
+    expectation into sum_i x_i / (beta + (alpha - beta) x_i), concave for alpha >= beta, so at most its value 1 at
+    x_i = 1/m; for alpha < 1 it is convex, so at most its value 1/alpha at a corner (mlcpc section 3, 8).
+    """
+    if alpha >= 1:
+        return None
+    return (
+        f"cpc with alpha {alpha:g}, below 1, is not a lower bound: it may exceed the information by up to "
+        f"log(1/alpha) = {-math.log(alpha):.3g} nats, and its ceiling is {math.log(m / alpha):.3g} nats, "
+        f"not log m = {math.log(m):.3g}"
+    )
+
+
+def mlcpc(positive: Float[Tensor, "b"], negatives: Float[Tensor, "b k"], alpha: float) -> Float[Tensor, ""]:
+    """KL from 1/b on each positive to one softmax over all candidates of the batch, weighed as in `cpc`.
+
+    At chance log(m/alpha); with one query `cpc`. Where queries have different numbers of negatives, m is their mean
+    plus 1, so that all negatives weigh the same.
+
+    Source: alpha-ML-CPC, mlcpc eq. 6, as log(m/alpha) - J_alpha, which is the KL of its Algorithm 1.
+
+    Raises:
+        InputError: when alpha is outside (0, m).
+    """
+    log_weight = _log_weight(present(negatives).to(negatives.dtype).mean(), alpha)
+    log_odds = positive.logsumexp(dim=0) - log_weight - log_sum(negatives.flatten())
+    uneven = (positive - positive.mean()).logsumexp(dim=0) - math.log(len(positive))  # 0 when all score the same
+    return uneven - logsigmoid(log_odds)
+
+
+def mlcpc_ceiling(negatives: Int[Tensor, "b"], alpha: float, eqco_alpha: float | None = None) -> Float[Tensor, ""]:
+    """log(m/alpha) for numbers of negatives; `eqco_alpha` as in `cpc_ceiling`. Source: mlcpc section 3, 2.
+
+    Raises:
+        InputError: when alpha is outside (0, m).
+    """
+    mean = negatives.float().mean()
+    return (_log_weight(mean, alpha).exp() * (mean if eqco_alpha is None else eqco_alpha)).log1p()
+
+
+def mlcpc_lower_alpha(m: int, n: int) -> float:
+    """The smallest alpha with a proven bound, for n positives of m candidates each: 3/7 for n = m = 3.
+
+    log(m/alpha) is then log(n (m - 1) + 1). Source: alpha_{m,n}, mlcpc section 1.
+    """
+    return m / (n * (m - 1) + 1)
+
+
+def mlcpc_warning(alpha: float, m: int, n: int) -> str | None:
+    """What is lost at this alpha with n queries of m candidates, in a sentence; None where nothing is.
+
+    A query stands against all n (m - 1) negatives (proof of mlcpc Thm 2), which makes this `cpc` with
+    n (m - 1) + 1 candidates and alpha / alpha_{m,n}.
+    """
+    lowest = mlcpc_lower_alpha(m, n)
+    if alpha >= lowest:
+        return None
+    return (
+        f"mlcpc with alpha {alpha:g} is not a lower bound: below m/(n(m-1)+1) = {lowest:.4g} for n = {n} queries of "
+        f"m = {m} candidates it may exceed the information by up to {math.log(lowest / alpha):.3g} nats"
+    )
+
+
+def geometric(start: float, end: float, share: float) -> float:
+    """alpha when this share of training is done, start (end/start)^share: 1 at half of 10 to 0.1.
+
+    Source: mlcpc section 5.3; `share` moves at every step.
+    """
+    return start * (end / start) ** share

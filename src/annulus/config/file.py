@@ -1,0 +1,89 @@
+"""params.yaml read and checked as a whole; every fault becomes one sentence with its full key and the way out."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from types import UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin
+
+import yaml
+from pydantic import ValidationError
+
+from annulus.config import AllParams
+from annulus.config.params import Params, nearest
+from annulus.errors import InputError
+
+Checked = TypeVar("Checked", bound=Params)
+
+
+def load_params(path: Path) -> AllParams:
+    """Read and check a whole parameter file.
+
+    Raises:
+        InputError: one line per fault, each with its full key, the value and the way out.
+    """
+    return checked(read_tree(path), str(path))
+
+
+def read_tree(path: Path) -> dict[str, Any]:
+    """The keys and values of a YAML file, not yet checked.
+
+    Raises:
+        InputError: when it cannot be read or holds something else.
+    """
+    try:
+        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not text in UTF-8 ({error}); save it as such") from error
+    except yaml.YAMLError as error:
+        raise InputError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(tree, dict):
+        raise InputError(f"{path} holds {type(tree).__name__}, expected keys and values")
+    return tree
+
+
+def checked(tree: Mapping[str, Any], source: str, model: type[Checked] = AllParams) -> Checked:
+    """The parameters of a tree; `source` says where it comes from, `model` what it may hold.
+
+    Raises:
+        InputError: one line per fault, each with the source, its full key, the value and the way out.
+    """
+    try:
+        return model.model_validate(tree)
+    except ValidationError as error:
+        faults = [f"{source}: {_sentence(fault, model)}" for fault in error.errors()]
+        raise InputError("\n".join(faults)) from error
+
+
+def _sentence(fault: Mapping[str, Any], model: type[Params]) -> str:
+    """One pydantic fault as a line: full key, what is wrong, the way out."""
+    # A union's branch is part of pydantic's location, not of the file's.
+    branch = re.compile(r"(constrained-)?int|literal\[.*\]")
+    key = ".".join(str(part) for part in fault["loc"] if not branch.fullmatch(str(part)))
+    match fault["type"]:
+        case "extra_forbidden":
+            siblings = _siblings(fault["loc"][:-1], model)
+            return f"{key}: unknown key{nearest(fault['loc'][-1], siblings)} (known: {', '.join(siblings)})"
+        case "missing":
+            return f"{key}: missing; every value is written in params.yaml"
+        case "value_error":
+            return f"{key}: {fault['ctx']['error']}" if key else str(fault["ctx"]["error"])
+        case "float_type" if isinstance(fault["input"], str):
+            return f"{key}: {fault['input']!r} is text to YAML; write a number, such as 1.0e-4"
+    message = fault["msg"]
+    return f"{key}: {fault['input']!r} refused; {message[0].lower()}{message[1:]}"
+
+
+def _siblings(location: tuple[Any, ...], model: Any) -> list[str]:
+    """The known keys of the section at a place within a model's, found by walking the types."""
+    for part in location:
+        if get_origin(model) is dict:
+            model = get_args(model)[1]
+        elif isinstance(model, type) and issubclass(model, Params):
+            names = {field.alias or name: field.annotation for name, field in model.model_fields.items()}
+            model = names.get(str(part), model)
+        if get_origin(model) in (Union, UnionType):  # the only unions of sections are `Section | None`
+            model = next(branch for branch in get_args(model) if branch is not type(None))
+    return [field.alias or name for name, field in model.model_fields.items()]

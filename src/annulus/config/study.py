@@ -1,0 +1,150 @@
+"""Studies: a params.yaml of their own. Every one holds
+
+    scale      which of `scales` it runs at
+    seeds      every variant runs once with each
+    scales     for each scale, what is set on top of the rest
+
+`OwnStudy` has sections of its own beside that, and nothing of the root's params.yaml; scales.SCALE.SECTION has what
+differs there. `Study` is many variants of the root's, each a short dict of what differs:
+
+    defaults   what the whole study sets: every selector, so that the root's choice moves no study
+
+and its rows. A dict of settings has the root's full keys (`methods.moco.head: mlp`); in a key, ${scale} is the scale.
+"""
+
+import copy
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+from pydantic import Field, ValidationError
+
+from annulus.config import SECTION_OF, AllParams
+from annulus.config.file import checked, read_tree
+from annulus.config.params import Params, nearest
+from annulus.errors import InputError
+
+Settings = dict[str, Any]
+Section = TypeVar("Section", bound=Params)
+
+
+class OwnParams(Params):
+    """What all studies have."""
+
+    scale: str
+    seeds: list[int] = Field(min_length=1)
+    scales: dict[str, Settings]
+
+
+class StudyParams(OwnParams):
+    """What all variants of the root's params.yaml have."""
+
+    defaults: Settings
+
+
+class OwnStudy:
+    """A study that has settings of its own alone."""
+
+    model: ClassVar[type[OwnParams]] = OwnParams
+
+    def __init__(self, own: Path) -> None:
+        """
+        Raises:
+            InputError: when the file cannot be read, or lacks something that all studies have.
+        """
+        self.path, self.content = own, read_tree(own)
+        try:
+            self.params = self.model.model_validate({key: self.content.get(key) for key in self.model.model_fields})
+        except ValidationError as error:
+            fault = error.errors()[0]
+            key = ".".join(str(part) for part in fault["loc"])
+            raise InputError(f"{own}: {key}: {fault['input']!r} refused; {fault['msg'].lower()}") from error
+        if self.params.scale not in self.params.scales:
+            raise InputError(f"{own}: scale: {self.params.scale!r} is none of {', '.join(self.params.scales)}")
+        if len(set(self.params.seeds)) < len(self.params.seeds):
+            raise InputError(f"{own}: seeds: {self.params.seeds} names a seed twice, which would be one run, not two")
+
+    def section(self, name: str, model: type[Section]) -> Section:
+        """The section under a name (`staircases.joint`), with what the scale sets there, as a checked model.
+
+        Raises:
+            InputError: when there is no such section, or its model refuses something.
+        """
+        section, scaled = self.content, self.params.scales[self.params.scale]
+        for part in name.split("."):
+            for key in scaled:
+                if key not in section:  # it would set nothing, and the section's own values would stand
+                    where = f"{self.path}: scales.{self.params.scale}: {key!r} is no section"
+                    raise InputError(f"{where}{nearest(key, section)}")
+            scaled = self._inner({part: {}} | scaled, part, f"scales.{self.params.scale}.{name}")
+            section = self._inner(section, part, name)
+        return checked(section | scaled, f"{self.path}: {name}", model)
+
+    def _inner(self, tree: Settings, part: str, name: str) -> Settings:
+        inner = tree.get(part)
+        if not isinstance(inner, dict):
+            meant = "" if part in tree else nearest(part, tree)
+            raise InputError(f"{self.path}: {name}: expected keys and values{meant}")
+        return inner
+
+
+class Study(OwnStudy):
+    """A study's settings over the root's."""
+
+    model = StudyParams
+
+    def __init__(self, root: Path, own: Path) -> None:
+        """
+        Raises:
+            InputError: when a file cannot be read, or the study lacks something that all studies have.
+        """
+        super().__init__(own)
+        missing = set(SECTION_OF) - {"scale"} - set(self.params.defaults)
+        if missing:
+            raise InputError(f"{own}: defaults: lacks {', '.join(sorted(missing))}; a study sets every selector")
+        self._tree = read_tree(root) | {"scale": self.params.scale}
+        for settings in (self.params.defaults, self.params.scales[self.params.scale]):
+            self._set(self._tree, settings, "defaults or scales")
+
+    def variant(self, name: str, settings: Mapping[str, Any], seed: int) -> AllParams:
+        """The parameters of one run: root, defaults, scale, then these settings.
+
+        Raises:
+            InputError: for a key that the root's params.yaml has not, or a value that it refuses.
+        """
+        tree = copy.deepcopy(self._tree)
+        self._set(tree, settings, name)
+        return checked(tree | {"seed": seed}, f"{self.path}: {name}")
+
+    def row(self, section: str, name: str) -> Settings:
+        """The keys and values under a name in a section of the study's own.
+
+        Raises:
+            InputError: when there is no such name, with the nearest that there is, or something else stands there.
+        """
+        rows = self.content.get(section)
+        if not isinstance(rows, dict) or name not in rows:
+            known = list(rows) if isinstance(rows, dict) else []
+            raise InputError(f"{self.path}: {section} has no {name!r}{nearest(name, known)}")
+        if not isinstance(rows[name], dict):
+            raise InputError(
+                f"{self.path}: {section}.{name}: {rows[name]!r} refused; expected keys and values, or {{}}"
+            )
+        return rows[name]
+
+    def _set(self, tree: dict[str, Any], settings: Mapping[str, Any], name: str) -> None:
+        for key, value in settings.items():
+            parts = key.replace("${scale}", self.params.scale).split(".")
+            if parts[0] == "scales" and parts[1:2] != [self.params.scale]:
+                raise InputError(
+                    f"{self.path}: {name}: {key} is not of {self.params.scale!r}, the study's scale, and would change "
+                    "nothing; write ${scale} in its place (`dvc exp run -S scale=` writes the name that it then has)"
+                )
+            place = tree
+            for part in parts:
+                if not isinstance(place, dict) or part not in place:
+                    known = list(place) if isinstance(place, dict) else []
+                    raise InputError(f"{self.path}: {name}: {key}: params.yaml has no {part!r}{nearest(part, known)}")
+                if part is not parts[-1]:
+                    place = place[part]
+            place[parts[-1]] = copy.deepcopy(value)

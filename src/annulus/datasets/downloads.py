@@ -1,0 +1,88 @@
+"""`cifar10`, `cifar100`, `stl10`: torchvision's sets, downloaded into a root on first use."""
+
+import http.client
+import socket
+import tarfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Int64, UInt8
+from torch import Tensor
+from torchvision.datasets import CIFAR10, CIFAR100, STL10
+
+from annulus.datasets.source import Source
+from annulus.errors import InputError
+
+SETS = {"cifar10": CIFAR10, "cifar100": CIFAR100, "stl10": STL10}
+SECONDS_OF_SILENCE = 30.0  # after which a server counts as gone; torchvision would wait for ever
+RESIZED_AT_ONCE = 1024  # images, as float32
+
+
+def open_download(name: str, root: Path, image_size: int) -> dict[str, Source]:
+    """Train and test of one set, downloaded when they are not in `root` yet.
+
+    torchvision compares the MD5 of every file with its own list, before it unpickles CIFAR's: what is unpickled is
+    what the authors published, no other file. STL-10's train split is its 5,000 labelled images; its 100,000
+    unlabelled ones are downloaded with them, and not used.
+
+    Raises:
+        InputError: when a file is missing and cannot be downloaded.
+    """
+    kind = SETS[name]
+    archive = root / kind.filename
+    stood_there = archive.exists()
+    try:
+        with _patience(SECONDS_OF_SILENCE):
+            sets = {split: _open(kind, root, split) for split in ("train", "test")}
+    except (OSError, RuntimeError, EOFError, tarfile.TarError, http.client.HTTPException) as error:
+        if not stood_there and archive.is_file():  # what a download left half-done
+            archive.unlink()
+        raise InputError(
+            f"dataset {name} is not in {root} and cannot be downloaded ({error}). "
+            f"Put {kind.filename} from {kind.url} there by hand, "
+            "or put your own images into folders and set dataset: folder"
+        ) from error
+    return {split: _source(images, image_size) for split, images in sets.items()}
+
+
+def resized(images: UInt8[Tensor, "n 3 h w"], size: int) -> UInt8[Tensor, "n 3 y x"]:
+    """Squares of `size` pixels, antialiased bilinear; the same images when they have that size."""
+    if images.shape[-1] == size:
+        return images
+    out = torch.empty(len(images), 3, size, size, dtype=torch.uint8)
+    for start in range(0, len(images), RESIZED_AT_ONCE):
+        some = images[start : start + RESIZED_AT_ONCE].float()
+        some = F.interpolate(some, size=(size, size), mode="bilinear", antialias=True)
+        out[start : start + RESIZED_AT_ONCE] = some.round().clamp(0, 255)
+    return out
+
+
+def _open(kind: type, root: Path, split: str) -> CIFAR10 | STL10:
+    if kind is STL10:
+        return STL10(root, split=split, download=True)
+    return kind(root, train=split == "train", download=True)
+
+
+def _source(images: CIFAR10 | STL10, image_size: int) -> Source:
+    if isinstance(images, STL10):
+        pixels, labels = torch.from_numpy(images.data), images.labels  # (n, 3, 96, 96)
+    else:
+        pixels, labels = torch.from_numpy(images.data).permute(0, 3, 1, 2), images.targets  # stored (n, 32, 32, 3)
+
+    def read(rows: Int64[Tensor, " k"]) -> tuple[UInt8[Tensor, "k 3 h w"], Mapping[int, str]]:
+        return resized(pixels[rows].contiguous(), image_size), {}
+
+    return Source(tuple(images.classes), torch.as_tensor(labels, dtype=torch.int64), read)
+
+
+@contextmanager
+def _patience(seconds: float) -> Iterator[None]:
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(seconds)
+    try:
+        yield
+    finally:
+        socket.setdefaulttimeout(before)

@@ -1,0 +1,127 @@
+"""`folder`: anyone's own images under root/train/CLASS/* and root/test/CLASS/*."""
+
+import logging
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from jaxtyping import Int64, UInt8
+from torch import Tensor
+
+from annulus.datasets.decode import SUFFIXES, decode_files
+from annulus.datasets.source import Source
+from annulus.errors import InputError
+
+log = logging.getLogger(__name__)
+
+# What file managers and archives leave behind. These and hidden names (.DS_Store, ._cat.jpg) are not images; every
+# other file in a class folder is taken for one, whatever its suffix.
+SIDE_FILES = {"thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r", "__macosx"}
+LAYOUT = "train/CLASS/* and test/CLASS/*"
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The files of one split, class after class in natural order; a file's position is its row number."""
+
+    classes: tuple[str, ...]
+    files: Sequence[Path]
+    labels: Int64[Tensor, " n"]
+
+
+def open_folder(root: Path, image_size: int) -> dict[str, Source]:
+    """Both splits, listed but not read.
+
+    Raises:
+        InputError: when the root is missing or not laid out as above, has one class only, or a class has no file in
+            a split.
+    """
+    for folder in (root, root / "train", root / "test"):
+        if not folder.is_dir():
+            what = "is not a folder" if folder.exists() else "does not exist"
+            raise InputError(
+                f"datasets.folder.root: {folder} {what}; {root} needs {LAYOUT}. "
+                "Put images there, or name another root in params.yaml"
+            )
+    listings = {split: _listed(root / split) for split in ("train", "test")}
+    _check_classes(listings["train"].classes, listings["test"].classes, root)
+    return {split: _source(listing, image_size, root, split) for split, listing in listings.items()}
+
+
+def natural(name: str) -> tuple[list[str | int], str]:
+    """A key that sorts img2 before img10, by code points otherwise, so the same in every locale."""
+    # Split at digits, text and numbers alternate, so that like is compared with like.
+    parts: list[str | int] = list(re.split(r"([0-9]+)", name))
+    parts[1::2] = [int(digits) for digits in parts[1::2]]
+    return parts, name
+
+
+def _source(listing: Listing, image_size: int, root: Path, split: str) -> Source:
+    def read(rows: Int64[Tensor, " k"]) -> tuple[UInt8[Tensor, "k 3 h w"], Mapping[int, str]]:
+        files = [listing.files[row] for row in rows.tolist()]
+        images, bad = decode_files(files, image_size, f"{split} images")
+        return images, {place: f"{files[place].relative_to(root)} ({why})" for place, why in bad.items()}
+
+    return Source(listing.classes, listing.labels, read)
+
+
+def _listed(folder: Path) -> Listing:
+    entries = _entries(folder)
+    loose = [entry.name for entry in entries if not entry.is_dir()]
+    for name in loose:
+        if Path(name).suffix.lower() in SUFFIXES:
+            raise InputError(f"{folder / name} lies in no class folder; move it to {folder}/CLASS/, or away")
+    if loose:
+        log.info("%s: %d files beside the class folders are not used", folder, len(loose))
+    classes = [entry.name for entry in entries if entry.is_dir()]
+    files: list[Path] = []
+    labels: list[int] = []
+    for label, name in enumerate(classes):
+        inside = _entries(folder / name)
+        for entry in inside:
+            if entry.is_dir():
+                raise InputError(
+                    f"{folder / name / entry.name} is a folder; images lie directly in their class folder "
+                    f"({LAYOUT}). Move its images up, or the folder away"
+                )
+        if not inside:
+            raise InputError(f"{folder / name} has no images; every class needs some, or remove the folder")
+        files += [folder / name / entry.name for entry in inside]
+        labels += [label] * len(inside)
+    return Listing(tuple(classes), files, torch.tensor(labels, dtype=torch.int64))
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    """What a folder holds, in natural order, without hidden and side files."""
+    try:
+        with os.scandir(folder) as entries:
+            every = list(entries)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be listed: {error.strerror}; mend its permissions") from error
+    seen = [entry for entry in every if not entry.name.startswith(".") and entry.name.lower() not in SIDE_FILES]
+    if len(seen) < len(every):
+        log.info("%s: %d hidden or side files are not used", folder, len(every) - len(seen))
+    return sorted(seen, key=lambda entry: natural(entry.name))
+
+
+def _check_classes(train: Sequence[str], test: Sequence[str], root: Path) -> None:
+    for split, classes in (("train", train), ("test", test)):
+        if not classes:
+            raise InputError(f"{root / split} has no class folders; {root} needs {LAYOUT}")
+    if set(train) != set(test):
+        extras = {"train": sorted(set(train) - set(test)), "test": sorted(set(test) - set(train))}
+        sides = [f"only in {split}: {named(names)}" for split, names in extras.items() if names]
+        raise InputError(
+            f"the class folders of {root}/train and {root}/test differ ({'; '.join(sides)}); give both the same folders"
+        )
+    if len(train) == 1:
+        raise InputError(f"{root} has one class, {train[0]}; at least two are needed to tell apart")
+
+
+def named(names: Sequence[str]) -> str:
+    """Up to ten of them by name, then how many more."""
+    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    return ", ".join(names[:10]) + more

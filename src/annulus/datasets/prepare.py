@@ -1,0 +1,175 @@
+"""From a data set's parameters to its train, validation and test images."""
+
+import hashlib
+import logging
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Int64, UInt8
+from torch import Tensor
+
+from annulus.compute.rng import derive, generator
+from annulus.config.images import DatasetParams, DownloadParams, FolderParams
+from annulus.config.training import PrepareScale
+from annulus.datasets.downloads import open_download
+from annulus.datasets.folder import named, open_folder
+from annulus.datasets.shapes import CLASSES, class_of, draw_shapes
+from annulus.datasets.source import Source, root_of
+from annulus.errors import InputError
+from annulus.files.images import ImageSet, save_images
+from annulus.files.results import Number
+from annulus.files.subset import even_subset, held_out
+
+log = logging.getLogger(__name__)
+
+SHAPES_IMAGES = {"train": 50_000, "test": 10_000}  # where the limit is null: as many as CIFAR-10 has
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The three parts of a data set; training and validation images have no row in common."""
+
+    train: ImageSet
+    validation: ImageSet
+    test: ImageSet
+    bad_files: int
+
+    def metrics(self) -> dict[str, Number]:
+        """What there is, its digest, and the training images' mean and spread per channel, in [0, 1]."""
+        mean, std = self.train.channel_statistics()
+        parts = (self.train, self.validation, self.test)
+        digests = "".join(part.digest for part in parts)
+        numbers: dict[str, Number] = {
+            "train_images": len(self.train),
+            "validation_images": len(self.validation),
+            "test_images": len(self.test),
+            "classes": len(self.train.classes),
+            "image_size": self.train.images.shape[-1],
+            "bad_files": self.bad_files,
+            "test_images_also_in_train": shared_images(self.test, (self.train, self.validation)),
+            "digest": hashlib.sha256(digests.encode()).hexdigest()[:16],
+        }
+        for channel, name in enumerate(("red", "green", "blue")):
+            numbers |= {f"{name}_mean": mean[channel], f"{name}_std": std[channel]}
+        return numbers
+
+
+def prepare_images(dataset: str, params: DatasetParams, scale: PrepareScale, seed: int) -> Prepared:
+    """Read, limit and divide a data set. The same arguments and files give the same images.
+
+    Raises:
+        InputError: when the set is missing, malformed, has more unreadable files than its limit, or fewer images are
+            asked for than there are classes.
+    """
+    limits = {"train": scale.train_images, "test": scale.test_images}
+    sources = _open(dataset, params, limits, seed)
+    chosen, read, bad = {}, {}, {}
+    for split, source in sources.items():
+        chosen[split] = _chosen_rows(source, limits[split], split, seed)
+        read[split], bad[split] = source.read(chosen[split])
+    asked = sum(len(rows) for rows in chosen.values())
+    _check_bad_files([name for names in bad.values() for name in names.values()], asked, params)
+
+    sets = {}
+    for split, source in sources.items():
+        good = torch.ones(len(chosen[split]), dtype=torch.bool)
+        good[list(bad[split])] = False
+        rows = chosen[split][good]
+        sets[split] = ImageSet.of(read[split][good], source.labels[rows], rows, source.classes)
+        _check_every_class(sets[split], split)
+
+    cut = torch.zeros(len(sets["train"]), dtype=torch.bool)
+    cut[held_out(sets["train"].labels, params.validation_fraction, generator(seed, "validation"))] = True
+    train, validation = sets["train"].take(~cut), sets["train"].take(cut)
+    return Prepared(train, validation, sets["test"], sum(len(names) for names in bad.values()))
+
+
+def save_prepared(folder: Path, prepared: Prepared) -> None:
+    """Write train, validation and test.safetensors; a failure leaves what stood there before.
+
+    Raises:
+        InputError: when the disk is full or the folder cannot be written.
+    """
+    temporary = None
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        for split in ("train", "validation", "test"):
+            save_images(temporary / f"{split}.safetensors", getattr(prepared, split))
+        temporary.chmod(0o755)
+        if folder.exists():
+            shutil.rmtree(folder)
+        temporary.replace(folder)
+    except OSError as error:
+        raise InputError(
+            f"cannot write {folder}: {error.strerror or error}; free some space or mend the permissions, then run again"
+        ) from error
+    finally:
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def shared_images(test: ImageSet, others: Sequence[ImageSet]) -> int:
+    """How many test images have exactly the pixels of one in the others."""
+    known = {fingerprint for other in others for fingerprint in _fingerprints(other)}
+    return sum(fingerprint in known for fingerprint in _fingerprints(test))
+
+
+def _fingerprints(image_set: ImageSet) -> list[bytes]:
+    return [hashlib.blake2b(image.data, digest_size=16).digest() for image in image_set.images.numpy()]
+
+
+def _open(dataset: str, params: DatasetParams, limits: Mapping[str, int | None], seed: int) -> dict[str, Source]:
+    if isinstance(params, FolderParams):
+        return open_folder(root_of(params.root), params.image_size)
+    if isinstance(params, DownloadParams):
+        return open_download(dataset, root_of(params.root), params.image_size)
+    return {
+        split: _shapes(limits[split] or SHAPES_IMAGES[split], params.image_size, derive(seed, "shapes", split))
+        for split in ("train", "test")
+    }
+
+
+def _shapes(count: int, image_size: int, key: int) -> Source:
+    def read(rows: Int64[Tensor, " k"]) -> tuple[UInt8[Tensor, "k 3 h w"], Mapping[int, str]]:
+        return draw_shapes(rows.numpy(), image_size, key), {}
+
+    return Source(CLASSES, torch.from_numpy(class_of(np.arange(count))), read)
+
+
+def _chosen_rows(source: Source, limit: int | None, split: str, seed: int) -> Int64[Tensor, " k"]:
+    there = len(source.labels)
+    if limit is not None and limit < len(source.classes):
+        raise InputError(
+            f"{split}_images {limit} is fewer than the {len(source.classes)} classes; "
+            "raise it in the scale's prepare section, or give null for all images"
+        )
+    if limit is not None and limit > there:
+        log.info("%s_images: %d are asked for and there are %d; taking all", split, limit, there)
+    if limit is None or limit >= there:
+        return torch.arange(there)
+    return even_subset(source.labels, limit, generator(seed, "subset", split))
+
+
+def _check_bad_files(names: Sequence[str], asked: int, params: DatasetParams) -> None:
+    if not names:
+        return
+    found = f"{len(names)} of {asked} image files cannot be read: {named(names)}"
+    allowed = params.max_bad_files if isinstance(params, FolderParams) else 0
+    if len(names) > allowed:
+        raise InputError(
+            f"{found}. max_bad_files is {allowed}: mend or remove them, or raise datasets.folder.max_bad_files"
+        )
+    log.warning("%s; going on without (max_bad_files %d)", found, allowed)
+
+
+def _check_every_class(image_set: ImageSet, split: str) -> None:
+    counts = torch.bincount(image_set.labels, minlength=len(image_set.classes))
+    lost = [name for name, count in zip(image_set.classes, counts.tolist(), strict=True) if count == 0]
+    if lost:
+        raise InputError(f"no {split} image can be used of {named(lost)}; every class needs one, or remove its folders")

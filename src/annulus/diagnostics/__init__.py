@@ -1,0 +1,1 @@
+"""What snapshots say of embeddings and negatives."""

@@ -1,0 +1,74 @@
+"""Picks: a few queries, and which images the encoder puts beside them, for looking at.
+
+They are positions in a split, so that whoever shows them takes the pictures from the images' own file.
+"""
+
+from collections.abc import Iterable
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int, Int64
+from torch import Tensor
+
+from annulus.compute.rng import generator
+from annulus.diagnostics.membership import Sets
+from annulus.encoders.features import Features, Layer
+from annulus.evals.knn import build_index, search
+from annulus.files.subset import even_subset
+
+QUERIES, SHOWN = 8, 8
+NONE = -1  # in the place of a row that a set does not have
+
+
+def spread_queries(labels: Int64[Tensor, " n"], seed: int, name: str) -> Int64[Tensor, " q"]:
+    """Up to eight positions, ascending, of as many classes as possible; the same ones for the same seed."""
+    return even_subset(labels, QUERIES, generator(seed, "picks", name))
+
+
+def nearest_images(train: Features, test: Features, layer: Layer, seed: int) -> dict[str, Tensor]:
+    """Test images (positions in their split), and the training images nearest to each, most similar first."""
+    chosen = spread_queries(test.labels, seed, "test")
+    bank = train.layer(layer)
+    shown = min(SHOWN, len(bank))
+    similarity, rows = search(build_index(bank, shown), test.layer(layer)[chosen], shown)
+    return {"test_queries": chosen, "test_neighbours": rows, "test_similarity": similarity}
+
+
+def picked_negatives(
+    sets: Sets,
+    names: Iterable[str],
+    labels: Int64[Tensor, " n"],
+    *,
+    images: Int[Tensor, "n"],
+    query_images: Int[Tensor, "q"],
+    seed: int,
+) -> dict[str, Tensor]:
+    """Training images as queries, and of each named sampler's set eight members at random, the most similar first.
+
+    All are positions in the training split, -1 where a set holds fewer; a sampler without a set is left out. `images`
+    are the positions of the sets' rows. Of cmc these are the negatives of L.
+    """
+    own = torch.searchsorted(images, query_images)
+    chosen = spread_queries(labels[own], seed, "train")
+    found = {"train_queries": query_images[chosen]}
+    for name in names:
+        if name in sets.chosen:
+            random = generator(seed, "picks", name)
+            rows = drawn(sets.similarity[0][chosen], sets.chosen[name][0][chosen], random)
+            found[f"negatives_{name}"] = images[rows.clamp_min(0)].masked_fill(rows < 0, NONE)
+    return found
+
+
+def drawn(
+    similarity: Float[Tensor, "q n"], members: Bool[Tensor, "q n"], random: torch.Generator
+) -> Int64[Tensor, "q shown"]:
+    """Eight different members of each set, each as likely as any other, the most similar first; then `NONE`s.
+
+    Training draws with replacement; a picture need not be seen twice.
+    """
+    lots = torch.rand(similarity.shape, generator=random).masked_fill(~members, -1.0)
+    lots, rows = F.pad(lots, (0, SHOWN), value=-1.0).topk(SHOWN, dim=1)
+    padded = F.pad(similarity, (0, SHOWN), value=-torch.inf)
+    closeness = padded.gather(1, rows).masked_fill(lots < 0, -torch.inf)
+    order = closeness.argsort(dim=1, descending=True, stable=True)
+    return rows.masked_fill(lots < 0, NONE).gather(1, order)

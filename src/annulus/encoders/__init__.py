@@ -1,0 +1,1 @@
+"""Networks, and what comes out of them frozen."""

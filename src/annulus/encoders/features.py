@@ -1,0 +1,76 @@
+"""Features of one split: made once per encoder, read by every probe."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from jaxtyping import Int
+from torch import Tensor
+
+from annulus.errors import InputError
+from annulus.files.packed import read_packed, write_packed
+
+Layer = Literal["map", "pooled", "embedding"]
+SPLITS = ("train", "validation", "test")
+
+
+@dataclass(frozen=True)
+class Features:
+    """What a frozen encoder makes of a split's images.
+
+    `layers` holds `pooled` (n, c) and `embedding` (n, d, unit length), and the map before pooling
+    (n, c, h, w; float16) only where a probe reads it.
+    """
+
+    layers: Mapping[Layer, Tensor]
+    labels: Int[Tensor, "n"]
+    classes: tuple[str, ...]
+
+    def layer(self, name: Layer) -> Tensor:
+        """One layer.
+
+        Raises:
+            InputError: when these features were made without it.
+        """
+        if name not in self.layers:
+            raise InputError(
+                f"these features hold {', '.join(sorted(self.layers))}, but the probe reads {name}; "
+                "run `dvc repro`, which makes them anew for the layer in params.yaml"
+            )
+        return self.layers[name]
+
+
+def save_features(folder: Path, split: str, features: Features) -> None:
+    """Write `folder/SPLIT.safetensors`.
+
+    Raises:
+        InputError: when the disk is full or the folder cannot be written.
+    """
+    tensors = {**features.layers, "labels": features.labels}
+    write_packed(folder / f"{split}.safetensors", tensors, {"classes": features.classes})
+
+
+def load_features(folder: Path, split: str) -> Features:
+    """Read what `save_features` wrote. A layer that nobody uses costs nothing: tensors are mapped lazily.
+
+    Raises:
+        InputError: when the file is missing or not one of annulus's.
+    """
+    layers, about = read_packed(folder / f"{split}.safetensors")
+    labels = layers.pop("labels")
+    return Features(layers, labels, tuple(about["classes"]))
+
+
+def check_same_classes(train: Features, test: Features) -> None:
+    """Refuse two splits whose class numbers do not mean the same.
+
+    Raises:
+        InputError: with the first class in which they differ.
+    """
+    if train.classes != test.classes:
+        differing = sorted(set(train.classes) ^ set(test.classes)) or ["their order"]
+        raise InputError(
+            f"train features have {len(train.classes)} classes, test features {len(test.classes)}, "
+            f"and they differ in {differing[0]}; run `dvc repro` so that both come from one image set"
+        )

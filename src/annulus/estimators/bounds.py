@@ -1,0 +1,216 @@
+"""Bounds as estimates of the information, in nats: from n positive scores and n k negative ones.
+
+The softmax bounds are `annulus.bounds` turned over, ceiling minus loss; NWJ, Donsker-Varadhan and the unnormalised
+Barber-Agakov bound stand here, since no image is trained with them. Row i of the negatives are those of positive i. A
+bound says what it can reach (`ceiling`, infinite where nothing stops it) and what it loses at its setting (`warning`).
+
+Source: Poole et al. 2019, On Variational Bounds of Mutual Information; mlcpc, eqco; mutualinfo section 2 for the chain
+that leads from Barber-Agakov to InfoNCE.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+from jaxtyping import Float
+from torch import Tensor
+
+from annulus.bounds.alpha import cpc, cpc_warning, mlcpc, mlcpc_warning
+from annulus.bounds.eqco import margin
+from annulus.bounds.infonce import infonce
+from annulus.errors import InputError
+
+
+def off_diagonal(scores: Float[Tensor, "n n"]) -> Float[Tensor, "n n-1"]:
+    """The scores of x_i with the other pairs' y: each row without its own column.
+
+    Raises:
+        InputError: when there is no other pair.
+    """
+    n = len(scores)
+    if n < 2:
+        raise InputError(f"m = {n}: a batch of {n} pairs has no negatives; take at least 2 pairs")
+    # Without its first number the matrix, n + 1 numbers a row, has the diagonal in its last column.
+    return scores.flatten()[1:].view(n - 1, n + 1)[:, :-1].reshape(n, n - 1)
+
+
+class Bound(Protocol):
+    """What all estimates share."""
+
+    @property
+    def name(self) -> str: ...
+
+    def estimate(self, positive: Float[Tensor, "n"], negatives: Float[Tensor, "n k"]) -> Float[Tensor, ""]: ...
+
+    def ceiling(self, n: int, k: int) -> float: ...
+
+    def warning(self, n: int, k: int) -> str | None: ...
+
+
+@dataclass(frozen=True)
+class InfoNCE:
+    """log(1 + k) minus the cross-entropy of finding the positive: a lower bound for every critic.
+
+    With negatives from a ball or a ring it is VINCE or CNCE, lower still (mutualinfo Coro. 4.1.1, ring Theorem 3.1).
+    """
+
+    @property
+    def name(self) -> str:
+        return "InfoNCE"
+
+    def estimate(self, positive: Float[Tensor, "n"], negatives: Float[Tensor, "n k"]) -> Float[Tensor, ""]:
+        return self.ceiling(*negatives.shape) - infonce(positive[:, None], negatives)
+
+    def ceiling(self, n: int, k: int) -> float:
+        return math.log1p(k)
+
+    def warning(self, n: int, k: int) -> str | None:
+        return None
+
+
+@dataclass(frozen=True)
+class EqCo:
+    """InfoNCE whose k negatives count as `alpha`: its ceiling log(1 + alpha) is free of k. Source: eqco eq. 4 to 6."""
+
+    alpha: float
+
+    @property
+    def name(self) -> str:
+        return f"EqCo, alpha {self.alpha:g}"
+
+    def estimate(self, positive: Float[Tensor, "n"], negatives: Float[Tensor, "n k"]) -> Float[Tensor, ""]:
+        shifted = margin(negatives, self.alpha)
+        return self.ceiling(*negatives.shape) - infonce(positive[:, None], shifted)
+
+    def ceiling(self, n: int, k: int) -> float:
+        return math.log1p(self.alpha)
+
+    def warning(self, n: int, k: int) -> str | None:
+        if self.alpha <= k:
+            return None
+        return (
+            f"EqCo with alpha {self.alpha:g}, more than its {k} negatives, is not a lower bound: it may exceed the "
+            f"information by up to {math.log((1 + self.alpha) / (1 + k)):.3g} nats"
+        )
+
+
+@dataclass(frozen=True)
+class CPC:
+    """alpha-CPC: weight alpha on the positive in its row's denominator. Source: mlcpc eq. 4."""
+
+    alpha: float
+
+    @property
+    def name(self) -> str:
+        return f"CPC, alpha {self.alpha:g}"
+
+    def estimate(self, positive: Float[Tensor, "n"], negatives: Float[Tensor, "n k"]) -> Float[Tensor, ""]:
+        loss = cpc(positive[:, None], negatives, self.alpha)  # refuses an alpha that has no ceiling
+        return self.ceiling(*negatives.shape) - loss
+
+    def ceiling(self, n: int, k: int) -> float:
+        return math.log((1 + k) / self.alpha)
+
+    def warning(self, n: int, k: int) -> str | None:
+        return cpc_warning(self.alpha, 1 + k)
+
+
+@dataclass(frozen=True)
+class MLCPC:
+    """alpha-ML-CPC: one denominator for the whole batch. Source: mlcpc eq. 6."""
+
+    alpha: float
+
+    @property
+    def name(self) -> str:
+        return f"ML-CPC, alpha {self.alpha:g}"
+
+    def estimate(self, positive: Float[Tensor, "n"], negatives: Float[Tensor, "n k"]) -> Float[Tensor, ""]:
+        loss = mlcpc(positive, negatives, self.alpha)  # refuses an alpha that has no ceiling
+        return self.ceiling(*negatives.shape) - loss
+
+    def ceiling(self, n: int, k: int) -> float:
+        return math.log((1 + k) / self.alpha)
+
+    def warning(self, n: int, k: int) -> str | None:
+        return mlcpc_warning(self.alpha, 1 + k, n)
+
+
+@dataclass(frozen=True)
+class NWJ:
+    """E f - E exp(f - 1) over joint and product: tight for f = 1 + log ratio, and of a variance like exp(information).
+
+    Source: Nguyen, Wainwright and Jordan 2010; mutualinfo section 2.
+    """
+
+    @property
+    def name(self) -> str:
+        return "NWJ"
+
+    def estimate(self, positive: Float[Tensor, "n"], negatives: Float[Tensor, "n k"]) -> Float[Tensor, ""]:
+        return positive.mean() - (negatives - 1).exp().mean()
+
+    def ceiling(self, n: int, k: int) -> float:
+        return math.inf
+
+    def warning(self, n: int, k: int) -> str | None:
+        return None
+
+
+@dataclass(frozen=True)
+class DonskerVaradhan:
+    """E f - log E exp f: tight for f = log ratio + any constant. Of finitely many negatives it exceeds the bound.
+
+    Source: Donsker and Varadhan 1983; Belghazi et al. 2018 (MINE), whose gradient `mine_objective` has.
+    """
+
+    @property
+    def name(self) -> str:
+        return "DV"
+
+    def estimate(self, positive: Float[Tensor, "n"], negatives: Float[Tensor, "n k"]) -> Float[Tensor, ""]:
+        return positive.mean() - (negatives.flatten().logsumexp(dim=0) - math.log(negatives.numel()))
+
+    def ceiling(self, n: int, k: int) -> float:
+        return math.inf
+
+    def warning(self, n: int, k: int) -> str | None:
+        return (
+            f"the Donsker-Varadhan estimate takes the logarithm of a mean over {n * k} scores, which is too low on "
+            "average: the estimate may exceed the information (Poole et al. 2019); more pairs make it smaller"
+        )
+
+
+def mine_objective(
+    positive: Float[Tensor, "n"], negatives: Float[Tensor, "n k"], log_mean: Float[Tensor, ""]
+) -> Float[Tensor, ""]:
+    """What MINE minimises: its gradient is that of -DV with exp(log_mean), a slow mean of earlier steps, for the
+    mean of this batch's exp(score), which alone would bias the gradient.
+
+    Source: Belghazi et al. 2018, eq. 12.
+    """
+    return (negatives - log_mean).exp().mean() - positive.mean()
+
+
+@dataclass(frozen=True)
+class BarberAgakov:
+    """E [f - log Z(y)], unnormalised Barber-Agakov: q(x|y) = p(x) exp f / Z(y), Z(y) = E_p(x) exp f.
+
+    `log_normaliser` holds log Z of each positive's y, exactly: a mean over samples in its place, without the positive,
+    is no bound. Tight for f = log ratio + c(y). Source: mutualinfo section 2.
+    """
+
+    log_normaliser: Float[Tensor, "n"]
+
+    @property
+    def name(self) -> str:
+        return "unnormalised BA"
+
+    def estimate(self, positive: Float[Tensor, "n"], negatives: Float[Tensor, "n k"]) -> Float[Tensor, ""]:
+        return (positive - self.log_normaliser).mean()
+
+    def ceiling(self, n: int, k: int) -> float:
+        return math.inf
+
+    def warning(self, n: int, k: int) -> str | None:
+        return None

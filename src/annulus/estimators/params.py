@@ -1,0 +1,177 @@
+"""Sections of stages/estimators/params.yaml: toys, critics, and how they are trained."""
+
+import math
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from annulus.config.negatives import BallParams, RingParams
+from annulus.config.params import Count, Params, Positive
+from annulus.errors import InputError
+
+
+def _candidates(m: int) -> int:
+    if m < 2:
+        raise InputError(f"m = {m} has no negative beside the positive; a bound needs at least 2 candidates")
+    return m
+
+
+def _alpha(alpha: float) -> float:
+    if alpha <= 0:
+        raise InputError(
+            f"alpha = {alpha:g}; it must be above 0 and below m: below 1 cpc is no lower bound any more, below "
+            "m/(n(m-1)+1) mlcpc neither, and at 0 neither has a ceiling"
+        )
+    return alpha
+
+
+def _correlation(rho: float) -> float:
+    if not -1 < rho < 1:
+        raise InputError(f"rho = {rho:g}; a correlation lies above -1 and below 1, where the information is finite")
+    return rho
+
+
+Candidates = Annotated[int, AfterValidator(_candidates)]  # m: a positive and its negatives
+Alpha = Annotated[float, AfterValidator(_alpha)]
+Correlation = Annotated[float, AfterValidator(_correlation)]
+
+
+def _below_candidates(alphas: list[float], m: int) -> None:
+    for alpha in alphas:
+        if alpha >= m:
+            raise InputError(
+                f"alpha = {alpha:g} with m = {m}: from m on a negative's weight (m - alpha)/(m - 1) is not positive; "
+                "take a smaller alpha or more pairs"
+            )
+
+
+class GaussiansParams(Params):
+    """eqco.table9: InfoNCE and EqCo on correlated Gaussians, each critic trained on its own bound."""
+
+    dims: Count
+    information: list[Positive] = Field(min_length=1)  # nats
+    pairs: list[Candidates] = Field(min_length=1)  # per step: each query's own pair and the others as negatives
+    hidden: Count
+    layers: Count  # hidden ones
+    outputs: Count
+    temperature: Positive | None  # null: the plain product of the two networks' outputs
+    eqco_alpha: Positive
+    first_seeds: Count  # how many of the study's seeds
+    steps: Count
+    learning_rate: Positive
+    evaluations: Count  # batches after training
+
+
+class IdealParams(Params):
+    """Every bound with the ideal critic of correlated Gaussians."""
+
+    dims: Count
+    information: list[Positive] = Field(min_length=1)  # nats
+    pairs: Candidates
+    repeats: int = Field(ge=2)
+    alpha: Alpha  # of cpc
+    eqco_alpha: Positive
+    negatives: Count  # drawn from the ball and from the ring
+    ball: BallParams
+    ring: RingParams
+
+    @model_validator(mode="after")
+    def _alpha_below_m(self) -> Self:
+        _below_candidates([self.alpha], self.pairs)
+        return self
+
+
+class BinaryParams(Params):
+    """mlcpc.fig1 and fig2: X = Y, with n = m pairs a batch."""
+
+    p: float = Field(gt=0, lt=1)  # probability of (1, 1)
+    candidates: list[Candidates] = Field(min_length=1)  # m
+    alphas: list[Alpha] = Field(min_length=1)
+    simulations: int = Field(ge=2)  # batches drawn beside the closed form
+
+    @model_validator(mode="after")
+    def _alphas_below_m(self) -> Self:
+        _below_candidates(self.alphas, min(self.candidates))
+        return self
+
+
+class StaircaseParams(Params):
+    """mlcpc.fig3: critics that follow information which rises in steps."""
+
+    critic: Literal["separable", "joint"]
+    dims: Count
+    information: list[Positive] = Field(min_length=1)  # nats, level by level
+    steps_per_level: int = Field(ge=4)  # a level's estimate is the mean over its last quarter
+    pairs: Candidates
+    hidden: Count
+    layers: Count
+    outputs: Count | None  # of the separable critic; null: the joint one has a single score
+    alphas: list[Alpha] = Field(min_length=1)
+    learning_rate: Positive
+    points: Count  # of the figure, per level
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        _below_candidates(self.alphas, self.pairs)
+        if (self.outputs is None) != (self.critic == "joint"):
+            raise InputError(
+                f"outputs: {self.outputs} with critic: {self.critic}; a separable critic has a number of outputs, "
+                "a joint one null"
+            )
+        if self.steps_per_level % self.points:
+            raise InputError(
+                f"points: {self.points} does not divide steps_per_level: {self.steps_per_level}; a point of the figure "
+                "is the mean over equally many steps"
+            )
+        return self
+
+
+class ConditionalParams(Params):
+    """mutualinfo.table3 and ring.table5: NCE and CNCE of the two-dimensional toy, trained and measured."""
+
+    points: int = Field(ge=2)
+    hidden: Count
+    layers: Count
+    outputs: Count
+    # By which nearness of a query's embedding and a stored one the closest are chosen, dot (product: ring) or l2
+    # (distance: mutualinfo), and the critic's temperature there; null: embeddings are not normalised.
+    temperatures: dict[Literal["dot", "l2"], Positive | None] = Field(min_length=1)
+    learning_rate: Positive
+    batch_size: Count
+    epochs: Count
+    negatives: Count
+    percents: list[int] = Field(min_length=1)  # of the points, closest first, from which negatives come; 100: NCE
+    draws: Count  # of negatives per point, when the trained critics are measured
+
+    @model_validator(mode="after")
+    def _sets_hold_points(self) -> Self:
+        for percent in self.percents:
+            if not 0 < percent <= 100 or math.floor((self.points - 1) * percent / 100) < 1:
+                raise InputError(
+                    f"percents: {percent} % of {self.points} points; a set is more than 0 and at most 100 percent of "
+                    "the other points, and holds at least one"
+                )
+        if self.batch_size > self.points:
+            raise InputError(f"batch_size: {self.batch_size} is more than the {self.points} points")
+        return self
+
+
+class TheoremsParams(Params):
+    """Bias and variance of NCE and CNCE with the ideal critic, a distribution that breaks the bound, and the ring."""
+
+    dims: Count
+    rho: Correlation
+    memory: int = Field(ge=20)  # candidates, of which a set keeps a share
+    negatives: Count
+    queries: Count
+    repeats: int = Field(ge=2)
+    ball: BallParams  # the negatives of CNCE
+    high: RingParams  # a ring of close candidates, where the theorem's condition holds
+    low: RingParams  # a ring of far ones, where it does not
+    lowest: RingParams  # the farthest ones of all, for the counterexample
+
+    @model_validator(mode="after")
+    def _queries_are_in_the_memory(self) -> Self:
+        if self.queries > self.memory:
+            raise InputError(f"queries: {self.queries} of a memory of {self.memory}; take at most as many as it holds")
+        return self

@@ -1,0 +1,51 @@
+"""How an estimate of the information behaves when the encoder is held fixed: its bias and its spread over draws."""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from annulus.bounds.infonce import infonce, infonce_ceiling, present
+from annulus.config.negatives import SamplerParams, UniformParams
+from annulus.methods.contrast import gathered
+from annulus.negatives.samplers import draw
+
+
+class Spread(NamedTuple):
+    """Of an estimate over repeated draws, in nats."""
+
+    mean: float
+    bias: float  # against the estimate that has the whole memory for its negatives
+    deviation: float  # standard deviation over draws
+
+
+def estimate(
+    scores: Float[Tensor, "b n"],
+    own: Int[Tensor, "b"],
+    k: int | str,
+    sampler: SamplerParams,
+    generator: torch.Generator,
+) -> float:
+    """log(1 + k) minus InfoNCE, with k negatives of the sampler's own set; k may be `all`."""
+    negatives = draw(scores, own, k, sampler, 1.0, generator)
+    drawn = negatives.mask(gathered(scores, negatives))
+    positive = scores.gather(1, own[:, None])
+    return (infonce_ceiling(present(positive), present(drawn)) - infonce(positive, drawn)).item()
+
+
+def spread_over_draws(
+    scores: Float[Tensor, "b n"],
+    own: Int[Tensor, "b"],
+    k: int,
+    sampler: SamplerParams,
+    repeats: int,
+    generator: torch.Generator,
+) -> Spread:
+    """Mean, bias and standard deviation of `estimate` over repeated draws of the negatives.
+
+    NCE has uniform negatives; a ball or a ring makes it CNCE, which is lower and varies less. Source: ring Thm 3.2.
+    """
+    reference = estimate(scores, own, "all", UniformParams(), generator)
+    values = torch.tensor([estimate(scores, own, k, sampler, generator) for _ in range(repeats)], dtype=torch.float64)
+    return Spread(values.mean().item(), values.mean().item() - reference, values.std().item())

@@ -1,0 +1,84 @@
+"""`ImageSet`: labelled images of one size, and the packed file that holds them."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import torch
+from jaxtyping import Bool, Int64, UInt8
+from torch import Tensor
+
+from annulus.errors import InputError
+from annulus.files.packed import read_packed, write_packed
+
+Channels = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class ImageSet:
+    """Images with their classes; may be empty.
+
+    `rows` are numbers in the source split (the generated sequence, the sorted files, the downloaded archive), before
+    anything was left out. `digest` is the SHA-256 of the class names, labels and pixels.
+    """
+
+    images: UInt8[Tensor, "n 3 h w"]
+    labels: Int64[Tensor, " n"]
+    rows: Int64[Tensor, " n"]
+    classes: tuple[str, ...]
+    digest: str
+
+    @classmethod
+    def of(
+        cls,
+        images: UInt8[Tensor, "n 3 h w"],
+        labels: Int64[Tensor, " n"],
+        rows: Int64[Tensor, " n"],
+        classes: tuple[str, ...],
+    ) -> Self:
+        """An image set with its digest."""
+        digest = hashlib.sha256(repr((classes, tuple(images.shape))).encode())
+        digest.update(labels.numpy().astype("<i8").tobytes())
+        digest.update(images.contiguous().numpy().data)
+        return cls(images, labels, rows, classes, digest.hexdigest())
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def take(self, chosen: Int64[Tensor, " k"] | Bool[Tensor, " n"]) -> Self:
+        """Some of the images, by position or mask."""
+        return self.of(self.images[chosen], self.labels[chosen], self.rows[chosen], self.classes)
+
+    def channel_statistics(self) -> tuple[Channels, Channels]:
+        """Mean and standard deviation of red, green and blue, in [0, 1].
+
+        From counts of the 256 levels, so exact and the same in any order of summation.
+        """
+        levels = torch.arange(256, dtype=torch.float64) / 255
+        means, deviations = [], []
+        for channel in range(3):
+            counts = torch.bincount(self.images[:, channel].flatten(), minlength=256)
+            share = counts.double() / counts.sum()
+            mean = (share * levels).sum()
+            means.append(mean.item())
+            deviations.append((share * (levels - mean) ** 2).sum().sqrt().item())
+        return tuple(means), tuple(deviations)
+
+
+def save_images(path: Path, image_set: ImageSet) -> None:
+    """Write one packed file, whole or not at all."""
+    tensors = {"images": image_set.images, "labels": image_set.labels, "rows": image_set.rows}
+    write_packed(path, tensors, {"classes": image_set.classes, "digest": image_set.digest})
+
+
+def load_images(path: Path) -> ImageSet:
+    """Read what `save_images` wrote.
+
+    Raises:
+        InputError: when the file is missing or holds something else.
+    """
+    tensors, about = read_packed(path)
+    if not {"images", "labels", "rows"} <= tensors.keys() or not {"classes", "digest"} <= about.keys():
+        raise InputError(f"{path} is a file of annulus, but holds no images; give one that `prepare` wrote")
+    return ImageSet(**tensors, classes=tuple(about["classes"]), digest=about["digest"])

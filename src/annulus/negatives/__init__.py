@@ -1,0 +1,1 @@
+"""Which columns of a memory stand against the positive, and which with it."""

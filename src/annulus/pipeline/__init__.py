@@ -1,0 +1,1 @@
+"""What stands around a stage and enters no number."""

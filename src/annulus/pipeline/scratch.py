@@ -1,0 +1,183 @@
+"""Resume state of a killed stage: where it stood, for exactly the same stage, settings, inputs and code.
+
+The state lies outside DVC's outputs, in `.annulus/scratch/STAGE/KEY/` of the main checkout: DVC deletes outputs
+before a stage runs, and the copy in which a queued experiment runs afterwards. A stage that ends well removes its
+state. One that was killed and never run again leaves it; nothing else reads it, and `rm -r .annulus/scratch`
+frees the space.
+"""
+
+import fcntl
+import hashlib
+import json
+import logging
+import os
+import shutil
+import sys
+import zipfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TextIO
+
+import torch
+from pydantic import BaseModel
+
+from annulus.errors import InputError
+from annulus.files.results import replacing
+
+log = logging.getLogger("annulus")
+
+# What can change no number: errors, what params.yaml may hold (its values are in the key), what stands around a stage.
+ENTERS_NO_NUMBER = ("annulus.errors", "annulus.config", "annulus.pipeline")
+
+
+def hash_files(*paths: Path) -> dict[str, str]:
+    """SHA-256 of each file's content, by path; of a folder, of each file in it.
+
+    Raises:
+        InputError: when a file cannot be read.
+    """
+    files = [file for path in paths for file in (sorted(path.rglob("*")) if path.is_dir() else [path])]
+    return {file.as_posix(): _sha256(file) for file in files if not file.is_dir()}
+
+
+def hash_code() -> dict[str, str]:
+    """SHA-256 of the source of what computes: the stage's script and the modules of annulus that it imported.
+
+    By module name, since checkouts differ in their place. Modules that only read, write and report are left out:
+    an edit there must not cost hours of training.
+    """
+    loaded = {name: module for name, module in sys.modules.items() if name.startswith("annulus.")}
+    files = {
+        name: getattr(module, "__file__", None)
+        for name, module in loaded.items()
+        if not name.startswith(ENTERS_NO_NUMBER)
+    }
+    files["__main__"] = getattr(sys.modules["__main__"], "__file__", None)
+    return {name: _sha256(Path(file)) for name, file in files.items() if file}
+
+
+class Scratch:
+    """The resume state of one computation, held by one process at a time.
+
+    `key` is all that the state depends on: parameters (values and sections), `hash_files` of the inputs,
+    `hash_code` of what computes. Another key is another computation and never sees this state.
+
+        key = {"params": params, "images": hash_files(images), "code": hash_code()}
+        with Scratch("pretrain", key) as scratch:
+            state = scratch.load()
+            ...  # each epoch: scratch.save(state)
+            ...  # write the outputs
+            scratch.done()
+
+    Raises:
+        InputError: on entering, when another process computes the same, or the folder cannot be written.
+    """
+
+    def __init__(self, stage: str, key: Mapping[str, Any]):
+        content = json.dumps([stage, key], sort_keys=True, default=_plain)
+        name = hashlib.sha256(content.encode()).hexdigest()[:32]
+        main_checkout = Path(os.environ.get("DVC_ROOT") or ".").resolve()
+        self.stage = stage
+        self.folder = main_checkout / ".annulus" / "scratch" / stage / name
+        self.state = self.folder / "state.pt"
+
+    def __enter__(self) -> "Scratch":
+        try:
+            while (lock := self._acquire()) is None:
+                pass
+            self._lock = lock
+            for leftover in self.folder.glob(".state.pt.*"):  # killed while saving
+                leftover.unlink()
+        except OSError as error:
+            raise InputError(
+                f"cannot write {self.folder}: {error.strerror}; free some space or mend the permissions, then run again"
+            ) from error
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self.state.exists():
+            shutil.rmtree(self.folder, ignore_errors=True)  # another process may be waiting in it
+        self._lock.close()
+
+    def load(self) -> dict[str, Any] | None:
+        """The saved state, on the CPU, or None when there is none. A damaged one is ignored with a warning."""
+        if not self.state.exists():
+            return None
+        try:
+            with zipfile.ZipFile(self.state) as archive:
+                damaged = archive.testzip()  # torch.load does not look at the checksums
+        except zipfile.BadZipFile as error:
+            damaged = str(error)
+        if damaged:
+            log.warning("WARNING: %s is damaged (%s); starting from the beginning", self.state, damaged)
+            return None
+        return torch.load(self.state, map_location="cpu", weights_only=True)
+
+    def save(self, state: Mapping[str, Any]) -> None:
+        """Replace the saved state: tensors, numbers, text, and lists and dicts of them.
+
+        Raises:
+            InputError: when the disk is full; the state saved before is untouched.
+        """
+        with replacing(self.state) as temporary, temporary.open("wb") as file:
+            try:
+                torch.save(dict(state), file)
+            except RuntimeError as error:  # torch's own words hide what the disk said
+                raise error.__context__ or error from None
+
+    def done(self) -> None:
+        """Forget the state, as the outputs are written: within the `with` block or after it."""
+        if not self._lock.closed:
+            self.state.unlink(missing_ok=True)
+            return
+        with suppress(InputError), self:  # another process may have begun the same since, and keeps the state
+            self.state.unlink(missing_ok=True)
+
+    def _acquire(self) -> TextIO | None:
+        """The lock, or None when the holder before is removing the folder at this moment."""
+        path = self.folder / "lock"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            lock = path.open("a+")
+        except (FileNotFoundError, FileExistsError):
+            if self.folder.is_file():
+                raise
+            return None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            same = os.path.samestat(path.stat(), os.fstat(lock.fileno()))
+        except BlockingIOError:
+            with lock:
+                lock.seek(0)
+                pid = lock.read()
+            raise InputError(
+                f"{self.stage}: process {pid} is already computing this variant, with its state in "
+                f"{self.folder}; wait for it, or end it with `kill {pid}`"
+            ) from None
+        except FileNotFoundError:
+            same = False
+        if not same:  # a lock on a file that was removed since keeps nobody off
+            lock.close()
+            return None
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        return lock
+
+
+def _sha256(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}; run `dvc repro`") from error
+
+
+def _plain(value: Any) -> Any:
+    """A section of params.yaml with its type (some sections differ by nothing else), or a path."""
+    if isinstance(value, BaseModel):
+        return {type(value).__name__: value.model_dump(mode="json")}
+    if isinstance(value, Path):
+        return value.as_posix()
+    raise TypeError(f"a scratch key holds {type(value).__name__}, expected numbers, text, paths and sections")

@@ -1,0 +1,202 @@
+"""The same numbers in MLflow, for browsing. The record is metrics/, in git; nothing is read back from here.
+
+At the end of a stage one JSON record goes into a spool in the main checkout, `.annulus/tracking/`, and a
+child process (mlflow_sender) sends the spool to MLFLOW_TRACKING_URI, or else to mlflow.db in that checkout. The
+stage never imports mlflow: the child begins with the stage, loads it meanwhile, and waits for the record. At the end
+the stage waits for the child a few seconds at most: a server that is down costs one run that long and one warning;
+its next stages only spool. What is left goes with a later stage or with `make mlflow-send`.
+
+Only a stage that DVC runs is recorded (DVC sets DVC_STAGE): called by hand or by a test, it is no experiment.
+"""
+
+import json
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from pydantic import BaseModel
+
+from annulus.files.results import Number, replacing
+
+log = logging.getLogger("annulus")
+
+STARTED = time.time()  # when this process began, but for some of its imports
+SERVER_SECONDS = 8  # what a server may cost a stage
+LOCAL_SECONDS = 60  # a file on this machine is slow only where the machine is
+PAUSE_SECONDS = 600  # after a failure, how long stages leave the same destination alone
+WAIT_SECONDS = 120  # how long a loaded child waits for a stage's end; a long stage starts another one then
+
+
+class _Sender(NamedTuple):
+    child: subprocess.Popen[bytes]
+    output: IO[str]
+
+
+_waiting: _Sender | None = None
+
+
+def main_checkout() -> Path:
+    """The main checkout, in a workspace and in the temporary copies of queued experiments alike."""
+    return Path(os.environ.get("DVC_ROOT") or ".").resolve()
+
+
+def git(*words: str, folder: Path | None = None) -> str | None:
+    """What git says, when it can tell within a few seconds; None when it cannot, or says nothing."""
+    try:
+        done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, timeout=5)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return (done.stdout.strip() or None) if done.returncode == 0 else None
+
+
+def spool() -> Path:
+    """The folder of records that MLflow has not got yet."""
+    return main_checkout() / ".annulus" / "tracking"
+
+
+def destination() -> str:
+    """Where records go: MLFLOW_TRACKING_URI, or a SQLite file in the main checkout."""
+    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{main_checkout() / 'mlflow.db'}"
+
+
+def without_password(text: str) -> str:
+    """Text that may be shown: the URIs in it have lost user and password."""
+    return re.sub(r"://[^/\s]*@", "://***@", text)
+
+
+def prepare() -> None:
+    """Let a child load MLflow beside what the stage does; `record` calls it when the stage ends."""
+    global _waiting
+    first = os.environ.get("RANK", "0") == "0"  # of several processes one records
+    if "DVC_STAGE" in os.environ and first and not _failed_lately():
+        with suppress(OSError):  # `record` tries once more, and says what is wrong
+            _waiting = _sender()
+
+
+def record(
+    params: Mapping[str, Any], metrics: Mapping[str, Number], history: Sequence[Mapping[str, Number]] = ()
+) -> None:
+    """Spool what a stage did and try to send it; whatever goes wrong is one warning and no more.
+
+    `params` holds values and sections of params.yaml under dvc.yaml's spelling; each row of `history` has an
+    `epoch`.
+    """
+    if "DVC_STAGE" not in os.environ:
+        return
+    identity = uuid.uuid4().hex
+    try:
+        content = {
+            "id": identity,
+            "stage": os.environ["DVC_STAGE"],
+            "experiment": os.environ.get("DVC_EXP_NAME"),
+            "commit": git("rev-parse", "--verify", "-q", "HEAD"),
+            "started": STARTED,
+            "ended": time.time(),
+            "params": _flat(params),
+            "metrics": dict(metrics),
+            "history": [dict(row) for row in history],
+        }
+        with replacing(spool() / f"{time.time_ns()}-{identity}.json") as temporary:
+            temporary.write_text(json.dumps(content))
+        _try_to_send()
+    except Exception as error:  # tracking may not cost a finished stage its result, whatever the reason
+        log.warning("WARNING: not in MLflow: %s. The numbers are in metrics/ all the same", error)
+
+
+def _try_to_send() -> None:
+    """Send the spool, unless the same destination failed a short while ago."""
+    if _failed_lately():
+        return
+    reason = _send_in_child()
+    if reason is not None:
+        shown = without_password(destination())
+        _failed().write_text(shown)
+        log.warning(
+            "WARNING: MLflow at %s did not take the numbers (%s). They are in metrics/ and in %s; "
+            "`make mlflow-send` sends them later",
+            *(shown, without_password(reason)[:300], spool()),
+        )
+
+
+def _failed() -> Path:
+    """The file that names the destination that failed last; the sender deletes it."""
+    return spool() / "failed"
+
+
+def _failed_lately() -> bool:
+    try:
+        same = _failed().read_text() == without_password(destination())
+        return same and 0 <= time.time() - _failed().stat().st_mtime < PAUSE_SECONDS
+    except OSError:
+        return False
+
+
+def _send_in_child() -> str | None:
+    """Let the sender send, for a limited time. Returns why it failed, or None."""
+    child, output = _waiting if _waiting is not None and _waiting.child.poll() is None else _sender()
+    with output:
+        try:
+            child.communicate(b"go\n", timeout=_limit())
+        except BaseException as error:  # an interrupt as well: nothing of the child may stay
+            os.killpg(child.pid, signal.SIGKILL)
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(1)
+            if isinstance(error, subprocess.TimeoutExpired):
+                return f"no answer in {_limit()} s"
+            raise
+        if child.returncode == 0:
+            return None
+        output.seek(0)
+        return (output.read().strip().splitlines() or [f"exit status {child.returncode}"])[-1]
+
+
+def _sender() -> _Sender:
+    """A child that loads MLflow, waits for a line, and sends the spool."""
+    source = str(Path(__file__).resolve().parents[2])
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")])),
+        "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
+        "MLFLOW_HTTP_REQUEST_TIMEOUT": str(SERVER_SECONDS),
+    }
+    # It starts no further record after half of the time, so that a long spool is not a failure.
+    limits = ["--seconds", str(_limit() / 2), "--wait", str(WAIT_SECONDS)]
+    output = tempfile.TemporaryFile("w+")  # noqa: SIM115  as long as the child lives
+    child = subprocess.Popen(
+        [sys.executable, "-P", "-m", "annulus.pipeline.mlflow_sender", *limits],
+        cwd=main_checkout(),  # where a relative sqlite: URI points
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=output,
+        stderr=output,
+        start_new_session=True,
+    )
+    return _Sender(child, output)
+
+
+def _limit() -> int:
+    return LOCAL_SECONDS if destination().startswith("sqlite:") else SERVER_SECONDS
+
+
+def _flat(params: Mapping[str, Any]) -> dict[str, str]:
+    """Dotted names and text: `samplers.${sampler}` with a RingParams gives samplers.inner, samplers.outer."""
+    flat = {}
+    for name, value in params.items():
+        name = re.sub(r"\.\$\{\w+\}", "", name)  # the same columns whichever section is selected
+        if isinstance(value, BaseModel):
+            value = value.model_dump(mode="json", by_alias=True)
+        if isinstance(value, Mapping):
+            flat |= {f"{name}.{key}": text for key, text in _flat(value).items()}
+        else:
+            flat[name] = value if isinstance(value, str) else json.dumps(value)
+    return flat

@@ -1,0 +1,31 @@
+"""Shares of a memory as ranks, closest first."""
+
+import math
+
+from annulus.errors import InputError
+
+
+def rank_limits(inner: float, outer: float, others: int) -> tuple[int, int]:
+    """First rank kept and first rank beyond, of `others` ranked rows.
+
+    Raises:
+        InputError: when nothing lies between.
+    """
+    # Rounding first: 0.29 * 100 is 28.999..., and floor would lose a row to it.
+    first, last = (math.floor(round(share * others, 6)) for share in (inner, outer))
+    if first == last:
+        raise InputError(
+            f"negatives of ranks [{inner:.4g}, {outer:.4g}) hold none of the memory's {others} other rows; "
+            "widen the sampler or take a larger memory"
+        )
+    return first, last
+
+
+def kept_shares(shares: tuple[float, float], progress: float) -> tuple[float, float]:
+    """(inner, outer) on the way from the whole memory (progress 0) to the sampler's own set (1).
+
+    Both borders move in a straight line, the outer one inwards and the inner one outwards: mutualinfo C.2 lets the
+    inner ball grow while the outer one shrinks (there from epoch 10 on; here from the start).
+    """
+    inner, outer = shares
+    return inner * progress, 1 + (outer - 1) * progress

@@ -1,0 +1,290 @@
+"""The training loop, written out once; a killed run goes on where it stopped, on a CPU bit for bit."""
+
+import logging
+import os
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from tqdm import tqdm
+
+from annulus.compute.distributed import from_first, mean_gradients, part, rank
+from annulus.compute.rng import generator
+from annulus.config.images import ViewSetParams
+from annulus.config.negatives import AnnealParams, SamplerParams
+from annulus.config.training import OptimizerParams, PlateauSchedule, PretrainScale, ScheduleParams
+from annulus.encoders.extract import extract
+from annulus.errors import InputError
+from annulus.files.images import ImageSet
+from annulus.files.results import Number
+from annulus.methods.build import Method
+from annulus.methods.contrast import Moment
+from annulus.methods.step import Step
+from annulus.negatives.annealing import Annealing
+from annulus.pipeline.scratch import Scratch
+from annulus.ranks import kept_shares
+from annulus.schedules import Schedule
+from annulus.training.nearest import nearest_label_accuracy
+from annulus.training.snapshots import Snapshots
+from annulus.views.recipe import augment
+
+log = logging.getLogger("annulus")
+
+CHECKPOINT_SECONDS = float(os.environ.get("ANNULUS_CHECKPOINT_SECONDS", 10))  # what a kill may cost, or longer:
+CHECKPOINT_SHARE = 0.02  # saving takes at most this share of the time
+LOSS_CHECK_STEPS = 50  # reading a loss waits for the GPU, so it is read this often; a CPU reads every step
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to train, apart from the method: what is seen, for how long, at which rate."""
+
+    scale: PretrainScale
+    optimizer: OptimizerParams
+    schedule: ScheduleParams
+    anneal: AnnealParams
+    views: ViewSetParams
+    sampler: SamplerParams  # as the method has it, for the record of what annealing made of it
+    seed: int
+
+
+class Training:
+    """One run: a method, and all that must survive a kill with it."""
+
+    def __init__(
+        self,
+        method: Method,
+        images: ImageSet,
+        validation: ImageSet,
+        recipe: Recipe,
+        device: torch.device,
+    ) -> None:
+        self.method, self.recipe, self.device = method, recipe, device
+        self.source, self.validation = images, validation
+        self.images, self.labels = images.images.to(device), images.labels.to(device)
+        self.trainable = [parameter for parameter in method.parameters() if parameter.requires_grad]
+        learning_rate = recipe.scale.scaled_learning_rate
+        self.optimizer = torch.optim.SGD(
+            self.trainable,
+            lr=learning_rate,
+            momentum=recipe.optimizer.momentum,
+            weight_decay=recipe.optimizer.weight_decay,
+            fused=True,
+        )
+        self.schedule = Schedule(recipe.schedule, learning_rate, method.params.warmup)
+        self.annealing = Annealing(recipe.anneal)
+        needs_validation = isinstance(recipe.schedule, PlateauSchedule) or self.annealing.watches_accuracy
+        if needs_validation and len(validation) == 0:
+            raise InputError(
+                "schedule: plateau and anneal: adaptive-epoch decide by validation accuracy, but the validation part "
+                "holds 0 images; raise datasets.DATASET.validation_fraction"
+            )
+        self.view_generator = generator(recipe.seed, "views", device=device)
+        self.batches = len(self.images) // recipe.scale.batch_size  # a last, smaller batch is left out
+        self.epoch, self.batch = 0, 0  # what comes next
+        # Of this epoch's steps: loss, bound, ceiling; mean and mean square of the queries' gradient norms.
+        self.measured = torch.zeros(self.batches, 5, device=device)
+        self.history: list[dict[str, Number]] = []
+        self.snapshots: Snapshots | None = None  # for a stage to set before `run`; nothing here reads what they hold
+
+    def run(self, scratch: Scratch | None = None) -> list[dict[str, Number]]:
+        """Train to the end, from the scratch's checkpoint when it holds one; returns one row per epoch.
+
+        Raises:
+            InputError: when the loss is not finite, with the step, the learning rate and the images.
+        """
+        state = from_first(scratch.load() if scratch is not None else None)
+        if state is not None:
+            self.load_state_dict(state)
+            log.info("resuming at epoch %d, batch %d of %d", self.epoch + 1, self.batch + 1, self.batches)
+        else:
+            self.method.start(self._embed)
+        save_at = time.monotonic() + CHECKPOINT_SECONDS
+        while self.epoch < self.recipe.scale.epochs:
+            order = self._order()
+            if self.batch == 0:
+                self.method.before_epoch(self.epoch, self._embed)
+            self.method.train()
+            bar = self._bar()
+            while self.batch < self.batches:
+                self.step(order)
+                self._show(bar)
+                if scratch is not None and time.monotonic() > save_at:
+                    started = time.monotonic()
+                    scratch.save(self.state_dict())
+                    ended = time.monotonic()
+                    save_at = ended + max(CHECKPOINT_SECONDS, (ended - started) / CHECKPOINT_SHARE)
+            self._check(order)
+            self._end_epoch()
+            bar.close()
+        return self.history
+
+    def metrics(self) -> dict[str, Number]:
+        """The last epoch's numbers, and what they are numbers of."""
+        last = {name: value for name, value in self.history[-1].items() if name.endswith(("_nats", "_percent"))}
+        return last | {
+            "epochs": self.recipe.scale.epochs,
+            "train_images": len(self.source),
+            "validation_images": len(self.validation),
+            "weights": sum(parameter.numel() for parameter in self.trainable),
+            "seed": self.recipe.seed,
+        }
+
+    def step(self, order: Int[Tensor, "batches b"]) -> None:
+        """One batch of the epoch's order: see, learn, store, look at the loss."""
+        index = order[self.batch]
+        for group in self.optimizer.param_groups:
+            group["lr"] = self._rate()
+        size, images = self.method.encoder.view_size, self.images.index_select(0, index)
+        own_part = part(len(index))
+        views = [
+            augment(images, self.recipe.views, size, self.view_generator, own_part) for _ in range(self.method.views)
+        ]
+        step = self.method.loss(views, index, Moment(self._trained(), self._progress()))
+        step.queries.retain_grad()
+        self.optimizer.zero_grad()
+        step.estimate.objective.backward()
+        mean_gradients(self.trainable)
+        self.optimizer.step()
+        self.method.after_step(index, step)
+        self._measure(step)
+        if self.annealing.watches_loss:
+            self.annealing.after_step(step.estimate.loss.item())
+        self.batch += 1
+        if self.device.type == "cpu" or self.batch % LOSS_CHECK_STEPS == 0:
+            self._check(order)
+
+    def _measure(self, step: Step) -> None:
+        # The objective is a mean over queries, so a query's own gradient is as many times larger (eqco eq. 11).
+        norms = step.queries.grad.norm(dim=1) * len(step.queries)
+        estimate = step.estimate
+        self.measured[self.batch] = torch.stack(
+            [estimate.loss, estimate.bound, estimate.ceiling, norms.mean(), norms.square().mean()]
+        )
+
+    def _end_epoch(self) -> None:
+        accuracy = self._validate()
+        loss, bound, ceiling, gradient, square = self.measured.mean(dim=0).tolist()
+        inner, outer = kept_shares(self.recipe.sampler.shares, self._progress())
+        row: dict[str, Number] = {
+            "epoch": self.epoch + 1,
+            "loss_nats": loss,
+            "bound_nats": bound,
+            "ceiling_nats": ceiling,
+            "gradient_norm": gradient,  # of the loss in a query, mean and spread over this epoch's queries
+            "gradient_norm_deviation": max(square - gradient**2, 0.0) ** 0.5,
+            "learning_rate": self.optimizer.param_groups[0]["lr"],  # of the last step
+            "inner_share": inner,
+            "outer_share": outer,
+        }
+        if accuracy is not None:
+            row["validation_nn1_percent"] = accuracy
+        self.history.append(row)
+        if not sys.stderr.isatty() and rank() == 0:
+            log.info("%s", self._line(row))
+        self.schedule.after_epoch(accuracy)
+        self.annealing.after_epoch(accuracy)
+        if self.snapshots is not None:
+            self.snapshots.after_epoch(self.epoch + 1, self.method)
+        self.epoch, self.batch = self.epoch + 1, 0
+
+    def _embed(self) -> Float[Tensor, "n d"]:
+        """The embeddings of all training images now."""
+        return extract(self.method.encoder, self.source, ["embedding"], self.device).layers["embedding"].to(self.device)
+
+    def _validate(self) -> float | None:
+        """Percent of validation images whose nearest training image has their label (mutualinfo 5.1).
+
+        Training images stand there as their rows in the bank; where a method keeps none, as embeddings made now.
+        """
+        if len(self.validation.images) == 0:
+            return None
+        seen = extract(self.method.encoder, self.validation, ["embedding"], self.device)
+        embedding, labels = seen.layers["embedding"].to(self.device), seen.labels.to(self.device)
+        stored = self.method.stored
+        return nearest_label_accuracy(embedding, self._embed() if stored is None else stored, labels, self.labels)
+
+    def _order(self) -> Int[Tensor, "batches b"]:
+        """This epoch's images, batch by batch; depends on the seed and the epoch alone."""
+        shuffled = torch.randperm(len(self.images), generator=generator(self.recipe.seed, "order", self.epoch))
+        used = shuffled[: self.batches * self.recipe.scale.batch_size]
+        return used.view(self.batches, -1).to(self.device)
+
+    def _trained(self) -> float:
+        """The share of training that is done."""
+        return (self.epoch + self.batch / self.batches) / self.recipe.scale.epochs
+
+    def _rate(self) -> float:
+        return self.schedule.rate(self._trained())
+
+    def _progress(self) -> float:
+        return self.annealing.progress(self._trained())
+
+    def _check(self, order: Int[Tensor, "batches b"]) -> None:
+        losses = self.measured[: self.batch, 0]
+        if losses.isfinite().all():
+            return
+        batch = int((~losses.isfinite()).nonzero()[0])
+        rows = self.source.rows[order[batch].cpu()].tolist()
+        rate = self.schedule.rate((self.epoch + batch / self.batches) / self.recipe.scale.epochs)
+        raise InputError(
+            f"the loss is {losses[batch].item()} at step {self.epoch * self.batches + batch + 1} "
+            f"(epoch {self.epoch + 1}, batch {batch + 1}), learning rate {rate:.3g}, rows {rows} of the training "
+            "images; lower scales.SCALE.pretrain.learning_rate or raise methods.METHOD.warmup"
+        )
+
+    def _bar(self) -> tqdm:
+        """A bar on a terminal; elsewhere nothing, since a line is logged per epoch."""
+        return tqdm(
+            total=self.batches * self.recipe.scale.batch_size,
+            initial=self.batch * self.recipe.scale.batch_size,
+            desc=f"epoch {self.epoch + 1}/{self.recipe.scale.epochs}",
+            unit=" images",
+            leave=self.epoch + 1 == self.recipe.scale.epochs,
+            disable=not sys.stderr.isatty() or rank() > 0,
+        )
+
+    def _show(self, bar: tqdm) -> None:
+        if not bar.disable:
+            loss = self.measured[: self.batch, 0].mean().item()
+            bar.set_postfix_str(f"loss {loss:.3f} nats, rate {self._rate():.2g}", refresh=False)
+            bar.update(self.batch * self.recipe.scale.batch_size - bar.n)
+
+    def _line(self, row: dict[str, Number]) -> str:
+        text = (
+            f"epoch {row['epoch']}/{self.recipe.scale.epochs}: loss {row['loss_nats']:.3f} nats, "
+            f"bound {row['bound_nats']:.3f} of {row['ceiling_nats']:.3f}, rate {row['learning_rate']:.2g}"
+        )
+        if "validation_nn1_percent" in row:
+            text += f", validation 1-NN {row['validation_nn1_percent']:.1f} %"
+        return text
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that the next step depends on."""
+        return {
+            "epoch": self.epoch,
+            "batch": self.batch,
+            "measured": self.measured,
+            "history": self.history,
+            "method": self.method.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "schedule": self.schedule.state_dict(),
+            "annealing": self.annealing.state_dict(),
+            "view_generator": self.view_generator.get_state(),
+            "snapshots": None if self.snapshots is None else self.snapshots.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.epoch, self.batch, self.history = state["epoch"], state["batch"], state["history"]
+        self.measured.copy_(state["measured"])
+        self.method.load_state_dict(state["method"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.schedule.load_state_dict(state["schedule"])
+        self.annealing.load_state_dict(state["annealing"])
+        self.view_generator.set_state(state["view_generator"].cpu())
+        if self.snapshots is not None:  # of several processes, the first alone keeps them
+            self.snapshots.load_state_dict(state["snapshots"])

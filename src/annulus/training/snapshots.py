@@ -1,0 +1,97 @@
+"""Snapshots: embeddings of the same few images at some epochs of pretraining, for whoever wants to look back.
+
+Nothing that trains reads them, and taking one draws from no generator of training: its numbers are the same with and
+without. Which numbers come of them is decided later, by `diagnostics`: looking in another way trains nothing anew.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float, Float16, Int64
+from torch import Tensor
+
+from annulus.compute.rng import generator
+from annulus.config.images import ViewSetParams
+from annulus.encoders.encoder import LabEncoder
+from annulus.encoders.extract import BATCH_SIZE, encode
+from annulus.files.images import ImageSet
+from annulus.files.packed import write_packed
+from annulus.methods.build import Method
+from annulus.methods.moco import MomentumContrast
+from annulus.views.recipe import augment, center_view
+
+# Of 4,000 images, one takes a sixth of an epoch's time: sixteen make a curve, and more would be felt.
+MOST_SNAPSHOTS, MOST_IMAGES, MOST_QUERIES = 16, 4096, 256
+
+
+class Snapshots:
+    """The embeddings of fixed training images, evenly over training and at its end, in float16.
+
+    queries, second   two views of the query images, the same two at every epoch
+    current           all fixed images, seen plainly, by the encoder as it is
+    memory            what the method stores of them: rows of its bank; of its queue an image's newest key, and zeros
+                      for an image that has none there; nothing where the memory is the batch
+
+    Of cmc's two networks each embedding holds both parts, L's first, as `LabEncoder.embed` joins them.
+    """
+
+    def __init__(self, images: ImageSet, views: ViewSetParams, epochs: int, seed: int, device: torch.device) -> None:
+        self.source, self.views, self.seed, self.device = images.images, views, seed, device
+        count = min(MOST_SNAPSHOTS, epochs)
+        self.due = {(place + 1) * epochs // count for place in range(count)}
+        shuffled = torch.randperm(len(images), generator=generator(seed, "snapshot images"))
+        self.images = shuffled[:MOST_IMAGES].sort().values  # positions in the training split
+        self.query_images = shuffled[:MOST_QUERIES].sort().values  # some of the same
+        self.taken: list[dict[str, Tensor]] = []
+
+    def after_epoch(self, epoch: int, method: Method) -> None:
+        """Take one, if one is due after this epoch, the first being 1."""
+        if epoch not in self.due:
+            return
+        seen = generator(self.seed, "snapshot views")
+        images = self.source[self.query_images].to(self.device)
+        size = method.encoder.view_size
+        found = {name: _embedded(method, augment(images, self.views, size, seen)) for name in ("queries", "second")}
+        plain = [
+            _embedded(method, center_view(self.source[some].to(self.device), size))
+            for some in self.images.split(BATCH_SIZE)
+        ]
+        found["current"] = torch.cat(plain)
+        stored = _stored(method, self.images.to(self.device))
+        if stored is not None:
+            found["memory"] = stored.half().cpu()
+        self.taken.append({"epoch": torch.tensor(epoch), **found})
+
+    def write(self, path: Path, method: Method) -> None:
+        """One packed file: each embedding as (snapshots, images, d), `epochs`, and which images they are of.
+
+        Its description says of which kind the `memory` is (bank, queue, batch), whether queries are compared with the
+        other half of its rows (`crossed`), and how many training images there are.
+        """
+        tensors = {name: torch.stack([one[name] for one in self.taken]) for name in self.taken[0]}
+        tensors["epochs"] = tensors.pop("epoch")
+        tensors |= {"images": self.images, "query_images": self.query_images}
+        kept = "batch" if "memory" not in tensors else "queue" if method.stored is None else "bank"
+        crossed = isinstance(method.encoder, LabEncoder)
+        write_packed(path, tensors, {"memory": kept, "crossed": crossed, "train_images": len(self.source)})
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"taken": list(self.taken)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.taken = list(state["taken"])
+
+
+def _embedded(method: Method, views: Float[Tensor, "b 3 h w"]) -> Float16[Tensor, "b d"]:
+    return encode(method.encoder, views, ["embedding"])["embedding"].half().cpu()
+
+
+def _stored(method: Method, images: Int64[Tensor, "n"]) -> Float[Tensor, "n d"] | None:
+    """What the method stores of these images now, zeros for one of which it stores nothing; None: it never does."""
+    if method.stored is not None:
+        return method.stored[images]
+    if not isinstance(method, MomentumContrast):
+        return None
+    place = method.queue.own(images)
+    return method.queue.keys[place.clamp_min(0)] * (place >= 0)[:, None]

@@ -1,0 +1,99 @@
+"""The partition function's four policies against plain sums, from batch to batch and through a checkpoint."""
+
+import math
+
+import pytest
+import torch
+from method_cases import POLICIES
+from plain_objectives import plain_partition
+
+from annulus.bounds.partition import Partition
+from annulus.config.bounds import NCEParams
+
+pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
+each_policy = pytest.mark.parametrize("policy", POLICIES)
+
+
+def partition_of(policy, **settings):
+    return Partition(NCEParams(**POLICIES[policy] | settings)).double()
+
+
+def batch_of(generator):
+    """Scores of 4 queries against 30 columns, and of 2 to 9 negatives of theirs."""
+    scores = 3 * torch.randn(4, 30, generator=generator, dtype=torch.float64)
+    negatives = scores[:, :9].clone()
+    for query, count in enumerate([2, 9, 5, 7]):
+        negatives[query, count:] = -torch.inf
+    return scores, negatives
+
+
+@each_policy
+def test_every_policy_is_its_plain_sum_batch_after_batch(policy, generator):
+    partition, params, z = partition_of(policy), NCEParams(**POLICIES[policy]), None
+    for _ in range(4):
+        scores, negatives = batch_of(generator)
+        listed = [[score for score in row if score > -torch.inf] for row in negatives]
+        expected, z = plain_partition(params, z, scores, listed)
+        found = partition(scores, negatives).exp()
+        torch.testing.assert_close(found.expand(4), torch.tensor([float(each) for each in expected]).double())
+        assert (z is None) == partition.log_z.isnan()
+        assert found.shape == ((4,) if policy == "exact" else ())
+
+
+def test_a_constant_is_a_mean_per_row_of_the_memory(generator):
+    scores, negatives = batch_of(generator)
+    assert partition_of("constant")(scores, negatives).exp().item() == pytest.approx(2.25 * 30)
+    assert partition_of("constant")(scores[:, :10], negatives).exp().item() == pytest.approx(2.25 * 10)
+
+
+def test_the_first_batch_counts_for_ever_and_a_moving_average_forgets_it(generator):
+    first, moving = partition_of("first-batch"), partition_of("moving-average")
+    early, late = torch.full((1, 5), 4.0).double(), torch.zeros(1, 5).double()
+    assert first(early, early) == moving(early, early)
+    for _ in range(40):
+        kept, moved = first(late, late), moving(late, late)
+    assert kept.exp().item() == pytest.approx(5 * math.e**4)
+    assert moved.exp().item() == pytest.approx(5 * (1 + 0.75**40 * (math.e**4 - 1)))
+
+
+def test_a_moving_average_of_rate_0_is_the_last_batch(generator):
+    partition = partition_of("moving-average", rate=0.0)
+    for _ in range(2):
+        scores, negatives = batch_of(generator)
+        found = partition(scores, negatives)
+        assert found == partition_of("first-batch")(scores, negatives)
+        assert found.isfinite()
+
+
+@each_policy
+def test_scores_of_any_size_give_a_finite_partition(policy):
+    scores = torch.tensor([[800.0, 900.0, -900.0], [700.0, -1000.0, 0.0]], dtype=torch.float64)
+    partition = partition_of(policy)
+    for _ in range(2):
+        assert partition(scores, scores[:, :2]).isfinite().all()
+
+
+@each_policy
+def test_the_estimate_is_a_constant_to_autograd_and_what_is_returned_stays_as_it_is(policy, generator):
+    partition = partition_of(policy)
+    scores, negatives = (each.requires_grad_() for each in batch_of(generator))
+    first = partition(scores, negatives)
+    assert not first.requires_grad
+    before = first.clone()
+    partition(*batch_of(generator))
+    assert torch.equal(first, before), "the next batch does not write into what a loss may hold"
+    assert not partition.log_z.requires_grad
+
+
+@each_policy
+@pytest.mark.parametrize("batches", [0, 1, 3])
+def test_a_loaded_partition_goes_on_like_the_one_that_was_saved(policy, batches, generator):
+    saved, loaded = partition_of(policy), partition_of(policy)
+    for _ in range(batches):
+        saved(*batch_of(generator))
+    assert list(saved.state_dict()) == ["log_z"]
+    loaded(*batch_of(generator))
+    loaded.load_state_dict(saved.state_dict())
+    for _ in range(2):
+        batch = batch_of(generator)
+        assert torch.equal(saved(*batch), loaded(*batch))

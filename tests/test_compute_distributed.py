@@ -1,0 +1,294 @@
+"""Several processes against one: shares, gathering, and the gradients of a loss of the global batch."""
+
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from unittest import mock
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from gloo import Failed, together
+from torch import nn
+
+from annulus.compute import distributed
+from annulus.compute.distributed import gather, joined, local, mean_gradients, part, rank, world
+from annulus.errors import InputError
+
+TORCHRUN = {"WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+
+
+@pytest.fixture
+def environment(monkeypatch):
+    """Sets what torchrun sets, and nothing else of it."""
+
+    def set_(**variables):
+        for name in TORCHRUN:
+            monkeypatch.delenv(name, raising=False)
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+
+    return set_
+
+
+# --- one process ---------------------------------------------------------------------------------------
+
+
+def test_in_one_process_every_function_hands_back_what_it_was_given():
+    x = torch.arange(6.0).view(3, 2).requires_grad_()
+    assert (world(), rank()) == (1, 0)
+    assert gather(x) is x
+    assert distributed.gathered(x) is x
+    assert distributed.summed_(x) is x
+    assert part(3) == slice(0, 3)
+    assert local(x).data_ptr() == x.data_ptr()
+    assert torch.equal(local(x), x)
+
+    parameter = nn.Parameter(torch.ones(2))
+    (3 * parameter).sum().backward()
+    gradient = parameter.grad
+    mean_gradients([parameter])
+    assert parameter.grad is gradient
+    assert gradient.tolist() == [3, 3]
+
+
+@pytest.mark.parametrize("variables", [{}, {"WORLD_SIZE": "1"}])
+def test_joined_does_nothing_in_one_process(variables, environment):
+    environment(**variables)
+    with joined():
+        assert not dist.is_initialized()
+
+
+def test_a_world_without_its_addresses_is_refused(environment):
+    environment(WORLD_SIZE="2", RANK="0")
+    message = r"WORLD_SIZE is 2 .* not set are LOCAL_RANK, MASTER_ADDR, MASTER_PORT; start with `torchrun .* or unset"
+    with pytest.raises(InputError, match=message), joined():
+        pass
+
+
+def test_more_processes_than_gpus_are_refused(environment, monkeypatch):
+    environment(**TORCHRUN | {"LOCAL_RANK": "1"})
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(InputError, match=r"process 2 on this machine finds 1 GPUs.*--nproc-per-node 1"), joined():
+        pass
+
+
+def test_each_process_has_its_own_gpu_and_cpu_tensors_travel_too(environment, monkeypatch):
+    environment(**TORCHRUN | {"LOCAL_RANK": "1"})
+    calls = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "set_device", calls.append)
+    monkeypatch.setattr(dist, "init_process_group", calls.append)
+    monkeypatch.setattr(dist, "destroy_process_group", lambda: calls.append("destroyed"))
+    with joined():
+        assert calls == [1, "cpu:gloo,cuda:nccl"]
+    assert calls[2:] == ["destroyed"]
+
+
+# --- two processes -------------------------------------------------------------------------------------
+
+
+def shares(batch):
+    return rank(), world(), part(len(batch)), local(batch), gather(local(batch))
+
+
+@pytest.mark.parametrize(
+    "batch", [torch.arange(8), torch.rand(6, 2, 3), torch.rand(4, 3).bfloat16(), torch.rand(3, 4).T], ids=str
+)
+def test_gathering_the_shares_gives_the_batch_in_rank_order(batch):
+    half = len(batch) // 2
+    for number, (at, of, rows, mine, everyone) in enumerate(together(shares, batch)):
+        assert (at, of, rows) == (number, 2, slice(number * half, (number + 1) * half))
+        assert torch.equal(mine, batch[rows])
+        assert torch.equal(everyone, batch)
+        assert everyone.dtype == batch.dtype
+
+
+def refusal(count):
+    with pytest.raises(InputError) as caught:
+        local(torch.arange(count))
+    return str(caught.value)
+
+
+def test_a_batch_that_cannot_be_shared_evenly_is_refused():
+    for message in together(refusal, 5):
+        assert message.startswith("a batch of 5 cannot be shared evenly by 2 processes")
+        assert message.endswith("a multiple of 2")
+
+
+class Critic(nn.Module):
+    """Something to train: used before gathering (weight), after it (temperature), and never (idle)."""
+
+    def __init__(self):
+        super().__init__()
+        drawn = torch.Generator().manual_seed(1)
+        self.weight = nn.Parameter(torch.randn(5, 7, generator=drawn, dtype=torch.float64))
+        self.temperature = nn.Parameter(torch.tensor(0.3, dtype=torch.float64))
+        self.idle = nn.Parameter(torch.ones(3, dtype=torch.float64))
+
+    def forward(self, first, second):
+        """InfoNCE of the global batch, in nats: each row's second view among all second views."""
+        first, second = (gather(F.normalize(local(view) @ self.weight, dim=1)) for view in (first, second))
+        scores = first @ second.T / self.temperature
+        return (scores.logsumexp(dim=1) - scores.diagonal()).mean()
+
+
+def trained(first, second, bucket):
+    """The loss and the parameters' gradients after averaging."""
+    critic = Critic()
+    loss = critic(first, second)
+    loss.backward()
+    with mock.patch.object(distributed, "BUCKET", bucket):
+        mean_gradients(critic.parameters())
+    return loss.detach(), {name: parameter.grad for name, parameter in critic.named_parameters()}
+
+
+@pytest.mark.parametrize("bucket", [1, 2**24])
+def test_two_processes_give_the_loss_and_gradients_of_one(bucket, generator):
+    first, second = torch.randn(2, 6, 5, generator=generator, dtype=torch.float64)
+    loss, gradients = trained(first, second, bucket)
+    for two_loss, two_gradients in together(trained, first, second, bucket):
+        torch.testing.assert_close(two_loss, loss, atol=1e-12, rtol=0)
+        assert two_gradients["idle"] is None
+        for name in ("weight", "temperature"):
+            torch.testing.assert_close(two_gradients[name], gradients[name], atol=1e-12, rtol=0)
+
+
+def averaged():
+    """Gradients that differ by rank, in two types, one of them on rank 1 alone and one on none."""
+    shapes = {"plain": (3,), "scalar": (), "half": (2, 2), "last": (4, 3, 2, 2), "alone": (2,), "nowhere": (2,)}
+    parameters = {name: nn.Parameter(torch.zeros(shape)) for name, shape in shapes.items()}
+    parameters["half"] = nn.Parameter(torch.zeros(2, 2, dtype=torch.bfloat16))
+    for name in ("plain", "scalar", "half"):
+        parameters[name].grad = torch.full_like(parameters[name], 1.0 + 2 * rank())
+    values = torch.arange(48.0).view(4, 3, 2, 2) * (1 - 2 * rank()) + rank()
+    parameters["last"].grad = values.contiguous(memory_format=torch.channels_last)
+    if rank() == 1:
+        parameters["alone"].grad = torch.tensor([4.0, 6.0])
+    frozen = nn.Parameter(torch.zeros(2), requires_grad=False)
+    kept = parameters["last"].grad
+    mean_gradients(iter([*parameters.values(), frozen]))
+    assert parameters["last"].grad is kept
+    return {name: parameter.grad for name, parameter in parameters.items()}
+
+
+def test_gradients_are_averaged_whatever_their_type_layout_and_presence():
+    for gradients in together(averaged):
+        assert gradients["plain"].tolist() == [2, 2, 2]
+        assert gradients["scalar"].item() == 2
+        assert gradients["half"].dtype == torch.bfloat16
+        assert gradients["half"].tolist() == [[2, 2], [2, 2]]
+        assert torch.equal(gradients["last"], torch.full((4, 3, 2, 2), 0.5))
+        assert gradients["last"].is_contiguous(memory_format=torch.channels_last)
+        assert gradients["alone"].tolist() == [2, 3]
+        assert gradients["nowhere"] is None
+
+
+def calls(bucket):
+    """How many values are sent at a time for gradients of 10, 10 and 3 values, and for a frozen parameter."""
+    parameters = [nn.Parameter(torch.zeros(count)) for count in (10, 10, 3)]
+    for parameter in parameters:
+        parameter.grad = torch.ones_like(parameter)
+    parameters.append(nn.Parameter(torch.zeros(100), requires_grad=False))
+    with (
+        mock.patch.object(distributed, "BUCKET", bucket),
+        mock.patch.object(dist, "all_reduce", wraps=dist.all_reduce) as sent,
+    ):
+        mean_gradients(parameters)
+    return [call.args[0].numel() for call in sent.call_args_list]
+
+
+def test_gradients_travel_in_few_calls():
+    # One value more per parameter says whether it has a gradient.
+    assert together(calls, 2**24) == [[26], [26]]
+    assert together(calls, 15) == [[22, 4], [22, 4]]
+
+
+def own_rank_and_the_firsts():
+    return rank(), distributed.from_first({"read by": rank()})
+
+
+def test_what_the_first_process_read_reaches_all():
+    assert together(own_rank_and_the_firsts) == [(0, {"read by": 0}), (1, {"read by": 0})]
+    held = {"read by": 0}
+    assert distributed.from_first(held) is held
+
+
+SCRIPT = """
+import sys, torch
+import torch.distributed as dist
+from annulus.distributed import gather, joined, rank, world
+
+with joined():
+    everyone = gather(torch.tensor([rank() + 1.0]))
+    print(f"rank {rank()} of {world()} over {dist.get_backend()}: {everyone.tolist()}", flush=True)
+assert not dist.is_initialized() and world() == 1
+"""
+
+
+def test_a_script_starts_itself_again_as_several_processes_once(environment, monkeypatch):
+    started = []
+    monkeypatch.setattr(os, "execv", lambda program, arguments: started.append([program, *arguments]))
+    monkeypatch.setattr(sys, "argv", ["stage.py", "--weights", "x"])
+    environment()
+    for processes in (None, "1"):
+        monkeypatch.delenv("ANNULUS_PROCESSES", raising=False)
+        if processes:
+            monkeypatch.setenv("ANNULUS_PROCESSES", processes)
+        distributed.relaunch()
+    assert started == []
+
+    monkeypatch.setenv("ANNULUS_PROCESSES", "3")
+    distributed.relaunch()
+    assert started[0][:2] == [sys.executable, sys.executable]
+    assert started[0][2:] == ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3", *sys.argv]
+    environment(**TORCHRUN)  # as the processes that it started find it
+    distributed.relaunch()
+    assert len(started) == 1
+
+
+@pytest.mark.parametrize("processes", ["0", "two", "-1"])
+def test_a_number_of_processes_that_is_none_is_refused(processes, environment, monkeypatch):
+    environment()
+    monkeypatch.setenv("ANNULUS_PROCESSES", processes)
+    with pytest.raises(SystemExit, match=f"ERROR: ANNULUS_PROCESSES is '{processes}'; .* 1 or more"):
+        distributed.relaunch()
+
+
+@pytest.mark.slow
+def test_torchruns_processes_join_and_part(tmp_path):
+    script = tmp_path / "stage.py"
+    script.write_text(textwrap.dedent(SCRIPT))
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
+    environment = {name: value for name, value in os.environ.items() if name not in TORCHRUN}
+    environment |= {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    # Both write to one pipe, so their lines may run together.
+    assert all(done.stdout.count(f"rank {rank} of 2 over gloo: [1.0, 2.0]") == 1 for rank in (0, 1))
+
+
+# --- the helper itself ---------------------------------------------------------------------------------
+
+
+def fail_or_wait():
+    if rank() == 1:
+        raise ZeroDivisionError("this one")
+    dist.barrier()
+
+
+def wait(seconds):
+    time.sleep(seconds)
+
+
+def test_a_failing_process_is_reported_without_waiting_for_the_other_and_the_next_call_works():
+    with pytest.raises(Failed, match=r"(?s)rank 1 raised.*ZeroDivisionError: this one"):
+        together(fail_or_wait)
+    with pytest.raises(Failed, match=r"ranks \[0, 1\] gave no answer within 0.2 s"):
+        together(wait, 30, seconds=0.2)
+    assert [answer[0] for answer in together(shares, torch.arange(2))] == [0, 1]

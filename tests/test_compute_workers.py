@@ -1,0 +1,270 @@
+"""Several computations at a time: their order, their mistakes, their one core; pieces of a stage that was stopped."""
+
+import itertools
+import logging
+import os
+import signal
+import time
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from multiprocessing import get_context
+from pathlib import Path
+
+import faiss
+import pytest
+import torch
+
+from annulus.compute import workers as module
+from annulus.compute.workers import Pieces, each
+from annulus.config.negatives import BallParams, RingParams
+from annulus.errors import InputError
+
+
+@pytest.fixture(autouse=True)
+def in_an_empty_checkout(tmp_path, monkeypatch):
+    """Pieces lie in the current folder's .annulus."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DVC_ROOT", raising=False)
+
+
+def cores(monkeypatch, count: int) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(count)))
+
+
+# --- what is computed: functions of this module, so that a worker can be told which --------------------
+
+
+def late_first(item: int) -> int:
+    """Item 0 ends last."""
+    time.sleep(0.2 if item == 0 else 0)
+    return 10 * item
+
+
+def threads(item: int) -> tuple[int, int, int, int]:
+    level = logging.getLogger("annulus").getEffectiveLevel()
+    return torch.get_num_threads(), faiss.omp_get_max_threads(), os.getpid(), level
+
+
+def meet(seconds: float) -> bool:
+    """Whether another worker comes within this time."""
+    Path(f"here-{os.getpid()}").touch()
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if len(list(Path().glob("here-*"))) > 1:
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def refuse_odd(item: int) -> int:
+    if item % 2:
+        raise InputError(f"item {item} is odd; take an even one")
+    return item
+
+
+def sums(item: int) -> torch.Tensor:
+    """Numbers that more threads would add up in another order."""
+    draws = torch.Generator().manual_seed(item)
+    return torch.randn(300, 300, generator=draws) @ torch.randn(300, 300, generator=draws)
+
+
+def piece(settings, key) -> dict:
+    """Writes down that it began; fails at the key that the file `fails` names, and is killed at that of `killed`."""
+    with Path("begun").open("a") as file:
+        file.write(f"{key}\n")
+    if Path("fails").exists() and Path("fails").read_text() == str(key):
+        raise InputError(f"piece {key} failed")
+    if Path("killed").exists() and Path("killed").read_text() == str(key):
+        os.kill(os.getpid(), signal.SIGKILL)
+    numbers = torch.arange(3) / 7
+    return {"nats": [float(len(str(key))), 1 / 3], "text": str(settings), "curve": numbers, "deep": {"a": [1, "b"]}}
+
+
+def slow_once(settings, key) -> dict:
+    """Half a minute the first time."""
+    if not Path(f"slow-{key}").exists():
+        Path(f"slow-{key}").touch()
+        time.sleep(30)
+    return {"key": key}
+
+
+def begun() -> list[str]:
+    """The pieces that were begun since this was last asked."""
+    lines = Path("begun").read_text().splitlines() if Path("begun").exists() else []
+    Path("begun").unlink(missing_ok=True)
+    return lines
+
+
+def states() -> list[Path]:
+    return list(Path(".annulus/scratch").glob("*/*/state.pt"))
+
+
+def assert_same(one, other) -> None:
+    for a, b in zip(one, other, strict=True):
+        assert a.keys() == b.keys()
+        assert torch.equal(a["curve"], b["curve"])
+        assert {name: a[name] for name in ("nats", "text", "deep")} == {n: b[n] for n in ("nats", "text", "deep")}
+
+
+# --- each ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_results_come_in_the_items_order_whichever_ends_first(monkeypatch, count):
+    cores(monkeypatch, count)
+    assert list(each(late_first, [3, 0, 2, 1])) == [30, 0, 20, 10]
+
+
+def test_a_worker_has_one_thread_says_nothing_and_leaves_the_stage_its_own(monkeypatch):
+    cores(monkeypatch, 2)
+    logging.getLogger("annulus").setLevel(logging.INFO)
+    before = torch.get_num_threads(), faiss.omp_get_max_threads()
+    torch.set_num_threads(2)
+    faiss.omp_set_num_threads(2)
+    try:
+        for of_torch, of_faiss, process, level in each(threads, [0, 1, 2]):
+            assert (of_torch, of_faiss, level) == (1, 1, logging.ERROR)
+            assert process != os.getpid()
+        assert (torch.get_num_threads(), faiss.omp_get_max_threads()) == (2, 2)
+        assert logging.getLogger("annulus").level == logging.INFO
+    finally:
+        torch.set_num_threads(before[0])
+        faiss.omp_set_num_threads(before[1])
+        logging.getLogger("annulus").setLevel(logging.NOTSET)
+
+
+@pytest.mark.parametrize(("count", "seconds"), [(1, 0.3), (2, 20.0)])
+def test_as_many_compute_at_a_time_as_there_are_cores(monkeypatch, count, seconds):
+    cores(monkeypatch, count)
+    assert list(each(meet, [seconds, seconds])) == [count > 1] * 2
+
+
+def test_an_item_s_mistake_comes_through_after_the_results_before_it(monkeypatch):
+    cores(monkeypatch, 1)
+    found = []
+    with pytest.raises(InputError, match=r"^item 3 is odd; take an even one$"):
+        found.extend(each(refuse_odd, [2, 4, 3, 6]))
+    assert found == [2, 4]
+
+
+def test_numbers_do_not_depend_on_how_many_cores_there_are(monkeypatch):
+    found = []
+    for count in (1, 2):
+        cores(monkeypatch, count)
+        found.append(torch.stack(list(each(sums, [0, 1, 2]))))
+    assert torch.equal(*found)
+
+
+# --- pieces -------------------------------------------------------------------------------------------
+
+
+def test_pieces_are_computed_from_settings_and_key_and_come_in_the_keys_order(monkeypatch):
+    cores(monkeypatch, 2)
+    keys = ["separable", 3, (64, 0), ["a", 1]]
+    found = Pieces("a stage", {"dims": 2}, piece).run(keys)
+    assert_same(found, [piece({"dims": 2}, key) for key in keys])
+    assert sorted(begun()) == sorted(2 * [str(key) for key in keys])
+
+
+def test_a_stopped_stage_goes_on_and_only_what_was_not_finished_is_computed_again(monkeypatch):
+    cores(monkeypatch, 1)
+    Path("fails").write_text("2")
+    with pytest.raises(InputError, match=r"^piece 2 failed$"):
+        Pieces("a stage", {}, piece).run([1, 2])
+    assert begun() == ["1", "2"]
+    assert len(states()) == 1
+
+    Path("fails").unlink()
+    found = Pieces("a stage", {}, piece).run([1, 2, 3])
+    assert begun() == ["2", "3"]
+    assert_same(found, [piece({}, key) for key in (1, 2, 3)])
+
+
+def test_a_piece_whose_worker_was_killed_is_computed_again_alone(monkeypatch):
+    cores(monkeypatch, 1)
+    Path("killed").write_text("2")
+    with pytest.raises(BrokenProcessPool):
+        Pieces("a stage", {}, piece).run([1, 2])
+    Path("killed").unlink()
+    begun()
+    Pieces("a stage", {}, piece).run([1, 2])
+    assert begun() == ["2"]
+
+
+def test_a_second_run_gives_what_the_first_computed_bit_by_bit_and_computes_nothing():
+    first = Pieces("a stage", {}, piece).run([1, 2])
+    begun()
+    assert_same(Pieces("a stage", {}, piece).run([2, 1]), first[::-1])
+    assert begun() == []
+
+
+@pytest.mark.parametrize(
+    ("stage", "settings", "key"),
+    [
+        ("another", {"params": BallParams(outer=0.5)}, 1),
+        ("a stage", {"params": BallParams(outer=0.25)}, 1),
+        ("a stage", {"params": RingParams(outer=0.5, inner=0.0)}, 1),
+        ("a stage", {"params": BallParams(outer=0.5), "seeds": [0]}, 1),
+        ("a stage", BallParams(outer=0.5), 1),
+        ("a stage", {"params": BallParams(outer=0.5)}, 2),
+        ("a stage", {"params": BallParams(outer=0.5)}, "1"),
+    ],
+)
+def test_other_settings_another_key_and_another_stage_never_see_them(stage, settings, key):
+    Pieces("a stage", {"params": BallParams(outer=0.5)}, piece).run([1])
+    begun()
+    Pieces(stage, settings, piece).run([key])
+    assert begun() == [str(key)]
+
+
+def test_other_code_never_sees_them(monkeypatch):
+    Pieces("a stage", {}, piece).run([1])
+    begun()
+    monkeypatch.setattr(module, "hash_code", lambda: {"annulus.bounds": "edited"})
+    Pieces("a stage", {}, piece).run([1])
+    assert begun() == ["1"]
+
+
+def test_an_edit_while_pieces_run_leaves_no_state_behind(monkeypatch):
+    """A worker that named its state by the code as it then is would keep it where the stage does not look."""
+    edits = itertools.count()
+    monkeypatch.setattr(module, "hash_code", lambda: {"annulus.bounds": str(next(edits))})
+    pieces = Pieces("a stage", {}, piece)
+    pieces.run([1])
+    pieces.done()
+    assert states() == []
+
+
+def test_done_leaves_no_state_and_other_stages_alone():
+    pieces, other = Pieces("a stage", {}, piece), Pieces("another", {}, piece)
+    pieces.run([1])
+    pieces.run([2])
+    other.run([1])
+    assert len(states()) == 3
+    pieces.done()
+    assert [path.parts[2] for path in states()] == ["another"]
+    assert list(Path(".annulus/scratch/a stage").iterdir()) == []
+    begun()
+    Pieces("a stage", {}, piece).run([1])
+    assert begun() == ["1"]
+
+
+def test_the_workers_of_a_killed_stage_end_with_it_and_it_can_be_run_again(monkeypatch):
+    """A worker that went on would hold its piece for as long as it takes."""
+    cores(monkeypatch, 2)
+    stage = get_context("fork").Process(target=lambda: Pieces("a stage", {}, slow_once).run([1, 2]))
+    stage.start()
+    deadline = time.monotonic() + 60
+    while len(list(Path().glob("slow-*"))) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    stage.kill()
+    stage.join()
+
+    deadline = time.monotonic() + 15
+    found = None
+    while found is None:
+        with suppress(InputError):  # for a moment: process N is already computing this variant
+            found = Pieces("a stage", {}, slow_once).run([1, 2])
+        assert time.monotonic() < deadline, "a worker of the killed stage still runs"
+    assert found == [{"key": 1}, {"key": 2}]

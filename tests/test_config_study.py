@@ -1,0 +1,356 @@
+"""A study's params.yaml over the root's: what a row changes, what it leaves alone, and what it is refused for."""
+
+import pytest
+import yaml
+from settings import ROOT, TREE
+
+from annulus.config import SECTION_OF
+from annulus.config.methods import CMCParams
+from annulus.config.negatives import BallParams, RingParams
+from annulus.config.study import OwnStudy, Study
+from annulus.errors import InputError
+
+DEFAULTS = {
+    "dataset": "shapes",
+    "method": "ir",
+    "bound": "infonce",
+    "sampler": "uniform",
+    "anneal": "none",
+    "neighbours": "none",
+    "views": "standard",
+    "backbone": "alexnet-fast",
+    "schedule": "cosine",
+}
+OWN = {
+    "scale": "tiny",
+    "seeds": [0, 1],
+    "defaults": DEFAULTS,
+    "scales": {"tiny": {"scales.tiny.pretrain.epochs": 1}, "demo": {"methods.moco.momentum": 0.99}, "paper": {}},
+    "rows": {"IR": {}, "MoCo": {"method": "moco"}, "BALL+anneal": {"sampler": "ball", "anneal": "linear"}},
+}
+SCALES = ["tiny", "demo", "paper"]
+
+
+@pytest.fixture
+def make(tmp_path):
+    """A study of these contents over a root of these changes."""
+
+    def made(changes: dict | None = None, root: dict | None = None) -> Study:
+        (tmp_path / "params.yaml").write_text(yaml.safe_dump(TREE | (root or {})))
+        kept = {key: value for key, value in (OWN | (changes or {})).items() if value is not None}
+        (tmp_path / "study.yaml").write_text(yaml.safe_dump(kept, sort_keys=False))
+        return Study(tmp_path / "params.yaml", tmp_path / "study.yaml")
+
+    return made
+
+
+def refusal(make, changes: dict, settings: dict | None = None) -> str:
+    """What the user reads, without the file's name, which comes first."""
+    with pytest.raises(InputError) as refused:
+        make(changes).variant("a row", settings or {}, 0)
+    place, _, sentence = str(refused.value).partition("study.yaml: ")
+    assert place
+    assert "\n" not in sentence
+    return sentence
+
+
+# --- what a variant is made of ------------------------------------------------------------------------
+
+
+def test_a_variant_is_the_root_then_the_defaults_then_the_scale_then_the_row(make):
+    settings = {"sampler": "ball", "samplers.ball.outer": 0.25, "scales.tiny.pretrain.batch_size": 32}
+    params = make().variant("a row", settings, 5)
+    assert (params.seed, params.scale, params.method, params.sampler) == (5, "tiny", "ir", "ball")
+    assert params.get("samplers.${sampler}").outer == 0.25
+    pretrain = params.get("scales.${scale}.pretrain")
+    expected = TREE["scales"]["tiny"]["pretrain"] | {"epochs": 1, "batch_size": 32}
+    assert pretrain.model_dump() == expected
+
+
+def test_the_row_wins_over_the_scale_and_the_scale_over_the_defaults(make):
+    key = "methods.ir.temperature"
+    study = make({"defaults": DEFAULTS | {key: 0.1}})
+    assert study.variant("IR", {}, 0).methods.ir.temperature == 0.1
+    study = make({"defaults": DEFAULTS | {key: 0.1}, "scales": {"tiny": {key: 0.2}}})
+    assert study.variant("IR", {}, 0).methods.ir.temperature == 0.2
+    assert study.variant("IR", {key: 0.3}, 0).methods.ir.temperature == 0.3
+
+
+def test_a_setting_replaces_a_whole_section_and_a_later_one_a_value_in_it(make):
+    settings = {"anneal": "step", "anneals.step": {"until": 0.25, "steps": 1}, "anneals.step.until": 0.75}
+    anneal = make().variant("a row", settings, 0).get("anneals.${anneal}")
+    assert (anneal.until, anneal.steps) == (0.75, 1)
+    assert settings["anneals.step"] == {"until": 0.25, "steps": 1}, "the study's own content is not edited"
+
+
+def test_one_row_leaves_nothing_behind_for_the_next(make):
+    study = make()
+    before = study.variant("IR", {}, 0)
+    study.variant("a row", {"method": "moco", "samplers.ring": {"outer": 0.5, "inner": 0.25}}, 1)
+    assert study.variant("IR", {}, 0) == before
+
+
+def test_a_scale_in_a_key_is_the_study_s_and_only_its_settings_count(make):
+    settings = {"scales.${scale}.pretrain.negatives": 17}
+    for scale, momentum in (("tiny", 0.999), ("demo", 0.99)):
+        params = make({"scale": scale}).variant("a row", settings, 0)
+        assert params.scale == scale
+        assert {name: getattr(params.scales, name).pretrain.negatives == 17 for name in SCALES} == {
+            name: name == scale for name in SCALES
+        }
+        assert params.methods.moco.momentum == momentum
+
+
+def test_the_root_s_choices_move_no_study(make):
+    others = {"seed": 9, "scale": "paper", "dataset": "cifar10", "method": "cmc", "bound": "la", "sampler": "cave"}
+    others |= {"anneal": "linear", "neighbours": "s", "views": "strong", "backbone": "resnet50", "schedule": "constant"}
+    assert set(others) == {*SECTION_OF, "seed"}
+    settings = {"sampler": "ball"}
+    assert make(root=others).variant("a row", settings, 0) == make().variant("a row", settings, 0)
+
+
+def test_the_root_s_values_reach_every_study(make):
+    root = {"optimizer": {"momentum": 0.5, "weight_decay": 0.0}}
+    assert make(root=root).variant("IR", {}, 0).optimizer.momentum == 0.5
+
+
+def test_a_row_is_what_stands_under_its_name(make):
+    assert make().row("rows", "BALL+anneal") == {"sampler": "ball", "anneal": "linear"}
+
+
+# --- what is refused ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "sentence"),
+    [
+        ("sampelr", "sampelr: params.yaml has no 'sampelr'; did you mean 'sampler'?"),
+        ("samplers.rign.outer", "samplers.rign.outer: params.yaml has no 'rign'; did you mean 'ring'?"),
+        ("samplers.ring.otter", "samplers.ring.otter: params.yaml has no 'otter'; did you mean 'outer'?"),
+        ("scales.${scale}.pretrian", "scales.${scale}.pretrian: params.yaml has no 'pretrian'; did you mean 'pretrain"),
+        ("scales.demo.pretrain.epochs", "scales.demo.pretrain.epochs is not of 'tiny', the study's scale"),
+        ("scales.tiny.pretrain.epochs.x", "scales.tiny.pretrain.epochs.x: params.yaml has no 'x'"),
+        ("zzz", "zzz: params.yaml has no 'zzz'"),
+    ],
+)
+def test_an_unknown_key_is_named_with_its_row_and_the_nearest_known_one(make, key, sentence):
+    assert refusal(make, {}, {key: 1}).startswith(f"a row: {sentence}")
+    assert refusal(make, {"defaults": DEFAULTS | {key: 1}}).startswith(f"defaults or scales: {sentence}")
+    assert refusal(make, {"scales": {"tiny": {key: 1}}}).startswith(f"defaults or scales: {sentence}")
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"samplers.ring.outer": 2.0}, "samplers.ring.outer: 2.0 refused; input should be less than or equal to 1"),
+        ({"sampler": "rnig"}, "sampler: 'rnig' is none of uniform, ball, ring, cave; did you mean 'ring'?"),
+        ({"samplers.ball": {"outre": 0.1, "outer": 0.1}}, "samplers.ball.outre: unknown key; did you mean 'outer'?"),
+        ({"neighbours": "s", "bound": "nce"}, "neighbours: s gives a query several positives, and bound: nce knows"),
+        ({"scales.tiny.pretrain.negatives": 5000}, "scales.tiny.pretrain.negatives: 5000 is more than the memory's"),
+    ],
+)
+def test_a_value_that_the_root_refuses_is_a_sentence_with_study_file_and_row(make, settings, sentence):
+    assert refusal(make, {}, settings).startswith(f"a row: {sentence}")
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"scale": "tony"}, "scale: 'tony' is none of tiny, demo, paper"),
+        ({"scale": None}, "scale: None refused; input should be a valid string"),
+        ({"seeds": []}, "seeds: [] refused; list should have at least 1 item after validation"),
+        ({"seeds": [0, "1"]}, "seeds.1: '1' refused; input should be a valid integer"),
+        ({"seeds": [0, 3, 0]}, "seeds: [0, 3, 0] names a seed twice, which would be one run, not two"),
+        ({"seeds": None}, "seeds: None refused; input should be a valid list"),
+        ({"scales": {"tiny": 3}}, "scales.tiny: 3 refused; input should be a valid dictionary"),
+        ({"defaults": ["method"]}, "defaults: ['method'] refused; input should be a valid dictionary"),
+    ],
+)
+def test_a_study_without_what_all_have_is_refused(make, changes, sentence):
+    assert refusal(make, changes).startswith(sentence)
+
+
+@pytest.mark.parametrize("selector", DEFAULTS)
+def test_a_study_sets_every_selector(make, selector):
+    rest = {name: choice for name, choice in DEFAULTS.items() if name != selector}
+    assert refusal(make, {"defaults": rest}) == f"defaults: lacks {selector}; a study sets every selector"
+
+
+def test_a_negative_seed_is_refused_where_the_root_would(make):
+    with pytest.raises(InputError, match=r"study\.yaml: IR: seed: -1 refused"):
+        make().variant("IR", {}, -1)
+
+
+def test_a_row_that_is_not_there_is_named_with_the_nearest(make):
+    with pytest.raises(InputError, match=r"study\.yaml: rows has no 'BALL\+aneal'; did you mean 'BALL\+anneal'\?$"):
+        make().row("rows", "BALL+aneal")
+    with pytest.raises(InputError, match=r"study\.yaml: parts has no 'annealing'$"):
+        make().row("parts", "annealing")
+
+
+@pytest.mark.parametrize("content", [None, "moco", ["moco"]])
+def test_a_row_without_keys_and_values_is_refused(make, content):
+    with pytest.raises(InputError, match=r"study\.yaml: rows\.IR: .* refused; expected keys and values, or \{\}$"):
+        make({"rows": {"IR": content}}).row("rows", "IR")
+
+
+def test_a_study_file_that_is_not_there_is_a_sentence(tmp_path):
+    with pytest.raises(InputError, match=r"cannot read .*none\.yaml: No such file"):
+        Study(ROOT / "params.yaml", tmp_path / "none.yaml")
+
+
+# --- a study of settings of its own -------------------------------------------------------------------
+
+SETTINGS = {
+    "scale": "tiny",
+    "seeds": [0],
+    "scales": {"tiny": {"ball": {"outer": 0.25}, "rings": {"far": {"inner": 0.5}}}, "paper": {}},
+    "ball": {"outer": 0.5},
+    "rings": {"far": {"inner": 0.25, "outer": 0.75}, "close": {"inner": 0.0, "outer": 0.5}},
+}
+
+
+@pytest.fixture
+def own(tmp_path):
+    """Such a study with these changes, without any params.yaml of the root's."""
+
+    def made(changes: dict | None = None) -> OwnStudy:
+        path = tmp_path / "study.yaml"
+        path.write_text(yaml.safe_dump(SETTINGS | (changes or {}), sort_keys=False))
+        return OwnStudy(path)
+
+    return made
+
+
+def test_a_section_is_its_own_values_with_the_scale_s_on_top(own):
+    study = own()
+    assert study.section("ball", BallParams) == BallParams(outer=0.25)
+    assert study.section("rings.far", RingParams) == RingParams(inner=0.5, outer=0.75)
+    assert study.section("rings.close", RingParams) == RingParams(inner=0.0, outer=0.5)
+    study = own({"scale": "paper"})
+    assert study.section("ball", BallParams) == BallParams(outer=0.5)
+    assert study.section("rings.far", RingParams) == RingParams(inner=0.25, outer=0.75)
+
+
+def test_a_section_is_read_again_as_it_stands(own):
+    study = own()
+    assert study.section("ball", BallParams) == study.section("ball", BallParams)
+    assert study.content == SETTINGS
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("bal", "bal: expected keys and values; did you mean 'ball'?"),
+        ("rings.fra", "rings.fra: expected keys and values; did you mean 'far'?"),
+        ("zzz", "zzz: expected keys and values"),
+        ("zzz.far", "zzz.far: expected keys and values"),
+        ("scale", "scale: expected keys and values"),
+    ],
+)
+def test_a_section_that_is_not_there_is_named_with_the_nearest(own, name, sentence):
+    with pytest.raises(InputError) as refused:
+        own().section(name, BallParams)
+    assert str(refused.value).partition("study.yaml: ")[2].startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"ball": {"outre": 0.1}}, "ball: outre: unknown key; did you mean 'outer'? (known: outer)"),
+        ({"ball": {"outer": 0.5}, "scales": {"tiny": {"ball": {"outer": 2.0}}}}, "ball: outer: 2.0 refused; input sho"),
+        ({"ball": {"outer": "1e-1"}, "scales": {"tiny": {}}}, "ball: outer: '1e-1' is text to YAML; write a number"),
+        ({"ball": {}, "scales": {"tiny": {}}}, "ball: outer: missing; every value is written in params.yaml"),
+    ],
+)
+def test_what_a_section_s_model_refuses_is_a_sentence_with_study_file_and_section(own, changes, sentence):
+    with pytest.raises(InputError) as refused:
+        own(changes).section("ball", BallParams)
+    lines = [line.partition("study.yaml: ")[2] for line in str(refused.value).splitlines()]
+    assert any(line.startswith(sentence) for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"scale": "tony"}, "scale: 'tony' is none of tiny, paper"),
+        ({"seeds": [1, 1]}, r"seeds: \[1, 1\] names a seed twice"),
+        ({"scales": 3}, "scales: 3 refused"),
+        ({"scales": {"tiny": None}}, "scales.tiny: None refused"),
+    ],
+)
+def test_a_study_of_its_own_needs_scale_seeds_and_scales_and_nothing_else(own, changes, sentence):
+    own()
+    with pytest.raises(InputError, match=rf"study\.yaml: {sentence}"):
+        own(changes)
+
+
+@pytest.mark.parametrize(("settings", "meant"), [({"bal": {"outer": 0.1}}, "ball"), ({"rings": {"fra": {}}}, "far")])
+def test_a_section_that_only_a_scale_has_is_refused_with_the_nearest(own, settings, meant):
+    """A slip of the pen there would leave the paper's own settings on, and cost hours."""
+    name, model = ("ball", BallParams) if meant == "ball" else ("rings.far", RingParams)
+    with pytest.raises(InputError, match=rf"did you mean '{meant}'"):
+        own({"scales": {"tiny": settings}}).section(name, model)
+
+
+@pytest.mark.parametrize("settings", [{"ball": 3}, {"ball": None}, {"rings": 3}, {"rings": {"far": [1]}}])
+def test_a_scale_s_section_without_keys_and_values_is_refused(own, settings):
+    name = "ball" if "ball" in settings else "rings.far"
+    with pytest.raises(InputError, match="expected keys and values"):
+        own({"scales": {"tiny": settings}}).section(name, BallParams if name == "ball" else RingParams)
+
+
+@pytest.mark.parametrize("content", [None, 3, ["outer"]])
+def test_a_section_without_keys_and_values_is_refused_and_not_offered_itself(own, content):
+    with pytest.raises(InputError, match=r"study\.yaml: ball: expected keys and values") as refused:
+        own({"ball": content}).section("ball", BallParams)
+    assert "did you mean 'ball'" not in str(refused.value)
+
+
+# --- the two studies ----------------------------------------------------------------------------------
+
+
+def at_scale(tmp_path, name: str, scale: str) -> Study:
+    content = yaml.safe_load((ROOT / "stages" / name / "params.yaml").read_text())
+    path = tmp_path / "study.yaml"
+    path.write_text(yaml.safe_dump(content | {"scale": scale}, sort_keys=False))
+    return Study(ROOT / "params.yaml", path)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_every_row_of_algorithms_is_valid_and_no_two_are_the_same(tmp_path, scale):
+    study = at_scale(tmp_path, "algorithms", scale)
+    found = {name: study.variant(name, study.row("rows", name), 0) for name in study.content["rows"]}
+    for name, params in found.items():
+        assert params.scale == scale
+        assert [other for other, same in found.items() if same == params] == [name]
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_every_point_of_negatives_is_valid_and_no_two_of_a_part_are_the_same(tmp_path, scale):
+    study = at_scale(tmp_path, "negatives", scale)
+    for name, part in study.content["parts"].items():
+        sweep = part.get("sweep", {"keys": [], "values": [None]})
+        points = {
+            (series, value): study.variant(f"{name}.{series}", settings | dict.fromkeys(sweep["keys"], value), 0)
+            for series, settings in part["series"].items()
+            for value in sweep["values"]
+        }
+        for point, params in points.items():
+            assert [other for other, same in points.items() if same == params] == [point]
+            for key in sweep["keys"]:
+                assert params.get(key) == point[1]
+    for name, choice in study.content["estimates"]["samplers"].items():
+        study.variant(name, choice, 0)
+
+
+def test_a_row_of_lab_images_is_cmc_and_one_whose_name_says_ring_or_ball_has_it(tmp_path):
+    study = at_scale(tmp_path, "algorithms", "demo")
+    for name in study.content["tables"]["mutualinfo.table1"]["methods"]:
+        params = study.variant(name, study.row("rows", name), 0)
+        lab = "Lab" in name or name.startswith("CMC")
+        assert isinstance(params.get("methods.${method}"), CMCParams) == lab
+        assert (params.anneal == "linear") == ("+anneal" in name)
+        assert (params.neighbours == "s") == ("+s-neigh" in name)
+        sampler = next((word for word in ("BALL", "CAVE", "RING") if name.startswith(word)), None)
+        assert params.sampler == (sampler.lower() if sampler else "ball" if name.startswith("LA") else "uniform")

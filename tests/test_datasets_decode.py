@@ -1,0 +1,193 @@
+import io
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torchvision import transforms
+
+from annulus.datasets.decode import decode, decode_files
+
+
+@pytest.fixture
+def photograph(generator) -> Image.Image:
+    """40 x 24, smooth enough for JPEG."""
+    coarse = torch.randint(256, (5, 8, 3), generator=generator, dtype=torch.uint8)
+    return Image.fromarray(coarse.numpy()).resize((40, 24), Image.Resampling.BICUBIC)
+
+
+def reference(image: Image.Image, size: int) -> np.ndarray:
+    """torchvision's pipeline on an RGB image."""
+    steps = transforms.Compose([transforms.Resize(size), transforms.CenterCrop(size)])
+    return np.asarray(steps(image))
+
+
+def saved(image: Image.Image, path, **options):
+    image.save(path, **options)
+    return path
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L", "1", "P", "CMYK", "RGBA", "LA", "YCbCr", "I;16", "I", "HSV"])
+@pytest.mark.parametrize("suffix", ["png", "jpg", "webp", "bmp", "gif", "tif", "ppm"])
+def test_every_mode_of_every_format_reads_as_pillow_shows_it(photograph, mode, suffix, tmp_path):
+    grey = mode.startswith("I")
+    if grey:
+        if suffix not in ("png", "tif", "ppm"):
+            pytest.skip(f"Pillow clips 16-bit grey when it writes {suffix}")
+        image = Image.fromarray(np.asarray(photograph.convert("L")).astype(np.uint16) * 257)
+        image = image.convert(mode)
+    else:
+        image = photograph.convert(mode)
+    path = tmp_path / f"a.{suffix}"
+    try:
+        image.save(path)
+    except (OSError, ValueError):
+        pytest.skip(f"{suffix} cannot hold {mode}")
+    with Image.open(path) as stored:
+        shown = photograph.convert("L").convert("RGB") if grey else stored.convert("RGB")
+    np.testing.assert_array_equal(decode(path, 24), reference(shown, 24))
+
+
+@pytest.mark.parametrize("size", [(8, 16), (12, 12), (200, 100), (96, 48), (48, 144)])
+@pytest.mark.parametrize("side", [8, 12, 32])
+def test_the_central_square_is_resized_as_torchvision_does(photograph, size, side, tmp_path):
+    image = photograph.resize(size)
+    ours = decode(saved(image, tmp_path / "a.png"), side).astype(int)
+    assert np.abs(ours - reference(image, side)).max() <= 1  # rounding: Pillow resizes only the square
+
+
+@pytest.mark.parametrize("size", [(40, 24), (25, 39)])
+def test_the_square_is_central_to_the_fraction_of_a_pixel(photograph, size, tmp_path):
+    """Where torchvision would round the long side down, and the corner of the crop."""
+    image = photograph.resize(size)
+    left, top = (max(0, a - b) / 2 for a, b in (size, size[::-1]))
+    box = (left, top, left + min(size), top + min(size))
+    expected = np.asarray(image.resize((10, 10), Image.Resampling.BILINEAR, box=box))
+    np.testing.assert_array_equal(decode(saved(image, tmp_path / "a.png"), 10), expected)
+
+
+def test_an_image_of_the_right_size_is_untouched(photograph, tmp_path):
+    image = photograph.crop((0, 0, 24, 24))
+    np.testing.assert_array_equal(decode(saved(image, tmp_path / "a.png"), 24), np.asarray(image))
+
+
+def test_a_very_long_image_takes_no_memory(tmp_path):
+    image = Image.new("RGB", (30_000, 1), "red")
+    np.testing.assert_array_equal(decode(saved(image, tmp_path / "a.png"), 256)[0, 0], [255, 0, 0])
+
+
+@pytest.mark.parametrize("suffix", ["png", "webp", "tif"])
+def test_transparent_parts_lie_on_white(photograph, suffix, tmp_path):
+    alpha = np.tile(np.linspace(0, 255, 24).astype(np.uint8), (24, 1))
+    image = photograph.crop((0, 0, 24, 24))
+    image.putalpha(Image.fromarray(alpha))
+    options = {"lossless": True, "exact": True} if suffix == "webp" else {}
+    ours = decode(saved(image, tmp_path / f"a.{suffix}", **options), 24)
+    share = alpha[:, :, None] / 255
+    expected = np.asarray(image)[:, :, :3] * share + 255 * (1 - share)
+    assert np.abs(ours - expected).max() <= 1
+
+
+@pytest.mark.parametrize("suffix", ["png", "gif"])
+def test_a_transparent_palette_entry_lies_on_white(suffix, tmp_path):
+    image = Image.new("P", (8, 8), 1)
+    image.putpalette([10, 20, 30, 200, 100, 0])
+    image.paste(0, (0, 0, 4, 8))
+    ours = decode(saved(image, tmp_path / f"a.{suffix}", transparency=0), 8)
+    assert ours[0, 0].tolist() == [255, 255, 255]
+    assert ours[0, 7].tolist() == [200, 100, 0]
+
+
+@pytest.mark.parametrize(("mode", "clear"), [("L", 7), ("RGB", (7, 8, 9))])
+def test_a_transparent_colour_lies_on_white(mode, clear, tmp_path):
+    image = Image.new(mode, (8, 8), clear)
+    assert (decode(saved(image, tmp_path / "a.png", transparency=clear), 8) == 255).all()
+
+
+def test_sixteen_bit_grey_keeps_its_upper_byte_rounded(tmp_path):
+    levels = np.arange(0, 65536, 64, dtype=np.uint16).reshape(32, 32)
+    ours = decode(saved(Image.fromarray(levels), tmp_path / "a.png"), 32)
+    np.testing.assert_array_equal(ours[:, :, 1], np.rint(levels / 257).astype(np.uint8))
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("suffix", ["jpg", "png", "webp", "tif"])
+def test_exif_turns_the_image_upright(photograph, orientation, suffix, tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    path = saved(photograph, tmp_path / f"a.{suffix}", exif=exif)
+    plain = saved(photograph, tmp_path / f"b.{suffix}")
+    # What each value of the tag asks for (EXIF 2.3, 4.6.4): as turns and mirrors of the array.
+    upright = {
+        1: lambda a: a,
+        2: lambda a: a[:, ::-1],
+        3: lambda a: a[::-1, ::-1],
+        4: lambda a: a[::-1],
+        5: lambda a: a.transpose(1, 0, 2),
+        6: lambda a: np.rot90(a, -1),
+        7: lambda a: np.rot90(a, 2).transpose(1, 0, 2),
+        8: lambda a: np.rot90(a),
+    }[orientation]
+    with Image.open(plain) as image:
+        shown = Image.fromarray(np.ascontiguousarray(upright(np.asarray(image.convert("RGB")))))
+    np.testing.assert_array_equal(decode(path, 24), reference(shown, 24))
+
+
+@pytest.mark.parametrize("suffix", ["gif", "webp", "png", "tif"])
+def test_of_an_animation_the_first_frame_counts(suffix, tmp_path):
+    frames = [Image.new("RGB", (8, 8), colour) for colour in ("red", "blue")]
+    path = saved(frames[0], tmp_path / f"a.{suffix}", save_all=True, append_images=frames[1:])
+    assert np.abs(decode(path, 8).astype(int) - [255, 0, 0]).max() <= 2
+
+
+def whole(image: Image.Image, kind: str) -> bytes:
+    stream = io.BytesIO()
+    image.save(stream, kind)
+    return stream.getvalue()
+
+
+def test_bad_files_are_reported_by_position_with_the_reason_and_are_black(photograph, tmp_path):
+    contents = {
+        "empty.png": (b"", "empty file"),
+        "text.jpg": (b"hello", "not an image in a format that is read here"),
+        "float.tif": (whole(Image.new("F", (8, 8)), "TIFF"), "floating-point grey levels"),
+        "deep.tif": (whole(Image.new("I", (8, 8), 70_000), "TIFF"), "grey levels from 70000 to 70000"),
+        "script.eps": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "not an image in a format"),
+    }
+    for kind in ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF", "PPM"):
+        content = whole(photograph, kind)
+        contents[f"cut.{kind}"] = (content[: len(content) * 6 // 10], "")
+    files = [saved(photograph, tmp_path / "good.png"), tmp_path / "gone.png"]
+    for name, (content, _) in contents.items():
+        (tmp_path / name).write_bytes(content)
+        files.append(tmp_path / name)
+    files.append(saved(photograph, tmp_path / "last.png"))
+
+    images, bad = decode_files(files, 24, "test")
+    assert list(bad) == list(range(1, len(files) - 1)), "every truncated file is noticed"
+    assert bad[1] == "No such file or directory"
+    for reason, (_, expected) in zip(list(bad.values())[1:], contents.values(), strict=True):
+        assert expected in reason
+        assert reason
+        assert str(tmp_path) not in reason
+    assert (images[list(bad)] == 0).all()
+    assert torch.equal(images[0], images[-1])
+    np.testing.assert_array_equal(images[0].permute(1, 2, 0), decode(files[0], 24))
+
+
+@pytest.mark.parametrize("limit", [100, 700])
+def test_a_decompression_bomb_is_a_bad_file(photograph, limit, tmp_path, monkeypatch):
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", limit)  # 960 pixels: Pillow refuses twice the limit, and warns
+    path = saved(photograph, tmp_path / "a.png")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        _, bad = decode_files([path], 24, "test")
+    assert f"limit of {2 * limit if limit == 100 else limit}" in bad[0]
+
+
+def test_many_files_come_in_their_order(tmp_path):
+    files = [saved(Image.new("L", (4, 4), number), tmp_path / f"{number}.png") for number in range(200)]
+    images, bad = decode_files(files, 4, "test")
+    assert images[:, 0, 0, 0].tolist() == list(range(200))
+    assert bad == {}

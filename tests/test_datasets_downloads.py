@@ -1,0 +1,197 @@
+"""torchvision's own download, check, extract and parse, on archives made up here and served by this machine."""
+
+import functools
+import hashlib
+import http.server
+import pickle
+import socket
+import tarfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torchvision.datasets.utils
+from PIL import Image
+from torchvision.datasets import CIFAR10, CIFAR100, STL10
+
+from annulus.datasets.downloads import open_download, resized
+from annulus.errors import InputError
+
+
+def md5(path: Path) -> str:
+    return hashlib.md5(path.read_bytes()).hexdigest()
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_) -> None:
+        pass
+
+
+@pytest.fixture
+def address(tmp_path, monkeypatch) -> Iterator[str]:
+    """Of a web server for tmp_path/server."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    handler = functools.partial(Quiet, directory=tmp_path / "server")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def served(monkeypatch, kind: type, files: dict[str, bytes], tmp_path: Path, address: str) -> Path:
+    """Pack `files` as the archive of a set, and make torchvision expect it at the address. Returns the archive."""
+    inside = tmp_path / "server" / kind.base_folder
+    inside.mkdir(parents=True)
+    for name, content in files.items():
+        (inside / name).write_bytes(content)
+    archive = tmp_path / "server" / kind.filename
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(inside, kind.base_folder)
+    for part in ("train_list", "test_list"):
+        monkeypatch.setattr(kind, part, [[name, md5(inside / name)] for name, _ in getattr(kind, part)])
+    if hasattr(kind, "meta"):
+        monkeypatch.setattr(kind, "meta", kind.meta | {"md5": md5(inside / kind.meta["filename"])})
+    monkeypatch.setattr(kind, "url", f"{address}/{archive.name}")
+    monkeypatch.setattr(kind, "tgz_md5", md5(archive))
+    return archive
+
+
+@pytest.fixture
+def pixels(generator) -> np.ndarray:
+    return torch.randint(256, (24, 3, 32, 32), generator=generator, dtype=torch.uint8).numpy()
+
+
+@pytest.fixture
+def cifar10(monkeypatch, tmp_path, pixels, address) -> Path:
+    """Five batches of four images and a test batch of four."""
+    files = {
+        name: pickle.dumps({"data": pixels[4 * number : 4 * number + 4].reshape(4, -1), "labels": [number, 1, 2, 3]})
+        for number, (name, _) in enumerate([*CIFAR10.train_list, *CIFAR10.test_list])
+    }
+    files["batches.meta"] = pickle.dumps({"label_names": list("abcdefghij")})
+    return served(monkeypatch, CIFAR10, files, tmp_path, address)
+
+
+def test_cifar10_is_downloaded_and_parsed(cifar10, pixels, tmp_path):
+    sources = open_download("cifar10", tmp_path / "root", 32)
+    assert sources["train"].classes == tuple("abcdefghij")
+    assert sources["train"].labels.tolist() == [label for number in range(5) for label in (number, 1, 2, 3)]
+    assert sources["test"].labels.tolist() == [5, 1, 2, 3]
+    images, bad = sources["train"].read(torch.tensor([19, 0, 7]))
+    np.testing.assert_array_equal(images, pixels[[19, 0, 7]])
+    assert images.is_contiguous()
+    assert bad == {}
+    np.testing.assert_array_equal(sources["test"].read(torch.arange(4))[0], pixels[20:])
+
+
+def test_a_second_use_downloads_nothing(cifar10, tmp_path):
+    open_download("cifar10", tmp_path / "root", 32)
+    cifar10.unlink()
+    assert len(open_download("cifar10", tmp_path / "root", 32)["train"].labels) == 20
+
+
+def test_an_archive_put_there_by_hand_is_used(cifar10, tmp_path):
+    (tmp_path / "root").mkdir()
+    cifar10.rename(tmp_path / "root" / cifar10.name)
+    assert len(open_download("cifar10", tmp_path / "root", 32)["train"].labels) == 20
+
+
+def test_cifar100_is_downloaded_with_its_fine_labels(monkeypatch, tmp_path, pixels, address):
+    files = {
+        name: pickle.dumps({"data": pixels[:3].reshape(3, -1), "fine_labels": [7, 99, 0], "coarse_labels": [1, 1, 1]})
+        for name in ("train", "test")
+    }
+    files["meta"] = pickle.dumps({"fine_label_names": [f"class{number}" for number in range(100)]})
+    served(monkeypatch, CIFAR100, files, tmp_path, address)
+    test = open_download("cifar100", tmp_path / "root", 32)["test"]
+    assert test.labels.tolist() == [7, 99, 0]
+    assert test.classes[99] == "class99"
+
+
+def test_stl10_is_its_labelled_images_upright(monkeypatch, tmp_path, generator, address):
+    pixels = torch.randint(256, (5, 3, 96, 96), generator=generator, dtype=torch.uint8)
+    stored = pixels.transpose(2, 3).contiguous().numpy()  # column by column
+    files = {
+        "train_X.bin": stored[:3].tobytes(),
+        "train_y.bin": bytes([1, 10, 2]),
+        "unlabeled_X.bin": b"",
+        "test_X.bin": stored[3:].tobytes(),
+        "test_y.bin": bytes([4, 4]),
+        "class_names.txt": b"\n".join(b"class%d" % number for number in range(10)),
+    }
+    served(monkeypatch, STL10, files, tmp_path, address)
+    sources = open_download("stl10", tmp_path / "root", 96)
+    assert sources["train"].labels.tolist() == [0, 9, 1]
+    assert sources["test"].labels.tolist() == [3, 3]
+    assert torch.equal(sources["train"].read(torch.arange(3))[0], pixels[:3])
+    assert torch.equal(sources["test"].read(torch.tensor([1]))[0], pixels[4:])
+    assert len(sources["test"].classes) == 10
+
+
+def test_images_are_resized_as_pillow_does(generator):
+    images = torch.randint(256, (3, 3, 32, 32), generator=generator, dtype=torch.uint8)
+    for size in (8, 24, 64):
+        ours = resized(images, size).permute(0, 2, 3, 1).numpy().astype(int)
+        for image, our in zip(images.permute(0, 2, 3, 1).numpy(), ours, strict=True):
+            theirs = np.asarray(Image.fromarray(image).resize((size, size), Image.Resampling.BILINEAR))
+            assert np.abs(our - theirs).max() <= 1
+    assert resized(images, 32) is images
+
+
+def test_chunks_of_resizing_do_not_show(generator, monkeypatch):
+    images = torch.randint(256, (7, 3, 16, 16), generator=generator, dtype=torch.uint8)
+    whole = resized(images, 8)
+    monkeypatch.setattr("annulus.datasets.downloads.RESIZED_AT_ONCE", 3)
+    assert torch.equal(resized(images, 8), whole)
+
+
+# --- what cannot work -----------------------------------------------------------------------------------
+
+
+def test_a_failed_download_says_what_to_do(cifar10, tmp_path):
+    cifar10.unlink()
+    with pytest.raises(
+        InputError,
+        match=r"dataset cifar10 is not in .*/root and cannot be downloaded .*"
+        r"Put cifar-10-python.tar.gz from http:.*tar.gz there by hand, or put your own images .* set dataset: folder",
+    ):
+        open_download("cifar10", tmp_path / "root", 32)
+
+
+def test_a_broken_download_is_refused_and_not_kept(cifar10, tmp_path):
+    cifar10.write_bytes(cifar10.read_bytes()[:-1])
+    with pytest.raises(InputError, match=r"cannot be downloaded \(File not found or corrupted"):
+        open_download("cifar10", tmp_path / "root", 32)
+    assert list((tmp_path / "root").iterdir()) == []
+
+
+def test_a_batch_that_was_changed_is_never_unpickled(cifar10, tmp_path):
+    class Trap:
+        def __reduce__(self):
+            return (Path.touch, (tmp_path / "sprung",))
+
+    open_download("cifar10", tmp_path / "root", 32)
+    (tmp_path / "root" / CIFAR10.base_folder / "data_batch_2").write_bytes(pickle.dumps(Trap()))
+    assert len(open_download("cifar10", tmp_path / "root", 32)["train"].labels) == 20  # extracted anew
+    assert not (tmp_path / "sprung").exists()
+
+
+def test_a_server_that_falls_silent_is_given_up(cifar10, tmp_path, monkeypatch):
+    monkeypatch.setattr("annulus.datasets.downloads.SECONDS_OF_SILENCE", 0.2)
+    monkeypatch.setattr(torchvision.datasets.utils, "_get_redirect_url", lambda url, max_hops: url)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setattr(CIFAR10, "url", f"http://127.0.0.1:{server.getsockname()[1]}/cifar-10-python.tar.gz")
+        taken: list = []  # takes the call and says nothing
+        threading.Thread(target=lambda: taken.append(server.accept()), daemon=True).start()
+        with pytest.raises(InputError, match=r"cannot be downloaded \(timed out"):
+            open_download("cifar10", tmp_path / "root", 32)
+    assert socket.getdefaulttimeout() is None
+
+
+def test_a_root_that_cannot_be_made(cifar10, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match=r"cannot be downloaded \(.*Not a directory"):
+        open_download("cifar10", tmp_path / "file" / "root", 32)

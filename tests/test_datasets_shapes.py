@@ -1,0 +1,148 @@
+import hashlib
+
+import numpy as np
+import pytest
+import torch
+
+from annulus.datasets.draws import COSINE, TURN, Draws, cosine_sine, mixed
+from annulus.datasets.outlines import ONE, OUTLINES, SPAN
+from annulus.datasets.shapes import CLASSES, FRAME, _coverage, class_of, draw_shapes
+from annulus.datasets.textures import KINDS, draw_textures
+
+
+def digest(array: np.ndarray | torch.Tensor) -> str:
+    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [
+        (32, "25f85d15d4c7286a63ca88c5208347252a7b830ab6ca4a2172bbbbcbd94e597c"),
+        (17, "0e998a1a34b0dd2b1364cfb8aff16a89cc85ebe173edde00593af09c57695161"),
+        (96, "b5c579973f93a4f9d4d626b108289253eb58669194d8729bfddb11fc499e533b"),
+    ],
+)
+def test_the_bytes_are_the_same_on_every_machine(size, expected):
+    # Pinned. A change here changes every number measured on `shapes`.
+    assert digest(draw_shapes(np.arange(40), size, key=2024).numpy()) == expected
+
+
+def test_an_image_depends_on_its_row_alone():
+    every = draw_shapes(np.arange(300), 32, key=1)
+    assert torch.equal(draw_shapes(np.arange(7), 32, key=1), every[:7])
+    rows = np.array([299, 3, 150])
+    assert torch.equal(draw_shapes(rows, 32, key=1), every[rows])
+
+
+def test_no_two_images_are_alike_and_another_key_gives_others():
+    images = [*draw_shapes(np.arange(500), 16, key=1).numpy(), *draw_shapes(np.arange(500), 16, key=2).numpy()]
+    assert len({digest(image) for image in images}) == 1000
+
+
+def test_no_rows_give_no_images():
+    assert draw_shapes(np.arange(0), 32, key=1).shape == (0, 3, 32, 32)
+
+
+def test_every_prefix_is_balanced():
+    for count in (1, 10, 34):
+        counts = np.bincount(class_of(np.arange(count)), minlength=len(CLASSES))
+        assert counts.max() - counts.min() <= 1
+
+
+@pytest.mark.parametrize("size", [8, 1024])
+def test_sizes_at_the_ends_of_their_range_work(size):
+    """At 1024 px the fixed-point numbers are as large as they get: half as fine, the picture is the same."""
+    rows = np.array([2, 6])
+    images = draw_shapes(rows, size, key=5).float()
+    half = draw_shapes(rows, size // 2, key=5).float()
+    pooled = torch.nn.functional.avg_pool2d(images, 2)
+    # Grain is drawn per pixel, and a half-size picture is antialiased once; so equal but for noise.
+    assert (pooled - half).abs().mean() < (6 if size == 1024 else 25)
+
+
+def test_colours_and_brightness_do_not_tell_the_class():
+    """Means of a class differ from the whole's by less than a quarter of the spread between images."""
+    images = draw_shapes(np.arange(5000), 16, key=3).float()
+    by_class = torch.cat([images.mean((2, 3)), images.std((2, 3))], dim=1).view(-1, len(CLASSES), 6)
+    shift = (by_class.mean(0) - by_class.mean((0, 1))) / by_class.std(dim=(0, 1))
+    assert shift.abs().max() < 0.25  # 0.2 is four standard errors; the outline's area does not show either
+
+
+def test_the_objects_are_seen_in_grey():
+    """At the middle of a disc against the picture's middle, which lies between the four."""
+    discs = draw_shapes(np.arange(0, 2000, 10), 32, key=4).float().mean(dim=1)
+    ground = discs[:, 15:17, 15:17].mean((1, 2))
+    for row, column in ((7, 7), (7, 23), (23, 7), (23, 23)):
+        thing = discs[:, row : row + 2, column : column + 2].mean((1, 2))
+        assert ((thing - ground).abs() > 10).float().mean() > 0.9
+
+
+@pytest.mark.parametrize("name", OUTLINES)
+def test_outlines_have_one_area_and_their_centroid_at_the_origin(name):
+    axis = np.arange(-2 * ONE, 2 * ONE, 16, dtype=np.int32)
+    u, v = np.meshgrid(axis, axis)
+    inside = OUTLINES[name](u, v) > 0
+    area = inside.sum() * (16 / ONE) ** 2 * SPAN[name] ** 2
+    assert area == pytest.approx(2, rel=0.01)
+    assert abs(u[inside].mean()) < 0.02 * ONE
+    assert abs(v[inside].mean()) < 0.02 * ONE
+
+
+@pytest.mark.parametrize("name", OUTLINES)
+def test_depth_grows_by_one_unit_per_unit_near_the_edge(name):
+    """As antialiasing assumes. Sharp corners aside: at nine tenths of the edge points."""
+    axis = np.arange(-2 * ONE, 2 * ONE, 32, dtype=np.int32)
+    depth = OUTLINES[name](*np.meshgrid(axis, axis)).astype(float)
+    slope = np.hypot(*np.gradient(depth, 32.0))
+    at_edge = slope[abs(depth) < 0.02 * ONE]
+    assert np.mean(abs(at_edge - 1) < 0.1) > 0.9
+
+
+def test_a_disc_covers_its_area():
+    axis = ((2 * np.arange(64, dtype=np.int32) + 1 - 64) * FRAME) // 64
+    rows = np.arange(0, 500, 10)
+    share = _coverage(Draws(9, rows), axis[None, None, :], axis[None, :, None], class_of(rows), 64)
+    radius = Draws(9, rows).integers(FRAME * 32 // 100, FRAME * 46 // 100)[:, 0, 0] / FRAME  # the first draw
+    expected = np.pi * (radius * SPAN["disc"]) ** 2 / 4 * 64**2  # in pixels
+    np.testing.assert_allclose(share.sum((1, 2)) / 256, expected, rtol=0.02)
+
+
+def test_no_cosine_is_near_a_rounding_edge():
+    exact = 4096 * np.cos(np.arange(TURN) * (2 * np.pi / TURN))
+    assert abs(exact - np.floor(exact) - 0.5).min() > 0.006
+    cosine, sine = cosine_sine(np.arange(TURN))
+    np.testing.assert_array_equal(cosine, COSINE)
+    np.testing.assert_allclose(sine / 4096, np.sin(np.arange(TURN) * (2 * np.pi / TURN)), atol=2e-4)
+
+
+def test_the_hash_is_splitmix64():
+    """The first outputs of Vigna's splitmix64.c for seed 1234567."""
+    states = (1234567 + 0x9E3779B97F4A7C15 * np.arange(1, 4).astype(object)) % 2**64
+    expected = [6457827717110365317, 3203168211198807973, 9817491932198370423]
+    assert mixed(states.astype(np.uint64)).tolist() == expected
+
+
+def test_integers_are_uniform_over_their_range():
+    draws = Draws(7, np.arange(60_000))
+    for _ in range(3):
+        drawn = draws.integers(-3, 3)
+        assert drawn.shape == (60_000, 1, 1)
+        counts = np.bincount(drawn.ravel() + 3, minlength=6)
+        assert abs(counts - 10_000).max() < 500  # 5 standard deviations
+
+
+def test_draws_of_neighbouring_rows_and_numbers_are_unrelated():
+    draws = Draws(7, np.arange(5000))
+    table = np.stack([draws.integers(0, 1000).ravel() for _ in range(6)]).astype(float)
+    pairs = np.corrcoef(np.concatenate([table, np.roll(table, 1, axis=1)]))
+    assert abs(pairs - np.eye(12)).max() < 0.07
+
+
+def test_textures_mix_from_none_to_all():
+    axis = ((2 * np.arange(64, dtype=np.int32) + 1 - 64) * 2**14) // 64
+    planes = draw_textures(Draws(3, np.arange(200)), axis[None, None, :], axis[None, :, None])
+    assert planes.min() == 0
+    assert planes.max() == 256
+    assert len(KINDS) == 6
+    flat = (planes == 128).all((1, 2)).mean()  # the plain ones
+    assert flat == pytest.approx(1 / 6, abs=0.1)

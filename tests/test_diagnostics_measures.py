@@ -1,0 +1,328 @@
+"""What snapshots say: closed forms and slow references, and the stage from a small run of every method."""
+
+import csv
+import json
+import logging
+import math
+from pathlib import Path
+
+import diagnostics as stage
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+import yaml
+from settings import CPU, SMALL, changed, load, run, stripes
+
+from annulus.config.negatives import BallParams, RingParams, UniformParams
+from annulus.diagnostics import measures as module
+from annulus.diagnostics.measures import (
+    Snapshot,
+    alignment,
+    effective_rank,
+    load_run,
+    measure,
+    over_training,
+    staleness,
+    uniformity,
+)
+from annulus.diagnostics.membership import Sets, cave_for, chance_percent, false_negative_percent, members, radii
+from annulus.encoders.extract import extract
+from annulus.encoders.features import save_features
+from annulus.errors import InputError
+from annulus.files.images import save_images
+from annulus.files.packed import read_packed, write_packed
+from annulus.files.results import write_table
+from annulus.pipeline import tracking
+from annulus.training.snapshots import Snapshots
+
+METHODS = ["ir", "cmc", "moco", "simclr", "simo"]
+
+
+def directions(*shape, seed=0) -> torch.Tensor:
+    return F.normalize(torch.randn(*shape, generator=torch.Generator().manual_seed(seed)), dim=-1)
+
+
+# --- the geometry of embeddings -----------------------------------------------------------------------
+
+
+def test_alignment_is_the_mean_squared_distance():
+    one, other = directions(9, 5), directions(9, 5, seed=1)
+    distances = [math.dist(a, b) ** 2 for a, b in zip(one.tolist(), other.tolist(), strict=True)]
+    assert alignment(one, other) == pytest.approx(sum(distances) / 9, rel=1e-5)
+    assert alignment(one, one) == 0
+    assert alignment(one, -one) == pytest.approx(4)
+
+
+@pytest.mark.parametrize("rows_at_once", [1, 4, 11, 1024])
+def test_uniformity_is_the_log_of_the_mean_over_pairs_of_different_images(rows_at_once, monkeypatch):
+    monkeypatch.setattr(module, "ROWS_AT_ONCE", rows_at_once)
+    embeddings = directions(11, 4)
+    rows = embeddings.tolist()
+    pairs = [math.exp(-2 * math.dist(rows[a], rows[b]) ** 2) for a in range(11) for b in range(a)]
+    assert uniformity(embeddings) == pytest.approx(math.log(sum(pairs) / len(pairs)), abs=1e-5)
+
+
+def test_uniformity_of_one_direction_of_two_poles_and_of_many_dimensions():
+    east = torch.eye(1, 3)
+    assert uniformity(east.expand(5, 3)) == pytest.approx(0, abs=1e-6)
+    assert uniformity(torch.cat([east, -east])) == pytest.approx(-8)
+    assert uniformity(directions(400, 512)) == pytest.approx(-4, abs=0.02)
+
+
+def test_the_effective_rank_is_exp_of_the_entropy_of_the_singular_values():
+    matrix = directions(30, 6) * torch.tensor([1.0, 0.5, 0.5, 0.1, 0.1, 0.01])
+    values = np.linalg.svd(matrix.double().numpy(), compute_uv=False)
+    shares = values / values.sum()
+    assert effective_rank(matrix) == pytest.approx(math.exp(-(shares * np.log(shares)).sum()))
+    assert effective_rank(7 * matrix) == pytest.approx(effective_rank(matrix))
+
+
+def test_the_effective_rank_of_one_line_is_1_and_of_all_axes_alike_their_number():
+    assert effective_rank(directions(1, 6).expand(20, 6)) == pytest.approx(1)
+    assert effective_rank(torch.eye(6).repeat(3, 1)) == pytest.approx(6)
+    assert effective_rank(torch.eye(6)[:2].repeat(3, 1)) == pytest.approx(2)
+
+
+def test_staleness_is_one_minus_the_cosine_over_what_is_stored():
+    memory, current = directions(6, 4), directions(6, 4, seed=1)
+    memory[[1, 4]] = 0  # a queue that has no key of these images
+    cosines = [
+        sum(a * b for a, b in zip(memory[row].tolist(), current[row].tolist(), strict=True)) for row in (0, 2, 3, 5)
+    ]
+    assert staleness(memory, current) == pytest.approx(1 - sum(cosines) / 4, abs=1e-6)
+    assert staleness(current, current) == pytest.approx(0, abs=1e-6)
+    assert staleness(-current, current) == pytest.approx(2)
+    assert staleness(torch.zeros(6, 4), current) is None
+
+
+# --- one snapshot -------------------------------------------------------------------------------------
+
+
+def snapshot(whole=True, crossed=False, memory=True, epoch=1) -> Snapshot:
+    """Nine queries among 31 images, which the memory holds a little otherwise than the encoder makes them now."""
+    current, own = directions(31, 8), torch.arange(0, 27, 3)
+    stored = F.normalize(current + 0.3 * directions(31, 8, seed=1), dim=1)
+    near = [F.normalize(current[own] + 0.2 * directions(9, 8, seed=seed), dim=1) for seed in (2, 3)]
+    return Snapshot(epoch, *near, current, stored if memory else None, own, whole, crossed)
+
+
+LABELS = torch.arange(31) % 3
+
+
+def sets_of(one: Snapshot, **samplers) -> Sets:
+    similarity = [queries @ rows.T for queries, rows in one.sides()]
+    chosen = {name: [members(side, one.own, sampler) for side in similarity] for name, sampler in samplers.items()}
+    return Sets(similarity, chosen, {})
+
+
+def test_queries_meet_the_bank_or_where_there_is_none_the_embeddings_of_now():
+    bank, queue, batch = snapshot(), snapshot(whole=False), snapshot(whole=False, memory=False)
+    for one, rows in ((bank, bank.memory), (queue, queue.current), (batch, batch.current)):
+        [(queries, others)] = one.sides()
+        assert torch.equal(queries, one.queries)
+        assert torch.equal(others, rows)
+
+
+def test_in_cmc_l_meets_the_bank_of_ab_and_ab_that_of_l():
+    one = snapshot(crossed=True)
+    (of_l, ab_rows), (of_ab, l_rows) = one.sides()
+    torch.testing.assert_close(of_l, F.normalize(one.queries[:, :4], dim=1))
+    torch.testing.assert_close(of_ab, F.normalize(one.queries[:, 4:], dim=1))
+    torch.testing.assert_close(l_rows, F.normalize(one.memory[:, :4], dim=1))
+    torch.testing.assert_close(ab_rows, F.normalize(one.memory[:, 4:], dim=1))
+
+
+@pytest.mark.parametrize("crossed", [False, True])
+def test_a_positive_is_the_own_row_of_a_bank_else_the_other_view(crossed):
+    one = snapshot(crossed=crossed)
+    values = [(queries @ rows.T)[torch.arange(9), one.own].mean() for queries, rows in one.sides()]
+    assert one.positive_similarity() == pytest.approx(torch.stack(values).mean().item())
+    views = snapshot(whole=False, crossed=crossed)
+    expected = F.cosine_similarity(views.queries, views.second).mean().item()
+    assert views.positive_similarity() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("crossed", [False, True])
+def test_the_numbers_of_a_snapshot_are_those_of_its_parts_and_means_over_its_sides(crossed):
+    one, ring = snapshot(crossed=crossed), RingParams(outer=0.5, inner=0.1)
+    sets = sets_of(one, uniform=UniformParams(), ring=ring, training=BallParams(outer=0.3))
+    found = measure(one, sets, LABELS)
+    assert list(found) == [
+        "alignment",
+        "uniformity",
+        "effective_rank",
+        "staleness",
+        "positive_similarity",
+        "ring_inner_similarity",
+        "ring_outer_similarity",
+        "training_inner_similarity",
+        "training_outer_similarity",
+        "false_negatives_chance_percent",
+        "false_negatives_uniform_percent",
+        "false_negatives_ring_percent",
+        "false_negatives_training_percent",
+    ]
+    assert found["alignment"] == alignment(one.queries, one.second)
+    assert found["uniformity"] == uniformity(one.current)
+    assert found["effective_rank"] == effective_rank(one.current)
+    assert found["staleness"] == staleness(one.memory, one.current)
+    borders = [radii(*side) for side in zip(sets.similarity, sets.chosen["ring"], strict=True)]
+    assert found["ring_inner_similarity"] == pytest.approx(sum(inner for inner, _ in borders) / len(borders))
+    assert found["ring_outer_similarity"] == pytest.approx(sum(outer for _, outer in borders) / len(borders))
+    assert found["false_negatives_chance_percent"] == chance_percent(LABELS)
+    for name, sides in sets.chosen.items():
+        rates = [false_negative_percent(chosen, LABELS, one.own) for chosen in sides]
+        assert found[f"false_negatives_{name}_percent"] == pytest.approx(sum(rates) / len(rates))
+
+
+def test_without_a_memory_or_a_set_their_numbers_are_left_out():
+    one = snapshot(whole=False, memory=False)
+    found = measure(one, sets_of(one, uniform=UniformParams()), LABELS)
+    assert "staleness" not in found
+    assert not any(name.startswith(("ring", "training")) for name in found)
+
+
+# --- over training ------------------------------------------------------------------------------------
+
+ROW = {"bound_nats": 1.5, "ceiling_nats": 6.0, "inner_share": 0.0, "outer_share": 1.0}
+ANNEALED = ROW | {"bound_nats": -1.5, "inner_share": 0.1, "outer_share": 0.5}
+SAMPLERS = {"uniform": UniformParams(), "ball": BallParams(outer=0.5), "ring": RingParams(outer=0.5, inner=0.1)}
+
+
+def run_of(*snapshots: Snapshot) -> module.Run:
+    return module.Run(snapshots, torch.arange(31), snapshots[0].own, 31)
+
+
+def test_the_set_of_training_is_the_selected_sampler_s_as_annealing_had_left_it():
+    run = run_of(snapshot(epoch=2), snapshot(epoch=4))
+    rows, sets = over_training(run, {1: ROW, 2: ROW, 3: ANNEALED, 4: ANNEALED}, LABELS, SAMPLERS, "ring", 0)
+    assert [row["epoch"] for row in rows] == [2, 4]
+    assert [row["bound_share_of_ceiling"] for row in rows] == [0.25, -0.25]
+    assert rows[0]["false_negatives_training_percent"] == rows[0]["false_negatives_uniform_percent"]
+    assert rows[1]["false_negatives_training_percent"] == rows[1]["false_negatives_ring_percent"]
+    assert rows[1]["training_outer_similarity"] == rows[1]["ring_outer_similarity"]
+    assert rows[0]["training_outer_similarity"] < rows[0]["ring_outer_similarity"]
+    assert set(sets.chosen) == {*SAMPLERS, "training"}
+
+
+def test_what_one_snapshot_cannot_have_no_row_has_and_it_is_said(caplog):
+    """The queue holds none of these images at the second snapshot; a ball of 1 % of 30 rows is empty."""
+    empty = snapshot(whole=False, epoch=2)
+    run = run_of(snapshot(whole=False), Snapshot(**vars(empty) | {"memory": torch.zeros(31, 8)}))
+    samplers = SAMPLERS | {"ball": BallParams(outer=0.01)}
+    with caplog.at_level(logging.WARNING, logger="annulus"):
+        rows, sets = over_training(run, {1: ROW, 2: ROW}, LABELS, samplers, "ring", 0)
+    assert "ball" not in sets.chosen
+    for row in rows:
+        assert row.keys() == rows[0].keys()
+        assert not {"staleness", "false_negatives_ball_percent"} & row.keys()
+    [said] = [record.getMessage() for record in caplog.records]
+    assert said.startswith("diagnostics: ball is left out: negatives of ranks [0, 0.01) hold none of the memory's 30")
+
+
+def test_a_curve_of_another_run_is_refused():
+    with pytest.raises(InputError, match="pretraining's curve has no epoch 3, of which there is a snapshot; run `dvc"):
+        over_training(run_of(snapshot(epoch=3)), {1: ROW, 2: ROW}, LABELS, SAMPLERS, "ring", 0)
+
+
+def test_a_file_without_snapshots_is_refused(tmp_path):
+    write_packed(tmp_path / "other.safetensors", {"rows": torch.zeros(1)}, {})
+    with pytest.raises(InputError, match=r"other\.safetensors is a file of annulus, but holds no snapshots; run `dvc"):
+        load_run(tmp_path / "other.safetensors")
+    with pytest.raises(InputError, match=r"none\.safetensors is missing"):
+        load_run(tmp_path / "none.safetensors")
+
+
+# --- the stage ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def recorded(monkeypatch):
+    monkeypatch.setattr(tracking, "record", lambda *_: None)
+
+
+def pretrained(folder: Path, changes: dict) -> dict[str, Path]:
+    """What the stages before leave behind, of a small run."""
+    train, test = stripes(70, 0), stripes(30, 2)
+    training = run(changes)
+    recipe = training.recipe
+    training.snapshots = Snapshots(train, recipe.views, recipe.scale.epochs, recipe.seed, CPU)
+    write_table(folder / "curve.csv", training.run())
+    training.snapshots.write(folder / "snapshots.safetensors", training.method)
+    for split, images in (("train", train), ("test", test)):
+        save_images(folder / "images" / f"{split}.safetensors", images)
+        features = extract(training.method.encoder, images, ["pooled", "embedding"], CPU)
+        save_features(folder / "features", split, features)
+    (folder / "params.yaml").write_text(yaml.safe_dump(changed(SMALL | changes)))
+    files = {"snapshots": "safetensors", "curve": "csv", "picks": "safetensors", "metrics": "json", "history": "csv"}
+    files = {name: folder / f"{name}.{ending}" for name, ending in (files | {"params": "yaml"}).items()}
+    return files | {name: folder / name for name in ("images", "features")}
+
+
+def diagnosed(folder: Path, changes: dict) -> tuple[dict, list[dict], dict[str, torch.Tensor]]:
+    """Metrics, history and picks of a small run."""
+    paths = pretrained(folder, changes)
+    argv = [word for name, path in paths.items() for word in (f"--{name}", str(path))]
+    stage.run_stage(stage.main, stage.READS, stage.PATHS, argv)
+    with paths["history"].open(newline="") as file:
+        history = [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
+    return json.loads(paths["metrics"].read_text()), history, read_packed(paths["picks"])[0]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("sampler", ["ring", "cave"])
+def test_the_stage_measures_a_run_of_every_method(method, sampler, tmp_path, recorded, untouched_global_randomness):
+    metrics, history, picks = diagnosed(tmp_path, {"method": method, "sampler": sampler})
+    assert [row["epoch"] for row in history] == [1, 2, 3]
+    for name, value in history[-1].items():
+        assert metrics[name] == value
+    assert (metrics["images"], metrics["queries"], metrics["snapshots"], metrics["cave_clusters"]) == (70, 70, 3, 20)
+    assert ("staleness" in metrics) == (method in ("ir", "cmc", "moco"))
+    for row in history:
+        assert row["false_negatives_uniform_percent"] == row["false_negatives_chance_percent"] == 49.28  # 34 of 69
+        assert row["false_negatives_training_percent"] != 49.28
+        assert -1 <= row["ring_outer_similarity"] <= row["ring_inner_similarity"] <= 1
+        assert row["bound_share_of_ceiling"] <= 1
+        assert 1 <= row["effective_rank"] <= (16 if method == "cmc" else 8)
+    assert metrics["false_negatives_training_percent"] == metrics[f"false_negatives_{sampler}_percent"]
+    assert picks["test_neighbours"].shape == picks["negatives_cave"].shape == (8, 8)
+
+
+def test_stripes_that_are_told_apart_are_false_negatives_of_the_ball(tmp_path, recorded):
+    """Trained until the nearest image is of the query's class, the closest rows are of its class too."""
+    easy = {"sampler": "uniform", "anneal": "none", "views": "colour", "methods.ir.temperature": 0.2}
+    metrics, _, _ = diagnosed(tmp_path, easy | {"scales.tiny.pretrain.epochs": 16, "samplers.ball.outer": 0.2})
+    assert metrics["false_negatives_ball_percent"] > 70 > 50 > metrics["false_negatives_uniform_percent"]
+    assert metrics["positive_similarity"] > metrics["ring_outer_similarity"]
+
+
+def test_the_stage_gives_the_same_bytes_again(tmp_path, recorded):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        diagnosed(tmp_path / name, {})
+    for file in ("metrics.json", "history.csv", "picks.safetensors"):
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+
+
+def test_snapshots_of_other_images_are_refused(tmp_path, recorded):
+    paths = pretrained(tmp_path, {})
+    save_images(tmp_path / "images" / "train.safetensors", stripes(60, 0))
+    argv = [word for name, path in paths.items() for word in (f"--{name}", str(path))]
+    with pytest.raises(
+        SystemExit, match=r"snapshots\.safetensors is of 70 training images, .*images holds 60; run `dv"
+    ):
+        stage.run_stage(stage.main, stage.READS, stage.PATHS, argv)
+
+
+@pytest.mark.parametrize("content", [None, "epoch,bound_nats\n1,many\n", "loss_nats\n1\n"])
+def test_a_curve_that_is_missing_or_something_else_is_refused(tmp_path, content):
+    if content is not None:
+        (tmp_path / "curve.csv").write_text(content)
+    with pytest.raises(InputError, match=r"curve\.csv is missing or not a learning curve \(.*\); run `dvc repro`"):
+        stage.read_curve(tmp_path / "curve.csv")
+
+
+def test_cave_s_clusters_are_counted_for_the_images_that_there_are():
+    cave = load(SMALL).samplers.cave
+    assert cave_for(cave, 35, 70).clusters == 10

@@ -1,0 +1,183 @@
+"""The samplers' sets against sorting by hand, and their numbers against counting by hand."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from annulus.config.negatives import BallParams, CaveParams, RingParams, UniformParams
+from annulus.diagnostics.membership import (
+    cave_for,
+    chance_percent,
+    false_negative_percent,
+    members,
+    progress_of,
+    radii,
+    sets_of,
+)
+from annulus.errors import InputError
+from annulus.negatives.samplers import Clusters
+from annulus.ranks import kept_shares
+
+pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
+
+QUERIES, ROWS, CLASSES = 6, 41, 4
+OWN = torch.tensor([3, 40, 0, 17, 22, 5])
+RING = RingParams(outer=0.5, inner=0.1)
+CAVE = CaveParams(outer=0.5, clusters=5, runs=2, iterations=3, keep="outside")
+
+
+@pytest.fixture
+def similarity(generator) -> torch.Tensor:
+    return torch.randn(QUERIES, ROWS, generator=generator)
+
+
+@pytest.fixture
+def labels(generator) -> torch.Tensor:
+    return torch.randint(0, CLASSES, (ROWS,), generator=generator)
+
+
+def ranked(similarity, query) -> list[int]:
+    """The other rows, closest first."""
+    others = [row for row in range(ROWS) if row != OWN[query]]
+    return sorted(others, key=lambda row: -similarity[query, row].item())
+
+
+@pytest.mark.parametrize(
+    ("sampler", "progress", "first", "last"),
+    [
+        (UniformParams(), 1.0, 0, 40),
+        (BallParams(outer=0.25), 1.0, 0, 10),
+        (BallParams(outer=0.25), 0.0, 0, 40),
+        (RING, 1.0, 4, 20),
+        (RING, 0.5, 2, 30),
+    ],
+)
+def test_a_set_is_the_ranks_that_training_draws_from(similarity, sampler, progress, first, last):
+    found = members(similarity, OWN, sampler, progress)
+    for query in range(QUERIES):
+        assert set(found[query].nonzero().flatten().tolist()) == set(ranked(similarity, query)[first:last])
+
+
+@pytest.mark.parametrize("keep", ["outside", "inside"])
+def test_a_cave_is_the_ball_outside_or_inside_the_query_s_clusters(similarity, generator, keep):
+    clusters = torch.randint(0, 3, (2, ROWS), generator=generator, dtype=torch.int32)
+    cave = CAVE.model_copy(update={"keep": keep, "outer": 0.75})
+    found = members(similarity, OWN, cave, clusters=Clusters(clusters, clusters[:, OWN]))
+    for query in range(QUERIES):
+        ball = ranked(similarity, query)[:30]
+        shared = {row for row in ball if any(run[row] == run[OWN[query]] for run in clusters)}
+        expected = shared if keep == "inside" else set(ball) - shared
+        assert set(found[query].nonzero().flatten().tolist()) == expected
+
+
+def test_the_radii_are_the_similarities_at_a_set_s_borders(similarity):
+    inner, outer = radii(similarity, members(similarity, OWN, RING))
+    closest = [similarity[query, ranked(similarity, query)[4]].item() for query in range(QUERIES)]
+    farthest = [similarity[query, ranked(similarity, query)[19]].item() for query in range(QUERIES)]
+    assert inner == pytest.approx(sum(closest) / QUERIES)
+    assert outer == pytest.approx(sum(farthest) / QUERIES)
+    assert inner > outer
+
+
+def test_false_negatives_are_the_members_with_the_query_s_label(similarity, labels):
+    chosen = members(similarity, OWN, RING)
+    shares = []
+    for query in range(QUERIES):
+        rows = ranked(similarity, query)[4:20]
+        shares.append(sum(labels[row] == labels[OWN[query]] for row in rows).item() / len(rows))
+    assert false_negative_percent(chosen, labels, OWN) == pytest.approx(100 * sum(shares) / QUERIES)
+
+
+def test_sets_of_different_sizes_count_alike(labels):
+    """One query's set of one row, all of its class; another's of many, none: the mean is a half."""
+    chosen, own = torch.zeros(2, ROWS, dtype=torch.bool), torch.tensor([0, 1])
+    labels = torch.zeros(ROWS, dtype=torch.int64)
+    labels[1] = 1
+    chosen[0, 5] = chosen[1, 10:30] = True
+    assert false_negative_percent(chosen, labels, own) == 50.0
+
+
+def test_chance_is_the_share_of_pairs_with_one_label_and_uniform_with_every_row_a_query_is_chance(labels):
+    pairs = [labels[one] == labels[other] for one in range(ROWS) for other in range(ROWS) if one != other]
+    expected = 100 * sum(pairs).item() / len(pairs)
+    assert chance_percent(labels) == pytest.approx(expected)
+    everyone = torch.arange(ROWS)
+    uniform = members(torch.zeros(ROWS, ROWS), everyone, UniformParams())
+    assert false_negative_percent(uniform, labels, everyone) == pytest.approx(expected)
+    assert chance_percent(torch.arange(10) % 2) == pytest.approx(100 * 4 / 9)
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [UniformParams(), BallParams(outer=0.1), RING, RingParams(outer=1.0, inner=0.2), CAVE],
+    ids=["uniform", "ball", "ring", "ring to the end", "cave"],
+)
+@pytest.mark.parametrize("progress", [0.0, 0.3, 1.0])
+def test_progress_is_read_back_from_the_shares_of_a_learning_curve(sampler, progress):
+    shares = kept_shares(sampler.shares, progress)
+    found = progress_of(sampler, *(round(share, 6) for share in shares))
+    assert kept_shares(sampler.shares, found) == pytest.approx(shares, abs=1e-5)
+    assert 0 <= found <= 1
+    if isinstance(sampler, CaveParams) and progress == 0:
+        assert found == 0, "cave's clusters count from the first move on"
+
+
+@pytest.mark.parametrize(
+    ("clusters", "images", "train_images", "expected"),
+    [(300, 3600, 3600, 300), (300, 4096, 45000, 27), (10, 100, 3600, 2), (300, 100, 100, 100)],
+)
+def test_a_part_of_the_images_has_fewer_clusters_of_the_same_size(clusters, images, train_images, expected):
+    cave = CAVE.model_copy(update={"clusters": clusters})
+    assert cave_for(cave, images, train_images) == cave.model_copy(update={"clusters": expected})
+
+
+# --- several samplers at once -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sides(generator):
+    """Two sides, in each of which a query is near its own row."""
+    found = []
+    for _ in range(2):
+        rows = F.normalize(torch.randn(ROWS, 5, generator=generator), dim=1)
+        noise = 0.1 * torch.randn(QUERIES, 5, generator=generator)
+        found.append((F.normalize(rows[OWN] + noise, dim=1), rows))
+    return found
+
+
+def test_every_side_has_its_own_similarities_and_sets(sides):
+    samplers = {"ring": (RING, 1.0), "training": (RING, 0.5)}
+    sets = sets_of(sides, OWN, samplers, seed=0)
+    assert sets.faults == {}
+    for side, (queries, rows) in enumerate(sides):
+        torch.testing.assert_close(sets.similarity[side], queries @ rows.T)
+        for name, (sampler, progress) in samplers.items():
+            expected = members(sets.similarity[side], OWN, sampler, progress)
+            assert torch.equal(sets.chosen[name][side], expected)
+    assert not torch.equal(sets.chosen["ring"][0], sets.chosen["ring"][1])
+
+
+def test_a_cave_s_clusters_are_those_of_the_rows_and_follow_the_seed(sides):
+    samplers = {"ball": (BallParams(outer=0.5), 1.0), "cave": (CAVE, 1.0), "training": (CAVE, 1.0)}
+    sets = sets_of(sides, OWN, samplers, seed=0)
+    again = sets_of(sides, OWN, samplers, seed=0)
+    for side in range(2):
+        ball, cave = sets.chosen["ball"][side], sets.chosen["cave"][side]
+        assert (cave & ~ball).sum() == 0
+        assert 0 < cave.sum() < ball.sum()
+        assert torch.equal(cave, sets.chosen["training"][side])
+        assert torch.equal(cave, again.chosen["cave"][side])
+        similarity = sets.similarity[side]
+        left_out = similarity[ball & ~cave].mean()
+        assert left_out > similarity[cave].mean(), "a cluster holds what is near"
+    other = sets_of(sides, OWN, samplers, seed=1)
+    assert any(not torch.equal(other.chosen["cave"][side], sets.chosen["cave"][side]) for side in range(2))
+
+
+def test_a_sampler_without_a_set_is_left_out_with_its_reason(sides):
+    samplers = {"ball": (BallParams(outer=0.01), 1.0), "ring": (RING, 1.0)}
+    sets = sets_of(sides, OWN, samplers, seed=0)
+    assert set(sets.chosen) == {"ring"}
+    assert "hold none of the memory's 40 other rows" in sets.faults["ball"]
+    with pytest.raises(InputError, match="hold none of the memory's 40 other rows"):
+        members(sets.similarity[0], OWN, BallParams(outer=0.01))

@@ -1,0 +1,330 @@
+"""Grouped batch-norm against one nn.BatchNorm per group, synchronised batch-norm against one process's."""
+
+import copy
+
+import pytest
+import torch
+from gloo import together
+from torch import nn
+
+from annulus.compute.distributed import local, mean_gradients, part, world
+from annulus.encoders.batchnorm import (
+    GroupedBatchNorm1d,
+    GroupedBatchNorm2d,
+    SyncBatchNorm,
+    convert,
+    shuffled,
+    synchronised,
+)
+from annulus.errors import InputError
+
+PLAIN = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d}
+GROUPED = {2: GroupedBatchNorm1d, 3: GroupedBatchNorm1d, 4: GroupedBatchNorm2d}
+SHAPES = [(12, 5), (12, 5, 3), (12, 5, 3, 2)]
+STATE = ["weight", "bias", "running_mean", "running_var", "num_batches_tracked"]
+
+
+def near(actual, expected, atol=1e-10):
+    torch.testing.assert_close(actual, expected, atol=atol, rtol=0)
+
+
+def unequal(shape, generator):
+    """A float64 batch whose rows differ much in mean and spread, so that it matters who is normalised with whom."""
+    count = shape[0]
+    scale = torch.linspace(0.5, 4, count, dtype=torch.float64).view(-1, *[1] * (len(shape) - 1))
+    return torch.randn(shape, generator=generator, dtype=torch.float64) * scale + 10 * scale
+
+
+def prepared(norm):
+    """The same weights and statistics in any kind of batch-norm, none of them 0 or 1."""
+    norm.double()
+    values = torch.linspace(0.5, 2, norm.num_features, dtype=torch.float64)
+    with torch.no_grad():
+        if norm.affine:
+            norm.weight.copy_(values)
+            norm.bias.copy_(values.flip(0) - 1)
+        if norm.track_running_stats:
+            norm.running_mean.copy_(3 * values)
+            norm.running_var.copy_(2 * values)
+    return norm
+
+
+def groupwise(norm, groups, x):
+    """The reference: a copy of plain batch-norm walks over the groups, one after the other."""
+    return torch.cat([norm(rows) for rows in x.chunk(groups)])
+
+
+def through(norm, x, weights, forward=lambda norm, x: norm(x)):
+    """Output, gradients of a weighted sum of it, and state afterwards, by name."""
+    x = x.clone().requires_grad_()
+    result = forward(norm, x)
+    (result * weights).sum().backward()
+    gradients = {f"{name}.grad": parameter.grad for name, parameter in norm.named_parameters()}
+    return {"output": result.detach(), "x.grad": x.grad, **gradients, **copy.deepcopy(norm.state_dict())}
+
+
+# --- shuffling -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("untouched_global_randomness")
+def test_shuffling_back_undoes_shuffling(generator):
+    rows = torch.arange(150.0).view(50, 3)
+    order, back = shuffled(50, generator)
+    assert sorted(order.tolist()) == list(range(50))
+    assert not torch.equal(rows[order], rows)
+    assert torch.equal(rows[order][back], rows)
+    assert not torch.equal(order, back)
+    assert not torch.equal(shuffled(50, generator)[0], order)
+    assert torch.equal(shuffled(50, torch.Generator().manual_seed(0))[0], order)
+
+
+# --- groups --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("groups", [1, 2, 6])
+@pytest.mark.parametrize(
+    "settings", [{}, {"momentum": None}, {"momentum": 0.7}, {"affine": False, "eps": 0.1}], ids=str
+)
+def test_groups_equal_a_plain_batchnorm_each_in_turn(shape, groups, settings, generator):
+    plain = prepared(PLAIN[len(shape)](5, **settings))
+    grouped = prepared(GROUPED[len(shape)](5, groups=groups, **settings))
+    for _ in range(2):  # the second batch meets the statistics that the first left
+        x, weights = unequal(shape, generator), torch.rand(shape, generator=generator, dtype=torch.float64)
+        expected = through(plain, x, weights, forward=lambda norm, x: groupwise(norm, groups, x))
+        actual = through(grouped, x, weights)
+        assert actual.keys() == expected.keys()
+        for name in expected:
+            near(actual[name], expected[name])
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_without_gradient_groups_give_the_same(shape, generator):
+    with_gradient, without = (prepared(GROUPED[len(shape)](5, groups=3)) for _ in range(2))
+    x = unequal(shape, generator)
+    expected = with_gradient(x).detach()
+    with torch.no_grad():
+        near(without(x), expected)
+    for name in STATE:
+        near(getattr(without, name), getattr(with_gradient, name))
+
+
+def test_groups_without_running_statistics(generator):
+    plain, grouped = nn.BatchNorm1d(5, track_running_stats=False), GroupedBatchNorm1d(5, 3, track_running_stats=False)
+    x = unequal((12, 5), generator).float()
+    near(grouped(x), groupwise(plain, 3, x), atol=1e-6)
+    near(grouped.eval()(x), plain.eval()(x), atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_in_evaluation_groups_do_not_matter(shape, generator):
+    plain, grouped = prepared(PLAIN[len(shape)](5)).eval(), prepared(GROUPED[len(shape)](5, groups=5)).eval()
+    x = unequal(shape, generator)
+    assert torch.equal(grouped(x), plain(x))
+    assert torch.equal(grouped.running_mean, plain.running_mean)
+
+
+@pytest.mark.parametrize("gradient", [True, False])
+def test_groups_keep_channels_last(gradient, generator):
+    images = torch.rand(8, 4, 6, 6, generator=generator).contiguous(memory_format=torch.channels_last)
+    with torch.set_grad_enabled(gradient):
+        result = GroupedBatchNorm2d(4, groups=2)(images)
+    assert result.is_contiguous(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize("gradient", [True, False])
+def test_bfloat16_images_have_float32_statistics(gradient, generator):
+    images = torch.rand(8, 4, 6, 6, generator=generator).bfloat16()
+    norm, plain = GroupedBatchNorm2d(4, groups=2), nn.BatchNorm2d(4)
+    with torch.set_grad_enabled(gradient):
+        result = norm(images)
+    assert result.dtype == torch.bfloat16
+    near(result, groupwise(plain, 2, images))
+    near(norm.running_mean, plain.running_mean, atol=1e-6)
+
+
+def test_groups_that_do_not_fit_the_batch_are_refused():
+    norm = GroupedBatchNorm1d(5, groups=4)
+    with pytest.raises(InputError, match=r"a batch of 10 cannot be normalised in 4 equal groups .*a multiple of 4"):
+        norm(torch.rand(10, 5))
+    with pytest.raises(InputError, match=r"a batch of 4 cannot be normalised in 4 equal groups .*at least 8"):
+        norm(torch.rand(4, 5))
+    norm(torch.rand(4, 5, 2))  # two values per channel are enough
+    norm.eval()(torch.rand(3, 5))
+    with pytest.raises(ValueError, match="expected 4D"):
+        GroupedBatchNorm2d(5, groups=2)(torch.rand(4, 5))
+
+
+def test_a_leak_through_batch_statistics_ends_with_shuffling(generator):
+    """Rows of one group share its mean: the sum of a normalised group is 0, of a shuffled one it is not."""
+    norm, x = GroupedBatchNorm1d(5, groups=4, affine=False), torch.randn(32, 5, generator=generator)
+    order, back = shuffled(32, generator)
+    near(norm(x).view(4, 8, 5).sum(dim=1), torch.zeros(4, 5), atol=1e-5)
+    assert norm(x[order])[back].view(4, 8, 5).sum(dim=1).abs().min() > 0.01
+
+
+# --- several processes ---------------------------------------------------------------------------------
+
+
+def share_through(norm, x, weights, gradient=True):
+    """`through` for this process's rows of the batch, with averaged gradients of parameters; and which rows."""
+    rows, x, weights = part(len(x)), local(x).clone(), local(weights)
+    if not gradient:
+        with torch.no_grad():
+            return {"output": norm(x), **norm.state_dict()}, rows
+    x.requires_grad_()
+    result = norm(x)
+    (result * weights).sum().mul(world()).backward()
+    mean_gradients(norm.parameters())
+    gradients = {f"{name}.grad": parameter.grad for name, parameter in norm.named_parameters()}
+    return {"output": result.detach(), "x.grad": x.grad / world(), **gradients, **norm.state_dict()}, rows
+
+
+def assert_shares_equal(answers, expected, atol=1e-10):
+    for share, rows in answers:
+        assert share.keys() == expected.keys()
+        for name, value in share.items():
+            whole = expected[name]
+            near(value, whole[rows] if name in ("output", "x.grad") else whole, atol)
+
+
+KINDS = [{}, {"momentum": None}, {"affine": False}, {"track_running_stats": False}, {"eps": 0.1}]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("settings", KINDS, ids=str)
+def test_synchronised_processes_equal_one_on_the_whole_batch(shape, settings, generator):
+    x, weights = unequal(shape, generator), torch.rand(shape, generator=generator, dtype=torch.float64)
+    expected = through(prepared(PLAIN[len(shape)](5, **settings)), x, weights)
+    answers = together(share_through, prepared(SyncBatchNorm(5, **settings)), x, weights)
+    assert_shares_equal(answers, expected)
+
+
+def test_synchronised_channels_last_images_stay_so_and_keep_their_gradient(generator):
+    shape = (12, 5, 3, 2)
+    x, weights = unequal(shape, generator), torch.rand(shape, generator=generator, dtype=torch.float64)
+    expected = through(prepared(nn.BatchNorm2d(5)), x, weights)
+    x = x.contiguous(memory_format=torch.channels_last)
+    answers = together(share_through, prepared(SyncBatchNorm(5)), x, weights)
+    assert_shares_equal(answers, expected)
+    for share, _ in answers:
+        assert share["output"].is_contiguous(memory_format=torch.channels_last)
+        assert share["x.grad"].is_contiguous(memory_format=torch.channels_last)
+
+
+def test_synchronised_variance_survives_a_large_mean(generator):
+    """A difference of float32 sums of squares would lose a variance of 1 beside a mean of 10,000."""
+    x = torch.randn(64, 3, generator=generator) + 10_000
+    answers = together(share_through, SyncBatchNorm(3, momentum=1.0), x, torch.ones_like(x))
+    for share, _ in answers:
+        torch.testing.assert_close(share["running_var"].double(), x.double().var(dim=0), rtol=1e-3, atol=0)
+
+
+def test_synchronised_bfloat16_images_have_float32_statistics(generator):
+    images = (torch.rand(8, 4, 6, 6, generator=generator) + torch.arange(8)[:, None, None, None]).bfloat16()
+    plain = nn.BatchNorm2d(4)
+    expected = through(plain, images, torch.ones(()))
+    for share, rows in together(share_through, SyncBatchNorm(4), images, torch.ones_like(images)):
+        assert share["output"].dtype == torch.bfloat16
+        near(share["output"], expected["output"][rows], atol=0.02)
+        near(share["running_mean"], expected["running_mean"], atol=1e-6)
+        near(share["running_var"], expected["running_var"], atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_in_evaluation_and_in_one_process_synchronised_is_plain(shape, generator):
+    x, weights = unequal(shape, generator), torch.rand(shape, generator=generator, dtype=torch.float64)
+    for training in (True, False):
+        plain, synced = prepared(PLAIN[len(shape)](5)).train(training), prepared(SyncBatchNorm(5)).train(training)
+        expected, actual = through(plain, x, weights), through(synced, x, weights)
+        assert all(torch.equal(actual[name], expected[name]) for name in expected)
+    assert_shares_equal(together(share_through, prepared(SyncBatchNorm(5)).eval(), x, weights), expected)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("groups", [2, 6])
+@pytest.mark.parametrize("gradient", [True, False])
+@pytest.mark.parametrize("settings", [{}, {"momentum": None}], ids=str)
+def test_processes_sharing_the_groups_equal_one(shape, groups, gradient, settings, generator):
+    x, weights = unequal(shape, generator), torch.rand(shape, generator=generator, dtype=torch.float64)
+    grouped = prepared(GROUPED[len(shape)](5, groups=groups, **settings))
+    answers = together(share_through, copy.deepcopy(grouped), x, weights, gradient)
+    expected, _ = share_through(grouped, x, weights, gradient)
+    assert_shares_equal(answers, expected)
+
+
+def refusal(groups):
+    with pytest.raises(InputError) as caught:
+        GroupedBatchNorm1d(5, groups=groups)(torch.rand(12, 5))
+    return str(caught.value)
+
+
+def test_groups_that_processes_cannot_share_are_refused():
+    for message in together(refusal, 3):
+        assert message.startswith("3 batch-norm groups cannot be shared evenly by 2 processes")
+    for message in together(refusal, 10):
+        assert message.startswith("a batch of 24 cannot be normalised in 10 equal groups")
+
+
+# --- converting ----------------------------------------------------------------------------------------
+
+
+def network():
+    """The same weights at every call."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        inner = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4, eps=0.1, momentum=0.3), nn.ReLU())
+        tail = [nn.Flatten(), nn.Linear(16, 6), nn.BatchNorm1d(6, affine=False), nn.BatchNorm1d(6)]
+        return nn.Sequential(inner, *tail)
+
+
+def kinds(module):
+    return [type(part) for part in module.modules() if isinstance(part, nn.modules.batchnorm._BatchNorm)]
+
+
+def test_converting_keeps_weights_statistics_names_and_settings():
+    plain = network()
+    plain(torch.rand(8, 3, 4, 4))
+    plain[3].eval()
+    before = copy.deepcopy(plain)
+    pointers = {name: tensor.data_ptr() for name, tensor in plain.state_dict().items()}
+    parameters = list(plain.parameters())
+
+    converted = convert(plain, groups=2)
+    assert converted is plain
+    assert kinds(converted) == [GroupedBatchNorm2d, GroupedBatchNorm1d, GroupedBatchNorm1d]
+    assert {name: tensor.data_ptr() for name, tensor in converted.state_dict().items()} == pointers
+    assert [id(parameter) for parameter in converted.parameters()] == [id(parameter) for parameter in parameters]
+    assert [norm.training for norm in (converted[0][1], converted[3], converted[4])] == [True, False, True]
+    assert (converted[0][1].eps, converted[0][1].momentum, converted[0][1].groups) == (0.1, 0.3, 2)
+    x = torch.rand(8, 3, 4, 4)
+    assert torch.equal(converted.eval()(x), before.eval()(x))
+    before.load_state_dict(converted.state_dict())
+
+
+def test_converting_a_batchnorm_alone_and_one_that_has_groups():
+    alone = convert(nn.BatchNorm1d(3), groups=4)
+    assert isinstance(alone, GroupedBatchNorm1d)
+    assert convert(alone, groups=2).groups == 2
+    with pytest.raises(AssertionError, match="convert before"):
+        convert(nn.Sequential(SyncBatchNorm(3)), groups=2)
+
+
+def test_synchronising_one_process_is_refused():
+    with pytest.raises(InputError, match=r"several processes.*torchrun.*batch_norm: shuffle"):
+        synchronised(network())
+
+
+def synchronised_network(x):
+    plain = network()
+    expected = plain(x)
+    converted = synchronised(network())
+    return kinds(converted), list(converted.state_dict()) == list(plain.state_dict()), expected, converted(local(x))
+
+
+def test_a_synchronised_network_equals_the_plain_one_on_the_whole_batch(generator):
+    x = torch.rand(8, 3, 4, 4, generator=generator)
+    for number, (norms, same_names, expected, actual) in enumerate(together(synchronised_network, x)):
+        assert norms == [SyncBatchNorm] * 3
+        assert same_names
+        near(actual.detach(), expected.detach()[4 * number : 4 * number + 4], atol=1e-5)

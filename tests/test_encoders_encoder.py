@@ -1,0 +1,397 @@
+"""Encoders: shapes, torchvision's network inside, colour spaces, reproducible weights, files that survive mistakes."""
+
+import json
+from dataclasses import asdict, replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from safetensors import SafetensorError
+from torchvision import models
+
+from annulus.config.training import BackboneParams
+from annulus.encoders import encoder as encoders
+from annulus.encoders.encoder import Encoder, EncoderConfig, LabEncoder, build_encoder, load_encoder, save_encoder
+from annulus.encoders.lab import rgb_to_lab
+from annulus.errors import InputError
+
+pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
+
+MEAN, STD = (0.5, 0.4, 0.3), (0.2, 0.25, 0.3)
+SMALL = EncoderConfig("alexnet", "cifar", "linear", embedding_dim=16, view_size=16, channels="rgb", mean=MEAN, std=STD)
+LAB_MEAN, LAB_STD = (50.0, 3.0, -8.0), (22.0, 11.0, 17.0)
+LAB = replace(SMALL, channels="lab", mean=LAB_MEAN, std=LAB_STD)
+
+# Width, and sides of the map for views of 32 and 96 pixels: with the imagenet stem a 32nd of the view (a 16th
+# for AlexNet), with the cifar stem an 8th (a 4th).
+BACKBONES = [
+    ("resnet18", "imagenet", 512, 1, 3),
+    ("resnet18", "cifar", 512, 4, 12),
+    ("resnet34", "imagenet", 512, 1, 3),
+    ("resnet34", "cifar", 512, 4, 12),
+    ("resnet50", "imagenet", 2048, 1, 3),
+    ("resnet50", "cifar", 2048, 4, 12),
+    ("alexnet", "imagenet", 128, 2, 6),
+    ("alexnet", "cifar", 128, 8, 24),
+]
+
+
+@pytest.fixture
+def images(generator):
+    return torch.rand(3, 3, 16, 16, generator=generator)
+
+
+@pytest.fixture
+def trained(images):
+    """A small encoder whose batch statistics have moved from their start."""
+    return moved(SMALL, images)
+
+
+@pytest.fixture
+def trained_lab(images):
+    return moved(LAB, images)
+
+
+def moved(config, images):
+    encoder = build_encoder(config, seed=0)
+    with torch.no_grad():
+        encoder.train()(images)
+    return encoder.eval()
+
+
+def state(encoder):
+    return {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
+
+
+def same(first, second):
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+@pytest.mark.parametrize(("architecture", "stem", "width", "side_at_32", "side_at_96"), BACKBONES)
+def test_shapes_for_every_backbone_and_stem(architecture, stem, width, side_at_32, side_at_96):
+    with torch.device("meta"):  # shapes alone, nothing is computed
+        encoder = Encoder(replace(SMALL, architecture=architecture, stem=stem))
+        for views, side in ((32, side_at_32), (96, side_at_96)):
+            images = torch.empty(2, 3, views, views)
+            assert encoder.map(images).shape == (2, width, side, side)
+            assert encoder.pooled(images).shape == (2, width)
+            assert encoder(images).shape == (2, 16)
+
+
+def test_the_backbone_is_torchvision_s_network_on_normalised_images(generator):
+    images = torch.rand(4, 3, 64, 64, generator=generator)
+    encoder = build_encoder(replace(SMALL, architecture="resnet18", stem="imagenet"), seed=0)
+    with torch.device("meta"):
+        theirs = models.resnet18(weights=None)
+    theirs.fc = torch.nn.Identity()
+    copied = {name: tensor.clone() for name, tensor in encoder.backbone.state_dict().items()}
+    theirs.load_state_dict(copied, assign=True)
+    normalised = torch.stack([(images[:, channel] - MEAN[channel]) / STD[channel] for channel in range(3)], dim=1)
+    for training in (True, False):  # with the batch's statistics, then with those that it left
+        encoder.train(training)
+        theirs.train(training)
+        with torch.no_grad():
+            torch.testing.assert_close(encoder.pooled(images), theirs(normalised), atol=1e-4, rtol=1e-4)
+
+
+def test_the_cifar_stem_keeps_the_resolution_and_starts_as_he_s_rule_says():
+    encoder = build_encoder(replace(SMALL, architecture="resnet18", stem="cifar"), seed=0)
+    weight = encoder.backbone.conv1.weight
+    assert weight.shape == (64, 3, 3, 3)
+    assert weight.std().item() == pytest.approx((2 / (64 * 9)) ** 0.5, rel=0.1)
+
+
+@pytest.mark.parametrize(("stem", "first"), [("cifar", (3, 32, 3, 1)), ("imagenet", (3, 32, 11, 4))])
+def test_the_small_alexnet_has_five_convolutions_each_with_batch_normalisation_and_relu(stem, first):
+    with torch.device("meta"):
+        layers = list(Encoder(replace(SMALL, stem=stem)).backbone)
+    convolutions = [position for position, layer in enumerate(layers) if isinstance(layer, torch.nn.Conv2d)]
+    assert [
+        (layer.in_channels, layer.out_channels, layer.kernel_size[0], layer.stride[0])
+        for layer in (layers[position] for position in convolutions)
+    ] == [first, (32, 96, 5, 1), (96, 192, 3, 1), (192, 128, 3, 1), (128, 128, 3, 1)]
+    for position in convolutions:
+        assert isinstance(layers[position + 1], torch.nn.BatchNorm2d)
+        assert isinstance(layers[position + 2], torch.nn.ReLU)
+
+
+def test_embeddings_have_unit_length(trained, images):
+    torch.testing.assert_close(trained(images).norm(dim=1), torch.ones(3))
+
+
+def test_pooled_is_the_mean_of_the_map_and_the_embedding_its_head_on_the_unit_sphere(trained, images):
+    with torch.no_grad():
+        pooled = trained.map(images).mean(dim=(2, 3))
+        torch.testing.assert_close(trained.pooled(images), pooled)
+        torch.testing.assert_close(trained.embed(pooled), F.normalize(trained.head(pooled), dim=1))
+        torch.testing.assert_close(trained(images), trained.embed(pooled))
+
+
+def test_an_mlp_head_has_one_hidden_layer_with_a_relu(images):
+    encoder = build_encoder(replace(SMALL, head="mlp"), seed=0).eval()
+    first, activation, second = encoder.head
+    assert (first.in_features, first.out_features, second.out_features) == (128, 128, 16)
+    assert isinstance(activation, torch.nn.ReLU)
+    assert encoder(images).shape == (3, 16)
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_does_not():
+    first, again, other = (state(build_encoder(SMALL, seed=seed)) for seed in (0, 0, 1))
+    assert same(first, again)
+    assert not same(first, other)
+
+
+def test_a_config_of_a_backbone_takes_its_architecture_and_stem():
+    backbone = BackboneParams(architecture="resnet34", stem="cifar")
+    rest = {"head": "mlp", "embedding_dim": 128, "view_size": 32, "channels": "rgb", "mean": MEAN, "std": STD}
+    expected = EncoderConfig("resnet34", "cifar", "mlp", 128, 32, "rgb", MEAN, STD)
+    assert EncoderConfig.of(backbone, **rest) == expected
+
+
+def test_an_mlp_bn_head_normalises_the_batch_after_each_layer_and_ends_without_a_relu(generator):
+    encoder = build_encoder(replace(SMALL, head="mlp-bn"), seed=0).train()
+    pooled = torch.rand(6, 128, generator=generator)
+    with torch.no_grad():
+        for weight in encoder.head.parameters():
+            if weight.dim() == 1:  # as after training, when no scale is 1 and no shift 0
+                weight.uniform_(0.5, 1.5, generator=generator)
+        found = encoder.embed(pooled)
+
+        def normalised(features, norm):
+            spread = features.var(dim=0, correction=0) + 1e-5
+            return (features - features.mean(dim=0)) / spread.sqrt() * norm.weight + norm.bias
+
+        first, first_norm, _, second, second_norm = encoder.head
+        hidden = normalised(pooled @ first.weight.T, first_norm).clamp_min(0)
+        expected = normalised(hidden @ second.weight.T, second_norm)
+    assert (first.weight.shape, second.weight.shape) == ((128, 128), (16, 128))
+    torch.testing.assert_close(found, expected / expected.norm(dim=1, keepdim=True), atol=1e-5, rtol=1e-4)
+
+
+# --- colour spaces ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("channels", "planes"), [("rgb", [0, 1, 2]), ("lab-l", [0]), ("lab-ab", [1, 2])])
+@pytest.mark.parametrize(("architecture", "stem"), sorted({row[:2] for row in BACKBONES}))
+def test_the_first_convolution_takes_the_channels_of_the_colour_space(architecture, stem, channels, planes):
+    mean, std = ((0.5,) * len(planes),) * 2
+    config = replace(SMALL, architecture=architecture, stem=stem, channels=channels, mean=mean, std=std)
+    with torch.device("meta"):
+        encoder = Encoder(config)
+        rgb = Encoder(replace(config, channels="rgb", mean=MEAN, std=STD))
+        assert encoder(torch.empty(2, 3, 32, 32)).shape == (2, 16)
+    shapes, expected = ({name: value.shape for name, value in some.state_dict().items()} for some in (encoder, rgb))
+    (first,) = {"conv1.weight", "0.weight"} & {name.removeprefix("backbone.") for name in shapes}
+    expected[f"backbone.{first}"] = (expected[f"backbone.{first}"][0], len(planes), *expected[f"backbone.{first}"][2:])
+    assert shapes == expected  # nothing else differs from the network of RGB
+
+
+def test_the_imagenet_stem_of_another_colour_space_starts_as_he_s_rule_says():
+    statistics = {"mean": LAB_MEAN[1:], "std": LAB_STD[1:]}
+    config = replace(SMALL, architecture="resnet18", stem="imagenet", channels="lab-ab", **statistics)
+    convolution = build_encoder(config, seed=0).backbone.conv1
+    assert (convolution.stride, convolution.padding) == ((2, 2), (3, 3))
+    assert convolution.weight.std().item() == pytest.approx((2 / (64 * 49)) ** 0.5, rel=0.1)
+
+
+@pytest.mark.parametrize(("channels", "planes"), [("lab-l", slice(0, 1)), ("lab-ab", slice(1, 3))])
+def test_an_encoder_sees_its_planes_of_cielab_normalised_in_their_own_units(channels, planes, images):
+    encoder = moved(replace(LAB, channels=channels, mean=LAB_MEAN[planes], std=LAB_STD[planes]), images)
+    centre, spread = (torch.tensor(some[planes])[:, None, None] for some in (LAB_MEAN, LAB_STD))
+    with torch.no_grad():
+        expected = encoder.backbone((rgb_to_lab(images)[:, planes] - centre) / spread)
+        torch.testing.assert_close(encoder.map(images), expected)
+
+
+def test_statistics_of_another_colour_space_are_refused():
+    with pytest.raises(RuntimeError, match="invalid for input of size 3"):
+        Encoder(replace(SMALL, channels="lab-l"))
+
+
+def test_lightness_and_colour_each_have_a_network_that_does_not_see_the_other(trained_lab, images):
+    grey = images.mean(dim=1, keepdim=True).expand(-1, 3, -1, -1)
+    with torch.no_grad():
+        (lightness, colour), (again, none) = trained_lab.pair(images), trained_lab.pair(grey)
+        same_colour = trained_lab.pair(grey * 0.5)[1]
+    assert (lightness - again).norm(dim=1).min() > 1e-3
+    assert (colour - none).norm(dim=1).min() > 1e-3
+    torch.testing.assert_close(same_colour, none, atol=1e-4, rtol=0)  # all greys have one colour
+    first, second = (state(encoder) for encoder in (trained_lab.l, trained_lab.ab))
+    drawn = [name for name in first if first[name].dim() > 1]
+    assert not any(torch.equal(first[name], second[name]) for name in drawn)
+
+
+def test_each_of_two_networks_has_the_statistics_of_its_planes(trained_lab):
+    found = {
+        one.config.channels: (one.mean.flatten().tolist(), one.std.flatten().tolist()) for one in trained_lab.children()
+    }
+    assert found == {"lab-l": ([50.0], [22.0]), "lab-ab": ([3.0, -8.0], [11.0, 17.0])}
+
+
+def test_two_networks_have_one_encoder_s_interface(trained_lab, images):
+    with torch.no_grad():
+        maps, pooled, joint = trained_lab.map(images), trained_lab.pooled(images), trained_lab(images)
+        each = [(one.map(images), one.pooled(images), one(images)) for one in (trained_lab.l, trained_lab.ab)]
+        pair = trained_lab.pair(images)
+        assert (maps.shape, pooled.shape, joint.shape) == ((3, 256, 4, 4), (3, 256), (3, 32))
+        torch.testing.assert_close(maps, torch.cat([each[0][0], each[1][0]], dim=1))
+        torch.testing.assert_close(pooled, torch.cat([each[0][1], each[1][1]], dim=1))
+        torch.testing.assert_close(pooled, maps.mean(dim=(2, 3)))
+        torch.testing.assert_close(pair, (each[0][2], each[1][2]))
+        torch.testing.assert_close(joint, torch.cat(pair, dim=1) / 2**0.5)
+        torch.testing.assert_close(trained_lab.embed(pooled), joint)
+    torch.testing.assert_close(joint.norm(dim=1), torch.ones(3))
+    assert trained_lab.view_size == 16
+
+
+def test_colour_is_converted_once_for_both_networks(trained_lab, images, monkeypatch):
+    calls = []
+    monkeypatch.setattr(encoders, "rgb_to_lab", lambda some: calls.append(len(some)) or rgb_to_lab(some))
+    for method in (trained_lab.pair, trained_lab.map, trained_lab.pooled, trained_lab):
+        calls.clear()
+        method(images)
+        assert calls == [3]
+
+
+def test_two_networks_are_the_same_for_the_same_seed_alone():
+    first, again, other = (state(build_encoder(LAB, seed=seed)) for seed in (0, 0, 1))
+    assert same(first, again)
+    assert not same(first, other)
+
+
+# --- files --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        SMALL,
+        replace(SMALL, head="mlp-bn"),
+        replace(SMALL, channels="lab-l", mean=LAB_MEAN[:1], std=LAB_STD[:1]),
+        LAB,
+        replace(LAB, head="mlp"),
+    ],
+    ids=lambda config: f"{config.channels} {config.head}",
+)
+def test_what_is_loaded_is_what_was_saved_bit_for_bit(config, images, tmp_path):
+    trained = moved(config, images)
+    save_encoder(trained, tmp_path / "encoder.safetensors")
+    loaded = load_encoder(tmp_path / "encoder.safetensors")
+    assert type(loaded) is (LabEncoder if config.channels == "lab" else Encoder)
+    assert same(state(loaded), state(trained))
+    assert loaded.config == trained.config
+    assert loaded.view_size == 16
+    with torch.no_grad():
+        assert torch.equal(loaded(images), trained(images))
+
+
+def test_a_loaded_encoder_is_frozen_and_in_evaluation_mode(trained, tmp_path):
+    save_encoder(trained.train(), tmp_path / "encoder.safetensors")
+    loaded = load_encoder(tmp_path / "encoder.safetensors")
+    assert not any(module.training for module in loaded.modules())
+    assert not any(parameter.requires_grad for parameter in loaded.parameters())
+
+
+def test_the_configuration_stands_beside_the_weights_as_json(trained, tmp_path):
+    save_encoder(trained, tmp_path / "new" / "encoder.safetensors")
+    assert sorted(file.name for file in (tmp_path / "new").iterdir()) == [
+        "encoder.json",
+        "encoder.safetensors",
+    ]
+    described = json.loads((tmp_path / "new" / "encoder.json").read_text())
+    assert list(described) == sorted(described)
+    assert described == {
+        "architecture": "alexnet",
+        "stem": "cifar",
+        "head": "linear",
+        "embedding_dim": 16,
+        "view_size": 16,
+        "channels": "rgb",
+        "mean": list(MEAN),
+        "std": list(STD),
+    }
+
+
+def test_the_same_weights_give_the_same_bytes(trained, tmp_path):
+    for name in ("first", "second"):
+        save_encoder(trained, tmp_path / f"{name}.safetensors")
+    for suffix in (".safetensors", ".json"):
+        first, second = ((tmp_path / name).with_suffix(suffix).read_bytes() for name in ("first", "second"))
+        assert first == second
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"embedding_dim": 8},
+        {"head": "mlp"},
+        {"stem": "imagenet"},
+        {"channels": "lab"},
+        {"channels": "lab-ab", "mean": [0.0, 0.0], "std": [1.0, 1.0]},
+    ],
+)
+def test_weights_of_another_shape_are_refused_with_what_differs(change, trained, tmp_path):
+    weights = tmp_path / "encoder.safetensors"
+    save_encoder(trained, weights)
+    described = json.loads(weights.with_suffix(".json").read_text())
+    weights.with_suffix(".json").write_text(json.dumps(described | change))
+    with pytest.raises(
+        InputError, match=r"does not have the shapes of encoder\.json \(.+\); load the two files of one run"
+    ) as refusal:
+        load_encoder(weights)
+    assert "\n" not in str(refusal.value)
+    if change == {"embedding_dim": 8}:
+        assert "head.weight" in str(refusal.value)
+
+
+@pytest.mark.parametrize("lost", [".safetensors", ".json"])
+def test_a_missing_file_is_named(lost, trained, tmp_path):
+    weights = tmp_path / "encoder.safetensors"
+    save_encoder(trained, weights)
+    weights.with_suffix(lost).unlink()
+    with pytest.raises(InputError, match=r"encoder\.safetensors or its JSON is missing .*; run `dvc repro`"):
+        load_encoder(weights)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "content"),
+    [
+        (".safetensors", b""),
+        (".safetensors", b"not weights"),
+        (".json", b""),
+        (".json", b"{"),
+        (".json", b"[]"),
+        (".json", b'{"architecture": "alexnet"}'),
+        (".json", b"\xff\xfe"),
+        (".json", json.dumps(asdict(replace(SMALL, channels="hsv"))).encode()),
+    ],
+)
+def test_a_file_that_is_no_encoder_is_refused(suffix, content, trained, tmp_path):
+    weights = tmp_path / "encoder.safetensors"
+    save_encoder(trained, weights)
+    weights.with_suffix(suffix).write_bytes(content)
+    with pytest.raises(InputError, match=r"not an encoder of annulus .*; run `dvc repro`"):
+        load_encoder(weights)
+
+
+def test_a_folder_that_cannot_be_made_is_refused_and_nothing_is_left_behind(trained, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(InputError, match="cannot write"):
+        save_encoder(trained, tmp_path / "file" / "encoder.safetensors")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_full_disk_leaves_the_old_files_whole(trained, tmp_path, monkeypatch):
+    weights = tmp_path / "encoder.safetensors"
+    save_encoder(trained, weights)
+    before = weights.read_bytes()
+
+    def full(state, path):
+        path.write_bytes(b"half")
+        raise SafetensorError("No space left on device")
+
+    monkeypatch.setattr(encoders, "save_file", full)
+    with pytest.raises(InputError, match=r"cannot write .*encoder\.safetensors: No space left on device"):
+        save_encoder(build_encoder(SMALL, seed=1), weights)
+    assert weights.read_bytes() == before
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["encoder.json", "encoder.safetensors"]

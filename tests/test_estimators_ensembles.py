@@ -1,0 +1,165 @@
+"""Networks trained as one against the same networks trained one after the other, number by number."""
+
+import pytest
+import torch
+from torch import nn
+
+from annulus.compute.rng import generator as derived
+from annulus.estimators.bounds import CPC, MLCPC, EqCo, InfoNCE, off_diagonal
+from annulus.estimators.critics import Joint, Separable, mlp
+from annulus.estimators.ensembles import Ensemble, seeded
+from annulus.estimators.toys import CorrelatedGaussians
+
+DIMS, PAIRS, STEPS = 3, 8, 6
+FORMS = {
+    "separable": lambda: Separable(DIMS, 8, 2, 4),
+    "with temperature": lambda: Separable(DIMS, 8, 1, 4, temperature=0.5),
+    "joint": lambda: Joint(DIMS, 8, 2),
+}
+LOSSES = [InfoNCE(), EqCo(30.0), CPC(0.5), MLCPC(0.1)]
+TOYS = [CorrelatedGaussians(DIMS, rho) for rho in (0.2, 0.5, 0.7, 0.9)]
+OPTIMIZERS = {
+    # The gradient of a bias that no softmax sees is rounding; Adam's usual eps of 1e-8 would make it steps of 1e-10.
+    "Adam": lambda parameters: torch.optim.Adam(parameters, 0.01, eps=1e-6),
+    "SGD": lambda parameters: torch.optim.SGD(parameters, 0.1, momentum=0.9),
+}
+every_form = pytest.mark.parametrize("make", FORMS.values(), ids=FORMS)
+
+
+@pytest.fixture(autouse=True)
+def in_float64():
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+def networks(make):
+    return [seeded(make, seed) for seed in range(len(LOSSES))]
+
+
+def batches(step, shared):
+    """Each run's pairs of this step; with `shared` all have the first's."""
+    pairs = [toy.sample(PAIRS, derived(step, "pairs", run)) for run, toy in enumerate(TOYS)]
+    return [pairs[0]] * len(pairs) if shared else pairs
+
+
+def value(bound, scores):
+    return bound.estimate(scores.diagonal(), off_diagonal(scores))
+
+
+def looped(make, shared, optimizer):
+    """One network after the other: estimates (steps, runs), and the weights after each step by name."""
+    estimates = torch.zeros(STEPS, len(LOSSES))
+    weights = []
+    for run, (network, bound) in enumerate(zip(networks(make), LOSSES, strict=True)):
+        its = optimizer(network.parameters())
+        weights.append([])
+        for step in range(STEPS):
+            found = value(bound, network(*batches(step, shared)[run]))
+            its.zero_grad()
+            (-found).backward()
+            its.step()
+            estimates[step, run] = found.item()
+            weights[-1].append({name: weight.detach().clone() for name, weight in network.named_parameters()})
+    return estimates, weights
+
+
+def together(make, shared, optimizer):
+    """The same as one."""
+    ensemble = Ensemble(networks(make))
+    its = optimizer(ensemble.parameters())
+    estimates = torch.zeros(STEPS, len(LOSSES))
+    weights = []
+    for step in range(STEPS):
+        pairs = batches(step, shared)
+        inputs = pairs[0] if shared else [torch.stack([pair[side] for pair in pairs]) for side in (0, 1)]
+        scores = ensemble(*inputs, shared=shared)
+        values = torch.stack([value(bound, each) for bound, each in zip(LOSSES, scores, strict=True)])
+        its.zero_grad()
+        (-values.sum()).backward()
+        its.step()
+        estimates[step] = values.detach()
+        weights.append({n: v.detach().clone() for n, v in zip(ensemble.names, ensemble.stacked, strict=True)})
+    return estimates, weights
+
+
+@every_form
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS.values(), ids=OPTIMIZERS)
+def test_networks_trained_as_one_are_at_every_step_those_trained_alone(make, shared, optimizer):
+    estimates, weights = looped(make, shared, optimizer)
+    its_estimates, its_weights = together(make, shared, optimizer)
+    torch.testing.assert_close(its_estimates, estimates, rtol=0, atol=1e-10)
+    for step in range(STEPS):
+        for run in range(len(LOSSES)):
+            alone = weights[run][step]
+            assert set(its_weights[step]) == set(alone)
+            for name, weight in alone.items():
+                torch.testing.assert_close(its_weights[step][name][run], weight, rtol=0, atol=1e-10)
+    assert (estimates[-1] != estimates[0]).all()
+    assert len({round(nats, 6) for nats in estimates[-1].tolist()}) == len(LOSSES)
+
+
+@every_form
+def test_an_ensemble_s_output_is_each_network_s_own(make, generator):
+    x, y = torch.randn(2, len(LOSSES), 5, DIMS, generator=generator)
+    alone = networks(make)
+    ensemble = Ensemble(alone)
+    for run, network in enumerate(alone):
+        torch.testing.assert_close(ensemble(x, y)[run], network(x[run], y[run]), rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(ensemble(x[0], y[0], shared=True)[run], network(x[0], y[0]), rtol=1e-12, atol=1e-12)
+
+
+def test_an_ensemble_of_networks_of_one_input(generator):
+    alone = [seeded(lambda: mlp(DIMS, 8, 1, 4), seed) for seed in range(3)]
+    x = torch.randn(3, 5, DIMS, generator=generator)
+    expected = torch.stack([network(its) for network, its in zip(alone, x, strict=True)])
+    torch.testing.assert_close(Ensemble(alone)(x), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_training_an_ensemble_leaves_the_networks_that_it_was_made_of(generator):
+    alone = [seeded(FORMS["separable"], 0)] * 2  # of the same one twice too
+    before = [weight.detach().clone() for weight in alone[0].parameters()]
+    ensemble = Ensemble(alone)
+    optimizer = torch.optim.SGD(ensemble.parameters(), 1.0)
+    x, y = torch.randn(2, 5, DIMS, generator=generator)
+    (ensemble(x, y, shared=True) * torch.tensor([1.0, 2.0])[:, None, None]).sum().backward()
+    optimizer.step()
+    assert all(torch.equal(weight, old) for weight, old in zip(alone[0].parameters(), before, strict=True))
+    for stacked in ensemble.stacked:
+        assert not torch.equal(stacked[0], stacked[1])
+        assert stacked.grad is not None
+    assert len(list(ensemble.parameters())) == len(before), "the form's own weights are not trained"
+
+
+# --- seeds --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("untouched_global_randomness")
+def test_weights_depend_on_the_seed_alone_and_the_global_generator_is_left_alone():
+    def weights(seed):
+        return nn.utils.parameters_to_vector(seeded(FORMS["separable"], seed).parameters())
+
+    first = weights(5)
+    assert torch.equal(first, weights(5))
+    assert not torch.equal(first, weights(6))
+
+
+def test_weights_do_not_depend_on_what_was_drawn_before():
+    def weights():
+        return nn.utils.parameters_to_vector(seeded(FORMS["joint"], 5).parameters())
+
+    first = weights()
+    torch.manual_seed(99)
+    torch.rand(3)
+    assert torch.equal(weights(), first)
+
+
+@pytest.mark.usefixtures("untouched_global_randomness")
+def test_the_global_generator_is_left_alone_by_a_network_that_fails_too():
+    def failing():
+        torch.rand(3)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        seeded(failing, 0)

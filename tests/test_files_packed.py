@@ -1,0 +1,72 @@
+"""A packed file gives back what went in, always in the same bytes, or says what is wrong with it."""
+
+import resource
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from annulus.errors import InputError
+from annulus.files.packed import read_packed, write_packed
+
+ABOUT = {"classes": ["café", "dog"], "digest": "0f", "size": {"b": 1, "a": None}}
+
+
+@pytest.fixture
+def tensors(generator):
+    images = torch.randint(0, 256, (5, 3, 4, 4), generator=generator, dtype=torch.uint8)
+    return {
+        "images": images,
+        "labels": torch.arange(5),
+        "map": torch.randn(5, 2, 2, 2, generator=generator).half(),
+        "transposed": torch.randn(2, 3, generator=generator).t(),
+        "halves": torch.arange(6)[:3],
+        "none": torch.empty(0, 3, 4, 4, dtype=torch.uint8),
+        "learned": torch.ones(2, requires_grad=True),
+    }
+
+
+def test_what_was_written_is_read_back(tmp_path, tensors):
+    write_packed(tmp_path / "new" / "train.safetensors", tensors, ABOUT)
+    got, about = read_packed(tmp_path / "new" / "train.safetensors")
+    assert about == ABOUT
+    assert got.keys() == tensors.keys()
+    for name, tensor in tensors.items():
+        torch.testing.assert_close(got[name], tensor.detach(), rtol=0, atol=0)
+
+
+def test_the_same_content_is_the_same_bytes_whatever_the_order_and_the_name(tmp_path, tensors):
+    write_packed(tmp_path / "a", tensors, ABOUT)
+    write_packed(tmp_path / "b", dict(reversed(tensors.items())), dict(reversed(ABOUT.items())))
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_a_full_disk_leaves_the_old_file(tmp_path):
+    path = tmp_path / "train.safetensors"
+    path.write_text("old")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(InputError, match=r"cannot write .*train\.safetensors: .*too large.* Free some"):
+            write_packed(path, {"rows": torch.zeros(1000)}, {})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("fault", ["missing", "empty", "text", "cut short", "someone else's"])
+def test_a_file_that_annulus_did_not_write_is_named(tmp_path, fault):
+    path = tmp_path / "train.safetensors"
+    match fault:
+        case "empty":
+            path.write_bytes(b"")
+        case "text":
+            path.write_text("labels: 1, 2, 3")
+        case "cut short":
+            write_packed(path, {"rows": torch.zeros(10)}, {})
+            path.write_bytes(path.read_bytes()[:-4])
+        case "someone else's":
+            save_file({"rows": torch.zeros(10)}, path)
+    with pytest.raises(InputError, match=r"train\.safetensors is missing or not .*; run `dvc repro`"):
+        read_packed(path)

@@ -1,0 +1,97 @@
+"""Metrics files that are whole, finite and the same for the same numbers."""
+
+import json
+import resource
+import signal
+
+import pytest
+
+from annulus.errors import InputError
+from annulus.files.results import replacing, rounded, write_metrics, write_table
+
+
+def folder_of(path):
+    return sorted(entry.name for entry in path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "kept"),
+    [
+        ("top1_percent", 41.2349, 41.23),
+        ("loss_nats", 1.234567, 1.2346),
+        ("rate", 0.12345678, 0.123457),
+        ("images", 1000, 1000),
+        ("k", True, True),
+        ("sampler", "ring", "ring"),
+    ],
+)
+def test_a_number_keeps_the_digits_of_its_unit(name, value, kept):
+    assert rounded(name, value) == kept
+
+
+def test_a_zero_has_no_sign():
+    assert str(rounded("loss_nats", -1e-9)) == "0.0"
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_a_number_that_is_not_finite_is_refused_by_name(value, tmp_path):
+    with pytest.raises(ValueError, match=f"loss_nats is {value}; metrics are finite numbers"):
+        write_metrics(tmp_path / "knn.json", {"loss_nats": value})
+    assert folder_of(tmp_path) == []
+
+
+def test_metrics_are_the_same_bytes_whatever_the_order(tmp_path):
+    write_metrics(tmp_path / "new" / "a.json", {"top1_percent": 41.236, "k": 200})
+    write_metrics(tmp_path / "new" / "b.json", {"k": 200, "top1_percent": 41.2364})
+    text = (tmp_path / "new" / "a.json").read_text()
+    assert text == '{\n  "k": 200,\n  "top1_percent": 41.24\n}\n'
+    assert text == (tmp_path / "new" / "b.json").read_text()
+    assert folder_of(tmp_path / "new") == ["a.json", "b.json"]
+
+
+def test_a_table_is_csv_with_rounded_numbers(tmp_path):
+    write_table(tmp_path / "history.csv", [{"epoch": 1, "loss_nats": 0.123456}, {"epoch": 2, "loss_nats": 0.1}])
+    assert (tmp_path / "history.csv").read_text() == "epoch,loss_nats\n1,0.1235\n2,0.1\n"
+
+
+def test_a_failure_while_writing_leaves_the_old_file_and_nothing_beside_it(tmp_path):
+    path = tmp_path / "knn.json"
+    path.write_text("old")
+
+    def interrupted():
+        with replacing(path) as temporary:
+            temporary.write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert path.read_text() == "old"
+    assert folder_of(tmp_path) == ["knn.json"]
+
+
+def test_a_full_disk_leaves_the_old_file_and_says_what_to_do(tmp_path):
+    path = tmp_path / "knn.json"
+    path.write_text("old")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        with pytest.raises(InputError, match=r"cannot write .*knn\.json: File too large; .* Free some space"):
+            write_metrics(path, {f"value_{i}": i for i in range(100)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert path.read_text() == "old"
+    assert folder_of(tmp_path) == ["knn.json"]
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "metrics").write_text("a file in the way")
+    with pytest.raises(InputError, match=r"cannot write .*metrics/knn\.json: File exists"):
+        write_metrics(tmp_path / "metrics" / "knn.json", {"k": 1})
+
+
+def test_a_new_file_can_be_read_by_others(tmp_path):
+    write_metrics(tmp_path / "knn.json", {"k": 1})
+    assert json.loads((tmp_path / "knn.json").read_text()) == {"k": 1}
+    assert (tmp_path / "knn.json").stat().st_mode & 0o777 == 0o644

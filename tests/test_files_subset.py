@@ -1,0 +1,63 @@
+import pytest
+import torch
+
+from annulus.files.subset import even_counts, even_subset, held_out
+
+
+def counts(labels: torch.Tensor, rows: torch.Tensor) -> list[int]:
+    return torch.bincount(labels[rows], minlength=int(labels.max()) + 1).tolist()
+
+
+@pytest.fixture
+def labels(generator) -> torch.Tensor:
+    """Classes of 50, 10, 30 and 1, in a random order."""
+    blocks = torch.arange(4).repeat_interleave(torch.tensor([50, 10, 30, 1]))
+    return blocks[torch.randperm(91, generator=generator)]
+
+
+@pytest.mark.parametrize(
+    ("total", "expected"),
+    [(4, [1, 1, 1, 1]), (41, [15, 10, 15, 1]), (20, [7, 6, 6, 1]), (61, [25, 10, 25, 1]), (91, [50, 10, 30, 1])],
+)
+def test_a_subset_is_as_even_as_the_classes_allow(labels, total, expected, generator):
+    rows = even_subset(labels, total, generator)
+    assert len(rows) == total
+    assert counts(labels, rows) == expected
+    assert rows.tolist() == sorted(set(rows.tolist()))
+
+
+def test_even_counts_by_hand():
+    assert even_counts(torch.tensor([5, 1, 5]), 8).tolist() == [3, 1, 4]
+    assert even_counts(torch.tensor([5, 5, 5]), 99).tolist() == [5, 5, 5]
+
+
+def test_a_smaller_subset_is_part_of_a_larger_one(labels, generator):
+    small = even_subset(labels, 12, generator.manual_seed(3))
+    large = even_subset(labels, 40, generator.manual_seed(3))
+    other = even_subset(labels, 40, generator.manual_seed(4))
+    assert set(small.tolist()) <= set(large.tolist())
+    assert set(large.tolist()) != set(other.tolist())
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.1, 0.29, 0.5])
+def test_validation_takes_the_same_share_of_every_class(fraction, generator):
+    labels = torch.arange(10).repeat(100)
+    rows = held_out(labels, fraction, generator)
+    assert counts(labels, rows) == [round(100 * fraction)] * 10
+
+
+def test_validation_of_uneven_classes_is_the_share_up_to_one(labels, generator):
+    rows = held_out(labels, 0.25, generator)
+    assert len(rows) == round(0.25 * 91)
+    assert counts(labels, rows) == [13, 3, 7, 0]  # 12.5, 2.5, 7.5, 0.25: what is left over to the first of equals
+
+
+def test_validation_never_takes_a_class_s_last_image(generator):
+    labels = torch.tensor([0, 1, 2, 3])
+    assert held_out(labels, 0.5, generator).tolist() == []
+
+
+def test_every_row_can_be_drawn(generator):
+    labels = torch.arange(2).repeat(5)
+    drawn = {row for _ in range(60) for row in even_subset(labels, 4, generator).tolist()}
+    assert drawn == set(range(10))

@@ -1,0 +1,319 @@
+"""Queries against a memory: every bound, neighbours and sampler over bank, queue and batch, against plain loops."""
+
+import math
+
+import pytest
+import torch
+from method_cases import (
+    BOUNDS,
+    COMBINATIONS,
+    CPU,
+    IMAGES,
+    INDEX,
+    INFONCE,
+    MLCPC,
+    MOMENT,
+    NEIGHBOURS,
+    POLICIES,
+    SAMPLERS,
+    at,
+    case_of,
+    contrast_of,
+    objective_of,
+)
+from plain_objectives import assert_same, gradient, plain_of
+
+from annulus.config.bounds import CPCParams, InfoNCEParams
+from annulus.config.negatives import BallParams, CloseNeighbours, RingParams
+from annulus.errors import InputError
+from annulus.methods.contrast import Contrast, Estimate
+
+pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
+each_combination = pytest.mark.parametrize(
+    ("bound", "neighbours"), COMBINATIONS, ids=[" + ".join(pair) for pair in COMBINATIONS]
+)
+each_memory = pytest.mark.parametrize("memory", ["bank", "queue", "keys of the batch", "views of the batch"])
+each_bound = pytest.mark.parametrize("bound", BOUNDS)
+
+
+def assert_as_plain(contrast, case, moment=MOMENT):
+    """Value, estimate, ceiling and gradients."""
+    state = contrast.generator.get_state()
+    estimate = contrast(*case[:2], moment, *case[2:])
+    leaves = [leaf for leaf in (case.scores, case.positive) if leaf is not None]
+    assert_same(estimate, plain_of(contrast, moment, *case, state=state), *leaves)
+
+
+# --- every combination --------------------------------------------------------------------------------
+
+
+@each_combination
+@each_memory
+def test_the_whole_set_has_the_value_and_gradient_of_the_plain_loops(memory, bound, neighbours, generator):
+    for sampler in SAMPLERS:
+        contrast = contrast_of(objective_of(sampler, neighbours, bound), generator)
+        assert_as_plain(contrast, case_of(memory, generator))
+
+
+@each_combination
+@each_memory
+def test_k_draws_have_the_value_and_gradient_of_the_plain_loops(memory, bound, neighbours, generator):
+    for sampler in ("uniform", "ring", "outside"):
+        contrast = contrast_of(objective_of(sampler, neighbours, bound, negatives=17), generator)
+        assert_as_plain(contrast, case_of(memory, generator))
+
+
+@each_combination
+@pytest.mark.parametrize("lead", [-20.0, 0.0, 20.0])
+def test_no_estimate_exceeds_its_ceiling(lead, bound, neighbours, generator):
+    """However far positives stand above the rest, or below it."""
+    for memory in ("bank", "queue"):
+        for sampler in ("uniform", "ring", "inside"):
+            case = case_of(memory, generator)
+            scores = case.scores.detach()
+            if memory == "bank":
+                scores = scores.scatter(1, case.own[:, None], lead)
+            positive = None if case.positive is None else torch.full_like(case.positive, lead)
+            contrast = contrast_of(objective_of(sampler, neighbours, bound), generator)
+            estimate = contrast(scores, case.index, MOMENT, case.own, positive, case.columns)
+            assert estimate.bound.isfinite()
+            assert estimate.bound <= estimate.ceiling + 1e-9
+            if lead > 0 and neighbours == "none":
+                assert estimate.bound > 0.9 * estimate.ceiling, "separated scores reach it"
+
+
+@each_memory
+def test_neighbours_of_the_cases_are_some_and_not_all(memory, generator):
+    """What the tests above would not notice if it were otherwise."""
+    for neighbours in ("s", "k"):
+        case = case_of(memory, generator)
+        contrast = contrast_of(objective_of("uniform", neighbours), generator)
+        found = contrast._neighbours(case.scores.detach(), case.index, case.own, case.columns, 0.5)
+        count = found.mask(torch.zeros(found.rows.shape)).isfinite().sum(dim=1)
+        assert (count > 0).any()
+        assert (count < case.scores.shape[1] - 2).all()
+    if memory == "queue":
+        assert (case.own >= 0).any()
+        assert (case.own < 0).any()
+
+
+# --- what the papers say is the same ------------------------------------------------------------------
+
+
+@each_bound
+@pytest.mark.parametrize("negatives", [17, "all"])
+def test_ball_and_ring_of_the_whole_memory_are_uniform(negatives, bound, generator):
+    case = case_of("bank", generator)
+    whole = [SAMPLERS["uniform"], BallParams(outer=1.0), RingParams(outer=1.0, inner=0.0)]
+    found = [contrast_of(objective_of(s, bound=bound, negatives=negatives))(*case[:2], MOMENT, case.own) for s in whole]
+    assert found[0].loss == found[1].loss == found[2].loss
+    assert found[0].bound == found[1].bound == found[2].bound
+
+
+@each_memory
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_la_with_only_itself_as_neighbour_is_infonce_on_the_same_background(sampler, memory, generator):
+    """LA_0 = BALL (mutualinfo Lemma 4.3), and so for every sampler and memory."""
+    case = case_of(memory, generator)
+    clusters = contrast_of(objective_of(sampler), generator).clusters
+    found = []
+    for bound in ("la", "la-original constant", "infonce"):
+        contrast = contrast_of(objective_of(sampler, bound=bound), generator)
+        contrast.clusters = clusters
+        found.append(contrast(*case[:2], MOMENT, *case[2:]))
+    for aggregated in found[:2]:
+        torch.testing.assert_close(aggregated.loss, found[2].loss, rtol=1e-12, atol=0)
+        torch.testing.assert_close(aggregated.ceiling, found[2].ceiling)
+        for ours, plain in zip(*(gradient(e.objective, case.scores) for e in (aggregated, found[2])), strict=True):
+            torch.testing.assert_close(ours, plain)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("neighbours", NEIGHBOURS)
+def test_original_la_is_the_two_logsumexps_whatever_the_partition(policy, neighbours, generator):
+    """mutualinfo Lemma B.3, in value and gradient, batch after batch."""
+    plain, original = (
+        contrast_of(objective_of("ball", neighbours, bound, 30), torch.Generator().manual_seed(1))
+        for bound in ("la", f"la-original {policy}")
+    )
+    for _ in range(3):
+        case = case_of("bank", generator)
+        ours, theirs = (each(*case[:2], MOMENT, case.own) for each in (original, plain))
+        torch.testing.assert_close(ours.loss, theirs.loss, rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(*(gradient(e.objective, case.scores)[0] for e in (ours, theirs)))
+
+
+@each_memory
+@pytest.mark.parametrize("negatives", [7, "all"])
+def test_eqco_with_as_many_as_there_are_is_no_margin_and_stands_for_k_otherwise(negatives, memory, generator):
+    case = case_of(memory, generator)
+    k = negatives
+    if negatives == "all":
+        k = case.scores.shape[1] - (0 if case.own is None else 1)
+        case = case if memory != "queue" else case._replace(own=torch.tensor([0, 3, 5, 7, 8]))  # as many for all
+    plain, eqco, more = (
+        contrast_of(objective_of("uniform", bound=InfoNCEParams(eqco_alpha=alpha), negatives=negatives))
+        for alpha in (None, float(k), 100.0)
+    )
+    estimates = [contrast(*case[:2], MOMENT, *case[2:]) for contrast in (plain, eqco, more)]
+    torch.testing.assert_close(estimates[0].loss, estimates[1].loss, rtol=1e-12, atol=0)
+    torch.testing.assert_close(estimates[0].bound, estimates[1].bound)
+    assert estimates[2].loss > estimates[0].loss
+    assert estimates[2].ceiling.item() == pytest.approx(math.log(101))
+
+
+def test_the_own_column_is_among_the_positives_even_where_it_scores_lowest(generator):
+    """With everything else a neighbour too, no negative is left that is not a positive: the softmax holds them all."""
+    case = case_of("bank", generator)
+    lowest = case.scores.detach().scatter(1, INDEX[:, None], -30.0).requires_grad_()
+    for neighbours in ("none", "s", "k"):
+        contrast = contrast_of(objective_of("ring", neighbours), generator)
+        estimate = contrast(lowest, INDEX, MOMENT, INDEX)
+        assert (gradient(estimate.objective, lowest)[0].gather(1, INDEX[:, None]) < 0).all()
+
+
+# --- moments ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_annealing_goes_from_the_whole_memory_to_the_sampler_s_set(sampler, generator):
+    case, seeded = case_of("bank", generator), contrast_of(objective_of(sampler), generator)
+    uniform = contrast_of(objective_of("uniform"))(*case[:2], MOMENT, case.own)
+    assert seeded(*case[:2], at(annealed=0.0), case.own).loss == uniform.loss
+    for annealed in (0.25, 0.5, 1.0):
+        assert_as_plain(seeded, case, at(annealed=annealed))
+    if sampler != "uniform":
+        assert seeded(*case[:2], at(annealed=1.0), case.own).loss != uniform.loss
+
+
+@each_memory
+@pytest.mark.parametrize("neighbours", ["s", "k"])
+@pytest.mark.parametrize("trained", [0.0, 0.25, 0.375, 0.49, 0.5, 0.7, 0.75, 0.99])
+def test_neighbours_come_with_training_and_not_with_the_sampler_s_annealing(trained, neighbours, memory, generator):
+    case, contrast = case_of(memory, generator), contrast_of(objective_of("uniform", neighbours), generator)
+    assert_as_plain(contrast, case, at(trained=trained, annealed=0.0))
+    alone = contrast_of(objective_of("uniform"))(*case[:2], MOMENT, *case[2:])
+    some = trained >= 0.5 if neighbours == "k" else trained > 0.25
+    assert (contrast(*case[:2], at(trained, 0.0), *case[2:]).loss < alone.loss) == some
+
+
+def test_a_share_of_neighbours_of_less_than_one_column_leaves_the_own_alone(generator):
+    few = CloseNeighbours(share=0.02, start=0.0, until=0.0)
+    case = case_of("bank", generator)
+    found = contrast_of(objective_of("uniform", few))(*case[:2], at(trained=0.0), case.own)
+    assert found.loss == contrast_of(objective_of("uniform"))(*case[:2], at(), case.own).loss
+
+
+@pytest.mark.parametrize("trained", [0.0, 0.25, 0.5, 0.999])
+def test_alpha_of_mlcpc_is_that_of_the_moment(trained, generator):
+    """2 (0.125 / 2)^trained: 2, 1, 0.5 and nearly 0.125; the ceiling is log(m/alpha)."""
+    case, contrast = case_of("bank", generator), contrast_of(objective_of("ball", bound=MLCPC))
+    assert_as_plain(contrast, case, at(trained=trained))
+    ceiling = contrast(*case[:2], at(trained=trained), case.own).ceiling
+    assert ceiling.item() == pytest.approx(math.log(21 / 2 ** (1 - 4 * trained)))
+
+
+@pytest.mark.parametrize("trained", [0.0, 0.5, 0.75])
+def test_dividing_by_alpha_scales_the_gradient_and_not_the_nats(trained, generator):
+    case = case_of("bank", generator)
+    plain, divided = (
+        contrast_of(objective_of(bound=MLCPC.model_copy(update={"divide_by_alpha": divide})))(
+            *case[:2], at(trained=trained), case.own
+        )
+        for divide in (False, True)
+    )
+    alpha = 2 * (0.125 / 2) ** trained
+    assert (plain.loss, plain.bound, plain.ceiling) == (divided.loss, divided.bound, divided.ceiling)
+    torch.testing.assert_close(divided.objective, plain.objective / alpha)
+    scaled, unscaled = (gradient(each.objective, case.scores)[0] for each in (divided, plain))
+    torch.testing.assert_close(scaled, unscaled / alpha)
+
+
+@each_combination
+def test_all_but_the_objective_is_without_gradient(bound, neighbours, generator):
+    case = case_of("bank", generator)
+    estimate = contrast_of(objective_of("ring", neighbours, bound), generator)(*case[:2], MOMENT, case.own)
+    assert estimate.objective.requires_grad
+    assert not any(value.requires_grad for value in (estimate.loss, estimate.bound, estimate.ceiling))
+    both = estimate + estimate
+    assert both.objective.requires_grad
+    assert not any(value.requires_grad for value in (both.loss, both.bound, both.ceiling))
+
+
+def test_two_estimates_add_their_losses_and_average_their_nats():
+    first, second = (Estimate(*torch.tensor(values)) for values in ([1.0, 2.0, 3.0, 4.0], [10.0, 20.0, 30.0, 60.0]))
+    both = first + second
+    assert (both.objective, both.loss, both.bound, both.ceiling) == (11, 22, 16.5, 32)
+
+
+def test_an_alpha_too_large_for_the_negatives_is_refused_in_a_sentence(generator):
+    case = case_of("keys of the batch", generator)
+    contrast = contrast_of(objective_of(bound=CPCParams(eqco_alpha=None, alpha=15.0)))
+    with pytest.raises(InputError, match=r"alpha is 15 with m = 15 candidates.*more negatives"):
+        contrast(*case[:2], MOMENT, *case[2:])
+
+
+# --- clusters and randomness --------------------------------------------------------------------------
+
+
+def test_clusters_are_made_for_whom_needs_them_by_their_own_settings(generator):
+    points = torch.randn(IMAGES, 3, generator=generator)
+    for sampler, neighbours in (("uniform", "none"), ("outside", "none"), ("ring", "k"), ("inside", "k")):
+        contrast = Contrast(objective_of(sampler, neighbours), IMAGES, 0, CPU)
+        contrast.cluster(points, epoch=0)
+        assert contrast.needs_clusters == ((sampler, neighbours) != ("uniform", "none"))
+        for buffer, needed, count in (
+            ("clusters", sampler in ("outside", "inside"), 4),
+            ("neighbour_clusters", neighbours == "k", 5),
+        ):
+            found = getattr(contrast, buffer)
+            assert found.shape == (2 * needed, IMAGES)
+            assert all(run.unique().tolist() == list(range(count)) for run in found)
+
+
+def test_clusterings_are_repeated_by_seed_epoch_and_name_and_changed_by_each(generator):
+    points = torch.randn(IMAGES, 3, generator=generator)
+
+    def clusters(seed=0, epoch=0, name=""):
+        contrast = Contrast(objective_of("outside"), IMAGES, seed, CPU, name)
+        contrast.cluster(points, epoch)
+        return contrast.clusters
+
+    assert torch.equal(clusters(), clusters())
+    for other in (clusters(epoch=1), clusters(seed=1), clusters(name="ab")):
+        assert not torch.equal(clusters(), other)
+    assert not torch.equal(clusters(epoch=1), clusters(seed=1))
+
+
+def test_a_column_without_an_image_is_in_nobody_s_cluster(generator):
+    """Cave keeps it, and no query has it as a neighbour."""
+    case = case_of("queue", generator)
+    columns = torch.full_like(case.columns, -1)
+    contrast = contrast_of(objective_of("outside", "k"), generator)
+    found = contrast(*case[:2], MOMENT, case.own, case.positive, columns)
+    ball = contrast_of(objective_of(BallParams(outer=0.8)))(*case[:2], MOMENT, case.own, case.positive)
+    torch.testing.assert_close(found.loss, ball.loss, rtol=1e-12, atol=0)
+    with pytest.raises(InputError, match="keep: inside"):
+        contrast_of(objective_of("inside"), generator)(*case[:2], MOMENT, case.own, case.positive, columns)
+
+
+def test_a_loaded_contrast_draws_what_the_saved_one_would(generator):
+    objective, case = objective_of("outside", "k", "la-original moving-average", 7), case_of("bank", generator)
+    saved, loaded = contrast_of(objective, generator), contrast_of(objective, generator, seed=1)
+    saved(*case[:2], MOMENT, case.own)
+    loaded.load_state_dict(saved.state_dict())
+    for _ in range(3):
+        ours, theirs = (each(*case[:2], MOMENT, case.own) for each in (loaded, saved))
+        assert ours.loss == theirs.loss
+        assert loaded.partition.log_z == saved.partition.log_z
+
+
+def test_each_call_draws_anew_and_names_and_seeds_draw_apart(generator):
+    case = case_of("bank", generator)
+    losses = [
+        contrast(*case[:2], MOMENT, case.own).loss.item()
+        for contrast in (contrast_of(objective_of("ring", bound=INFONCE, negatives=5), seed=s, name=n)
+                         for s, n in ((0, ""), (1, ""), (0, "l"), (0, "ab")))
+        for _ in range(2)
+    ]  # fmt: skip
+    assert len(set(losses)) == 8

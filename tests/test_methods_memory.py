@@ -1,0 +1,248 @@
+"""The memory bank against a plain loop over the papers' update, the queue against a deque, in float64."""
+
+import io
+import itertools
+import math
+from collections import deque
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from annulus.errors import InputError
+from annulus.methods.memory import KeyQueue, MemoryBank
+
+pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
+
+
+@pytest.fixture
+def bank(generator):
+    return MemoryBank(images=9, dim=4, rate=0.5, generator=generator).double()
+
+
+def embeddings(count, generator):
+    return F.normalize(torch.randn(count, 4, generator=generator, dtype=torch.float64), dim=1)
+
+
+def plain_update(rows, rate, index, embedding):
+    """M[i] <- normalize(rate * M[i] + (1 - rate) * mean of image i's embeddings), one image at a time."""
+    rows = [row[:] for row in rows.tolist()]
+    for image in set(index.tolist()):
+        own = [vector for vector, i in zip(embedding.tolist(), index.tolist(), strict=True) if i == image]
+        mean = [sum(values) / len(own) for values in zip(*own, strict=True)]
+        mixed = [rate * old + (1 - rate) * new for old, new in zip(rows[image], mean, strict=True)]
+        length = math.sqrt(sum(value * value for value in mixed))
+        rows[image] = [value / length for value in mixed]
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+def test_rows_start_on_the_unit_sphere_in_every_direction(generator):
+    rows = MemoryBank(2000, 8, 0.5, generator).rows
+    torch.testing.assert_close(rows.norm(dim=1), torch.ones(2000))
+    assert rows.mean(dim=0).abs().max() < 0.05  # four standard deviations of 1 / sqrt(2000 * 8)
+    torch.testing.assert_close(rows.T @ rows / 2000, torch.eye(8) / 8, atol=0.02, rtol=0)
+
+
+def test_the_same_generator_gives_the_same_rows():
+    first, second, other = (MemoryBank(5, 3, 0.5, torch.Generator().manual_seed(s)).rows for s in (1, 1, 2))
+    assert torch.equal(first, second)
+    assert not torch.equal(first, other)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.25, 0.5, 0.9])
+@pytest.mark.parametrize("index", [[3], [8, 0, 5], [2, 7, 2, 2, 7, 1]])
+def test_update_equals_the_plain_loop(bank, generator, rate, index):
+    bank.rate = rate
+    index, embedding = torch.tensor(index), embeddings(len(index), generator)
+    expected = plain_update(bank.rows, rate, index, embedding)
+    bank.update(index, embedding)
+    torch.testing.assert_close(bank.rows, expected)
+    torch.testing.assert_close(bank.rows.norm(dim=1), torch.ones(9, dtype=torch.float64))
+
+
+def test_rate_0_keeps_the_last_view_alone(bank, generator):
+    bank.rate = 0.0
+    embedding = embeddings(2, generator)
+    bank.update(torch.tensor([4, 6]), embedding)
+    torch.testing.assert_close(bank.rows[[4, 6]], embedding)
+
+
+def test_a_high_rate_hardly_moves_a_row(bank, generator):
+    bank.rate = 0.999
+    before, embedding = bank.rows.clone(), embeddings(1, generator)
+    bank.update(torch.tensor([4]), embedding)
+    assert 0 < (bank.rows[4] - before[4]).norm() < 0.01
+
+
+def test_rows_of_other_images_keep_every_bit(bank, generator):
+    before = bank.rows.clone()
+    bank.update(torch.tensor([2, 7]), embeddings(2, generator))
+    others = [0, 1, 3, 4, 5, 6, 8]
+    assert torch.equal(bank.rows[others], before[others])
+    assert not torch.equal(bank.rows[[2, 7]], before[[2, 7]])
+
+
+def test_an_image_twice_in_a_batch_gets_the_mean_whatever_the_order(generator):
+    index, embedding = torch.tensor([2, 7, 2, 2, 7, 1]), embeddings(6, generator)
+    results = []
+    for _ in range(20):
+        order = torch.randperm(6, generator=generator)
+        bank = MemoryBank(9, 4, 0.5, torch.Generator().manual_seed(1)).double()
+        bank.update(index[order], embedding[order])
+        results.append(bank.rows)
+    for rows in results:
+        torch.testing.assert_close(rows, results[0])
+
+
+def test_update_leaves_no_trace_in_autograd(bank, generator):
+    bank.update(torch.tensor([1]), embeddings(1, generator).requires_grad_())
+    assert not bank.rows.requires_grad
+
+
+def test_rows_are_saved_and_loaded_bit_for_bit(bank, generator):
+    bank.update(torch.tensor([1, 3]), embeddings(2, generator))
+    other = MemoryBank(9, 4, 0.5, torch.Generator().manual_seed(5)).double()
+    other.load_state_dict(bank.state_dict())
+    assert torch.equal(other.rows, bank.rows)
+
+
+def test_rows_are_no_parameter_for_the_optimiser(bank):
+    assert list(bank.parameters()) == []
+
+
+# --- the queue ----------------------------------------------------------------------------------------
+
+
+def queue_of(length, seed=3):
+    return KeyQueue(length, 4, torch.Generator().manual_seed(seed)).double()
+
+
+def plain_queue(queue):
+    """The same as pairs (key, image), oldest first, in a list that forgets its oldest entry by itself."""
+    place = queue.next.item()
+    pairs = list(zip(queue.keys.tolist(), queue.images.tolist(), strict=True))
+    return deque(pairs[place:] + pairs[:place], maxlen=len(pairs))
+
+
+def batches(sizes, generator):
+    images = itertools.count()
+    for size in sizes:
+        yield embeddings(size, generator), torch.tensor([next(images) for _ in range(size)])
+
+
+@pytest.mark.parametrize(
+    ("length", "sizes"),
+    [
+        (12, [4] * 10),
+        (10, [4] * 12),  # 10 = 2 * 4 + 2: every third batch is cut in two by the end
+        (10, [7] * 9),
+        (10, [9] * 12),
+        (10, [10] * 3),
+        (10, [3, 10, 1, 8, 2, 2, 9, 5]),
+        (7, [1] * 20),
+        (1, [1] * 3),
+    ],
+)
+def test_the_queue_holds_what_a_plain_deque_holds_after_every_batch(length, sizes, generator):
+    queue = queue_of(length)
+    expected = plain_queue(queue)
+    for keys, index in batches(sizes, generator):
+        queue.push(keys, index)
+        expected.extend(zip(keys.tolist(), index.tolist(), strict=True))
+        assert list(plain_queue(queue)) == list(expected)
+
+
+def test_no_key_moves_once_it_is_in(generator):
+    """Entry by entry in its own place: key number i lies in place i modulo the length."""
+    queue, written = queue_of(10), {}
+    for keys, index in batches([4] * 9, generator):
+        queue.push(keys, index)
+        written |= {image % 10: (key, image) for key, image in zip(keys.tolist(), index.tolist(), strict=True)}
+        for place, (key, image) in written.items():
+            assert (queue.keys[place].tolist(), queue.images[place].item()) == (key, image)
+        assert queue.next == (index[-1] + 1) % 10
+
+
+def test_the_queue_starts_with_random_unit_keys_of_no_image(generator):
+    queue = KeyQueue(2000, 8, generator)
+    torch.testing.assert_close(queue.keys.norm(dim=1), torch.ones(2000))
+    torch.testing.assert_close(queue.keys.T @ queue.keys / 2000, torch.eye(8) / 8, atol=0.02, rtol=0)
+    assert (queue.images == -1).all()
+    assert torch.equal(queue_of(5).keys, queue_of(5).keys)
+    assert not torch.equal(queue_of(5).keys, queue_of(5, seed=4).keys)
+
+
+def test_a_batch_longer_than_the_queue_is_refused_and_nothing_written(generator):
+    queue = queue_of(5)
+    before = {name: value.clone() for name, value in queue.state_dict().items()}
+    with pytest.raises(InputError, match="6 keys does not fit a queue of 5; take a longer queue or a smaller batch"):
+        queue.push(embeddings(6, generator), torch.arange(6))
+    assert all(torch.equal(value, before[name]) for name, value in queue.state_dict().items())
+
+
+@pytest.mark.parametrize("cut", range(6))
+def test_a_saved_and_loaded_queue_goes_on_in_the_same_place(cut, generator):
+    """What peers lose: the place of the next key, which is no buffer there."""
+    queue, pushed = queue_of(10), list(batches([4] * 6, generator))
+    for keys, index in pushed[:cut]:
+        queue.push(keys, index)
+    stored = io.BytesIO()
+    torch.save(queue.state_dict(), stored)
+    stored.seek(0)
+    other = queue_of(10, seed=4)
+    other.load_state_dict(torch.load(stored))
+    for keys, index in pushed[cut:]:
+        queue.push(keys, index)
+        other.push(keys, index)
+    assert {*queue.state_dict()} == {"keys", "images", "next"}
+    assert all(torch.equal(value, other.state_dict()[name]) for name, value in queue.state_dict().items())
+
+
+def test_push_writes_in_place_and_leaves_no_trace_in_autograd(generator):
+    queue = queue_of(10)
+    storages = [buffer.data_ptr() for buffer in queue.buffers()]
+    for keys, index in batches([4] * 4, generator):
+        queue.push(keys.requires_grad_(), index)
+    assert [buffer.data_ptr() for buffer in queue.buffers()] == storages
+    assert not queue.keys.requires_grad
+    assert list(queue.parameters()) == []
+
+
+def test_keys_of_mixed_precision_are_taken(generator):
+    queue, keys = KeyQueue(5, 4, generator), embeddings(2, generator).bfloat16()
+    queue.push(keys, torch.tensor([8, 9], dtype=torch.int32))
+    assert queue.keys.dtype == torch.float32
+    assert torch.equal(queue.keys[:2], keys.float())
+    assert queue.images.tolist() == [8, 9, -1, -1, -1]
+
+
+def plain_own(queue, image):
+    """Walk back from the newest key."""
+    for step in range(1, len(queue.images) + 1):
+        place = (queue.next.item() - step) % len(queue.images)
+        if queue.images[place] == image:
+            return place
+    return -1
+
+
+@pytest.mark.parametrize("length", [5, 10, 31])
+def test_own_is_the_place_of_the_images_newest_key_at_every_turn(length, generator):
+    """Images come back at random, so that the queue may hold none, one or several keys of one."""
+    queue, images, several = queue_of(length), torch.arange(15), False
+    for _ in range(25):
+        index = torch.randint(15, (4,), generator=generator)
+        queue.push(embeddings(4, generator), index)
+        assert queue.own(images).tolist() == [plain_own(queue, image) for image in images.tolist()]
+        held = queue.images[queue.images >= 0]
+        several |= held.numel() > held.unique().numel()
+    assert several
+
+
+def test_of_an_image_twice_in_a_batch_the_later_key_is_its_own(generator):
+    queue = queue_of(5)
+    queue.push(embeddings(4, generator), torch.tensor([6, 2, 6, 3]))
+    assert queue.own(torch.tensor([6, 2, 3])).tolist() == [2, 1, 3]
+
+
+def test_before_the_first_batch_no_image_has_a_key():
+    assert queue_of(5).own(torch.tensor([0, 4, 1])).tolist() == [-1, -1, -1]

@@ -1,0 +1,104 @@
+"""Annealing policies against sequences worked out by hand (ring.md 5.2)."""
+
+import pytest
+
+from annulus.config.negatives import AdaptiveEpochAnneal, AdaptiveStepAnneal, ConstantAnneal, LinearAnneal, StepAnneal
+from annulus.negatives.annealing import Annealing
+
+POLICIES = [
+    ConstantAnneal(),
+    LinearAnneal(until=0.5),
+    StepAnneal(until=0.5, steps=5),
+    AdaptiveEpochAnneal(delta=0.25, window=3),
+    AdaptiveStepAnneal(delta=0.25, window=3),
+]
+
+
+def test_none_is_the_sampler_s_own_set_from_the_start():
+    annealing = Annealing(ConstantAnneal())
+    annealing.after_step(1.0)
+    annealing.after_epoch(None)
+    assert [annealing.progress(trained) for trained in (0.0, 0.5, 1.0)] == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("trained", "progress"), [(0.0, 0.0), (0.1, 0.2), (0.25, 0.5), (0.5, 1.0), (0.75, 1.0), (1.0, 1.0)]
+)
+def test_linear_rises_in_a_line_and_then_stays(trained, progress):
+    assert Annealing(LinearAnneal(until=0.5)).progress(trained) == pytest.approx(progress)
+
+
+@pytest.mark.parametrize(
+    ("trained", "progress"),
+    [
+        (0.0, 0.0),
+        (0.099, 0.0),
+        (0.1, 0.2),
+        (0.199, 0.2),
+        (0.2, 0.4),
+        (0.3, 0.6),
+        (0.4, 0.8),
+        (0.499, 0.8),
+        (0.5, 1.0),
+        (0.9, 1.0),
+        (1.0, 1.0),
+    ],
+)
+def test_step_rises_in_equal_steps_that_end_where_the_line_ends(trained, progress):
+    assert Annealing(StepAnneal(until=0.5, steps=5)).progress(trained) == pytest.approx(progress)
+
+
+def test_adaptive_epoch_moves_when_accuracy_beats_the_mean_of_the_window():
+    annealing = Annealing(AdaptiveEpochAnneal(delta=0.25, window=3))
+    #             accuracy, mean of up to three before it -> progress after it
+    sequence = [
+        (40.0, 0.0),  # nothing to compare with
+        (40.0, 0.0),  # 40: equal is no rise
+        (43.0, 0.25),  # 40
+        (41.5, 0.5),  # 41: above the mean, though below the last
+        (41.4, 0.5),  # 41.5: holds, never back
+        (30.0, 0.5),  # 41.97
+        (39.0, 0.75),  # 37.63 of (41.5, 41.4, 30): the 43 has left the window
+        (50.0, 1.0),  # 36.8
+        (60.0, 1.0),  # never beyond the sampler's own set
+    ]
+    for accuracy, progress in sequence:
+        annealing.after_epoch(accuracy)
+        assert annealing.progress(0.5) == pytest.approx(progress)
+
+
+def test_adaptive_step_moves_when_the_loss_is_below_the_mean_of_the_window():
+    annealing = Annealing(AdaptiveStepAnneal(delta=0.4, window=2))
+    #            loss, mean of up to two before it -> progress after it
+    sequence = [(5.0, 0.0), (4.0, 0.4), (4.5, 0.4), (4.3, 0.4), (4.2, 0.8), (4.0, 1.0), (3.0, 1.0)]
+    #                 5: below   4.5: equal  4.25       4.4        4.25: reaches 1.2, kept at 1
+    for loss, progress in sequence:
+        annealing.after_step(loss)
+        assert annealing.progress(0.5) == pytest.approx(progress)
+
+
+def test_each_adaptive_policy_watches_its_own_measure_alone():
+    by_epoch, by_step = (Annealing(policy) for policy in POLICIES[3:])
+    for value in (1.0, 2.0, 3.0):
+        by_epoch.after_step(-value)
+        by_step.after_epoch(value)
+    assert (by_epoch.progress(1.0), by_step.progress(1.0)) == (0.0, 0.0)
+    assert [Annealing(policy).watches_loss for policy in POLICIES] == [False, False, False, False, True]
+
+
+@pytest.mark.parametrize("seen", [(), (4.0,), (3.0, 5.0, 4.0, 4.5, 6.0)])
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: type(policy).__name__)
+def test_a_loaded_state_goes_on_like_the_one_that_was_saved(policy, seen):
+    original, resumed = Annealing(policy), Annealing(policy)
+    for value in seen:
+        original.after_step(value)
+        original.after_epoch(value)
+    for value in (50.0, 1.0):  # are forgotten
+        resumed.after_step(value)
+        resumed.after_epoch(value)
+    resumed.load_state_dict(original.state_dict())
+    for value in (5.5, 4.9, 4.8, 5.2):
+        for annealing in (original, resumed):
+            annealing.after_step(value)
+            annealing.after_epoch(value)
+        assert resumed.progress(0.3) == original.progress(0.3)

@@ -1,0 +1,94 @@
+"""k-means: a partition that Lloyd's rule no longer changes, reproducible by seed."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from annulus.negatives.clusters import kmeans
+
+pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
+
+
+@pytest.fixture
+def rows(generator):
+    return F.normalize(torch.randn(1200, 4, generator=generator), dim=1)
+
+
+def partition(assigned):
+    """Which rows lie together, whatever the clusters are called."""
+    groups = {}
+    for row, cluster in enumerate(assigned.tolist()):
+        groups.setdefault(cluster, set()).add(row)
+    return {frozenset(group) for group in groups.values()}
+
+
+def test_separate_groups_are_found(generator):
+    centres = F.normalize(torch.randn(5, 8, generator=generator), dim=1)
+    rows = F.normalize(centres.repeat(20, 1) + 0.02 * torch.randn(100, 8, generator=generator), dim=1)
+    truth = {frozenset(range(group, 100, 5)) for group in range(5)}
+    found = [partition(run) for run in kmeans(rows, clusters=5, iterations=20, runs=10, seed=0)]
+    assert truth in found
+    assert all(len(groups) <= 5 for groups in found)
+
+
+def test_every_row_is_in_the_cluster_of_its_nearest_mean(rows):
+    """Lloyd's fixed point, over all rows: faiss on its own would see a sample of 256 per cluster."""
+    [assigned] = kmeans(rows, clusters=2, iterations=200, runs=1, seed=0)
+    means = torch.stack([rows[assigned == cluster].mean(dim=0) for cluster in range(2)])
+    assert torch.equal(torch.cdist(rows, means).argmin(dim=1).int(), assigned)
+
+
+def test_more_iterations_reach_tighter_clusters(rows):
+    def scatter(iterations):
+        [assigned] = kmeans(rows, clusters=20, iterations=iterations, runs=1, seed=0)
+        parts = [rows[assigned == cluster] for cluster in assigned.unique()]
+        return sum(((part - part.mean(dim=0)) ** 2).sum() for part in parts)
+
+    assert scatter(30) < scatter(1)
+
+
+def test_runs_start_differently_and_the_seed_repeats_them(rows):
+    first, again, other = (kmeans(rows, clusters=30, iterations=3, runs=3, seed=seed) for seed in (0, 0, 1))
+    assert first.shape == (3, 1200)
+    assert torch.equal(first, again)
+    partitions = [frozenset(partition(run)) for run in [*first, *other]]
+    assert len(set(partitions)) == 6
+
+
+def test_a_run_does_not_depend_on_how_many_follow_it(rows):
+    one, three = (kmeans(rows, clusters=30, iterations=3, runs=runs, seed=0) for runs in (1, 3))
+    assert torch.equal(one[0], three[0])
+
+
+def test_few_rows_per_cluster_are_no_cause_for_a_warning(rows, capfd):
+    assigned = kmeans(rows[:60], clusters=30, iterations=5, runs=1, seed=0)
+    assert assigned.unique().numel() > 15
+    assert "WARNING" not in "".join(capfd.readouterr())
+
+
+def test_the_number_of_threads_does_not_change_the_clusters(rows):
+    before, found = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2, 5):
+            torch.set_num_threads(threads)
+            found.append(kmeans(rows, clusters=30, iterations=20, runs=2, seed=0))
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(found[0], found[1])
+    assert torch.equal(found[0], found[2])
+
+
+def test_a_cluster_that_runs_empty_takes_part_of_a_large_one(generator):
+    """Half of the rows are one and the same, so most starts are equal, and all but one of these lose their rows."""
+    spread = F.normalize(torch.randn(300, 4, generator=generator), dim=1)
+    rows = torch.cat([spread[:1].repeat(300, 1), spread])
+    [assigned] = kmeans(rows, clusters=20, iterations=20, runs=1, seed=0)
+    assert assigned.unique().tolist() == list(range(20))
+    assert assigned[:300].unique().numel() == 1
+
+
+def test_fewer_different_rows_than_clusters_leave_some_empty(generator):
+    different = F.normalize(torch.randn(3, 4, generator=generator), dim=1)
+    [assigned] = kmeans(different.repeat(20, 1), clusters=10, iterations=10, runs=1, seed=0)
+    assert partition(assigned) == {frozenset(range(row, 60, 3)) for row in range(3)}
+    assert ((assigned >= 0) & (assigned < 10)).all()

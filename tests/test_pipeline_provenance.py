@@ -1,0 +1,144 @@
+"""Where and when stages ran: what a record holds, and whose numbers are there."""
+
+import json
+import logging
+import os
+import socket
+import subprocess
+
+import pytest
+
+from annulus.pipeline import provenance
+from annulus.pipeline.provenance import Run, record, runs
+
+
+def stage():
+    """Stands for a stage's main; tests import it, so no script is being run."""
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    monkeypatch.setenv("DVC_STAGE", "knn")
+    monkeypatch.delenv("DVC_EXP_NAME", raising=False)
+    (tmp_path / "metrics").mkdir()
+    (tmp_path / "metrics/knn.json").write_text('{"top1_percent": 41.2}\n')
+    return tmp_path
+
+
+def test_a_record_says_where_and_when_and_of_which_commit_and_experiment(checkout, monkeypatch):
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@localhost"]
+    subprocess.run(["git", "init", "-q"], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], check=True)
+    commit = subprocess.check_output(["git", "rev-parse", "HEAD"], text=True).strip()
+    monkeypatch.setenv("DVC_EXP_NAME", "lossy-gong")
+    started = provenance.STARTED
+    monkeypatch.setattr(provenance.time, "time", lambda: started + 12.34)
+    record(stage, [checkout / "metrics/knn.json"])
+    (run,) = runs(checkout)
+    assert (run.stage, run.started, run.seconds) == ("knn", started, 12.3)
+    assert (run.commit, run.experiment) == (commit, "lossy-gong")
+    assert run.processor == provenance.processor() != ""
+    assert run.cores >= 1
+    assert run.files.keys() == {"metrics/knn.json"}
+
+
+def test_a_record_names_neither_this_machine_nor_its_folders(checkout):
+    record(stage, [checkout / "metrics/knn.json"])
+    (file,) = (checkout / ".annulus/runs").iterdir()
+    text = file.read_text()
+    assert str(checkout) not in text
+    assert json.dumps(socket.gethostname())[1:-1] not in json.loads(text).values()
+
+
+def test_only_numbers_that_the_run_wrote_are_its_own(checkout, tmp_path_factory, monkeypatch):
+    given, other = checkout / "metrics/given.json", tmp_path_factory.mktemp("elsewhere") / "elsewhere.json"
+    for path in (given, other, checkout / "weights.safetensors"):
+        path.write_text("{}")
+    os.utime(given, (provenance.STARTED - 60, provenance.STARTED - 60))
+    paths = [given, other, checkout / "weights.safetensors", checkout / "metrics", checkout / "absent.csv"]
+    record(stage, [*paths, checkout / "metrics/knn.json"])
+    (run,) = runs(checkout)
+    assert set(run.files) == {"metrics/knn.json"}
+
+
+def test_numbers_are_a_run_s_own_until_another_run_or_git_replaces_them(checkout):
+    record(stage, [checkout / "metrics/knn.json"])
+    (run,) = runs(checkout)
+    assert run.matches(checkout)
+    (checkout / "metrics/knn.json").write_text('{"top1_percent": 12.0}\n')
+    assert not run.matches(checkout)
+    (checkout / "metrics/knn.json").unlink()
+    assert not run.matches(checkout)
+
+
+def test_a_queued_experiment_s_record_goes_to_the_main_checkout_with_paths_of_its_copy(checkout, tmp_path, monkeypatch):
+    copy = tmp_path / "copy"
+    (copy / "metrics").mkdir(parents=True)
+    (copy / "metrics/knn.json").write_text('{"top1_percent": 50.0}\n')
+    monkeypatch.chdir(copy)
+    record(stage, [copy / "metrics/knn.json"])
+    (run,) = runs(checkout)
+    assert not run.matches(checkout)  # its numbers are not those of the workspace
+    assert run.matches(copy)
+
+
+@pytest.mark.parametrize("name", ["train@IRing (+C_i)", "stages/algorithms/dvc.yaml:train@LA", "../../outside"])
+def test_every_stage_has_one_record_whatever_its_name(checkout, monkeypatch, name):
+    monkeypatch.setenv("DVC_STAGE", name)
+    record(stage, [])
+    record(stage, [])
+    assert [run.stage for run in runs(checkout)] == [name]
+    assert len(list((checkout / ".annulus/runs").iterdir())) == 1
+
+
+def test_what_a_test_calls_is_no_run(checkout, monkeypatch):
+    monkeypatch.delenv("DVC_STAGE")
+    record(stage, [])
+    assert not (checkout / ".annulus").exists()
+
+
+def test_a_script_run_by_hand_is_called_after_its_file(checkout, monkeypatch):
+    monkeypatch.delenv("DVC_STAGE")
+    source = provenance.Path(provenance.__file__).parents[2]
+    (checkout / "probe.py").write_text(
+        "import sys, time\nfrom pathlib import Path\nfrom annulus.provenance import record\ndef main(): ...\n"
+        "time.sleep(0.1)\n"  # a file's time comes from a clock that ticks every few milliseconds
+        "path = Path(sys.argv[1])\npath.write_text('{}')\nrecord(main, [path])"
+    )
+    for file, expected in (("../elsewhere.json", []), ("here.json", ["probe"])):
+        command = [provenance.sys.executable, "probe.py", file]
+        subprocess.run(command, env={"PYTHONPATH": str(source), "PATH": ""}, check=True)
+        assert [run.stage for run in runs(checkout)] == expected
+
+
+def test_a_record_that_cannot_be_written_is_a_warning_and_no_more(checkout, caplog):
+    (checkout / ".annulus").write_text("a file in the way")
+    record(stage, [])
+    assert "the report will not know where knn ran" in caplog.text
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"stage": 3}', '{"unknown": 1}', "\udcff"], ids=range(7))
+def test_a_broken_record_is_left_out_with_a_warning(checkout, caplog, text):
+    record(stage, [])
+    (checkout / ".annulus/runs/bad.json").write_bytes(text.encode(errors="surrogateescape"))
+    with caplog.at_level(logging.WARNING):
+        assert [run.stage for run in runs(checkout)] == ["knn"]
+    assert "bad.json is no record of a run" in caplog.text
+
+
+def test_a_record_with_a_field_of_another_kind_is_left_out(checkout):
+    record(stage, [])
+    (file,) = (checkout / ".annulus/runs").iterdir()
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"seconds": "long"}))
+    assert runs(checkout) == []
+
+
+def test_git_says_nothing_where_there_is_no_repository(tmp_path):
+    assert provenance.git("rev-parse", "HEAD", folder=tmp_path) is None
+
+
+def test_a_run_without_files_has_nothing_to_be_replaced(tmp_path):
+    run = Run("embed", 0.0, 1.0, "cpu", 1, [], None, None, None, {})
+    assert run.matches(tmp_path)

@@ -1,0 +1,263 @@
+"""A killed stage finds its own last state, whole, and nobody else's."""
+
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+from annulus.config.training import ConstantSchedule, CosineSchedule
+from annulus.errors import InputError
+from annulus.pipeline import scratch as scratch_module
+from annulus.pipeline.scratch import Scratch, hash_code, hash_files
+
+SOURCE = Path(scratch_module.__file__).parents[2]
+KEY = {"seed": 0}
+
+
+@pytest.fixture(autouse=True)
+def checkout(tmp_path, monkeypatch):
+    monkeypatch.setenv("DVC_ROOT", str(tmp_path / "main"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "main"
+
+
+def start(code):
+    """Another process that runs `code` and says when it has got there."""
+    code = f"from annulus.scratch import *\n{code}"
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONUNBUFFERED": "1"}
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        [sys.executable, "-c", code], env=environment, stdin=pipe, stdout=pipe, stderr=pipe, text=True
+    )
+
+
+def test_what_was_saved_last_comes_back_whole(tmp_path):
+    network = torch.nn.Linear(3, 2)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
+    network(torch.ones(1, 3)).sum().backward()
+    optimizer.step()
+    generator = torch.Generator().manual_seed(5)
+    state = {
+        "epoch": 3,
+        "network": network.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "generator": generator.get_state(),
+        "history": [{"epoch": 1, "loss_nats": 0.5}],
+        "best": None,
+    }
+    with Scratch("pretrain", KEY) as scratch:
+        assert scratch.load() is None
+        scratch.save({"epoch": 2})
+        scratch.save(state)
+
+    (tmp_path / "temporary copy").mkdir()
+    os.chdir(tmp_path / "temporary copy")  # where a queued experiment runs
+    with Scratch("pretrain", KEY) as scratch:
+        got = scratch.load()
+    assert got.keys() == state.keys()
+    assert (got["epoch"], got["history"], got["best"]) == (3, state["history"], None)
+    torch.testing.assert_close(got["network"], dict(state["network"]), rtol=0, atol=0)
+    torch.optim.SGD(network.parameters(), lr=0.5).load_state_dict(got["optimizer"])
+    assert torch.Generator().set_state(got["generator"]).initial_seed() == 5
+
+
+def test_nothing_is_left_when_the_outputs_are_written(checkout):
+    with Scratch("pretrain", KEY) as scratch:
+        scratch.save({"epoch": 1})
+        scratch.done()
+    assert not list((checkout / ".annulus/scratch/pretrain").iterdir())
+
+
+def test_the_state_can_be_forgotten_after_the_block_but_not_under_another_process(checkout):
+    with Scratch("pretrain", KEY) as scratch:
+        scratch.save({"epoch": 1})
+    with Scratch("pretrain", KEY) as other:
+        scratch.done()
+        assert other.load() == {"epoch": 1}
+    scratch.done()
+    assert not list((checkout / ".annulus/scratch/pretrain").iterdir())
+
+
+def test_nothing_is_left_of_a_stage_that_failed_before_its_first_state(checkout):
+    with pytest.raises(RuntimeError), Scratch("pretrain", KEY):
+        raise RuntimeError
+    assert not list((checkout / ".annulus/scratch/pretrain").iterdir())
+
+
+@pytest.fixture
+def code(tmp_path, monkeypatch):
+    """Replaces the source of a module that is loaded."""
+    module = ModuleType("annulus.made_up")
+    monkeypatch.setitem(sys.modules, "annulus.made_up", module)
+
+    def write(text, folder="here", name="annulus.made_up"):
+        module.__file__ = str(tmp_path / folder / "made_up.py")
+        (tmp_path / folder).mkdir(exist_ok=True)
+        Path(module.__file__).write_text(text)
+        return hash_code()
+
+    return write
+
+
+def test_any_other_key_or_stage_never_sees_the_state(tmp_path, code):
+    images = tmp_path / "images"
+    images.mkdir()
+    (images / "train").write_bytes(b"1")
+    key = {
+        "params": {"seed": 0, "schedules.${schedule}": CosineSchedule()},
+        "images": hash_files(images),
+        "code": code("a = 1"),
+    }
+    with Scratch("pretrain", key) as scratch:
+        scratch.save({"epoch": 1})
+
+    def state(stage="pretrain", **changes):
+        with Scratch(stage, key | changes) as scratch:
+            return scratch.load()
+
+    assert state() == {"epoch": 1}
+    assert state("linear") is None
+    assert state(params={"seed": 1, "schedules.${schedule}": CosineSchedule()}) is None
+    assert state(params={"seed": 0, "schedules.${schedule}": ConstantSchedule()}) is None  # both hold nothing
+    assert state(code=code("a = 2")) is None
+    (images / "train").write_bytes(b"2")
+    assert state(images=hash_files(images)) is None
+    (images / "train").write_bytes(b"1")
+    assert state(images=hash_files(images)) == {"epoch": 1}
+
+
+def test_code_counts_by_its_source_wherever_it_lies(code):
+    assert code("a = 1", "here") == code("a = 1", "there")
+    assert code("a = 1").keys() - code("a = 2").keys() == set()
+
+
+def test_code_is_the_script_and_the_imported_modules_that_compute(tmp_path):
+    imports = "from annulus.bounds import la\nfrom annulus.pipeline import scratch, stage\n"
+    (tmp_path / "stage.py").write_text(f"{imports}print(*scratch.hash_code())")
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    names = subprocess.check_output([sys.executable, "stage.py"], env=environment, text=True).split()
+    rooms = {".".join(name.split(".")[:2]) for name in names}
+    assert rooms == {"__main__", "annulus.bounds", "annulus.files", "annulus.ranks"}
+
+
+def test_a_second_process_is_told_who_computes():
+    holder = start("with Scratch('pretrain', {'seed': 0}): print('in'); input()")
+    holder.stdout.readline()
+    with (
+        pytest.raises(InputError, match=f"pretrain: process {holder.pid} is already .*`kill {holder.pid}`"),
+        Scratch("pretrain", KEY),
+    ):
+        pass
+    with Scratch("pretrain", {"seed": 1}), Scratch("linear", KEY):
+        pass  # other variants and other stages are free
+    holder.communicate("\n")
+    with Scratch("pretrain", KEY):
+        pass
+
+
+def test_never_two_at_once_when_one_ends_as_another_begins(checkout):
+    busy, entered, overlaps, refusals = threading.Lock(), [], [], []
+
+    def work():
+        while len(entered) < 200 and not overlaps:
+            try:
+                with Scratch("pretrain", KEY) as scratch:
+                    if not busy.acquire(blocking=False):
+                        overlaps.append(1)
+                    entered.append(1)
+                    scratch.done()
+                    busy.release()
+            except InputError as error:
+                refusals.append(str(error))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(entered) >= 200
+    assert not overlaps
+    assert all("already computing" in refusal for refusal in refusals)
+
+
+def test_a_process_killed_while_saving_leaves_the_last_whole_state():
+    """The state is a step and tensors full of it; whenever the saver dies, the two agree."""
+    saver = """
+import torch
+with Scratch('pretrain', {'seed': 0}) as scratch:
+    step = (scratch.load() or {'step': 0})['step']
+    print(step)
+    while True:
+        step += 1
+        scratch.save({'step': step, 'tensors': [torch.full((50_000,), float(step)) for _ in range(4)]})
+        print(step)
+"""
+    last = 0
+    for wait in (0.001, 0.004):
+        process = start(saver)
+        assert int(process.stdout.readline()) == last
+        process.stdout.readline()
+        time.sleep(wait)
+        process.kill()
+        process.wait()
+        with Scratch("pretrain", KEY) as scratch:
+            state = scratch.load()
+            assert not list(scratch.folder.glob(".*"))  # the half-written file is gone
+        assert state["step"] > last
+        assert all((tensor == state["step"]).all() for tensor in state["tensors"])
+        last = state["step"]
+
+
+@pytest.mark.parametrize("fault", ["cut short", "empty", "one bit"])
+def test_a_damaged_state_is_ignored_with_a_warning(caplog, fault):
+    with Scratch("pretrain", KEY) as scratch:
+        scratch.save({"rows": torch.zeros(1000)})
+        content = bytearray(scratch.state.read_bytes())
+        match fault:
+            case "cut short":
+                content = content[:-100]
+            case "empty":
+                content = b""
+            case "one bit":
+                content[len(content) // 2] ^= 1  # torch.load would take it
+        scratch.state.write_bytes(content)
+        assert scratch.load() is None
+    assert re.search(r"state\.pt is damaged \(.+\); starting from the beginning", caplog.text)
+
+
+def test_a_full_disk_leaves_the_state_before():
+    code = """
+import resource, torch
+with Scratch('pretrain', {'seed': 0}) as scratch:
+    scratch.save({'step': 1})
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+    scratch.save({'step': 2, 'rows': torch.zeros(100_000)})
+"""
+    _, errors = start(code).communicate()
+    assert re.search(r"InputError: cannot write .*state\.pt: File too large; what stood there", errors)
+    with Scratch("pretrain", KEY) as scratch:
+        assert scratch.load() == {"step": 1}
+
+
+def test_a_folder_that_cannot_be_made_is_named(checkout):
+    checkout.mkdir()
+    (checkout / ".annulus").write_text("a file in the way")
+    with pytest.raises(InputError, match=r"cannot write .*\.annulus/scratch/pretrain.*: Not a dir"):
+        Scratch("pretrain", KEY).__enter__()
+
+
+def test_an_input_that_is_missing_is_named():
+    with pytest.raises(InputError, match=r"cannot read data/images: No such file.*; run `dvc repro`"):
+        hash_files(Path("data/images"))
+
+
+def test_a_key_takes_only_what_has_one_spelling():
+    with pytest.raises(TypeError, match="a scratch key holds Tensor, expected numbers, text, paths"):
+        Scratch("pretrain", {"rows": torch.zeros(1)})

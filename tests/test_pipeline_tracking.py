@@ -1,0 +1,337 @@
+"""MLflow gets every number once; whatever it does, a stage ends well and soon."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+
+from annulus.config.negatives import RingParams
+from annulus.pipeline import mlflow_sender, tracking
+
+SOURCE = Path(tracking.__file__).parents[2]
+REFUSED = "http://127.0.0.1:9"
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """A stage that DVC runs: an empty main checkout, and no server."""
+    for name in ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME", "DVC_EXP_NAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    monkeypatch.setenv("DVC_STAGE", "knn")
+    monkeypatch.setattr(tracking, "_waiting", None)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def empty_store(tmp_path_factory):
+    """A store without runs: making one takes a second and more."""
+    path = tmp_path_factory.mktemp("store") / "mlflow.db"
+    mlflow_sender._connect(f"sqlite:///{path}")
+    return path
+
+
+@pytest.fixture
+def store(checkout, empty_store):
+    shutil.copy(empty_store, checkout / "mlflow.db")
+    return checkout / "mlflow.db"
+
+
+@pytest.fixture
+def only_spool(monkeypatch):
+    """Stages spool and never send."""
+    monkeypatch.setattr(tracking, "_try_to_send", lambda: None)
+
+
+def runs(checkout):
+    client = MlflowClient(f"sqlite:///{checkout / 'mlflow.db'}")
+    return client, client.search_runs([client.get_experiment_by_name("annulus").experiment_id])
+
+
+def spooled(checkout):
+    return [json.loads(path.read_text()) for path in (checkout / ".annulus/tracking").glob("*.json")]
+
+
+def send(**environment):
+    command = [sys.executable, "-m", "annulus.pipeline.mlflow_sender"]
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE), **environment}
+    return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+
+# --- what a run holds ---------------------------------------------------------------------------------
+
+
+def test_a_run_holds_parameters_metrics_history_and_where_they_come_from(checkout, store, monkeypatch, caplog):
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run(["git", "init", "-q"], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], check=True)
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip()
+    monkeypatch.setenv("DVC_EXP_NAME", "brave-ring")
+
+    tracking.record(
+        {"seed": 3, "sampler": "ring", "samplers.${sampler}": RingParams(inner=0.01, outer=0.1)},
+        {"top1_percent": 41.25, "images": 1000, "slowest_class": "cat"},
+        [{"epoch": epoch, "loss_nats": 1 / epoch} for epoch in (1, 2, 4)],
+    )
+
+    assert not caplog.records
+    assert not spooled(checkout)
+    client, (run,) = runs(checkout)
+    assert run.data.params == {
+        "seed": "3",
+        "sampler": "ring",
+        "samplers.inner": "0.01",
+        "samplers.outer": "0.1",
+    }
+    assert run.data.metrics == {"top1_percent": 41.25, "images": 1000, "epoch": 4, "loss_nats": 0.25}
+    points = client.get_metric_history(run.info.run_id, "loss_nats")
+    assert {point.step: point.value for point in points} == {1: 1.0, 2: 0.5, 4: 0.25}
+    assert run.info.run_name == "brave-ring/knn"
+    assert run.info.status == "FINISHED"
+    assert 0 < run.info.start_time <= run.info.end_time
+    expected = {"dvc.stage": "knn", "dvc.exp_name": "brave-ring", "mlflow.source.git.commit": commit}
+    assert expected.items() <= run.data.tags.items()
+    assert run.data.tags["slowest_class"] == "cat"
+
+
+def test_nothing_is_cut_or_refused_by_mlflow_limits(checkout, store, only_spool):
+    params = {f"a{i}": i for i in range(250)} | {"long": "x" * 12_001, "empty": "", "none": None}
+    history = [{"epoch": epoch, "loss_nats": 1.0, "top1 (%)": 2.0} for epoch in range(1200)]
+    tracking.record(params, {"bound/ceiling": 1.0}, history)
+
+    assert mlflow_sender.send() == (1, 0)
+
+    client, (run,) = runs(checkout)
+    got = run.data.params
+    assert got["long"] + got["long/2"] + got["long/3"] == params["long"]
+    assert (got["empty"], got["none"], len(got)) == ("", "null", 250 + 5)
+    assert len(client.get_metric_history(run.info.run_id, "loss_nats")) == 1200
+    assert {"top1 ___", "bound_ceiling"} <= run.data.metrics.keys()
+
+
+def test_a_stage_outside_dvc_is_not_recorded(checkout, monkeypatch):
+    monkeypatch.delenv("DVC_STAGE")
+    tracking.record({"seed": 0}, {"top1_percent": 1.0})
+    assert not list(checkout.iterdir())
+
+
+# --- a stage ends well and soon -----------------------------------------------------------------------
+
+
+def test_a_refused_connection_costs_one_warning_and_no_number(checkout, store, monkeypatch, caplog):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", REFUSED)
+    start = time.monotonic()
+    tracking.record({"seed": 0}, {"top1_percent": 1.0})
+    assert time.monotonic() - start < 10
+    (warning,) = [entry.getMessage() for entry in caplog.records]
+    assert warning.startswith(f"WARNING: MLflow at {REFUSED} did not take the numbers (")
+    assert "`make mlflow-send` sends them later" in warning
+
+    start = time.monotonic()
+    tracking.record({"seed": 1}, {"top1_percent": 2.0})
+    assert time.monotonic() - start < 1
+    assert len(caplog.records) == 1
+    assert len(spooled(checkout)) == 2
+
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    resent = send()
+    assert resent.stdout == f"2 sent to sqlite:///{store}, 0 left\n"
+    assert {run.data.metrics["top1_percent"] for run in runs(checkout)[1]} == {1.0, 2.0}
+    assert not (checkout / ".annulus/tracking/failed").exists()
+    assert send().stdout == f"0 sent to sqlite:///{store}, 0 left\n"
+
+
+def test_a_server_that_never_answers_costs_at_most_ten_seconds(checkout, monkeypatch, caplog):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.getsockname()[1]}")
+        start = time.monotonic()
+        tracking.record({"seed": 0}, {"top1_percent": 1.0})
+        assert time.monotonic() - start < 10
+    assert re.search(r"did not take the numbers \(no answer in 8 s\)", caplog.text)
+    assert len(spooled(checkout)) == 1
+    senders = subprocess.run(["pgrep", "-f", "annulus.pipeline.mlflow_sender"], capture_output=True, text=True).stdout
+    children = [Path(f"/proc/{pid}/environ").read_bytes() for pid in senders.split()]
+    assert not any(str(checkout).encode() in environment for environment in children)
+
+
+@pytest.mark.parametrize(
+    ("uri", "age", "tried"),
+    [(REFUSED, 60, False), (REFUSED, 700, True), (REFUSED, -60, True), ("http://127.0.0.1:10", 60, True)],
+    ids=["lately", "long ago", "clock set back", "another server"],
+)
+def test_a_server_that_failed_lately_is_left_alone(checkout, monkeypatch, uri, age, tried):
+    failed = checkout / ".annulus/tracking/failed"
+    failed.parent.mkdir(parents=True)
+    failed.write_text(REFUSED)
+    os.utime(failed, (time.time() - age,) * 2)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    attempts = []
+    monkeypatch.setattr(tracking, "_send_in_child", lambda: attempts.append(uri))
+    tracking.record({}, {"top1_percent": 1.0})
+    assert bool(attempts) == tried
+    assert len(spooled(checkout)) == 1
+
+
+def test_a_password_is_neither_shown_nor_stored(checkout, monkeypatch, caplog):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:secret@127.0.0.1:9")
+    tracking.record({"seed": 0}, {"top1_percent": 1.0})
+    assert "http://***@127.0.0.1:9" in caplog.text
+    assert "secret" not in caplog.text
+    assert not [path for path in checkout.rglob("*") if path.is_file() and "secret" in path.read_text()]
+
+
+def test_a_spool_that_cannot_be_written_is_a_warning(checkout, caplog):
+    (checkout / ".annulus").write_text("a file in the way")
+    tracking.record({"seed": 0}, {"top1_percent": 1.0})
+    (warning,) = [entry.getMessage() for entry in caplog.records]
+    assert re.match(r"WARNING: not in MLflow: cannot write .* numbers are in metrics/ all the same", warning)
+
+
+def test_the_child_that_loaded_beside_the_stage_is_the_one_that_sends(checkout, store):
+    tracking.prepare()
+    prepared = tracking._waiting.child
+    tracking.record({"seed": 0}, {"top1_percent": 1.0})
+    assert prepared.returncode == 0
+    assert len(runs(checkout)[1]) == 1
+    tracking.record({"seed": 1}, {"top1_percent": 2.0})  # it is gone; another one takes this
+    assert len(runs(checkout)[1]) == 2
+    assert not spooled(checkout)
+
+
+def test_a_child_that_waited_too_long_is_replaced(checkout, store, monkeypatch):
+    monkeypatch.setattr(tracking, "WAIT_SECONDS", 0)
+    tracking.prepare()
+    tracking._waiting.child.wait()
+    monkeypatch.setattr(tracking, "WAIT_SECONDS", 60)
+    tracking.record({"seed": 0}, {"top1_percent": 1.0})
+    assert len(runs(checkout)[1]) == 1
+
+
+def test_the_child_of_a_stage_that_fails_sends_nothing_and_ends(checkout, store, only_spool):
+    tracking.record({"seed": 0}, {"top1_percent": 1.0})  # of another stage
+    stage = "from annulus import tracking; tracking.prepare(); print(tracking._waiting.child.pid); raise SystemExit(1)"
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    child = subprocess.run([sys.executable, "-c", stage], env=environment, capture_output=True, text=True).stdout
+    deadline = time.monotonic() + 30
+    while alive(int(child)):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert len(spooled(checkout)) == 1
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize("reason", ["no DVC", "not the first process", "failed lately"])
+def test_no_child_is_started_that_would_have_nothing_to_send(checkout, monkeypatch, reason):
+    if reason == "no DVC":
+        monkeypatch.delenv("DVC_STAGE")
+    elif reason == "not the first process":
+        monkeypatch.setenv("RANK", "1")
+    else:
+        (checkout / ".annulus/tracking").mkdir(parents=True)
+        (checkout / ".annulus/tracking/failed").write_text(tracking.destination())
+    monkeypatch.setattr(tracking, "_sender", None)
+    tracking.prepare()
+
+
+def test_a_stage_does_not_import_mlflow():
+    check = "import sys, annulus.stage; print([name for name in sys.modules if name.startswith('mlflow')])"
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    assert subprocess.check_output([sys.executable, "-c", check], env=environment, text=True) == "[]\n"
+
+
+# --- interrupted and simultaneous sending -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("call", ["log_batch", "set_terminated"])
+@pytest.mark.parametrize("done", [False, True], ids=["before", "after"])
+def test_a_run_that_was_sent_in_part_is_completed_and_not_repeated(
+    checkout, store, only_spool, monkeypatch, call, done
+):
+    """The connection breaks before or after the server did what the call asks for."""
+    history = [{"epoch": epoch, "loss_nats": 0.5} for epoch in range(1, 6)]
+    tracking.record({"seed": 0}, {"top1_percent": 1.0}, history)
+    real = getattr(MlflowClient, call)
+
+    def broken(*arguments, **options):
+        if done:
+            real(*arguments, **options)
+        raise ConnectionError("gone")
+
+    monkeypatch.setattr(MlflowClient, call, broken)
+    with pytest.raises(ConnectionError):
+        mlflow_sender.send()
+    monkeypatch.setattr(MlflowClient, call, real)
+    assert len(spooled(checkout)) == 1
+
+    assert mlflow_sender.send() == (1, 0)
+    client, (run,) = runs(checkout)
+    assert run.info.status == "FINISHED"
+    assert [point.step for point in client.get_metric_history(run.info.run_id, "loss_nats")] == [1, 2, 3, 4, 5]
+    assert run.data.metrics["top1_percent"] == 1.0
+
+
+def test_a_record_that_could_not_be_deleted_is_still_one_run(checkout, store, only_spool):
+    tracking.record({"seed": 0}, {"top1_percent": 1.0})
+    (path,) = (checkout / ".annulus/tracking").glob("*.json")
+    text = path.read_text()
+    assert mlflow_sender.send() == (1, 0)
+    path.write_text(text)
+    assert mlflow_sender.send() == (1, 0)
+    assert len(runs(checkout)[1]) == 1
+
+
+def test_a_sender_killed_while_it_makes_the_store_leaves_none(checkout, only_spool, monkeypatch):
+    tracking.record({"seed": 0}, {"top1_percent": 1.0})
+
+    class Killed(BaseException):
+        pass
+
+    def killed(uri):
+        Path(uri.removeprefix("sqlite:///")).write_text("half a store")
+        raise Killed
+
+    monkeypatch.setattr(mlflow_sender, "MlflowClient", killed)
+    with pytest.raises(Killed):
+        mlflow_sender.send()
+    assert not (checkout / "mlflow.db").exists()
+
+
+def test_a_sender_short_of_time_starts_with_the_newest_and_keeps_the_rest(checkout, store, only_spool):
+    for value in (1.0, 2.0, 3.0):
+        tracking.record({"seed": 0}, {"top1_percent": value})
+    assert mlflow_sender.send(seconds=-1.0) == (0, 3)
+    clock = iter([0, 0, 1])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mlflow_sender.time, "monotonic", lambda: next(clock, 1))
+        assert mlflow_sender.send(seconds=0.5) == (1, 2)
+    assert [run.data.metrics["top1_percent"] for run in runs(checkout)[1]] == [3.0]
+
+
+def test_two_stages_that_end_at_once_on_a_fresh_store_make_two_runs(checkout):
+    stage = "from annulus import tracking; tracking.record({'seed': 0}, {'top1_percent': 1.0})"
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    stages = [
+        subprocess.Popen([sys.executable, "-c", stage], env=environment, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    assert [(stage.communicate()[1], stage.returncode) for stage in stages] == [("", 0), ("", 0)]
+    assert not spooled(checkout)
+    client, made = runs(checkout)
+    assert len(made) == 2
+    experiment = client.get_experiment(made[0].info.experiment_id)
+    assert experiment.artifact_location == (checkout / "mlartifacts").as_uri()

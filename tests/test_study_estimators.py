@@ -1,0 +1,719 @@
+"""The study `estimators`: its tables at tiny settings, what its params.yaml is refused for, and all of it by DVC."""
+
+import csv
+import itertools
+import json
+import logging
+import math
+import statistics
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+import torch._dynamo  # an optimiser's first step imports it, for seconds: here once, not in every worker
+import yaml
+from by_path import ROOT, script
+from test_main_line import Checkout
+from test_studies import cut, ran
+
+from annulus.bounds.alpha import mlcpc_lower_alpha
+from annulus.compute.rng import derive, generator
+from annulus.config.negatives import BallParams, UniformParams
+from annulus.config.study import OwnStudy
+from annulus.errors import InputError
+from annulus.estimators.critics import Joint, Separable
+from annulus.estimators.ensembles import seeded
+from annulus.estimators.params import (
+    BinaryParams,
+    ConditionalParams,
+    GaussiansParams,
+    IdealParams,
+    StaircaseParams,
+    TheoremsParams,
+)
+from annulus.estimators.toys import CorrelatedGaussians
+from annulus.pipeline.stage import Results
+
+gaussians = script("stages/estimators/gaussians.py")
+binary = script("stages/estimators/binary.py")
+staircase = script("stages/estimators/staircase.py")
+conditional = script("stages/estimators/conditional.py")
+ideal = script("stages/estimators/ideal.py")
+theorems = script("stages/estimators/theorems.py")
+
+CONTENT = yaml.safe_load((ROOT / "stages/estimators/params.yaml").read_text())
+MODELS = {
+    "gaussians": GaussiansParams,
+    "binary": BinaryParams,
+    "staircases.separable": StaircaseParams,
+    "staircases.joint": StaircaseParams,
+    "conditional": ConditionalParams,
+    "ideal": IdealParams,
+    "theorems": TheoremsParams,
+}
+# What keeps a whole stage within a second or two.
+TINY = {
+    "gaussians": {"pairs": [8, 16], "information": [2.0, 6.0], "hidden": 16, "steps": 10, "evaluations": 5},
+    "binary": {"candidates": [2, 3, 8], "simulations": 20},
+    "staircases": {
+        "separable": {
+            "information": [2.0, 4.0],
+            "steps_per_level": 12,
+            "points": 2,
+            "alphas": [1.0, 0.01],
+            "pairs": 16,
+            "hidden": 16,
+        },
+        "joint": {
+            "information": [2.0, 4.0],
+            "steps_per_level": 8,
+            "points": 4,
+            "alphas": [1.0, 0.01],
+            "pairs": 8,
+            "hidden": 8,
+        },
+    },
+    "conditional": {
+        "points": 100,
+        "batch_size": 50,
+        "epochs": 1,
+        "percents": [100, 50, 10],
+        "draws": 1,
+        "negatives": 20,
+    },
+    "ideal": {"information": [1.0, 4.0], "pairs": 16, "repeats": 8, "negatives": 12},
+    "theorems": {"repeats": 8, "memory": 300, "queries": 10},
+}
+
+
+@pytest.fixture(autouse=True)
+def in_an_empty_checkout(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DVC_ROOT", raising=False)
+
+
+def written(content: dict) -> OwnStudy:
+    path = Path("study.yaml")
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
+    return OwnStudy(path)
+
+
+def study(seeds: list[int], **changes) -> OwnStudy:
+    """The study at settings that take a moment; `changes` go on top of a section's."""
+    sections = TINY | {name: TINY[name] | those for name, those in changes.items()}
+    return written(CONTENT | {"seeds": seeds, "scale": "tiny", "scales": {"tiny": sections}})
+
+
+def run(stage: ModuleType, study: OwnStudy, **items: str) -> tuple[Results, dict[str, list[dict]], bytes]:
+    """A stage's results, its tables by their names, and all that it wrote."""
+    paths = {name: Path(f"{name}.csv") for name in stage.PATHS}
+    results = stage.main(study, Namespace(**paths, **items))
+    results.written()
+    tables = {}
+    for name, path in paths.items():
+        if path.exists():
+            with path.open() as file:
+                tables[name] = list(csv.DictReader(file))
+    content = b"".join(path.read_bytes() for path in paths.values() if path.exists())
+    return results, tables, content + json.dumps(dict(results.metrics)).encode()
+
+
+def states() -> list[Path]:
+    return list(Path(".annulus/scratch").glob("*/*/state.pt"))
+
+
+STAGES = {
+    "gaussians": (gaussians, {}),
+    "binary": (binary, {}),
+    "staircase separable": (staircase, {"staircase": "separable"}),
+    "staircase joint": (staircase, {"staircase": "joint"}),
+    "conditional": (conditional, {}),
+    "ideal": (ideal, {}),
+    "theorems": (theorems, {}),
+}
+
+
+@pytest.mark.parametrize(("stage", "items"), STAGES.values(), ids=STAGES)
+def test_the_same_seeds_give_the_same_bytes_and_others_other_numbers(stage, items):
+    first, same, other = (run(stage, study(seeds), **items)[2] for seeds in ([3, 4], [3, 4], [5, 6]))
+    assert first == same
+    assert first != other
+    assert not states(), "what is written is forgotten"
+
+
+@pytest.mark.parametrize("name", ["gaussians", "staircase separable", "conditional"])
+def test_a_stage_that_is_stopped_before_it_has_written_keeps_its_pieces(name, monkeypatch):
+    stage, items = STAGES[name]
+    monkeypatch.setattr(stage, "write_table", full_disk)
+    with pytest.raises(InputError, match="the disk is full"):
+        run(stage, study([3, 4]), **items)
+    assert states()
+
+
+def full_disk(*_: object) -> None:
+    raise InputError("the disk is full")
+
+
+# --- gaussians ----------------------------------------------------------------------------------------
+
+
+def test_gaussians_are_a_row_per_level_method_and_number_of_pairs_within_their_ceilings():
+    tables = run(gaussians, study([3, 4, 5]))[1]
+    rows = tables["points"]
+    columns = ["method", "information_nats", "pairs", "estimate_nats", "spread_nats", "ceiling_nats", "seeds", "scale"]
+    assert list(rows[0]) == columns
+    expected = itertools.product(("2.0", "6.0"), ("InfoNCE", "EqCo"), ("8", "16"))
+    assert [(row["information_nats"], row["method"], row["pairs"]) for row in rows] == list(expected)
+    for row in rows:
+        # EqCo's does not depend on the pairs: that is what it is for.
+        ceiling = math.log(513) if row["method"] == "EqCo" else math.log(int(row["pairs"]))
+        assert float(row["ceiling_nats"]) == pytest.approx(ceiling, abs=1e-4)
+        assert float(row["estimate_nats"]) <= ceiling
+        assert float(row["spread_nats"]) > 0
+        assert (row["seeds"], row["scale"]) == ("2", "tiny"), "the first two of three"
+    assert len({row["estimate_nats"] for row in rows}) == len(rows)
+
+
+def test_one_seed_has_no_spread():
+    rows = run(gaussians, study([3], gaussians={"first_seeds": 1, "information": [2.0], "pairs": [8]}))[1]["points"]
+    assert [(row["spread_nats"], row["seeds"]) for row in rows] == [("0.0", "1")] * 2
+
+
+def in_float64(compute: Callable[[], object]) -> object:
+    torch.set_default_dtype(torch.float64)
+    try:
+        return compute()
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def plain_eqco(scores: torch.Tensor, alpha: float) -> torch.Tensor:
+    """eqco eq. 10 with K - 1 negatives, off log(1 + alpha); InfoNCE at alpha = K - 1."""
+    n = len(scores)
+    values = []
+    for i in range(n):
+        others = torch.stack([scores[i, j] for j in range(n) if j != i]).exp().sum()
+        values.append(
+            math.log(1 + alpha) + (scores[i, i].exp() / (scores[i, i].exp() + alpha / (n - 1) * others)).log()
+        )
+    return torch.stack(values).mean()
+
+
+def test_gaussians_estimates_are_those_of_critics_trained_one_after_the_other():
+    """Same weights at the start; the pairs of a level the same for both bounds; means over batches after training."""
+    own = CONTENT["gaussians"] | {"hidden": 8, "outputs": 4, "steps": 5, "evaluations": 3, "learning_rate": 0.01}
+    params = GaussiansParams(**(own | {"information": [2.0, 6.0], "pairs": [6]}))
+
+    def alone(alpha: float, level: int) -> float:
+        toy, draws = CorrelatedGaussians.with_information(20, params.information[level]), generator(3, "pairs", level)
+        critic = seeded(lambda: Separable(20, 8, 1, 4), derive(3, "weights"))
+        optimizer = torch.optim.Adam(critic.parameters(), 0.01)
+        for _ in range(5):
+            optimizer.zero_grad()
+            (-plain_eqco(critic(*toy.sample(6, draws)), alpha)).backward()
+            optimizer.step()
+        return statistics.fmean(plain_eqco(critic(*toy.sample(6, draws)), alpha).item() for _ in range(3))
+
+    found = in_float64(lambda: gaussians.estimates(params, (6, 3)))["nats"]
+    for method, alpha in (("InfoNCE", 5.0), ("EqCo", 512.0)):
+        expected = [in_float64(lambda level=level, alpha=alpha: alone(alpha, level)) for level in (0, 1)]
+        assert found[method] == pytest.approx(expected, abs=1e-8)
+
+
+# --- binary -------------------------------------------------------------------------------------------
+
+
+def test_binary_is_a_row_per_m_bound_and_alpha_with_what_mlcpc_proves():
+    tables = run(binary, study([3]))[1]
+    rows = tables["points"]
+    assert list(rows[0]) == [
+        *("series", "bound", "alpha", "m", "value_nats", "information_nats", "bias_nats", "variance"),
+        *("simulated_nats", "simulated_variance", "simulations"),
+    ]
+    alphas = [*map(str, CONTENT["binary"]["alphas"]), "lowest"]
+    keys = [(row["m"], row["bound"], row["alpha"]) for row in rows]
+    assert keys == list(itertools.product("238", ("CPC", "ML-CPC"), alphas))
+    by_key = dict(zip(keys, rows, strict=True))
+    assert by_key["3", "CPC", "0.5"]["value_nats"] == "0.7174"
+    assert by_key["3", "ML-CPC", "0.5"]["value_nats"] == "0.6082"
+    assert by_key["3", "CPC", "lowest"]["value_nats"] == "0.7663"
+    assert by_key["3", "ML-CPC", "lowest"]["value_nats"] == "0.6355"
+    for row in rows:
+        assert float(row["information_nats"]) == pytest.approx(math.log(2), abs=1e-4)
+        bias = float(row["value_nats"]) - float(row["information_nats"])
+        assert float(row["bias_nats"]) == pytest.approx(bias, abs=2e-4)
+        m = int(row["m"])
+        alpha = mlcpc_lower_alpha(m, m) if row["alpha"] == "lowest" else float(row["alpha"])
+        assert float(row["value_nats"]) <= math.log(m / alpha)
+        if (row["bound"], row["alpha"]) in (("CPC", "1.0"), ("ML-CPC", "1.0"), ("ML-CPC", "lowest")):
+            assert float(row["value_nats"]) < math.log(2)
+    labels = ("alpha 1", "alpha 0.5", "alpha 0.1", "alpha 0.01", "lowest proven alpha")
+    assert [row["series"] for row in rows[:5]] == [f"CPC, {label}" for label in labels]
+
+
+@pytest.mark.parametrize("p", [0.5, 0.3])
+def test_what_is_simulated_is_what_is_computed(p):
+    """The same critic for both, so that they agree within the error of a mean over so many batches."""
+    simulations = 400
+    rows = run(binary, study([3], binary={"simulations": simulations, "candidates": [8], "p": p}))[1]["points"]
+    for row in rows:
+        error = (float(row["variance"]) / simulations) ** 0.5
+        assert float(row["simulated_nats"]) == pytest.approx(float(row["value_nats"]), abs=4.5 * error + 2e-4), row
+        assert float(row["simulated_variance"]) == pytest.approx(float(row["variance"]), rel=0.6, abs=1e-3)
+
+
+# --- staircase ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "width", "points", "pairs"), [("separable", 6, 2, 16), ("joint", 2, 4, 8)])
+def test_a_staircase_is_a_curve_and_the_end_of_each_level_for_both_bounds_at_every_alpha(name, width, points, pairs):
+    tables = run(staircase, study([3]), staircase=name)[1]
+    curves, levels = tables["curves"], tables["levels"]
+    assert list(curves[0]) == ["series", "bound", "alpha", "iteration", "estimate_nats", "information_nats"]
+    expected = itertools.product(("CPC", "ML-CPC"), ("1.0", "0.01"), range(1, 2 * points + 1))
+    assert [(row["bound"], row["alpha"], row["iteration"]) for row in curves] == [
+        (bound, alpha, str(width * point)) for bound, alpha, point in expected
+    ]
+    assert {row["series"] for row in curves} == {f"{b}, alpha {a}" for b in ("CPC", "ML-CPC") for a in ("1", "0.01")}
+    assert [row["information_nats"] for row in curves] == (["2.0"] * points + ["4.0"] * points) * 4
+    columns = ["series", "bound", "alpha", "information_nats", "estimate_nats", "deviation_nats", "ceiling_nats"]
+    assert list(levels[0]) == [*columns, "iterations", "seeds", "scale"]
+    keys = [(row["bound"], row["alpha"], row["information_nats"]) for row in levels]
+    assert keys == list(itertools.product(("CPC", "ML-CPC"), ("1.0", "0.01"), ("2.0", "4.0")))
+    for row in levels:
+        ceiling = math.log(pairs / float(row["alpha"]))
+        assert float(row["ceiling_nats"]) == pytest.approx(ceiling, abs=1e-4)
+        assert float(row["estimate_nats"]) <= ceiling
+        assert (row["iterations"], row["seeds"], row["scale"]) == (str(width * points), "1", "tiny")
+    assert len({row["estimate_nats"] for row in curves}) > len(curves) / 2
+
+
+def test_a_point_is_the_mean_over_its_steps_and_a_level_s_end_that_over_its_last_quarter():
+    own = CONTENT["staircases"]["separable"] | {"steps_per_level": 8, "points": 4, "information": [2.0, 4.0]}
+    params = StaircaseParams(**own)
+    nats = torch.tensor([0.0, 1, 2, 3, 4, 5, 6, 8, 10, 10, 20, 20, 30, 30, 40, 44])
+    points = staircase.curve(params, "CPC", 0.5, nats)
+    assert [row["estimate_nats"] for row in points] == [0.5, 2.5, 4.5, 7.0, 10.0, 20.0, 30.0, 42.0]
+    assert [row["iteration"] for row in points] == [2, 4, 6, 8, 10, 12, 14, 16]
+    assert [row["information_nats"] for row in points] == [2.0] * 4 + [4.0] * 4
+    ends = staircase.ends(params, "ML-CPC", 0.5, nats)
+    assert [(row["estimate_nats"], row["deviation_nats"]) for row in ends] == [(7.0, 1.0), (42.0, 2.0)]
+    assert {row["ceiling_nats"] for row in ends} == {math.log(256)}
+
+
+@pytest.mark.parametrize("critic", ["separable", "joint"])
+@pytest.mark.parametrize("bound", ["CPC", "ML-CPC"])
+def test_a_staircase_s_estimates_are_those_of_critics_trained_one_after_the_other(bound, critic):
+    """The same weights at the start and the same pairs at every alpha, the level rising after four steps."""
+    name = "separable" if critic == "separable" else "joint"
+    own = CONTENT["staircases"][name] | {"hidden": 8, "pairs": 6, "steps_per_level": 4, "points": 1}
+    own |= {
+        "alphas": [1.0, 0.05],
+        "information": [2.0, 6.0],
+        "dims": 4,
+        "outputs": 3 if critic == "separable" else None,
+    }
+    params = StaircaseParams(**own)
+
+    def value(scores: torch.Tensor, alpha: float) -> torch.Tensor:
+        """mlcpc eq. 4 or 6."""
+        weights = torch.full((6, 6), (6 - alpha) / 5) + (alpha - (6 - alpha) / 5) * torch.eye(6)
+        sums = (weights * scores.exp()).sum(dim=1)
+        shared = sums.sum() / 6 if bound == "ML-CPC" else sums
+        return (6 * scores.diagonal().exp() / shared).log().mean()
+
+    def alone(alpha: float) -> list[float]:
+        draws = generator(3, "pairs")
+        network = seeded(lambda: Joint(4, 8, 2) if critic == "joint" else Separable(4, 8, 2, 3), derive(3, "weights"))
+        optimizer = torch.optim.Adam(network.parameters(), 1e-3)
+        found = []
+        for step in range(8):
+            toy = CorrelatedGaussians.with_information(4, 2.0 if step < 4 else 6.0)
+            estimate = value(network(*toy.sample(6, draws)), alpha)
+            optimizer.zero_grad()
+            (-estimate).backward()
+            optimizer.step()
+            found.append(estimate.item())
+        return found
+
+    found = in_float64(lambda: staircase.follow(params, (bound, 3)))["nats"]
+    assert found.shape == (2, 8)
+    for place, alpha in enumerate(params.alphas):
+        assert found[place].tolist() == pytest.approx(in_float64(lambda alpha=alpha: alone(alpha)), abs=1e-7)
+
+
+def test_alphas_without_a_proven_bound_are_said_with_what_they_lose(caplog):
+    """At 128 pairs ML-CPC's lowest is 0.0079: at 0.01 CPC alone has no bound, at 0.001 neither."""
+    params = StaircaseParams(**(CONTENT["staircases"]["separable"] | {"alphas": [1.0, 0.01]}))
+    (caution,) = staircase.cautions(params)
+    assert caution.startswith("cpc with alpha 0.01, below 1, is not a lower bound: it may exceed the information by up")
+    params = StaircaseParams(**(CONTENT["staircases"]["separable"] | {"alphas": [0.001]}))
+    assert [caution.split(" with ")[0] for caution in staircase.cautions(params)] == ["cpc", "mlcpc"]
+    with caplog.at_level(logging.WARNING, logger="annulus"):
+        run(staircase, study([3]), staircase="joint")
+    assert "mlcpc with alpha 0.01 is not a lower bound" in caplog.text
+
+
+def test_a_staircase_that_is_not_there_is_named_with_the_nearest():
+    with pytest.raises(InputError, match=r"staircases\.jiont: expected keys and values; did you mean 'joint'\?$"):
+        run(staircase, study([3]), staircase="jiont")
+
+
+# --- conditional --------------------------------------------------------------------------------------
+
+
+def test_conditional_is_a_row_per_nearness_and_share_below_its_ceiling():
+    rows = run(conditional, study([3, 4]))[1]["points"]
+    assert list(rows[0]) == [
+        *("measure", "method", "percent_closest", "estimate_nats", "spread_nats", "uniform_nats"),
+        *("uniform_spread_nats", "training_nats", "training_spread_nats", "seeds", "information_nats", "scale"),
+    ]
+    keys = [(row["measure"], row["method"], row["percent_closest"]) for row in rows]
+    shares = (("NCE", "100"), ("CNCE", "50"), ("CNCE", "10"))
+    assert keys == [(measure, *share) for measure in ("dot", "l2") for share in shares]
+    for row in rows:
+        assert float(row["estimate_nats"]) <= math.log(21)
+        assert float(row["uniform_nats"]) <= math.log(21)
+        assert float(row["spread_nats"]) > 0
+        assert (row["seeds"], row["information_nats"], row["scale"]) == ("2", "0.02041", "tiny")
+        if row["method"] == "CNCE":  # of one critic, closer negatives give less
+            assert float(row["estimate_nats"]) < float(row["uniform_nats"])
+    assert len({row["estimate_nats"] for row in rows}) == len(rows)
+
+
+def test_a_row_of_conditional_is_mean_and_deviation_over_seeds_of_its_own_share():
+    """Every estimate is told by its share and seed, and has a place of its own."""
+    params = ConditionalParams(**(CONTENT["conditional"] | TINY["conditional"]))
+    found = conditional.trained({"params": params, "seeds": [3, 4]}, "l2")
+    assert {law: (len(nats), len(nats[0])) for law, nats in found.items()} == dict.fromkeys(
+        ("own", "uniform", "training"), (3, 2)
+    )
+    alone = conditional.trained({"params": params.model_copy(update={"percents": [50]}), "seeds": [4]}, "l2")
+    assert found["own"][1][1] == pytest.approx(alone["own"][0][0], abs=1e-3)
+    assert found["own"] != found["training"], "the bound holds of points that the critic has not seen"
+    row = conditional.row("l2", 50, [1.0, 2.0, 6.0], [0.0000123456, 0.0, 0.0], [0.5, 0.5, 0.5])
+    assert (row["estimate_nats"], row["spread_nats"]) == ("3", f"{7**0.5:.4g}")
+    assert row["uniform_nats"] == "4.115e-06", "as small as they are, not rounded to nothing"
+    assert (row["training_nats"], row["training_spread_nats"]) == ("0.5", "0")
+
+
+# --- ideal --------------------------------------------------------------------------------------------
+
+
+def test_ideal_is_a_row_per_level_and_bound_with_its_ceiling():
+    rows = run(ideal, study([3]))[1]["points"]
+    assert list(rows[0]) == [
+        *("series", "information_nats", "estimate_nats", "error_nats", "deviation_nats", "ceiling_nats", "pairs"),
+        *("repeats", "scale"),
+    ]
+    ceilings = {
+        "InfoNCE": math.log(16),
+        "CPC, alpha 0.1": math.log(160),
+        "ML-CPC, alpha 0.0663": math.log(16 * 15 + 1),
+        "EqCo, alpha 512": math.log(513),
+        "DV": None,
+        "unnormalised BA": None,
+        "NWJ": None,
+        "VINCE, ball": math.log(13),
+        "CNCE, ring": math.log(13),
+    }
+    by_level = [[row for row in rows if row["information_nats"] == nats] for nats in ("1.0", "4.0")]
+    for its in by_level:
+        assert sorted(row["series"].split(", alpha 0.06")[0] for row in its) == sorted(
+            name.split(", alpha 0.06")[0] for name in ceilings
+        )
+        for row in its:
+            name = next(name for name in ceilings if name[:9] == row["series"][:9])
+            if ceilings[name] is None:
+                assert row["ceiling_nats"] == ""
+            else:
+                assert float(row["ceiling_nats"]) == pytest.approx(ceilings[name], abs=1e-4)
+                assert float(row["estimate_nats"]) <= ceilings[name]
+            assert float(row["error_nats"]) == pytest.approx(float(row["deviation_nats"]) / 8**0.5, abs=2e-4)
+            assert (row["pairs"], row["repeats"], row["scale"]) == ("16", "8", "tiny")
+
+
+def test_with_the_ideal_critic_every_bound_is_where_theory_puts_it():
+    """Below the information, or at it for those that are tight; within four errors of the mean."""
+    changes = {
+        "information": [1.0],
+        "dims": 2,
+        "pairs": 32,
+        "repeats": 150,
+        "negatives": 16,
+        "alpha": 1.5,
+        "eqco_alpha": 8.0,
+    }
+    rows = {row["series"]: row for row in run(ideal, study([3], ideal=changes))[1]["points"]}
+    nats = {name: float(row["estimate_nats"]) for name, row in rows.items()}
+    error = {name: 4 * float(row["error_nats"]) for name, row in rows.items()}
+    lowest = next(name for name in rows if name.startswith("ML-CPC"))
+    for name in ("InfoNCE", "CPC, alpha 1.5", lowest, "EqCo, alpha 8", "VINCE, ball", "CNCE, ring"):
+        assert 0 < nats[name] <= 1 + error[name]
+    for name in ("unnormalised BA", "NWJ"):
+        assert nats[name] == pytest.approx(1, abs=error[name])
+    assert nats["DV"] == pytest.approx(1, abs=error["DV"] + 0.1)
+    assert nats["VINCE, ball"] < nats["InfoNCE"]
+    # The ring leaves the closest out.
+    assert nats["VINCE, ball"] + error["VINCE, ball"] < nats["CNCE, ring"] < nats["InfoNCE"]
+    # A mean over 32 pairs of the log ratio, whose variance is rho^2 in each of the two dimensions.
+    deviation = (2 * (1 - math.exp(-1)) / 32) ** 0.5
+    assert float(rows["unnormalised BA"]["deviation_nats"]) == pytest.approx(deviation, rel=0.25)
+
+
+# --- theorems -----------------------------------------------------------------------------------------
+
+
+def test_the_theorems_numbers_say_what_the_papers_say():
+    numbers = run(theorems, study([3], theorems={"repeats": 30, "memory": 2000, "queries": 200}))[0].metrics
+    assert numbers["information_nats"] == pytest.approx(-math.log(1 - 0.64))
+    assert numbers["ceiling_nats"] == pytest.approx(math.log(9))
+    # ring Theorem 3.2.
+    assert numbers["thm32_bias_cnce_nats"] > numbers["thm32_bias_nce_nats"] > 0
+    assert numbers["thm32_variance_cnce"] < 0.8 * numbers["thm32_variance_nce"]
+    # A.1: no information, and yet an estimate above 0, though not above the ceiling.
+    assert 0.5 < numbers["a1_independent_estimate_nats"] <= numbers["ceiling_nats"]
+    changes = {"repeats": 30, "memory": 2000, "queries": 200}
+    params = TheoremsParams(**(CONTENT["theorems"] | changes))
+    toy, independent = CorrelatedGaussians(params.dims, params.rho), CorrelatedGaussians(params.dims, 0.0)
+    estimate = theorems.spread_over_draws(
+        *theorems.case(params, independent, toy, 3),
+        *(params.negatives, params.lowest, params.repeats, generator(3, "theorems", "independent")),
+    )
+    assert numbers["a1_independent_estimate_nats"] == pytest.approx(estimate.mean, abs=1e-9)
+    # Statement 3.
+    assert numbers["ring_condition_nats"] < numbers["ring_nce_nats"] < numbers["ring_exceeding_nats"]
+    assert numbers["ring_exceeding_nats"] <= numbers["ceiling_nats"]
+    # mlcpc text.gauss1000: "m must exceed 4e8".
+    assert numbers["gauss1000_information_nats"] == pytest.approx(20.41, abs=5e-3)
+    assert numbers["gauss1000_needed_classes"] > 4e8
+    assert math.log(numbers["gauss1000_needed_classes"]) == pytest.approx(numbers["gauss1000_information_nats"])
+    assert (numbers["queries"], numbers["repeats"], numbers["scale"]) == (200, 30, "tiny")
+
+
+def test_bias_is_the_truth_minus_the_estimate_so_that_a_lower_one_has_more():
+    numbers = run(theorems, study([3]))[0].metrics
+    assert numbers["thm32_bias_nce_nats"] == pytest.approx(numbers["information_nats"] - numbers["ring_nce_nats"])
+
+
+def test_variance_is_that_of_one_query_s_estimate_over_its_draws():
+    params = TheoremsParams(**(CONTENT["theorems"] | {"memory": 200, "queries": 5, "repeats": 400, "negatives": 4}))
+    toy = CorrelatedGaussians(params.dims, params.rho)
+    of = theorems.case(params, toy, toy, 3)
+    assert of.scores.shape == (5, 200)
+    assert of.own.tolist() == list(range(5))
+    variances = []
+    for query in range(5):
+        scores = of.scores[query].double().tolist()
+        others = scores[:query] + scores[query + 1 :]
+        draws = torch.randint(len(others), (4000, 4), generator=generator(query))
+        masses = [math.exp(scores[query]) + sum(math.exp(others[place]) for place in drawn) for drawn in draws.tolist()]
+        variances.append(statistics.variance(math.log(mass) for mass in masses))
+    assert theorems.variance(params, of, UniformParams(), 3) == pytest.approx(statistics.fmean(variances), rel=0.15)
+    few = params.model_copy(update={"repeats": 5})
+    assert theorems.variance(few, of, BallParams(outer=0.006), 3) == pytest.approx(0, abs=1e-10), "a set of one row"
+
+
+def test_the_independent_case_has_independent_pairs_and_the_dependent_critic():
+    params = TheoremsParams(**(CONTENT["theorems"] | {"memory": 2000, "queries": 2000}))
+    toy = CorrelatedGaussians(params.dims, params.rho)
+    dependent = theorems.case(params, toy, toy, 3)
+    independent = theorems.case(params, CorrelatedGaussians(params.dims, 0.0), toy, 3)
+    assert dependent.scores.diagonal().mean().item() == pytest.approx(toy.information, abs=0.15)
+    # The mean log ratio over the product: -KL(product, joint), below zero.
+    rho = params.rho
+    expected = -params.dims * (math.log(1 - rho**2) / 2 + rho**2 / (1 - rho**2))
+    assert independent.scores.diagonal().mean().item() == pytest.approx(expected, abs=0.4)
+
+
+# --- what params.yaml is refused for ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", CONTENT["scales"])
+@pytest.mark.parametrize("name", MODELS)
+def test_every_section_is_valid_at_every_scale(scale, name):
+    written(CONTENT | {"scale": scale}).section(name, MODELS[name])
+
+
+def test_at_scale_paper_the_settings_are_the_papers():
+    """eqco 4.9, mlcpc 5.1, mutualinfo 5.7; the joint staircase, cut to what two cores can do, is whole at scale gpu."""
+    paper = written(CONTENT | {"scale": "paper"})
+    found = paper.section("gaussians", GaussiansParams)
+    assert (found.dims, found.pairs, found.information) == (20, [64, 128, 256, 512], [2.0, 4.0, 6.0, 8.0, 10.0])
+    assert (found.layers, found.hidden, found.steps, found.learning_rate) == (1, 256, 5000, 5e-4)
+    assert (found.evaluations, found.eqco_alpha) == (1000, 512)
+    for scale, critic in (("paper", "separable"), ("gpu", "separable"), ("gpu", "joint")):
+        found = written(CONTENT | {"scale": scale}).section(f"staircases.{critic}", StaircaseParams)
+        assert (found.dims, found.pairs, found.hidden, found.layers) == (20, 128, 256, 2)
+        assert found.steps_per_level * len(found.information) == 20_000
+        assert (found.outputs, found.learning_rate) == (32 if critic == "separable" else None, 1e-3)
+        assert (max(found.alphas), min(found.alphas)) == (1.0, 0.0001)
+    found = paper.section("conditional", ConditionalParams)
+    assert (found.points, found.hidden, found.learning_rate, found.batch_size) == (2000, 10, 0.03, 128)
+    assert (found.epochs, found.negatives, len(paper.params.seeds)) == (100, 100, 5)
+    assert set(found.temperatures) == {"dot", "l2"}
+
+
+def refusal(name: str, key: str, value: object) -> str:
+    """What the user reads, without the file and the section."""
+    *outer, last = name.split(".")
+    content = yaml.safe_load(yaml.safe_dump(CONTENT)) | {"scale": "paper", "scales": {"paper": {}}}
+    section = content
+    for part in [*outer, last]:
+        section = section[part]
+    if value is None:
+        del section[key]
+    else:
+        section[key] = value
+    with pytest.raises(InputError) as refused:
+        written(content).section(name, MODELS[name])
+    sentence = str(refused.value)
+    assert "\n" not in sentence
+    assert sentence.startswith(f"study.yaml: {name}: ")
+    return sentence.removeprefix(f"study.yaml: {name}: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value", "sentence"),
+    [
+        ("gaussians", "pairs", [64, 1], "pairs.1: m = 1 has no negative beside the positive; a bound needs at least 2"),
+        ("gaussians", "pairs", [], "pairs: [] refused; list should have at least 1 item"),
+        ("gaussians", "information", [2.0, 0.0], "information.1: 0.0 refused; input should be greater than 0"),
+        ("gaussians", "eqco_alpha", 0.0, "eqco_alpha: 0.0 refused; input should be greater than 0"),
+        ("gaussians", "learning_rate", "5e-4", "learning_rate: '5e-4' is text to YAML; write a number, such as"),
+        ("gaussians", "hiden", 3, "hiden: unknown key; did you mean 'hidden'? (known: dims, information, pairs"),
+        ("gaussians", "steps", None, "steps: missing; every value is written in params.yaml"),
+        ("binary", "candidates", [3, 0], "candidates.1: m = 0 has no negative"),
+        (
+            "binary",
+            "alphas",
+            [1.0, 0.0],
+            "alphas.1: alpha = 0; it must be above 0 and below m: below 1 cpc is no lower",
+        ),
+        ("binary", "alphas", [-0.5], "alphas.0: alpha = -0.5; it must be above 0 and below m: below 1 cpc is no lower"),
+        ("binary", "alphas", [1.0, 2.0], "alpha = 2 with m = 2: from m on a negative's weight (m - alpha)/(m - 1) is"),
+        ("binary", "p", 1.0, "p: 1.0 refused; input should be less than 1"),
+        ("binary", "p", 0.0, "p: 0.0 refused; input should be greater than 0"),
+        ("binary", "simulations", 1, "simulations: 1 refused; input should be greater than or equal to 2"),
+        ("staircases.separable", "pairs", 1, "pairs: m = 1 has no negative beside the positive"),
+        ("staircases.separable", "alphas", [128.0], "alpha = 128 with m = 128: from m on a negative's weight"),
+        ("staircases.separable", "alphas", [0.0], "alphas.0: alpha = 0; it must be above 0 and below m"),
+        (
+            "staircases.separable",
+            "critic",
+            "joined",
+            "critic: 'joined' refused; input should be 'separable' or 'joint'",
+        ),
+        ("staircases.joint", "outputs", 32, "outputs: 32 with critic: joint; a separable critic has a number of out"),
+        (
+            "staircases.joint",
+            "critic",
+            "separable",
+            "outputs: None with critic: separable; a separable critic has a nu",
+        ),
+        ("staircases.separable", "points", 7, "points: 7 does not divide steps_per_level: 4000; a point of the figure"),
+        (
+            "staircases.separable",
+            "steps_per_level",
+            3,
+            "steps_per_level: 3 refused; input should be greater than or eq",
+        ),
+        (
+            "conditional",
+            "percents",
+            [100, 0],
+            "percents: 0 % of 2000 points; a set is more than 0 and at most 100 perc",
+        ),
+        ("conditional", "percents", [101], "percents: 101 % of 2000 points; a set is more than 0 and at most 100 perc"),
+        ("conditional", "points", 15, "percents: 5 % of 15 points; a set is more than 0 and at most 100 percent of"),
+        ("conditional", "batch_size", 2001, "batch_size: 2001 is more than the 2000 points"),
+        ("conditional", "temperatures", {"dot": 0.0}, "temperatures.dot: 0.0 refused; input should be greater than 0"),
+        ("conditional", "temperatures", {"dto": 0.1}, "temperatures.dto"),
+        ("theorems", "rho", 1.0, "rho: rho = 1; a correlation lies above -1 and below 1, where the information is fin"),
+        ("theorems", "rho", -1.0, "rho: rho = -1; a correlation lies above -1 and below 1"),
+        ("theorems", "memory", 5, "memory: 5 refused; input should be greater than or equal to 20"),
+        (
+            "theorems",
+            "ball",
+            {"outer": 0.1, "outre": 1},
+            "ball.outre: unknown key; did you mean 'outer'? (known: outer",
+        ),
+        ("theorems", "high", {"outer": 0.1, "inner": 0.2}, "high: ring needs inner < outer, got inner=0.2, outer=0.1"),
+    ],
+)
+def test_a_bad_value_is_named_with_its_key_and_the_way_out(name, key, value, sentence):
+    assert refusal(name, key, value).startswith(sentence)
+
+
+def test_an_alpha_s_refusal_says_which_guarantees_are_lost():
+    sentence = refusal("staircases.separable", "alphas", [-0.1])
+    for part in ("below 1 cpc is no lower bound", "below m/(n(m-1)+1) mlcpc neither", "at 0 neither has a ceiling"):
+        assert part in sentence
+
+
+# --- as a user runs it --------------------------------------------------------------------------------
+
+DVC = "stages/estimators/dvc.yaml"
+FILES = {
+    *("gaussians.csv", "binary.csv", "conditional.csv", "ideal.csv", "theorems.json"),
+    *("staircase-separable.csv", "staircase-separable_levels.csv"),
+    *("staircase-joint.csv", "staircase-joint_levels.csv"),
+}
+
+
+def tiny(content: dict) -> None:
+    content |= {"scale": "tiny", "seeds": [0, 1], "scales": content["scales"] | {"tiny": TINY}}
+
+
+@pytest.mark.slow
+def test_the_study_as_a_user_runs_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    checkout = Checkout(tmp_path / "annulus")
+    for lock in checkout.folder.glob("stages/*/dvc.lock"):
+        lock.unlink()
+    cut(checkout, "estimators", tiny)
+    stages = {"gaussians", "binary", "staircase@separable", "staircase@joint", "conditional", "ideal", "theorems"}
+    assert set(ran(checkout.dvc("repro", DVC))) == stages
+    assert {path.name for path in (checkout.folder / "metrics/estimators").iterdir()} == FILES
+    assert checkout.read("metrics/estimators/theorems.json")["scale"] == "tiny"
+    assert not list(checkout.folder.glob(".annulus/scratch/*/*"))
+    assert ran(checkout.dvc("repro", DVC)) == [], "nothing has changed"
+
+    def edit(content: dict) -> None:
+        content["scales"]["tiny"]["conditional"]["epochs"] = 3
+        content["staircases"]["joint"]["learning_rate"] = 0.5
+        content["scales"]["demo"]["ideal"] = {"repeats": 17}  # another scale: reaches nothing
+        content["note"] = "neither does this"
+
+    cut(checkout, "estimators", edit)
+    checkout.edit("params.yaml", "method: ir ", "method: moco ")  # nor do the main line's choices
+    changed = json.loads(checkout.dvc("status", "--json", DVC))
+    assert {name.removeprefix(f"{DVC}:") for name in changed} == {"conditional", "staircase@joint"}
+
+    cut(checkout, "estimators", lambda content: content["gaussians"].update(hiden=3))
+    output = checkout.dvc("repro", f"{DVC}:gaussians", status=255)
+    sentence = "stages/estimators/params.yaml: gaussians: hiden: unknown key; did you mean 'hidden'?"
+    assert f"ERROR: {sentence}" in output
+    assert "Traceback" not in output
+
+
+# --- what cannot be run -------------------------------------------------------------------------------
+
+
+def test_more_seeds_than_the_study_names_are_refused():
+    with pytest.raises(InputError, match=r"gaussians\.first_seeds: 3 of 2 seeds; name more seeds"):
+        run(gaussians, study([3, 4], gaussians={"first_seeds": 3}))
+
+
+def test_more_queries_than_the_memory_holds_are_refused():
+    with pytest.raises(InputError, match="queries: 301 of a memory of 300; take at most as many"):
+        run(theorems, study([3], theorems={"queries": 301}))
+
+
+def test_a_margin_beyond_the_negatives_is_told(caplog):
+    run(gaussians, study([3], gaussians={"first_seeds": 1, "eqco_alpha": 12.0}))
+    assert [line for line in caplog.messages if "EqCo with alpha 12, more than its 7 negatives" in line]
+    assert not [line for line in caplog.messages if "its 15 negatives" in line]

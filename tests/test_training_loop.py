@@ -1,0 +1,252 @@
+"""The loop: what it learns, what it stores, how it goes on after a kill."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from settings import run as small_run
+from settings import stripes
+
+from annulus.errors import InputError
+from annulus.pipeline.scratch import Scratch
+from annulus.training.loop import Training
+
+RING = {"sampler": "ring"}
+CAVE = {"sampler": "cave", "samplers.cave.clusters": 8}
+UNIFORM = {"sampler": "uniform"}
+LINEAR = {"anneal": "linear"}
+PLATEAU = {"schedule": "plateau", "schedules.plateau": {"patience": 1, "factor": 0.1, "drops": 2}}
+
+
+def training(*choices: dict[str, Any], images: int = 70, validation: int = 10, epochs: int = 3) -> Training:
+    """Instance discrimination with a ring, a linear annealing and a cosine, but for these choices."""
+    changes = {"methods.ir.temperature": 0.2, "scales.tiny.pretrain.epochs": epochs}
+    for choice in choices:
+        changes |= choice
+    return small_run(changes, images, validation)
+
+
+def weights(run: Training) -> dict[str, torch.Tensor]:
+    return {name: value.clone() for name, value in run.method.state_dict().items() if isinstance(value, torch.Tensor)}
+
+
+class Killed(Exception):
+    pass
+
+
+def killed_after(run: Training, steps: int, scratch: Scratch) -> None:
+    """Run until some steps are done, saving after each one; then stop as a kill would, between two steps."""
+    step, done = run.step, 0
+
+    def counted(order):
+        nonlocal done
+        if done == steps:
+            raise Killed
+        if done > 0:
+            scratch.save(run.state_dict())
+        done += 1
+        step(order)
+
+    run.step = counted
+    with pytest.raises(Killed):
+        run.run(scratch)
+    run.step = step
+    scratch.save(run.state_dict())
+
+
+def adaptive(kind: str, delta: float, window: int) -> dict[str, Any]:
+    return {"anneal": kind, f"anneals.{kind}": {"delta": delta, "window": window}}
+
+
+@pytest.mark.parametrize("steps", [1, 4, 6, 11])
+@pytest.mark.parametrize(
+    "choice",
+    [
+        RING | LINEAR,
+        CAVE | adaptive("adaptive-epoch", 0.5, 2),
+        UNIFORM | adaptive("adaptive-step", 0.1, 3),
+        {"bound": "nce", "bounds.nce.partition": "moving-average", "methods.ir.witness": "mlp-1"},
+        {"bound": "la-original", "bounds.la-original.partition": "first-batch", "neighbours": "k"},
+        {"method": "cmc", "neighbours": "s"},
+        {"method": "moco", "methods.moco.draw": "k"},
+        {"method": "simclr", "bound": "mlcpc", "methods.simclr.draw": "k"},
+        {"method": "simo", "methods.simo.batch_norm": "shuffle"} | CAVE,
+    ],
+    ids=["ring", "cave", "uniform", "nce", "la", "cmc", "moco", "simclr", "simo"],
+)
+def test_a_killed_run_ends_in_the_same_bits_as_an_uninterrupted_one(steps, choice, tmp_path, monkeypatch):
+    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    whole = training(choice)
+    history = whole.run()
+
+    with Scratch("pretrain", {"case": steps}) as scratch:
+        killed_after(training(choice), steps, scratch)
+        resumed = training(choice)
+        assert resumed.run(scratch) == history
+    for name, value in weights(whole).items():
+        assert torch.equal(weights(resumed)[name], value), name
+
+
+def test_a_plateau_counts_on_over_a_kill(tmp_path, monkeypatch):
+    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    history = training(PLATEAU, epochs=5).run()
+    with Scratch("pretrain", {}) as scratch:
+        killed_after(training(PLATEAU, epochs=5), 13, scratch)
+        assert training(PLATEAU, epochs=5).run(scratch) == history
+
+
+def test_the_same_seed_gives_the_same_history_and_leaves_the_global_generators_alone(untouched_global_randomness):
+    assert training().run() == training().run()
+
+
+def test_training_learns_what_the_views_share():
+    history = training(UNIFORM, {"anneal": "none", "views": "colour"}, images=160, validation=40, epochs=14).run()
+    assert history[-1]["loss_nats"] < history[0]["loss_nats"] - 0.3
+    assert history[-1]["validation_nn1_percent"] >= 90
+
+
+def test_every_epoch_sees_each_image_at_most_once_in_another_order():
+    run = training(images=70)
+    first = run._order()
+    run.epoch = 1
+    second = run._order()
+    assert first.shape == (4, 16)  # the last 6 images of an epoch are left out
+    assert len(first.unique()) == 64
+    assert not torch.equal(first, second)
+    assert set(range(70)) - set(first.flatten().tolist()) != set(range(70)) - set(second.flatten().tolist())
+
+
+def test_the_bank_starts_from_the_encoder_or_at_random():
+    run, random = training(epochs=1), training({"methods.ir.bank_start": "random"}, epochs=1)
+    rows = run.method.bank.rows.clone()
+    assert torch.equal(rows, random.method.bank.rows)
+    seen = []
+    run.step = lambda order: (seen.append(run.method.bank.rows.clone()), setattr(run, "batch", run.batches))
+    run.run()
+    with torch.no_grad():
+        embedded = run.method.encoder.eval()(stripes(70, 0).images / 255)
+    torch.testing.assert_close(seen[0], embedded)
+    random.step = lambda order: (seen.append(random.method.bank.rows.clone()), setattr(random, "batch", random.batches))
+    random.run()
+    assert torch.equal(seen[1], rows)
+
+
+def test_after_an_epoch_the_rows_of_its_images_have_moved_and_stay_unit():
+    run = training(epochs=1)
+    order = run._order().flatten()
+    run.run()
+    assert torch.allclose(run.method.bank.rows.norm(dim=1), torch.ones(70))
+    left_out = sorted(set(range(70)) - set(order.tolist()))
+    started = training(epochs=1)
+    started.step = lambda _: setattr(started, "batch", started.batches)
+    started.run()
+    same = (run.method.bank.rows == started.method.bank.rows).all(dim=1)
+    assert same.nonzero().flatten().tolist() == left_out
+
+
+def test_history_holds_the_bound_its_ceiling_and_the_annealed_shares():
+    history = training(LINEAR, epochs=4).run()
+    for row in history:
+        assert row["ceiling_nats"] == pytest.approx(math.log(13))
+        assert row["bound_nats"] == pytest.approx(row["ceiling_nats"] - row["loss_nats"])
+        assert row["bound_nats"] <= row["ceiling_nats"]
+    assert [row["outer_share"] for row in history] == pytest.approx([0.75, 0.5, 0.5, 0.5])
+    assert [row["inner_share"] for row in history] == pytest.approx([0.05, 0.1, 0.1, 0.1])
+    last_step = (1 + math.cos(math.pi * 15 / 16)) / 2
+    assert history[-1]["learning_rate"] == pytest.approx(0.03 * last_step)
+
+
+def test_a_loss_that_is_not_finite_stops_with_step_rate_and_rows():
+    choice = {"schedule": "constant", "scales.tiny.pretrain.learning_rate": 1.6e31}  # per 256 images; these are 16
+    message = (
+        r"^the loss is nan at step \d+ \(epoch 1, batch \d\), learning rate 1e\+30, rows \[1\d\d\d, .*\] of the "
+        r"training images; lower scales\.SCALE\.pretrain\.learning_rate or raise methods\.METHOD\.warmup$"
+    )
+    with pytest.raises(InputError, match=message):
+        training(UNIFORM, choice).run()
+
+
+@pytest.mark.parametrize("choice", [PLATEAU, adaptive("adaptive-epoch", 0.1, 1)])
+def test_what_decides_by_validation_is_refused_without_one(choice):
+    with pytest.raises(InputError, match="validation part holds 0 images; raise"):
+        training(choice, validation=0)
+
+
+def test_the_rate_rises_over_the_method_s_own_warmup():
+    """eqco section 2: a warm-up, here over a quarter of twelve steps; the rate of 256 images' 0.48 is 0.03 for 16."""
+    run = training({"methods.ir.warmup": 0.25, "schedule": "constant"})
+    rates, step = [], run.step
+
+    def watched(order):
+        step(order)
+        rates.append(run.optimizer.param_groups[0]["lr"])
+
+    run.step = watched
+    run.run()
+    assert rates == pytest.approx([0, 0.01, 0.02, *[0.03] * 9])
+
+
+def test_the_gradient_norm_is_that_of_each_query_s_own_loss():
+    """eqco eq. 11, by finite differences of the queries' losses, of which the objective is the mean."""
+    run = training({"anneal": "none"}, UNIFORM)
+    order, seen = run._order(), []
+    loss = run.method.loss
+
+    def watched(views, index, moment):
+        state = run.method.contrast.generator.get_state()
+        step = loss(views, index, moment)
+        seen.append((step.queries.detach().clone(), index, moment, state, run.method.bank.rows.clone()))
+        return step
+
+    run.method.loss = watched
+    run.step(order)
+    queries, index, moment, state, rows = seen[0]
+
+    def total(embedding):
+        """The sum over queries of their losses, with the very same negatives."""
+        run.method.contrast.generator.set_state(state)
+        scores = (embedding @ rows.T) / 0.2
+        return run.method.contrast(scores, index, moment, own=index).loss.item() * len(embedding)
+
+    norms, nudge = [], 1e-3
+    for query in range(len(queries)):
+        slopes = []
+        for place in range(queries.shape[1]):
+            ends = []
+            for sign in (1, -1):
+                moved = queries.clone()
+                moved[query, place] += sign * nudge
+                ends.append(total(moved))
+            slopes.append((ends[0] - ends[1]) / (2 * nudge))
+        norms.append(math.hypot(*slopes))
+    mean, square = run.measured[0, 3:].tolist()
+    assert mean == pytest.approx(sum(norms) / len(norms), rel=1e-2)
+    assert square == pytest.approx(sum(norm**2 for norm in norms) / len(norms), rel=2e-2)
+
+
+def test_the_spread_of_gradient_norms_is_their_standard_deviation():
+    run = training(epochs=1)
+    run._order()
+    run.measured[:, 3] = torch.tensor([1.0, 1.0, 3.0, 3.0])  # as if a step had one query
+    run.measured[:, 4] = run.measured[:, 3] ** 2
+    run.measured[:, :3] = 1.0
+    run._end_epoch()
+    assert run.history[0]["gradient_norm"] == pytest.approx(2)
+    assert run.history[0]["gradient_norm_deviation"] == pytest.approx(1)
+
+
+@pytest.mark.parametrize("method", ["moco", "simclr", "simo"])
+def test_without_a_stored_embedding_validation_looks_among_embeddings_made_now(method):
+    run = training({"method": method}, UNIFORM)
+    run.method.eval()
+    embed = run.method.encoder.eval()
+    with torch.no_grad():
+        train, validation = (embed(images.images / 255) for images in (stripes(70, 0), stripes(10, 1)))
+    nearest = (validation @ train.T).argmax(dim=1)
+    expected = 100 * (stripes(70, 0).labels[nearest] == stripes(10, 1).labels).double().mean().item()
+    assert run._validate() == pytest.approx(expected)
+
+
+def test_without_a_validation_part_the_accuracy_is_left_out():
+    assert "validation_nn1_percent" not in training(validation=0, epochs=1).run()[0]

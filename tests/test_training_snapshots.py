@@ -1,0 +1,228 @@
+"""Snapshots: of which epochs and images, what is in them for each method, and that training never notices."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from settings import CPU, SMALL, load, run, stripes
+
+from annulus.files.packed import read_packed
+from annulus.pipeline.scratch import Scratch
+from annulus.training import snapshots as module
+from annulus.training.loop import Training
+from annulus.training.snapshots import MOST_SNAPSHOTS, Snapshots
+from annulus.trials import Splits, Trials
+from annulus.views.recipe import augment, center_view
+
+METHODS = ["ir", "cmc", "moco", "simclr", "simo"]
+
+
+def watched(changes=None, images=70) -> Training:
+    """A run at its first step that keeps snapshots, as stages/pretrain.py sets it up."""
+    training = run(changes or {}, images=images)
+    recipe = training.recipe
+    training.snapshots = Snapshots(training.source, recipe.views, recipe.scale.epochs, recipe.seed, CPU)
+    return training
+
+
+def state_of(training: Training) -> dict[str, torch.Tensor]:
+    """All tensors of the method, and all random states."""
+    state = training.method.state_dict()
+    found = {name: value if torch.is_tensor(value) else value["generator"] for name, value in state.items()}
+    return found | {"views": training.view_generator.get_state()}
+
+
+def same(one: list[dict[str, torch.Tensor]], other: list[dict[str, torch.Tensor]]) -> bool:
+    return len(one) == len(other) and all(
+        a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+# --- training does not notice -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_run_with_snapshots_is_bit_for_bit_the_run_without(method, untouched_global_randomness):
+    plain, looked_at = run({"method": method}), watched({"method": method})
+    assert looked_at.run() == plain.run()
+    assert looked_at.metrics() == plain.metrics()
+    expected = state_of(plain)
+    for name, value in state_of(looked_at).items():
+        assert torch.equal(value, expected[name]), name
+    assert len(looked_at.snapshots.taken) == 3
+
+
+class Killed(Exception):
+    pass
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("steps", [3, 4, 9])
+def test_a_killed_run_keeps_its_snapshots_and_goes_on_to_the_same_ones(method, steps, tmp_path, monkeypatch):
+    """Of twelve steps in three epochs: before the first snapshot, between an epoch and its end, after the second."""
+    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    whole, killed, resumed = (watched({"method": method}) for _ in range(3))
+    whole.run()
+    taken, step = [], killed.step
+
+    def until(order):
+        if len(taken) == steps:
+            raise Killed
+        step(order)
+        taken.append(1)
+        scratch.save(killed.state_dict())
+
+    killed.step = until
+    with Scratch("pretrain", {"method": method, "steps": steps}) as scratch:
+        with pytest.raises(Killed):
+            killed.run()
+        resumed.run(scratch)
+    assert same(resumed.snapshots.taken, whole.snapshots.taken)
+    whole.snapshots.write(tmp_path / "whole", whole.method)
+    resumed.snapshots.write(tmp_path / "resumed", resumed.method)
+    assert (tmp_path / "whole").read_bytes() == (tmp_path / "resumed").read_bytes()
+
+
+def test_a_process_that_keeps_none_goes_on_from_the_state_of_one_that_does():
+    """Of several processes the first alone takes them, and all read its state."""
+    first, other = watched(), run({})
+    first.run()
+    other.load_state_dict(first.state_dict())
+    assert other.snapshots is None
+    assert other.epoch == first.epoch
+
+
+def test_studies_take_none(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    trials = Trials("study", Splits(stripes(70, 0), stripes(10, 1), stripes(10, 2), {}))
+    assert trials.training(load(SMALL)).snapshots is None
+
+
+# --- of which epochs and images -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 15, 16, 17, 30, 32, 200, 1000])
+def test_snapshots_are_evenly_spaced_with_the_last_epoch_among_them(epochs):
+    due = sorted(Snapshots(stripes(8, 0), watched().recipe.views, epochs, 0, CPU).due)
+    assert len(due) == min(epochs, MOST_SNAPSHOTS)
+    assert due[0] >= 1
+    assert due[-1] == epochs
+    gaps = [after - before for before, after in zip([0, *due], due, strict=False)]
+    assert max(gaps) - min(gaps) <= 1
+
+
+def test_epochs_between_are_left_alone():
+    training = watched({"scales.tiny.pretrain.epochs": 32})
+    for epoch in range(1, 33):
+        training.snapshots.after_epoch(epoch, training.method)
+    assert [one["epoch"].item() for one in training.snapshots.taken] == list(range(2, 33, 2))
+
+
+def test_of_many_images_some_are_kept_the_same_for_a_seed_and_queries_are_among_them(monkeypatch):
+    monkeypatch.setattr(module, "MOST_IMAGES", 40)
+    monkeypatch.setattr(module, "MOST_QUERIES", 12)
+    views = watched().recipe.views
+    one, again, other = (Snapshots(stripes(70, 0), views, 3, seed, CPU) for seed in (0, 0, 1))
+    assert (len(one.images.unique()), len(one.query_images.unique())) == (40, 12)
+    assert one.images.max() > 40, "not the first ones, which in a folder are of the first classes"
+    assert set(one.query_images.tolist()) < set(one.images.tolist()) <= set(range(70))
+    assert torch.equal(one.images, one.images.sort().values)
+    assert torch.equal(one.images, again.images)
+    assert torch.equal(one.query_images, again.query_images)
+    assert not torch.equal(one.images, other.images)
+
+
+# --- what is in them ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_last_snapshot_holds_what_the_trained_encoder_makes_of_the_images(method, monkeypatch):
+    monkeypatch.setattr(module, "MOST_IMAGES", 40)
+    monkeypatch.setattr(module, "MOST_QUERIES", 12)
+    monkeypatch.setattr(module, "BATCH_SIZE", 7)
+    training = watched({"method": method})
+    training.run()
+    snapshots, last = training.snapshots, training.snapshots.taken[-1]
+    encoder, images = training.method.encoder.eval(), stripes(70, 0).images
+    seen = module.generator(0, "snapshot views")
+    with torch.no_grad():
+        expected = {"current": encoder(center_view(images[snapshots.images], 16))}
+        for name in ("queries", "second"):
+            expected[name] = encoder(augment(images[snapshots.query_images], training.recipe.views, 16, seen))
+    for name, value in expected.items():
+        torch.testing.assert_close(last[name].float(), value, rtol=2e-3, atol=1e-4)
+        assert last[name].dtype == torch.float16
+    assert last["queries"].shape == (12, 16 if method == "cmc" else 8)
+    assert not torch.equal(last["queries"], last["second"])
+
+
+def test_the_views_are_the_same_at_every_epoch():
+    training = watched()
+    for epoch in (1, 2):
+        training.snapshots.after_epoch(epoch, training.method)
+    one, two = training.snapshots.taken
+    assert torch.equal(one["queries"], two["queries"])
+    assert torch.equal(one["second"], two["second"])
+
+
+def test_of_a_bank_its_rows_are_kept():
+    training = watched()
+    training.run()
+    rows = training.method.bank.rows[training.snapshots.images]
+    assert torch.equal(training.snapshots.taken[-1]["memory"], rows.half())
+
+
+def test_of_cmc_both_banks_are_kept_side_by_side_as_the_encoder_s_embeddings_are():
+    training = watched({"method": "cmc"})
+    training.run()
+    both = torch.cat([training.method.l_bank.rows, training.method.ab_bank.rows], dim=1) * 0.5**0.5
+    memory = training.snapshots.taken[-1]["memory"].float()
+    torch.testing.assert_close(memory, both[training.snapshots.images], rtol=2e-3, atol=1e-4)
+
+
+def test_of_a_queue_each_image_s_newest_key_is_kept_and_zeros_for_images_without_one():
+    """By hand: the queue from its oldest place to its newest, a later key in place of an earlier one."""
+    training = watched({"method": "moco", "scales.tiny.pretrain.epochs": 2})
+    training.run()
+    queue, expected = training.method.queue, torch.zeros(70, 8)
+    for step in range(len(queue.keys)):
+        place = (int(queue.next) + step) % len(queue.keys)
+        expected[queue.images[place]] = queue.keys[place]
+    memory = training.snapshots.taken[-1]["memory"]
+    assert torch.equal(memory, expected[training.snapshots.images].half())
+    assert (memory.float().norm(dim=1) == 0).sum() == 70 - 32
+
+
+@pytest.mark.parametrize("method", ["simclr", "simo"])
+def test_where_the_batch_is_the_memory_none_is_kept(method):
+    training = watched({"method": method})
+    training.run()
+    assert "memory" not in training.snapshots.taken[-1]
+
+
+@pytest.mark.parametrize(
+    ("method", "memory", "crossed"),
+    [
+        ("ir", "bank", False),
+        ("cmc", "bank", True),
+        ("moco", "queue", False),
+        ("simclr", "batch", False),
+        ("simo", "batch", False),
+    ],
+)
+def test_the_file_says_what_is_in_it_and_has_the_same_bytes_again(method, memory, crossed, tmp_path):
+    for name in ("one", "two"):
+        training = watched({"method": method})
+        training.run()
+        training.snapshots.write(tmp_path / name, training.method)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    tensors, about = read_packed(tmp_path / "one")
+    assert about == {"memory": memory, "crossed": crossed, "train_images": 70}
+    assert tensors["epochs"].tolist() == [1, 2, 3]
+    dim = 16 if crossed else 8
+    assert tensors["queries"].shape == tensors["second"].shape == tensors["current"].shape == (3, 70, dim)
+    assert ("memory" in tensors) == (memory != "batch")
+    assert torch.equal(tensors["images"], torch.arange(70))
+    for place, one in enumerate(training.snapshots.taken):
+        assert torch.equal(tensors["current"][place], one["current"])
+    assert F.normalize(tensors["current"].float(), dim=2).isfinite().all()

@@ -1,0 +1,453 @@
+"""Views against torchvision on equal parameters, and their parameters against the distributions they promise."""
+
+import colorsys
+import itertools
+import math
+
+import pytest
+import torch
+from torchvision import transforms
+from torchvision.transforms.v2 import functional as oracle
+
+from annulus.config.images import BlurParams, CropParams, JitterParams, ViewSetParams
+from annulus.errors import InputError
+from annulus.views import recipe as views
+from annulus.views.blur import draw_blur, gaussian_blur, kernel_size
+from annulus.views.colour import (
+    BRIGHTNESS,
+    CONTRAST,
+    NEVER,
+    SATURATION,
+    Jitter,
+    blend_,
+    brightness,
+    contrast,
+    draw_jitter,
+    grayscale,
+    hue,
+    jitter_,
+    luma,
+    saturation,
+)
+from annulus.views.crop import Boxes, center_crop, draw_boxes, resize_matrices, resized_crop
+from annulus.views.recipe import augment, center_view
+
+CROP = CropParams(scale_min=0.2, scale_max=1.0, ratio_min=3 / 4, ratio_max=4 / 3)
+JITTER = JitterParams(probability=0.8, brightness=0.4, contrast=0.4, saturation=0.4, hue=0.1)
+BLUR = BlurParams(probability=0.5, sigma_min=0.1, sigma_max=2.0)
+STANDARD = ViewSetParams(crop=CROP, flip=0.5, jitter=JITTER, grayscale=0.2, blur=None)
+STRONG = ViewSetParams(crop=CROP, flip=0.5, jitter=JITTER, grayscale=0.2, blur=BLUR)
+NOTHING = ViewSetParams(crop=None, flip=0.0, jitter=None, grayscale=0.0, blur=None)
+
+
+@pytest.fixture
+def photos(generator):
+    """Twelve 20 x 28 uint8 images: noise, smooth colour, and the corners of the cube (greys, pure hues, ties)."""
+    noise = torch.randint(0, 256, (4, 3, 20, 28), generator=generator, dtype=torch.uint8)
+    coarse = torch.rand(4, 3, 3, 4, generator=generator)
+    smooth = torch.nn.functional.interpolate(coarse, (20, 28), mode="bicubic").clamp(0, 1)
+    levels = torch.tensor([0, 1, 128, 255], dtype=torch.uint8)
+    corners = levels[torch.randint(0, 4, (3, 3, 20, 28), generator=generator)]
+    grey = torch.randint(0, 256, (1, 1, 20, 28), generator=generator, dtype=torch.uint8).expand(1, 3, 20, 28)
+    return torch.cat([noise, (smooth * 255).round().to(torch.uint8), corners, grey])
+
+
+def kolmogorov_distance_to_uniform(values):
+    """Largest gap between the values' distribution function and that of the uniform one on [0, 1]."""
+    ranks = torch.arange(len(values) + 1, dtype=torch.float64) / len(values)
+    ordered = values.double().sort().values
+    return torch.maximum((ordered - ranks[:-1]).abs().max(), (ordered - ranks[1:]).abs().max()).item()
+
+
+def assert_uniform(values, low, high):
+    """Kolmogorov-Smirnov at the 0.1 % level; the seed is fixed, so it passes always or never."""
+    values = values.flatten()
+    assert values.min() >= low - 1e-6
+    assert values.max() <= high + 1e-6
+    assert kolmogorov_distance_to_uniform((values - low) / (high - low)) < 1.95 / math.sqrt(len(values))
+
+
+# --- crop ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "size"), [(32, 32, 32), (20, 28, 40), (60, 45, 16), (64, 64, 64), (80, 90, 96), (128, 100, 48)]
+)
+def test_resized_crop_equals_torchvision(height, width, size, generator):
+    images = torch.randint(0, 256, (24, 3, height, width), generator=generator, dtype=torch.uint8)
+    boxes = draw_boxes(CROP, height, width, 22, generator)
+    extremes = Boxes(*(torch.tensor(pair) for pair in ((0, height - 1), (0, 2), (height, 1), (width, 5))))
+    boxes = Boxes(*(torch.cat(pair) for pair in zip(boxes, extremes, strict=True)))
+    mirrored = torch.rand(24, generator=generator) < 0.5
+
+    ours = resized_crop(images, boxes, mirrored, size)
+    floats = resized_crop(images / 255, boxes, mirrored, size)
+
+    for image, top, left, box_height, box_width, flipped, our in zip(images, *boxes, mirrored, ours, strict=True):
+        box = (int(top), int(left), int(box_height), int(box_width))
+        expected = oracle.resized_crop(image / 255, *box, [size, size], antialias=True)
+        expected = oracle.horizontal_flip(expected) if flipped else expected
+        torch.testing.assert_close(our, expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(ours, floats, atol=1e-6, rtol=0)
+
+
+def test_resize_matrix_of_the_whole_axis_at_its_own_size_is_the_identity():
+    start, length, upright = torch.tensor([0]), torch.tensor([7]), torch.tensor([False])
+    matrix = resize_matrices(start, length, upright, 7, 7, torch.device("cpu"))
+    assert torch.equal(matrix[0], torch.eye(7))
+    mirrored = resize_matrices(start, length, ~upright, 7, 7, torch.device("cpu"))
+    assert torch.equal(mirrored[0], torch.eye(7).flip(0))
+
+
+@pytest.mark.parametrize("size", [5, 9, 30])
+def test_resize_matrix_equals_its_definition(size):
+    matrix = resize_matrices(torch.tensor([3]), torch.tensor([9]), torch.tensor([False]), 16, size, torch.device("cpu"))
+    step = 9 / size
+    for i in range(size):
+        centre = 3 + (i + 0.5) * step
+        triangle = [max(0.0, 1 - abs(j + 0.5 - centre) / max(step, 1)) if 3 <= j < 12 else 0.0 for j in range(16)]
+        torch.testing.assert_close(matrix[0, i], torch.tensor(triangle) / sum(triangle), atol=1e-6, rtol=0)
+
+
+def test_boxes_have_uniform_area_log_uniform_aspect_and_uniform_place(generator):
+    crop = CropParams(scale_min=0.2, scale_max=0.5, ratio_min=0.75, ratio_max=4 / 3)  # every try fits
+    side = 100_000  # so large that rounding to pixels does not show
+    boxes = Boxes(*(field.double() for field in draw_boxes(crop, side, side, 5000, generator)))
+    area = boxes.height * boxes.width / side**2
+    aspect = (boxes.width / boxes.height).log()
+    down, along = boxes.top / (side - boxes.height), boxes.left / (side - boxes.width)
+
+    assert_uniform(area, 0.2, 0.5)
+    assert_uniform(aspect, math.log(0.75), math.log(4 / 3))
+    assert_uniform(down, 0, 1)
+    assert_uniform(along, 0, 1)
+    correlations = torch.corrcoef(torch.stack([area, aspect, down, along])) - torch.eye(4)
+    assert correlations.abs().max() < 4 / math.sqrt(5000)
+
+
+def test_boxes_of_small_images_are_distributed_as_torchvisions(generator):
+    image = torch.zeros(3, 32, 24)
+    draws = 3000
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        theirs = [transforms.RandomResizedCrop.get_params(image, [0.2, 1.0], [3 / 4, 4 / 3]) for _ in range(draws)]
+    theirs = torch.tensor(theirs, dtype=torch.float64)
+    ours = torch.stack(draw_boxes(CROP, 32, 24, draws, generator), dim=1).double()
+
+    assert (ours[:, 0] + ours[:, 2]).max() == 32  # the last row is reached, and none beyond
+    assert (ours[:, 1] + ours[:, 3]).max() == 24
+    assert ours[:, :2].min() == 0
+    spread = ((ours.var(0) + theirs.var(0)) / draws).sqrt()
+    assert ((ours.mean(0) - theirs.mean(0)).abs() < 4 * spread).all()
+    torch.testing.assert_close(ours.std(0), theirs.std(0), rtol=0.06, atol=0)
+
+
+@pytest.mark.parametrize(("height", "width"), [(10, 100), (100, 10), (37, 90)])
+def test_a_box_that_never_fits_falls_back_to_the_central_one(height, width, generator):
+    whole = CropParams(scale_min=1.0, scale_max=1.0, ratio_min=3 / 4, ratio_max=4 / 3)
+    expected = transforms.RandomResizedCrop.get_params(torch.zeros(3, height, width), [1.0, 1.0], [3 / 4, 4 / 3])
+    boxes = draw_boxes(whole, height, width, 3, generator)
+    assert torch.stack(boxes, dim=1).tolist() == [list(expected)] * 3
+
+
+@pytest.mark.parametrize("size", [1, 7, 8, 20])
+def test_center_view_equals_torchvision(size, photos):
+    ours = center_view(photos, size)
+    assert torch.equal(ours, oracle.center_crop(photos, [size, size]) / 255)
+
+
+def test_a_centre_crop_larger_than_the_image_is_refused(photos, generator):
+    message = "centre crop of 24 x 24 does not fit images of 20 x 28 .*lower view_size to 20"
+    with pytest.raises(InputError, match=message):
+        center_view(photos, 24)
+    with pytest.raises(InputError, match=message):
+        augment(photos, NOTHING, 24, generator)
+
+
+# --- colour --------------------------------------------------------------------------------------------
+
+FACTORS = {
+    "brightness": (brightness, oracle.adjust_brightness, [0.0, 0.3, 1.0, 1.4, 3.0]),
+    "contrast": (contrast, oracle.adjust_contrast, [0.0, 0.3, 1.0, 1.4, 3.0]),
+    "saturation": (saturation, oracle.adjust_saturation, [0.0, 0.3, 1.0, 1.4, 3.0]),
+    "hue": (hue, oracle.adjust_hue, [-0.5, -0.37, -0.1, 0.0, 0.05, 1 / 3, 0.5]),
+}
+OPERATORS = [(name, factor) for name, (_, _, factors) in FACTORS.items() for factor in factors]
+
+
+@pytest.mark.parametrize(("name", "factor"), OPERATORS)
+def test_operator_equals_torchvisions_on_tensors(name, factor, photos):
+    ours, theirs, _ = FACTORS[name]
+    images = photos / 255
+    torch.testing.assert_close(
+        ours(images, torch.full((len(images),), factor)), theirs(images, factor), atol=1e-5, rtol=0
+    )
+
+
+@pytest.mark.parametrize(("name", "factor"), OPERATORS)
+def test_operator_is_within_rounding_of_torchvisions_on_pil_images(name, factor, photos):
+    ours, theirs, _ = FACTORS[name]
+    # PIL keeps a hue in one byte and drops the rest of the turn, so that rest is no part of equal parameters.
+    applied = math.trunc(factor * 255) / 255 if name == "hue" else factor
+    computed = ours(photos / 255, torch.full((len(photos),), applied))
+    expected = torch.stack([oracle.pil_to_tensor(theirs(oracle.to_pil_image(image), factor)) for image in photos])
+    assert (computed - expected / 255).abs().mean() <= 1 / 255
+
+
+@pytest.mark.parametrize("name", FACTORS)
+def test_operator_gives_each_image_its_own_factor_and_leaves_its_input_alone(name, photos, generator):
+    operator = FACTORS[name][0]
+    images = photos / 255
+    before = images.clone()
+    factors = torch.rand(len(images), generator=generator) - 0.5
+    together = operator(images, factors)
+    alone = [operator(images[i : i + 1], factors[i : i + 1]) for i in range(len(images))]
+    torch.testing.assert_close(together, torch.cat(alone), atol=1e-6, rtol=0)
+    assert torch.equal(images, before)
+
+
+def test_grayscale_equals_torchvision(photos):
+    images = photos / 255
+    torch.testing.assert_close(grayscale(images), oracle.rgb_to_grayscale(images, 3), atol=1e-6, rtol=0)
+
+
+def test_blends_equal_their_definition(photos):
+    images = photos[:3] / 255
+    factor, mean_share, grey_share = torch.tensor([[0.5, 0.5, 2.0], [0.0, 0.5, 0.0], [0.0, 0.0, -1.0]])
+    blended = blend_(images.clone(), factor, mean_share, grey_share)
+    grey = 0.2989 * images[:, 0] + 0.587 * images[:, 1] + 0.114 * images[:, 2]
+    torch.testing.assert_close(luma(images), grey)
+    torch.testing.assert_close(blended[0], 0.5 * images[0])
+    torch.testing.assert_close(blended[1], 0.5 * images[1] + 0.5 * grey[1].mean())
+    torch.testing.assert_close(blended[2], (2 * images[2] - grey[2]).clamp(0, 1))
+
+
+def test_hue_equals_a_loop_over_colorsys(photos):
+    images = photos[:, :, ::5, ::7] / 255
+    turned = hue(images, torch.full((len(images),), 0.21))
+    pixels, ours = (batch.permute(0, 2, 3, 1).reshape(-1, 3).tolist() for batch in (images, turned))
+    for pixel, our in zip(pixels, ours, strict=True):
+        angle, strength, value = colorsys.rgb_to_hsv(*pixel)
+        assert our == pytest.approx(colorsys.hsv_to_rgb((angle + 0.21) % 1, strength, value), abs=1e-5)
+
+
+def test_a_third_of_a_turn_rotates_the_channels(photos):
+    images = photos / 255
+    thirds = torch.full((len(images),), 1 / 3)
+    torch.testing.assert_close(hue(images, thirds), images.roll(1, dims=1), atol=1e-5, rtol=0)
+    torch.testing.assert_close(hue(images, -thirds), images.roll(-1, dims=1), atol=1e-5, rtol=0)
+
+
+def test_factor_one_and_turn_zero_are_the_identity(photos):
+    images = photos / 255
+    ones = torch.ones(len(images))
+    for blend in (brightness, contrast, saturation):
+        assert torch.equal(blend(images, ones), images)
+    torch.testing.assert_close(hue(images, 0 * ones), images, atol=1e-6, rtol=0)
+
+
+def in_torchvision(image, jitter, row):
+    """One image through the drawn jitter, operator by operator."""
+    adjust = {
+        BRIGHTNESS: oracle.adjust_brightness,
+        CONTRAST: oracle.adjust_contrast,
+        SATURATION: oracle.adjust_saturation,
+    }
+    steps = [
+        (adjust[kind], factor)
+        for kind, factor in zip(jitter.kind[row].tolist(), jitter.factor[row].tolist(), strict=True)
+    ]
+    steps.insert(int(jitter.hue_after[row]), (oracle.adjust_hue, float(jitter.turn[row])))
+    if jitter.hue_after[row] == NEVER:
+        return image
+    for operator, amount in steps:
+        image = operator(image, amount)
+    return image
+
+
+def test_jitter_in_each_of_the_24_orders_equals_torchvision(photos, generator):
+    cases = [(*order, place) for place in range(4) for order in itertools.permutations(range(3))]
+    cases.append((0, 1, 2, NEVER))
+    kind = torch.tensor([case[:3] for case in cases])
+    factor = 0.5 + torch.rand(25, 3, generator=generator)
+    turn = torch.rand(25, generator=generator) - 0.5
+    jitter = Jitter(factor, kind, turn, torch.tensor([case[3] for case in cases]))
+    for photo in photos:
+        images = (photo / 255).expand(25, 3, 20, 28)
+        expected = torch.stack([in_torchvision(image, jitter, row) for row, image in enumerate(images)])
+        torch.testing.assert_close(jitter_(images.clone(), jitter), expected, atol=2e-5, rtol=0)
+
+
+def test_drawn_jitter_is_uniform_in_factors_turn_and_order(generator):
+    params = JitterParams(probability=0.8, brightness=0.4, contrast=0.2, saturation=1.5, hue=0.1)
+    count = 24_000
+    jitter = draw_jitter(params, count, generator)
+    chosen = jitter.hue_after != NEVER
+    assert abs(chosen.float().mean() - 0.8) < 4 * math.sqrt(0.8 * 0.2 / count)
+
+    by_kind = torch.empty_like(jitter.factor).scatter(1, jitter.kind, jitter.factor)
+    assert_uniform(by_kind[:, BRIGHTNESS], 0.6, 1.4)
+    assert_uniform(by_kind[:, CONTRAST], 0.8, 1.2)
+    assert_uniform(by_kind[:, SATURATION], 0.0, 2.5)  # 1 - 1.5 is held at 0
+    assert_uniform(jitter.turn, -0.1, 0.1)
+
+    orders = jitter.kind @ torch.tensor([16, 4, 1]) + 64 * jitter.hue_after
+    _, counts = orders[chosen].unique(return_counts=True)
+    assert len(counts) == 24
+    expected = chosen.sum() / 24
+    assert ((counts - expected) ** 2 / expected).sum() < 49.7  # chi-squared, 23 degrees of freedom, 0.1 %
+
+    drawn = torch.cat([by_kind.T, jitter.turn[None], jitter.hue_after[None]])
+    correlations = torch.corrcoef(drawn) - torch.eye(5)
+    neighbours = torch.corrcoef(torch.stack([by_kind[:-1, 0], by_kind[1:, 0]]))[0, 1]
+    assert correlations.abs().max() < 4 / math.sqrt(count)
+    assert abs(neighbours) < 4 / math.sqrt(count)
+
+
+# --- blur ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("taps", [3, 9])
+def test_blur_equals_torchvision(taps, photos, generator):
+    images = photos / 255
+    sigma = 0.1 + 1.9 * torch.rand(len(images), generator=generator)
+    ours = gaussian_blur(images, sigma, taps)
+    for image, width, our in zip(images, sigma.tolist(), ours, strict=True):
+        torch.testing.assert_close(our, oracle.gaussian_blur(image, [taps, taps], [width, width]), atol=1e-6, rtol=0)
+
+
+def test_blur_mirrors_the_border_without_repeating_it():
+    weight = math.exp(-0.5)
+    side, middle = weight / (1 + 2 * weight), 1 / (1 + 2 * weight)
+    row = torch.tensor([1.0, 10.0, 100.0])
+    blurred = gaussian_blur(row.expand(1, 1, 3, 3), torch.ones(1), 3)
+    expected = [middle + 20 * side, 10 * middle + 101 * side, 100 * middle + 20 * side]
+    torch.testing.assert_close(blurred[0, 0], torch.tensor(expected).expand(3, 3))
+
+
+def test_blur_of_almost_no_width_is_the_identity(photos):
+    images = photos / 255
+    torch.testing.assert_close(gaussian_blur(images, torch.full((12,), 1e-3), 5), images, atol=1e-6, rtol=0)
+
+
+def test_blur_draws_sigma_uniformly_for_the_share_asked(generator):
+    blur = draw_blur(BLUR, 10_000, generator)
+    assert abs(blur.chosen.float().mean() - 0.5) < 4 * 0.5 / math.sqrt(10_000)
+    assert_uniform(blur.sigma, 0.1, 2.0)
+
+
+@pytest.mark.parametrize(("size", "expected"), [(8, 3), (32, 3), (64, 7), (96, 9), (224, 23)])
+def test_kernel_is_the_odd_number_nearest_to_a_tenth_of_the_view(size, expected):
+    assert kernel_size(size) == expected
+
+
+# --- whole views ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("crop", [CROP, None])
+def test_a_view_equals_torchvisions_operators_one_by_one(crop, generator):
+    params = STRONG.model_copy(update={"crop": crop})
+    images = torch.randint(0, 256, (60, 3, 26, 30), generator=generator, dtype=torch.uint8)
+    ours = augment(images, params, 24, torch.Generator().manual_seed(1))
+
+    recipe = views.draw_recipe(params, 60, 26, 30, torch.Generator().manual_seed(1))
+    for row in range(60):
+        expected = images[row] / 255
+        if crop is None:
+            expected = oracle.center_crop(expected, [24, 24])
+        else:
+            box = [int(field[row]) for field in recipe.boxes]
+            expected = oracle.resized_crop(expected, *box, [24, 24], antialias=True)
+        if recipe.mirrored[row]:
+            expected = oracle.horizontal_flip(expected)
+        expected = in_torchvision(expected.clamp(0, 1), recipe.jitter, row)
+        if recipe.grey[row]:
+            expected = oracle.rgb_to_grayscale(expected, 3)
+        if recipe.blur.chosen[row]:
+            expected = oracle.gaussian_blur(expected, [3, 3], [float(recipe.blur.sigma[row])] * 2)
+        torch.testing.assert_close(ours[row], expected, atol=5e-5, rtol=0)
+
+
+def test_bright_views_do_not_exceed_1(generator):
+    white = torch.full((64, 3, 32, 32), 255, dtype=torch.uint8)
+    view = augment(white, STRONG.model_copy(update={"jitter": None}), 27, generator)
+    assert view.max() <= 1
+    torch.testing.assert_close(view, torch.ones_like(view), atol=2e-4, rtol=0)  # grey weights sum to 0.9999
+
+
+def test_views_are_float32_within_0_and_1_and_differ_between_equal_images(photos, generator):
+    same = photos[:1].expand(50, 3, 20, 28)
+    view = augment(same, STRONG, 16, generator)
+    assert view.dtype == torch.float32
+    assert view.min() >= 0
+    assert view.max() <= 1
+    distances = torch.cdist(view.flatten(1), view.flatten(1)) + torch.eye(50)
+    assert distances.min() > 0.01
+
+
+def test_the_same_seed_gives_the_same_views_and_another_gives_others(photos):
+    first, second, third = (augment(photos, STRONG, 16, torch.Generator().manual_seed(s)) for s in (3, 3, 4))
+    assert torch.equal(first, second)
+    assert not torch.equal(first, third)
+
+
+def test_chunks_change_nothing(photos, monkeypatch):
+    whole = augment(photos, STRONG, 16, torch.Generator().manual_seed(3))
+    monkeypatch.setattr(views, "CPU_CHUNK", 1)
+    torch.testing.assert_close(augment(photos, STRONG, 16, torch.Generator().manual_seed(3)), whole, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("params", [STRONG, NOTHING, NOTHING.model_copy(update={"flip": 0.5, "jitter": JITTER})])
+@pytest.mark.parametrize("pixels", [1, 2**16])
+@pytest.mark.parametrize("part", [slice(0, 4), slice(4, 12), slice(0, 12), slice(5, 5), slice(None), slice(-3, None)])
+def test_a_part_equals_those_rows_of_the_whole_and_leaves_the_generator_where_the_whole_does(
+    params, pixels, part, photos, monkeypatch
+):
+    whole_generator, part_generator = torch.Generator().manual_seed(3), torch.Generator().manual_seed(3)
+    whole = augment(photos, params, 16, whole_generator)
+    monkeypatch.setattr(views, "CPU_CHUNK", pixels)
+    torch.testing.assert_close(augment(photos, params, 16, part_generator, part), whole[part], atol=1e-6, rtol=0)
+    assert torch.equal(part_generator.get_state(), whole_generator.get_state())
+
+
+def test_a_part_works_on_its_own_images_alone(photos, generator, monkeypatch):
+    worked_on = []
+    apply = views.apply_recipe
+    monkeypatch.setattr(
+        views, "apply_recipe", lambda images, *rest: worked_on.append(len(images)) or apply(images, *rest)
+    )
+    augment(photos, STRONG, 16, generator, slice(2, 5))
+    assert sum(worked_on) == 3
+
+
+@pytest.mark.usefixtures("untouched_global_randomness")
+def test_global_randomness_and_input_stay_untouched(photos, generator):
+    before = photos.clone()
+    for params in (STRONG, NOTHING, NOTHING.model_copy(update={"flip": 1.0, "grayscale": 1.0})):
+        augment(photos, params, 20, generator).zero_()
+    center_view(photos, 20).zero_()
+    assert torch.equal(photos, before)
+
+
+def test_a_view_set_of_nothing_is_the_centre(photos, generator):
+    assert torch.equal(augment(photos, NOTHING, 20, generator), center_view(photos, 20))
+
+
+def test_flip_and_grayscale_happen_as_often_as_asked(generator):
+    images = torch.zeros(4000, 3, 2, 2, dtype=torch.uint8)
+    images[:, 0, :, 0] = 255  # red on the left
+    params = NOTHING.model_copy(update={"flip": 0.5, "grayscale": 0.2})
+    view = augment(images, params, 2, generator)
+    flipped, grey = view[:, 0, 0, 1] > 0, view[:, 1].amax(dim=(1, 2)) > 0
+    assert abs(flipped.float().mean() - 0.5) < 4 * 0.5 / math.sqrt(4000)
+    assert abs(grey.float().mean() - 0.2) < 4 * 0.4 / math.sqrt(4000)
+
+
+def test_autocast_does_not_coarsen_views(photos):
+    plain = augment(photos, STRONG, 16, torch.Generator().manual_seed(3))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(augment(photos, STRONG, 16, torch.Generator().manual_seed(3)), plain)
+
+
+def test_center_crop_shares_the_images_memory(photos):
+    assert center_crop(photos, 4).untyped_storage().data_ptr() == photos.untyped_storage().data_ptr()
