@@ -222,7 +222,7 @@ def test_what_the_first_process_read_reaches_all():
 SCRIPT = """
 import sys, torch
 import torch.distributed as dist
-from annulus.distributed import gather, joined, rank, world
+from annulus.compute.distributed import gather, joined, rank, world
 
 with joined():
     everyone = gather(torch.tensor([rank() + 1.0]))

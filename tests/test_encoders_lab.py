@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from annulus.encoders import lab
+from annulus.encoders.encoder import lab
 from annulus.encoders.lab import lab_statistics, rgb_to_lab
 from annulus.errors import InputError
 

@@ -103,7 +103,7 @@ def test_a_script_run_by_hand_is_called_after_its_file(checkout, monkeypatch):
     monkeypatch.delenv("DVC_STAGE")
     source = provenance.Path(provenance.__file__).parents[2]
     (checkout / "probe.py").write_text(
-        "import sys, time\nfrom pathlib import Path\nfrom annulus.provenance import record\ndef main(): ...\n"
+        "import sys, time\nfrom pathlib import Path\nfrom annulus.pipeline.provenance import record\ndef main(): ...\n"
         "time.sleep(0.1)\n"  # a file's time comes from a clock that ticks every few milliseconds
         "path = Path(sys.argv[1])\npath.write_text('{}')\nrecord(main, [path])"
     )

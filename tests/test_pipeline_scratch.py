@@ -30,7 +30,7 @@ def checkout(tmp_path, monkeypatch):
 
 def start(code):
     """Another process that runs `code` and says when it has got there."""
-    code = f"from annulus.scratch import *\n{code}"
+    code = f"from annulus.pipeline.scratch import *\n{code}"
     environment = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONUNBUFFERED": "1"}
     pipe = subprocess.PIPE
     return subprocess.Popen(

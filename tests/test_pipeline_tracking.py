@@ -218,7 +218,7 @@ def test_a_child_that_waited_too_long_is_replaced(checkout, store, monkeypatch):
 
 def test_the_child_of_a_stage_that_fails_sends_nothing_and_ends(checkout, store, only_spool):
     tracking.record({"seed": 0}, {"top1_percent": 1.0})  # of another stage
-    stage = "from annulus import tracking; tracking.prepare(); print(tracking._waiting.child.pid); raise SystemExit(1)"
+    stage = "from annulus.pipeline import tracking; tracking.prepare(); print(tracking._waiting.child.pid); raise SystemExit(1)"
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
     child = subprocess.run([sys.executable, "-c", stage], env=environment, capture_output=True, text=True).stdout
     deadline = time.monotonic() + 30
@@ -323,7 +323,7 @@ def test_a_sender_short_of_time_starts_with_the_newest_and_keeps_the_rest(checko
 
 
 def test_two_stages_that_end_at_once_on_a_fresh_store_make_two_runs(checkout):
-    stage = "from annulus import tracking; tracking.record({'seed': 0}, {'top1_percent': 1.0})"
+    stage = "from annulus.pipeline import tracking; tracking.record({'seed': 0}, {'top1_percent': 1.0})"
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
     stages = [
         subprocess.Popen([sys.executable, "-c", stage], env=environment, stderr=subprocess.PIPE, text=True)
