@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 import torch
+from annulus.bounds.nce import nce
 from jaxtyping import TypeCheckError
 from torch.nn.functional import kl_div
 
@@ -12,7 +13,6 @@ from annulus.bounds.alpha import cpc, cpc_ceiling, geometric, mlcpc, mlcpc_ceili
 from annulus.bounds.eqco import margin
 from annulus.bounds.infonce import infonce, infonce_ceiling, present
 from annulus.bounds.la import la, la_ceiling, la_original
-from annulus.bounds.nce import nce
 from annulus.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
