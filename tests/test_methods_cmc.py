@@ -73,9 +73,9 @@ def test_every_bound_and_neighbours_have_the_value_and_gradients_of_the_plain_lo
     assert_same(method.loss(VIEWS, INDEX, PROGRESS).estimate, plain(method), *weights(method))
 
 
-def test_the_moment_reaches_both_sides():
+def test_the_progress_reaches_both_sides():
     method = cmc("ring", "s")
-    moment = at(training=0.3, annealing=0.5)
+    progress = at(training=0.3, annealing=0.5)
     assert_same(method.loss(VIEWS, INDEX, progress).estimate, plain(method, progress=progress), *weights(method))
 
 

@@ -193,7 +193,7 @@ def test_a_share_of_neighbours_of_less_than_one_column_leaves_the_own_alone(gene
 
 
 @pytest.mark.parametrize("trained", [0.0, 0.25, 0.5, 0.999])
-def test_alpha_of_mlcpc_is_that_of_the_moment(trained, generator):
+def test_alpha_of_mlcpc_is_that_of_the_progress(trained, generator):
     """2 (0.125 / 2)^trained: 2, 1, 0.5 and nearly 0.125; the ceiling is log(m/alpha)."""
     case, contrast = case_of("bank", generator), contrast_of(config_of("ball", bound=CURRICULUM))
     assert_as_plain(contrast, case, at(training=trained))

@@ -70,9 +70,9 @@ def test_every_bound_and_neighbours_have_the_value_and_gradient_of_the_plain_loo
     assert_same(method.loss(VIEWS, INDEX, PROGRESS).estimate, plain(method), method.encoder.weight)
 
 
-@pytest.mark.parametrize("moment", [at(0.0, 0.0), at(0.3, 0.5), at(0.9, 1.0)], ids=str)
+@pytest.mark.parametrize("progress", [at(0.0, 0.0), at(0.3, 0.5), at(0.9, 1.0)], ids=str)
 @pytest.mark.parametrize("neighbours", ["s", "k"])
-def test_the_moment_reaches_sampler_and_neighbours(progress, neighbours):
+def test_the_progress_reaches_sampler_and_neighbours(progress, neighbours):
     method = ir("ring", neighbours)
     assert_same(method.loss(VIEWS, INDEX, progress).estimate, plain(method, progress=progress), method.encoder.weight)
 

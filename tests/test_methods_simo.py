@@ -63,8 +63,8 @@ def test_every_bound_and_neighbours_have_the_value_and_gradient_of_the_plain_loo
     assert_same(method.loss(VIEWS, INDEX, PROGRESS).estimate, plain(method), method.encoder.weight)
 
 
-@pytest.mark.parametrize("moment", [at(0.0, 0.0), at(0.6, 0.5), at(0.9, 1.0)], ids=str)
-def test_the_moment_reaches_sampler_and_neighbours(progress):
+@pytest.mark.parametrize("progress", [at(0.0, 0.0), at(0.6, 0.5), at(0.9, 1.0)], ids=str)
+def test_the_progress_reaches_sampler_and_neighbours(progress):
     method = simo("ring", "s")
     assert_same(method.loss(VIEWS, INDEX, progress).estimate, plain(method, progress=progress), method.encoder.weight)
 

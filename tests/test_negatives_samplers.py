@@ -371,8 +371,8 @@ def test_cave_refuses_an_empty_set_with_its_numbers(k, similarity, own):
     together = of_bank(torch.zeros(1, ROWS, dtype=torch.int32), own)
     with pytest.raises(
         InputError,
-        match=rf"^sampler cave: {QUERIES} queries have no candidate negatives \(all of their 30 nearest rows are in the "
-        r"query's own cluster\)\. Increase samplers\.cave\.outer or samplers\.cave\.clusters\.$",
+        match=rf"^sampler cave: {QUERIES} queries have no candidate negatives \(all of their 30 nearest rows are in "
+        r"the query's own cluster\)\. Increase samplers\.cave\.outer or samplers\.cave\.clusters\.$",
     ):
         OUTSIDE.draw(similarity, own, k, seeded(), 1.0, together)
     alone = of_bank(torch.arange(ROWS, dtype=torch.int32)[None], own)
@@ -386,7 +386,7 @@ def test_cave_refuses_when_a_single_query_has_no_negative(similarity, own):
     clusters = torch.zeros(1, ROWS, dtype=torch.int32)
     clusters[0, own[3]] = 1  # the only row of its cluster
     own = torch.where(own == own[3], (own + 1) % ROWS, own).index_fill(0, torch.tensor([3]), int(own[3]))
-    with pytest.raises(InputError, match="1 queries have no candidate negatives .all of their 30 nearest rows"):
+    with pytest.raises(InputError, match=r"1 queries have no candidate negatives \(all of their 30 nearest rows"):
         INSIDE.draw(similarity, own, 10, seeded(), 1.0, of_bank(clusters, own))
 
 

@@ -7,12 +7,12 @@ import pytest
 import torch
 from settings import CPU, TREE, read, run, stripes
 
-from annulus.bounds.alpha import mlcpc_lower_alpha
-from annulus.config.bounds import LAOriginalParams, NCEParams
-from annulus.config.negatives import (
-    CloseNeighbours,
-    ClusterNeighbours,
-)
+from annulus.bounds.alpha import CPC, MLCPC, mlcpc_lower_alpha
+from annulus.bounds.binary_nce import BinaryNCE
+from annulus.bounds.infonce import InfoNCE
+from annulus.bounds.la import LocalAggregation
+from annulus.bounds.partition import PartitionFunction
+from annulus.config.training import PretrainScale
 from annulus.encoders.batchnorm import synchronised
 from annulus.encoders.encoder import Encoder, LabEncoder
 from annulus.encoders.lab import lab_statistics
@@ -24,7 +24,7 @@ from annulus.methods.ir import InstanceDiscrimination
 from annulus.methods.moco import MomentumContrast
 from annulus.methods.simclr import SimCLR
 from annulus.methods.simo import SiMo
-from annulus.training.setup import build_training, cautions, encoder_config
+from annulus.training.setup import build_training, encoder_config, scaled_learning_rate
 
 METHODS = {
     "ir": InstanceDiscrimination,
@@ -73,43 +73,47 @@ def test_every_method_takes_a_step_with_every_bound(method, bound):
     estimate = last_estimate({"method": method, "bound": bound, "anneal": "none"})
     assert estimate.loss_nats.isfinite()
     assert estimate.loss_nats > -1e-6
-    assert estimate.bound <= estimate.ceiling + 1e-6
-    if bound == "nce":
+    assert estimate.bound_nats <= estimate.ceiling_nats + 1e-6
+    if bound == "binary-nce":
         return
     # Two objectives add up for cmc, whose bound and ceiling are means.
     memories = 2 if method == "cmc" else 1
-    assert estimate.bound.item() == pytest.approx(
-        estimate.ceiling.item() - estimate.loss_nats.item() / memories, abs=1e-5
+    assert estimate.bound_nats.item() == pytest.approx(
+        estimate.ceiling_nats.item() - estimate.loss_nats.item() / memories, abs=1e-5
     )
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("sampler", TREE["samplers"])
-@pytest.mark.parametrize("draw", ["k", "all"])
-def test_every_method_takes_a_step_with_every_sampler_drawn_or_whole(method, sampler, draw):
-    estimate = last_estimate({"method": method, f"methods.{method}.draw": draw, "sampler": sampler, "anneal": "none"})
+@pytest.mark.parametrize("negatives", ["sampled", "all"])
+def test_every_method_takes_a_step_with_every_sampler_drawn_or_whole(method, sampler, negatives):
+    estimate = last_estimate(
+        {"method": method, f"methods.{method}.negatives": negatives, "sampler": sampler, "anneal": "none"}
+    )
     assert estimate.loss_nats.isfinite()
     others = {"ir": 69, "cmc": 69, "moco": 32, "simclr": 30, "simo": 15}[method]
-    limit = 12 if draw == "k" else {"uniform": others}.get(sampler, others // 2)
-    ceiling = math.exp(estimate.ceiling.item()) - 1
-    assert ceiling == pytest.approx(limit, rel=1e-4) or (draw == "all" and sampler != "uniform" and ceiling < limit)
+    limit = 12 if negatives == "sampled" else {"uniform": others}.get(sampler, others // 2)
+    ceiling = math.exp(estimate.ceiling_nats.item()) - 1
+    assert ceiling == pytest.approx(limit, rel=1e-4) or (
+        negatives == "all" and sampler != "uniform" and ceiling < limit
+    )
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("bound", ["infonce", "la", "la-original", "cpc"])
+@pytest.mark.parametrize("bound", ["infonce", "la", "cpc"])
 @pytest.mark.parametrize("neighbours", ["s", "k"])
 def test_every_method_takes_neighbours_with_every_bound_that_knows_several_positives(method, bound, neighbours):
     early = {"neighbour_sets.s.start": 0.0, "neighbour_sets.s.until": 0.0, "neighbour_sets.k.start": 0.0}
-    choice = {"method": method, "bound": bound, "sampler": "uniform", f"methods.{method}.draw": "all"} | early
+    choice = {"method": method, "bound": bound, "sampler": "uniform", f"methods.{method}.negatives": "all"} | early
     # After three batches of 16, moco's 32 places hold keys of images, which have clusters.
     among, alone = (last_estimate(choice | {"neighbours": chosen}, steps=3) for chosen in (neighbours, "none"))
     assert among.loss.isfinite()
-    assert among.ceiling < alone.ceiling, "more positives leave less to tell apart"
+    assert among.ceiling_nats < alone.ceiling_nats, "more positives leave less to tell apart"
 
 
-@pytest.mark.parametrize("witness", ["dot", "bilinear", "concat-linear", "mlp-1", "mlp-2"])
-def test_every_witness_takes_a_step_and_its_weights_learn(witness):
-    training = run({"methods.ir.critic": witness, "schedule": "constant"})
+@pytest.mark.parametrize("critic", ["dot", "bilinear", "concat-linear", "mlp-1", "mlp-2"])
+def test_every_critic_takes_a_step_and_its_weights_learn(critic):
+    training = run({"methods.ir.critic": critic, "schedule": "constant"})
     before = [weight.detach().clone() for weight in training.method.critic.parameters()]
     for _ in range(2):
         training.step(training._order())
@@ -119,14 +123,15 @@ def test_every_witness_takes_a_step_and_its_weights_learn(witness):
     # A constant added to all scores changes no softmax: the last layer's bias is the one that stays.
     moved = [not torch.equal(old, new) for old, new in zip(before, after, strict=True)]
     assert sum(moved) >= len(moved) - 2
-    assert (witness == "dot") == (not moved)
+    assert (critic == "dot") == (not moved)
 
 
 @pytest.mark.parametrize(
-    ("method", "draw", "expected"), [("ir", "k", 12), ("ir", "all", "all"), ("moco", "k", 12), ("moco", "all", "all")]
+    ("method", "negatives", "expected"),
+    [("ir", "sampled", 12), ("ir", "all", "all"), ("moco", "sampled", 12), ("moco", "all", "all")],
 )
-def test_draw_says_whether_k_negatives_are_drawn_or_all_taken(method, draw, expected):
-    training = run({"method": method, f"methods.{method}.draw": draw})
+def test_negatives_are_sampled_or_all_taken(method, negatives, expected):
+    training = run({"method": method, f"methods.{method}.negatives": negatives})
     assert training.method.contrast.config.negatives == expected
 
 
@@ -172,6 +177,13 @@ def test_the_seed_decides_weights_memory_order_and_views():
     assert not torch.equal(first.method.state_dict()[weight], other.method.state_dict()[weight])
     assert not torch.equal(first.method.queue.keys, other.method.queue.keys)
     assert not torch.equal(first._order(), other._order())
+
+
+@pytest.mark.parametrize(("batch_size", "expected"), [(256, 0.03), (512, 0.06), (64, 0.0075)])
+def test_the_learning_rate_is_proportional_to_the_queries_of_a_batch(batch_size, expected):
+    """arXiv:2010.01929, eq. 8: the rate of params.yaml is that of 256."""
+    scale = PretrainScale(epochs=1, batch_size=batch_size, negatives=1, queue=512, learning_rate=0.03)
+    assert scaled_learning_rate(scale) == pytest.approx(expected, rel=1e-12)
 
 
 # --- the encoder of each method -----------------------------------------------------------------------
@@ -232,7 +244,7 @@ def test_cmc_s_views_keep_their_colour(caplog):
         (
             {"scales.tiny.pretrain.negatives": 70},
             70,
-            r"negatives: 70 is more than the memory's 69 other rows; take fewer, `draw: all` of the method",
+            r"negatives: 70 is more than the memory's 69 other rows; take fewer, `negatives: all` of the method",
         ),
         (
             {"method": "moco", "scales.tiny.pretrain.queue": 15},
@@ -275,7 +287,7 @@ def test_what_the_images_cannot_serve_is_refused_before_the_last_estimate(change
     ],
 )
 def test_an_alpha_that_leaves_negatives_no_weight_is_refused_with_the_way_out(method, changes, alpha):
-    drawn = {"method": method, f"methods.{method}.draw": "k"}  # 12 of them
+    drawn = {"method": method, f"methods.{method}.negatives": "sampled"}  # 12 of them
     message = (
         rf"^alpha is {alpha} with m = 13 candidates, a positive and 12 negatives; it must be above 0 and below m: "
         r"choose alpha 1 for plain cpc, or more negatives for a larger alpha$"
@@ -288,14 +300,14 @@ def test_an_alpha_that_leaves_negatives_no_weight_is_refused_with_the_way_out(me
 
 BY_CHANCE = (
     "neighbours from the first step on are neighbours by chance, and the paper's runs got worse by them "
-    "(mutualinfo table 1, + s-neigh without anneal); "
+    "(Wu et al. 2020, arXiv:2005.13149, table 1, s-neigh without anneal); "
 )
 
 
 def said(bound=INFONCE, neighbours=None, sampler=None, negatives=8, others=100, queries=16):
-    """The cautions of an config."""
-    config = ContrastConfig(sampler or Ring(0.0, 1.0), neighbours or None, bound, negatives)
-    return cautions(config, others, queries)
+    """What these choices are warned of."""
+    config = ContrastConfig(sampler or Ring(0.0, 1.0), neighbours, bound, negatives)
+    return config.warnings_for(others, queries)
 
 
 def mlcpc(start, end, eqco_alpha=None):
@@ -380,8 +392,8 @@ def test_a_margin_of_as_many_negatives_as_there_are_says_nothing(eqco_alpha):
 
 @pytest.mark.parametrize(
     "bound",
-    [INFONCE, LocalAggregation(), NCEParams(partition="constant", constant=2.25, rate=0.9)],
-    ids=["infonce", "la", "nce"],
+    [INFONCE, LocalAggregation(), BinaryNCE(PartitionFunction("constant", constant=2.25, rate=0.9))],
+    ids=["infonce", "la", "binary-nce"],
 )
 def test_bounds_without_alpha_say_nothing(bound):
     assert said(bound) == []
@@ -396,7 +408,7 @@ def test_bounds_without_alpha_say_nothing(bound):
         (Ring(0.1, 0.5), 8, 8),
     ],
 )
-def test_the_negatives_that_a_caution_counts_are_those_of_the_sampler_s_own_set(sampler, negatives, k):
+def test_the_negatives_that_a_warning_counts_are_those_of_the_sampler_s_own_set(sampler, negatives, k):
     assert said(InfoNCE(eqco_alpha=float(k)), sampler=sampler, negatives=negatives) == []
     [sentence] = said(InfoNCE(eqco_alpha=k + 1.0), sampler=sampler, negatives=negatives)
     assert f"more than the {k} negatives" in sentence
@@ -420,7 +432,7 @@ def test_an_alpha_beyond_the_candidates_of_the_end_is_left_to_the_step_that_meet
     assert said(bound) == []
 
 
-def test_two_cautions_are_two_sentences():
+def test_two_warnings_are_two_sentences():
     neighbours = ClusterNeighbours(Clustering(clusters=8, iterations=1, runs=1), 0.0)
     first, second = said(CPC(alpha=0.5), neighbours)
     assert first.startswith(BY_CHANCE)
@@ -486,14 +498,14 @@ def test_sync_batch_norm_without_a_group_is_refused():
         synchronised(torch.nn.BatchNorm1d(3))
 
 
-@pytest.mark.parametrize("bound", [LocalAggregation(), LAOriginalParams(partition="exact", constant=1.0, rate=0.5)])
-def test_local_aggregation_with_neighbours_over_a_ring_is_cautioned(bound):
+def test_local_aggregation_with_neighbours_over_a_ring_is_warned_of():
+    bound = LocalAggregation()
     neighbours = CloseNeighbours(share=0.01, start=0.1, until=0.5)
     ring = Ring(0.015, 0.5)
-    [sentence] = cautions(ContrastConfig(ring, neighbours, bound, 8), 100, 16)
+    [sentence] = ContrastConfig(ring, neighbours, bound, 8).warnings_for(100, 16)
     assert sentence.startswith(
-        "la counts neighbours among the negatives' own set alone, and the ring leaves out the closest 1.50%"
+        "la counts as neighbours only those that are negatives too, and the ring leaves out the closest 1.50%"
     )
-    assert cautions(ContrastConfig(ring, None, bound, 8), 100, 16) == []
-    assert cautions(ContrastConfig(Ring(0.0, 0.5), neighbours, bound, 8), 100, 16) == []
-    assert cautions(ContrastConfig(ring, neighbours, InfoNCE(), 8), 100, 16) == []
+    assert ContrastConfig(ring, None, bound, 8).warnings_for(100, 16) == []
+    assert ContrastConfig(Ring(0.0, 0.5), neighbours, bound, 8).warnings_for(100, 16) == []
+    assert ContrastConfig(ring, neighbours, InfoNCE(), 8).warnings_for(100, 16) == []
