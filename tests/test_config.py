@@ -15,6 +15,7 @@ from annulus.config.file import load_params
 from annulus.config.methods import IRParams, MoCoParams
 from annulus.config.negatives import (
     AdaptiveEpochAnneal,
+    AdaptiveStepAnneal,
     BallParams,
     CaveParams,
     ClusterNeighbourParams,
@@ -97,7 +98,8 @@ def test_get_finds_the_chosen_bound_with_a_hyphen():
 def test_get_finds_keys_with_a_hyphen(anneal):
     params = AllParams.model_validate(changed({"anneal": anneal}))
     section = params.get("anneals.${anneal}")
-    assert isinstance(section, AdaptiveEpochAnneal)
+    kind = {"adaptive-epoch": AdaptiveEpochAnneal, "adaptive-step": AdaptiveStepAnneal}[anneal]
+    assert type(section) is kind
     assert section.model_dump() == TREE["anneals"][anneal]
 
 

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from safetensors import SafetensorError
 from torchvision import models
 
+from annulus.encoders import encoder as encoders
 from annulus.encoders.encoder import Encoder, EncoderConfig, LabEncoder, build_encoder, load_encoder, save_encoder
-from annulus.encoders.encoder import encoder as encoders
 from annulus.encoders.lab import rgb_to_lab
 from annulus.errors import InputError
 

@@ -34,6 +34,7 @@ from annulus.estimators.params import (
     TheoremsParams,
 )
 from annulus.estimators.toys import CorrelatedGaussians
+from annulus.negatives.samplers import Ring
 from annulus.pipeline.stage import Results
 
 gaussians = script("stages/estimators/gaussians.py")

@@ -24,6 +24,9 @@ from annulus.methods.ir import InstanceDiscrimination
 from annulus.methods.moco import MomentumContrast
 from annulus.methods.simclr import SimCLR
 from annulus.methods.simo import SiMo
+from annulus.negatives.clusters import Clustering
+from annulus.negatives.neighbours import CloseNeighbours, ClusterNeighbours
+from annulus.negatives.samplers import Ring
 from annulus.training.setup import build_training, encoder_config, scaled_learning_rate
 
 METHODS = {
