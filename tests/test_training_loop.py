@@ -233,7 +233,7 @@ def test_the_spread_of_gradient_norms_is_their_standard_deviation():
     run.measured[:, :3] = 1.0
     run._end_epoch()
     assert run.history[0]["gradient_norm"] == pytest.approx(2)
-    assert run.history[0]["gradient_norm_deviation"] == pytest.approx(1)
+    assert run.history[0]["gradient_norm_std"] == pytest.approx(1)
 
 
 @pytest.mark.parametrize("method", ["moco", "simclr", "simo"])
