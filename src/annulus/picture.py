@@ -151,8 +151,8 @@ def _annulus(scene: Scene) -> list[str]:
         f'<circle cx="{x}" cy="{y}" r="{between:.1f}" class="l" style="stroke:var(--ring)"/>',
         f'<circle cx="{x}" cy="{y}" r="{hole:.1f}" class="l" style="stroke:var(--ball)"/>',
         _dots(scene, ~scene.members["ball"], "far", 2.6, x, y, LARGE),
-        _dots(scene, scene.members["ring"], "ring", 4, x, y, LARGE),
-        _dots(scene, scene.members["inner"], "ball", 4, x, y, LARGE),
+        _dots(scene, scene.members["ring"], "ring", 4.0, x, y, LARGE),
+        _dots(scene, scene.members["inner"], "ball", 4.0, x, y, LARGE),
         *(
             f'<circle cx="{a:.1f}" cy="{b:.1f}" r="4.8" class="l" style="stroke:var(--cave);stroke-width:1.7"/>'
             for a, b in cluster
