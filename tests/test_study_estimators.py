@@ -579,6 +579,18 @@ def refusal(name: str, key: str, value: object) -> str:
 @pytest.mark.parametrize(
     ("name", "key", "value", "sentence"),
     [
+        (
+            "gaussians",
+            "pairs",
+            [10**30],
+            f"pairs.0: m = {10**30}: scores are a table of m rows and m columns; take at mo",
+        ),
+        (
+            "binary",
+            "alphas",
+            [1e-300],
+            "alphas.0: alpha = 1e-300 cannot be told from 0 beside a weight of 1; take at le",
+        ),
         ("gaussians", "pairs", [64, 1], "pairs.1: m = 1 has no negative beside the positive; a bound needs at least 2"),
         ("gaussians", "pairs", [], "pairs: [] refused; list should have at least 1 item"),
         ("gaussians", "information", [2.0, 0.0], "information.1: 0.0 refused; input should be greater than 0"),
