@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 from torchvision import models
 
 from annulus.config.training import BackboneParams
-from annulus.encoders.encoder import encoder as encoders
+from annulus.encoders import encoder as encoders
 from annulus.encoders.encoder import Encoder, EncoderConfig, LabEncoder, build_encoder, load_encoder, save_encoder
 from annulus.encoders.lab import rgb_to_lab
 from annulus.errors import InputError

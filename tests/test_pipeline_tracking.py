@@ -218,7 +218,7 @@ def test_a_child_that_waited_too_long_is_replaced(checkout, store, monkeypatch):
 
 def test_the_child_of_a_stage_that_fails_sends_nothing_and_ends(checkout, store, only_spool):
     tracking.record({"seed": 0}, {"top1_percent": 1.0})  # of another stage
-    stage = "from annulus.pipeline import tracking; tracking.prepare(); print(tracking._waiting.child.pid); raise SystemExit(1)"
+    stage = "from annulus.pipeline import tracking; tracking.prepare(); print(tracking._waiting.child.pid); exit(1)"
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
     child = subprocess.run([sys.executable, "-c", stage], env=environment, capture_output=True, text=True).stdout
     deadline = time.monotonic() + 30
