@@ -23,8 +23,10 @@ from annulus.config.negatives import (
     UniformParams,
 )
 from annulus.config.params import keys_of, nearest
+from annulus.config.study import StudyParams
 from annulus.config.training import PretrainScale
 from annulus.errors import InputError
+from annulus.estimators import params as estimators
 from annulus.ranks import rank_limits
 
 # --- what is valid ------------------------------------------------------------------------------------
@@ -198,31 +200,31 @@ AT_LEAST = {  # the least value that is allowed, and one below it
     "scales.paper.pretrain.queue": (1, 0),
     "scales.paper.linear.epochs": (1, 0),
     "scales.paper.linear.batch_size": (1, 0),
+    "view_sets.standard.crop.scale_min": (1e-6, 1e-7),
+    "view_sets.standard.crop.ratio_min": (0.001, 0.0009),
+    "view_sets.strong.blur.sigma_min": (1e-6, 1e-7),
+    "methods.ir.temperature": (0.001, 1e-9),
+    "methods.simclr.temperature": (0.001, 0),
+    "bounds.infonce.eqco_alpha": (1e-9, 1e-10),
+    "bounds.cpc.alpha": (1e-9, 0),
+    "bounds.cpc.eqco_alpha": (1e-9, 0),
+    "bounds.mlcpc.alpha_start": (1e-9, 0),
+    "bounds.mlcpc.alpha_end": (1e-9, 0),
+    "bounds.nce.constant": (1e-9, 0),
+    "knn.temperature": (0.001, 0),
+    "scales.paper.pretrain.learning_rate": (1e-9, 0),
+    "scales.paper.linear.learning_rate": (1e-9, 0),
 }
 ABOVE_ZERO = [
-    "view_sets.standard.crop.scale_min",
-    "view_sets.standard.crop.ratio_min",
-    "view_sets.strong.blur.sigma_min",
     "samplers.ball.outer",
     "samplers.cave.outer",
     "anneals.linear.until",
     "anneals.step.until",
     "anneals.adaptive-epoch.delta",
     "anneals.adaptive-step.delta",
-    "methods.ir.temperature",
-    "methods.simclr.temperature",
-    "bounds.infonce.eqco_alpha",
-    "bounds.cpc.alpha",
-    "bounds.cpc.eqco_alpha",
-    "bounds.mlcpc.alpha_start",
-    "bounds.mlcpc.alpha_end",
-    "bounds.nce.constant",
     "neighbour_sets.s.share",
     "schedules.milestones.factor",
     "schedules.plateau.factor",
-    "knn.temperature",
-    "scales.paper.pretrain.learning_rate",
-    "scales.paper.linear.learning_rate",
 ]
 AT_MOST = {
     "datasets.shapes.image_size": (1024, 1025),
@@ -242,6 +244,19 @@ AT_MOST = {
     "anneals.adaptive-step.delta": (1, 1.01),
     "neighbour_sets.s.until": (1, 1.01),
     "neighbour_sets.k.start": (1, 1.01),
+    "seed": (2**63 - 1, 2**63),
+    "methods.ir.embedding_dim": (2**16, 10**30),
+    "methods.moco.temperature": (1000, 1001),
+    "bounds.infonce.eqco_alpha": (1e9, 1e300),
+    "view_sets.standard.jitter.contrast": (1000, 1e300),
+    "view_sets.strong.blur.sigma_max": (1000, 1e300),
+    "optimizer.weight_decay": (1000, 1e300),
+    "scales.paper.prepare.train_images": (10**9, 10**12),
+    "scales.paper.pretrain.epochs": (10**9, 10**10),
+    "scales.paper.pretrain.batch_size": (2**24, 10**30),
+    "scales.paper.pretrain.learning_rate": (1000, 1e300),
+    "scales.paper.linear.batch_size": (2**24, 10**30),
+    "scales.paper.linear.learning_rate": (1000, 1e300),
 }
 BELOW_ONE = [
     "methods.ir.bank_rate",
@@ -268,6 +283,49 @@ def test_ranges_hold_their_border_and_nothing_beyond(key, allowed, beyond, expec
     AllParams.model_validate(changed({"scale": "paper", "sampler": "uniform", key: allowed}))
     first = refusal({"scale": "paper", "sampler": "uniform", key: beyond}).splitlines()[0]
     assert first.startswith(f"{key}: {beyond} refused; input should be {expected}")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        *(AllParams, StudyParams, estimators.GaussiansParams, estimators.IdealParams, estimators.BinaryParams),
+        *(estimators.StaircaseParams, estimators.ConditionalParams, estimators.TheoremsParams),
+    ],
+)
+def test_every_number_has_a_lowest_and_a_highest_value(model):
+    """Beyond them a number overflows, or no machine holds what it asks for: neither may reach a computation."""
+    unlimited = [key for key, schema in numbers(model) if not limited(schema)]
+    # A validator with a sentence of its own refuses these (tests/test_study_estimators.py).
+    own = {"pairs", "candidates", "alpha", "alphas", "rho", "percents"}
+    assert {key.rpartition(".")[2] for key in unlimited} <= own
+
+
+def numbers(model):
+    """The key and JSON schema of each number of a model, of lists and sections too."""
+    schema = model.model_json_schema()
+
+    def walk(node, key):
+        if "$ref" in node:
+            yield from walk(schema["$defs"][node["$ref"].rpartition("/")[2]], key)
+        if node.get("type") in ("integer", "number"):
+            yield key, node
+        for branch in node.get("anyOf", []):
+            yield from walk(branch, key)
+        for inner in (node.get("items"), node.get("additionalProperties")):
+            if isinstance(inner, dict):
+                yield from walk(inner, key)
+        for name, inner in node.get("properties", {}).items():
+            yield from walk(inner, f"{key}.{name}")
+
+    found = list(walk(schema, model.__name__))
+    assert found
+    return found
+
+
+def limited(schema):
+    return bool({"minimum", "exclusiveMinimum"} & schema.keys()) and bool(
+        {"maximum", "exclusiveMaximum"} & schema.keys()
+    )
 
 
 @pytest.mark.parametrize("beyond", [0, 1])

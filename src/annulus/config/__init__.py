@@ -19,7 +19,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from annulus.config.bounds import (
     Bounds,
@@ -38,7 +38,7 @@ from annulus.config.negatives import (
     NeighbourSets,
     Samplers,
 )
-from annulus.config.params import Name, Params, keys_of, nearest
+from annulus.config.params import Name, Params, Seed, keys_of, nearest
 from annulus.config.training import (
     BackboneParams,
     OptimizerParams,
@@ -63,7 +63,7 @@ SECTION_OF = {
 class AllParams(Params):
     """params.yaml: selectors, and the sections that they choose from."""
 
-    seed: int = Field(ge=0)
+    seed: Seed
     scale: str
     dataset: str
     method: str
