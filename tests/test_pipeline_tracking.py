@@ -249,7 +249,7 @@ def test_no_child_is_started_that_would_have_nothing_to_send(checkout, monkeypat
 
 
 def test_a_stage_does_not_import_mlflow():
-    check = "import sys, annulus.stage; print([name for name in sys.modules if name.startswith('mlflow')])"
+    check = "import sys, annulus.pipeline.stage; print([name for name in sys.modules if name.startswith('mlflow')])"
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
     assert subprocess.check_output([sys.executable, "-c", check], env=environment, text=True) == "[]\n"
 
