@@ -77,7 +77,7 @@ class PretrainScale(Params):
 
     @property
     def scaled_learning_rate(self) -> float:
-        """The linear rule: the rate is proportional to the number of queries in a batch (eqco eq. 8)."""
+        """The linear rule: the rate is proportional to the number of queries in a batch (eqco Section 2.2)."""
         return self.learning_rate * self.batch_size / 256
 
 

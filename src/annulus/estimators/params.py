@@ -50,7 +50,7 @@ def _below_candidates(alphas: list[float], m: int) -> None:
 
 
 class GaussiansParams(Params):
-    """eqco.table9: InfoNCE and EqCo on correlated Gaussians, each critic trained on its own bound."""
+    """eqco Table 9: InfoNCE and EqCo on correlated Gaussians, each critic trained on its own bound."""
 
     dims: Width
     information: list[Positive] = Field(min_length=1)  # nats
@@ -86,7 +86,7 @@ class IdealParams(Params):
 
 
 class BinaryParams(Params):
-    """mlcpc.fig1 and fig2: X = Y, with n = m pairs a batch."""
+    """mlcpc Figures 1 and 2: X = Y, with n = m pairs a batch."""
 
     p: float = Field(gt=0, lt=1)  # probability of (1, 1)
     candidates: list[Candidates] = Field(min_length=1)  # m
@@ -100,7 +100,7 @@ class BinaryParams(Params):
 
 
 class StaircaseParams(Params):
-    """mlcpc.fig3: critics that follow information which rises in steps."""
+    """mlcpc Figure 3: critics that follow information which rises in steps."""
 
     critic: Literal["separable", "joint"]
     dims: Width
@@ -131,7 +131,7 @@ class StaircaseParams(Params):
 
 
 class ConditionalParams(Params):
-    """mutualinfo.table3 and ring.table5: NCE and CNCE of the two-dimensional toy, trained and measured."""
+    """mutualinfo Table 3 and ring Table 5: NCE and CNCE of the two-dimensional toy, trained and measured."""
 
     points: int = Field(ge=2, le=2**24)
     hidden: Width

@@ -49,7 +49,7 @@ def vote(
     Scaled so that the nearest neighbour votes 1; a class without a neighbour has -inf, not 0, so it is never
     an answer.
 
-    Source: Wu et al. 2018 (instance discrimination), arXiv:1805.01978, section 3.4.
+    Source: Wu et al. 2018, arXiv:1805.01978, Section 3.4.
     """
     weight = ((similarity - similarity.amax(dim=1, keepdim=True)).double() / temperature).exp()
     shape = (len(labels), classes)
