@@ -131,7 +131,7 @@ class AllParams(Params):
         prepared = self.get("scales.${scale}.prepare")
         if prepared.train_images is not None:
             held_out = round(prepared.train_images * self.get("datasets.${dataset}").validation_fraction)
-            sections = ("methods.${method}", "samplers.${sampler}", "neighbour_sets.${neighbours}")
+            sections = ("methods.${method}", "samplers.${sampler}")
             chosen = [self.get(section) for section in sections]
             check_memory(prepared.train_images - held_out, *chosen, self.get("scales.${scale}.pretrain"), self.scale)
         return self
