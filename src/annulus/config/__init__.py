@@ -7,7 +7,7 @@
     training     encoder, optimiser, learning rate, probes, scales
     checks       what a memory of a given size cannot serve
 
-Values live in params.yaml alone; no model carries a default. A stage names what it reads by the same
+Values are only in params.yaml; no model has a default. A stage names what it reads by the same
 strings as dvc.yaml (`samplers.${sampler}`), so a test can compare the two.
 """
 
@@ -106,7 +106,7 @@ class AllParams(Params):
 
     @model_validator(mode="after")
     def _combinations(self) -> Self:
-        """Combinations that cannot work, as far as the file alone can tell."""
+        """Refuse combinations that cannot work, as far as the file tells."""
         if self.get("datasets.${dataset}").validation_fraction == 0:
             for selector, choice in (("schedule", "plateau"), ("anneal", "adaptive-epoch")):
                 if getattr(self, selector) == choice:

@@ -67,7 +67,7 @@ class PrepareScale(Params):
 
 
 class PretrainScale(Params):
-    """How long, and how large the batch and what stands against it are."""
+    """Pretraining budget: epochs, batch size, number of negatives, queue length, learning rate."""
 
     epochs: Count
     batch_size: int = Field(ge=2)

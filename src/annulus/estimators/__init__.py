@@ -1,6 +1,6 @@
-"""Mutual information where it is known, so that bounds can be held against the truth.
+"""Bounds where the mutual information is known.
 
-In the order in which they need one another:
+Each module uses those above it:
 
     toys           pairs of variables with their information and density ratio
     critics        what scores every x with every y

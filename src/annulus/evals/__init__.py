@@ -1,4 +1,4 @@
-"""What a frozen encoder's features are worth.
+"""Evaluation of a frozen encoder's features.
 
 In the order of their use:
 

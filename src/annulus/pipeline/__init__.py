@@ -1,1 +1,1 @@
-"""What stands around a stage and enters no number."""
+"""Checkpoints, provenance, MLflow: what surrounds a stage and changes no number."""
