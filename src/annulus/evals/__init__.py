@@ -1,6 +1,6 @@
 """Evaluation of a frozen encoder's features.
 
-    accuracy   from scores and labels to percent
-    knn        nearest neighbours among the training images
-    linear     logistic regression on the features
+accuracy   from scores and labels to percent
+knn        nearest neighbours among the training images
+linear     logistic regression on the features
 """
