@@ -124,7 +124,7 @@ def test_progress_is_read_back_from_the_shares_of_a_learning_curve(sampler):
 
 @pytest.mark.parametrize(
     ("clusters", "images", "train_images", "expected"),
-    [(300, 3600, 3600, 300), (300, 4096, 45000, 27), (10, 100, 3600, 2), (300, 100, 100, 100)],
+    [(300, 3600, 3600, 300), (300, 4096, 45000, 27), (10, 100, 3600, 2), (300, 100, 100, 50)],
 )
 def test_a_part_of_the_images_has_fewer_clusters_of_the_same_size(clusters, images, train_images, expected):
     cave = CAVE.model_copy(update={"clusters": clusters})

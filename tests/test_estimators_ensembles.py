@@ -145,3 +145,16 @@ def test_the_global_generator_is_left_alone_by_a_network_that_fails_too():
 
     with pytest.raises(ZeroDivisionError):
         seeded(failing, 0)
+
+
+@pytest.mark.parametrize("name", ["device_count", "manual_seed_all", "get_rng_state", "set_rng_state"])
+def test_a_seed_for_weights_leaves_gpus_alone(name, monkeypatch):
+    """Any of these would start CUDA in every worker, or reseed its generators."""
+
+    def touched(*_: object, **__: object) -> None:
+        raise AssertionError(f"torch.cuda.{name} was called")
+
+    monkeypatch.setattr(torch.cuda, name, touched)
+    if name != "device_count":
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    seeded(FORMS["separable"], 5)

@@ -119,9 +119,10 @@ def test_classes_are_counted_among_the_training_images():
     assert "class_c_top1_percent" not in found  # no test image of it
 
 
-def test_k_larger_than_the_bank_is_refused_with_the_numbers():
-    with pytest.raises(InputError, match=r"knn\.k: 200 neighbours .* holds 150 training images"):
-        evaluate_knn(clouds(150, seed=1), clouds(60, seed=2), params(200))
+def test_of_a_bank_of_fewer_than_k_images_all_vote(caplog):
+    bank, test = clouds(150, seed=1), clouds(60, seed=2)
+    assert evaluate_knn(bank, test, params(200)) == evaluate_knn(bank, test, params(150))
+    assert caplog.messages == ["WARNING: knn.k: 200 is more than the bank's 150 training images; all of them vote"]
 
 
 def test_splits_of_different_image_sets_are_refused():

@@ -20,7 +20,7 @@ READS: list[str] = []
 OWN = ["scale", "seeds", "scales.${scale}.theorems", "theorems"]
 PATHS = ["metrics"]
 
-MANY = CorrelatedGaussians(1000, 0.2)  # mlcpc section 2.2
+MANY = CorrelatedGaussians(1000, 0.2)  # mlcpc Section 2.2
 
 
 class Case(NamedTuple):

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from annulus.config.params import Count, Params, Positive
+from annulus.config.params import Params, Rows, Temperature, Width
 
 Draw = Literal["k", "all"]  # K of the sampler's set, with replacement, or the whole set
 Warmup = Field(ge=0, lt=1)  # share of training over which the learning rate rises in a line from zero
@@ -13,9 +13,9 @@ Warmup = Field(ge=0, lt=1)  # share of training over which the learning rate ris
 class MethodParams(Params):
     """What every method has."""
 
-    temperature: Positive
+    temperature: Temperature
     draw: Draw
-    embedding_dim: Count
+    embedding_dim: Width
     warmup: float = Warmup
 
 
@@ -41,7 +41,7 @@ class MoCoParams(MethodParams):
     """A momentum encoder and a queue of its keys. shuffle_groups: key batches normalised apart, shuffled."""
 
     momentum: float = Field(ge=0, lt=1)
-    shuffle_groups: Count
+    shuffle_groups: Rows
     head: Literal["linear", "mlp"]
 
 
@@ -56,7 +56,7 @@ class SiMoParams(MethodParams):
 
     momentum: float = Field(ge=0, lt=1)
     batch_norm: Literal["sync", "shuffle"]
-    shuffle_groups: Count
+    shuffle_groups: Rows
     head: Literal["linear", "mlp", "mlp-bn"]
 
 

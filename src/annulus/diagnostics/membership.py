@@ -13,7 +13,7 @@ from torch import Tensor
 from annulus.compute.rng import derive
 from annulus.config.negatives import CaveParams, SamplerParams
 from annulus.errors import InputError
-from annulus.negatives.clusters import kmeans
+from annulus.negatives.clusters import fewer_clusters, kmeans
 from annulus.negatives.samplers import Clusters, draw
 
 Side = tuple[Float[Tensor, "q d"], Float[Tensor, "n d"]]  # queries, and the rows that they are compared with
@@ -73,7 +73,7 @@ def cave_for(cave: CaveParams, images: int, train_images: int) -> CaveParams:
 
     Two at least, and no more than there are images.
     """
-    clusters = round(cave.clusters * images / train_images)
+    clusters = round(fewer_clusters(cave.clusters, train_images) * images / train_images)
     return cave.model_copy(update={"clusters": min(max(clusters, 2), images)})
 
 

@@ -22,6 +22,7 @@ from annulus.methods.build import build_method
 from annulus.methods.contrast import Objective
 from annulus.methods.step import Setting
 from annulus.ranks import kept_shares, rank_limits
+from annulus.training.few import for_few_images
 from annulus.training.loop import Recipe, Training
 
 log = logging.getLogger("annulus")
@@ -37,7 +38,8 @@ def build_training(params: Mapping[str, Any], images: ImageSet, validation: Imag
     """
     method_params, scale, seed = params["methods.${method}"], params["scales.${scale}.pretrain"], params["seed"]
     sampler, neighbours = params["samplers.${sampler}"], params["neighbour_sets.${neighbours}"]
-    check_memory(len(images), method_params, sampler, neighbours, scale)
+    scale, sampler, neighbours = for_few_images(len(images), scale, sampler, neighbours)
+    check_memory(len(images), method_params, sampler, scale)
     objective = Objective(
         sampler, neighbours, params["bounds.${bound}"], "all" if method_params.draw == "all" else scale.negatives
     )
@@ -98,7 +100,7 @@ def cautions(objective: Objective, others: int, queries: int) -> list[str]:
     inner, outer = kept_shares(objective.sampler.shares, 1.0)
     first, last = rank_limits(inner, outer, others)
     k = last - first if objective.negatives == "all" else objective.negatives
-    found += _bound_cautions(objective.bound, k, queries)
+    found += [_repeat_caution(objective, others), *_bound_cautions(objective.bound, k, queries)]
     return [caution for caution in found if caution is not None]
 
 
@@ -113,6 +115,15 @@ def _neighbour_caution(neighbours: NeighbourParams) -> str | None:
     return (
         "neighbours from the first step on are neighbours by chance, and the paper's runs got worse by them "
         f"(mutualinfo table 1, + s-neigh without anneal); {way_out}"
+    )
+
+
+def _repeat_caution(objective: Objective, others: int) -> str | None:
+    if objective.negatives == "all" or objective.negatives <= others:
+        return None
+    return (
+        f"scales.SCALE.pretrain.negatives: {objective.negatives} negatives of a query are drawn, with replacement, "
+        f"from a memory of {others} other rows, so that rows repeat; take fewer, or a larger memory"
     )
 
 
