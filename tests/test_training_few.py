@@ -53,8 +53,8 @@ def test_more_negatives_than_rows_are_drawn_with_one_warning(caplog):
     """test_training_setup has the sentences of other warnings."""
     training = run({"scales.tiny.pretrain.negatives": 70, "sampler": "uniform"})
     assert [message for message in caplog.messages if "negatives" in message] == [
-        "scales.SCALE.pretrain.negatives: 70 negatives of a query are drawn, with replacement, from a memory of 69 other "
-        "rows, so that rows repeat; take fewer, or a larger memory"
+        "scales.SCALE.pretrain.negatives: 70 negatives of a query are drawn, with replacement, from a memory of 69 "
+        "other rows, so that rows repeat; take fewer, or a larger memory"
     ]
     training.run()
     caplog.clear()
