@@ -96,9 +96,16 @@ def shares(batch):
     return rank(), world(), part(len(batch)), local(batch), gather(local(batch))
 
 
-@pytest.mark.parametrize(
-    "batch", [torch.arange(8), torch.rand(6, 2, 3), torch.rand(4, 3).bfloat16(), torch.rand(3, 4).T], ids=str
-)
+NUMBERS = torch.arange(36.0) / 7
+BATCHES = {
+    "integers": torch.arange(8),
+    "images": NUMBERS.view(6, 2, 3),
+    "bfloat16": NUMBERS[:12].view(4, 3).bfloat16(),
+    "transposed": NUMBERS[:12].view(3, 4).T,
+}
+
+
+@pytest.mark.parametrize("batch", BATCHES.values(), ids=BATCHES)
 def test_gathering_the_shares_gives_the_batch_in_rank_order(batch):
     half = len(batch) // 2
     for number, (at, of, rows, mine, everyone) in enumerate(together(shares, batch)):
