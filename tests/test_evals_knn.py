@@ -130,6 +130,9 @@ def test_splits_of_different_image_sets_are_refused():
     other = Features(test.layers, test.labels, ("a", "b"))
     with pytest.raises(InputError, match=r"7 classes, test features 2, and they differ in c; run `dvc repro`"):
         evaluate_knn(bank, other, params(1))
+    swapped = Features(test.layers, test.labels, tuple("bacdefg"))
+    with pytest.raises(InputError, match=r"7 classes, test features 7, and they differ in their order"):
+        evaluate_knn(bank, swapped, params(1))
 
 
 @pytest.mark.parametrize("layer", ["pooled", "embedding"])
