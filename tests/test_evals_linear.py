@@ -141,6 +141,7 @@ def test_standardised_features_have_mean_zero_and_variance_one(monkeypatch):
     torch.testing.assert_close(inputs.mean(dim=0), torch.zeros(4), atol=1e-4, rtol=0)
     expected = torch.tensor([1.0, 1.0, 1.0, 0.0])  # the last never varies
     torch.testing.assert_close(inputs.std(dim=0, correction=0), expected, atol=1e-4, rtol=0)
+    assert ((features + 1 - probe.mean) / probe.std)[:, 3].abs().max() == 0, "nor does it count in other images"
 
 
 def test_without_patience_the_learning_rate_falls_along_half_a_cosine():
