@@ -5,14 +5,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import torch
 from jaxtyping import Int
 from torch import Tensor
 
 from annulus.errors import InputError
-from annulus.files.packed import read_packed, write_packed
+from annulus.files.packed import check_about, check_labels, check_tensors, read_packed, write_packed
 
 Layer = Literal["map", "pooled", "embedding"]
 SPLITS = ("train", "validation", "test")
+LABELS = torch.int64, "n"
+LAYERS = {"pooled": (torch.float32, "n c"), "embedding": (torch.float32, "n d"), "map": (torch.float16, "n c h w")}
 
 
 @dataclass(frozen=True)
@@ -52,13 +55,18 @@ def save_features(folder: Path, split: str, features: Features) -> None:
 
 
 def load_features(folder: Path, split: str) -> Features:
-    """Read what `save_features` wrote. A layer that nobody uses costs nothing: tensors are mapped lazily.
+    """Read what `save_features` wrote.
 
     Raises:
-        InputError: when the file is missing or not one of annulus's.
+        InputError: when the file is missing, not one of annulus's, or damaged.
     """
-    layers, about = read_packed(folder / f"{split}.safetensors")
+    path = folder / f"{split}.safetensors"
+    layers, about = read_packed(path)
+    expected = {"labels": LABELS} | {name: kind for name, kind in LAYERS.items() if name in layers}
+    check_tensors(path, layers, expected, "embed")
+    check_about(path, about, {"classes": list}, "embed")
     labels = layers.pop("labels")
+    check_labels(path, labels, about["classes"], "embed")
     return Features(layers, labels, tuple(about["classes"]))
 
 
