@@ -70,15 +70,22 @@ def load_features(folder: Path, split: str) -> Features:
     return Features(layers, labels, tuple(about["classes"]))
 
 
-def check_same_classes(train: Features, test: Features) -> None:
-    """Refuse two splits whose class numbers do not mean the same.
+def check_same_classes(train: Features, other: Features, split: str = "test") -> None:
+    """Refuse two splits whose class numbers do not mean the same, or that two encoders have made.
 
     Raises:
-        InputError: with the first class in which they differ.
+        InputError: with the first class or layer in which they differ.
     """
-    if train.classes != test.classes:
-        differing = sorted(set(train.classes) ^ set(test.classes)) or ["their order"]
+    for name in sorted(train.layers.keys() & other.layers.keys()):
+        widths = [tuple(features.layers[name].shape[1:]) for features in (train, other)]
+        if widths[0] != widths[1]:
+            raise InputError(
+                f"train features have {name} of shape {widths[0]}, {split} features of {widths[1]}; "
+                "run `dvc repro --force embed` so that both come from one encoder"
+            )
+    if train.classes != other.classes:
+        differing = sorted(set(train.classes) ^ set(other.classes)) or ["their order"]
         raise InputError(
-            f"train features have {len(train.classes)} classes, test features {len(test.classes)}, "
+            f"train features have {len(train.classes)} classes, {split} features {len(other.classes)}, "
             f"and they differ in {differing[0]}; run `dvc repro` so that both come from one image set"
         )
