@@ -95,7 +95,7 @@ def test_a_number_of_nats_in_20_dimensions_has_mlcpc_s_rho():
 
 def test_any_number_of_nats_comes_back_small_ones_too():
     for nats in (0.0, 1e-12, 1e-6, 15.0):
-        assert CorrelatedGaussians.with_information(2, nats).information == pytest.approx(nats, rel=1e-9)
+        assert CorrelatedGaussians.with_information(2, nats).information == pytest.approx(nats, rel=1e-9, abs=0)
 
 
 @pytest.mark.parametrize("toy", [*GAUSSIANS.values(), binary_pair(0.3)])

@@ -43,7 +43,7 @@ def plain_ranking(query, bank, k, temperature):
     return int(bank.labels[similar[0][1]]), sorted(votes, key=lambda label: (-votes[label], label))
 
 
-@pytest.mark.parametrize(("k", "temperature"), [(1, 0.07), (20, 0.07), (20, 1.0), (150, 0.2)])
+@pytest.mark.parametrize(("k", "temperature"), [(1, 0.07), (20, 1.0), (150, 0.2)])
 def test_agrees_with_plain_loops_whatever_the_chunks(monkeypatch, k, temperature):
     monkeypatch.setattr(knn, "QUERIES_AT_ONCE", 23)
     bank, test = clouds(150, seed=1), clouds(60, seed=2)

@@ -11,6 +11,10 @@ Values live in params.yaml alone; no model carries a default. A stage names what
 strings as dvc.yaml (`samplers.${sampler}`), so a test can compare the two.
 """
 
+from annulus.extras import require
+
+require(__name__, "pipeline", ["pydantic", "yaml"])
+
 import re
 from collections.abc import Mapping
 from typing import Any, Self
