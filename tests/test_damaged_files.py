@@ -77,7 +77,7 @@ KINDS["encoder JSON"] = Kind("encoder.json", KINDS["weights"].write, KINDS["weig
 PACKED = ("images", "features", "snapshots")
 
 
-def assert_refused(kind: Kind, folder: Path, fault: str = "") -> None:
+def assert_refused(kind: Kind, folder: Path, fault: str | None = None) -> None:
     """Reading gives one sentence with the fault and a way out, which names the file, or of an encoder both."""
     with pytest.raises(InputError, match=fault) as error:
         kind.read(folder)

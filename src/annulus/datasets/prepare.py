@@ -107,7 +107,7 @@ def save_prepared(folder: Path, prepared: Prepared) -> None:
         temporary.replace(folder)
     except OSError as error:
         raise InputError(
-            f"cannot write {folder}: {error.strerror or error}; free some space or mend the permissions, then run again"
+            f"cannot write {folder}: {error.strerror or error}; free some space or fix the permissions, then run again"
         ) from error
     finally:
         if temporary is not None:
