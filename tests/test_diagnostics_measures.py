@@ -328,14 +328,6 @@ def test_snapshots_of_other_images_are_refused(tmp_path, recorded):
         run_diagnostics(paths)
 
 
-@pytest.mark.parametrize("content", [None, "epoch,bound_nats\n1,many\n", "loss_nats\n1\n"])
-def test_a_curve_that_is_missing_or_something_else_is_refused(tmp_path, content):
-    if content is not None:
-        (tmp_path / "curve.csv").write_text(content)
-    with pytest.raises(InputError, match=r"curve\.csv is missing or not a learning curve \(.*\); run `dvc repro`"):
-        stage.read_curve(tmp_path / "curve.csv")
-
-
 def test_cave_s_clusters_are_counted_for_the_images_that_there_are():
     cave = build_sampler(load(SMALL).samplers.cave)
     assert cave_for(cave, 35, 70).clustering.clusters == 10

@@ -332,7 +332,7 @@ def test_a_missing_file_is_named(lost, trained, tmp_path):
     weights = tmp_path / "encoder.safetensors"
     save_encoder(trained, weights)
     weights.with_suffix(lost).unlink()
-    with pytest.raises(InputError, match=r"encoder\.safetensors or its JSON is missing .*; run `dvc repro`"):
+    with pytest.raises(InputError, match=r"its JSON is missing .*; run `dvc repro --force pretrain`"):
         load_encoder(weights)
 
 
@@ -353,7 +353,7 @@ def test_a_file_that_is_no_encoder_is_refused(suffix, content, trained, tmp_path
     weights = tmp_path / "encoder.safetensors"
     save_encoder(trained, weights)
     weights.with_suffix(suffix).write_bytes(content)
-    with pytest.raises(InputError, match=r"not an encoder of annulus .*; run `dvc repro`"):
+    with pytest.raises(InputError, match=r"not an encoder of annulus .*; run `dvc repro --force pretrain`"):
         load_encoder(weights)
 
 

@@ -10,6 +10,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -27,10 +28,11 @@ from annulus.diagnostics.membership import (
     radii,
 )
 from annulus.errors import InputError
-from annulus.files.packed import read_packed
+from annulus.files.packed import Damaged, check_about, check_tensors, read_packed
 from annulus.files.results import Number
 from annulus.negatives.samplers import Sampler
 
+EMBEDDINGS = {"queries": "q", "second": "q", "current": "n", "memory": "n"}  # and how many there are of each
 ROWS_AT_ONCE = 1024  # of the similarities of all with all
 
 log = logging.getLogger("annulus")
@@ -79,12 +81,12 @@ def load_run(path: Path) -> Run:
     """Read what `Snapshots.write` wrote.
 
     Raises:
-        InputError: when the file is missing or holds something else.
+        InputError: when the file is missing, holds something else, or is damaged.
     """
     tensors, about = read_packed(path)
     if "query_images" not in tensors:
         raise InputError(f"{path} is a file of annulus, but holds no snapshots; run `dvc repro -f pretrain`")
-    self_index = torch.searchsorted(tensors["images"], tensors["query_images"])
+    self_index = _check_run(path, tensors, about)
     kept = [name for name in ("queries", "second", "current", "memory") if name in tensors]
     found = []
     for place, epoch in enumerate(tensors["epochs"].tolist()):
@@ -92,6 +94,30 @@ def load_run(path: Path) -> Run:
         compared = {"whole": about["memory"] == "bank", "crossed": about["crossed"]}
         found.append(Snapshot(epoch, memory=vectors.pop("memory", None), self_index=self_index, **vectors, **compared))
     return Run(found, tensors["images"], tensors["query_images"], about["train_images"])
+
+
+def _check_run(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> Int[Tensor, "q"]:
+    """Refuse snapshots that were edited or that another version wrote; returns the queries' places among the images."""
+    check_about(path, about, {"memory": str, "crossed": bool, "train_images": int}, "pretrain")
+    expected = {name: (torch.float16, f"s {rows} d") for name, rows in EMBEDDINGS.items()}
+    if about["memory"] == "batch":
+        del expected["memory"]
+    expected |= {"epochs": (torch.int64, "s"), "images": (torch.int64, "n"), "query_images": (torch.int64, "q")}
+    sizes = check_tensors(path, tensors, expected, "pretrain")
+    images, queries = tensors["images"], tensors["query_images"]
+    rising = all((tensors[name].diff() > 0).all() for name in ("epochs", "images", "query_images"))
+    inside = (
+        sizes["n"] > 1 and images[0] >= 0 and images[-1] < about["train_images"] and torch.isin(queries, images).all()
+    )
+    if not (rising and inside and sizes["s"] > 0 and sizes["q"] > 0 and sizes["d"] % (1 + about["crossed"]) == 0):
+        raise Damaged(
+            path,
+            "its epochs, images or queries are not some of a run's in their order, as training keeps them",
+            "pretrain",
+        )
+    if about["memory"] not in ("bank", "queue", "batch"):
+        raise Damaged(path, f"its memory is {about['memory']!r}, expected bank, queue or batch", "pretrain")
+    return torch.searchsorted(images, queries)
 
 
 def alignment(one: Float[Tensor, "n d"], other: Float[Tensor, "n d"]) -> float:

@@ -193,6 +193,7 @@ def probe_features(
     Raises:
         InputError: when the splits name different classes, or the loss is no longer finite.
     """
+    check_same_classes(train, validation, "validation")
     check_same_classes(train, test)
     features = train.layer(params.layer)
     probe = standardised(features, len(train.classes)).to(device)
