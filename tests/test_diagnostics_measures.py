@@ -14,7 +14,6 @@ import torch.nn.functional as F
 import yaml
 from settings import CPU, SMALL, changed, load, run, stripes
 
-from annulus.config.negatives import BallParams, RingParams, UniformParams
 from annulus.diagnostics import measures as module
 from annulus.diagnostics.measures import (
     Snapshot,
@@ -40,6 +39,7 @@ from annulus.errors import InputError
 from annulus.files.images import save_images
 from annulus.files.packed import read_packed, write_packed
 from annulus.files.results import write_table
+from annulus.negatives.samplers import Ring
 from annulus.pipeline import tracking
 from annulus.training.snapshots import Snapshots
 
@@ -106,10 +106,10 @@ def test_staleness_is_one_minus_the_cosine_over_what_is_stored():
 
 def snapshot(whole=True, crossed=False, memory=True, epoch=1) -> Snapshot:
     """Nine queries among 31 images, which the memory holds a little otherwise than the encoder makes them now."""
-    current, self_index = directions(31, 8), torch.arange(0, 27, 3)
+    current, own = directions(31, 8), torch.arange(0, 27, 3)
     stored = F.normalize(current + 0.3 * directions(31, 8, seed=1), dim=1)
-    near = [F.normalize(current[self_index] + 0.2 * directions(9, 8, seed=seed), dim=1) for seed in (2, 3)]
-    return Snapshot(epoch, *near, current, stored if memory else None, self_index, whole, crossed)
+    near = [F.normalize(current[own] + 0.2 * directions(9, 8, seed=seed), dim=1) for seed in (2, 3)]
+    return Snapshot(epoch, *near, current, stored if memory else None, own, whole, crossed)
 
 
 LABELS = torch.arange(31) % 3
@@ -152,8 +152,8 @@ def test_a_positive_is_the_own_row_of_a_bank_else_the_other_view(crossed):
 
 @pytest.mark.parametrize("crossed", [False, True])
 def test_the_numbers_of_a_snapshot_are_those_of_its_parts_and_means_over_its_sides(crossed):
-    one, ring = snapshot(crossed=crossed), RingParams(outer=0.5, inner=0.1)
-    sets = candidate_sets(one, uniform=UniformParams(), ring=ring, training=BallParams(outer=0.3))
+    one, ring = snapshot(crossed=crossed), Ring(0.1, 0.5)
+    sets = candidate_sets(one, uniform=Ring(0.0, 1.0), ring=ring, training=Ring(0.0, 0.3))
     found = measure(one, sets, LABELS)
     assert list(found) == [
         "alignment",
@@ -185,7 +185,7 @@ def test_the_numbers_of_a_snapshot_are_those_of_its_parts_and_means_over_its_sid
 
 def test_without_a_memory_or_a_set_their_numbers_are_left_out():
     one = snapshot(whole=False, memory=False)
-    found = measure(one, candidate_sets(one, uniform=UniformParams()), LABELS)
+    found = measure(one, candidate_sets(one, uniform=Ring(0.0, 1.0)), LABELS)
     assert "staleness" not in found
     assert not any(name.startswith(("ring", "training")) for name in found)
 
@@ -194,7 +194,7 @@ def test_without_a_memory_or_a_set_their_numbers_are_left_out():
 
 ROW = {"bound_nats": 1.5, "ceiling_nats": 6.0, "inner_share": 0.0, "outer_share": 1.0}
 ANNEALED = ROW | {"bound_nats": -1.5, "inner_share": 0.1, "outer_share": 0.5}
-SAMPLERS = {"uniform": UniformParams(), "ball": BallParams(outer=0.5), "ring": RingParams(outer=0.5, inner=0.1)}
+SAMPLERS = {"uniform": Ring(0.0, 1.0), "ball": Ring(0.0, 0.5), "ring": Ring(0.1, 0.5)}
 
 
 def run_of(*snapshots: Snapshot) -> module.Run:
@@ -217,7 +217,7 @@ def test_what_one_snapshot_cannot_have_no_row_has_and_it_is_said(caplog):
     """The queue holds none of these images at the second snapshot; a ball of 1 % of 30 rows is empty."""
     empty = snapshot(whole=False, epoch=2)
     run = run_of(snapshot(whole=False), Snapshot(**vars(empty) | {"memory": torch.zeros(31, 8)}))
-    samplers = SAMPLERS | {"ball": BallParams(outer=0.01)}
+    samplers = SAMPLERS | {"ball": Ring(0.0, 0.01)}
     with caplog.at_level(logging.WARNING, logger="annulus"):
         rows, sets = over_training(run, {1: ROW, 2: ROW}, LABELS, samplers, "ring", 0)
     assert "ball" not in sets.chosen

@@ -3,7 +3,7 @@
     params       the base of every section, and the types of its values
     images       image sets and views
     negatives    samplers, annealing, neighbours
-    bounds       bounds
+    bounds       how scores become nats
     methods      who holds the keys
     training     encoder, optimiser, learning rate, scales
     evals        probes
@@ -126,7 +126,7 @@ class AllParams(Params):
                     f"linear.drops: {self.linear.drops} decides by validation accuracy, but "
                     f"datasets.{self.dataset}.validation_fraction is 0; give it 0.1, say"
                 )
-        if self.neighbours != "none" and self.bound in ("nce", "mlcpc"):
+        if self.neighbours != "none" and not self.get("bounds.${bound}").takes_neighbours:
             raise ValueError(
                 f"neighbours: {self.neighbours} gives a query several positives, and bound: {self.bound} knows one; "
                 "take bound: infonce, la or cpc, or neighbours: none"

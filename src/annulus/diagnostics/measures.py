@@ -17,7 +17,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from annulus.compute.rng import derive
-from annulus.config.negatives import SamplerParams
 from annulus.diagnostics.membership import (
     CandidateSets,
     Comparison,
@@ -30,6 +29,7 @@ from annulus.diagnostics.membership import (
 from annulus.errors import InputError
 from annulus.files.packed import read_packed
 from annulus.files.results import Number
+from annulus.negatives.samplers import Sampler
 
 ROWS_AT_ONCE = 1024  # of the similarities of all with all
 
@@ -165,14 +165,14 @@ def over_training(
     run: Run,
     curve: Mapping[int, Mapping[str, float]],
     labels: Int[Tensor, "n"],
-    samplers: Mapping[str, SamplerParams],
+    samplers: Mapping[str, Sampler],
     selected: str,
     seed: int,
 ) -> tuple[list[dict[str, Number]], CandidateSets]:
     """One row per snapshot, and the sets of the last one.
 
-    `curve` is pretraining's history by epoch: the bound, its ceiling, and the annealed shares of the memory. There is
-    one set for each sampler, fully annealed, and under `training` the selected sampler's at that epoch.
+    `curve` is pretraining's history by epoch: the bound, its ceiling, and which shares of the memory annealing had
+    come to. The sets are those of all samplers, whole, and under `training` that of the selected one at that epoch.
 
     Raises:
         InputError: when the curve lacks an epoch.
