@@ -1,13 +1,16 @@
 """What params.yaml may hold, as strict, frozen models; `file` reads it, before any stage works.
 
-    base         what every section is made of
+    params       the base of every section, and the types of its values
     images       image sets and views
     negatives    samplers, annealing, neighbours
-    methods      bounds, and who holds the keys
-    training     encoder, optimiser, learning rate, probes, scales
-    checks       what a memory of a given size cannot serve
+    bounds       how scores become nats
+    methods      who holds the keys
+    training     encoder, optimiser, learning rate, scales
+    evals        probes
+    checks       combinations that a memory of a given size cannot serve
+    study        a study's own parameters
 
-Values live in params.yaml alone; no model carries a default. A stage names what it reads by the same
+Values are only in params.yaml; no model has a default. A stage names what it reads by the same
 strings as dvc.yaml (`samplers.${sampler}`), so a test can compare the two.
 """
 
@@ -110,7 +113,7 @@ class AllParams(Params):
 
     @model_validator(mode="after")
     def _combinations(self) -> Self:
-        """Combinations that cannot work, as far as the file alone can tell."""
+        """Refuse combinations that cannot work, as far as the file tells."""
         if self.get("datasets.${dataset}").validation_fraction == 0:
             for selector, choice in (("schedule", "plateau"), ("anneal", "adaptive-epoch")):
                 if getattr(self, selector) == choice:
@@ -123,7 +126,7 @@ class AllParams(Params):
                     f"linear.drops: {self.linear.drops} decides by validation accuracy, but "
                     f"datasets.{self.dataset}.validation_fraction is 0; give it 0.1, say"
                 )
-        if self.neighbours != "none" and self.bound in ("nce", "mlcpc"):
+        if self.neighbours != "none" and not self.get("bounds.${bound}").takes_neighbours:
             raise ValueError(
                 f"neighbours: {self.neighbours} gives a query several positives, and bound: {self.bound} knows one; "
                 "take bound: infonce, la or cpc, or neighbours: none"

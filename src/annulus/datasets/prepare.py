@@ -40,7 +40,7 @@ class Prepared:
     bad_files: int
 
     def metrics(self) -> dict[str, Number]:
-        """What there is, its digest, and the training images' mean and spread per channel, in [0, 1]."""
+        """Numbers of images, digest, and the training images' mean and standard deviation per channel, in [0, 1]."""
         mean, std = self.train.channel_statistics()
         parts = (self.train, self.validation, self.test)
         digests = "".join(part.digest for part in parts)
@@ -163,7 +163,7 @@ def _check_bad_files(names: Sequence[str], asked: int, params: DatasetParams) ->
     allowed = params.max_bad_files if isinstance(params, FolderParams) else 0
     if len(names) > allowed:
         raise InputError(
-            f"{found}. max_bad_files is {allowed}: mend or remove them, or raise datasets.folder.max_bad_files"
+            f"{found}. max_bad_files is {allowed}: fix or remove them, or raise datasets.folder.max_bad_files"
         )
     log.warning("%s; going on without (max_bad_files %d)", found, allowed)
 

@@ -4,8 +4,6 @@ import math
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
-from annulus.config.training import BackboneParams
-
 WIDTHS = {"rgb": 3, "lab-l": 1, "lab-ab": 2}  # channels of what one network sees
 CHOICES = {
     "architecture": ("resnet18", "resnet34", "resnet50", "alexnet"),
@@ -18,7 +16,7 @@ MOST = {"embedding_dim": 2**16, "view_size": 1024}
 
 @dataclass(frozen=True)
 class EncoderConfig:
-    """All that rebuilds an encoder; stands as JSON beside its weights."""
+    """The arguments that rebuild an encoder; stored as JSON beside its weights."""
 
     architecture: str
     stem: str
@@ -28,10 +26,6 @@ class EncoderConfig:
     channels: str  # rgb | lab-l | lab-ab: one network that sees these; lab: two networks, one sees L, the other ab
     mean: tuple[float, ...]  # of the training images, per channel: RGB in [0, 1], CIELAB in its own units
     std: tuple[float, ...]
-
-    @classmethod
-    def of(cls, backbone: BackboneParams, **rest: Any) -> Self:
-        return cls(architecture=backbone.architecture, stem=backbone.stem, **rest)
 
     @classmethod
     def checked(cls, described: Any) -> Self:
