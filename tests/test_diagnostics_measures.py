@@ -107,10 +107,10 @@ def test_staleness_is_one_minus_the_cosine_over_what_is_stored():
 
 def snapshot(whole=True, crossed=False, memory=True, epoch=1) -> Snapshot:
     """Nine queries among 31 images, which the memory holds a little otherwise than the encoder makes them now."""
-    current, self_index = directions(31, 8), torch.arange(0, 27, 3)
+    current, own = directions(31, 8), torch.arange(0, 27, 3)
     stored = F.normalize(current + 0.3 * directions(31, 8, seed=1), dim=1)
-    near = [F.normalize(current[self_index] + 0.2 * directions(9, 8, seed=seed), dim=1) for seed in (2, 3)]
-    return Snapshot(epoch, *near, current, stored if memory else None, self_index, whole, crossed)
+    near = [F.normalize(current[own] + 0.2 * directions(9, 8, seed=seed), dim=1) for seed in (2, 3)]
+    return Snapshot(epoch, *near, current, stored if memory else None, own, whole, crossed)
 
 
 LABELS = torch.arange(31) % 3
@@ -179,8 +179,8 @@ def test_the_numbers_of_a_snapshot_are_those_of_its_parts_and_means_over_its_sid
     assert found["ring_inner_similarity"] == pytest.approx(sum(inner for inner, _ in borders) / len(borders))
     assert found["ring_outer_similarity"] == pytest.approx(sum(outer for _, outer in borders) / len(borders))
     assert found["false_negatives_chance_percent"] == chance_percent(LABELS)
-    for name, sides in sets.chosen.items():
-        rates = [false_negative_percent(chosen, LABELS, one.self_index) for chosen in sides]
+    for name, comparisons in sets.chosen.items():
+        rates = [false_negative_percent(chosen, LABELS, one.self_index) for chosen in comparisons]
         assert found[f"false_negatives_{name}_percent"] == pytest.approx(sum(rates) / len(rates))
 
 

@@ -92,11 +92,11 @@ def test_false_negatives_are_the_members_with_the_query_s_label(similarity, labe
 
 def test_sets_of_different_sizes_count_alike(labels):
     """One query's set of one row, all of its class; another's of many, none: the mean is a half."""
-    chosen, self_index = torch.zeros(2, ROWS, dtype=torch.bool), torch.tensor([0, 1])
+    chosen, own = torch.zeros(2, ROWS, dtype=torch.bool), torch.tensor([0, 1])
     labels = torch.zeros(ROWS, dtype=torch.int64)
     labels[1] = 1
     chosen[0, 5] = chosen[1, 10:30] = True
-    assert false_negative_percent(chosen, labels, self_index) == 50.0
+    assert false_negative_percent(chosen, labels, own) == 50.0
 
 
 def test_chance_is_the_share_of_pairs_with_one_label_and_uniform_with_every_row_a_query_is_chance(labels):

@@ -60,7 +60,7 @@ class Snapshot:
         return [(F.normalize(queries, dim=1), F.normalize(others, dim=1)) for queries, others in halves]
 
     def positive_similarity(self) -> float:
-        """Mean similarity of a query and its positive: its self_index row in a bank, else the image's other view."""
+        """Mean similarity of a query and its positive: its own row in a bank, else the image's other view."""
         pairs = [(queries, rows[self.self_index]) for queries, rows in self.comparisons()]
         if not self.whole:
             pairs = [(self.queries, self.second)]
@@ -197,8 +197,8 @@ def over_training(
 ) -> tuple[list[dict[str, Number]], CandidateSets]:
     """One row per snapshot, and the sets of the last one.
 
-    `curve` is pretraining's history by epoch: the bound, its ceiling, and the annealed shares of the memory. There is
-    one set for each sampler, fully annealed, and under `training` the selected sampler's at that epoch.
+    `curve` is pretraining's history by epoch: the bound, its ceiling, and which shares of the memory annealing had
+    come to. The sets are those of all samplers, whole, and under `training` that of the selected one at that epoch.
 
     Raises:
         InputError: when the curve lacks an epoch.

@@ -1,6 +1,6 @@
 """Which images each sampler may draw as negatives, and how many are false negatives (same label as the query).
 
-CandidateSamplers never see labels. The candidate sets come from the samplers of training, which here return them whole.
+Samplers never see labels. The candidate sets come from the sampler of training, which here returns them whole.
 """
 
 from collections.abc import Mapping, Sequence
@@ -57,7 +57,7 @@ def chance_percent(labels: Int[Tensor, "n"]) -> float:
 
 
 def progress_of(sampler: Sampler, inner_share: float, outer_share: float) -> float:
-    """The annealing progress at which a set has these shares of the memory; inverse of `ranks.kept_shares`."""
+    """The annealing progress at which a set has these shares of the memory; inverse of `kept_shares`."""
     inner, outer = sampler.shares
     if outer < 1:
         return min((1 - outer_share) / (1 - outer), 1.0)
@@ -88,12 +88,15 @@ class CandidateSets:
 
 
 def candidate_sets(
-    sides: Sequence[Comparison], self_index: Int[Tensor, "q"], samplers: Mapping[str, tuple[Sampler, float]], seed: int
+    comparisons: Sequence[Comparison],
+    self_index: Int[Tensor, "q"],
+    samplers: Mapping[str, tuple[Sampler, float]],
+    seed: int,
 ) -> CandidateSets:
     """The sets of named samplers, each with how far annealing has come; caves among them share their clusters."""
     clustering = next((sampler.clustering for sampler, _ in samplers.values() if sampler.clustering), None)
     sets = CandidateSets([], {name: [] for name in samplers}, {})
-    for number, (queries, rows) in enumerate(sides):
+    for number, (queries, rows) in enumerate(comparisons):
         sets.similarity.append(queries @ rows.T)
         clusters = None
         if clustering is not None:

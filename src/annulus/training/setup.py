@@ -74,7 +74,7 @@ def build_training(params: Mapping[str, Any], images: ImageSet, validation: Imag
 def scaled_learning_rate(scale: PretrainScale) -> float:
     """The linear rule: the rate is proportional to the number of queries in a batch.
 
-    Source: Zhu et al. 2020, arXiv:2010.01929, eq. 8.
+    Source: Zhu et al. 2020, arXiv:2010.01929, Eq. 8.
     """
     return scale.learning_rate * scale.batch_size / 256
 
@@ -82,7 +82,7 @@ def scaled_learning_rate(scale: PretrainScale) -> float:
 def view_set(params: Mapping[str, Any]) -> ViewSetParams:
     """The views that a method sees: without greyscale for a method of two colour spaces, which a grey view lacks.
 
-    Source: Wu et al. 2020, arXiv:2005.13149, appendix C.1.
+    Source: Wu et al. 2020, arXiv:2005.13149, Appendix C.1.
     """
     views = params["view_sets.${views}"]
     if method_class(params["methods.${method}"]).channels != "lab" or views.grayscale == 0:
