@@ -9,12 +9,13 @@ from pydantic import ValidationError
 from settings import ROOT, TREE, changed, load, refusal
 
 from annulus.config import SECTION_OF, AllParams
-from annulus.config.bounds import LAOriginalParams
-from annulus.config.checks import check_memory, memory_others
+from annulus.config.bounds import BinaryNCEParams
+from annulus.config.checks import check_memory
 from annulus.config.file import load_params
 from annulus.config.methods import IRParams, MoCoParams
 from annulus.config.negatives import (
     AdaptiveEpochAnneal,
+    AdaptiveStepAnneal,
     BallParams,
     CaveParams,
     RingParams,
@@ -35,7 +36,7 @@ def test_every_choice_of_every_selector_is_valid_at_every_scale(selector):
     for choice, scale in itertools.product(TREE[SECTION_OF[selector]], ("tiny", "demo", "paper")):
         params = AllParams.model_validate(changed({selector: choice, "scale": scale}))
         section = params.get(f"{SECTION_OF[selector]}.${{{selector}}}")
-        assert type(section).__name__.endswith(("Params", "Anneal", "Neighbours", "Schedule"))
+        assert type(section).__name__.endswith(("Params", "Anneal", "Schedule"))
 
 
 @pytest.mark.parametrize("scale", ["tiny", "demo", "paper"])
@@ -54,7 +55,7 @@ def test_every_method_takes_every_sampler_bound_and_kind_of_neighbour_that_the_b
             AllParams.model_validate(TREE | dict(zip(names, choices, strict=True)) | {"scale": scale})
         except ValidationError:
             refused.add((choices[1], choices[3]))
-    assert refused == set(itertools.product(("nce", "mlcpc"), ("s", "k")))
+    assert refused == set(itertools.product(("binary-nce", "mlcpc"), ("s", "k")))
 
 
 def test_a_selector_knows_exactly_the_keys_of_its_section():
@@ -75,13 +76,6 @@ def test_whole_numbers_serve_as_fractions():
     assert load({"bounds.infonce.eqco_alpha": 65_536}).bounds.infonce.eqco_alpha == 65_536.0
 
 
-@pytest.mark.parametrize(("batch_size", "expected"), [(256, 0.03), (512, 0.06), (64, 0.0075)])
-def test_the_learning_rate_is_proportional_to_the_queries_of_a_batch(batch_size, expected):
-    """eqco eq. 8: the rate of params.yaml is that of 256."""
-    scale = PretrainScale(epochs=1, batch_size=batch_size, negatives=1, queue=512, learning_rate=0.03)
-    assert scale.scaled_learning_rate == pytest.approx(expected, rel=1e-12)
-
-
 # --- get ----------------------------------------------------------------------------------------------
 
 
@@ -95,15 +89,16 @@ def test_get_fills_in_selectors_as_dvc_does():
 
 
 def test_get_finds_the_chosen_bound_with_a_hyphen():
-    params = load({"bound": "la-original", "bounds.la-original.rate": 0.5})
-    assert params.get("bounds.${bound}") == LAOriginalParams(**TREE["bounds"]["la-original"] | {"rate": 0.5})
+    params = load({"bound": "binary-nce", "bounds.binary-nce.rate": 0.5})
+    assert params.get("bounds.${bound}") == BinaryNCEParams(**TREE["bounds"]["binary-nce"] | {"rate": 0.5})
 
 
 @pytest.mark.parametrize("anneal", ["adaptive-epoch", "adaptive-step"])
 def test_get_finds_keys_with_a_hyphen(anneal):
     params = AllParams.model_validate(changed({"anneal": anneal}))
     section = params.get("anneals.${anneal}")
-    assert isinstance(section, AdaptiveEpochAnneal)
+    kind = {"adaptive-epoch": AdaptiveEpochAnneal, "adaptive-step": AdaptiveStepAnneal}[anneal]
+    assert type(section) is kind
     assert section.model_dump() == TREE["anneals"][anneal]
 
 
@@ -170,7 +165,7 @@ BORDERS = [
     ("methods.ir.temperature", 0.001, 1e-9, "greater than or equal to 0.001"),
     ("methods.ir.embedding_dim", 2**16, 10**30, "less than or equal to"),
     ("bounds.infonce.eqco_alpha", 1e9, 1e300, "less than or equal to"),
-    ("bounds.nce.rate", 0.999, 1, "less than 1"),
+    ("bounds.binary-nce.rate", 0.999, 1, "less than 1"),
     ("optimizer.momentum", 0.999, 1, "less than 1"),
     ("schedules.milestones.factor", 0.999, 1, "less than 1"),
     ("linear.momentum", 0.999, 1, "less than 1"),
@@ -320,7 +315,7 @@ def test_what_does_not_look_at_validation_runs_without_it(schedule, anneal):
 
 
 @pytest.mark.parametrize("neighbours", ["s", "k"])
-@pytest.mark.parametrize("bound", ["nce", "mlcpc"])
+@pytest.mark.parametrize("bound", ["binary-nce", "mlcpc"])
 def test_several_positives_are_refused_where_the_bound_knows_one(bound, neighbours):
     assert refusal({"bound": bound, "neighbours": neighbours}) == (
         f"neighbours: {neighbours} gives a query several positives, and bound: {bound} knows one; "
@@ -425,7 +420,7 @@ def test_the_memory_is_checked_again_once_the_images_are_counted():
 @pytest.mark.parametrize(("method", "others"), [("ir", 99), ("cmc", 99), ("moco", 40), ("simclr", 30), ("simo", 15)])
 def test_each_method_s_memory_has_its_own_size(method, others):
     pretrain = PretrainScale(epochs=1, batch_size=16, negatives=1, queue=40, learning_rate=0.1)
-    assert memory_others(100, getattr(load({}).methods, method), pretrain) == others
+    assert getattr(load({}).methods, method).negative_columns(100, pretrain) == others
 
 
 # --- ranks --------------------------------------------------------------------------------------------

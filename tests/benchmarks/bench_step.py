@@ -43,7 +43,7 @@ def training(sampler: str, stem: str, device: torch.device, images: int) -> Trai
     chosen = PARAMS.model_copy(update=choices | {"dataset": "cifar10", "scale": "paper", "backbone": backbone})
     read = {key: chosen.get(key) for key in READS}
     changes = {
-        "methods.${method}": {"draw": "k", "witness": "dot", "bank_start": "random"},
+        "methods.${method}": {"negatives": "sampled", "critic": "dot", "bank_start": "random"},
         "scales.${scale}.pretrain": {"batch_size": BATCH, "negatives": NEGATIVES},
     }
     for key, change in changes.items():

@@ -1,10 +1,7 @@
 """What a memory of a given size cannot serve."""
 
-from annulus.config.methods import AnyMethod, MoCoParams, SimCLRParams, SiMoParams
-from annulus.config.negatives import (
-    SamplerParams,
-    UniformParams,
-)
+from annulus.config.methods import AnyMethod
+from annulus.config.negatives import SamplerParams
 from annulus.config.training import PretrainScale
 from annulus.errors import InputError
 from annulus.ranks import rank_limits
@@ -12,18 +9,6 @@ from annulus.ranks import rank_limits
 LEAST_BATCH = (
     8  # images; where a batch is more than there are, it becomes a multiple, for processes and groups to share
 )
-
-
-def memory_others(images: int, method: AnyMethod, pretrain: PretrainScale) -> int:
-    """How many columns of the memory may be a query's negatives: bank, queue, or the rest of the batch."""
-    match method:
-        case MoCoParams():
-            return pretrain.queue
-        case SimCLRParams():
-            return 2 * pretrain.batch_size - 2
-        case SiMoParams():
-            return pretrain.batch_size - 1
-    return images - 1
 
 
 def check_memory(
@@ -46,12 +31,10 @@ def check_memory(
             f"{place}.batch_size: {pretrain.batch_size} is more than the {images} training "
             "images; take a smaller batch or more images"
         )
-    if isinstance(method, MoCoParams):
+    if method.keeps_queue:
         _check_queue(images, pretrain, place)
-    others = memory_others(images, method, pretrain)
-    if not isinstance(sampler, UniformParams):
-        # One place of a queue may hold an older key of the query's own image: shares are of the rest.
-        rank_limits(*sampler.shares, others - isinstance(method, MoCoParams))
+    # One place of a queue may hold an older key of the query's own image: shares are of the rest.
+    rank_limits(*sampler.shares, method.negative_columns(images, pretrain) - method.keeps_queue)
 
 
 def _check_queue(images: int, pretrain: PretrainScale, place: str) -> None:

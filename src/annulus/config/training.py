@@ -67,18 +67,13 @@ class PrepareScale(Params):
 
 
 class PretrainScale(Params):
-    """How long, and how large the batch and what stands against it are."""
+    """Pretraining budget: epochs, batch size, number of negatives, queue length, learning rate."""
 
     epochs: Count
     batch_size: int = Field(ge=2, le=2**24)
-    negatives: Rows  # K, where a method draws
+    negatives: Rows  # K, where a method samples its negatives
     queue: Rows  # keys that moco keeps
     learning_rate: Rate  # per 256 images of a batch
-
-    @property
-    def scaled_learning_rate(self) -> float:
-        """The linear rule: the rate is proportional to the number of queries in a batch (eqco Section 2.2)."""
-        return self.learning_rate * self.batch_size / 256
 
 
 class Scale(Params):
