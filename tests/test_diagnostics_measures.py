@@ -25,13 +25,21 @@ from annulus.diagnostics.measures import (
     staleness,
     uniformity,
 )
-from annulus.diagnostics.membership import Sets, cave_for, chance_percent, false_negative_percent, members, radii
+from annulus.diagnostics.membership import (
+    CandidateSets,
+    cave_for,
+    chance_percent,
+    false_negative_percent,
+    members,
+    radii,
+)
 from annulus.encoders.extract import extract
 from annulus.encoders.features import save_features
 from annulus.errors import InputError
 from annulus.files.images import save_images
 from annulus.files.packed import read_packed, write_packed
 from annulus.files.results import write_table
+from annulus.negatives.build import build_sampler
 from annulus.negatives.samplers import Ring
 from annulus.pipeline import tracking
 from annulus.training.snapshots import Snapshots
@@ -99,34 +107,34 @@ def test_staleness_is_one_minus_the_cosine_over_what_is_stored():
 
 def snapshot(whole=True, crossed=False, memory=True, epoch=1) -> Snapshot:
     """Nine queries among 31 images, which the memory holds a little otherwise than the encoder makes them now."""
-    current, own = directions(31, 8), torch.arange(0, 27, 3)
+    current, self_index = directions(31, 8), torch.arange(0, 27, 3)
     stored = F.normalize(current + 0.3 * directions(31, 8, seed=1), dim=1)
-    near = [F.normalize(current[own] + 0.2 * directions(9, 8, seed=seed), dim=1) for seed in (2, 3)]
-    return Snapshot(epoch, *near, current, stored if memory else None, own, whole, crossed)
+    near = [F.normalize(current[self_index] + 0.2 * directions(9, 8, seed=seed), dim=1) for seed in (2, 3)]
+    return Snapshot(epoch, *near, current, stored if memory else None, self_index, whole, crossed)
 
 
 LABELS = torch.arange(31) % 3
 
 
-def sets_of(one: Snapshot, **samplers) -> Sets:
-    similarity = [queries @ rows.T for queries, rows in one.sides()]
+def candidate_sets(one: Snapshot, **samplers) -> CandidateSets:
+    similarity = [queries @ rows.T for queries, rows in one.comparisons()]
     chosen = {
         name: [members(side, one.self_index, sampler) for side in similarity] for name, sampler in samplers.items()
     }
-    return Sets(similarity, chosen, {})
+    return CandidateSets(similarity, chosen, {})
 
 
 def test_queries_meet_the_bank_or_where_there_is_none_the_embeddings_of_now():
     bank, queue, batch = snapshot(), snapshot(whole=False), snapshot(whole=False, memory=False)
     for one, rows in ((bank, bank.memory), (queue, queue.current), (batch, batch.current)):
-        [(queries, others)] = one.sides()
+        [(queries, others)] = one.comparisons()
         assert torch.equal(queries, one.queries)
         assert torch.equal(others, rows)
 
 
 def test_in_cmc_l_meets_the_bank_of_ab_and_ab_that_of_l():
     one = snapshot(crossed=True)
-    (of_l, ab_rows), (of_ab, l_rows) = one.sides()
+    (of_l, ab_rows), (of_ab, l_rows) = one.comparisons()
     torch.testing.assert_close(of_l, F.normalize(one.queries[:, :4], dim=1))
     torch.testing.assert_close(of_ab, F.normalize(one.queries[:, 4:], dim=1))
     torch.testing.assert_close(l_rows, F.normalize(one.memory[:, :4], dim=1))
@@ -136,7 +144,7 @@ def test_in_cmc_l_meets_the_bank_of_ab_and_ab_that_of_l():
 @pytest.mark.parametrize("crossed", [False, True])
 def test_a_positive_is_the_own_row_of_a_bank_else_the_other_view(crossed):
     one = snapshot(crossed=crossed)
-    values = [(queries @ rows.T)[torch.arange(9), one.self_index].mean() for queries, rows in one.sides()]
+    values = [(queries @ rows.T)[torch.arange(9), one.self_index].mean() for queries, rows in one.comparisons()]
     assert one.positive_similarity() == pytest.approx(torch.stack(values).mean().item())
     views = snapshot(whole=False, crossed=crossed)
     expected = F.cosine_similarity(views.queries, views.second).mean().item()
@@ -146,7 +154,7 @@ def test_a_positive_is_the_own_row_of_a_bank_else_the_other_view(crossed):
 @pytest.mark.parametrize("crossed", [False, True])
 def test_the_numbers_of_a_snapshot_are_those_of_its_parts_and_means_over_its_sides(crossed):
     one, ring = snapshot(crossed=crossed), Ring(0.1, 0.5)
-    sets = sets_of(one, uniform=Ring(0.0, 1.0), ring=ring, training=Ring(0.0, 0.3))
+    sets = candidate_sets(one, uniform=Ring(0.0, 1.0), ring=ring, training=Ring(0.0, 0.3))
     found = measure(one, sets, LABELS)
     assert list(found) == [
         "alignment",
@@ -178,7 +186,7 @@ def test_the_numbers_of_a_snapshot_are_those_of_its_parts_and_means_over_its_sid
 
 def test_without_a_memory_or_a_set_their_numbers_are_left_out():
     one = snapshot(whole=False, memory=False)
-    found = measure(one, sets_of(one, uniform=Ring(0.0, 1.0)), LABELS)
+    found = measure(one, candidate_sets(one, uniform=Ring(0.0, 1.0)), LABELS)
     assert "staleness" not in found
     assert not any(name.startswith(("ring", "training")) for name in found)
 
@@ -329,5 +337,5 @@ def test_a_curve_that_is_missing_or_something_else_is_refused(tmp_path, content)
 
 
 def test_cave_s_clusters_are_counted_for_the_images_that_there_are():
-    cave = load(SMALL).samplers.cave
-    assert cave_for(cave, 35, 70).clusters == 10
+    cave = build_sampler(load(SMALL).samplers.cave)
+    assert cave_for(cave, 35, 70).clustering.clusters == 10

@@ -1,7 +1,7 @@
-"""Diagnostics: what the snapshots of a run say of its embeddings, and of the negatives among them.
+"""Measures of a run's embeddings and of its negatives, from its snapshots.
 
-The memory that samplers rank is the bank's rows; where a method keeps a queue or the batch alone, the embeddings that
-the images have now stand for it. Similarity is the dot product of unit vectors; a learned critic is left out.
+Samplers rank the rows of the bank; for a method with a queue or only the batch, the images' current embeddings.
+Similarity is the dot product of unit vectors; a learned critic is left out.
 """
 
 import logging
@@ -18,13 +18,13 @@ from torch import Tensor
 
 from annulus.compute.rng import derive
 from annulus.diagnostics.membership import (
-    Sets,
-    Side,
+    CandidateSets,
+    Comparison,
+    candidate_sets,
     chance_percent,
     false_negative_percent,
     progress_of,
     radii,
-    sets_of,
 )
 from annulus.errors import InputError
 from annulus.files.packed import read_packed
@@ -49,7 +49,7 @@ class Snapshot:
     whole: bool  # the memory holds every image, as a bank does
     crossed: bool  # queries meet the other half of the memory's rows, as in cmc
 
-    def sides(self) -> list[Side]:
+    def comparisons(self) -> list[Comparison]:
         """Queries, and the rows that they are compared with; for cmc L with the bank of ab, and ab with that of L."""
         rows = self.memory if self.whole else self.current
         if not self.crossed:
@@ -59,7 +59,7 @@ class Snapshot:
 
     def positive_similarity(self) -> float:
         """Mean similarity of a query and its positive: its self_index row in a bank, else the image's other view."""
-        pairs = [(queries, rows[self.self_index]) for queries, rows in self.sides()]
+        pairs = [(queries, rows[self.self_index]) for queries, rows in self.comparisons()]
         if not self.whole:
             pairs = [(self.queries, self.second)]
         return statistics.fmean((one * other).sum(dim=1).mean().item() for one, other in pairs)
@@ -127,8 +127,8 @@ def effective_rank(embeddings: Float[Tensor, "n d"]) -> float:
 def staleness(memory: Float[Tensor, "n d"], current: Float[Tensor, "n d"]) -> float | None:
     """Mean of 1 - cosine between what is stored and the embedding now, over the images of which a row is not zero.
 
-    It is above 0 even when the encoder no longer moves: a row stems from random views, and from a slower encoder in
-    a queue. None: nothing is stored of any of these images.
+    It is above 0 even for a constant encoder: a row stems from random views, and in a queue from the momentum encoder.
+    None: no row of these images is stored.
     """
     held = memory.norm(dim=1) > 0
     if not held.any():
@@ -136,10 +136,11 @@ def staleness(memory: Float[Tensor, "n d"], current: Float[Tensor, "n d"]) -> fl
     return 1 - F.cosine_similarity(memory[held], current[held]).mean().item()
 
 
-def measure(snapshot: Snapshot, sets: Sets, labels: Int[Tensor, "n"]) -> dict[str, Number]:
-    """The numbers of one snapshot, those of sets as means over its sides; what a run cannot have is left out.
+def measure(snapshot: Snapshot, sets: CandidateSets, labels: Int[Tensor, "n"]) -> dict[str, Number]:
+    """The numbers of one snapshot, those of sets as means over its comparisons; numbers that a run lacks are left out.
 
-    Of `ring` and `training` the similarity at both borders; of every set the false negatives, and chance beside them.
+    For `ring` and `training`: the similarity at both borders. For every set: the false negatives, and their chance
+    level.
     """
     found: dict[str, Number | None] = {
         "alignment": alignment(snapshot.queries, snapshot.second),
@@ -154,8 +155,8 @@ def measure(snapshot: Snapshot, sets: Sets, labels: Int[Tensor, "n"]) -> dict[st
             inner, outer = (statistics.fmean(border) for border in zip(*borders, strict=True))
             found |= {f"{name}_inner_similarity": inner, f"{name}_outer_similarity": outer}
     found["false_negatives_chance_percent"] = chance_percent(labels)
-    for name, sides in sets.chosen.items():
-        rates = [false_negative_percent(chosen, labels, snapshot.self_index) for chosen in sides]
+    for name, comparisons in sets.chosen.items():
+        rates = [false_negative_percent(chosen, labels, snapshot.self_index) for chosen in comparisons]
         found[f"false_negatives_{name}_percent"] = statistics.fmean(rates)
     return {name: value for name, value in found.items() if value is not None}
 
@@ -167,11 +168,11 @@ def over_training(
     samplers: Mapping[str, Sampler],
     selected: str,
     seed: int,
-) -> tuple[list[dict[str, Number]], Sets]:
+) -> tuple[list[dict[str, Number]], CandidateSets]:
     """One row per snapshot, and the sets of the last one.
 
-    `curve` is pretraining's history by epoch: the bound, its ceiling, and which shares of the memory annealing had
-    come to. The sets are those of all samplers, whole, and under `training` that of the selected one at that epoch.
+    `curve` is pretraining's history by epoch: the bound, its ceiling, and the annealed shares of the memory. There is
+    one set for each sampler, fully annealed, and under `training` the selected sampler's at that epoch.
 
     Raises:
         InputError: when the curve lacks an epoch.
@@ -186,7 +187,9 @@ def over_training(
         progress = progress_of(samplers[selected], trained["inner_share"], trained["outer_share"])
         looked_at = {name: (sampler, 1.0) for name, sampler in samplers.items()}
         looked_at["training"] = samplers[selected], progress
-        sets = sets_of(snapshot.sides(), snapshot.self_index, looked_at, derive(seed, "diagnostics", snapshot.epoch))
+        sets = candidate_sets(
+            snapshot.comparisons(), snapshot.self_index, looked_at, derive(seed, "diagnostics", snapshot.epoch)
+        )
         faults |= sets.faults
         share = trained["bound_nats"] / trained["ceiling_nats"]
         rows.append({"epoch": snapshot.epoch, "bound_share_of_ceiling": share} | measure(snapshot, sets, labels))

@@ -26,7 +26,7 @@ WIDTHS = {"rgb": 3, "lab-l": 1, "lab-ab": 2}  # channels of what one network see
 
 @dataclass(frozen=True)
 class EncoderConfig:
-    """All that rebuilds an encoder; stands as JSON beside its weights."""
+    """The arguments that rebuild an encoder; stored as JSON beside its weights."""
 
     architecture: str
     stem: str

@@ -40,7 +40,7 @@ def replacing(path: Path) -> Iterator[Path]:
     except OSError as error:
         raise InputError(
             f"cannot write {path}: {error.strerror or error}; "
-            "what stood there before is untouched. Free some space or mend the permissions, then run again"
+            "what stood there before is untouched. Free some space or fix the permissions, then run again"
         ) from error
     finally:
         if temporary is not None:

@@ -1,4 +1,4 @@
-"""The files under metrics/, read strictly: what is missing says what makes it, what is broken says what is wrong."""
+"""The files under metrics/, read strictly. A missing file names its command, a broken one its fault."""
 
 import csv
 import io
