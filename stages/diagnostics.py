@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import _path  # noqa: F401
-
 from annulus.diagnostics.examples import nearest_images, picked_negatives
 from annulus.diagnostics.measures import load_run, over_training
 from annulus.diagnostics.membership import cave_for

@@ -7,8 +7,6 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-import _path  # noqa: F401
-
 from annulus.errors import InputError
 from annulus.files.results import Number
 from annulus.pipeline.stage import Results, run_stage
