@@ -20,15 +20,16 @@ STAGES = ["check", "prepare", "pretrain", "embed", "knn", "linear", "diagnostics
 
 
 class Checkout:
-    """A committed copy of this working tree with its own DVC cache, at `scale: tiny`."""
+    """A committed copy of this working tree, with or without its metrics, with its own DVC cache, at `scale: tiny`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, metrics: bool = False) -> None:
         self.folder = folder
         listed = subprocess.check_output(
             ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"], cwd=ROOT, text=True
         )
         for name in filter(None, listed.split("\0")):
-            result = name.endswith("dvc.lock") or (name.startswith("metrics/") and not name.endswith("dvc.yaml"))
+            numbers = name.startswith("metrics/") and not name.endswith("dvc.yaml")
+            result = name.endswith("dvc.lock") or (numbers and not metrics)
             if (ROOT / name).is_file() and not result:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(ROOT / name, folder / name)
@@ -238,24 +239,24 @@ def test_a_mistake_in_the_parameters_costs_no_metrics_file(checkout, by, old, ne
     assert sentence in output
     assert "Traceback" not in output
     assert metrics_of(checkout) == before
-    assert checkout.changed_files() in (["params.yaml"], ["dvc.lock", "params.yaml"]), "check may have been run"
+    assert set(checkout.changed_files()) <= {"dvc.lock", "params.yaml"}, "what ran before the mistake is in the lock"
 
 
 def test_a_misspelt_choice_of_an_experiment_costs_no_metrics_file(checkout):
     before = metrics_of(checkout)
     assert "did you mean 'ring'?" in checkout.dvc("exp", "run", "-S", "sampler=rnig", status=255)
     assert metrics_of(checkout) == before
-    assert checkout.changed_files() == ["params.yaml"]
+    assert set(checkout.changed_files()) <= {"dvc.lock", "params.yaml"}
 
 
 def test_a_stage_that_fails_midway_costs_no_metrics_file(checkout):
     before = metrics_of(checkout)
     checkout.edit("params.yaml", "learning_rate: 0.12", "learning_rate: 1.0e+18")
     output = checkout.dvc("repro", status=255)
-    assert ran(output) == ["pretrain"]
+    assert ran(output)[-1] == "pretrain"
     assert "lower scales.SCALE.pretrain.learning_rate" in output
     assert metrics_of(checkout) == before
-    assert checkout.changed_files() == ["params.yaml"]
+    assert set(checkout.changed_files()) <= {"dvc.lock", "params.yaml"}
 
 
 def test_an_earlier_variant_comes_back_from_the_run_cache(checkout):

@@ -57,7 +57,8 @@ def values(tree: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     try:
         return {name: _value(tree, name) for name in names}
     except (KeyError, TypeError, ValueError, ValidationError) as error:
-        raise InputError(f"the settings do not fit this version of the code ({error!r}); run `dvc repro`") from error
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise InputError(f"the settings do not fit this version of the code ({reason}); run `dvc repro`") from error
 
 
 def read_settings(path: Path) -> dict[str, Any]:

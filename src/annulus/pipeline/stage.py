@@ -79,10 +79,10 @@ def write_settings(
 
     It takes a second, makes no number and is not tracked.
     """
-    parser = _parser(main, ["params", "study", "settings"])
-    arguments = parser.parse_args(argv)
+    files = ["params", "study"] if study is Study else ["study"]
+    arguments = _parser(main, [*files, "settings"]).parse_args(argv)
     with _one_sentence():
-        given = (arguments.params, arguments.study) if study is Study else (arguments.study,)
+        given = (getattr(arguments, name) for name in files)
         for name, content in main(study(*given)).items():
             with replacing(arguments.settings / f"{name}.json") as temporary:
                 temporary.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n")
