@@ -10,6 +10,7 @@ from annulus.compute.rng import generator
 from annulus.config.resolved import values
 from annulus.estimators.spread import Spread, spread_over_draws
 from annulus.files.results import write_table
+from annulus.negatives.build import build_sampler
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.trials.fixed import row, score
 from annulus.trials.runs import Trials, load_splits, run_of
@@ -24,12 +25,12 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     for seed in settings["seeds"]:
         training = trials.training(run_of(settings["run"], seed))
         training.run()
-        scores, own = score(training, settings["queries"], seed)
+        scores, self_index = score(training, settings["queries"], seed)
         for name, choice in settings["samplers"].items():
-            (sampler,) = values(choice, ["samplers.${sampler}"]).values()
+            sampler = build_sampler(values(choice, ["samplers.${sampler}"])["samplers.${sampler}"])
             for k in settings["counts"]:
                 draws = generator(seed, "estimates", name, k, device=scores.device)
-                spread = spread_over_draws(scores, own, k, sampler, settings["repeats"], draws)
+                spread = spread_over_draws(scores, self_index, k, sampler, settings["repeats"], draws)
                 found.setdefault((name, k), []).append(spread)
     write_table(paths.points, [row(*point, spreads) for point, spreads in found.items()])
     return Results({})

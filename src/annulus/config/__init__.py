@@ -3,7 +3,8 @@
     base         what every section is made of
     images       image sets and views
     negatives    samplers, annealing, neighbours
-    methods      bounds, and who holds the keys
+    methods      who holds the keys
+    bounds       how scores become nats
     training     encoder, optimiser, learning rate, probes, scales
     checks       what a memory of a given size cannot serve
 
@@ -11,11 +12,15 @@ Values live in params.yaml alone; no model carries a default. A stage names what
 strings as dvc.yaml (`samplers.${sampler}`), so a test can compare the two.
 """
 
+from annulus.extras import require
+
+require(__name__, "pipeline", ["pydantic", "yaml"])
+
 import re
 from collections.abc import Mapping
 from typing import Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from annulus.config.bounds import (
     Bounds,
@@ -34,7 +39,7 @@ from annulus.config.negatives import (
     NeighbourSets,
     Samplers,
 )
-from annulus.config.params import Name, Params, keys_of, nearest
+from annulus.config.params import Name, Params, Seed, keys_of, nearest
 from annulus.config.training import (
     BackboneParams,
     OptimizerParams,
@@ -59,7 +64,7 @@ SECTION_OF = {
 class AllParams(Params):
     """params.yaml: selectors, and the sections that they choose from."""
 
-    seed: int = Field(ge=0)
+    seed: Seed
     scale: str
     dataset: str
     method: str
@@ -119,7 +124,7 @@ class AllParams(Params):
                     f"linear.drops: {self.linear.drops} decides by validation accuracy, but "
                     f"datasets.{self.dataset}.validation_fraction is 0; give it 0.1, say"
                 )
-        if self.neighbours != "none" and self.bound in ("nce", "mlcpc"):
+        if self.neighbours != "none" and not self.get("bounds.${bound}").takes_neighbours:
             raise ValueError(
                 f"neighbours: {self.neighbours} gives a query several positives, and bound: {self.bound} knows one; "
                 "take bound: infonce, la or cpc, or neighbours: none"
@@ -127,7 +132,7 @@ class AllParams(Params):
         prepared = self.get("scales.${scale}.prepare")
         if prepared.train_images is not None:
             held_out = round(prepared.train_images * self.get("datasets.${dataset}").validation_fraction)
-            sections = ("methods.${method}", "samplers.${sampler}", "neighbour_sets.${neighbours}")
+            sections = ("methods.${method}", "samplers.${sampler}")
             chosen = [self.get(section) for section in sections]
             check_memory(prepared.train_images - held_out, *chosen, self.get("scales.${scale}.pretrain"), self.scale)
         return self

@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from annulus.config.params import Count, Fraction, Params
+from annulus.config.params import Count, Fraction, Params, Repeats
 
 
 class UniformParams(Params):
@@ -49,8 +49,8 @@ class CaveParams(Params):
     """The ball without the query's k-means cluster (keep: outside), or with nothing but it (inside)."""
 
     outer: float = Field(gt=0, le=1)
-    clusters: int = Field(ge=2)
-    runs: Count  # independent clusterings; their own clusters are united
+    clusters: int = Field(ge=2, le=2**24)
+    runs: Repeats  # independent clusterings; their own clusters are united
     iterations: Count
     keep: Literal["outside", "inside"]
 
@@ -80,10 +80,11 @@ class LinearAnneal(Params):
     until: float = Field(gt=0, le=1)
 
 
-class StepAnneal(LinearAnneal):
-    """The same in equal steps."""
+class StepAnneal(Params):
+    """From the whole memory to the sampler's set, in equal steps over this share of training."""
 
-    steps: int = Field(ge=1)
+    until: float = Field(gt=0, le=1)
+    steps: Count
 
 
 class AdaptiveEpochAnneal(Params):
@@ -93,8 +94,11 @@ class AdaptiveEpochAnneal(Params):
     window: Count
 
 
-class AdaptiveStepAnneal(AdaptiveEpochAnneal):
+class AdaptiveStepAnneal(Params):
     """One `delta` of the way further each step whose training loss is below the window's mean."""
+
+    delta: float = Field(gt=0, le=1)
+    window: Count
 
 
 AnnealParams = ConstantAnneal | LinearAnneal | StepAnneal | AdaptiveEpochAnneal | AdaptiveStepAnneal
@@ -110,11 +114,11 @@ class Anneals(Params):
     adaptive_step: AdaptiveStepAnneal
 
 
-class NoNeighbours(Params):
-    """The query's own positive alone."""
+class NoNeighbourParams(Params):
+    """Only the query's own positive."""
 
 
-class CloseNeighbours(Params):
+class CloseNeighbourParams(Params):
     """The closest share of the memory too, growing from none at `start` to `share` at `until` (shares of training)."""
 
     share: float = Field(gt=0, lt=1)
@@ -128,19 +132,19 @@ class CloseNeighbours(Params):
         return self
 
 
-class ClusterNeighbours(Params):
+class ClusterNeighbourParams(Params):
     """The query's k-means clusters too, united over `runs` clusterings, from `start` on (a share of training)."""
 
-    clusters: int = Field(ge=2)
-    runs: Count
+    clusters: int = Field(ge=2, le=2**24)
+    runs: Repeats
     iterations: Count
     start: Fraction
 
 
-NeighbourParams = NoNeighbours | CloseNeighbours | ClusterNeighbours
+NeighbourParams = NoNeighbourParams | CloseNeighbourParams | ClusterNeighbourParams
 
 
 class NeighbourSets(Params):
-    none: NoNeighbours
-    s: CloseNeighbours
-    k: ClusterNeighbours
+    none: NoNeighbourParams
+    s: CloseNeighbourParams
+    k: ClusterNeighbourParams

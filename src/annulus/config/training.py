@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from annulus.config.evals import LinearScale
-from annulus.config.params import Count, Params, Positive
+from annulus.config.params import Count, Decay, Params, Rate, Rows
 
 
 class BackboneParams(Params):
@@ -17,7 +17,7 @@ class OptimizerParams(Params):
     """SGD."""
 
     momentum: float = Field(ge=0, lt=1)
-    weight_decay: float = Field(ge=0)
+    weight_decay: Decay
 
 
 class ConstantSchedule(Params):
@@ -67,18 +67,13 @@ class PrepareScale(Params):
 
 
 class PretrainScale(Params):
-    """How long, and how large the batch and what stands against it are."""
+    """Pretraining budget: epochs, batch size, number of negatives, queue length, learning rate."""
 
     epochs: Count
-    batch_size: int = Field(ge=2)
-    negatives: Count  # K, where a method draws
-    queue: Count  # keys that moco keeps
-    learning_rate: Positive  # per 256 images of a batch
-
-    @property
-    def scaled_learning_rate(self) -> float:
-        """The linear rule: the rate is proportional to the number of queries in a batch (eqco eq. 8)."""
-        return self.learning_rate * self.batch_size / 256
+    batch_size: int = Field(ge=2, le=2**24)
+    negatives: Rows  # K, where a method samples its negatives
+    queue: Rows  # keys that moco keeps
+    learning_rate: Rate  # per 256 images of a batch
 
 
 class Scale(Params):

@@ -10,14 +10,13 @@ from torch import Tensor
 
 from annulus.bounds.alpha import mlcpc_lower_alpha
 from annulus.compute.rng import generator
-from annulus.config.negatives import SamplerParams
 from annulus.estimators.bounds import CPC, MLCPC, NWJ, BarberAgakov, Bound, DonskerVaradhan, EqCo, InfoNCE, off_diagonal
 from annulus.estimators.critics import Ideal
 from annulus.estimators.params import IdealParams
 from annulus.estimators.toys import CorrelatedGaussians
 from annulus.files.results import Number
-from annulus.methods.contrast import gathered
-from annulus.negatives.samplers import draw
+from annulus.negatives.build import build_sampler
+from annulus.negatives.samplers import Sampler
 
 Negatives = Callable[[Float[Tensor, "n n"], torch.Generator], Float[Tensor, "n k"]]
 
@@ -73,8 +72,8 @@ def contestants_of(params: IdealParams) -> list[Contestant]:
     return [
         *(Contestant(bound.name, bound, _every, others) for bound in softmax),
         Contestant("NWJ", NWJ(), _every, others, shift=1.0),
-        Contestant("VINCE, ball", InfoNCE(), _drawn(params.ball, params.negatives), params.negatives),
-        Contestant("CNCE, ring", InfoNCE(), _drawn(params.ring, params.negatives), params.negatives),
+        Contestant("VINCE, ball", InfoNCE(), _drawn(build_sampler(params.ball), params.negatives), params.negatives),
+        Contestant("CNCE, ring", InfoNCE(), _drawn(build_sampler(params.ring), params.negatives), params.negatives),
     ]
 
 
@@ -83,11 +82,10 @@ def _every(scores: Float[Tensor, "n n"], random: torch.Generator) -> Float[Tenso
     return off_diagonal(scores)
 
 
-def _drawn(sampler: SamplerParams, k: int) -> Negatives:
+def _drawn(sampler: Sampler, k: int) -> Negatives:
     """Negatives from the sampler's set of the batch's other pairs."""
 
     def of(scores: Float[Tensor, "n n"], random: torch.Generator) -> Float[Tensor, "n k"]:
-        chosen = draw(scores, torch.arange(len(scores)), k, sampler, 1.0, random)
-        return chosen.mask(gathered(scores, chosen))
+        return sampler.draw(scores, torch.arange(len(scores)), k, random).gather(scores)
 
     return of

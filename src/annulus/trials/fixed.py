@@ -22,11 +22,14 @@ def score(training: Training, queries: int, seed: int) -> tuple[Float[Tensor, "q
     And each query's own column.
     """
     method, device = training.method.eval(), training.device
-    own = torch.arange(min(queries, len(training.images)), device=device)
+    self_index = torch.arange(min(queries, len(training.images)), device=device)
     views = augment(
-        training.images[own], training.recipe.views, method.encoder.view_size, generator(seed, "queries", device=device)
+        training.images[self_index],
+        training.recipe.views,
+        method.encoder.view_size,
+        generator(seed, "queries", device=device),
     )
-    return method.witness(method.encoder(views), method.bank.rows), own
+    return method.critic(method.encoder(views), method.bank.rows), self_index
 
 
 def row(series: str, k: int, seeds: Sequence[Spread]) -> dict[str, Number]:

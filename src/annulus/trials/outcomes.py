@@ -42,7 +42,7 @@ def numbers(point: Point, runs: Sequence[Outcome]) -> dict[str, Number]:
     series, value = point
     last = [run.metrics | _gradient(run.history[-1]) for run in runs]
     return {"series": series, "value": "" if value is None else value} | over_seeds(
-        last, [*MEASURED, "gradient_mean_norm", "gradient_deviation_norm"]
+        last, [*MEASURED, "gradient_mean_norm", "gradient_std_norm"]
     )
 
 
@@ -64,7 +64,7 @@ def by_epoch(runs: Mapping[Point, Sequence[Outcome]]) -> list[dict[str, Number]]
 
 
 def _gradient(row: Mapping[str, Number]) -> dict[str, Number]:
-    return {"gradient_mean_norm": row["gradient_norm"], "gradient_deviation_norm": row["gradient_norm_deviation"]}
+    return {"gradient_mean_norm": row["gradient_norm"], "gradient_std_norm": row["gradient_norm_std"]}
 
 
 def _mean(values: Sequence[Number]) -> float:
