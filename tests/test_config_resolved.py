@@ -9,7 +9,7 @@ from annulus.config.negatives import CaveParams, UniformParams
 from annulus.config.resolved import IMAGES, RUN, read_settings, resolved, values
 from annulus.errors import InputError
 
-OTHERS = {"sampler": "cave", "anneal": "adaptive-epoch", "neighbours": "k", "bound": "la-original", "method": "moco"}
+OTHERS = {"sampler": "cave", "anneal": "adaptive-epoch", "neighbours": "k", "bound": "la", "method": "moco"}
 VARIANTS = [{}, OTHERS, {"sampler": "uniform", "bound": "mlcpc", "schedule": "plateau", "views": "none", "seed": 7}]
 
 
