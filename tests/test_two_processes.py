@@ -168,7 +168,7 @@ class Stage:
         words = [f"--{word}={name}/{word}.{ending}" for word, ending in outputs.items()]
         inherited = {key: value for key, value in os.environ.items() if not key.startswith(("DVC_", "MLFLOW_"))}
         return {
-            "args": [sys.executable, *launcher, str(ROOT / "stages" / "pretrain.py"), "--images=images", *words],
+            "args": [sys.executable, *launcher, str(ROOT / "stages"), "pretrain", "--images=images", *words],
             "cwd": self.folder,
             "env": inherited | {"OMP_NUM_THREADS": "1"} | environment,
             "text": True,
