@@ -35,7 +35,7 @@ def cpc_of_batch(t: int, m: int, alpha: float) -> float:
 
 
 def mlcpc_of_batch(t: int, m: int, alpha: float) -> float:
-    """alpha-ML-CPC of such a batch, in nats; 0 for equal pairs alone at alpha 1."""
+    """alpha-ML-CPC of such a batch, in nats; 0 for a batch of equal pairs at alpha 1."""
     beta = (m - alpha) / (m - 1)
     equal = sum(part * (part - 1) for part in (t, m - t))  # negatives that look like a positive
     return math.log(m * m / (alpha * m + beta * equal))

@@ -48,7 +48,7 @@ class Columns(nn.Sequential):
 
 
 class Conditional:
-    """Runs of one setting, trained together; a run's numbers are those that it would have alone."""
+    """Runs of one setting, trained together; each run has the numbers that it would have by itself."""
 
     def __init__(
         self, toy: Toy, runs: Sequence[Run], params: ConditionalParams, nearness: Literal["dot", "l2"]
