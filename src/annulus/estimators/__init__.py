@@ -2,12 +2,12 @@
 
 Each module uses those above it:
 
-    params         sections of the study's params.yaml
+    params         the sections of stages/estimators/params.yaml
     toys           pairs of variables with their information and density ratio
-    critics        what scores every x with every y
+    critics        scores of every x with every y
     bounds         bounds as estimates in nats
     ensembles      several critics trained as one
-    spread         mean, bias and variance of an estimate over draws of its negatives
+    spread         an estimate's bias and spread over draws of the negatives
     binary         the binary example, in closed form and by simulation
     gaussians      InfoNCE and EqCo with trained critics
     staircase      CPC and ML-CPC following information that rises in steps
