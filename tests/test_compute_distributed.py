@@ -265,7 +265,7 @@ def test_a_script_starts_itself_again_as_several_processes_once(environment, mon
     assert len(started) == 1
 
 
-@pytest.mark.parametrize("processes", ["0", "two", "-1"])
+@pytest.mark.parametrize("processes", ["0", "two"])
 def test_a_number_of_processes_that_is_none_is_refused(processes, environment, monkeypatch):
     environment()
     monkeypatch.setenv("ANNULUS_PROCESSES", processes)

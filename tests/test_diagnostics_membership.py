@@ -114,19 +114,19 @@ def test_chance_is_the_share_of_pairs_with_one_label_and_uniform_with_every_row_
     [Ring(0.0, 1.0), Ring(0.0, 0.1), RING, Ring(0.2, 1.0), CAVE],
     ids=["uniform", "ball", "ring", "ring to the end", "cave"],
 )
-@pytest.mark.parametrize("progress", [0.0, 0.3, 1.0])
-def test_progress_is_read_back_from_the_shares_of_a_learning_curve(sampler, progress):
-    shares = kept_shares(sampler.shares, progress)
-    found = progress_of(sampler, *(round(share, 6) for share in shares))
-    assert kept_shares(sampler.shares, found) == pytest.approx(shares, abs=1e-5)
-    assert 0 <= found <= 1
-    if isinstance(sampler, Cave) and progress == 0:
-        assert found == 0, "cave's clusters count from the first move on"
+def test_progress_is_read_back_from_the_shares_of_a_learning_curve(sampler):
+    for progress in (0.0, 0.3, 1.0):
+        shares = kept_shares(sampler.shares, progress)
+        found = progress_of(sampler, *(round(share, 6) for share in shares))
+        assert kept_shares(sampler.shares, found) == pytest.approx(shares, abs=1e-5)
+        assert 0 <= found <= 1
+        if isinstance(sampler, Cave) and progress == 0:
+            assert found == 0, "cave's clusters count from the first move on"
 
 
 @pytest.mark.parametrize(
     ("clusters", "images", "train_images", "expected"),
-    [(300, 3600, 3600, 300), (300, 4096, 45000, 27), (10, 100, 3600, 2), (300, 100, 100, 100)],
+    [(300, 3600, 3600, 300), (300, 4096, 45000, 27), (10, 100, 3600, 2), (300, 100, 100, 50)],
 )
 def test_a_part_of_the_images_has_fewer_clusters_of_the_same_size(clusters, images, train_images, expected):
     cave, smaller = (replace(CAVE, clustering=CAVE.clustering._replace(clusters=n)) for n in (clusters, expected))

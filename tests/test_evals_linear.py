@@ -118,11 +118,10 @@ def test_fitting_agrees_with_sgd_written_out_in_loops():
     torch.testing.assert_close(probe.bias.data, expected[:, 4])
 
 
-@pytest.mark.parametrize("classes", [2, 7])
-def test_the_first_loss_is_that_of_chance(classes):
-    train = clouds(50, seed=0, classes=classes)
+def test_the_first_loss_is_that_of_chance():
+    train = clouds(50, seed=0, classes=7)
     outcome = run(train, train, setting_scale=scale(epochs=1, batch_size=50))
-    assert outcome.history[0]["loss_nats"] == pytest.approx(math.log(classes))
+    assert outcome.history[0]["loss_nats"] == pytest.approx(math.log(7))
 
 
 def test_separable_classes_are_told_apart_entirely():

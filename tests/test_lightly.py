@@ -5,11 +5,13 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from annulus.bounds.infonce import InfoNCE
 from annulus.config.methods import MoCoParams, SimCLRParams
 from annulus.encoders.encoder import Encoder
 from annulus.methods.build import build_method
 from annulus.methods.contrast import ContrastConfig, Progress
 from annulus.methods.step import Setting
+from annulus.negatives.samplers import Ring
 
 lightly_loss = pytest.importorskip(
     "lightly.loss", reason="lightly is not installed; it comes with `make install`, or pip install 'annulus[bench]'"

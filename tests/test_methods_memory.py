@@ -245,4 +245,4 @@ def test_of_an_image_twice_in_a_batch_the_later_key_is_its_own(generator):
 
 
 def test_before_the_first_batch_no_image_has_a_key():
-    assert queue_of(5).self_index(torch.tensor([0, 4, 1])).tolist() == [-1, -1, -1]
+    assert queue_of(5).newest(torch.tensor([0, 4, 1])).tolist() == [-1, -1, -1]

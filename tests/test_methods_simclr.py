@@ -101,9 +101,9 @@ def test_the_progress_reaches_sampler_and_neighbours(progress):
 def test_a_view_meets_each_view_of_every_other_image_once_and_never_its_own_image(monkeypatch):
     method, seen = simclr(), {}
 
-    def recorded(scores, index, progress, positive, columns):
-        seen.update(scores=scores, index=index, positive=positive, columns=columns)
-        return type(method.contrast).forward(method.contrast, scores, index, progress, None, positive, columns)
+    def recorded(scores, index, progress, positive, column_images):
+        seen.update(scores=scores, index=index, positive=positive, columns=column_images)
+        return type(method.contrast).forward(method.contrast, scores, index, progress, None, positive, column_images)
 
     monkeypatch.setattr(method.contrast, "forward", recorded)
     step = method.loss(VIEWS, INDEX, PROGRESS)

@@ -131,7 +131,7 @@ def test_a_broken_file_is_named_where_it_is_missed_and_at_the_end_and_nothing_el
 
 
 @pytest.mark.parametrize(
-    "content", ["{", "[]", '{"a": [1]}', '{"a": 1e999}', '{"a": 1' + "0" * 400 + "}"], ids=range(5)
+    "content", ["{", '{"a": [1]}', '{"a": 1' + "0" * 400 + "}"], ids=["no JSON", "a list", "a large number"]
 )
 def test_a_metrics_file_may_hold_anything(tmp_path, content):
     (tmp_path / "metrics/main").mkdir(parents=True)
@@ -404,5 +404,6 @@ def test_a_page_that_cannot_be_written_is_one_sentence(tmp_path):
         main(["--root", str(tmp_path)])
 
 
-def test_the_same_files_give_the_same_page(root, page):
-    assert html(gather(root, NOW)) == page
+def test_the_same_files_give_the_same_page(tmp_path):
+    report_root.main_line(tmp_path)
+    assert html(gather(tmp_path, NOW)) == html(gather(tmp_path, NOW))

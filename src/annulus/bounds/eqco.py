@@ -29,7 +29,7 @@ def margin(negatives: Float[Tensor, "b k"], eqco_alpha: float | None) -> Float[T
     return negatives + (math.log(eqco_alpha) - counts.log())[:, None]
 
 
-def effective_alpha(alpha: float, m: float, eqco_alpha: float | None) -> float:
+def effective_alpha(alpha: float, m: int, eqco_alpha: float | None) -> float:
     """The alpha of cpc or mlcpc that gives, without a margin, the weights that this alpha has with it.
 
     `m` is the number of candidates. An alpha of m or more, which no bound accepts, is returned as it is.

@@ -12,11 +12,15 @@ Values live in params.yaml alone; no model carries a default. A stage names what
 strings as dvc.yaml (`samplers.${sampler}`), so a test can compare the two.
 """
 
+from annulus.extras import require
+
+require(__name__, "pipeline", ["pydantic", "yaml"])
+
 import re
 from collections.abc import Mapping
 from typing import Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from annulus.config.bounds import (
     Bounds,
@@ -35,7 +39,7 @@ from annulus.config.negatives import (
     NeighbourSets,
     Samplers,
 )
-from annulus.config.params import Name, Params, keys_of, nearest
+from annulus.config.params import Name, Params, Seed, keys_of, nearest
 from annulus.config.training import (
     BackboneParams,
     OptimizerParams,
@@ -60,7 +64,7 @@ SECTION_OF = {
 class AllParams(Params):
     """params.yaml: selectors, and the sections that they choose from."""
 
-    seed: int = Field(ge=0)
+    seed: Seed
     scale: str
     dataset: str
     method: str
@@ -128,7 +132,7 @@ class AllParams(Params):
         prepared = self.get("scales.${scale}.prepare")
         if prepared.train_images is not None:
             held_out = round(prepared.train_images * self.get("datasets.${dataset}").validation_fraction)
-            sections = ("methods.${method}", "samplers.${sampler}", "neighbour_sets.${neighbours}")
+            sections = ("methods.${method}", "samplers.${sampler}")
             chosen = [self.get(section) for section in sections]
             check_memory(prepared.train_images - held_out, *chosen, self.get("scales.${scale}.pretrain"), self.scale)
         return self

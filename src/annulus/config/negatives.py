@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from annulus.config.params import Count, Fraction, Params
+from annulus.config.params import Count, Fraction, Params, Repeats
 
 
 class UniformParams(Params):
@@ -49,8 +49,8 @@ class CaveParams(Params):
     """The ball without the query's k-means cluster (keep: outside), or with nothing but it (inside)."""
 
     outer: float = Field(gt=0, le=1)
-    clusters: int = Field(ge=2)
-    runs: Count  # independent clusterings; their own clusters are united
+    clusters: int = Field(ge=2, le=2**24)
+    runs: Repeats  # independent clusterings; their own clusters are united
     iterations: Count
     keep: Literal["outside", "inside"]
 
@@ -84,7 +84,7 @@ class StepAnneal(Params):
     """From the whole memory to the sampler's set, in equal steps over this share of training."""
 
     until: float = Field(gt=0, le=1)
-    steps: int = Field(ge=1)
+    steps: Count
 
 
 class AdaptiveEpochAnneal(Params):
@@ -135,8 +135,8 @@ class CloseNeighbourParams(Params):
 class ClusterNeighbourParams(Params):
     """The query's k-means clusters too, united over `runs` clusterings, from `start` on (a share of training)."""
 
-    clusters: int = Field(ge=2)
-    runs: Count
+    clusters: int = Field(ge=2, le=2**24)
+    runs: Repeats
     iterations: Count
     start: Fraction
 

@@ -20,7 +20,10 @@ def cosine_sine(angle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def mixed(word: np.ndarray) -> np.ndarray:
-    """SplitMix64's finaliser: 64 well-mixed bits for each 64-bit word. Source: Steele et al. 2014."""
+    """SplitMix64's finaliser: 64 well-mixed bits for each 64-bit word.
+
+    Source: Steele et al. 2014, "Fast splittable pseudorandom number generators".
+    """
     word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return word ^ (word >> np.uint64(31))

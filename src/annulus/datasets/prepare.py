@@ -126,9 +126,9 @@ def _fingerprints(image_set: ImageSet) -> list[bytes]:
 
 def _open(dataset: str, params: DatasetParams, limits: Mapping[str, int | None], seed: int) -> dict[str, Source]:
     if isinstance(params, FolderParams):
-        return open_folder(root_of(params.root), params.image_size)
+        return open_folder(root_of(dataset, params.root), params.image_size)
     if isinstance(params, DownloadParams):
-        return open_download(dataset, root_of(params.root), params.image_size)
+        return open_download(dataset, root_of(dataset, params.root), params.image_size)
     return {
         split: _shapes(limits[split] or SHAPES_IMAGES[split], params.image_size, derive(seed, "shapes", split))
         for split in ("train", "test")

@@ -97,7 +97,7 @@ def load_run(path: Path) -> Run:
 def alignment(one: Float[Tensor, "n d"], other: Float[Tensor, "n d"]) -> float:
     """Mean squared distance of two views of an image: 0 when they are equal, 2 for unrelated directions.
 
-    Source: Wang and Isola 2020, arXiv:2005.10242, section 4.1, with exponent 2.
+    Source: Wang and Isola 2020, arXiv:2005.10242, Section 4.1 (exponent 2).
     """
     return (one - other).square().sum(dim=1).mean().item()
 
@@ -105,7 +105,7 @@ def alignment(one: Float[Tensor, "n d"], other: Float[Tensor, "n d"]) -> float:
 def uniformity(embeddings: Float[Tensor, "n d"]) -> float:
     """Log of the mean of exp(-2 distance^2) over pairs: 0 for a single direction, towards -4 for evenly spread ones.
 
-    Source: Wang and Isola 2020, arXiv:2005.10242, section 4.1, with t = 2; over pairs of different images.
+    Source: Wang and Isola 2020, arXiv:2005.10242, Section 4.1 (t = 2, pairs of different images).
     """
     parts = []
     for start in range(0, len(embeddings), ROWS_AT_ONCE):
@@ -118,7 +118,7 @@ def uniformity(embeddings: Float[Tensor, "n d"]) -> float:
 def effective_rank(embeddings: Float[Tensor, "n d"]) -> float:
     """exp of the entropy of the singular values' shares: 1 when all lie on a line, d when no direction is preferred.
 
-    Source: Roy and Vetterli 2007, "The effective rank", EUSIPCO, definition 1.
+    Source: Roy and Vetterli 2007, "The effective rank", EUSIPCO, Definition 1.
     """
     values = torch.linalg.svdvals(embeddings.double())
     return torch.special.entr(values / values.sum()).sum().exp().item()

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from annulus.compute.rng import derive
 from annulus.errors import InputError
-from annulus.negatives.clusters import Clusters, kmeans
+from annulus.negatives.clusters import Clusters, fewer_clusters, kmeans
 from annulus.negatives.samplers import Cave, Sampler
 
 Side = tuple[Float[Tensor, "q d"], Float[Tensor, "n d"]]  # queries, and the rows that they are compared with
@@ -71,7 +71,7 @@ def cave_for(cave: Cave, images: int, train_images: int) -> Cave:
 
     Two at least, and no more than there are images.
     """
-    clusters = round(cave.clustering.clusters * images / train_images)
+    clusters = round(fewer_clusters(cave.clustering.clusters, train_images) * images / train_images)
     return replace(cave, clustering=cave.clustering._replace(clusters=min(max(clusters, 2), images)))
 
 

@@ -4,7 +4,7 @@ Batch statistics tell an encoder which images came together: a query and its key
 matched without looking at either. MoCo therefore shuffles the keys and normalises them in parts (`shuffled`,
 `convert`); SimCLR and SiMo normalise everything by the statistics of the global batch (`synchronised`).
 
-Source: He et al. 2020, arXiv:1911.05722, section 3.3; Ioffe and Szegedy 2015, arXiv:1502.03167, algorithm 1.
+Source: He et al. 2020, arXiv:1911.05722, Section 3.3; Ioffe and Szegedy 2015, arXiv:1502.03167, Algorithm 1.
 """
 
 from collections.abc import Callable
@@ -136,7 +136,7 @@ class SyncBatchNorm(_BatchNorm):
 
         Variances are merged through the distances of the means: a difference of sums of squares would cancel.
 
-        Source: Chan, Golub and LeVeque 1983, "Algorithms for computing the sample variance", eq. 2.1.
+        Source: Chan, Golub and LeVeque 1983, "Algorithms for computing the sample variance", Eq. 2.1.
         """
         unread = x.new_empty(self.num_features, dtype=_statistics_dtype(self, x))  # says the type of the result
         mean, var = torch.batch_norm_update_stats(x, unread, unread, 1.0)
@@ -178,7 +178,7 @@ class _Synchronised(torch.autograd.Function):
 
         dx = w / std * (g - sum(g) / N - z * sum(g z) / N)
 
-        Source: Ioffe and Szegedy 2015, section 3, solved for x.
+        Source: Ioffe and Szegedy 2015, arXiv:1502.03167, Section 3 (solved for x).
         """
         x, weight, mean, var, count = ctx.saved_tensors
         # As if the statistics were constants: w / std * g, and this process's sums of g z and g.

@@ -84,7 +84,7 @@ class LabEncoder(nn.Module):
 
     Probes read both, one after the other along the channels.
 
-    Source: Tian et al. 2019, arXiv:1906.05849, section 3 (CMC).
+    Source: Wu et al. 2020, arXiv:2005.13149, Section 2, Appendix C.2 (CMC: two ResNet-18 of full width).
     """
 
     def __init__(self, config: EncoderConfig) -> None:

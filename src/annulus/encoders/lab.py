@@ -25,7 +25,7 @@ def rgb_to_lab(images: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b 3 h w"]:
     which bfloat16 would leave steps of 1 to 2. Under autocast too, which lowers none of these operations; a matrix
     product it would, and a GPU's TF32 as well.
 
-    Source: IEC 61966-2-1 (sRGB, D65), CIE 15 (L*a*b*).
+    Source: IEC 61966-2-1 (sRGB, D65); CIE 15 (L*a*b*).
     """
     images = images.to(torch.promote_types(images.dtype, torch.float32))
     # Either curve is a power above its bend and a line below it. They meet there, so that the power of what is

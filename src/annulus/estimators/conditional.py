@@ -3,7 +3,7 @@
 Every query's negatives come from the closest share of the points to it, in the critic's own embedding, as a method
 takes them from its bank; here every point is embedded anew at each step.
 
-Source: mutualinfo 5.7 (VINCE), ring 5.6 (CNCE).
+Source: Wu et al. 2020, arXiv:2005.13149, Appendix E (VINCE); Wu et al. 2020, arXiv:2010.02037, Appendix B (CNCE).
 """
 
 from collections.abc import Callable, Sequence

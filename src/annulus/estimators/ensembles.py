@@ -36,6 +36,6 @@ class Ensemble(nn.Module):
 
 def seeded(make: Callable[[], nn.Module], seed: int) -> nn.Module:
     """A network whose initial weights depend on the seed alone."""
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
+    with torch.random.fork_rng(devices=[]):  # the GPUs' generators would start CUDA in every worker
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would reseed GPUs too
         return make()

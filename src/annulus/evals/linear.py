@@ -217,7 +217,7 @@ def probe_views(
 
     Validation and test images are seen through their plain centre views.
 
-    Source: Wu et al. 2020, arXiv:2005.13149, appendix C; Wu et al. 2021, arXiv:2010.02037 (on the map).
+    Source: Wu et al. 2020, arXiv:2005.13149, Appendix C.2; Wu et al. 2020, arXiv:2010.02037, Section 5 (layer: map).
 
     Raises:
         InputError: when the encoder's features, or the loss, are no longer finite.

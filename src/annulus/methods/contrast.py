@@ -56,8 +56,17 @@ class ContrastConfig:
         """
         first, last = rank_limits(*self.sampler.shares, columns)
         found = [] if self.neighbours is None else [self.neighbours.warning, self._aggregation_warning()]
+        found.append(self._repeat_warning(columns))
         found += self.bound.warnings(last - first if self.negatives == "all" else self.negatives, queries)
         return [warning for warning in found if warning is not None]
+
+    def _repeat_warning(self, columns: int) -> str | None:
+        if self.negatives == "all" or self.negatives <= columns:
+            return None
+        return (
+            f"scales.SCALE.pretrain.negatives: {self.negatives} negatives of a query are drawn, with replacement, "
+            f"from a memory of {columns} other rows, so that rows repeat; take fewer, or a larger memory"
+        )
 
     def _aggregation_warning(self) -> str | None:
         inner, _ = self.sampler.shares

@@ -16,3 +16,7 @@ In the order in which it is put together:
     page           one HTML file that asks for nothing else
     markdown       the same for a pull request
 """
+
+from annulus.extras import require
+
+require(__name__, "report", ["jinja2", "markupsafe", "matplotlib", "pydantic", "yaml"])

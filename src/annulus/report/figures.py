@@ -35,7 +35,7 @@ def gradient(rows: Rows) -> Figure:
     """The norm's mean over an epoch, with its deviation as a band."""
     figure, (axes,) = panels(1)
     across, mean = numbers(rows, "epoch"), numbers(rows, "gradient_norm")
-    deviation = numbers(rows, "gradient_norm_deviation")
+    deviation = numbers(rows, "gradient_norm_std")
     look = looks(["mean"])["mean"]
     low = [m - d for m, d in zip(mean, deviation, strict=True)]
     high = [m + d for m, d in zip(mean, deviation, strict=True)]

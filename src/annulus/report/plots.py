@@ -129,7 +129,7 @@ PLOTS = [
     _swept("eqco.fig2", "eqco-moco", "K, negatives", "MoCo with and without EqCo", "linear_top1"),
     _swept("eqco.fig3", "eqco-simo", "K, negatives", "SiMo with and without EqCo", "linear_top1"),
     Plot("eqco.fig4", "Gradient's norm with and without EqCo", "papers", ("negatives/eqco-moco.csv",),
-         partial(accuracy, x="value", y="gradient_mean_norm", spread="gradient_deviation_norm", log_x=True,
+         partial(accuracy, x="value", y="gradient_mean_norm", spread="gradient_std_norm", log_x=True,
                  label="K, negatives", unit="gradient norm"), bars="Bars: deviation over steps."),
     Plot("eqco.table9", "InfoNCE and EqCo on Gaussians of known information", "papers", ("estimators/gaussians.csv",),
          gaussians, bars=SEEDS),

@@ -13,7 +13,9 @@ from annulus.config.images import BlurParams
 def kernel_size(size: int) -> int:
     """Width of the kernel in pixels: the odd number nearest to a tenth of the view, at least 3.
 
-    SimCLR's rule: 23 for 224, 9 for 96, 3 for 32. Source: Chen et al. 2020, arXiv:2002.05709, appendix A.
+    SimCLR's rule: 23 for 224, 9 for 96, 3 for 32.
+
+    Source: Chen et al. 2020, arXiv:2002.05709, Appendix A.
     """
     return 2 * max(1, size // 20) + 1
 
