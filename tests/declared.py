@@ -9,9 +9,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LIBRARY = "src/annulus/"
-ENTERS_NO_NUMBER = tuple(
-    f"{LIBRARY}{name}" for name in ("__init__.py", "errors.py", "extras.py", "config/", "pipeline/")
-)
+APART = ("__init__.py", "errors.py", "extras.py", "config/", "pipeline/")
+ENTERS_NO_NUMBER = tuple(f"{LIBRARY}{name}" for name in APART)
 NOT_FOLLOWED = (f"{LIBRARY}__init__.py", f"{LIBRARY}config/")
 
 
