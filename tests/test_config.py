@@ -202,7 +202,7 @@ AT_LEAST = {  # the least value that is allowed, and one below it
     "bounds.cpc.eqco_alpha": (1e-9, 0),
     "bounds.mlcpc.alpha_start": (1e-9, 0),
     "bounds.mlcpc.alpha_end": (1e-9, 0),
-    "bounds.nce.constant": (1e-9, 0),
+    "bounds.binary-nce.constant": (1e-9, 0),
     "knn.temperature": (0.001, 0),
     "scales.paper.pretrain.learning_rate": (1e-9, 0),
     "scales.paper.linear.learning_rate": (1e-9, 0),

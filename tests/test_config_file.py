@@ -208,7 +208,7 @@ def test_a_value_outside_a_fixed_choice_is_refused_with_the_choice(key, known):
 # --- types --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("key", ["optimizer.weight_decay", "bounds.nce.constant", "anneals.linear.until"])
+@pytest.mark.parametrize("key", ["optimizer.weight_decay", "bounds.binary-nce.constant", "anneals.linear.until"])
 def test_a_number_without_a_point_is_text_to_yaml_and_the_way_out_is_said(key, tmp_path):
     path = tmp_path / "params.yaml"
     text = yaml.safe_dump(changed({key: "HERE"})).replace("HERE", "1e-4")

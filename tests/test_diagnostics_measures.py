@@ -32,6 +32,7 @@ from annulus.errors import InputError
 from annulus.files.images import save_images
 from annulus.files.packed import read_packed, write_packed
 from annulus.files.results import write_table
+from annulus.negatives.build import build_sampler
 from annulus.negatives.samplers import Ring
 from annulus.pipeline import tracking
 from annulus.training.snapshots import Snapshots
@@ -329,5 +330,5 @@ def test_a_curve_that_is_missing_or_something_else_is_refused(tmp_path, content)
 
 
 def test_cave_s_clusters_are_counted_for_the_images_that_there_are():
-    cave = load(SMALL).samplers.cave
-    assert cave_for(cave, 35, 70).clusters == 10
+    cave = build_sampler(load(SMALL).samplers.cave)
+    assert cave_for(cave, 35, 70).clustering.clusters == 10

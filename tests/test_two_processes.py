@@ -33,7 +33,7 @@ CASES = {
     "ir": {"method": "ir"},
     "ir mlcpc": {"method": "ir", "bound": "mlcpc"},
     "ir critic": {"method": "ir", "methods.ir.critic": "mlp-1", "sampler": "uniform"},
-    "ir la": {"method": "ir", "bound": "la", "neighbours": "s", "methods.ir.draw": "all"},
+    "ir la": {"method": "ir", "bound": "la", "neighbours": "s", "methods.ir.negatives": "all"},
     "cmc": {"method": "cmc"},
     "moco": {"method": "moco", "sampler": "uniform"},
     "moco mlcpc": {"method": "moco", "bound": "mlcpc"},
