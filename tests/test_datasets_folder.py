@@ -183,7 +183,7 @@ def test_a_folder_that_may_not_be_listed(root, monkeypatch):
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(os, "scandir", refused)  # chmod would not stop root
-    with pytest.raises(InputError, match="cannot be listed: Permission denied; mend its permissions"):
+    with pytest.raises(InputError, match="cannot be listed: Permission denied; fix its permissions"):
         open_folder(root, 8)
 
 

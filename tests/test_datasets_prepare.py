@@ -308,7 +308,7 @@ def test_a_full_disk_leaves_what_stood_there(tmp_path, monkeypatch):
 
 def test_a_folder_that_cannot_be_made_says_so(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match=r"cannot write .*/file/images: .*; free some space or mend"):
+    with pytest.raises(InputError, match=r"cannot write .*/file/images: .*; free some space or fix"):
         run(SHAPES, "shapes", tmp_path / "file")
 
 

@@ -106,6 +106,13 @@ def test_top5_counts_no_class_without_a_neighbour():
     assert evaluate_knn(bank, test, params(4))["top5_percent"] == 100.0  # all four classes proposed
 
 
+def test_top5_ends_with_the_fifth_class():
+    """A query whose six classes are the less similar the higher their number."""
+    bank = features(torch.eye(6), torch.arange(6))
+    queries = torch.tensor([[6.0, 5, 4, 3, 2, 1]]).expand(2, 6)
+    assert evaluate_knn(bank, features(queries, [4, 5]), params(6))["top5_percent"] == 50.0
+
+
 def test_classes_are_counted_among_the_training_images():
     bank, test = clouds(150, seed=1), clouds(60, seed=2)
     few = test.labels < 2
@@ -130,6 +137,9 @@ def test_splits_of_different_image_sets_are_refused():
     other = Features(test.layers, test.labels, ("a", "b"))
     with pytest.raises(InputError, match=r"7 classes, test features 2, and they differ in c; run `dvc repro`"):
         evaluate_knn(bank, other, params(1))
+    swapped = Features(test.layers, test.labels, tuple("bacdefg"))
+    with pytest.raises(InputError, match=r"7 classes, test features 7, and they differ in their order"):
+        evaluate_knn(bank, swapped, params(1))
 
 
 @pytest.mark.parametrize("layer", ["pooled", "embedding"])

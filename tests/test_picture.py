@@ -26,10 +26,10 @@ def labels():
 def run():
     random = torch.Generator().manual_seed(0)
     rows = F.normalize(torch.randn(IMAGES, 3, generator=random), dim=1)
-    own = torch.arange(QUERIES) * 7
-    queries = F.normalize(rows[own] + 0.01 * torch.randn(QUERIES, 3, generator=random), dim=1)
-    snapshot = Snapshot(1, queries, queries, rows, rows, own, whole=True, crossed=False)
-    return Run([snapshot], torch.arange(IMAGES), own, IMAGES)
+    self_index = torch.arange(QUERIES) * 7
+    queries = F.normalize(rows[self_index] + 0.01 * torch.randn(QUERIES, 3, generator=random), dim=1)
+    snapshot = Snapshot(1, queries, queries, rows, rows, self_index, whole=True, crossed=False)
+    return Run([snapshot], torch.arange(IMAGES), self_index, IMAGES)
 
 
 @pytest.fixture
@@ -43,8 +43,10 @@ def test_the_sets_are_the_closest_ranks_and_angles_are_true(run, labels, sampler
     snapshot = run.snapshots[0]
     angles = (snapshot.queries @ snapshot.memory.T).clamp(-1, 1).arccos().rad2deg()
     query = next(q for q in range(QUERIES) if torch.allclose(angles[q], scene.angle, atol=1e-3))
-    own = int(snapshot.own[query])
-    ranked = [row for row in scene.angle.argsort().tolist() if row != own]  # 299 others: 2 in the inner ball, 29 in all
+    self_index = int(snapshot.self_index[query])
+    ranked = [
+        row for row in scene.angle.argsort().tolist() if row != self_index
+    ]  # 299 others: 2 in the inner ball, 29 in all
 
     assert set(scene.members["inner"].nonzero()[:, 0].tolist()) == set(ranked[:2])
     assert set(scene.members["ball"].nonzero()[:, 0].tolist()) == set(ranked[:29])
@@ -52,7 +54,7 @@ def test_the_sets_are_the_closest_ranks_and_angles_are_true(run, labels, sampler
     assert scene.members["uniform"].sum() == IMAGES - 1
     assert scene.members["cave"].sum() < 29
     assert not (scene.members["cave"] & ~scene.members["ball"]).any()
-    assert scene.positive == pytest.approx((scene.angle[own].item(), scene.direction[own].item()))
+    assert scene.positive == pytest.approx((scene.angle[self_index].item(), scene.direction[self_index].item()))
 
 
 def test_the_query_s_cluster_is_on_the_left(run, labels, samplers):
@@ -63,8 +65,8 @@ def test_the_query_s_cluster_is_on_the_left(run, labels, samplers):
 
 def test_the_shares_of_the_query_s_class_are_means_over_all_queries(run, labels, samplers):
     scene = scene_of(run, labels, samplers, seed=0)
-    own = run.snapshots[0].own
-    others = [(labels == labels[row]).sum().item() - 1 for row in own]
+    self_index = run.snapshots[0].self_index
+    others = [(labels == labels[row]).sum().item() - 1 for row in self_index]
     assert scene.same_class_percent["uniform"] == pytest.approx(100 * sum(others) / len(others) / (IMAGES - 1))
 
 
@@ -98,7 +100,9 @@ def test_the_file_in_git_is_small_and_whole():
 
 def test_without_an_own_row_nearby_it_says_so(run, labels, samplers):
     snapshot = run.snapshots[0]
-    far = Snapshot(1, -snapshot.queries, snapshot.second, snapshot.current, snapshot.memory, snapshot.own, True, False)
+    far = Snapshot(
+        1, -snapshot.queries, snapshot.second, snapshot.current, snapshot.memory, snapshot.self_index, True, False
+    )
     with pytest.raises(InputError, match="none of 6 queries finds its own row within the inner ball; train longer"):
         scene_of(Run([far], run.images, run.query_images, IMAGES), labels, samplers, seed=0)
 

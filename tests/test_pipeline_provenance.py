@@ -143,3 +143,11 @@ def test_git_says_nothing_where_there_is_no_repository(tmp_path):
 def test_a_run_without_files_has_nothing_to_be_replaced(tmp_path):
     run = Run("embed", 0.0, 1.0, "cpu", 1, [], None, None, None, {})
     assert run.matches(tmp_path)
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_among_the_records_is_not_waited_for(checkout, caplog):
+    (checkout / ".annulus" / "runs").mkdir(parents=True)
+    os.mkfifo(checkout / ".annulus" / "runs" / "pretrain.json")
+    assert provenance.runs(checkout) == []
+    assert "pretrain.json is no record of a run; it is left out" in caplog.text

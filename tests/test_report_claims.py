@@ -278,15 +278,6 @@ def test_what_is_broken_counts_before_what_is_missing(tmp_path):
     assert hurts.numbers == {"hard_spread": [0.5]}
 
 
-def test_lists_of_unlike_length_break_the_claim(tmp_path):
-    cell = {"bound": "CPC", "alpha": 1.0, "bias_nats": -0.2, "m": 2}
-    lowest = {"bound": "ML-CPC", "alpha": "lowest", "bias_nats": -0.05, "m": 2}
-    written(tmp_path, "estimators/binary.csv", [cell, cell | {"m": 3}, lowest])
-    less = found(tmp_path, "mlcpc.less-bias")
-    assert less.verdict == "broken"
-    assert "mlcpc) has 1 values and abs(cpc) has 2 values" in less.reason
-
-
 def test_rows_that_the_study_has_not_run_are_named(tmp_path):
     rows = [{"method": "EqCo", "information_nats": 2.0, "pairs": 64, "estimate_nats": 1.9}]
     written(tmp_path, "estimators/gaussians.csv", rows)

@@ -53,8 +53,8 @@ def test_more_negatives_than_rows_are_drawn_with_one_warning(caplog):
     """test_training_setup has the sentences of other warnings."""
     training = run({"scales.tiny.pretrain.negatives": 70, "sampler": "uniform"})
     assert [message for message in caplog.messages if "negatives" in message] == [
-        "scales.SCALE.pretrain.negatives: 70 negatives of a query are drawn, with replacement, from a memory of 69 other "
-        "rows, so that rows repeat; take fewer, or a larger memory"
+        "scales.SCALE.pretrain.negatives: 70 negatives of a query are drawn, with replacement, from a memory of 69 "
+        "other rows, so that rows repeat; take fewer, or a larger memory"
     ]
     training.run()
     caplog.clear()
@@ -72,8 +72,9 @@ def test_more_negatives_than_rows_are_drawn_with_one_warning(caplog):
     ],
     ids=["defaults", "cmc", "simclr", "simo"],
 )
-def test_fifty_images_run_the_main_line_with_params_yaml_as_it_is(choices, tmp_path, caplog):
+def test_fifty_images_run_the_main_line_with_params_yaml_as_it_is(choices, tmp_path, monkeypatch, caplog):
     """Fewer epochs, and a backbone that is quick; all else is the demo's."""
+    monkeypatch.setenv("DVC_ROOT", str(tmp_path))  # where scratch goes
     folder_of_fifty(tmp_path / "own")
     short = {"scales.demo.pretrain.epochs": 2, "scales.demo.linear.epochs": 2, "backbone": "alexnet-fast"}
     own = {"dataset": "folder", "datasets.folder.root": str(tmp_path / "own")}

@@ -481,7 +481,7 @@ def test_shuffled_groups_must_fit_the_batch():
 
 
 def test_sync_batch_norm_without_a_group_is_refused():
-    message = r"^sync batch-norm needs several processes to share statistics, and this one is alone; start it with "
+    message = r"^sync batch-norm needs several processes to share statistics, and this is the only one; start it with "
     with pytest.raises(InputError, match=message):
         synchronised(torch.nn.BatchNorm1d(3))
 

@@ -138,6 +138,8 @@ def test_boxes_of_small_images_are_distributed_as_torchvisions(generator):
     spread = ((ours.var(0) + theirs.var(0)) / draws).sqrt()
     assert ((ours.mean(0) - theirs.mean(0)).abs() < 4 * spread).all()
     torch.testing.assert_close(ours.std(0), theirs.std(0), rtol=0.06, atol=0)
+    square = CropParams(scale_min=0.9, scale_max=1.0, ratio_min=1.0, ratio_max=1.0)
+    assert set(draw_boxes(square, 30, 30, 100, generator).height.tolist()) == {28, 29, 30}  # the whole side fits
 
 
 @pytest.mark.parametrize(("height", "width"), [(10, 100), (100, 10), (37, 90)])

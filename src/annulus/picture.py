@@ -17,12 +17,14 @@ from torch import Tensor
 
 from annulus.compute.rng import derive
 from annulus.config.file import load_params
-from annulus.config.negatives import BallParams, Samplers
+from annulus.config.negatives import Samplers
 from annulus.diagnostics.measures import Run, load_run
-from annulus.diagnostics.membership import cave_for, false_negative_percent, sets_of
+from annulus.diagnostics.membership import candidate_sets, cave_for, false_negative_percent
 from annulus.errors import InputError
 from annulus.files.images import load_images
 from annulus.files.results import replacing
+from annulus.negatives.build import build_sampler
+from annulus.negatives.samplers import Ring
 
 LARGE, SMALL = 200, 76  # radii of the discs, in units of the picture
 RIM = {LARGE: 2.0, SMALL: 1.3}  # angle at the rim, in radii of the ball; farther rows are not drawn
@@ -59,38 +61,40 @@ def scene_of(run: Run, labels: Tensor, samplers: Samplers, seed: int) -> Scene:
         InputError: when a sampler has no candidates for some query, or no own row is closer than the ring.
     """
     snapshot = run.snapshots[-1]
-    own = snapshot.own
-    named = dict(samplers) | {"inner": BallParams(outer=samplers.ring.inner)}
-    named["cave"] = cave_for(samplers.cave, len(run.images), run.train_images)
-    sets = sets_of(snapshot.sides(), own, {name: (one, 1.0) for name, one in named.items()}, derive(seed, "picture"))
+    self_index = snapshot.self_index
+    named = {name: build_sampler(params) for name, params in samplers} | {"inner": Ring(0.0, samplers.ring.inner)}
+    named["cave"] = cave_for(named["cave"], len(run.images), run.train_images)
+    sets = candidate_sets(
+        snapshot.comparisons(), self_index, {name: (one, 1.0) for name, one in named.items()}, derive(seed, "picture")
+    )
     if sets.faults:
         raise InputError(f"no picture: {'; '.join(sets.faults.values())}")
     chosen = {name: first for name, (first, *_) in sets.chosen.items()}
 
-    percent = {name: false_negative_percent(members, labels, own) for name, members in chosen.items()}
-    each = [_percent_by_query(members, labels, own) for members in chosen.values()]
+    percent = {name: false_negative_percent(members, labels, self_index) for name, members in chosen.items()}
+    each = [_percent_by_query(members, labels, self_index) for members in chosen.values()]
     unlike = sum((rates - rates.mean()).abs() for rates in each)
     similarity = sets.similarity[0]
-    own_similarity = similarity.gather(1, own[:, None])
+    own_similarity = similarity.gather(1, self_index[:, None])
     closest = own_similarity[:, 0] >= similarity.masked_fill(~chosen["inner"], torch.inf).amin(dim=1)
     if not closest.any():
         raise InputError(
-            f"no picture: none of {len(own)} queries finds its own row within the inner ball; train longer"
+            f"no picture: none of {len(self_index)} queries finds its own row within the inner ball; train longer"
         )
     query = int(unlike.masked_fill(~closest, torch.inf).argmin())
 
-    queries, rows = snapshot.sides()[0]
+    queries, rows = snapshot.comparisons()[0]
     members = {name: some[query] for name, some in chosen.items()}
     cluster = members["ball"] & ~members["cave"]
     angle = similarity[query].clamp(-1, 1).arccos().rad2deg()
     direction = _directions(queries[query], rows, members["ball"], cluster)
-    mine = int(own[query])
+    mine = int(self_index[query])
     shares = {"inner": samplers.ring.inner, "outer": samplers.ring.outer}
     return Scene(angle, direction, members, (float(angle[mine]), float(direction[mine])), percent, shares)
 
 
-def _percent_by_query(members: Bool[Tensor, "q n"], labels: Tensor, own: Tensor) -> Float[Tensor, "q"]:
-    same = members & (labels == labels[own][:, None])
+def _percent_by_query(members: Bool[Tensor, "q n"], labels: Tensor, self_index: Tensor) -> Float[Tensor, "q"]:
+    same = members & (labels == labels[self_index][:, None])
     return 100 * same.sum(dim=1) / members.sum(dim=1)
 
 

@@ -13,7 +13,7 @@ def margin(negatives: Float[Tensor, "b k"], eqco_alpha: float | None) -> Float[T
     """Negatives shifted by log(eqco_alpha/k), so that a query's k present negatives count as `eqco_alpha`; None: as k.
 
     eqco_alpha = k changes nothing; twice k adds log 2. The paper subtracts this shift, times the temperature, from the
-    positive's similarity: the same loss. Source: Zhu et al. 2020, arXiv:2010.01929, eq. 5 and 10.
+    positive's similarity: the same loss. Source: Zhu et al. 2020, arXiv:2010.01929, Eqs. 5 and 10.
 
     Raises:
         InputError: when eqco_alpha is not above 0.

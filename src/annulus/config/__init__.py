@@ -1,14 +1,16 @@
 """What params.yaml may hold, as strict, frozen models; `file` reads it, before any stage works.
 
-    base         what every section is made of
+    params       the base of every section, and the types of its values
     images       image sets and views
     negatives    samplers, annealing, neighbours
-    methods      who holds the keys
     bounds       how scores become nats
-    training     encoder, optimiser, learning rate, probes, scales
-    checks       what a memory of a given size cannot serve
+    methods      who holds the keys
+    training     encoder, optimiser, learning rate, scales
+    evals        probes
+    checks       combinations that a memory of a given size cannot serve
+    study        a study's own parameters
 
-Values live in params.yaml alone; no model carries a default. A stage names what it reads by the same
+Values are only in params.yaml; no model has a default. A stage names what it reads by the same
 strings as dvc.yaml (`samplers.${sampler}`), so a test can compare the two.
 """
 
@@ -111,7 +113,7 @@ class AllParams(Params):
 
     @model_validator(mode="after")
     def _combinations(self) -> Self:
-        """Combinations that cannot work, as far as the file alone can tell."""
+        """Refuse combinations that cannot work, as far as the file tells."""
         if self.get("datasets.${dataset}").validation_fraction == 0:
             for selector, choice in (("schedule", "plateau"), ("anneal", "adaptive-epoch")):
                 if getattr(self, selector) == choice:

@@ -1,4 +1,4 @@
-"""Sections that say which columns of the memory stand against a query, and which stand with it."""
+"""Samplers, annealing and neighbours: which rows of the memory are a query's negatives, and which are positives."""
 
 from typing import Literal, Self
 

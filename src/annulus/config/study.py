@@ -43,7 +43,7 @@ class StudyParams(OwnParams):
 
 
 class OwnStudy:
-    """A study that has settings of its own alone."""
+    """A study that has only its own settings."""
 
     model: ClassVar[type[OwnParams]] = OwnParams
 

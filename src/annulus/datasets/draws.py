@@ -1,7 +1,7 @@
 """Random integers, angles and noise for generated images: equal on every machine, each row its own stream.
 
 Draws are hashes (SplitMix64) of a key, the row and the draw's number: fixed-width integer arithmetic, no library's
-random stream, and an image that depends on its row alone, so that a longer set begins with the shorter one.
+random stream, and an image that depends only on its row, so that a longer set begins with the shorter one.
 """
 
 import numpy as np

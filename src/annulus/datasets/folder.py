@@ -123,7 +123,7 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
         with os.scandir(folder) as entries:
             every = list(entries)
     except OSError as error:
-        raise InputError(f"{folder} cannot be listed: {error.strerror}; mend its permissions") from error
+        raise InputError(f"{folder} cannot be listed: {error.strerror}; fix its permissions") from error
     seen = [entry for entry in every if not entry.name.startswith(".") and entry.name.lower() not in SIDE_FILES]
     if len(seen) < len(every):
         log.info("%s: %d hidden or side files are not used", folder, len(every) - len(seen))

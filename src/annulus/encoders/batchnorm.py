@@ -29,8 +29,8 @@ def shuffled(count: int, generator: torch.Generator) -> tuple[Int[Tensor, "{coun
 class _Grouped(_BatchNorm):
     """In training, each of `groups` consecutive parts of the global batch has its own statistics.
 
-    This is what as many devices would compute. Several processes share the groups evenly, and each hears of the
-    others' statistics, so the running ones are those of one process: every group's in turn. Evaluation is plain.
+    The result is that of as many devices. Several processes share the groups evenly and exchange their statistics, so
+    the running statistics are those of one process: every group's in turn. Evaluation is that of plain batch-norm.
     """
 
     def __init__(self, features: int, groups: int, **settings: object) -> None:
@@ -113,7 +113,7 @@ class SyncBatchNorm(_BatchNorm):
 
     Takes CPU tensors too, which torch's own refuses. Each process sends a mean, a variance and a count per channel
     forward, and two sums back; the input's gradient is that of the sum of all processes' losses, the weights'
-    gradient is of this process's rows alone, as `mean_gradients` expects it.
+    gradient is that of this process's rows only, as `mean_gradients` expects it.
     """
 
     def forward(self, x: Float[Tensor, "b c *space"]) -> Float[Tensor, "b c *space"]:
@@ -154,7 +154,7 @@ class SyncBatchNorm(_BatchNorm):
 
 
 class _Synchronised(torch.autograd.Function):
-    """Normalise by statistics that stem from every process's x."""
+    """Normalise by statistics over every process's x."""
 
     @staticmethod
     def forward(
@@ -225,7 +225,7 @@ def synchronised(module: nn.Module) -> nn.Module:
     """
     if world_size() == 1:
         raise InputError(
-            "sync batch-norm needs several processes to share statistics, and this one is alone; "
+            "sync batch-norm needs several processes to share statistics, and this is the only one; "
             "start it with `torchrun --nproc-per-node N`, or take batch_norm: shuffle"
         )
     return _replaced(

@@ -1,11 +1,17 @@
-"""Mutual information where it is known, so that bounds can be held against the truth.
+"""Bounds where the mutual information is known.
 
-In the order in which they need one another:
+Each module uses those above it:
 
+    params         sections of the study's params.yaml
     toys           pairs of variables with their information and density ratio
     critics        what scores every x with every y
-    values         bounds as estimates in nats
-    binary         the binary example in closed form
-    fitting        several critics trained as one
+    bounds         bounds as estimates in nats
+    ensembles      several critics trained as one
+    spread         mean, bias and variance of an estimate over draws of its negatives
+    binary         the binary example, in closed form and by simulation
+    gaussians      InfoNCE and EqCo with trained critics
+    staircase      CPC and ML-CPC following information that rises in steps
     conditional    NCE and CNCE by the share that negatives come from, many runs together
+    ideal          every bound with the ideal critic
+    theorems       the Ring paper's theorems with the ideal critic
 """

@@ -1,8 +1,8 @@
 """Bounds as estimates of the information, in nats: from n positive scores and n k negative ones.
 
-The softmax bounds are `annulus.bounds` turned over, ceiling minus loss; NWJ, Donsker-Varadhan and the unnormalised
-Barber-Agakov bound stand here, since no image is trained with them. Row i of the negatives are those of positive i. A
-bound says what it can reach (`ceiling`, infinite where nothing stops it) and what it loses at its setting (`warning`).
+The softmax bounds are ceiling minus loss of `annulus.bounds`. NWJ, Donsker-Varadhan and the unnormalised Barber-Agakov
+bound are defined here, since no encoder is trained with them. Row i of the negatives belongs to positive i. A bound
+gives its highest value (`ceiling`, infinite where there is none) and what it loses at its setting (`warning`).
 
 Source: Poole et al. 2019, arXiv:1905.06922, Section 2; Wu et al. 2020, arXiv:2005.13149, Appendix A.8 (from
 Barber-Agakov to InfoNCE).

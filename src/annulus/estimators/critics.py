@@ -1,6 +1,6 @@
-"""Critics: how likely are x and y to belong together? Scores of every x with every y, as the bounds take them.
+"""Critics: scores of every x with every y, as the bounds take them.
 
-A critic is trained to be the log density ratio up to what its bound leaves open; `Ideal` is that ratio.
+A trained critic approaches the log density ratio, up to what its bound leaves free; `Ideal` is that ratio.
 """
 
 from itertools import pairwise

@@ -21,8 +21,8 @@ def _candidates(m: int) -> int:
 def _alpha(alpha: float) -> float:
     if alpha <= 0:
         raise InputError(
-            f"alpha = {alpha:g}; it must be above 0 and below m: below 1 cpc is no lower bound any more, below "
-            "m/(n(m-1)+1) mlcpc neither, and at 0 neither has a ceiling"
+            f"alpha = {alpha:g}; it must be above 0 and below m: below 1 cpc is not a lower bound, below "
+            "m/(n(m-1)+1) mlcpc is not, and at 0 neither has a ceiling"
         )
     if alpha < 1e-9:
         raise InputError(f"alpha = {alpha:g} cannot be told from 0 beside a weight of 1; take at least 1e-9")

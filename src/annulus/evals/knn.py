@@ -1,4 +1,4 @@
-"""Nearest neighbours: do images of one class lie together, with nothing trained on top?"""
+"""Nearest neighbours: whether images of one class lie together, without training a classifier."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""What stands around a stage and enters no number."""
+"""Checkpoints, provenance, MLflow: what surrounds a stage and changes no number."""
 
 from annulus.extras import require
 

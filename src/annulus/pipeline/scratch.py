@@ -91,7 +91,7 @@ class Scratch:
                 leftover.unlink()
         except OSError as error:
             raise InputError(
-                f"cannot write {self.folder}: {error.strerror}; free some space or mend the permissions, then run again"
+                f"cannot write {self.folder}: {error.strerror}; free some space or fix the permissions, then run again"
             ) from error
         return self
 

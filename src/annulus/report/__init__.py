@@ -1,4 +1,4 @@
-"""One page that sets the papers' numbers beside those measured here; `make report` writes it.
+"""One page with the papers' numbers beside those measured here; `make report` writes it.
 
 In the order in which it is put together:
 

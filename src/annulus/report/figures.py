@@ -24,7 +24,7 @@ COMPARED = {"CPC, 1": "CPC", "ML-CPC, lowest": "ML-CPC, lowest alpha"}
 
 
 def over_training(rows: Rows, columns: dict[str, str], y: str, scale: float = 1.0) -> Figure:
-    """Columns over epochs; those that the file has not are left out, as long as one is there."""
+    """Columns over epochs. Columns that the file lacks are left out, unless it lacks all."""
     figure, (axes,) = panels(1)
     _over_epochs(axes, rows, columns, scale)
     finish(axes, "epoch", y)

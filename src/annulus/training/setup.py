@@ -8,6 +8,7 @@ import torch
 
 from annulus.bounds.build import build_bound
 from annulus.compute.distributed import world_size
+from annulus.compute.space import check_space
 from annulus.config.checks import check_memory
 from annulus.config.images import ViewSetParams
 from annulus.config.training import PretrainScale
@@ -21,6 +22,7 @@ from annulus.methods.step import Setting
 from annulus.negatives.build import build_annealing, build_neighbours, build_sampler
 from annulus.training.few import for_few_images
 from annulus.training.loop import Recipe, Training
+from annulus.training.space import bytes_needed
 
 log = logging.getLogger("annulus")
 
@@ -44,7 +46,13 @@ def build_training(params: Mapping[str, Any], images: ImageSet, validation: Imag
         scale.negatives if method_params.negatives == "sampled" else "all",
     )
     columns = method_params.negative_columns(len(images), scale)
-    for warning in contrast.warnings_for(columns, scale.batch_size * method_class(method_params).queries_per_image):
+    queries = scale.batch_size * method_class(method_params).queries_per_image
+    check_space(
+        bytes_needed(images, params["datasets.${dataset}.view_size"], method_params, scale, queries, columns),
+        device,
+        "lower batch_size, negatives or queue in scales.SCALE.pretrain, or methods.METHOD.embedding_dim",
+    )
+    for warning in contrast.warnings_for(columns, queries):
         log.warning("%s", warning)
     encoder = build_encoder(encoder_config(params, images), seed)
     method = build_method(encoder, method_params, Setting(contrast, len(images), scale.queue, seed, device))
@@ -66,7 +74,7 @@ def build_training(params: Mapping[str, Any], images: ImageSet, validation: Imag
 def scaled_learning_rate(scale: PretrainScale) -> float:
     """The linear rule: the rate is proportional to the number of queries in a batch.
 
-    Source: Zhu et al. 2020, arXiv:2010.01929, eq. 8.
+    Source: Zhu et al. 2020, arXiv:2010.01929, Eq. 8.
     """
     return scale.learning_rate * scale.batch_size / 256
 
@@ -74,7 +82,7 @@ def scaled_learning_rate(scale: PretrainScale) -> float:
 def view_set(params: Mapping[str, Any]) -> ViewSetParams:
     """The views that a method sees: without greyscale for a method of two colour spaces, which a grey view lacks.
 
-    Source: Wu et al. 2020, arXiv:2005.13149, appendix C.1.
+    Source: Wu et al. 2020, arXiv:2005.13149, Appendix C.1.
     """
     views = params["view_sets.${views}"]
     if method_class(params["methods.${method}"]).channels != "lab" or views.grayscale == 0:

@@ -50,7 +50,7 @@ def gaussian_blur(images: Float[Tensor, "b c h w"], sigma: Float[Tensor, "b"], t
 def _slide(images: Float[Tensor, "b c _h _w"], kernel: Float[Tensor, "b taps"], dim: int) -> Tensor:
     """Each image's sum of its shifts along `dim`, weighted by its kernel; taps - 1 pixels shorter.
 
-    Faster on a CPU than a grouped convolution or matrices, and free of TF32's rounding on a GPU.
+    On a CPU this is faster than a grouped convolution or matrices, and on a GPU TF32 does not round it.
     """
     length = images.shape[dim] - kernel.shape[1] + 1
     weights = kernel[:, :, None, None, None].unbind(dim=1)

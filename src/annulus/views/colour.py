@@ -104,7 +104,7 @@ class Jitter(NamedTuple):
     factor: Float[Tensor, "b 3"]
     kind: Int[Tensor, "b 3"]  # a permutation of BRIGHTNESS, CONTRAST, SATURATION
     turn: Float[Tensor, "b"]
-    hue_after: Int[Tensor, "b"]  # how many blends precede the hue: 0 to 3; NEVER: the image is left alone
+    hue_after: Int[Tensor, "b"]  # how many blends precede the hue: 0 to 3; NEVER: the image is not jittered
 
 
 def draw_jitter(params: JitterParams, count: int, generator: torch.Generator) -> Jitter:
