@@ -26,8 +26,11 @@ ColumnImages = Int[Tensor, "n"] | Int[Tensor, "b n"] | None
 class Progress(NamedTuple):
     """When in training a step is."""
 
-    training: float  # share of training that is done, in [0, 1)
+    training: float  # share of training that is done, in [0, 1]
     annealing: float  # how far the negatives are on their way to the sampler's own set, in [0, 1]
+
+
+END = Progress(training=1.0, annealing=1.0)  # the sampler's own set, and whatever else training ends with
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,7 @@ class Contrast(nn.Module):
         self,
         scores: Float[Tensor, "b n"],
         index: Int[Tensor, "b"],
-        progress: Progress,
+        progress: Progress = END,
         self_index: SelfIndex = None,
         positive: Float[Tensor, "b"] | None = None,
         column_images: ColumnImages = None,

@@ -186,6 +186,7 @@ class Ring:
         progress: float = 1.0,
         clusters: Clusters | None = None,
     ) -> Selection:
+        """Negatives; `progress` in [0, 1] anneals from all other columns to the ring. It needs no clusters."""
         return ring(scores, self_index, *kept_shares(self.shares, progress), k, generator)
 
 
