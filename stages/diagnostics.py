@@ -15,6 +15,7 @@ from annulus.encoders.features import load_features
 from annulus.errors import InputError
 from annulus.files.images import load_images
 from annulus.files.packed import write_packed
+from annulus.negatives.build import build_sampler
 from annulus.pipeline.stage import Results, run_stage
 
 READS = ["seed", "sampler", "samplers", "knn.layer"]
@@ -28,8 +29,8 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
             f"{paths.snapshots} is of {run.train_images} training images, {paths.images} holds {len(train)}; "
             "run `dvc repro`"
         )
-    labels, cave = train.labels[run.images], cave_for(params["samplers"].cave, len(run.images), len(train))
-    samplers = {**dict(params["samplers"]), "cave": cave}
+    labels, samplers = train.labels[run.images], {name: build_sampler(one) for name, one in params["samplers"]}
+    samplers["cave"] = cave_for(samplers["cave"], len(run.images), len(train))
     history, sets = over_training(run, read_curve(paths.curve), labels, samplers, params["sampler"], seed)
 
     features = (load_features(paths.features, split) for split in ("train", "test"))
@@ -37,7 +38,9 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     picks |= picked_negatives(sets, samplers, labels, images=run.images, query_images=run.query_images, seed=seed)
     write_packed(paths.picks, picks, {"layer": params["knn.layer"], "epoch": history[-1]["epoch"]})
     counts = {"images": len(labels), "queries": len(run.query_images), "snapshots": len(history)}
-    return Results(history[-1] | counts | {"cave_clusters": cave.clusters, "seed": seed}, history)
+    return Results(
+        history[-1] | counts | {"cave_clusters": samplers["cave"].clustering.clusters, "seed": seed}, history
+    )
 
 
 def read_curve(path: Path) -> dict[int, dict[str, float]]:

@@ -7,7 +7,7 @@ from typing import Any
 import _path  # noqa: F401  this checkout's src first
 
 from annulus.compute.device import pick_device
-from annulus.compute.distributed import joined, rank, relaunch
+from annulus.compute.distributed import process_group, rank, relaunch
 from annulus.encoders.encoder import save_encoder
 from annulus.files.images import load_images
 from annulus.pipeline.scratch import Scratch, hash_code, hash_files
@@ -33,7 +33,7 @@ PATHS = ["images", "encoder", "snapshots", "metrics", "history"]
 
 
 def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
-    with joined():
+    with process_group():
         device = pick_device()
         images = load_images(paths.images / "train.safetensors")
         training = build_training(params, images, load_images(paths.images / "validation.safetensors"), device)

@@ -1,78 +1,72 @@
 """Settings of every kind, scores against every kind of memory, and methods whose embeddings are given."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from annulus.config.bounds import CPCParams, InfoNCEParams, LAOriginalParams, LAParams, MLCPCParams, NCEParams
+from annulus.bounds.alpha import CPC, MLCPC
+from annulus.bounds.binary_nce import BinaryNCE
+from annulus.bounds.infonce import InfoNCE
+from annulus.bounds.la import LocalAggregation
+from annulus.bounds.partition import PartitionFunction
 from annulus.config.methods import CMCParams
-from annulus.config.negatives import (
-    BallParams,
-    CaveParams,
-    CloseNeighbours,
-    ClusterNeighbours,
-    NoNeighbours,
-    RingParams,
-    UniformParams,
-)
 from annulus.encoders.encoder import Encoder, LabEncoder
 from annulus.methods.build import build_method
-from annulus.methods.contrast import Contrast, Moment, Objective
+from annulus.methods.contrast import Contrast, ContrastConfig, Progress
 from annulus.methods.step import Setting
+from annulus.negatives.clusters import Clustering
+from annulus.negatives.neighbours import CloseNeighbours, ClusterNeighbours
+from annulus.negatives.samplers import Cave, Ring
 
 CPU = torch.device("cpu")
 IMAGES, BATCH, DIM, QUEUE, TEMPERATURE = 41, 5, 6, 23, 0.2
 INDEX = torch.tensor([3, 40, 0, 17, 22])
-MOMENT = Moment(trained=0.5, annealed=1.0)
+PROGRESS = Progress(training=0.5, annealing=1.0)
 
-CAVE = CaveParams(outer=0.8, clusters=4, runs=2, iterations=3, keep="outside")
+CAVE = Cave(0.8, "outside", Clustering(clusters=4, iterations=3, runs=2))
 SAMPLERS = {
-    "uniform": UniformParams(),
-    "ball": BallParams(outer=0.5),
-    "ring": RingParams(outer=0.6, inner=0.2),
+    "uniform": Ring(0.0, 1.0),
+    "ball": Ring(0.0, 0.5),
+    "ring": Ring(0.2, 0.6),
     "outside": CAVE,
-    "inside": CAVE.model_copy(update={"outer": 1.0, "keep": "inside"}),
+    "inside": replace(CAVE, outer=1.0, keep="inside"),
 }
 NEIGHBOURS = {
-    "none": NoNeighbours(),
-    "s": CloseNeighbours(share=0.4, start=0.25, until=0.75),  # a fifth at MOMENT
-    "k": ClusterNeighbours(clusters=5, runs=2, iterations=3, start=0.5),
+    "none": None,
+    "s": CloseNeighbours(share=0.4, start=0.25, until=0.75),  # a fifth at PROGRESS
+    "k": ClusterNeighbours(Clustering(clusters=5, iterations=3, runs=2), 0.5),
 }
-INFONCE = InfoNCEParams(eqco_alpha=None)
-MLCPC = MLCPCParams(eqco_alpha=None, alpha_start=2.0, alpha_end=0.125, divide_by_alpha=False)
-POLICIES = {
-    policy: {"partition": policy, "constant": 2.25, "rate": 0.75}
-    for policy in ("constant", "first-batch", "moving-average", "exact")
-}
+INFONCE = InfoNCE()
+CURRICULUM = MLCPC(alpha_start=2.0, alpha_end=0.125, divide_by_alpha=False)
+NORMALISERS = ("constant", "first-batch", "moving-average", "exact")
 SEVERAL_POSITIVES = {
     "infonce": INFONCE,
-    "infonce eqco": InfoNCEParams(eqco_alpha=64.0),
-    "cpc": CPCParams(eqco_alpha=None, alpha=0.5),
-    "cpc eqco": CPCParams(eqco_alpha=64.0, alpha=1.5),
-    "la": LAParams(),
-    **{f"la-original {policy}": LAOriginalParams(**section) for policy, section in POLICIES.items()},
+    "infonce eqco": InfoNCE(eqco_alpha=64.0),
+    "cpc": CPC(alpha=0.5),
+    "cpc eqco": CPC(alpha=1.5, eqco_alpha=64.0),
+    "la": LocalAggregation(),
 }
 BOUNDS = {
     **SEVERAL_POSITIVES,
-    "mlcpc": MLCPC,
-    "mlcpc eqco": MLCPC.model_copy(update={"eqco_alpha": 64.0}),
-    **{f"nce {policy}": NCEParams(**section) for policy, section in POLICIES.items()},
+    "mlcpc": CURRICULUM,
+    "mlcpc eqco": replace(CURRICULUM, eqco_alpha=64.0),
+    **{f"binary-nce {each}": BinaryNCE(PartitionFunction(each, constant=2.25, rate=0.75)) for each in NORMALISERS},
 }
-FEW = ("la-original constant", "la-original first-batch")  # by themselves alone: Z cancels, whatever the neighbours
 COMBINATIONS = [
     (bound, neighbours)
     for bound in BOUNDS
     for neighbours in NEIGHBOURS
-    if neighbours == "none" or (bound in SEVERAL_POSITIVES and bound not in FEW)
+    if neighbours == "none" or bound in SEVERAL_POSITIVES
 ]
 
 
-def objective_of(sampler="uniform", neighbours="none", bound="infonce", negatives="all"):
+def config_of(sampler="uniform", neighbours="none", bound="infonce", negatives="all"):
     """By name or by the parameters themselves."""
     chosen = zip((sampler, neighbours, bound), (SAMPLERS, NEIGHBOURS, BOUNDS), strict=True)
-    return Objective(*(known[one] if isinstance(one, str) else one for one, known in chosen), negatives)
+    return ContrastConfig(*(known[one] if isinstance(one, str) else one for one, known in chosen), negatives)
 
 
 # --- scores against a memory ---
@@ -83,9 +77,9 @@ class Case(NamedTuple):
 
     scores: Tensor
     index: Tensor
-    own: Tensor | None = None
+    self_index: Tensor | None = None
     positive: Tensor | None = None
-    columns: Tensor | None = None
+    column_images: Tensor | None = None
 
 
 def case_of(memory, generator, spread=2.0):
@@ -94,7 +88,7 @@ def case_of(memory, generator, spread=2.0):
 
     match memory:
         case "bank":
-            return Case(drawn(5, IMAGES), INDEX, own=INDEX)
+            return Case(drawn(5, IMAGES), INDEX, self_index=INDEX)
         case "queue":  # two queries have an older key there, two places were never written
             images = torch.randperm(IMAGES, generator=generator)[:23]
             images[[4, 9]] = -1
@@ -103,25 +97,25 @@ def case_of(memory, generator, spread=2.0):
             return Case(drawn(5, 23), INDEX, own, drawn(5), images)
         case "keys of the batch":
             images = torch.cat([INDEX, torch.arange(4, 14)])
-            return Case(drawn(5, 15), INDEX, torch.arange(5), columns=images)
+            return Case(drawn(5, 15), INDEX, torch.arange(5), column_images=images)
         case "views of the batch":
             orders = torch.rand(5, IMAGES, generator=generator).argsort(dim=1)
             others = torch.stack([row[row != image][:18] for row, image in zip(orders, INDEX, strict=True)])
-            return Case(drawn(5, 18), INDEX, positive=drawn(5), columns=others)
+            return Case(drawn(5, 18), INDEX, positive=drawn(5), column_images=others)
 
 
-def contrast_of(objective, generator=None, seed=0, name=""):
+def contrast_of(config, generator=None, seed=0, name=""):
     """Its clusters are random ones, of which every query finds members and non-members in all the memories."""
-    contrast = Contrast(objective, IMAGES, seed, CPU, name).double()
+    contrast = Contrast(config, IMAGES, seed, CPU, name).double()
     for buffer, count in (("clusters", 3), ("neighbour_clusters", 5)):
         shape = getattr(contrast, buffer).shape
         setattr(contrast, buffer, torch.randint(count, shape, generator=generator, dtype=torch.int32))
     return contrast
 
 
-def at(trained=MOMENT.trained, annealed=MOMENT.annealed):
-    """MOMENT, but for this."""
-    return Moment(trained, annealed)
+def at(training=PROGRESS.training, annealing=PROGRESS.annealing):
+    """PROGRESS, but for this."""
+    return Progress(training, annealing)
 
 
 # --- methods ------------------------------------------------------------------------------------------
@@ -151,15 +145,21 @@ class GivenPair(LabEncoder):
 
 def section(**settings):
     """What every method's parameters hold."""
-    return {"temperature": TEMPERATURE, "draw": "all", "embedding_dim": DIM, "warmup": 0.0, "head": "linear"} | settings
+    return {
+        "temperature": TEMPERATURE,
+        "negatives": "all",
+        "embedding_dim": DIM,
+        "warmup": 0.0,
+        "head": "linear",
+    } | settings
 
 
-def method_of(params, objective, seed=0, encoder=None):
+def method_of(params, config, seed=0, encoder=None):
     """A method in double precision, its clusters of the first epoch made."""
     if encoder is None:
         kind = GivenPair if isinstance(params, CMCParams) else Given
         encoder = kind(torch.Generator().manual_seed(2))
-    method = build_method(encoder, params, Setting(objective, IMAGES, QUEUE, seed, CPU)).double()
+    method = build_method(encoder, params, Setting(config, IMAGES, QUEUE, seed, CPU)).double()
     method.before_epoch(0, images_embedded)
     return method
 
@@ -177,11 +177,11 @@ def views_of(count, seed=4, batch=BATCH, shape=(3, 2, 1)):
     return [common + torch.randn(common.shape, generator=generator, dtype=torch.float64) for _ in range(count)]
 
 
-def learn(method, views, index=INDEX, moment=MOMENT):
+def learn(method, views, index=INDEX, progress=PROGRESS):
     """One step of training, as the loop takes it, by plain gradient descent."""
     weights = [weight for weight in method.parameters() if weight.requires_grad]
-    step = method.loss(views, index, moment)
-    for weight, slope in zip(weights, torch.autograd.grad(step.estimate.objective, weights), strict=True):
+    step = method.loss(views, index, progress)
+    for weight, slope in zip(weights, torch.autograd.grad(step.estimate.loss, weights), strict=True):
         weight.data -= 0.1 * slope
     method.after_step(index, step)
     return step
@@ -196,16 +196,16 @@ def indices(steps, seed=5, images=IMAGES):
     return found[:steps]
 
 
-def assert_resumes(params, objective, views):
+def assert_resumes(params, config, views):
     """A method loaded into another seed's goes on bit for bit like the one that was saved; `views` of each step."""
-    saved, loaded = method_of(params, objective), method_of(params, objective, seed=1)
+    saved, loaded = method_of(params, config), method_of(params, config, seed=1)
     batches = indices(len(views))
     half = len(views) // 2
     for index, some in zip(batches[:half], views[:half], strict=True):
         learn(saved, some, index)
     loaded.load_state_dict(saved.state_dict())
     for index, some in zip(batches[half:], views[half:], strict=True):
-        losses = [learn(method, some, index).estimate.loss.item() for method in (saved, loaded)]
+        losses = [learn(method, some, index).estimate.loss_nats.item() for method in (saved, loaded)]
         assert losses[0] == losses[1]
     ours, theirs = loaded.state_dict(), saved.state_dict()
     assert ours.keys() == theirs.keys()

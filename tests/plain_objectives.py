@@ -6,32 +6,36 @@ from fractions import Fraction
 import pytest
 import torch
 
-from annulus.config.bounds import InfoNCEParams, LAOriginalParams, LAParams, MLCPCParams, NCEParams
-from annulus.config.negatives import CaveParams, CloseNeighbours, ClusterNeighbours
-from annulus.negatives.samplers import Clusters, draw
+from annulus.bounds.alpha import CPC, MLCPC
+from annulus.bounds.binary_nce import BinaryNCE
+from annulus.bounds.infonce import InfoNCE
+from annulus.bounds.la import LocalAggregation
+from annulus.negatives.clusters import Clusters
+from annulus.negatives.neighbours import CloseNeighbours, ClusterNeighbours
+from annulus.negatives.samplers import Cave
 
 # --- which columns, query by query --------------------------------------------------------------------
 
 
 def in_own_cluster(column, clusters, query):
     """Whether a column is in the query's cluster in any clustering; -1 is no cluster."""
-    rows = clusters.rows if clusters.rows.dim() == 2 else clusters.rows[:, query]
+    rows = clusters.columns if clusters.columns.dim() == 2 else clusters.columns[:, query]
     return any(
         int(of_rows[column]) == int(of_queries[query]) >= 0
         for of_rows, of_queries in zip(rows, clusters.queries, strict=True)
     )
 
 
-def plain_negatives(scores, own, others, sampler, progress, clusters, query):
+def plain_negatives(scores, self_index, others, sampler, progress, clusters, query):
     """One query's negatives from the papers: rank the other columns, keep a stretch, then cave's clusters.
 
     `own` is -1 for a query without its own column; `others` says how many columns the shares are of.
     """
-    order = sorted((column for column in range(len(scores)) if column != own), key=lambda c: -float(scores[c]))
+    order = sorted((column for column in range(len(scores)) if column != self_index), key=lambda c: -float(scores[c]))
     way = Fraction(str(progress))
     outer = 1 - (1 - Fraction(str(getattr(sampler, "outer", 1)))) * way
     inner = Fraction(str(getattr(sampler, "inner", 0))) * way
-    cave = isinstance(sampler, CaveParams) and way > 0
+    cave = isinstance(sampler, Cave) and way > 0
     first, last = math.floor(inner * others), math.floor(outer * others)
     if (first, last) == (0, others) and not cave:
         return set(order)  # no ranks needed: also the column that would have none where `others` are fewer
@@ -41,26 +45,26 @@ def plain_negatives(scores, own, others, sampler, progress, clusters, query):
     return {column for column in kept if in_own_cluster(column, clusters, query) == (sampler.keep == "inside")}
 
 
-def plain_neighbours(params, scores, own, others, trained, clusters, query):
+def plain_neighbours(params, scores, self_index, others, training, clusters, query):
     """The further positives: the closest share, grown in a line from start to until; or the query's clusters."""
-    ranked = sorted((column for column in range(len(scores)) if column != own), key=lambda c: -float(scores[c]))
+    ranked = sorted((column for column in range(len(scores)) if column != self_index), key=lambda c: -float(scores[c]))
     match params:
         case CloseNeighbours(share=share, start=start, until=until):
-            way = min(max((Fraction(trained) - Fraction(start)) / (Fraction(until) - Fraction(start)), 0), 1)
+            way = min(max((Fraction(training) - Fraction(start)) / (Fraction(until) - Fraction(start)), 0), 1)
             return ranked[: math.floor(Fraction(str(share)) * way * others)]
-        case ClusterNeighbours(start=start) if trained >= start:
+        case ClusterNeighbours(start=start) if training >= start:
             return [column for column in ranked if in_own_cluster(column, clusters, query)]
     return []
 
 
 def sets_of(negatives, shape=None):
     """The columns of each query, absent ones left out; `shape` of the scores, where every column is one."""
-    rows, present = negatives.rows, negatives.present
-    if rows is None:
-        queries, columns = shape if present is None else present.shape
-        rows = torch.arange(columns).expand(queries, -1)
-    present = torch.ones_like(rows, dtype=torch.bool) if present is None else present
-    return [row[there].tolist() for row, there in zip(rows, present, strict=True)]
+    index, mask = negatives.index, negatives.mask
+    if index is None:
+        queries, columns = shape if mask is None else mask.shape
+        index = torch.arange(columns).expand(queries, -1)
+    mask = torch.ones_like(index, dtype=torch.bool) if mask is None else mask
+    return [row[there].tolist() for row, there in zip(index, mask, strict=True)]
 
 
 # --- what their scores come to ------------------------------------------------------------------------
@@ -75,31 +79,31 @@ def mean(values):
     return sum(values) / len(values)
 
 
-def plain_partition(params, before, memory, negatives):
+def plain_partition(partition, before, memory, negatives):
     """Z per query: given constant, mean over the first batch's negatives, moving average, exact sum; and the state."""
     rows = len(memory[0])
-    if params.partition == "exact":
+    if partition.normaliser == "exact":
         return [total(scores).detach() for scores in memory], before  # Wu et al.: a constant
     drawn = [score for scores in negatives for score in scores]
     seen = rows * float(total(drawn).detach()) / len(drawn)
-    match params.partition:
+    match partition.normaliser:
         case "constant":
-            z = params.constant * rows
+            z = partition.constant * rows
         case "first-batch":
             z = seen if before is None else before
         case "moving-average":
-            z = seen if before is None else params.rate * before + (1 - params.rate) * seen
+            z = seen if before is None else partition.rate * before + (1 - partition.rate) * seen
     return [z] * len(memory), z
 
 
-def plain_softmax(bound, positives, negatives, trained):
+def plain_softmax(bound, positives, negatives, training):
     """(loss, ceiling) of infonce, cpc and mlcpc, with EqCo's weight alpha/K on each of K negatives."""
     losses, ceilings, tops, bottoms = [], [], [], []
     for near, far in zip(positives, negatives, strict=True):
         k, m = len(far), len(far) + 1
-        alpha = getattr(bound, "alpha", 1.0)
-        if isinstance(bound, MLCPCParams):
-            alpha = bound.alpha_start * (bound.alpha_end / bound.alpha_start) ** trained
+        alpha = bound.alpha if isinstance(bound, CPC) else 1.0
+        if isinstance(bound, MLCPC):
+            alpha = bound.alpha_start * (bound.alpha_end / bound.alpha_start) ** training
             m = 1 + mean([len(scores) for scores in negatives])
         beta = (m - alpha) / (m - 1)
         weight = 1.0 if bound.eqco_alpha is None else bound.eqco_alpha / k
@@ -108,7 +112,7 @@ def plain_softmax(bound, positives, negatives, trained):
         ceilings.append(math.log(1 + beta * weight * k / (alpha * len(near))))
         tops.append(top)
         bottoms.append(bottom)
-    if not isinstance(bound, MLCPCParams):
+    if not isinstance(bound, MLCPC):
         return mean(losses), mean(ceilings)
     # Algorithm 1 of mlcpc: the divergence from 1/n on each positive to one softmax over everything.
     denominator, n = sum(tops) + sum(bottoms), len(tops)
@@ -117,7 +121,7 @@ def plain_softmax(bound, positives, negatives, trained):
     return sum((1 / n) * ((1 / n) / (top / denominator)).log() for top in tops), ceiling
 
 
-def plain_nce(positives, negatives, z, rows):
+def plain_binary_nce(positives, negatives, z, rows):
     """Wu et al. 2018: the positive told from K draws of noise that is uniform over the rows."""
     losses = []
     for [near], far, normaliser in zip(positives, negatives, z, strict=True):
@@ -129,10 +133,10 @@ def plain_nce(positives, negatives, z, rows):
 
 
 def plain_estimate(
-    objective,
-    moment,
+    config,
+    progress,
     scores,
-    own=None,
+    self_index=None,
     positive=None,
     cave_clusters=None,
     neighbour_clusters=None,
@@ -143,30 +147,30 @@ def plain_estimate(
 
     `drawn` holds each query's negatives, where they are drawn; by default they are the sampler's whole set.
     """
-    bound, ranked = objective.bound, scores.detach()
+    bound, ranked = config.bound, scores.detach()
     columns = scores.shape[1]
-    owns = [-1] * len(scores) if own is None else own.tolist()
+    own_columns = [-1] * len(scores) if self_index is None else self_index.tolist()
     positives, negatives, close = [], [], []
-    for query, mine in enumerate(owns):
+    for query, mine in enumerate(own_columns):
         chosen = (
             drawn[query]
             if drawn is not None
             else plain_negatives(
                 ranked[query],
                 mine,
-                columns - (own is not None),
-                objective.sampler,
-                moment.annealed,
+                columns - (self_index is not None),
+                config.sampler,
+                progress.annealing,
                 cave_clusters,
                 query,
             )
         )
         others = plain_neighbours(
-            objective.neighbours,
+            config.neighbours,
             ranked[query],
             mine,
-            columns - (own is not None),
-            moment.trained,
+            columns - (self_index is not None),
+            progress.training,
             neighbour_clusters,
             query,
         )
@@ -174,23 +178,17 @@ def plain_estimate(
         positives.append([first, *(scores[query, column] for column in others)])
         negatives.append([scores[query, column] for column in chosen])
         close.append([first, *(scores[query, column] for column in chosen if column in others)])
-    if isinstance(bound, LAParams | LAOriginalParams):
+    if isinstance(bound, LocalAggregation):
         background = [[near[0], *far] for near, far in zip(positives, negatives, strict=True)]
-        z, after = [1.0] * len(scores), z_before
-        if isinstance(bound, LAOriginalParams):
-            z, after = plain_partition(bound, z_before, scores, background)
-        of_close, of_background = (
-            [sum(score.exp() / each for score in members) for members, each in zip(sets, z, strict=True)]
-            for sets in (close, background)
-        )
+        of_close, of_background = ([total(members) for members in sets] for sets in (close, background))
         loss = mean([-(c.log() - b.log()) for c, b in zip(of_close, of_background, strict=True)])
         ceiling = mean([math.log(len(b) / len(c)) for c, b in zip(close, background, strict=True)])
-        return loss, ceiling - loss.item(), ceiling, after
-    if isinstance(bound, NCEParams):
-        z, after = plain_partition(bound, z_before, scores, negatives)
-        infonce, ceiling = plain_softmax(InfoNCEParams(eqco_alpha=None), positives, negatives, moment.trained)
-        return plain_nce(positives, negatives, z, columns), ceiling - infonce.item(), ceiling, after
-    loss, ceiling = plain_softmax(bound, positives, negatives, moment.trained)
+        return loss, ceiling - loss.item(), ceiling, z_before
+    if isinstance(bound, BinaryNCE):
+        z, after = plain_partition(bound.partition, z_before, scores, negatives)
+        infonce, ceiling = plain_softmax(InfoNCE(), positives, negatives, progress.training)
+        return plain_binary_nce(positives, negatives, z, columns), ceiling - infonce.item(), ceiling, after
+    loss, ceiling = plain_softmax(bound, positives, negatives, progress.training)
     return loss, ceiling - loss.item(), ceiling, z_before
 
 
@@ -200,17 +198,19 @@ def clusters_of(buffer, index, columns):
     return Clusters(torch.where(columns >= 0, buffer[:, columns.clamp(min=0)], -1), buffer[:, index])
 
 
-def plain_of(contrast, moment, scores, index, own=None, positive=None, columns=None, state=None, z_before=None):
+def plain_of(
+    contrast, progress, scores, index, self_index=None, positive=None, columns=None, state=None, z_before=None
+):
     """`plain_estimate` with the contrast's settings and clusters; `state` of its generator before it drew, for K."""
-    objective, drawn = contrast.objective, None
+    config, drawn = contrast.config, None
     cave, others = (clusters_of(b, index, columns) for b in (contrast.clusters, contrast.neighbour_clusters))
-    if objective.negatives != "all":
+    if config.negatives != "all":
         generator = torch.Generator()
         generator.set_state(state)
-        drawn = draw(
-            scores.detach(), own, objective.negatives, objective.sampler, moment.annealed, generator, cave
-        ).rows.tolist()
-    return plain_estimate(objective, moment, scores, own, positive, cave, others, drawn, z_before)
+        drawn = config.sampler.draw(
+            scores.detach(), self_index, config.negatives, generator, progress.annealing, cave
+        ).index.tolist()
+    return plain_estimate(config, progress, scores, self_index, positive, cave, others, drawn, z_before)
 
 
 # --- embeddings and their comparison --------------------------------------------------------------------
@@ -234,9 +234,9 @@ def gradient(value, *of):
 def assert_same(estimate, plain, *leaves):
     """Value, estimate and ceiling in nats, and the gradients in the leaves; `plain` is (loss, bound, ceiling, ...)."""
     loss, bound, ceiling = plain[:3]
-    assert estimate.objective.item() == pytest.approx(loss.item(), rel=1e-9)
     assert estimate.loss.item() == pytest.approx(loss.item(), rel=1e-9)
-    assert estimate.ceiling.item() == pytest.approx(ceiling, rel=1e-6)
-    assert estimate.bound.item() == pytest.approx(bound, rel=1e-6, abs=1e-6)
-    for ours, theirs in zip(gradient(estimate.objective, *leaves), gradient(loss, *leaves), strict=True):
+    assert estimate.loss_nats.item() == pytest.approx(loss.item(), rel=1e-9)
+    assert estimate.ceiling_nats.item() == pytest.approx(ceiling, rel=1e-6)
+    assert estimate.bound_nats.item() == pytest.approx(bound, rel=1e-6, abs=1e-6)
+    for ours, theirs in zip(gradient(estimate.loss, *leaves), gradient(loss, *leaves), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-7, atol=1e-12)

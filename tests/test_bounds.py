@@ -9,10 +9,11 @@ from jaxtyping import TypeCheckError
 from torch.nn.functional import kl_div
 
 from annulus.bounds.alpha import cpc, cpc_ceiling, geometric, mlcpc, mlcpc_ceiling
+from annulus.bounds.binary_nce import binary_nce
+from annulus.bounds.bound import present
 from annulus.bounds.eqco import margin
-from annulus.bounds.infonce import infonce, infonce_ceiling, present
-from annulus.bounds.la import la, la_ceiling, la_original
-from annulus.bounds.nce import nce
+from annulus.bounds.infonce import infonce, infonce_ceiling
+from annulus.bounds.la import la, la_ceiling
 from annulus.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
@@ -126,27 +127,22 @@ LOSSES = {
         plain_la,
         lambda positives, negatives: la_ceiling(positives, positives + negatives),
     ),
-    "la-original": (
-        lambda positives, negatives: la_original(
-            *close_and_background(positives, negatives), LOG_PARTITION.to(positives.dtype)
-        ),
-        plain_la,
-        lambda positives, negatives: la_ceiling(positives, positives + negatives),
-    ),
     "eqco": (
         lambda positives, negatives: infonce(positives, margin(negatives, 40.0)),
         partial(plain_eqco, eqco_alpha=40.0),
         partial(infonce_ceiling, eqco_alpha=40.0),
     ),
-    "nce": (
-        lambda positives, negatives: nce(positives[:, 0], negatives, LOG_PARTITION.to(positives.dtype), ROWS),
+    "binary-nce": (
+        lambda positives, negatives: binary_nce(positives[:, 0], negatives, LOG_PARTITION.to(positives.dtype), ROWS),
         plain_nce,
         None,
     ),
 }
 every_loss = pytest.mark.parametrize(("loss", "plain", "ceiling"), LOSSES.values(), ids=LOSSES)
 every_bound = pytest.mark.parametrize(
-    ("loss", "ceiling"), [(loss, top) for loss, _, top in LOSSES.values() if top], ids=[n for n in LOSSES if n != "nce"]
+    ("loss", "ceiling"),
+    [(loss, top) for loss, _, top in LOSSES.values() if top],
+    ids=[n for n in LOSSES if n != "binary-nce"],
 )
 
 
@@ -275,7 +271,7 @@ def test_gradients_of_infonce_are_the_softmax_minus_the_positive(scores):
     torch.testing.assert_close(negatives.grad, probabilities[:, 1:])
 
 
-@pytest.mark.parametrize("name", ["infonce", "cpc below 1", "la", "eqco", "nce"])
+@pytest.mark.parametrize("name", ["infonce", "cpc below 1", "la", "eqco", "binary-nce"])
 def test_one_query_s_loss_does_not_depend_on_the_others(name, scores):
     loss = LOSSES[name][0]
     each = [loss(scores[0][i : i + 1], scores[1][i : i + 1]) for i in range(6)]
@@ -321,7 +317,7 @@ def test_a_query_without_negatives_leaves_nce_its_positive(scores):
     negatives = scores[1].clone()
     negatives[2] = -torch.inf
     negatives.requires_grad_()
-    loss = LOSSES["nce"][0](scores[0], negatives)
+    loss = LOSSES["binary-nce"][0](scores[0], negatives)
     loss.backward()
     assert loss.isfinite()
     assert negatives.grad.isfinite().all()
@@ -336,7 +332,7 @@ def test_weights_refuse_a_query_without_negatives(scores):
 
 def test_nce_where_data_and_noise_are_as_likely_is_log_2_for_each_candidate():
     scores = torch.full((3, 5), math.log(7 / 100), dtype=torch.float64)  # P = exp(s) = K/rows with Z = 1
-    loss = nce(
+    loss = binary_nce(
         torch.full((3,), math.log(7 / 100)).double(), scores.repeat(1, 2)[:, :7], torch.tensor(0.0).double(), 100
     )
     assert loss.item() == pytest.approx(8 * math.log(2))
@@ -344,8 +340,8 @@ def test_nce_where_data_and_noise_are_as_likely_is_log_2_for_each_candidate():
 
 def test_nce_takes_a_partition_per_query(scores):
     partitions = torch.linspace(-1, 9, 6, dtype=torch.float64)
-    each = [nce(scores[0][i : i + 1, 0], scores[1][i : i + 1], partitions[i], ROWS) for i in range(6)]
-    torch.testing.assert_close(nce(scores[0][:, 0], scores[1], partitions, ROWS), torch.stack(each).mean())
+    each = [binary_nce(scores[0][i : i + 1, 0], scores[1][i : i + 1], partitions[i], ROWS) for i in range(6)]
+    torch.testing.assert_close(binary_nce(scores[0][:, 0], scores[1], partitions, ROWS), torch.stack(each).mean())
 
 
 def test_a_geometric_curriculum_passes_its_ends_and_1_half_way():

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from annulus.bounds.alpha import cpc, cpc_ceiling
+from annulus.bounds.bound import present
 from annulus.bounds.eqco import margin
-from annulus.bounds.infonce import infonce, infonce_ceiling, present
+from annulus.bounds.infonce import infonce, infonce_ceiling
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 TEMPERATURE, EQCO_ALPHA = 0.2, 256.0

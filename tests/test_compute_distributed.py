@@ -15,7 +15,15 @@ from gloo import Failed, together
 from torch import nn
 
 from annulus.compute import distributed
-from annulus.compute.distributed import gather, joined, local, mean_gradients, part, rank, world
+from annulus.compute.distributed import (
+    all_gather_with_grad,
+    local,
+    local_slice,
+    mean_gradients,
+    process_group,
+    rank,
+    world_size,
+)
 from annulus.errors import InputError
 
 TORCHRUN = {"WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
@@ -39,11 +47,11 @@ def environment(monkeypatch):
 
 def test_in_one_process_every_function_hands_back_what_it_was_given():
     x = torch.arange(6.0).view(3, 2).requires_grad_()
-    assert (world(), rank()) == (1, 0)
-    assert gather(x) is x
-    assert distributed.gathered(x) is x
-    assert distributed.summed_(x) is x
-    assert part(3) == slice(0, 3)
+    assert (world_size(), rank()) == (1, 0)
+    assert all_gather_with_grad(x) is x
+    assert distributed.all_gather(x) is x
+    assert distributed.all_reduce_(x) is x
+    assert local_slice(3) == slice(0, 3)
     assert local(x).data_ptr() == x.data_ptr()
     assert torch.equal(local(x), x)
 
@@ -58,14 +66,14 @@ def test_in_one_process_every_function_hands_back_what_it_was_given():
 @pytest.mark.parametrize("variables", [{}, {"WORLD_SIZE": "1"}])
 def test_joined_does_nothing_in_one_process(variables, environment):
     environment(**variables)
-    with joined():
+    with process_group():
         assert not dist.is_initialized()
 
 
 def test_a_world_without_its_addresses_is_refused(environment):
     environment(WORLD_SIZE="2", RANK="0")
     message = r"WORLD_SIZE is 2 .* not set are LOCAL_RANK, MASTER_ADDR, MASTER_PORT; start with `torchrun .* or unset"
-    with pytest.raises(InputError, match=message), joined():
+    with pytest.raises(InputError, match=message), process_group():
         pass
 
 
@@ -73,7 +81,10 @@ def test_more_processes_than_gpus_are_refused(environment, monkeypatch):
     environment(**TORCHRUN | {"LOCAL_RANK": "1"})
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    with pytest.raises(InputError, match=r"process 2 on this machine finds 1 GPUs.*--nproc-per-node 1"), joined():
+    with (
+        pytest.raises(InputError, match=r"process 2 on this machine finds 1 GPUs.*--nproc-per-node 1"),
+        process_group(),
+    ):
         pass
 
 
@@ -85,7 +96,7 @@ def test_each_process_has_its_own_gpu_and_cpu_tensors_travel_too(environment, mo
     monkeypatch.setattr(torch.cuda, "set_device", calls.append)
     monkeypatch.setattr(dist, "init_process_group", calls.append)
     monkeypatch.setattr(dist, "destroy_process_group", lambda: calls.append("destroyed"))
-    with joined():
+    with process_group():
         assert calls == [1, "cpu:gloo,cuda:nccl"]
     assert calls[2:] == ["destroyed"]
 
@@ -94,7 +105,7 @@ def test_each_process_has_its_own_gpu_and_cpu_tensors_travel_too(environment, mo
 
 
 def shares(batch):
-    return rank(), world(), part(len(batch)), local(batch), gather(local(batch))
+    return rank(), world_size(), local_slice(len(batch)), local(batch), all_gather_with_grad(local(batch))
 
 
 @pytest.mark.parametrize(
@@ -133,7 +144,9 @@ class Critic(nn.Module):
 
     def forward(self, first, second):
         """InfoNCE of the global batch, in nats: each row's second view among all second views."""
-        first, second = (gather(F.normalize(local(view) @ self.weight, dim=1)) for view in (first, second))
+        first, second = (
+            all_gather_with_grad(F.normalize(local(view) @ self.weight, dim=1)) for view in (first, second)
+        )
         scores = first @ second.T / self.temperature
         return (scores.logsumexp(dim=1) - scores.diagonal()).mean()
 
@@ -210,24 +223,24 @@ def test_gradients_travel_in_few_calls():
 
 
 def own_rank_and_the_firsts():
-    return rank(), distributed.from_first({"read by": rank()})
+    return rank(), distributed.broadcast({"read by": rank()})
 
 
 def test_what_the_first_process_read_reaches_all():
     assert together(own_rank_and_the_firsts) == [(0, {"read by": 0}), (1, {"read by": 0})]
     held = {"read by": 0}
-    assert distributed.from_first(held) is held
+    assert distributed.broadcast(held) is held
 
 
 SCRIPT = """
 import sys, torch
 import torch.distributed as dist
-from annulus.compute.distributed import gather, joined, rank, world
+from annulus.compute.distributed import all_gather_with_grad, process_group, rank, world_size
 
-with joined():
-    everyone = gather(torch.tensor([rank() + 1.0]))
-    print(f"rank {rank()} of {world()} over {dist.get_backend()}: {everyone.tolist()}", flush=True)
-assert not dist.is_initialized() and world() == 1
+with process_group():
+    everyone = all_gather_with_grad(torch.tensor([rank() + 1.0]))
+    print(f"rank {rank()} of {world_size()} over {dist.get_backend()}: {everyone.tolist()}", flush=True)
+assert not dist.is_initialized() and world_size() == 1
 """
 
 

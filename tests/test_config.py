@@ -9,16 +9,17 @@ from pydantic import ValidationError
 from settings import ROOT, TREE, changed, load, refusal
 
 from annulus.config import SECTION_OF, AllParams
-from annulus.config.bounds import LAOriginalParams
-from annulus.config.checks import check_memory, memory_others
+from annulus.config.bounds import BinaryNCEParams
+from annulus.config.checks import check_memory
 from annulus.config.file import load_params
 from annulus.config.methods import IRParams, MoCoParams
 from annulus.config.negatives import (
     AdaptiveEpochAnneal,
+    AdaptiveStepAnneal,
     BallParams,
     CaveParams,
-    ClusterNeighbours,
-    NoNeighbours,
+    ClusterNeighbourParams,
+    NoNeighbourParams,
     RingParams,
     UniformParams,
 )
@@ -36,7 +37,7 @@ def test_every_choice_of_every_selector_is_valid_at_every_scale(selector, scale)
     for choice in TREE[SECTION_OF[selector]]:
         params = AllParams.model_validate(changed({selector: choice, "scale": scale}))
         section = params.get(f"{SECTION_OF[selector]}.${{{selector}}}")
-        assert type(section).__name__.endswith(("Params", "Anneal", "Neighbours", "Schedule"))
+        assert type(section).__name__.endswith(("Params", "Anneal", "Schedule"))
 
 
 @pytest.mark.parametrize("scale", ["tiny", "demo", "paper"])
@@ -55,7 +56,7 @@ def test_every_method_takes_every_sampler_bound_and_kind_of_neighbour_that_the_b
             AllParams.model_validate(TREE | dict(zip(names, choices, strict=True)) | {"scale": scale})
         except ValidationError:
             refused.add((choices[1], choices[3]))
-    assert refused == set(itertools.product(("nce", "mlcpc"), ("s", "k")))
+    assert refused == set(itertools.product(("binary-nce", "mlcpc"), ("s", "k")))
 
 
 def test_a_selector_knows_exactly_the_keys_of_its_section():
@@ -76,13 +77,6 @@ def test_whole_numbers_serve_as_fractions():
     assert load({"bounds.infonce.eqco_alpha": 65_536}).bounds.infonce.eqco_alpha == 65_536.0
 
 
-@pytest.mark.parametrize(("batch_size", "expected"), [(256, 0.03), (512, 0.06), (64, 0.0075)])
-def test_the_learning_rate_is_proportional_to_the_queries_of_a_batch(batch_size, expected):
-    """eqco eq. 8: the rate of params.yaml is that of 256."""
-    scale = PretrainScale(epochs=1, batch_size=batch_size, negatives=1, queue=512, learning_rate=0.03)
-    assert scale.scaled_learning_rate == pytest.approx(expected, rel=1e-12)
-
-
 # --- get ----------------------------------------------------------------------------------------------
 
 
@@ -96,15 +90,16 @@ def test_get_fills_in_selectors_as_dvc_does():
 
 
 def test_get_finds_the_chosen_bound_with_a_hyphen():
-    params = load({"bound": "la-original", "bounds.la-original.rate": 0.5})
-    assert params.get("bounds.${bound}") == LAOriginalParams(**TREE["bounds"]["la-original"] | {"rate": 0.5})
+    params = load({"bound": "binary-nce", "bounds.binary-nce.rate": 0.5})
+    assert params.get("bounds.${bound}") == BinaryNCEParams(**TREE["bounds"]["binary-nce"] | {"rate": 0.5})
 
 
 @pytest.mark.parametrize("anneal", ["adaptive-epoch", "adaptive-step"])
 def test_get_finds_keys_with_a_hyphen(anneal):
     params = AllParams.model_validate(changed({"anneal": anneal}))
     section = params.get("anneals.${anneal}")
-    assert isinstance(section, AdaptiveEpochAnneal)
+    kind = {"adaptive-epoch": AdaptiveEpochAnneal, "adaptive-step": AdaptiveStepAnneal}[anneal]
+    assert type(section) is kind
     assert section.model_dump() == TREE["anneals"][anneal]
 
 
@@ -177,8 +172,7 @@ AT_LEAST = {  # the least value that is allowed, and one below it
     "methods.moco.shuffle_groups": (1, 0),
     "methods.simo.momentum": (0, -0.01),
     "methods.simo.shuffle_groups": (1, 0),
-    "bounds.nce.rate": (0, -0.01),
-    "bounds.la-original.rate": (0, -0.01),
+    "bounds.binary-nce.rate": (0, -0.01),
     "neighbour_sets.s.start": (0, -0.01),
     "neighbour_sets.k.clusters": (2, 1),
     "neighbour_sets.k.runs": (1, 0),
@@ -216,7 +210,7 @@ ABOVE_ZERO = [
     "bounds.cpc.eqco_alpha",
     "bounds.mlcpc.alpha_start",
     "bounds.mlcpc.alpha_end",
-    "bounds.nce.constant",
+    "bounds.binary-nce.constant",
     "neighbour_sets.s.share",
     "schedules.milestones.factor",
     "schedules.plateau.factor",
@@ -247,7 +241,7 @@ BELOW_ONE = [
     "methods.ir.bank_rate",
     "methods.moco.momentum",
     "methods.simclr.warmup",
-    "bounds.nce.rate",
+    "bounds.binary-nce.rate",
     "neighbour_sets.s.share",
     "optimizer.momentum",
     "schedules.milestones.factor",
@@ -359,7 +353,7 @@ def test_what_does_not_look_at_validation_runs_without_it(schedule, anneal):
 
 
 @pytest.mark.parametrize("neighbours", ["s", "k"])
-@pytest.mark.parametrize("bound", ["nce", "mlcpc"])
+@pytest.mark.parametrize("bound", ["binary-nce", "mlcpc"])
 def test_several_positives_are_refused_where_the_bound_knows_one(bound, neighbours):
     assert refusal({"bound": bound, "neighbours": neighbours}) == (
         f"neighbours: {neighbours} gives a query several positives, and bound: {bound} knows one; "
@@ -381,27 +375,27 @@ TINY = {"scale": "tiny", "sampler": "uniform"}
         (
             {"scales.tiny.pretrain.negatives": 360},
             "scales.tiny.pretrain.negatives: 360 is more than the memory's 359 other rows; "
-            "take fewer, `draw: all` of the method, or a larger memory (images, queue or batch)",
+            "take fewer, `negatives: all` of the method, or a larger memory (images, queue or batch)",
         ),
         (
             {"method": "cmc", "scales.tiny.pretrain.negatives": 360},
             "scales.tiny.pretrain.negatives: 360 is more than the memory's 359 other rows; "
-            "take fewer, `draw: all` of the method, or a larger memory (images, queue or batch)",
+            "take fewer, `negatives: all` of the method, or a larger memory (images, queue or batch)",
         ),
         (
-            {"method": "moco", "methods.moco.draw": "k", "scales.tiny.pretrain.negatives": 257},
+            {"method": "moco", "methods.moco.negatives": "sampled", "scales.tiny.pretrain.negatives": 257},
             "scales.tiny.pretrain.negatives: 257 is more than the memory's 256 other rows; "
-            "take fewer, `draw: all` of the method, or a larger memory (images, queue or batch)",
+            "take fewer, `negatives: all` of the method, or a larger memory (images, queue or batch)",
         ),
         (
-            {"method": "simclr", "methods.simclr.draw": "k", "scales.tiny.pretrain.negatives": 127},
+            {"method": "simclr", "methods.simclr.negatives": "sampled", "scales.tiny.pretrain.negatives": 127},
             "scales.tiny.pretrain.negatives: 127 is more than the memory's 126 other rows; "
-            "take fewer, `draw: all` of the method, or a larger memory (images, queue or batch)",
+            "take fewer, `negatives: all` of the method, or a larger memory (images, queue or batch)",
         ),
         (
-            {"method": "simo", "methods.simo.draw": "k"},
+            {"method": "simo", "methods.simo.negatives": "sampled"},
             "scales.tiny.pretrain.negatives: 64 is more than the memory's 63 other rows; "
-            "take fewer, `draw: all` of the method, or a larger memory (images, queue or batch)",
+            "take fewer, `negatives: all` of the method, or a larger memory (images, queue or batch)",
         ),
         (
             {"method": "moco", "scales.tiny.pretrain.queue": 63},
@@ -462,15 +456,15 @@ def test_what_the_memory_cannot_serve_is_refused_with_the_numbers(changes, messa
     [
         {"scales.tiny.prepare.train_images": 71, "scales.tiny.pretrain.negatives": 63},  # 64 images, a batch of 64
         {"scales.tiny.pretrain.negatives": 359},
-        {"methods.ir.draw": "all", "scales.tiny.pretrain.negatives": 10_000},  # not used
-        {"method": "moco", "methods.moco.draw": "k", "scales.tiny.pretrain.negatives": 256},
+        {"methods.ir.negatives": "all", "scales.tiny.pretrain.negatives": 10_000},  # not used
+        {"method": "moco", "methods.moco.negatives": "sampled", "scales.tiny.pretrain.negatives": 256},
         {"method": "moco", "scales.tiny.pretrain.negatives": 10_000},  # not used
         {"method": "moco", "sampler": "ball", "samplers.ball.outer": 0.00393},  # 1.002 of 255 places
         {"method": "moco", "scales.tiny.pretrain.queue": 64},
         {"method": "moco", "scales.tiny.pretrain.queue": 320},
         {"scales.tiny.pretrain.queue": 10_000},  # not used
-        {"method": "simclr", "methods.simclr.draw": "k", "scales.tiny.pretrain.negatives": 126},
-        {"method": "simo", "methods.simo.draw": "k", "scales.tiny.pretrain.negatives": 63},
+        {"method": "simclr", "methods.simclr.negatives": "sampled", "scales.tiny.pretrain.negatives": 126},
+        {"method": "simo", "methods.simo.negatives": "sampled", "scales.tiny.pretrain.negatives": 63},
         {"neighbours": "k", "neighbour_sets.k.clusters": 360},
         {"neighbour_sets.k.clusters": 10_000},  # not selected
         {"sampler": "cave", "samplers.cave.clusters": 360},
@@ -486,7 +480,7 @@ def test_what_the_memory_can_just_serve_is_accepted(changes):
 
 def test_the_memory_is_checked_again_once_the_images_are_counted():
     pretrain = PretrainScale(epochs=1, batch_size=10, negatives=20, queue=20, learning_rate=0.1)
-    none, ir, moco = NoNeighbours(), IRParams(**TREE["methods"]["ir"]), MoCoParams(**TREE["methods"]["moco"])
+    none, ir, moco = NoNeighbourParams(), IRParams(**TREE["methods"]["ir"]), MoCoParams(**TREE["methods"]["moco"])
     check_memory(21, ir, UniformParams(), none, pretrain)
     with pytest.raises(
         InputError, match=r"^scales\.SCALE\.pretrain\.negatives: 20 is more than the memory's 19 other r"
@@ -497,7 +491,9 @@ def test_the_memory_is_checked_again_once_the_images_are_counted():
     with pytest.raises(InputError, match=r"\[0\.5, 0\.52\) hold none of the memory's 20 other rows"):
         check_memory(21, ir, RingParams(inner=0.5, outer=0.52), none, pretrain)
     with pytest.raises(InputError, match=r"clusters: 22 is more than the memory's 21 rows"):
-        check_memory(21, ir, UniformParams(), ClusterNeighbours(clusters=22, runs=1, iterations=1, start=0.5), pretrain)
+        check_memory(
+            21, ir, UniformParams(), ClusterNeighbourParams(clusters=22, runs=1, iterations=1, start=0.5), pretrain
+        )
     check_memory(20, moco, UniformParams(), none, pretrain)
     with pytest.raises(InputError, match=r"queue: 20 is longer than an epoch of 10 images"):
         check_memory(19, moco, UniformParams(), none, pretrain)
@@ -506,7 +502,7 @@ def test_the_memory_is_checked_again_once_the_images_are_counted():
 @pytest.mark.parametrize(("method", "others"), [("ir", 99), ("cmc", 99), ("moco", 40), ("simclr", 30), ("simo", 15)])
 def test_each_method_s_memory_has_its_own_size(method, others):
     pretrain = PretrainScale(epochs=1, batch_size=16, negatives=1, queue=40, learning_rate=0.1)
-    assert memory_others(100, getattr(load({}).methods, method), pretrain) == others
+    assert getattr(load({}).methods, method).negative_columns(100, pretrain) == others
 
 
 # --- ranks --------------------------------------------------------------------------------------------

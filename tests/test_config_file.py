@@ -97,10 +97,10 @@ def test_a_fault_of_a_whole_model_is_its_sentence_without_a_key():
         ("boud", "bound"),
         ("methods.mocco", "moco"),
         ("methods.moco.momentun", "momentum"),
-        ("methods.ir.witnes", "witness"),
+        ("methods.ir.critik", "critic"),
         ("methods.simo.batchnorm", "batch_norm"),
-        ("bounds.la-orignal", "la-original"),
-        ("bounds.la-original.partion", "partition"),
+        ("bounds.binary-nc", "binary-nce"),
+        ("bounds.binary-nce.normalizer", "normaliser"),
         ("bounds.mlcpc.alpha_strat", "alpha_start"),
         ("bounds.cpc.eqco_alfa", "eqco_alpha"),
         ("neighbour_sets.s.shar", "share"),
@@ -121,14 +121,14 @@ def test_the_known_keys_of_the_place_are_listed():
         "anneals.xyz: unknown key (known: none, linear, step, adaptive-epoch, adaptive-step)"
     )
     assert refusal({"methods.xyz": {}}) == "methods.xyz: unknown key (known: ir, cmc, moco, simclr, simo)"
-    assert refusal({"bounds.xyz": {}}) == "bounds.xyz: unknown key (known: infonce, nce, la, la-original, cpc, mlcpc)"
+    assert refusal({"bounds.xyz": {}}) == "bounds.xyz: unknown key (known: infonce, binary-nce, la, cpc, mlcpc)"
     assert refusal({"bounds.cpc.xyz": 1}) == "bounds.cpc.xyz: unknown key (known: eqco_alpha, alpha)"
     assert refusal({"neighbour_sets.xyz": {}}) == "neighbour_sets.xyz: unknown key (known: none, s, k)"
     assert refusal({"neighbour_sets.k.xyz": 1}) == (
         "neighbour_sets.k.xyz: unknown key (known: clusters, runs, iterations, start)"
     )
     assert refusal({"methods.simclr.xyz": 1}) == (
-        "methods.simclr.xyz: unknown key (known: temperature, draw, embedding_dim, warmup, head)"
+        "methods.simclr.xyz: unknown key (known: temperature, negatives, embedding_dim, warmup, head)"
     )
 
 
@@ -137,10 +137,10 @@ def test_the_known_keys_of_the_place_are_listed():
     [
         ("methods.simclr.momentum", 0.99),  # moco's
         ("methods.moco.bank_rate", 0.5),  # ir's
-        ("methods.cmc.witness", "dot"),  # ir's
+        ("methods.cmc.critic", "dot"),  # ir's
         ("bounds.la.eqco_alpha", None),  # infonce's
         ("bounds.infonce.alpha", 1.0),  # cpc's
-        ("bounds.cpc.partition", "exact"),  # nce's
+        ("bounds.cpc.normaliser", "exact"),  # binary-nce's
         ("neighbour_sets.s.clusters", 8),  # k's
         ("optimizer.warmup", 0.1),  # the method's
     ],
@@ -162,7 +162,7 @@ def test_a_key_of_another_choice_is_refused_where_it_would_do_nothing(key, value
         "anneals.adaptive-step",
         "methods.simo",
         "methods.moco.warmup",
-        "bounds.la-original",
+        "bounds.binary-nce",
         "bounds.mlcpc.divide_by_alpha",
         "bounds.infonce.eqco_alpha",
         "neighbour_sets.none",
@@ -188,14 +188,13 @@ def test_every_fault_gets_its_line():
         ("backbones.resnet18.stem", "'imagenet' or 'cifar'"),
         ("samplers.cave.keep", "'outside' or 'inside'"),
         ("methods.ir.head", "'linear' or 'mlp'"),
-        ("methods.ir.witness", "'dot', 'bilinear', 'concat-linear', 'mlp-1' or 'mlp-2'"),
+        ("methods.ir.critic", "'dot', 'bilinear', 'concat-linear', 'mlp-1' or 'mlp-2'"),
         ("methods.ir.bank_start", "'encoder' or 'random'"),
-        ("methods.moco.draw", "'k' or 'all'"),
+        ("methods.moco.negatives", "'sampled' or 'all'"),
         ("methods.moco.head", "'linear' or 'mlp'"),
         ("methods.simclr.head", "'linear', 'mlp' or 'mlp-bn'"),
         ("methods.simo.batch_norm", "'sync' or 'shuffle'"),
-        ("bounds.nce.partition", "'constant', 'first-batch', 'moving-average' or 'exact'"),
-        ("bounds.la-original.partition", "'constant', 'first-batch', 'moving-average' or 'exact'"),
+        ("bounds.binary-nce.normaliser", "'constant', 'first-batch', 'moving-average' or 'exact'"),
         ("knn.layer", "'pooled' or 'embedding'"),
         ("linear.inputs", "'features' or 'views'"),
         ("linear.layer", "'pooled' or 'map'"),
@@ -236,9 +235,9 @@ def test_a_number_without_a_point_is_text_to_yaml_and_the_way_out_is_said(key, t
         ("datasets.folder.root", 3, "input should be a valid string"),
         ("schedules.milestones.at", 0.5, "input should be a valid list"),
         ("scales.demo.pretrain.epochs", 2.5, "input should be a valid integer"),
-        ("scales.demo.pretrain.negatives", "all", "input should be a valid integer"),  # that is the method's draw
+        ("scales.demo.pretrain.negatives", "all", "input should be a valid integer"),  # that is the method's
         ("scales.demo.pretrain.queue", None, "input should be a valid integer"),
-        ("methods.moco.draw", 64, "input should be 'k' or 'all'"),
+        ("methods.moco.negatives", 64, "input should be 'sampled' or 'all'"),
         ("methods.moco.shuffle_groups", 2.0, "input should be a valid integer"),
         ("bounds.mlcpc.divide_by_alpha", 0, "input should be a valid boolean"),
         ("bounds.mlcpc.alpha_start", None, "input should be a valid number"),

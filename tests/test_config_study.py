@@ -145,7 +145,10 @@ def test_an_unknown_key_is_named_with_its_row_and_the_nearest_known_one(make, ke
         ({"samplers.ring.outer": 2.0}, "samplers.ring.outer: 2.0 refused; input should be less than or equal to 1"),
         ({"sampler": "rnig"}, "sampler: 'rnig' is none of uniform, ball, ring, cave; did you mean 'ring'?"),
         ({"samplers.ball": {"outre": 0.1, "outer": 0.1}}, "samplers.ball.outre: unknown key; did you mean 'outer'?"),
-        ({"neighbours": "s", "bound": "nce"}, "neighbours: s gives a query several positives, and bound: nce knows"),
+        (
+            {"neighbours": "s", "bound": "binary-nce"},
+            "neighbours: s gives a query several positives, and bound: binary-nce knows",
+        ),
         ({"scales.tiny.pretrain.negatives": 5000}, "scales.tiny.pretrain.negatives: 5000 is more than the memory's"),
     ],
 )

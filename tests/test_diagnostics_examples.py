@@ -4,10 +4,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from annulus.config.negatives import BallParams, RingParams, UniformParams
 from annulus.diagnostics.examples import drawn, nearest_images, picked_negatives, spread_queries
 from annulus.diagnostics.membership import sets_of
 from annulus.encoders.features import Features
+from annulus.negatives.samplers import Ring
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 
@@ -45,7 +45,7 @@ def test_neighbours_are_the_most_similar_training_images_of_the_layer(layer, ban
         torch.testing.assert_close(picks["test_similarity"][place], cosines[order])
 
 
-SAMPLERS = {"uniform": UniformParams(), "ball": BallParams(outer=0.3), "ring": RingParams(outer=0.3, inner=0.2)}
+SAMPLERS = {"uniform": Ring(0.0, 1.0), "ball": Ring(0.0, 0.3), "ring": Ring(0.2, 0.3)}
 IMAGES = torch.arange(50) * 3 + 1  # positions in a larger split
 QUERY_ROWS = torch.arange(0, 50, 2)
 LABELS = torch.arange(50) // 2 % 5

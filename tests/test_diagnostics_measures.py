@@ -14,7 +14,6 @@ import torch.nn.functional as F
 import yaml
 from settings import CPU, SMALL, changed, load, run, stripes
 
-from annulus.config.negatives import BallParams, RingParams, UniformParams
 from annulus.diagnostics import measures as module
 from annulus.diagnostics.measures import (
     Snapshot,
@@ -33,6 +32,7 @@ from annulus.errors import InputError
 from annulus.files.images import save_images
 from annulus.files.packed import read_packed, write_packed
 from annulus.files.results import write_table
+from annulus.negatives.samplers import Ring
 from annulus.pipeline import tracking
 from annulus.training.snapshots import Snapshots
 
@@ -112,7 +112,9 @@ LABELS = torch.arange(31) % 3
 
 def sets_of(one: Snapshot, **samplers) -> Sets:
     similarity = [queries @ rows.T for queries, rows in one.sides()]
-    chosen = {name: [members(side, one.own, sampler) for side in similarity] for name, sampler in samplers.items()}
+    chosen = {
+        name: [members(side, one.self_index, sampler) for side in similarity] for name, sampler in samplers.items()
+    }
     return Sets(similarity, chosen, {})
 
 
@@ -136,7 +138,7 @@ def test_in_cmc_l_meets_the_bank_of_ab_and_ab_that_of_l():
 @pytest.mark.parametrize("crossed", [False, True])
 def test_a_positive_is_the_own_row_of_a_bank_else_the_other_view(crossed):
     one = snapshot(crossed=crossed)
-    values = [(queries @ rows.T)[torch.arange(9), one.own].mean() for queries, rows in one.sides()]
+    values = [(queries @ rows.T)[torch.arange(9), one.self_index].mean() for queries, rows in one.sides()]
     assert one.positive_similarity() == pytest.approx(torch.stack(values).mean().item())
     views = snapshot(whole=False, crossed=crossed)
     expected = F.cosine_similarity(views.queries, views.second).mean().item()
@@ -145,8 +147,8 @@ def test_a_positive_is_the_own_row_of_a_bank_else_the_other_view(crossed):
 
 @pytest.mark.parametrize("crossed", [False, True])
 def test_the_numbers_of_a_snapshot_are_those_of_its_parts_and_means_over_its_sides(crossed):
-    one, ring = snapshot(crossed=crossed), RingParams(outer=0.5, inner=0.1)
-    sets = sets_of(one, uniform=UniformParams(), ring=ring, training=BallParams(outer=0.3))
+    one, ring = snapshot(crossed=crossed), Ring(0.1, 0.5)
+    sets = sets_of(one, uniform=Ring(0.0, 1.0), ring=ring, training=Ring(0.0, 0.3))
     found = measure(one, sets, LABELS)
     assert list(found) == [
         "alignment",
@@ -172,13 +174,13 @@ def test_the_numbers_of_a_snapshot_are_those_of_its_parts_and_means_over_its_sid
     assert found["ring_outer_similarity"] == pytest.approx(sum(outer for _, outer in borders) / len(borders))
     assert found["false_negatives_chance_percent"] == chance_percent(LABELS)
     for name, sides in sets.chosen.items():
-        rates = [false_negative_percent(chosen, LABELS, one.own) for chosen in sides]
+        rates = [false_negative_percent(chosen, LABELS, one.self_index) for chosen in sides]
         assert found[f"false_negatives_{name}_percent"] == pytest.approx(sum(rates) / len(rates))
 
 
 def test_without_a_memory_or_a_set_their_numbers_are_left_out():
     one = snapshot(whole=False, memory=False)
-    found = measure(one, sets_of(one, uniform=UniformParams()), LABELS)
+    found = measure(one, sets_of(one, uniform=Ring(0.0, 1.0)), LABELS)
     assert "staleness" not in found
     assert not any(name.startswith(("ring", "training")) for name in found)
 
@@ -187,11 +189,11 @@ def test_without_a_memory_or_a_set_their_numbers_are_left_out():
 
 ROW = {"bound_nats": 1.5, "ceiling_nats": 6.0, "inner_share": 0.0, "outer_share": 1.0}
 ANNEALED = ROW | {"bound_nats": -1.5, "inner_share": 0.1, "outer_share": 0.5}
-SAMPLERS = {"uniform": UniformParams(), "ball": BallParams(outer=0.5), "ring": RingParams(outer=0.5, inner=0.1)}
+SAMPLERS = {"uniform": Ring(0.0, 1.0), "ball": Ring(0.0, 0.5), "ring": Ring(0.1, 0.5)}
 
 
 def run_of(*snapshots: Snapshot) -> module.Run:
-    return module.Run(snapshots, torch.arange(31), snapshots[0].own, 31)
+    return module.Run(snapshots, torch.arange(31), snapshots[0].self_index, 31)
 
 
 def test_the_set_of_training_is_the_selected_sampler_s_as_annealing_had_left_it():
@@ -210,7 +212,7 @@ def test_what_one_snapshot_cannot_have_no_row_has_and_it_is_said(caplog):
     """The queue holds none of these images at the second snapshot; a ball of 1 % of 30 rows is empty."""
     empty = snapshot(whole=False, epoch=2)
     run = run_of(snapshot(whole=False), Snapshot(**vars(empty) | {"memory": torch.zeros(31, 8)}))
-    samplers = SAMPLERS | {"ball": BallParams(outer=0.01)}
+    samplers = SAMPLERS | {"ball": Ring(0.0, 0.01)}
     with caplog.at_level(logging.WARNING, logger="annulus"):
         rows, sets = over_training(run, {1: ROW, 2: ROW}, LABELS, samplers, "ring", 0)
     assert "ball" not in sets.chosen

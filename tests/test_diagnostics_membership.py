@@ -1,10 +1,11 @@
 """The samplers' sets against sorting by hand, and their numbers against counting by hand."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 import torch.nn.functional as F
 
-from annulus.config.negatives import BallParams, CaveParams, RingParams, UniformParams
 from annulus.diagnostics.membership import (
     cave_for,
     chance_percent,
@@ -15,15 +16,16 @@ from annulus.diagnostics.membership import (
     sets_of,
 )
 from annulus.errors import InputError
-from annulus.negatives.samplers import Clusters
+from annulus.negatives.clusters import Clustering, Clusters
+from annulus.negatives.samplers import Cave, Ring
 from annulus.ranks import kept_shares
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 
 QUERIES, ROWS, CLASSES = 6, 41, 4
 OWN = torch.tensor([3, 40, 0, 17, 22, 5])
-RING = RingParams(outer=0.5, inner=0.1)
-CAVE = CaveParams(outer=0.5, clusters=5, runs=2, iterations=3, keep="outside")
+RING = Ring(0.1, 0.5)
+CAVE = Cave(0.5, "outside", Clustering(clusters=5, iterations=3, runs=2))
 
 
 @pytest.fixture
@@ -45,9 +47,9 @@ def ranked(similarity, query) -> list[int]:
 @pytest.mark.parametrize(
     ("sampler", "progress", "first", "last"),
     [
-        (UniformParams(), 1.0, 0, 40),
-        (BallParams(outer=0.25), 1.0, 0, 10),
-        (BallParams(outer=0.25), 0.0, 0, 40),
+        (Ring(0.0, 1.0), 1.0, 0, 40),
+        (Ring(0.0, 0.25), 1.0, 0, 10),
+        (Ring(0.0, 0.25), 0.0, 0, 40),
         (RING, 1.0, 4, 20),
         (RING, 0.5, 2, 30),
     ],
@@ -61,7 +63,7 @@ def test_a_set_is_the_ranks_that_training_draws_from(similarity, sampler, progre
 @pytest.mark.parametrize("keep", ["outside", "inside"])
 def test_a_cave_is_the_ball_outside_or_inside_the_query_s_clusters(similarity, generator, keep):
     clusters = torch.randint(0, 3, (2, ROWS), generator=generator, dtype=torch.int32)
-    cave = CAVE.model_copy(update={"keep": keep, "outer": 0.75})
+    cave = replace(CAVE, keep=keep, outer=0.75)
     found = members(similarity, OWN, cave, clusters=Clusters(clusters, clusters[:, OWN]))
     for query in range(QUERIES):
         ball = ranked(similarity, query)[:30]
@@ -102,14 +104,14 @@ def test_chance_is_the_share_of_pairs_with_one_label_and_uniform_with_every_row_
     expected = 100 * sum(pairs).item() / len(pairs)
     assert chance_percent(labels) == pytest.approx(expected)
     everyone = torch.arange(ROWS)
-    uniform = members(torch.zeros(ROWS, ROWS), everyone, UniformParams())
+    uniform = members(torch.zeros(ROWS, ROWS), everyone, Ring(0.0, 1.0))
     assert false_negative_percent(uniform, labels, everyone) == pytest.approx(expected)
     assert chance_percent(torch.arange(10) % 2) == pytest.approx(100 * 4 / 9)
 
 
 @pytest.mark.parametrize(
     "sampler",
-    [UniformParams(), BallParams(outer=0.1), RING, RingParams(outer=1.0, inner=0.2), CAVE],
+    [Ring(0.0, 1.0), Ring(0.0, 0.1), RING, Ring(0.2, 1.0), CAVE],
     ids=["uniform", "ball", "ring", "ring to the end", "cave"],
 )
 @pytest.mark.parametrize("progress", [0.0, 0.3, 1.0])
@@ -118,7 +120,7 @@ def test_progress_is_read_back_from_the_shares_of_a_learning_curve(sampler, prog
     found = progress_of(sampler, *(round(share, 6) for share in shares))
     assert kept_shares(sampler.shares, found) == pytest.approx(shares, abs=1e-5)
     assert 0 <= found <= 1
-    if isinstance(sampler, CaveParams) and progress == 0:
+    if isinstance(sampler, Cave) and progress == 0:
         assert found == 0, "cave's clusters count from the first move on"
 
 
@@ -127,8 +129,8 @@ def test_progress_is_read_back_from_the_shares_of_a_learning_curve(sampler, prog
     [(300, 3600, 3600, 300), (300, 4096, 45000, 27), (10, 100, 3600, 2), (300, 100, 100, 100)],
 )
 def test_a_part_of_the_images_has_fewer_clusters_of_the_same_size(clusters, images, train_images, expected):
-    cave = CAVE.model_copy(update={"clusters": clusters})
-    assert cave_for(cave, images, train_images) == cave.model_copy(update={"clusters": expected})
+    cave, smaller = (replace(CAVE, clustering=CAVE.clustering._replace(clusters=n)) for n in (clusters, expected))
+    assert cave_for(cave, images, train_images) == smaller
 
 
 # --- several samplers at once -------------------------------------------------------------------------
@@ -158,7 +160,7 @@ def test_every_side_has_its_own_similarities_and_sets(sides):
 
 
 def test_a_cave_s_clusters_are_those_of_the_rows_and_follow_the_seed(sides):
-    samplers = {"ball": (BallParams(outer=0.5), 1.0), "cave": (CAVE, 1.0), "training": (CAVE, 1.0)}
+    samplers = {"ball": (Ring(0.0, 0.5), 1.0), "cave": (CAVE, 1.0), "training": (CAVE, 1.0)}
     sets = sets_of(sides, OWN, samplers, seed=0)
     again = sets_of(sides, OWN, samplers, seed=0)
     for side in range(2):
@@ -175,9 +177,9 @@ def test_a_cave_s_clusters_are_those_of_the_rows_and_follow_the_seed(sides):
 
 
 def test_a_sampler_without_a_set_is_left_out_with_its_reason(sides):
-    samplers = {"ball": (BallParams(outer=0.01), 1.0), "ring": (RING, 1.0)}
+    samplers = {"ball": (Ring(0.0, 0.01), 1.0), "ring": (RING, 1.0)}
     sets = sets_of(sides, OWN, samplers, seed=0)
     assert set(sets.chosen) == {"ring"}
     assert "hold none of the memory's 40 other rows" in sets.faults["ball"]
     with pytest.raises(InputError, match="hold none of the memory's 40 other rows"):
-        members(sets.similarity[0], OWN, BallParams(outer=0.01))
+        members(sets.similarity[0], OWN, Ring(0.0, 0.01))

@@ -7,7 +7,7 @@ import torch
 from gloo import together
 from torch import nn
 
-from annulus.compute.distributed import local, mean_gradients, part, world
+from annulus.compute.distributed import local, local_slice, mean_gradients, world_size
 from annulus.encoders.batchnorm import (
     GroupedBatchNorm1d,
     GroupedBatchNorm2d,
@@ -168,16 +168,16 @@ def test_a_leak_through_batch_statistics_ends_with_shuffling(generator):
 
 def share_through(norm, x, weights, gradient=True):
     """`through` for this process's rows of the batch, with averaged gradients of parameters; and which rows."""
-    rows, x, weights = part(len(x)), local(x).clone(), local(weights)
+    rows, x, weights = local_slice(len(x)), local(x).clone(), local(weights)
     if not gradient:
         with torch.no_grad():
             return {"output": norm(x), **norm.state_dict()}, rows
     x.requires_grad_()
     result = norm(x)
-    (result * weights).sum().mul(world()).backward()
+    (result * weights).sum().mul(world_size()).backward()
     mean_gradients(norm.parameters())
     gradients = {f"{name}.grad": parameter.grad for name, parameter in norm.named_parameters()}
-    return {"output": result.detach(), "x.grad": x.grad / world(), **gradients, **norm.state_dict()}, rows
+    return {"output": result.detach(), "x.grad": x.grad / world_size(), **gradients, **norm.state_dict()}, rows
 
 
 def assert_shares_equal(answers, expected, atol=1e-10):

@@ -9,8 +9,7 @@ import torch.nn.functional as F
 from safetensors import SafetensorError
 from torchvision import models
 
-from annulus.config.training import BackboneParams
-from annulus.encoders.encoder import encoder as encoders
+from annulus.encoders import encoder as encoders
 from annulus.encoders.encoder import Encoder, EncoderConfig, LabEncoder, build_encoder, load_encoder, save_encoder
 from annulus.encoders.lab import rgb_to_lab
 from annulus.errors import InputError
@@ -139,13 +138,6 @@ def test_the_same_seed_gives_the_same_weights_and_another_does_not():
     first, again, other = (state(build_encoder(SMALL, seed=seed)) for seed in (0, 0, 1))
     assert same(first, again)
     assert not same(first, other)
-
-
-def test_a_config_of_a_backbone_takes_its_architecture_and_stem():
-    backbone = BackboneParams(architecture="resnet34", stem="cifar")
-    rest = {"head": "mlp", "embedding_dim": 128, "view_size": 32, "channels": "rgb", "mean": MEAN, "std": STD}
-    expected = EncoderConfig("resnet34", "cifar", "mlp", 128, 32, "rgb", MEAN, STD)
-    assert EncoderConfig.of(backbone, **rest) == expected
 
 
 def test_an_mlp_bn_head_normalises_the_batch_after_each_layer_and_ends_without_a_relu(generator):

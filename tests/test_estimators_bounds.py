@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from annulus.bounds.alpha import mlcpc_lower_alpha
-from annulus.config.negatives import BallParams, RingParams, UniformParams
 from annulus.errors import InputError
 from annulus.estimators.bounds import (
     CPC,
@@ -25,7 +24,7 @@ from annulus.estimators.bounds import (
 )
 from annulus.estimators.critics import Ideal
 from annulus.estimators.toys import CorrelatedGaussians, DiscreteTable, binary_pair
-from annulus.negatives.samplers import draw
+from annulus.negatives.samplers import Ring
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 
@@ -586,7 +585,7 @@ def conditional(memory, sampler, k=16, repeats=20):
     positive = similarity.gather(1, own[:, None])[:, 0]
     values = []
     for _ in range(repeats):
-        rows = draw(similarity, own, k, sampler, 1.0, draws).rows
+        rows = sampler.draw(similarity, own, k, draws).index
         values.append(InfoNCE().estimate(positive, similarity.gather(1, rows)).item())
     values = torch.tensor(values)
     return values.mean().item(), error(values)
@@ -594,9 +593,9 @@ def conditional(memory, sampler, k=16, repeats=20):
 
 def test_a_ball_s_estimate_is_below_infonce_for_every_share_and_lower_the_smaller(memory):
     """mutualinfo Coro 4.1.1, and section 3's note: of a ball no condition on the threshold is needed."""
-    infonce, its_error = conditional(memory, UniformParams())
+    infonce, its_error = conditional(memory, Ring(0.0, 1.0))
     assert infonce <= GAUSSIANS.information + 0.1
-    found = [conditional(memory, BallParams(outer=outer)) for outer in (1.0, 0.9, 0.75, 0.5, 0.25, 0.1, 0.02)]
+    found = [conditional(memory, Ring(0.0, outer)) for outer in (1.0, 0.9, 0.75, 0.5, 0.25, 0.1, 0.02)]
     assert found[0][0] == pytest.approx(infonce, abs=4 * (its_error + found[0][1]))
     for (wider, wider_error), (closer, closer_error) in itertools.pairwise(found):
         assert closer < wider - 3 * (wider_error + closer_error)
@@ -605,9 +604,9 @@ def test_a_ball_s_estimate_is_below_infonce_for_every_share_and_lower_the_smalle
 
 def test_a_ring_above_the_threshold_is_below_infonce_and_one_at_low_similarity_exceeds_it(memory):
     """ring Thm 3.1 needs exp f above its mean over p, here 1; statement 3 says what becomes of a far ring."""
-    infonce, its_error = conditional(memory, UniformParams())
-    close, close_error = conditional(memory, RingParams(inner=0.01, outer=0.1))
-    far, far_error = conditional(memory, RingParams(inner=0.6, outer=0.9))
+    infonce, its_error = conditional(memory, Ring(0.0, 1.0))
+    close, close_error = conditional(memory, Ring(0.01, 0.1))
+    far, far_error = conditional(memory, Ring(0.6, 0.9))
     assert close < infonce - 4 * (its_error + close_error)
     assert far > infonce + 4 * (its_error + far_error)
     assert far > GAUSSIANS.information

@@ -7,14 +7,14 @@ import statistics
 import pytest
 import torch
 
-from annulus.config.negatives import BallParams, RingParams, UniformParams
 from annulus.estimators.spread import estimate, spread_over_draws
+from annulus.negatives.samplers import Ring
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 
 SCORES = [[2.0, 0.5, -1.0, 0.25], [0.0, 1.0, 0.75, -0.5], [0.3, 0.1, 0.2, 1.5]]
 OWN = [0, 1, 3]
-UNIFORM = UniformParams()
+UNIFORM = Ring(0.0, 1.0)
 QUERIES, ROWS = 64, 1001
 
 
@@ -51,7 +51,7 @@ def closest(query: int, first: int, last: int) -> list[int]:
 
 @pytest.mark.parametrize(
     ("sampler", "first", "last"),
-    [(UNIFORM, 0, 3), (BallParams(outer=0.67), 0, 2), (RingParams(outer=1.0, inner=0.34), 1, 3)],
+    [(UNIFORM, 0, 3), (Ring(0.0, 0.67), 0, 2), (Ring(0.34, 1.0), 1, 3)],
 )
 def test_with_the_whole_set_the_estimate_is_its_formula(sampler, first, last):
     found = estimate(torch.tensor(SCORES), torch.tensor(OWN), "all", sampler, seeded())
@@ -70,7 +70,7 @@ def test_mean_bias_and_deviation_are_those_of_every_draw():
 
 def test_a_set_of_one_row_has_no_spread():
     """A ball of one: the closest other row, however often it is drawn."""
-    ball = BallParams(outer=0.34)
+    ball = Ring(0.0, 0.34)
     found = spread_over_draws(torch.tensor(SCORES), torch.tensor(OWN), 5, ball, 10, seeded())
     assert found.mean == pytest.approx(plain([closest(query, 0, 1) * 5 for query in range(3)]), abs=1e-6)
     assert found.deviation == pytest.approx(0, abs=1e-7)
@@ -82,7 +82,7 @@ def test_the_same_generator_gives_the_same_spread_and_another_one_another(encode
 
 
 @pytest.mark.parametrize("k", [16, 64, 256])
-@pytest.mark.parametrize("sampler", [BallParams(outer=0.1), RingParams(outer=0.1, inner=0.01)])
+@pytest.mark.parametrize("sampler", [Ring(0.0, 0.1), Ring(0.01, 0.1)])
 def test_cnce_is_below_nce_and_varies_less(encoder, sampler, k):
     """Source: ring Theorem 3.2. Of 200 draws a standard deviation is known to 5 %, so a third less is no chance."""
     nce = spread_over_draws(*encoder, k, UNIFORM, 200, seeded())
@@ -93,9 +93,7 @@ def test_cnce_is_below_nce_and_varies_less(encoder, sampler, k):
 
 
 def test_cnce_is_lower_the_smaller_its_ball(encoder):
-    means = [
-        spread_over_draws(*encoder, 64, BallParams(outer=outer), 50, seeded()).mean for outer in (1.0, 0.5, 0.2, 0.05)
-    ]
+    means = [spread_over_draws(*encoder, 64, Ring(0.0, outer), 50, seeded()).mean for outer in (1.0, 0.5, 0.2, 0.05)]
     assert means == sorted(means, reverse=True)
     assert means[0] - means[-1] > 0.5
 
@@ -112,5 +110,5 @@ def test_the_bias_and_the_deviation_of_nce_shrink_with_k(encoder):
 
 def test_no_estimate_is_above_its_ceiling(encoder):
     for k in (1, 16, 256):
-        for sampler in (UNIFORM, BallParams(outer=0.1)):
+        for sampler in (UNIFORM, Ring(0.0, 0.1)):
             assert estimate(*encoder, k, sampler, seeded()) <= math.log(1 + k)

@@ -5,21 +5,21 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from annulus.config.bounds import InfoNCEParams
+from annulus.bounds.infonce import InfoNCE
 from annulus.config.methods import MoCoParams, SimCLRParams
-from annulus.config.negatives import NoNeighbours, UniformParams
 from annulus.encoders.encoder import Encoder
 from annulus.methods.build import build_method
-from annulus.methods.contrast import Moment, Objective
+from annulus.methods.contrast import ContrastConfig, Progress
 from annulus.methods.step import Setting
+from annulus.negatives.samplers import Ring
 
 lightly_loss = pytest.importorskip(
     "lightly.loss", reason="lightly is not installed; it comes with `make install`, or pip install 'annulus[bench]'"
 )
 
 IMAGES, BATCH, DIM, QUEUE = 96, 16, 48, 40
-OBJECTIVE = Objective(UniformParams(), NoNeighbours(), InfoNCEParams(eqco_alpha=None), "all")
-START = Moment(trained=0.0, annealed=1.0)
+OBJECTIVE = ContrastConfig(Ring(0.0, 1.0), None, InfoNCE(), "all")
+START = Progress(training=0.0, annealing=1.0)
 each_temperature = pytest.mark.parametrize("temperature", [0.07, 0.2, 0.5])
 each_precision = pytest.mark.parametrize(("dtype", "close"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
 
@@ -40,11 +40,11 @@ def build(params):
 
 
 def simclr(temperature):
-    return build(SimCLRParams(temperature=temperature, draw="all", embedding_dim=DIM, head="linear", warmup=0.0))
+    return build(SimCLRParams(temperature=temperature, negatives="all", embedding_dim=DIM, head="linear", warmup=0.0))
 
 
 def moco(temperature):
-    section = {"temperature": temperature, "draw": "all", "embedding_dim": DIM, "head": "linear", "warmup": 0.0}
+    section = {"temperature": temperature, "negatives": "all", "embedding_dim": DIM, "head": "linear", "warmup": 0.0}
     return build(MoCoParams(**section, momentum=0.9, shuffle_groups=2))
 
 
@@ -82,7 +82,7 @@ def assert_same(ours, theirs, close):
 def test_simclr_has_the_value_and_gradient_of_lightly_s_loss(temperature, dtype, close, generator):
     method, criterion, views = simclr(temperature).to(dtype), lightly_s(temperature), views_of(generator, dtype)
     index = torch.randperm(IMAGES, generator=generator)[:BATCH]
-    ours = value_and_gradients(lambda views: method.loss(views, index, START).estimate.objective, views)
+    ours = value_and_gradients(lambda views: method.loss(views, index, START).estimate.loss, views)
     theirs = value_and_gradients(lambda views: criterion(*(view.flatten(start_dim=1) for view in views)), views)
     assert len(ours[1]) == 2  # both views are queries
     assert_same(ours, theirs, close)
@@ -104,7 +104,7 @@ def test_moco_has_the_value_and_gradient_of_lightly_s_loss_over_the_same_queue(t
 
         def ours_of(views, index=index, steps=steps):
             steps.append(method.loss(views, index, START))
-            return steps[0].estimate.objective
+            return steps[0].estimate.loss
 
         ours = value_and_gradients(ours_of, views)
         theirs = value_and_gradients(

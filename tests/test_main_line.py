@@ -125,7 +125,12 @@ def test_running_again_does_nothing_within_five_seconds(checkout):
             set(),
         ),
         ("params.yaml", "momentum: 0.999", "momentum: 0.99", set()),  # methods.moco, while ir is selected
-        ("params.yaml", "partition: constant", "partition: exact", set()),  # bounds.nce, while infonce is selected
+        (
+            "params.yaml",
+            "normaliser: constant",
+            "normaliser: exact",
+            set(),
+        ),  # bounds.binary-nce, while infonce is selected
         ("params.yaml", "share: 0.01", "share: 0.02", set()),  # neighbour_sets.s, while none is selected
         ("params.yaml", "eqco_alpha: null", "eqco_alpha: 64.0", {"pretrain"}),  # bounds.infonce
         ("params.yaml", "knn: {k: 200", "knn: {k: 20", {"knn"}),

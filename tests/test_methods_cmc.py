@@ -9,13 +9,13 @@ from method_cases import (
     DIM,
     IMAGES,
     INDEX,
-    MOMENT,
+    PROGRESS,
     SAMPLERS,
     TEMPERATURE,
     assert_resumes,
     at,
+    config_of,
     method_of,
-    objective_of,
     section,
     views_of,
 )
@@ -33,19 +33,19 @@ VIEWS = views_of(1, shape=SHAPE)
 
 
 def cmc(sampler="uniform", neighbours="none", bound="infonce", negatives="all", seed=0, params=PARAMS):
-    return method_of(params, objective_of(sampler, neighbours, bound, negatives), seed)
+    return method_of(params, config_of(sampler, neighbours, bound, negatives), seed)
 
 
 def states(method):
     return [contrast.generator.get_state() for contrast in (method.l_contrast, method.ab_contrast)]
 
 
-def plain(method, before=(None, None), moment=MOMENT):
+def plain(method, before=(None, None), progress=PROGRESS):
     """Sum of the losses, mean of the estimates and of the ceilings, of L in the ab bank and of ab in the L bank."""
     of_l = plain_embeddings(VIEWS[0][:, 0], method.encoder.l.weight)
     of_ab = plain_embeddings(VIEWS[0][:, 1], method.encoder.ab.weight)
     from_l, from_ab = (
-        plain_of(contrast, moment, plain_scores(queries, bank, TEMPERATURE), INDEX, own=INDEX, state=state)
+        plain_of(contrast, progress, plain_scores(queries, bank, TEMPERATURE), INDEX, self_index=INDEX, state=state)
         for contrast, queries, bank, state in (
             (method.l_contrast, of_l, method.ab_bank.rows, before[0]),
             (method.ab_contrast, of_ab, method.l_bank.rows, before[1]),
@@ -64,19 +64,19 @@ def test_every_sampler_has_the_value_and_gradients_of_the_plain_loops(sampler, n
     """CMC, CMCRing, CMCCave; K is drawn for each of the two."""
     method = cmc(sampler, negatives=negatives)
     before = states(method)
-    assert_same(method.loss(VIEWS, INDEX, MOMENT).estimate, plain(method, before), *weights(method))
+    assert_same(method.loss(VIEWS, INDEX, PROGRESS).estimate, plain(method, before), *weights(method))
 
 
 @pytest.mark.parametrize(("bound", "neighbours"), COMBINATIONS, ids=[" + ".join(pair) for pair in COMBINATIONS])
 def test_every_bound_and_neighbours_have_the_value_and_gradients_of_the_plain_loops(bound, neighbours):
     method = cmc("ring", neighbours, bound)
-    assert_same(method.loss(VIEWS, INDEX, MOMENT).estimate, plain(method), *weights(method))
+    assert_same(method.loss(VIEWS, INDEX, PROGRESS).estimate, plain(method), *weights(method))
 
 
-def test_the_moment_reaches_both_sides():
+def test_the_progress_reaches_both_sides():
     method = cmc("ring", "s")
-    moment = at(trained=0.3, annealed=0.5)
-    assert_same(method.loss(VIEWS, INDEX, moment).estimate, plain(method, moment=moment), *weights(method))
+    progress = at(training=0.3, annealing=0.5)
+    assert_same(method.loss(VIEWS, INDEX, progress).estimate, plain(method, progress=progress), *weights(method))
 
 
 @pytest.mark.parametrize("negatives", [30, "all"])
@@ -87,28 +87,28 @@ def test_cmc_is_the_sum_of_two_irs_with_each_other_s_bank(negatives):
     losses, slopes = [], []
     for channel, name, bank, contrast in sides:
         ir = method_of(
-            IRParams(**section(bank_rate=0.25, bank_start="random", witness="dot")),
-            objective_of("ring", negatives=negatives),
+            IRParams(**section(bank_rate=0.25, bank_start="random", critic="dot")),
+            config_of("ring", negatives=negatives),
             encoder=getattr(method.encoder, name),
         )
         ir.bank.rows.copy_(bank.rows)
         ir.contrast.generator.set_state(contrast.generator.get_state())
-        estimate = ir.loss([VIEWS[0][:, channel, :, :].reshape(BATCH, 3, 2, 1)], INDEX, MOMENT).estimate
-        losses.append(estimate.loss)
-        slopes += torch.autograd.grad(estimate.objective, ir.encoder.weight)
-    both = method.loss(VIEWS, INDEX, MOMENT).estimate
+        estimate = ir.loss([VIEWS[0][:, channel, :, :].reshape(BATCH, 3, 2, 1)], INDEX, PROGRESS).estimate
+        losses.append(estimate.loss_nats)
+        slopes += torch.autograd.grad(estimate.loss, ir.encoder.weight)
+    both = method.loss(VIEWS, INDEX, PROGRESS).estimate
     torch.testing.assert_close(both.loss, sum(losses), rtol=1e-12, atol=0)
-    for ours, theirs in zip(torch.autograd.grad(both.objective, weights(method)), slopes, strict=True):
+    for ours, theirs in zip(torch.autograd.grad(both.loss, weights(method)), slopes, strict=True):
         torch.testing.assert_close(ours, theirs)
 
 
 @pytest.mark.parametrize("bank", ["l_bank", "ab_bank"])
 def test_each_encoder_learns_from_the_other_one_s_bank_alone(bank):
     method = cmc()
-    before = torch.autograd.grad(method.loss(VIEWS, INDEX, MOMENT).estimate.objective, weights(method))
+    before = torch.autograd.grad(method.loss(VIEWS, INDEX, PROGRESS).estimate.loss, weights(method))
     rows = getattr(method, bank).rows
     rows.copy_(rows.roll(1, dims=0))
-    after = torch.autograd.grad(method.loss(VIEWS, INDEX, MOMENT).estimate.objective, weights(method))
+    after = torch.autograd.grad(method.loss(VIEWS, INDEX, PROGRESS).estimate.loss, weights(method))
     unchanged = [torch.equal(*pair) for pair in zip(before, after, strict=True)]
     assert unchanged == ([True, False] if bank == "l_bank" else [False, True])
 
@@ -133,8 +133,8 @@ def test_each_side_clusters_the_bank_it_reads():
 def test_after_step_stores_each_embedding_in_its_own_bank():
     method = cmc("ring")
     before = method.l_bank.rows.clone(), method.ab_bank.rows.clone()
-    step = method.loss(VIEWS, INDEX, MOMENT)
-    step.estimate.objective.backward()
+    step = method.loss(VIEWS, INDEX, PROGRESS)
+    step.estimate.loss.backward()
     method.after_step(INDEX, step)
     others = [row for row in range(IMAGES) if row not in INDEX.tolist()]
     for channel, (bank, old, weight) in enumerate(
@@ -158,17 +158,17 @@ def test_the_banks_start_from_their_own_encoder_s_half():
 
 @pytest.mark.parametrize("sampler", ["uniform", "outside"])
 def test_a_loaded_method_goes_on_like_the_one_that_was_saved(sampler):
-    objective = objective_of(sampler, "none", "nce moving-average", negatives=10)
-    assert_resumes(PARAMS, objective, [views_of(1, seed=number, shape=SHAPE) for number in range(6)])
+    config = config_of(sampler, "none", "binary-nce moving-average", negatives=10)
+    assert_resumes(PARAMS, config, [views_of(1, seed=number, shape=SHAPE) for number in range(6)])
 
 
 def test_both_real_encoders_learn_from_what_they_see(generator):
     statistics = {"mean": (50.0, 0.0, 0.0), "std": (25.0,) * 3}
     config = EncoderConfig("alexnet", "cifar", "linear", embedding_dim=DIM, view_size=16, channels="lab", **statistics)
     encoder = build_encoder(config, seed=0)
-    method = method_of(PARAMS, objective_of("ring"), encoder=encoder).float()
-    step = method.loss([torch.rand(BATCH, 3, 16, 16, generator=generator)], INDEX, MOMENT)
-    step.estimate.objective.backward()
+    method = method_of(PARAMS, config_of("ring"), encoder=encoder).float()
+    step = method.loss([torch.rand(BATCH, 3, 16, 16, generator=generator)], INDEX, PROGRESS)
+    step.estimate.loss.backward()
     for name, weight in encoder.named_parameters():
         assert weight.grad.isfinite().all(), name
         assert weight.grad.abs().sum() > 0, name

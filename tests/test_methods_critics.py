@@ -1,21 +1,19 @@
-"""Witness functions against explicit pairs, and what each can and cannot tell apart."""
+"""Critics against explicit pairs, and what each can and cannot tell apart."""
 
 import pytest
 import torch
-from method_cases import section
+from method_cases import TEMPERATURE
 
 from annulus.bounds.infonce import infonce
-from annulus.config.methods import IRParams
-from annulus.methods.critics import build_witness
+from annulus.methods.critics import build_critic
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 DIM, HIDDEN = 5, {"concat-linear": 0, "mlp-1": 1, "mlp-2": 2}
-WITNESSES = ["dot", "bilinear", *HIDDEN]
+CRITICS = ["dot", "bilinear", *HIDDEN]
 
 
-def witness_of(name, seed=0):
-    params = IRParams(**section(witness=name, embedding_dim=DIM, bank_rate=0.5, bank_start="random"))
-    return build_witness(params, seed).double()
+def critic_of(name, seed=0):
+    return build_critic(name, DIM, TEMPERATURE, seed).double()
 
 
 @pytest.fixture
@@ -25,11 +23,11 @@ def pairs(generator):
     return drawn[:3].clone().requires_grad_(), drawn[3:]
 
 
-def explicit(witness, query, row):
+def explicit(critic, query, row):
     """An MLP of [z; m] by its weights: the first layer's two halves stand side by side."""
-    first = torch.cat([witness.of_query.weight, witness.of_row.weight], dim=1)
-    value = first @ torch.cat([query, row]) + witness.of_query.bias
-    for layer in witness.rest:
+    first = torch.cat([critic.of_query.weight, critic.of_row.weight], dim=1)
+    value = first @ torch.cat([query, row]) + critic.of_query.bias
+    for layer in critic.rest:
         value = value.clamp(min=0) if isinstance(layer, torch.nn.ReLU) else layer.weight @ value + layer.bias
     [value] = value
     return value
@@ -37,9 +35,9 @@ def explicit(witness, query, row):
 
 @pytest.mark.parametrize("name", HIDDEN)
 def test_concatenations_are_an_mlp_of_each_pair_put_end_to_end(name, pairs):
-    witness, (queries, rows) = witness_of(name), pairs
-    found = witness(queries, rows)
-    expected = torch.stack([torch.stack([explicit(witness, query, row) for row in rows]) for query in queries])
+    critic, (queries, rows) = critic_of(name), pairs
+    found = critic(queries, rows)
+    expected = torch.stack([torch.stack([explicit(critic, query, row) for row in rows]) for query in queries])
     torch.testing.assert_close(found, expected)
     ours, theirs = (torch.autograd.grad(each.square().sum(), queries)[0] for each in (found, expected))
     torch.testing.assert_close(ours, theirs)
@@ -47,43 +45,43 @@ def test_concatenations_are_an_mlp_of_each_pair_put_end_to_end(name, pairs):
 
 @pytest.mark.parametrize("name", HIDDEN)
 def test_concatenations_have_so_many_layers_of_128_units_then_1(name):
-    """mutualinfo section 2, witness designs."""
+    """mutualinfo section 2, critic designs."""
     shapes = {
         "concat-linear": [(1, DIM), (1, DIM)],
         "mlp-1": [(128, DIM), (128, DIM), (1, 128)],
         "mlp-2": [(128, DIM), (128, DIM), (128, 128), (1, 128)],
     }
-    assert [tuple(w.shape) for w in witness_of(name).parameters() if w.ndim == 2] == shapes[name]
+    assert [tuple(w.shape) for w in critic_of(name).parameters() if w.ndim == 2] == shapes[name]
 
 
 @pytest.mark.parametrize("name", ["dot", "bilinear"])
 def test_products_are_those_of_each_pair_over_the_temperature(name, pairs, generator):
-    witness, (queries, rows) = witness_of(name), pairs
+    critic, (queries, rows) = critic_of(name), pairs
     weight = torch.eye(DIM, dtype=torch.float64)
     if name == "bilinear":
         weight = torch.randn(DIM, DIM, generator=generator, dtype=torch.float64)
-        witness.weight.data.copy_(weight)
+        critic.weight.data.copy_(weight)
     expected = torch.tensor(
         [
             [sum(q[i] * weight[i, j] * m[j] for i in range(DIM) for j in range(DIM)) / 0.2 for m in rows]
             for q in queries.detach()
         ]
     )
-    torch.testing.assert_close(witness(queries, rows).detach(), expected)
+    torch.testing.assert_close(critic(queries, rows).detach(), expected)
 
 
 def test_bilinear_starts_as_the_dot_product_and_can_leave_it(pairs):
-    dot, bilinear = (witness_of(name)(*pairs) for name in ("dot", "bilinear"))
+    dot, bilinear = (critic_of(name)(*pairs) for name in ("dot", "bilinear"))
     torch.testing.assert_close(dot, bilinear)
-    assert [w.shape for w in witness_of("bilinear").parameters()] == [(DIM, DIM)]
-    assert not list(witness_of("dot").parameters())
+    assert [w.shape for w in critic_of("bilinear").parameters()] == [(DIM, DIM)]
+    assert not list(critic_of("dot").parameters())
 
 
-@pytest.mark.parametrize("name", WITNESSES)
+@pytest.mark.parametrize("name", CRITICS)
 def test_only_concatenation_with_one_linear_layer_cannot_tell_which_row_goes_with_which_query(name, pairs):
     """Its score is a sum of one of z and one of m: in a softmax over rows the query cancels, and learns nothing."""
-    witness, (queries, rows) = witness_of(name), pairs
-    scores = witness(queries, rows)
+    critic, (queries, rows) = critic_of(name), pairs
+    scores = critic(queries, rows)
     loss = infonce(scores[:, :1], scores[:, 1:])
     [gradient] = torch.autograd.grad(loss, queries)
     order = scores.argsort(dim=1)
@@ -94,16 +92,16 @@ def test_only_concatenation_with_one_linear_layer_cannot_tell_which_row_goes_wit
         assert (gradient.norm(dim=1) > 1e-3).all()
 
 
-@pytest.mark.parametrize("name", WITNESSES)
-def test_the_seed_repeats_a_witness_and_another_changes_what_is_drawn(name):
-    first, again, other = (list(witness_of(name, seed).parameters()) for seed in (0, 0, 1))
+@pytest.mark.parametrize("name", CRITICS)
+def test_the_seed_repeats_a_critic_and_another_changes_what_is_drawn(name):
+    first, again, other = (list(critic_of(name, seed).parameters()) for seed in (0, 0, 1))
     assert all(torch.equal(*weights) for weights in zip(first, again, strict=True))
     drawn = name in HIDDEN
     assert any(not torch.equal(*weights) for weights in zip(first, other, strict=True)) == drawn
 
 
-@pytest.mark.parametrize("name", [name for name in WITNESSES if name != "dot"])
-def test_every_weight_of_a_witness_learns(name, pairs):
-    witness, (queries, rows) = witness_of(name), pairs
-    witness(queries, rows).square().sum().backward()
-    assert all(weight.grad.abs().sum() > 0 for weight in witness.parameters())
+@pytest.mark.parametrize("name", [name for name in CRITICS if name != "dot"])
+def test_every_weight_of_a_critic_learns(name, pairs):
+    critic, (queries, rows) = critic_of(name), pairs
+    critic(queries, rows).square().sum().backward()
+    assert all(weight.grad.abs().sum() > 0 for weight in critic.parameters())

@@ -232,7 +232,7 @@ def test_own_is_the_place_of_the_images_newest_key_at_every_turn(length, generat
     for _ in range(25):
         index = torch.randint(15, (4,), generator=generator)
         queue.push(embeddings(4, generator), index)
-        assert queue.own(images).tolist() == [plain_own(queue, image) for image in images.tolist()]
+        assert queue.newest(images).tolist() == [plain_own(queue, image) for image in images.tolist()]
         held = queue.images[queue.images >= 0]
         several |= held.numel() > held.unique().numel()
     assert several
@@ -241,8 +241,8 @@ def test_own_is_the_place_of_the_images_newest_key_at_every_turn(length, generat
 def test_of_an_image_twice_in_a_batch_the_later_key_is_its_own(generator):
     queue = queue_of(5)
     queue.push(embeddings(4, generator), torch.tensor([6, 2, 6, 3]))
-    assert queue.own(torch.tensor([6, 2, 3])).tolist() == [2, 1, 3]
+    assert queue.newest(torch.tensor([6, 2, 3])).tolist() == [2, 1, 3]
 
 
 def test_before_the_first_batch_no_image_has_a_key():
-    assert queue_of(5).own(torch.tensor([0, 4, 1])).tolist() == [-1, -1, -1]
+    assert queue_of(5).newest(torch.tensor([0, 4, 1])).tolist() == [-1, -1, -1]

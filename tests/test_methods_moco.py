@@ -8,16 +8,16 @@ from method_cases import (
     BATCH,
     COMBINATIONS,
     INDEX,
-    MOMENT,
+    PROGRESS,
     QUEUE,
     SAMPLERS,
     TEMPERATURE,
     assert_resumes,
     at,
+    config_of,
     indices,
     learn,
     method_of,
-    objective_of,
     section,
     views_of,
 )
@@ -32,21 +32,21 @@ VIEWS = views_of(2)
 
 def moco(sampler="uniform", neighbours="none", bound="infonce", negatives="all", seed=0, images=None):
     """Its queue holds keys of images, two of the batch's among them, or is as `images` says."""
-    method = method_of(PARAMS, objective_of(sampler, neighbours, bound, negatives), seed)
+    method = method_of(PARAMS, config_of(sampler, neighbours, bound, negatives), seed)
     if images is None:
         images = torch.arange(1, QUEUE + 1)  # images 3, 17 and 22 have older keys, 0 and 40 have none
     method.queue.images.copy_(images)
     return method
 
 
-def plain(method, state=None, moment=MOMENT, views=VIEWS, index=INDEX):
+def plain(method, state=None, progress=PROGRESS, views=VIEWS, index=INDEX):
     queries = plain_embeddings(views[0], method.encoder.weight)
     keys = plain_embeddings(views[1], method.keys.encoder.weight)
     positive = torch.stack([(query * key).sum() / TEMPERATURE for query, key in zip(queries, keys, strict=True)])
     images = method.queue.images
     own = torch.tensor([(images == image).nonzero().flatten().tolist() or [-1] for image in index]).flatten()
     scores = plain_scores(queries, method.queue.keys, TEMPERATURE)
-    return plain_of(method.contrast, moment, scores, index, own, positive, images, state)
+    return plain_of(method.contrast, progress, scores, index, own, positive, images, state)
 
 
 # --- the loss -----------------------------------------------------------------------------------------
@@ -58,20 +58,20 @@ def test_every_sampler_has_the_value_and_gradient_of_the_plain_loops(sampler, ne
     """MoCo (ring eq. 4), MoCoRing, and the same for ball and cave."""
     method = moco(sampler, negatives=negatives)
     state = method.contrast.generator.get_state()
-    estimate = method.loss(VIEWS, INDEX, MOMENT).estimate
+    estimate = method.loss(VIEWS, INDEX, PROGRESS).estimate
     assert_same(estimate, plain(method, state), method.encoder.weight)
 
 
 @pytest.mark.parametrize(("bound", "neighbours"), COMBINATIONS, ids=[" + ".join(pair) for pair in COMBINATIONS])
 def test_every_bound_and_neighbours_have_the_value_and_gradient_of_the_plain_loops(bound, neighbours):
     method = moco("ring", neighbours, bound)
-    assert_same(method.loss(VIEWS, INDEX, MOMENT).estimate, plain(method), method.encoder.weight)
+    assert_same(method.loss(VIEWS, INDEX, PROGRESS).estimate, plain(method), method.encoder.weight)
 
 
-@pytest.mark.parametrize("moment", [at(0.0, 0.0), at(0.3, 0.5), at(0.9, 1.0)], ids=str)
-def test_the_moment_reaches_sampler_and_neighbours(moment):
+@pytest.mark.parametrize("progress", [at(0.0, 0.0), at(0.3, 0.5), at(0.9, 1.0)], ids=str)
+def test_the_progress_reaches_sampler_and_neighbours(progress):
     method = moco("ring", "s")
-    assert_same(method.loss(VIEWS, INDEX, moment).estimate, plain(method, moment=moment), method.encoder.weight)
+    assert_same(method.loss(VIEWS, INDEX, progress).estimate, plain(method, progress=progress), method.encoder.weight)
 
 
 def test_all_is_the_whole_queue_but_for_the_query_s_own_older_key():
@@ -87,7 +87,7 @@ def test_all_is_the_whole_queue_but_for_the_query_s_own_older_key():
         assert len(others) == (QUEUE - 1 if image in (3, 17, 22) else QUEUE)
         top = (q @ k / TEMPERATURE).exp()
         losses.append(-(top / (top + sum((q @ key / TEMPERATURE).exp() for key in others))).log())
-    found = method.loss(VIEWS, INDEX, MOMENT).estimate
+    found = method.loss(VIEWS, INDEX, PROGRESS).estimate
     torch.testing.assert_close(found.loss, (sum(losses) / BATCH).detach())
 
 
@@ -101,8 +101,8 @@ def test_the_query_s_own_older_key_counts_for_nothing_wherever_it_lies(sampler, 
     for key in (plain_embeddings(VIEWS[0], method.encoder.weight)[row], -method.queue.keys[place]):
         method.queue.keys[place] = key.detach()
         method.contrast.generator.set_state(state)
-        step = method.loss(VIEWS, INDEX, MOMENT)
-        gradients.append(gradient(step.estimate.objective, step.queries)[0])
+        step = method.loss(VIEWS, INDEX, PROGRESS)
+        gradients.append(gradient(step.estimate.loss, step.queries)[0])
     assert torch.equal(gradients[0][row], gradients[1][row])
     assert not torch.equal(gradients[0], gradients[1]), "for the others it is a negative like any"
 
@@ -110,19 +110,19 @@ def test_the_query_s_own_older_key_counts_for_nothing_wherever_it_lies(sampler, 
 def test_queries_and_keys_are_not_the_same_and_keys_get_no_gradient():
     method = moco()
     views = [view.clone().requires_grad_() for view in VIEWS]
-    method.loss(views, INDEX, MOMENT).estimate.objective.backward()
+    method.loss(views, INDEX, PROGRESS).estimate.loss.backward()
     assert views[0].grad.abs().sum() > 0
     assert views[1].grad is None
     assert [name for name, weight in method.named_parameters() if weight.requires_grad] == ["encoder.weight"]
-    swapped = method.loss(VIEWS[::-1], INDEX, MOMENT).estimate
-    assert swapped.loss != method.loss(VIEWS, INDEX, MOMENT).estimate.loss
+    swapped = method.loss(VIEWS[::-1], INDEX, PROGRESS).estimate
+    assert swapped.loss != method.loss(VIEWS, INDEX, PROGRESS).estimate.loss_nats
 
 
 def test_the_keys_are_made_by_the_momentum_encoder():
     method = moco()
-    before = method.loss(VIEWS, INDEX, MOMENT)
+    before = method.loss(VIEWS, INDEX, PROGRESS)
     method.keys.encoder.weight.data.copy_(torch.eye(6))
-    after = method.loss(VIEWS, INDEX, MOMENT)
+    after = method.loss(VIEWS, INDEX, PROGRESS)
     assert torch.equal(before.queries, after.queries)
     torch.testing.assert_close(after.stored[0], plain_embeddings(VIEWS[1], torch.eye(6, dtype=torch.float64)))
     assert not torch.equal(before.stored[0], after.stored[0])
@@ -143,10 +143,10 @@ def test_steps_equal_plain_steps_and_the_queue_a_plain_deque_entry_by_entry():
         keys = plain_embeddings(views[1], slow)
         state, in_queue = method.contrast.generator.get_state(), method.queue.keys.clone()
         expected = plain(method, state, views=views, index=index)
-        step = method.loss(views, index, MOMENT)
+        step = method.loss(views, index, PROGRESS)
         assert_same(step.estimate, expected, method.encoder.weight)
         assert torch.equal(method.queue.keys, in_queue), "the batch's keys go in after the step"
-        method.encoder.weight.data -= 0.1 * gradient(step.estimate.objective, method.encoder.weight)[0]
+        method.encoder.weight.data -= 0.1 * gradient(step.estimate.loss, method.encoder.weight)[0]
         method.after_step(index, step)
 
         slow = 0.9 * slow + 0.1 * method.encoder.weight.detach()
@@ -160,10 +160,10 @@ def test_steps_equal_plain_steps_and_the_queue_a_plain_deque_entry_by_entry():
 
 def test_a_batch_written_before_backward_is_refused_by_autograd():
     method = moco()
-    step = method.loss(VIEWS, INDEX, MOMENT)
+    step = method.loss(VIEWS, INDEX, PROGRESS)
     method.after_step(INDEX, step)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        step.estimate.objective.backward()
+        step.estimate.loss.backward()
 
 
 def test_images_are_clustered_for_cave_and_k_neighbours_and_embedded_for_nothing_else():
@@ -187,17 +187,17 @@ def test_nothing_is_stored_of_every_image():
     assert method.stored is None
 
 
-@pytest.mark.parametrize(("sampler", "bound"), [("uniform", "infonce"), ("outside", "nce moving-average")])
+@pytest.mark.parametrize(("sampler", "bound"), [("uniform", "infonce"), ("outside", "binary-nce moving-average")])
 def test_a_loaded_method_goes_on_like_the_one_that_was_saved(sampler, bound):
     """Both encoders, the queue with its images and pointer, clusters, partition and two generators."""
-    objective = objective_of(sampler, bound=bound, negatives=10)
-    assert_resumes(PARAMS, objective, [views_of(2, seed=number) for number in range(14)])
+    config = config_of(sampler, bound=bound, negatives=10)
+    assert_resumes(PARAMS, config, [views_of(2, seed=number) for number in range(14)])
 
 
 def test_the_seed_repeats_the_queue_and_the_negatives():
     first, again, other = (moco(negatives=5, seed=seed) for seed in (0, 0, 1))
     assert torch.equal(first.queue.keys, again.queue.keys)
     assert not torch.equal(first.queue.keys, other.queue.keys)
-    losses = [[learn(m, VIEWS).estimate.loss.item() for _ in range(3)] for m in (first, again)]
+    losses = [[learn(m, VIEWS).estimate.loss_nats.item() for _ in range(3)] for m in (first, again)]
     assert losses[0] == losses[1]
     assert len(set(losses[0])) == 3

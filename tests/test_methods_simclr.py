@@ -6,13 +6,13 @@ from method_cases import (
     BATCH,
     COMBINATIONS,
     INDEX,
-    MOMENT,
+    PROGRESS,
     SAMPLERS,
     TEMPERATURE,
     assert_resumes,
     at,
+    config_of,
     method_of,
-    objective_of,
     section,
     views_of,
 )
@@ -27,7 +27,7 @@ VIEWS = views_of(2)
 
 
 def simclr(sampler="uniform", neighbours="none", bound="infonce", negatives="all", seed=0):
-    return method_of(PARAMS, objective_of(sampler, neighbours, bound, negatives), seed)
+    return method_of(PARAMS, config_of(sampler, neighbours, bound, negatives), seed)
 
 
 def columns_of(view):
@@ -35,14 +35,14 @@ def columns_of(view):
     return [other % BOTH for other in range(view + 1, view + BOTH) if other % BATCH != view % BATCH]
 
 
-def plain(method, state=None, moment=MOMENT):
+def plain(method, state=None, progress=PROGRESS):
     embeddings = plain_embeddings(torch.cat(VIEWS), method.encoder.weight)
     similarity = plain_scores(embeddings, embeddings, TEMPERATURE)
     columns = torch.tensor([columns_of(view) for view in range(BOTH)])
     scores = torch.stack([similarity[view, columns[view]] for view in range(BOTH)])
     positive = torch.stack([similarity[view, (view + BATCH) % BOTH] for view in range(BOTH)])
     images = torch.cat([INDEX, INDEX])
-    return plain_of(method.contrast, moment, scores, images, None, positive, images[columns], state)
+    return plain_of(method.contrast, progress, scores, images, None, positive, images[columns], state)
 
 
 def nt_xent(embeddings):
@@ -59,15 +59,15 @@ def test_simclr_is_nt_xent():
     """In value and gradient; so the positive stands once in a denominator, as itself."""
     method = simclr()
     plainly = nt_xent(plain_embeddings(torch.cat(VIEWS), method.encoder.weight))
-    estimate = method.loss(VIEWS, INDEX, MOMENT).estimate
-    torch.testing.assert_close(estimate.objective, plainly, rtol=1e-12, atol=0)
-    ours, theirs = (torch.autograd.grad(loss, method.encoder.weight)[0] for loss in (estimate.objective, plainly))
+    estimate = method.loss(VIEWS, INDEX, PROGRESS).estimate
+    torch.testing.assert_close(estimate.loss, plainly, rtol=1e-12, atol=0)
+    ours, theirs = (torch.autograd.grad(loss, method.encoder.weight)[0] for loss in (estimate.loss, plainly))
     torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12)
 
 
 def test_its_ceiling_is_that_of_2b_minus_2_negatives():
-    estimate = simclr().loss(VIEWS, INDEX, MOMENT).estimate
-    assert estimate.ceiling.exp().item() == pytest.approx(BOTH - 1)
+    estimate = simclr().loss(VIEWS, INDEX, PROGRESS).estimate
+    assert estimate.ceiling_nats.exp().item() == pytest.approx(BOTH - 1)
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
@@ -79,7 +79,7 @@ def test_every_sampler_has_the_value_and_gradient_of_the_plain_loops(sampler, ne
         method.contrast.clusters = torch.zeros_like(method.contrast.clusters)
         method.contrast.clusters[:, INDEX[2:]] = 1
     state = method.contrast.generator.get_state()
-    estimate = method.loss(VIEWS, INDEX, MOMENT).estimate
+    estimate = method.loss(VIEWS, INDEX, PROGRESS).estimate
     assert_same(estimate, plain(method, state), method.encoder.weight)
 
 
@@ -89,24 +89,24 @@ def test_every_bound_and_neighbours_have_the_value_and_gradient_of_the_plain_loo
     if neighbours == "k":
         method.contrast.neighbour_clusters[:, INDEX[:2]] = 9
         method.contrast.neighbour_clusters[:, INDEX[2:]] = 8
-    assert_same(method.loss(VIEWS, INDEX, MOMENT).estimate, plain(method), method.encoder.weight)
+    assert_same(method.loss(VIEWS, INDEX, PROGRESS).estimate, plain(method), method.encoder.weight)
 
 
-@pytest.mark.parametrize("moment", [at(0.0, 0.0), at(0.4, 0.5), at(0.9, 1.0)], ids=str)
-def test_the_moment_reaches_sampler_and_neighbours(moment):
+@pytest.mark.parametrize("progress", [at(0.0, 0.0), at(0.4, 0.5), at(0.9, 1.0)], ids=str)
+def test_the_progress_reaches_sampler_and_neighbours(progress):
     method = simclr("ring", "s")
-    assert_same(method.loss(VIEWS, INDEX, moment).estimate, plain(method, moment=moment), method.encoder.weight)
+    assert_same(method.loss(VIEWS, INDEX, progress).estimate, plain(method, progress=progress), method.encoder.weight)
 
 
 def test_a_view_meets_each_view_of_every_other_image_once_and_never_its_own_image(monkeypatch):
     method, seen = simclr(), {}
 
-    def recorded(scores, index, moment, positive, columns):
-        seen.update(scores=scores, index=index, positive=positive, columns=columns)
-        return type(method.contrast).forward(method.contrast, scores, index, moment, None, positive, columns)
+    def recorded(scores, index, progress, positive, column_images):
+        seen.update(scores=scores, index=index, positive=positive, columns=column_images)
+        return type(method.contrast).forward(method.contrast, scores, index, progress, None, positive, column_images)
 
     monkeypatch.setattr(method.contrast, "forward", recorded)
-    step = method.loss(VIEWS, INDEX, MOMENT)
+    step = method.loss(VIEWS, INDEX, PROGRESS)
     similarity = step.queries @ step.queries.T / TEMPERATURE
     assert seen["index"].tolist() == [*INDEX.tolist(), *INDEX.tolist()]
     for view, image in enumerate(seen["index"].tolist()):
@@ -123,9 +123,9 @@ def test_a_view_meets_each_view_of_every_other_image_once_and_never_its_own_imag
 def test_both_views_are_queries_and_both_learn():
     method = simclr()
     views = [view.clone().requires_grad_() for view in VIEWS]
-    step = method.loss(views, INDEX, MOMENT)
+    step = method.loss(views, INDEX, PROGRESS)
     step.queries.retain_grad()
-    step.estimate.objective.backward()
+    step.estimate.loss.backward()
     assert step.queries.shape == (BOTH, 6)
     for view in views:
         assert (view.grad.flatten(start_dim=1).norm(dim=1) > 0).all()
@@ -134,7 +134,7 @@ def test_both_views_are_queries_and_both_learn():
 
 def test_the_two_directions_count_the_same():
     method = simclr()
-    losses = [method.loss(views, INDEX, MOMENT).estimate.loss for views in (VIEWS, VIEWS[::-1])]
+    losses = [method.loss(views, INDEX, PROGRESS).estimate.loss_nats for views in (VIEWS, VIEWS[::-1])]
     torch.testing.assert_close(*losses)
 
 
@@ -142,27 +142,27 @@ def test_both_views_share_one_pass_and_so_one_batch_norm(monkeypatch):
     method, seen = simclr(), []
     forward = method.encoder.forward
     monkeypatch.setattr(method.encoder, "forward", lambda images: seen.append(len(images)) or forward(images))
-    method.loss(VIEWS, INDEX, MOMENT)
+    method.loss(VIEWS, INDEX, PROGRESS)
     assert seen == [BOTH]
 
 
 def test_k_negatives_are_drawn_for_each_view_and_anew_at_each_step():
     method = simclr(negatives=3)
-    estimates = [method.loss(VIEWS, INDEX, MOMENT).estimate for _ in range(3)]
-    assert len({estimate.loss.item() for estimate in estimates}) == 3
-    assert estimates[0].ceiling.exp().item() == pytest.approx(4)
+    estimates = [method.loss(VIEWS, INDEX, PROGRESS).estimate for _ in range(3)]
+    assert len({estimate.loss_nats.item() for estimate in estimates}) == 3
+    assert estimates[0].ceiling_nats.exp().item() == pytest.approx(4)
 
 
 def test_nothing_is_stored():
     method = simclr()
     before = {name: value.clone() for name, value in method.named_buffers()}
     method.start(lambda: pytest.fail("no embeddings are needed"))
-    method.after_step(INDEX, method.loss(VIEWS, INDEX, MOMENT))
+    method.after_step(INDEX, method.loss(VIEWS, INDEX, PROGRESS))
     assert method.stored is None
     assert all(torch.equal(value, before[name]) for name, value in method.named_buffers())
 
 
-@pytest.mark.parametrize(("sampler", "bound"), [("uniform", "nce first-batch"), ("ring", "la-original moving-average")])
+@pytest.mark.parametrize(("sampler", "bound"), [("uniform", "binary-nce first-batch"), ("ring", "la")])
 def test_a_loaded_method_goes_on_like_the_one_that_was_saved(sampler, bound):
-    objective = objective_of(sampler, bound=bound, negatives=3)
-    assert_resumes(PARAMS, objective, [views_of(2, seed=number) for number in range(6)])
+    config = config_of(sampler, bound=bound, negatives=3)
+    assert_resumes(PARAMS, config, [views_of(2, seed=number) for number in range(6)])

@@ -9,20 +9,20 @@ from method_cases import (
     BATCH,
     COMBINATIONS,
     INDEX,
-    MOMENT,
+    PROGRESS,
     SAMPLERS,
     TEMPERATURE,
     assert_resumes,
     at,
+    config_of,
     indices,
     method_of,
-    objective_of,
     section,
     views_of,
 )
 from plain_objectives import assert_same, gradient, plain_embeddings, plain_of, plain_scores
 
-from annulus.config.bounds import InfoNCEParams
+from annulus.bounds.infonce import InfoNCE
 from annulus.config.methods import SiMoParams
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
@@ -31,14 +31,16 @@ VIEWS = views_of(2)
 
 
 def simo(sampler="uniform", neighbours="none", bound="infonce", negatives="all", seed=0, params=PARAMS):
-    return method_of(params, objective_of(sampler, neighbours, bound, negatives), seed)
+    return method_of(params, config_of(sampler, neighbours, bound, negatives), seed)
 
 
-def plain(method, state=None, moment=MOMENT, views=VIEWS, index=INDEX):
+def plain(method, state=None, progress=PROGRESS, views=VIEWS, index=INDEX):
     queries = plain_embeddings(views[0], method.encoder.weight)
     keys = plain_embeddings(views[1], method.keys.encoder.weight)
     scores = plain_scores(queries, keys, TEMPERATURE)
-    return plain_of(method.contrast, moment, scores, index, own=torch.arange(BATCH), columns=index, state=state)
+    return plain_of(
+        method.contrast, progress, scores, index, self_index=torch.arange(BATCH), columns=index, state=state
+    )
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
@@ -49,7 +51,7 @@ def test_every_sampler_has_the_value_and_gradient_of_the_plain_loops(sampler, ne
         method.contrast.clusters = torch.zeros_like(method.contrast.clusters)
         method.contrast.clusters[:, INDEX[2:]] = 1
     state = method.contrast.generator.get_state()
-    estimate = method.loss(VIEWS, INDEX, MOMENT).estimate
+    estimate = method.loss(VIEWS, INDEX, PROGRESS).estimate
     assert_same(estimate, plain(method, state), method.encoder.weight)
 
 
@@ -59,20 +61,20 @@ def test_every_bound_and_neighbours_have_the_value_and_gradient_of_the_plain_loo
     if neighbours == "k":
         method.contrast.neighbour_clusters[:, INDEX[:2]] = 9
         method.contrast.neighbour_clusters[:, INDEX[2:]] = 8
-    assert_same(method.loss(VIEWS, INDEX, MOMENT).estimate, plain(method), method.encoder.weight)
+    assert_same(method.loss(VIEWS, INDEX, PROGRESS).estimate, plain(method), method.encoder.weight)
 
 
-@pytest.mark.parametrize("moment", [at(0.0, 0.0), at(0.6, 0.5), at(0.9, 1.0)], ids=str)
-def test_the_moment_reaches_sampler_and_neighbours(moment):
+@pytest.mark.parametrize("progress", [at(0.0, 0.0), at(0.6, 0.5), at(0.9, 1.0)], ids=str)
+def test_the_progress_reaches_sampler_and_neighbours(progress):
     method = simo("ring", "s")
-    assert_same(method.loss(VIEWS, INDEX, moment).estimate, plain(method, moment=moment), method.encoder.weight)
+    assert_same(method.loss(VIEWS, INDEX, progress).estimate, plain(method, progress=progress), method.encoder.weight)
 
 
 @pytest.mark.parametrize("k", [1, 3, 4, "all"])
 def test_eqco_weighs_each_of_k_negatives_by_alpha_over_the_k_really_used(k):
     """eqco eq. 10, mean over queries, with the draws read off the method's own generator."""
     alpha = 256.0
-    method = simo(bound=InfoNCEParams(eqco_alpha=alpha), negatives=k)
+    method = simo(bound=InfoNCE(eqco_alpha=alpha), negatives=k)
     queries = plain_embeddings(VIEWS[0], method.encoder.weight)
     keys = plain_embeddings(VIEWS[1], method.keys.encoder.weight)
     generator = torch.Generator()
@@ -87,17 +89,17 @@ def test_eqco_weighs_each_of_k_negatives_by_alpha_over_the_k_really_used(k):
         assert i not in chosen
         s = [(queries[i] @ key / TEMPERATURE).exp() for key in keys]
         losses.append(-(s[i] / (s[i] + alpha / len(chosen) * sum(s[j] for j in chosen))).log())
-    estimate = method.loss(VIEWS, INDEX, MOMENT).estimate
+    estimate = method.loss(VIEWS, INDEX, PROGRESS).estimate
     expected = sum(losses) / BATCH
     assert_same(estimate, (expected, math.log(257) - expected.item(), math.log(257)), method.encoder.weight)
 
 
 def test_negatives_are_drawn_per_query_among_all_other_keys_and_anew_at_each_step(monkeypatch):
     method, seen = simo(negatives=200), []
-    softmax = method.contrast._softmax
-    monkeypatch.setattr(method.contrast, "_softmax", lambda p, n, *rest: seen.append(n) or softmax(p, n, *rest))
+    loss = InfoNCE.loss
+    monkeypatch.setattr(InfoNCE, "loss", lambda self, p, n, *rest: seen.append(n) or loss(self, p, n, *rest))
     for _ in range(2):
-        step = method.loss(VIEWS, INDEX, MOMENT)
+        step = method.loss(VIEWS, INDEX, PROGRESS)
     keys = plain_embeddings(VIEWS[1], method.keys.encoder.weight)
     scores = plain_scores(step.queries, keys, TEMPERATURE).detach()
     places = [(found.detach()[:, :, None] - scores[:, None, :]).abs().argmin(dim=2) for found in seen]
@@ -111,7 +113,7 @@ def test_negatives_are_drawn_per_query_among_all_other_keys_and_anew_at_each_ste
 def test_keys_get_no_gradient_and_queries_do():
     method = simo()
     views = [view.clone().requires_grad_() for view in VIEWS]
-    method.loss(views, INDEX, MOMENT).estimate.objective.backward()
+    method.loss(views, INDEX, PROGRESS).estimate.loss.backward()
     assert views[0].grad.abs().sum() > 0
     assert views[1].grad is None
     assert [name for name, weight in method.named_parameters() if weight.requires_grad] == ["encoder.weight"]
@@ -122,10 +124,10 @@ def test_the_key_encoder_follows_after_the_step_and_nothing_else_is_stored():
     slow = method.keys.encoder.weight.clone()
     for number, index in enumerate(indices(4)):
         views = views_of(2, seed=number)
-        step = method.loss(views, index, MOMENT)
+        step = method.loss(views, index, PROGRESS)
         assert_same(step.estimate, plain(method, views=views, index=index), method.encoder.weight)
         assert torch.equal(method.keys.encoder.weight, slow)
-        method.encoder.weight.data -= 0.1 * gradient(step.estimate.objective, method.encoder.weight)[0]
+        method.encoder.weight.data -= 0.1 * gradient(step.estimate.loss, method.encoder.weight)[0]
         method.after_step(index, step)
         slow = 0.9 * slow + 0.1 * method.encoder.weight.detach()
         torch.testing.assert_close(method.keys.encoder.weight, slow)
@@ -148,5 +150,5 @@ def test_one_process_has_nobody_to_synchronise_with_and_says_so(caplog):
 @pytest.mark.parametrize("batch_norm", ["sync", "shuffle"])
 def test_a_loaded_method_goes_on_like_the_one_that_was_saved(batch_norm):
     params = PARAMS.model_copy(update={"batch_norm": batch_norm})
-    objective = objective_of("ball", bound="nce moving-average", negatives=3)
-    assert_resumes(params, objective, [views_of(2, seed=number) for number in range(6)])
+    config = config_of("ball", bound="binary-nce moving-average", negatives=3)
+    assert_resumes(params, config, [views_of(2, seed=number) for number in range(6)])

@@ -1,21 +1,20 @@
-"""Annealing policies against sequences worked out by hand (ring.md 5.2)."""
+"""Annealing policies against sequences worked out by hand (arXiv:2010.02037, appendix E)."""
 
 import pytest
 
-from annulus.config.negatives import AdaptiveEpochAnneal, AdaptiveStepAnneal, ConstantAnneal, LinearAnneal, StepAnneal
-from annulus.negatives.annealing import Annealing
+from annulus.negatives.annealing import AdaptiveAnnealing, Annealing, LinearAnnealing, StepAnnealing
 
-POLICIES = [
-    ConstantAnneal(),
-    LinearAnneal(until=0.5),
-    StepAnneal(until=0.5, steps=5),
-    AdaptiveEpochAnneal(delta=0.25, window=3),
-    AdaptiveStepAnneal(delta=0.25, window=3),
-]
+POLICIES = {
+    "none": lambda: Annealing(),
+    "linear": lambda: LinearAnnealing(until=0.5),
+    "step": lambda: StepAnnealing(until=0.5, steps=5),
+    "adaptive-epoch": lambda: AdaptiveAnnealing(delta=0.25, window=3, watches="accuracy"),
+    "adaptive-step": lambda: AdaptiveAnnealing(delta=0.25, window=3, watches="loss"),
+}
 
 
 def test_none_is_the_sampler_s_own_set_from_the_start():
-    annealing = Annealing(ConstantAnneal())
+    annealing = Annealing()
     annealing.after_step(1.0)
     annealing.after_epoch(None)
     assert [annealing.progress(trained) for trained in (0.0, 0.5, 1.0)] == [1.0, 1.0, 1.0]
@@ -25,7 +24,7 @@ def test_none_is_the_sampler_s_own_set_from_the_start():
     ("trained", "progress"), [(0.0, 0.0), (0.1, 0.2), (0.25, 0.5), (0.5, 1.0), (0.75, 1.0), (1.0, 1.0)]
 )
 def test_linear_rises_in_a_line_and_then_stays(trained, progress):
-    assert Annealing(LinearAnneal(until=0.5)).progress(trained) == pytest.approx(progress)
+    assert LinearAnnealing(until=0.5).progress(trained) == pytest.approx(progress)
 
 
 @pytest.mark.parametrize(
@@ -45,11 +44,11 @@ def test_linear_rises_in_a_line_and_then_stays(trained, progress):
     ],
 )
 def test_step_rises_in_equal_steps_that_end_where_the_line_ends(trained, progress):
-    assert Annealing(StepAnneal(until=0.5, steps=5)).progress(trained) == pytest.approx(progress)
+    assert StepAnnealing(until=0.5, steps=5).progress(trained) == pytest.approx(progress)
 
 
 def test_adaptive_epoch_moves_when_accuracy_beats_the_mean_of_the_window():
-    annealing = Annealing(AdaptiveEpochAnneal(delta=0.25, window=3))
+    annealing = AdaptiveAnnealing(delta=0.25, window=3, watches="accuracy")
     #             accuracy, mean of up to three before it -> progress after it
     sequence = [
         (40.0, 0.0),  # nothing to compare with
@@ -68,7 +67,7 @@ def test_adaptive_epoch_moves_when_accuracy_beats_the_mean_of_the_window():
 
 
 def test_adaptive_step_moves_when_the_loss_is_below_the_mean_of_the_window():
-    annealing = Annealing(AdaptiveStepAnneal(delta=0.4, window=2))
+    annealing = AdaptiveAnnealing(delta=0.4, window=2, watches="loss")
     #            loss, mean of up to two before it -> progress after it
     sequence = [(5.0, 0.0), (4.0, 0.4), (4.5, 0.4), (4.3, 0.4), (4.2, 0.8), (4.0, 1.0), (3.0, 1.0)]
     #                 5: below   4.5: equal  4.25       4.4        4.25: reaches 1.2, kept at 1
@@ -78,18 +77,19 @@ def test_adaptive_step_moves_when_the_loss_is_below_the_mean_of_the_window():
 
 
 def test_each_adaptive_policy_watches_its_own_measure_alone():
-    by_epoch, by_step = (Annealing(policy) for policy in POLICIES[3:])
+    by_epoch, by_step = POLICIES["adaptive-epoch"](), POLICIES["adaptive-step"]()
     for value in (1.0, 2.0, 3.0):
         by_epoch.after_step(-value)
         by_step.after_epoch(value)
     assert (by_epoch.progress(1.0), by_step.progress(1.0)) == (0.0, 0.0)
-    assert [Annealing(policy).watches_loss for policy in POLICIES] == [False, False, False, False, True]
+    assert [name for name, make in POLICIES.items() if make().watches_loss] == ["adaptive-step"]
+    assert [name for name, make in POLICIES.items() if make().watches_accuracy] == ["adaptive-epoch"]
 
 
 @pytest.mark.parametrize("seen", [(), (4.0,), (3.0, 5.0, 4.0, 4.5, 6.0)])
-@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: type(policy).__name__)
+@pytest.mark.parametrize("policy", POLICIES)
 def test_a_loaded_state_goes_on_like_the_one_that_was_saved(policy, seen):
-    original, resumed = Annealing(policy), Annealing(policy)
+    original, resumed = POLICIES[policy](), POLICIES[policy]()
     for value in seen:
         original.after_step(value)
         original.after_epoch(value)

@@ -1,4 +1,4 @@
-"""Neighbour sets against plain sets, column by column, as mutualinfo section 2 and C.2 tell them."""
+"""Neighbour sets against plain sets, column by column, as arXiv:2005.13149 section 4.3 and C.2 tell them."""
 
 import math
 from fractions import Fraction
@@ -6,9 +6,9 @@ from fractions import Fraction
 import pytest
 import torch
 
-from annulus.config.negatives import RingParams
+from annulus.negatives.clusters import Clusters
 from annulus.negatives.neighbours import closest, clustered, share_at
-from annulus.negatives.samplers import Clusters, draw
+from annulus.negatives.samplers import Ring
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 
@@ -51,9 +51,9 @@ def column_of(own, query):
 
 def sets_of(neighbours):
     """The columns of each query, padding left out."""
-    if neighbours.present is None:
-        return neighbours.rows.tolist()
-    return [row[there].tolist() for row, there in zip(neighbours.rows, neighbours.present, strict=True)]
+    if neighbours.mask is None:
+        return neighbours.index.tolist()
+    return [row[there].tolist() for row, there in zip(neighbours.index, neighbours.mask, strict=True)]
 
 
 # --- the closest --------------------------------------------------------------------------------------
@@ -79,8 +79,8 @@ def test_the_closest_are_the_first_of_the_ranked_others(share, kind, scores, gen
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.0099])
 def test_a_share_of_less_than_one_column_gives_none(share, scores, generator):
     found = closest(scores, owns("bank", generator), share)
-    assert found.rows.shape == (QUERIES, 0)
-    assert scores.gather(1, found.rows).shape == (QUERIES, 0)
+    assert found.index.shape == (QUERIES, 0)
+    assert scores.gather(1, found.index).shape == (QUERIES, 0)
 
 
 @each_own
@@ -103,7 +103,7 @@ def test_the_closest_end_where_a_ring_with_the_same_share_begins(share, kind, sc
     """RING + s-neigh: neighbours and negatives have no column in common, and leave none between them."""
     own = owns(kind, generator)
     inner = sets_of(closest(scores, own, share))
-    ring = sets_of(draw(scores, own, "all", RingParams(inner=share, outer=0.5), 1.0, generator))
+    ring = sets_of(Ring(share, 0.5).draw(scores, own, "all", generator))
     ball = sets_of(closest(scores, own, 0.5))
     for near, middle, whole in zip(inner, ring, ball, strict=True):
         assert sorted(near + middle) == sorted(whole)
@@ -145,7 +145,7 @@ def either_clusters(request, clusters, generator):
 @pytest.mark.parametrize("runs", [1, 2, 3])
 def test_cluster_neighbours_are_the_plain_union_over_runs(runs, kind, either_clusters, query_clusters, generator):
     own = owns(kind, generator)
-    found = clustered(either_clusters[:runs], query_clusters[:runs], own)
+    found = clustered(Clusters(either_clusters[:runs], query_clusters[:runs]), own)
     for query, columns in enumerate(sets_of(found)):
         of = plain_columns(either_clusters[:runs], query)
         expected = plain_clustered(of, query_clusters[:runs, query].tolist(), column_of(own, query))
@@ -153,7 +153,7 @@ def test_cluster_neighbours_are_the_plain_union_over_runs(runs, kind, either_clu
 
 
 def test_each_further_run_adds_columns_and_takes_none(clusters, query_clusters):
-    one, all_runs = (sets_of(clustered(clusters[:r], query_clusters[:r], None)) for r in (1, RUNS))
+    one, all_runs = (sets_of(clustered(Clusters(clusters[:r], query_clusters[:r]), None)) for r in (1, RUNS))
     assert all(set(few) <= set(more) for few, more in zip(one, all_runs, strict=True))
     assert sum(map(len, one)) < sum(map(len, all_runs))
 
@@ -161,31 +161,31 @@ def test_each_further_run_adds_columns_and_takes_none(clusters, query_clusters):
 def test_the_own_column_is_in_its_cluster_but_never_a_neighbour(clusters, generator):
     own = owns("bank", generator)
     mine = clusters[:, own]
-    for query, columns in enumerate(sets_of(clustered(clusters, mine, own))):
+    for query, columns in enumerate(sets_of(clustered(Clusters(clusters, mine), own))):
         assert own[query] not in columns
         in_some = (mine[:, query] >= 0).any()
-        assert (own[query] in sets_of(clustered(clusters, mine, None))[query]) == in_some
+        assert (own[query] in sets_of(clustered(Clusters(clusters, mine), None))[query]) == in_some
 
 
 def test_padding_is_absent_and_points_to_a_column_that_exists(either_clusters, query_clusters, generator):
-    found = clustered(either_clusters, query_clusters, owns("queue", generator))
-    counts = found.present.sum(dim=1)
-    assert counts.min() < counts.max() == found.rows.shape[1]
-    assert 0 <= found.rows.min() <= found.rows.max() < COLUMNS
-    scores = found.mask(torch.zeros(found.rows.shape))
+    found = clustered(Clusters(either_clusters, query_clusters), owns("queue", generator))
+    counts = found.mask.sum(dim=1)
+    assert counts.min() < counts.max() == found.index.shape[1]
+    assert 0 <= found.index.min() <= found.index.max() < COLUMNS
+    scores = found.gather(torch.zeros(QUERIES, COLUMNS))
     torch.testing.assert_close(scores.logsumexp(dim=1), counts.log())
 
 
 def test_cluster_minus_one_belongs_to_nobody(either_clusters):
     """A query in no cluster has no neighbours, not even among columns in none."""
     nothing = torch.full((RUNS, QUERIES), -1, dtype=torch.int32)
-    assert clustered(either_clusters, nothing, None).rows.shape == (QUERIES, 0)
+    assert clustered(Clusters(either_clusters, nothing), None).index.shape == (QUERIES, 0)
     assert (either_clusters == -1).any()
 
 
 def test_a_cluster_without_columns_gives_no_neighbours(clusters):
     empty = torch.full((RUNS, QUERIES), 99, dtype=torch.int32)
-    assert clustered(clusters, empty, None).rows.shape == (QUERIES, 0)
+    assert clustered(Clusters(clusters, empty), None).index.shape == (QUERIES, 0)
 
 
 # --- sharing a cluster --------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def labels(request, generator):
 
 def test_members_share_a_cluster_as_the_plain_loop_says(labels, generator):
     members = torch.randint(40, (30, 17), generator=generator)
-    rows = labels.rows if labels.rows.ndim == 3 else labels.rows[:, None].expand(-1, 30, -1)
+    rows = labels.columns if labels.columns.ndim == 3 else labels.columns[:, None].expand(-1, 30, -1)
     expected = plain_shared(rows.transpose(0, 1).tolist(), labels.queries.T.tolist(), members.tolist())
     assert labels.shared(members).tolist() == expected
 
@@ -226,13 +226,13 @@ def test_some_queries_share_what_they_share_among_all(labels, generator):
     [(0, 0), (9, 0), (10, 0), (11, 1 / 90), (55, 0.5), (99, 89 / 90), (100, 1), (101, 1), (199, 1), (200, 1)],
 )
 def test_the_share_grows_as_in_c2_from_epoch_10_to_100_of_200(epoch, percent):
-    assert share_at(0.01, start=10 / 200, until=100 / 200, trained=epoch / 200) == pytest.approx(percent / 100)
+    assert share_at(0.01, start=10 / 200, until=100 / 200, training=epoch / 200) == pytest.approx(percent / 100)
 
 
 @pytest.mark.parametrize(("trained", "share"), [(0.0, 0.0), (0.49, 0.0), (0.5, 0.2), (1.0, 0.2)])
 def test_a_start_and_end_at_once_is_a_step(trained, share):
-    assert share_at(0.2, start=0.5, until=0.5, trained=trained) == share
+    assert share_at(0.2, start=0.5, until=0.5, training=trained) == share
 
 
 def test_neighbours_from_the_start_on_are_whole_at_once():
-    assert share_at(0.2, start=0.0, until=0.0, trained=0.0) == 0.2
+    assert share_at(0.2, start=0.0, until=0.0, training=0.0) == 0.2

@@ -1,27 +1,30 @@
 """Samplers against sorted() and loops and the law of their draws, over bank, queue and batch."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from plain_objectives import plain_negatives, sets_of
 
-from annulus.config.negatives import BallParams, CaveParams, RingParams, UniformParams
 from annulus.errors import InputError
-from annulus.negatives import samplers as module
-from annulus.negatives.samplers import Clusters, Negatives, draw, select
+from annulus.negatives import ranked as module
+from annulus.negatives.clusters import Clustering, Clusters
+from annulus.negatives.ranked import select
+from annulus.negatives.samplers import Cave, Ring
+from annulus.negatives.selection import Selection
 from annulus.ranks import kept_shares
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 
 QUERIES, ROWS = 35, 101  # more queries than one chunk of work; 100 other rows, so that shares are percentages
-OUTSIDE = CaveParams(outer=0.3, clusters=4, runs=2, iterations=1, keep="outside")
-INSIDE = OUTSIDE.model_copy(update={"keep": "inside"})
+OUTSIDE = Cave(0.3, "outside", Clustering(clusters=4, iterations=1, runs=2))
+INSIDE = replace(OUTSIDE, keep="inside")
 SAMPLERS = {
-    "uniform": UniformParams(),
-    "ball": BallParams(outer=0.29),  # 0.29 * 100 is 28.999... in floating point
-    "ring": RingParams(outer=0.3, inner=0.07),
-    "wide ring": RingParams(outer=1.0, inner=0.07),
+    "uniform": Ring(0.0, 1.0),
+    "ball": Ring(0.0, 0.29),  # 0.29 * 100 is 28.999... in floating point
+    "ring": Ring(0.07, 0.3),
+    "wide ring": Ring(0.07, 1.0),
     "outside": OUTSIDE,
     "inside": INSIDE,
 }
@@ -52,7 +55,7 @@ def memory(request, own, clusters, generator):
 
     A queue's keys of no image are in no cluster; a batch's columns are other ones for each query.
     """
-    of_rows, of_queries = clusters.rows, clusters.queries
+    of_rows, of_queries = clusters.columns, clusters.queries
     match request.param:
         case "bank":
             return own, clusters
@@ -94,7 +97,7 @@ def of_bank(of_rows, own):
 @each_sampler
 @pytest.mark.parametrize("progress", ["0", "0.001", "0.3", "0.5", "1"])
 def test_all_is_the_plain_set_at_every_stage_of_annealing(sampler, progress, similarity, memory):
-    found = draw(similarity, memory[0], "all", sampler, float(progress), seeded(), memory[1])
+    found = sampler.draw(similarity, memory[0], "all", seeded(), float(progress), memory[1])
     for query, rows in enumerate(sets_of(found, similarity.shape)):
         assert len(rows) == len(set(rows)), "a row stands twice"
         assert set(rows) == plain_set(similarity, memory, query, sampler, progress)
@@ -103,8 +106,8 @@ def test_all_is_the_plain_set_at_every_stage_of_annealing(sampler, progress, sim
 @each_sampler
 def test_annealing_starts_at_the_whole_memory_in_its_order(sampler, similarity, memory):
     own, clusters = memory
-    found = draw(similarity, own, "all", sampler, 0.0, seeded(), clusters)
-    assert found.rows is None
+    found = sampler.draw(similarity, own, "all", seeded(), 0.0, clusters)
+    assert found.index is None
     for query, rows in enumerate(sets_of(found, similarity.shape)):
         assert rows == [other for other in range(ROWS) if own is None or other != own[query]]
 
@@ -171,7 +174,7 @@ def test_few_scores_start_no_threads_and_many_do(similarity, own, monkeypatch):
 
 def test_selecting_leaves_the_scores_as_they_are(similarity, own):
     before = similarity.clone()
-    draw(similarity, own, "all", SAMPLERS["ring"], 1.0, seeded())
+    SAMPLERS["ring"].draw(similarity, own, "all", seeded())
     assert torch.equal(similarity, before)
 
 
@@ -180,7 +183,7 @@ def test_among_equal_scores_ranks_are_still_exact(levels, generator, own):
     """Which of the tied rows are kept is open; how many of each score is not."""
     similarity = torch.randint(levels, (QUERIES, ROWS), generator=generator).float()
     for sampler in (SAMPLERS["ball"], SAMPLERS["ring"]):
-        found = draw(similarity, own, "all", sampler, 1.0, seeded())
+        found = sampler.draw(similarity, own, "all", seeded())
         for query, rows in enumerate(sets_of(found, similarity.shape)):
             expected = plain_set(similarity, (own, None), query, sampler)
             assert len(rows) == len(set(rows)) == len(expected)
@@ -206,14 +209,14 @@ def test_the_own_row_is_never_a_negative(standing, k, sampler, similarity, own, 
         case "tied with the highest":
             similarity.scatter_(1, column, 100.0).scatter_(1, (column + 1) % ROWS, 100.0)
     for progress in (0.0, 0.5, 1.0):
-        found = draw(similarity, own, k, sampler, progress, seeded(), clusters)
+        found = sampler.draw(similarity, own, k, seeded(), progress, clusters)
         for rows, row in zip(sets_of(found), own.tolist(), strict=True):
             assert row not in rows
 
 
 @pytest.mark.parametrize("row", [0, 50, ROWS - 1])
 def test_uniform_reaches_every_other_row_and_only_those(row, similarity):
-    drawn = draw(similarity[:1], torch.tensor([row]), 5000, UniformParams(), 1.0, seeded()).rows
+    drawn = Ring(0.0, 1.0).draw(similarity[:1], torch.tensor([row]), 5000, seeded()).index
     assert drawn.unique().tolist() == [other for other in range(ROWS) if other != row]
 
 
@@ -222,17 +225,17 @@ def test_uniform_reaches_every_other_row_and_only_those(row, similarity):
 
 @each_sampler
 def test_every_draw_lies_in_the_set_and_reaches_all_of_it(sampler, similarity, memory):
-    drawn = draw(similarity, memory[0], 3000, sampler, 1.0, seeded(), memory[1])
-    assert drawn.rows.shape == (QUERIES, 3000)
-    assert drawn.present is None
+    drawn = sampler.draw(similarity, memory[0], 3000, seeded(), 1.0, memory[1])
+    assert drawn.index.shape == (QUERIES, 3000)
+    assert drawn.mask is None
     for query in range(QUERIES):
         expected = plain_drawn(similarity, memory, query, sampler)
-        assert set(drawn.rows[query].tolist()) == expected
+        assert set(drawn.index[query].tolist()) == expected
 
 
 @each_sampler
 def test_draws_are_uniform_over_the_set(sampler, similarity, memory):
-    drawn = draw(similarity, memory[0], 20_000, sampler, 1.0, seeded(), memory[1]).rows
+    drawn = sampler.draw(similarity, memory[0], 20_000, seeded(), 1.0, memory[1]).index
     statistic, freedom = 0.0, 0
     for query in range(QUERIES):
         members = sorted(plain_drawn(similarity, memory, query, sampler))
@@ -246,7 +249,7 @@ def test_draws_are_uniform_over_the_set(sampler, similarity, memory):
 @each_sampler
 def test_draws_are_independent_with_replacement(sampler, similarity, memory):
     """Of k draws from m rows, m * (1 - (1 - 1/m)^k) are different on average; neighbours agree once in m."""
-    drawn = draw(similarity, memory[0], 400, sampler, 1.0, seeded(), memory[1]).rows
+    drawn = sampler.draw(similarity, memory[0], 400, seeded(), 1.0, memory[1]).index
     sizes = [len(plain_drawn(similarity, memory, q, sampler)) for q in range(QUERIES)]
     different = sum(len(set(rows)) for rows in drawn[:, :20].tolist())
     expected = sum(size * (1 - (1 - 1 / size) ** 20) for size in sizes)
@@ -258,29 +261,29 @@ def test_draws_are_independent_with_replacement(sampler, similarity, memory):
 
 def test_queries_draw_independently_of_each_other(own):
     ranks = torch.arange(float(ROWS)).expand(2, ROWS)
-    drawn = draw(ranks, torch.tensor([0, 0]), 4000, SAMPLERS["ball"], 1.0, seeded()).rows
+    drawn = SAMPLERS["ball"].draw(ranks, torch.tensor([0, 0]), 4000, seeded()).index
     same = (drawn[0] == drawn[1]).sum().item()
     assert same == pytest.approx(4000 / 29, abs=4 * math.sqrt(4000 / 29))
 
 
 @each_sampler
 def test_the_seed_repeats_the_draws_and_another_changes_them(sampler, similarity, own, clusters):
-    first, again, other = (draw(similarity, own, 50, sampler, 1.0, seeded(seed), clusters).rows for seed in (1, 1, 2))
+    first, again, other = (sampler.draw(similarity, own, 50, seeded(seed), 1.0, clusters).index for seed in (1, 1, 2))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
 
 
 def test_ring_with_inner_0_is_the_ball_draw_for_draw(similarity, own):
     for progress in (0.3, 1.0):
-        ring = draw(similarity, own, 500, RingParams(outer=0.3, inner=0.0), progress, seeded())
-        ball = draw(similarity, own, 500, BallParams(outer=0.3), progress, seeded())
-        assert torch.equal(ring.rows, ball.rows)
+        ring = Ring(0.0, 0.3).draw(similarity, own, 500, seeded(), progress)
+        ball = Ring(0.0, 0.3).draw(similarity, own, 500, seeded(), progress)
+        assert torch.equal(ring.index, ball.index)
 
 
 def test_ball_and_ring_of_the_whole_memory_are_uniform(similarity, own):
-    uniform = draw(similarity, own, 20_000, UniformParams(), 1.0, seeded(1)).rows
-    for whole in (BallParams(outer=1.0), RingParams(outer=1.0, inner=0.0)):
-        drawn = draw(similarity, own, 20_000, whole, 1.0, seeded(2)).rows
+    uniform = Ring(0.0, 1.0).draw(similarity, own, 20_000, seeded(1)).index
+    for whole in (Ring(0.0, 1.0), Ring(0.0, 1.0)):
+        drawn = whole.draw(similarity, own, 20_000, seeded(2)).index
         statistic = 0.0
         for query in range(QUERIES):  # two samples of one law: chi-square with ROWS - 2 degrees of freedom
             a, b = (rows[query].bincount(minlength=ROWS).double() for rows in (uniform, drawn))
@@ -291,13 +294,13 @@ def test_ball_and_ring_of_the_whole_memory_are_uniform(similarity, own):
 
 
 def test_both_borders_move_in_a_straight_line():
-    ring = RingParams(outer=0.2, inner=0.1)
+    ring = Ring(0.1, 0.2)
     expected = {0.0: (0.0, 1.0), 0.25: (0.025, 0.8), 0.5: (0.05, 0.6), 1.0: (0.1, 0.2)}
     for progress, shares in expected.items():
         assert kept_shares(ring.shares, progress) == pytest.approx(shares)
-    assert kept_shares(BallParams(outer=0.2).shares, 0.5) == pytest.approx((0.0, 0.6))
+    assert kept_shares(Ring(0.0, 0.2).shares, 0.5) == pytest.approx((0.0, 0.6))
     assert kept_shares(OUTSIDE.shares, 1.0) == pytest.approx((0.0, 0.3))
-    assert kept_shares(UniformParams().shares, 0.5) == (0.0, 1.0)
+    assert kept_shares(Ring(0.0, 1.0).shares, 0.5) == (0.0, 1.0)
 
 
 # --- cave ---------------------------------------------------------------------------------------------
@@ -307,14 +310,14 @@ def test_cave_of_several_clusterings_unites_the_own_clusters(similarity, own, cl
     """A row of the query's cluster in either run is outside's loss and inside's gain."""
 
     def first(clusters, runs):
-        return Clusters(clusters.rows[:runs], clusters.queries[:runs])
+        return Clusters(clusters.columns[:runs], clusters.queries[:runs])
 
     found = {
-        (keep, runs): sets_of(draw(similarity, own, "all", sampler, 1.0, seeded(), first(clusters, runs)))
+        (keep, runs): sets_of(sampler.draw(similarity, own, "all", seeded(), 1.0, first(clusters, runs)))
         for keep, sampler in (("outside", OUTSIDE), ("inside", INSIDE))
         for runs in (1, 2)
     }
-    ball = sets_of(draw(similarity, own, "all", BallParams(outer=0.3), 1.0, seeded()))
+    ball = sets_of(Ring(0.0, 0.3).draw(similarity, own, "all", seeded()))
     for query in range(QUERIES):
         for runs in (1, 2):
             outside, inside = (set(found[keep, runs][query]) for keep in ("outside", "inside"))
@@ -325,26 +328,25 @@ def test_cave_of_several_clusterings_unites_the_own_clusters(similarity, own, cl
 
 
 def test_cave_pads_sets_of_different_sizes_and_the_padding_adds_nothing(similarity, own, clusters):
-    found = draw(similarity, own, "all", OUTSIDE, 1.0, seeded(), clusters)
+    found = OUTSIDE.draw(similarity, own, "all", seeded(), 1.0, clusters)
     sizes = [len(rows) for rows in sets_of(found)]
     assert len(set(sizes)) > 1
-    masked = found.mask(similarity.gather(1, found.rows))
-    assert torch.equal(masked == -torch.inf, ~found.present)
-    assert torch.equal(masked[found.present], similarity.gather(1, found.rows)[found.present])
+    masked = found.gather(similarity)
+    assert torch.equal(masked == -torch.inf, ~found.mask)
+    assert torch.equal(masked[found.mask], similarity.gather(1, found.index)[found.mask])
 
 
 def test_scores_of_which_none_is_absent_are_not_copied():
     scores = torch.randn(2, 3, generator=seeded())
-    assert Negatives(torch.zeros(2, 3, dtype=torch.int64)).mask(scores) is scores
-    assert Negatives(None).mask(scores) is scores
+    assert Selection(None).gather(scores) is scores
 
 
 def test_no_row_shares_the_cluster_of_a_query_that_is_in_none(similarity, own, clusters):
-    nowhere = Clusters(clusters.rows.where(clusters.rows > 0, -1), torch.full_like(clusters.queries, -1))
-    found = sets_of(draw(similarity, own, "all", OUTSIDE, 1.0, seeded(), nowhere))
-    assert found == sets_of(draw(similarity, own, "all", BallParams(outer=0.3), 1.0, seeded()))
-    with pytest.raises(InputError, match=f"leaves {QUERIES} queries none"):
-        draw(similarity, own, "all", INSIDE, 1.0, seeded(), nowhere)
+    nowhere = Clusters(clusters.columns.where(clusters.columns > 0, -1), torch.full_like(clusters.queries, -1))
+    found = sets_of(OUTSIDE.draw(similarity, own, "all", seeded(), 1.0, nowhere))
+    assert found == sets_of(Ring(0.0, 0.3).draw(similarity, own, "all", seeded()))
+    with pytest.raises(InputError, match=f"{QUERIES} queries have no candidate"):
+        INSIDE.draw(similarity, own, "all", seeded(), 1.0, nowhere)
 
 
 @each_sampler
@@ -357,7 +359,7 @@ def test_more_queries_than_are_worked_on_at_a_time_have_each_its_own_set(k, with
     of_rows = torch.randint(4, (2, queries, ROWS), generator=generator, dtype=torch.int32)
     clusters = Clusters(of_rows, torch.randint(4, (2, queries), generator=generator, dtype=torch.int32))
     own = torch.randint(-1, ROWS, (queries,), generator=generator) if with_own else None
-    found = sets_of(draw(similarity, own, k, sampler, 1.0, seeded(), clusters), similarity.shape)
+    found = sets_of(sampler.draw(similarity, own, k, seeded(), 1.0, clusters), similarity.shape)
     for query in (0, 127, 128, 255, 256, 299):
         expected = plain_set(similarity, (own, clusters), query, sampler)
         assert set(found[query]) <= expected
@@ -369,25 +371,27 @@ def test_cave_refuses_an_empty_set_with_its_numbers(k, similarity, own):
     together = of_bank(torch.zeros(1, ROWS, dtype=torch.int32), own)
     with pytest.raises(
         InputError,
-        match=rf"cave \(keep: outside, clusters: 4\) leaves {QUERIES} queries none of their 30 closest rows; "
-        "take more clusters or a wider ball",
+        match=rf"^sampler cave: {QUERIES} queries have no candidate negatives \(all of their 30 nearest rows are in "
+        r"the query's own cluster\)\. Increase samplers\.cave\.outer or samplers\.cave\.clusters\.$",
     ):
-        draw(similarity, own, k, OUTSIDE, 1.0, seeded(), together)
+        OUTSIDE.draw(similarity, own, k, seeded(), 1.0, together)
     alone = of_bank(torch.arange(ROWS, dtype=torch.int32)[None], own)
-    with pytest.raises(InputError, match=r"keep: inside.*; take fewer clusters or a wider ball"):
-        draw(similarity, own, k, INSIDE, 1.0, seeded(), alone)
+    with pytest.raises(
+        InputError, match=r"are outside the query's own cluster\)\. Increase samplers\.cave\.outer or decrease samplers"
+    ):
+        INSIDE.draw(similarity, own, k, seeded(), 1.0, alone)
 
 
 def test_cave_refuses_when_a_single_query_has_no_negative(similarity, own):
     clusters = torch.zeros(1, ROWS, dtype=torch.int32)
     clusters[0, own[3]] = 1  # the only row of its cluster
     own = torch.where(own == own[3], (own + 1) % ROWS, own).index_fill(0, torch.tensor([3]), int(own[3]))
-    with pytest.raises(InputError, match="leaves 1 queries none of their 30 closest rows"):
-        draw(similarity, own, 10, INSIDE, 1.0, seeded(), of_bank(clusters, own))
+    with pytest.raises(InputError, match=r"1 queries have no candidate negatives \(all of their 30 nearest rows"):
+        INSIDE.draw(similarity, own, 10, seeded(), 1.0, of_bank(clusters, own))
 
 
-@pytest.mark.parametrize("sampler", [BallParams(outer=0.009), RingParams(outer=0.019, inner=0.01)])
+@pytest.mark.parametrize("sampler", [Ring(0.0, 0.009), Ring(0.01, 0.019)])
 def test_a_ball_or_ring_that_holds_no_row_is_refused_with_its_numbers(sampler, similarity, own):
     inner, outer = kept_shares(sampler.shares, 1.0)
     with pytest.raises(InputError, match=rf"\[{inner:.4g}, {outer:.4g}\) hold none of the memory's 100 other"):
-        draw(similarity, own, 10, sampler, 1.0, seeded())
+        sampler.draw(similarity, own, 10, seeded())

@@ -7,8 +7,8 @@ import torch
 from plain_objectives import sets_of
 
 from annulus.bounds.infonce import infonce
-from annulus.config.negatives import BallParams, CaveParams, RingParams, UniformParams
-from annulus.negatives.samplers import Clusters, draw
+from annulus.negatives.clusters import Clustering, Clusters
+from annulus.negatives.samplers import Cave, Ring
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 
@@ -31,7 +31,7 @@ SHARES = [0.05, 0.1, 0.35, 0.8, 1.0]
 
 def losses_of_draws(scores, sampler, clusters=None):
     """Of each query, the mean loss over all m * m equally likely pairs of negatives, and the least loss."""
-    found = draw(scores, OWN, "all", sampler, 1.0, seeded(), clusters)
+    found = sampler.draw(scores, OWN, "all", seeded(), 1.0, clusters)
     means, least = [], []
     for query, rows in enumerate(sets_of(found)):
         positive, members = scores[query, OWN[query]], scores[query, rows]
@@ -48,8 +48,8 @@ def test_a_ball_bounds_information_no_higher_than_all_negatives_for_every_critic
     """CNCE <= NCE without a condition (ring section 3, statement 3), the draws enumerated."""
     for _ in range(3):
         scores = CRITICS[critic](generator)
-        nce, _ = losses_of_draws(scores, UniformParams())
-        cnce, _ = losses_of_draws(scores, BallParams(outer=outer))
+        nce, _ = losses_of_draws(scores, Ring(0.0, 1.0))
+        cnce, _ = losses_of_draws(scores, Ring(0.0, outer))
         for of_all, of_ball in zip(nce, cnce, strict=True):
             assert of_ball >= of_all - 1e-12  # a loss: the higher, the lower the bound
 
@@ -57,7 +57,7 @@ def test_a_ball_bounds_information_no_higher_than_all_negatives_for_every_critic
 def test_a_smaller_ball_gives_a_lower_bound(generator):
     for critic in CRITICS.values():
         scores = critic(generator)
-        losses = [losses_of_draws(scores, BallParams(outer=outer))[0] for outer in SHARES]
+        losses = [losses_of_draws(scores, Ring(0.0, outer))[0] for outer in SHARES]
         for of_query in zip(*losses, strict=True):
             assert all(wider <= smaller + 1e-12 for smaller, wider in itertools.pairwise(of_query))
 
@@ -66,8 +66,8 @@ def test_a_ring_at_low_similarity_exceeds_the_bound_of_all_negatives(generator):
     """Percentiles 10 to 40 (ring section 3, statement 3): inner = 1 - 0.4, outer = 1 - 0.1."""
     for _ in range(5):
         scores = CRITICS["normal"](generator)
-        nce, _ = losses_of_draws(scores, UniformParams())
-        ring, _ = losses_of_draws(scores, RingParams(inner=0.6, outer=0.9))
+        nce, _ = losses_of_draws(scores, Ring(0.0, 1.0))
+        ring, _ = losses_of_draws(scores, Ring(0.6, 0.9))
         for of_all, of_ring in zip(nce, ring, strict=True):
             assert of_ring < of_all
 
@@ -76,14 +76,14 @@ def test_above_the_mean_score_every_single_draw_is_below_the_bound_of_all_negati
     """tau > log c, c = E exp f (ring statement 2, mutualinfo 4.1.1): for ring and cave, draw by draw."""
     of_rows = torch.randint(3, (1, 21), generator=generator, dtype=torch.int32)
     clusters = Clusters(of_rows, of_rows[:, OWN])
-    cave = CaveParams(outer=0.3, clusters=3, runs=1, iterations=1, keep="outside")
+    cave = Cave(0.3, "outside", Clustering(clusters=3, iterations=1, runs=1))
     held = 0
     for _ in range(20):
         scores = CRITICS["normal"](generator)
-        nce, _ = losses_of_draws(scores, UniformParams())
-        for sampler in (RingParams(inner=0.05, outer=0.3), cave):
+        nce, _ = losses_of_draws(scores, Ring(0.0, 1.0))
+        for sampler in (Ring(0.05, 0.3), cave):
             _, least = losses_of_draws(scores, sampler, clusters)
-            members = sets_of(draw(scores, OWN, "all", sampler, 1.0, seeded(), clusters))
+            members = sets_of(sampler.draw(scores, OWN, "all", seeded(), 1.0, clusters))
             for query, rows in enumerate(members):
                 others = [row for row in range(21) if row != OWN[query]]
                 c = scores[query, others].exp().mean()

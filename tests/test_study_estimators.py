@@ -21,7 +21,6 @@ from test_studies import cut, ran
 
 from annulus.bounds.alpha import mlcpc_lower_alpha
 from annulus.compute.rng import derive, generator
-from annulus.config.negatives import BallParams, UniformParams
 from annulus.config.study import OwnStudy
 from annulus.errors import InputError
 from annulus.estimators.critics import Joint, Separable
@@ -35,6 +34,7 @@ from annulus.estimators.params import (
     TheoremsParams,
 )
 from annulus.estimators.toys import CorrelatedGaussians
+from annulus.negatives.samplers import Ring
 from annulus.pipeline.stage import Results
 
 gaussians = script("stages/estimators/gaussians.py")
@@ -512,9 +512,9 @@ def test_variance_is_that_of_one_query_s_estimate_over_its_draws():
         draws = torch.randint(len(others), (4000, 4), generator=generator(query))
         masses = [math.exp(scores[query]) + sum(math.exp(others[place]) for place in drawn) for drawn in draws.tolist()]
         variances.append(statistics.variance(math.log(mass) for mass in masses))
-    assert theorems.variance(params, of, UniformParams(), 3) == pytest.approx(statistics.fmean(variances), rel=0.15)
+    assert theorems.variance(params, of, Ring(0.0, 1.0), 3) == pytest.approx(statistics.fmean(variances), rel=0.15)
     few = params.model_copy(update={"repeats": 5})
-    assert theorems.variance(few, of, BallParams(outer=0.006), 3) == pytest.approx(0, abs=1e-10), "a set of one row"
+    assert theorems.variance(few, of, Ring(0.0, 0.006), 3) == pytest.approx(0, abs=1e-10), "a set of one row"
 
 
 def test_the_independent_case_has_independent_pairs_and_the_dependent_critic():

@@ -66,11 +66,11 @@ def adaptive(kind: str, delta: float, window: int) -> dict[str, Any]:
         RING | LINEAR,
         CAVE | adaptive("adaptive-epoch", 0.5, 2),
         UNIFORM | adaptive("adaptive-step", 0.1, 3),
-        {"bound": "nce", "bounds.nce.partition": "moving-average", "methods.ir.witness": "mlp-1"},
-        {"bound": "la-original", "bounds.la-original.partition": "first-batch", "neighbours": "k"},
+        {"bound": "binary-nce", "bounds.binary-nce.normaliser": "moving-average", "methods.ir.critic": "mlp-1"},
+        {"bound": "la", "neighbours": "k"},
         {"method": "cmc", "neighbours": "s"},
-        {"method": "moco", "methods.moco.draw": "k"},
-        {"method": "simclr", "bound": "mlcpc", "methods.simclr.draw": "k"},
+        {"method": "moco", "methods.moco.negatives": "sampled"},
+        {"method": "simclr", "bound": "mlcpc", "methods.simclr.negatives": "sampled"},
         {"method": "simo", "methods.simo.batch_norm": "shuffle"} | CAVE,
     ],
     ids=["ring", "cave", "uniform", "nce", "la", "cmc", "moco", "simclr", "simo"],
@@ -188,26 +188,26 @@ def test_the_rate_rises_over_the_method_s_own_warmup():
 
 
 def test_the_gradient_norm_is_that_of_each_query_s_own_loss():
-    """eqco eq. 11, by finite differences of the queries' losses, of which the objective is the mean."""
+    """eqco eq. 11, by finite differences of the queries' losses, of which the config is the mean."""
     run = training({"anneal": "none"}, UNIFORM)
     order, seen = run._order(), []
     loss = run.method.loss
 
-    def watched(views, index, moment):
+    def watched(views, index, progress):
         state = run.method.contrast.generator.get_state()
-        step = loss(views, index, moment)
-        seen.append((step.queries.detach().clone(), index, moment, state, run.method.bank.rows.clone()))
+        step = loss(views, index, progress)
+        seen.append((step.queries.detach().clone(), index, progress, state, run.method.bank.rows.clone()))
         return step
 
     run.method.loss = watched
     run.step(order)
-    queries, index, moment, state, rows = seen[0]
+    queries, index, progress, state, rows = seen[0]
 
     def total(embedding):
         """The sum over queries of their losses, with the very same negatives."""
         run.method.contrast.generator.set_state(state)
         scores = (embedding @ rows.T) / 0.2
-        return run.method.contrast(scores, index, moment, own=index).loss.item() * len(embedding)
+        return run.method.contrast(scores, index, progress, self_index=index).loss.item() * len(embedding)
 
     norms, nudge = [], 1e-3
     for query in range(len(queries)):

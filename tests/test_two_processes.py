@@ -32,7 +32,7 @@ COMMON = {"scales.tiny.pretrain": SCALE, "anneal": "none", "methods.moco.shuffle
 CASES = {
     "ir": {"method": "ir"},
     "ir mlcpc": {"method": "ir", "bound": "mlcpc"},
-    "ir witness": {"method": "ir", "methods.ir.witness": "mlp-1", "sampler": "uniform"},
+    "ir witness": {"method": "ir", "methods.ir.critic": "mlp-1", "sampler": "uniform"},
     "ir la": {"method": "ir", "bound": "la", "neighbours": "s", "methods.ir.draw": "all"},
     "cmc": {"method": "cmc"},
     "moco": {"method": "moco", "sampler": "uniform"},

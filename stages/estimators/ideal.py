@@ -10,15 +10,14 @@ import torch
 
 from annulus.bounds.alpha import mlcpc_lower_alpha
 from annulus.compute.rng import generator
-from annulus.config.negatives import SamplerParams
 from annulus.config.study import OwnStudy
 from annulus.estimators.bounds import CPC, MLCPC, NWJ, BarberAgakov, Bound, DonskerVaradhan, EqCo, InfoNCE, off_diagonal
 from annulus.estimators.critics import Ideal
 from annulus.estimators.params import IdealParams
 from annulus.estimators.toys import CorrelatedGaussians
 from annulus.files.results import Number, write_table
-from annulus.methods.contrast import gathered
-from annulus.negatives.samplers import draw
+from annulus.negatives.build import build_sampler
+from annulus.negatives.samplers import Sampler
 from annulus.pipeline.stage import Results, run_study
 
 READS: list[str] = []
@@ -84,8 +83,8 @@ def bounds_of(params: IdealParams) -> list[Contestant]:
     return [
         *(Contestant(bound.name, bound, every, others) for bound in softmax),
         Contestant("NWJ", NWJ(), every, others, shift=1.0),
-        Contestant("VINCE, ball", InfoNCE(), drawn(params.ball, params.negatives), params.negatives),
-        Contestant("CNCE, ring", InfoNCE(), drawn(params.ring, params.negatives), params.negatives),
+        Contestant("VINCE, ball", InfoNCE(), drawn(build_sampler(params.ball), params.negatives), params.negatives),
+        Contestant("CNCE, ring", InfoNCE(), drawn(build_sampler(params.ring), params.negatives), params.negatives),
     ]
 
 
@@ -94,12 +93,11 @@ def every(scores: torch.Tensor, random: torch.Generator) -> torch.Tensor:
     return off_diagonal(scores)
 
 
-def drawn(sampler: SamplerParams, k: int) -> Callable[[torch.Tensor, torch.Generator], torch.Tensor]:
+def drawn(sampler: Sampler, k: int) -> Callable[[torch.Tensor, torch.Generator], torch.Tensor]:
     """Negatives from the sampler's set of the batch's other pairs."""
 
     def of(scores: torch.Tensor, random: torch.Generator) -> torch.Tensor:
-        chosen = draw(scores, torch.arange(len(scores)), k, sampler, 1.0, random)
-        return chosen.mask(gathered(scores, chosen))
+        return sampler.draw(scores, torch.arange(len(scores)), k, random).gather(scores)
 
     return of
 

@@ -10,6 +10,7 @@ from annulus.compute.rng import generator
 from annulus.config.study import Study
 from annulus.estimators.spread import Spread, spread_over_draws
 from annulus.files.results import Number, write_table
+from annulus.negatives.build import build_sampler
 from annulus.pipeline.stage import Results, run_study
 from annulus.training.loop import Training
 from annulus.trials import Trials, load_splits
@@ -42,12 +43,13 @@ def main(study: Study, paths: argparse.Namespace) -> Results:
     for seed in study.params.seeds:
         training = trials.training(study.variant("estimates", {}, seed))
         training.run()
-        scores, own = score(training, settings["queries"], seed)
+        scores, self_index = score(training, settings["queries"], seed)
         for name, choice in settings["samplers"].items():
-            sampler = study.variant(f"estimates.samplers.{name}", choice, seed).get("samplers.${sampler}")
+            variant = study.variant(f"estimates.samplers.{name}", choice, seed)
+            sampler = build_sampler(variant.get("samplers.${sampler}"))
             for k in settings["counts"]:
                 draws = generator(seed, "estimates", name, k, device=scores.device)
-                spread = spread_over_draws(scores, own, k, sampler, settings["repeats"], draws)
+                spread = spread_over_draws(scores, self_index, k, sampler, settings["repeats"], draws)
                 found.setdefault((name, k), []).append(spread)
     means = {point: Spread(*map(statistics.fmean, zip(*spreads, strict=True))) for point, spreads in found.items()}
     write_table(paths.points, [row(point, means[point], found[point]) for point in found])
@@ -58,11 +60,14 @@ def main(study: Study, paths: argparse.Namespace) -> Results:
 def score(training: Training, queries: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     """One view of each of the first images against the bank of all, by the trained encoder and its temperature."""
     method, device = training.method.eval(), training.device
-    own = torch.arange(min(queries, len(training.images)), device=device)
+    self_index = torch.arange(min(queries, len(training.images)), device=device)
     views = augment(
-        training.images[own], training.recipe.views, method.encoder.view_size, generator(seed, "queries", device=device)
+        training.images[self_index],
+        training.recipe.views,
+        method.encoder.view_size,
+        generator(seed, "queries", device=device),
     )
-    return method.witness(method.encoder(views), method.bank.rows), own
+    return method.critic(method.encoder(views), method.bank.rows), self_index
 
 
 def row(point: tuple[str, int], mean: Spread, seeds: list[Spread]) -> dict[str, Number]:

@@ -67,7 +67,7 @@ def numbers(point: Point, runs: list[Outcome]) -> dict[str, Number]:
 
 
 def gradient(row: Mapping[str, Number]) -> dict[str, Number]:
-    return {"gradient_mean_norm": row["gradient_norm"], "gradient_deviation_norm": row["gradient_norm_deviation"]}
+    return {"gradient_mean_norm": row["gradient_norm"], "gradient_deviation_norm": row["gradient_norm_std"]}
 
 
 def by_value(runs: Mapping[Point, list[Outcome]]) -> list[dict[str, Number]]:

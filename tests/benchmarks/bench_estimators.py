@@ -17,14 +17,13 @@ from timing import medians, write
 from annulus.bounds.infonce import infonce
 from annulus.compute.device import pick_device
 from annulus.compute.workers import each
-from annulus.config.negatives import BallParams
 from annulus.estimators.bounds import CPC, MLCPC, Bound, off_diagonal
 from annulus.estimators.conditional import Conditional, Run
 from annulus.estimators.critics import Joint, Separable
 from annulus.estimators.ensembles import seeded
 from annulus.estimators.params import ConditionalParams
 from annulus.estimators.toys import CorrelatedGaussians, SumOfGaussians
-from annulus.negatives.samplers import draw
+from annulus.negatives.samplers import ball
 
 SEEDS, TURNS = 5, 5  # of one epoch of the conditional study at its paper's setting
 THREADS = torch.get_num_threads()
@@ -108,7 +107,7 @@ def loop(run: Run, measure: str, steps: int) -> float:
         of_x, of_y = critic.embed_x(x[index]), critic.embed_y(y)
         scores = of_x @ of_y.T
         near = scores.detach() if measure == "dot" else -torch.cdist(of_x.detach(), of_y.detach())
-        rows = draw(near, index, PARAMS.negatives, BallParams(outer=run.percent / 100), 1.0, random).rows
+        rows = ball(near, index, run.percent / 100, PARAMS.negatives, random).index
         loss = infonce(scores.gather(1, index[:, None]), scores.gather(1, rows))
         optimizer.zero_grad()
         loss.backward()

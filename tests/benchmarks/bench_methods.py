@@ -63,7 +63,7 @@ def training(method: str, sampler: str, stem: str, queue: int, images: ImageSet,
     chosen = PARAMS.model_copy(update=choices | {"dataset": "cifar10", "scale": "paper", "backbone": backbone})
     read = {key: chosen.get(key) for key in READS}
     changes = {
-        "methods.${method}": {"head": HEADS[method], "temperature": TEMPERATURES[method], "draw": "all"},
+        "methods.${method}": {"head": HEADS[method], "temperature": TEMPERATURES[method], "negatives": "all"},
         "scales.${scale}.pretrain": {"batch_size": BATCH, "queue": queue},
     }
     for key, change in changes.items():

@@ -12,17 +12,16 @@ from timing import medians, write
 from torch import Tensor
 
 from annulus.compute.device import pick_device
-from annulus.config.negatives import BallParams, CaveParams, RingParams, SamplerParams, UniformParams
-from annulus.negatives.clusters import kmeans
-from annulus.negatives.samplers import Clusters, draw
+from annulus.negatives.clusters import Clustering, Clusters, kmeans
+from annulus.negatives.samplers import Cave, Ring, Sampler
 
 IMAGES, DIM, BATCH, NEGATIVES, REPETITIONS = 50_000, 128, 256, 4_096, 11
 
-SAMPLERS: dict[str, SamplerParams] = {
-    "uniform": UniformParams(),
-    "ball": BallParams(outer=0.1),
-    "ring": RingParams(outer=0.1, inner=0.01),
-    "cave": CaveParams(outer=0.1, clusters=300, runs=1, iterations=20, keep="outside"),
+SAMPLERS: dict[str, Sampler] = {
+    "uniform": Ring(0.0, 1.0),
+    "ball": Ring(0.0, 0.1),
+    "ring": Ring(0.01, 0.1),
+    "cave": Cave(0.1, "outside", Clustering(clusters=300, iterations=20, runs=1)),
 }
 
 
@@ -38,10 +37,10 @@ def main() -> None:
     def product() -> Tensor:
         return queries @ bank.T
 
-    def ours(sampler: SamplerParams) -> Callable[[], Tensor]:
+    def ours(sampler: Sampler) -> Callable[[], Tensor]:
         def scores_of_negatives() -> Tensor:
             scores = product()
-            return scores.gather(1, draw(scores, own, NEGATIVES, sampler, 1.0, random, clusters).rows)
+            return scores.gather(1, sampler.draw(scores, own, NEGATIVES, random, 1.0, clusters).index)
 
         return scores_of_negatives
 

@@ -39,7 +39,7 @@ def training(sampler: str, stem: str, device: torch.device) -> Training:
     chosen = PARAMS.model_copy(update=choices | {"dataset": "cifar10", "scale": "paper", "backbone": backbone})
     read = {key: chosen.get(key) for key in READS}
     changes = {
-        "methods.${method}": {"draw": "k", "witness": "dot"},
+        "methods.${method}": {"negatives": "sampled", "witness": "dot"},
         "scales.${scale}.pretrain": {"batch_size": BATCH, "negatives": NEGATIVES},
     }
     for key, change in changes.items():

@@ -1,19 +1,23 @@
 """alpha-CPC and alpha-ML-CPC: the positive's weight in the denominator."""
 
 import math
+from dataclasses import dataclass
+from typing import ClassVar
 
 from jaxtyping import Float, Int, Num
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from annulus.bounds.infonce import infonce, log_sum, present
+from annulus.bounds.bound import Bound, present
+from annulus.bounds.eqco import effective_alpha, margin
+from annulus.bounds.infonce import infonce, log_sum
 from annulus.errors import InputError
 
 
 def _log_weight(negatives: Num[Tensor, "*b"], alpha: float) -> Float[Tensor, "*b"]:
     """log(beta/alpha), a negative's weight beside a positive's: beta = (m - alpha)/(m - 1), m = 1 + negatives.
 
-    0 at alpha 1, log 4 at alpha 1/3 and m = 3. Source: mlcpc section 1.
+    0 at alpha 1, log 4 at alpha 1/3 and m = 3. Source: Song and Ermon 2020, arXiv:2007.09852, eq. 4.
 
     Raises:
         InputError: when alpha is outside (0, m), where a weight would not be positive.
@@ -33,7 +37,7 @@ def cpc(positives: Float[Tensor, "b p"], negatives: Float[Tensor, "b k"], alpha:
 
     At chance log(m/alpha) for one positive; alpha 1 is `infonce`. m counts a query's present negatives.
 
-    Source: alpha-CPC, mlcpc eq. 4, as log(m/alpha) - L_alpha.
+    Source: Song and Ermon 2020, arXiv:2007.09852, eq. 4, as log(m/alpha) - L_alpha.
 
     Raises:
         InputError: when alpha is outside (0, m).
@@ -48,7 +52,7 @@ def cpc_ceiling(
 ) -> Float[Tensor, ""]:
     """log(1 + k beta/(p alpha)) for numbers of positives and negatives: log(m/alpha) without neighbours.
 
-    `eqco_alpha` stands for k, though not in m, where `margin` shifted the negatives. Source: mlcpc section 3, 2.
+    `eqco_alpha` stands for k, though not in m, where `margin` shifted the negatives.
 
     Raises:
         InputError: when alpha is outside (0, m).
@@ -60,9 +64,10 @@ def cpc_ceiling(
 def cpc_warning(alpha: float, m: int) -> str | None:
     """What is lost at this alpha with m candidates, in a sentence; None from alpha 1 on, where nothing is.
 
-    The paper proves no bound above m/2. It holds up to m all the same: shares x_i of a sum of 1 turn Prop. 2's
-    expectation into sum_i x_i / (beta + (alpha - beta) x_i), concave for alpha >= beta, so at most its value 1 at
-    x_i = 1/m; for alpha < 1 it is convex, so at most its value 1/alpha at a corner (mlcpc section 3, 8).
+    The paper (Song and Ermon 2020, arXiv:2007.09852) proves no bound above m/2. It holds up to m all the same: shares
+    x_i of a sum of 1 turn its Proposition 2's expectation into sum_i x_i / (beta + (alpha - beta) x_i), concave for
+    alpha >= beta, so at most its value 1 at x_i = 1/m; for alpha < 1 it is convex, so at most its value 1/alpha at a
+    corner.
     """
     if alpha >= 1:
         return None
@@ -79,7 +84,7 @@ def mlcpc(positive: Float[Tensor, "b"], negatives: Float[Tensor, "b k"], alpha: 
     At chance log(m/alpha); with one query `cpc`. Where queries have different numbers of negatives, m is their mean
     plus 1, so that all negatives weigh the same.
 
-    Source: alpha-ML-CPC, mlcpc eq. 6, as log(m/alpha) - J_alpha, which is the KL of its Algorithm 1.
+    Source: Song and Ermon 2020, arXiv:2007.09852, eq. 6, as log(m/alpha) - J_alpha, which is the KL of its Algorithm 1.
 
     Raises:
         InputError: when alpha is outside (0, m).
@@ -91,7 +96,7 @@ def mlcpc(positive: Float[Tensor, "b"], negatives: Float[Tensor, "b k"], alpha: 
 
 
 def mlcpc_ceiling(negatives: Int[Tensor, "b"], alpha: float, eqco_alpha: float | None = None) -> Float[Tensor, ""]:
-    """log(m/alpha) for numbers of negatives; `eqco_alpha` as in `cpc_ceiling`. Source: mlcpc section 3, 2.
+    """log(m/alpha) for numbers of negatives; `eqco_alpha` as in `cpc_ceiling`.
 
     Raises:
         InputError: when alpha is outside (0, m).
@@ -103,7 +108,7 @@ def mlcpc_ceiling(negatives: Int[Tensor, "b"], alpha: float, eqco_alpha: float |
 def mlcpc_lower_alpha(m: int, n: int) -> float:
     """The smallest alpha with a proven bound, for n positives of m candidates each: 3/7 for n = m = 3.
 
-    log(m/alpha) is then log(n (m - 1) + 1). Source: alpha_{m,n}, mlcpc section 1.
+    log(m/alpha) is then log(n (m - 1) + 1). Source: Song and Ermon 2020, arXiv:2007.09852, Theorem 2.
     """
     return m / (n * (m - 1) + 1)
 
@@ -111,7 +116,7 @@ def mlcpc_lower_alpha(m: int, n: int) -> float:
 def mlcpc_warning(alpha: float, m: int, n: int) -> str | None:
     """What is lost at this alpha with n queries of m candidates, in a sentence; None where nothing is.
 
-    A query stands against all n (m - 1) negatives (proof of mlcpc Thm 2), which makes this `cpc` with
+    A query stands against all n (m - 1) negatives (proof of arXiv:2007.09852, Theorem 2), which makes this `cpc` with
     n (m - 1) + 1 candidates and alpha / alpha_{m,n}.
     """
     lowest = mlcpc_lower_alpha(m, n)
@@ -126,6 +131,66 @@ def mlcpc_warning(alpha: float, m: int, n: int) -> str | None:
 def geometric(start: float, end: float, share: float) -> float:
     """alpha when this share of training is done, start (end/start)^share: 1 at half of 10 to 0.1.
 
-    Source: mlcpc section 5.3; `share` moves at every step.
+    Source: Song and Ermon 2020, arXiv:2007.09852, section 5.3; here `share` moves at every step.
     """
     return start * (end / start) ** share
+
+
+@dataclass(frozen=True)
+class CPC(Bound):
+    """`cpc` with this weight of the positive; `eqco_alpha` as in `InfoNCE`."""
+
+    alpha: float
+    eqco_alpha: float | None = None
+    neighbours: ClassVar = "positives"
+
+    def loss(
+        self, positives: Float[Tensor, "b p"], negatives: Float[Tensor, "b k"], training: float = 0.0
+    ) -> Float[Tensor, ""]:
+        return cpc(positives, margin(negatives, self.eqco_alpha), self.alpha)
+
+    def ceiling(
+        self, positives: Int[Tensor, "b"], negatives: Int[Tensor, "b"], training: float = 0.0
+    ) -> Float[Tensor, ""]:
+        return cpc_ceiling(positives, negatives, self.alpha, self.eqco_alpha)
+
+    def warnings(self, negatives: int, queries: int) -> list[str]:
+        m = 1 + negatives
+        warning = cpc_warning(effective_alpha(self.alpha, m, self.eqco_alpha), m)
+        return [] if warning is None else [warning]
+
+
+@dataclass(frozen=True)
+class MLCPC(Bound):
+    """`mlcpc`, whose alpha goes geometrically from start to end over training; `eqco_alpha` as in `InfoNCE`.
+
+    `divide_by_alpha` scales the gradient, as the authors' code does.
+    """
+
+    alpha_start: float
+    alpha_end: float
+    divide_by_alpha: bool = False
+    eqco_alpha: float | None = None
+    neighbours: ClassVar = "refused"
+
+    def alpha(self, training: float) -> float:
+        return geometric(self.alpha_start, self.alpha_end, training)
+
+    def loss(
+        self, positives: Float[Tensor, "b p"], negatives: Float[Tensor, "b k"], training: float
+    ) -> Float[Tensor, ""]:
+        return mlcpc(positives[:, 0], margin(negatives, self.eqco_alpha), self.alpha(training))
+
+    def ceiling(self, positives: Int[Tensor, "b"], negatives: Int[Tensor, "b"], training: float) -> Float[Tensor, ""]:
+        return mlcpc_ceiling(negatives, self.alpha(training), self.eqco_alpha)
+
+    def gradient_scale(self, training: float) -> float:
+        return 1 / self.alpha(training) if self.divide_by_alpha else 1.0
+
+    def warnings(self, negatives: int, queries: int) -> list[str]:
+        m = 1 + negatives
+        found = [
+            mlcpc_warning(effective_alpha(alpha, m, self.eqco_alpha), m, queries)
+            for alpha in dict.fromkeys((self.alpha_start, self.alpha_end))
+        ]
+        return [warning for warning in found if warning is not None]

@@ -5,19 +5,21 @@ import math
 from jaxtyping import Float
 from torch import Tensor
 
-from annulus.bounds.infonce import present
+from annulus.bounds.bound import present
 from annulus.errors import InputError
 
 
-def margin(negatives: Float[Tensor, "b k"], eqco_alpha: float) -> Float[Tensor, "b k"]:
-    """Negatives shifted by log(eqco_alpha/k), so that a query's k present ones count as many as `eqco_alpha`.
+def margin(negatives: Float[Tensor, "b k"], eqco_alpha: float | None) -> Float[Tensor, "b k"]:
+    """Negatives shifted by log(eqco_alpha/k), so that a query's k present negatives count as `eqco_alpha`; None: as k.
 
-    eqco_alpha = k changes nothing; twice k adds log 2. Eqco takes this shift off the positive instead, times the
-    temperature, off its similarity: the same loss. Source: eqco eq. 5 and 10.
+    eqco_alpha = k changes nothing; twice k adds log 2. The paper subtracts this shift, times the temperature, from the
+    positive's similarity: the same loss. Source: Zhu et al. 2020, arXiv:2010.01929, eq. 5 and 10.
 
     Raises:
         InputError: when eqco_alpha is not above 0.
     """
+    if eqco_alpha is None:
+        return negatives
     if not 0 < eqco_alpha < math.inf:
         raise InputError(
             f"eqco_alpha is {eqco_alpha:g}; it is a number of negatives and must be above 0: "
@@ -25,3 +27,14 @@ def margin(negatives: Float[Tensor, "b k"], eqco_alpha: float) -> Float[Tensor, 
         )
     counts = present(negatives).clamp(min=1).to(negatives.dtype)  # a query without negatives has none to shift
     return negatives + (math.log(eqco_alpha) - counts.log())[:, None]
+
+
+def effective_alpha(alpha: float, m: float, eqco_alpha: float | None) -> float:
+    """The alpha of cpc or mlcpc that gives, without a margin, the weights that this alpha has with it.
+
+    `m` is the number of candidates. An alpha of m or more, which no bound accepts, is returned as it is.
+    """
+    if eqco_alpha is None or alpha >= m:
+        return alpha
+    beta = (m - alpha) / (m - 1)
+    return m / (1 + beta * eqco_alpha / alpha)

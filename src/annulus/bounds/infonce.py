@@ -1,14 +1,16 @@
 """InfoNCE: a softmax over one query's candidates."""
 
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-
-def present(scores: Float[Tensor, "b k"]) -> Int[Tensor, "b"]:
-    """How many scores of each query are not absent."""
-    return (scores != -torch.inf).sum(dim=1)
+from annulus.bounds.bound import Bound
+from annulus.bounds.eqco import margin
 
 
 def log_sum(negatives: Float[Tensor, "*b k"]) -> Float[Tensor, "*b"]:
@@ -22,8 +24,8 @@ def infonce(positives: Float[Tensor, "b p"], negatives: Float[Tensor, "b k"]) ->
     At chance log(1 + k/p): log 2 for one positive and one negative. log(1 + k) minus the loss bounds mutual
     information from below. Never negative, in any precision.
 
-    Source: van den Oord et al. 2018, eq. 4; mutualinfo section 2 (IR-nce, whose K counts the positive too, and
-    X + neighbours, which sums the positives inside the log).
+    Source: van den Oord et al. 2018, arXiv:1807.03748, eq. 4; Wu et al. 2020, arXiv:2005.13149, eq. 5, whose K counts
+    the positive too, and section 4.3 (neighbours, summed inside the log).
     """
     # The log odds of positives against negatives keep the small losses that a difference of logsumexps would round off.
     return -logsigmoid(positives.logsumexp(dim=1) - log_sum(negatives)).mean()
@@ -36,7 +38,34 @@ def infonce_ceiling(
 
     `eqco_alpha` stands for k where `margin` shifted the negatives: log(1 + eqco_alpha) without neighbours.
 
-    Source: mutualinfo section 3, 2; eqco section 3, 6 and 7.
+    Source: Wu et al. 2020, arXiv:2005.13149, eq. 5; Zhu et al. 2020, arXiv:2010.01929, eq. 6.
     """
     total = negatives if eqco_alpha is None else eqco_alpha
     return (total / positives).log1p().mean()
+
+
+@dataclass(frozen=True)
+class InfoNCE(Bound):
+    """`infonce`. `eqco_alpha`: the number of negatives that EqCo's margin pretends; None: no margin."""
+
+    eqco_alpha: float | None = None
+    neighbours: ClassVar = "positives"
+
+    def loss(
+        self, positives: Float[Tensor, "b p"], negatives: Float[Tensor, "b k"], training: float = 0.0
+    ) -> Float[Tensor, ""]:
+        return infonce(positives, margin(negatives, self.eqco_alpha))
+
+    def ceiling(
+        self, positives: Int[Tensor, "b"], negatives: Int[Tensor, "b"], training: float = 0.0
+    ) -> Float[Tensor, ""]:
+        return infonce_ceiling(positives, negatives, self.eqco_alpha)
+
+    def warnings(self, negatives: int, queries: int) -> list[str]:
+        if self.eqco_alpha is None or self.eqco_alpha <= negatives:
+            return []
+        excess = math.log((1 + self.eqco_alpha) / (1 + negatives))
+        return [
+            f"eqco_alpha {self.eqco_alpha:g} is more than the {negatives} negatives: the estimate may exceed the "
+            f"information by up to log((1 + eqco_alpha)/(1 + K)) = {excess:.3g} nats"
+        ]

@@ -1,33 +1,43 @@
 """Local aggregation: the share that the close neighbours have of the background."""
 
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+
+from annulus.bounds.bound import Bound
 
 
 def la(close: Float[Tensor, "b c"], background: Float[Tensor, "b n"]) -> Float[Tensor, ""]:
     """-log of the share that the close neighbours have of the background, which holds them too.
 
-    At chance log(n/c): log 2 where half of the background is close.
+    At chance log(n/c): log 2 where half of the background is close. The partition function of the original objective
+    cancels, so that the original objective is this one (arXiv:2005.13149, Lemma B.3).
 
-    Source: mutualinfo section 2 (LA-nce); ring eq. 5 is `la_ceiling` minus this.
+    Source: Wu et al. 2020, arXiv:2005.13149, eq. 2 and Lemma B.3.
     """
     return (background.logsumexp(dim=1) - close.logsumexp(dim=1)).mean()
 
 
 def la_ceiling(close: Int[Tensor, "b"], background: Int[Tensor, "b"]) -> Float[Tensor, ""]:
-    """log(n/c) for sizes of the background and the close set in it: the constant of ring eq. 5."""
+    """log(n/c) for sizes of the background and of the close set in it."""
     return (background / close).log().mean()
 
 
-def la_original(
-    close: Float[Tensor, "b c"],
-    background: Float[Tensor, "b n"],
-    log_partition: Float[Tensor, "b"] | Float[Tensor, ""],
-) -> Float[Tensor, ""]:
-    """-(log p(C) - log p(B)) with p(i) = exp(score) / Z: equal to `la`, since Z cancels.
+@dataclass(frozen=True)
+class LocalAggregation(Bound):
+    """`la` of a query's own column and the negatives that are neighbours, against all of these and the negatives."""
 
-    Source: Zhuang et al. 2019; mutualinfo section 2 (LA original) and Lemma B.3.
-    """
-    log_close = close.logsumexp(dim=1) - log_partition
-    log_background = background.logsumexp(dim=1) - log_partition
-    return -(log_close - log_background).mean()
+    neighbours: ClassVar = "among negatives"
+
+    def loss(
+        self, positives: Float[Tensor, "b p"], negatives: Float[Tensor, "b k"], training: float = 0.0
+    ) -> Float[Tensor, ""]:
+        return la(positives, torch.cat([positives[:, :1], negatives], dim=1))
+
+    def ceiling(
+        self, positives: Int[Tensor, "b"], negatives: Int[Tensor, "b"], training: float = 0.0
+    ) -> Float[Tensor, ""]:
+        return la_ceiling(positives, negatives + 1)

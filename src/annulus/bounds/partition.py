@@ -1,48 +1,60 @@
-"""The partition function of the original, normalised objectives: what the exponentiated scores sum to."""
+"""The partition function of the original, normalised objective: the sum of the exponentiated scores."""
 
 import math
+from typing import Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from annulus.config.bounds import PartitionParams
+from annulus.errors import InputError
 
 
-class Partition(nn.Module):
+class PartitionFunction(nn.Module):
     """log Z by one of four policies; the estimate is a persistent buffer, NaN before the first batch.
 
-    Source: mutualinfo section 2 (kappa, the constant); CMC's code takes the first batch's estimate for ever, which
-    its authors later called the cause of its bad numbers; a moving average or the exact sum cure it. All of them are
-    constants to the gradient.
+    constant: `constant` times the memory's columns; first-batch: from the mean of the first batch's negatives, for the
+    whole training; moving-average: from every batch, the old estimate keeping the share `rate`; exact: the sum over
+    the memory, per query. All of them are constants to the gradient.
+
+    Source: Wu et al. 2018, arXiv:1805.01978, section 3.2 (first-batch is their code's way); Wu et al. 2020,
+    arXiv:2005.13149, section 3.2 (the constant).
     """
 
     log_z: Float[Tensor, ""]
 
-    def __init__(self, params: PartitionParams) -> None:
+    def __init__(
+        self,
+        normaliser: Literal["constant", "first-batch", "moving-average", "exact"],
+        constant: float,
+        rate: float,
+    ) -> None:
         super().__init__()
-        self.params = params
+        self.normaliser, self.constant, self.rate = normaliser, constant, rate
         self.register_buffer("log_z", torch.tensor(math.nan))
 
     @torch.no_grad()
     def forward(
         self, scores: Float[Tensor, "b n"], negatives: Float[Tensor, "b k"]
     ) -> Float[Tensor, ""] | Float[Tensor, "b"]:
-        """log Z of this batch, whose estimate it takes in: over the whole memory, or per query where it is exact."""
-        rows = scores.shape[1]
-        match self.params.partition:
+        """log Z over all columns, updated by this batch; per query where it is exact."""
+        columns = scores.shape[1]
+        match self.normaliser:
             case "exact":
                 return scores.logsumexp(dim=1)
             case "constant":
-                self.log_z.fill_(math.log(self.params.constant * rows))
-            case _:
+                self.log_z.fill_(math.log(self.constant * columns))
+            case "first-batch" | "moving-average":
                 count = (negatives > -torch.inf).sum().to(negatives.dtype)
-                seen = negatives.flatten().logsumexp(0) - count.log() + math.log(rows)
+                seen = negatives.flatten().logsumexp(0) - count.log() + math.log(columns)
                 moved = seen
-                if self.params.partition == "first-batch":
+                if self.normaliser == "first-batch":
                     moved = self.log_z
-                elif self.params.rate > 0:
-                    rate = self.params.rate
-                    moved = torch.logaddexp(self.log_z + math.log(rate), seen + math.log1p(-rate))
+                elif self.rate > 0:
+                    moved = torch.logaddexp(self.log_z + math.log(self.rate), seen + math.log1p(-self.rate))
                 self.log_z.copy_(torch.where(self.log_z.isnan(), seen, moved))
+            case _:
+                raise InputError(
+                    f"normaliser {self.normaliser!r} is none of constant, first-batch, moving-average, exact"
+                )
         return self.log_z.clone()

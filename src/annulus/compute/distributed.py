@@ -1,7 +1,7 @@
 """Several processes as one: the loss, the memories and the views see the global batch.
 
-Each process encodes its own slice of the batch (`local`), all embeddings are gathered (`gather`), every process
-computes the same loss of the global batch and draws the same random numbers, and gradients are averaged
+Each process encodes its own slice of the batch (`local`), all embeddings are gathered (`all_gather_with_grad`), every
+process computes the same loss of the global batch and draws the same random numbers, and gradients are averaged
 (`mean_gradients`). Weights start equal because they are seeded, so they are never sent. In one process each function
 hands back what it was given.
 """
@@ -23,7 +23,7 @@ BUCKET = 2**24  # gradient values sent at a time: few calls, and a bound on the 
 
 
 @contextmanager
-def joined() -> Iterator[None]:
+def process_group() -> Iterator[None]:
     """Within it, the processes that torchrun started are one group, each on its own GPU where there are GPUs.
 
     WORLD_SIZE, which torchrun sets, says how many there are. Without it, or when it is 1, nothing happens.
@@ -57,27 +57,27 @@ def joined() -> Iterator[None]:
         dist.destroy_process_group()
 
 
-def world() -> int:
+def world_size() -> int:
     """How many processes work together; 1 without a group."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
 def rank() -> int:
     """This process's number among them, from 0."""
-    return dist.get_rank() if world() > 1 else 0
+    return dist.get_rank() if world_size() > 1 else 0
 
 
-def part(count: int) -> slice:
+def local_slice(count: int) -> slice:
     """Which rows of a global batch of `count` are this process's: consecutive ones, in rank order.
 
     Raises:
         InputError: when the batch cannot be shared evenly.
     """
-    each, rest = divmod(count, world())
+    each, rest = divmod(count, world_size())
     if rest:
         raise InputError(
-            f"a batch of {count} cannot be shared evenly by {world()} processes; "
-            f"take a batch size that is a multiple of {world()}"
+            f"a batch of {count} cannot be shared evenly by {world_size()} processes; "
+            f"take a batch size that is a multiple of {world_size()}"
         )
     return slice(rank() * each, (rank() + 1) * each)
 
@@ -88,42 +88,42 @@ def local(x: Shaped[Tensor, "all *rest"]) -> Shaped[Tensor, "b *rest"]:
     Raises:
         InputError: when the batch cannot be shared evenly.
     """
-    return x[part(len(x))]
+    return x[local_slice(len(x))]
 
 
-def gather(x: Shaped[Tensor, "b *rest"]) -> Shaped[Tensor, "all *rest"]:
+def all_gather_with_grad(x: Shaped[Tensor, "b *rest"]) -> Shaped[Tensor, "all *rest"]:
     """All processes' rows in rank order, the same on each; undoes `local`. Shapes must agree between processes.
 
-    Backward gives this process's slice of the incoming gradient, times `world()`, and sends nothing. It counts on
+    Backward gives this process's slice of the incoming gradient, times `world_size()`, and sends nothing. It counts on
     every process computing the same loss L of the gathered rows. A parameter's gradient is then, on process r,
     world * dL/dx_r * dx_r/dparameter, and its mean over processes (`mean_gradients`) is the sum over r: exactly the
     gradient of L. A parameter used after gathering has the full gradient on each process, and so has the mean.
     """
-    return _Gather.apply(x) if world() > 1 else x
+    return _Gather.apply(x) if world_size() > 1 else x
 
 
 class _Gather(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x: Tensor) -> Tensor:
-        return gathered(x)
+        return all_gather(x)
 
     @staticmethod
     def backward(ctx, gradient: Tensor) -> Tensor:
-        return local(gradient) * world()
+        return local(gradient) * world_size()
 
 
-def gathered(x: Shaped[Tensor, "b *rest"]) -> Shaped[Tensor, "all *rest"]:
-    """`gather` for what needs no gradient."""
-    if world() == 1:
+def all_gather(x: Shaped[Tensor, "b *rest"]) -> Shaped[Tensor, "all *rest"]:
+    """`all_gather_with_grad` for what needs no gradient."""
+    if world_size() == 1:
         return x
-    everyone = x.new_empty(world() * len(x), *x.shape[1:])
+    everyone = x.new_empty(world_size() * len(x), *x.shape[1:])
     dist.all_gather_into_tensor(everyone, x.detach().contiguous())
     return everyone
 
 
-def summed_(x: Tensor) -> Tensor:
+def all_reduce_(x: Tensor) -> Tensor:
     """The sum over processes, in place and without gradient."""
-    if world() > 1:
+    if world_size() > 1:
         dist.all_reduce(x)
     return x
 
@@ -135,7 +135,7 @@ def mean_gradients(parameters: Iterable[nn.Parameter]) -> None:
     A process without a gradient where another has one counts as zero and receives the mean; a parameter that no
     process has a gradient for keeps none.
     """
-    if world() == 1:
+    if world_size() == 1:
         return
     for bucket in _buckets(parameter for parameter in parameters if parameter.requires_grad):
         missing = [place for place, parameter in enumerate(bucket) if parameter.grad is None]
@@ -145,7 +145,7 @@ def mean_gradients(parameters: Iterable[nn.Parameter]) -> None:
         gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in bucket]
         sent = [*gradients, held]
         # Values of several types travel in the widest, and come back in their own.
-        flat = summed_(torch.cat([values.reshape(-1) for values in sent])).div_(world())
+        flat = all_reduce_(torch.cat([values.reshape(-1) for values in sent])).div_(world_size())
         *means, held = flat.split([values.numel() for values in sent])
         for gradient, mean in zip(gradients, means, strict=True):
             gradient.copy_(mean.view(gradient.shape))
@@ -167,9 +167,9 @@ def _buckets(parameters: Iterable[nn.Parameter]) -> Iterator[list[nn.Parameter]]
         yield bucket
 
 
-def from_first(value: Any) -> Any:
+def broadcast(value: Any) -> Any:
     """The first process's value, in every process: what it has read, such as the state of a killed run."""
-    if world() == 1:
+    if world_size() == 1:
         return value
     held = [value]
     dist.broadcast_object_list(held)

@@ -3,7 +3,8 @@
     base         what every section is made of
     images       image sets and views
     negatives    samplers, annealing, neighbours
-    methods      bounds, and who holds the keys
+    methods      who holds the keys
+    bounds       how scores become nats
     training     encoder, optimiser, learning rate, probes, scales
     checks       what a memory of a given size cannot serve
 
@@ -119,7 +120,7 @@ class AllParams(Params):
                     f"linear.drops: {self.linear.drops} decides by validation accuracy, but "
                     f"datasets.{self.dataset}.validation_fraction is 0; give it 0.1, say"
                 )
-        if self.neighbours != "none" and self.bound in ("nce", "mlcpc"):
+        if self.neighbours != "none" and not self.get("bounds.${bound}").takes_neighbours:
             raise ValueError(
                 f"neighbours: {self.neighbours} gives a query several positives, and bound: {self.bound} knows one; "
                 "take bound: infonce, la or cpc, or neighbours: none"

@@ -1,6 +1,6 @@
 """Sections that say how scores become nats."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -10,56 +10,56 @@ from annulus.config.params import Params, Positive
 class InfoNCEParams(Params):
     """One denominator per query. eqco_alpha: EqCo's margin, as if there were so many negatives; null: none."""
 
+    takes_neighbours: ClassVar = True
     eqco_alpha: Positive | None
 
 
-class CPCParams(InfoNCEParams):
-    """The positive weighs `alpha` in its denominator, the negatives what is left of K + 1."""
+class BinaryNCEParams(Params):
+    """The original IR: positive against noise, each candidate by itself.
 
-    alpha: Positive
-
-
-class MLCPCParams(InfoNCEParams):
-    """One denominator for the whole batch; alpha goes geometrically from the first to the second, step by step."""
-
-    alpha_start: Positive
-    alpha_end: Positive
-    divide_by_alpha: bool  # as the authors' code does, which scales the gradient with the schedule
-
-
-class PartitionParams(Params):
-    """How the partition function of the original, normalised objectives is estimated.
-
-    constant: `constant` times the memory's rows; first-batch: the mean of the first batch's negatives, for ever;
-    moving-average: of every batch, the old estimate kept at `rate`; exact: the sum over the memory, per query.
+    normaliser says how the partition function is estimated. constant: `constant` times the memory's columns;
+    first-batch: from the first batch's negatives, for the whole training; moving-average: from every batch, the old
+    estimate keeping the share `rate`; exact: the sum over the memory, per query.
     """
 
-    partition: Literal["constant", "first-batch", "moving-average", "exact"]
+    takes_neighbours: ClassVar = False
+    normaliser: Literal["constant", "first-batch", "moving-average", "exact"]
     constant: Positive
     rate: float = Field(ge=0, lt=1)
-
-
-class NCEParams(PartitionParams):
-    """The original IR: positive against noise, each candidate by itself."""
 
 
 class LAParams(Params):
     """Local aggregation as the difference of two logsumexp."""
 
-
-class LAOriginalParams(PartitionParams):
-    """Local aggregation as the ratio of two probabilities, each with the partition function."""
+    takes_neighbours: ClassVar = True
 
 
-BoundParams = InfoNCEParams | CPCParams | MLCPCParams | NCEParams | LAParams | LAOriginalParams
+class CPCParams(Params):
+    """In the denominator the positive has weight alpha and each of the K negatives (K + 1 - alpha)/K."""
+
+    takes_neighbours: ClassVar = True
+    eqco_alpha: Positive | None
+    alpha: Positive
+
+
+class MLCPCParams(Params):
+    """One denominator for the whole batch; alpha goes geometrically from the first to the second, step by step."""
+
+    takes_neighbours: ClassVar = False
+    eqco_alpha: Positive | None
+    alpha_start: Positive
+    alpha_end: Positive
+    divide_by_alpha: bool  # as the authors' code does, which scales the gradient with the schedule
+
+
+BoundParams = InfoNCEParams | BinaryNCEParams | LAParams | CPCParams | MLCPCParams
 
 
 class Bounds(Params):
     model_config = ConfigDict(alias_generator=lambda name: name.replace("_", "-"))
 
     infonce: InfoNCEParams
-    nce: NCEParams
+    binary_nce: BinaryNCEParams
     la: LAParams
-    la_original: LAOriginalParams
     cpc: CPCParams
     mlcpc: MLCPCParams

@@ -1,28 +1,10 @@
 """What a memory of a given size cannot serve."""
 
-from annulus.config.methods import AnyMethod, MoCoParams, SimCLRParams, SiMoParams
-from annulus.config.negatives import (
-    CaveParams,
-    ClusterNeighbours,
-    NeighbourParams,
-    SamplerParams,
-    UniformParams,
-)
+from annulus.config.methods import AnyMethod
+from annulus.config.negatives import CaveParams, ClusterNeighbourParams, NeighbourParams, SamplerParams
 from annulus.config.training import PretrainScale
 from annulus.errors import InputError
 from annulus.ranks import rank_limits
-
-
-def memory_others(images: int, method: AnyMethod, pretrain: PretrainScale) -> int:
-    """How many columns of the memory may be a query's negatives: bank, queue, or the rest of the batch."""
-    match method:
-        case MoCoParams():
-            return pretrain.queue
-        case SimCLRParams():
-            return 2 * pretrain.batch_size - 2
-        case SiMoParams():
-            return pretrain.batch_size - 1
-    return images - 1
 
 
 def check_memory(
@@ -44,23 +26,22 @@ def check_memory(
             f"{place}.batch_size: {pretrain.batch_size} is more than the {images} training "
             "images; take a smaller batch or more images"
         )
-    if isinstance(method, MoCoParams):
+    if method.keeps_queue:
         _check_queue(images, pretrain, place)
-    others = memory_others(images, method, pretrain)
-    if method.draw == "k" and pretrain.negatives > others:
+    others = method.negative_columns(images, pretrain)
+    if method.negatives == "sampled" and pretrain.negatives > others:
         raise InputError(
             f"{place}.negatives: {pretrain.negatives} is more than the memory's {others} other rows; "
-            "take fewer, `draw: all` of the method, or a larger memory (images, queue or batch)"
+            "take fewer, `negatives: all` of the method, or a larger memory (images, queue or batch)"
         )
     for section, clustering in (("samplers.cave", sampler), ("neighbour_sets.k", neighbours)):
-        if isinstance(clustering, CaveParams | ClusterNeighbours) and clustering.clusters > images:
+        if isinstance(clustering, CaveParams | ClusterNeighbourParams) and clustering.clusters > images:
             raise InputError(
                 f"{section}.clusters: {clustering.clusters} is more than the memory's {images} rows; "
                 "take fewer clusters or more images"
             )
-    if not isinstance(sampler, UniformParams):
-        # One place of a queue may hold an older key of the query's own image: shares are of the rest.
-        rank_limits(*sampler.shares, others - isinstance(method, MoCoParams))
+    # One place of a queue may hold an older key of the query's own image: shares are of the rest.
+    rank_limits(*sampler.shares, others - method.keeps_queue)
 
 
 def _check_queue(images: int, pretrain: PretrainScale, place: str) -> None:

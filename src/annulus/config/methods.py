@@ -1,22 +1,28 @@
-"""Sections that say who holds the keys, and how scores become nats."""
+"""Sections that say who holds the keys."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from annulus.config.params import Count, Params, Positive
+from annulus.config.training import PretrainScale
 
-Draw = Literal["k", "all"]  # K of the sampler's set, with replacement, or the whole set
+Negatives = Literal["sampled", "all"]  # K of the sampler's set, with replacement, or the whole set
 Warmup = Field(ge=0, lt=1)  # share of training over which the learning rate rises in a line from zero
 
 
 class MethodParams(Params):
     """What every method has."""
 
+    keeps_queue: ClassVar = False
     temperature: Positive
-    draw: Draw
+    negatives: Negatives
     embedding_dim: Count
     warmup: float = Warmup
+
+    def negative_columns(self, images: int, pretrain: PretrainScale) -> int:
+        """How many columns of the memory may be a query's negatives, of so many training images."""
+        raise NotImplementedError
 
 
 class BankParams(MethodParams):
@@ -26,11 +32,15 @@ class BankParams(MethodParams):
     bank_start: Literal["encoder", "random"]
     head: Literal["linear", "mlp"]
 
+    def negative_columns(self, images: int, pretrain: PretrainScale) -> int:
+        """All rows of the bank but the query's own."""
+        return images - 1
+
 
 class IRParams(BankParams):
-    """Instance discrimination: one encoder and a memory bank. witness: how a pair of embeddings is scored."""
+    """Instance discrimination: one encoder and a memory bank. critic: how a pair of embeddings is scored."""
 
-    witness: Literal["dot", "bilinear", "concat-linear", "mlp-1", "mlp-2"]
+    critic: Literal["dot", "bilinear", "concat-linear", "mlp-1", "mlp-2"]
 
 
 class CMCParams(BankParams):
@@ -40,15 +50,24 @@ class CMCParams(BankParams):
 class MoCoParams(MethodParams):
     """A momentum encoder and a queue of its keys. shuffle_groups: key batches normalised apart, shuffled."""
 
+    keeps_queue: ClassVar = True
     momentum: float = Field(ge=0, lt=1)
     shuffle_groups: Count
     head: Literal["linear", "mlp"]
+
+    def negative_columns(self, images: int, pretrain: PretrainScale) -> int:
+        """The queue, where an older key of the query's own image may lie or not."""
+        return pretrain.queue
 
 
 class SimCLRParams(MethodParams):
     """Two views of each image in one batch, each the other's positive."""
 
     head: Literal["linear", "mlp", "mlp-bn"]
+
+    def negative_columns(self, images: int, pretrain: PretrainScale) -> int:
+        """Both views of the batch's other images."""
+        return 2 * pretrain.batch_size - 2
 
 
 class SiMoParams(MethodParams):
@@ -58,6 +77,10 @@ class SiMoParams(MethodParams):
     batch_norm: Literal["sync", "shuffle"]
     shuffle_groups: Count
     head: Literal["linear", "mlp", "mlp-bn"]
+
+    def negative_columns(self, images: int, pretrain: PretrainScale) -> int:
+        """The keys of the batch's other images."""
+        return pretrain.batch_size - 1
 
 
 AnyMethod = IRParams | CMCParams | MoCoParams | SimCLRParams | SiMoParams

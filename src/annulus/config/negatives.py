@@ -80,9 +80,10 @@ class LinearAnneal(Params):
     until: float = Field(gt=0, le=1)
 
 
-class StepAnneal(LinearAnneal):
-    """The same in equal steps."""
+class StepAnneal(Params):
+    """From the whole memory to the sampler's set, in equal steps over this share of training."""
 
+    until: float = Field(gt=0, le=1)
     steps: int = Field(ge=1)
 
 
@@ -93,8 +94,11 @@ class AdaptiveEpochAnneal(Params):
     window: Count
 
 
-class AdaptiveStepAnneal(AdaptiveEpochAnneal):
+class AdaptiveStepAnneal(Params):
     """One `delta` of the way further each step whose training loss is below the window's mean."""
+
+    delta: float = Field(gt=0, le=1)
+    window: Count
 
 
 AnnealParams = ConstantAnneal | LinearAnneal | StepAnneal | AdaptiveEpochAnneal | AdaptiveStepAnneal
@@ -110,11 +114,11 @@ class Anneals(Params):
     adaptive_step: AdaptiveStepAnneal
 
 
-class NoNeighbours(Params):
-    """The query's own positive alone."""
+class NoNeighbourParams(Params):
+    """Only the query's own positive."""
 
 
-class CloseNeighbours(Params):
+class CloseNeighbourParams(Params):
     """The closest share of the memory too, growing from none at `start` to `share` at `until` (shares of training)."""
 
     share: float = Field(gt=0, lt=1)
@@ -128,7 +132,7 @@ class CloseNeighbours(Params):
         return self
 
 
-class ClusterNeighbours(Params):
+class ClusterNeighbourParams(Params):
     """The query's k-means clusters too, united over `runs` clusterings, from `start` on (a share of training)."""
 
     clusters: int = Field(ge=2)
@@ -137,10 +141,10 @@ class ClusterNeighbours(Params):
     start: Fraction
 
 
-NeighbourParams = NoNeighbours | CloseNeighbours | ClusterNeighbours
+NeighbourParams = NoNeighbourParams | CloseNeighbourParams | ClusterNeighbourParams
 
 
 class NeighbourSets(Params):
-    none: NoNeighbours
-    s: CloseNeighbours
-    k: ClusterNeighbours
+    none: NoNeighbourParams
+    s: CloseNeighbourParams
+    k: ClusterNeighbourParams

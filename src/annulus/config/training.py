@@ -67,18 +67,13 @@ class PrepareScale(Params):
 
 
 class PretrainScale(Params):
-    """How long, and how large the batch and what stands against it are."""
+    """Pretraining budget: epochs, batch size, number of negatives, queue length, learning rate."""
 
     epochs: Count
     batch_size: int = Field(ge=2)
-    negatives: Count  # K, where a method draws
+    negatives: Count  # K, where a method samples its negatives
     queue: Count  # keys that moco keeps
     learning_rate: Positive  # per 256 images of a batch
-
-    @property
-    def scaled_learning_rate(self) -> float:
-        """The linear rule: the rate is proportional to the number of queries in a batch (eqco eq. 8)."""
-        return self.learning_rate * self.batch_size / 256
 
 
 class Scale(Params):

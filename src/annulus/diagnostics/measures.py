@@ -1,7 +1,7 @@
 """Diagnostics: what the snapshots of a run say of its embeddings, and of the negatives among them.
 
 The memory that samplers rank is the bank's rows; where a method keeps a queue or the batch alone, the embeddings that
-the images have now stand for it. Similarity is the dot product of unit vectors; a learned witness is left out.
+the images have now stand for it. Similarity is the dot product of unit vectors; a learned critic is left out.
 """
 
 import logging
@@ -17,7 +17,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from annulus.compute.rng import derive
-from annulus.config.negatives import SamplerParams
 from annulus.diagnostics.membership import (
     Sets,
     Side,
@@ -30,6 +29,7 @@ from annulus.diagnostics.membership import (
 from annulus.errors import InputError
 from annulus.files.packed import read_packed
 from annulus.files.results import Number
+from annulus.negatives.samplers import Sampler
 
 ROWS_AT_ONCE = 1024  # of the similarities of all with all
 
@@ -45,7 +45,7 @@ class Snapshot:
     second: Float[Tensor, "q d"]
     current: Float[Tensor, "n d"]
     memory: Float[Tensor, "n d"] | None  # zeros for an image that a queue does not hold
-    own: Int[Tensor, "q"]  # the queries' images among the n
+    self_index: Int[Tensor, "q"]  # the queries' images among the n
     whole: bool  # the memory holds every image, as a bank does
     crossed: bool  # queries meet the other half of the memory's rows, as in cmc
 
@@ -58,8 +58,8 @@ class Snapshot:
         return [(F.normalize(queries, dim=1), F.normalize(others, dim=1)) for queries, others in halves]
 
     def positive_similarity(self) -> float:
-        """Mean similarity of a query and its positive: its own row in a bank, else the image's other view."""
-        pairs = [(queries, rows[self.own]) for queries, rows in self.sides()]
+        """Mean similarity of a query and its positive: its self_index row in a bank, else the image's other view."""
+        pairs = [(queries, rows[self.self_index]) for queries, rows in self.sides()]
         if not self.whole:
             pairs = [(self.queries, self.second)]
         return statistics.fmean((one * other).sum(dim=1).mean().item() for one, other in pairs)
@@ -84,13 +84,13 @@ def load_run(path: Path) -> Run:
     tensors, about = read_packed(path)
     if "query_images" not in tensors:
         raise InputError(f"{path} is a file of annulus, but holds no snapshots; run `dvc repro -f pretrain`")
-    own = torch.searchsorted(tensors["images"], tensors["query_images"])
+    self_index = torch.searchsorted(tensors["images"], tensors["query_images"])
     kept = [name for name in ("queries", "second", "current", "memory") if name in tensors]
     found = []
     for place, epoch in enumerate(tensors["epochs"].tolist()):
         vectors = {name: F.normalize(tensors[name][place].float(), dim=1) for name in kept}  # float16 rounds lengths
         compared = {"whole": about["memory"] == "bank", "crossed": about["crossed"]}
-        found.append(Snapshot(epoch, memory=vectors.pop("memory", None), own=own, **vectors, **compared))
+        found.append(Snapshot(epoch, memory=vectors.pop("memory", None), self_index=self_index, **vectors, **compared))
     return Run(found, tensors["images"], tensors["query_images"], about["train_images"])
 
 
@@ -155,7 +155,7 @@ def measure(snapshot: Snapshot, sets: Sets, labels: Int[Tensor, "n"]) -> dict[st
             found |= {f"{name}_inner_similarity": inner, f"{name}_outer_similarity": outer}
     found["false_negatives_chance_percent"] = chance_percent(labels)
     for name, sides in sets.chosen.items():
-        rates = [false_negative_percent(chosen, labels, snapshot.own) for chosen in sides]
+        rates = [false_negative_percent(chosen, labels, snapshot.self_index) for chosen in sides]
         found[f"false_negatives_{name}_percent"] = statistics.fmean(rates)
     return {name: value for name, value in found.items() if value is not None}
 
@@ -164,7 +164,7 @@ def over_training(
     run: Run,
     curve: Mapping[int, Mapping[str, float]],
     labels: Int[Tensor, "n"],
-    samplers: Mapping[str, SamplerParams],
+    samplers: Mapping[str, Sampler],
     selected: str,
     seed: int,
 ) -> tuple[list[dict[str, Number]], Sets]:
@@ -186,7 +186,7 @@ def over_training(
         progress = progress_of(samplers[selected], trained["inner_share"], trained["outer_share"])
         looked_at = {name: (sampler, 1.0) for name, sampler in samplers.items()}
         looked_at["training"] = samplers[selected], progress
-        sets = sets_of(snapshot.sides(), snapshot.own, looked_at, derive(seed, "diagnostics", snapshot.epoch))
+        sets = sets_of(snapshot.sides(), snapshot.self_index, looked_at, derive(seed, "diagnostics", snapshot.epoch))
         faults |= sets.faults
         share = trained["bound_nats"] / trained["ceiling_nats"]
         rows.append({"epoch": snapshot.epoch, "bound_share_of_ceiling": share} | measure(snapshot, sets, labels))

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from annulus.compute.distributed import gathered, summed_, world
+from annulus.compute.distributed import all_gather, all_reduce_, world_size
 from annulus.errors import InputError
 
 
@@ -43,7 +43,7 @@ class _Grouped(_BatchNorm):
         Raises:
             InputError: when the groups cannot be shared evenly, or would hold one value per channel.
         """
-        if not self.training or self.groups == 1 == world():
+        if not self.training or self.groups == 1 == world_size():
             return super().forward(x)
         self._check_input_dim(x)
         here = self._groups_here(x)
@@ -60,24 +60,24 @@ class _Grouped(_BatchNorm):
                     rows, *settings, out=out, save_mean=unread[0], save_invstd=unread[1]
                 )
         if self.track_running_stats:
-            self._learn(gathered(measured.transpose(0, 1)))
+            self._learn(all_gather(measured.transpose(0, 1)))
         return result
 
     def _normalised(self, rows: Tensor, mean: Tensor, var: Tensor) -> Tensor:
         return F.batch_norm(rows, mean, var, self.weight, self.bias, True, 1.0, self.eps)
 
     def _groups_here(self, x: Tensor) -> int:
-        here, rest = divmod(self.groups, world())
+        here, rest = divmod(self.groups, world_size())
         if rest:
             raise InputError(
-                f"{self.groups} batch-norm groups cannot be shared evenly by {world()} processes; "
-                f"take a number of groups that is a multiple of {world()}"
+                f"{self.groups} batch-norm groups cannot be shared evenly by {world_size()} processes; "
+                f"take a number of groups that is a multiple of {world_size()}"
             )
         values = x[:, 0].numel()
         if len(x) % here or values == here:
             raise InputError(
-                f"a batch of {len(x) * world()} cannot be normalised in {self.groups} equal groups of two or more; "
-                f"take a batch size that is a multiple of {self.groups}, and at least {2 * self.groups}"
+                f"a batch of {len(x) * world_size()} cannot be normalised in {self.groups} equal groups of two or "
+                f"more; take a batch size that is a multiple of {self.groups}, and at least {2 * self.groups}"
             )
         return here
 
@@ -117,7 +117,7 @@ class SyncBatchNorm(_BatchNorm):
     """
 
     def forward(self, x: Float[Tensor, "b c *space"]) -> Float[Tensor, "b c *space"]:
-        if not self.training or world() == 1:
+        if not self.training or world_size() == 1:
             return super().forward(x)
         self._check_input_dim(x)
         mean, var, count = self._global_statistics(x)
@@ -141,7 +141,7 @@ class SyncBatchNorm(_BatchNorm):
         unread = x.new_empty(self.num_features, dtype=_statistics_dtype(self, x))  # says the type of the result
         mean, var = torch.batch_norm_update_stats(x, unread, unread, 1.0)
         count = mean.new_full((1,), x[:, 0].numel())
-        everyone = gathered(torch.cat([mean, var, count])[None])
+        everyone = all_gather(torch.cat([mean, var, count])[None])
         means, vars_, counts = everyone.split([len(mean), len(var), 1], dim=1)
         total = counts.sum()
         share = counts / total
@@ -185,7 +185,7 @@ class _Synchronised(torch.autograd.Function):
         dx, dweight, dbias = torch.ops.aten.native_batch_norm_backward(
             gradient, x, weight, mean, var, None, None, False, ctx.eps, [True, True, True]
         )
-        by_z, by_one = summed_(torch.stack([dweight, dbias])) / count
+        by_z, by_one = all_reduce_(torch.stack([dweight, dbias])) / count
         inverse = (var + ctx.eps).rsqrt()
         scale = inverse if weight is None else inverse * weight
         channel = (-1, *[1] * (x.dim() - 2))
@@ -223,7 +223,7 @@ def synchronised(module: nn.Module) -> nn.Module:
     Raises:
         InputError: in one process, which has nobody to share statistics with.
     """
-    if world() == 1:
+    if world_size() == 1:
         raise InputError(
             "sync batch-norm needs several processes to share statistics, and this one is alone; "
             "start it with `torchrun --nproc-per-node N`, or take batch_norm: shuffle"

@@ -7,7 +7,6 @@ import json
 from collections import OrderedDict
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -18,7 +17,6 @@ from torch import Tensor, nn
 from torchvision import models
 
 from annulus.compute.rng import derive
-from annulus.config.training import BackboneParams
 from annulus.encoders.lab import rgb_to_lab
 from annulus.errors import InputError
 from annulus.files.results import replacing
@@ -38,10 +36,6 @@ class EncoderConfig:
     channels: str  # rgb | lab-l | lab-ab: one network that sees these; lab: two networks, one sees L, the other ab
     mean: tuple[float, ...]  # of the training images, per channel: RGB in [0, 1], CIELAB in its own units
     std: tuple[float, ...]
-
-    @classmethod
-    def of(cls, backbone: BackboneParams, **rest: Any) -> Self:
-        return cls(architecture=backbone.architecture, stem=backbone.stem, **rest)
 
 
 class Encoder(nn.Module):
@@ -90,7 +84,7 @@ class LabEncoder(nn.Module):
 
     Probes read both, one after the other along the channels.
 
-    Source: mutualinfo section 2 and C.1 (CMC, two ResNet-18 of full width).
+    Source: Tian et al. 2019, arXiv:1906.05849, section 3 (CMC).
     """
 
     def __init__(self, config: EncoderConfig) -> None:

@@ -16,13 +16,12 @@ from torch.func import vmap
 
 from annulus.bounds.infonce import infonce
 from annulus.compute.rng import derive, generator
-from annulus.config.negatives import BallParams
 from annulus.estimators.bounds import InfoNCE
 from annulus.estimators.critics import Separable
 from annulus.estimators.ensembles import Ensemble, seeded
 from annulus.estimators.params import ConditionalParams
 from annulus.estimators.toys import Toy
-from annulus.negatives.samplers import draw
+from annulus.negatives.samplers import ball
 
 Points = tuple[Float[Tensor, "r n dx"], Float[Tensor, "r n dy"]]  # x and y of several runs
 
@@ -115,9 +114,8 @@ class Conditional:
         for run, (of_x, of_y) in enumerate(zip(queries.unbind(), stored.unbind(), strict=True)):
             scores = of_x @ of_y.T
             near = scores if self.nearness == "dot" else -torch.cdist(of_x, of_y)
-            ball = BallParams(outer=percents[run] / 100)
-            rows = draw(near.detach(), index[run], self.params.negatives, ball, 1.0, self.draws[run]).rows
-            found.append(scores.gather(1, torch.cat([index[run, :, None], rows], dim=1)))
+            drawn = ball(near.detach(), index[run], percents[run] / 100, self.params.negatives, self.draws[run])
+            found.append(scores.gather(1, torch.cat([index[run, :, None], drawn.index], dim=1)))
         scores = torch.stack(found)
         return scores[..., :1], scores[..., 1:]
 

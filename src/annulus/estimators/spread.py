@@ -6,10 +6,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from annulus.bounds.infonce import infonce, infonce_ceiling, present
-from annulus.config.negatives import SamplerParams, UniformParams
-from annulus.methods.contrast import gathered
-from annulus.negatives.samplers import draw
+from annulus.bounds.bound import present
+from annulus.bounds.infonce import infonce, infonce_ceiling
+from annulus.negatives.samplers import Count, Ring, Sampler
 
 
 class Spread(NamedTuple):
@@ -22,23 +21,22 @@ class Spread(NamedTuple):
 
 def estimate(
     scores: Float[Tensor, "b n"],
-    own: Int[Tensor, "b"],
-    k: int | str,
-    sampler: SamplerParams,
+    self_index: Int[Tensor, "b"],
+    k: Count,
+    sampler: Sampler,
     generator: torch.Generator,
 ) -> float:
     """log(1 + k) minus InfoNCE, with k negatives of the sampler's own set; k may be `all`."""
-    negatives = draw(scores, own, k, sampler, 1.0, generator)
-    drawn = negatives.mask(gathered(scores, negatives))
-    positive = scores.gather(1, own[:, None])
+    drawn = sampler.draw(scores, self_index, k, generator).gather(scores)
+    positive = scores.gather(1, self_index[:, None])
     return (infonce_ceiling(present(positive), present(drawn)) - infonce(positive, drawn)).item()
 
 
 def spread_over_draws(
     scores: Float[Tensor, "b n"],
-    own: Int[Tensor, "b"],
+    self_index: Int[Tensor, "b"],
     k: int,
-    sampler: SamplerParams,
+    sampler: Sampler,
     repeats: int,
     generator: torch.Generator,
 ) -> Spread:
@@ -46,6 +44,8 @@ def spread_over_draws(
 
     NCE has uniform negatives; a ball or a ring makes it CNCE, which is lower and varies less. Source: ring Thm 3.2.
     """
-    reference = estimate(scores, own, "all", UniformParams(), generator)
-    values = torch.tensor([estimate(scores, own, k, sampler, generator) for _ in range(repeats)], dtype=torch.float64)
+    reference = estimate(scores, self_index, "all", Ring(0.0, 1.0), generator)
+    values = torch.tensor(
+        [estimate(scores, self_index, k, sampler, generator) for _ in range(repeats)], dtype=torch.float64
+    )
     return Spread(values.mean().item(), values.mean().item() - reference, values.std().item())

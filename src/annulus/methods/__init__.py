@@ -1,4 +1,4 @@
-"""Methods: who holds the keys that a query is compared with.
+"""Who holds the keys that a query is compared with.
 
     ir       one encoder, a memory bank
     cmc      two encoders, of L and of ab, and two banks
@@ -10,7 +10,7 @@ The loop knows no method by name; it calls
 
     start(embed)                  before the first step
     before_epoch(epoch, embed)    what is done once per epoch, such as clustering
-    loss(views, index, moment)    -> Step, whose estimate is differentiated
+    loss(views, index, progress)  -> Step, whose estimate's loss is minimised
     after_step(index, step)       writes the memory, once backward has read it
 
 where `embed()` gives the embeddings of all training images now, `views` are as many tensors as the method's `views`

@@ -1,4 +1,4 @@
-"""From a method's parameters to the method."""
+"""From a method's section of params.yaml to the method."""
 
 from annulus.config.methods import AnyMethod, CMCParams, IRParams, MoCoParams, SimCLRParams, SiMoParams
 from annulus.encoders.encoder import Encoder, LabEncoder
@@ -7,11 +7,9 @@ from annulus.methods.ir import InstanceDiscrimination
 from annulus.methods.moco import MomentumContrast
 from annulus.methods.simclr import SimCLR
 from annulus.methods.simo import SiMo
-from annulus.methods.step import Setting
+from annulus.methods.step import Method, Setting
 
-Method = InstanceDiscrimination | ContrastiveMultiviewCoding | MomentumContrast | SimCLR | SiMo
-
-METHODS = {
+METHODS: dict[type[AnyMethod], type[Method]] = {
     IRParams: InstanceDiscrimination,
     CMCParams: ContrastiveMultiviewCoding,
     MoCoParams: MomentumContrast,
@@ -20,6 +18,13 @@ METHODS = {
 }
 
 
+def method_class(params: AnyMethod) -> type[Method]:
+    """The class of the method that the parameters are for."""
+    if type(params) not in METHODS:
+        raise TypeError(f"no method is known for {type(params).__name__}")
+    return METHODS[type(params)]
+
+
 def build_method(encoder: Encoder | LabEncoder, params: AnyMethod, setting: Setting) -> Method:
     """The method that the parameters are for."""
-    return METHODS[type(params)](encoder, params, setting)
+    return method_class(params)(encoder, params, setting)

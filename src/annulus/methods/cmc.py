@@ -5,25 +5,30 @@ from collections.abc import Callable, Sequence
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from annulus.compute.device import autocast
-from annulus.compute.distributed import gather
+from annulus.compute.distributed import all_gather_with_grad
 from annulus.compute.rng import generator
 from annulus.config.methods import CMCParams
 from annulus.encoders.encoder import LabEncoder
-from annulus.methods.contrast import Contrast, Moment
+from annulus.methods.contrast import Contrast, Progress
+from annulus.methods.critics import scaled
 from annulus.methods.memory import MemoryBank
-from annulus.methods.step import Setting, Step
+from annulus.methods.step import Method, Setting, Step
 
 
-class ContrastiveMultiviewCoding(nn.Module):
+class ContrastiveMultiviewCoding(Method):
     """Two encoders, of L and of ab of CIELAB, and two banks: each encoder is compared with the other one's bank.
 
-    The sum of two IRs with swapped banks. Source: mutualinfo section 2 (CMC, CMC-nce, X-Lab), ring section 2.
+    The sum of two IRs with swapped banks.
+
+    Source: Tian et al. 2019, arXiv:1906.05849; Wu et al. 2020, arXiv:2005.13149, section 3.1 (Lemma 3.1).
     """
 
     views = 1
+    channels = "lab"
+    memory = "bank"
 
     def __init__(self, encoder: LabEncoder, params: CMCParams, setting: Setting) -> None:
         super().__init__()
@@ -31,13 +36,13 @@ class ContrastiveMultiviewCoding(nn.Module):
         size = setting.images, params.embedding_dim, params.bank_rate
         self.l_bank = MemoryBank(*size, generator(setting.seed, "bank", "l"))
         self.ab_bank = MemoryBank(*size, generator(setting.seed, "bank", "ab"))
-        common = setting.objective, setting.images, setting.seed, setting.device
+        common = setting.contrast, setting.images, setting.seed, setting.device
         self.l_contrast, self.ab_contrast = Contrast(*common, name="l"), Contrast(*common, name="ab")
         self.to(setting.device)
 
     @property
     def stored(self) -> Float[Tensor, "n d2"]:
-        """A stored embedding of every training image, as `LabEncoder.embed` joins the two."""
+        """Both banks, as `LabEncoder.embed` joins the two embeddings."""
         return F.normalize(torch.cat([self.l_bank.rows, self.ab_bank.rows], dim=1), dim=1)
 
     def start(self, embed: Callable[[], Tensor]) -> None:
@@ -52,14 +57,16 @@ class ContrastiveMultiviewCoding(nn.Module):
         self.l_contrast.cluster(self.ab_bank.rows, epoch)
         self.ab_contrast.cluster(self.l_bank.rows, epoch)
 
-    def loss(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "b"], moment: Moment) -> Step:
+    def loss(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "b"], progress: Progress) -> Step:
         """IR of the L embeddings in the ab bank, plus IR of the ab embeddings in the L bank."""
         with autocast(views[0].device):
             of_l, of_ab = self.encoder.pair(views[0])
-        of_l, of_ab = gather(of_l), gather(of_ab)
-        from_l = (of_l / self.params.temperature) @ self.ab_bank.rows.T
-        from_ab = (of_ab / self.params.temperature) @ self.l_bank.rows.T
-        both = self.l_contrast(from_l, index, moment, own=index) + self.ab_contrast(from_ab, index, moment, own=index)
+        of_l, of_ab = all_gather_with_grad(of_l), all_gather_with_grad(of_ab)
+        from_l = scaled(of_l, self.params.temperature) @ self.ab_bank.rows.T
+        from_ab = scaled(of_ab, self.params.temperature) @ self.l_bank.rows.T
+        both = self.l_contrast(from_l, index, progress, self_index=index) + self.ab_contrast(
+            from_ab, index, progress, self_index=index
+        )
         return Step(both, of_l, (of_l.detach(), of_ab.detach()))
 
     def after_step(self, index: Int[Tensor, "b"], step: Step) -> None:

@@ -1,13 +1,23 @@
-"""Witness functions: how a query and a stored embedding are scored together."""
+"""Critics: how a query and a stored embedding are scored together."""
+
+from typing import Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from annulus.compute.rng import derive
-from annulus.config.methods import IRParams
+from annulus.errors import InputError
 
-HIDDEN = 128  # units of a nonlinear layer (mutualinfo section 2, witness designs)
+HIDDEN = 128  # units of a nonlinear layer; the paper says so in appendix H
+
+
+def scaled(queries: Float[Tensor, "b d"], temperature: float) -> Float[Tensor, "b d"]:
+    """Queries divided by the temperature: their dot products with rows are scores.
+
+    Dividing the queries rather than the scores spares a pass over the largest tensor.
+    """
+    return queries / temperature
 
 
 class Dot(nn.Module):
@@ -18,8 +28,7 @@ class Dot(nn.Module):
         self.temperature = temperature
 
     def forward(self, queries: Float[Tensor, "b d"], rows: Float[Tensor, "n d"]) -> Float[Tensor, "b n"]:
-        # Dividing the queries rather than the scores spares a pass over the largest tensor.
-        return (queries / self.temperature) @ rows.T
+        return scaled(queries, self.temperature) @ rows.T
 
 
 class Bilinear(Dot):
@@ -52,16 +61,24 @@ class Concatenation(nn.Module):
         return self.rest(self.of_query(queries)[:, None] + self.of_row(rows)).squeeze(2)
 
 
-def build_witness(params: IRParams, seed: int) -> nn.Module:
-    """The witness function of an encoder's embeddings, with fresh weights from the seed.
+def build_critic(
+    critic: Literal["dot", "bilinear", "concat-linear", "mlp-1", "mlp-2"], dim: int, temperature: float, seed: int
+) -> nn.Module:
+    """The critic of embeddings of `dim` numbers, with fresh weights from the seed, in rising expressivity.
 
-    Source: mutualinfo section 2 (witness designs, Fig. 7 a, b), in rising expressivity.
+    Source: Wu et al. 2020, arXiv:2005.13149, Fig. 7.
+
+    Raises:
+        InputError: when no critic has this name.
     """
-    if params.witness == "dot":
-        return Dot(params.temperature)
-    if params.witness == "bilinear":
-        return Bilinear(params.embedding_dim, params.temperature)
-    with torch.random.fork_rng(devices=[]):  # torch initialises from the global generator
-        torch.default_generator.manual_seed(derive(seed, "witness"))
-        hidden = {"concat-linear": 0, "mlp-1": 1, "mlp-2": 2}[params.witness]
-        return Concatenation(params.embedding_dim, hidden)
+    match critic:
+        case "dot":
+            return Dot(temperature)
+        case "bilinear":
+            return Bilinear(dim, temperature)
+        case "concat-linear" | "mlp-1" | "mlp-2":
+            with torch.random.fork_rng(devices=[]):  # torch initialises from the global generator
+                torch.default_generator.manual_seed(derive(seed, "witness"))
+                return Concatenation(dim, {"concat-linear": 0, "mlp-1": 1, "mlp-2": 2}[critic])
+        case _:
+            raise InputError(f"critic {critic!r} is none of dot, bilinear, concat-linear, mlp-1, mlp-2")

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from annulus.compute.device import autocast
-from annulus.compute.distributed import gathered, local, world
+from annulus.compute.distributed import all_gather, local, world_size
 from annulus.compute.rng import generator
 from annulus.encoders.batchnorm import convert, shuffled, synchronised
 from annulus.encoders.encoder import Encoder
@@ -28,13 +28,13 @@ class KeyEncoder(nn.Module):
         self.momentum, self.groups = momentum, groups
         self.encoder = momentum_copy(encoder)
         if groups is not None:
-            if groups % world():
+            if groups % world_size():
                 raise InputError(
-                    f"shuffle_groups: {groups} cannot be shared evenly by {world()} processes; "
-                    f"take a multiple of {world()}"
+                    f"shuffle_groups: {groups} cannot be shared evenly by {world_size()} processes; "
+                    f"take a multiple of {world_size()}"
                 )
             self.encoder = convert(self.encoder, groups)
-        elif world() > 1:
+        elif world_size() > 1:
             self.encoder = synchronised(self.encoder)
         self.generator = generator(seed, "shuffle")
 
@@ -43,12 +43,12 @@ class KeyEncoder(nn.Module):
         """The keys of the whole batch, in its order; `views` are this process's share."""
         if self.groups is None:
             with autocast(views.device):
-                return gathered(self.encoder(views))
-        everyone = gathered(views)
+                return all_gather(self.encoder(views))
+        everyone = all_gather(views)
         order, back = shuffled(len(everyone), self.generator)
         with autocast(views.device):
             keys = self.encoder(local(everyone[order.to(views.device)]))
-        return gathered(keys)[back.to(views.device)]
+        return all_gather(keys)[back.to(views.device)]
 
     def follow(self, encoder: Encoder) -> None:
         """One step towards the encoder."""

@@ -14,13 +14,14 @@ class MemoryBank(nn.Module):
     `rows` is a persistent buffer, so that checkpoints hold it. Read it directly; write it with `update`,
     after the optimiser's step: backward still needs the rows that the scores were made from.
 
-    Source: mutualinfo section 2; whether rows are re-normalised is left open there, here they are.
+    Source: Wu et al. 2020, arXiv:2005.13149, section 2 and eq. 7. The paper does not say whether rows are
+    normalised again; here they are.
     """
 
     rows: Float[Tensor, "n d"]
 
     def __init__(self, images: int, dim: int, rate: float, generator: torch.Generator) -> None:
-        """`rate` in [0, 1) is the share of the old row that an update keeps; 0 keeps the last view alone."""
+        """`rate` in [0, 1) is the share of the old row that an update keeps; with 0 a row is its last view."""
         super().__init__()
         self.rate = rate
         drawn = torch.randn(images, dim, generator=generator, device=generator.device)
@@ -50,7 +51,9 @@ class KeyQueue(nn.Module):
     All three buffers are persistent, so that a resumed run goes on at the same place. Read `keys` directly; write
     them with `push`, after the optimiser's step: backward still needs the keys that the scores were made from.
 
-    Source: ring section 2 (MoCo). A batch need not divide the length: at the end it goes on at the start.
+    A batch need not divide the length: at the end it goes on at the start.
+
+    Source: He et al. 2020, arXiv:1911.05722, Algorithm 1.
     """
 
     keys: Float[Tensor, "n d"]
@@ -82,7 +85,7 @@ class KeyQueue(nn.Module):
         self.images[places] = index.to(self.images.dtype)
         self.next.add_(len(keys)).remainder_(length)
 
-    def own(self, index: Int[Tensor, "b"]) -> Int[Tensor, "b"]:
+    def newest(self, index: Int[Tensor, "b"]) -> Int[Tensor, "b"]:
         """Where the newest key of each image in `index` is, or -1 where the queue holds none."""
         length = len(self.images)
         newest_first = (self.next - 1 - torch.arange(length, device=self.next.device)) % length

@@ -1,30 +1,31 @@
 """MoCo: the key of another view, by an encoder that follows slowly, against a queue of earlier keys."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from annulus.compute.device import autocast
-from annulus.compute.distributed import gather
+from annulus.compute.distributed import all_gather_with_grad
 from annulus.compute.rng import generator
 from annulus.config.methods import MoCoParams
 from annulus.encoders.encoder import Encoder
-from annulus.methods.contrast import Contrast, Moment
+from annulus.methods.contrast import Contrast, Progress
+from annulus.methods.critics import scaled
 from annulus.methods.keys import KeyEncoder
 from annulus.methods.memory import KeyQueue
-from annulus.methods.step import Setting, Step
+from annulus.methods.step import Method, Setting, Step
 
 
-class MomentumContrast(nn.Module):
+class MomentumContrast(Method):
     """Query and key are two views of an image; negatives are keys in a queue, pushed there after the step.
 
-    A key in the queue that is an older one of the query's own image is no negative. v1 has a linear head, v2 an MLP.
-    Source: ring section 2 eq. 4 (MoCo, MoCoRing by the sampler); He et al. 2020, arXiv:1911.05722, Algorithm 1.
+    An older key of the query's own image in the queue is no negative. v1 has a linear head, v2 an MLP.
+
+    Source: He et al. 2020, arXiv:1911.05722, Algorithm 1; Wu et al. 2020, arXiv:2010.02037, section 4 (MoCoRing).
     """
 
-    views = 2
-    stored = None  # no embedding of every image is kept
+    memory = "queue"
 
     def __init__(self, encoder: Encoder, params: MoCoParams, setting: Setting) -> None:
         super().__init__()
@@ -33,30 +34,22 @@ class MomentumContrast(nn.Module):
         # The queue starts from CPU draws, so that a GPU starts from the same keys.
         start = generator(setting.seed, "queue")
         self.queue = KeyQueue(setting.queue, params.embedding_dim, start)
-        self.contrast = Contrast(setting.objective, setting.images, setting.seed, setting.device)
+        self.contrast = Contrast(setting.contrast, setting.images, setting.seed, setting.device)
         self.to(setting.device)
 
-    def start(self, embed: Callable[[], Tensor]) -> None:
-        """Nothing: the queue starts from random keys, and is full of real ones after the first few batches."""
-
-    def before_epoch(self, epoch: int, embed: Callable[[], Tensor]) -> None:
-        """Cluster the training images anew, where clusters are needed."""
-        if self.contrast.needs_clusters:
-            self.contrast.cluster(embed(), epoch)
-
-    def loss(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "b"], moment: Moment) -> Step:
-        """The objective of each query against its key and negatives from the queue."""
+    def loss(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "b"], progress: Progress) -> Step:
+        """Each query against its key and negatives from the queue."""
         with autocast(views[0].device):
             query = self.encoder(views[0])
-        query, key = gather(query), self.keys(views[1])
-        scaled = query / self.params.temperature
+        query, key = all_gather_with_grad(query), self.keys(views[1])
+        of_query = scaled(query, self.params.temperature)
         estimate = self.contrast(
-            scaled @ self.queue.keys.T,
+            of_query @ self.queue.keys.T,
             index,
-            moment,
-            own=self.queue.own(index),
-            positive=(scaled * key).sum(dim=1),
-            columns=self.queue.images,
+            progress,
+            self_index=self.queue.newest(index),
+            positive=(of_query * key).sum(dim=1),
+            column_images=self.queue.images,
         )
         return Step(estimate, query, (key,))
 
@@ -64,3 +57,8 @@ class MomentumContrast(nn.Module):
         """Let the key encoder follow, and push the keys: only now, so that none is a negative of its own query."""
         self.keys.follow(self.encoder)
         self.queue.push(*step.stored, index)
+
+    def stored_of(self, images: Int[Tensor, "m"]) -> Float[Tensor, "m d"]:
+        """Each image's newest key in the queue, zeros where the queue holds none."""
+        place = self.queue.newest(images)
+        return self.queue.keys[place.clamp_min(0)] * (place >= 0)[:, None]

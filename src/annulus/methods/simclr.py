@@ -1,48 +1,40 @@
 """SimCLR: two views of each image in one batch, each the other's positive; all other views are the memory."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from annulus.compute.device import autocast
-from annulus.compute.distributed import gather
+from annulus.compute.distributed import all_gather_with_grad
 from annulus.config.methods import SimCLRParams
 from annulus.encoders.encoder import Encoder
-from annulus.methods.contrast import Contrast, Moment
-from annulus.methods.step import Setting, Step
+from annulus.methods.contrast import Contrast, Progress
+from annulus.methods.critics import scaled
+from annulus.methods.step import Method, Setting, Step
 
 
-class SimCLR(nn.Module):
+class SimCLR(Method):
     """In-batch negatives in both directions: each of 2b views is a query once, against the 2b - 2 of other images.
 
-    Source: mutualinfo section 2 (SimCLR, Lemma B.1); Chen et al. 2020, arXiv:2002.05709, eq. 1 (NT-Xent).
+    Source: Chen et al. 2020, arXiv:2002.05709, eq. 1 (NT-Xent); Wu et al. 2020, arXiv:2005.13149, Lemma B.1.
     """
 
-    views = 2
-    stored = None  # no embedding of every image is kept
+    queries_per_image = 2
 
     def __init__(self, encoder: Encoder, params: SimCLRParams, setting: Setting) -> None:
         super().__init__()
         self.encoder, self.params = encoder, params
-        self.contrast = Contrast(setting.objective, setting.images, setting.seed, setting.device)
+        self.contrast = Contrast(setting.contrast, setting.images, setting.seed, setting.device)
         self.to(setting.device)
 
-    def start(self, embed: Callable[[], Tensor]) -> None:
-        """Nothing: the batch is the memory."""
-
-    def before_epoch(self, epoch: int, embed: Callable[[], Tensor]) -> None:
-        """Cluster the training images anew, where clusters are needed."""
-        if self.contrast.needs_clusters:
-            self.contrast.cluster(embed(), epoch)
-
-    def loss(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "b"], moment: Moment) -> Step:
-        """The mean over both directions of the objective of each view against the views of other images."""
+    def loss(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "b"], progress: Progress) -> Step:
+        """Each view against the views of other images, mean over both directions."""
         with autocast(views[0].device):
             both = self.encoder(torch.cat([*views])).chunk(2)  # one pass, one batch-norm over both views
-        embedding = torch.cat([gather(each) for each in both])  # (2b, d)
-        similarity = (embedding / self.params.temperature) @ embedding.T
+        embedding = torch.cat([all_gather_with_grad(each) for each in both])  # (2b, d)
+        similarity = scaled(embedding, self.params.temperature) @ embedding.T
         images, batch, count = index.repeat(2), len(index), len(embedding)
         # Seen from a view, columns are counted on from itself: after a batch comes the other view of its image.
         rows = torch.arange(count, device=index.device)[:, None]
@@ -50,7 +42,5 @@ class SimCLR(nn.Module):
         columns = (rows + others) % count
         positive = similarity.gather(1, (rows + batch) % count).squeeze(1)
         scores = similarity.gather(1, columns)
-        return Step(self.contrast(scores, images, moment, positive=positive, columns=images[columns]), embedding)
-
-    def after_step(self, index: Int[Tensor, "b"], step: Step) -> None:
-        """Nothing is stored."""
+        estimate = self.contrast(scores, images, progress, positive=positive, column_images=images[columns])
+        return Step(estimate, embedding)

@@ -1,45 +1,71 @@
-"""How far the negatives are on their way from the whole memory (0) to the sampler's own set (1)."""
+"""How far the negatives are on their way from all other columns (0) to the sampler's own set (1).
+
+Source: Wu et al. 2020, arXiv:2010.02037, appendix E ("Exploring annealing policies").
+"""
 
 import math
 from collections import deque
-from typing import Any
-
-from annulus.config.negatives import AdaptiveEpochAnneal, AdaptiveStepAnneal, AnnealParams, LinearAnneal, StepAnneal
+from typing import Any, Literal
 
 
 class Annealing:
-    """Progress in [0, 1] over training, by one of the policies of ring.md 5.2.
+    """The sampler's own set from the start; what the other policies have in common."""
 
-    The adaptive ones move one `delta` further when things go well, and hold otherwise (the paper prints
-    a move in both cases; ring.md section 6, 22). What went well is measured against the mean of the last
-    `window` values: training loss each step, or validation accuracy each epoch.
-    """
+    watches_loss = False  # whether `after_step` must see every loss, which on a GPU waits for the step
+    watches_accuracy = False  # whether `after_epoch` must see the validation accuracy
 
-    def __init__(self, policy: AnnealParams) -> None:
-        self.policy = policy
-        self.reached = 0.0  # adaptive policies alone
-        self.recent: deque[float] = deque(maxlen=getattr(policy, "window", 1))
-
-    def progress(self, trained: float) -> float:
-        """Progress when this share of training, in [0, 1], is done."""
-        match self.policy:
-            case StepAnneal(until=until, steps=steps):  # before LinearAnneal, whose subclass it is
-                return min(math.floor(trained / until * steps) / steps, 1.0)
-            case LinearAnneal(until=until):
-                return min(trained / until, 1.0)
-            case AdaptiveEpochAnneal():
-                return self.reached
+    def progress(self, training: float) -> float:
+        """Progress in [0, 1] when this share of training, in [0, 1), is done."""
         return 1.0
 
-    @property
-    def watches_loss(self) -> bool:
-        """Whether `after_step` must see every loss (which on a GPU waits for the step)."""
-        return isinstance(self.policy, AdaptiveStepAnneal)
+    def after_step(self, loss_nats: float) -> None:
+        """Let the policy see a training loss."""
 
-    @property
-    def watches_accuracy(self) -> bool:
-        """Whether `after_epoch` must see the validation accuracy."""
-        return isinstance(self.policy, AdaptiveEpochAnneal) and not self.watches_loss
+    def after_epoch(self, validation_percent: float | None) -> None:
+        """Let the policy see a validation accuracy."""
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where the saved policy stopped."""
+
+
+class LinearAnnealing(Annealing):
+    """In a straight line until this share of training is done."""
+
+    def __init__(self, until: float) -> None:
+        self.until = until
+
+    def progress(self, training: float) -> float:
+        return min(training / self.until, 1.0)
+
+
+class StepAnnealing(Annealing):
+    """In equal steps until this share of training is done."""
+
+    def __init__(self, until: float, steps: int) -> None:
+        self.until, self.steps = until, steps
+
+    def progress(self, training: float) -> float:
+        return min(math.floor(training / self.until * self.steps) / self.steps, 1.0)
+
+
+class AdaptiveAnnealing(Annealing):
+    """One `delta` further when what is watched is better than the mean of its last `window` values, and not otherwise.
+
+    The loss is watched after each step, the validation accuracy after each epoch. The paper prints a move back where
+    the value is no better; here progress holds.
+    """
+
+    def __init__(self, delta: float, window: int, watches: Literal["loss", "accuracy"]) -> None:
+        self.delta = delta
+        self.watches_loss, self.watches_accuracy = watches == "loss", watches == "accuracy"
+        self.reached = 0.0
+        self.recent: deque[float] = deque(maxlen=window)
+
+    def progress(self, training: float) -> float:
+        return self.reached
 
     def after_step(self, loss_nats: float) -> None:
         if self.watches_loss:
@@ -52,7 +78,7 @@ class Annealing:
 
     def _observe(self, score: float) -> None:
         if self.recent and score > sum(self.recent) / len(self.recent):
-            self.reached = min(self.reached + self.policy.delta, 1.0)
+            self.reached = min(self.reached + self.delta, 1.0)
         self.recent.append(score)
 
     def state_dict(self) -> dict[str, Any]:

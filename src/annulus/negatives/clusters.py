@@ -1,13 +1,46 @@
 """k-means clusters of the memory's rows, by faiss."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import faiss
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from annulus.compute.rng import derive
+
+
+class Clustering(NamedTuple):
+    """How clusters are made: how many, by how many iterations of k-means, in how many independent runs."""
+
+    clusters: int
+    iterations: int
+    runs: int
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """The cluster, in each of several runs, of the columns and of the queries; -1: in none.
+
+    Where each query has columns of its own (a batch without the query's views), `columns` has a place for the query.
+    """
+
+    columns: Int[Tensor, "runs n"] | Int[Tensor, "runs b n"]
+    queries: Int[Tensor, "runs b"]
+
+    def of(self, some: slice) -> "Clusters":
+        """Those of some queries."""
+        return Clusters(self.columns if self.columns.dim() == 2 else self.columns[:, some], self.queries[:, some])
+
+    def shared(self, index: Int[Tensor, "b m"]) -> Bool[Tensor, "b m"]:
+        """Which of these columns are in the query's own cluster, in any of the runs."""
+        inside = torch.zeros_like(index, dtype=torch.bool)
+        for columns, queries in zip(self.columns, self.queries, strict=True):
+            found = columns[index] if columns.dim() == 1 else columns.gather(1, index)
+            inside |= (found == queries[:, None]) & (queries[:, None] >= 0)
+        return inside
 
 
 def kmeans(rows: Float[Tensor, "n d"], clusters: int, iterations: int, runs: int, seed: int) -> Int[Tensor, "runs n"]:

@@ -1,71 +1,68 @@
 """Which columns of the scores are further positives: the closest ones (s), or those of the query's clusters (k).
 
-A query's own column, where it has one, is a positive already and is never returned.
+The query's own column, where it has one, is a positive already and is never returned.
 """
 
 import math
+from dataclasses import dataclass
+from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from annulus.negatives.samplers import Clusters, Negatives, select
+from annulus.negatives.clusters import Clustering, Clusters
+from annulus.negatives.ranked import select
+from annulus.negatives.samplers import SelfIndex
+from annulus.negatives.selection import Selection
 
 
-def share_at(share: float, start: float, until: float, trained: float) -> float:
-    """The share of the other columns that are neighbours once `trained` (a share of training, as start and until).
+def share_at(share: float, start: float, until: float, training: float) -> float:
+    """The share of the other columns that are neighbours when `training` (a share, as start and until) is done.
 
-    None up to `start`, then in a straight line to `share` at `until`, where it stays: mutualinfo C.2, there to 1 % from
-    epoch 10 to 100 of 200.
+    0 up to `start`, then in a straight line to `share` at `until`, and constant from there on.
+    Source: Wu et al. 2020, arXiv:2005.13149, appendix C.2 (from 0 to 1 % between epochs 10 and 100 of 200).
     """
-    if trained >= until:
+    if training >= until:
         return share
-    if trained <= start:
+    if training <= start:
         return 0.0
-    return share * (trained - start) / (until - start)
+    return share * (training - start) / (until - start)
 
 
-def closest(scores: Float[Tensor, "b n"], own: Int[Tensor, "b"] | None, share: float) -> Negatives:
-    """s-neighbours: the floor(share * others) other columns that score highest; none, when that is 0.
+def closest(scores: Float[Tensor, "b n"], self_index: SelfIndex, share: float) -> Selection:
+    """s-neighbours: the floor(share * others) other columns that score highest; none where that is 0.
 
-    `own` is each query's own column, -1 where it has none; None: no query has one. Others are counted as for negatives,
-    one less than the columns where a query may have its own, so that with the same share the neighbours end where a
-    ring begins. Source: mutualinfo section 2, + s-neigh.
+    `self_index` and the number of others are those of `annulus.negatives.samplers`, so that neighbours of a share end
+    where a ring of that inner border begins. Source: Wu et al. 2020, arXiv:2005.13149, section 4.3.
     """
-    # As config.rank_limits rounds, but for the empty set, which is no mistake here.
-    count = math.floor(round(share * (scores.shape[1] - (own is not None)), 6))
+    # As ranks.rank_limits rounds, but for the empty set, which is no mistake here.
+    count = math.floor(round(share * (scores.shape[1] - (self_index is not None)), 6))
     if count == 0:
-        return Negatives(torch.empty(len(scores), 0, dtype=torch.int64, device=scores.device))
-    return Negatives(select(scores, own, 0, count))
+        return Selection(torch.empty(len(scores), 0, dtype=torch.int64, device=scores.device))
+    return Selection(select(scores, self_index, 0, count))
 
 
-def clustered(
-    clusters: Int[Tensor, "runs n"] | Int[Tensor, "runs b n"],
-    query_clusters: Int[Tensor, "runs b"],
-    own: Int[Tensor, "b"] | None,
-) -> Negatives:
+def clustered(clusters: Clusters, self_index: SelfIndex) -> Selection:
     """k-neighbours: the other columns in the query's cluster, united over the clusterings.
 
-    `clusters` holds each column's cluster, -1 for none, in each clustering; with columns that differ by query (a batch
-    as its own memory) there is one row of them per query. `own` as in `closest`.
-
-    Source: mutualinfo section 2 (+ k-neigh, from S_1) and C.2 (10 runs). How the runs combine is left open there; here
-    they are united.
+    Source: Wu et al. 2020, arXiv:2005.13149, section 4.3 and appendix C.2 (10 clusterings). The paper leaves open how
+    the clusterings combine; here they are united.
     """
-    queries = query_clusters.shape[1]
-    if clusters.ndim == 3:
-        every = torch.arange(clusters.shape[2], device=clusters.device).expand(queries, -1)
-        query, column = Clusters(clusters, query_clusters).shared(every).nonzero(as_tuple=True)
+    queries = clusters.queries.shape[1]
+    if clusters.columns.ndim == 3:
+        every = torch.arange(clusters.columns.shape[2], device=clusters.columns.device).expand(queries, -1)
+        query, column = clusters.shared(every).nonzero(as_tuple=True)
     else:
-        query, column = _members(clusters, query_clusters)
-    if own is not None:
-        others = column != own[query]
+        query, column = _members(clusters.columns, clusters.queries)
+    if self_index is not None:
+        others = column != self_index[query]
         query, column = query[others], column[others]
     counts = query.bincount(minlength=queries)
-    present = torch.arange(int(counts.max()), device=counts.device) < counts[:, None]
-    rows = torch.zeros_like(present, dtype=torch.int64)
-    rows[present] = column  # by query, as the places are
-    return Negatives(rows, present)
+    mask = torch.arange(int(counts.max()), device=counts.device) < counts[:, None]
+    index = torch.zeros_like(mask, dtype=torch.int64)
+    index[mask] = column  # by query, as the places are
+    return Selection(index, mask)
 
 
 def _members(
@@ -89,3 +86,62 @@ def _members(
     query = torch.arange(queries, device=counts.device).repeat(runs).repeat_interleave(counts)
     pairs = (query * columns + order.flatten()[places]).unique()
     return pairs // columns, pairs % columns
+
+
+@runtime_checkable
+class Neighbours(Protocol):
+    """Settings of neighbours. `clustering`: how clusters are made, if needed."""
+
+    clustering: Clustering | None
+
+    def find(
+        self, scores: Float[Tensor, "b n"], self_index: SelfIndex, training: float, clusters: Clusters | None
+    ) -> Selection | None:
+        """The further positives when this share of training is done; None: there are none yet."""
+
+    @property
+    def warning(self) -> str | None:
+        """What these settings lose, in a sentence."""
+
+
+BY_CHANCE = (
+    "neighbours from the first step on are neighbours by chance, and the paper's runs got worse by them "
+    "(Wu et al. 2020, arXiv:2005.13149, table 1, s-neigh without anneal); "
+)
+
+
+@dataclass(frozen=True)
+class CloseNeighbours:
+    """`closest`, with a share that grows as `share_at` says."""
+
+    share: float
+    start: float
+    until: float
+    clustering: ClassVar[None] = None
+
+    def find(
+        self, scores: Float[Tensor, "b n"], self_index: SelfIndex, training: float, clusters: Clusters | None
+    ) -> Selection | None:
+        found = closest(scores, self_index, share_at(self.share, self.start, self.until, training))
+        return found if found.index.shape[1] else None
+
+    @property
+    def warning(self) -> str | None:
+        return BY_CHANCE + "let neighbour_sets.s.start be 0.05, say, and until 0.5" if self.until == 0 else None
+
+
+@dataclass(frozen=True)
+class ClusterNeighbours:
+    """`clustered`, from a share of training on."""
+
+    clustering: Clustering
+    start: float
+
+    def find(
+        self, scores: Float[Tensor, "b n"], self_index: SelfIndex, training: float, clusters: Clusters | None
+    ) -> Selection | None:
+        return clustered(clusters, self_index) if training >= self.start else None
+
+    @property
+    def warning(self) -> str | None:
+        return BY_CHANCE + "let neighbour_sets.k.start be 0.05, say" if self.start == 0 else None

@@ -12,19 +12,18 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from tqdm import tqdm
 
-from annulus.compute.distributed import from_first, mean_gradients, part, rank
+from annulus.compute.distributed import broadcast, local_slice, mean_gradients, rank
 from annulus.compute.rng import generator
 from annulus.config.images import ViewSetParams
-from annulus.config.negatives import AnnealParams, SamplerParams
 from annulus.config.training import OptimizerParams, PlateauSchedule, PretrainScale, ScheduleParams
 from annulus.encoders.extract import extract
 from annulus.errors import InputError
 from annulus.files.images import ImageSet
 from annulus.files.results import Number
-from annulus.methods.build import Method
-from annulus.methods.contrast import Moment
-from annulus.methods.step import Step
+from annulus.methods.contrast import Progress
+from annulus.methods.step import Method, Step
 from annulus.negatives.annealing import Annealing
+from annulus.negatives.samplers import Sampler
 from annulus.pipeline.scratch import Scratch
 from annulus.ranks import kept_shares
 from annulus.schedules import Schedule
@@ -41,14 +40,15 @@ LOSS_CHECK_STEPS = 50  # reading a loss waits for the GPU, so it is read this of
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to train, apart from the method: what is seen, for how long, at which rate."""
+    """How to train, apart from the method: views, length, learning rate."""
 
     scale: PretrainScale
+    learning_rate: float  # of this batch size
     optimizer: OptimizerParams
     schedule: ScheduleParams
-    anneal: AnnealParams
+    annealing: Annealing
     views: ViewSetParams
-    sampler: SamplerParams  # as the method has it, for the record of what annealing made of it
+    sampler: Sampler  # the method's, to record which shares of the memory annealing has reached
     seed: int
 
 
@@ -67,16 +67,15 @@ class Training:
         self.source, self.validation = images, validation
         self.images, self.labels = images.images.to(device), images.labels.to(device)
         self.trainable = [parameter for parameter in method.parameters() if parameter.requires_grad]
-        learning_rate = recipe.scale.scaled_learning_rate
         self.optimizer = torch.optim.SGD(
             self.trainable,
-            lr=learning_rate,
+            lr=recipe.learning_rate,
             momentum=recipe.optimizer.momentum,
             weight_decay=recipe.optimizer.weight_decay,
             fused=True,
         )
-        self.schedule = Schedule(recipe.schedule, learning_rate, method.params.warmup)
-        self.annealing = Annealing(recipe.anneal)
+        self.schedule = Schedule(recipe.schedule, recipe.learning_rate, method.params.warmup)
+        self.annealing = recipe.annealing
         needs_validation = isinstance(recipe.schedule, PlateauSchedule) or self.annealing.watches_accuracy
         if needs_validation and len(validation) == 0:
             raise InputError(
@@ -97,7 +96,7 @@ class Training:
         Raises:
             InputError: when the loss is not finite, with the step, the learning rate and the images.
         """
-        state = from_first(scratch.load() if scratch is not None else None)
+        state = broadcast(scratch.load() if scratch is not None else None)
         if state is not None:
             self.load_state_dict(state)
             log.info("resuming at epoch %d, batch %d of %d", self.epoch + 1, self.batch + 1, self.batches)
@@ -140,30 +139,30 @@ class Training:
         for group in self.optimizer.param_groups:
             group["lr"] = self._rate()
         size, images = self.method.encoder.view_size, self.images.index_select(0, index)
-        own_part = part(len(index))
+        own_slice = local_slice(len(index))
         views = [
-            augment(images, self.recipe.views, size, self.view_generator, own_part) for _ in range(self.method.views)
+            augment(images, self.recipe.views, size, self.view_generator, own_slice) for _ in range(self.method.views)
         ]
-        step = self.method.loss(views, index, Moment(self._trained(), self._progress()))
+        step = self.method.loss(views, index, Progress(self._share_done(), self._progress()))
         step.queries.retain_grad()
         self.optimizer.zero_grad()
-        step.estimate.objective.backward()
+        step.estimate.loss.backward()
         mean_gradients(self.trainable)
         self.optimizer.step()
         self.method.after_step(index, step)
         self._measure(step)
         if self.annealing.watches_loss:
-            self.annealing.after_step(step.estimate.loss.item())
+            self.annealing.after_step(step.estimate.loss_nats.item())
         self.batch += 1
         if self.device.type == "cpu" or self.batch % LOSS_CHECK_STEPS == 0:
             self._check(order)
 
     def _measure(self, step: Step) -> None:
-        # The objective is a mean over queries, so a query's own gradient is as many times larger (eqco eq. 11).
+        # The loss is a mean over queries, so a query's own gradient is as many times larger (arXiv:2010.01929, eq. 11).
         norms = step.queries.grad.norm(dim=1) * len(step.queries)
         estimate = step.estimate
         self.measured[self.batch] = torch.stack(
-            [estimate.loss, estimate.bound, estimate.ceiling, norms.mean(), norms.square().mean()]
+            [estimate.loss_nats, estimate.bound_nats, estimate.ceiling_nats, norms.mean(), norms.square().mean()]
         )
 
     def _end_epoch(self) -> None:
@@ -175,8 +174,8 @@ class Training:
             "loss_nats": loss,
             "bound_nats": bound,
             "ceiling_nats": ceiling,
-            "gradient_norm": gradient,  # of the loss in a query, mean and spread over this epoch's queries
-            "gradient_norm_deviation": max(square - gradient**2, 0.0) ** 0.5,
+            "gradient_norm": gradient,  # of the loss in a query: mean and standard deviation over this epoch's queries
+            "gradient_norm_std": max(square - gradient**2, 0.0) ** 0.5,
             "learning_rate": self.optimizer.param_groups[0]["lr"],  # of the last step
             "inner_share": inner,
             "outer_share": outer,
@@ -197,7 +196,8 @@ class Training:
         return extract(self.method.encoder, self.source, ["embedding"], self.device).layers["embedding"].to(self.device)
 
     def _validate(self) -> float | None:
-        """Percent of validation images whose nearest training image has their label (mutualinfo 5.1).
+        """Percent of validation images whose nearest training image has their label (Wu et al. 2020,
+        arXiv:2005.13149, Fig. 1).
 
         Training images stand there as their rows in the bank; where a method keeps none, as embeddings made now.
         """
@@ -209,20 +209,20 @@ class Training:
         return nearest_label_accuracy(embedding, self._embed() if stored is None else stored, labels, self.labels)
 
     def _order(self) -> Int[Tensor, "batches b"]:
-        """This epoch's images, batch by batch; depends on the seed and the epoch alone."""
+        """This epoch's images, batch by batch; depends only on the seed and the epoch."""
         shuffled = torch.randperm(len(self.images), generator=generator(self.recipe.seed, "order", self.epoch))
         used = shuffled[: self.batches * self.recipe.scale.batch_size]
         return used.view(self.batches, -1).to(self.device)
 
-    def _trained(self) -> float:
+    def _share_done(self) -> float:
         """The share of training that is done."""
         return (self.epoch + self.batch / self.batches) / self.recipe.scale.epochs
 
     def _rate(self) -> float:
-        return self.schedule.rate(self._trained())
+        return self.schedule.rate(self._share_done())
 
     def _progress(self) -> float:
-        return self.annealing.progress(self._trained())
+        return self.annealing.progress(self._share_done())
 
     def _check(self, order: Int[Tensor, "batches b"]) -> None:
         losses = self.measured[: self.batch, 0]
@@ -286,5 +286,5 @@ class Training:
         self.schedule.load_state_dict(state["schedule"])
         self.annealing.load_state_dict(state["annealing"])
         self.view_generator.set_state(state["view_generator"].cpu())
-        if self.snapshots is not None:  # of several processes, the first alone keeps them
+        if self.snapshots is not None:  # of several processes, only the first keeps them
             self.snapshots.load_state_dict(state["snapshots"])

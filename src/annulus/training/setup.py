@@ -1,27 +1,24 @@
 """From parameters and images to a training run, as the pretrain stage and the studies set it up."""
 
 import logging
-import math
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 
-from annulus.bounds.alpha import cpc_warning, mlcpc_warning
-from annulus.compute.distributed import world
-from annulus.config.bounds import BoundParams, CPCParams, InfoNCEParams, LAOriginalParams, LAParams, MLCPCParams
-from annulus.config.checks import check_memory, memory_others
+from annulus.bounds.build import build_bound
+from annulus.compute.distributed import world_size
+from annulus.config.checks import check_memory
 from annulus.config.images import ViewSetParams
-from annulus.config.methods import CMCParams, SimCLRParams
-from annulus.config.negatives import CloseNeighbours, ClusterNeighbours, NeighbourParams, NoNeighbours, RingParams
+from annulus.config.training import PretrainScale
 from annulus.encoders.batchnorm import synchronised
 from annulus.encoders.encoder import EncoderConfig, build_encoder
 from annulus.encoders.lab import lab_statistics
 from annulus.files.images import ImageSet
-from annulus.methods.build import build_method
-from annulus.methods.contrast import Objective
+from annulus.methods.build import build_method, method_class
+from annulus.methods.contrast import ContrastConfig
 from annulus.methods.step import Setting
-from annulus.ranks import kept_shares, rank_limits
+from annulus.negatives.build import build_annealing, build_neighbours, build_sampler
 from annulus.training.loop import Recipe, Training
 
 log = logging.getLogger("annulus")
@@ -36,35 +33,56 @@ def build_training(params: Mapping[str, Any], images: ImageSet, validation: Imag
         InputError: when the images cannot serve the choices.
     """
     method_params, scale, seed = params["methods.${method}"], params["scales.${scale}.pretrain"], params["seed"]
-    sampler, neighbours = params["samplers.${sampler}"], params["neighbour_sets.${neighbours}"]
-    check_memory(len(images), method_params, sampler, neighbours, scale)
-    objective = Objective(
-        sampler, neighbours, params["bounds.${bound}"], "all" if method_params.draw == "all" else scale.negatives
+    check_memory(
+        len(images), method_params, params["samplers.${sampler}"], params["neighbour_sets.${neighbours}"], scale
     )
-    others = memory_others(len(images), method_params, scale)
-    queries = scale.batch_size * (2 if isinstance(method_params, SimCLRParams) else 1)
-    for caution in cautions(objective, others, queries):
-        log.warning("%s", caution)
+    contrast = contrast_config(params)
+    columns = method_params.negative_columns(len(images), scale)
+    for warning in contrast.warnings_for(columns, scale.batch_size * method_class(method_params).queries_per_image):
+        log.warning("%s", warning)
     encoder = build_encoder(encoder_config(params, images), seed)
-    method = build_method(encoder, method_params, Setting(objective, len(images), scale.queue, seed, device))
-    if world() > 1:  # two processes give the numbers of one: so must their batch statistics
+    method = build_method(encoder, method_params, Setting(contrast, len(images), scale.queue, seed, device))
+    if world_size() > 1:  # two processes give the numbers of one: so must their batch statistics
         synchronised(method.encoder)
     recipe = Recipe(
         scale,
+        scaled_learning_rate(scale),
         params["optimizer"],
         params["schedules.${schedule}"],
-        params["anneals.${anneal}"],
+        build_annealing(params["anneals.${anneal}"]),
         view_set(params),
-        sampler,
+        contrast.sampler,
         seed,
     )
     return Training(method, images, validation, recipe, device)
 
 
+def contrast_config(params: Mapping[str, Any]) -> ContrastConfig:
+    """Which negatives, which neighbours, which bound."""
+    sampled = params["methods.${method}"].negatives == "sampled"
+    return ContrastConfig(
+        build_sampler(params["samplers.${sampler}"]),
+        build_neighbours(params["neighbour_sets.${neighbours}"]),
+        build_bound(params["bounds.${bound}"]),
+        params["scales.${scale}.pretrain"].negatives if sampled else "all",
+    )
+
+
+def scaled_learning_rate(scale: PretrainScale) -> float:
+    """The linear rule: the rate is proportional to the number of queries in a batch.
+
+    Source: Zhu et al. 2020, arXiv:2010.01929, eq. 8.
+    """
+    return scale.learning_rate * scale.batch_size / 256
+
+
 def view_set(params: Mapping[str, Any]) -> ViewSetParams:
-    """The views that a method sees: for cmc without greyscale, since a grey view has no colours (mutualinfo 5.2)."""
+    """The views that a method sees: without greyscale for a method of two colour spaces, which a grey view lacks.
+
+    Source: Wu et al. 2020, arXiv:2005.13149, appendix C.1.
+    """
     views = params["view_sets.${views}"]
-    if not isinstance(params["methods.${method}"], CMCParams) or views.grayscale == 0:
+    if method_class(params["methods.${method}"]).channels != "lab" or views.grayscale == 0:
         return views
     log.info(
         "cmc leaves out the views' greyscale (probability %g): a grey view has no colours to find", views.grayscale
@@ -73,82 +91,21 @@ def view_set(params: Mapping[str, Any]) -> ViewSetParams:
 
 
 def encoder_config(params: Mapping[str, Any], images: ImageSet) -> EncoderConfig:
-    """The encoder that a method trains: of RGB, or for cmc two networks, of L and of ab.
+    """The encoder that a method trains: of RGB, or two networks, of L and of ab.
 
     Raises:
-        InputError: for cmc, when the images have no colour.
+        InputError: when a method of two colour spaces gets images without colour.
     """
-    method = params["methods.${method}"]
-    lab = isinstance(method, CMCParams)
-    mean, std = lab_statistics(images.images) if lab else images.channel_statistics()
-    return EncoderConfig.of(
-        params["backbones.${backbone}"],
+    method, backbone = params["methods.${method}"], params["backbones.${backbone}"]
+    channels = method_class(method).channels
+    mean, std = lab_statistics(images.images) if channels == "lab" else images.channel_statistics()
+    return EncoderConfig(
+        architecture=backbone.architecture,
+        stem=backbone.stem,
         head=method.head,
         embedding_dim=method.embedding_dim,
         view_size=params["datasets.${dataset}.view_size"],
-        channels="lab" if lab else "rgb",
+        channels=channels,
         mean=mean,
         std=std,
     )
-
-
-def cautions(objective: Objective, others: int, queries: int) -> list[str]:
-    """What runs but loses something, in a sentence each; `others` columns of the memory may be negatives."""
-    found = [_neighbour_caution(objective.neighbours), _aggregation_caution(objective)]
-    inner, outer = kept_shares(objective.sampler.shares, 1.0)
-    first, last = rank_limits(inner, outer, others)
-    k = last - first if objective.negatives == "all" else objective.negatives
-    found += _bound_cautions(objective.bound, k, queries)
-    return [caution for caution in found if caution is not None]
-
-
-def _neighbour_caution(neighbours: NeighbourParams) -> str | None:
-    match neighbours:
-        case CloseNeighbours(until=0.0):
-            way_out = "let neighbour_sets.s.start be 0.05, say, and until 0.5"
-        case ClusterNeighbours(start=0.0):
-            way_out = "let neighbour_sets.k.start be 0.05, say"
-        case _:
-            return None
-    return (
-        "neighbours from the first step on are neighbours by chance, and the paper's runs got worse by them "
-        f"(mutualinfo table 1, + s-neigh without anneal); {way_out}"
-    )
-
-
-def _aggregation_caution(objective: Objective) -> str | None:
-    aggregates = isinstance(objective.bound, LAParams | LAOriginalParams)
-    if (
-        not aggregates
-        or isinstance(objective.neighbours, NoNeighbours)
-        or not isinstance(objective.sampler, RingParams)
-    ):
-        return None
-    return (
-        f"la counts neighbours among the negatives' own set alone, and the ring leaves out the closest "
-        f"{objective.sampler.inner:.2%}, where most neighbours are; take sampler: ball, or bound: infonce"
-    )
-
-
-def _bound_cautions(bound: BoundParams, k: int, queries: int) -> list[str | None]:
-    m = k + 1
-
-    def effective(alpha: float) -> float:
-        """The alpha that gives the same weights without the margin."""
-        if bound.eqco_alpha is None or alpha >= m:  # with so few negatives it is refused, should it come to that
-            return alpha
-        beta = (m - alpha) / (m - 1)
-        return m / (1 + beta * bound.eqco_alpha / alpha)
-
-    match bound:
-        case MLCPCParams():
-            ends = dict.fromkeys((bound.alpha_start, bound.alpha_end))
-            return [mlcpc_warning(effective(alpha), m, queries) for alpha in ends]
-        case CPCParams():
-            return [cpc_warning(effective(bound.alpha), m)]
-        case InfoNCEParams(eqco_alpha=eqco_alpha) if eqco_alpha is not None and eqco_alpha > k:
-            return [
-                f"eqco_alpha {eqco_alpha:g} is more than the {k} negatives: the estimate may exceed the information by "
-                f"up to log((1 + eqco_alpha)/(1 + K)) = {math.log((1 + eqco_alpha) / (1 + k)):.3g} nats"
-            ]
-    return []

@@ -8,17 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Float, Float16, Int64
+from jaxtyping import Float, Float16
 from torch import Tensor
 
 from annulus.compute.rng import generator
 from annulus.config.images import ViewSetParams
-from annulus.encoders.encoder import LabEncoder
 from annulus.encoders.extract import BATCH_SIZE, encode
 from annulus.files.images import ImageSet
 from annulus.files.packed import write_packed
-from annulus.methods.build import Method
-from annulus.methods.moco import MomentumContrast
+from annulus.methods.step import Method
 from annulus.views.recipe import augment, center_view
 
 # Of 4,000 images, one takes a sixth of an epoch's time: sixteen make a curve, and more would be felt.
@@ -58,7 +56,7 @@ class Snapshots:
             for some in self.images.split(BATCH_SIZE)
         ]
         found["current"] = torch.cat(plain)
-        stored = _stored(method, self.images.to(self.device))
+        stored = method.stored_of(self.images.to(self.device))
         if stored is not None:
             found["memory"] = stored.half().cpu()
         self.taken.append({"epoch": torch.tensor(epoch), **found})
@@ -72,9 +70,8 @@ class Snapshots:
         tensors = {name: torch.stack([one[name] for one in self.taken]) for name in self.taken[0]}
         tensors["epochs"] = tensors.pop("epoch")
         tensors |= {"images": self.images, "query_images": self.query_images}
-        kept = "batch" if "memory" not in tensors else "queue" if method.stored is None else "bank"
-        crossed = isinstance(method.encoder, LabEncoder)
-        write_packed(path, tensors, {"memory": kept, "crossed": crossed, "train_images": len(self.source)})
+        crossed = method.channels == "lab"
+        write_packed(path, tensors, {"memory": method.memory, "crossed": crossed, "train_images": len(self.source)})
 
     def state_dict(self) -> dict[str, Any]:
         return {"taken": list(self.taken)}
@@ -85,13 +82,3 @@ class Snapshots:
 
 def _embedded(method: Method, views: Float[Tensor, "b 3 h w"]) -> Float16[Tensor, "b d"]:
     return encode(method.encoder, views, ["embedding"])["embedding"].half().cpu()
-
-
-def _stored(method: Method, images: Int64[Tensor, "n"]) -> Float[Tensor, "n d"] | None:
-    """What the method stores of these images now, zeros for one of which it stores nothing; None: it never does."""
-    if method.stored is not None:
-        return method.stored[images]
-    if not isinstance(method, MomentumContrast):
-        return None
-    place = method.queue.own(images)
-    return method.queue.keys[place.clamp_min(0)] * (place >= 0)[:, None]

@@ -1,0 +1,57 @@
+"""Noise-contrastive estimation, a binary decision for each candidate by itself."""
+
+from typing import ClassVar
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn.functional import logsigmoid
+
+from annulus.bounds.bound import Bound, Estimate, present
+from annulus.bounds.infonce import infonce, infonce_ceiling
+from annulus.bounds.partition import PartitionFunction
+
+
+def binary_nce(
+    positive: Float[Tensor, "b"],
+    negatives: Float[Tensor, "b k"],
+    log_partition: Float[Tensor, "b"] | Float[Tensor, ""],
+    columns: int,
+) -> Float[Tensor, ""]:
+    """Telling the positive from k draws of uniform noise over `columns`, one by one; summed over the negatives.
+
+    P = exp(score)/Z is called data with probability P/(P + k/columns). Where that is 1/2 for all, (1 + k) log 2.
+    Not a bound on information: report InfoNCE of the same scores.
+
+    Source: Wu et al. 2018, arXiv:1805.01978, section 3.2, in the form of their authors' later code.
+    """
+    counts = present(negatives).clamp(min=1).to(negatives.dtype)
+    even = log_partition + (counts / columns).log()  # the score at which data and noise are as likely
+    return -(logsigmoid(positive - even) + logsigmoid(even[:, None] - negatives).sum(dim=1)).mean()
+
+
+class BinaryNCE(Bound, nn.Module):
+    """`binary_nce` with its partition function; the reported bound is InfoNCE of the same scores."""
+
+    neighbours: ClassVar = "refused"
+
+    def __init__(self, partition: PartitionFunction) -> None:
+        super().__init__()
+        self.partition = partition
+
+    def ceiling(
+        self, positives: Int[Tensor, "b"], negatives: Int[Tensor, "b"], training: float = 0.0
+    ) -> Float[Tensor, ""]:
+        return infonce_ceiling(positives, negatives)
+
+    def estimate(
+        self,
+        positives: Float[Tensor, "b p"],
+        negatives: Float[Tensor, "b k"],
+        training: float,
+        scores: Float[Tensor, "b n"],
+    ) -> Estimate:
+        log_partition = self.partition(scores, negatives.detach())
+        loss = binary_nce(positives[:, 0], negatives, log_partition, scores.shape[1])
+        ceiling = self.ceiling(present(positives), present(negatives))
+        reached = ceiling - infonce(positives.detach(), negatives.detach())
+        return Estimate(loss, loss.detach(), reached, ceiling)

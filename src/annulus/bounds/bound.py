@@ -1,0 +1,78 @@
+"""What every bound answers, and the result of evaluating one."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+def present(scores: Float[Tensor, "b k"]) -> Int[Tensor, "b"]:
+    """How many scores of each query are not absent."""
+    return (scores != -torch.inf).sum(dim=1)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Result of evaluating a bound on a batch of scores. Only `loss` carries a gradient."""
+
+    loss: Float[Tensor, ""]  # what is minimised
+    loss_nats: Float[Tensor, ""]  # the same, before any scaling of its gradient
+    bound_nats: Float[Tensor, ""]  # lower bound of the mutual information
+    ceiling_nats: Float[Tensor, ""]  # what the bound cannot exceed
+
+    def __add__(self, other: "Estimate") -> "Estimate":
+        """Two losses as one: losses add up, bounds and ceilings are averaged.
+
+        Source: Wu et al. 2020, arXiv:2005.13149, Lemma 3.1 (CMC).
+        """
+        return Estimate(
+            self.loss + other.loss,
+            self.loss_nats + other.loss_nats,
+            (self.bound_nats + other.bound_nats) / 2,
+            (self.ceiling_nats + other.ceiling_nats) / 2,
+        )
+
+
+class Bound:
+    """A loss of scores, the ceiling of its estimate, and what its settings lose.
+
+    `neighbours` says what neighbours are to it: "refused", where a query has one positive; "positives", where they
+    stand beside it; "among negatives", where those that are negatives too count as positives.
+    """
+
+    neighbours: ClassVar[Literal["refused", "positives", "among negatives"]]
+
+    def loss(
+        self, positives: Float[Tensor, "b p"], negatives: Float[Tensor, "b k"], training: float
+    ) -> Float[Tensor, ""]:
+        """The loss in nats, mean over queries, when this share of training is done; -inf: absent.
+
+        The first of the positives is the query's own.
+        """
+        raise NotImplementedError
+
+    def ceiling(self, positives: Int[Tensor, "b"], negatives: Int[Tensor, "b"], training: float) -> Float[Tensor, ""]:
+        """The loss in nats when all scores are equal, for numbers of positives and negatives."""
+        raise NotImplementedError
+
+    def warnings(self, negatives: int, queries: int) -> list[str]:
+        """What these settings lose with so many negatives and queries, in a sentence each."""
+        return []
+
+    def gradient_scale(self, training: float) -> float:
+        """What the gradient is multiplied by."""
+        return 1.0
+
+    def estimate(
+        self,
+        positives: Float[Tensor, "b p"],
+        negatives: Float[Tensor, "b k"],
+        training: float,
+        scores: Float[Tensor, "b n"],
+    ) -> Estimate:
+        """Loss, bound and ceiling of these scores; `scores` are those of all columns, without gradient."""
+        loss = self.loss(positives, negatives, training)
+        ceiling = self.ceiling(present(positives), present(negatives), training)
+        return Estimate(loss * self.gradient_scale(training), loss.detach(), ceiling - loss.detach(), ceiling)
