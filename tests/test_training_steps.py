@@ -27,7 +27,7 @@ CHOICES = {
     "scales.tiny.pretrain": {"epochs": EPOCHS, "batch_size": BATCH, "negatives": 8, "queue": 32, "learning_rate": RATE},
 }
 METHODS = {
-    "ir": {"methods.ir.draw": "all", "methods.ir.bank_rate": BANK_RATE},
+    "ir": {"methods.ir.negatives": "all", "methods.ir.bank_rate": BANK_RATE},
     "moco": {"methods.moco.momentum": KEY_MOMENTUM, "methods.moco.shuffle_groups": 1},
     "simclr": {"methods.simclr.warmup": 0.0},
 }

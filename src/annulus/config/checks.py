@@ -27,7 +27,7 @@ def check_memory(
             "images; take a smaller batch or more images"
         )
     if method.keeps_queue:
-        _check_queue(images, pretrain, place)
+        _check_queue(pretrain, place)
     others = method.negative_columns(images, pretrain)
     if method.negatives == "sampled" and pretrain.negatives > others:
         raise InputError(
@@ -40,19 +40,13 @@ def check_memory(
                 f"{section}.clusters: {clustering.clusters} is more than the memory's {images} rows; "
                 "take fewer clusters or more images"
             )
-    # One place of a queue may hold an older key of the query's own image: shares are of the rest.
+    # Where a queue may hold keys of the query's own image, shares are of one column less.
     rank_limits(*sampler.shares, others - method.keeps_queue)
 
 
-def _check_queue(images: int, pretrain: PretrainScale, place: str) -> None:
+def _check_queue(pretrain: PretrainScale, place: str) -> None:
     if pretrain.queue < pretrain.batch_size:
         raise InputError(
             f"{place}.queue: {pretrain.queue} is shorter than the batch of {pretrain.batch_size}, "
             "whose keys it must hold; take a longer queue or a smaller batch"
-        )
-    epoch = images // pretrain.batch_size * pretrain.batch_size
-    if pretrain.queue > epoch:
-        raise InputError(
-            f"{place}.queue: {pretrain.queue} is longer than an epoch of {epoch} images, so it would hold several "
-            "keys of one image; take a shorter queue or more images"
         )
