@@ -46,7 +46,7 @@ mlflow-send: $(INSTALLED)  ## send what an MLflow server did not take
 	@$(RUN) PYTHONPATH=src python -m annulus.pipeline.mlflow_sender
 
 lock: $(INSTALLED)  ## pin what pyproject.toml asks for (newest versions: make lock ARGS=--upgrade)
-	@$(RUN) uv pip compile --quiet --universal --python-version 3.11 --extra dev --extra bench \
+	@$(RUN) uv pip compile --quiet --universal --python-version 3.11 --all-extras \
 	  --no-emit-index-url --no-header $(ARGS) pyproject.toml -o requirements.lock
 
 # The environment may be the active one while it is made again: not its own Python makes it.

@@ -1,13 +1,12 @@
 """Diagnostics: snapshots, features and labels -> what embeddings and negatives look like over training, and picks."""
 
 import argparse
-import csv
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import _path  # noqa: F401
 
+from annulus.diagnostics.curve import read_curve
 from annulus.diagnostics.examples import nearest_images, picked_negatives
 from annulus.diagnostics.measures import load_run, over_training
 from annulus.diagnostics.membership import cave_for
@@ -41,17 +40,6 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     return Results(
         history[-1] | counts | {"cave_clusters": samplers["cave"].clustering.clusters, "seed": seed}, history
     )
-
-
-def read_curve(path: Path) -> dict[int, dict[str, float]]:
-    """Pretraining's rows by epoch."""
-    try:
-        with path.open(newline="") as file:
-            return {
-                int(row["epoch"]): {name: float(value) for name, value in row.items()} for row in csv.DictReader(file)
-            }
-    except (OSError, KeyError, ValueError, TypeError) as error:
-        raise InputError(f"{path} is missing or not a learning curve ({error}); run `dvc repro`") from error
 
 
 if __name__ == "__main__":

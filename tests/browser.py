@@ -40,14 +40,14 @@ class Browser:
         asked = [event["params"] for event in events if "initiator" in event.get("params", {})]
         return Loaded(done.stdout, console, [p["url"] for p in asked if p["initiator"] != "not an origin"])
 
-    def answer(self, page: Path, script: str, width: int = 1280) -> object:
-        """What a script's `answer(...)` said; `page` and `view` are the page's document and window, which is so wide.
+    def answer(self, page: Path, script: str) -> object:
+        """What a script's `answer(...)` said; `page` and `view` are the page's document and window, 1,280 pixels wide.
 
         The page is framed: it runs no script but its own, and Chromium's window has a least width.
         """
         frame = self.folder / "frame.html"
         frame.write_text(
-            f'<!doctype html><iframe style="width:{width}px;height:900px;border:0" srcdoc="{escape(page.read_text())}">'
+            f'<!doctype html><iframe style="width:1280px;height:900px;border:0" srcdoc="{escape(page.read_text())}">'
             "</iframe><script>addEventListener('load', () => { const view = frames[0], page = view.document;"
             "const answer = (said) => { document.title = 'answer ' + JSON.stringify(said); };\n"
             f"{script}\n}});</script>"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LIBRARY = "src/annulus/"
-ENTERS_NO_NUMBER = (f"{LIBRARY}errors.py", f"{LIBRARY}config/", f"{LIBRARY}pipeline/")
+ENTERS_NO_NUMBER = tuple(f"{LIBRARY}{name}" for name in ("errors.py", "extras.py", "config/", "pipeline/"))
 
 
 def imported_files(script: Path) -> set[str]:

@@ -161,7 +161,7 @@ def method_of(params, config, seed=0, encoder=None):
     if encoder is None:
         kind = GivenPair if isinstance(params, CMCParams) else Given
         encoder = kind(torch.Generator().manual_seed(2))
-    method = build_method(encoder, params, Setting(config, IMAGES, QUEUE, seed, CPU)).double()
+    method = build_method(encoder, params, Setting(config, IMAGES, IMAGES, QUEUE, seed, CPU)).double()
     method.before_epoch(0, images_embedded)
     return method
 

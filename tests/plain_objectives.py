@@ -26,12 +26,12 @@ def in_own_cluster(column, clusters, query):
     )
 
 
-def plain_negatives(scores, self_index, others, sampler, progress, clusters, query):
+def plain_negatives(scores, own, others, sampler, progress, clusters, query):
     """One query's negatives from the papers: rank the other columns, keep a stretch, then cave's clusters.
 
     `own` holds the query's own columns; `others` says how many columns the shares are of.
     """
-    order = sorted((column for column in range(len(scores)) if column != self_index), key=lambda c: -float(scores[c]))
+    order = sorted((column for column in range(len(scores)) if column not in own), key=lambda c: -float(scores[c]))
     way = Fraction(str(progress))
     outer = 1 - (1 - Fraction(str(getattr(sampler, "outer", 1)))) * way
     inner = Fraction(str(getattr(sampler, "inner", 0))) * way
@@ -45,9 +45,9 @@ def plain_negatives(scores, self_index, others, sampler, progress, clusters, que
     return {column for column in kept if in_own_cluster(column, clusters, query) == (sampler.keep == "inside")}
 
 
-def plain_neighbours(params, scores, self_index, others, training, clusters, query):
+def plain_neighbours(params, scores, own, others, training, clusters, query):
     """The further positives: the closest share, grown in a line from start to until; or the query's clusters."""
-    ranked = sorted((column for column in range(len(scores)) if column != self_index), key=lambda c: -float(scores[c]))
+    ranked = sorted((column for column in range(len(scores)) if column not in own), key=lambda c: -float(scores[c]))
     match params:
         case CloseNeighbours(share=share, start=start, until=until):
             way = min(max((Fraction(training) - Fraction(start)) / (Fraction(until) - Fraction(start)), 0), 1)

@@ -44,7 +44,7 @@ def main_line(root: Path, classes: tuple[str, ...] = CLASSES) -> None:
     write_metrics(metrics / "main/pretrain.json", {"bound_nats": 0.2966, "ceiling_nats": 6.9324})
     write_metrics(metrics / "main/prepare.json", {"train_images": 3600})
     history = [
-        {"epoch": e, "bound_nats": 0.1 * e, "ceiling_nats": 6.9, "gradient_norm": 3.0, "gradient_norm_deviation": 0.5,
+        {"epoch": e, "bound_nats": 0.1 * e, "ceiling_nats": 6.9, "gradient_norm": 3.0, "gradient_norm_std": 0.5,
          "inner_share": 0.01 * e, "outer_share": 1 - 0.2 * e, "validation_nn1_percent": 10.0 * e}
         for e in (1, 2, 3)
     ]  # fmt: skip
@@ -70,7 +70,7 @@ def negatives_study(root: Path, series: str = "IR") -> None:
         rows = [
             {"series": name, "value": value, "seeds": 2, "nn1_top1_percent": 16.0 + i + j,
              "nn1_top1_spread_percent": 0.5, "linear_top1_percent": 24.0 + i + j, "linear_top1_spread_percent": 0.7,
-             "gradient_mean_norm": 2.0 + i, "gradient_deviation_norm": 0.3}
+             "gradient_mean_norm": 2.0 + i, "gradient_std_norm": 0.3}
             for i, name in enumerate(names) for j, value in enumerate(values)
         ]  # fmt: skip
         write_table(folder / f"{part}.csv", rows)

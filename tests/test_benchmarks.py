@@ -15,7 +15,9 @@ SMALL = {
         RUNS = bench.RUNS[-2:]
         TURNS, UPDATES, UPDATE_TURNS, JOINT_UPDATES, JOINT_TURNS, PAIRS = 1, 1, 1, 1, 1, 8""",
     "negatives": "IMAGES, DIM, BATCH, NEGATIVES, REPETITIONS = 1200, 8, 8, 16, 1",
-    "step": "IMAGES, BATCH, NEGATIVES = 300, 8, 16",
+    "step": """
+        IMAGES, BATCH, NEGATIVES = 300, 8, 16
+        EPOCH_IMAGES, EPOCH_TURNS = {"cuda": 64, "cpu": 64}, 1""",
     "views": "BATCH, REPETITIONS, ROUNDS = 4, 1, 1",
 }
 RUN = """

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import textwrap
-import time
 from unittest import mock
 
 import pytest
@@ -108,9 +107,16 @@ def shares(batch):
     return rank(), world_size(), local_slice(len(batch)), local(batch), all_gather_with_grad(local(batch))
 
 
-@pytest.mark.parametrize(
-    "batch", [torch.arange(8), torch.rand(6, 2, 3), torch.rand(4, 3).bfloat16(), torch.rand(3, 4).T], ids=str
-)
+NUMBERS = torch.arange(36.0) / 7
+BATCHES = {
+    "integers": torch.arange(8),
+    "images": NUMBERS.view(6, 2, 3),
+    "bfloat16": NUMBERS[:12].view(4, 3).bfloat16(),
+    "transposed": NUMBERS[:12].view(3, 4).T,
+}
+
+
+@pytest.mark.parametrize("batch", BATCHES.values(), ids=BATCHES)
 def test_gathering_the_shares_gives_the_batch_in_rank_order(batch):
     half = len(batch) // 2
     for number, (at, of, rows, mine, everyone) in enumerate(together(shares, batch)):
@@ -265,7 +271,7 @@ def test_a_script_starts_itself_again_as_several_processes_once(environment, mon
     assert len(started) == 1
 
 
-@pytest.mark.parametrize("processes", ["0", "two", "-1"])
+@pytest.mark.parametrize("processes", ["0", "two"])
 def test_a_number_of_processes_that_is_none_is_refused(processes, environment, monkeypatch):
     environment()
     monkeypatch.setenv("ANNULUS_PROCESSES", processes)
@@ -295,13 +301,7 @@ def fail_or_wait():
     dist.barrier()
 
 
-def wait(seconds):
-    time.sleep(seconds)
-
-
 def test_a_failing_process_is_reported_without_waiting_for_the_other_and_the_next_call_works():
     with pytest.raises(Failed, match=r"(?s)rank 1 raised.*ZeroDivisionError: this one"):
         together(fail_or_wait)
-    with pytest.raises(Failed, match=r"ranks \[0, 1\] gave no answer within 0.2 s"):
-        together(wait, 30, seconds=0.2)
     assert [answer[0] for answer in together(shares, torch.arange(2))] == [0, 1]

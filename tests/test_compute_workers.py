@@ -45,15 +45,12 @@ def threads(item: int) -> tuple[int, int, int, int]:
     return torch.get_num_threads(), faiss.omp_get_max_threads(), os.getpid(), level
 
 
-def meet(seconds: float) -> bool:
-    """Whether another worker comes within this time."""
+def meet(workers: int) -> int:
+    """Waits until so many workers compute at a time."""
     Path(f"here-{os.getpid()}").touch()
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if len(list(Path().glob("here-*"))) > 1:
-            return True
+    while len(list(Path().glob("here-*"))) < workers:
         time.sleep(0.01)
-    return False
+    return os.getpid()
 
 
 def refuse_odd(item: int) -> int:
@@ -81,10 +78,10 @@ def piece(settings, key) -> dict:
 
 
 def slow_once(settings, key) -> dict:
-    """Half a minute the first time."""
+    """Waits for ever the first time."""
     if not Path(f"slow-{key}").exists():
         Path(f"slow-{key}").touch()
-        time.sleep(30)
+        signal.pause()
     return {"key": key}
 
 
@@ -109,9 +106,8 @@ def assert_same(one, other) -> None:
 # --- each ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("count", [1, 2, 5])
-def test_results_come_in_the_items_order_whichever_ends_first(monkeypatch, count):
-    cores(monkeypatch, count)
+def test_results_come_in_the_items_order_whichever_ends_first(monkeypatch):
+    cores(monkeypatch, 5)
     assert list(each(late_first, [3, 0, 2, 1])) == [30, 0, 20, 10]
 
 
@@ -133,10 +129,10 @@ def test_a_worker_has_one_thread_says_nothing_and_leaves_the_stage_its_own(monke
         logging.getLogger("annulus").setLevel(logging.NOTSET)
 
 
-@pytest.mark.parametrize(("count", "seconds"), [(1, 0.3), (2, 20.0)])
-def test_as_many_compute_at_a_time_as_there_are_cores(monkeypatch, count, seconds):
+@pytest.mark.parametrize("count", [1, 2])
+def test_as_many_compute_at_a_time_as_there_are_cores(monkeypatch, count):
     cores(monkeypatch, count)
-    assert list(each(meet, [seconds, seconds])) == [count > 1] * 2
+    assert len(set(each(meet, [count] * 2))) == count
 
 
 def test_an_item_s_mistake_comes_through_after_the_results_before_it(monkeypatch):
@@ -205,7 +201,6 @@ def test_a_second_run_gives_what_the_first_computed_bit_by_bit_and_computes_noth
         ("a stage", {"params": BallParams(outer=0.25)}, 1),
         ("a stage", {"params": RingParams(outer=0.5, inner=0.0)}, 1),
         ("a stage", {"params": BallParams(outer=0.5), "seeds": [0]}, 1),
-        ("a stage", BallParams(outer=0.5), 1),
         ("a stage", {"params": BallParams(outer=0.5)}, 2),
         ("a stage", {"params": BallParams(outer=0.5)}, "1"),
     ],
@@ -254,17 +249,13 @@ def test_the_workers_of_a_killed_stage_end_with_it_and_it_can_be_run_again(monke
     cores(monkeypatch, 2)
     stage = get_context("fork").Process(target=lambda: Pieces("a stage", {}, slow_once).run([1, 2]))
     stage.start()
-    deadline = time.monotonic() + 60
     while len(list(Path().glob("slow-*"))) < 2:
-        assert time.monotonic() < deadline
         time.sleep(0.05)
     stage.kill()
     stage.join()
 
-    deadline = time.monotonic() + 15
     found = None
     while found is None:
         with suppress(InputError):  # for a moment: process N is already computing this variant
             found = Pieces("a stage", {}, slow_once).run([1, 2])
-        assert time.monotonic() < deadline, "a worker of the killed stage still runs"
     assert found == [{"key": 1}, {"key": 2}]

@@ -18,23 +18,22 @@ from annulus.config.negatives import (
     AdaptiveStepAnneal,
     BallParams,
     CaveParams,
-    ClusterNeighbourParams,
-    NoNeighbourParams,
     RingParams,
     UniformParams,
 )
 from annulus.config.params import keys_of, nearest
+from annulus.config.study import StudyParams
 from annulus.config.training import PretrainScale
 from annulus.errors import InputError
+from annulus.estimators import params as estimators
 from annulus.ranks import rank_limits
 
 # --- what is valid ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scale", ["tiny", "demo", "paper"])
 @pytest.mark.parametrize("selector", [name for name in SECTION_OF if name != "scale"])
-def test_every_choice_of_every_selector_is_valid_at_every_scale(selector, scale):
-    for choice in TREE[SECTION_OF[selector]]:
+def test_every_choice_of_every_selector_is_valid_at_every_scale(selector):
+    for choice, scale in itertools.product(TREE[SECTION_OF[selector]], ("tiny", "demo", "paper")):
         params = AllParams.model_validate(changed({selector: choice, "scale": scale}))
         section = params.get(f"{SECTION_OF[selector]}.${{{selector}}}")
         assert type(section).__name__.endswith(("Params", "Anneal", "Schedule"))
@@ -140,128 +139,91 @@ def test_an_unknown_choice_is_refused_with_all_known_ones_and_the_nearest(select
 
 # --- ranges -------------------------------------------------------------------------------------------
 
-AT_LEAST = {  # the least value that is allowed, and one below it
-    "seed": (0, -1),
-    "datasets.shapes.view_size": (8, 7),
-    "datasets.folder.max_bad_files": (0, -1),
-    "datasets.shapes.validation_fraction": (0, -0.01),
-    "view_sets.standard.flip": (0, -0.01),
-    "view_sets.standard.grayscale": (0, -0.01),
-    "view_sets.standard.jitter.probability": (0, -0.01),
-    "view_sets.standard.jitter.brightness": (0, -0.01),
-    "view_sets.standard.jitter.contrast": (0, -0.01),
-    "view_sets.standard.jitter.saturation": (0, -0.01),
-    "view_sets.standard.jitter.hue": (0, -0.01),
-    "view_sets.strong.blur.probability": (0, -0.01),
-    "samplers.ring.inner": (0, -0.01),
-    "samplers.cave.clusters": (2, 1),
-    "samplers.cave.runs": (1, 0),
-    "samplers.cave.iterations": (1, 0),
-    "anneals.step.steps": (1, 0),
-    "anneals.adaptive-epoch.window": (1, 0),
-    "anneals.adaptive-step.window": (1, 0),
-    "methods.ir.bank_rate": (0, -0.01),
-    "methods.ir.embedding_dim": (1, 0),
-    "optimizer.momentum": (0, -0.01),
-    "optimizer.weight_decay": (0, -1e-4),
-    "methods.cmc.bank_rate": (0, -0.01),
-    "methods.simo.embedding_dim": (1, 0),
-    "methods.ir.warmup": (0, -0.01),
-    "methods.simclr.warmup": (0, -0.01),
-    "methods.moco.momentum": (0, -0.01),
-    "methods.moco.shuffle_groups": (1, 0),
-    "methods.simo.momentum": (0, -0.01),
-    "methods.simo.shuffle_groups": (1, 0),
-    "bounds.binary-nce.rate": (0, -0.01),
-    "neighbour_sets.s.start": (0, -0.01),
-    "neighbour_sets.k.clusters": (2, 1),
-    "neighbour_sets.k.runs": (1, 0),
-    "neighbour_sets.k.iterations": (1, 0),
-    "neighbour_sets.k.start": (0, -0.01),
-    "schedules.plateau.patience": (1, 0),
-    "schedules.plateau.drops": (1, 0),
-    "knn.k": (1, 0),
-    "linear.momentum": (0, -0.01),
-    "linear.weight_decay": (0, -0.01),
-    "linear.drops": (0, -1),
-    "scales.demo.prepare.train_images": (1, 0),
-    "scales.demo.prepare.test_images": (1, 0),
-    "scales.paper.pretrain.epochs": (1, 0),
-    "scales.paper.pretrain.batch_size": (2, 1),
-    "scales.paper.pretrain.negatives": (1, 0),
-    "scales.paper.pretrain.queue": (1, 0),
-    "scales.paper.linear.epochs": (1, 0),
-    "scales.paper.linear.batch_size": (1, 0),
-}
-ABOVE_ZERO = [
-    "view_sets.standard.crop.scale_min",
-    "view_sets.standard.crop.ratio_min",
-    "view_sets.strong.blur.sigma_min",
-    "samplers.ball.outer",
-    "samplers.cave.outer",
-    "anneals.linear.until",
-    "anneals.step.until",
-    "anneals.adaptive-epoch.delta",
-    "anneals.adaptive-step.delta",
-    "methods.ir.temperature",
-    "methods.simclr.temperature",
-    "bounds.infonce.eqco_alpha",
-    "bounds.cpc.alpha",
-    "bounds.cpc.eqco_alpha",
-    "bounds.mlcpc.alpha_start",
-    "bounds.mlcpc.alpha_end",
-    "bounds.binary-nce.constant",
-    "neighbour_sets.s.share",
-    "schedules.milestones.factor",
-    "schedules.plateau.factor",
-    "knn.temperature",
-    "scales.paper.pretrain.learning_rate",
-    "scales.paper.linear.learning_rate",
+# Of each kind of border those that mean something; that every number has two is tested below.
+BORDERS = [
+    ("seed", 0, -1, "greater than or equal to 0"),
+    ("seed", 2**63 - 1, 2**63, "less than or equal to"),
+    ("datasets.shapes.view_size", 8, 7, "greater than or equal to 8"),
+    ("datasets.shapes.image_size", 1024, 1025, "less than or equal to 1024"),
+    ("datasets.shapes.validation_fraction", 0.5, 0.51, "less than or equal to 0.5"),
+    ("view_sets.standard.crop.scale_max", 1, 1.01, "less than or equal to 1"),
+    ("view_sets.standard.flip", 1, 1.01, "less than or equal to 1"),
+    ("view_sets.standard.jitter.hue", 0.5, 0.51, "less than or equal to 0.5"),
+    ("view_sets.standard.jitter.contrast", 0, -0.01, "greater than or equal to 0"),
+    ("view_sets.strong.blur.sigma_max", 1000, 1e300, "less than or equal to 1000"),
+    ("samplers.ball.outer", 1e-6, 0, "greater than 0"),
+    ("samplers.ring.outer", 1, 1.01, "less than or equal to 1"),
+    ("samplers.ring.inner", 0, -0.01, "greater than or equal to 0"),
+    ("samplers.cave.clusters", 2, 1, "greater than or equal to 2"),
+    ("anneals.linear.until", 1, 1.01, "less than or equal to 1"),
+    ("anneals.adaptive-epoch.delta", 1e-6, 0, "greater than 0"),
+    ("neighbour_sets.s.share", 0.999, 1, "less than 1"),
+    ("neighbour_sets.k.start", 1, 1.01, "less than or equal to 1"),
+    ("methods.ir.bank_rate", 0.999, 1, "less than 1"),
+    ("methods.moco.momentum", 0.999, 1, "less than 1"),
+    ("methods.simclr.warmup", 0.999, 1, "less than 1"),
+    ("methods.ir.temperature", 0.001, 1e-9, "greater than or equal to 0.001"),
+    ("methods.ir.embedding_dim", 2**16, 10**30, "less than or equal to"),
+    ("bounds.infonce.eqco_alpha", 1e9, 1e300, "less than or equal to"),
+    ("bounds.binary-nce.rate", 0.999, 1, "less than 1"),
+    ("optimizer.momentum", 0.999, 1, "less than 1"),
+    ("schedules.milestones.factor", 0.999, 1, "less than 1"),
+    ("linear.momentum", 0.999, 1, "less than 1"),
+    ("scales.paper.prepare.train_images", 10**9, 10**12, "less than or equal to"),
+    ("scales.paper.pretrain.batch_size", 2, 1, "greater than or equal to 2"),
 ]
-AT_MOST = {
-    "datasets.shapes.image_size": (1024, 1025),
-    "datasets.shapes.validation_fraction": (0.5, 0.51),
-    "view_sets.standard.crop.scale_max": (1, 1.01),
-    "view_sets.standard.flip": (1, 1.01),
-    "view_sets.standard.grayscale": (1, 1.01),
-    "view_sets.standard.jitter.probability": (1, 1.01),
-    "view_sets.standard.jitter.hue": (0.5, 0.51),
-    "view_sets.strong.blur.probability": (1, 1.01),
-    "samplers.ball.outer": (1, 1.01),
-    "samplers.ring.outer": (1, 1.01),
-    "samplers.cave.outer": (1, 1.01),
-    "anneals.linear.until": (1, 1.01),
-    "anneals.step.until": (1, 1.01),
-    "anneals.adaptive-epoch.delta": (1, 1.01),
-    "anneals.adaptive-step.delta": (1, 1.01),
-    "neighbour_sets.s.until": (1, 1.01),
-    "neighbour_sets.k.start": (1, 1.01),
-}
-BELOW_ONE = [
-    "methods.ir.bank_rate",
-    "methods.moco.momentum",
-    "methods.simclr.warmup",
-    "bounds.binary-nce.rate",
-    "neighbour_sets.s.share",
-    "optimizer.momentum",
-    "schedules.milestones.factor",
-    "schedules.plateau.factor",
-    "linear.momentum",
-]
+
+
+def test_ranges_hold_their_border_and_nothing_beyond():
+    # At paper scale nothing is known of the memory, so that only the value itself can be at fault.
+    paper = {"scale": "paper", "sampler": "uniform"}
+    for key, allowed, beyond, expected in BORDERS:
+        AllParams.model_validate(changed(paper | {key: allowed}))
+        first = refusal(paper | {key: beyond}).splitlines()[0]
+        assert first.startswith(f"{key}: {beyond} refused; input should be {expected}")
 
 
 @pytest.mark.parametrize(
-    ("key", "allowed", "beyond", "expected"),
-    [(key, *values, "greater than or equal to") for key, values in AT_LEAST.items()]
-    + [(key, 1e-6, 0, "greater than 0") for key in ABOVE_ZERO]
-    + [(key, *values, "less than or equal to") for key, values in AT_MOST.items()]
-    + [(key, 0.999, 1, "less than 1") for key in BELOW_ONE],
+    "model",
+    [
+        *(AllParams, StudyParams, estimators.GaussiansParams, estimators.IdealParams, estimators.BinaryParams),
+        *(estimators.StaircaseParams, estimators.ConditionalParams, estimators.TheoremsParams),
+    ],
 )
-def test_ranges_hold_their_border_and_nothing_beyond(key, allowed, beyond, expected):
-    # At paper scale nothing is known of the memory, so that only the value itself can be at fault.
-    AllParams.model_validate(changed({"scale": "paper", "sampler": "uniform", key: allowed}))
-    first = refusal({"scale": "paper", "sampler": "uniform", key: beyond}).splitlines()[0]
-    assert first.startswith(f"{key}: {beyond} refused; input should be {expected}")
+def test_every_number_has_a_lowest_and_a_highest_value(model):
+    """Beyond them a number overflows, or no machine holds what it asks for: neither may reach a computation."""
+    unlimited = [key for key, schema in numbers(model) if not limited(schema)]
+    # A validator with a sentence of its own refuses these (tests/test_study_estimators.py).
+    own = {"pairs", "candidates", "alpha", "alphas", "rho", "percents"}
+    assert {key.rpartition(".")[2] for key in unlimited} <= own
+
+
+def numbers(model):
+    """The key and JSON schema of each number of a model, of lists and sections too."""
+    schema = model.model_json_schema()
+
+    def walk(node, key):
+        if "$ref" in node:
+            yield from walk(schema["$defs"][node["$ref"].rpartition("/")[2]], key)
+        if node.get("type") in ("integer", "number"):
+            yield key, node
+        for branch in node.get("anyOf", []):
+            yield from walk(branch, key)
+        for inner in (node.get("items"), node.get("additionalProperties")):
+            if isinstance(inner, dict):
+                yield from walk(inner, key)
+        for name, inner in node.get("properties", {}).items():
+            yield from walk(inner, f"{key}.{name}")
+
+    found = list(walk(schema, model.__name__))
+    assert found
+    return found
+
+
+def limited(schema):
+    return bool({"minimum", "exclusiveMinimum"} & schema.keys()) and bool(
+        {"maximum", "exclusiveMaximum"} & schema.keys()
+    )
 
 
 @pytest.mark.parametrize("beyond", [0, 1])
@@ -368,34 +330,9 @@ TINY = {"scale": "tiny", "sampler": "uniform"}
     ("changes", "message"),
     [  # 10 % of the images are held out
         (
-            {"scales.tiny.prepare.train_images": 70},
-            "scales.tiny.pretrain.batch_size: 64 is more than the 63 training images; "
+            {"scales.tiny.prepare.train_images": 8},
+            "scales.tiny.pretrain.batch_size: 64 is more than the 7 training images; "
             "take a smaller batch or more images",
-        ),
-        (
-            {"scales.tiny.pretrain.negatives": 360},
-            "scales.tiny.pretrain.negatives: 360 is more than the memory's 359 other rows; "
-            "take fewer, `negatives: all` of the method, or a larger memory (images, queue or batch)",
-        ),
-        (
-            {"method": "cmc", "scales.tiny.pretrain.negatives": 360},
-            "scales.tiny.pretrain.negatives: 360 is more than the memory's 359 other rows; "
-            "take fewer, `negatives: all` of the method, or a larger memory (images, queue or batch)",
-        ),
-        (
-            {"method": "moco", "methods.moco.negatives": "sampled", "scales.tiny.pretrain.negatives": 257},
-            "scales.tiny.pretrain.negatives: 257 is more than the memory's 256 other rows; "
-            "take fewer, `negatives: all` of the method, or a larger memory (images, queue or batch)",
-        ),
-        (
-            {"method": "simclr", "methods.simclr.negatives": "sampled", "scales.tiny.pretrain.negatives": 127},
-            "scales.tiny.pretrain.negatives: 127 is more than the memory's 126 other rows; "
-            "take fewer, `negatives: all` of the method, or a larger memory (images, queue or batch)",
-        ),
-        (
-            {"method": "simo", "methods.simo.negatives": "sampled"},
-            "scales.tiny.pretrain.negatives: 64 is more than the memory's 63 other rows; "
-            "take fewer, `negatives: all` of the method, or a larger memory (images, queue or batch)",
         ),
         (
             {"method": "moco", "scales.tiny.pretrain.queue": 63},
@@ -406,10 +343,6 @@ TINY = {"scale": "tiny", "sampler": "uniform"}
             {"method": "moco", "scales.tiny.pretrain.queue": 321},  # 5 batches of 64 are an epoch
             "scales.tiny.pretrain.queue: 321 is longer than an epoch of 320 images, so it would hold several "
             "keys of one image; take a shorter queue or more images",
-        ),
-        (
-            {"neighbours": "k", "neighbour_sets.k.clusters": 361},
-            "neighbour_sets.k.clusters: 361 is more than the memory's 360 rows; take fewer clusters or more images",
         ),
         (
             {"method": "moco", "sampler": "ball", "samplers.ball.outer": 0.00391},
@@ -425,10 +358,6 @@ TINY = {"scale": "tiny", "sampler": "uniform"}
             {"method": "simo", "sampler": "ring", "samplers.ring.outer": 0.015, "samplers.ring.inner": 0.0},
             "negatives of ranks [0, 0.015) hold none of the memory's 63 other rows; "
             "widen the sampler or take a larger memory",
-        ),
-        (
-            {"sampler": "cave", "samplers.cave.clusters": 361},
-            "samplers.cave.clusters: 361 is more than the memory's 360 rows; take fewer clusters or more images",
         ),
         (
             {"sampler": "ring", "samplers.ring.inner": 0.0985},
@@ -454,24 +383,17 @@ def test_what_the_memory_cannot_serve_is_refused_with_the_numbers(changes, messa
 @pytest.mark.parametrize(
     "changes",
     [
-        {"scales.tiny.prepare.train_images": 71, "scales.tiny.pretrain.negatives": 63},  # 64 images, a batch of 64
-        {"scales.tiny.pretrain.negatives": 359},
-        {"methods.ir.negatives": "all", "scales.tiny.pretrain.negatives": 10_000},  # not used
-        {"method": "moco", "methods.moco.negatives": "sampled", "scales.tiny.pretrain.negatives": 256},
-        {"method": "moco", "scales.tiny.pretrain.negatives": 10_000},  # not used
+        {"scales.tiny.prepare.train_images": 9},  # 8 images
+        {"scales.tiny.pretrain.negatives": 10_000},  # drawn with replacement
         {"method": "moco", "sampler": "ball", "samplers.ball.outer": 0.00393},  # 1.002 of 255 places
         {"method": "moco", "scales.tiny.pretrain.queue": 64},
         {"method": "moco", "scales.tiny.pretrain.queue": 320},
         {"scales.tiny.pretrain.queue": 10_000},  # not used
-        {"method": "simclr", "methods.simclr.negatives": "sampled", "scales.tiny.pretrain.negatives": 126},
-        {"method": "simo", "methods.simo.negatives": "sampled", "scales.tiny.pretrain.negatives": 63},
-        {"neighbours": "k", "neighbour_sets.k.clusters": 360},
-        {"neighbour_sets.k.clusters": 10_000},  # not selected
-        {"sampler": "cave", "samplers.cave.clusters": 360},
+        {"neighbours": "k", "neighbour_sets.k.clusters": 10_000},
+        {"sampler": "cave", "samplers.cave.clusters": 10_000},
         {"sampler": "ball", "samplers.ball.outer": 0.0028},  # 1.005 rows
         {"samplers.ball.outer": 0.0001},  # not selected
-        {"scales.demo.pretrain.negatives": 10_000},  # not selected
-        {"scales.tiny.prepare.train_images": None, "scales.tiny.pretrain.negatives": 10_000},  # not known yet
+        {"sampler": "ball", "samplers.ball.outer": 0.0001, "scales.tiny.prepare.train_images": None},  # not known yet
     ],
 )
 def test_what_the_memory_can_just_serve_is_accepted(changes):
@@ -480,23 +402,19 @@ def test_what_the_memory_can_just_serve_is_accepted(changes):
 
 def test_the_memory_is_checked_again_once_the_images_are_counted():
     pretrain = PretrainScale(epochs=1, batch_size=10, negatives=20, queue=20, learning_rate=0.1)
-    none, ir, moco = NoNeighbourParams(), IRParams(**TREE["methods"]["ir"]), MoCoParams(**TREE["methods"]["moco"])
-    check_memory(21, ir, UniformParams(), none, pretrain)
+    ir, moco = IRParams(**TREE["methods"]["ir"]), MoCoParams(**TREE["methods"]["moco"])
+    check_memory(8, ir, UniformParams(), pretrain)
     with pytest.raises(
-        InputError, match=r"^scales\.SCALE\.pretrain\.negatives: 20 is more than the memory's 19 other r"
+        InputError, match=r"^scales\.SCALE\.pretrain\.batch_size: 10 is more than the 7 training images"
     ):
-        check_memory(20, ir, UniformParams(), none, pretrain)
+        check_memory(7, ir, UniformParams(), pretrain)
     with pytest.raises(InputError, match=r"\[0, 0\.01\) hold none of the memory's 20 other rows"):
-        check_memory(21, ir, BallParams(outer=0.01), none, pretrain)
+        check_memory(21, ir, BallParams(outer=0.01), pretrain)
     with pytest.raises(InputError, match=r"\[0\.5, 0\.52\) hold none of the memory's 20 other rows"):
-        check_memory(21, ir, RingParams(inner=0.5, outer=0.52), none, pretrain)
-    with pytest.raises(InputError, match=r"clusters: 22 is more than the memory's 21 rows"):
-        check_memory(
-            21, ir, UniformParams(), ClusterNeighbourParams(clusters=22, runs=1, iterations=1, start=0.5), pretrain
-        )
-    check_memory(20, moco, UniformParams(), none, pretrain)
+        check_memory(21, ir, RingParams(inner=0.5, outer=0.52), pretrain)
+    check_memory(20, moco, UniformParams(), pretrain)
     with pytest.raises(InputError, match=r"queue: 20 is longer than an epoch of 10 images"):
-        check_memory(19, moco, UniformParams(), none, pretrain)
+        check_memory(19, moco, UniformParams(), pretrain)
 
 
 @pytest.mark.parametrize(("method", "others"), [("ir", 99), ("cmc", 99), ("moco", 40), ("simclr", 30), ("simo", 15)])

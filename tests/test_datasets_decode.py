@@ -28,33 +28,37 @@ def saved(image: Image.Image, path, **options):
     return path
 
 
-@pytest.mark.parametrize("mode", ["RGB", "L", "1", "P", "CMYK", "RGBA", "LA", "YCbCr", "I;16", "I", "HSV"])
+MODES = ["RGB", "L", "1", "P", "CMYK", "RGBA", "LA", "YCbCr", "I;16", "I", "HSV"]
+
+
 @pytest.mark.parametrize("suffix", ["png", "jpg", "webp", "bmp", "gif", "tif", "ppm"])
-def test_every_mode_of_every_format_reads_as_pillow_shows_it(photograph, mode, suffix, tmp_path):
-    grey = mode.startswith("I")
-    if grey:
-        if suffix not in ("png", "tif", "ppm"):
-            pytest.skip(f"Pillow clips 16-bit grey when it writes {suffix}")
-        image = Image.fromarray(np.asarray(photograph.convert("L")).astype(np.uint16) * 257)
-        image = image.convert(mode)
-    else:
+def test_every_mode_of_every_format_reads_as_pillow_shows_it(photograph, suffix, tmp_path):
+    read = []
+    for mode in MODES:
+        grey = mode.startswith("I")
+        if grey and suffix not in ("png", "tif", "ppm"):
+            continue  # Pillow clips 16-bit grey when it writes these
         image = photograph.convert(mode)
-    path = tmp_path / f"a.{suffix}"
-    try:
-        image.save(path)
-    except (OSError, ValueError):
-        pytest.skip(f"{suffix} cannot hold {mode}")
-    with Image.open(path) as stored:
-        shown = photograph.convert("L").convert("RGB") if grey else stored.convert("RGB")
-    np.testing.assert_array_equal(decode(path, 24), reference(shown, 24))
+        if grey:
+            image = Image.fromarray(np.asarray(photograph.convert("L")).astype(np.uint16) * 257).convert(mode)
+        path = tmp_path / f"{mode.replace(';', ' ')}.{suffix}"
+        try:
+            image.save(path)
+        except (OSError, ValueError):
+            continue  # a format without this mode
+        with Image.open(path) as stored:
+            shown = photograph.convert("L").convert("RGB") if grey else stored.convert("RGB")
+        np.testing.assert_array_equal(decode(path, 24), reference(shown, 24))
+        read.append(mode)
+    assert {"RGB", "L"} <= set(read)
 
 
-@pytest.mark.parametrize("size", [(8, 16), (12, 12), (200, 100), (96, 48), (48, 144)])
-@pytest.mark.parametrize("side", [8, 12, 32])
-def test_the_central_square_is_resized_as_torchvision_does(photograph, size, side, tmp_path):
+@pytest.mark.parametrize("size", [(8, 16), (12, 12), (200, 100), (48, 144)])
+def test_the_central_square_is_resized_as_torchvision_does(photograph, size, tmp_path):
     image = photograph.resize(size)
-    ours = decode(saved(image, tmp_path / "a.png"), side).astype(int)
-    assert np.abs(ours - reference(image, side)).max() <= 1  # rounding: Pillow resizes only the square
+    for side in (8, 12, 32):
+        ours = decode(saved(image, tmp_path / "a.png"), side).astype(int)
+        assert np.abs(ours - reference(image, side)).max() <= 1  # rounding: Pillow resizes only the square
 
 
 @pytest.mark.parametrize("size", [(40, 24), (25, 39)])
@@ -111,27 +115,28 @@ def test_sixteen_bit_grey_keeps_its_upper_byte_rounded(tmp_path):
     np.testing.assert_array_equal(ours[:, :, 1], np.rint(levels / 257).astype(np.uint8))
 
 
-@pytest.mark.parametrize("orientation", range(1, 9))
+# What each value of the tag asks for (EXIF 2.3, 4.6.4): as turns and mirrors of the array.
+UPRIGHT = {
+    1: lambda a: a,
+    2: lambda a: a[:, ::-1],
+    3: lambda a: a[::-1, ::-1],
+    4: lambda a: a[::-1],
+    5: lambda a: a.transpose(1, 0, 2),
+    6: lambda a: np.rot90(a, -1),
+    7: lambda a: np.rot90(a, 2).transpose(1, 0, 2),
+    8: lambda a: np.rot90(a),
+}
+
+
 @pytest.mark.parametrize("suffix", ["jpg", "png", "webp", "tif"])
-def test_exif_turns_the_image_upright(photograph, orientation, suffix, tmp_path):
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    path = saved(photograph, tmp_path / f"a.{suffix}", exif=exif)
-    plain = saved(photograph, tmp_path / f"b.{suffix}")
-    # What each value of the tag asks for (EXIF 2.3, 4.6.4): as turns and mirrors of the array.
-    upright = {
-        1: lambda a: a,
-        2: lambda a: a[:, ::-1],
-        3: lambda a: a[::-1, ::-1],
-        4: lambda a: a[::-1],
-        5: lambda a: a.transpose(1, 0, 2),
-        6: lambda a: np.rot90(a, -1),
-        7: lambda a: np.rot90(a, 2).transpose(1, 0, 2),
-        8: lambda a: np.rot90(a),
-    }[orientation]
-    with Image.open(plain) as image:
-        shown = Image.fromarray(np.ascontiguousarray(upright(np.asarray(image.convert("RGB")))))
-    np.testing.assert_array_equal(decode(path, 24), reference(shown, 24))
+def test_exif_turns_the_image_upright(photograph, suffix, tmp_path):
+    for orientation, upright in UPRIGHT.items():
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        path = saved(photograph, tmp_path / f"a.{suffix}", exif=exif)
+        with Image.open(saved(photograph, tmp_path / f"b.{suffix}")) as image:
+            shown = Image.fromarray(np.ascontiguousarray(upright(np.asarray(image.convert("RGB")))))
+        np.testing.assert_array_equal(decode(path, 24), reference(shown, 24))
 
 
 @pytest.mark.parametrize("suffix", ["gif", "webp", "png", "tif"])

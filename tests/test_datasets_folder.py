@@ -183,5 +183,58 @@ def test_a_folder_that_may_not_be_listed(root, monkeypatch):
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(os, "scandir", refused)  # chmod would not stop root
-    with pytest.raises(InputError, match="cannot be listed: Permission denied; mend its permissions"):
+    with pytest.raises(InputError, match="cannot be listed: Permission denied; fix its permissions"):
         open_folder(root, 8)
+
+
+@pytest.mark.parametrize("place", ["train/loop", "train/cat/loop.png"])
+def test_a_loop_of_links_is_a_file_that_cannot_be_read(root, place):
+    (root / place).symlink_to(root / place)
+    train = open_folder(root, 8)["train"]
+    bad = train.read(torch.arange(len(train.labels)))[1]
+    expected = ["train/cat/loop.png (Too many levels of symbolic links)"] if place.startswith("train/cat") else []
+    assert list(bad.values()) == expected
+
+
+def test_a_split_that_is_a_loop_of_links(root):
+    remove(root / "train")
+    (root / "train").symlink_to("train")
+    with pytest.raises(InputError, match=r"train cannot be opened \(Too many levels of symbolic links\); .* needs tr"):
+        open_folder(root, 8)
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_a_split_behind_a_folder_that_may_not_be_entered(root, split, monkeypatch):
+    stat = Path.stat
+
+    def refused(path, **options):
+        if path == root / split:  # chmod would not stop root
+            raise PermissionError(13, "Permission denied", str(path))
+        return stat(path, **options)
+
+    monkeypatch.setattr(Path, "stat", refused)
+    with pytest.raises(InputError, match=rf"{split} cannot be opened \(Permission denied\)"):
+        open_folder(root, 8)
+
+
+@pytest.mark.parametrize("name", [b"caf\xe9", b"two\nlines"])
+def test_a_class_whose_name_no_table_can_show(root, name):
+    for split in ("train", "test"):
+        (root / split / "cat").rename(os.fsdecode(os.fsencode(root / split) + b"/" + name))
+    with pytest.raises(InputError, match=r"class folder '(caf\\udce9|two\\nlines)' of .*train has a name that no"):
+        open_folder(root, 8)
+
+
+def test_a_file_whose_name_is_not_utf_8_is_read_like_any_other(root):
+    (root / "train" / "cat" / "img0.png").rename(os.fsdecode(os.fsencode(root) + b"/train/cat/caf\xe9.png"))
+    train = open_folder(root, 8)["train"]
+    images, bad = train.read(torch.arange(24))
+    assert images[0, :2, 0, 0].tolist() == [0, 0]
+    assert bad == {}
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_in_place_of_an_image_is_not_waited_for(root):
+    os.mkfifo(root / "train" / "cat" / "pipe.png")
+    bad = open_folder(root, 8)["train"].read(torch.arange(25))[1]
+    assert list(bad.values()) == ["train/cat/pipe.png (Is a pipe or a device, not a file)"]

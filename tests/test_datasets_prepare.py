@@ -196,6 +196,36 @@ def test_a_download_is_looked_for_in_its_root(tmp_path, monkeypatch):
     assert asked == [("stl10", tmp_path / "data/downloads", 96)]
 
 
+def test_a_root_may_begin_with_the_home_folder(root, monkeypatch, tmp_path):
+    expected = prepare_images("folder", folder_params(root), scale(9, 9), seed=0).test.digest
+    monkeypatch.setenv("HOME", str(root.parent))
+    monkeypatch.setenv("DVC_ROOT", str(tmp_path / "elsewhere"))
+    found = prepare_images("folder", folder_params(Path("~") / root.name), scale(9, 9), seed=0)
+    assert found.test.digest == expected
+
+
+@pytest.mark.parametrize("dataset", ["folder", "cifar10"])
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        ("x" * 300, r"'x{10,}\.\.\.x{10,}' cannot be opened \(File name too long\)"),
+        ("x/" * 3000, r"cannot be opened \(File name too long\)"),
+        ("loop/inside", r"'loop/inside' cannot be opened \(Too many levels of symbolic links\)"),
+        ("~nobody-of-this-name/x", "cannot be opened .*home directory"),
+        ("a\0b", r"'a\\x00b' cannot be opened \(embedded null byte\)"),
+        ("a\ud800b", r"'a\\ud800b' cannot be opened"),
+    ],
+)
+def test_a_root_that_no_path_can_be_is_refused(dataset, place, why, monkeypatch, tmp_path):
+    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    (tmp_path / "loop").symlink_to("loop")
+    sizes = {"image_size": 16, "view_size": 16, "validation_fraction": 0.1}
+    more = {"max_bad_files": 0} if dataset == "folder" else {}
+    params = (FolderParams if more else DownloadParams)(root=place, **sizes, **more)
+    with pytest.raises(InputError, match=rf"^datasets\.{dataset}\.root: .*{why}.*; name a folder"):
+        prepare_images(dataset, params, scale(None, None), seed=0)
+
+
 # --- the stage ------------------------------------------------------------------------------------------
 
 
@@ -278,7 +308,7 @@ def test_a_full_disk_leaves_what_stood_there(tmp_path, monkeypatch):
 
 def test_a_folder_that_cannot_be_made_says_so(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match=r"cannot write .*/file/images: .*; free some space or mend"):
+    with pytest.raises(InputError, match=r"cannot write .*/file/images: .*; free some space or fix"):
         run(SHAPES, "shapes", tmp_path / "file")
 
 

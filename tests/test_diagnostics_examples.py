@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from annulus.diagnostics.examples import drawn, nearest_images, picked_negatives, spread_queries
-from annulus.diagnostics.membership import sets_of
+from annulus.diagnostics.membership import candidate_sets
 from annulus.encoders.features import Features
 from annulus.negatives.samplers import Ring
 
@@ -56,7 +56,7 @@ def sets():
     rows = directions(50, 6)
     queries = F.normalize(rows[QUERY_ROWS] + 0.2 * directions(25, 6, seed=1), dim=1)
     samplers = {name: (sampler, 1.0) for name, sampler in SAMPLERS.items()}
-    return sets_of([(queries, rows)], QUERY_ROWS, samplers, seed=0)
+    return candidate_sets([(queries, rows)], QUERY_ROWS, samplers, seed=0)
 
 
 def picked(sets, names=tuple(SAMPLERS), seed=0):

@@ -26,9 +26,6 @@ LAB = replace(SMALL, channels="lab", mean=LAB_MEAN, std=LAB_STD)
 BACKBONES = [
     ("resnet18", "imagenet", 512, 1, 3),
     ("resnet18", "cifar", 512, 4, 12),
-    ("resnet34", "imagenet", 512, 1, 3),
-    ("resnet34", "cifar", 512, 4, 12),
-    ("resnet50", "imagenet", 2048, 1, 3),
     ("resnet50", "cifar", 2048, 4, 12),
     ("alexnet", "imagenet", 128, 2, 6),
     ("alexnet", "cifar", 128, 8, 24),
@@ -112,10 +109,8 @@ def test_the_small_alexnet_has_five_convolutions_each_with_batch_normalisation_a
     for position in convolutions:
         assert isinstance(layers[position + 1], torch.nn.BatchNorm2d)
         assert isinstance(layers[position + 2], torch.nn.ReLU)
-
-
-def test_embeddings_have_unit_length(trained, images):
-    torch.testing.assert_close(trained(images).norm(dim=1), torch.ones(3))
+    spatial = [layer for layer in layers if isinstance(layer, torch.nn.Conv2d | torch.nn.MaxPool2d)]
+    assert "".join(type(layer).__name__[0] for layer in spatial) == "CMCMCCC"  # the first two are pooled
 
 
 def test_pooled_is_the_mean_of_the_map_and_the_embedding_its_head_on_the_unit_sphere(trained, images):
@@ -134,8 +129,9 @@ def test_an_mlp_head_has_one_hidden_layer_with_a_relu(images):
     assert encoder(images).shape == (3, 16)
 
 
-def test_the_same_seed_gives_the_same_weights_and_another_does_not():
-    first, again, other = (state(build_encoder(SMALL, seed=seed)) for seed in (0, 0, 1))
+@pytest.mark.parametrize("config", [SMALL, LAB])
+def test_the_same_seed_gives_the_same_weights_and_another_does_not(config):
+    first, again, other = (state(build_encoder(config, seed=seed)) for seed in (0, 0, 1))
     assert same(first, again)
     assert not same(first, other)
 
@@ -163,10 +159,11 @@ def test_an_mlp_bn_head_normalises_the_batch_after_each_layer_and_ends_without_a
 # --- colour spaces ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("channels", "planes"), [("rgb", [0, 1, 2]), ("lab-l", [0]), ("lab-ab", [1, 2])])
-@pytest.mark.parametrize(("architecture", "stem"), sorted({row[:2] for row in BACKBONES}))
+@pytest.mark.parametrize(("channels", "planes"), [("lab-l", 1), ("lab-ab", 2)])
+@pytest.mark.parametrize("stem", ["imagenet", "cifar"])
+@pytest.mark.parametrize("architecture", ["resnet18", "alexnet"])
 def test_the_first_convolution_takes_the_channels_of_the_colour_space(architecture, stem, channels, planes):
-    mean, std = ((0.5,) * len(planes),) * 2
+    mean, std = ((0.5,) * planes,) * 2
     config = replace(SMALL, architecture=architecture, stem=stem, channels=channels, mean=mean, std=std)
     with torch.device("meta"):
         encoder = Encoder(config)
@@ -174,7 +171,7 @@ def test_the_first_convolution_takes_the_channels_of_the_colour_space(architectu
         assert encoder(torch.empty(2, 3, 32, 32)).shape == (2, 16)
     shapes, expected = ({name: value.shape for name, value in some.state_dict().items()} for some in (encoder, rgb))
     (first,) = {"conv1.weight", "0.weight"} & {name.removeprefix("backbone.") for name in shapes}
-    expected[f"backbone.{first}"] = (expected[f"backbone.{first}"][0], len(planes), *expected[f"backbone.{first}"][2:])
+    expected[f"backbone.{first}"] = (expected[f"backbone.{first}"][0], planes, *expected[f"backbone.{first}"][2:])
     assert shapes == expected  # nothing else differs from the network of RGB
 
 
@@ -243,12 +240,6 @@ def test_colour_is_converted_once_for_both_networks(trained_lab, images, monkeyp
         calls.clear()
         method(images)
         assert calls == [3]
-
-
-def test_two_networks_are_the_same_for_the_same_seed_alone():
-    first, again, other = (state(build_encoder(LAB, seed=seed)) for seed in (0, 0, 1))
-    assert same(first, again)
-    assert not same(first, other)
 
 
 # --- files --------------------------------------------------------------------------------------------
@@ -341,7 +332,7 @@ def test_a_missing_file_is_named(lost, trained, tmp_path):
     weights = tmp_path / "encoder.safetensors"
     save_encoder(trained, weights)
     weights.with_suffix(lost).unlink()
-    with pytest.raises(InputError, match=r"encoder\.safetensors or its JSON is missing .*; run `dvc repro`"):
+    with pytest.raises(InputError, match=r"its JSON is missing .*; run `dvc repro --force pretrain`"):
         load_encoder(weights)
 
 
@@ -362,7 +353,7 @@ def test_a_file_that_is_no_encoder_is_refused(suffix, content, trained, tmp_path
     weights = tmp_path / "encoder.safetensors"
     save_encoder(trained, weights)
     weights.with_suffix(suffix).write_bytes(content)
-    with pytest.raises(InputError, match=r"not an encoder of annulus .*; run `dvc repro`"):
+    with pytest.raises(InputError, match=r"not an encoder of annulus .*; run `dvc repro --force pretrain`"):
         load_encoder(weights)
 
 

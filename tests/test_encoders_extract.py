@@ -48,7 +48,7 @@ def test_layers_are_what_the_encoder_gives_for_centre_views_whatever_the_batches
     views = center_view(images.images, 32)
     with torch.no_grad():
         expected = {"map": encoder.map(views), "pooled": encoder.pooled(views), "embedding": encoder(views)}
-    for batch_size in (1, 3, 7, 100):
+    for batch_size in (3, 100):
         found = extract(encoder, images, ["map", "pooled", "embedding"], CPU, batch_size).layers
         assert found["map"].dtype == torch.float16
         assert found["pooled"].dtype == found["embedding"].dtype == torch.float32
@@ -57,10 +57,9 @@ def test_layers_are_what_the_encoder_gives_for_centre_views_whatever_the_batches
         torch.testing.assert_close(found["embedding"], expected["embedding"])
 
 
-@pytest.mark.parametrize(("config", "networks"), [(CONFIG, 1), (LAB, 2)], ids=["rgb", "lab"])
-@pytest.mark.parametrize("head", ["mlp", "mlp-bn"])
-def test_an_empty_split_has_features_of_the_right_width(config, networks, head):
-    encoder = build_encoder(replace(config, head=head), seed=0)
+@pytest.mark.parametrize(("config", "networks"), [(CONFIG, 1), (replace(LAB, head="mlp-bn"), 2)], ids=["rgb", "lab"])
+def test_an_empty_split_has_features_of_the_right_width(config, networks):
+    encoder = build_encoder(config, seed=0)
     found = extract(encoder, image_set(0), ["map", "pooled", "embedding"], CPU)
     assert {name: tuple(values.shape) for name, values in found.layers.items()} == {
         "map": (0, 128 * networks, 2, 2),

@@ -49,7 +49,7 @@ def test_a_copy_has_every_weight_and_buffer_head_included_in_memory_of_its_own(e
     assert all(torch.equal(found[name], expected[name]) for name in found)
 
 
-@pytest.mark.parametrize("momentum", [0.0, 0.3, 0.999, 1.0])
+@pytest.mark.parametrize("momentum", [0.3, 0.999])
 def test_each_entry_is_the_weighted_mean_of_the_copy_and_the_encoder(momentum, encoder, generator):
     copy = momentum_copy(encoder)
     slow = values(copy.named_parameters())
@@ -59,14 +59,6 @@ def test_each_entry_is_the_weighted_mean_of_the_copy_and_the_encoder(momentum, e
         expected = momentum * slow[name].double() + (1 - momentum) * fast[name].double()
         torch.testing.assert_close(found.double(), expected, atol=1e-6, rtol=1e-5)
     assert all(torch.equal(weight, fast[name]) for name, weight in encoder.named_parameters())
-
-
-def test_two_updates_weigh_the_first_copy_by_the_momentum_squared(encoder, generator):
-    copy = momentum_copy(encoder)
-    start, last = copy.head[0].weight.clone(), stepped(encoder, generator).head[0].weight.detach()
-    for _ in range(2):
-        update_momentum_(copy, encoder, 0.9)
-    torch.testing.assert_close(copy.head[0].weight, 0.81 * start + 0.19 * last)
 
 
 def test_the_copy_keeps_the_batch_statistics_of_its_own_passes(encoder, generator):

@@ -1,4 +1,4 @@
-"""The binary example's closed forms against every batch, through the real bounds, and against simulation."""
+"""The binary example's closed forms against every batch, through the real bounds."""
 
 import itertools
 import math
@@ -15,7 +15,6 @@ pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 
 BOUNDS = {"CPC": (CPC, cpc_of_batch), "ML-CPC": (MLCPC, mlcpc_of_batch)}
 both = pytest.mark.parametrize(("bound", "of_batch"), BOUNDS.values(), ids=BOUNDS)
-ALPHAS = [0.01, 0.5, 1.0, 1.9]
 
 
 def value(bound, bits, p=0.5):
@@ -26,19 +25,17 @@ def value(bound, bits, p=0.5):
 
 
 @both
-@pytest.mark.parametrize("m", [2, 3, 5])
-@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize(("m", "alpha"), [(2, 1.9), (4, 0.01), (4, 1.0)])
 def test_a_batch_has_the_closed_form_s_value_whichever_its_pairs_are(bound, of_batch, m, alpha):
     for bits in itertools.product([0, 1], repeat=m):
         assert value(bound(alpha), bits) == pytest.approx(of_batch(sum(bits), m, alpha), abs=1e-12)
 
 
 @both
-@pytest.mark.parametrize("m", [2, 3, 6])
 @pytest.mark.parametrize("p", [0.5, 0.1])
-@pytest.mark.parametrize("alpha", ALPHAS)
-def test_mean_and_variance_are_those_over_all_batches(bound, of_batch, m, p, alpha):
+def test_mean_and_variance_are_those_over_all_batches(bound, of_batch, p):
     """At p = 1/2 through the bound itself; elsewhere the critic is still that of 1/2, 1 where equal and else 0."""
+    m, alpha = 4, 0.5
     batches = list(itertools.product([0, 1], repeat=m))
     chances = [p ** sum(bits) * (1 - p) ** (m - sum(bits)) for bits in batches]
     values = [value(bound(alpha), bits) for bits in batches]
@@ -78,27 +75,6 @@ def test_bias_and_variance_vanish_with_many_pairs(bound, of_batch):
         assert fewer.mean < more.mean < math.log(2)
         assert fewer.variance > more.variance > 0
     assert found[-1].mean == pytest.approx(math.log(2), abs=0.01)
-
-
-@both
-@pytest.mark.parametrize(("m", "alpha"), [(3, 0.5), (8, 1.0), (16, 0.1)])
-def test_moments_are_those_of_drawn_batches_within_their_error(bound, of_batch, m, alpha, generator):
-    toy, simulations = binary_pair(0.5), 1500
-    values = torch.zeros(simulations, dtype=torch.float64)
-    for simulation in range(simulations):
-        scores = toy.log_ratio(*toy.sample(m, generator)).double()
-        values[simulation] = bound(alpha).estimate(scores.diagonal(), off_diagonal(scores))
-    mean, variance = moments(of_batch, m, alpha, 0.5)
-    assert values.mean().item() == pytest.approx(mean, abs=4.5 * (variance / simulations) ** 0.5 + 1e-6)
-    squares = (values - mean) ** 2
-    assert squares.mean().item() == pytest.approx(variance, abs=4.5 * (squares.std() / simulations**0.5).item() + 1e-9)
-
-
-@both
-@pytest.mark.parametrize(("m", "alpha"), [(2, 1.0), (8, 0.01), (8, 3.0)])
-def test_no_batch_is_above_the_ceiling(bound, of_batch, m, alpha):
-    for t in range(m + 1):
-        assert of_batch(t, m, alpha) <= bound(alpha).ceiling(m, m - 1) + 1e-12
 
 
 def test_checkable_values():

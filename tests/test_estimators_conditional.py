@@ -1,6 +1,5 @@
 """NCE and CNCE runs trained together against each run alone, written out; and where their negatives come from."""
 
-import itertools
 import math
 import statistics
 
@@ -12,12 +11,12 @@ from annulus.estimators import conditional as module
 from annulus.estimators.conditional import Conditional, Run
 from annulus.estimators.critics import Separable
 from annulus.estimators.params import ConditionalParams
-from annulus.estimators.toys import CorrelatedGaussians, SumOfGaussians
+from annulus.estimators.toys import CorrelatedGaussians
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 
 POINTS, BATCH, K, EPOCHS = 60, 16, 12, 2
-RUNS = [Run(percent, seed) for percent in (100, 50, 10) for seed in (0, 7)]
+RUNS = [Run(100, 0), Run(50, 7), Run(10, 0)]
 TOY = CorrelatedGaussians(2, 0.8)
 both = pytest.mark.parametrize("nearness", ["dot", "l2"])
 
@@ -160,24 +159,11 @@ def test_an_epoch_visits_every_point_once_but_for_what_fills_no_batch_each_epoch
     assert orders[0] != orders[2]
 
 
-def test_training_raises_the_estimate_towards_the_information_and_not_above():
-    """Of dependent points with negatives from all of them: the bound's own direction."""
-    params = settings(points=400, epochs=12, negatives=50, batch_size=50)
-    conditional = Conditional(TOY, [Run(100, seed) for seed in range(3)], params, "l2")
-    before = conditional.estimates([100] * 3)
-    conditional.train()
-    after = conditional.estimates([100] * 3)
-    for one, other in zip(before, after, strict=True):
-        assert other > one + 0.1
-        assert other < TOY.information + 0.15  # of 400 points it is known to no more than that
-        assert other <= math.log(51)
-
-
 # --- negatives ----------------------------------------------------------------------------------------
 
 
 @both
-@pytest.mark.parametrize("percent", [100, 50, 10, 2])
+@pytest.mark.parametrize("percent", [100, 10])
 def test_negatives_are_drawn_from_all_of_the_closest_share_and_never_are_the_own_point(nearness, percent, draws):
     params = settings(negatives=600)  # more than enough to meet every member of a set
     conditional = Conditional(TOY, [Run(50, 0), Run(50, 7)], params, nearness)
@@ -206,11 +192,10 @@ def test_the_two_nearnesses_choose_different_points():
     assert sum(one != other for one, other in zip(*sets, strict=True)) > 10
 
 
-@both
-def test_each_run_s_share_while_it_trains_is_its_own(nearness, draws):
+def test_each_run_s_share_while_it_trains_is_its_own(draws):
     """The first step's sets are those of the first weights."""
     params = settings(negatives=600, epochs=1, batch_size=POINTS)
-    runs = [Run(100, 0), Run(10, 0), Run(50, 7)]
+    runs, nearness = [Run(100, 0), Run(10, 0), Run(50, 7)], "dot"
     conditional = Conditional(TOY, runs, params, nearness)
     conditional.train()
     for run, (percent, seed) in enumerate(runs):
@@ -225,9 +210,8 @@ def test_each_run_s_share_while_it_trains_is_its_own(nearness, draws):
 
 
 @both
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_an_estimate_is_the_mean_over_points_and_repeated_draws_in_float64(nearness, dtype, draws):
-    torch.set_default_dtype(dtype)
+def test_an_estimate_is_the_mean_over_points_and_repeated_draws_in_float64(nearness, draws):
+    torch.set_default_dtype(torch.float32)
     percents = [100, 10]
     conditional = Conditional(TOY, [Run(percent, 5) for percent in percents], settings(draws=3), nearness)
     conditional.train()
@@ -249,28 +233,16 @@ def test_an_estimate_is_the_mean_over_points_and_repeated_draws_in_float64(nearn
         assert found[run] == pytest.approx(statistics.fmean(values), abs=1e-11)
 
 
-@both
-@pytest.mark.parametrize("percent", [100, 10])
-def test_a_critic_that_ignores_its_inputs_estimates_nothing_to_the_last_digit(nearness, percent):
+def test_a_critic_that_ignores_its_inputs_estimates_nothing_to_the_last_digit():
     """Collapsed critics are what table 3 of mutualinfo measures: the rounding of log K must not show."""
     torch.set_default_dtype(torch.float32)
-    conditional = Conditional(TOY, [Run(percent, 0)], settings(), nearness)
+    conditional = Conditional(TOY, [Run(10, 0)], settings(), "l2")
     with torch.no_grad():
         for ensemble in (conditional.of_x, conditional.of_y):
             for name, stacked in zip(ensemble.names, ensemble.stacked, strict=True):
                 if name.endswith("weight"):
                     stacked.zero_()
-    assert conditional.estimates([percent]) == pytest.approx([0.0], abs=1e-12)
-
-
-def test_estimates_are_below_the_ceiling_and_lower_the_closer_the_negatives():
-    params = settings(points=300, epochs=5)
-    conditional = Conditional(SumOfGaussians(), [Run(100, seed) for seed in range(3)], params, "dot")
-    conditional.train()
-    found = [statistics.fmean(conditional.estimates([percent] * 3)) for percent in (100, 50, 10, 5)]
-    assert found[0] <= math.log(1 + K)
-    for wider, closer in itertools.pairwise(found):
-        assert closer < wider
+    assert conditional.estimates([10]) == pytest.approx([0.0], abs=1e-12)
 
 
 def test_a_seed_decides_everything_and_points_are_its_own():

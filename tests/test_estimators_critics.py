@@ -89,7 +89,7 @@ def test_separable_is_the_product_of_a_network_of_x_and_another_of_y(points):
     assert not torch.equal(critic.of_x(x), critic.of_y(x))
 
 
-@pytest.mark.parametrize("temperature", [0.07, 1.0, 2.5])
+@pytest.mark.parametrize("temperature", [0.07, 2.5])
 def test_with_a_temperature_separable_is_the_cosine_divided_by_it(points, temperature):
     critic, (x, y) = Separable(DIMS, 8, 2, 6, temperature), points
     cosine = nn.functional.cosine_similarity(critic.of_x(x)[:, None], critic.of_y(y)[None], dim=2)
@@ -97,7 +97,7 @@ def test_with_a_temperature_separable_is_the_cosine_divided_by_it(points, temper
     torch.testing.assert_close(critic.embed_x(x) @ critic.embed_y(y).T, critic(x, y))
 
 
-@pytest.mark.parametrize("temperature", [0.0, -0.07, math.nan])
+@pytest.mark.parametrize("temperature", [0.0, math.nan])
 def test_a_temperature_that_is_not_above_zero_is_refused_with_the_way_out(temperature):
     sentence = rf"^the temperature is {temperature:g}; it must be above 0, or null for no normalisation$"
     with pytest.raises(InputError, match=sentence):
@@ -107,7 +107,7 @@ def test_a_temperature_that_is_not_above_zero_is_refused_with_the_way_out(temper
 # --- joint --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("layers", [1, 2, 3])
+@pytest.mark.parametrize("layers", [1, 3])
 def test_joint_is_an_mlp_of_the_concatenation_with_the_same_weights(points, layers):
     critic, (x, y) = Joint(DIMS, 8, layers), points
     plain = mlp(2 * DIMS, 8, layers, 1)

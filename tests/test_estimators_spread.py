@@ -61,9 +61,9 @@ def test_with_the_whole_set_the_estimate_is_its_formula(sampler, first, last):
 def test_mean_bias_and_deviation_are_those_of_every_draw():
     """k = 1: a query draws one of three others, so the estimate has 27 equally likely values."""
     values = [plain([[row] for row in rows]) for rows in itertools.product(*(others(query) for query in range(3)))]
-    found = spread_over_draws(torch.tensor(SCORES), torch.tensor(OWN), 1, UNIFORM, 4000, seeded())
+    found = spread_over_draws(torch.tensor(SCORES), torch.tensor(OWN), 1, UNIFORM, 1000, seeded())
     deviation = statistics.pstdev(values)
-    assert found.mean == pytest.approx(statistics.fmean(values), abs=4 * deviation / 4000**0.5)
+    assert found.mean == pytest.approx(statistics.fmean(values), abs=4 * deviation / 1000**0.5)
     assert found.deviation == pytest.approx(deviation, rel=0.06)
     assert found.bias == pytest.approx(found.mean - plain([others(query) for query in range(3)]), abs=1e-6)
 
@@ -74,41 +74,31 @@ def test_a_set_of_one_row_has_no_spread():
     found = spread_over_draws(torch.tensor(SCORES), torch.tensor(OWN), 5, ball, 10, seeded())
     assert found.mean == pytest.approx(plain([closest(query, 0, 1) * 5 for query in range(3)]), abs=1e-6)
     assert found.deviation == pytest.approx(0, abs=1e-7)
+    assert found.bias == pytest.approx(found.mean - plain([others(query) for query in range(3)]), abs=1e-6)
 
 
-def test_the_same_generator_gives_the_same_spread_and_another_one_another(encoder):
-    one, same, other = (spread_over_draws(*encoder, 16, UNIFORM, 5, seeded(seed)) for seed in (1, 1, 2))
-    assert one == same != other
+def test_a_spread_is_that_of_as_many_estimates_from_the_same_generator(encoder):
+    found, random = spread_over_draws(*encoder, 16, UNIFORM, 5, seeded()), seeded()
+    values = [estimate(*encoder, 16, UNIFORM, random) for _ in range(5)]
+    assert (found.mean, found.deviation) == pytest.approx((statistics.fmean(values), statistics.stdev(values)))
+    assert found != spread_over_draws(*encoder, 16, UNIFORM, 5, seeded(2))
 
 
-@pytest.mark.parametrize("k", [16, 64, 256])
-@pytest.mark.parametrize("sampler", [Ring(0.0, 0.1), Ring(0.01, 0.1)])
-def test_cnce_is_below_nce_and_varies_less(encoder, sampler, k):
+def test_cnce_is_below_nce_and_varies_less(encoder):
     """Source: ring Theorem 3.2. Of 200 draws a standard deviation is known to 5 %, so a third less is no chance."""
-    nce = spread_over_draws(*encoder, k, UNIFORM, 200, seeded())
-    cnce = spread_over_draws(*encoder, k, sampler, 200, seeded())
-    assert cnce.mean < nce.mean - 5 * nce.deviation / 200**0.5
-    assert cnce.bias < 0
-    assert cnce.deviation < 0.67 * nce.deviation
-
-
-def test_cnce_is_lower_the_smaller_its_ball(encoder):
-    means = [spread_over_draws(*encoder, 64, Ring(0.0, outer), 50, seeded()).mean for outer in (1.0, 0.5, 0.2, 0.05)]
-    assert means == sorted(means, reverse=True)
-    assert means[0] - means[-1] > 0.5
+    nce = spread_over_draws(*encoder, 64, UNIFORM, 200, seeded())
+    for sampler in (Ring(0.0, 0.1), Ring(0.01, 0.1)):
+        cnce = spread_over_draws(*encoder, 64, sampler, 200, seeded())
+        assert cnce.mean < nce.mean - 5 * nce.deviation / 200**0.5
+        assert cnce.bias < 0
+        assert cnce.deviation < 0.67 * nce.deviation
 
 
 def test_the_bias_and_the_deviation_of_nce_shrink_with_k(encoder):
     """Each step is well above the error of a mean over 200 draws; with as many as there are, nearly nothing is left."""
-    spreads = [spread_over_draws(*encoder, k, UNIFORM, 200, seeded()) for k in (4, 16, 64, 256, 1000)]
+    spreads = [spread_over_draws(*encoder, k, UNIFORM, 200, seeded()) for k in (4, 64, 1000)]
     for fewer, more in itertools.pairwise(spreads):
         assert abs(fewer.bias) > abs(more.bias) + 3 * (fewer.deviation + more.deviation) / 200**0.5
     for fewer, more in itertools.pairwise(spreads[1:]):
         assert fewer.deviation > 1.2 * more.deviation
     assert abs(spreads[-1].bias) < 0.02
-
-
-def test_no_estimate_is_above_its_ceiling(encoder):
-    for k in (1, 16, 256):
-        for sampler in (UNIFORM, Ring(0.0, 0.1)):
-            assert estimate(*encoder, k, sampler, seeded()) <= math.log(1 + k)

@@ -56,6 +56,7 @@ def test_of_many_classes_only_the_worst_and_the_best_are_named():
         "best_class": "c20",
         "best_class_top1_percent": 100.0,
     }
+    assert len(class_percents(right[:40], labels[:40], [f"c{number}" for number in range(20)])) == 20  # still listed
 
 
 def test_confusion_has_one_sorted_row_per_image():

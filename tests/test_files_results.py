@@ -95,3 +95,13 @@ def test_a_new_file_can_be_read_by_others(tmp_path):
     write_metrics(tmp_path / "knn.json", {"k": 1})
     assert json.loads((tmp_path / "knn.json").read_text()) == {"k": 1}
     assert (tmp_path / "knn.json").stat().st_mode & 0o777 == 0o644
+
+
+def test_a_folder_in_a_file_s_place_is_named_with_the_way_out(tmp_path):
+    (tmp_path / "index.html" / "inside").mkdir(parents=True)
+    with (
+        pytest.raises(InputError, match=r"cannot write .*index\.html: Is a directory; .*Move what is in the way"),
+        replacing(tmp_path / "index.html") as temporary,
+    ):
+        temporary.write_text("page")
+    assert [path.name for path in tmp_path.iterdir()] == ["index.html"]

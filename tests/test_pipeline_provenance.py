@@ -103,9 +103,10 @@ def test_a_script_run_by_hand_is_called_after_its_file(checkout, monkeypatch):
     monkeypatch.delenv("DVC_STAGE")
     source = provenance.Path(provenance.__file__).parents[2]
     (checkout / "probe.py").write_text(
-        "import sys, time\nfrom pathlib import Path\nfrom annulus.pipeline.provenance import record\ndef main(): ...\n"
-        "time.sleep(0.1)\n"  # a file's time comes from a clock that ticks every few milliseconds
-        "path = Path(sys.argv[1])\npath.write_text('{}')\nrecord(main, [path])"
+        "import os, sys, time\nfrom pathlib import Path\nfrom annulus.pipeline.provenance import record\n"
+        "def main(): ...\npath = Path(sys.argv[1])\npath.write_text('{}')\n"
+        "os.utime(path, (time.time() + 1,) * 2)\n"  # a file's own time comes from a clock that ticks rarely
+        "record(main, [path])"
     )
     for file, expected in (("../elsewhere.json", []), ("here.json", ["probe"])):
         command = [provenance.sys.executable, "probe.py", file]
@@ -119,7 +120,7 @@ def test_a_record_that_cannot_be_written_is_a_warning_and_no_more(checkout, capl
     assert "the report will not know where knn ran" in caplog.text
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"stage": 3}', '{"unknown": 1}', "\udcff"], ids=range(7))
+@pytest.mark.parametrize("text", ["", "[]", '{"stage": 3}', "\udcff"], ids=range(4))
 def test_a_broken_record_is_left_out_with_a_warning(checkout, caplog, text):
     record(stage, [])
     (checkout / ".annulus/runs/bad.json").write_bytes(text.encode(errors="surrogateescape"))
@@ -142,3 +143,11 @@ def test_git_says_nothing_where_there_is_no_repository(tmp_path):
 def test_a_run_without_files_has_nothing_to_be_replaced(tmp_path):
     run = Run("embed", 0.0, 1.0, "cpu", 1, [], None, None, None, {})
     assert run.matches(tmp_path)
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_among_the_records_is_not_waited_for(checkout, caplog):
+    (checkout / ".annulus" / "runs").mkdir(parents=True)
+    os.mkfifo(checkout / ".annulus" / "runs" / "pretrain.json")
+    assert provenance.runs(checkout) == []
+    assert "pretrain.json is no record of a run; it is left out" in caplog.text

@@ -2,10 +2,12 @@
 
 import os
 import re
+import resource
 import subprocess
 import sys
 import threading
 import time
+from multiprocessing import get_context
 from pathlib import Path
 from types import ModuleType
 
@@ -28,14 +30,14 @@ def checkout(tmp_path, monkeypatch):
     return tmp_path / "main"
 
 
-def start(code):
-    """Another process that runs `code` and says when it has got there."""
-    code = f"from annulus.pipeline.scratch import *\n{code}"
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONUNBUFFERED": "1"}
-    pipe = subprocess.PIPE
-    return subprocess.Popen(
-        [sys.executable, "-c", code], env=environment, stdin=pipe, stdout=pipe, stderr=pipe, text=True
-    )
+def start(work):
+    """Another process that does `work(pipe)` with one thread, and the other end of the pipe."""
+    fork = get_context("fork")
+    ours, theirs = fork.Pipe()
+    process = fork.Process(target=work, args=(theirs,))
+    process.start()
+    theirs.close()
+    return process, ours
 
 
 def test_what_was_saved_last_comes_back_whole(tmp_path):
@@ -148,8 +150,13 @@ def test_code_is_the_script_and_the_imported_modules_that_compute(tmp_path):
 
 
 def test_a_second_process_is_told_who_computes():
-    holder = start("with Scratch('pretrain', {'seed': 0}): print('in'); input()")
-    holder.stdout.readline()
+    def hold(pipe):
+        with Scratch("pretrain", KEY):
+            pipe.send("in")
+            pipe.recv()
+
+    holder, pipe = start(hold)
+    pipe.recv()
     with (
         pytest.raises(InputError, match=f"pretrain: process {holder.pid} is already .*`kill {holder.pid}`"),
         Scratch("pretrain", KEY),
@@ -157,7 +164,8 @@ def test_a_second_process_is_told_who_computes():
         pass
     with Scratch("pretrain", {"seed": 1}), Scratch("linear", KEY):
         pass  # other variants and other stages are free
-    holder.communicate("\n")
+    pipe.send("out")
+    holder.join()
     with Scratch("pretrain", KEY):
         pass
 
@@ -189,24 +197,24 @@ def test_never_two_at_once_when_one_ends_as_another_begins(checkout):
 
 def test_a_process_killed_while_saving_leaves_the_last_whole_state():
     """The state is a step and tensors full of it; whenever the saver dies, the two agree."""
-    saver = """
-import torch
-with Scratch('pretrain', {'seed': 0}) as scratch:
-    step = (scratch.load() or {'step': 0})['step']
-    print(step)
-    while True:
-        step += 1
-        scratch.save({'step': step, 'tensors': [torch.full((50_000,), float(step)) for _ in range(4)]})
-        print(step)
-"""
+
+    def save_on(pipe):
+        with Scratch("pretrain", KEY) as scratch:
+            step = (scratch.load() or {"step": 0})["step"]
+            pipe.send(step)
+            while True:
+                step += 1
+                scratch.save({"step": step, "tensors": [torch.full((20_000,), float(step)) for _ in range(10)]})
+                pipe.send(step)
+
     last = 0
     for wait in (0.001, 0.004):
-        process = start(saver)
-        assert int(process.stdout.readline()) == last
-        process.stdout.readline()
+        process, pipe = start(save_on)
+        assert pipe.recv() == last
+        pipe.recv()
         time.sleep(wait)
         process.kill()
-        process.wait()
+        process.join()
         with Scratch("pretrain", KEY) as scratch:
             state = scratch.load()
             assert not list(scratch.folder.glob(".*"))  # the half-written file is gone
@@ -233,15 +241,18 @@ def test_a_damaged_state_is_ignored_with_a_warning(caplog, fault):
 
 
 def test_a_full_disk_leaves_the_state_before():
-    code = """
-import resource, torch
-with Scratch('pretrain', {'seed': 0}) as scratch:
-    scratch.save({'step': 1})
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-    scratch.save({'step': 2, 'rows': torch.zeros(100_000)})
-"""
-    _, errors = start(code).communicate()
-    assert re.search(r"InputError: cannot write .*state\.pt: File too large; what stood there", errors)
+    def fill(pipe):
+        with Scratch("pretrain", KEY) as scratch:
+            scratch.save({"step": 1})
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+            try:
+                scratch.save({"step": 2, "rows": [torch.zeros(10_000) for _ in range(10)]})
+            except InputError as error:
+                pipe.send(str(error))
+
+    process, pipe = start(fill)
+    assert re.search(r"^cannot write .*state\.pt: File too large; what stood there", pipe.recv())
+    process.join()
     with Scratch("pretrain", KEY) as scratch:
         assert scratch.load() == {"step": 1}
 

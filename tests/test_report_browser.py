@@ -59,69 +59,91 @@ def test_the_page_loads_in_silence_asks_for_nothing_and_has_all_sections(request
 
 
 def test_hostile_names_are_text(browser, tmp_path):
-    report_root.everything(tmp_path, classes=("disc", HOSTILE, "star"), series=HOSTILE)
+    report_root.main_line(tmp_path, ("disc", HOSTILE, "star"))
+    report_root.negatives_study(tmp_path, HOSTILE)
+    report_root.pictures(tmp_path, ("disc", HOSTILE, "star"))
     loaded = browser.load(page_of(tmp_path))
     assert "<title>annulus: papers beside results</title>" in loaded.dom
     assert loaded.console == []  # a script that the policy stopped would be told here
     assert loaded.requests == []
 
 
-# The numbers of one column of the first table whose caption holds some words, from top to bottom.
-COLUMN = """
-const table = [...page.querySelectorAll('table.sorts')].find((t) => t.caption && t.caption.textContent.includes(WORDS));
-const heading = [...table.tHead.rows[table.tHead.rows.length - 1].cells][PLACE];
-const column = () => [...table.tBodies[0].rows].map((row) => row.cells[PLACE].textContent.trim());
-const click = () => { heading.querySelector('button').click(); return [heading.getAttribute('aria-sort'), column()]; };
-answer([heading.getAttribute('aria-sort'), column(), click(), click()]);
+# What each script says of the page; all of them run in one frame.
+SCRIPTS = """
+const numbersOf = (row, place) => row.cells[place].textContent.trim();
+const sorted = (table, place) => {
+  const heading = table.tHead.rows[table.tHead.rows.length - 1].cells[place];
+  const now = () => [heading.getAttribute('aria-sort'), [...table.tBodies[0].rows].map((row) => numbersOf(row, place))];
+  const click = () => { heading.querySelector('button').click(); return now(); };
+  return [now(), click(), click()];
+};
+const captioned = (words) => [...page.querySelectorAll('table.sorts')].find(
+  (table) => table.caption && table.caption.textContent.includes(words));
+const notRun = () => {
+  const table = page.querySelector('#table-ring\\\\.table1a table'), head = table.tHead;
+  const cells = [...head.rows[head.rows.length - 1].cells];
+  return sorted(table, cells.findIndex((cell) => cell.textContent.startsWith('here')));
+};
+const filtered = () => {
+  const rows = () => [...page.querySelectorAll('#claims tbody tr')].filter((row) => row.offsetParent !== null);
+  const all = rows().length, button = page.querySelector('#claims .tools button[data-verdict="not run"]');
+  button.click();
+  const chosen = rows().map((row) => row.dataset.verdict), pressed = button.getAttribute('aria-pressed');
+  page.querySelector('#claims .tools button').click();
+  const words = page.querySelector('#claims .tools input');
+  words.value = 'eqco.table9';
+  words.dispatchEvent(new view.Event('input'));
+  return [all, chosen, pressed, rows().map((row) => row.textContent.includes('eqco.table9'))];
+};
+const linked = () => {
+  const closed = page.querySelector('#tables details:not([open])'), before = closed.open;
+  view.location.hash = '#' + closed.id;
+  view.dispatchEvent(new view.Event('hashchange'));
+  return [before, closed.open];
+};
+const reachable = (all) => [...page.querySelectorAll(all)].every((one) => one.tabIndex >= 0);
+const width = (pixels) => {
+  document.querySelector('iframe').style.width = pixels + 'px';
+  for (const each of page.querySelectorAll('details')) each.open = true;
+  return [view.innerWidth, page.documentElement.scrollWidth];
+};
+answer({
+  numbers: sorted(captioned('Headline'), 1), text: sorted(captioned('Confusion'), 0), notRun: notRun(),
+  filtered: filtered(), linked: linked(),
+  keyboard: [reachable('th button'), page.querySelectorAll('th button').length > 20, reachable('.box'), reachable('a')],
+  widths: [390, 768, 1280].map(width),
+});
 """
 
 
-def sorted_by(browser, page, words, place):
-    return browser.answer(page, f"const WORDS = {words!r}, PLACE = {place};" + COLUMN)
+@pytest.fixture(scope="module")
+def said(browser, page):
+    return browser.answer(page, SCRIPTS)
 
 
-def test_a_click_sorts_numbers_by_value_and_a_second_one_turns_the_order(browser, page):
-    start, unsorted, up, down = sorted_by(browser, page, "Headline", 1)
+def test_a_click_sorts_numbers_by_value_and_a_second_one_turns_the_order(said):
+    (start, unsorted), up, down = said["numbers"]
     assert start == "none"
     assert sorted(unsorted) == sorted(["0.2966", "39.70", "3,600"])
     assert up == ["ascending", ["0.2966", "39.70", "3,600"]]
     assert down == ["descending", ["3,600", "39.70", "0.2966"]]
 
 
-def test_text_sorts_as_text(browser, page):
-    _, _, up, down = sorted_by(browser, page, "Confusion", 0)
+def test_text_sorts_as_text(said):
+    _, up, down = said["text"]
     assert up == ["ascending", ["disc", "ring", "star"]]
     assert down == ["descending", ["star", "ring", "disc"]]
 
 
-def test_what_was_not_run_stays_at_the_end_of_a_sorted_column(browser, page):
-    script = """
-    const table = page.querySelector('#table-ring\\\\.table1a table'), head = table.tHead;
-    const cells = [...head.rows[head.rows.length - 1].cells];
-    const place = cells.findIndex((cell) => cell.textContent.startsWith('here'));
-    const column = () => [...table.tBodies[0].rows].map((row) => row.cells[place].textContent.trim());
-    const click = () => { cells[place].querySelector('button').click(); return column(); };
-    answer([click(), click()]);
-    """
-    up, down = browser.answer(page, script)
+def test_what_was_not_run_stays_at_the_end_of_a_sorted_column(said):
+    _, (_, up), (_, down) = said["notRun"]
     ran = ["22.9 ± 1.2", "23.6 ± 1.2"]
     assert up == [*ran, *["not run"] * 5]
     assert down == [*ran[::-1], *["not run"] * 5]
 
 
-def test_claims_are_filtered_by_verdict_and_by_words(browser, page):
-    script = """
-    const rows = () => [...page.querySelectorAll('#claims tbody tr')].filter((row) => row.offsetParent !== null);
-    const all = rows().length, button = page.querySelector('#claims .tools button[data-verdict="not run"]');
-    button.click();
-    const chosen = rows().map((row) => row.dataset.verdict), pressed = button.getAttribute('aria-pressed');
-    page.querySelector('#claims .tools button').click();
-    const words = page.querySelector('#claims .tools input');
-    words.value = 'eqco.table9';
-    words.dispatchEvent(new view.Event('input'));
-    answer([all, chosen, pressed, rows().map((row) => row.textContent.includes('eqco.table9'))]);
-    """
-    everything, chosen, pressed, found = browser.answer(page, script)
+def test_claims_are_filtered_by_verdict_and_by_words(said):
+    everything, chosen, pressed, found = said["filtered"]
     assert everything > len(chosen) > 0
     assert set(chosen) == {"not run"}
     assert pressed == "true"
@@ -129,31 +151,16 @@ def test_claims_are_filtered_by_verdict_and_by_words(browser, page):
     assert all(found)
 
 
-def test_a_link_to_a_closed_table_opens_it(browser, page):
-    script = """
-    const closed = page.querySelector('#tables details:not([open])'), before = closed.open;
-    view.location.hash = '#' + closed.id;
-    view.dispatchEvent(new view.Event('hashchange'));
-    answer([before, closed.open]);
-    """
-    assert browser.answer(page, script) == [False, True]
+def test_a_link_to_a_closed_table_opens_it(said):
+    assert said["linked"] == [False, True]
 
 
-def test_what_can_be_clicked_or_scrolled_can_be_reached_by_keyboard(browser, page):
-    script = """
-    const reachable = (all) => [...page.querySelectorAll(all)].every((one) => one.tabIndex >= 0);
-    answer([reachable('th button'), page.querySelectorAll('th button').length > 20, reachable('.box'), reachable('a')]);
-    """
-    assert browser.answer(page, script) == [True] * 4
+def test_what_can_be_clicked_or_scrolled_can_be_reached_by_keyboard(said):
+    assert said["keyboard"] == [True] * 4
 
 
-@pytest.mark.parametrize("width", [390, 768, 1280])
-def test_nothing_is_wider_than_the_screen(browser, page, width):
-    script = """
-    for (const each of page.querySelectorAll('details')) each.open = true;
-    answer([view.innerWidth, page.documentElement.scrollWidth]);
-    """
-    assert browser.answer(page, script, width) == [width, width]
+def test_nothing_is_wider_than_the_screen(said):
+    assert said["widths"] == [[width, width] for width in (390, 768, 1280)]
 
 
 def test_it_is_light_by_day_and_dark_by_night(browser, page):

@@ -1,5 +1,6 @@
 """Metrics read strictly: what is missing names its command, what is broken is named and kept."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,11 @@ def test_a_broken_table_says_what_is_wrong_and_is_kept_once(text, reason, metric
         ('{"top1_percent": [1, 2]}', "top1_percent is [1, 2], expected a number or text"),
         ("[1]", "holds list, expected names and numbers"),
         ('{"top1_percent": 1', "is not JSON: Expecting ',' delimiter: line 1 column 19 (char 18)"),
+        ('{"top1_percent": "\\ud800"}', "'top1_percent' or its value holds half of a character, which no file can"),
+        ('{"\\udfff": 1}', "'\\udfff' or its value holds half of a character, which no file can"),
+        ('{"k": 1' + "0" * 400 + "}", "k is a number beyond 1e+300"),
+        ('{"k": -1' + "0" * 400 + "}", "k is a number beyond 1e+300"),
+        ('{"k": 1' + "0" * 5000 + "}", "is not JSON: Exceeds the limit (4300 digits)"),
         ("[" * 100_000, "is not JSON: maximum recursion depth exceeded"),
     ],
 )
@@ -104,6 +110,14 @@ def test_bytes_that_are_no_text_and_a_folder_in_the_way_are_broken(metrics):
     with pytest.raises(Broken, match=r"metrics/main/linear\.json: cannot be read: Is a directory"):
         metrics.values("main/linear.json")
     assert [b.name for b in metrics.broken] == ["main/knn.json", "main/linear.json"]
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("put", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")], ids=["pipe", "device"])
+def test_what_would_be_read_for_ever_is_broken(put, metrics):
+    put(metrics.root / "metrics" / "main" / "knn.json")
+    with pytest.raises(Broken, match=r"metrics/main/knn\.json: cannot be read: Is a pipe or a device, not a file"):
+        metrics.values("main/knn.json")
 
 
 def test_a_missing_field_and_one_that_is_no_number_are_named(metrics):

@@ -504,7 +504,7 @@ def test_variance_is_that_of_one_query_s_estimate_over_its_draws():
     toy = CorrelatedGaussians(params.dims, params.rho)
     of = theorems.case(params, toy, toy, 3)
     assert of.scores.shape == (5, 200)
-    assert of.own.tolist() == list(range(5))
+    assert of.self_index.tolist() == list(range(5))
     variances = []
     for query in range(5):
         scores = of.scores[query].double().tolist()
@@ -512,9 +512,10 @@ def test_variance_is_that_of_one_query_s_estimate_over_its_draws():
         draws = torch.randint(len(others), (4000, 4), generator=generator(query))
         masses = [math.exp(scores[query]) + sum(math.exp(others[place]) for place in drawn) for drawn in draws.tolist()]
         variances.append(statistics.variance(math.log(mass) for mass in masses))
-    assert theorems.variance(params, of, Ring(0.0, 1.0), 3) == pytest.approx(statistics.fmean(variances), rel=0.15)
+    expected = pytest.approx(statistics.fmean(variances), rel=0.15)
+    assert theorems.variance(params, of, Ring(0.0, 1.0), "uniform", 3) == expected
     few = params.model_copy(update={"repeats": 5})
-    assert theorems.variance(few, of, Ring(0.0, 0.006), 3) == pytest.approx(0, abs=1e-10), "a set of one row"
+    assert theorems.variance(few, of, Ring(0.0, 0.006), "ball", 3) == pytest.approx(0, abs=1e-10), "a set of one row"
 
 
 def test_the_independent_case_has_independent_pairs_and_the_dependent_critic():
@@ -579,10 +580,27 @@ def refusal(name: str, key: str, value: object) -> str:
 @pytest.mark.parametrize(
     ("name", "key", "value", "sentence"),
     [
+        (
+            "gaussians",
+            "pairs",
+            [10**30],
+            f"pairs.0: m = {10**30}: scores are a table of m rows and m columns; take at mo",
+        ),
+        (
+            "binary",
+            "alphas",
+            [1e-300],
+            "alphas.0: alpha = 1e-300 cannot be told from 0 beside a weight of 1; take at le",
+        ),
         ("gaussians", "pairs", [64, 1], "pairs.1: m = 1 has no negative beside the positive; a bound needs at least 2"),
         ("gaussians", "pairs", [], "pairs: [] refused; list should have at least 1 item"),
-        ("gaussians", "information", [2.0, 0.0], "information.1: 0.0 refused; input should be greater than 0"),
-        ("gaussians", "eqco_alpha", 0.0, "eqco_alpha: 0.0 refused; input should be greater than 0"),
+        (
+            "gaussians",
+            "information",
+            [2.0, 0.0],
+            "information.1: 0.0 refused; input should be greater than or equal to",
+        ),
+        ("gaussians", "eqco_alpha", 0.0, "eqco_alpha: 0.0 refused; input should be greater than or equal to"),
         ("gaussians", "learning_rate", "5e-4", "learning_rate: '5e-4' is text to YAML; write a number, such as"),
         ("gaussians", "hiden", 3, "hiden: unknown key; did you mean 'hidden'? (known: dims, information, pairs"),
         ("gaussians", "steps", None, "steps: missing; every value is written in params.yaml"),
@@ -630,7 +648,7 @@ def refusal(name: str, key: str, value: object) -> str:
         ("conditional", "percents", [101], "percents: 101 % of 2000 points; a set is more than 0 and at most 100 perc"),
         ("conditional", "points", 15, "percents: 5 % of 15 points; a set is more than 0 and at most 100 percent of"),
         ("conditional", "batch_size", 2001, "batch_size: 2001 is more than the 2000 points"),
-        ("conditional", "temperatures", {"dot": 0.0}, "temperatures.dot: 0.0 refused; input should be greater than 0"),
+        ("conditional", "temperatures", {"dot": 0.0}, "temperatures.dot: 0.0 refused; input should be greater than or"),
         ("conditional", "temperatures", {"dto": 0.1}, "temperatures.dto"),
         ("theorems", "rho", 1.0, "rho: rho = 1; a correlation lies above -1 and below 1, where the information is fin"),
         ("theorems", "rho", -1.0, "rho: rho = -1; a correlation lies above -1 and below 1"),

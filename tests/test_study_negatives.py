@@ -28,7 +28,7 @@ def outcome(accuracy: float, validation: tuple[float, ...] = (10.0, 20.0)) -> Ou
             "epoch": epoch + 1,
             "validation_nn1_percent": value,
             "gradient_norm": 0.5 * epoch,
-            "gradient_norm_deviation": 0.25,
+            "gradient_norm_std": 0.25,
         }
         for epoch, value in enumerate(validation)
     ]
@@ -73,7 +73,7 @@ def test_a_point_s_numbers_are_over_seeds_with_the_last_epoch_s_gradient():
     assert (found["linear_top1_percent"], found["linear_top1_spread_percent"]) == (32, 0)
     assert (found["bound_nats"], found["ceiling_nats"]) == (2, 6)
     assert (found["gradient_mean_norm"], found["gradient_mean_spread_norm"]) == (0.75, pytest.approx(0.125**0.5))
-    assert (found["gradient_deviation_norm"], found["gradient_deviation_spread_norm"]) == (0.25, 0)
+    assert (found["gradient_std_norm"], found["gradient_std_spread_norm"]) == (0.25, 0)
     assert part.numbers(("none", None), [outcome(30)])["value"] == ""
 
 

@@ -1,7 +1,7 @@
 """Whole steps, re-implemented plainly: views, loss, SGD, memory, annealing, learning rate, one after the other.
 
-The networks and the augmentations are the library's own; everything between them is written out here. They run in float64, since
-rounding in float32 grows a hundredfold over eight steps; embeddings are float32.
+The networks and the augmentations are the library's own; everything between them is written out here. The networks
+compute in float64, since rounding in float32 grows a hundredfold over eight steps; embeddings are float32.
 """
 
 import copy

@@ -32,12 +32,12 @@ COMMON = {"scales.tiny.pretrain": SCALE, "anneal": "none", "methods.moco.shuffle
 CASES = {
     "ir": {"method": "ir"},
     "ir mlcpc": {"method": "ir", "bound": "mlcpc"},
-    "ir witness": {"method": "ir", "methods.ir.critic": "mlp-1", "sampler": "uniform"},
+    "ir critic": {"method": "ir", "methods.ir.critic": "mlp-1", "sampler": "uniform"},
     "ir la": {"method": "ir", "bound": "la", "neighbours": "s", "methods.ir.draw": "all"},
     "cmc": {"method": "cmc"},
     "moco": {"method": "moco", "sampler": "uniform"},
     "moco mlcpc": {"method": "moco", "bound": "mlcpc"},
-    "moco drawn": {"method": "moco", "methods.moco.draw": "k"},
+    "moco drawn": {"method": "moco", "methods.moco.negatives": "sampled"},
     "simclr": {"method": "simclr"},
     "simclr mlcpc": {"method": "simclr", "bound": "mlcpc", "sampler": "uniform"},
     "simo sync": {"method": "simo"},
@@ -218,14 +218,12 @@ def test_two_killed_processes_go_on_and_end_in_the_same_bytes(tmp_path):
     stage = Stage(tmp_path, {"method": "moco", "scales.tiny.pretrain": SCALE | {"epochs": 24}})
     environment = {"ANNULUS_PROCESSES": "2", "ANNULUS_CHECKPOINT_SECONDS": "0"}
     with subprocess.Popen(**stage.command("two", **environment)) as process:
-        deadline = time.monotonic() + 60
         while not (saved := list(tmp_path.glob(".annulus/scratch/pretrain/*/state.pt"))):
             assert process.poll() is None, process.communicate()[0]
-            assert time.monotonic() < deadline
             time.sleep(0.02)
         holder = int(next(saved[0].parent.glob("*lock*")).read_text())
         os.kill(holder, signal.SIGKILL)  # the launcher ends the other one
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=300)
     assert process.returncode != 0, output
     assert not stage.encoder("two").exists()
 
@@ -240,7 +238,7 @@ def test_two_killed_processes_go_on_and_end_in_the_same_bytes(tmp_path):
 def test_a_mistake_in_two_processes_is_still_said_in_a_sentence(tmp_path):
     stage = Stage(tmp_path, {"scales.tiny.pretrain": SCALE | {"negatives": 26}})
     with subprocess.Popen(**stage.command("two", ANNULUS_PROCESSES="2")) as process:
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=300)
     assert process.returncode != 0
     assert "ERROR: scales.SCALE.pretrain.negatives: 26 is more than the memory's 25 other rows" in output
     assert not stage.encoder("two").exists()

@@ -70,9 +70,7 @@ def assert_uniform(values, low, high):
 # --- crop ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("height", "width", "size"), [(32, 32, 32), (20, 28, 40), (60, 45, 16), (64, 64, 64), (80, 90, 96), (128, 100, 48)]
-)
+@pytest.mark.parametrize(("height", "width", "size"), [(20, 28, 40), (60, 45, 16), (80, 90, 96), (128, 100, 48)])
 def test_resized_crop_equals_torchvision(height, width, size, generator):
     images = torch.randint(0, 256, (24, 3, height, width), generator=generator, dtype=torch.uint8)
     boxes = draw_boxes(CROP, height, width, 22, generator)
@@ -99,7 +97,7 @@ def test_resize_matrix_of_the_whole_axis_at_its_own_size_is_the_identity():
     assert torch.equal(mirrored[0], torch.eye(7).flip(0))
 
 
-@pytest.mark.parametrize("size", [5, 9, 30])
+@pytest.mark.parametrize("size", [5, 30])
 def test_resize_matrix_equals_its_definition(size):
     matrix = resize_matrices(torch.tensor([3]), torch.tensor([9]), torch.tensor([False]), 16, size, torch.device("cpu"))
     step = 9 / size
@@ -140,6 +138,8 @@ def test_boxes_of_small_images_are_distributed_as_torchvisions(generator):
     spread = ((ours.var(0) + theirs.var(0)) / draws).sqrt()
     assert ((ours.mean(0) - theirs.mean(0)).abs() < 4 * spread).all()
     torch.testing.assert_close(ours.std(0), theirs.std(0), rtol=0.06, atol=0)
+    square = CropParams(scale_min=0.9, scale_max=1.0, ratio_min=1.0, ratio_max=1.0)
+    assert set(draw_boxes(square, 30, 30, 100, generator).height.tolist()) == {28, 29, 30}  # the whole side fits
 
 
 @pytest.mark.parametrize(("height", "width"), [(10, 100), (100, 10), (37, 90)])
@@ -150,7 +150,7 @@ def test_a_box_that_never_fits_falls_back_to_the_central_one(height, width, gene
     assert torch.stack(boxes, dim=1).tolist() == [list(expected)] * 3
 
 
-@pytest.mark.parametrize("size", [1, 7, 8, 20])
+@pytest.mark.parametrize("size", [7, 20])
 def test_center_view_equals_torchvision(size, photos):
     ours = center_view(photos, size)
     assert torch.equal(ours, oracle.center_crop(photos, [size, size]) / 255)
@@ -172,26 +172,15 @@ FACTORS = {
     "saturation": (saturation, oracle.adjust_saturation, [0.0, 0.3, 1.0, 1.4, 3.0]),
     "hue": (hue, oracle.adjust_hue, [-0.5, -0.37, -0.1, 0.0, 0.05, 1 / 3, 0.5]),
 }
-OPERATORS = [(name, factor) for name, (_, _, factors) in FACTORS.items() for factor in factors]
 
 
-@pytest.mark.parametrize(("name", "factor"), OPERATORS)
-def test_operator_equals_torchvisions_on_tensors(name, factor, photos):
-    ours, theirs, _ = FACTORS[name]
+@pytest.mark.parametrize("name", FACTORS)
+def test_operator_equals_torchvisions_on_tensors(name, photos):
+    ours, theirs, factors = FACTORS[name]
     images = photos / 255
-    torch.testing.assert_close(
-        ours(images, torch.full((len(images),), factor)), theirs(images, factor), atol=1e-5, rtol=0
-    )
-
-
-@pytest.mark.parametrize(("name", "factor"), OPERATORS)
-def test_operator_is_within_rounding_of_torchvisions_on_pil_images(name, factor, photos):
-    ours, theirs, _ = FACTORS[name]
-    # PIL keeps a hue in one byte and drops the rest of the turn, so that rest is no part of equal parameters.
-    applied = math.trunc(factor * 255) / 255 if name == "hue" else factor
-    computed = ours(photos / 255, torch.full((len(photos),), applied))
-    expected = torch.stack([oracle.pil_to_tensor(theirs(oracle.to_pil_image(image), factor)) for image in photos])
-    assert (computed - expected / 255).abs().mean() <= 1 / 255
+    for factor in factors:
+        found = ours(images, torch.full((len(images),), factor))
+        torch.testing.assert_close(found, theirs(images, factor), atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("name", FACTORS)
@@ -229,21 +218,6 @@ def test_hue_equals_a_loop_over_colorsys(photos):
     for pixel, our in zip(pixels, ours, strict=True):
         angle, strength, value = colorsys.rgb_to_hsv(*pixel)
         assert our == pytest.approx(colorsys.hsv_to_rgb((angle + 0.21) % 1, strength, value), abs=1e-5)
-
-
-def test_a_third_of_a_turn_rotates_the_channels(photos):
-    images = photos / 255
-    thirds = torch.full((len(images),), 1 / 3)
-    torch.testing.assert_close(hue(images, thirds), images.roll(1, dims=1), atol=1e-5, rtol=0)
-    torch.testing.assert_close(hue(images, -thirds), images.roll(-1, dims=1), atol=1e-5, rtol=0)
-
-
-def test_factor_one_and_turn_zero_are_the_identity(photos):
-    images = photos / 255
-    ones = torch.ones(len(images))
-    for blend in (brightness, contrast, saturation):
-        assert torch.equal(blend(images, ones), images)
-    torch.testing.assert_close(hue(images, 0 * ones), images, atol=1e-6, rtol=0)
 
 
 def in_torchvision(image, jitter, row):
@@ -316,29 +290,14 @@ def test_blur_equals_torchvision(taps, photos, generator):
         torch.testing.assert_close(our, oracle.gaussian_blur(image, [taps, taps], [width, width]), atol=1e-6, rtol=0)
 
 
-def test_blur_mirrors_the_border_without_repeating_it():
-    weight = math.exp(-0.5)
-    side, middle = weight / (1 + 2 * weight), 1 / (1 + 2 * weight)
-    row = torch.tensor([1.0, 10.0, 100.0])
-    blurred = gaussian_blur(row.expand(1, 1, 3, 3), torch.ones(1), 3)
-    expected = [middle + 20 * side, 10 * middle + 101 * side, 100 * middle + 20 * side]
-    torch.testing.assert_close(blurred[0, 0], torch.tensor(expected).expand(3, 3))
-
-
-def test_blur_of_almost_no_width_is_the_identity(photos):
-    images = photos / 255
-    torch.testing.assert_close(gaussian_blur(images, torch.full((12,), 1e-3), 5), images, atol=1e-6, rtol=0)
-
-
 def test_blur_draws_sigma_uniformly_for_the_share_asked(generator):
     blur = draw_blur(BLUR, 10_000, generator)
     assert abs(blur.chosen.float().mean() - 0.5) < 4 * 0.5 / math.sqrt(10_000)
     assert_uniform(blur.sigma, 0.1, 2.0)
 
 
-@pytest.mark.parametrize(("size", "expected"), [(8, 3), (32, 3), (64, 7), (96, 9), (224, 23)])
-def test_kernel_is_the_odd_number_nearest_to_a_tenth_of_the_view(size, expected):
-    assert kernel_size(size) == expected
+def test_kernel_is_the_odd_number_nearest_to_a_tenth_of_the_view():
+    assert [kernel_size(size) for size in (8, 32, 64, 96, 224)] == [3, 3, 7, 9, 23]
 
 
 # --- whole views ---------------------------------------------------------------------------------------
@@ -398,16 +357,13 @@ def test_chunks_change_nothing(photos, monkeypatch):
 
 
 @pytest.mark.parametrize("params", [STRONG, NOTHING, NOTHING.model_copy(update={"flip": 0.5, "jitter": JITTER})])
-@pytest.mark.parametrize("pixels", [1, 2**16])
-@pytest.mark.parametrize("part", [slice(0, 4), slice(4, 12), slice(0, 12), slice(5, 5), slice(None), slice(-3, None)])
-def test_a_part_equals_those_rows_of_the_whole_and_leaves_the_generator_where_the_whole_does(
-    params, pixels, part, photos, monkeypatch
-):
-    whole_generator, part_generator = torch.Generator().manual_seed(3), torch.Generator().manual_seed(3)
+def test_a_part_equals_those_rows_of_the_whole_and_leaves_the_generator_where_the_whole_does(params, photos):
+    whole_generator = torch.Generator().manual_seed(3)
     whole = augment(photos, params, 16, whole_generator)
-    monkeypatch.setattr(views, "CPU_CHUNK", pixels)
-    torch.testing.assert_close(augment(photos, params, 16, part_generator, part), whole[part], atol=1e-6, rtol=0)
-    assert torch.equal(part_generator.get_state(), whole_generator.get_state())
+    for part in (slice(0, 4), slice(4, 12), slice(5, 5), slice(-3, None)):
+        part_generator = torch.Generator().manual_seed(3)
+        torch.testing.assert_close(augment(photos, params, 16, part_generator, part), whole[part], atol=1e-6, rtol=0)
+        assert torch.equal(part_generator.get_state(), whole_generator.get_state())
 
 
 def test_a_part_works_on_its_own_images_alone(photos, generator, monkeypatch):

@@ -24,8 +24,9 @@ def rank_limits(inner: float, outer: float, others: int) -> tuple[int, int]:
 def kept_shares(shares: tuple[float, float], progress: float) -> tuple[float, float]:
     """(inner, outer) on the way from the whole memory (progress 0) to the sampler's own set (1).
 
-    Both borders move in a straight line, the outer one inwards and the inner one outwards: mutualinfo C.2 lets the
-    inner ball grow while the outer one shrinks (there from epoch 10 on; here from the start).
+    Both borders move in a straight line: while the outer ball shrinks, the inner one grows.
+
+    Source: Wu et al. 2020, arXiv:2005.13149, Section 4.3.
     """
     inner, outer = shares
     return inner * progress, 1 + (outer - 1) * progress

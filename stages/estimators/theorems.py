@@ -22,7 +22,7 @@ OWN = ["scale", "seeds", "scales.${scale}.theorems", "theorems"]
 PATHS = ["metrics"]
 
 UNIFORM = Ring(0.0, 1.0)
-MANY = CorrelatedGaussians(1000, 0.2)  # mlcpc section 2.2
+MANY = CorrelatedGaussians(1000, 0.2)  # mlcpc Section 2.2
 
 
 class Case(NamedTuple):

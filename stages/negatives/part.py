@@ -62,12 +62,12 @@ def numbers(point: Point, runs: list[Outcome]) -> dict[str, Number]:
     series, value = point
     last = [run.metrics | gradient(run.history[-1]) for run in runs]
     return {"series": series, "value": "" if value is None else value} | over_seeds(
-        last, [*MEASURED, "gradient_mean_norm", "gradient_deviation_norm"]
+        last, [*MEASURED, "gradient_mean_norm", "gradient_std_norm"]
     )
 
 
 def gradient(row: Mapping[str, Number]) -> dict[str, Number]:
-    return {"gradient_mean_norm": row["gradient_norm"], "gradient_deviation_norm": row["gradient_norm_std"]}
+    return {"gradient_mean_norm": row["gradient_norm"], "gradient_std_norm": row["gradient_norm_std"]}
 
 
 def by_value(runs: Mapping[Point, list[Outcome]]) -> list[dict[str, Number]]:

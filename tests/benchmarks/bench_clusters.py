@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 
 import torch
 import torch.nn.functional as F
-from timing import medians, write
+from timing import calls_per_turn, medians, write
 from torch import Tensor
 
 from annulus.compute.device import pick_device
@@ -50,11 +50,18 @@ def main() -> None:
             "one_kmeans": lambda: kmeans(bank, CLUSTERS, ITERATIONS, 1, seed=0),
             "kmeans": lambda: kmeans(bank, CLUSTERS, ITERATIONS, RUNS, seed=0),
             "torch_lloyd": lambda: lloyd(bank),
+        },
+        REPETITIONS,
+        calls=1,
+    )
+    seconds |= medians(
+        {
             "product": lambda: queries @ bank.T,
             "clustered": lambda: clustered(clusters, clusters[:, own], own),
             "closest": lambda: closest(scores, own, SHARE),
         },
         REPETITIONS,
+        calls_per_turn(device),
     )
     write(
         "clusters",

@@ -44,10 +44,14 @@ def main() -> None:
     }
     both = (CPC(1.0), MLCPC(1.0))
     cpc, mlcpc = medians(
-        {bound.name: lambda bound=bound: update(critics["separable"], bound, UPDATES) for bound in both}, UPDATE_TURNS
+        {bound.name: lambda bound=bound: update(critics["separable"], bound, UPDATES) for bound in both},
+        UPDATE_TURNS,
+        calls=1,
     ).values()
     joint_cpc, joint_mlcpc = medians(
-        {bound.name: lambda bound=bound: update(critics["joint"], bound, JOINT_UPDATES) for bound in both}, JOINT_TURNS
+        {bound.name: lambda bound=bound: update(critics["joint"], bound, JOINT_UPDATES) for bound in both},
+        JOINT_TURNS,
+        calls=1,
     ).values()
     write(
         "estimators",

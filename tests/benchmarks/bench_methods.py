@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 import numpy as np
 import torch
 from pretrain import READS
-from timing import write
+from timing import calls_per_turn, synchronize, write
 from torch import Tensor
 
 from annulus.bounds.infonce import infonce
@@ -86,11 +86,6 @@ def turn_of(step: Callable[[], None], warm: int, steps: int) -> Turn:
         return (time.perf_counter() - started) / steps
 
     return turn
-
-
-def synchronize() -> None:
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
 
 
 def whole_step(run: Training) -> Callable[[], None]:
@@ -216,7 +211,7 @@ def ring_against_all(device: torch.device) -> dict[str, float | int]:
     ):
         run = training("moco", sampler, "imagenet", LONG_QUEUE, images, device)
         run.method.queue.images.copy_(torch.randperm(LONG_QUEUE, generator=random))
-        steps[name] = turn_of(step(run), 1, 4)
+        steps[name] = turn_of(step(run), 1, max(4, calls_per_turn(device)))
     seconds = go_round(steps, 7)
     return {
         "moco_ring_over_moco": round(seconds["ring"] / seconds["all"], 3),
@@ -231,6 +226,7 @@ def main() -> None:
     for method in ("moco", "simclr"):
         # The CIFAR stem's steps take ten times as long, and hide a loader: fewer of them, and not in `make bench`.
         length = {"turns": 3, "steps": 8} if stem == "imagenet" else {"turns": 1, "steps": 2}
+        length["steps"] = max(length["steps"], calls_per_turn(device))
         numbers |= against_lightly(method, stem, **length, device=device)
     if stem == "imagenet":
         numbers |= ring_against_all(device)

@@ -8,7 +8,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 
 import torch
 import torch.nn.functional as F
-from timing import medians, write
+from timing import calls_per_turn, medians, write
 from torch import Tensor
 
 from annulus.compute.device import pick_device
@@ -55,6 +55,7 @@ def main() -> None:
         {"product": product, "sort_and_gather": sort_and_gather}
         | {name: ours(sampler) for name, sampler in SAMPLERS.items()},
         REPETITIONS,
+        calls_per_turn(device),
     )
     write(
         "negatives",

@@ -2,6 +2,8 @@
 
 The bare step is what no pipeline can spare: encoder forward and backward, the scores of the batch against the
 memory, InfoNCE with fixed negatives, the optimiser and the bank's update.
+
+And whole epochs, with validation and all else that the loop does between two of them, against as many bare steps.
 """
 
 import sys
@@ -13,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 
 import torch
 from pretrain import READS
-from timing import medians, write
+from timing import calls_per_turn, medians, write
 
 from annulus.bounds.infonce import infonce
 from annulus.compute.device import autocast, pick_device
@@ -23,6 +25,8 @@ from annulus.training.loop import Training
 from annulus.training.setup import build_training
 
 IMAGES, BATCH, NEGATIVES, SIZE = 50_000, 256, 4_096, 32
+EPOCH_IMAGES = {"cuda": 46_080, "cpu": 7_680}  # 180 and 30 batches; a ninth as many for validation, as in params.yaml
+EPOCH_TURNS = 3
 PARAMS = load_params(Path(__file__).resolve().parents[2] / "params.yaml")
 
 
@@ -32,31 +36,46 @@ def random_images(images: int) -> ImageSet:
     return ImageSet(pixels, torch.arange(images) % 10, torch.arange(images), tuple("0123456789"), "random")
 
 
-def training(sampler: str, stem: str, device: torch.device) -> Training:
+def training(sampler: str, stem: str, device: torch.device, images: int) -> Training:
     """Training as the pretrain stage sets it up, without annealing: every step draws from the sampler's own set."""
     backbone = "resnet18-cifar" if stem == "cifar" else "resnet18"
     choices = {"method": "ir", "sampler": sampler, "bound": "infonce", "anneal": "none", "neighbours": "none"}
     chosen = PARAMS.model_copy(update=choices | {"dataset": "cifar10", "scale": "paper", "backbone": backbone})
     read = {key: chosen.get(key) for key in READS}
     changes = {
-        "methods.${method}": {"negatives": "sampled", "witness": "dot"},
+        "methods.${method}": {"negatives": "sampled", "critic": "dot", "bank_start": "random"},
         "scales.${scale}.pretrain": {"batch_size": BATCH, "negatives": NEGATIVES},
     }
     for key, change in changes.items():
         read[key] = read[key].model_copy(update=change)
-    return build_training(read, random_images(IMAGES), random_images(100), device)
+    return build_training(read, random_images(images), random_images(images // 9), device)
 
 
 def whole_step(run: Training) -> Callable[[], None]:
     order = run._order()
-    return lambda: run.step(order)
+    run.method.train()
+
+    def step() -> None:
+        if run.batch == run.batches:
+            run.batch = 0
+        run.step(order)
+
+    return step
+
+
+def whole_epoch(run: Training) -> Callable[[], None]:
+    def epoch() -> None:
+        run.epoch = run.recipe.scale.epochs - 1  # the last one: `run` comes back after it
+        run.run()
+
+    return epoch
 
 
 def bare_step(run: Training) -> Callable[[], None]:
-    method, random = run.method, torch.Generator(run.device).manual_seed(0)
+    method, random, images = run.method, torch.Generator(run.device).manual_seed(0), len(run.images)
     views = torch.rand(BATCH, 3, SIZE, SIZE, generator=random, device=run.device)
-    index = torch.randperm(IMAGES, generator=random, device=run.device)[:BATCH]
-    rows = torch.randint(IMAGES, (BATCH, NEGATIVES), generator=random, device=run.device)
+    index = torch.randperm(images, generator=random, device=run.device)[:BATCH]
+    rows = torch.randint(images, (BATCH, NEGATIVES), generator=random, device=run.device)
 
     def step() -> None:
         with autocast(run.device):
@@ -71,16 +90,34 @@ def bare_step(run: Training) -> Callable[[], None]:
     return step
 
 
+def epochs(device: torch.device) -> dict[str, float | int]:
+    images = EPOCH_IMAGES[device.type]
+    bare, batches = bare_step(training("uniform", "imagenet", device, images)), images // BATCH
+
+    def bare_steps() -> None:
+        for _ in range(batches):
+            bare()
+
+    whole = {sampler: whole_epoch(training(sampler, "imagenet", device, images)) for sampler in ("uniform", "ring")}
+    seconds = medians({"bare": bare_steps, **whole}, EPOCH_TURNS, calls=1)
+    percent = {sampler: round(100 * seconds["bare"] / seconds[sampler], 1) for sampler in whole}
+    return {f"imagenet_stem_{sampler}_epoch_percent_of_bare": share for sampler, share in percent.items()} | {
+        "epoch_images": images
+    }
+
+
 def main() -> None:
     device = pick_device()
     numbers: dict[str, float | int] = {"images": IMAGES, "batch": BATCH, "negatives": NEGATIVES, "pixels": SIZE}
     for stem, repetitions in (("imagenet", 15), ("cifar", 15 if device.type == "cuda" else 3)):
         samplers = ("uniform", "ring")
-        steps = {sampler: whole_step(training(sampler, stem, device)) for sampler in samplers}
-        seconds = medians({"bare": bare_step(training("uniform", stem, device)), **steps}, repetitions)
+        steps = {sampler: whole_step(training(sampler, stem, device, IMAGES)) for sampler in samplers}
+        bare = bare_step(training("uniform", stem, device, IMAGES))
+        seconds = medians({"bare": bare, **steps}, repetitions, calls_per_turn(device))
         for sampler in samplers:
             numbers[f"{stem}_stem_{sampler}_percent_of_bare"] = round(100 * seconds["bare"] / seconds[sampler], 1)
         numbers[f"{stem}_stem_bare_images_per_second"] = round(BATCH / seconds["bare"])
+    numbers |= epochs(device)
     write("step", numbers, device)
 
 

@@ -13,17 +13,31 @@ from annulus.pipeline.provenance import processor
 METRICS = Path(__file__).resolve().parents[2] / "metrics" / "benchmarks"
 
 
-def medians(contestants: Mapping[str, Callable[[], object]], repetitions: int) -> dict[str, float]:
-    """Median seconds of each contestant, all measured in turns after one call each to warm up."""
+def calls_per_turn(device: torch.device) -> int:
+    """How many short calls stand between two clock readings: on a GPU 30, since work is only queued there.
+
+    To wait for it after each call would hide what a loop spends on waiting, or on queueing too slowly.
+    """
+    return 30 if device.type == "cuda" else 1
+
+
+def synchronize() -> None:
+    """Wait for a GPU's queue, where there is a GPU."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def medians(contestants: Mapping[str, Callable[[], object]], repetitions: int, calls: int) -> dict[str, float]:
+    """Median seconds per call of each contestant, over turns of `calls` in a row, after one turn each to warm up."""
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
     for turn in range(repetitions + 1):
         for name, call in contestants.items():
             started = time.perf_counter()
-            call()
-            if torch.cuda.is_available():
-                torch.cuda.synchronize()
+            for _ in range(calls):
+                call()
+            synchronize()
             if turn > 0:
-                seconds[name].append(time.perf_counter() - started)
+                seconds[name].append((time.perf_counter() - started) / calls)
     return {name: statistics.median(times) for name, times in seconds.items()}
 
 

@@ -17,7 +17,7 @@ from annulus.errors import InputError
 def _log_weight(negatives: Num[Tensor, "*b"], alpha: float) -> Float[Tensor, "*b"]:
     """log(beta/alpha), a negative's weight beside a positive's: beta = (m - alpha)/(m - 1), m = 1 + negatives.
 
-    0 at alpha 1, log 4 at alpha 1/3 and m = 3. Source: Song and Ermon 2020, arXiv:2007.09852, eq. 4.
+    0 at alpha 1, log 4 at alpha 1/3 and m = 3. Source: Song and Ermon 2020, arXiv:2007.09852, Eq. 4.
 
     Raises:
         InputError: when alpha is outside (0, m), where a weight would not be positive.
@@ -37,7 +37,7 @@ def cpc(positives: Float[Tensor, "b p"], negatives: Float[Tensor, "b k"], alpha:
 
     At chance log(m/alpha) for one positive; alpha 1 is `infonce`. m counts a query's present negatives.
 
-    Source: Song and Ermon 2020, arXiv:2007.09852, eq. 4, as log(m/alpha) - L_alpha.
+    Source: Song and Ermon 2020, arXiv:2007.09852, Eq. 4, as log(m/alpha) - L_alpha.
 
     Raises:
         InputError: when alpha is outside (0, m).
@@ -84,7 +84,7 @@ def mlcpc(positive: Float[Tensor, "b"], negatives: Float[Tensor, "b k"], alpha: 
     At chance log(m/alpha); with one query `cpc`. Where queries have different numbers of negatives, m is their mean
     plus 1, so that all negatives weigh the same.
 
-    Source: Song and Ermon 2020, arXiv:2007.09852, eq. 6, as log(m/alpha) - J_alpha, which is the KL of its Algorithm 1.
+    Source: Song and Ermon 2020, arXiv:2007.09852, Eq. 6, as log(m/alpha) - J_alpha, which is the KL of its Algorithm 1.
 
     Raises:
         InputError: when alpha is outside (0, m).
@@ -131,7 +131,7 @@ def mlcpc_warning(alpha: float, m: int, n: int) -> str | None:
 def geometric(start: float, end: float, share: float) -> float:
     """alpha when this share of training is done, start (end/start)^share: 1 at half of 10 to 0.1.
 
-    Source: Song and Ermon 2020, arXiv:2007.09852, section 5.3; here `share` moves at every step.
+    Source: Song and Ermon 2020, arXiv:2007.09852, Section 5.3 (here `share` moves at every step).
     """
     return start * (end / start) ** share
 

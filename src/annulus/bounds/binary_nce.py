@@ -22,7 +22,7 @@ def binary_nce(
     P = exp(score)/Z is called data with probability P/(P + k/columns). Where that is 1/2 for all, (1 + k) log 2.
     Not a bound on information: report InfoNCE of the same scores.
 
-    Source: Wu et al. 2018, arXiv:1805.01978, section 3.2, in the form of their authors' later code.
+    Source: Wu et al. 2018, arXiv:1805.01978, Section 3.2, in the form of their authors' later code.
     """
     counts = present(negatives).clamp(min=1).to(negatives.dtype)
     even = log_partition + (counts / columns).log()  # the score at which data and noise are as likely

@@ -81,7 +81,7 @@ class Bound:
         no lower limit, and at chance the ceiling without neighbours less this loss is log p in place of 0 for p
         positives, so it is no bound. The bound reported is in both cases that with neighbours in the denominator.
 
-        Source: Wu et al. 2020, arXiv:2005.13149, Section 4.3 (the equation of RING with s-neighbours).
+        Source: Wu et al. 2020, arXiv:2005.13149, Section 4.3 (RING with s-neighbours).
         """
         ceiling = self.ceiling(present(positives), present(negatives), training)
         loss = self.loss(positives if in_denominator else positives[:, :1], negatives, training)

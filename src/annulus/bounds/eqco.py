@@ -13,7 +13,7 @@ def margin(negatives: Float[Tensor, "b k"], eqco_alpha: float | None) -> Float[T
     """Negatives shifted by log(eqco_alpha/k), so that a query's k present negatives count as `eqco_alpha`; None: as k.
 
     eqco_alpha = k changes nothing; twice k adds log 2. The paper subtracts this shift, times the temperature, from the
-    positive's similarity: the same loss. Source: Zhu et al. 2020, arXiv:2010.01929, eq. 5 and 10.
+    positive's similarity: the same loss. Source: Zhu et al. 2020, arXiv:2010.01929, Eqs. 5 and 10.
 
     Raises:
         InputError: when eqco_alpha is not above 0.
@@ -29,7 +29,7 @@ def margin(negatives: Float[Tensor, "b k"], eqco_alpha: float | None) -> Float[T
     return negatives + (math.log(eqco_alpha) - counts.log())[:, None]
 
 
-def effective_alpha(alpha: float, m: float, eqco_alpha: float | None) -> float:
+def effective_alpha(alpha: float, m: int, eqco_alpha: float | None) -> float:
     """The alpha of cpc or mlcpc that gives, without a margin, the weights that this alpha has with it.
 
     `m` is the number of candidates. An alpha of m or more, which no bound accepts, is returned as it is.

@@ -24,8 +24,8 @@ def infonce(positives: Float[Tensor, "b p"], negatives: Float[Tensor, "b k"]) ->
     At chance log(1 + k/p): log 2 for one positive and one negative. log(1 + k) minus the loss bounds mutual
     information from below. Never negative, in any precision.
 
-    Source: van den Oord et al. 2018, arXiv:1807.03748, eq. 4; Wu et al. 2020, arXiv:2005.13149, eq. 5, whose K counts
-    the positive too, and section 4.3 (neighbours, summed inside the log).
+    Source: van den Oord et al. 2018, arXiv:1807.03748, Eq. 4; Wu et al. 2020, arXiv:2005.13149, Eq. 5, whose K counts
+    the positive too, and Section 4.3 (neighbours, summed inside the log).
     """
     # The log odds of positives against negatives keep the small losses that a difference of logsumexps would round off.
     return -logsigmoid(positives.logsumexp(dim=1) - log_sum(negatives)).mean()
@@ -38,7 +38,7 @@ def infonce_ceiling(
 
     `eqco_alpha` stands for k where `margin` shifted the negatives: log(1 + eqco_alpha) without neighbours.
 
-    Source: Wu et al. 2020, arXiv:2005.13149, eq. 5; Zhu et al. 2020, arXiv:2010.01929, eq. 6.
+    Source: Wu et al. 2020, arXiv:2005.13149, Eq. 5; Zhu et al. 2020, arXiv:2010.01929, Eq. 6.
     """
     total = negatives if eqco_alpha is None else eqco_alpha
     return (total / positives).log1p().mean()

@@ -16,7 +16,7 @@ def la(close: Float[Tensor, "b c"], background: Float[Tensor, "b n"]) -> Float[T
     At chance log(n/c): log 2 where half of the background is close. The partition function of the original objective
     cancels, so that the original objective is this one (arXiv:2005.13149, Lemma B.3).
 
-    Source: Wu et al. 2020, arXiv:2005.13149, eq. 2 and Lemma B.3.
+    Source: Wu et al. 2020, arXiv:2005.13149, Eqs. 2 and Lemma B.3.
     """
     return (background.logsumexp(dim=1) - close.logsumexp(dim=1)).mean()
 

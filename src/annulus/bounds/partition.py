@@ -17,8 +17,8 @@ class PartitionFunction(nn.Module):
     whole training; moving-average: from every batch, the old estimate keeping the share `rate`; exact: the sum over
     the memory, per query. All of them are constants to the gradient.
 
-    Source: Wu et al. 2018, arXiv:1805.01978, section 3.2 (first-batch is their code's way); Wu et al. 2020,
-    arXiv:2005.13149, section 3.2 (the constant).
+    Source: Wu et al. 2018, arXiv:1805.01978, Section 3.2 (first-batch is their code's way); Wu et al. 2020,
+    arXiv:2005.13149, Section 3.2 (the constant).
     """
 
     log_z: Float[Tensor, ""]

@@ -1,1 +1,1 @@
-"""Where and how numbers are made."""
+"""Devices, processes, random draws and workers."""

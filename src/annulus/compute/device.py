@@ -1,4 +1,4 @@
-"""Where tensors live, and the settings of that place. Nothing here enters params.yaml."""
+"""The device that computes, and its settings. None of them is a parameter."""
 
 import ctypes
 import sys

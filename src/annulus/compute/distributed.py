@@ -3,7 +3,7 @@
 Each process encodes its own slice of the batch (`local`), all embeddings are gathered (`all_gather_with_grad`), every
 process computes the same loss of the global batch and draws the same random numbers, and gradients are averaged
 (`mean_gradients`). Weights start equal because they are seeded, so they are never sent. In one process each function
-hands back what it was given.
+returns its argument.
 """
 
 import os
@@ -24,7 +24,7 @@ BUCKET = 2**24  # gradient values sent at a time: few calls, and a bound on the 
 
 @contextmanager
 def process_group() -> Iterator[None]:
-    """Within it, the processes that torchrun started are one group, each on its own GPU where there are GPUs.
+    """A context in which the processes that torchrun started are one group, each on its own GPU where there are GPUs.
 
     WORLD_SIZE, which torchrun sets, says how many there are. Without it, or when it is 1, nothing happens.
 
@@ -58,12 +58,12 @@ def process_group() -> Iterator[None]:
 
 
 def world_size() -> int:
-    """How many processes work together; 1 without a group."""
+    """Number of processes in the group; 1 without a group."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
 def rank() -> int:
-    """This process's number among them, from 0."""
+    """This process's number in the group, from 0."""
     return dist.get_rank() if world_size() > 1 else 0
 
 
@@ -113,7 +113,7 @@ class _Gather(torch.autograd.Function):
 
 
 def all_gather(x: Shaped[Tensor, "b *rest"]) -> Shaped[Tensor, "all *rest"]:
-    """`all_gather_with_grad` for what needs no gradient."""
+    """`all_gather_with_grad` without a gradient."""
     if world_size() == 1:
         return x
     everyone = x.new_empty(world_size() * len(x), *x.shape[1:])
@@ -168,7 +168,7 @@ def _buckets(parameters: Iterable[nn.Parameter]) -> Iterator[list[nn.Parameter]]
 
 
 def broadcast(value: Any) -> Any:
-    """The first process's value, in every process: what it has read, such as the state of a killed run."""
+    """The first process's value, in every process; for instance the checkpoint that it has read."""
     if world_size() == 1:
         return value
     held = [value]
@@ -177,9 +177,9 @@ def broadcast(value: Any) -> Any:
 
 
 def relaunch() -> None:
-    """Start this script again as ANNULUS_PROCESSES processes (an environment variable; by default 1), and become them.
+    """Replace this process by ANNULUS_PROCESSES processes of the same script (an environment variable; by default 1).
 
-    How many is no parameter: it changes no number. Several machines: call the stage by torchrun itself.
+    The number of processes changes no result, so it is no parameter. On several machines, start the stage by torchrun.
     """
     processes = os.environ.get("ANNULUS_PROCESSES", "1")
     if processes == "1" or "WORLD_SIZE" in os.environ:

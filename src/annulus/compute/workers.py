@@ -1,7 +1,7 @@
-"""Several computations at a time, each in a process of its own with one core to itself.
+"""Several computations at a time, each in its own process on one core.
 
-Two small computations use two cores better so than one after the other on both, and their numbers do not depend on how
-many cores there are.
+Two small computations use two cores better in parallel than one after the other, and their numbers do not depend on the
+number of cores.
 """
 
 import logging
@@ -26,10 +26,9 @@ log = logging.getLogger("annulus")
 
 
 def each(compute: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
-    """`compute` of each item, in their order; long ones first keep the cores busy to the end.
+    """`compute` of each item, in their order. Put long items first: the cores then stay busy to the end.
 
-    Call it before anything computes: forked workers share what is in memory, and torch's and faiss's threads must not
-    have started by then.
+    Call it before anything computes: workers are forked, and torch's and faiss's threads must not run at a fork.
 
     Raises:
         Exception: the first that an item raised.
@@ -86,7 +85,7 @@ def _begin(stage: int) -> None:
 
 
 def _end_with(stage: int) -> None:
-    """A worker whose stage was killed would go on, and keep the next run of the stage off its work."""
+    """End this worker when its stage is gone: it would otherwise continue and hold the checkpoint's lock."""
     while os.getppid() == stage:
         time.sleep(0.5)
     os._exit(1)

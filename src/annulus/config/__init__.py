@@ -1,22 +1,28 @@
 """What params.yaml may hold, as strict, frozen models; `file` reads it, before any stage works.
 
-    base         what every section is made of
+    params       the base of every section, and the types of its values
     images       image sets and views
     negatives    samplers, annealing, neighbours
-    methods      who holds the keys
     bounds       how scores become nats
-    training     encoder, optimiser, learning rate, probes, scales
-    checks       what a memory of a given size cannot serve
+    methods      who holds the keys
+    training     encoder, optimiser, learning rate, scales
+    evals        probes
+    checks       combinations that a memory of a given size cannot serve
+    study        a study's own parameters
 
-Values live in params.yaml alone; no model carries a default. A stage names what it reads by the same
+Values are only in params.yaml; no model has a default. A stage names what it reads by the same
 strings as dvc.yaml (`samplers.${sampler}`), so a test can compare the two.
 """
+
+from annulus.extras import require
+
+require(__name__, "pipeline", ["pydantic", "yaml"])
 
 import re
 from collections.abc import Mapping
 from typing import Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from annulus.config.bounds import (
     Bounds,
@@ -35,7 +41,7 @@ from annulus.config.negatives import (
     NeighbourSets,
     Samplers,
 )
-from annulus.config.params import Name, Params, keys_of, nearest
+from annulus.config.params import Name, Params, Seed, keys_of, nearest
 from annulus.config.training import (
     BackboneParams,
     OptimizerParams,
@@ -60,7 +66,7 @@ SECTION_OF = {
 class AllParams(Params):
     """params.yaml: selectors, and the sections that they choose from."""
 
-    seed: int = Field(ge=0)
+    seed: Seed
     scale: str
     dataset: str
     method: str
@@ -107,7 +113,7 @@ class AllParams(Params):
 
     @model_validator(mode="after")
     def _combinations(self) -> Self:
-        """Combinations that cannot work, as far as the file alone can tell."""
+        """Refuse combinations that cannot work, as far as the file tells."""
         if self.get("datasets.${dataset}").validation_fraction == 0:
             for selector, choice in (("schedule", "plateau"), ("anneal", "adaptive-epoch")):
                 if getattr(self, selector) == choice:
@@ -128,7 +134,7 @@ class AllParams(Params):
         prepared = self.get("scales.${scale}.prepare")
         if prepared.train_images is not None:
             held_out = round(prepared.train_images * self.get("datasets.${dataset}").validation_fraction)
-            sections = ("methods.${method}", "samplers.${sampler}", "neighbour_sets.${neighbours}")
+            sections = ("methods.${method}", "samplers.${sampler}")
             chosen = [self.get(section) for section in sections]
             check_memory(prepared.train_images - held_out, *chosen, self.get("scales.${scale}.pretrain"), self.scale)
         return self

@@ -1,47 +1,40 @@
 """What a memory of a given size cannot serve."""
 
 from annulus.config.methods import AnyMethod
-from annulus.config.negatives import CaveParams, ClusterNeighbourParams, NeighbourParams, SamplerParams
+from annulus.config.negatives import SamplerParams
 from annulus.config.training import PretrainScale
 from annulus.errors import InputError
 from annulus.ranks import rank_limits
+
+LEAST_BATCH = (
+    8  # images; where a batch is more than there are, it becomes a multiple, for processes and groups to share
+)
 
 
 def check_memory(
     images: int,
     method: AnyMethod,
     sampler: SamplerParams,
-    neighbours: NeighbourParams,
     pretrain: PretrainScale,
     scale: str = "SCALE",
 ) -> None:
-    """Refuse a batch, a queue, a number of negatives or a sampler that `images` training images cannot serve.
+    """Refuse a queue or a sampler that `images` training images cannot serve.
+
+    Fewer images than a batch, than negatives or than clusters are no fault: training.few says what is made of them.
 
     Raises:
         InputError: with the numbers and the key to change.
     """
     place = f"scales.{scale}.pretrain"
-    if pretrain.batch_size > images:
+    if images < min(pretrain.batch_size, LEAST_BATCH):
         raise InputError(
             f"{place}.batch_size: {pretrain.batch_size} is more than the {images} training "
             "images; take a smaller batch or more images"
         )
     if method.keeps_queue:
         _check_queue(pretrain, place)
-    others = method.negative_columns(images, pretrain)
-    if method.negatives == "sampled" and pretrain.negatives > others:
-        raise InputError(
-            f"{place}.negatives: {pretrain.negatives} is more than the memory's {others} other rows; "
-            "take fewer, `negatives: all` of the method, or a larger memory (images, queue or batch)"
-        )
-    for section, clustering in (("samplers.cave", sampler), ("neighbour_sets.k", neighbours)):
-        if isinstance(clustering, CaveParams | ClusterNeighbourParams) and clustering.clusters > images:
-            raise InputError(
-                f"{section}.clusters: {clustering.clusters} is more than the memory's {images} rows; "
-                "take fewer clusters or more images"
-            )
     # Where a queue may hold keys of the query's own image, shares are of one column less.
-    rank_limits(*sampler.shares, others - method.keeps_queue)
+    rank_limits(*sampler.shares, method.negative_columns(images, pretrain) - method.keeps_queue)
 
 
 def _check_queue(pretrain: PretrainScale, place: str) -> None:

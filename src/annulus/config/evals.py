@@ -4,12 +4,12 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from annulus.config.params import Count, Params, Positive
+from annulus.config.params import Count, Decay, Params, Rate, Rows, Temperature
 
 
 class KnnParams(Params):
     k: Count
-    temperature: Positive
+    temperature: Temperature
     layer: Literal["pooled", "embedding"]
 
 
@@ -19,9 +19,9 @@ class LinearParams(Params):
     inputs: Literal["features", "views"]
     layer: Literal["pooled", "map"]
     momentum: float = Field(ge=0, lt=1)
-    weight_decay: float = Field(ge=0)
+    weight_decay: Decay
     patience: Count | None
-    drops: int = Field(ge=0)
+    drops: int = Field(ge=0, le=1000)
 
     @model_validator(mode="after")
     def _together(self) -> Self:
@@ -35,5 +35,5 @@ class LinearParams(Params):
 
 class LinearScale(Params):
     epochs: Count
-    batch_size: Count
-    learning_rate: Positive
+    batch_size: Rows
+    learning_rate: Rate

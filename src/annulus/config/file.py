@@ -1,6 +1,7 @@
 """params.yaml read and checked as a whole; every fault becomes one sentence with its full key and the way out."""
 
 import re
+import reprlib
 from collections.abc import Mapping
 from pathlib import Path
 from types import UnionType
@@ -12,8 +13,32 @@ from pydantic import ValidationError
 from annulus.config import AllParams
 from annulus.config.params import Params, nearest
 from annulus.errors import InputError
+from annulus.files.regular import read_text
 
 Checked = TypeVar("Checked", bound=Params)
+
+
+class _Loader(yaml.SafeLoader):
+    """Plain YAML, in which a key stands once in its section. Anchors and merge keys are read as ever."""
+
+    def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
+        node = super().compose_mapping_node(anchor)  # what the file says, before `<<` merges anything into it
+        lines: dict[tuple[str, str], int] = {}
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            line, same = key.start_mark.line + 1, (key.tag, key.value)
+            if same in lines:
+                way_out = "write `<<: [*one, *other]`" if key.value == "<<" else "delete one of them"
+                raise yaml.YAMLError(f"{key.value!r} stands twice, in line {lines[same]} and line {line}; {way_out}")
+            lines[same] = line
+        return node
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, LookupError, AttributeError):  # what Python says of 2026-99-99
+            kind, line = node.tag.rpartition(":")[2], node.start_mark.line + 1
+            fault = f"{shown(node.value)} in line {line} looks like {kind} and is none; quote it"
+            raise yaml.YAMLError(fault) from None
 
 
 def load_params(path: Path) -> AllParams:
@@ -32,13 +57,15 @@ def read_tree(path: Path) -> dict[str, Any]:
         InputError: when it cannot be read or holds something else.
     """
     try:
-        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
+        tree = yaml.load(read_text(path), _Loader)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not text in UTF-8 ({error}); save it as such") from error
     except yaml.YAMLError as error:
         raise InputError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+    except RecursionError:
+        raise InputError(f"{path} nests sections too deeply to be read; four levels are enough for all keys") from None
     if not isinstance(tree, dict):
         raise InputError(f"{path} holds {type(tree).__name__}, expected keys and values")
     return tree
@@ -71,9 +98,20 @@ def _sentence(fault: Mapping[str, Any], model: type[Params]) -> str:
         case "value_error":
             return f"{key}: {fault['ctx']['error']}" if key else str(fault["ctx"]["error"])
         case "float_type" if isinstance(fault["input"], str):
-            return f"{key}: {fault['input']!r} is text to YAML; write a number, such as 1.0e-4"
+            return f"{key}: {shown(fault['input'])} is text to YAML; write a number, such as 1.0e-4"
     message = fault["msg"]
-    return f"{key}: {fault['input']!r} refused; {message[0].lower()}{message[1:]}"
+    return f"{key}: {shown(fault['input'])} refused; {message[0].lower()}{message[1:]}"
+
+
+def shown(value: Any) -> str:
+    """A value as a sentence shows it: whole, or cut where it is long."""
+    short = reprlib.Repr()  # never the whole of a value that anchors make endless
+    short.maxlevel, short.maxlist, short.maxdict, short.maxother, short.maxlong, short.maxstring = 2, 8, 8, 80, 80, 80
+    try:
+        text = short.repr(value)
+    except ValueError:  # Python writes no number of more than 4,300 digits
+        return "a number of thousands of digits"
+    return text if len(text) <= 200 else f"{text[:200]}..."
 
 
 def _siblings(location: tuple[Any, ...], model: Any) -> list[str]:

@@ -4,7 +4,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from annulus.config.params import Fraction, Params, Positive
+from annulus.config.params import Fraction, Params
 
 
 class DatasetParams(Params):
@@ -37,7 +37,7 @@ class DownloadParams(DatasetParams):
 class FolderParams(DownloadParams):
     """Images under root/train/CLASS/* and root/test/CLASS/*."""
 
-    max_bad_files: int = Field(ge=0)
+    max_bad_files: int = Field(ge=0, le=10**9)
 
 
 class Datasets(Params):
@@ -51,10 +51,10 @@ class Datasets(Params):
 class CropParams(Params):
     """Random resized crop: share of the area, and width over height."""
 
-    scale_min: float = Field(gt=0, le=1)
-    scale_max: float = Field(gt=0, le=1)
-    ratio_min: Positive
-    ratio_max: Positive
+    scale_min: float = Field(ge=1e-6, le=1)
+    scale_max: float = Field(ge=1e-6, le=1)
+    ratio_min: float = Field(ge=0.001, le=1000)
+    ratio_max: float = Field(ge=0.001, le=1000)
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -68,9 +68,9 @@ class JitterParams(Params):
     """Colour jitter with torchvision's meaning: factors in [1 - x, 1 + x], hue in [-x, x] turns."""
 
     probability: Fraction
-    brightness: float = Field(ge=0)
-    contrast: float = Field(ge=0)
-    saturation: float = Field(ge=0)
+    brightness: float = Field(ge=0, le=1000)
+    contrast: float = Field(ge=0, le=1000)
+    saturation: float = Field(ge=0, le=1000)
     hue: float = Field(ge=0, le=0.5)
 
 
@@ -78,8 +78,8 @@ class BlurParams(Params):
     """Gaussian blur; sigma in pixels, uniform between the two."""
 
     probability: Fraction
-    sigma_min: Positive
-    sigma_max: Positive
+    sigma_min: float = Field(ge=1e-6, le=1000)
+    sigma_max: float = Field(ge=1e-6, le=1000)
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:

@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from annulus.config.params import Count, Params, Positive
+from annulus.config.params import Params, Rows, Temperature, Width
 from annulus.config.training import PretrainScale
 
 Negatives = Literal["sampled", "all"]  # K of the sampler's set, with replacement, or the whole set
@@ -15,9 +15,9 @@ class MethodParams(Params):
     """What every method has."""
 
     keeps_queue: ClassVar = False
-    temperature: Positive
+    temperature: Temperature
     negatives: Negatives
-    embedding_dim: Count
+    embedding_dim: Width
     warmup: float = Warmup
 
     def negative_columns(self, images: int, pretrain: PretrainScale) -> int:
@@ -52,7 +52,7 @@ class MoCoParams(MethodParams):
 
     keeps_queue: ClassVar = True
     momentum: float = Field(ge=0, lt=1)
-    shuffle_groups: Count
+    shuffle_groups: Rows
     head: Literal["linear", "mlp"]
 
     def negative_columns(self, images: int, pretrain: PretrainScale) -> int:
@@ -75,7 +75,7 @@ class SiMoParams(MethodParams):
 
     momentum: float = Field(ge=0, lt=1)
     batch_norm: Literal["sync", "shuffle"]
-    shuffle_groups: Count
+    shuffle_groups: Rows
     head: Literal["linear", "mlp", "mlp-bn"]
 
     def negative_columns(self, images: int, pretrain: PretrainScale) -> int:

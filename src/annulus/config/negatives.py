@@ -1,10 +1,10 @@
-"""Sections that say which columns of the memory stand against a query, and which stand with it."""
+"""Samplers, annealing and neighbours: which rows of the memory are a query's negatives, and which are positives."""
 
 from typing import Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from annulus.config.params import Count, Fraction, Params
+from annulus.config.params import Count, Fraction, Params, Repeats
 
 
 class UniformParams(Params):
@@ -49,8 +49,8 @@ class CaveParams(Params):
     """The ball without the query's k-means cluster (keep: outside), or with nothing but it (inside)."""
 
     outer: float = Field(gt=0, le=1)
-    clusters: int = Field(ge=2)
-    runs: Count  # independent clusterings; their own clusters are united
+    clusters: int = Field(ge=2, le=2**24)
+    runs: Repeats  # independent clusterings; their own clusters are united
     iterations: Count
     keep: Literal["outside", "inside"]
 
@@ -84,7 +84,7 @@ class StepAnneal(Params):
     """From the whole memory to the sampler's set, in equal steps over this share of training."""
 
     until: float = Field(gt=0, le=1)
-    steps: int = Field(ge=1)
+    steps: Count
 
 
 class AdaptiveEpochAnneal(Params):
@@ -142,8 +142,8 @@ class ClusterNeighbourParams(Params):
     in_denominator: as for the closest ones.
     """
 
-    clusters: int = Field(ge=2)
-    runs: Count
+    clusters: int = Field(ge=2, le=2**24)
+    runs: Repeats
     iterations: Count
     start: Fraction
     in_denominator: bool

@@ -6,9 +6,18 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+# Beyond these limits a number overflows, or no machine holds what it asks for.
+Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
-Positive = Annotated[float, Field(gt=0)]
-Count = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(ge=1e-9, le=1e9)]  # so that float32 holds it, its inverse and their squares
+Temperature = Annotated[float, Field(ge=0.001, le=1000)]  # similarities lie in [-1, 1]
+Rate = Annotated[float, Field(ge=1e-9, le=1000)]  # of learning; probes of the papers take up to 30
+Decay = Annotated[float, Field(ge=0, le=1000)]  # of weights
+Count = Annotated[int, Field(ge=1, le=10**9)]
+Width = Annotated[int, Field(ge=1, le=2**16)]  # numbers of an embedding or a layer
+Depth = Annotated[int, Field(ge=1, le=100)]  # layers
+Rows = Annotated[int, Field(ge=1, le=2**24)]  # of a batch, a queue, a table of pairs; negatives of a query
+Repeats = Annotated[int, Field(ge=1, le=1000)]  # whose results are kept side by side
 Name = Annotated[str, Field(pattern=r"^[\w-]+$")]  # a dot would look like a deeper key
 
 

@@ -20,8 +20,8 @@ from typing import Any, ClassVar, TypeVar
 from pydantic import Field, ValidationError
 
 from annulus.config import SECTION_OF, AllParams
-from annulus.config.file import checked, read_tree
-from annulus.config.params import Params, nearest
+from annulus.config.file import checked, read_tree, shown
+from annulus.config.params import Params, Seed, nearest
 from annulus.errors import InputError
 
 Settings = dict[str, Any]
@@ -32,7 +32,7 @@ class OwnParams(Params):
     """What all studies have."""
 
     scale: str
-    seeds: list[int] = Field(min_length=1)
+    seeds: list[Seed] = Field(min_length=1)
     scales: dict[str, Settings]
 
 
@@ -43,7 +43,7 @@ class StudyParams(OwnParams):
 
 
 class OwnStudy:
-    """A study that has settings of its own alone."""
+    """A study that has only its own settings."""
 
     model: ClassVar[type[OwnParams]] = OwnParams
 
@@ -58,7 +58,7 @@ class OwnStudy:
         except ValidationError as error:
             fault = error.errors()[0]
             key = ".".join(str(part) for part in fault["loc"])
-            raise InputError(f"{own}: {key}: {fault['input']!r} refused; {fault['msg'].lower()}") from error
+            raise InputError(f"{own}: {key}: {shown(fault['input'])} refused; {fault['msg'].lower()}") from error
         if self.params.scale not in self.params.scales:
             raise InputError(f"{own}: scale: {self.params.scale!r} is none of {', '.join(self.params.scales)}")
         if len(set(self.params.seeds)) < len(self.params.seeds):
@@ -128,7 +128,7 @@ class Study(OwnStudy):
             raise InputError(f"{self.path}: {section} has no {name!r}{nearest(name, known)}")
         if not isinstance(rows[name], dict):
             raise InputError(
-                f"{self.path}: {section}.{name}: {rows[name]!r} refused; expected keys and values, or {{}}"
+                f"{self.path}: {section}.{name}: {shown(rows[name])} refused; expected keys and values, or {{}}"
             )
         return rows[name]
 

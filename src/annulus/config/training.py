@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from annulus.config.evals import LinearScale
-from annulus.config.params import Count, Params, Positive
+from annulus.config.params import Count, Decay, Params, Rate, Rows
 
 
 class BackboneParams(Params):
@@ -17,7 +17,7 @@ class OptimizerParams(Params):
     """SGD."""
 
     momentum: float = Field(ge=0, lt=1)
-    weight_decay: float = Field(ge=0)
+    weight_decay: Decay
 
 
 class ConstantSchedule(Params):
@@ -70,10 +70,10 @@ class PretrainScale(Params):
     """Pretraining budget: epochs, batch size, number of negatives, queue length, learning rate."""
 
     epochs: Count
-    batch_size: int = Field(ge=2)
-    negatives: Count  # K, where a method samples its negatives
-    queue: Count  # keys that moco keeps
-    learning_rate: Positive  # per 256 images of a batch
+    batch_size: int = Field(ge=2, le=2**24)
+    negatives: Rows  # K, where a method samples its negatives
+    queue: Rows  # keys that moco keeps
+    learning_rate: Rate  # per 256 images of a batch
 
 
 class Scale(Params):

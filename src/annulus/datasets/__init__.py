@@ -1,1 +1,1 @@
-"""Where images come from, for `prepare` alone."""
+"""Where images come from; only `prepare` uses it."""

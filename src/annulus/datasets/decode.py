@@ -11,6 +11,8 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 from tqdm import tqdm
 
+from annulus.files.regular import check_regular
+
 # Named, since Pillow's full list holds formats that start other programs (EPS) or that nobody keeps photographs in.
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
 SUFFIXES = {".png", ".jpg", ".jpeg", ".jfif", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".pbm"}
@@ -57,6 +59,7 @@ def decode(path: Path, size: int) -> UInt8[np.ndarray, "h w 3"]:
     Raises:
         Exception: of any kind, when the file cannot be read.
     """
+    check_regular(path)
     if path.stat().st_size == 0:
         raise ValueError("empty file")
     with Image.open(path, formats=FORMATS) as image:

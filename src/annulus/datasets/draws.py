@@ -1,7 +1,7 @@
 """Random integers, angles and noise for generated images: equal on every machine, each row its own stream.
 
 Draws are hashes (SplitMix64) of a key, the row and the draw's number: fixed-width integer arithmetic, no library's
-random stream, and an image that depends on its row alone, so that a longer set begins with the shorter one.
+random stream, and an image that depends only on its row, so that a longer set begins with the shorter one.
 """
 
 import numpy as np
@@ -20,7 +20,10 @@ def cosine_sine(angle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def mixed(word: np.ndarray) -> np.ndarray:
-    """SplitMix64's finaliser: 64 well-mixed bits for each 64-bit word. Source: Steele et al. 2014."""
+    """SplitMix64's finaliser: 64 well-mixed bits for each 64-bit word.
+
+    Source: Steele et al. 2014, "Fast splittable pseudorandom number generators".
+    """
     word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return word ^ (word >> np.uint64(31))

@@ -3,6 +3,7 @@
 import logging
 import os
 import re
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,10 +41,9 @@ def open_folder(root: Path, image_size: int) -> dict[str, Source]:
             a split.
     """
     for folder in (root, root / "train", root / "test"):
-        if not folder.is_dir():
-            what = "is not a folder" if folder.exists() else "does not exist"
+        if (fault := _no_folder(folder)) is not None:
             raise InputError(
-                f"datasets.folder.root: {folder} {what}; {root} needs {LAYOUT}. "
+                f"datasets.folder.root: {folder} {fault}; {root} needs {LAYOUT}. "
                 "Put images there, or name another root in params.yaml"
             )
     listings = {split: _listed(root / split) for split in ("train", "test")}
@@ -59,6 +59,24 @@ def natural(name: str) -> tuple[list[str | int], str]:
     return parts, name
 
 
+def _no_folder(path: Path) -> str | None:
+    """What is wrong with a path that should be a folder, or None."""
+    try:
+        return None if stat.S_ISDIR(path.stat().st_mode) else "is not a folder"
+    except FileNotFoundError:
+        return "does not exist"
+    except OSError as error:
+        return f"cannot be opened ({error.strerror})"
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a folder, links followed; one that leads nowhere is a file that cannot be read."""
+    try:
+        return entry.is_dir()
+    except OSError:  # a loop of links, or a target behind a folder that may not be entered
+        return False
+
+
 def _source(listing: Listing, image_size: int, root: Path, split: str) -> Source:
     def read(rows: Int64[Tensor, " k"]) -> tuple[UInt8[Tensor, "k 3 h w"], Mapping[int, str]]:
         files = [listing.files[row] for row in rows.tolist()]
@@ -70,19 +88,24 @@ def _source(listing: Listing, image_size: int, root: Path, split: str) -> Source
 
 def _listed(folder: Path) -> Listing:
     entries = _entries(folder)
-    loose = [entry.name for entry in entries if not entry.is_dir()]
+    loose = [entry.name for entry in entries if not _is_folder(entry)]
     for name in loose:
         if Path(name).suffix.lower() in SUFFIXES:
             raise InputError(f"{folder / name} lies in no class folder; move it to {folder}/CLASS/, or away")
     if loose:
         log.info("%s: %d files beside the class folders are not used", folder, len(loose))
-    classes = [entry.name for entry in entries if entry.is_dir()]
+    classes = [entry.name for entry in entries if _is_folder(entry)]
     files: list[Path] = []
     labels: list[int] = []
     for label, name in enumerate(classes):
+        if not name.isprintable():
+            raise InputError(
+                f"the class folder {name!a} of {folder} has a name that no table can show; rename it to "
+                "printable characters in UTF-8"
+            )
         inside = _entries(folder / name)
         for entry in inside:
-            if entry.is_dir():
+            if _is_folder(entry):
                 raise InputError(
                     f"{folder / name / entry.name} is a folder; images lie directly in their class folder "
                     f"({LAYOUT}). Move its images up, or the folder away"
@@ -100,7 +123,7 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
         with os.scandir(folder) as entries:
             every = list(entries)
     except OSError as error:
-        raise InputError(f"{folder} cannot be listed: {error.strerror}; mend its permissions") from error
+        raise InputError(f"{folder} cannot be listed: {error.strerror}; fix its permissions") from error
     seen = [entry for entry in every if not entry.name.startswith(".") and entry.name.lower() not in SIDE_FILES]
     if len(seen) < len(every):
         log.info("%s: %d hidden or side files are not used", folder, len(every) - len(seen))

@@ -40,7 +40,7 @@ class Prepared:
     bad_files: int
 
     def metrics(self) -> dict[str, Number]:
-        """What there is, its digest, and the training images' mean and spread per channel, in [0, 1]."""
+        """Numbers of images, digest, and the training images' mean and standard deviation per channel, in [0, 1]."""
         mean, std = self.train.channel_statistics()
         parts = (self.train, self.validation, self.test)
         digests = "".join(part.digest for part in parts)
@@ -107,7 +107,7 @@ def save_prepared(folder: Path, prepared: Prepared) -> None:
         temporary.replace(folder)
     except OSError as error:
         raise InputError(
-            f"cannot write {folder}: {error.strerror or error}; free some space or mend the permissions, then run again"
+            f"cannot write {folder}: {error.strerror or error}; free some space or fix the permissions, then run again"
         ) from error
     finally:
         if temporary is not None:
@@ -126,9 +126,9 @@ def _fingerprints(image_set: ImageSet) -> list[bytes]:
 
 def _open(dataset: str, params: DatasetParams, limits: Mapping[str, int | None], seed: int) -> dict[str, Source]:
     if isinstance(params, FolderParams):
-        return open_folder(root_of(params.root), params.image_size)
+        return open_folder(root_of(dataset, params.root), params.image_size)
     if isinstance(params, DownloadParams):
-        return open_download(dataset, root_of(params.root), params.image_size)
+        return open_download(dataset, root_of(dataset, params.root), params.image_size)
     return {
         split: _shapes(limits[split] or SHAPES_IMAGES[split], params.image_size, derive(seed, "shapes", split))
         for split in ("train", "test")
@@ -163,7 +163,7 @@ def _check_bad_files(names: Sequence[str], asked: int, params: DatasetParams) ->
     allowed = params.max_bad_files if isinstance(params, FolderParams) else 0
     if len(names) > allowed:
         raise InputError(
-            f"{found}. max_bad_files is {allowed}: mend or remove them, or raise datasets.folder.max_bad_files"
+            f"{found}. max_bad_files is {allowed}: fix or remove them, or raise datasets.folder.max_bad_files"
         )
     log.warning("%s; going on without (max_bad_files %d)", found, allowed)
 

@@ -34,7 +34,7 @@ def class_of(rows: np.ndarray) -> np.ndarray:
 
 
 def draw_shapes(rows: np.ndarray, size: int, key: int) -> UInt8[Tensor, "n 3 h w"]:
-    """The images of these rows, `size` pixels a side. An image depends on its row, the size and the key alone."""
+    """The images of these rows, `size` pixels a side. An image depends only on its row, the size and the key."""
     images = np.empty((len(rows), 3, size, size), np.uint8)
     step = max(1, CHUNK_PIXELS // size**2)
     for start in range(0, len(rows), step):

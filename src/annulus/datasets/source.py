@@ -8,6 +8,9 @@ from pathlib import Path
 from jaxtyping import Int64, UInt8
 from torch import Tensor
 
+from annulus.config.file import shown
+from annulus.errors import InputError
+
 
 @dataclass(frozen=True)
 class Source:
@@ -19,7 +22,21 @@ class Source:
     read: Callable[[Int64[Tensor, " k"]], tuple[UInt8[Tensor, "k 3 h w"], Mapping[int, str]]]
 
 
-def root_of(root: str) -> Path:
-    """A `root` of params.yaml: relative to DVC's project, wherever DVC runs the stage (`dvc exp run --temp` and
-    queued experiments run it in another folder)."""
-    return Path(os.environ.get("DVC_ROOT") or ".") / Path(root).expanduser()
+def root_of(dataset: str, root: str) -> Path:
+    """A data set's `root` of params.yaml: relative to DVC's project, wherever DVC runs the stage (`dvc exp run --temp`
+    and queued experiments run it in another folder); ~ is a home folder.
+
+    Raises:
+        InputError: when nothing can be at such a path, or it may not be looked at.
+    """
+    try:
+        path = Path(os.environ.get("DVC_ROOT") or ".") / Path(root).expanduser()
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):  # whoever opens it says what should be there
+        return path
+    except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: ~nobody; ValueError: no path at all
+        why = error.strerror if isinstance(error, OSError) else error
+        raise InputError(
+            f"datasets.{dataset}.root: {shown(root)} cannot be opened ({why}); name a folder that can be in params.yaml"
+        ) from error
+    return path

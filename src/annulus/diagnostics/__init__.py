@@ -1,1 +1,1 @@
-"""What snapshots say of embeddings and negatives."""
+"""Measures of embeddings and negatives, from snapshots."""

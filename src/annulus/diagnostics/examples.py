@@ -1,6 +1,6 @@
-"""Picks: a few queries, and which images the encoder puts beside them, for looking at.
+"""Examples to look at: a few queries, their nearest images, and some negatives of each sampler.
 
-They are positions in a split, so that whoever shows them takes the pictures from the images' own file.
+Examples are positions in a split; the report takes the pixels from the images' own file.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int, Int64
 from torch import Tensor
 
 from annulus.compute.rng import generator
-from annulus.diagnostics.membership import Sets
+from annulus.diagnostics.membership import CandidateSets
 from annulus.encoders.features import Features, Layer
 from annulus.evals.knn import build_index, search
 from annulus.files.subset import even_subset
@@ -35,7 +35,7 @@ def nearest_images(train: Features, test: Features, layer: Layer, seed: int) -> 
 
 
 def picked_negatives(
-    sets: Sets,
+    sets: CandidateSets,
     names: Iterable[str],
     labels: Int64[Tensor, " n"],
     *,
@@ -48,8 +48,8 @@ def picked_negatives(
     All are positions in the training split, -1 where a set holds fewer; a sampler without a set is left out. `images`
     are the positions of the sets' rows. Of cmc these are the negatives of L.
     """
-    own = torch.searchsorted(images, query_images)
-    chosen = spread_queries(labels[own], seed, "train")
+    self_index = torch.searchsorted(images, query_images)
+    chosen = spread_queries(labels[self_index], seed, "train")
     found = {"train_queries": query_images[chosen]}
     for name in names:
         if name in sets.chosen:

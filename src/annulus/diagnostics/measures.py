@@ -1,7 +1,7 @@
-"""Diagnostics: what the snapshots of a run say of its embeddings, and of the negatives among them.
+"""Measures of a run's embeddings and of its negatives, from its snapshots.
 
-The memory that samplers rank is the bank's rows; where a method keeps a queue or the batch alone, the embeddings that
-the images have now stand for it. Similarity is the dot product of unit vectors; a learned critic is left out.
+Samplers rank the rows of the bank; for a method with a queue or only the batch, the images' current embeddings.
+Similarity is the dot product of unit vectors; a learned critic is left out.
 """
 
 import logging
@@ -10,6 +10,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -18,19 +19,20 @@ from torch import Tensor
 
 from annulus.compute.rng import derive
 from annulus.diagnostics.membership import (
-    Sets,
-    Side,
+    CandidateSets,
+    Comparison,
+    candidate_sets,
     chance_percent,
     false_negative_percent,
     progress_of,
     radii,
-    sets_of,
 )
 from annulus.errors import InputError
-from annulus.files.packed import read_packed
+from annulus.files.packed import Damaged, check_about, check_tensors, read_packed
 from annulus.files.results import Number
 from annulus.negatives.samplers import Sampler
 
+EMBEDDINGS = {"queries": "q", "second": "q", "current": "n", "memory": "n"}  # and how many there are of each
 ROWS_AT_ONCE = 1024  # of the similarities of all with all
 
 log = logging.getLogger("annulus")
@@ -49,7 +51,7 @@ class Snapshot:
     whole: bool  # the memory holds every image, as a bank does
     crossed: bool  # queries meet the other half of the memory's rows, as in cmc
 
-    def sides(self) -> list[Side]:
+    def comparisons(self) -> list[Comparison]:
         """Queries, and the rows that they are compared with; for cmc L with the bank of ab, and ab with that of L."""
         rows = self.memory if self.whole else self.current
         if not self.crossed:
@@ -58,8 +60,8 @@ class Snapshot:
         return [(F.normalize(queries, dim=1), F.normalize(others, dim=1)) for queries, others in halves]
 
     def positive_similarity(self) -> float:
-        """Mean similarity of a query and its positive: its self_index row in a bank, else the image's other view."""
-        pairs = [(queries, rows[self.self_index]) for queries, rows in self.sides()]
+        """Mean similarity of a query and its positive: its own row in a bank, else the image's other view."""
+        pairs = [(queries, rows[self.self_index]) for queries, rows in self.comparisons()]
         if not self.whole:
             pairs = [(self.queries, self.second)]
         return statistics.fmean((one * other).sum(dim=1).mean().item() for one, other in pairs)
@@ -79,12 +81,12 @@ def load_run(path: Path) -> Run:
     """Read what `Snapshots.write` wrote.
 
     Raises:
-        InputError: when the file is missing or holds something else.
+        InputError: when the file is missing, holds something else, or is damaged.
     """
     tensors, about = read_packed(path)
     if "query_images" not in tensors:
         raise InputError(f"{path} is a file of annulus, but holds no snapshots; run `dvc repro -f pretrain`")
-    self_index = torch.searchsorted(tensors["images"], tensors["query_images"])
+    self_index = _check_run(path, tensors, about)
     kept = [name for name in ("queries", "second", "current", "memory") if name in tensors]
     found = []
     for place, epoch in enumerate(tensors["epochs"].tolist()):
@@ -94,10 +96,34 @@ def load_run(path: Path) -> Run:
     return Run(found, tensors["images"], tensors["query_images"], about["train_images"])
 
 
+def _check_run(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> Int[Tensor, "q"]:
+    """Refuse snapshots that were edited or that another version wrote; returns the queries' places among the images."""
+    check_about(path, about, {"memory": str, "crossed": bool, "train_images": int}, "pretrain")
+    expected = {name: (torch.float16, f"s {rows} d") for name, rows in EMBEDDINGS.items()}
+    if about["memory"] == "batch":
+        del expected["memory"]
+    expected |= {"epochs": (torch.int64, "s"), "images": (torch.int64, "n"), "query_images": (torch.int64, "q")}
+    sizes = check_tensors(path, tensors, expected, "pretrain")
+    images, queries = tensors["images"], tensors["query_images"]
+    rising = all((tensors[name].diff() > 0).all() for name in ("epochs", "images", "query_images"))
+    inside = (
+        sizes["n"] > 1 and images[0] >= 0 and images[-1] < about["train_images"] and torch.isin(queries, images).all()
+    )
+    if not (rising and inside and sizes["s"] > 0 and sizes["q"] > 0 and sizes["d"] % (1 + about["crossed"]) == 0):
+        raise Damaged(
+            path,
+            "its epochs, images or queries are not some of a run's in their order, as training keeps them",
+            "pretrain",
+        )
+    if about["memory"] not in ("bank", "queue", "batch"):
+        raise Damaged(path, f"its memory is {about['memory']!r}, expected bank, queue or batch", "pretrain")
+    return torch.searchsorted(images, queries)
+
+
 def alignment(one: Float[Tensor, "n d"], other: Float[Tensor, "n d"]) -> float:
     """Mean squared distance of two views of an image: 0 when they are equal, 2 for unrelated directions.
 
-    Source: Wang and Isola 2020, arXiv:2005.10242, section 4.1, with exponent 2.
+    Source: Wang and Isola 2020, arXiv:2005.10242, Section 4.1 (exponent 2).
     """
     return (one - other).square().sum(dim=1).mean().item()
 
@@ -105,7 +131,7 @@ def alignment(one: Float[Tensor, "n d"], other: Float[Tensor, "n d"]) -> float:
 def uniformity(embeddings: Float[Tensor, "n d"]) -> float:
     """Log of the mean of exp(-2 distance^2) over pairs: 0 for a single direction, towards -4 for evenly spread ones.
 
-    Source: Wang and Isola 2020, arXiv:2005.10242, section 4.1, with t = 2; over pairs of different images.
+    Source: Wang and Isola 2020, arXiv:2005.10242, Section 4.1 (t = 2, pairs of different images).
     """
     parts = []
     for start in range(0, len(embeddings), ROWS_AT_ONCE):
@@ -118,7 +144,7 @@ def uniformity(embeddings: Float[Tensor, "n d"]) -> float:
 def effective_rank(embeddings: Float[Tensor, "n d"]) -> float:
     """exp of the entropy of the singular values' shares: 1 when all lie on a line, d when no direction is preferred.
 
-    Source: Roy and Vetterli 2007, "The effective rank", EUSIPCO, definition 1.
+    Source: Roy and Vetterli 2007, "The effective rank", EUSIPCO, Definition 1.
     """
     values = torch.linalg.svdvals(embeddings.double())
     return torch.special.entr(values / values.sum()).sum().exp().item()
@@ -127,8 +153,8 @@ def effective_rank(embeddings: Float[Tensor, "n d"]) -> float:
 def staleness(memory: Float[Tensor, "n d"], current: Float[Tensor, "n d"]) -> float | None:
     """Mean of 1 - cosine between what is stored and the embedding now, over the images of which a row is not zero.
 
-    It is above 0 even when the encoder no longer moves: a row stems from random views, and from a slower encoder in
-    a queue. None: nothing is stored of any of these images.
+    It is above 0 even for a constant encoder: a row stems from random views, and in a queue from the momentum encoder.
+    None: no row of these images is stored.
     """
     held = memory.norm(dim=1) > 0
     if not held.any():
@@ -136,10 +162,11 @@ def staleness(memory: Float[Tensor, "n d"], current: Float[Tensor, "n d"]) -> fl
     return 1 - F.cosine_similarity(memory[held], current[held]).mean().item()
 
 
-def measure(snapshot: Snapshot, sets: Sets, labels: Int[Tensor, "n"]) -> dict[str, Number]:
-    """The numbers of one snapshot, those of sets as means over its sides; what a run cannot have is left out.
+def measure(snapshot: Snapshot, sets: CandidateSets, labels: Int[Tensor, "n"]) -> dict[str, Number]:
+    """The numbers of one snapshot, those of sets as means over its comparisons; numbers that a run lacks are left out.
 
-    Of `ring` and `training` the similarity at both borders; of every set the false negatives, and chance beside them.
+    For `ring` and `training`: the similarity at both borders. For every set: the false negatives, and their chance
+    level.
     """
     found: dict[str, Number | None] = {
         "alignment": alignment(snapshot.queries, snapshot.second),
@@ -154,8 +181,8 @@ def measure(snapshot: Snapshot, sets: Sets, labels: Int[Tensor, "n"]) -> dict[st
             inner, outer = (statistics.fmean(border) for border in zip(*borders, strict=True))
             found |= {f"{name}_inner_similarity": inner, f"{name}_outer_similarity": outer}
     found["false_negatives_chance_percent"] = chance_percent(labels)
-    for name, sides in sets.chosen.items():
-        rates = [false_negative_percent(chosen, labels, snapshot.self_index) for chosen in sides]
+    for name, comparisons in sets.chosen.items():
+        rates = [false_negative_percent(chosen, labels, snapshot.self_index) for chosen in comparisons]
         found[f"false_negatives_{name}_percent"] = statistics.fmean(rates)
     return {name: value for name, value in found.items() if value is not None}
 
@@ -167,7 +194,7 @@ def over_training(
     samplers: Mapping[str, Sampler],
     selected: str,
     seed: int,
-) -> tuple[list[dict[str, Number]], Sets]:
+) -> tuple[list[dict[str, Number]], CandidateSets]:
     """One row per snapshot, and the sets of the last one.
 
     `curve` is pretraining's history by epoch: the bound, its ceiling, and which shares of the memory annealing had
@@ -186,7 +213,9 @@ def over_training(
         progress = progress_of(samplers[selected], trained["inner_share"], trained["outer_share"])
         looked_at = {name: (sampler, 1.0) for name, sampler in samplers.items()}
         looked_at["training"] = samplers[selected], progress
-        sets = sets_of(snapshot.sides(), snapshot.self_index, looked_at, derive(seed, "diagnostics", snapshot.epoch))
+        sets = candidate_sets(
+            snapshot.comparisons(), snapshot.self_index, looked_at, derive(seed, "diagnostics", snapshot.epoch)
+        )
         faults |= sets.faults
         share = trained["bound_nats"] / trained["ceiling_nats"]
         rows.append({"epoch": snapshot.epoch, "bound_share_of_ceiling": share} | measure(snapshot, sets, labels))

@@ -1,6 +1,6 @@
-"""Who is in the samplers' sets, and how many of them share the query's label, which no sampler knows.
+"""Which images each sampler may draw as negatives, and how many are false negatives (same label as the query).
 
-Sets come from the samplers of training, whole.
+Samplers never see labels. The candidate sets come from the sampler of training, which here returns them whole.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,10 +12,10 @@ from torch import Tensor
 
 from annulus.compute.rng import derive
 from annulus.errors import InputError
-from annulus.negatives.clusters import Clusters, kmeans
+from annulus.negatives.clusters import Clusters, fewer_clusters, kmeans
 from annulus.negatives.samplers import Cave, Sampler
 
-Side = tuple[Float[Tensor, "q d"], Float[Tensor, "n d"]]  # queries, and the rows that they are compared with
+Comparison = tuple[Float[Tensor, "q d"], Float[Tensor, "n d"]]  # queries, and the rows that they are compared with
 
 
 def members(
@@ -57,7 +57,7 @@ def chance_percent(labels: Int[Tensor, "n"]) -> float:
 
 
 def progress_of(sampler: Sampler, inner_share: float, outer_share: float) -> float:
-    """How far annealing had come when the set kept these shares of the memory; undoes `ranks.kept_shares`."""
+    """The annealing progress at which a set has these shares of the memory; inverse of `kept_shares`."""
     inner, outer = sampler.shares
     if outer < 1:
         return min((1 - outer_share) / (1 - outer), 1.0)
@@ -71,12 +71,12 @@ def cave_for(cave: Cave, images: int, train_images: int) -> Cave:
 
     Two at least, and no more than there are images.
     """
-    clusters = round(cave.clustering.clusters * images / train_images)
+    clusters = round(fewer_clusters(cave.clustering.clusters, train_images) * images / train_images)
     return replace(cave, clustering=cave.clustering._replace(clusters=min(max(clusters, 2), images)))
 
 
 @dataclass(frozen=True)
-class Sets:
+class CandidateSets:
     """On each side, similarities, and by name who is in each query's set.
 
     A sampler that leaves some query none is not among them; `faults` says why.
@@ -87,13 +87,16 @@ class Sets:
     faults: dict[str, str]
 
 
-def sets_of(
-    sides: Sequence[Side], self_index: Int[Tensor, "q"], samplers: Mapping[str, tuple[Sampler, float]], seed: int
-) -> Sets:
+def candidate_sets(
+    comparisons: Sequence[Comparison],
+    self_index: Int[Tensor, "q"],
+    samplers: Mapping[str, tuple[Sampler, float]],
+    seed: int,
+) -> CandidateSets:
     """The sets of named samplers, each with how far annealing has come; caves among them share their clusters."""
     clustering = next((sampler.clustering for sampler, _ in samplers.values() if sampler.clustering), None)
-    sets = Sets([], {name: [] for name in samplers}, {})
-    for number, (queries, rows) in enumerate(sides):
+    sets = CandidateSets([], {name: [] for name in samplers}, {})
+    for number, (queries, rows) in enumerate(comparisons):
         sets.similarity.append(queries @ rows.T)
         clusters = None
         if clustering is not None:

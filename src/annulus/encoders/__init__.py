@@ -1,1 +1,1 @@
-"""Networks, and what comes out of them frozen."""
+"""Networks, and the features that frozen networks give."""

@@ -4,7 +4,7 @@ Batch statistics tell an encoder which images came together: a query and its key
 matched without looking at either. MoCo therefore shuffles the keys and normalises them in parts (`shuffled`,
 `convert`); SimCLR and SiMo normalise everything by the statistics of the global batch (`synchronised`).
 
-Source: He et al. 2020, arXiv:1911.05722, section 3.3; Ioffe and Szegedy 2015, arXiv:1502.03167, algorithm 1.
+Source: He et al. 2020, arXiv:1911.05722, Section 3.3; Ioffe and Szegedy 2015, arXiv:1502.03167, Algorithm 1.
 """
 
 from collections.abc import Callable
@@ -29,8 +29,8 @@ def shuffled(count: int, generator: torch.Generator) -> tuple[Int[Tensor, "{coun
 class _Grouped(_BatchNorm):
     """In training, each of `groups` consecutive parts of the global batch has its own statistics.
 
-    This is what as many devices would compute. Several processes share the groups evenly, and each hears of the
-    others' statistics, so the running ones are those of one process: every group's in turn. Evaluation is plain.
+    The result is that of as many devices. Several processes share the groups evenly and exchange their statistics, so
+    the running statistics are those of one process: every group's in turn. Evaluation is that of plain batch-norm.
     """
 
     def __init__(self, features: int, groups: int, **settings: object) -> None:
@@ -113,7 +113,7 @@ class SyncBatchNorm(_BatchNorm):
 
     Takes CPU tensors too, which torch's own refuses. Each process sends a mean, a variance and a count per channel
     forward, and two sums back; the input's gradient is that of the sum of all processes' losses, the weights'
-    gradient is of this process's rows alone, as `mean_gradients` expects it.
+    gradient is that of this process's rows only, as `mean_gradients` expects it.
     """
 
     def forward(self, x: Float[Tensor, "b c *space"]) -> Float[Tensor, "b c *space"]:
@@ -136,7 +136,7 @@ class SyncBatchNorm(_BatchNorm):
 
         Variances are merged through the distances of the means: a difference of sums of squares would cancel.
 
-        Source: Chan, Golub and LeVeque 1983, "Algorithms for computing the sample variance", eq. 2.1.
+        Source: Chan, Golub and LeVeque 1983, "Algorithms for computing the sample variance", Eq. 2.1.
         """
         unread = x.new_empty(self.num_features, dtype=_statistics_dtype(self, x))  # says the type of the result
         mean, var = torch.batch_norm_update_stats(x, unread, unread, 1.0)
@@ -154,7 +154,7 @@ class SyncBatchNorm(_BatchNorm):
 
 
 class _Synchronised(torch.autograd.Function):
-    """Normalise by statistics that stem from every process's x."""
+    """Normalise by statistics over every process's x."""
 
     @staticmethod
     def forward(
@@ -178,7 +178,7 @@ class _Synchronised(torch.autograd.Function):
 
         dx = w / std * (g - sum(g) / N - z * sum(g z) / N)
 
-        Source: Ioffe and Szegedy 2015, section 3, solved for x.
+        Source: Ioffe and Szegedy 2015, arXiv:1502.03167, Section 3 (solved for x).
         """
         x, weight, mean, var, count = ctx.saved_tensors
         # As if the statistics were constants: w / std * g, and this process's sums of g z and g.
@@ -225,7 +225,7 @@ def synchronised(module: nn.Module) -> nn.Module:
     """
     if world_size() == 1:
         raise InputError(
-            "sync batch-norm needs several processes to share statistics, and this one is alone; "
+            "sync batch-norm needs several processes to share statistics, and this is the only one; "
             "start it with `torchrun --nproc-per-node N`, or take batch_norm: shuffle"
         )
     return _replaced(

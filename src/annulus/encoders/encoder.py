@@ -5,7 +5,8 @@
 
 import json
 from collections import OrderedDict
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
@@ -17,25 +18,11 @@ from torch import Tensor, nn
 from torchvision import models
 
 from annulus.compute.rng import derive
+from annulus.encoders.config import WIDTHS, EncoderConfig
 from annulus.encoders.lab import rgb_to_lab
 from annulus.errors import InputError
+from annulus.files.regular import check_regular, read_text
 from annulus.files.results import replacing
-
-WIDTHS = {"rgb": 3, "lab-l": 1, "lab-ab": 2}  # channels of what one network sees
-
-
-@dataclass(frozen=True)
-class EncoderConfig:
-    """All that rebuilds an encoder; stands as JSON beside its weights."""
-
-    architecture: str
-    stem: str
-    head: str  # linear | mlp | mlp-bn
-    embedding_dim: int  # of each network's embedding
-    view_size: int  # pixels a side that it was trained on
-    channels: str  # rgb | lab-l | lab-ab: one network that sees these; lab: two networks, one sees L, the other ab
-    mean: tuple[float, ...]  # of the training images, per channel: RGB in [0, 1], CIELAB in its own units
-    std: tuple[float, ...]
 
 
 class Encoder(nn.Module):
@@ -84,7 +71,7 @@ class LabEncoder(nn.Module):
 
     Probes read both, one after the other along the channels.
 
-    Source: Tian et al. 2019, arXiv:1906.05849, section 3 (CMC).
+    Source: Wu et al. 2020, arXiv:2005.13149, Section 2, Appendix C.2 (CMC: two ResNet-18 of full width).
     """
 
     def __init__(self, config: EncoderConfig) -> None:
@@ -149,24 +136,39 @@ def load_encoder(weights: Path) -> Encoder | LabEncoder:
     """The encoder that `save_encoder` wrote, in evaluation mode and frozen.
 
     Raises:
-        InputError: when a file is missing, or the weights do not have the configuration's shapes.
+        InputError: when a file is missing or no encoder's, or the weights do not have the configuration's shapes.
     """
     try:
-        described = json.loads(weights.with_suffix(".json").read_text())
-        tuples = {"mean": tuple(described["mean"]), "std": tuple(described["std"])}  # JSON has no tuples
-        encoder = build_encoder(EncoderConfig(**described | tuples), seed=0)  # weights that the next line replaces
-        encoder.load_state_dict(load_file(weights))
-    except (OSError, SafetensorError, TypeError, KeyError, ValueError) as error:
+        check_regular(weights)
+        config = EncoderConfig.checked(json.loads(read_text(weights.with_suffix(".json"))))
+        state = load_file(weights)
+    except (OSError, SafetensorError, ValueError, RecursionError) as error:
         raise InputError(
-            f"{weights} or its JSON is missing or not an encoder of annulus ({error}); run `dvc repro`"
+            f"{weights} or its JSON is missing or not an encoder of annulus ({error}); run `dvc repro --force pretrain`"
         ) from error
-    except RuntimeError as error:  # torch lists every tensor that differs; the first says enough
-        first = next((line.strip() for line in str(error).splitlines()[1:] if line.strip()), str(error))
+    encoder = build_encoder(config, seed=0)  # weights that the file's replace
+    if (fault := _difference(encoder.state_dict(), state)) is not None:
         raise InputError(
-            f"{weights} does not have the shapes of {weights.with_suffix('.json').name} ({first}); "
+            f"{weights} does not have the shapes of {weights.with_suffix('.json').name} ({fault}); "
             "load the two files of one run"
-        ) from error
+        )
+    for name, tensor in state.items():
+        if not tensor.isfinite().all():
+            raise InputError(f"{weights}: {name} holds NaN or infinity; run `dvc repro --force pretrain`")
+    encoder.load_state_dict(state)
     return encoder.eval().requires_grad_(False)
+
+
+def _difference(expected: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> str | None:
+    """The first tensor that is not what the configuration says, or None."""
+    for name in [*expected, *(name for name in found if name not in expected)]:
+        kinds = [
+            "nothing" if name not in held else f"{held[name].dtype} {tuple(held[name].shape)}".removeprefix("torch.")
+            for held in (found, expected)
+        ]
+        if kinds[0] != kinds[1]:
+            return f"{name} is {kinds[0]}, expected {kinds[1]}"
+    return None
 
 
 def _resnet(config: EncoderConfig) -> tuple[nn.Module, int]:

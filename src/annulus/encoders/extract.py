@@ -1,4 +1,4 @@
-"""Images through a frozen encoder, once."""
+"""Features of images from a frozen encoder, computed once."""
 
 from collections.abc import Sequence
 

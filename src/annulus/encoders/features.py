@@ -5,14 +5,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import torch
 from jaxtyping import Int
 from torch import Tensor
 
 from annulus.errors import InputError
-from annulus.files.packed import read_packed, write_packed
+from annulus.files.packed import check_about, check_labels, check_tensors, read_packed, write_packed
 
 Layer = Literal["map", "pooled", "embedding"]
 SPLITS = ("train", "validation", "test")
+LABELS = torch.int64, "n"
+LAYERS = {"pooled": (torch.float32, "n c"), "embedding": (torch.float32, "n d"), "map": (torch.float16, "n c h w")}
 
 
 @dataclass(frozen=True)
@@ -52,25 +55,37 @@ def save_features(folder: Path, split: str, features: Features) -> None:
 
 
 def load_features(folder: Path, split: str) -> Features:
-    """Read what `save_features` wrote. A layer that nobody uses costs nothing: tensors are mapped lazily.
+    """Read what `save_features` wrote.
 
     Raises:
-        InputError: when the file is missing or not one of annulus's.
+        InputError: when the file is missing, not one of annulus's, or damaged.
     """
-    layers, about = read_packed(folder / f"{split}.safetensors")
+    path = folder / f"{split}.safetensors"
+    layers, about = read_packed(path)
+    expected = {"labels": LABELS} | {name: kind for name, kind in LAYERS.items() if name in layers}
+    check_tensors(path, layers, expected, "embed")
+    check_about(path, about, {"classes": list}, "embed")
     labels = layers.pop("labels")
+    check_labels(path, labels, about["classes"], "embed")
     return Features(layers, labels, tuple(about["classes"]))
 
 
-def check_same_classes(train: Features, test: Features) -> None:
-    """Refuse two splits whose class numbers do not mean the same.
+def check_same_classes(train: Features, other: Features, split: str = "test") -> None:
+    """Refuse two splits whose class numbers do not mean the same, or that two encoders have made.
 
     Raises:
-        InputError: with the first class in which they differ.
+        InputError: with the first class or layer in which they differ.
     """
-    if train.classes != test.classes:
-        differing = sorted(set(train.classes) ^ set(test.classes)) or ["their order"]
+    for name in sorted(train.layers.keys() & other.layers.keys()):
+        widths = [tuple(features.layers[name].shape[1:]) for features in (train, other)]
+        if widths[0] != widths[1]:
+            raise InputError(
+                f"train features have {name} of shape {widths[0]}, {split} features of {widths[1]}; "
+                "run `dvc repro --force embed` so that both come from one encoder"
+            )
+    if train.classes != other.classes:
+        differing = sorted(set(train.classes) ^ set(other.classes)) or ["their order"]
         raise InputError(
-            f"train features have {len(train.classes)} classes, test features {len(test.classes)}, "
+            f"train features have {len(train.classes)} classes, {split} features {len(other.classes)}, "
             f"and they differ in {differing[0]}; run `dvc repro` so that both come from one image set"
         )

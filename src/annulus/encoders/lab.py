@@ -21,11 +21,11 @@ Channels = tuple[float, float, float]
 def rgb_to_lab(images: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b 3 h w"]:
     """L in [0, 100], a in about [-86, 98], b in about [-108, 94] of sRGB images in [0, 1]; white is (100, 0, 0).
 
-    Differentiable, also at black. At least float32: a and b are 500 and 200 times differences of numbers below 1, of
-    which bfloat16 would leave steps of 1 to 2. Under autocast too, which lowers none of these operations; a matrix
-    product it would, and a GPU's TF32 as well.
+    Differentiable, also at black. Computed in float32 at least: a and b are 500 and 200 times differences of numbers
+    below 1, and bfloat16 would leave steps of 1 to 2. Autocast lowers none of these operations; it would lower a matrix
+    product.
 
-    Source: IEC 61966-2-1 (sRGB, D65), CIE 15 (L*a*b*).
+    Source: IEC 61966-2-1 (sRGB, D65); CIE 15 (L*a*b*).
     """
     images = images.to(torch.promote_types(images.dtype, torch.float32))
     # Either curve is a power above its bend and a line below it. They meet there, so that the power of what is

@@ -18,11 +18,11 @@ def momentum_copy(encoder: Network) -> Network:
 def update_momentum_(copy: nn.Module, encoder: nn.Module, momentum: float) -> None:
     """theta_copy <- momentum * theta_copy + (1 - momentum) * theta_encoder, after the optimiser's step.
 
-    Parameters alone. Buffers stay: the copy's batch normalisation keeps the statistics of its own forward passes,
+    Only parameters move. Buffers stay: the copy's batch normalisation keeps the statistics of its own forward passes,
     since an average of the encoder's would belong to activations that the copy does not have (and an average of
     `num_batches_tracked` would not be a count). MoCo's authors and every library that follows them do the same.
 
-    Source: eqco section 2 (MoCo's key encoder).
+    Source: He et al. 2020, arXiv:1911.05722, Eq. 2; Zhu et al. 2020, arXiv:2010.01929, Appendix B.1.
     """
     fast, slow = dict(encoder.named_parameters()), dict(copy.named_parameters())
     assert fast.keys() == slow.keys(), "the copy has other layers than its encoder"

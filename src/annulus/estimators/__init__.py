@@ -1,11 +1,13 @@
-"""Mutual information where it is known, so that bounds can be held against the truth.
+"""Bounds where the mutual information is known.
 
-In the order in which they need one another:
+Each module uses those above it:
 
+    params         the sections of stages/estimators/params.yaml
     toys           pairs of variables with their information and density ratio
-    critics        what scores every x with every y
-    values         bounds as estimates in nats
+    critics        scores of every x with every y
+    bounds         bounds as estimates in nats
     binary         the binary example in closed form
-    fitting        several critics trained as one
+    spread         an estimate's bias and spread over draws of the negatives
+    ensembles      several critics trained as one
     conditional    NCE and CNCE by the share that negatives come from, many runs together
 """

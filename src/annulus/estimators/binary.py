@@ -1,9 +1,10 @@
 """The binary example in closed form: X = Y, n = m pairs a batch, the other pairs' y as negatives.
 
 A batch with t pairs (1, 1) has only one value of each bound, so mean and variance are sums over t. The critic is the
-paper's: the same score for every equal pair, none for an unequal one; at p = 1/2 it is the ideal one.
+paper's: the same score for every equal pair, none for an unequal one; at p = 1/2 it is the ideal one. The paper prints
+the value at alpha 1; the values at other alphas follow from its Eqs. 4 and 6 in the same way.
 
-Source: mlcpc Example 1, eq. 36, and section 4 for alpha.
+Source: Song and Ermon 2020, arXiv:2007.09852, Example 1, Appendix C.1, Eq. 36.
 """
 
 import math
@@ -25,7 +26,7 @@ def cpc_of_batch(t: int, m: int, alpha: float) -> float:
 
 
 def mlcpc_of_batch(t: int, m: int, alpha: float) -> float:
-    """alpha-ML-CPC of such a batch, in nats; 0 for equal pairs alone at alpha 1."""
+    """alpha-ML-CPC of such a batch, in nats; 0 for a batch of equal pairs at alpha 1."""
     beta = (m - alpha) / (m - 1)
     equal = sum(part * (part - 1) for part in (t, m - t))  # negatives that look like a positive
     return math.log(m * m / (alpha * m + beta * equal))

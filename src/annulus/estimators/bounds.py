@@ -1,11 +1,11 @@
 """Bounds as estimates of the information, in nats: from n positive scores and n k negative ones.
 
-The softmax bounds are `annulus.bounds` turned over, ceiling minus loss; NWJ, Donsker-Varadhan and the unnormalised
-Barber-Agakov bound stand here, since no image is trained with them. Row i of the negatives are those of positive i. A
-bound says what it can reach (`ceiling`, infinite where nothing stops it) and what it loses at its setting (`warning`).
+The softmax bounds are ceiling minus loss of `annulus.bounds`. NWJ, Donsker-Varadhan and the unnormalised Barber-Agakov
+bound are defined here, since no encoder is trained with them. Row i of the negatives belongs to positive i. A bound
+gives its highest value (`ceiling`, infinite where there is none) and what it loses at its setting (`warning`).
 
-Source: Poole et al. 2019, On Variational Bounds of Mutual Information; mlcpc, eqco; mutualinfo section 2 for the chain
-that leads from Barber-Agakov to InfoNCE.
+Source: Poole et al. 2019, arXiv:1905.06922, Section 2; Wu et al. 2020, arXiv:2005.13149, Appendix A.8 (from
+Barber-Agakov to InfoNCE).
 """
 
 import math
@@ -51,7 +51,9 @@ class Bound(Protocol):
 class InfoNCE:
     """log(1 + k) minus the cross-entropy of finding the positive: a lower bound for every critic.
 
-    With negatives from a ball or a ring it is VINCE or CNCE, lower still (mutualinfo Coro. 4.1.1, ring Theorem 3.1).
+    Negatives from a ball or a ring give VINCE or CNCE, which is lower still.
+
+    Source: Wu et al. 2020, arXiv:2005.13149, Corollary 4.1.1; Wu et al. 2020, arXiv:2010.02037, Theorem 3.1.
     """
 
     @property
@@ -70,7 +72,10 @@ class InfoNCE:
 
 @dataclass(frozen=True)
 class EqCo:
-    """InfoNCE whose k negatives count as `alpha`: its ceiling log(1 + alpha) is free of k. Source: eqco eq. 4 to 6."""
+    """InfoNCE whose k negatives count as `alpha`: its ceiling log(1 + alpha) is free of k.
+
+    Source: Zhu et al. 2020, arXiv:2010.01929, Eqs. 4 to 6.
+    """
 
     alpha: float
 
@@ -96,7 +101,10 @@ class EqCo:
 
 @dataclass(frozen=True)
 class CPC:
-    """alpha-CPC: weight alpha on the positive in its row's denominator. Source: mlcpc eq. 4."""
+    """alpha-CPC: weight alpha on the positive in its row's denominator.
+
+    Source: Song and Ermon 2020, arXiv:2007.09852, Eq. 4.
+    """
 
     alpha: float
 
@@ -117,7 +125,10 @@ class CPC:
 
 @dataclass(frozen=True)
 class MLCPC:
-    """alpha-ML-CPC: one denominator for the whole batch. Source: mlcpc eq. 6."""
+    """alpha-ML-CPC: one denominator for the whole batch.
+
+    Source: Song and Ermon 2020, arXiv:2007.09852, Eq. 6.
+    """
 
     alpha: float
 
@@ -140,7 +151,7 @@ class MLCPC:
 class NWJ:
     """E f - E exp(f - 1) over joint and product: tight for f = 1 + log ratio, and of a variance like exp(information).
 
-    Source: Nguyen, Wainwright and Jordan 2010; mutualinfo section 2.
+    Source: Wu et al. 2020, arXiv:2005.13149, Lemma A.2.
     """
 
     @property
@@ -161,7 +172,7 @@ class NWJ:
 class DonskerVaradhan:
     """E f - log E exp f: tight for f = log ratio + any constant. Of finitely many negatives it exceeds the bound.
 
-    Source: Donsker and Varadhan 1983; Belghazi et al. 2018 (MINE), whose gradient `mine_objective` has.
+    Source: Donsker and Varadhan 1983, "Asymptotic evaluation of certain Markov process expectations for large time IV".
     """
 
     @property
@@ -184,10 +195,10 @@ class DonskerVaradhan:
 def mine_objective(
     positive: Float[Tensor, "n"], negatives: Float[Tensor, "n k"], log_mean: Float[Tensor, ""]
 ) -> Float[Tensor, ""]:
-    """What MINE minimises: its gradient is that of -DV with exp(log_mean), a slow mean of earlier steps, for the
-    mean of this batch's exp(score), which alone would bias the gradient.
+    """What MINE minimises. Its gradient is that of -DV, where exp(log_mean), a moving average over earlier steps,
+    replaces the mean of this batch's exp(score): the mean of one batch would bias the gradient.
 
-    Source: Belghazi et al. 2018, eq. 12.
+    Source: Belghazi et al. 2018, arXiv:1801.04062, Section 3.2.
     """
     return (negatives - log_mean).exp().mean() - positive.mean()
 
@@ -196,8 +207,10 @@ def mine_objective(
 class BarberAgakov:
     """E [f - log Z(y)], unnormalised Barber-Agakov: q(x|y) = p(x) exp f / Z(y), Z(y) = E_p(x) exp f.
 
-    `log_normaliser` holds log Z of each positive's y, exactly: a mean over samples in its place, without the positive,
-    is no bound. Tight for f = log ratio + c(y). Source: mutualinfo section 2.
+    `log_normaliser` holds the exact log Z of each positive's y: a mean over samples without the positive would give no
+    bound. Tight for f = log ratio + c(y).
+
+    Source: Wu et al. 2020, arXiv:2005.13149, Lemma A.1.
     """
 
     log_normaliser: Float[Tensor, "n"]

@@ -3,7 +3,7 @@
 Every query's negatives come from the closest share of the points to it, in the critic's own embedding, as a method
 takes them from its bank; here every point is embedded anew at each step.
 
-Source: mutualinfo 5.7 (VINCE), ring 5.6 (CNCE).
+Source: Wu et al. 2020, arXiv:2005.13149, Appendix E (VINCE); Wu et al. 2020, arXiv:2010.02037, Appendix B (CNCE).
 """
 
 from collections.abc import Callable, Sequence
@@ -46,7 +46,7 @@ class Columns(nn.Sequential):
 
 
 class Conditional:
-    """Runs of one setting, trained together; a run's numbers are those that it would have alone."""
+    """Runs of one setting, trained together; each run has the numbers that it would have by itself."""
 
     def __init__(
         self, toy: Toy, runs: Sequence[Run], params: ConditionalParams, nearness: Literal["dot", "l2"]

@@ -1,6 +1,6 @@
-"""Critics: how likely are x and y to belong together? Scores of every x with every y, as the bounds take them.
+"""Critics: scores of every x with every y, as the bounds take them.
 
-A critic is trained to be the log density ratio up to what its bound leaves open; `Ideal` is that ratio.
+A trained critic approaches the log density ratio, up to what its bound leaves free; `Ideal` is that ratio.
 """
 
 from itertools import pairwise
@@ -26,7 +26,9 @@ class Separable(nn.Module):
 
     `temperature` None: the plain product. A number: embeddings are L2-normalised and their product divided by it.
 
-    Source: mlcpc 5.1 (two hidden layers of 256, 32 outputs), eqco 4.9 (one hidden layer), mutualinfo 5.7 (five of 10).
+    Source: Song and Ermon 2020, arXiv:2007.09852, Appendix C.2 (two hidden layers of 256 units, 32 outputs);
+    Zhu et al. 2020, arXiv:2010.01929, Appendix C (one hidden layer of 256);
+    Wu et al. 2020, arXiv:2005.13149, Appendix E (five layers, 10 hidden units).
     """
 
     def __init__(self, dims: int, hidden: int, layers: int, outputs: int, temperature: float | None = None) -> None:
@@ -57,7 +59,7 @@ class Separable(nn.Module):
 class Joint(nn.Module):
     """An MLP of x and y side by side, for every pair: n m passes through all layers but the first.
 
-    Source: mlcpc 5.1 (two hidden layers of 256).
+    Source: Song and Ermon 2020, arXiv:2007.09852, Appendix C.2 (two hidden layers of 256 units).
     """
 
     def __init__(self, dims: int, hidden: int, layers: int) -> None:

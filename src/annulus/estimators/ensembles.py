@@ -20,7 +20,7 @@ class Ensemble(nn.Module):
         stacked, _ = stack_module_state(list(networks))
         self.names = list(stacked)
         self.stacked = nn.ParameterList(nn.Parameter(value.detach()) for value in stacked.values())
-        # Of the form alone; kept from being registered, since its own numbers are not used.
+        # Only its form is used; in a list, so that its own parameters are not registered.
         self._form = [networks[0]]
 
     def forward(self, *inputs: Float[Tensor, "*r n d"], shared: bool = False) -> Float[Tensor, "r *out"]:
@@ -35,7 +35,7 @@ class Ensemble(nn.Module):
 
 
 def seeded(make: Callable[[], nn.Module], seed: int) -> nn.Module:
-    """A network whose initial weights depend on the seed alone."""
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
+    """A network whose initial weights depend only on the seed."""
+    with torch.random.fork_rng(devices=[]):  # the GPUs' generators would start CUDA in every worker
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would reseed GPUs too
         return make()

@@ -6,22 +6,26 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from annulus.config.negatives import BallParams, RingParams
-from annulus.config.params import Count, Params, Positive
+from annulus.config.params import Count, Depth, Params, Positive, Rate, Rows, Temperature, Width
 from annulus.errors import InputError
 
 
 def _candidates(m: int) -> int:
     if m < 2:
         raise InputError(f"m = {m} has no negative beside the positive; a bound needs at least 2 candidates")
+    if m > 2**16:
+        raise InputError(f"m = {m}: scores are a table of m rows and m columns; take at most {2**16}")
     return m
 
 
 def _alpha(alpha: float) -> float:
     if alpha <= 0:
         raise InputError(
-            f"alpha = {alpha:g}; it must be above 0 and below m: below 1 cpc is no lower bound any more, below "
-            "m/(n(m-1)+1) mlcpc neither, and at 0 neither has a ceiling"
+            f"alpha = {alpha:g}; it must be above 0 and below m: below 1 cpc is not a lower bound, below "
+            "m/(n(m-1)+1) mlcpc is not, and at 0 neither has a ceiling"
         )
+    if alpha < 1e-9:
+        raise InputError(f"alpha = {alpha:g} cannot be told from 0 beside a weight of 1; take at least 1e-9")
     return alpha
 
 
@@ -46,32 +50,32 @@ def _below_candidates(alphas: list[float], m: int) -> None:
 
 
 class GaussiansParams(Params):
-    """eqco.table9: InfoNCE and EqCo on correlated Gaussians, each critic trained on its own bound."""
+    """eqco Table 9: InfoNCE and EqCo on correlated Gaussians, each critic trained on its own bound."""
 
-    dims: Count
+    dims: Width
     information: list[Positive] = Field(min_length=1)  # nats
     pairs: list[Candidates] = Field(min_length=1)  # per step: each query's own pair and the others as negatives
-    hidden: Count
-    layers: Count  # hidden ones
-    outputs: Count
-    temperature: Positive | None  # null: the plain product of the two networks' outputs
+    hidden: Width
+    layers: Depth  # hidden ones
+    outputs: Width
+    temperature: Temperature | None  # null: the plain product of the two networks' outputs
     eqco_alpha: Positive
     first_seeds: Count  # how many of the study's seeds
     steps: Count
-    learning_rate: Positive
+    learning_rate: Rate
     evaluations: Count  # batches after training
 
 
 class IdealParams(Params):
     """Every bound with the ideal critic of correlated Gaussians."""
 
-    dims: Count
+    dims: Width
     information: list[Positive] = Field(min_length=1)  # nats
     pairs: Candidates
-    repeats: int = Field(ge=2)
+    repeats: int = Field(ge=2, le=10**6)
     alpha: Alpha  # of cpc
     eqco_alpha: Positive
-    negatives: Count  # drawn from the ball and from the ring
+    negatives: Rows  # drawn from the ball and from the ring
     ball: BallParams
     ring: RingParams
 
@@ -82,12 +86,12 @@ class IdealParams(Params):
 
 
 class BinaryParams(Params):
-    """mlcpc.fig1 and fig2: X = Y, with n = m pairs a batch."""
+    """mlcpc Figures 1 and 2: X = Y, with n = m pairs a batch."""
 
     p: float = Field(gt=0, lt=1)  # probability of (1, 1)
     candidates: list[Candidates] = Field(min_length=1)  # m
     alphas: list[Alpha] = Field(min_length=1)
-    simulations: int = Field(ge=2)  # batches drawn beside the closed form
+    simulations: int = Field(ge=2, le=10**9)  # batches drawn beside the closed form
 
     @model_validator(mode="after")
     def _alphas_below_m(self) -> Self:
@@ -96,18 +100,18 @@ class BinaryParams(Params):
 
 
 class StaircaseParams(Params):
-    """mlcpc.fig3: critics that follow information which rises in steps."""
+    """mlcpc Figure 3: critics that follow information which rises in steps."""
 
     critic: Literal["separable", "joint"]
-    dims: Count
+    dims: Width
     information: list[Positive] = Field(min_length=1)  # nats, level by level
-    steps_per_level: int = Field(ge=4)  # a level's estimate is the mean over its last quarter
+    steps_per_level: int = Field(ge=4, le=10**9)  # a level's estimate is the mean over its last quarter
     pairs: Candidates
-    hidden: Count
-    layers: Count
-    outputs: Count | None  # of the separable critic; null: the joint one has a single score
+    hidden: Width
+    layers: Depth
+    outputs: Width | None  # of the separable critic; null: the joint one has a single score
     alphas: list[Alpha] = Field(min_length=1)
-    learning_rate: Positive
+    learning_rate: Rate
     points: Count  # of the figure, per level
 
     @model_validator(mode="after")
@@ -127,21 +131,21 @@ class StaircaseParams(Params):
 
 
 class ConditionalParams(Params):
-    """mutualinfo.table3 and ring.table5: NCE and CNCE of the two-dimensional toy, trained and measured."""
+    """mutualinfo Table 3 and ring Table 5: NCE and CNCE of the two-dimensional toy, trained and measured."""
 
-    points: int = Field(ge=2)
-    hidden: Count
-    layers: Count
-    outputs: Count
+    points: int = Field(ge=2, le=2**24)
+    hidden: Width
+    layers: Depth
+    outputs: Width
     # By which nearness of a query's embedding and a stored one the closest are chosen, dot (product: ring) or l2
     # (distance: mutualinfo), and the critic's temperature there; null: embeddings are not normalised.
-    temperatures: dict[Literal["dot", "l2"], Positive | None] = Field(min_length=1)
-    learning_rate: Positive
-    batch_size: Count
+    temperatures: dict[Literal["dot", "l2"], Temperature | None] = Field(min_length=1)
+    learning_rate: Rate
+    batch_size: Rows
     epochs: Count
-    negatives: Count
+    negatives: Rows
     percents: list[int] = Field(min_length=1)  # of the points, closest first, from which negatives come; 100: NCE
-    draws: Count  # of negatives per point, when the trained critics are measured
+    draws: Rows  # of negatives per point, when the trained critics are measured
 
     @model_validator(mode="after")
     def _sets_hold_points(self) -> Self:
@@ -159,12 +163,12 @@ class ConditionalParams(Params):
 class TheoremsParams(Params):
     """Bias and variance of NCE and CNCE with the ideal critic, a distribution that breaks the bound, and the ring."""
 
-    dims: Count
+    dims: Width
     rho: Correlation
-    memory: int = Field(ge=20)  # candidates, of which a set keeps a share
-    negatives: Count
-    queries: Count
-    repeats: int = Field(ge=2)
+    memory: int = Field(ge=20, le=2**24)  # candidates, of which a set keeps a share
+    negatives: Rows
+    queries: Rows
+    repeats: int = Field(ge=2, le=10**6)
     ball: BallParams  # the negatives of CNCE
     high: RingParams  # a ring of close candidates, where the theorem's condition holds
     low: RingParams  # a ring of far ones, where it does not

@@ -42,7 +42,9 @@ def spread_over_draws(
 ) -> Spread:
     """Mean, bias and standard deviation of `estimate` over repeated draws of the negatives.
 
-    NCE has uniform negatives; a ball or a ring makes it CNCE, which is lower and varies less. Source: ring Thm 3.2.
+    Uniform negatives give NCE. Negatives from a ball or a ring give CNCE, which is lower and varies less.
+
+    Source: Wu et al. 2020, arXiv:2010.02037, Theorem 3.2.
     """
     reference = estimate(scores, self_index, "all", Ring(0.0, 1.0), generator)
     values = torch.tensor(

@@ -44,9 +44,10 @@ class Toy(Protocol):
 class CorrelatedGaussians:
     """`dims` independent pairs of standard normal variables, each pair with correlation rho.
 
-    information = -(dims/2) log(1 - rho^2); mlcpc prints rho/2 for rho^2, a slip (mlcpc section 6, 2).
+    information = -(dims/2) log(1 - rho^2). Appendix C.2 of Song and Ermon prints rho/2 where rho^2 is meant.
 
-    Source: Poole et al. 2019; mlcpc 5.1, eqco eq. 15.
+    Source: Poole et al. 2019, arXiv:1905.06922, Section 3; Song and Ermon 2020, arXiv:2007.09852, Appendix C.2;
+    Zhu et al. 2020, arXiv:2010.01929, Eq. 15.
     """
 
     def __init__(self, dims: int, rho: float) -> None:
@@ -98,7 +99,7 @@ class SumOfGaussians:
 
     The sum has variance 2 and covariance 0.4, so the information is -log(1 - 0.2^2)/2 = 0.02041.
 
-    Source: mutualinfo 5.7, ring 5.6.
+    Source: Wu et al. 2020, arXiv:2005.13149, Appendix E; Wu et al. 2020, arXiv:2010.02037, Appendix B.
     """
 
     def __init__(self) -> None:
@@ -155,7 +156,9 @@ class DiscreteTable:
 
 
 def binary_pair(p: float) -> DiscreteTable:
-    """X = Y, 1 with probability p: log 2 nats at p = 1/2. Source: mlcpc Example 1.
+    """X = Y, 1 with probability p: log 2 nats at p = 1/2.
+
+    Source: Song and Ermon 2020, arXiv:2007.09852, Example 1.
 
     Raises:
         InputError: when p is not a probability strictly between 0 and 1.
@@ -168,7 +171,7 @@ def binary_pair(p: float) -> DiscreteTable:
 class Staircase:
     """Correlated Gaussians whose information rises during a run: each level for the same number of steps.
 
-    Source: mlcpc 5.1 (2, 4, 6, 8, 10 nats, 4,000 iterations each).
+    Source: Song and Ermon 2020, arXiv:2007.09852, Section 5.1 (2, 4, 6, 8 and 10 nats, 4,000 iterations each).
     """
 
     def __init__(self, dims: int, levels: Sequence[float], steps_per_level: int) -> None:

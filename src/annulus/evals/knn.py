@@ -1,4 +1,6 @@
-"""Nearest neighbours: do images of one class lie together, with nothing trained on top?"""
+"""Nearest neighbours: whether images of one class lie together, without training a classifier."""
+
+import logging
 
 import faiss
 import numpy as np
@@ -9,25 +11,17 @@ from torch import Tensor
 
 from annulus.config.evals import KnnParams
 from annulus.encoders.features import Features, check_same_classes
-from annulus.errors import InputError
 from annulus.evals.accuracy import class_percents, label_ranks, percent
 from annulus.files.results import Number
+
+log = logging.getLogger("annulus")
 
 QUERIES_AT_ONCE = 4096
 MOST_NEIGHBOURS_ON_GPU = 2048  # faiss's limit there
 
 
 def build_index(bank: Float[Tensor, "n d"], k: int) -> faiss.IndexFlat:
-    """An exact index of the bank's directions, on the GPU where there is one.
-
-    Raises:
-        InputError: when the bank holds fewer than k rows.
-    """
-    if k > len(bank):
-        raise InputError(
-            f"knn.k: {k} neighbours were asked for, but the bank holds {len(bank)} training images; "
-            "take a smaller k or more images"
-        )
+    """An exact index of the bank's directions, for up to k neighbours; on the GPU where there is one."""
     index = faiss.IndexFlatIP(bank.shape[1])
     if faiss.get_num_gpus() > 0 and k <= MOST_NEIGHBOURS_ON_GPU:
         index = faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), 0, index)
@@ -55,7 +49,7 @@ def vote(
     Scaled so that the nearest neighbour votes 1; a class without a neighbour has -inf, not 0, so it is never
     an answer.
 
-    Source: Wu et al. 2018 (instance discrimination), arXiv:1805.01978, section 3.4.
+    Source: Wu et al. 2018, arXiv:1805.01978, Section 3.4.
     """
     weight = ((similarity - similarity.amax(dim=1, keepdim=True)).double() / temperature).exp()
     shape = (len(labels), classes)
@@ -79,16 +73,17 @@ def evaluate_knn(train: Features, test: Features, params: KnnParams) -> dict[str
     that has a neighbour is among them.
 
     Raises:
-        InputError: when k is larger than the bank, or the two splits name different classes.
+        InputError: when the two splits name different classes.
     """
     check_same_classes(train, test)
+    k = _neighbours(params.k, len(train.labels))
     # From the training file: the test images may lack a class.
     classes = len(train.classes)
     queries = test.layer(params.layer)
-    index = build_index(train.layer(params.layer), params.k)
+    index = build_index(train.layer(params.layer), k)
     places, first = [], []
     for chunk, labels in zip(queries.split(QUERIES_AT_ONCE), test.labels.split(QUERIES_AT_ONCE), strict=True):
-        similarity, rows = search(index, chunk, params.k)
+        similarity, rows = search(index, chunk, k)
         votes = vote(similarity, train.labels[rows], classes, params.temperature)
         places.append(label_ranks(votes, labels))
         first.append(nearest_labels(similarity, rows, train.labels) == labels)
@@ -97,12 +92,19 @@ def evaluate_knn(train: Features, test: Features, params: KnnParams) -> dict[str
         "nn1_top1_percent": percent(torch.cat(first)),
         "top1_percent": percent(ranks < 1),
         "top5_percent": percent(ranks < 5),
-        "k": params.k,
+        "k": k,
         "temperature": params.temperature,
         "images": len(test.labels),
         "bank_images": len(train.labels),
         **class_percents(ranks < 1, test.labels, train.classes),
     }
+
+
+def _neighbours(k: int, bank: int) -> int:
+    """k, or all images of a smaller bank."""
+    if k > bank:
+        log.warning("WARNING: knn.k: %d is more than the bank's %d training images; all of them vote", k, bank)
+    return min(k, bank)
 
 
 def _directions(vectors: Float[Tensor, "n d"]) -> Float[np.ndarray, "n d"]:

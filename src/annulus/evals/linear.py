@@ -1,4 +1,4 @@
-"""Linear probe: multinomial logistic regression on what a frozen encoder sees.
+"""Linear probe: multinomial logistic regression on a frozen encoder's features.
 
 `inputs: features` is the fast default: cached features of each image's centre view, standardised, so that
 one learning rate suits every encoder. `inputs: views` is the papers' protocol: every epoch augments the
@@ -148,7 +148,7 @@ def feature_batches(
     seed: int,
     device: torch.device,
 ) -> Batches:
-    """Every row once per epoch, in an order that depends on the seed and the epoch alone."""
+    """Every row once per epoch, in an order that depends only on the seed and the epoch."""
     features, labels = features.to(device), labels.to(device)
 
     def batches(epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
@@ -193,6 +193,7 @@ def probe_features(
     Raises:
         InputError: when the splits name different classes, or the loss is no longer finite.
     """
+    check_same_classes(train, validation, "validation")
     check_same_classes(train, test)
     features = train.layer(params.layer)
     probe = standardised(features, len(train.classes)).to(device)
@@ -217,7 +218,7 @@ def probe_views(
 
     Validation and test images are seen through their plain centre views.
 
-    Source: Wu et al. 2020, arXiv:2005.13149, appendix C; Wu et al. 2021, arXiv:2010.02037 (on the map).
+    Source: Wu et al. 2020, arXiv:2005.13149, Appendix C.2; Wu et al. 2020, arXiv:2010.02037, Section 5 (layer: map).
 
     Raises:
         InputError: when the encoder's features, or the loss, are no longer finite.
@@ -231,7 +232,7 @@ def probe_views(
 
 
 def _outcome(probe: Probe, history: list[dict[str, Number]], test: Features, params: LinearParams) -> Outcome:
-    """What the probe of the last epoch makes of the test images, which no decision has seen."""
+    """The last epoch's probe on the test images, which no decision has seen."""
     scores = predict(probe, test.layer(params.layer))
     ranks = label_ranks(scores, test.labels)
     last = history[-1]

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Int64, UInt8
 from torch import Tensor
 
 from annulus.errors import InputError
-from annulus.files.packed import read_packed, write_packed
+from annulus.files.packed import check_about, check_labels, check_tensors, read_packed, write_packed
 
 Channels = tuple[float, float, float]
 
@@ -76,9 +76,13 @@ def load_images(path: Path) -> ImageSet:
     """Read what `save_images` wrote.
 
     Raises:
-        InputError: when the file is missing or holds something else.
+        InputError: when the file is missing or holds something else, or damaged images.
     """
     tensors, about = read_packed(path)
-    if not {"images", "labels", "rows"} <= tensors.keys() or not {"classes", "digest"} <= about.keys():
+    if "images" not in tensors:
         raise InputError(f"{path} is a file of annulus, but holds no images; give one that `prepare` wrote")
+    expected = {"images": (torch.uint8, "n 3 h h"), "labels": (torch.int64, "n"), "rows": (torch.int64, "n")}
+    check_tensors(path, tensors, expected, "prepare")
+    check_about(path, about, {"classes": list, "digest": str}, "prepare")
+    check_labels(path, tensors["labels"], about["classes"], "prepare")
     return ImageSet(**tensors, classes=tuple(about["classes"]), digest=about["digest"])

@@ -5,12 +5,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
 from annulus.errors import InputError
+from annulus.files.regular import check_regular
 from annulus.files.results import replacing
+
+ROWS_AT_ONCE = 4096  # that are looked at for NaN
 
 
 def write_packed(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
@@ -36,8 +40,79 @@ def read_packed(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         InputError: when the file is missing or is not one of annulus's.
     """
     try:
+        check_regular(path)
         with safe_open(path, framework="pt") as file:
             about = json.loads((file.metadata() or {})["annulus"])
-            return {name: file.get_tensor(name) for name in file.keys()}, about  # noqa: SIM118 (not a dict)
-    except (OSError, SafetensorError, KeyError, json.JSONDecodeError) as error:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except (OSError, SafetensorError, LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{path} is missing or not a file that annulus wrote ({error}); run `dvc repro`") from error
+    if not isinstance(about, dict):
+        raise InputError(f"{path} is not a file that annulus wrote (its description is no object); run `dvc repro`")
+    return tensors, about
+
+
+class Damaged(InputError):
+    """A file of annulus that was edited, or that another version wrote."""
+
+    def __init__(self, path: Path, fault: str, stage: str) -> None:
+        super().__init__(f"{path}: {fault}; run `dvc repro --force {stage}`")
+
+
+def check_tensors(
+    path: Path, tensors: Mapping[str, Tensor], expected: Mapping[str, tuple[torch.dtype, str]], stage: str
+) -> dict[str, int]:
+    """Refuse tensors of another type or shape, and floats that are not finite.
+
+    `expected` has the type and the shape of each: "n 3 h h" is any n, 3, and twice any h; a letter is the same size in
+    all tensors. `stage` writes the file. Returns the sizes by letter.
+
+    Raises:
+        InputError: with the tensor, what it is and what it should be.
+    """
+    if tensors.keys() != expected.keys():
+        held, wanted = (", ".join(sorted(names)) or "nothing" for names in (tensors, expected))
+        raise Damaged(path, f"holds {held}, expected {wanted}", stage)
+    sizes: dict[str, int] = {}
+    for name, (dtype, shape) in expected.items():
+        tensor, letters = tensors[name], shape.split()
+        fits = tensor.dtype == dtype and tensor.ndim == len(letters)
+        for letter, size in zip(letters, tensor.shape, strict=False):
+            fits &= size == (int(letter) if letter.isdigit() else sizes.setdefault(letter, size))
+        if not fits:
+            known = "".join(f", {letter} = {size}" for letter, size in sizes.items() if letter in letters)
+            found = f"{_kind(tensor.dtype)} of shape ({', '.join(map(str, tensor.shape))})"
+            raise Damaged(path, f"{name} is {found}, expected {_kind(dtype)} of ({shape}){known}", stage)
+        if dtype.is_floating_point and not all(some.isfinite().all() for some in tensor.split(ROWS_AT_ONCE)):
+            raise Damaged(path, f"{name} holds NaN or infinity, expected finite numbers", stage)
+    return sizes
+
+
+def check_about(path: Path, about: Mapping[str, Any], expected: Mapping[str, Any], stage: str) -> None:
+    """Refuse a description without a key, or with a value of another type.
+
+    Raises:
+        InputError: with the key, what it is and what it should be.
+    """
+    for key, kind in expected.items():
+        if key not in about:
+            raise Damaged(path, f"its description has no {key}", stage)
+        if type(about[key]) is not kind:
+            raise Damaged(path, f"its {key} is {type(about[key]).__name__}, expected {kind.__name__}", stage)
+
+
+def check_labels(path: Path, labels: Tensor, classes: list[Any], stage: str) -> None:
+    """Refuse class names that are none, and labels of no class.
+
+    Raises:
+        InputError: with the first that is wrong.
+    """
+    for name in classes:
+        if not isinstance(name, str):
+            raise Damaged(path, f"its classes hold {type(name).__name__}, expected names", stage)
+    wrong = labels[(labels < 0) | (labels >= len(classes))]
+    if len(wrong):
+        raise Damaged(path, f"a label is {int(wrong[0])}, expected 0 to {len(classes) - 1}", stage)
+
+
+def _kind(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

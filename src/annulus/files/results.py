@@ -40,11 +40,17 @@ def replacing(path: Path) -> Iterator[Path]:
     except OSError as error:
         raise InputError(
             f"cannot write {path}: {error.strerror or error}; "
-            "what stood there before is untouched. Free some space or mend the permissions, then run again"
+            f"what stood there before is untouched. {_way_out(error)}, then run again"
         ) from error
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+
+
+def _way_out(error: OSError) -> str:
+    if isinstance(error, IsADirectoryError | FileExistsError | NotADirectoryError):
+        return "Move what is in the way"
+    return "Free some space or fix the permissions"
 
 
 def rounded(name: str, value: Number) -> Number:

@@ -23,7 +23,7 @@ class ContrastiveMultiviewCoding(Method):
 
     The sum of two IRs with swapped banks.
 
-    Source: Tian et al. 2019, arXiv:1906.05849; Wu et al. 2020, arXiv:2005.13149, section 3.1 (Lemma 3.1).
+    Source: Tian et al. 2019, arXiv:1906.05849, Section 3; Wu et al. 2020, arXiv:2005.13149, Section 3.1 (Lemma 3.1).
     """
 
     views = 1

@@ -52,11 +52,19 @@ class ContrastConfig:
         `columns` of the memory may be negatives, and a batch has so many `queries`.
         """
         first, last = rank_limits(*self.sampler.shares, columns)
-        found = []
+        found = [self._repeat_warning(columns)]
         if self.neighbours is not None:
             found += [self.neighbours.warning, self._aggregation_warning(), self._denominator_warning()]
         found += self.bound.warnings(last - first if self.negatives == "all" else self.negatives, queries)
         return [warning for warning in found if warning is not None]
+
+    def _repeat_warning(self, columns: int) -> str | None:
+        if self.negatives == "all" or self.negatives <= columns:
+            return None
+        return (
+            f"scales.SCALE.pretrain.negatives: {self.negatives} negatives of a query are drawn, with replacement, "
+            f"from a memory of {columns} other rows, so that rows repeat; take fewer, or a larger memory"
+        )
 
     def _denominator_warning(self) -> str | None:
         if self.neighbours.in_denominator or self.bound.neighbours != "positives":

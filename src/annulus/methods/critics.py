@@ -66,7 +66,7 @@ def build_critic(
 ) -> nn.Module:
     """The critic of embeddings of `dim` numbers, with fresh weights from the seed, in rising expressivity.
 
-    Source: Wu et al. 2020, arXiv:2005.13149, Fig. 7.
+    Source: Wu et al. 2020, arXiv:2005.13149, Figure 7.
 
     Raises:
         InputError: when no critic has this name.

@@ -21,7 +21,7 @@ class InstanceDiscrimination(Method):
 
     BALL, RING, CAVE and IRing by the sampler, LA by neighbours and bound.
 
-    Source: Wu et al. 2020, arXiv:2005.13149, eq. 1 and 7; arXiv:2010.02037, section 2.
+    Source: Wu et al. 2020, arXiv:2005.13149, Eqs. 1 and 7; Wu et al. 2020, arXiv:2010.02037, Section 2.
     """
 
     views = 1

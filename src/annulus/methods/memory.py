@@ -14,7 +14,7 @@ class MemoryBank(nn.Module):
     `rows` is a persistent buffer, so that checkpoints hold it. Read it directly; write it with `update`,
     after the optimiser's step: backward still needs the rows that the scores were made from.
 
-    Source: Wu et al. 2020, arXiv:2005.13149, section 2 and eq. 7. The paper does not say whether rows are
+    Source: Wu et al. 2020, arXiv:2005.13149, Section 2 and Eq. 7. The paper does not say whether rows are
     normalised again; here they are.
     """
 

@@ -22,7 +22,7 @@ class MomentumContrast(Method):
 
     Older keys of the query's own image in the queue are no negatives. v1 has a linear head, v2 an MLP.
 
-    Source: He et al. 2020, arXiv:1911.05722, Algorithm 1; Wu et al. 2020, arXiv:2010.02037, section 4 (MoCoRing).
+    Source: He et al. 2020, arXiv:1911.05722, Algorithm 1; Wu et al. 2020, arXiv:2010.02037, Section 4 (MoCoRing).
     """
 
     memory = "queue"

@@ -18,7 +18,7 @@ from annulus.methods.step import Method, Setting, Step
 class SimCLR(Method):
     """In-batch negatives in both directions: each of 2b views is a query once, against the 2b - 2 of other images.
 
-    Source: Chen et al. 2020, arXiv:2002.05709, eq. 1 (NT-Xent); Wu et al. 2020, arXiv:2005.13149, Lemma B.1.
+    Source: Chen et al. 2020, arXiv:2002.05709, Eq. 1 (NT-Xent); Wu et al. 2020, arXiv:2005.13149, Lemma B.1.
     """
 
     queries_per_image = 2

@@ -22,7 +22,7 @@ log = logging.getLogger("annulus")
 class SiMo(Method):
     """Momentum keys of the current batch, positive and negative; K of the others are drawn per query, or all.
 
-    Source: Zhu et al. 2020, arXiv:2010.01929, section 3. The paper does not say how K < N negatives are picked; here
+    Source: Zhu et al. 2020, arXiv:2010.01929, Section 3. The paper does not say how K < N negatives are picked; here
     they are drawn.
     """
 

@@ -43,6 +43,11 @@ class Clusters:
         return inside
 
 
+def fewer_clusters(clusters: int, rows: int) -> int:
+    """The same number, or where there are fewer rows than that, one cluster for two rows."""
+    return clusters if clusters <= rows else max(rows // 2, 2)
+
+
 def kmeans(rows: Float[Tensor, "n d"], clusters: int, iterations: int, runs: int, seed: int) -> Int[Tensor, "runs n"]:
     """The cluster of each row, in `runs` clusterings with different starts. Euclidean distance, as LA's.
 

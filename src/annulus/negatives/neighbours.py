@@ -21,7 +21,7 @@ def share_at(share: float, start: float, until: float, training: float) -> float
     """The share of the other columns that are neighbours when `training` (a share, as start and until) is done.
 
     0 up to `start`, then in a straight line to `share` at `until`, and constant from there on.
-    Source: Wu et al. 2020, arXiv:2005.13149, appendix C.2 (from 0 to 1 % between epochs 10 and 100 of 200).
+    Source: Wu et al. 2020, arXiv:2005.13149, Appendix C.2 (from 0 to 1 % between epochs 10 and 100 of 200).
     """
     if training >= until:
         return share
@@ -34,7 +34,7 @@ def closest(scores: Float[Tensor, "b n"], self_index: SelfIndex, share: float) -
     """s-neighbours: the floor(share * others) other columns that score highest; none where that is 0.
 
     `self_index` and the number of others are those of `annulus.negatives.samplers`, so that neighbours of a share end
-    where a ring of that inner border begins. Source: Wu et al. 2020, arXiv:2005.13149, section 4.3.
+    where a ring of that inner border begins. Source: Wu et al. 2020, arXiv:2005.13149, Section 4.3.
     """
     # As ranks.rank_limits rounds, but for the empty set, which is no mistake here.
     count = math.floor(round(share * (scores.shape[1] - (self_index is not None)), 6))
@@ -46,7 +46,7 @@ def closest(scores: Float[Tensor, "b n"], self_index: SelfIndex, share: float) -
 def clustered(clusters: Clusters, self_index: SelfIndex) -> Selection:
     """k-neighbours: the other columns in the query's cluster, united over the clusterings.
 
-    Source: Wu et al. 2020, arXiv:2005.13149, section 4.3 and appendix C.2 (10 clusterings). The paper leaves open how
+    Source: Wu et al. 2020, arXiv:2005.13149, Section 4.3 and Appendix C.2 (10 clusterings). The paper leaves open how
     the clusterings combine; here they are united.
     """
     queries = clusters.queries.shape[1]

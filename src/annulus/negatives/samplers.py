@@ -42,7 +42,7 @@ def ball(
 ) -> Selection:
     """Negatives from the closest share of the other columns, of ranks [0, outer).
 
-    Source: Wu et al. 2020, arXiv:2005.13149, section 4.2 (BALL).
+    Source: Wu et al. 2020, arXiv:2005.13149, Section 4.2 (BALL).
 
     Raises:
         InputError: when the ball holds no column.
@@ -62,7 +62,7 @@ def ring(
 
     In the paper's percentiles, outer is 1 - w_l/100 and inner is 1 - w_u/100.
 
-    Source: Wu et al. 2020, arXiv:2010.02037, section 4.
+    Source: Wu et al. 2020, arXiv:2010.02037, Section 4.
 
     Raises:
         InputError: when the ring holds no column.
@@ -89,7 +89,8 @@ def cave(
 ) -> Selection:
     """Negatives from the ball without the query's own cluster, united over the clusterings; inside: with only that.
 
-    Source: Wu et al. 2020, arXiv:2005.13149, section 4.3 (outside); arXiv:2010.02037, appendix F (IRCave, inside).
+    Source: Wu et al. 2020, arXiv:2005.13149, Section 4.3 (outside); Wu et al. 2020, arXiv:2010.02037, Appendix F
+    (IRCave, inside).
 
     Raises:
         InputError: when a query's set is empty.
@@ -160,9 +161,9 @@ def _of_members(
     if (counts == 0).any():
         where, change = ("in", "") if keep == "outside" else ("outside", "decrease ")
         raise InputError(
-            f"sampler cave: {int((counts == 0).sum())} queries have no candidate negatives (all of "
-            f"their {members.index.shape[1]} nearest rows are {where} the query's own cluster). Increase samplers.cave.outer or "
-            f"{change}samplers.cave.clusters."
+            f"sampler cave: {int((counts == 0).sum())} queries have no candidate negatives (all of their "
+            f"{members.index.shape[1]} nearest rows are {where} the query's own cluster). Increase "
+            f"samplers.cave.outer or {change}samplers.cave.clusters."
         )
     return Selection(members.index, kept) if k == "all" else _drawn(members.index, kept, k, generator)
 

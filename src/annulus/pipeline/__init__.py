@@ -1,1 +1,5 @@
-"""What stands around a stage and enters no number."""
+"""Checkpoints, provenance, MLflow: what surrounds a stage and changes no number."""
+
+from annulus.extras import require
+
+require(__name__, "pipeline", ["dvc", "mlflow", "pydantic", "tqdm", "yaml"])

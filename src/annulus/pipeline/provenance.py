@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from annulus.files.regular import check_regular, read_text
 from annulus.files.results import replacing
 from annulus.pipeline.tracking import STARTED, git, main_checkout
 
@@ -84,8 +85,8 @@ def runs(root: Path) -> list[Run]:
     found = []
     for path in sorted(_folder(root).glob("*.json")):
         try:
-            found.append(_checked(Run(**json.loads(path.read_text(encoding="utf-8")))))
-        except (OSError, TypeError, ValueError):  # half a disk, another version's fields, not JSON
+            found.append(_checked(Run(**json.loads(read_text(path)))))
+        except (OSError, TypeError, ValueError, RecursionError):  # half a disk, another version's fields, not JSON
             log.warning("WARNING: %s is no record of a run; it is left out", path)
     return found
 
@@ -133,6 +134,7 @@ def _checked(run: Run) -> Run:
 
 def _sha256(path: Path) -> str | None:
     try:
+        check_regular(path)
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:
         return None

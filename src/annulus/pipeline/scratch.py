@@ -28,7 +28,7 @@ from annulus.files.results import replacing
 log = logging.getLogger("annulus")
 
 # What can change no number: errors, what params.yaml may hold (its values are in the key), what stands around a stage.
-ENTERS_NO_NUMBER = ("annulus.errors", "annulus.config", "annulus.pipeline")
+ENTERS_NO_NUMBER = ("annulus.errors", "annulus.extras", "annulus.config", "annulus.pipeline")
 
 
 def hash_files(*paths: Path) -> dict[str, str]:
@@ -91,7 +91,7 @@ class Scratch:
                 leftover.unlink()
         except OSError as error:
             raise InputError(
-                f"cannot write {self.folder}: {error.strerror}; free some space or mend the permissions, then run again"
+                f"cannot write {self.folder}: {error.strerror}; free some space or fix the permissions, then run again"
             ) from error
         return self
 

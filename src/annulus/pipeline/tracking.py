@@ -33,7 +33,7 @@ log = logging.getLogger("annulus")
 STARTED = time.time()  # when this process began, but for some of its imports
 SERVER_SECONDS = 8  # what a server may cost a stage
 LOCAL_SECONDS = 60  # a file on this machine is slow only where the machine is
-PAUSE_SECONDS = 600  # after a failure, how long stages leave the same destination alone
+PAUSE_SECONDS = 600  # after a failure, how long stages do not try the same destination
 WAIT_SECONDS = 120  # how long a loaded child waits for a stage's end; a long stage starts another one then
 
 

@@ -1,4 +1,4 @@
-"""One page that sets the papers' numbers beside those measured here; `make report` writes it.
+"""One page with the papers' numbers beside those measured here; `make report` writes it.
 
 In the order in which it is put together:
 
@@ -16,3 +16,7 @@ In the order in which it is put together:
     page           one HTML file that asks for nothing else
     markdown       the same for a pull request
 """
+
+from annulus.extras import require
+
+require(__name__, "report", ["jinja2", "markupsafe", "matplotlib", "pydantic", "yaml"])

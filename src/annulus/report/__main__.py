@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         for name, content in (("index.html", html(report)), ("report.md", markdown(report))):
             path = root / "data" / "report" / name
             with replacing(path) as temporary:
-                temporary.write_text(content, encoding="utf-8")
+                temporary.write_text(content, encoding="utf-8", errors="backslashreplace")  # halves of characters
             print(path)
     except InputError as error:
         raise SystemExit(f"ERROR: {error}") from None

@@ -1,7 +1,7 @@
 """How a figure looks: matplotlib's axes in the page's own colours, and the SVG that the page holds.
 
 Matplotlib knows no light and dark. It draws in a few odd colours that stand for the page's: `svg` writes each as a CSS
-variable, text and axes as currentColor. A series is told from the next by marker and dash too, not by colour alone.
+variable, text and axes as currentColor. A series is told from the next by colour, marker and dash.
 """
 
 import io

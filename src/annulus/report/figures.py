@@ -24,7 +24,7 @@ COMPARED = {"CPC, 1": "CPC", "ML-CPC, lowest": "ML-CPC, lowest alpha"}
 
 
 def over_training(rows: Rows, columns: dict[str, str], y: str, scale: float = 1.0) -> Figure:
-    """Columns over epochs; those that the file has not are left out, as long as one is there."""
+    """Columns over epochs. Columns that the file lacks are left out, unless it lacks all."""
     figure, (axes,) = panels(1)
     _over_epochs(axes, rows, columns, scale)
     finish(axes, "epoch", y)
@@ -35,7 +35,7 @@ def gradient(rows: Rows) -> Figure:
     """The norm's mean over an epoch, with its deviation as a band."""
     figure, (axes,) = panels(1)
     across, mean = numbers(rows, "epoch"), numbers(rows, "gradient_norm")
-    deviation = numbers(rows, "gradient_norm_deviation")
+    deviation = numbers(rows, "gradient_norm_std")
     look = looks(["mean"])["mean"]
     low = [m - d for m, d in zip(mean, deviation, strict=True)]
     high = [m + d for m, d in zip(mean, deviation, strict=True)]

@@ -1,4 +1,4 @@
-"""The files under metrics/, read strictly: what is missing says what makes it, what is broken says what is wrong."""
+"""The files under metrics/, read strictly. A missing file names its command, a broken one its fault."""
 
 import csv
 import io
@@ -12,6 +12,7 @@ from typing import Any
 from annulus.config.file import read_tree
 from annulus.config.params import nearest
 from annulus.errors import InputError
+from annulus.files.regular import read_text
 
 Cell = float | str
 Row = dict[str, Cell]
@@ -26,6 +27,8 @@ COMMANDS = {
     "main": "make repro",
     "summary.json": "make repro",
 }
+
+MOST = 10**300  # what a float still holds
 
 # Columns of names: a class called `nan` or a series called `16` is no number.
 NAMES = {"actual", "predicted", "series", "method", "table", "measure"}
@@ -190,7 +193,7 @@ class Metrics:
 
     def _text(self, name: str) -> str:
         try:
-            return (self.root / "metrics" / name).read_text(encoding="utf-8")
+            return read_text(self.root / "metrics" / name)
         except FileNotFoundError as error:
             raise Missing(name, self.command(name)) from error
         except OSError as error:
@@ -228,16 +231,24 @@ class Metrics:
     def _flat(self, name: str, text: str) -> dict[str, Any]:
         try:
             values = json.loads(text)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:  # ValueError: of numbers of thousands of digits too
             raise self.fault(name, f"is not JSON: {error}") from error
         if not isinstance(values, dict):
             raise self.fault(name, f"holds {type(values).__name__}, expected names and numbers")
         for field, value in values.items():
             if not isinstance(value, int | float | str):
                 raise self.fault(name, f"{field} is {json.dumps(value)[:40]}, expected a number or text")
+            if not all(_is_unicode(text) for text in (field, value) if isinstance(text, str)):
+                raise self.fault(name, f"{field!a} or its value holds half of a character, which no file can")
+            if isinstance(value, int) and abs(value) > MOST:
+                raise self.fault(name, f"{field} is a number beyond {MOST:.0e}")
             if isinstance(value, float) and not math.isfinite(value):
                 raise self.fault(name, f"{field} is {value}")
         return values
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _is(cell: Cell, wanted: Wanted) -> bool:

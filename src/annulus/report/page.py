@@ -12,7 +12,7 @@ from annulus.report.tables import number
 
 HERE = Path(__file__).parent
 
-# A sign beside the word, so that no verdict is told by colour alone.
+# A sign beside the word, so that no verdict is told only by colour.
 SIGNS = {"held": "✓", "did not hold": "✗", "not run at this scale": "◐", "not run": "○", "broken": "!"}
 
 

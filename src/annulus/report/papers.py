@@ -30,7 +30,7 @@ def load_figures() -> dict[str, PaperFigure]:
 
 
 class Pair(Params):
-    """One of our rows (or fields) for one of theirs, where names alone do not say so."""
+    """One of our rows (or fields) for one of theirs, where the names differ."""
 
     theirs: Names
     here: Names = Field(default_factory=dict)

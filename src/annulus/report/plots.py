@@ -1,4 +1,4 @@
-"""Which figures the page has: the files that each is drawn from, what it is called, what is to be seen in it."""
+"""The page's figures: the files, the title and the finding of each."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ FINDINGS = {
     "diagnostics.radii": "Cosine similarity to the query at which the ring begins and ends, and the set that training "
     "drew from; mean over fixed queries.",
     "diagnostics.false-negatives": "Share of each sampler's set that has the query's own label. Training never sees a "
-    "label; they are read for this audit alone.",
+    "label.",
     "diagnostics.geometry": "Alignment and uniformity: Wang and Isola 2020. Effective rank: Roy and Vetterli 2007.",
 }
 
@@ -116,7 +116,7 @@ PLOTS = [
     _swept("mutualinfo.fig10", "temperature", "temperature", "Temperature"),
     Plot("mutualinfo.table3", "NCE and CNCE on a toy of known information", "papers", ("estimators/conditional.csv",),
          conditional, bars=f"{SEEDS} dot: negatives are the closest by the critic's own score, as the theorem asks. "
-         "l2: by the distance of embeddings that are not normalised, which is another order, and no bound any more. "
+         "l2: by the distance of embeddings that are not normalised, which is another order: not a bound. "
          "Estimates of 0 and less have no place on the axis."),
     Plot("mlcpc.fig1", "CPC and ML-CPC on the binary pair", "papers", ("estimators/binary.csv",), binary_values),
     Plot("mlcpc.fig2", "Bias and variance on the binary pair", "papers", ("estimators/binary.csv",), binary_errors),
@@ -129,7 +129,7 @@ PLOTS = [
     _swept("eqco.fig2", "eqco-moco", "K, negatives", "MoCo with and without EqCo", "linear_top1"),
     _swept("eqco.fig3", "eqco-simo", "K, negatives", "SiMo with and without EqCo", "linear_top1"),
     Plot("eqco.fig4", "Gradient's norm with and without EqCo", "papers", ("negatives/eqco-moco.csv",),
-         partial(accuracy, x="value", y="gradient_mean_norm", spread="gradient_deviation_norm", log_x=True,
+         partial(accuracy, x="value", y="gradient_mean_norm", spread="gradient_std_norm", log_x=True,
                  label="K, negatives", unit="gradient norm"), bars="Bars: deviation over steps."),
     Plot("eqco.table9", "InfoNCE and EqCo on Gaussians of known information", "papers", ("estimators/gaussians.csv",),
          gaussians, bars=SEEDS),

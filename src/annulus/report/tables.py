@@ -129,7 +129,7 @@ def of_values(caption: str, values: Mapping[str, object]) -> Table:
 def of_comparison(comparison: Comparison) -> Table:
     """One of the papers' tables: their settings; for each of their columns the paper's number, ours and the difference.
 
-    Where nothing was run, the paper's numbers alone. The setting is a column only where it differs from row to row.
+    Where nothing was run, only the paper's numbers. The setting is a column only where it differs from row to row.
     """
     table, unit = comparison.table, comparison.table.unit
     run = comparison.status == "run"

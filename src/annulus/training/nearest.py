@@ -19,7 +19,7 @@ def nearest_label_accuracy(
     Similarity is the dot product: give unit vectors. Of equally similar rows the first counts.
     The rows must not hold the queries themselves.
 
-    Source: Wu et al. 2020, arXiv:2005.13149, figures 1, 4 and 5.
+    Source: Wu et al. 2020, arXiv:2005.13149, Figures 1, 4 and 5.
 
     Raises:
         ValueError: without queries or rows; accuracy has no value then.

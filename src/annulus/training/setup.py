@@ -19,6 +19,7 @@ from annulus.methods.build import build_method, method_class
 from annulus.methods.contrast import ContrastConfig
 from annulus.methods.step import Setting
 from annulus.negatives.build import build_annealing, build_neighbours, build_sampler
+from annulus.training.few import for_few_images
 from annulus.training.loop import Recipe, Training
 
 log = logging.getLogger("annulus")
@@ -33,10 +34,15 @@ def build_training(params: Mapping[str, Any], images: ImageSet, validation: Imag
         InputError: when the images cannot serve the choices.
     """
     method_params, scale, seed = params["methods.${method}"], params["scales.${scale}.pretrain"], params["seed"]
-    check_memory(
-        len(images), method_params, params["samplers.${sampler}"], params["neighbour_sets.${neighbours}"], scale
+    sampler, neighbours = params["samplers.${sampler}"], params["neighbour_sets.${neighbours}"]
+    scale, sampler, neighbours = for_few_images(len(images), scale, sampler, neighbours)
+    check_memory(len(images), method_params, sampler, scale)
+    contrast = ContrastConfig(
+        build_sampler(sampler),
+        build_neighbours(neighbours),
+        build_bound(params["bounds.${bound}"]),
+        scale.negatives if method_params.negatives == "sampled" else "all",
     )
-    contrast = contrast_config(params)
     columns = method_params.negative_columns(len(images), scale)
     for warning in contrast.warnings_for(columns, scale.batch_size * method_class(method_params).queries_per_image):
         log.warning("%s", warning)
@@ -58,21 +64,10 @@ def build_training(params: Mapping[str, Any], images: ImageSet, validation: Imag
     return Training(method, images, validation, recipe, device)
 
 
-def contrast_config(params: Mapping[str, Any]) -> ContrastConfig:
-    """Which negatives, which neighbours, which bound."""
-    sampled = params["methods.${method}"].negatives == "sampled"
-    return ContrastConfig(
-        build_sampler(params["samplers.${sampler}"]),
-        build_neighbours(params["neighbour_sets.${neighbours}"]),
-        build_bound(params["bounds.${bound}"]),
-        params["scales.${scale}.pretrain"].negatives if sampled else "all",
-    )
-
-
 def scaled_learning_rate(scale: PretrainScale) -> float:
     """The linear rule: the rate is proportional to the number of queries in a batch.
 
-    Source: Zhu et al. 2020, arXiv:2010.01929, eq. 8.
+    Source: Zhu et al. 2020, arXiv:2010.01929, Eq. 8.
     """
     return scale.learning_rate * scale.batch_size / 256
 
@@ -80,7 +75,7 @@ def scaled_learning_rate(scale: PretrainScale) -> float:
 def view_set(params: Mapping[str, Any]) -> ViewSetParams:
     """The views that a method sees: without greyscale for a method of two colour spaces, which a grey view lacks.
 
-    Source: Wu et al. 2020, arXiv:2005.13149, appendix C.1.
+    Source: Wu et al. 2020, arXiv:2005.13149, Appendix C.1.
     """
     views = params["view_sets.${views}"]
     if method_class(params["methods.${method}"]).channels != "lab" or views.grayscale == 0:

@@ -13,7 +13,9 @@ from annulus.config.images import BlurParams
 def kernel_size(size: int) -> int:
     """Width of the kernel in pixels: the odd number nearest to a tenth of the view, at least 3.
 
-    SimCLR's rule: 23 for 224, 9 for 96, 3 for 32. Source: Chen et al. 2020, arXiv:2002.05709, appendix A.
+    SimCLR's rule: 23 for 224, 9 for 96, 3 for 32.
+
+    Source: Chen et al. 2020, arXiv:2002.05709, Appendix A.
     """
     return 2 * max(1, size // 20) + 1
 
@@ -48,7 +50,7 @@ def gaussian_blur(images: Float[Tensor, "b c h w"], sigma: Float[Tensor, "b"], t
 def _slide(images: Float[Tensor, "b c _h _w"], kernel: Float[Tensor, "b taps"], dim: int) -> Tensor:
     """Each image's sum of its shifts along `dim`, weighted by its kernel; taps - 1 pixels shorter.
 
-    Faster on a CPU than a grouped convolution or matrices, and free of TF32's rounding on a GPU.
+    On a CPU this is faster than a grouped convolution or matrices, and on a GPU TF32 does not round it.
     """
     length = images.shape[dim] - kernel.shape[1] + 1
     weights = kernel[:, :, None, None, None].unbind(dim=1)

@@ -72,7 +72,7 @@ def turn_hue_(images: Float[Tensor, "b 3 h w"], turn: Float[Tensor, "b"]) -> Flo
     towards green if G > B, else towards blue. On the way back a channel falls from V to m as the hue leaves
     its own by one to two sixths.
 
-    Source: A. R. Smith 1978, "Color gamut transform pairs"; the closed form is checked against torchvision.
+    Source: Smith 1978, "Color gamut transform pairs". A test compares the closed form with torchvision.
     """
     red, green, blue = images.unbind(dim=1)
     largest, smallest = torch.maximum(red, green), torch.minimum(red, green)
@@ -104,7 +104,7 @@ class Jitter(NamedTuple):
     factor: Float[Tensor, "b 3"]
     kind: Int[Tensor, "b 3"]  # a permutation of BRIGHTNESS, CONTRAST, SATURATION
     turn: Float[Tensor, "b"]
-    hue_after: Int[Tensor, "b"]  # how many blends precede the hue: 0 to 3; NEVER: the image is left alone
+    hue_after: Int[Tensor, "b"]  # how many blends precede the hue: 0 to 3; NEVER: the image is not jittered
 
 
 def draw_jitter(params: JitterParams, count: int, generator: torch.Generator) -> Jitter:

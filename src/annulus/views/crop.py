@@ -37,7 +37,7 @@ def draw_boxes(crop: CropParams, height: int, width: int, count: int, generator:
     log-uniform; the place is uniform. Of ten tries the first that fits is taken; where none does, the box is
     the largest central one whose aspect ratio is allowed.
 
-    Source: torchvision's RandomResizedCrop.get_params; Szegedy et al. 2015, arXiv:1409.4842.
+    Source: torchvision's RandomResizedCrop.get_params; Szegedy et al. 2015, arXiv:1409.4842, Section 6.
     """
     area = torch.empty(count, TRIES, device=generator.device)
     area.uniform_(crop.scale_min, crop.scale_max, generator=generator).mul_(height * width)
@@ -115,7 +115,7 @@ def resize_matrices(
     it. The triangle reaches one pixel to either side when the part grows, length / size when it shrinks.
     start 0 and length = size = pixels give the identity.
 
-    Source: Pillow's Resample.c, which torchvision's antialias follows.
+    Source: Pillow's Resample.c. torchvision's antialias follows it.
     """
     start = start.to(device, torch.float32, non_blocking=True)[:, None]
     length = length.to(device, torch.float32, non_blocking=True)[:, None]

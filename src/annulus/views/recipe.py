@@ -26,7 +26,7 @@ CPU_CHUNK, GPU_CHUNK = 2**16, 2**24
 
 
 class Recipe(NamedTuple):
-    """What happens to each image of a batch, in this order. None: it happens to no image."""
+    """The operators that each image of a batch gets, in this order. None: no image gets this one."""
 
     boxes: Boxes | None
     mirrored: Bool[Tensor, "b"]

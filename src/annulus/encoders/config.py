@@ -1,0 +1,56 @@
+"""What rebuilds an encoder, and its check when it is read back."""
+
+import math
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+WIDTHS = {"rgb": 3, "lab-l": 1, "lab-ab": 2}  # channels of what one network sees
+CHOICES = {
+    "architecture": ("resnet18", "resnet34", "resnet50", "alexnet"),
+    "stem": ("imagenet", "cifar"),
+    "head": ("linear", "mlp", "mlp-bn"),
+    "channels": (*WIDTHS, "lab"),
+}
+MOST = {"embedding_dim": 2**16, "view_size": 1024}
+
+
+@dataclass(frozen=True)
+class EncoderConfig:
+    """All that rebuilds an encoder; stands as JSON beside its weights."""
+
+    architecture: str
+    stem: str
+    head: str  # linear | mlp | mlp-bn
+    embedding_dim: int  # of each network's embedding
+    view_size: int  # pixels a side that it was trained on
+    channels: str  # rgb | lab-l | lab-ab: one network that sees these; lab: two networks, one sees L, the other ab
+    mean: tuple[float, ...]  # of the training images, per channel: RGB in [0, 1], CIELAB in its own units
+    std: tuple[float, ...]
+
+    @classmethod
+    def checked(cls, described: Any) -> Self:
+        """What the JSON file holds.
+
+        Raises:
+            ValueError: for a missing or unknown key, or a value that no encoder has.
+        """
+        names = {field.name for field in fields(cls)}
+        if not isinstance(described, dict) or described.keys() != names:
+            held = ", ".join(sorted(described)) if isinstance(described, dict) else type(described).__name__
+            raise ValueError(f"it holds {held or 'nothing'}, expected {', '.join(sorted(names))}")
+        for name, known in CHOICES.items():
+            if described[name] not in known:
+                raise ValueError(f"{name} is {described[name]!r}, expected {', '.join(known)}")
+        for name, most in MOST.items():
+            if type(described[name]) is not int or not 1 <= described[name] <= most:
+                raise ValueError(f"{name} is {described[name]!r}, expected a whole number from 1 to {most}")
+        planes = WIDTHS.get(described["channels"], 3)
+        for name in ("mean", "std"):
+            numbers = described[name]
+            if not isinstance(numbers, list) or len(numbers) != planes or not all(map(_finite, numbers)):
+                raise ValueError(f"{name} is {numbers!r}, expected {planes} finite numbers")
+        return cls(**described | {name: tuple(map(float, described[name])) for name in ("mean", "std")})
+
+
+def _finite(number: Any) -> bool:
+    return type(number) in (int, float) and abs(number) < 1e30 and not math.isnan(number)

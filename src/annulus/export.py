@@ -1,0 +1,132 @@
+"""`python -m annulus.export ENCODER --to torchvision|timm|detectron2`: an encoder's backbone for another library.
+
+The file holds the backbone under the other library's names, without the head, which only pretraining needs. The
+normalisation of the images stands inside the encoder, but outside the other library's network: the command prints it,
+with the lines that load the file.
+"""
+
+import argparse
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from annulus.encoders.encoder import Encoder, EncoderConfig, LabEncoder, load_encoder
+from annulus.errors import InputError
+from annulus.files.results import replacing
+
+ENDINGS = {"torchvision": ".safetensors", "timm": ".safetensors", "detectron2": ".pth"}
+CIFAR_STEM = "network.conv1, network.maxpool = torch.nn.Conv2d(3, 64, 3, padding=1, bias=False), torch.nn.Identity()"
+
+
+def backbone_state(encoder: Encoder | LabEncoder, library: str) -> dict[str, Tensor]:
+    """The backbone's weights and statistics under the names that `library` gives them, on the CPU.
+
+    torchvision's names are those of timm too. detectron2's have no `num_batches_tracked`, as its frozen batch
+    normalisation does not; its plain one starts the count at 0.
+
+    Raises:
+        InputError: when the library has no network with these layers.
+    """
+    _check(encoder.config, library)
+    backbone = {name: tensor.contiguous().cpu() for name, tensor in encoder.backbone.state_dict().items()}
+    if library != "detectron2":
+        return backbone
+    return {_detectron2_name(name): tensor for name, tensor in backbone.items() if "num_batches" not in name}
+
+
+def export(encoder: Encoder | LabEncoder, library: str, path: Path) -> None:
+    """Write `backbone_state` where `library` can load it: safetensors, or for detectron2 a .pth without pickled code.
+
+    Raises:
+        InputError: when the library has no such network or does not read files of this ending, or the disk is full.
+    """
+    state = backbone_state(encoder, library)
+    if path.suffix != ENDINGS[library]:
+        raise InputError(f"{path} ends in {path.suffix!r}; for {library} name a file that ends in {ENDINGS[library]}")
+    with replacing(path) as temporary:
+        if library == "detectron2":
+            # The heuristics put the names behind the prefix that a detector's backbone has.
+            torch.save({"model": state, "__author__": "annulus", "matching_heuristics": True}, temporary)
+        else:
+            save_file(state, temporary)
+
+
+def usage(config: EncoderConfig, library: str, path: Path) -> str:
+    """The lines that load an exported file: Python, or for detectron2 its settings in YAML."""
+    mean, std = ([round(value, 6) for value in values] for values in (config.mean, config.std))
+    normalisation = f"# images: RGB in [0, 1], minus {mean}, divided by {std}"
+    stem = [CIFAR_STEM] if config.stem == "cifar" else []
+    match library:
+        case "torchvision":
+            build = f"network = torchvision.models.{config.architecture}()"
+            load = f'network.load_state_dict(safetensors.torch.load_file("{path}"))'
+            lines = [build, "network.fc = torch.nn.Identity()", *stem, load, normalisation]
+        case "timm":
+            build = f'network = timm.create_model("{config.architecture}", num_classes=0)'
+            lines = [build, *stem, f'timm.models.load_checkpoint(network, "{path}")', normalisation]
+        case "detectron2":
+            depth = config.architecture.removeprefix("resnet")
+            width = 256 if depth == "50" else 64
+            mean, std = ([round(255 * value, 3) for value in values] for values in (config.mean, config.std))
+            lines = [
+                "INPUT: {FORMAT: RGB}",
+                "MODEL:",
+                f'  WEIGHTS: "{path}"',
+                f"  PIXEL_MEAN: {mean}",
+                f"  PIXEL_STD: {std}",
+                f"  RESNETS: {{DEPTH: {depth}, RES2_OUT_CHANNELS: {width}, STRIDE_IN_1X1: false}}",
+            ]
+        case _:
+            raise AssertionError(library)
+    return "\n".join(lines)
+
+
+def _check(config: EncoderConfig, library: str) -> None:
+    if config.channels != "rgb":
+        raise InputError(
+            f"this encoder sees {config.channels} channels (method: cmc), but a network of {library} takes RGB images; "
+            "export an encoder of another method"
+        )
+    if config.architecture == "alexnet":
+        raise InputError(
+            f"the small alexnet of annulus has no counterpart in {library}; "
+            "export an encoder with backbone: resnet18, resnet34 or resnet50"
+        )
+    if config.stem == "cifar" and library == "detectron2":
+        raise InputError(
+            "this encoder has the cifar stem, a 3 x 3 convolution without pooling, which detectron2 cannot build; "
+            "export to torchvision or timm, or pretrain with the imagenet stem (backbone: resnet18)"
+        )
+
+
+def _detectron2_name(name: str) -> str:
+    """layer1.0.bn2.weight is res2.0.conv2.norm.weight there, and what stands before layer1 is in `stem`."""
+    name = re.sub(r"^layer(\d)", lambda found: f"res{int(found[1]) + 1}", name)
+    name = name.replace("downsample.0", "shortcut").replace("downsample.1", "shortcut.norm")
+    name = re.sub(r"\bbn(\d)", r"conv\1.norm", name)
+    return name if name.startswith("res") else f"stem.{name}"
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Export, then print the file and the lines that load it. A user's mistake is one sentence and exit status 1."""
+    parser = argparse.ArgumentParser(prog="python -m annulus.export", description=__doc__)
+    parser.add_argument("encoder", type=Path, help="encoder.safetensors of the pretrain stage, its JSON beside it")
+    parser.add_argument("--to", choices=ENDINGS, required=True, dest="library")
+    parser.add_argument("--out", type=Path, help="the file to write (default: beside the encoder)")
+    arguments = parser.parse_args(argv)
+    library = arguments.library
+    out = arguments.out or arguments.encoder.with_suffix(f".{library}{ENDINGS[library]}")
+    try:
+        encoder = load_encoder(arguments.encoder)
+        export(encoder, library, out)
+    except InputError as error:
+        raise SystemExit(f"ERROR: {error}") from None
+    print(f"# {out}\n{usage(encoder.config, library, out)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,18 @@
+"""Which optional packages a room needs: without them its import is one sentence that names what to install."""
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+
+
+def require(room: str, extra: str, modules: Sequence[str]) -> None:
+    """Refuse to import `room`, such as annulus.report, where one of the modules is missing.
+
+    Raises:
+        ModuleNotFoundError: with the modules that are missing and the extra of this package that brings them.
+    """
+    missing = [module for module in modules if find_spec(module) is None]
+    if missing:
+        # With the room as its name, `python -m` shows the sentence without a traceback.
+        raise ModuleNotFoundError(
+            f"{room} needs {' and '.join(missing)}, not installed here; pip install 'annulus[{extra}]'", name=room
+        )

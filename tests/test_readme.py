@@ -1,0 +1,80 @@
+"""What the READMEs say of the repository: links, choices, papers, and the lines of Python, which run."""
+
+import json
+import re
+
+import pytest
+import yaml
+from settings import ROOT
+
+from annulus import negatives
+from annulus.config import SECTION_OF
+
+READMES = ["README.md", "stages/README.md", "data/README.md", "metrics/README.md", "src/annulus/README.md"]
+
+
+def read(name):
+    return (ROOT / name).read_text()
+
+
+@pytest.mark.parametrize("name", READMES)
+def test_every_link_leads_to_a_file_or_a_heading(name):
+    links = re.findall(r"\]\(([^)\s]+)\)|src=\"([^\"]+)\"", read(name))
+    for link in (one or other for one, other in links):
+        if link.startswith("https://"):
+            continue
+        path, _, heading = link.partition("#")
+        target = (ROOT / name).parent / path if path else ROOT / name
+        assert target.exists(), link
+        if heading:
+            headings = re.findall(r"^#+ (.+)$", target.read_text(), re.MULTILINE)
+            assert heading in [re.sub(r"[^\w -]", "", text).lower().replace(" ", "-") for text in headings], link
+
+
+def test_the_choices_are_those_of_params_yaml():
+    params = yaml.safe_load(read("params.yaml"))
+    rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \|", read("README.md"), re.MULTILINE)
+    assert len(rows) == 6
+    for key, choices in rows:
+        assert choices.strip().split(", ") == list(params[SECTION_OF[key]]), key
+
+
+def test_the_five_papers_are_named_once_with_their_links():
+    papers = yaml.safe_load(read("tests/numbering.yaml"))
+    five = {arxiv: paper for arxiv, paper in papers.items() if "short" in paper}
+    assert len(five) == 5
+    for arxiv, paper in five.items():
+        link = f"[{paper['title']}](https://arxiv.org/abs/{arxiv})"
+        line = next(line for line in read("README.md").splitlines() if line.startswith(f"- **{paper['short']}**: "))
+        assert link in line
+        assert paper["cited"].split()[0] in line
+        assert paper["cited"].split()[-1] in line
+        assert read("README.md").count(arxiv) == 1
+
+
+@pytest.mark.skipif(not hasattr(negatives, "ring"), reason="the public interface is made on another branch")
+def test_the_lines_of_python_run():
+    (lines,) = re.findall(r"```python\n(.*?)```", read("README.md"), re.DOTALL)
+    found = {}
+    exec(lines, found)
+    assert len(lines.splitlines()) == 6
+    assert found["loss"].ndim == 0
+    assert found["loss"] > 0
+
+
+def test_every_metrics_file_that_is_named_is_there():
+    for name in re.findall(
+        r"`((?:estimators|negatives|algorithms|benchmarks|runs)/[\w-]+\.\w+)`", read("metrics/README.md")
+    ):
+        assert (ROOT / "metrics" / name).exists(), name
+
+
+def test_the_runs_by_hand_are_told_as_measured():
+    rows = re.findall(r"^\| CIFAR-10, .+ \|$", read("metrics/README.md"), re.MULTILINE)
+    assert len(rows) == 5
+    for row in rows:
+        _, knn, nearest, linear, bound, file = (cell.strip() for cell in row.strip("|").split("|"))
+        measured = json.loads((ROOT / "metrics" / file.strip("`")).read_text())
+        told = [f"{measured[name]:.1f} %" for name in ("knn_top1_percent", "nn1_top1_percent", "linear_top1_percent")]
+        assert [knn, nearest, linear] == told
+        assert bound == f"{measured['bound_nats']:.2f} of {measured['bound_ceiling_nats']:.2f}"

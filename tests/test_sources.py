@@ -1,0 +1,217 @@
+"""Every citation of a paper names a place that the paper has: tests/numbering.yaml lists them.
+
+A docstring's `Source:` gives authors, year, arXiv id and the paper's own numbers, citations separated by semicolons:
+`Source: Wu et al. 2020, arXiv:2005.13149, Section 3.1, Eq. 4 (remark); torchvision's RandomResizedCrop.get_params.`
+Comments and settings may use a short name: `mutualinfo Appendix C.2`, `ring.fig2b`.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+PAPERS = yaml.safe_load((ROOT / "tests" / "numbering.yaml").read_text())
+REFERENCES = PAPERS.pop("references")
+SHORT = {paper["short"]: paper for paper in PAPERS.values() if "short" in paper}
+
+KINDS = {
+    "sections": "Sections?|Appendix|Appendices",
+    "equations": r"Eqs?\.",
+    "tables": "Tables?",
+    "figures": "Figures?",
+    "theorems": "Theorems?",
+    "lemmas": "Lemmas?",
+    "corollaries": "Corollary|Corollaries",
+    "propositions": "Propositions?",
+    "examples": "Examples?",
+    "remarks": "Remarks?",
+    "algorithms": "Algorithms?",
+}
+NUMBER = r"(?:[A-Z](?:\.\d+)+|[A-Z](?![\w.]\w)(?!\w)|\d+(?:\.\d+)*(?:[a-h]|\([a-h]\))?)"
+ITEM = re.compile(rf"\b({'|'.join(KINDS.values())})\s+({NUMBER}(?:(?:,\s+|\s+and\s+|\s+to\s+){NUMBER})*)")
+NAMES = "|".join(SHORT)
+WITH_ARXIV = re.compile(r"(?P<cited>[^;,]+ \d{4}), arXiv:(?P<id>\d{4}\.\d{4,5}), (?P<places>.+)", re.DOTALL)
+SENTENCE_ENDS = re.compile(r"\.(?=\s+[A-Z`]|\s*$)")
+BY_SHORT_NAME = re.compile(rf"\b({NAMES}),?\s+(?={'|'.join(KINDS.values())})")
+IN_SETTINGS = re.compile(rf"\b({NAMES})\.(table|fig)(\d+[a-h]?)")
+NO_PLACE = re.compile(rf"\b(?:{NAMES})(?:\.md|\s+(?:sec|eq|fig|table|app|Thm|Coro|[A-D]?\.?\d+\.\d))|\bpapers/")
+
+
+class Block(NamedTuple):
+    """Consecutive lines of prose: a docstring, or comment lines one below the other."""
+
+    line: int
+    text: str
+
+
+def numbers(listed: Any) -> set[str]:
+    """`1 2a-2c 4` as {1, 2a, 2b, 2c, 4}; a mapping's keys."""
+    if isinstance(listed, dict):
+        return set(listed)
+    found = set()
+    for word in str(listed or "").split():
+        first, _, last = word.partition("-")
+        if not last:
+            found.add(first)
+        elif last.isdecimal():
+            found |= {str(number) for number in range(int(first), int(last) + 1)}
+        else:
+            found |= {first[:-1] + chr(letter) for letter in range(ord(first[-1]), ord(last[-1]) + 1)}
+    return found
+
+
+def places(text: str) -> Iterator[tuple[str, str]]:
+    """Each place that a text names, as its kind and its number: `Eqs. 4 to 6` are three."""
+    for word, listed in ITEM.findall(text):
+        kind = next(kind for kind, pattern in KINDS.items() if re.fullmatch(pattern, word))
+        for first, last in re.findall(rf"({NUMBER})(?:\s+to\s+({NUMBER}))?", listed):
+            span = range(int(first), int(last) + 1) if last else [re.sub(r"[()]", "", first)]
+            yield from ((kind, str(number)) for number in span)
+
+
+def missing(paper: dict[str, Any], text: str) -> list[str]:
+    """Places in a text that the paper does not have."""
+    found = [(kind, number) for kind, number in places(text) if number not in numbers(paper.get(kind))]
+    return [f"{paper['title']!r} has no {number} among its {kind}" for kind, number in found]
+
+
+def blocks(path: Path) -> Iterator[Block]:
+    """Docstrings and comments of a Python file; the comments of any other file."""
+    lines = path.read_text().splitlines()
+    if path.suffix == ".py":
+        text = "\n".join(lines)
+        for match in re.finditer(r'"""(.*?)"""', text, re.DOTALL):
+            yield Block(text.count("\n", 0, match.start()) + 1, match[1])
+    comment: list[str] = []
+    for number, line in enumerate([*lines, ""], start=1):
+        if re.match(r"\s*#", line):
+            comment.append(line.strip().lstrip("# "))
+            continue
+        if comment:
+            yield Block(number - len(comment), "\n".join(comment))
+            comment = []
+        trailing = re.search(r"\s#\s(.*)$", line)
+        if trailing:
+            yield Block(number, trailing[1])
+
+
+def sources(text: str) -> Iterator[tuple[int, str]]:
+    """Each citation of each `Source:`, with the number of lines before it."""
+    for match in re.finditer(r"\bSource: (\S.*?)(?=\n\s*\n|\Z)", text, re.DOTALL):
+        sentence = SENTENCE_ENDS.split(match[1])[0]
+        for part in sentence.split(";"):
+            yield text.count("\n", 0, match.start()), re.sub(r"\s+", " ", part).strip()
+
+
+def fault(citation: str) -> str | None:
+    """What is wrong with one citation of a `Source:`."""
+    named = WITH_ARXIV.match(citation)
+    if named is None:
+        if any(citation.startswith(reference) for reference in REFERENCES):
+            return None
+        return f"{citation!r} is neither `Authors Year, arXiv:ID, Section 3.1, Eq. 4` nor among the references"
+    paper = PAPERS.get(named["id"])
+    if paper is None:
+        return f"arXiv:{named['id']} is not listed"
+    if named["cited"] != paper["cited"]:
+        return f"arXiv:{named['id']} is cited as {named['cited']!r}, its authors and year are {paper['cited']!r}"
+    if not list(places(named["places"])):
+        return f"{citation!r} names no section, equation, table, figure, theorem or algorithm"
+    return "; ".join(missing(paper, named["places"])) or None
+
+
+def faults(path: Path) -> list[str]:
+    found = []
+    for line, text in blocks(path):
+        for offset, citation in sources(text):
+            found.append((line + offset, fault(citation)))
+        for match in BY_SHORT_NAME.finditer(text):
+            rest = ITEM.match(text, match.end())
+            said = missing(SHORT[match[1]], rest[0]) if rest else [f"{match[1]} is cited without a number"]
+            found += [(line + text.count("\n", 0, match.start()), one) for one in said]
+        for match in NO_PLACE.finditer(text):
+            at = line + text.count("\n", 0, match.start())
+            found.append((at, f"{match[0]!r} is no place in a paper; write `mutualinfo Appendix C.2`, `mlcpc Eq. 4`"))
+    for number, text in enumerate(path.read_text().splitlines(), start=1):
+        for name, kind, place in IN_SETTINGS.findall(text):
+            if place not in numbers(SHORT[name]["tables" if kind == "table" else "figures"]):
+                found.append((number, f"{SHORT[name]['title']!r} has no {kind} {place}"))
+    return [f"{path.relative_to(ROOT)}:{line}: {said}" for line, said in found if said]
+
+
+def texts() -> list[Path]:
+    found = [path for folder in ("src", "stages") for path in (ROOT / folder).rglob("*")]
+    found = [path for path in found if path.suffix in (".py", ".yaml")]
+    return sorted([*found, ROOT / "params.yaml", ROOT / "dvc.yaml"])
+
+
+def test_every_citation_names_a_place_that_its_paper_has():
+    wrong = [said for path in texts() for said in faults(path)]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_sources_are_found():
+    cited = [citation for path in texts() for block in blocks(path) for _, citation in sources(block.text)]
+    assert len(cited) > 30
+    for arxiv in ("2005.13149", "2010.02037", "2007.09852", "2010.01929"):
+        assert any(arxiv in citation for citation in cited)
+
+
+def test_every_claim_names_a_place_that_its_paper_has():
+    claims = yaml.safe_load((ROOT / "src" / "annulus" / "report" / "claims.yaml").read_text())
+    wrong = [f"{claim['id']}: {said}" for claim in claims for said in missing(SHORT[claim["paper"]], claim["claim"])]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_result_is_where_its_paper_has_it():
+    results = yaml.safe_load((ROOT / "src" / "annulus" / "report" / "results.yaml").read_text())
+    wrong = []
+    for result in results:
+        where = result["where"].replace("Fig.", "Figure").replace("Sec.", "Section")
+        wrong += [f"{result['id']}: {said}" for said in missing(SHORT[result["id"].split(".")[0]], where)]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("citation", "said"),
+    [
+        ("Wu et al. 2020, arXiv:2005.13149, Section 3.1, Eq. 4", None),
+        ("Zhu et al. 2020, arXiv:2010.01929, Eqs. 4 to 6, Appendix A.1 (proof)", None),
+        ("Wu et al. 2020, arXiv:2005.13149, Table 2(d), Figures 1, 4 and 5", None),
+        ("Pillow's Resample.c", None),
+        ("Wu et al. 2020, arXiv:2005.13149, Eq. 9", "has no 9 among its equations"),
+        ("Wu et al. 2020, arXiv:2005.13149, Figures 1, 4 and 11", "has no 11 among its figures"),
+        ("Zhu et al. 2020, arXiv:2010.01929, Eqs. 14 to 16", "has no 16 among its equations"),
+        ("Song and Ermon 2020, arXiv:2007.09852, Section 5.4", "has no 5.4 among its sections"),
+        ("Song and Ermon 2020, arXiv:2005.13149, Eq. 4", "its authors and year are 'Wu et al. 2020'"),
+        ("Wu et al. 2020, arXiv:2005.13149", "neither"),
+        ("Wu et al. 2020, arXiv:2005.13149, eq. 3", "names no section"),
+        ("Wu et al. 2020, arXiv:2099.00001, Eq. 3", "is not listed"),
+        ("mlcpc section 6, 2", "neither"),
+    ],
+)
+def test_a_citation_is_read_as_it_is_written(citation, said):
+    found = fault(citation)
+    assert found is None if said is None else said in found
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("# As in mutualinfo Appendix C.2, ring Theorem 3.1.", None),
+        ("samplers.ring: {outer: 0.1}  # mutualinfo Appendix C.7", "has no C.7 among its sections"),
+        ("figure: ring.fig7", "has no fig 7"),
+        ("# half of all (mlcpc section 3, 2)", "is no place in a paper"),
+        ("# epochs as in ring.md 5.1", "is no place in a paper"),
+        ("x: 1  # ring 5.1", "is no place in a paper"),
+    ],
+)
+def test_a_comment_is_refused_by_file_and_line(tmp_path, monkeypatch, line, said):
+    monkeypatch.setattr(f"{__name__}.ROOT", tmp_path)
+    (tmp_path / "params.yaml").write_text(f"seed: 0\n{line}\n")
+    found = faults(tmp_path / "params.yaml")
+    assert found == [] if said is None else (found[0].startswith("params.yaml:2: ") and said in found[0])

@@ -1,0 +1,118 @@
+"""Few images: settings that were chosen for many run, and each change is one warning."""
+
+import argparse
+from pathlib import Path
+
+import diagnostics
+import embed
+import knn
+import linear
+import prepare
+import pretrain
+import pytest
+import summary
+import torch
+from PIL import Image
+from settings import load, run
+
+from annulus.config.negatives import CaveParams, ClusterNeighbourParams, NoNeighbourParams, RingParams
+from annulus.config.training import PretrainScale
+from annulus.files.results import write_metrics, write_table
+from annulus.training.few import for_few_images
+
+SCALE = PretrainScale(epochs=1, batch_size=64, negatives=1024, queue=1024, learning_rate=0.24)
+RING, NONE = RingParams(outer=0.1, inner=0.01), NoNeighbourParams()
+CAVE = CaveParams(outer=0.1, clusters=300, runs=1, iterations=20, keep="outside")
+CLUSTERED = ClusterNeighbourParams(clusters=300, runs=10, iterations=20, start=0.05)
+
+
+@pytest.mark.parametrize(("images", "batch"), [(64, 64), (63, 56), (50, 48), (36, 32), (8, 8)])
+def test_a_batch_is_the_largest_multiple_of_eight_that_there_is(images, batch, caplog):
+    found = for_few_images(images, SCALE, RING, NONE)
+    assert found == (SCALE.model_copy(update={"batch_size": batch}), RING, NONE)
+    sentence = (
+        f"WARNING: scales.SCALE.pretrain.batch_size: 64 is more than the {images} training images; "
+        f"a batch is {batch} of them"
+    )
+    assert caplog.messages == ([] if batch == 64 else [sentence])
+
+
+@pytest.mark.parametrize(("images", "clusters"), [(300, 300), (299, 149), (64, 32)])
+def test_clusters_hold_two_images_where_there_are_fewer_images_than_clusters(images, clusters, caplog):
+    found = for_few_images(images, SCALE, CAVE, CLUSTERED)
+    update = {"clusters": clusters}
+    assert found == (SCALE, CAVE.model_copy(update=update), CLUSTERED.model_copy(update=update))
+    sentences = [
+        f"WARNING: {section}.clusters: 300 is more than the {images} training images; they are grouped into {clusters}"
+        for section in ("samplers.cave", "neighbour_sets.k")
+    ]
+    assert caplog.messages == ([] if clusters == 300 else sentences)
+
+
+def test_more_negatives_than_rows_are_drawn_with_one_warning(caplog):
+    """test_training_setup has the sentences of other warnings."""
+    training = run({"scales.tiny.pretrain.negatives": 70, "sampler": "uniform"})
+    assert [message for message in caplog.messages if "negatives" in message] == [
+        "scales.SCALE.pretrain.negatives: 70 negatives of a query are drawn, with replacement, from a memory of 69 "
+        "other rows, so that rows repeat; take fewer, or a larger memory"
+    ]
+    training.run()
+    caplog.clear()
+    run({"scales.tiny.pretrain.negatives": 69, "sampler": "uniform"})
+    assert caplog.messages == []
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {},
+        {"method": "cmc", "neighbours": "k", "bound": "la"},
+        {"method": "simclr", "sampler": "ball"},
+        {"method": "simo", "sampler": "uniform", "methods.simo.batch_norm": "shuffle"},
+    ],
+    ids=["defaults", "cmc", "simclr", "simo"],
+)
+def test_fifty_images_run_the_main_line_with_params_yaml_as_it_is(choices, tmp_path, monkeypatch, caplog):
+    """Fewer epochs, and a backbone that is quick; all else is the demo's."""
+    monkeypatch.setenv("DVC_ROOT", str(tmp_path))  # where scratch goes
+    folder_of_fifty(tmp_path / "own")
+    short = {"scales.demo.pretrain.epochs": 2, "scales.demo.linear.epochs": 2, "backbone": "alexnet-fast"}
+    own = {"dataset": "folder", "datasets.folder.root": str(tmp_path / "own")}
+    metrics = main_line(short | own | choices, tmp_path)
+    assert (metrics["prepare"]["train_images"], metrics["prepare"]["test_images"]) == (36, 10)
+    assert metrics["knn"]["k"] == 36
+    assert metrics["summary"]["bound_nats"] <= metrics["summary"]["bound_ceiling_nats"]
+    warnings = [message for message in caplog.messages if "WARNING: scales.SCALE.pretrain.batch_size" in message]
+    assert len(warnings) == 1
+
+
+def folder_of_fifty(root: Path) -> None:
+    """Five classes of one colour each, eight training and two test images."""
+    random = torch.Generator().manual_seed(0)
+    for split, count in (("train", 8), ("test", 2)):
+        for label, colour in enumerate(torch.eye(5, 3).tolist()):
+            (root / split / f"class {label}").mkdir(parents=True)
+            for number in range(count):
+                noise = torch.rand(40, 50, 3, generator=random) * 127
+                pixels = (noise + 128 * torch.tensor(colour)).to(torch.uint8).numpy()
+                Image.fromarray(pixels).save(root / split / f"class {label}" / f"{number}.png")
+
+
+def main_line(changes: dict, folder: Path) -> dict[str, dict]:
+    """The metrics of every stage of the main line, run one after the other here."""
+    params, metrics = load(changes), {}
+    names = {"images": "images", "features": "features", "encoder": "encoder.safetensors"}
+    names |= {"snapshots": "snapshots.safetensors", "picks": "picks.safetensors", "confusion": "confusion.csv"}
+    paths = {name: folder / file for name, file in names.items()}
+    for stage in (prepare, pretrain, embed, knn, linear, diagnostics, summary):
+        name = stage.__name__
+        files = paths | {"metrics": folder / f"{name}.json", "history": folder / f"{name}.csv"}
+        files["curve"] = folder / "pretrain.csv"
+        files |= {measured: folder / f"{measured}.json" for measured in metrics}
+        results = stage.main({key: params.get(key) for key in stage.READS}, argparse.Namespace(**files))
+        write_metrics(files["metrics"], results.metrics)
+        if results.history:
+            write_table(files["history"], results.history)
+        results.written()
+        metrics[name] = dict(results.metrics)
+    return metrics
