@@ -4,8 +4,6 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-import _path  # noqa: F401
-
 from annulus.diagnostics.curve import read_curve
 from annulus.diagnostics.examples import nearest_images, picked_negatives
 from annulus.diagnostics.measures import load_run, over_training

@@ -6,8 +6,6 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-import _path  # noqa: F401
-
 from annulus.compute.device import pick_device
 from annulus.encoders.encoder import load_encoder
 from annulus.encoders.extract import extract

@@ -4,8 +4,6 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-import _path  # noqa: F401
-
 from annulus.encoders.features import load_features
 from annulus.evals.knn import evaluate_knn
 from annulus.pipeline.stage import Results, run_stage

@@ -4,8 +4,6 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-import _path  # noqa: F401
-
 from annulus.compute.device import pick_device
 from annulus.encoders.encoder import load_encoder
 from annulus.encoders.features import SPLITS, load_features

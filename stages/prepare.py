@@ -5,8 +5,6 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-import _path  # noqa: F401  this checkout's src first
-
 from annulus.datasets.prepare import prepare_images, save_prepared
 from annulus.pipeline.stage import Results, run_stage
 

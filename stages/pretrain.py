@@ -4,8 +4,6 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-import _path  # noqa: F401  this checkout's src first
-
 from annulus.compute.device import pick_device
 from annulus.compute.distributed import process_group, rank, relaunch
 from annulus.encoders.encoder import save_encoder

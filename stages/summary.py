@@ -7,8 +7,6 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-import _path  # noqa: F401
-
 from annulus.errors import InputError
 from annulus.files.results import Number
 from annulus.pipeline.stage import Results, run_stage
@@ -31,10 +29,8 @@ PATHS = ["prepare", "pretrain", "knn", "linear", "diagnostics", "metrics"]
 # Headline -> the stage that measured it and the name that it has there.
 HEADLINES = {
     "knn_top1_percent": ("knn", "top1_percent"),
-    "knn_top5_percent": ("knn", "top5_percent"),
     "nn1_top1_percent": ("knn", "nn1_top1_percent"),
     "linear_top1_percent": ("linear", "top1_percent"),
-    "linear_top5_percent": ("linear", "top5_percent"),
     "pretrain_loss_nats": ("pretrain", "loss_nats"),
     "bound_nats": ("pretrain", "bound_nats"),
     "bound_ceiling_nats": ("pretrain", "ceiling_nats"),
@@ -44,7 +40,6 @@ HEADLINES = {
     "effective_rank": ("diagnostics", "effective_rank"),
     "false_negatives_percent": ("diagnostics", "false_negatives_training_percent"),
     "train_images": ("prepare", "train_images"),
-    "test_images": ("prepare", "test_images"),
 }
 # Absent without a validation part, and where the sampler's set in a part of the images is empty.
 OPTIONAL = {"validation_nn1_percent", "false_negatives_percent"}

@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def script(path: str) -> ModuleType:
-    """A script of this repository as a module of its own, as if run from its folder but for its `__main__` part."""
+    """A script of this repository as a module of its own, without its `__main__` part."""
     name = f"script_{path.removesuffix('.py').replace('/', '_')}"
     spec = importlib.util.spec_from_file_location(name, ROOT / path)
     module = importlib.util.module_from_spec(spec)

@@ -1,7 +1,8 @@
 """The rooms of the library that a stage script reaches by its imports, for comparing with what dvc.yaml declares.
 
 A room is a folder of src/annulus, or a module beside the folders. What can change no number is no dependency: what
-params.yaml may hold (its values are `params:`), what stands around a stage, errors, and files with a docstring only.
+params.yaml may hold (its values are `params:`), what stands around a stage, errors, extras.py, and files
+with a docstring only. A `settings` stage writes what config/ makes of the parameters, and depends on config/.
 """
 
 import ast
@@ -9,7 +10,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LIBRARY = "src/annulus/"
-ENTERS_NO_NUMBER = tuple(f"{LIBRARY}{name}" for name in ("errors.py", "extras.py", "config/", "pipeline/"))
+CONFIG = f"{LIBRARY}config/"
+ENTERS_NO_NUMBER = (f"{LIBRARY}errors.py", f"{LIBRARY}extras.py", f"{LIBRARY}pipeline/")
 
 
 def imported_files(script: Path) -> set[str]:
@@ -25,7 +27,7 @@ def imported_files(script: Path) -> set[str]:
         if file in seen:
             continue
         seen.add(file)
-        if _relative(file).startswith(f"{LIBRARY}config/"):
+        if _relative(file).startswith(CONFIG):
             continue
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Import):
@@ -42,13 +44,21 @@ def imported_files(script: Path) -> set[str]:
 def rooms(script: Path) -> set[str]:
     """The rooms that a script reaches and that can change its numbers."""
     files = {file for file in imported_files(script) if file.startswith(LIBRARY)}
-    counting = {file for file in files if not file.startswith(ENTERS_NO_NUMBER) and not _is_docstring(ROOT / file)}
+    apart = ENTERS_NO_NUMBER if script.stem == "settings" else (*ENTERS_NO_NUMBER, CONFIG)
+    counting = {file for file in files if not file.startswith(apart) and not _is_docstring(ROOT / file)}
     return {"/".join(file.split("/")[:3]) for file in counting}
+
+
+def script_of(stage: dict) -> str:
+    """The script of a stage's command, `python stages NAME ...`."""
+    python, folder, name = stage["cmd"].split()[:3]
+    assert (python, folder) == ("python", "stages")
+    return f"stages/{name}.py"
 
 
 def missing_and_spare(stage: dict) -> tuple[list[str], list[str]]:
     """Code that a stage reaches but does not declare, and declares but does not reach."""
-    script = stage["cmd"].split()[1]
+    script = script_of(stage)
     reached = rooms(ROOT / script) | {script}
     declared = {dep for dep in stage["deps"] if dep.startswith(("src/", "stages/"))}
     return sorted(reached - declared), sorted(declared - reached)

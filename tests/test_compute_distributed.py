@@ -253,7 +253,7 @@ assert not dist.is_initialized() and world_size() == 1
 def test_a_script_starts_itself_again_as_several_processes_once(environment, monkeypatch):
     started = []
     monkeypatch.setattr(os, "execv", lambda program, arguments: started.append([program, *arguments]))
-    monkeypatch.setattr(sys, "argv", ["stage.py", "--weights", "x"])
+    monkeypatch.setattr(sys, "orig_argv", ["python", "stages", "pretrain", "--images", "x"])
     environment()
     for processes in (None, "1"):
         monkeypatch.delenv("ANNULUS_PROCESSES", raising=False)
@@ -265,7 +265,10 @@ def test_a_script_starts_itself_again_as_several_processes_once(environment, mon
     monkeypatch.setenv("ANNULUS_PROCESSES", "3")
     distributed.relaunch()
     assert started[0][:2] == [sys.executable, sys.executable]
-    assert started[0][2:] == ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3", *sys.argv]
+    assert started[0][2:] == [
+        *("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3"),
+        *("stages", "pretrain", "--images", "x"),
+    ]
     environment(**TORCHRUN)  # as the processes that it started find it
     distributed.relaunch()
     assert len(started) == 1

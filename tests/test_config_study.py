@@ -149,7 +149,7 @@ def test_an_unknown_key_is_named_with_its_row_and_the_nearest_known_one(make, ke
             {"neighbours": "s", "bound": "binary-nce"},
             "neighbours: s gives a query several positives, and bound: binary-nce knows",
         ),
-        ({"scales.tiny.pretrain.negatives": 5000}, "scales.tiny.pretrain.negatives: 5000 is more than the memory's"),
+        ({"method": "moco", "scales.tiny.pretrain.queue": 6400}, "scales.tiny.pretrain.queue: 6400 is"),
     ],
 )
 def test_a_value_that_the_root_refuses_is_a_sentence_with_study_file_and_row(make, settings, sentence):
@@ -349,7 +349,8 @@ def test_every_point_of_negatives_is_valid_and_no_two_of_a_part_are_the_same(tmp
 
 def test_a_row_of_lab_images_is_cmc_and_one_whose_name_says_ring_or_ball_has_it(tmp_path):
     study = at_scale(tmp_path, "algorithms", "demo")
-    for name in study.content["tables"]["mutualinfo.table1"]["methods"]:
+    for entry in study.content["tables"]["mutualinfo.table1"]["methods"].values():
+        name = entry["row"]
         params = study.variant(name, study.row("rows", name), 0)
         lab = "Lab" in name or name.startswith("CMC")
         assert isinstance(params.get("methods.${method}"), CMCParams) == lab

@@ -39,15 +39,15 @@ class Draws:
 
     def __init__(self, monkeypatch) -> None:
         self.index, self.rows = [], []
-        draw = module.draw
+        ball = module.ball
 
-        def watched(near, own, *others):
-            negatives = draw(near, own, *others)
-            self.index.append(own.clone())
-            self.rows.append(negatives.rows.clone())
-            return negatives
+        def watched(near, self_index, *others):
+            drawn = ball(near, self_index, *others)
+            self.index.append(self_index.clone())
+            self.rows.append(drawn.index.clone())
+            return drawn
 
-        monkeypatch.setattr(module, "draw", watched)
+        monkeypatch.setattr(module, "ball", watched)
 
 
 @pytest.fixture

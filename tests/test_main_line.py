@@ -16,19 +16,21 @@ from declared import ROOT
 
 pytestmark = pytest.mark.slow
 
-STAGES = ["prepare", "pretrain", "embed", "knn", "linear", "diagnostics", "summary"]
+STAGES = ["check", "prepare", "pretrain", "embed", "knn", "linear", "diagnostics", "summary"]
 
 
 class Checkout:
-    """A committed copy of this working tree with its own DVC cache, at `scale: tiny`."""
+    """A committed copy of this working tree, with or without its metrics, with its own DVC cache, at `scale: tiny`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, metrics: bool = False) -> None:
         self.folder = folder
         listed = subprocess.check_output(
             ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"], cwd=ROOT, text=True
         )
         for name in filter(None, listed.split("\0")):
-            if (ROOT / name).is_file() and not name.startswith("metrics/") and not name.endswith("dvc.lock"):
+            numbers = name.startswith("metrics/") and not name.endswith("dvc.yaml")
+            result = name.endswith("dvc.lock") or (numbers and not metrics)
+            if (ROOT / name).is_file() and not result:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(ROOT / name, folder / name)
         self.edit("params.yaml", "scale: demo ", "scale: tiny ")
@@ -65,6 +67,11 @@ class Checkout:
         """The main line's stages whose own dependencies have changed."""
         return set(json.loads(self.dvc("status", "--json", *STAGES)))
 
+    def changed_files(self) -> list[str]:
+        """What differs from the last commit."""
+        status = subprocess.check_output(["git", "status", "--porcelain"], cwd=self.folder, text=True)
+        return sorted(line[3:] for line in status.splitlines())
+
     def read(self, path: str) -> dict:
         return json.loads((self.folder / path).read_text())
 
@@ -97,7 +104,7 @@ def checkout(repository) -> Checkout:
 def test_the_metrics_are_whole_finite_and_within_their_ceilings(checkout):
     summary = checkout.read("metrics/summary.json")
     assert summary["train_images"] == 360
-    assert summary["test_images"] == 100
+    assert len(summary) == 12, "the headline dozen"
     assert summary["bound_nats"] <= summary["bound_ceiling_nats"]
     for name, value in summary.items():
         assert not name.endswith("_percent") or 0 <= value <= 100
@@ -105,13 +112,8 @@ def test_the_metrics_are_whole_finite_and_within_their_ceilings(checkout):
     assert len(confusion) == 101
 
 
-def test_running_again_does_nothing_within_five_seconds(checkout):
-    started = time.monotonic()
-    output = checkout.dvc("repro")
-    seconds = time.monotonic() - started
-    assert ran(output) == []
-    assert "up to date" in output
-    assert seconds < 5 * max(1.0, os.getloadavg()[0] / os.cpu_count())
+def test_running_again_does_nothing(checkout):
+    assert ran(checkout.dvc("repro")) == []
 
 
 @pytest.mark.parametrize(
@@ -133,8 +135,8 @@ def test_running_again_does_nothing_within_five_seconds(checkout):
         ),  # bounds.binary-nce, while infonce is selected
         ("params.yaml", "share: 0.01", "share: 0.02", set()),  # neighbour_sets.s, while none is selected
         ("params.yaml", "eqco_alpha: null", "eqco_alpha: 64.0", {"pretrain"}),  # bounds.infonce
-        ("params.yaml", "knn: {k: 200", "knn: {k: 20", {"knn"}),
-        ("params.yaml", "weight_decay: 1.0e-5", "weight_decay: 0.0", {"linear"}),
+        ("params.yaml", "knn: {k: 200", "knn: {k: 20", {"check", "knn"}),
+        ("params.yaml", "weight_decay: 1.0e-5", "weight_decay: 0.0", {"check", "linear"}),
         ("params.yaml", "inner: 0.01", "inner: 0.02", {"pretrain", "diagnostics"}),
         ("src/annulus/evals/knn.py", '"""', '""" ', {"knn", "diagnostics"}),
         ("src/annulus/negatives/samplers.py", '"""', '""" ', {"pretrain", "diagnostics"}),
@@ -152,8 +154,7 @@ def test_an_edit_reruns_what_it_reaches_alone(checkout, path, old, new, reached)
 
 def test_another_sampler_reruns_what_follows_it_and_can_be_compared(checkout):
     output = checkout.dvc("exp", "run", "-n", "cave", "-S", "sampler=cave")
-    assert sorted(ran(output)) == sorted(STAGES[1:])
-    assert ran(output)[0] == "pretrain"
+    assert set(ran(output)) == set(STAGES) - {"prepare"}
     assert "sampler: cave" in (checkout.folder / "params.yaml").read_text()
     diff = checkout.dvc("params", "diff", "HEAD")
     assert "cave" in diff
@@ -172,7 +173,10 @@ def test_every_other_selector_changes_with_one_word(checkout):
 
 
 def test_neighbours_join_with_one_word(checkout):
-    assert ran(checkout.dvc("exp", "run", "-n", "neighbours", "-S", "neighbours=s", "pretrain")) == ["pretrain"]
+    assert ran(checkout.dvc("exp", "run", "-n", "neighbours", "-S", "neighbours=s", "pretrain")) == [
+        "check",
+        "pretrain",
+    ]
     before = json.loads(
         subprocess.check_output(["git", "show", "HEAD:metrics/main/pretrain.json"], cwd=checkout.folder)
     )
@@ -199,7 +203,7 @@ def test_a_mistake_is_one_sentence_and_leaves_the_encoder_alone(checkout, overri
     else:
         text = text.replace("batch_size: 64\n      negatives: 64", "batch_size: 1000\n      negatives: 64")
     (checkout.folder / "params.yaml").write_text(text)
-    script = [sys.executable, "stages/prepare.py", "--images", "data/main/images", "--metrics", "metrics/x.json"]
+    script = [sys.executable, "stages", "prepare", "--images", "data/main/images", "--metrics", "metrics/x.json"]
     before = (checkout.folder / "data/main/images/train.safetensors").read_bytes()
     done = subprocess.run(script, **{k: v for k, v in checkout.command().items() if k != "args"}, capture_output=True)
     assert done.returncode == 1
@@ -207,6 +211,66 @@ def test_a_mistake_is_one_sentence_and_leaves_the_encoder_alone(checkout, overri
     assert "Traceback" not in done.stderr
     assert not (checkout.folder / "metrics/x.json").exists()
     assert (checkout.folder / "data/main/images/train.safetensors").read_bytes() == before
+
+
+def metrics_of(checkout: Checkout) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (checkout.folder / "metrics").rglob("*.*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        # DVC would delete pretrain's metrics before it misses samplers.rnig: the check comes first.
+        (
+            "sampler: ring",
+            "sampler: rnig",
+            "sampler: 'rnig' is none of uniform, ball, ring, cave; did you mean 'ring'?",
+        ),
+        # A stage has begun by then, and puts back what DVC has deleted.
+        ("inner: 0.01", "inner: 0.5", "samplers.ring: ring needs inner < outer, got inner=0.5, outer=0.1"),
+        (
+            "batch_size: 64\n      negatives",
+            "batch_size: 361\n      negatives",
+            "361 is more than the 360 training images",
+        ),
+        ("dataset: shapes", "dataset: folder", "data/folder"),
+    ],
+)
+@pytest.mark.parametrize("by", ["repro", "exp run"])
+def test_a_mistake_in_the_parameters_costs_no_metrics_file(checkout, by, old, new, sentence):
+    before = metrics_of(checkout)
+    checkout.edit("params.yaml", old, new)
+    output = checkout.dvc(*by.split(), status=255)
+    assert sentence in output
+    assert "Traceback" not in output
+    assert metrics_of(checkout) == before
+    assert set(checkout.changed_files()) <= {"dvc.lock", "params.yaml"}, "what ran before the mistake is in the lock"
+
+
+def test_a_misspelt_choice_of_an_experiment_costs_no_metrics_file(checkout):
+    before = metrics_of(checkout)
+    assert "did you mean 'ring'?" in checkout.dvc("exp", "run", "-S", "sampler=rnig", status=255)
+    assert metrics_of(checkout) == before
+    assert set(checkout.changed_files()) <= {"dvc.lock", "params.yaml"}
+
+
+def test_a_stage_that_fails_midway_costs_no_metrics_file(checkout):
+    before = metrics_of(checkout)
+    checkout.edit("params.yaml", "learning_rate: 0.12", "learning_rate: 1.0e+18")
+    output = checkout.dvc("repro", status=255)
+    assert ran(output)[-1] == "pretrain"
+    assert "lower scales.SCALE.pretrain.learning_rate" in output
+    assert metrics_of(checkout) == before
+    assert set(checkout.changed_files()) <= {"dvc.lock", "params.yaml"}
+
+
+def test_an_earlier_variant_comes_back_from_the_run_cache(checkout):
+    before = metrics_of(checkout)
+    checkout.edit("params.yaml", "inner: 0.01", "inner: 0.02")
+    assert "pretrain" in ran(checkout.dvc("repro"))
+    checkout.edit("params.yaml", "inner: 0.02", "inner: 0.01")
+    assert ran(checkout.dvc("repro")) == []
+    assert metrics_of(checkout) == before
 
 
 def test_a_killed_pretraining_goes_on_and_ends_in_the_same_bytes(checkout):

@@ -1,18 +1,22 @@
 """What every stage does the same way: its arguments, its parameters, its errors, its results."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from by_path import ROOT, script
 
 from annulus.config.negatives import RingParams
 from annulus.config.study import Study
 from annulus.errors import InputError
 from annulus.pipeline import tracking
 from annulus.pipeline.provenance import runs
-from annulus.pipeline.stage import Results, run_stage, run_study
+from annulus.pipeline.stage import Results, run_resolved, run_stage, write_settings
 
 READS = ["seed", "samplers.${sampler}", "scales.${scale}.pretrain"]
 PATHS = ["images", "metrics", "history"]
@@ -130,74 +134,188 @@ def test_a_missing_argument_is_named(argv, capsys):
     assert "the following arguments are required: --images" in capsys.readouterr().err
 
 
+# --- a stage that fails -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def committed(tmp_path, monkeypatch):
+    """A checkout whose committed metrics DVC has deleted, as it does before it starts a stage."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("knn.json", "knn.csv", "other.json"):
+        (tmp_path / "m").mkdir(exist_ok=True)
+        (tmp_path / "m" / name).write_text(f"the committed {name}")
+    for words in (["init", "-q"], ["add", "-A"], ["-c", "user.name=t", "-c", "user.email=t@t", "commit", "-qm", "t"]):
+        subprocess.run(["git", *words], check=True)
+    for path in (tmp_path / "m").iterdir():
+        path.unlink()
+    return tmp_path / "m"
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (InputError("too few"), SystemExit),
+        (KeyboardInterrupt(), KeyboardInterrupt),
+        (ZeroDivisionError(), ZeroDivisionError),
+    ],
+)
+def test_a_stage_that_fails_leaves_the_committed_metrics(argv, recorded, committed, error, raised):
+    def main(params, paths):
+        raise error
+
+    with pytest.raises(raised):
+        run_stage(main, READS, PATHS, argv)
+    assert {path.name: path.read_text() for path in committed.iterdir()} == {
+        name: f"the committed {name}" for name in ("knn.json", "knn.csv")
+    }, "its own, and no other stage's"
+
+
+def test_a_stage_that_fails_while_writing_keeps_what_it_wrote(argv, recorded, committed):
+    with pytest.raises(ValueError, match="metrics are finite"):
+        run_stage(lambda params, paths: Results({"k": 1}, [{"loss_nats": float("nan")}]), READS, PATHS, argv)
+    assert json.loads((committed / "knn.json").read_text()) == {"k": 1}
+    assert (committed / "knn.csv").read_text() == "the committed knn.csv"
+
+
+def test_of_several_processes_the_first_puts_metrics_back(argv, recorded, committed, monkeypatch):
+    """The others end early and well, by SystemExit, while the first one still writes."""
+    monkeypatch.setenv("RANK", "1")
+
+    def main(params, paths):
+        raise SystemExit
+
+    with pytest.raises(SystemExit):
+        run_stage(main, READS, PATHS, argv)
+    assert list(committed.iterdir()) == []
+
+
 # --- stages of studies --------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def study_argv(tmp_path, argv):
-    """With a study of one row, at scale demo while the root's file is at scale tiny."""
-    choices = {"dataset": "shapes", "method": "ir", "bound": "infonce", "sampler": "ball", "anneal": "none"}
-    choices |= {"neighbours": "none", "views": "standard", "backbone": "alexnet-fast", "schedule": "cosine"}
-    study = {"scale": "demo", "seeds": [3, 4], "defaults": choices, "scales": {"demo": {}}, "rows": {"MoCo v1": {}}}
-    (tmp_path / "study.yaml").write_text(yaml.safe_dump(study))
-    return [*argv, "--study", str(tmp_path / "study.yaml"), "--row", "MoCo v1"]
+def resolved_argv(tmp_path, argv):
+    (tmp_path / "MoCo v1.json").write_text(json.dumps({"scale": "demo", "seeds": [3, 4], "run": {"knn": {"k": 5}}}))
+    return [*argv[:-2], "--settings", str(tmp_path / "MoCo v1.json")]
 
 
-def test_a_study_s_stage_gets_its_study_and_what_it_is_about(tmp_path, study_argv, recorded):
+def test_a_study_s_stage_gets_its_settings_and_its_results_are_written_and_tracked(tmp_path, resolved_argv, recorded):
     seen = []
 
-    def main(study, arguments):
+    def main(settings, paths):
         """Stands for a stage of a study."""
-        params = study.variant(arguments.row, study.row("rows", arguments.row), study.params.seeds[0])
-        seen.extend([study, arguments, params])
+        seen.extend([settings, paths.images])
         return Results({"top1_percent": 41.256}, [{"epoch": 1, "loss_nats": 0.5}])
 
-    run_study(main, PATHS, ["row"], study_argv)
-
-    study, arguments, params = seen
-    assert isinstance(study, Study)
-    assert (study.path, arguments.images, arguments.row) == (tmp_path / "study.yaml", tmp_path / "images", "MoCo v1")
-    assert (params.scale, params.sampler, params.seed) == ("demo", "ball", 3)
+    run_resolved(main, PATHS, resolved_argv)
+    assert seen == [{"scale": "demo", "seeds": [3, 4], "run": {"knn": {"k": 5}}}, tmp_path / "images"]
     assert json.loads((tmp_path / "m/knn.json").read_text()) == {"top1_percent": 41.26}
     assert (tmp_path / "m/knn.csv").read_text() == "epoch,loss_nats\n1,0.5\n"
-    ((tracked, metrics, history),) = recorded
-    assert (tracked["row"], tracked["scale"], tracked["seeds"]) == ("MoCo v1", "demo", [3, 4])
-    assert tracked["defaults"]["sampler"] == "ball"
-    assert (metrics, history) == ({"top1_percent": 41.256}, [{"epoch": 1, "loss_nats": 0.5}])
+    assert recorded == [
+        ({"settings": "MoCo v1", **seen[0]}, {"top1_percent": 41.256}, [{"epoch": 1, "loss_nats": 0.5}])
+    ]
 
 
-@pytest.mark.parametrize("gone", ["--study", "--row", "--metrics"])
-def test_an_argument_that_a_study_s_stage_lacks_is_named(study_argv, gone, capsys):
-    place = study_argv.index(gone)
+@pytest.mark.parametrize("gone", ["--settings", "--metrics"])
+def test_an_argument_that_a_study_s_stage_lacks_is_named(resolved_argv, gone, capsys):
+    place = resolved_argv.index(gone)
     with pytest.raises(SystemExit):
-        run_study(lambda study, arguments: Results({}), PATHS, ["row"], study_argv[:place] + study_argv[place + 2 :])
+        run_resolved(lambda settings, paths: Results({}), PATHS, resolved_argv[:place] + resolved_argv[place + 2 :])
     assert f"the following arguments are required: {gone}" in capsys.readouterr().err
 
 
-def test_a_mistake_in_a_study_s_file_or_row_is_one_sentence_and_leaves_nothing(tmp_path, study_argv, recorded):
-    def main(study, arguments):
-        return Results(study.row("rows", "MoCo v2"))
-
-    with pytest.raises(SystemExit, match=r"^ERROR: .*study\.yaml: rows has no 'MoCo v2'; did you mean 'MoCo v1'\?$"):
-        run_study(main, PATHS, ["row"], study_argv)
-    (tmp_path / "study.yaml").write_text("scale: demo")
-    with pytest.raises(SystemExit, match=r"^ERROR: .*study\.yaml: seeds: None refused; "):
-        run_study(main, PATHS, ["row"], study_argv)
+@pytest.mark.parametrize("content", [None, "{", "[]"])
+def test_settings_that_cannot_be_read_are_one_sentence_and_leave_nothing(tmp_path, resolved_argv, recorded, content):
+    path = tmp_path / "MoCo v1.json"
+    path.unlink() if content is None else path.write_text(content)
+    with pytest.raises(SystemExit, match=r"^ERROR: .*MoCo v1\.json is .*no settings file.*; run `dvc repro`$"):
+        run_resolved(lambda settings, paths: Results({}), PATHS, resolved_argv)
     assert not (tmp_path / "m").exists()
     assert not recorded
 
 
-def test_a_study_s_stage_says_where_it_ran(tmp_path, study_argv, recorded, monkeypatch):
+def test_a_study_s_stage_says_where_it_ran(tmp_path, resolved_argv, recorded, monkeypatch):
     monkeypatch.setenv("DVC_STAGE", "stages/algorithms/dvc.yaml:train@MoCo v1")
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    run_study(lambda study, arguments: Results({"k": 1}, [{"epoch": 1}]), PATHS, ["row"], study_argv)
+    run_resolved(lambda settings, paths: Results({"k": 1}, [{"epoch": 1}]), PATHS, resolved_argv)
     (run,) = runs(tmp_path)
     assert (run.stage, set(run.files)) == ("stages/algorithms/dvc.yaml:train@MoCo v1", {"m/knn.json", "m/knn.csv"})
 
 
-def test_a_study_s_resume_state_is_forgotten_only_when_the_files_are_there(tmp_path, study_argv, recorded):
-    seen = []
-    results = Results({"k": 1}, [{"epoch": 1}], lambda: seen.append((tmp_path / "m/knn.csv").exists()))
-    run_study(lambda study, arguments: results, PATHS, ["row"], study_argv)
-    assert seen == [True]
+@pytest.fixture
+def settings_argv(tmp_path, params):
+    """A study at scale demo, while the root's file is at scale tiny."""
+    choices = {"dataset": "shapes", "method": "ir", "bound": "infonce", "sampler": "ball", "anneal": "none"}
+    choices |= {"neighbours": "none", "views": "standard", "backbone": "alexnet-fast", "schedule": "cosine"}
+    study = {"scale": "demo", "seeds": [3, 4], "defaults": choices, "scales": {"demo": {}}, "rows": {"MoCo v1": {}}}
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(study))
+    paths = {"params": params, "study": tmp_path / "study.yaml", "settings": tmp_path / "settings"}
+    return [word for name, path in paths.items() for word in (f"--{name}", str(path))]
+
+
+def test_settings_are_a_file_each_in_the_order_of_the_study_and_not_tracked(tmp_path, settings_argv, recorded):
+    def main(study):
+        params = study.variant("a row", study.row("rows", "MoCo v1"), 3)
+        return {"rows/MoCo v1": {"scale": params.scale, "b": 1, "a": params.sampler}, "images": {}}
+
+    write_settings(main, Study, settings_argv)
+    folder = tmp_path / "settings"
+    assert (folder / "rows/MoCo v1.json").read_text() == '{\n  "scale": "demo",\n  "b": 1,\n  "a": "ball"\n}\n'
+    assert (folder / "images.json").read_text() == "{}\n"
+    assert not recorded
+
+
+def test_a_mistake_in_a_study_s_file_or_row_is_one_sentence(tmp_path, settings_argv):
+    with pytest.raises(SystemExit, match=r"^ERROR: .*study\.yaml: rows has no 'MoCo v2'; did you mean 'MoCo v1'\?$"):
+        write_settings(lambda study: study.row("rows", "MoCo v2"), Study, settings_argv)
+    (tmp_path / "study.yaml").write_text("scale: demo")
+    with pytest.raises(SystemExit, match=r"^ERROR: .*study\.yaml: seeds: None refused; "):
+        write_settings(lambda study: {}, Study, settings_argv)
+    assert not (tmp_path / "settings").exists()
+
+
+# --- the command -----------------------------------------------------------------------------------------
+
+
+def stages(*words: str, folder: Path, **environment: str) -> subprocess.CompletedProcess:
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith(("DVC_", "PYTHONPATH"))}
+    command = [sys.executable, str(ROOT / "stages"), *words]
+    return subprocess.run(command, cwd=folder, env=inherited | environment, capture_output=True, text=True)
+
+
+def test_a_stage_runs_with_the_code_of_its_own_checkout(tmp_path):
+    """Whatever annulus the environment would import, and from any folder."""
+    (tmp_path / "annulus").mkdir()
+    (tmp_path / "annulus/__init__.py").write_text("raise AssertionError('of another checkout')")
+    done = stages(
+        "check", "--checked=checked", f"--params={ROOT}/params.yaml", folder=tmp_path, PYTHONPATH=str(tmp_path)
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "checked").exists()
+
+
+@pytest.mark.parametrize("words", [[], ["knnn"]])
+def test_a_stage_that_is_not_there_is_named_with_those_that_are(tmp_path, words):
+    done = stages(*words, folder=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"ERROR: no stage {''.join(words)!r}; name one of algorithms/settings, ")
+    assert "_" not in done.stderr.replace("study_images", "")
+
+
+def test_importing_a_stage_or_its_runner_starts_nothing(monkeypatch):
+    monkeypatch.setenv("DVC_STAGE", "knn")
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("started a process"))
+    before = list(sys.path)
+    script("stages/__main__.py")
+    script("stages/knn.py")
+    assert sys.path == before
+
+
+def test_mlflow_loads_beside_a_stage_that_is_tracked_alone(monkeypatch):
+    runner, calls = script("stages/__main__.py"), []
+    monkeypatch.setattr(tracking, "prepare", lambda: calls.append("prepare"))
+    monkeypatch.setattr(runner.runpy, "run_path", lambda path, run_name: calls.append(Path(path).name))
+    for name in ("knn", "check", "algorithms/settings"):
+        monkeypatch.setattr(sys, "argv", ["stages", name, "--x"])
+        runner.main()
+    assert calls == ["prepare", "knn.py", "check.py", "settings.py"]

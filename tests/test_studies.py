@@ -58,12 +58,10 @@ def repository(tmp_path_factory) -> Checkout:
     cut(checkout, "algorithms", three_rows)
     cut(checkout, "negatives", three_parts)
     output = checkout.dvc("repro", ALGORITHMS)
-    first, *trained, last = ran(output)
-    assert (first, last) == ("images", "table")
-    assert sorted(trained) == sorted(f"train@{row}" for row in ROWS)
+    assert set(ran(output)) == {"settings", "images", "table", *(f"train@{row}" for row in ROWS)}
     assert "method IRing (+C_i)" in output, "the run ends with its table"
     output = checkout.dvc("repro", NEGATIVES)
-    assert set(ran(output)) == {"images", "part@annealing", "part@eqco-moco", "part@witness", "estimates"}
+    assert set(ran(output)) == {"settings", "images", "part@annealing", "part@eqco-moco", "part@witness", "estimates"}
     checkout.commit()
     return checkout
 
@@ -119,7 +117,7 @@ def test_a_row_s_edit_reruns_that_row_and_the_table_alone(checkout):
     others = {row: checkout.read(f"metrics/algorithms/rows/{row}.json") for row in ROWS if row != "MoCo"}
     before = checkout.read("metrics/algorithms/rows/MoCo.json")
     cut(checkout, "algorithms", lambda content: content["rows"]["MoCo"].update({"methods.moco.temperature": 0.5}))
-    assert ran(checkout.dvc("repro", ALGORITHMS)) == ["train@MoCo", "table"]
+    assert ran(checkout.dvc("repro", ALGORITHMS)) == ["settings", "train@MoCo", "table"]
     assert checkout.read("metrics/algorithms/rows/MoCo.json") != before
     assert {row: checkout.read(f"metrics/algorithms/rows/{row}.json") for row in others} == others
 
@@ -128,13 +126,14 @@ def test_a_row_can_be_run_alone_by_its_name(checkout):
     for row in ROWS[1:]:
         cut(checkout, "algorithms", lambda content, row=row: content["rows"][row].update({"views": "none"}))
     name = "train@IRing (+C_i)"
-    assert ran(checkout.dvc("repro", f"{ALGORITHMS}:{name}")) == [name]
+    assert ran(checkout.dvc("repro", f"{ALGORITHMS}:{name}")) == ["settings", name]
     left = set(json.loads(checkout.dvc("status", "--json", ALGORITHMS)))
     assert left == {f"{ALGORITHMS}:train@MoCo", f"{ALGORITHMS}:table"}
 
 
 def test_a_part_s_edit_reruns_that_part_alone(checkout):
     cut(checkout, "negatives", lambda content: content["parts"]["witness"]["series"].pop("bilinear"))
+    assert ran(checkout.dvc("repro", f"{NEGATIVES}:settings")) == ["settings"]
     assert set(json.loads(checkout.dvc("status", "--json", NEGATIVES))) == {f"{NEGATIVES}:part@witness"}
 
 
@@ -142,7 +141,7 @@ def test_the_main_line_s_run_runs_no_study(checkout):
     cut(checkout, "algorithms", lambda content: content["rows"]["MoCo"].update({"views": "none"}))
     # Where nothing of the main line has run yet, a dry run stops after its first stage.
     output = checkout.dvc("repro", "--dry", "--keep-going", status=255)
-    assert ran(output) == ["prepare"]
+    assert ran(output) == ["check"]
     assert "algorithms" not in output
 
 
@@ -153,10 +152,75 @@ def test_the_main_line_s_variant_reaches_no_study(checkout):
     assert json.loads(checkout.dvc("status", "--json", ALGORITHMS, NEGATIVES)) == {}
 
 
-def test_a_mistake_in_a_row_is_one_sentence_and_costs_no_other_row(checkout):
+def test_a_mistake_in_a_row_is_one_sentence_and_costs_no_metrics_file(checkout):
     cut(checkout, "algorithms", lambda content: content["rows"]["MoCo"].update({"methods.moco.temperatur": 0.5}))
+    metrics = {path: path.read_bytes() for path in checkout.folder.glob("metrics/algorithms/**/*.*")}
     output = checkout.dvc("repro", ALGORITHMS, status=255)
     sentence = "MoCo: methods.moco.temperatur: params.yaml has no 'temperatur'; did you mean 'temperature'?"
     assert f"ERROR: stages/algorithms/params.yaml: {sentence}" in output
     assert "Traceback" not in output
-    assert ran(output) == ["train@MoCo"]
+    assert ran(output) == ["settings"]
+    assert {path: path.read_bytes() for path in checkout.folder.glob("metrics/algorithms/**/*.*")} == metrics
+
+
+# --- what an edit reaches -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory) -> Checkout:
+    """A checkout with the metrics of this one, whose locks agree with everything; its data are stand-ins."""
+    checkout = Checkout(tmp_path_factory.mktemp("locked"), metrics=True)
+    for study in ("algorithms", "negatives", "estimators"):
+        checkout.dvc("repro", "--quiet", "--single-item", f"stages/{study}/dvc.yaml:settings")
+    for path in checkout.folder.glob("**/dvc.yaml"):
+        for stage in yaml.safe_load(path.read_text()).get("stages", {}).values():
+            for out in stage.get("outs", []):
+                if not (checkout.folder / out).exists():
+                    (checkout.folder / out).parent.mkdir(parents=True, exist_ok=True)
+                    (checkout.folder / out).write_text("a stand-in")
+    checkout.dvc("commit", "--force", "--quiet")
+    assert unlike(checkout) == set()
+    checkout.commit()
+    return checkout
+
+
+def unlike(checkout: Checkout) -> set[str]:
+    """The stages of all pipelines that would run by themselves."""
+    return set(json.loads(checkout.dvc("status", "--json")))
+
+
+@pytest.fixture
+def as_locked(locked) -> Checkout:
+    yield locked
+    locked.git("checkout", "-q", "--force", "HEAD", "--", ".")
+
+
+@pytest.mark.parametrize("path", ["pipeline/tracking.py", "pipeline/stage.py", "errors.py"])
+def test_an_edit_of_what_enters_no_number_reruns_no_stage_of_any_pipeline(as_locked, path):
+    as_locked.edit(f"src/annulus/{path}", '"""', '""" ')
+    assert unlike(as_locked) == set()
+
+
+def test_an_edit_of_what_enters_one_reruns_the_stages_that_reach_it(as_locked):
+    as_locked.edit("src/annulus/estimators/toys.py", '"""', '""" ')
+    names = [
+        "settings",
+        "gaussians",
+        "binary",
+        "staircase@separable",
+        "staircase@joint",
+        "conditional",
+        "ideal",
+        "theorems",
+    ]
+    assert unlike(as_locked) == {f"stages/estimators/dvc.yaml:{name}" for name in names} | {f"{NEGATIVES}:estimates"}
+
+
+def test_an_edit_of_a_sampler_reruns_the_rows_that_have_it_and_no_other(as_locked):
+    as_locked.edit("params.yaml", "iterations: 20, keep: outside", "iterations: 21, keep: outside")
+    for study in (ALGORITHMS, NEGATIVES):
+        assert ran(as_locked.dvc("repro", f"{study}:settings")) == ["settings"]
+    rows = yaml.safe_load((as_locked.folder / "stages/algorithms/params.yaml").read_text())["rows"]
+    cave = {f"{ALGORITHMS}:train@{row}" for row, settings in rows.items() if settings.get("sampler") == "cave"}
+    assert len(cave) == 6
+    assert unlike(as_locked) == cave | {"diagnostics"}

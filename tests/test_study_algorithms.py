@@ -1,4 +1,4 @@
-"""The table of algorithms: the papers' numbers beside those here, gains in pairs of a seed."""
+"""The table of algorithms, and the study's own params.yaml."""
 
 import csv
 import json
@@ -7,63 +7,22 @@ from argparse import Namespace
 import pytest
 import yaml
 from by_path import ROOT, script
+from test_trials_papers import metrics
 
 from annulus.config.study import Study
 from annulus.errors import InputError
 
 table = script("stages/algorithms/table.py")
 train = script("stages/algorithms/train.py")
+settings = script("stages/algorithms/settings.py")
 CONTENT = yaml.safe_load((ROOT / "stages/algorithms/params.yaml").read_text())
-
-
-def metrics(*accuracies: float, paper: float | None = None) -> dict:
-    """What train.py writes of runs with these accuracies, seeds 0, 1, ..., with the paper's number if there is one."""
-    mean = sum(accuracies) / len(accuracies)
-    seeds = {f"linear_top1_seed{seed}_percent": value for seed, value in enumerate(accuracies)}
-    return seeds | {
-        "linear_top1_percent": mean,
-        "linear_top1_spread_percent": 0.7,
-        "knn_top1_percent": mean - 1,
-        "bound_nats": 2.5,
-        "ceiling_nats": 6.25,
-        "epochs": 20,
-        "seeds": len(accuracies),
-        "top1_percent": paper,
-    }
-
-
-# --- a row of the table -------------------------------------------------------------------------------
-
-
-def test_gains_are_taken_seed_by_seed_with_their_own_spread():
-    """Differences 1, 3 and 5 have mean 3 and deviation 2, though the accuracies themselves vary by tens."""
-    found = table.compared(metrics(41, 63, 25, paper=84.7), metrics(40, 60, 20, paper=81.2))
-    assert found["here_percent"] == 43
-    assert found["here_gain_percent"] == pytest.approx(3)
-    assert found["here_gain_spread_percent"] == pytest.approx(2)
-    assert found["here_spread_percent"] == 0.7
-    assert found["paper_percent"] == 84.7
-    assert found["paper_gain_percent"] == pytest.approx(3.5)
-    assert (found["here_knn_percent"], found["bound_nats"], found["ceiling_nats"]) == (42, 2.5, 6.25)
-
-
-def test_a_base_gains_nothing_over_itself_and_one_seed_has_no_spread():
-    one = metrics(40, paper=81.2)
-    found = table.compared(one, one)
-    assert (found["paper_gain_percent"], found["here_gain_percent"], found["here_gain_spread_percent"]) == (0, 0, 0)
-
-
-def test_what_the_papers_do_not_say_stays_empty():
-    found = table.compared(metrics(41, 42), metrics(40, 40))
-    assert (found["paper_percent"], found["paper_gain_percent"]) == ("", "")
-    assert found["here_gain_percent"] == 1.5
 
 
 # --- the whole table ----------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def study(tmp_path):
+def resolved(tmp_path):
     """Three methods over two rows, in two tables."""
     tables = {
         "a": {
@@ -75,7 +34,7 @@ def study(tmp_path):
     own = CONTENT | {"scale": "tiny", "rows": {"IR": {}, "RING": {"sampler": "ring"}}, "tables": tables}
     path = tmp_path / "study.yaml"
     path.write_text(yaml.safe_dump(own, sort_keys=False))
-    return Study(ROOT / "params.yaml", path)
+    return settings.main(Study(ROOT / "params.yaml", path))["table"]
 
 
 @pytest.fixture
@@ -89,8 +48,8 @@ def arguments(tmp_path):
     return Namespace(rows=rows, table=tmp_path / "table.csv")
 
 
-def test_the_table_has_every_method_of_every_table_with_scale_epochs_and_seeds(study, arguments, capsys):
-    assert table.main(study, arguments).metrics == {}
+def test_the_table_has_every_method_of_every_table_with_scale_epochs_and_seeds(resolved, arguments, capsys):
+    assert table.main(resolved, arguments).metrics == {}
     with arguments.table.open() as file:
         rows = list(csv.DictReader(file))
     assert [(row["table"], row["method"]) for row in rows] == [("a", "IRing"), ("a", "IR"), ("b", "the same")]
@@ -104,11 +63,11 @@ def test_the_table_has_every_method_of_every_table_with_scale_epochs_and_seeds(s
 
 
 @pytest.mark.parametrize("content", [None, "{"])
-def test_a_row_without_its_metrics_is_named_with_the_way_out(study, arguments, content):
+def test_a_row_without_its_metrics_is_named_with_the_way_out(resolved, arguments, content):
     path = arguments.rows / "RING.json"
     path.unlink() if content is None else path.write_text(content)
     with pytest.raises(InputError, match=r"RING\.json is missing or not a metrics file .*; run `dvc repro stages/algo"):
-        table.main(study, arguments)
+        table.main(resolved, arguments)
     assert not arguments.table.exists()
 
 

@@ -23,6 +23,10 @@ from annulus.bounds.alpha import mlcpc_lower_alpha
 from annulus.compute.rng import derive, generator
 from annulus.config.study import OwnStudy
 from annulus.errors import InputError
+from annulus.estimators import conditional as conditional_of
+from annulus.estimators import gaussians as gaussians_of
+from annulus.estimators import staircase as staircase_of
+from annulus.estimators import theorems as theorems_of
 from annulus.estimators.critics import Joint, Separable
 from annulus.estimators.ensembles import seeded
 from annulus.estimators.params import (
@@ -33,7 +37,9 @@ from annulus.estimators.params import (
     StaircaseParams,
     TheoremsParams,
 )
+from annulus.estimators.spread import spread_over_draws
 from annulus.estimators.toys import CorrelatedGaussians
+from annulus.negatives.build import build_sampler
 from annulus.negatives.samplers import Ring
 from annulus.pipeline.stage import Results
 
@@ -43,6 +49,7 @@ staircase = script("stages/estimators/staircase.py")
 conditional = script("stages/estimators/conditional.py")
 ideal = script("stages/estimators/ideal.py")
 theorems = script("stages/estimators/theorems.py")
+settings = script("stages/estimators/settings.py")
 
 CONTENT = yaml.safe_load((ROOT / "stages/estimators/params.yaml").read_text())
 MODELS = {
@@ -107,10 +114,14 @@ def study(seeds: list[int], **changes) -> OwnStudy:
     return written(CONTENT | {"seeds": seeds, "scale": "tiny", "scales": {"tiny": sections}})
 
 
-def run(stage: ModuleType, study: OwnStudy, **items: str) -> tuple[Results, dict[str, list[dict]], bytes]:
+def run(
+    stage: ModuleType, study: OwnStudy, staircase: str | None = None
+) -> tuple[Results, dict[str, list[dict]], bytes]:
     """A stage's results, its tables by their names, and all that it wrote."""
     paths = {name: Path(f"{name}.csv") for name in stage.PATHS}
-    results = stage.main(study, Namespace(**paths, **items))
+    name = stage.__name__.rpartition("_")[2]
+    resolved = json.loads(json.dumps(settings.main(study)))  # as they are in a file
+    results = stage.main(resolved[f"{name}-{staircase}" if staircase else name], Namespace(**paths))
     results.written()
     tables = {}
     for name, path in paths.items():
@@ -217,7 +228,7 @@ def test_gaussians_estimates_are_those_of_critics_trained_one_after_the_other():
             optimizer.step()
         return statistics.fmean(plain_eqco(critic(*toy.sample(6, draws)), alpha).item() for _ in range(3))
 
-    found = in_float64(lambda: gaussians.estimates(params, (6, 3)))["nats"]
+    found = in_float64(lambda: gaussians_of.estimates(params, (6, 3)))["nats"]
     for method, alpha in (("InfoNCE", 5.0), ("EqCo", 512.0)):
         expected = [in_float64(lambda level=level, alpha=alpha: alone(alpha, level)) for level in (0, 1)]
         assert found[method] == pytest.approx(expected, abs=1e-8)
@@ -295,11 +306,11 @@ def test_a_point_is_the_mean_over_its_steps_and_a_level_s_end_that_over_its_last
     own = CONTENT["staircases"]["separable"] | {"steps_per_level": 8, "points": 4, "information": [2.0, 4.0]}
     params = StaircaseParams(**own)
     nats = torch.tensor([0.0, 1, 2, 3, 4, 5, 6, 8, 10, 10, 20, 20, 30, 30, 40, 44])
-    points = staircase.curve(params, "CPC", 0.5, nats)
+    points = staircase_of.curve(params, "CPC", 0.5, nats)
     assert [row["estimate_nats"] for row in points] == [0.5, 2.5, 4.5, 7.0, 10.0, 20.0, 30.0, 42.0]
     assert [row["iteration"] for row in points] == [2, 4, 6, 8, 10, 12, 14, 16]
     assert [row["information_nats"] for row in points] == [2.0] * 4 + [4.0] * 4
-    ends = staircase.ends(params, "ML-CPC", 0.5, nats)
+    ends = staircase_of.ends(params, "ML-CPC", 0.5, nats)
     assert [(row["estimate_nats"], row["deviation_nats"]) for row in ends] == [(7.0, 1.0), (42.0, 2.0)]
     assert {row["ceiling_nats"] for row in ends} == {math.log(256)}
 
@@ -339,7 +350,7 @@ def test_a_staircase_s_estimates_are_those_of_critics_trained_one_after_the_othe
             found.append(estimate.item())
         return found
 
-    found = in_float64(lambda: staircase.follow(params, (bound, 3)))["nats"]
+    found = in_float64(lambda: staircase_of.follow(params, (bound, 3)))["nats"]
     assert found.shape == (2, 8)
     for place, alpha in enumerate(params.alphas):
         assert found[place].tolist() == pytest.approx(in_float64(lambda alpha=alpha: alone(alpha)), abs=1e-7)
@@ -348,10 +359,10 @@ def test_a_staircase_s_estimates_are_those_of_critics_trained_one_after_the_othe
 def test_alphas_without_a_proven_bound_are_said_with_what_they_lose(caplog):
     """At 128 pairs ML-CPC's lowest is 0.0079: at 0.01 CPC alone has no bound, at 0.001 neither."""
     params = StaircaseParams(**(CONTENT["staircases"]["separable"] | {"alphas": [1.0, 0.01]}))
-    (caution,) = staircase.cautions(params)
-    assert caution.startswith("cpc with alpha 0.01, below 1, is not a lower bound: it may exceed the information by up")
+    (warning,) = staircase_of.warnings_for(params)
+    assert warning.startswith("cpc with alpha 0.01, below 1, is not a lower bound: it may exceed the information by up")
     params = StaircaseParams(**(CONTENT["staircases"]["separable"] | {"alphas": [0.001]}))
-    assert [caution.split(" with ")[0] for caution in staircase.cautions(params)] == ["cpc", "mlcpc"]
+    assert [warning.split(" with ")[0] for warning in staircase_of.warnings_for(params)] == ["cpc", "mlcpc"]
     with caplog.at_level(logging.WARNING, logger="annulus"):
         run(staircase, study([3]), staircase="joint")
     assert "mlcpc with alpha 0.01 is not a lower bound" in caplog.text
@@ -359,7 +370,7 @@ def test_alphas_without_a_proven_bound_are_said_with_what_they_lose(caplog):
 
 def test_a_staircase_that_is_not_there_is_named_with_the_nearest():
     with pytest.raises(InputError, match=r"staircases\.jiont: expected keys and values; did you mean 'joint'\?$"):
-        run(staircase, study([3]), staircase="jiont")
+        study([3]).section("staircases.jiont", StaircaseParams)
 
 
 # --- conditional --------------------------------------------------------------------------------------
@@ -387,14 +398,14 @@ def test_conditional_is_a_row_per_nearness_and_share_below_its_ceiling():
 def test_a_row_of_conditional_is_mean_and_deviation_over_seeds_of_its_own_share():
     """Every estimate is told by its share and seed, and has a place of its own."""
     params = ConditionalParams(**(CONTENT["conditional"] | TINY["conditional"]))
-    found = conditional.trained({"params": params, "seeds": [3, 4]}, "l2")
+    found = conditional_of.trained({"params": params, "seeds": [3, 4]}, "l2")
     assert {law: (len(nats), len(nats[0])) for law, nats in found.items()} == dict.fromkeys(
         ("own", "uniform", "training"), (3, 2)
     )
-    alone = conditional.trained({"params": params.model_copy(update={"percents": [50]}), "seeds": [4]}, "l2")
+    alone = conditional_of.trained({"params": params.model_copy(update={"percents": [50]}), "seeds": [4]}, "l2")
     assert found["own"][1][1] == pytest.approx(alone["own"][0][0], abs=1e-3)
     assert found["own"] != found["training"], "the bound holds of points that the critic has not seen"
-    row = conditional.row("l2", 50, [1.0, 2.0, 6.0], [0.0000123456, 0.0, 0.0], [0.5, 0.5, 0.5])
+    row = conditional_of.row("l2", 50, [1.0, 2.0, 6.0], [0.0000123456, 0.0, 0.0], [0.5, 0.5, 0.5])
     assert (row["estimate_nats"], row["spread_nats"]) == ("3", f"{7**0.5:.4g}")
     assert row["uniform_nats"] == "4.115e-06", "as small as they are, not rounded to nothing"
     assert (row["training_nats"], row["training_spread_nats"]) == ("0.5", "0")
@@ -479,9 +490,9 @@ def test_the_theorems_numbers_say_what_the_papers_say():
     changes = {"repeats": 30, "memory": 2000, "queries": 200}
     params = TheoremsParams(**(CONTENT["theorems"] | changes))
     toy, independent = CorrelatedGaussians(params.dims, params.rho), CorrelatedGaussians(params.dims, 0.0)
-    estimate = theorems.spread_over_draws(
-        *theorems.case(params, independent, toy, 3),
-        *(params.negatives, params.lowest, params.repeats, generator(3, "theorems", "independent")),
+    estimate = spread_over_draws(
+        *theorems_of.case(params, independent, toy, 3),
+        *(params.negatives, build_sampler(params.lowest), params.repeats, generator(3, "theorems", "independent")),
     )
     assert numbers["a1_independent_estimate_nats"] == pytest.approx(estimate.mean, abs=1e-9)
     # Statement 3.
@@ -502,7 +513,7 @@ def test_bias_is_the_truth_minus_the_estimate_so_that_a_lower_one_has_more():
 def test_variance_is_that_of_one_query_s_estimate_over_its_draws():
     params = TheoremsParams(**(CONTENT["theorems"] | {"memory": 200, "queries": 5, "repeats": 400, "negatives": 4}))
     toy = CorrelatedGaussians(params.dims, params.rho)
-    of = theorems.case(params, toy, toy, 3)
+    of = theorems_of.case(params, toy, toy, 3)
     assert of.scores.shape == (5, 200)
     assert of.self_index.tolist() == list(range(5))
     variances = []
@@ -513,16 +524,16 @@ def test_variance_is_that_of_one_query_s_estimate_over_its_draws():
         masses = [math.exp(scores[query]) + sum(math.exp(others[place]) for place in drawn) for drawn in draws.tolist()]
         variances.append(statistics.variance(math.log(mass) for mass in masses))
     expected = pytest.approx(statistics.fmean(variances), rel=0.15)
-    assert theorems.variance(params, of, Ring(0.0, 1.0), "uniform", 3) == expected
+    assert theorems_of.variance(params, of, Ring(0.0, 1.0), "uniform", 3) == expected
     few = params.model_copy(update={"repeats": 5})
-    assert theorems.variance(few, of, Ring(0.0, 0.006), "ball", 3) == pytest.approx(0, abs=1e-10), "a set of one row"
+    assert theorems_of.variance(few, of, Ring(0.0, 0.006), "ball", 3) == pytest.approx(0, abs=1e-10), "a set of one row"
 
 
 def test_the_independent_case_has_independent_pairs_and_the_dependent_critic():
     params = TheoremsParams(**(CONTENT["theorems"] | {"memory": 2000, "queries": 2000}))
     toy = CorrelatedGaussians(params.dims, params.rho)
-    dependent = theorems.case(params, toy, toy, 3)
-    independent = theorems.case(params, CorrelatedGaussians(params.dims, 0.0), toy, 3)
+    dependent = theorems_of.case(params, toy, toy, 3)
+    independent = theorems_of.case(params, CorrelatedGaussians(params.dims, 0.0), toy, 3)
     assert dependent.scores.diagonal().mean().item() == pytest.approx(toy.information, abs=0.15)
     # The mean log ratio over the product: -KL(product, joint), below zero.
     rho = params.rho
@@ -693,7 +704,16 @@ def test_the_study_as_a_user_runs_it(tmp_path, monkeypatch):
     for lock in checkout.folder.glob("stages/*/dvc.lock"):
         lock.unlink()
     cut(checkout, "estimators", tiny)
-    stages = {"gaussians", "binary", "staircase@separable", "staircase@joint", "conditional", "ideal", "theorems"}
+    stages = {
+        "settings",
+        "gaussians",
+        "binary",
+        "staircase@separable",
+        "staircase@joint",
+        "conditional",
+        "ideal",
+        "theorems",
+    }
     assert set(ran(checkout.dvc("repro", DVC))) == stages
     assert {path.name for path in (checkout.folder / "metrics/estimators").iterdir()} == FILES
     assert checkout.read("metrics/estimators/theorems.json")["scale"] == "tiny"
@@ -708,14 +728,17 @@ def test_the_study_as_a_user_runs_it(tmp_path, monkeypatch):
 
     cut(checkout, "estimators", edit)
     checkout.edit("params.yaml", "method: ir ", "method: moco ")  # nor do the main line's choices
+    assert ran(checkout.dvc("repro", f"{DVC}:settings")) == ["settings"]
     changed = json.loads(checkout.dvc("status", "--json", DVC))
     assert {name.removeprefix(f"{DVC}:") for name in changed} == {"conditional", "staircase@joint"}
 
     cut(checkout, "estimators", lambda content: content["gaussians"].update(hiden=3))
-    output = checkout.dvc("repro", f"{DVC}:gaussians", status=255)
+    checkout.commit()
+    output = checkout.dvc("repro", DVC, status=255)
     sentence = "stages/estimators/params.yaml: gaussians: hiden: unknown key; did you mean 'hidden'?"
     assert f"ERROR: {sentence}" in output
     assert "Traceback" not in output
+    assert checkout.changed_files() == []
 
 
 # --- what cannot be run -------------------------------------------------------------------------------

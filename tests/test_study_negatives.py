@@ -1,6 +1,7 @@
 """The parts of the study `negatives`: from outcomes over a grid to its tables."""
 
 import csv
+import json
 from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,73 +9,17 @@ from pathlib import Path
 import pytest
 import yaml
 from by_path import ROOT, script
+from test_trials_outcomes import outcome
 
-from annulus.config import AllParams
+from annulus.config.negatives import BallParams, UniformParams
 from annulus.config.study import Study
 from annulus.estimators.spread import Spread
-from annulus.trials import Outcome
+from annulus.trials import fixed
+from annulus.trials.runs import Run
 
 part = script("stages/negatives/part.py")
-estimates = script("stages/negatives/estimates.py")
+settings = script("stages/negatives/settings.py")
 CONTENT = yaml.safe_load((ROOT / "stages/negatives/params.yaml").read_text())
-
-
-def outcome(accuracy: float, validation: tuple[float, ...] = (10.0, 20.0)) -> Outcome:
-    """A run with this accuracy of the nearest neighbour, and so much on its validation images after each epoch."""
-    metrics = {"nn1_top1_percent": accuracy, "knn_top1_percent": 31.0, "linear_top1_percent": 32.0}
-    metrics |= {"bound_nats": 2.0, "ceiling_nats": 6.0, "epochs": len(validation)}
-    history = [
-        {
-            "epoch": epoch + 1,
-            "validation_nn1_percent": value,
-            "gradient_norm": 0.5 * epoch,
-            "gradient_norm_std": 0.25,
-        }
-        for epoch, value in enumerate(validation)
-    ]
-    return Outcome(metrics, history)
-
-
-# --- tables -------------------------------------------------------------------------------------------
-
-
-def test_a_swept_figure_has_a_row_per_point_with_the_mean_over_seeds():
-    runs = {
-        ("IR", 4): [outcome(10), outcome(20)],
-        ("IR", 16): [outcome(30), outcome(41)],
-        ("EqCo", 4): [outcome(50), outcome(60.005)],
-        ("EqCo", 16): [outcome(70), outcome(80)],
-    }
-    assert part.by_value(runs) == [
-        {"series": "IR", "x": 4, "nn1_top1_percent": 15.0},
-        {"series": "IR", "x": 16, "nn1_top1_percent": 35.5},
-        {"series": "EqCo", "x": 4, "nn1_top1_percent": 55.0},
-        {"series": "EqCo", "x": 16, "nn1_top1_percent": 75.0},
-    ]
-
-
-def test_a_figure_without_a_sweep_has_a_row_per_epoch_of_each_series():
-    runs = {
-        ("none", None): [outcome(0, (1.0, 2.0)), outcome(0, (3.0, 6.0))],
-        ("linear", None): [outcome(0, (5.0, 7.0)), outcome(0, (5.0, 8.0))],
-    }
-    assert part.by_epoch(runs) == [
-        {"series": "none", "x": 1, "nn1_top1_percent": 2.0},
-        {"series": "none", "x": 2, "nn1_top1_percent": 4.0},
-        {"series": "linear", "x": 1, "nn1_top1_percent": 5.0},
-        {"series": "linear", "x": 2, "nn1_top1_percent": 7.5},
-    ]
-
-
-def test_a_point_s_numbers_are_over_seeds_with_the_last_epoch_s_gradient():
-    found = part.numbers(("IR", 16), [outcome(30, (1.0, 1.0)), outcome(40, (1.0, 1.0, 1.0))])
-    assert (found["series"], found["value"], found["seeds"]) == ("IR", 16, 2)
-    assert (found["nn1_top1_percent"], found["nn1_top1_spread_percent"]) == (35, pytest.approx(50**0.5))
-    assert (found["linear_top1_percent"], found["linear_top1_spread_percent"]) == (32, 0)
-    assert (found["bound_nats"], found["ceiling_nats"]) == (2, 6)
-    assert (found["gradient_mean_norm"], found["gradient_mean_spread_norm"]) == (0.75, pytest.approx(0.125**0.5))
-    assert (found["gradient_std_norm"], found["gradient_std_spread_norm"]) == (0.25, 0)
-    assert part.numbers(("none", None), [outcome(30)])["value"] == ""
 
 
 # --- a whole part, its runs made up -------------------------------------------------------------------
@@ -83,7 +28,7 @@ def test_a_point_s_numbers_are_over_seeds_with_the_last_epoch_s_gradient():
 class MadeUp:
     """Trials whose accuracy is told by the parameters; remembers what was asked for."""
 
-    asked: dict[object, AllParams]
+    asked: dict[object, Run]
 
     def __init__(self, stage: str, splits: object) -> None:
         assert stage == "negatives"
@@ -91,8 +36,8 @@ class MadeUp:
     def run(self, variants: Mapping) -> dict:
         MadeUp.asked = dict(variants)
         return {
-            key: outcome(1000 * params.methods.ir.temperature + params.seed + 10 * (params.sampler == "ball"))
-            for key, params in variants.items()
+            key: outcome(1000 * run["methods.${method}"].temperature + run["seed"] + 10 * ("ball" in key[0][0]))
+            for key, run in variants.items()
         }
 
     def done(self) -> None:
@@ -109,10 +54,9 @@ def made(tmp_path, monkeypatch):
         path = tmp_path / "study.yaml"
         own = CONTENT | {"scale": "tiny", "seeds": seeds, "parts": {"temperature": content}}
         path.write_text(yaml.safe_dump(own, sort_keys=False))
-        arguments = Namespace(
-            part="temperature", images=tmp_path, points=tmp_path / "points.csv", figure=tmp_path / "figure.csv"
-        )
-        results = part.main(Study(ROOT / "params.yaml", path), arguments)
+        arguments = Namespace(images=tmp_path, points=tmp_path / "points.csv", figure=tmp_path / "figure.csv")
+        resolved = json.loads(json.dumps(settings.main(Study(ROOT / "params.yaml", path))))
+        results = part.main(resolved["parts/temperature"], arguments)
         assert results.metrics == {}
         assert results.written.__name__ == "done"
         return read(arguments.points), read(arguments.figure)
@@ -132,7 +76,9 @@ def test_a_part_runs_its_whole_grid_with_every_seed(made):
     content = {"figure": "x", "sweep": {"keys": ["methods.ir.temperature"], "values": [0.2, 0.1]}, "series": series}
     points, figure = made(content, [3, 5])
     assert len(MadeUp.asked) == 2 * 2 * 2
-    assert {params.seed for params in MadeUp.asked.values()} == {3, 5}
+    assert {run["seed"] for run in MadeUp.asked.values()} == {3, 5}
+    samplers = {series: type(run["samplers.${sampler}"]) for ((series, _), _), run in MadeUp.asked.items()}
+    assert samplers == {"IR": UniformParams, "ball": BallParams}
     assert figure == [
         {"series": "IR", "x": "0.2", "nn1_top1_percent": "204.0"},
         {"series": "IR", "x": "0.1", "nn1_top1_percent": "104.0"},
@@ -162,17 +108,17 @@ def test_a_part_without_a_sweep_is_accuracy_over_epochs(made):
 
 def test_a_row_of_estimates_has_the_deviation_s_own_spread_over_seeds():
     seeds = [Spread(1.0, -0.5, 0.1), Spread(2.0, -1.5, 0.3)]
-    found = estimates.row(("NCE", 16), Spread(1.5, -1.0, 0.2), seeds)
+    found = fixed.row("NCE", 16, seeds)
     assert found == {
         "series": "NCE",
         "k": 16,
         "seeds": 2,
         "mean_nats": 1.5,
         "bias_nats": -1.0,
-        "deviation_nats": 0.2,
+        "deviation_nats": pytest.approx(0.2),
         "deviation_spread_nats": pytest.approx(0.02**0.5),
     }
-    assert estimates.row(("NCE", 16), seeds[0], seeds[:1])["deviation_spread_nats"] == 0
+    assert fixed.row("NCE", 16, seeds[:1])["deviation_spread_nats"] == 0
 
 
 # --- the study's own params.yaml ----------------------------------------------------------------------

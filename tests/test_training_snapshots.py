@@ -5,12 +5,13 @@ import torch
 import torch.nn.functional as F
 from settings import CPU, SMALL, load, run, stripes
 
+from annulus.config.resolved import RUN, resolved
 from annulus.files.packed import read_packed
 from annulus.pipeline.scratch import Scratch
 from annulus.training import snapshots as module
 from annulus.training.loop import Training
 from annulus.training.snapshots import MOST_SNAPSHOTS, Snapshots
-from annulus.trials import Splits, Trials
+from annulus.trials.runs import Splits, Trials, run_of
 from annulus.views.recipe import augment, center_view
 
 METHODS = ["ir", "cmc", "moco", "simclr", "simo"]
@@ -95,7 +96,7 @@ def test_a_process_that_keeps_none_goes_on_from_the_state_of_one_that_does():
 def test_studies_take_none(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     trials = Trials("study", Splits(stripes(70, 0), stripes(10, 1), stripes(10, 2), {}))
-    assert trials.training(load(SMALL)).snapshots is None
+    assert trials.training(run_of(resolved(load(SMALL), RUN), 0)).snapshots is None
 
 
 # --- of which epochs and images -----------------------------------------------------------------------

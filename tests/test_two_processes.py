@@ -33,7 +33,7 @@ CASES = {
     "ir": {"method": "ir"},
     "ir mlcpc": {"method": "ir", "bound": "mlcpc"},
     "ir critic": {"method": "ir", "methods.ir.critic": "mlp-1", "sampler": "uniform"},
-    "ir la": {"method": "ir", "bound": "la", "neighbours": "s", "methods.ir.draw": "all"},
+    "ir la": {"method": "ir", "bound": "la", "neighbours": "s", "methods.ir.negatives": "all"},
     "cmc": {"method": "cmc"},
     "moco": {"method": "moco", "sampler": "uniform"},
     "moco mlcpc": {"method": "moco", "bound": "mlcpc"},
@@ -168,7 +168,7 @@ class Stage:
         words = [f"--{word}={name}/{word}.{ending}" for word, ending in outputs.items()]
         inherited = {key: value for key, value in os.environ.items() if not key.startswith(("DVC_", "MLFLOW_"))}
         return {
-            "args": [sys.executable, *launcher, str(ROOT / "stages" / "pretrain.py"), "--images=images", *words],
+            "args": [sys.executable, *launcher, str(ROOT / "stages"), "pretrain", "--images=images", *words],
             "cwd": self.folder,
             "env": inherited | {"OMP_NUM_THREADS": "1"} | environment,
             "text": True,

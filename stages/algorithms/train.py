@@ -1,29 +1,13 @@
 """One algorithm: the study's images -> accuracy and bound, over all seeds."""
 
 import argparse
+from collections.abc import Mapping
+from typing import Any
 
-import _path  # noqa: F401  this checkout's src first
+from annulus.pipeline.stage import Results, run_resolved
+from annulus.trials.outcomes import over_seeds
+from annulus.trials.runs import Trials, load_splits, run_of
 
-from annulus.config.study import Study
-from annulus.pipeline.stage import Results, run_study
-from annulus.trials import Trials, load_splits, over_seeds
-
-READS = [
-    "datasets",
-    "methods",
-    "bounds",
-    "samplers",
-    "anneals",
-    "neighbour_sets",
-    "view_sets",
-    "backbones",
-    "optimizer",
-    "schedules",
-    "knn",
-    "linear",
-    "scales",
-]
-OWN = ["scale", "seeds", "defaults", "scales", "rows.${item.row}"]
 PATHS = ["images", "metrics"]
 
 MEASURED = [
@@ -36,11 +20,9 @@ MEASURED = [
 ]
 
 
-def main(study: Study, arguments: argparse.Namespace) -> Results:
-    settings = study.row("rows", arguments.row)
-    variants = {seed: study.variant(arguments.row, settings, seed) for seed in study.params.seeds}
-    trials = Trials("algorithms", load_splits(arguments.images))
-    outcomes = trials.run(variants)
+def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
+    trials = Trials("algorithms", load_splits(paths.images))
+    outcomes = trials.run({seed: run_of(settings["run"], seed) for seed in settings["seeds"]})
     metrics = over_seeds([outcome.metrics for outcome in outcomes.values()], MEASURED)
     # Each seed's own accuracy too: runs of one seed share weights, order and views, so differences are taken in pairs.
     metrics |= {f"linear_top1_seed{seed}_percent": one.metrics["linear_top1_percent"] for seed, one in outcomes.items()}
@@ -49,4 +31,4 @@ def main(study: Study, arguments: argparse.Namespace) -> Results:
 
 
 if __name__ == "__main__":
-    run_study(main, PATHS, items=["row"])
+    run_resolved(main, PATHS)

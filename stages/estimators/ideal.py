@@ -1,106 +1,23 @@
 """Every bound with the ideal critic, over the true information: what it loses by itself, without any training."""
 
 import argparse
-import math
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
-import _path  # noqa: F401  this checkout's src first
-import torch
-
-from annulus.bounds.alpha import mlcpc_lower_alpha
-from annulus.compute.rng import generator
-from annulus.config.study import OwnStudy
-from annulus.estimators.bounds import CPC, MLCPC, NWJ, BarberAgakov, Bound, DonskerVaradhan, EqCo, InfoNCE, off_diagonal
-from annulus.estimators.critics import Ideal
+from annulus.estimators.ideal import at_level
 from annulus.estimators.params import IdealParams
-from annulus.estimators.toys import CorrelatedGaussians
-from annulus.files.results import Number, write_table
-from annulus.negatives.build import build_sampler
-from annulus.negatives.samplers import Sampler
-from annulus.pipeline.stage import Results, run_study
+from annulus.files.results import write_table
+from annulus.pipeline.stage import Results, run_resolved
 
-READS: list[str] = []
-OWN = ["scale", "seeds", "scales.${scale}.ideal", "ideal"]
 PATHS = ["points"]
 
 
-def main(study: OwnStudy, paths: argparse.Namespace) -> Results:
-    params, seed = study.section("ideal", IdealParams), study.params.seeds[0]
-    rows = [row for nats in params.information for row in at(params, nats, seed)]
-    write_table(paths.points, [row | {"scale": study.params.scale} for row in rows])
+def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
+    params, seed = IdealParams.model_validate(settings["params"]), settings["seeds"][0]
+    rows = [row for nats in params.information for row in at_level(nats, params, seed)]
+    write_table(paths.points, [row | {"scale": settings["scale"]} for row in rows])
     return Results({})
 
 
-class Contestant(NamedTuple):
-    """A bound, where its negatives come from and how many they are."""
-
-    name: str
-    bound: Bound
-    negatives: Callable[[torch.Tensor, torch.Generator], torch.Tensor]
-    k: int
-    shift: float = 0.0  # added to the ideal critic's scores: NWJ is tight for 1 + log ratio
-
-
-def at(params: IdealParams, nats: float, seed: int) -> list[dict[str, Number]]:
-    """All bounds at one level, on the same batches."""
-    toy = CorrelatedGaussians.with_information(params.dims, nats)
-    critic, random = Ideal(toy), generator(seed, "ideal", f"{nats:g}")
-    contestants = bounds_of(params)
-    values = torch.zeros(params.repeats, len(contestants), dtype=torch.float64)
-    for repeat in range(params.repeats):
-        scores = critic(*toy.sample(params.pairs, random)).double()
-        for place, each in enumerate(contestants):
-            negatives = each.negatives(scores, random) + each.shift
-            values[repeat, place] = each.bound.estimate(scores.diagonal() + each.shift, negatives)
-    deviations = values.std(dim=0)
-    return [
-        {
-            "series": each.name,
-            "information_nats": nats,
-            "estimate_nats": mean,
-            "error_nats": deviation / params.repeats**0.5,
-            "deviation_nats": deviation,
-            "ceiling_nats": ceiling if (ceiling := each.bound.ceiling(params.pairs, each.k)) < math.inf else "",
-            "pairs": params.pairs,
-            "repeats": params.repeats,
-        }
-        for each, mean, deviation in zip(contestants, values.mean(dim=0).tolist(), deviations.tolist(), strict=True)
-    ]
-
-
-def bounds_of(params: IdealParams) -> list[Contestant]:
-    certain = BarberAgakov(torch.zeros(params.pairs, dtype=torch.float64))  # the ideal critic's Z is 1 for every y
-    others = params.pairs - 1
-    softmax: list[Bound] = [
-        InfoNCE(),
-        CPC(params.alpha),
-        MLCPC(mlcpc_lower_alpha(params.pairs, params.pairs)),
-        EqCo(params.eqco_alpha),
-        DonskerVaradhan(),
-        certain,
-    ]
-    return [
-        *(Contestant(bound.name, bound, every, others) for bound in softmax),
-        Contestant("NWJ", NWJ(), every, others, shift=1.0),
-        Contestant("VINCE, ball", InfoNCE(), drawn(build_sampler(params.ball), params.negatives), params.negatives),
-        Contestant("CNCE, ring", InfoNCE(), drawn(build_sampler(params.ring), params.negatives), params.negatives),
-    ]
-
-
-def every(scores: torch.Tensor, random: torch.Generator) -> torch.Tensor:
-    """All other pairs of the batch."""
-    return off_diagonal(scores)
-
-
-def drawn(sampler: Sampler, k: int) -> Callable[[torch.Tensor, torch.Generator], torch.Tensor]:
-    """Negatives from the sampler's set of the batch's other pairs."""
-
-    def of(scores: torch.Tensor, random: torch.Generator) -> torch.Tensor:
-        return sampler.draw(scores, torch.arange(len(scores)), k, random).gather(scores)
-
-    return of
-
-
 if __name__ == "__main__":
-    run_study(main, PATHS, of_root=False)
+    run_resolved(main, PATHS)

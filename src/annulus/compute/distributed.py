@@ -187,4 +187,4 @@ def relaunch() -> None:
     if not processes.isdecimal() or processes == "0":
         raise SystemExit(f"ERROR: ANNULUS_PROCESSES is {processes!r}; give a number of processes, 1 or more")
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", processes]
-    os.execv(sys.executable, [sys.executable, *launcher, *sys.argv])
+    os.execv(sys.executable, [sys.executable, *launcher, *sys.orig_argv[1:]])

@@ -14,6 +14,7 @@ from jaxtyping import Int64, UInt8
 from torch import Tensor
 
 from annulus.compute.rng import derive, generator
+from annulus.compute.space import check_space
 from annulus.config.images import DatasetParams, DownloadParams, FolderParams
 from annulus.config.training import PrepareScale
 from annulus.datasets.downloads import open_download
@@ -68,9 +69,10 @@ def prepare_images(dataset: str, params: DatasetParams, scale: PrepareScale, see
     """
     limits = {"train": scale.train_images, "test": scale.test_images}
     sources = _open(dataset, params, limits, seed)
-    chosen, read, bad = {}, {}, {}
+    chosen = {split: _chosen_rows(source, limits[split], split, seed) for split, source in sources.items()}
+    _check_space({split: len(rows) for split, rows in chosen.items()}, params)
+    read, bad = {}, {}
     for split, source in sources.items():
-        chosen[split] = _chosen_rows(source, limits[split], split, seed)
         read[split], bad[split] = source.read(chosen[split])
     asked = sum(len(rows) for rows in chosen.values())
     _check_bad_files([name for names in bad.values() for name in names.values()], asked, params)
@@ -129,10 +131,20 @@ def _open(dataset: str, params: DatasetParams, limits: Mapping[str, int | None],
         return open_folder(root_of(dataset, params.root), params.image_size)
     if isinstance(params, DownloadParams):
         return open_download(dataset, root_of(dataset, params.root), params.image_size)
-    return {
-        split: _shapes(limits[split] or SHAPES_IMAGES[split], params.image_size, derive(seed, "shapes", split))
-        for split in ("train", "test")
-    }
+    counts = {split: limits[split] or SHAPES_IMAGES[split] for split in ("train", "test")}
+    _check_space(counts, params)  # their labels alone may be too many
+    return {split: _shapes(count, params.image_size, derive(seed, "shapes", split)) for split, count in counts.items()}
+
+
+def _check_space(counts: Mapping[str, int], params: DatasetParams) -> None:
+    size = params.image_size
+    # Twice: as they are read, and without the bad files.
+    needs = {f"{split} images ({count:,} of {size} px)": 2 * count * 3 * size**2 for split, count in counts.items()}
+    check_space(
+        needs,
+        torch.device("cpu"),
+        "lower train_images or test_images in scales.SCALE.prepare, or datasets.DATASET.image_size",
+    )
 
 
 def _shapes(count: int, image_size: int, key: int) -> Source:

@@ -16,7 +16,7 @@ MOST = {"embedding_dim": 2**16, "view_size": 1024}
 
 @dataclass(frozen=True)
 class EncoderConfig:
-    """All that rebuilds an encoder; stands as JSON beside its weights."""
+    """The arguments that rebuild an encoder; stored as JSON beside its weights."""
 
     architecture: str
     stem: str

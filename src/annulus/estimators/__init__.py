@@ -2,12 +2,16 @@
 
 Each module uses those above it:
 
-    params         the sections of stages/estimators/params.yaml
+    params         sections of the study's params.yaml
     toys           pairs of variables with their information and density ratio
-    critics        scores of every x with every y
+    critics        what scores every x with every y
     bounds         bounds as estimates in nats
-    binary         the binary example in closed form
-    spread         an estimate's bias and spread over draws of the negatives
     ensembles      several critics trained as one
+    spread         mean, bias and variance of an estimate over draws of its negatives
+    binary         the binary example, in closed form and by simulation
+    gaussians      InfoNCE and EqCo with trained critics
+    staircase      CPC and ML-CPC following information that rises in steps
     conditional    NCE and CNCE by the share that negatives come from, many runs together
+    ideal          every bound with the ideal critic
+    theorems       the Ring paper's theorems with the ideal critic
 """

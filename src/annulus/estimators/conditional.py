@@ -6,8 +6,9 @@ takes them from its bank; here every point is embedded anew at each step.
 Source: Wu et al. 2020, arXiv:2005.13149, Appendix E (VINCE); Wu et al. 2020, arXiv:2010.02037, Appendix B (CNCE).
 """
 
-from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -20,7 +21,8 @@ from annulus.estimators.bounds import InfoNCE
 from annulus.estimators.critics import Separable
 from annulus.estimators.ensembles import Ensemble, seeded
 from annulus.estimators.params import ConditionalParams
-from annulus.estimators.toys import Toy
+from annulus.estimators.toys import SumOfGaussians, Toy
+from annulus.files.results import Number
 from annulus.negatives.samplers import ball
 
 Points = tuple[Float[Tensor, "r n dx"], Float[Tensor, "r n dy"]]  # x and y of several runs
@@ -129,3 +131,45 @@ class Conditional:
             return embedding
         # F.normalize over columns: its norm takes seven times as long as the network.
         return embedding * (temperature * embedding.square().sum(dim=-1, keepdim=True)).clamp_min(1e-24).rsqrt()
+
+
+def trained(settings: Mapping[str, Any], measure: str) -> Mapping[str, Any]:
+    """Estimates (shares, seeds) of trained critics, in nats.
+
+    Of points that they have not seen, with their own negatives and with uniform ones; and of those trained on.
+    """
+    params, seeds = settings["params"], settings["seeds"]
+    own = [percent for percent in params.percents for _ in seeds]
+    runs = [Run(percent, seed) for percent in params.percents for seed in seeds]
+    conditional = Conditional(SumOfGaussians(), runs, params, measure)
+    conditional.train()
+    unseen = conditional.points("unseen points")
+    found = {
+        "own": conditional.estimates(own, unseen),
+        "uniform": conditional.estimates([100] * len(runs), unseen),
+        "training": conditional.estimates(own),
+    }
+    return {law: torch.tensor(nats).view(-1, len(seeds)).tolist() for law, nats in found.items()}
+
+
+def row(measure: str, percent: int, own: list[float], uniform: list[float], training: list[float]) -> dict[str, Number]:
+    return {
+        "measure": measure,
+        "method": "NCE" if percent == 100 else "CNCE",
+        "percent_closest": percent,
+        "estimate_nats": digits(statistics.fmean(own)),
+        "spread_nats": digits(_deviation(own)),
+        "uniform_nats": digits(statistics.fmean(uniform)),
+        "uniform_spread_nats": digits(_deviation(uniform)),
+        "training_nats": digits(statistics.fmean(training)),
+        "training_spread_nats": digits(_deviation(training)),
+    }
+
+
+def _deviation(values: list[float]) -> float:
+    return statistics.stdev(values) if len(values) > 1 else 0.0
+
+
+def digits(nats: float) -> str:
+    """To four significant digits: these go down to millionths of a nat, which a table of nats would round away."""
+    return f"{nats:.4g}"

@@ -1,6 +1,7 @@
 """What every stage script shares: its arguments, its parameters, one-sentence errors, its results."""
 
 import argparse
+import json
 import logging
 import os
 import re
@@ -12,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from annulus.config.file import load_params
+from annulus.config.resolved import read_settings
 from annulus.config.study import OwnStudy, Study
 from annulus.errors import InputError
-from annulus.files.results import Number, write_metrics, write_table
+from annulus.files.results import Number, replacing, write_metrics, write_table
 from annulus.pipeline import provenance, tracking
 
 log = logging.getLogger("annulus")
@@ -29,62 +31,82 @@ class Results:
     written: Callable[[], None] = lambda: None  # called when the files are there: a kill before then loses nothing
 
 
-Main = Callable[[Mapping[str, Any], argparse.Namespace], Results]
-StudyMain = Callable[[Any, argparse.Namespace], Results]
+Main = Callable[[Any, argparse.Namespace], Results]
+Loaded = tuple[Any, Mapping[str, Any]]  # what `main` gets, and what the tracker shows of it
 
 
-def run_stage(main: Main, reads: Sequence[str], paths: Sequence[str], argv: Sequence[str] | None = None) -> None:
+def run_stage(
+    main: Main,
+    reads: Sequence[str],
+    paths: Sequence[str],
+    argv: Sequence[str] | None = None,
+    tracked: bool = True,
+) -> None:
     """Run a stage: check params.yaml, call `main(params, paths)`, write and track what it returns.
 
     `reads` are the parameters in dvc.yaml's own spelling; `main` gets just these, under the same names.
     `paths` become required arguments: `features` is `--features PATH`. Where `metrics` is among them,
     the metrics are written there, and the history to `history`.
-    A user's mistake ends in one sentence on stderr and exit status 1.
+    A user's mistake ends in one sentence on stderr and exit status 1. A stage that makes no number is not `tracked`.
     """
-    arguments = _arguments(main, paths).parse_args(argv)
-    with _one_sentence():
+
+    def load(arguments: argparse.Namespace) -> Loaded:
         everything = load_params(arguments.params)
         params = {name: everything.get(name) for name in reads}
-        results = main(params, arguments)
-        _write(results, arguments)
-    provenance.record(main, _paths(arguments))
-    # A section does not say which of its siblings it is: the selectors do.
-    choices = {name: everything.get(name) for name in re.findall(r"\$\{(\w+)\}", " ".join(reads))}
-    tracking.record(choices | params, results.metrics, results.history)
+        # A section does not say which of its siblings it is: the selectors do.
+        choices = {name: everything.get(name) for name in re.findall(r"\$\{(\w+)\}", " ".join(reads))}
+        return params, choices | params
+
+    parser = _parser(main, paths)
+    parser.add_argument("--params", type=Path, default=Path("params.yaml"))
+    _run(main, load, parser.parse_args(argv), tracked)
 
 
-def run_study(
-    main: StudyMain,
-    paths: Sequence[str],
-    items: Sequence[str] = (),
-    argv: Sequence[str] | None = None,
-    of_root: bool = True,
+def run_resolved(main: Main, paths: Sequence[str], argv: Sequence[str] | None = None) -> None:
+    """`run_stage` of a study: `main(settings, paths)`; `--settings PATH` is a file that `write_settings` wrote."""
+
+    def load(arguments: argparse.Namespace) -> Loaded:
+        settings = read_settings(arguments.settings)
+        return settings, {"settings": arguments.settings.stem} | settings
+
+    _run(main, load, _parser(main, [*paths, "settings"]).parse_args(argv))
+
+
+def write_settings(
+    main: Callable[[Any], Mapping[str, Any]], study: type[OwnStudy], argv: list[str] | None = None
 ) -> None:
-    """Run a stage of a study: `run_stage` with `main(study, arguments)`; `--study PATH` is the study's own params.yaml.
+    """Write a study's resolved settings: `main(study)` gives the content of each file by its name.
 
-    `items` become required arguments too, of text: what one stage of a matrix is about. A study `of_root` has variants
-    of the root's params.yaml (`Study`), another one nothing but its own settings (`OwnStudy`).
+    It takes a second, makes no number and is not tracked.
     """
-    parser = _arguments(main, [*paths, "study"])
-    for name in items:
-        parser.add_argument(f"--{name}", required=True)
-    arguments = parser.parse_args(argv)
+    files = ["params", "study"] if study is Study else ["study"]
+    arguments = _parser(main, [*files, "settings"]).parse_args(argv)
     with _one_sentence():
-        study = Study(arguments.params, arguments.study) if of_root else OwnStudy(arguments.study)
-        results = main(study, arguments)
-        _write(results, arguments)
-    provenance.record(main, _paths(arguments))
-    shown = {name: getattr(arguments, name) for name in items}
-    tracking.record({**study.params.model_dump(), **shown}, results.metrics, results.history)
+        given = (getattr(arguments, name) for name in files)
+        for name, content in main(study(*given)).items():
+            with replacing(arguments.settings / f"{name}.json") as temporary:
+                temporary.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n")
 
 
-def _arguments(main: Main | StudyMain, paths: Sequence[str]) -> argparse.ArgumentParser:
+def _parser(main: Main, paths: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=sys.modules[main.__module__].__doc__)
     for name in paths:
         parser.add_argument(f"--{name}", type=Path, required=True)
-    parser.add_argument("--params", type=Path, default=Path("params.yaml"))
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     return parser
+
+
+def _run(
+    main: Main, load: Callable[[argparse.Namespace], Loaded], arguments: argparse.Namespace, tracked: bool = True
+) -> None:
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    paths = [path for name, path in vars(arguments).items() if name not in ("params", "settings")]
+    with _one_sentence(), _committed_numbers(paths):
+        given, shown = load(arguments)
+        results = main(given, arguments)
+        _write(results, arguments)
+    if tracked:
+        provenance.record(main, paths)
+        tracking.record(shown, results.metrics, results.history)
 
 
 def _write(results: Results, arguments: argparse.Namespace) -> None:
@@ -95,8 +117,16 @@ def _write(results: Results, arguments: argparse.Namespace) -> None:
     results.written()
 
 
-def _paths(arguments: argparse.Namespace) -> list[Path]:
-    return [path for path in vars(arguments).values() if isinstance(path, Path)]
+@contextmanager
+def _committed_numbers(paths: Sequence[Path]) -> Iterator[None]:
+    """DVC deletes the metrics of a stage before the stage starts: one that fails puts the committed ones back."""
+    try:
+        yield
+    except BaseException:  # an interrupt as well
+        for path in paths:
+            if _first() and path.suffix in (".json", ".csv") and not path.exists():
+                tracking.git("checkout", "--", str(path))
+        raise
 
 
 @contextmanager
@@ -104,5 +134,9 @@ def _one_sentence() -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        first = os.environ.get("RANK", "0") == "0"  # of several processes one says it
-        raise SystemExit(f"ERROR: {error}" if first else 1) from None
+        raise SystemExit(f"ERROR: {error}" if _first() else 1) from None
+
+
+def _first() -> bool:
+    """Whether this is the one of several processes that speaks and writes."""
+    return os.environ.get("RANK", "0") == "0"

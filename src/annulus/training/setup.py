@@ -8,6 +8,7 @@ import torch
 
 from annulus.bounds.build import build_bound
 from annulus.compute.distributed import world_size
+from annulus.compute.space import check_space
 from annulus.config.checks import check_memory
 from annulus.config.images import ViewSetParams
 from annulus.config.training import PretrainScale
@@ -21,6 +22,7 @@ from annulus.methods.step import Setting
 from annulus.negatives.build import build_annealing, build_neighbours, build_sampler
 from annulus.training.few import for_few_images
 from annulus.training.loop import Recipe, Training
+from annulus.training.space import bytes_needed
 
 log = logging.getLogger("annulus")
 
@@ -44,7 +46,13 @@ def build_training(params: Mapping[str, Any], images: ImageSet, validation: Imag
         scale.negatives if method_params.negatives == "sampled" else "all",
     )
     columns = method_params.negative_columns(len(images), scale)
-    for warning in contrast.warnings_for(columns, scale.batch_size * method_class(method_params).queries_per_image):
+    queries = scale.batch_size * method_class(method_params).queries_per_image
+    check_space(
+        bytes_needed(images, params["datasets.${dataset}.view_size"], method_params, scale, queries, columns),
+        device,
+        "lower batch_size, negatives or queue in scales.SCALE.pretrain, or methods.METHOD.embedding_dim",
+    )
+    for warning in contrast.warnings_for(columns, queries):
         log.warning("%s", warning)
     encoder = build_encoder(encoder_config(params, images), seed)
     shown = len(images) // scale.batch_size * scale.batch_size

@@ -1,9 +1,8 @@
-"""Trials against the same runs one by one; pairs of a seed; what a kill costs; numbers over seeds."""
+"""Trials against the same runs one by one; pairs of a seed; what a kill costs."""
 
 import dataclasses
 import os
 import signal
-import statistics
 import time
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
@@ -15,14 +14,12 @@ import pytest
 import torch
 from settings import CPU, SMALL, load, stripes
 
-from annulus import trials as module
-from annulus.config import AllParams
+from annulus.config.resolved import RUN, resolved
 from annulus.errors import InputError
 from annulus.training import loop as training_module
 from annulus.training.loop import Training
-from annulus.trials import Splits, Trials, over_seeds, probe
-
-MEASURED = ["linear_top1_percent", "knn_top1_percent", "nn1_top1_percent", "loss_nats", "bound_nats"]
+from annulus.trials import runs as module
+from annulus.trials.runs import Run, Splits, Trials, probe, run_of
 
 
 @pytest.fixture(autouse=True)
@@ -49,8 +46,10 @@ def one_thread():
     faiss.omp_set_num_threads(threads)
 
 
-def variant(seed: int, changes: dict | None = None) -> AllParams:
-    return load(SMALL | {"knn.k": 5, "seed": seed, "sampler": "uniform", "anneal": "none"} | (changes or {}))
+def variant(seed: int, changes: dict | None = None) -> Run:
+    """A run as a study's stage has it, from resolved settings."""
+    params = load(SMALL | {"knn.k": 5, "sampler": "uniform", "anneal": "none"} | (changes or {}))
+    return run_of(resolved(params, RUN), seed)
 
 
 def cores(monkeypatch, count: int) -> None:
@@ -71,7 +70,7 @@ def writing_down(monkeypatch) -> None:
 
     def training(self, params):
         with Path("begun").open("a") as file:  # workers are other processes
-            file.write(f"{params.seed}\n")
+            file.write(f"{params['seed']}\n")
         return build(self, params)
 
     monkeypatch.setattr(Trials, "training", training)
@@ -273,35 +272,3 @@ def test_images_too_few_for_a_variant_are_the_sentence_of_a_run_alone(splits):
     few = dataclasses.replace(splits, train=stripes(10, 0))
     with pytest.raises(InputError, match=r"^scales\.SCALE\.pretrain\.batch_size: 16 is more than the 10 training"):
         Trials("a stage", few).run({0: variant(0)})
-
-
-# --- over seeds ---------------------------------------------------------------------------------------
-
-
-def test_numbers_over_seeds_are_mean_and_deviation_with_the_unit_last():
-    """Sample deviation: of 1, 2, 6 it is sqrt((4 + 1 + 9) / 2)."""
-    outcomes = [{"linear_top1_percent": value, "loss_nats": 1.0, "epochs": 3} for value in (1.0, 2, 6)]
-    found = over_seeds(outcomes, ["linear_top1_percent", "loss_nats"])
-    assert found == {
-        "seeds": 3,
-        "linear_top1_percent": 3.0,
-        "linear_top1_spread_percent": pytest.approx(7**0.5),
-        "loss_nats": 1.0,
-        "loss_spread_nats": 0.0,
-    }
-
-
-def test_one_seed_has_no_spread():
-    assert over_seeds([{"bound_nats": 2.5}], ["bound_nats"]) == {
-        "seeds": 1,
-        "bound_nats": 2.5,
-        "bound_spread_nats": 0.0,
-    }
-
-
-def test_outcomes_over_seeds_are_those_of_their_runs(splits):
-    outcomes = Trials("a stage", splits).run({seed: variant(seed) for seed in (0, 1)})
-    found = over_seeds([outcome.metrics for outcome in outcomes.values()], MEASURED)
-    for name in MEASURED:
-        assert found[name] == pytest.approx(statistics.fmean(one.metrics[name] for one in outcomes.values()))
-    assert found["loss_spread_nats"] > 0

@@ -1,18 +1,17 @@
-"""Trials: whole runs in memory, several at a time; what studies are made of.
+"""The runs of one stage, several at a time.
 
-On a CPU each trial has one core to itself; on a GPU they run one by one.
+On a CPU each run has one core to itself; on a GPU they run one by one.
 """
 
 import logging
-import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from annulus.compute.device import pick_device
 from annulus.compute.workers import each
-from annulus.config import AllParams
+from annulus.config.resolved import RUN, values
 from annulus.encoders.extract import extract
 from annulus.encoders.features import SPLITS
 from annulus.evals.knn import evaluate_knn
@@ -22,26 +21,9 @@ from annulus.files.results import Number
 from annulus.pipeline.scratch import Scratch, hash_code, hash_files
 from annulus.training.loop import Training
 from annulus.training.setup import build_training
+from annulus.trials.outcomes import Outcome
 
 log = logging.getLogger("annulus")
-
-READS = [
-    "seed",
-    "datasets.${dataset}.view_size",
-    "methods.${method}",
-    "bounds.${bound}",
-    "samplers.${sampler}",
-    "anneals.${anneal}",
-    "neighbour_sets.${neighbours}",
-    "view_sets.${views}",
-    "backbones.${backbone}",
-    "optimizer",
-    "schedules.${schedule}",
-    "scales.${scale}.pretrain",
-    "knn",
-    "linear",
-    "scales.${scale}.linear",
-]
 
 
 @dataclass(frozen=True)
@@ -60,12 +42,12 @@ def load_splits(folder: Path) -> Splits:
     return Splits(*parts, hashes=hash_files(folder))
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What one trial measured: the last epoch's numbers, and one row per epoch."""
+Run = Mapping[str, Any]  # a seed and what config.resolved.RUN names
 
-    metrics: dict[str, Number]
-    history: list[dict[str, Number]]
+
+def run_of(tree: Mapping[str, Any], seed: int) -> Run:
+    """A run of resolved settings with a seed."""
+    return {"seed": seed} | values(tree, RUN)
 
 
 class Trials:
@@ -75,7 +57,7 @@ class Trials:
         self.stage, self.splits, self.device = stage, splits, pick_device()
         self.begun: list[Scratch] = []
 
-    def run(self, variants: Mapping[Any, AllParams]) -> dict[Any, Outcome]:
+    def run(self, variants: Mapping[Any, Run]) -> dict[Any, Outcome]:
         """The outcome of each variant, under its key.
 
         Raises:
@@ -96,7 +78,7 @@ class Trials:
             with scratch:
                 scratch.done()
 
-    def _one(self, params: AllParams) -> Outcome:
+    def _one(self, params: Run) -> Outcome:
         with self._scratch(params) as scratch:
             state = scratch.load()
             if state is not None and "outcome" in state:
@@ -107,42 +89,27 @@ class Trials:
             scratch.save({"outcome": {"metrics": metrics, "history": history}})
         return Outcome(metrics, history)
 
-    def training(self, params: AllParams) -> Training:
+    def training(self, params: Run) -> Training:
         """A variant's run at its first step."""
-        return build_training(_read(params), self.splits.train, self.splits.validation, self.device)
+        return build_training(params, self.splits.train, self.splits.validation, self.device)
 
-    def _scratch(self, params: AllParams) -> Scratch:
-        key = {"params": _read(params), "images": dict(self.splits.hashes), "code": hash_code()}
+    def _scratch(self, params: Run) -> Scratch:
+        key = {"params": dict(params), "images": dict(self.splits.hashes), "code": hash_code()}
         return Scratch(self.stage, key | {"device": self.device.type})
 
 
-def probe(training: Training, splits: Splits, params: AllParams) -> dict[str, Number]:
+def probe(training: Training, splits: Splits, params: Run) -> dict[str, Number]:
     """Accuracy of the trained encoder's frozen features on the test images: kNN and linear probe."""
     features = [
         extract(training.method.encoder, images, ["pooled", "embedding"], training.device)
         for images in (splits.train, splits.validation, splits.test)
     ]
-    nearest = evaluate_knn(features[0], features[2], params.knn)
+    nearest = evaluate_knn(features[0], features[2], params["knn"])
     linear = probe_features(
-        *features, params.linear, params.get("scales.${scale}.linear"), params.seed, training.device
+        *features, params["linear"], params["scales.${scale}.linear"], params["seed"], training.device
     ).metrics
     return {
         "linear_top1_percent": linear["top1_percent"],
         "knn_top1_percent": nearest["top1_percent"],
         "nn1_top1_percent": nearest["nn1_top1_percent"],
     }
-
-
-def over_seeds(outcomes: Sequence[Mapping[str, Number]], names: Iterable[str]) -> dict[str, Number]:
-    """Mean of each number over the seeds, and beside it their standard deviation, `spread`; 0 for one seed."""
-    found: dict[str, Number] = {"seeds": len(outcomes)}
-    for name in names:
-        values = [float(metrics[name]) for metrics in outcomes]
-        stem, _, unit = name.rpartition("_")
-        found[name] = statistics.fmean(values)
-        found[f"{stem}_spread_{unit}"] = statistics.stdev(values) if len(values) > 1 else 0.0
-    return found
-
-
-def _read(params: AllParams) -> dict[str, Any]:
-    return {name: params.get(name) for name in READS}

@@ -1,0 +1,46 @@
+"""Whether memory holds what is about to be allocated."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+
+from annulus.errors import InputError
+
+GIB = 2**30
+
+
+def free_bytes(device: torch.device) -> int:
+    """What a process may still take, on the GPU or in main memory; of a container its own limit counts."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration):  # another system than Linux
+        free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        group = Path("/sys/fs/cgroup")
+        limit, used = (int((group / name).read_text()) for name in ("memory.max", "memory.current"))
+        return min(free, limit - used)
+    except (OSError, ValueError):  # no group, or one without a limit
+        return free
+
+
+def check_space(needs: Mapping[str, int], device: torch.device, way_out: str) -> None:
+    """Refuse to begin what memory cannot hold; `needs` is in bytes, by what it is for, and no more than surely needed.
+
+    Raises:
+        InputError: with each need, largest first, their sum, and what is free.
+    """
+    asked, free = sum(needs.values()), free_bytes(device)
+    if asked <= free:
+        return
+    where = "the GPU" if device.type == "cuda" else "memory"
+    parts = ", ".join(f"{name} {_gib(size)}" for name, size in sorted(needs.items(), key=lambda need: -need[1]) if size)
+    raise InputError(f"{_gib(asked)} are needed of {where}, where {_gib(free)} are free: {parts}; {way_out}")
+
+
+def _gib(size: int) -> str:
+    return f"{size / GIB:,.1f} GiB"

@@ -1,0 +1,30 @@
+"""How much memory a training surely takes, before any of it is allocated."""
+
+from annulus.config.methods import AnyMethod, BankParams, CMCParams
+from annulus.config.training import PretrainScale
+from annulus.files.images import ImageSet
+
+FLOAT, INDEX = 4, 8  # bytes
+
+
+def bytes_needed(
+    images: ImageSet, view_size: int, method: AnyMethod, scale: PretrainScale, queries: int, columns: int
+) -> dict[str, int]:
+    """Bytes by what they are for; `queries` in a batch, and `columns` of the memory that each is scored against.
+
+    The network and its activations come on top.
+    """
+    dim, negatives = method.embedding_dim, scale.negatives if method.negatives == "sampled" else 0
+    needs = {
+        f"images ({len(images):,} of {images.images.shape[-1]} px)": images.images.numel(),
+        f"views of a batch ({scale.batch_size:,} of {view_size} px)": 2 * scale.batch_size * 3 * view_size**2 * FLOAT,
+        # The scores and their gradient.
+        f"scores of a batch ({queries:,} x {columns:,})": 2 * queries * columns * FLOAT,
+        f"negatives of a batch ({queries:,} x {negatives:,})": queries * negatives * (INDEX + FLOAT),
+    }
+    if isinstance(method, BankParams):
+        banks = 2 if isinstance(method, CMCParams) else 1
+        needs[f"bank ({len(images):,} x {banks * dim:,})"] = len(images) * banks * dim * FLOAT
+    if method.keeps_queue:
+        needs[f"queue ({scale.queue:,} x {dim:,})"] = scale.queue * (dim * FLOAT + INDEX)
+    return needs

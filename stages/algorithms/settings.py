@@ -1,0 +1,21 @@
+"""The parameters -> what the images, each row and the table read: a file for each."""
+
+from typing import Any
+
+from annulus.config.resolved import IMAGES, RUN, resolved
+from annulus.config.study import Study
+from annulus.pipeline.stage import write_settings
+
+
+def main(study: Study) -> dict[str, Any]:
+    own, content = study.params, study.content
+    files = {"images": resolved(study.variant("defaults", {}, own.seeds[0]), IMAGES)}
+    for row in content["rows"]:
+        run = study.variant(row, study.row("rows", row), own.seeds[0])
+        files[f"rows/{row}"] = {"scale": own.scale, "seeds": own.seeds, "run": resolved(run, RUN)}
+    dataset = own.defaults["dataset"]
+    return files | {"table": {"scale": own.scale, "dataset": dataset, "tables": content["tables"]}}
+
+
+if __name__ == "__main__":
+    write_settings(main, Study)

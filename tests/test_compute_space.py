@@ -1,0 +1,85 @@
+"""What memory cannot hold is refused before it is allocated, with the numbers."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from settings import CPU, load, run, stripes
+
+from annulus.compute import space
+from annulus.config.images import ShapesParams
+from annulus.config.training import PrepareScale
+from annulus.datasets.prepare import prepare_images
+from annulus.errors import InputError
+from annulus.training.space import bytes_needed
+
+GIB = 2**30
+
+
+def test_what_just_fits_is_accepted_and_a_byte_more_is_refused(monkeypatch):
+    monkeypatch.setattr(space, "free_bytes", lambda device: 3 * GIB)
+    space.check_space({"bank": 2 * GIB, "queue": GIB}, CPU, "take less")
+    with pytest.raises(InputError) as refused:
+        space.check_space({"queue": GIB + 1, "bank": 2 * GIB, "nothing": 0}, CPU, "take less")
+    assert str(refused.value) == (
+        "3.0 GiB are needed of memory, where 3.0 GiB are free: bank 2.0 GiB, queue 1.0 GiB; take less"
+    )
+
+
+def test_what_is_free_is_at_most_what_this_machine_has():
+    assert 0 < space.free_bytes(CPU) <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+@pytest.mark.parametrize(("limit", "expected"), [("3000000", 2000000), ("max", None)])
+def test_a_container_s_own_limit_counts(limit, expected, monkeypatch):
+    texts = {"memory.max": limit, "memory.current": "1000000", "meminfo": "MemTotal: 9 kB\nMemAvailable: 4096 kB\n"}
+    monkeypatch.setattr(Path, "read_text", lambda path: texts[path.name])
+    assert space.free_bytes(CPU) == (expected or 4096 * 1024)
+
+
+def test_images_that_no_machine_holds_are_refused_before_work():
+    shapes = ShapesParams(image_size=1024, view_size=1024, validation_fraction=0.1)
+    started = time.process_time()
+    with pytest.raises(
+        InputError,
+        match=r"^[\d,]+\.\d GiB are needed of memory, where [\d,.]+ GiB are free: train images "
+        r"\(1,000,000,000 of 1024 px\) 5,859,375\.0 GiB, "
+        r"test images \(10 of 1024 px\) 0\.1 GiB; lower train_images or test_images in scales",
+    ):
+        prepare_images("shapes", shapes, PrepareScale(train_images=10**9, test_images=10), 0)
+    assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize(
+    ("changes", "needs"),
+    [
+        ({"method": "ir"}, {"bank (70 x 8)": 70 * 8 * 4, "scores of a batch (16 x 69)": 16 * 69 * 8}),
+        ({"method": "cmc"}, {"bank (70 x 16)": 70 * 16 * 4, "negatives of a batch (16 x 12)": 16 * 12 * 12}),
+        ({"method": "moco"}, {"queue (32 x 8)": 32 * (8 * 4 + 8), "negatives of a batch (16 x 0)": 0}),
+        ({"method": "simclr"}, {"images (70 of 16 px)": 70 * 3 * 256, "views of a batch (16 of 16 px)": 32 * 768 * 4}),
+    ],
+)
+def test_a_training_needs_what_it_keeps_and_a_batch_of_scores(changes, needs, monkeypatch):
+    asked = {}
+    monkeypatch.setattr("annulus.training.setup.check_space", lambda found, device, way_out: asked.update(found))
+    run(changes)
+    assert asked | needs == asked
+    banks = [name for name in asked if name.startswith(("bank", "queue"))]
+    assert len(banks) == (0 if changes["method"] == "simclr" else 1)
+
+
+def test_a_training_that_memory_cannot_hold_is_refused_before_the_encoder_is_built(monkeypatch):
+    monkeypatch.setattr(space, "free_bytes", lambda device: 10_000)
+    monkeypatch.setattr("annulus.training.setup.build_encoder", None)
+    with pytest.raises(
+        InputError, match=r"0\.0 GiB are free: .*; lower batch_size, negatives or queue in scales\.SCALE"
+    ):
+        run({})
+
+
+def test_a_queue_of_millions_counts_in_full():
+    scale = load({}).scales.demo.pretrain.model_copy(update={"queue": 2**24})
+    method = load({"methods.moco.embedding_dim": 2**16}).methods.moco
+    needs = bytes_needed(stripes(70, 0), 16, method, scale, 64, scale.queue)
+    assert needs["queue (16,777,216 x 65,536)"] == 2**24 * (2**18 + 8)

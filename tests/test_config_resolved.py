@@ -1,0 +1,72 @@
+"""What a run reads of its parameters, as a tree that a file can hold, and back."""
+
+import json
+
+import pytest
+from settings import load
+
+from annulus.config.negatives import CaveParams, UniformParams
+from annulus.config.resolved import IMAGES, RUN, read_settings, resolved, values
+from annulus.errors import InputError
+
+OTHERS = {"sampler": "cave", "anneal": "adaptive-epoch", "neighbours": "k", "bound": "la", "method": "moco"}
+VARIANTS = [{}, OTHERS, {"sampler": "uniform", "bound": "mlcpc", "schedule": "plateau", "views": "none", "seed": 7}]
+
+
+@pytest.mark.parametrize("changes", VARIANTS)
+def test_a_tree_in_a_file_gives_the_same_values_of_the_same_types(changes):
+    params = load(changes)
+    for names in (RUN, IMAGES):
+        tree = json.loads(json.dumps(resolved(params, names)))
+        found = values(tree, names)
+        assert found == {name: params.get(name) for name in names}
+        assert [type(value) for value in found.values()] == [type(params.get(name)) for name in names]
+
+
+def test_a_tree_holds_the_chosen_sections_and_nothing_else():
+    tree = resolved(load({"sampler": "cave", "anneal": "adaptive-step"}), RUN)
+    assert list(tree["samplers"]) == ["cave"]
+    assert list(tree["anneals"]) == ["adaptive-step"]
+    assert tree["datasets"] == {"shapes": {"view_size": 32}}
+    (scale,) = tree["scales"].values()
+    assert set(scale) == {"pretrain", "linear"}
+    assert not {"seed", "sampler"} & set(tree), "a run's seed stands beside, and a section says which choice it is"
+    assert resolved(load({"samplers.ring.inner": 0.05}), RUN)["samplers"]["ring"]["inner"] == 0.05
+    same = {"samplers.cave.clusters": 7, "methods.moco.momentum": 0.5, "dataset": "shapes"}
+    assert resolved(load(same), RUN) == resolved(load({}), RUN)
+
+
+def test_sections_without_keys_keep_their_type():
+    found = values({"samplers": {"uniform": {}}}, ["samplers.${sampler}"])
+    assert isinstance(found["samplers.${sampler}"], UniformParams)
+    cave = {"outer": 0.1, "clusters": 3, "runs": 1, "iterations": 2, "keep": "inside"}
+    assert values({"samplers": {"cave": cave}}, ["samplers.${sampler}"])["samplers.${sampler}"] == CaveParams(**cave)
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        {},
+        {"samplers": {}},
+        {"samplers": {"ring": {}, "ball": {}}},
+        {"samplers": {"rnig": {}}},
+        {"samplers": {"ring": {"inner": 0.5, "outer": 0.1}}},
+        {"samplers": {"ring": 3}},
+        {"samplers": 3},
+    ],
+)
+def test_a_tree_of_another_version_is_one_sentence(tree):
+    with pytest.raises(
+        InputError, match=r"^the settings do not fit this version of the code .*; run `dvc repro`$"
+    ) as error:
+        values(tree, ["samplers.${sampler}"])
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("content", [None, b"{", b"[]", b"\xff"])
+def test_a_file_that_is_no_settings_file_is_one_sentence(tmp_path, content):
+    path = tmp_path / "RING.json"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(InputError, match=r"RING\.json is .*no settings file.*; run `dvc repro`$"):
+        read_settings(path)

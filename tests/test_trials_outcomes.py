@@ -1,0 +1,87 @@
+"""Numbers over seeds, and the rows of a study's tables, from outcomes that are made up."""
+
+import pytest
+
+from annulus.trials.outcomes import Outcome, by_epoch, by_value, numbers, over_seeds
+
+
+def outcome(accuracy: float, validation: tuple[float, ...] = (10.0, 20.0)) -> Outcome:
+    """A run with this accuracy of the nearest neighbour, and so much on its validation images after each epoch."""
+    metrics = {"nn1_top1_percent": accuracy, "knn_top1_percent": 31.0, "linear_top1_percent": 32.0}
+    metrics |= {"bound_nats": 2.0, "ceiling_nats": 6.0, "epochs": len(validation)}
+    history = [
+        {
+            "epoch": epoch + 1,
+            "validation_nn1_percent": value,
+            "gradient_norm": 0.5 * epoch,
+            "gradient_norm_std": 0.25,
+        }
+        for epoch, value in enumerate(validation)
+    ]
+    return Outcome(metrics, history)
+
+
+# --- over seeds ---------------------------------------------------------------------------------------
+
+
+def test_numbers_over_seeds_are_mean_and_deviation_with_the_unit_last():
+    """Sample deviation: of 1, 2, 6 it is sqrt((4 + 1 + 9) / 2)."""
+    outcomes = [{"linear_top1_percent": value, "loss_nats": 1.0, "epochs": 3} for value in (1.0, 2, 6)]
+    found = over_seeds(outcomes, ["linear_top1_percent", "loss_nats"])
+    assert found == {
+        "seeds": 3,
+        "linear_top1_percent": 3.0,
+        "linear_top1_spread_percent": pytest.approx(7**0.5),
+        "loss_nats": 1.0,
+        "loss_spread_nats": 0.0,
+    }
+
+
+def test_one_seed_has_no_spread():
+    assert over_seeds([{"bound_nats": 2.5}], ["bound_nats"]) == {
+        "seeds": 1,
+        "bound_nats": 2.5,
+        "bound_spread_nats": 0.0,
+    }
+
+
+# --- tables -------------------------------------------------------------------------------------------
+
+
+def test_a_swept_figure_has_a_row_per_point_with_the_mean_over_seeds():
+    runs = {
+        ("IR", 4): [outcome(10), outcome(20)],
+        ("IR", 16): [outcome(30), outcome(41)],
+        ("EqCo", 4): [outcome(50), outcome(60.005)],
+        ("EqCo", 16): [outcome(70), outcome(80)],
+    }
+    assert by_value(runs) == [
+        {"series": "IR", "x": 4, "nn1_top1_percent": 15.0},
+        {"series": "IR", "x": 16, "nn1_top1_percent": 35.5},
+        {"series": "EqCo", "x": 4, "nn1_top1_percent": 55.0},
+        {"series": "EqCo", "x": 16, "nn1_top1_percent": 75.0},
+    ]
+
+
+def test_a_figure_without_a_sweep_has_a_row_per_epoch_of_each_series():
+    runs = {
+        ("none", None): [outcome(0, (1.0, 2.0)), outcome(0, (3.0, 6.0))],
+        ("linear", None): [outcome(0, (5.0, 7.0)), outcome(0, (5.0, 8.0))],
+    }
+    assert by_epoch(runs) == [
+        {"series": "none", "x": 1, "nn1_top1_percent": 2.0},
+        {"series": "none", "x": 2, "nn1_top1_percent": 4.0},
+        {"series": "linear", "x": 1, "nn1_top1_percent": 5.0},
+        {"series": "linear", "x": 2, "nn1_top1_percent": 7.5},
+    ]
+
+
+def test_a_point_s_numbers_are_over_seeds_with_the_last_epoch_s_gradient():
+    found = numbers(("IR", 16), [outcome(30, (1.0, 1.0)), outcome(40, (1.0, 1.0, 1.0))])
+    assert (found["series"], found["value"], found["seeds"]) == ("IR", 16, 2)
+    assert (found["nn1_top1_percent"], found["nn1_top1_spread_percent"]) == (35, pytest.approx(50**0.5))
+    assert (found["linear_top1_percent"], found["linear_top1_spread_percent"]) == (32, 0)
+    assert (found["bound_nats"], found["ceiling_nats"]) == (2, 6)
+    assert (found["gradient_mean_norm"], found["gradient_mean_spread_norm"]) == (0.75, pytest.approx(0.125**0.5))
+    assert (found["gradient_std_norm"], found["gradient_std_spread_norm"]) == (0.25, 0)
+    assert numbers(("none", None), [outcome(30)])["value"] == ""
