@@ -24,9 +24,10 @@ from annulus.methods.ir import InstanceDiscrimination
 from annulus.methods.moco import MomentumContrast
 from annulus.methods.simclr import SimCLR
 from annulus.methods.simo import SiMo
+from annulus.negatives.annealing import StepAnnealing
 from annulus.negatives.clusters import Clustering
 from annulus.negatives.neighbours import CloseNeighbours, ClusterNeighbours
-from annulus.negatives.samplers import Ring
+from annulus.negatives.samplers import Cave, Ring
 from annulus.training.setup import build_training, encoder_config, scaled_learning_rate
 
 METHODS = {
@@ -150,11 +151,12 @@ def test_all_chosen_sections_arrive_where_they_belong():
     training = run(choices | {"anneal": "step", "schedule": "milestones", "optimizer.momentum": 0.8})
     config, recipe = training.method.contrast.config, training.recipe
     params = read(choices | {"anneal": "step", "schedule": "milestones"})
-    assert config == ContrastConfig(
-        params["samplers.${sampler}"], params["neighbour_sets.${neighbours}"], params["bounds.${bound}"], 12
-    )
+    cave = Cave(0.5, "outside", Clustering(clusters=20, iterations=3, runs=2))
+    close = CloseNeighbours(share=0.1, start=0.05, until=0.5)
+    assert config == ContrastConfig(cave, close, CPC(alpha=1.5), 12)
     assert recipe.sampler == config.sampler
-    assert recipe.anneal == params["anneals.${anneal}"]
+    assert isinstance(recipe.annealing, StepAnnealing)
+    assert (recipe.annealing.until, recipe.annealing.steps) == (0.5, 5)
     assert recipe.schedule == params["schedules.${schedule}"]
     assert recipe.views == params["view_sets.${views}"]
     assert recipe.seed == training.method.contrast.seed == 7
