@@ -399,3 +399,16 @@ def test_a_ball_or_ring_that_holds_no_row_is_refused_with_its_numbers(sampler, s
     inner, outer = kept_shares(sampler.shares, 1.0)
     with pytest.raises(InputError, match=rf"\[{inner:.4g}, {outer:.4g}\) hold none of the memory's 100 other"):
         sampler.draw(similarity, own, 10, seeded())
+
+
+def test_ranks_of_bfloat16_scores_are_those_of_the_same_numbers(similarity, own):
+    short = similarity.bfloat16()
+    assert torch.equal(select(short, own, 3, 20), select(short.float(), own, 3, 20))
+
+
+def test_a_set_that_the_own_rows_may_fill_is_refused(similarity):
+    own = torch.full((QUERIES, 3), -1)
+    with pytest.raises(
+        InputError, match=r"ranks 99 to 99 of 101 columns may all be of the query's own image, of which 3"
+    ):
+        Ring(0.99, 1.0).draw(similarity, own, 5, seeded())
