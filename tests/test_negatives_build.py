@@ -35,8 +35,10 @@ def test_samplers_have_the_borders_and_clusterings_of_params_yaml():
 def test_neighbours_are_those_of_params_yaml():
     sets = load({}).neighbour_sets
     assert build_neighbours(sets.none) is None
-    assert build_neighbours(sets.s) == CloseNeighbours(share=0.01, start=0.05, until=0.5)
-    assert build_neighbours(sets.k) == ClusterNeighbours(Clustering(clusters=300, iterations=20, runs=10), start=0.05)
+    assert build_neighbours(sets.s) == CloseNeighbours(share=0.01, start=0.05, until=0.5, in_denominator=False)
+    assert build_neighbours(sets.k) == ClusterNeighbours(
+        Clustering(clusters=300, iterations=20, runs=10), start=0.05, in_denominator=False
+    )
 
 
 def test_bounds_are_those_of_params_yaml():
@@ -73,7 +75,7 @@ def test_an_unknown_critic_is_refused():
 def test_a_bound_of_one_positive_refuses_neighbours():
     message = r"^MLCPC takes one positive per query, but CloseNeighbours gives several; choose another bound, or no n"
     with pytest.raises(InputError, match=message):
-        ContrastConfig(Ring(0.0, 1.0), CloseNeighbours(0.1, 0.0, 0.5), MLCPC(1.0, 1.0), 5)
+        ContrastConfig(Ring(0.0, 1.0), CloseNeighbours(0.1, 0.0, 0.5, True), MLCPC(1.0, 1.0), 5)
 
 
 def test_a_plain_training_loop_needs_no_pydantic():
