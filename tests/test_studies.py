@@ -66,11 +66,17 @@ def repository(tmp_path_factory) -> Checkout:
     return checkout
 
 
+def restore(checkout: Checkout) -> None:
+    """To what was committed, with the settings that belong to it."""
+    checkout.git("checkout", "-q", "--force", "HEAD", "--", ".")
+    checkout.dvc("checkout", "--quiet", "--force", "data/algorithms/settings", "data/negatives/settings")
+
+
 @pytest.fixture
 def checkout(repository) -> Checkout:
     """The reproduced checkout, as it was committed."""
     yield repository
-    repository.git("checkout", "-q", "--force", "HEAD", "--", ".")
+    restore(repository)
 
 
 def test_the_table_has_each_row_s_own_numbers_within_their_ceilings(checkout):
@@ -192,7 +198,7 @@ def unlike(checkout: Checkout) -> set[str]:
 @pytest.fixture
 def as_locked(locked) -> Checkout:
     yield locked
-    locked.git("checkout", "-q", "--force", "HEAD", "--", ".")
+    restore(locked)
 
 
 @pytest.mark.parametrize("path", ["pipeline/tracking.py", "pipeline/stage.py", "errors.py"])

@@ -262,13 +262,16 @@ def test_settings_that_the_run_does_not_read_cost_nothing(splits, monkeypatch):
 def test_a_mistake_in_a_worker_reaches_the_caller_as_its_sentence(splits, monkeypatch):
     """A diverging run says so; the others' outcomes are kept."""
     cores(monkeypatch, 1)
-    variants = {0: variant(0), "diverges": variant(0, {"scales.tiny.pretrain.learning_rate": 1e18})}
+    scale = variant(0)["scales.${scale}.pretrain"].model_copy(
+        update={"learning_rate": 1e30}
+    )  # more than a file may say
+    variants = {0: variant(0), "diverges": {**variant(0), "scales.${scale}.pretrain": scale}}
     with pytest.raises(InputError, match=r"lower scales\.SCALE\.pretrain\.learning_rate"):
         Trials("a stage", splits).run(variants)
     assert len(states()) == 1
 
 
 def test_images_too_few_for_a_variant_are_the_sentence_of_a_run_alone(splits):
-    few = dataclasses.replace(splits, train=stripes(10, 0))
-    with pytest.raises(InputError, match=r"^scales\.SCALE\.pretrain\.batch_size: 16 is more than the 10 training"):
+    few = dataclasses.replace(splits, train=stripes(5, 0))
+    with pytest.raises(InputError, match=r"^scales\.SCALE\.pretrain\.batch_size: 16 is more than the 5 training"):
         Trials("a stage", few).run({0: variant(0)})
