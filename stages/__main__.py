@@ -13,7 +13,10 @@ UNTRACKED = ("check", "settings")  # a second each, and no numbers
 
 def main() -> None:
     sys.path.insert(0, str(FOLDER.parent / "src"))
-    from annulus.pipeline import tracking
+    try:
+        from annulus.pipeline import tracking
+    except ModuleNotFoundError as error:  # it names the extra to install
+        raise SystemExit(f"ERROR: {error}") from None
 
     name = sys.argv[1] if len(sys.argv) > 1 else ""
     script = FOLDER / f"{name}.py"

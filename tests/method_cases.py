@@ -36,8 +36,8 @@ SAMPLERS = {
 }
 NEIGHBOURS = {
     "none": None,
-    "s": CloseNeighbours(share=0.4, start=0.25, until=0.75),  # a fifth at PROGRESS
-    "k": ClusterNeighbours(Clustering(clusters=5, iterations=3, runs=2), 0.5),
+    "s": CloseNeighbours(share=0.4, start=0.25, until=0.75, in_denominator=False),  # a fifth at PROGRESS
+    "k": ClusterNeighbours(Clustering(clusters=5, iterations=3, runs=2), 0.5, in_denominator=True),
 }
 INFONCE = InfoNCE()
 CURRICULUM = MLCPC(alpha_start=2.0, alpha_end=0.125, divide_by_alpha=False)
@@ -89,11 +89,13 @@ def case_of(memory, generator, spread=2.0):
     match memory:
         case "bank":
             return Case(drawn(5, IMAGES), INDEX, self_index=INDEX)
-        case "queue":  # two queries have an older key there, two places were never written
+        case "queue":  # one query has two older keys there, some have one or none; two places were never written
             images = torch.randperm(IMAGES, generator=generator)[:23]
             images[[4, 9]] = -1
             images[images == INDEX[:, None].expand(-1, 23).amax()] = 1  # no key of image 40
-            own = torch.tensor([(images == image).nonzero().flatten().tolist() or [-1] for image in INDEX]).flatten()
+            images[[2, 15]] = INDEX[0]
+            places = [(images == image).nonzero().flatten().tolist() for image in INDEX]
+            own = torch.tensor([[*found, -1, -1][:2] for found in places])
             return Case(drawn(5, 23), INDEX, own, drawn(5), images)
         case "keys of the batch":
             images = torch.cat([INDEX, torch.arange(4, 14)])
@@ -159,7 +161,7 @@ def method_of(params, config, seed=0, encoder=None):
     if encoder is None:
         kind = GivenPair if isinstance(params, CMCParams) else Given
         encoder = kind(torch.Generator().manual_seed(2))
-    method = build_method(encoder, params, Setting(config, IMAGES, QUEUE, seed, CPU)).double()
+    method = build_method(encoder, params, Setting(config, IMAGES, IMAGES, QUEUE, seed, CPU)).double()
     method.before_epoch(0, images_embedded)
     return method
 

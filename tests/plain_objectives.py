@@ -26,12 +26,12 @@ def in_own_cluster(column, clusters, query):
     )
 
 
-def plain_negatives(scores, self_index, others, sampler, progress, clusters, query):
+def plain_negatives(scores, own, others, sampler, progress, clusters, query):
     """One query's negatives from the papers: rank the other columns, keep a stretch, then cave's clusters.
 
-    `own` is -1 for a query without its own column; `others` says how many columns the shares are of.
+    `own` holds the query's own columns; `others` says how many columns the shares are of.
     """
-    order = sorted((column for column in range(len(scores)) if column != self_index), key=lambda c: -float(scores[c]))
+    order = sorted((column for column in range(len(scores)) if column not in own), key=lambda c: -float(scores[c]))
     way = Fraction(str(progress))
     outer = 1 - (1 - Fraction(str(getattr(sampler, "outer", 1)))) * way
     inner = Fraction(str(getattr(sampler, "inner", 0))) * way
@@ -45,9 +45,9 @@ def plain_negatives(scores, self_index, others, sampler, progress, clusters, que
     return {column for column in kept if in_own_cluster(column, clusters, query) == (sampler.keep == "inside")}
 
 
-def plain_neighbours(params, scores, self_index, others, training, clusters, query):
+def plain_neighbours(params, scores, own, others, training, clusters, query):
     """The further positives: the closest share, grown in a line from start to until; or the query's clusters."""
-    ranked = sorted((column for column in range(len(scores)) if column != self_index), key=lambda c: -float(scores[c]))
+    ranked = sorted((column for column in range(len(scores)) if column not in own), key=lambda c: -float(scores[c]))
     match params:
         case CloseNeighbours(share=share, start=start, until=until):
             way = min(max((Fraction(training) - Fraction(start)) / (Fraction(until) - Fraction(start)), 0), 1)
@@ -96,8 +96,11 @@ def plain_partition(partition, before, memory, negatives):
     return [z] * len(memory), z
 
 
-def plain_softmax(bound, positives, negatives, training):
-    """(loss, ceiling) of infonce, cpc and mlcpc, with EqCo's weight alpha/K on each of K negatives."""
+def plain_softmax(bound, positives, negatives, training, in_denominator=True):
+    """(loss, ceiling) of infonce, cpc and mlcpc, with EqCo's weight alpha/K on each of K negatives.
+
+    Neighbours, the positives but the first, are candidates too, or as the papers print it only in the numerator.
+    """
     losses, ceilings, tops, bottoms = [], [], [], []
     for near, far in zip(positives, negatives, strict=True):
         k, m = len(far), len(far) + 1
@@ -108,7 +111,7 @@ def plain_softmax(bound, positives, negatives, training):
         beta = (m - alpha) / (m - 1)
         weight = 1.0 if bound.eqco_alpha is None else bound.eqco_alpha / k
         top, bottom = alpha * total(near), beta * weight * total(far)
-        losses.append(-(top / (top + bottom)).log())
+        losses.append(-(top / (bottom + (top if in_denominator else alpha * near[0].exp()))).log())
         ceilings.append(math.log(1 + beta * weight * k / (alpha * len(near))))
         tops.append(top)
         bottoms.append(bottom)
@@ -149,7 +152,7 @@ def plain_estimate(
     """
     bound, ranked = config.bound, scores.detach()
     columns = scores.shape[1]
-    own_columns = [-1] * len(scores) if self_index is None else self_index.tolist()
+    own_columns = [[]] * len(scores) if self_index is None else self_index.view(len(scores), -1).tolist()
     positives, negatives, close = [], [], []
     for query, mine in enumerate(own_columns):
         chosen = (
@@ -174,7 +177,7 @@ def plain_estimate(
             neighbour_clusters,
             query,
         )
-        first = scores[query, mine] if positive is None else positive[query]
+        first = scores[query, mine[0]] if positive is None else positive[query]
         positives.append([first, *(scores[query, column] for column in others)])
         negatives.append([scores[query, column] for column in chosen])
         close.append([first, *(scores[query, column] for column in chosen if column in others)])
@@ -189,7 +192,10 @@ def plain_estimate(
         infonce, ceiling = plain_softmax(InfoNCE(), positives, negatives, progress.training)
         return plain_binary_nce(positives, negatives, z, columns), ceiling - infonce.item(), ceiling, after
     loss, ceiling = plain_softmax(bound, positives, negatives, progress.training)
-    return loss, ceiling - loss.item(), ceiling, z_before
+    reached = ceiling - loss.item()
+    if config.neighbours is not None and not config.neighbours.in_denominator:
+        loss, _ = plain_softmax(bound, positives, negatives, progress.training, in_denominator=False)
+    return loss, reached, ceiling, z_before
 
 
 def clusters_of(buffer, index, columns):

@@ -37,8 +37,8 @@ SMALL = {
     "samplers.ring": {"outer": 0.5, "inner": 0.1},
     # Clusters are larger than what a ball of the rest of the batch holds only where they are few.
     "samplers.cave": {"outer": 0.5, "clusters": 20, "runs": 2, "iterations": 3, "keep": "outside"},
-    "neighbour_sets.s": {"share": 0.1, "start": 0.05, "until": 0.5},
-    "neighbour_sets.k": {"clusters": 8, "runs": 2, "iterations": 3, "start": 0.05},
+    "neighbour_sets.s": {"share": 0.1, "start": 0.05, "until": 0.5, "in_denominator": False},
+    "neighbour_sets.k": {"clusters": 8, "runs": 2, "iterations": 3, "start": 0.05, "in_denominator": True},
     "bounds.mlcpc.alpha_start": 2.0,
     **{f"methods.{method}.embedding_dim": 8 for method in TREE["methods"]},
 }

@@ -149,7 +149,10 @@ def test_an_unknown_key_is_named_with_its_row_and_the_nearest_known_one(make, ke
             {"neighbours": "s", "bound": "binary-nce"},
             "neighbours: s gives a query several positives, and bound: binary-nce knows",
         ),
-        ({"method": "moco", "scales.tiny.pretrain.queue": 6400}, "scales.tiny.pretrain.queue: 6400 is"),
+        (
+            {"method": "moco", "scales.tiny.pretrain.queue": 3},
+            "scales.tiny.pretrain.queue: 3 is shorter than the batch of",
+        ),
     ],
 )
 def test_a_value_that_the_root_refuses_is_a_sentence_with_study_file_and_row(make, settings, sentence):

@@ -36,7 +36,7 @@ class Given(Encoder):
 
 
 def build(params):
-    return build_method(Given(), params, Setting(OBJECTIVE, IMAGES, QUEUE, seed=0, device=torch.device("cpu")))
+    return build_method(Given(), params, Setting(OBJECTIVE, IMAGES, IMAGES, QUEUE, seed=0, device=torch.device("cpu")))
 
 
 def simclr(temperature):

@@ -13,6 +13,7 @@ from method_cases import (
     IMAGES,
     INDEX,
     INFONCE,
+    NEIGHBOURS,
     PROGRESS,
     SAMPLERS,
     at,
@@ -154,7 +155,7 @@ def test_the_own_column_is_among_the_positives_even_where_it_scores_lowest(gener
     """With everything else a neighbour too, no negative is left that is not a positive: the softmax holds them all."""
     case = case_of("bank", generator)
     lowest = case.scores.detach().scatter(1, INDEX[:, None], -30.0).requires_grad_()
-    for neighbours in ("none", "s", "k"):
+    for neighbours in ("none", replace(NEIGHBOURS["s"], in_denominator=True), "k"):
         contrast = contrast_of(config_of("ring", neighbours), generator)
         estimate = contrast(lowest, INDEX, PROGRESS, INDEX)
         assert (gradient(estimate.loss, lowest)[0].gather(1, INDEX[:, None]) < 0).all()
@@ -186,7 +187,7 @@ def test_neighbours_come_with_training_and_not_with_the_sampler_s_annealing(trai
 
 
 def test_a_share_of_neighbours_of_less_than_one_column_leaves_the_own_alone(generator):
-    few = CloseNeighbours(share=0.02, start=0.0, until=0.0)
+    few = CloseNeighbours(share=0.02, start=0.0, until=0.0, in_denominator=False)
     case = case_of("bank", generator)
     found = contrast_of(config_of("uniform", few))(*case[:2], at(training=0.0), case.self_index)
     assert found.loss == contrast_of(config_of("uniform"))(*case[:2], at(), case.self_index).loss
@@ -306,3 +307,25 @@ def test_each_call_draws_anew_and_names_and_seeds_draw_apart(generator):
         for _ in range(2)
     ]  # fmt: skip
     assert len(set(losses)) == 8
+
+
+@pytest.mark.parametrize("bound", ["infonce", "cpc"])
+def test_neighbours_outside_the_denominator_are_the_papers_form_and_no_bound(bound, generator):
+    """At chance the loss of the papers' form is lower by log p for p positives, and with near ones it is below 0."""
+    outside, inside = (
+        contrast_of(config_of("uniform", CloseNeighbours(0.1, 0.0, 0.0, in_denominator), bound), generator)
+        for in_denominator in (False, True)
+    )
+    even = torch.zeros(5, IMAGES, dtype=torch.float64)
+    papers, ours = (contrast(even, INDEX, at(), INDEX) for contrast in (outside, inside))
+    alone = contrast_of(config_of("uniform", "none", bound))(even, INDEX, at(), INDEX)
+    assert papers.loss.item() == pytest.approx(alone.loss.item() - math.log(5))  # the own row and a tenth of 40
+    assert ours.bound_nats.item() == papers.bound_nats.item() == pytest.approx(0.0, abs=1e-6)
+    near = torch.full((5, IMAGES), -20.0, dtype=torch.float64)
+    near[:, :7], near[torch.arange(5), INDEX] = 5.0, 5.0
+    ring = [replace(one.config, sampler=Ring(0.2, 0.6)) for one in (outside, inside)]
+    papers, ours = (contrast_of(config, generator)(near, INDEX, at(), INDEX) for config in ring)
+    assert papers.loss < 0 <= ours.loss
+    assert papers.bound_nats <= papers.ceiling_nats
+    assert any("is no bound" in warning for warning in outside.config.warnings_for(40, 5))
+    assert not any("is no bound" in warning for warning in inside.config.warnings_for(40, 5))

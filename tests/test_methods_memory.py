@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from annulus.errors import InputError
-from annulus.methods.memory import KeyQueue, MemoryBank
+from annulus.methods.memory import KeyQueue, MemoryBank, most_keys
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 
@@ -198,6 +198,18 @@ def test_a_saved_and_loaded_queue_goes_on_in_the_same_place(cut, generator):
     assert all(torch.equal(value, other.state_dict()[name]) for name, value in queue.state_dict().items())
 
 
+def test_an_embedding_that_is_not_finite_spoils_only_its_own_row(generator):
+    bank = MemoryBank(6, 4, 0.5, generator)
+    clean = MemoryBank(6, 4, 0.5, generator)
+    clean.load_state_dict(bank.state_dict())
+    index, new = torch.tensor([0, 3, 5]), embeddings(3, generator).float()
+    clean.update(index, new)
+    bank.update(index, new.index_fill(0, torch.tensor([1]), torch.nan))
+    assert bank.rows[3].isnan().all()
+    others = [0, 1, 2, 4, 5]
+    assert torch.equal(bank.rows[others], clean.rows[others])
+
+
 def test_push_writes_in_place_and_leaves_no_trace_in_autograd(generator):
     queue = queue_of(10)
     storages = [buffer.data_ptr() for buffer in queue.buffers()]
@@ -218,31 +230,33 @@ def test_keys_of_mixed_precision_are_taken(generator):
 
 def plain_own(queue, image):
     """Walk back from the newest key."""
-    for step in range(1, len(queue.images) + 1):
-        place = (queue.next.item() - step) % len(queue.images)
-        if queue.images[place] == image:
-            return place
-    return -1
+    length = len(queue.images)
+    places = [(queue.next.item() - step) % length for step in range(1, length + 1)]
+    return [place for place in places if queue.images[place] == image]
 
 
-@pytest.mark.parametrize("length", [5, 10, 31])
-def test_own_is_the_place_of_the_images_newest_key_at_every_turn(length, generator):
-    """Images come back at random, so that the queue may hold none, one or several keys of one."""
-    queue, images, several = queue_of(length), torch.arange(15), False
-    for _ in range(25):
-        index = torch.randint(15, (4,), generator=generator)
-        queue.push(embeddings(4, generator), index)
-        assert queue.newest(images).tolist() == [plain_own(queue, image) for image in images.tolist()]
-        held = queue.images[queue.images >= 0]
-        several |= held.numel() > held.unique().numel()
-    assert several
+@pytest.mark.parametrize("length", [5, 10, 31, 64])
+def test_own_are_the_places_of_all_keys_of_an_image_newest_first_at_every_turn(length, generator):
+    """Epochs of 15 images in batches of 4 that cross their borders: the queue holds none, one or several of one."""
+    most = most_keys(length, epoch_images=15)
+    queue, images, held = KeyQueue(length, 4, generator, most), torch.arange(15), set()
+    shown = torch.cat([torch.randperm(15, generator=generator) for _ in range(12)])
+    for index in shown.split(4):
+        queue.push(embeddings(len(index), generator), index)
+        own = queue.own(images)
+        assert own.shape == (15, most)
+        for image, places in zip(images.tolist(), own.tolist(), strict=True):
+            expected = plain_own(queue, image)
+            held.add(len(expected))
+            assert places == expected + [-1] * (most - len(expected))
+    assert max(held) == most
 
 
-def test_of_an_image_twice_in_a_batch_the_later_key_is_its_own(generator):
-    queue = queue_of(5)
-    queue.push(embeddings(4, generator), torch.tensor([6, 2, 6, 3]))
-    assert queue.newest(torch.tensor([6, 2, 3])).tolist() == [2, 1, 3]
+@pytest.mark.parametrize(("length", "most"), [(1, 1), (2, 2), (15, 2), (16, 2), (17, 3), (31, 3), (32, 4)], ids=str)
+def test_a_queue_of_whole_epochs_holds_at_most_so_many_keys_of_an_image(length, most):
+    """17 keys: an image is last in one epoch, anywhere in the next of 15, and first in the one after."""
+    assert most_keys(length, epoch_images=15) == most
 
 
 def test_before_the_first_batch_no_image_has_a_key():
-    assert queue_of(5).newest(torch.tensor([0, 4, 1])).tolist() == [-1, -1, -1]
+    assert queue_of(5).own(torch.tensor([0, 4, 1])).tolist() == [[-1, -1]] * 3

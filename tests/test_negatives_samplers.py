@@ -51,7 +51,7 @@ def clusters(own, generator):
 
 @pytest.fixture(params=["bank", "queue", "queue without own keys", "other views"])
 def memory(request, own, clusters, generator):
-    """The queries' own rows, and clusters: in a bank all have one, in a queue some, in a batch none.
+    """The queries' own rows, and clusters: in a bank all have one, in a queue none to two, in a batch none.
 
     A queue's keys of no image are in no cluster; a batch's columns are other ones for each query.
     """
@@ -60,11 +60,13 @@ def memory(request, own, clusters, generator):
         case "bank":
             return own, clusters
         case "queue" | "queue without own keys":
-            none = own if request.param == "queue" else torch.full_like(own, -1)
-            has = torch.rand(QUERIES, generator=generator) < 0.5
+            places = torch.stack([own, (own + 1 + torch.arange(QUERIES) % 7) % ROWS], dim=1)
+            if request.param != "queue":
+                places.fill_(-1)
+            has = torch.rand(QUERIES, 2, generator=generator) < 0.5
             has[:2] = True
             written = torch.rand(ROWS, generator=generator) < 0.8
-            return torch.where(has, none, -1), Clusters(of_rows.where(written, -1).int(), of_queries)
+            return torch.where(has, places, -1), Clusters(of_rows.where(written, -1).int(), of_queries)
     orders = torch.rand(QUERIES, ROWS, generator=generator).argsort(dim=1)
     return None, Clusters(of_rows[:, orders], of_queries)
 
@@ -76,15 +78,13 @@ def seeded(seed=1):
 def plain_set(similarity, memory, query, sampler, progress="1"):
     """One query's negatives from the papers."""
     own, clusters = memory
-    mine, others = (-1, ROWS) if own is None else (int(own[query]), ROWS - 1)
-    return plain_negatives(similarity[query], mine, others, sampler, progress, clusters, query)
+    others = ROWS if own is None else ROWS - 1
+    return plain_negatives(similarity[query], own_of(own, query), others, sampler, progress, clusters, query)
 
 
-def plain_drawn(similarity, memory, query, sampler):
-    """What can be drawn: the same, but with no ranks to go by, a query without its own row leaves out the last one."""
-    own, _ = memory
-    members = plain_set(similarity, memory, query, sampler)
-    return members - {ROWS - 1} if own is not None and own[query] < 0 and len(members) == ROWS else members
+def own_of(own, query):
+    """One query's own rows."""
+    return [] if own is None else [row for row in own.view(len(own), -1)[query].tolist() if row >= 0]
 
 
 def of_bank(of_rows, own):
@@ -109,7 +109,7 @@ def test_annealing_starts_at_the_whole_memory_in_its_order(sampler, similarity, 
     found = sampler.draw(similarity, own, "all", seeded(), 0.0, clusters)
     assert found.index is None
     for query, rows in enumerate(sets_of(found, similarity.shape)):
-        assert rows == [other for other in range(ROWS) if own is None or other != own[query]]
+        assert rows == [other for other in range(ROWS) if other not in own_of(own, query)]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -119,9 +119,10 @@ def test_selected_ranks_are_exact_up_to_both_ends(first, last, dtype, similarity
     selected = select(similarity, own, first, last)
     for query in range(QUERIES):
         order = sorted(range(ROWS), key=lambda row: -float(similarity[query, row]))
-        if own is not None and own[query] >= 0:
-            order.remove(int(own[query]))
-        assert sorted(selected[query].tolist()) == sorted(order[first:last])
+        mine = own_of(own, query)  # these rank last, in any order
+        order = [row for row in order if row not in mine] + mine
+        assert set(selected[query].tolist()) - set(mine) == set(order[first:last]) - set(mine)
+        assert len(set(selected[query].tolist())) == last - first
 
 
 class OnGPU(torch.Tensor):
@@ -135,11 +136,14 @@ class OnGPU(torch.Tensor):
 def test_a_gpu_selects_the_same_ranks(first, last, picked, similarity, memory):
     own = memory[0]
     if own is not None:
-        similarity.scatter_(1, own.clamp(min=0)[:, None], 100.0)
+        for query in range(QUERIES):
+            similarity[query, own_of(own, query)] = 100.0
     here, there = (
         torch.Tensor(select(scores, own, first, last)).long() for scores in (similarity, similarity.as_subclass(OnGPU))
     )
-    assert torch.equal(here.sort(dim=1).values, there.sort(dim=1).values)
+    for query in range(QUERIES):
+        mine = set(own_of(own, query))  # these rank last, in any order
+        assert set(here[query].tolist()) - mine == set(there[query].tolist()) - mine
     if picked is not None:
         places = torch.randint(last - first, (QUERIES, picked), generator=seeded())
         drawn = torch.Tensor(select(similarity.as_subclass(OnGPU), own, first, last, places)).long()
@@ -229,7 +233,7 @@ def test_every_draw_lies_in_the_set_and_reaches_all_of_it(sampler, similarity, m
     assert drawn.index.shape == (QUERIES, 3000)
     assert drawn.mask is None
     for query in range(QUERIES):
-        expected = plain_drawn(similarity, memory, query, sampler)
+        expected = plain_set(similarity, memory, query, sampler)
         assert set(drawn.index[query].tolist()) == expected
 
 
@@ -238,7 +242,7 @@ def test_draws_are_uniform_over_the_set(sampler, similarity, memory):
     drawn = sampler.draw(similarity, memory[0], 20_000, seeded(), 1.0, memory[1]).index
     statistic, freedom = 0.0, 0
     for query in range(QUERIES):
-        members = sorted(plain_drawn(similarity, memory, query, sampler))
+        members = sorted(plain_set(similarity, memory, query, sampler))
         counts = drawn[query].bincount(minlength=ROWS)[members].double()
         expected = 20_000 / len(members)
         statistic += float(((counts - expected) ** 2 / expected).sum())
@@ -250,7 +254,7 @@ def test_draws_are_uniform_over_the_set(sampler, similarity, memory):
 def test_draws_are_independent_with_replacement(sampler, similarity, memory):
     """Of k draws from m rows, m * (1 - (1 - 1/m)^k) are different on average; neighbours agree once in m."""
     drawn = sampler.draw(similarity, memory[0], 400, seeded(), 1.0, memory[1]).index
-    sizes = [len(plain_drawn(similarity, memory, q, sampler)) for q in range(QUERIES)]
+    sizes = [len(plain_set(similarity, memory, q, sampler)) for q in range(QUERIES)]
     different = sum(len(set(rows)) for rows in drawn[:, :20].tolist())
     expected = sum(size * (1 - (1 - 1 / size) ** 20) for size in sizes)
     assert different == pytest.approx(expected, abs=4 * math.sqrt(3 * QUERIES))
@@ -358,7 +362,7 @@ def test_more_queries_than_are_worked_on_at_a_time_have_each_its_own_set(k, with
     similarity = torch.randn(queries, ROWS, generator=generator)
     of_rows = torch.randint(4, (2, queries, ROWS), generator=generator, dtype=torch.int32)
     clusters = Clusters(of_rows, torch.randint(4, (2, queries), generator=generator, dtype=torch.int32))
-    own = torch.randint(-1, ROWS, (queries,), generator=generator) if with_own else None
+    own = torch.randint(-1, ROWS, (queries, 1), generator=generator) if with_own else None
     found = sets_of(sampler.draw(similarity, own, k, seeded(), 1.0, clusters), similarity.shape)
     for query in (0, 127, 128, 255, 256, 299):
         expected = plain_set(similarity, (own, clusters), query, sampler)
@@ -395,3 +399,16 @@ def test_a_ball_or_ring_that_holds_no_row_is_refused_with_its_numbers(sampler, s
     inner, outer = kept_shares(sampler.shares, 1.0)
     with pytest.raises(InputError, match=rf"\[{inner:.4g}, {outer:.4g}\) hold none of the memory's 100 other"):
         sampler.draw(similarity, own, 10, seeded())
+
+
+def test_ranks_of_bfloat16_scores_are_those_of_the_same_numbers(similarity, own):
+    short = similarity.bfloat16()
+    assert torch.equal(select(short, own, 3, 20), select(short.float(), own, 3, 20))
+
+
+def test_a_set_that_the_own_rows_may_fill_is_refused(similarity):
+    own = torch.full((QUERIES, 3), -1)
+    with pytest.raises(
+        InputError, match=r"ranks 99 to 99 of 101 columns may all be of the query's own image, of which 3"
+    ):
+        Ring(0.99, 1.0).draw(similarity, own, 5, seeded())

@@ -24,9 +24,10 @@ from annulus.methods.ir import InstanceDiscrimination
 from annulus.methods.moco import MomentumContrast
 from annulus.methods.simclr import SimCLR
 from annulus.methods.simo import SiMo
+from annulus.negatives.annealing import StepAnnealing
 from annulus.negatives.clusters import Clustering
 from annulus.negatives.neighbours import CloseNeighbours, ClusterNeighbours
-from annulus.negatives.samplers import Ring
+from annulus.negatives.samplers import Cave, Ring
 from annulus.training.setup import build_training, encoder_config, scaled_learning_rate
 
 METHODS = {
@@ -150,11 +151,12 @@ def test_all_chosen_sections_arrive_where_they_belong():
     training = run(choices | {"anneal": "step", "schedule": "milestones", "optimizer.momentum": 0.8})
     config, recipe = training.method.contrast.config, training.recipe
     params = read(choices | {"anneal": "step", "schedule": "milestones"})
-    assert config == ContrastConfig(
-        params["samplers.${sampler}"], params["neighbour_sets.${neighbours}"], params["bounds.${bound}"], 12
-    )
+    cave = Cave(0.5, "outside", Clustering(clusters=20, iterations=3, runs=2))
+    close = CloseNeighbours(share=0.1, start=0.05, until=0.5, in_denominator=False)
+    assert config == ContrastConfig(cave, close, CPC(alpha=1.5), 12)
     assert recipe.sampler == config.sampler
-    assert recipe.anneal == params["anneals.${anneal}"]
+    assert isinstance(recipe.annealing, StepAnnealing)
+    assert (recipe.annealing.until, recipe.annealing.steps) == (0.5, 5)
     assert recipe.schedule == params["schedules.${schedule}"]
     assert recipe.views == params["view_sets.${views}"]
     assert recipe.seed == training.method.contrast.seed == 7
@@ -250,11 +252,6 @@ def test_cmc_s_views_keep_their_colour(caplog):
             r"queue: 15 is shorter than the batch of 16, whose keys it must hold; take a longer queue or a smaller bat",
         ),
         (
-            {"method": "moco", "scales.tiny.pretrain.queue": 65},
-            70,
-            r"queue: 65 is longer than an epoch of 64 images, so it would hold several keys of one image; take a shor",
-        ),
-        (
             {"sampler": "ball", "samplers.ball.outer": 0.014},
             70,
             r"ranks \[0, 0\.014\) hold none of the memory's 69 other rows; widen the sampler or take a larger memory$",
@@ -306,11 +303,11 @@ def mlcpc(start, end, eqco_alpha=None):
     ("neighbours", "way_out"),
     [
         (
-            CloseNeighbours(share=0.1, start=0.0, until=0.0),
+            CloseNeighbours(share=0.1, start=0.0, until=0.0, in_denominator=True),
             "let neighbour_sets.s.start be 0.05, say, and until 0.5",
         ),
         (
-            ClusterNeighbours(Clustering(clusters=8, iterations=1, runs=1), 0.0),
+            ClusterNeighbours(Clustering(clusters=8, iterations=1, runs=1), 0.0, True),
             "let neighbour_sets.k.start be 0.05, say",
         ),
     ],
@@ -323,9 +320,11 @@ def test_neighbours_from_the_first_step_on_are_warned_of(neighbours, way_out):
     "neighbours",
     [
         None,
-        CloseNeighbours(share=0.1, start=0.0, until=0.5),  # none at the first step, and a few soon after
-        CloseNeighbours(share=0.1, start=0.05, until=0.05),
-        ClusterNeighbours(Clustering(clusters=8, iterations=1, runs=1), 0.05),
+        CloseNeighbours(
+            share=0.1, start=0.0, until=0.5, in_denominator=True
+        ),  # none at the first step, and a few soon after
+        CloseNeighbours(share=0.1, start=0.05, until=0.05, in_denominator=True),
+        ClusterNeighbours(Clustering(clusters=8, iterations=1, runs=1), 0.05, True),
     ],
 )
 def test_neighbours_that_come_later_are_not_warned_of(neighbours):
@@ -421,7 +420,7 @@ def test_an_alpha_beyond_the_candidates_of_the_end_is_left_to_the_step_that_meet
 
 
 def test_two_warnings_are_two_sentences():
-    neighbours = ClusterNeighbours(Clustering(clusters=8, iterations=1, runs=1), 0.0)
+    neighbours = ClusterNeighbours(Clustering(clusters=8, iterations=1, runs=1), 0.0, True)
     first, second = said(CPC(alpha=0.5), neighbours)
     assert first.startswith(BY_CHANCE)
     assert second.startswith("cpc with alpha 0.5, below 1")
@@ -438,7 +437,7 @@ def warnings_of(changes, caplog):
     ("changes", "beginning"),
     [
         ({"neighbours": "k", "neighbour_sets.k.start": 0.0}, BY_CHANCE),
-        ({"neighbours": "s", "neighbour_sets.s.start": 0.0, "neighbour_sets.s.until": 0.0}, BY_CHANCE),
+        ({"neighbours": "s"}, "in_denominator: false of the neighbours is the papers' formula, whose loss is no bound"),
         ({"bound": "cpc", "bounds.cpc.alpha": 0.5}, "cpc with alpha 0.5, below 1, is not a lower bound"),
         ({"bound": "mlcpc", "bounds.mlcpc.alpha_end": 0.01}, "mlcpc with alpha 0.01 is not a lower bound"),
         ({"bounds.infonce.eqco_alpha": 100.0}, "eqco_alpha 100 is more than the 12 negatives"),
@@ -488,7 +487,7 @@ def test_sync_batch_norm_without_a_group_is_refused():
 
 def test_local_aggregation_with_neighbours_over_a_ring_is_warned_of():
     bound = LocalAggregation()
-    neighbours = CloseNeighbours(share=0.01, start=0.1, until=0.5)
+    neighbours = CloseNeighbours(share=0.01, start=0.1, until=0.5, in_denominator=True)
     ring = Ring(0.015, 0.5)
     [sentence] = ContrastConfig(ring, neighbours, bound, 8).warnings_for(100, 16)
     assert sentence.startswith(

@@ -20,5 +20,40 @@ Rooms in the order in which data flows through them; each imports only from thos
     training       the loop, and what sets it up
     diagnostics    what snapshots say of embeddings and negatives
     trials         whole runs in memory, several at a time
+    export         an encoder's backbone as a file for torchvision, timm or detectron2
     report         whatever was measured as one page, beside the papers
+
+For other training loops: `annulus.negatives` and `annulus.bounds` (their `__all__`), the names below, and nothing else.
+They are imported when they are first asked for, so that importing one room does not import the others.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from annulus import bounds, negatives
+    from annulus.encoders.encoder import load_encoder
+    from annulus.methods.contrast import Contrast, ContrastConfig
+    from annulus.methods.memory import KeyQueue, MemoryBank
+
+__all__ = ["Contrast", "ContrastConfig", "KeyQueue", "MemoryBank", "bounds", "load_encoder", "negatives"]
+
+_HOMES = {
+    "Contrast": "annulus.methods.contrast",
+    "ContrastConfig": "annulus.methods.contrast",
+    "KeyQueue": "annulus.methods.memory",
+    "MemoryBank": "annulus.methods.memory",
+    "load_encoder": "annulus.encoders.encoder",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    if name in __all__:
+        return import_module(f"annulus.{name}")
+    raise AttributeError(f"module 'annulus' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -31,7 +31,7 @@ def main() -> None:
     bank = F.normalize(torch.randn(IMAGES, DIM, generator=random, device=device), dim=1)
     queries = F.normalize(torch.randn(BATCH, DIM, generator=random, device=device), dim=1)
     own = torch.randint(IMAGES, (BATCH,), generator=random, device=device)
-    of_rows = kmeans(bank, SAMPLERS["cave"].clusters, SAMPLERS["cave"].iterations, 1, seed=0)
+    of_rows = kmeans(bank, *SAMPLERS["cave"].clustering, seed=0)
     clusters = Clusters(of_rows, of_rows[:, own])
 
     def product() -> Tensor:

@@ -49,6 +49,7 @@ class BinaryNCE(Bound, nn.Module):
         negatives: Float[Tensor, "b k"],
         training: float,
         scores: Float[Tensor, "b n"],
+        in_denominator: bool = True,
     ) -> Estimate:
         log_partition = self.partition(scores, negatives.detach())
         loss = binary_nce(positives[:, 0], negatives, log_partition, scores.shape[1])

@@ -71,8 +71,22 @@ class Bound:
         negatives: Float[Tensor, "b k"],
         training: float,
         scores: Float[Tensor, "b n"],
+        in_denominator: bool = True,
     ) -> Estimate:
-        """Loss, bound and ceiling of these scores; `scores` are those of all columns, without gradient."""
-        loss = self.loss(positives, negatives, training)
+        """Loss, bound and ceiling of these scores; `scores` are those of all columns, without gradient.
+
+        The first of the positives is the query's own, the others are neighbours. `in_denominator`: neighbours are
+        candidates too, so that the loss is at least 0. Without, they stand only in the numerator, as the papers print
+        it: the loss is that of the query's own positive less log(sum over positives of exp(score - own score)). It has
+        no lower limit, and at chance the ceiling without neighbours less this loss is log p in place of 0 for p
+        positives, so it is no bound. The bound reported is in both cases that with neighbours in the denominator.
+
+        Source: Wu et al. 2020, arXiv:2005.13149, Section 4.3 (RING with s-neighbours).
+        """
         ceiling = self.ceiling(present(positives), present(negatives), training)
-        return Estimate(loss * self.gradient_scale(training), loss.detach(), ceiling - loss.detach(), ceiling)
+        loss = self.loss(positives if in_denominator else positives[:, :1], negatives, training)
+        reached = loss.detach()
+        if not in_denominator and positives.shape[1] > 1:
+            loss = loss - (positives.logsumexp(dim=1) - positives[:, 0]).mean()
+            reached = self.loss(positives.detach(), negatives.detach(), training)
+        return Estimate(loss * self.gradient_scale(training), loss.detach(), ceiling - reached, ceiling)

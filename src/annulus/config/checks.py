@@ -32,20 +32,14 @@ def check_memory(
             "images; take a smaller batch or more images"
         )
     if method.keeps_queue:
-        _check_queue(images, pretrain, place)
-    # One place of a queue may hold an older key of the query's own image: shares are of the rest.
+        _check_queue(pretrain, place)
+    # Where a queue may hold keys of the query's own image, shares are of one column less.
     rank_limits(*sampler.shares, method.negative_columns(images, pretrain) - method.keeps_queue)
 
 
-def _check_queue(images: int, pretrain: PretrainScale, place: str) -> None:
+def _check_queue(pretrain: PretrainScale, place: str) -> None:
     if pretrain.queue < pretrain.batch_size:
         raise InputError(
             f"{place}.queue: {pretrain.queue} is shorter than the batch of {pretrain.batch_size}, "
             "whose keys it must hold; take a longer queue or a smaller batch"
-        )
-    epoch = images // pretrain.batch_size * pretrain.batch_size
-    if pretrain.queue > epoch:
-        raise InputError(
-            f"{place}.queue: {pretrain.queue} is longer than an epoch of {epoch} images, so it would hold several "
-            "keys of one image; take a shorter queue or more images"
         )

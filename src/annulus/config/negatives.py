@@ -119,11 +119,15 @@ class NoNeighbourParams(Params):
 
 
 class CloseNeighbourParams(Params):
-    """The closest share of the memory too, growing from none at `start` to `share` at `until` (shares of training)."""
+    """The closest share of the memory too, growing from none at `start` to `share` at `until` (shares of training).
+
+    in_denominator: whether neighbours are candidates too, which keeps the ceiling; without is the papers' formula.
+    """
 
     share: float = Field(gt=0, lt=1)
     start: Fraction
     until: Fraction
+    in_denominator: bool
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -133,12 +137,16 @@ class CloseNeighbourParams(Params):
 
 
 class ClusterNeighbourParams(Params):
-    """The query's k-means clusters too, united over `runs` clusterings, from `start` on (a share of training)."""
+    """The query's k-means clusters too, united over `runs` clusterings, from `start` on (a share of training).
+
+    in_denominator: as for the closest ones.
+    """
 
     clusters: int = Field(ge=2, le=2**24)
     runs: Repeats
     iterations: Count
     start: Fraction
+    in_denominator: bool
 
 
 NeighbourParams = NoNeighbourParams | CloseNeighbourParams | ClusterNeighbourParams

@@ -1,6 +1,6 @@
 """InfoNCE and EqCo on correlated Gaussians: a critic for each, trained on its own bound.
 
-Source: Zhu et al. 2020, arXiv:2010.01929, table 9.
+Source: Zhu et al. 2020, arXiv:2010.01929, Table 9.
 """
 
 import statistics

@@ -1,6 +1,6 @@
 """CPC and ML-CPC at several alphas, each with a critic that follows information rising in steps.
 
-Source: Song & Ermon 2020, arXiv:2007.09852, figure 3.
+Source: Song and Ermon 2020, arXiv:2007.09852, Figure 3.
 """
 
 import statistics

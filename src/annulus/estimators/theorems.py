@@ -1,7 +1,7 @@
 """What the Ring paper's theorems say, with the ideal critic: bias and variance of NCE and CNCE, and a broken bound.
 
-Source: Wu et al. 2020, arXiv:2010.02037, theorems 3.1 and 3.2; Song & Ermon 2020, arXiv:2007.09852, section 2.2 for the
-thousand Gaussians.
+Source: Wu et al. 2020, arXiv:2010.02037, Theorem 3.1, Theorem 3.2; Song and Ermon 2020, arXiv:2007.09852, Section 2.2
+(the thousand Gaussians).
 """
 
 import math

@@ -26,8 +26,11 @@ ColumnImages = Int[Tensor, "n"] | Int[Tensor, "b n"] | None
 class Progress(NamedTuple):
     """When in training a step is."""
 
-    training: float  # share of training that is done, in [0, 1)
+    training: float  # share of training that is done, in [0, 1]
     annealing: float  # how far the negatives are on their way to the sampler's own set, in [0, 1]
+
+
+END = Progress(training=1.0, annealing=1.0)  # the sampler's own set, and whatever else training ends with
 
 
 @dataclass(frozen=True)
@@ -52,8 +55,9 @@ class ContrastConfig:
         `columns` of the memory may be negatives, and a batch has so many `queries`.
         """
         first, last = rank_limits(*self.sampler.shares, columns)
-        found = [] if self.neighbours is None else [self.neighbours.warning, self._aggregation_warning()]
-        found.append(self._repeat_warning(columns))
+        found = [self._repeat_warning(columns)]
+        if self.neighbours is not None:
+            found += [self.neighbours.warning, self._aggregation_warning(), self._denominator_warning()]
         found += self.bound.warnings(last - first if self.negatives == "all" else self.negatives, queries)
         return [warning for warning in found if warning is not None]
 
@@ -63,6 +67,14 @@ class ContrastConfig:
         return (
             f"scales.SCALE.pretrain.negatives: {self.negatives} negatives of a query are drawn, with replacement, "
             f"from a memory of {columns} other rows, so that rows repeat; take fewer, or a larger memory"
+        )
+
+    def _denominator_warning(self) -> str | None:
+        if self.neighbours.in_denominator or self.bound.neighbours != "positives":
+            return None
+        return (
+            "in_denominator: false of the neighbours is the papers' formula, whose loss is no bound: it may fall below "
+            "0; bound_nats is the bound of the same scores with the neighbours in the denominator"
         )
 
     def _aggregation_warning(self) -> str | None:
@@ -104,7 +116,7 @@ class Contrast(nn.Module):
         self,
         scores: Float[Tensor, "b n"],
         index: Int[Tensor, "b"],
-        progress: Progress,
+        progress: Progress = END,
         self_index: SelfIndex = None,
         positive: Float[Tensor, "b"] | None = None,
         column_images: ColumnImages = None,
@@ -134,7 +146,8 @@ class Contrast(nn.Module):
         if among:
             positives.append(drawn.masked_fill(~_shared(negatives, neighbours, similarity), -torch.inf))
         candidates = positives[0] if len(positives) == 1 else torch.cat(positives, dim=1)
-        return self.bound.estimate(candidates, drawn, progress.training, similarity)
+        in_denominator = among or self.config.neighbours is None or self.config.neighbours.in_denominator
+        return self.bound.estimate(candidates, drawn, progress.training, similarity, in_denominator)
 
     def _neighbours(
         self,

@@ -36,10 +36,14 @@ class MemoryBank(nn.Module):
     def update(self, index: Int[Tensor, "b"], embedding: Float[Tensor, "b d"]) -> None:
         """rows[i] <- normalize(rate * rows[i] + (1 - rate) * embedding).
 
-        An image that stands several times in the batch gets the mean of its embeddings, whatever their order.
+        An image that stands several times in the batch gets the mean of its embeddings, whatever their order. An
+        embedding that is not finite spoils only its own image's row, and so the loss names that image.
         """
-        same = (index[:, None] == index).to(embedding.dtype)
-        mean = same @ embedding / same.sum(dim=1, keepdim=True)
+        same = index[:, None] == index
+        finite = embedding.isfinite().all(dim=1)
+        weights = same.to(embedding.dtype)
+        mean = weights @ embedding.where(finite[:, None], 0.0) / weights.sum(dim=1, keepdim=True)
+        mean = mean.masked_fill((same & ~finite).any(dim=1, keepdim=True), torch.nan)
         mixed = self.rate * self.rows[index] + (1 - self.rate) * mean
         # Equal indices write equal values, so the order of writing does not matter.
         self.rows[index] = F.normalize(mixed, dim=1)
@@ -51,7 +55,8 @@ class KeyQueue(nn.Module):
     All three buffers are persistent, so that a resumed run goes on at the same place. Read `keys` directly; write
     them with `push`, after the optimiser's step: backward still needs the keys that the scores were made from.
 
-    A batch need not divide the length: at the end it goes on at the start.
+    A batch need not divide the length: at the end it goes on at the start. The queue may be longer than an epoch, and
+    then holds several keys of an image.
 
     Source: He et al. 2020, arXiv:1911.05722, Algorithm 1.
     """
@@ -60,9 +65,14 @@ class KeyQueue(nn.Module):
     images: Int[Tensor, "n"]  # -1: a random key of the start, of no image
     next: Int[Tensor, ""]  # where the next key goes: on the oldest one
 
-    def __init__(self, length: int, dim: int, generator: torch.Generator) -> None:
-        """`length` keys of `dim` numbers, on the unit sphere at random until real ones come."""
+    def __init__(self, length: int, dim: int, generator: torch.Generator, keys_per_image: int = 2) -> None:
+        """`length` keys of `dim` numbers, on the unit sphere at random until real ones come.
+
+        `keys_per_image`: the most keys that one image may have here. That is 2 in a queue no longer than an epoch,
+        which holds the end of one epoch and the start of the next; `most_keys` says it for any length.
+        """
         super().__init__()
+        self.keys_per_image = keys_per_image
         drawn = torch.randn(length, dim, generator=generator, device=generator.device)
         self.register_buffer("keys", F.normalize(drawn, dim=1))
         self.register_buffer("images", torch.full((length,), -1, device=generator.device))
@@ -85,12 +95,25 @@ class KeyQueue(nn.Module):
         self.images[places] = index.to(self.images.dtype)
         self.next.add_(len(keys)).remainder_(length)
 
-    def newest(self, index: Int[Tensor, "b"]) -> Int[Tensor, "b"]:
-        """Where the newest key of each image in `index` is, or -1 where the queue holds none."""
+    def own(self, index: Int[Tensor, "b"]) -> Int[Tensor, "b w"]:
+        """Where the keys of each image in `index` are, newest first, padded with -1."""
         length = len(self.images)
         newest_first = (self.next - 1 - torch.arange(length, device=self.next.device)) % length
         # Sorting and looking up takes a tenth of the time of comparing each image with each place.
         # The sort is stable, so that the first of equal images is the newest.
         images, order = self.images[newest_first].sort(stable=True)
-        found = torch.searchsorted(images, index.to(images.dtype)).clamp(max=length - 1)
-        return torch.where(images[found] == index, newest_first[order[found]], -1)
+        found = torch.searchsorted(images, index.to(images.dtype))[:, None]
+        found = (found + torch.arange(self.keys_per_image, device=found.device)).clamp(max=length - 1)
+        places = torch.where(images[found] == index[:, None], newest_first[order[found]], -1)
+        # Beyond the last place, the clamp repeats it.
+        repeated = torch.zeros_like(places, dtype=torch.bool)
+        repeated[:, 1:] = found[:, 1:] == found[:, :-1]
+        return places.masked_fill(repeated, -1)
+
+
+def most_keys(length: int, epoch_images: int) -> int:
+    """How many keys of one image a queue of this length can hold, where an epoch shows each image at most once.
+
+    1 for one key; 2 up to one key more than an epoch; 3 from there to two epochs and one key.
+    """
+    return 1 + -(-(length - 1) // epoch_images)

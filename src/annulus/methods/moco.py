@@ -13,14 +13,14 @@ from annulus.encoders.encoder import Encoder
 from annulus.methods.contrast import Contrast, Progress
 from annulus.methods.critics import scaled
 from annulus.methods.keys import KeyEncoder
-from annulus.methods.memory import KeyQueue
+from annulus.methods.memory import KeyQueue, most_keys
 from annulus.methods.step import Method, Setting, Step
 
 
 class MomentumContrast(Method):
     """Query and key are two views of an image; negatives are keys in a queue, pushed there after the step.
 
-    An older key of the query's own image in the queue is no negative. v1 has a linear head, v2 an MLP.
+    Older keys of the query's own image in the queue are no negatives. v1 has a linear head, v2 an MLP.
 
     Source: He et al. 2020, arXiv:1911.05722, Algorithm 1; Wu et al. 2020, arXiv:2010.02037, Section 4 (MoCoRing).
     """
@@ -33,7 +33,9 @@ class MomentumContrast(Method):
         self.keys = KeyEncoder(encoder, params.momentum, params.shuffle_groups, setting.seed)
         # The queue starts from CPU draws, so that a GPU starts from the same keys.
         start = generator(setting.seed, "queue")
-        self.queue = KeyQueue(setting.queue, params.embedding_dim, start)
+        self.queue = KeyQueue(
+            setting.queue, params.embedding_dim, start, most_keys(setting.queue, setting.epoch_images)
+        )
         self.contrast = Contrast(setting.contrast, setting.images, setting.seed, setting.device)
         self.to(setting.device)
 
@@ -47,7 +49,7 @@ class MomentumContrast(Method):
             of_query @ self.queue.keys.T,
             index,
             progress,
-            self_index=self.queue.newest(index),
+            self_index=self.queue.own(index),
             positive=(of_query * key).sum(dim=1),
             column_images=self.queue.images,
         )
@@ -60,5 +62,5 @@ class MomentumContrast(Method):
 
     def stored_of(self, images: Int[Tensor, "m"]) -> Float[Tensor, "m d"]:
         """Each image's newest key in the queue, zeros where the queue holds none."""
-        place = self.queue.newest(images)
+        place = self.queue.own(images)[:, 0]
         return self.queue.keys[place.clamp_min(0)] * (place >= 0)[:, None]

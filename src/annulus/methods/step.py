@@ -17,6 +17,7 @@ class Setting(NamedTuple):
 
     contrast: ContrastConfig
     images: int  # of the training set
+    epoch_images: int  # that an epoch shows: whole batches
     queue: int  # keys, where a method keeps a queue
     seed: int
     device: torch.device

@@ -43,10 +43,10 @@ def build_neighbours(params: NeighbourParams) -> Neighbours | None:
     match params:
         case NoNeighbourParams():
             return None
-        case CloseNeighbourParams(share=share, start=start, until=until):
-            return CloseNeighbours(share, start, until)
-        case ClusterNeighbourParams(start=start):
-            return ClusterNeighbours(_clustering(params), start)
+        case CloseNeighbourParams(share=share, start=start, until=until, in_denominator=in_denominator):
+            return CloseNeighbours(share, start, until, in_denominator)
+        case ClusterNeighbourParams(start=start, in_denominator=in_denominator):
+            return ClusterNeighbours(_clustering(params), start, in_denominator)
         case _:
             raise TypeError(f"no neighbours are known for {type(params).__name__}")
 

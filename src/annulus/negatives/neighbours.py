@@ -11,9 +11,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from annulus.negatives import samplers
 from annulus.negatives.clusters import Clustering, Clusters
-from annulus.negatives.ranked import select
-from annulus.negatives.samplers import SelfIndex
+from annulus.negatives.ranked import SelfIndex
 from annulus.negatives.selection import Selection
 
 
@@ -40,7 +40,7 @@ def closest(scores: Float[Tensor, "b n"], self_index: SelfIndex, share: float) -
     count = math.floor(round(share * (scores.shape[1] - (self_index is not None)), 6))
     if count == 0:
         return Selection(torch.empty(len(scores), 0, dtype=torch.int64, device=scores.device))
-    return Selection(select(scores, self_index, 0, count))
+    return samplers.closest(scores, self_index, 0, count)
 
 
 def clustered(clusters: Clusters, self_index: SelfIndex) -> Selection:
@@ -56,7 +56,7 @@ def clustered(clusters: Clusters, self_index: SelfIndex) -> Selection:
     else:
         query, column = _members(clusters.columns, clusters.queries)
     if self_index is not None:
-        others = column != self_index[query]
+        others = (column[:, None] != self_index.view(queries, -1)[query]).all(dim=1)
         query, column = query[others], column[others]
     counts = query.bincount(minlength=queries)
     mask = torch.arange(int(counts.max()), device=counts.device) < counts[:, None]
@@ -90,9 +90,14 @@ def _members(
 
 @runtime_checkable
 class Neighbours(Protocol):
-    """Settings of neighbours. `clustering`: how clusters are made, if needed."""
+    """Settings of neighbours. `clustering`: how clusters are made, if needed.
+
+    `in_denominator`: whether neighbours are candidates too, beside the query's own positive and the negatives; where
+    they are not, the loss is the papers' and no bound.
+    """
 
     clustering: Clustering | None
+    in_denominator: bool
 
     def find(
         self, scores: Float[Tensor, "b n"], self_index: SelfIndex, training: float, clusters: Clusters | None
@@ -117,6 +122,7 @@ class CloseNeighbours:
     share: float
     start: float
     until: float
+    in_denominator: bool
     clustering: ClassVar[None] = None
 
     def find(
@@ -136,6 +142,7 @@ class ClusterNeighbours:
 
     clustering: Clustering
     start: float
+    in_denominator: bool
 
     def find(
         self, scores: Float[Tensor, "b n"], self_index: SelfIndex, training: float, clusters: Clusters | None

@@ -3,10 +3,9 @@
 Columns are ranked by score, highest first. The query's own column has no rank and is never a negative. With m other
 columns, a set keeps the ranks from floor(inner * m) up to, not including, floor(outer * m). Ranks are exact.
 
-`self_index` holds each query's own column, -1 where the query has none; None: no query has one. In a bank every query
-has one, in a queue only a query of whose image an older key is there, and among the other views of a batch none has.
-Where a query may have one, m is one less than the columns for all queries, so that their sets are equally large and a
-GPU need not be asked which queries have one.
+`self_index` holds the columns of each query's own image; annulus.negatives.ranked says in which forms. Where a query
+may have one, m is one less than the columns for all queries, so that their sets are equally large and a GPU need not be
+asked which queries have how many. Own columns rank last, and a set that reaches them leaves them out.
 
 `k` negatives are drawn with replacement, each column of the set being as likely as any other; "all" is the whole set.
 """
@@ -15,18 +14,17 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from annulus.errors import InputError
 from annulus.negatives.clusters import Clustering, Clusters
-from annulus.negatives.ranked import select
+from annulus.negatives.ranked import SelfIndex, own_columns, select
 from annulus.negatives.selection import Selection
 from annulus.ranks import kept_shares, rank_limits
 
 CAVE_QUERIES = 128  # at a time: early in annealing, the members of all would take the scores' memory many times
 
-SelfIndex = Int[Tensor, "b"] | None
 Count = int | Literal["all"]
 
 
@@ -71,20 +69,13 @@ def ring(
     """
     others = scores.shape[1] - (self_index is not None)
     first, last = rank_limits(inner, outer, others)
-    whole = (first, last) == (0, others)
-    if k == "all":
-        if not whole:
-            return Selection(select(scores, self_index, first, last))
-        if self_index is None:
-            return Selection(None)
-        mask = torch.ones_like(scores, dtype=torch.bool)
-        return Selection(None, mask.scatter_(1, self_index.clamp_min(0)[:, None], (self_index < 0)[:, None]))
+    if (first, last) == (0, others):
+        return _of_all(scores, self_index, k, generator)
+    if k == "all" or _reaches_own(self_index, last, scores.shape[1]):
+        members = closest(scores, self_index, first, last)
+        return members if k == "all" else _drawn(members.index, members.mask, k, generator)
     picked = torch.randint(last - first, (len(scores), k), generator=generator, device=scores.device)
-    if not whole:
-        return Selection(select(scores, self_index, first, last, picked))
-    if self_index is not None:  # no ranks needed: step over the own column, or where there is none over the last
-        picked = picked + (picked >= self_index.where(self_index >= 0, others)[:, None])
-    return Selection(picked)
+    return Selection(select(scores, self_index, first, last, picked))
 
 
 def cave(
@@ -108,35 +99,81 @@ def cave(
     parts = []
     for start in range(0, len(scores), CAVE_QUERIES):
         some = slice(start, start + CAVE_QUERIES)
-        members = select(scores[some], None if self_index is None else self_index[some], first, last)
+        members = closest(scores[some], None if self_index is None else self_index[some], first, last)
         parts.append(_of_members(members, clusters.of(some), k, generator, keep))
     index = torch.cat([part.index for part in parts])
     return Selection(index, torch.cat([part.mask for part in parts]) if k == "all" else None)
 
 
+def closest(scores: Float[Tensor, "b n"], self_index: SelfIndex, first: int, last: int) -> Selection:
+    """All other columns of ranks [first, last).
+
+    Raises:
+        InputError: when the query's own columns may fill these ranks.
+    """
+    columns = scores.shape[1]
+    index = select(scores, self_index, first, last)
+    if not _reaches_own(self_index, last, columns):
+        return Selection(index)
+    if first >= columns - self_index.shape[1]:
+        raise InputError(
+            f"negatives of ranks {first} to {last - 1} of {columns} columns may all be of the query's own image, of "
+            f"which {self_index.shape[1]} columns may be; widen the sampler or take a larger memory"
+        )
+    return Selection(index, ~own_columns(scores, self_index).gather(1, index))
+
+
+def _reaches_own(self_index: SelfIndex, last: int, columns: int) -> bool:
+    """Whether ranks before `last` may hold a column of the query's own image, of which there may be several."""
+    return self_index is not None and self_index.ndim == 2 and last > columns - self_index.shape[1]
+
+
+def _of_all(scores: Float[Tensor, "b n"], self_index: SelfIndex, k: Count, generator: torch.Generator) -> Selection:
+    """Negatives from all other columns, which need no ranks."""
+    columns, shape = scores.shape[1], (len(scores), k)
+    if k == "all":
+        return Selection(None, None if self_index is None else ~own_columns(scores, self_index))
+    if self_index is None:
+        return Selection(torch.randint(columns, shape, generator=generator, device=scores.device))
+    if self_index.ndim == 1:
+        picked = torch.randint(columns - 1, shape, generator=generator, device=scores.device)
+        return Selection(picked + (picked >= self_index[:, None]))
+    others = columns - (self_index >= 0).sum(dim=1, keepdim=True)
+    random = torch.rand(shape, generator=generator, device=scores.device, dtype=torch.float64)
+    picked = (random * others).long()
+    for own in self_index.where(self_index >= 0, columns).sort(dim=1).values.unbind(dim=1):
+        picked += picked >= own[:, None]  # in rising order: each step leaves room for the own columns before it
+    return Selection(picked)
+
+
 def _of_members(
-    members: Int[Tensor, "b m"],
+    members: Selection,
     clusters: Clusters,
     k: Count,
     generator: torch.Generator,
     keep: Literal["outside", "inside"],
 ) -> Selection:
-    inside = clusters.shared(members)
+    inside = clusters.shared(members.index)
     kept = inside if keep == "inside" else ~inside
+    if members.mask is not None:
+        kept &= members.mask
     counts = kept.sum(dim=1)
     if (counts == 0).any():
         where, change = ("in", "") if keep == "outside" else ("outside", "decrease ")
         raise InputError(
             f"sampler cave: {int((counts == 0).sum())} queries have no candidate negatives (all of their "
-            f"{members.shape[1]} nearest rows are {where} the query's own cluster). Increase samplers.cave.outer or "
-            f"{change}samplers.cave.clusters."
+            f"{members.index.shape[1]} nearest rows are {where} the query's own cluster). Increase "
+            f"samplers.cave.outer or {change}samplers.cave.clusters."
         )
-    if k == "all":
-        return Selection(members, kept)
-    # The kept members of all queries in one list; each query draws from its own stretch of it.
-    listed = members[kept]
+    return Selection(members.index, kept) if k == "all" else _drawn(members.index, kept, k, generator)
+
+
+def _drawn(index: Int[Tensor, "b m"], kept: Bool[Tensor, "b m"], k: int, generator: torch.Generator) -> Selection:
+    """k of the kept columns of each query, which has at least one."""
+    # The kept columns of all queries in one list; each query draws from its own stretch of it.
+    listed, counts = index[kept], kept.sum(dim=1)
     starts = counts.cumsum(0) - counts
-    random = torch.rand(len(members), k, generator=generator, device=members.device, dtype=torch.float64)
+    random = torch.rand(len(index), k, generator=generator, device=index.device, dtype=torch.float64)
     return Selection(listed[starts[:, None] + (random * counts[:, None]).long()])
 
 
@@ -186,6 +223,7 @@ class Ring:
         progress: float = 1.0,
         clusters: Clusters | None = None,
     ) -> Selection:
+        """Negatives; `progress` in [0, 1] anneals from all other columns to the ring. It needs no clusters."""
         return ring(scores, self_index, *kept_shares(self.shares, progress), k, generator)
 
 

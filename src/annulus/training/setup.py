@@ -55,7 +55,8 @@ def build_training(params: Mapping[str, Any], images: ImageSet, validation: Imag
     for warning in contrast.warnings_for(columns, queries):
         log.warning("%s", warning)
     encoder = build_encoder(encoder_config(params, images), seed)
-    method = build_method(encoder, method_params, Setting(contrast, len(images), scale.queue, seed, device))
+    shown = len(images) // scale.batch_size * scale.batch_size
+    method = build_method(encoder, method_params, Setting(contrast, len(images), shown, scale.queue, seed, device))
     if world_size() > 1:  # two processes give the numbers of one: so must their batch statistics
         synchronised(method.encoder)
     recipe = Recipe(

@@ -1,0 +1,129 @@
+"""The public interface: what other programs may import, and what doing so may not require."""
+
+import ast
+import inspect
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from without import run_without
+
+import annulus
+
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLES = ROOT / "tests/examples"
+ROOMS = ("bounds", "negatives")
+PUBLIC = {
+    "annulus": {"Contrast", "ContrastConfig", "KeyQueue", "MemoryBank", "load_encoder"},
+    "annulus.bounds": {"InfoNCE", "cpc", "infonce", "mlcpc"},
+    "annulus.negatives": {"Clusters", "Ring", "ball", "cave", "ring", "uniform"},
+}
+NAMES = [f"{module}.{name}" for module, names in PUBLIC.items() for name in sorted(names)]
+
+
+def find(name):
+    found = annulus
+    for part in name.split(".")[1:]:
+        found = getattr(found, part)
+    return found
+
+
+def functions(name):
+    """The function of that name, or a class's public methods and what makes an instance."""
+    found = find(name)
+    if not inspect.isclass(found):
+        return [found]
+    own = [member for key, member in vars(found).items() if not key.startswith("_") and inspect.isfunction(member)]
+    return [found.__init__, *own]
+
+
+def test_the_public_names_are_these_fifteen():
+    assert len(NAMES) == 15
+    assert set(annulus.__all__) == PUBLIC["annulus"] | set(ROOMS)
+    for room in ROOMS:
+        assert set(find(f"annulus.{room}").__all__) == PUBLIC[f"annulus.{room}"]
+    assert set(annulus.__all__) <= set(dir(annulus))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_public_name_is_documented_and_typed(name):
+    assert inspect.getdoc(find(name)), f"{name} has no docstring"
+    for function in functions(name):
+        signature = inspect.signature(function)
+        untyped = [each for each in signature.parameters if each != "self" and each not in function.__annotations__]
+        assert not untyped, f"{function.__qualname__} does not say the type of {untyped}"
+        assert "return" in function.__annotations__, f"{function.__qualname__} does not say what it returns"
+        assert function.__name__ == "__init__" or inspect.getdoc(function), f"{function.__qualname__} has no docstring"
+
+
+def test_a_name_that_is_not_public_is_refused():
+    with pytest.raises(AttributeError, match="module 'annulus' has no attribute 'ring'"):
+        annulus.ring  # noqa: B018
+
+
+def test_a_function_is_not_hidden_by_its_module():
+    """`annulus.bounds.infonce` names both; whoever imports the module must not turn the function into it."""
+    code = "import annulus.bounds.infonce, annulus.methods.contrast; assert callable(annulus.bounds.infonce)"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+
+
+def test_the_interface_needs_no_package_of_an_extra(tmp_path):
+    """The traceback names the chain of imports that led to one."""
+    extras = ["pydantic", "dvc", "mlflow", "yaml", "tqdm", "jinja2", "matplotlib"]
+    done = run_without(extras, ["-c", f"import annulus; {'; '.join(NAMES)}"], tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_importing_the_package_or_a_probe_loads_no_networks():
+    code = (
+        "import sys, annulus, annulus.evals.knn, annulus.report.metrics; "
+        "print([name for name in sys.modules if name.startswith(('torchvision', 'annulus.encoders.encoder'))])"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.strip() == "[]"
+
+
+def test_type_checkers_see_what_is_imported_late():
+    tree = ast.parse(Path(annulus.__file__).read_text())
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    seen = {(alias.name, node.module) for node in block.body for alias in node.names}
+    late = {(name, find(f"annulus.{name}").__module__) for name in PUBLIC["annulus"]}
+    assert seen == late | {(room, "annulus") for room in ROOMS}
+
+
+def run_example(name):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    script = [sys.executable, str(EXAMPLES / name)]
+    done = subprocess.run(script, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    return [float(line.removesuffix(" nats")) for line in done.stdout.splitlines()]
+
+
+def test_ring_negatives_in_a_plain_loop_learn():
+    losses = run_example("plain_loop.py")
+    assert len(losses) == 8
+    assert losses == sorted(losses, reverse=True)
+    assert losses[-1] < losses[0] / 2
+
+
+def test_ring_negatives_in_lightly_s_moco():
+    pytest.importorskip("lightly", reason="lightly is not installed; it comes with `make install`")
+    losses = run_example("lightly_moco.py")
+    assert len(losses) == 4
+    assert all(0 < loss < 20 for loss in losses)  # every score is within 1/0.2 of 0
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
+def test_an_example_is_short_and_uses_the_interface_only(path):
+    text = path.read_text()
+    assert len(text.splitlines()) <= 30
+    imported = [
+        ast.unparse(node) for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    assert [line for line in imported if "annulus" in line] == ["import annulus"]
+    used = {ast.unparse(node) for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute)}
+    assert {name for name in used if name.startswith("annulus.")} <= {*NAMES, "annulus.bounds", "annulus.negatives"}
