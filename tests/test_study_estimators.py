@@ -620,9 +620,14 @@ def refusal(name: str, key: str, value: object) -> str:
             "binary",
             "alphas",
             [1.0, 0.0],
-            "alphas.1: alpha = 0; it must be above 0 and below m: below 1 cpc is no lower",
+            "alphas.1: alpha = 0; it must be above 0 and below m: below 1 cpc is not a lower",
         ),
-        ("binary", "alphas", [-0.5], "alphas.0: alpha = -0.5; it must be above 0 and below m: below 1 cpc is no lower"),
+        (
+            "binary",
+            "alphas",
+            [-0.5],
+            "alphas.0: alpha = -0.5; it must be above 0 and below m: below 1 cpc is not a lower",
+        ),
         ("binary", "alphas", [1.0, 2.0], "alpha = 2 with m = 2: from m on a negative's weight (m - alpha)/(m - 1) is"),
         ("binary", "p", 1.0, "p: 1.0 refused; input should be less than 1"),
         ("binary", "p", 0.0, "p: 0.0 refused; input should be greater than 0"),
@@ -679,7 +684,7 @@ def test_a_bad_value_is_named_with_its_key_and_the_way_out(name, key, value, sen
 
 def test_an_alpha_s_refusal_says_which_guarantees_are_lost():
     sentence = refusal("staircases.separable", "alphas", [-0.1])
-    for part in ("below 1 cpc is no lower bound", "below m/(n(m-1)+1) mlcpc neither", "at 0 neither has a ceiling"):
+    for part in ("below 1 cpc is not a lower bound", "below m/(n(m-1)+1) mlcpc neither", "at 0 neither has a ceiling"):
         assert part in sentence
 
 
