@@ -106,7 +106,7 @@ def test_the_known_keys_of_the_place_are_listed():
     assert refusal({"bounds.cpc.xyz": 1}) == "bounds.cpc.xyz: unknown key (known: eqco_alpha, alpha)"
     assert refusal({"neighbour_sets.xyz": {}}) == "neighbour_sets.xyz: unknown key (known: none, s, k)"
     assert refusal({"neighbour_sets.k.xyz": 1}) == (
-        "neighbour_sets.k.xyz: unknown key (known: clusters, runs, iterations, start)"
+        "neighbour_sets.k.xyz: unknown key (known: clusters, runs, iterations, start, in_denominator)"
     )
     assert refusal({"methods.simclr.xyz": 1}) == (
         "methods.simclr.xyz: unknown key (known: temperature, negatives, embedding_dim, warmup, head)"

@@ -7,7 +7,6 @@ import pytest
 import yaml
 from settings import ROOT
 
-from annulus import negatives
 from annulus.config import SECTION_OF
 
 READMES = ["README.md", "stages/README.md", "data/README.md", "metrics/README.md", "src/annulus/README.md"]
@@ -52,12 +51,11 @@ def test_the_five_papers_are_named_once_with_their_links():
         assert read("README.md").count(arxiv) == 1
 
 
-@pytest.mark.skipif(not hasattr(negatives, "ring"), reason="the public interface is made on another branch")
 def test_the_lines_of_python_run():
     (lines,) = re.findall(r"```python\n(.*?)```", read("README.md"), re.DOTALL)
     found = {}
     exec(lines, found)
-    assert len(lines.splitlines()) == 6
+    assert len([line for line in lines.splitlines() if line]) == 6
     assert found["loss"].ndim == 0
     assert found["loss"] > 0
 

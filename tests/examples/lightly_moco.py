@@ -17,12 +17,12 @@ network = torch.nn.Sequential(models.resnet18(num_classes=512), MoCoProjectionHe
 slow = deepcopy(network)
 deactivate_requires_grad(slow)
 optimizer = torch.optim.SGD(network.parameters(), lr=0.06)
-queue = annulus.KeyQueue(256, dim=128, generator=random)
+queue = annulus.KeyQueue(64, dim=128, generator=random)
 for index in torch.randperm(64, generator=random).split(16):
     views = (torch.stack(seen) for seen in zip(*(images[i][0] for i in index.tolist()), strict=True))
     query, key = (normalize(net(view), dim=1) for net, view in zip((network, slow), views, strict=True))
     scores = query @ queue.keys.T / 0.2
-    drawn = annulus.negatives.ring(scores, queue.newest(index), inner=0.01, outer=0.5, k=64, generator=random)
+    drawn = annulus.negatives.ring(scores, queue.own(index), inner=0.01, outer=0.5, k=64, generator=random)
     loss = annulus.bounds.infonce((query * key).sum(dim=1, keepdim=True) / 0.2, drawn.gather(scores))
     optimizer.zero_grad(), loss.backward(), optimizer.step(), update_momentum(network, slow, m=0.99)
     queue.push(key, index)
