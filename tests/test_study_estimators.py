@@ -684,7 +684,7 @@ def test_a_bad_value_is_named_with_its_key_and_the_way_out(name, key, value, sen
 
 def test_an_alpha_s_refusal_says_which_guarantees_are_lost():
     sentence = refusal("staircases.separable", "alphas", [-0.1])
-    for part in ("below 1 cpc is not a lower bound", "below m/(n(m-1)+1) mlcpc neither", "at 0 neither has a ceiling"):
+    for part in ("below 1 cpc is not a lower bound", "below m/(n(m-1)+1) mlcpc is not", "at 0 neither has a ceiling"):
         assert part in sentence
 
 
