@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from annulus.files.results import replacing
+from annulus.files.results import atomic_write
 from annulus.pipeline.stage import Results, run_stage
 
 READS = [
@@ -25,7 +25,7 @@ PATHS = ["checked"]
 
 
 def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
-    with replacing(paths.checked) as temporary:
+    with atomic_write(paths.checked) as temporary:
         temporary.write_text("params.yaml is right\n")  # always the same, so that nothing runs again because of it
     return Results({})
 

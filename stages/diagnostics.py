@@ -1,4 +1,4 @@
-"""Diagnostics: snapshots, features and labels -> what embeddings and negatives look like over training, and picks."""
+"""Diagnostics: snapshots, features, labels -> what embeddings and negatives look like over training, and examples."""
 
 import argparse
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from annulus.negatives.build import build_sampler
 from annulus.pipeline.stage import Results, run_stage
 
 READS = ["seed", "sampler", "samplers", "knn.layer"]
-PATHS = ["images", "snapshots", "features", "curve", "picks", "metrics", "history"]
+PATHS = ["images", "snapshots", "features", "curve", "examples", "metrics", "history"]
 
 
 def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
@@ -31,9 +31,9 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     history, sets = over_training(run, read_curve(paths.curve), labels, samplers, params["sampler"], seed)
 
     features = (load_features(paths.features, split) for split in ("train", "test"))
-    picks = nearest_images(*features, params["knn.layer"], seed)
-    picks |= picked_negatives(sets, samplers, labels, images=run.images, query_images=run.query_images, seed=seed)
-    write_packed(paths.picks, picks, {"layer": params["knn.layer"], "epoch": history[-1]["epoch"]})
+    examples = nearest_images(*features, params["knn.layer"], seed)
+    examples |= picked_negatives(sets, samplers, labels, images=run.images, query_images=run.query_images, seed=seed)
+    write_packed(paths.examples, examples, {"layer": params["knn.layer"], "epoch": history[-1]["epoch"]})
     counts = {"images": len(labels), "queries": len(run.query_images), "snapshots": len(history)}
     return Results(
         history[-1] | counts | {"cave_clusters": samplers["cave"].clustering.clusters, "seed": seed}, history

@@ -8,7 +8,7 @@ from annulus.compute.device import pick_device
 from annulus.compute.distributed import process_group, rank, relaunch
 from annulus.encoders.encoder import save_encoder
 from annulus.files.images import load_images
-from annulus.pipeline.scratch import Scratch, hash_code, hash_files
+from annulus.pipeline.checkpoint import Checkpoint, hash_code, hash_files
 from annulus.pipeline.stage import Results, run_stage
 from annulus.training.setup import build_training
 from annulus.training.snapshots import Snapshots
@@ -41,11 +41,11 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
         recipe = training.recipe
         training.snapshots = Snapshots(images, recipe.views, recipe.scale.epochs, recipe.seed, device)
         key = {"params": params, "images": hash_files(paths.images), "code": hash_code(), "device": device.type}
-        with Scratch("pretrain", key) as scratch:
-            history = training.run(scratch)
+        with Checkpoint("pretrain", key) as checkpoint:
+            history = training.run(checkpoint)
             save_encoder(training.method.encoder, paths.encoder)
             training.snapshots.write(paths.snapshots, training.method)
-    return Results(training.metrics(), history, written=scratch.done)
+    return Results(training.metrics(), history, written=checkpoint.done)
 
 
 if __name__ == "__main__":

@@ -69,18 +69,19 @@ def negatives_study(root: Path, series: str = "IR") -> None:
         names = ("plain", "EqCo") if part.startswith("eqco") else (series, "10 %")
         rows = [
             {"series": name, "value": value, "seeds": 2, "nn1_top1_percent": 16.0 + i + j,
-             "nn1_top1_spread_percent": 0.5, "linear_top1_percent": 24.0 + i + j, "linear_top1_spread_percent": 0.7,
+             "nn1_top1_std_over_seeds_percent": 0.5,
+             "linear_top1_percent": 24.0 + i + j, "linear_top1_std_over_seeds_percent": 0.7,
              "gradient_mean_norm": 2.0 + i, "gradient_std_norm": 0.3}
             for i, name in enumerate(names) for j, value in enumerate(values)
         ]  # fmt: skip
         write_table(folder / f"{part}.csv", rows)
-    for part in ("stability", "witness", "annealing"):
+    for part in ("stability", "critic", "annealing"):
         rows = [
             {"series": name, "x": x, "nn1_top1_percent": 10.0 + x} for name in (series, "constant") for x in (1, 2, 3)
         ]
         write_table(folder / f"{part}_figure.csv", rows)
     rows = [
-        {"series": name, "k": k, "seeds": 2, "mean_nats": 0.7 - i, "bias_nats": -0.01, "deviation_nats": 0.2 / k}
+        {"series": name, "k": k, "seeds": 2, "mean_nats": 0.7 - i, "bias_nats": -0.01, "std_nats": 0.2 / k}
         for i, name in enumerate(("NCE", "CNCE, ring")) for k in (16, 64, 256)
     ]  # fmt: skip
     write_table(folder / "estimates.csv", rows)
@@ -89,8 +90,10 @@ def negatives_study(root: Path, series: str = "IR") -> None:
 def algorithms(root: Path) -> None:
     """Two rows of one of the papers' tables."""
     rows = [
-        {"table": "ring.table1a", "method": method, "here_percent": here, "here_spread_percent": 1.25, "scale": "demo",
-         "here_gain_percent": gain, "here_gain_spread_percent": 0.5, "paper_percent": 81.2, "paper_gain_percent": gain,
+        {"table": "ring.table1a", "method": method, "here_percent": here, "here_std_over_seeds_percent": 1.25,
+         "scale": "demo",
+         "here_gain_percent": gain, "here_gain_std_over_seeds_percent": 0.5,
+         "paper_percent": 81.2, "paper_gain_percent": gain,
          "here_knn_percent": 20.0, "bound_nats": 0.1, "ceiling_nats": 6.2, "epochs": 16, "seeds": 2}
         for method, here, gain in (("IR", 22.9, 0.0), ("MoCoRing", 23.6, 0.7))
     ]  # fmt: skip
@@ -102,7 +105,7 @@ def estimators(root: Path) -> None:
     folder = root / "metrics/estimators"
     write_table(folder / "gaussians.csv", [
         {"method": method, "information_nats": information, "pairs": pairs, "estimate_nats": information * 0.9,
-         "spread_nats": 0.1, "ceiling_nats": math.log(pairs), "seeds": 5, "scale": "demo"}
+         "std_over_seeds_nats": 0.1, "ceiling_nats": math.log(pairs), "seeds": 5, "scale": "demo"}
         for method in ("InfoNCE", "EqCo") for information in (2.0, 4.0) for pairs in (64, 512)
     ])  # fmt: skip
     write_table(folder / "binary.csv", [
@@ -112,7 +115,7 @@ def estimators(root: Path) -> None:
     ])  # fmt: skip
     write_table(folder / "ideal.csv", [
         {"series": series, "information_nats": information, "estimate_nats": information - 0.1, "error_nats": 0.01,
-         "deviation_nats": 0.1, "ceiling_nats": ceiling, "pairs": 128, "repeats": 200, "scale": "paper"}
+         "std_nats": 0.1, "ceiling_nats": ceiling, "pairs": 128, "repeats": 200, "scale": "paper"}
         for series, ceiling in (("InfoNCE", 4.852), ("NWJ", "")) for information in (1.0, 4.0)
     ])  # fmt: skip
     write_metrics(folder / "theorems.json", {"gauss1000_information_nats": 20.411, "scale": "paper"})
@@ -125,7 +128,7 @@ def estimators(root: Path) -> None:
         ])  # fmt: skip
     write_table(folder / "conditional.csv", [
         {"measure": measure, "method": method, "percent_closest": percent, "estimate_nats": 0.0134 * percent / 100,
-         "spread_nats": 0.0005, "seeds": 5, "information_nats": 0.02041, "scale": "paper"}
+         "std_over_seeds_nats": 0.0005, "seeds": 5, "information_nats": 0.02041, "scale": "paper"}
         for measure in ("l2", "dot") for method, percent in (("NCE", 100), ("CNCE", 50), ("CNCE", 5))
     ])  # fmt: skip
 
@@ -160,7 +163,7 @@ def pictures(root: Path, classes: tuple[str, ...] = CLASSES, size: int = 8) -> t
         "negatives_ball": torch.tensor([[8, 1, 0]]),
         "negatives_cave": torch.tensor([[3, 4, -1]]),
     }
-    write_packed(root / "data/main/picks.safetensors", found, {"epoch": 3})
+    write_packed(root / "data/main/examples.safetensors", found, {"epoch": 3})
     return sets[0], sets[1]
 
 

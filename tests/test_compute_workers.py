@@ -93,7 +93,7 @@ def begun() -> list[str]:
 
 
 def states() -> list[Path]:
-    return list(Path(".annulus/scratch").glob("*/*/state.pt"))
+    return list(Path(".annulus/checkpoints").glob("*/*/state.pt"))
 
 
 def assert_same(one, other) -> None:
@@ -238,7 +238,7 @@ def test_done_leaves_no_state_and_other_stages_alone():
     assert len(states()) == 3
     pieces.done()
     assert [path.parts[2] for path in states()] == ["another"]
-    assert list(Path(".annulus/scratch/a stage").iterdir()) == []
+    assert list(Path(".annulus/checkpoints/a stage").iterdir()) == []
     begun()
     Pieces("a stage", {}, piece).run([1])
     assert begun() == ["1"]

@@ -37,12 +37,12 @@ def test_neighbours_are_the_most_similar_training_images_of_the_layer(layer, ban
         return Features(layers, torch.arange(count) % 4, ("a", "b", "c", "d"))
 
     train, test = features(bank, 0), features(20, 1)
-    picks = nearest_images(train, test, layer, seed=0)
-    for place, query in enumerate(picks["test_queries"].tolist()):
+    examples = nearest_images(train, test, layer, seed=0)
+    for place, query in enumerate(examples["test_queries"].tolist()):
         cosines = F.cosine_similarity(train.layers[layer], test.layers[layer][query][None])
         order = sorted(range(bank), key=lambda row, cosines=cosines: -cosines[row].item())[:8]
-        assert picks["test_neighbours"][place].tolist() == order
-        torch.testing.assert_close(picks["test_similarity"][place], cosines[order])
+        assert examples["test_neighbours"][place].tolist() == order
+        torch.testing.assert_close(examples["test_similarity"][place], cosines[order])
 
 
 SAMPLERS = {"uniform": Ring(0.0, 1.0), "ball": Ring(0.0, 0.3), "ring": Ring(0.2, 0.3)}
@@ -64,12 +64,12 @@ def picked(sets, names=tuple(SAMPLERS), seed=0):
 
 
 def test_negatives_are_different_members_of_the_query_s_set_the_most_similar_first(sets):
-    picks = picked(sets)
-    assert set(picks) == {"train_queries", "negatives_uniform", "negatives_ball", "negatives_ring"}
-    rows = (picks["train_queries"] - 1) // 3  # among the 50
+    examples = picked(sets)
+    assert set(examples) == {"train_queries", "negatives_uniform", "negatives_ball", "negatives_ring"}
+    rows = (examples["train_queries"] - 1) // 3  # among the 50
     assert len(LABELS[rows].unique()) == 5
     for name in SAMPLERS:
-        for row, negatives in zip(rows.tolist(), picks[f"negatives_{name}"].tolist(), strict=True):
+        for row, negatives in zip(rows.tolist(), examples[f"negatives_{name}"].tolist(), strict=True):
             query = QUERY_ROWS.tolist().index(row)
             allowed = IMAGES[sets.chosen[name][0][query]].tolist()
             found = [number for number in negatives if number != -1]

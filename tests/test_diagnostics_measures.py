@@ -263,7 +263,7 @@ def pretrained(folder: Path, changes: dict) -> dict[str, Path]:
         features = extract(training.method.encoder, images, ["pooled", "embedding"], CPU)
         save_features(folder / "features", split, features)
     (folder / "params.yaml").write_text(yaml.safe_dump(changed(SMALL | changes)))
-    files = {"snapshots": "safetensors", "curve": "csv", "picks": "safetensors", "metrics": "json", "history": "csv"}
+    files = {"snapshots": "safetensors", "curve": "csv", "examples": "safetensors", "metrics": "json", "history": "csv"}
     files = {name: folder / f"{name}.{ending}" for name, ending in (files | {"params": "yaml"}).items()}
     return files | {name: folder / name for name in ("images", "features")}
 
@@ -279,14 +279,14 @@ def diagnosed(folder: Path, changes: dict) -> tuple[dict, list[dict], dict[str, 
     run_diagnostics(paths)
     with paths["history"].open(newline="") as file:
         history = [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
-    return json.loads(paths["metrics"].read_text()), history, read_packed(paths["picks"])[0]
+    return json.loads(paths["metrics"].read_text()), history, read_packed(paths["examples"])[0]
 
 
 @pytest.mark.parametrize(
     ("method", "sampler"), [("ir", "cave"), ("cmc", "ring"), ("moco", "cave"), ("simclr", "ring"), ("simo", "ring")]
 )
 def test_the_stage_measures_a_run_of_every_method(method, sampler, tmp_path, recorded, untouched_global_randomness):
-    metrics, history, picks = diagnosed(tmp_path, {"method": method, "sampler": sampler})
+    metrics, history, examples = diagnosed(tmp_path, {"method": method, "sampler": sampler})
     assert [row["epoch"] for row in history] == [1, 2, 3]
     for name, value in history[-1].items():
         assert metrics[name] == value
@@ -299,7 +299,7 @@ def test_the_stage_measures_a_run_of_every_method(method, sampler, tmp_path, rec
         assert row["bound_share_of_ceiling"] <= 1
         assert 1 <= row["effective_rank"] <= (16 if method == "cmc" else 8)
     assert metrics["false_negatives_training_percent"] == metrics[f"false_negatives_{sampler}_percent"]
-    assert picks["test_neighbours"].shape == picks["negatives_cave"].shape == (8, 8)
+    assert examples["test_neighbours"].shape == examples["negatives_cave"].shape == (8, 8)
 
 
 def test_stripes_that_are_told_apart_are_false_negatives_of_the_ball(tmp_path, recorded):
@@ -315,7 +315,7 @@ def test_the_stage_gives_the_same_bytes_again(tmp_path, recorded):
     found = []
     for _ in range(2):
         run_diagnostics(paths)
-        found.append([paths[name].read_bytes() for name in ("metrics", "history", "picks")])
+        found.append([paths[name].read_bytes() for name in ("metrics", "history", "examples")])
     assert found[0] == found[1]
 
 

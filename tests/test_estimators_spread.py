@@ -64,7 +64,7 @@ def test_mean_bias_and_deviation_are_those_of_every_draw():
     found = spread_over_draws(torch.tensor(SCORES), torch.tensor(OWN), 1, UNIFORM, 1000, seeded())
     deviation = statistics.pstdev(values)
     assert found.mean == pytest.approx(statistics.fmean(values), abs=4 * deviation / 1000**0.5)
-    assert found.deviation == pytest.approx(deviation, rel=0.06)
+    assert found.std == pytest.approx(deviation, rel=0.06)
     assert found.bias == pytest.approx(found.mean - plain([others(query) for query in range(3)]), abs=1e-6)
 
 
@@ -73,14 +73,14 @@ def test_a_set_of_one_row_has_no_spread():
     ball = Ring(0.0, 0.34)
     found = spread_over_draws(torch.tensor(SCORES), torch.tensor(OWN), 5, ball, 10, seeded())
     assert found.mean == pytest.approx(plain([closest(query, 0, 1) * 5 for query in range(3)]), abs=1e-6)
-    assert found.deviation == pytest.approx(0, abs=1e-7)
+    assert found.std == pytest.approx(0, abs=1e-7)
     assert found.bias == pytest.approx(found.mean - plain([others(query) for query in range(3)]), abs=1e-6)
 
 
 def test_a_spread_is_that_of_as_many_estimates_from_the_same_generator(encoder):
     found, random = spread_over_draws(*encoder, 16, UNIFORM, 5, seeded()), seeded()
     values = [estimate(*encoder, 16, UNIFORM, random) for _ in range(5)]
-    assert (found.mean, found.deviation) == pytest.approx((statistics.fmean(values), statistics.stdev(values)))
+    assert (found.mean, found.std) == pytest.approx((statistics.fmean(values), statistics.stdev(values)))
     assert found != spread_over_draws(*encoder, 16, UNIFORM, 5, seeded(2))
 
 
@@ -89,16 +89,16 @@ def test_cnce_is_below_nce_and_varies_less(encoder):
     nce = spread_over_draws(*encoder, 64, UNIFORM, 200, seeded())
     for sampler in (Ring(0.0, 0.1), Ring(0.01, 0.1)):
         cnce = spread_over_draws(*encoder, 64, sampler, 200, seeded())
-        assert cnce.mean < nce.mean - 5 * nce.deviation / 200**0.5
+        assert cnce.mean < nce.mean - 5 * nce.std / 200**0.5
         assert cnce.bias < 0
-        assert cnce.deviation < 0.67 * nce.deviation
+        assert cnce.std < 0.67 * nce.std
 
 
 def test_the_bias_and_the_deviation_of_nce_shrink_with_k(encoder):
     """Each step is well above the error of a mean over 200 draws; with as many as there are, nearly nothing is left."""
     spreads = [spread_over_draws(*encoder, k, UNIFORM, 200, seeded()) for k in (4, 64, 1000)]
     for fewer, more in itertools.pairwise(spreads):
-        assert abs(fewer.bias) > abs(more.bias) + 3 * (fewer.deviation + more.deviation) / 200**0.5
+        assert abs(fewer.bias) > abs(more.bias) + 3 * (fewer.std + more.std) / 200**0.5
     for fewer, more in itertools.pairwise(spreads[1:]):
-        assert fewer.deviation > 1.2 * more.deviation
+        assert fewer.std > 1.2 * more.std
     assert abs(spreads[-1].bias) < 0.02

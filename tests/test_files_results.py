@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from annulus.errors import InputError
-from annulus.files.results import replacing, rounded, write_metrics, write_table
+from annulus.files.results import atomic_write, rounded, write_metrics, write_table
 
 
 def folder_of(path):
@@ -59,7 +59,7 @@ def test_a_failure_while_writing_leaves_the_old_file_and_nothing_beside_it(tmp_p
     path.write_text("old")
 
     def interrupted():
-        with replacing(path) as temporary:
+        with atomic_write(path) as temporary:
             temporary.write_text("half")
             raise KeyboardInterrupt
 
@@ -101,7 +101,7 @@ def test_a_folder_in_a_file_s_place_is_named_with_the_way_out(tmp_path):
     (tmp_path / "index.html" / "inside").mkdir(parents=True)
     with (
         pytest.raises(InputError, match=r"cannot write .*index\.html: Is a directory; .*Move what is in the way"),
-        replacing(tmp_path / "index.html") as temporary,
+        atomic_write(tmp_path / "index.html") as temporary,
     ):
         temporary.write_text("page")
     assert [path.name for path in tmp_path.iterdir()] == ["index.html"]

@@ -258,7 +258,7 @@ def test_a_misspelt_choice_of_an_experiment_costs_no_metrics_file(checkout):
 
 def test_a_stage_that_fails_midway_costs_no_metrics_file(checkout):
     before = metrics_of(checkout)
-    checkout.edit("stages/pretrain.py", "history = training.run(scratch)", "history = training.run(scratch) / 0")
+    checkout.edit("stages/pretrain.py", "history = training.run(checkpoint)", "history = training.run(checkpoint) / 0")
     output = checkout.dvc("repro", status=255)
     assert ran(output)[-1] == "pretrain"
     assert "TypeError: unsupported operand" in output
@@ -284,7 +284,7 @@ def test_a_killed_pretraining_goes_on_and_ends_in_the_same_bytes(checkout):
         start_new_session=True,
     )
     deadline = time.monotonic() + 240
-    while not list(checkout.folder.glob(".annulus/scratch/pretrain/*/state.pt")):
+    while not list(checkout.folder.glob(".annulus/checkpoints/pretrain/*/state.pt")):
         assert process.poll() is None, "pretraining ended before its first checkpoint"
         assert time.monotonic() < deadline
         time.sleep(0.1)
@@ -292,7 +292,7 @@ def test_a_killed_pretraining_goes_on_and_ends_in_the_same_bytes(checkout):
     process.wait()
     assert "resuming at epoch" in checkout.dvc("repro", "pretrain")
     resumed = checkout.output_hash("pretrain", "data/main/encoder.safetensors")
-    assert not list(checkout.folder.glob(".annulus/scratch/pretrain/*"))
+    assert not list(checkout.folder.glob(".annulus/checkpoints/pretrain/*"))
 
     output = checkout.dvc("repro", "--force", "--single-item", "pretrain")
     assert "resuming" not in output

@@ -16,15 +16,16 @@ from annulus.report.papers import load_figures, load_measured, load_tables
 REPOSITORY = Path(__file__).parents[1]
 CLAIMS = {claim.id: claim for claim, _ in load_claims()}
 
-STAIRCASE = "bound alpha information_nats estimate_nats deviation_nats ceiling_nats iterations seeds scale"
+STAIRCASE = "bound alpha information_nats estimate_nats std_nats ceiling_nats iterations seeds scale"
 # The columns of files that a checkout may not hold yet, as their stages write them.
 COLUMNS = {
-    "estimators/gaussians.csv": "method information_nats pairs estimate_nats spread_nats ceiling_nats seeds scale",
+    "estimators/gaussians.csv": "method information_nats pairs estimate_nats std_over_seeds_nats ceiling_nats seeds "
+    "scale",
     "estimators/binary.csv": "bound alpha m value_nats information_nats bias_nats variance",
     "estimators/staircase-separable_levels.csv": STAIRCASE,
     "estimators/staircase-joint_levels.csv": STAIRCASE,
-    "estimators/ideal.csv": "series information_nats estimate_nats error_nats deviation_nats ceiling_nats pairs scale",
-    "estimators/conditional.csv": "measure method percent_closest estimate_nats spread_nats information_nats",
+    "estimators/ideal.csv": "series information_nats estimate_nats error_nats std_nats ceiling_nats pairs scale",
+    "estimators/conditional.csv": "measure method percent_closest estimate_nats std_over_seeds_nats information_nats",
     "estimators/theorems.json": (
         "thm32_bias_nce_nats thm32_bias_cnce_nats thm32_variance_nce thm32_variance_cnce a1_independent_estimate_nats "
         "ceiling_nats ring_nce_nats ring_exceeding_nats ring_condition_nats gauss1000_information_nats "
@@ -185,9 +186,11 @@ def test_a_claim_of_any_scale_is_decided_by_its_rule(ratio, verdict, tmp_path):
     assert (walltime.numbers, walltime.setting, walltime.rule) == ({"ratio": ratio}, "AMD EPYC", "ratio <= 1.05")
 
 
-def algorithms(root, gain, gain_spread, dataset="cifar10", scale="paper"):
+def algorithms(root, gain, gain_std, dataset="cifar10", scale="paper"):
     row = {"table": "ring.table1a", "method": "IRing", "here_gain_percent": gain}
-    written(root, "algorithms/table.csv", [row | {"here_gain_spread_percent": gain_spread, "scale": scale, "seeds": 2}])
+    written(
+        root, "algorithms/table.csv", [row | {"here_gain_std_over_seeds_percent": gain_std, "scale": scale, "seeds": 2}]
+    )
     (root / "stages" / "algorithms").mkdir(parents=True)
     (root / "stages" / "algorithms" / "params.yaml").write_text(
         yaml.safe_dump({"scale": scale, "seeds": [0, 1], "defaults": {"dataset": dataset}})
@@ -216,7 +219,7 @@ def test_another_data_set_or_scale_decides_nothing_but_says_what_it_would(datase
     algorithms(tmp_path, 2.7, 0.5, dataset, scale)
     ring = found(tmp_path, "ring.beats-ir")
     assert (ring.verdict, ring.holds) == (verdict, True)
-    assert ring.numbers == {"gain": 2.7, "gain_spread": 0.5}
+    assert ring.numbers == {"gain": 2.7, "gain_std": 0.5}
     if verdict != "held":
         assert ring.reason == (
             f"the claim is of CIFAR10 at the papers' scale; here ({dataset}, {scale}, 2 seeds) it would hold"
@@ -232,7 +235,7 @@ def staircase(scale, names=("CPC", "ML-CPC")):
             "alpha": alpha,
             "information_nats": information,
             "estimate_nats": estimate,
-            "deviation_nats": 0.2 if alpha < 1 else 0.1,
+            "std_nats": 0.2 if alpha < 1 else 0.1,
             "ceiling_nats": 4.852 if alpha == 1 else 9.457,
             "scale": scale,
         }
@@ -270,12 +273,17 @@ def test_a_number_that_cannot_be_right_breaks_the_claim_and_is_named(values, rea
 
 
 def test_what_is_broken_counts_before_what_is_missing(tmp_path):
-    hard = {"series": "10 % from the start", "value": 32, "nn1_top1_percent": "", "nn1_top1_spread_percent": 0.5}
+    hard = {
+        "series": "10 % from the start",
+        "value": 32,
+        "nn1_top1_percent": "",
+        "nn1_top1_std_over_seeds_percent": 0.5,
+    }
     written(tmp_path, "negatives/count.csv", [hard])
     hurts = found(tmp_path, "mutualinfo.hard-early-hurts")
     assert hurts.verdict == "broken"
     assert "nn1_top1_percent is '', no number, in the row with series 10 % from the start" in hurts.reason
-    assert hurts.numbers == {"hard_spread": [0.5]}
+    assert hurts.numbers == {"hard_std": [0.5]}
 
 
 def test_rows_that_the_study_has_not_run_are_named(tmp_path):
@@ -293,7 +301,7 @@ def table9(change):
             "information_nats": row.labels["mi_true"],
             "pairs": column[1:],
             "estimate_nats": value + change(row.labels["method"], column),
-            "spread_nats": 0.01,
+            "std_over_seeds_nats": 0.01,
             "ceiling_nats": 6.24,
             "scale": "paper",
         }
@@ -355,7 +363,7 @@ def as_printed(root):
         for row in rows
         if row["table"] != "none"
     ]
-    spreads = {"here_spread_percent": 0.0, "here_gain_spread_percent": 0.0}
+    spreads = {"here_std_over_seeds_percent": 0.0, "here_gain_std_over_seeds_percent": 0.0}
     written(root, "algorithms/table.csv", [row | spreads for row in printed])
     (root / "stages" / "algorithms").mkdir(parents=True)
     (root / "stages" / "algorithms" / "params.yaml").write_text(
@@ -370,7 +378,7 @@ def as_printed(root):
             "method": "NCE" if share == 100 else "CNCE",
             "percent_closest": share,
             "estimate_nats": estimate,
-            "spread_nats": spread,
+            "std_over_seeds_nats": spread,
             "information_nats": 0.02041,
             "scale": "paper",
         }

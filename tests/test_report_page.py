@@ -147,12 +147,12 @@ def test_a_metrics_file_may_hold_anything(tmp_path, content):
 
 def test_pictures_that_are_missing_or_broken_say_why(tmp_path):
     report_root.params(tmp_path)
-    assert gather(tmp_path, NOW).pictures == Empty("data/main/picks.safetensors is not here", "make repro")
+    assert gather(tmp_path, NOW).pictures == Empty("data/main/examples.safetensors is not here", "make repro")
     report_root.pictures(tmp_path)
-    (tmp_path / "data/main/picks.safetensors").write_bytes(b"no")
+    (tmp_path / "data/main/examples.safetensors").write_bytes(b"no")
     part = gather(tmp_path, NOW).pictures
     assert part.broken
-    assert "picks.safetensors cannot be read" in html(gather(tmp_path, NOW))
+    assert "examples.safetensors cannot be read" in html(gather(tmp_path, NOW))
 
 
 def test_confusion_is_in_percent_of_the_true_class():

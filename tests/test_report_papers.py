@@ -120,7 +120,7 @@ def gaussian(method, information, pairs, estimate, **more):
         "information_nats": information,
         "pairs": pairs,
         "estimate_nats": estimate,
-        "spread_nats": 0.01,
+        "std_over_seeds_nats": 0.01,
         "scale": "paper",
         "seeds": 1,
     } | more
@@ -149,7 +149,7 @@ def test_our_number_stands_in_its_own_row_and_column_with_difference_and_setting
         ("InfoNCE", "2", "K512"),
         ("EqCo", "8", "K64"),
     ]
-    assert [(row.paper, row.here, row.here_spread, row.difference) for row in run] == [
+    assert [(row.paper, row.here, row.here_std, row.difference) for row in run] == [
         (1.9, 1.85, 0.01, -0.05),
         (5.8, 5.9, 0.01, 0.1),
     ]
@@ -165,7 +165,7 @@ def test_the_closed_form_estimates_and_percentages_of_both_toy_tables_go_to_thei
             "method": method,
             "percent_closest": share,
             "estimate_nats": share / 1000 + (measure == "dot"),
-            "spread_nats": 0.001,
+            "std_over_seeds_nats": 0.001,
             "information_nats": 0.0204,
         }
         for measure in ("l2", "dot")
@@ -177,7 +177,7 @@ def test_the_closed_form_estimates_and_percentages_of_both_toy_tables_go_to_thei
     for table in (shares, percentiles):  # for normalised embeddings both papers' nearness is the same order: dot
         assert [row.here for row in table.rows] == [0.0204, 1.1, 1.09, 1.075, 1.05, 1.025, 1.01, 1.005]
     assert [row.labels.get("w_l") for row in percentiles.rows] == [None, None, "10", "25", "50", "75", "90", "95"]
-    assert [row.here_spread for row in shares.rows] == [None] + [0.001] * 7
+    assert [row.here_std for row in shares.rows] == [None] + [0.001] * 7
     assert shares.rows[0].difference == pytest.approx(-0.00001)
 
 
@@ -192,7 +192,7 @@ def test_json_fields_go_to_their_rows(tmp_path):
     [
         ([gaussian("EqCo", 8.0, 64, "nan")], "row 1: estimate_nats is nan"),
         ([gaussian("EqCo", 8.0, 64, "")], "estimate_nats is '', no number, in a row for eqco.table9"),
-        ([{"method": "EqCo", "pairs": 64, "estimate_nats": 1}], "has no column 'spread_nats'"),
+        ([{"method": "EqCo", "pairs": 64, "estimate_nats": 1}], "has no column 'std_over_seeds_nats'"),
         (
             [gaussian("EqCo", 8.0, 64, 1.0), gaussian("EqCo", 8.0, 64, 2.0)],
             "two of its rows are method EqCo, mi_true 8",

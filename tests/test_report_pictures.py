@@ -53,7 +53,7 @@ def test_large_images_are_made_small_and_small_ones_kept():
     assert sizes == [(LARGEST // 2, LARGEST), (7, 5)]
 
 
-@pytest.mark.parametrize("gone", ["picks.safetensors", "images/train.safetensors", "images/test.safetensors"])
+@pytest.mark.parametrize("gone", ["examples.safetensors", "images/train.safetensors", "images/test.safetensors"])
 def test_a_missing_file_is_named_with_the_command_that_makes_it(tmp_path, gone):
     report_root.pictures(tmp_path)
     (tmp_path / "data/main" / gone).unlink()
@@ -62,7 +62,7 @@ def test_a_missing_file_is_named_with_the_command_that_makes_it(tmp_path, gone):
     assert none.value.command == "make repro"
 
 
-@pytest.mark.parametrize("broken", ["picks.safetensors", "images/train.safetensors"])
+@pytest.mark.parametrize("broken", ["examples.safetensors", "images/train.safetensors"])
 def test_a_broken_file_is_named(tmp_path, broken):
     report_root.pictures(tmp_path)
     (tmp_path / "data/main" / broken).write_bytes(b"not tensors")
@@ -72,7 +72,7 @@ def test_a_broken_file_is_named(tmp_path, broken):
 
 
 def changed(root, **tensors):
-    path = root / "data/main/picks.safetensors"
+    path = root / "data/main/examples.safetensors"
     found, about = read_packed(path)
     write_packed(path, {name: t for name, t in (found | tensors).items() if t is not None}, about)
 

@@ -37,7 +37,7 @@ def three_rows(content: dict) -> None:
 
 
 def three_parts(content: dict) -> None:
-    parts = {name: content["parts"][name] for name in ("annealing", "eqco-moco", "witness")}
+    parts = {name: content["parts"][name] for name in ("annealing", "eqco-moco", "critic")}
     for part in parts.values():
         part["series"] = dict(list(part["series"].items())[:2])
     parts["eqco-moco"]["sweep"]["values"] = [4, 64]
@@ -61,7 +61,7 @@ def repository(tmp_path_factory) -> Checkout:
     assert set(ran(output)) == {"settings", "images", "table", *(f"train@{row}" for row in ROWS)}
     assert "method IRing (+C_i)" in output, "the run ends with its table"
     output = checkout.dvc("repro", NEGATIVES)
-    assert set(ran(output)) == {"settings", "images", "part@annealing", "part@eqco-moco", "part@witness", "estimates"}
+    assert set(ran(output)) == {"settings", "images", "part@annealing", "part@eqco-moco", "part@critic", "estimates"}
     checkout.commit()
     return checkout
 
@@ -95,7 +95,7 @@ def test_the_table_has_each_row_s_own_numbers_within_their_ceilings(checkout):
 
 def test_the_figures_and_estimates_are_whole(checkout):
     folder = checkout.folder / "metrics/negatives"
-    names = ["annealing", "eqco-moco", "witness"]
+    names = ["annealing", "eqco-moco", "critic"]
     expected = {f"{name}{kind}.csv" for name in names for kind in ("", "_figure")}
     assert {path.name for path in folder.iterdir()} == expected | {"estimates.csv"}
     assert [(row["series"], row["x"]) for row in read(folder / "annealing_figure.csv")] == [
@@ -116,7 +116,7 @@ def test_the_figures_and_estimates_are_whole(checkout):
 
 def test_running_again_does_nothing_and_leaves_no_state(checkout):
     assert ran(checkout.dvc("repro", ALGORITHMS, NEGATIVES)) == []
-    assert not list(checkout.folder.glob(".annulus/scratch/*/*"))
+    assert not list(checkout.folder.glob(".annulus/checkpoints/*/*"))
 
 
 def test_a_row_s_edit_reruns_that_row_and_the_table_alone(checkout):
@@ -138,9 +138,9 @@ def test_a_row_can_be_run_alone_by_its_name(checkout):
 
 
 def test_a_part_s_edit_reruns_that_part_alone(checkout):
-    cut(checkout, "negatives", lambda content: content["parts"]["witness"]["series"].pop("bilinear"))
+    cut(checkout, "negatives", lambda content: content["parts"]["critic"]["series"].pop("bilinear"))
     assert ran(checkout.dvc("repro", f"{NEGATIVES}:settings")) == ["settings"]
-    assert set(json.loads(checkout.dvc("status", "--json", NEGATIVES))) == {f"{NEGATIVES}:part@witness"}
+    assert set(json.loads(checkout.dvc("status", "--json", NEGATIVES))) == {f"{NEGATIVES}:part@critic"}
 
 
 def test_the_main_line_s_run_runs_no_study(checkout):

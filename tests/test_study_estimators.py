@@ -133,7 +133,7 @@ def run(
 
 
 def states() -> list[Path]:
-    return list(Path(".annulus/scratch").glob("*/*/state.pt"))
+    return list(Path(".annulus/checkpoints").glob("*/*/state.pt"))
 
 
 STAGES = {
@@ -174,7 +174,16 @@ def full_disk(*_: object) -> None:
 def test_gaussians_are_a_row_per_level_method_and_number_of_pairs_within_their_ceilings():
     tables = run(gaussians, study([3, 4, 5]))[1]
     rows = tables["points"]
-    columns = ["method", "information_nats", "pairs", "estimate_nats", "spread_nats", "ceiling_nats", "seeds", "scale"]
+    columns = [
+        "method",
+        "information_nats",
+        "pairs",
+        "estimate_nats",
+        "std_over_seeds_nats",
+        "ceiling_nats",
+        "seeds",
+        "scale",
+    ]
     assert list(rows[0]) == columns
     expected = itertools.product(("2.0", "6.0"), ("InfoNCE", "EqCo"), ("8", "16"))
     assert [(row["information_nats"], row["method"], row["pairs"]) for row in rows] == list(expected)
@@ -183,14 +192,14 @@ def test_gaussians_are_a_row_per_level_method_and_number_of_pairs_within_their_c
         ceiling = math.log(513) if row["method"] == "EqCo" else math.log(int(row["pairs"]))
         assert float(row["ceiling_nats"]) == pytest.approx(ceiling, abs=1e-4)
         assert float(row["estimate_nats"]) <= ceiling
-        assert float(row["spread_nats"]) > 0
+        assert float(row["std_over_seeds_nats"]) > 0
         assert (row["seeds"], row["scale"]) == ("2", "tiny"), "the first two of three"
     assert len({row["estimate_nats"] for row in rows}) == len(rows)
 
 
 def test_one_seed_has_no_spread():
     rows = run(gaussians, study([3], gaussians={"first_seeds": 1, "information": [2.0], "pairs": [8]}))[1]["points"]
-    assert [(row["spread_nats"], row["seeds"]) for row in rows] == [("0.0", "1")] * 2
+    assert [(row["std_over_seeds_nats"], row["seeds"]) for row in rows] == [("0.0", "1")] * 2
 
 
 def in_float64(compute: Callable[[], object]) -> object:
@@ -290,7 +299,7 @@ def test_a_staircase_is_a_curve_and_the_end_of_each_level_for_both_bounds_at_eve
     ]
     assert {row["series"] for row in curves} == {f"{b}, alpha {a}" for b in ("CPC", "ML-CPC") for a in ("1", "0.01")}
     assert [row["information_nats"] for row in curves] == (["2.0"] * points + ["4.0"] * points) * 4
-    columns = ["series", "bound", "alpha", "information_nats", "estimate_nats", "deviation_nats", "ceiling_nats"]
+    columns = ["series", "bound", "alpha", "information_nats", "estimate_nats", "std_nats", "ceiling_nats"]
     assert list(levels[0]) == [*columns, "iterations", "seeds", "scale"]
     keys = [(row["bound"], row["alpha"], row["information_nats"]) for row in levels]
     assert keys == list(itertools.product(("CPC", "ML-CPC"), ("1.0", "0.01"), ("2.0", "4.0")))
@@ -311,7 +320,7 @@ def test_a_point_is_the_mean_over_its_steps_and_a_level_s_end_that_over_its_last
     assert [row["iteration"] for row in points] == [2, 4, 6, 8, 10, 12, 14, 16]
     assert [row["information_nats"] for row in points] == [2.0] * 4 + [4.0] * 4
     ends = staircase_of.ends(params, "ML-CPC", 0.5, nats)
-    assert [(row["estimate_nats"], row["deviation_nats"]) for row in ends] == [(7.0, 1.0), (42.0, 2.0)]
+    assert [(row["estimate_nats"], row["std_nats"]) for row in ends] == [(7.0, 1.0), (42.0, 2.0)]
     assert {row["ceiling_nats"] for row in ends} == {math.log(256)}
 
 
@@ -379,8 +388,15 @@ def test_a_staircase_that_is_not_there_is_named_with_the_nearest():
 def test_conditional_is_a_row_per_nearness_and_share_below_its_ceiling():
     rows = run(conditional, study([3, 4]))[1]["points"]
     assert list(rows[0]) == [
-        *("measure", "method", "percent_closest", "estimate_nats", "spread_nats", "uniform_nats"),
-        *("uniform_spread_nats", "training_nats", "training_spread_nats", "seeds", "information_nats", "scale"),
+        *("measure", "method", "percent_closest", "estimate_nats", "std_over_seeds_nats", "uniform_nats"),
+        *(
+            "uniform_std_over_seeds_nats",
+            "training_nats",
+            "training_std_over_seeds_nats",
+            "seeds",
+            "information_nats",
+            "scale",
+        ),
     ]
     keys = [(row["measure"], row["method"], row["percent_closest"]) for row in rows]
     shares = (("NCE", "100"), ("CNCE", "50"), ("CNCE", "10"))
@@ -388,7 +404,7 @@ def test_conditional_is_a_row_per_nearness_and_share_below_its_ceiling():
     for row in rows:
         assert float(row["estimate_nats"]) <= math.log(21)
         assert float(row["uniform_nats"]) <= math.log(21)
-        assert float(row["spread_nats"]) > 0
+        assert float(row["std_over_seeds_nats"]) > 0
         assert (row["seeds"], row["information_nats"], row["scale"]) == ("2", "0.02041", "tiny")
         if row["method"] == "CNCE":  # of one critic, closer negatives give less
             assert float(row["estimate_nats"]) < float(row["uniform_nats"])
@@ -406,9 +422,9 @@ def test_a_row_of_conditional_is_mean_and_deviation_over_seeds_of_its_own_share(
     assert found["own"][1][1] == pytest.approx(alone["own"][0][0], abs=1e-3)
     assert found["own"] != found["training"], "the bound holds of points that the critic has not seen"
     row = conditional_of.row("l2", 50, [1.0, 2.0, 6.0], [0.0000123456, 0.0, 0.0], [0.5, 0.5, 0.5])
-    assert (row["estimate_nats"], row["spread_nats"]) == ("3", f"{7**0.5:.4g}")
+    assert (row["estimate_nats"], row["std_over_seeds_nats"]) == ("3", f"{7**0.5:.4g}")
     assert row["uniform_nats"] == "4.115e-06", "as small as they are, not rounded to nothing"
-    assert (row["training_nats"], row["training_spread_nats"]) == ("0.5", "0")
+    assert (row["training_nats"], row["training_std_over_seeds_nats"]) == ("0.5", "0")
 
 
 # --- ideal --------------------------------------------------------------------------------------------
@@ -417,7 +433,7 @@ def test_a_row_of_conditional_is_mean_and_deviation_over_seeds_of_its_own_share(
 def test_ideal_is_a_row_per_level_and_bound_with_its_ceiling():
     rows = run(ideal, study([3]))[1]["points"]
     assert list(rows[0]) == [
-        *("series", "information_nats", "estimate_nats", "error_nats", "deviation_nats", "ceiling_nats", "pairs"),
+        *("series", "information_nats", "estimate_nats", "error_nats", "std_nats", "ceiling_nats", "pairs"),
         *("repeats", "scale"),
     ]
     ceilings = {
@@ -443,7 +459,7 @@ def test_ideal_is_a_row_per_level_and_bound_with_its_ceiling():
             else:
                 assert float(row["ceiling_nats"]) == pytest.approx(ceilings[name], abs=1e-4)
                 assert float(row["estimate_nats"]) <= ceilings[name]
-            assert float(row["error_nats"]) == pytest.approx(float(row["deviation_nats"]) / 8**0.5, abs=2e-4)
+            assert float(row["error_nats"]) == pytest.approx(float(row["std_nats"]) / 8**0.5, abs=2e-4)
             assert (row["pairs"], row["repeats"], row["scale"]) == ("16", "8", "tiny")
 
 
@@ -472,7 +488,7 @@ def test_with_the_ideal_critic_every_bound_is_where_theory_puts_it():
     assert nats["VINCE, ball"] + error["VINCE, ball"] < nats["CNCE, ring"] < nats["InfoNCE"]
     # A mean over 32 pairs of the log ratio, whose variance is rho^2 in each of the two dimensions.
     deviation = (2 * (1 - math.exp(-1)) / 32) ** 0.5
-    assert float(rows["unnormalised BA"]["deviation_nats"]) == pytest.approx(deviation, rel=0.25)
+    assert float(rows["unnormalised BA"]["std_nats"]) == pytest.approx(deviation, rel=0.25)
 
 
 # --- theorems -----------------------------------------------------------------------------------------
@@ -722,7 +738,7 @@ def test_the_study_as_a_user_runs_it(tmp_path, monkeypatch):
     assert set(ran(checkout.dvc("repro", DVC))) == stages
     assert {path.name for path in (checkout.folder / "metrics/estimators").iterdir()} == FILES
     assert checkout.read("metrics/estimators/theorems.json")["scale"] == "tiny"
-    assert not list(checkout.folder.glob(".annulus/scratch/*/*"))
+    assert not list(checkout.folder.glob(".annulus/checkpoints/*/*"))
     assert ran(checkout.dvc("repro", DVC)) == [], "nothing has changed"
 
     def edit(content: dict) -> None:

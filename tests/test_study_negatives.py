@@ -92,7 +92,7 @@ def test_a_part_runs_its_whole_grid_with_every_seed(made):
         ("ball", "0.2", "214.0", "2"),
         ("ball", "0.1", "114.0", "2"),
     ]
-    assert {point["nn1_top1_spread_percent"] for point in points} == {"1.41"}
+    assert {point["nn1_top1_std_over_seeds_percent"] for point in points} == {"1.41"}
 
 
 def test_a_part_without_a_sweep_is_accuracy_over_epochs(made):
@@ -115,10 +115,10 @@ def test_a_row_of_estimates_has_the_deviation_s_own_spread_over_seeds():
         "seeds": 2,
         "mean_nats": 1.5,
         "bias_nats": -1.0,
-        "deviation_nats": pytest.approx(0.2),
-        "deviation_spread_nats": pytest.approx(0.02**0.5),
+        "std_nats": pytest.approx(0.2),
+        "std_std_over_seeds_nats": pytest.approx(0.02**0.5),
     }
-    assert fixed.row("NCE", 16, seeds[:1])["deviation_spread_nats"] == 0
+    assert fixed.row("NCE", 16, seeds[:1])["std_std_over_seeds_nats"] == 0
 
 
 # --- the study's own params.yaml ----------------------------------------------------------------------
@@ -128,6 +128,6 @@ def test_the_issue_s_figures_are_there():
     figures = {content["figure"] for content in CONTENT["parts"].values()}
     assert figures >= {"ring.fig2a", "ring.fig2b", "mutualinfo.fig2", "mutualinfo.fig7", "mutualinfo.fig9"}
     assert figures >= {"mutualinfo.fig10", "eqco.fig2", "eqco.fig3"}
-    assert set(CONTENT["parts"]["witness"]["series"]) >= {"dot", "bilinear"}
-    assert len(CONTENT["parts"]["witness"]["series"]) == 5
+    assert set(CONTENT["parts"]["critic"]["series"]) >= {"dot", "bilinear"}
+    assert len(CONTENT["parts"]["critic"]["series"]) == 5
     assert len(CONTENT["parts"]["annealing"]["series"]) == 5

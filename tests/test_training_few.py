@@ -74,7 +74,7 @@ def test_more_negatives_than_rows_are_drawn_with_one_warning(caplog):
 )
 def test_fifty_images_run_the_main_line_with_params_yaml_as_it_is(choices, tmp_path, monkeypatch, caplog):
     """Fewer epochs, and a backbone that is quick; all else is the demo's."""
-    monkeypatch.setenv("DVC_ROOT", str(tmp_path))  # where scratch goes
+    monkeypatch.setenv("DVC_ROOT", str(tmp_path))  # where checkpoint goes
     folder_of_fifty(tmp_path / "own")
     short = {"scales.demo.pretrain.epochs": 2, "scales.demo.linear.epochs": 2, "backbone": "alexnet-fast"}
     own = {"dataset": "folder", "datasets.folder.root": str(tmp_path / "own")}
@@ -102,7 +102,7 @@ def main_line(changes: dict, folder: Path) -> dict[str, dict]:
     """The metrics of every stage of the main line, run one after the other here."""
     params, metrics = load(changes), {}
     names = {"images": "images", "features": "features", "encoder": "encoder.safetensors"}
-    names |= {"snapshots": "snapshots.safetensors", "picks": "picks.safetensors", "confusion": "confusion.csv"}
+    names |= {"snapshots": "snapshots.safetensors", "examples": "examples.safetensors", "confusion": "confusion.csv"}
     paths = {name: folder / file for name, file in names.items()}
     for stage in (prepare, pretrain, embed, knn, linear, diagnostics, summary):
         name = stage.__name__

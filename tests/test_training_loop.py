@@ -10,7 +10,7 @@ from settings import stripes
 
 from annulus.config.training import ConstantSchedule
 from annulus.errors import InputError
-from annulus.pipeline.scratch import Scratch
+from annulus.pipeline.checkpoint import Checkpoint
 from annulus.schedules import Schedule
 from annulus.training.loop import Training
 
@@ -37,7 +37,7 @@ class Killed(Exception):
     pass
 
 
-def killed_after(run: Training, steps: int, scratch: Scratch) -> None:
+def killed_after(run: Training, steps: int, checkpoint: Checkpoint) -> None:
     """Run until some steps are done, saving after each one; then stop as a kill would, between two steps."""
     step, done = run.step, 0
 
@@ -46,15 +46,15 @@ def killed_after(run: Training, steps: int, scratch: Scratch) -> None:
         if done == steps:
             raise Killed
         if done > 0:
-            scratch.save(run.state_dict())
+            checkpoint.save(run.state_dict())
         done += 1
         step(order)
 
     run.step = counted
     with pytest.raises(Killed):
-        run.run(scratch)
+        run.run(checkpoint)
     run.step = step
-    scratch.save(run.state_dict())
+    checkpoint.save(run.state_dict())
 
 
 def adaptive(kind: str, delta: float, window: int) -> dict[str, Any]:
@@ -82,10 +82,10 @@ def test_a_killed_run_ends_in_the_same_bits_as_an_uninterrupted_one(steps, choic
     whole = training(choice)
     history = whole.run()
 
-    with Scratch("pretrain", {"case": steps}) as scratch:
-        killed_after(training(choice), steps, scratch)
+    with Checkpoint("pretrain", {"case": steps}) as checkpoint:
+        killed_after(training(choice), steps, checkpoint)
         resumed = training(choice)
-        assert resumed.run(scratch) == history
+        assert resumed.run(checkpoint) == history
     for name, value in weights(whole).items():
         assert torch.equal(weights(resumed)[name], value), name
 
@@ -93,9 +93,9 @@ def test_a_killed_run_ends_in_the_same_bits_as_an_uninterrupted_one(steps, choic
 def test_a_plateau_counts_on_over_a_kill(tmp_path, monkeypatch):
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     history = training(PLATEAU, epochs=5).run()
-    with Scratch("pretrain", {}) as scratch:
-        killed_after(training(PLATEAU, epochs=5), 13, scratch)
-        assert training(PLATEAU, epochs=5).run(scratch) == history
+    with Checkpoint("pretrain", {}) as checkpoint:
+        killed_after(training(PLATEAU, epochs=5), 13, checkpoint)
+        assert training(PLATEAU, epochs=5).run(checkpoint) == history
 
 
 def test_the_same_seed_gives_the_same_history_and_leaves_the_global_generators_alone(untouched_global_randomness):

@@ -7,7 +7,7 @@ from settings import CPU, SMALL, load, run, stripes
 
 from annulus.config.resolved import RUN, resolved
 from annulus.files.packed import read_packed
-from annulus.pipeline.scratch import Scratch
+from annulus.pipeline.checkpoint import Checkpoint
 from annulus.training import snapshots as module
 from annulus.training.loop import Training
 from annulus.training.snapshots import MOST_SNAPSHOTS, Snapshots
@@ -71,13 +71,13 @@ def test_a_killed_run_keeps_its_snapshots_and_goes_on_to_the_same_ones(method, s
             raise Killed
         step(order)
         taken.append(1)
-        scratch.save(killed.state_dict())
+        checkpoint.save(killed.state_dict())
 
     killed.step = until
-    with Scratch("pretrain", {"method": method, "steps": steps}) as scratch:
+    with Checkpoint("pretrain", {"method": method, "steps": steps}) as checkpoint:
         with pytest.raises(Killed):
             killed.run()
-        resumed.run(scratch)
+        resumed.run(checkpoint)
     assert same(resumed.snapshots.taken, whole.snapshots.taken)
     whole.snapshots.write(tmp_path / "whole", whole.method)
     resumed.snapshots.write(tmp_path / "resumed", resumed.method)

@@ -31,9 +31,9 @@ def test_numbers_over_seeds_are_mean_and_deviation_with_the_unit_last():
     assert found == {
         "seeds": 3,
         "linear_top1_percent": 3.0,
-        "linear_top1_spread_percent": pytest.approx(7**0.5),
+        "linear_top1_std_over_seeds_percent": pytest.approx(7**0.5),
         "loss_nats": 1.0,
-        "loss_spread_nats": 0.0,
+        "loss_std_over_seeds_nats": 0.0,
     }
 
 
@@ -41,7 +41,7 @@ def test_one_seed_has_no_spread():
     assert over_seeds([{"bound_nats": 2.5}], ["bound_nats"]) == {
         "seeds": 1,
         "bound_nats": 2.5,
-        "bound_spread_nats": 0.0,
+        "bound_std_over_seeds_nats": 0.0,
     }
 
 
@@ -79,9 +79,12 @@ def test_a_figure_without_a_sweep_has_a_row_per_epoch_of_each_series():
 def test_a_point_s_numbers_are_over_seeds_with_the_last_epoch_s_gradient():
     found = numbers(("IR", 16), [outcome(30, (1.0, 1.0)), outcome(40, (1.0, 1.0, 1.0))])
     assert (found["series"], found["value"], found["seeds"]) == ("IR", 16, 2)
-    assert (found["nn1_top1_percent"], found["nn1_top1_spread_percent"]) == (35, pytest.approx(50**0.5))
-    assert (found["linear_top1_percent"], found["linear_top1_spread_percent"]) == (32, 0)
+    assert (found["nn1_top1_percent"], found["nn1_top1_std_over_seeds_percent"]) == (35, pytest.approx(50**0.5))
+    assert (found["linear_top1_percent"], found["linear_top1_std_over_seeds_percent"]) == (32, 0)
     assert (found["bound_nats"], found["ceiling_nats"]) == (2, 6)
-    assert (found["gradient_mean_norm"], found["gradient_mean_spread_norm"]) == (0.75, pytest.approx(0.125**0.5))
-    assert (found["gradient_std_norm"], found["gradient_std_spread_norm"]) == (0.25, 0)
+    assert (found["gradient_mean_norm"], found["gradient_mean_std_over_seeds_norm"]) == (
+        0.75,
+        pytest.approx(0.125**0.5),
+    )
+    assert (found["gradient_std_norm"], found["gradient_std_std_over_seeds_norm"]) == (0.25, 0)
     assert numbers(("none", None), [outcome(30)])["value"] == ""

@@ -11,7 +11,7 @@ def metrics(*accuracies: float, paper: float | None = None) -> dict:
     seeds = {f"linear_top1_seed{seed}_percent": value for seed, value in enumerate(accuracies)}
     return seeds | {
         "linear_top1_percent": mean,
-        "linear_top1_spread_percent": 0.7,
+        "linear_top1_std_over_seeds_percent": 0.7,
         "knn_top1_percent": mean - 1,
         "bound_nats": 2.5,
         "ceiling_nats": 6.25,
@@ -29,8 +29,8 @@ def test_gains_are_taken_seed_by_seed_with_their_own_spread():
     found = compared(metrics(41, 63, 25, paper=84.7), metrics(40, 60, 20, paper=81.2))
     assert found["here_percent"] == 43
     assert found["here_gain_percent"] == pytest.approx(3)
-    assert found["here_gain_spread_percent"] == pytest.approx(2)
-    assert found["here_spread_percent"] == 0.7
+    assert found["here_gain_std_over_seeds_percent"] == pytest.approx(2)
+    assert found["here_std_over_seeds_percent"] == 0.7
     assert found["paper_percent"] == 84.7
     assert found["paper_gain_percent"] == pytest.approx(3.5)
     assert (found["here_knn_percent"], found["bound_nats"], found["ceiling_nats"]) == (42, 2.5, 6.25)
@@ -39,7 +39,11 @@ def test_gains_are_taken_seed_by_seed_with_their_own_spread():
 def test_a_base_gains_nothing_over_itself_and_one_seed_has_no_spread():
     one = metrics(40, paper=81.2)
     found = compared(one, one)
-    assert (found["paper_gain_percent"], found["here_gain_percent"], found["here_gain_spread_percent"]) == (0, 0, 0)
+    assert (found["paper_gain_percent"], found["here_gain_percent"], found["here_gain_std_over_seeds_percent"]) == (
+        0,
+        0,
+        0,
+    )
 
 
 def test_what_the_papers_do_not_say_stays_empty():

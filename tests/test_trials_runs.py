@@ -57,7 +57,7 @@ def cores(monkeypatch, count: int) -> None:
 
 
 def states() -> list[Path]:
-    return list(Path(".annulus/scratch").glob("*/*/state.pt"))
+    return list(Path(".annulus/checkpoints").glob("*/*/state.pt"))
 
 
 def trained() -> list[str]:
@@ -227,7 +227,7 @@ def test_what_is_done_is_forgotten_and_other_stages_are_left_alone(splits, monke
     assert len(states()) == 3
     trials.done()
     assert [path.parts[2] for path in states()] == ["another"]
-    assert [path.name for path in Path(".annulus/scratch/a stage").iterdir()] == []
+    assert [path.name for path in Path(".annulus/checkpoints/a stage").iterdir()] == []
     assert Trials("a stage", splits).run({0: variant(0)}) == {0: first[0]}
     assert trained() == ["0", "1", "0", "0"]
 

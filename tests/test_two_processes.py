@@ -210,7 +210,7 @@ def test_the_stage_in_two_processes_by_torchrun_writes_the_results_of_one_once(t
     one, two = (load_file(stage.snapshots(name)) for name in ("one", "two"))
     assert two.keys() == one.keys()
     assert distance((two[name] for name in one), one.values()) < 1e-3, "but for float16"
-    assert not list(tmp_path.glob(".annulus/scratch/*/*")), "no state is left behind"
+    assert not list(tmp_path.glob(".annulus/checkpoints/*/*")), "no state is left behind"
 
 
 @pytest.mark.slow
@@ -218,7 +218,7 @@ def test_two_killed_processes_go_on_and_end_in_the_same_bytes(tmp_path):
     stage = Stage(tmp_path, {"method": "moco", "scales.tiny.pretrain": SCALE | {"epochs": 24}})
     environment = {"ANNULUS_PROCESSES": "2", "ANNULUS_CHECKPOINT_SECONDS": "0"}
     with subprocess.Popen(**stage.command("two", **environment)) as process:
-        while not (saved := list(tmp_path.glob(".annulus/scratch/pretrain/*/state.pt"))):
+        while not (saved := list(tmp_path.glob(".annulus/checkpoints/pretrain/*/state.pt"))):
             assert process.poll() is None, process.communicate()[0]
             time.sleep(0.02)
         holder = int(next(saved[0].parent.glob("*lock*")).read_text())

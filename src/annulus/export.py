@@ -16,7 +16,7 @@ from torch import Tensor
 
 from annulus.encoders.encoder import Encoder, EncoderConfig, LabEncoder, load_encoder
 from annulus.errors import InputError
-from annulus.files.results import replacing
+from annulus.files.results import atomic_write
 
 ENDINGS = {"torchvision": ".safetensors", "timm": ".safetensors", "detectron2": ".pth"}
 CIFAR_STEM = "network.conv1, network.maxpool = torch.nn.Conv2d(3, 64, 3, padding=1, bias=False), torch.nn.Identity()"
@@ -47,7 +47,7 @@ def export(encoder: Encoder | LabEncoder, library: str, path: Path) -> None:
     state = backbone_state(encoder, library)
     if path.suffix != ENDINGS[library]:
         raise InputError(f"{path} ends in {path.suffix!r}; for {library} name a file that ends in {ENDINGS[library]}")
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         if library == "detectron2":
             # The heuristics put the names behind the prefix that a detector's backbone has.
             torch.save({"model": state, "__author__": "annulus", "matching_heuristics": True}, temporary)

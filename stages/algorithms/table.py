@@ -17,8 +17,8 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     write_table(paths.table, rows)
     here = f"{settings['dataset']}, scale {scale}, {rows[0]['epochs']} epochs"
     print(
-        f"\n{as_text(rows)}\n\nlinear probe, top-1, percent; paper: CIFAR-10; here: {here}, mean ± deviation over "
-        f"{rows[0]['seeds']} seeds; gain: over the table's base method, in pairs by seed\n"
+        f"\n{as_text(rows)}\n\nlinear probe, top-1, percent; paper: CIFAR-10; here: {here}, mean ± standard deviation "
+        f"over {rows[0]['seeds']} seeds; gain: over the table's base method, in pairs by seed\n"
     )
     return Results({})
 

@@ -79,13 +79,13 @@ def bare_step(run: Training) -> Callable[[], None]:
 
     def step() -> None:
         with autocast(run.device):
-            anchor = method.encoder(views)
-        scores = (anchor / method.params.temperature) @ method.bank.rows.T
+            query = method.encoder(views)
+        scores = (query / method.params.temperature) @ method.bank.rows.T
         candidates = scores.gather(1, torch.cat([index[:, None], rows], dim=1))
         run.optimizer.zero_grad()
         infonce(candidates[:, :1], candidates[:, 1:]).backward()
         run.optimizer.step()
-        method.bank.update(index, anchor.detach())
+        method.bank.update(index, query.detach())
 
     return step
 

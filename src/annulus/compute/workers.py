@@ -17,7 +17,7 @@ import faiss
 import torch
 
 from annulus.compute.device import keep_freed_memory
-from annulus.pipeline.scratch import Scratch, hash_code
+from annulus.pipeline.checkpoint import Checkpoint, hash_code
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -50,29 +50,29 @@ class Pieces:
         """
         self.stage, self.settings, self.compute = stage, settings, compute
         self.code = hash_code()  # as it is now: an edit while pieces wait for a worker does not change what runs
-        self.begun: list[Scratch] = []
+        self.begun: list[Checkpoint] = []
 
     def run(self, keys: Sequence[Any]) -> list[Mapping[str, Any]]:
         """The result of each piece, in the keys' order; keys are text, numbers, or lists of them."""
-        self.begun += [self._scratch(key) for key in keys]
+        self.begun += [self._checkpoint(key) for key in keys]
         return list(each(self._one, keys))
 
     def done(self) -> None:
         """Forget the pieces: the results are written."""
-        for scratch in self.begun:
-            with scratch:
-                scratch.done()
+        for checkpoint in self.begun:
+            with checkpoint:
+                checkpoint.done()
 
     def _one(self, key: Any) -> Mapping[str, Any]:
-        with self._scratch(key) as scratch:
-            result = scratch.load()
+        with self._checkpoint(key) as checkpoint:
+            result = checkpoint.load()
             if result is None:
                 result = self.compute(self.settings, key)
-                scratch.save(result)
+                checkpoint.save(result)
         return result
 
-    def _scratch(self, key: Any) -> Scratch:
-        return Scratch(self.stage, {"settings": self.settings, "piece": key, "code": self.code})
+    def _checkpoint(self, key: Any) -> Checkpoint:
+        return Checkpoint(self.stage, {"settings": self.settings, "piece": key, "code": self.code})
 
 
 def _begin(stage: int) -> None:

@@ -22,7 +22,7 @@ NONE = -1  # in the place of a row that a set does not have
 
 def spread_queries(labels: Int64[Tensor, " n"], seed: int, name: str) -> Int64[Tensor, " q"]:
     """Up to eight positions, ascending, of as many classes as possible; the same ones for the same seed."""
-    return even_subset(labels, QUERIES, generator(seed, "picks", name))
+    return even_subset(labels, QUERIES, generator(seed, "examples", name))
 
 
 def nearest_images(train: Features, test: Features, layer: Layer, seed: int) -> dict[str, Tensor]:
@@ -53,7 +53,7 @@ def picked_negatives(
     found = {"train_queries": query_images[chosen]}
     for name in names:
         if name in sets.chosen:
-            random = generator(seed, "picks", name)
+            random = generator(seed, "examples", name)
             rows = drawn(sets.similarity[0][chosen], sets.chosen[name][0][chosen], random)
             found[f"negatives_{name}"] = images[rows.clamp_min(0)].masked_fill(rows < 0, NONE)
     return found

@@ -22,7 +22,7 @@ from annulus.encoders.config import WIDTHS, EncoderConfig
 from annulus.encoders.lab import rgb_to_lab
 from annulus.errors import InputError
 from annulus.files.regular import check_regular, read_text
-from annulus.files.results import replacing
+from annulus.files.results import atomic_write
 
 
 class Encoder(nn.Module):
@@ -122,13 +122,13 @@ def build_encoder(config: EncoderConfig, seed: int) -> Encoder | LabEncoder:
 
 def save_encoder(encoder: Encoder | LabEncoder, weights: Path) -> None:
     """Write the weights, and the configuration as JSON of the same name beside them."""
-    with replacing(weights) as temporary:
+    with atomic_write(weights) as temporary:
         try:
             state = {name: tensor.contiguous().cpu() for name, tensor in encoder.state_dict().items()}
             save_file(state, temporary)
         except SafetensorError as error:
             raise OSError(str(error)) from error
-    with replacing(weights.with_suffix(".json")) as temporary:
+    with atomic_write(weights.with_suffix(".json")) as temporary:
         temporary.write_text(json.dumps(asdict(encoder.config), indent=2, sort_keys=True) + "\n")
 
 

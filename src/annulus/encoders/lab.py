@@ -42,7 +42,7 @@ def rgb_to_lab(images: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b 3 h w"]:
 def lab_statistics(images: UInt8[Tensor, "n 3 h w"]) -> tuple[Channels, Channels]:
     """Mean and standard deviation of L, a and b over the pixels of a data set, in CIELAB's units.
 
-    A deviation is at least 0.5: dividing by less would show an encoder the rounding of 8 bits.
+    A standard deviation is at least 0.5: dividing by less would show an encoder the rounding of 8 bits.
 
     Raises:
         InputError: when the images are grey.
@@ -54,11 +54,11 @@ def lab_statistics(images: UInt8[Tensor, "n 3 h w"]) -> tuple[Channels, Channels
         total += lab.sum(dim=(0, 2, 3))
         squares += lab.square_().sum(dim=(0, 2, 3))
     mean = total / pixels
-    deviation = (squares / pixels - mean**2).clamp_min(0).sqrt()
-    if (deviation[1:] < COLOURLESS).all():
+    std = (squares / pixels - mean**2).clamp_min(0).sqrt()
+    if (std[1:] < COLOURLESS).all():
         raise InputError(
             "method: cmc contrasts lightness (L) with colour (a, b), but the images of this data set have no colour: "
-            f"a and b deviate by {deviation[1]:.2f} and {deviation[2]:.2f} from their means, below {COLOURLESS}; "
+            f"a and b deviate by {std[1]:.2f} and {std[2]:.2f} from their means, below {COLOURLESS}; "
             "take method: ir, or a data set in colour"
         )
-    return tuple(mean.tolist()), tuple(deviation.clamp_min(COLOURLESS).tolist())
+    return tuple(mean.tolist()), tuple(std.clamp_min(COLOURLESS).tolist())

@@ -158,11 +158,11 @@ def row(measure: str, percent: int, own: list[float], uniform: list[float], trai
         "method": "NCE" if percent == 100 else "CNCE",
         "percent_closest": percent,
         "estimate_nats": digits(statistics.fmean(own)),
-        "spread_nats": digits(_deviation(own)),
+        "std_over_seeds_nats": digits(_deviation(own)),
         "uniform_nats": digits(statistics.fmean(uniform)),
-        "uniform_spread_nats": digits(_deviation(uniform)),
+        "uniform_std_over_seeds_nats": digits(_deviation(uniform)),
         "training_nats": digits(statistics.fmean(training)),
-        "training_spread_nats": digits(_deviation(training)),
+        "training_std_over_seeds_nats": digits(_deviation(training)),
     }
 
 

@@ -61,6 +61,6 @@ def row(
         "information_nats": nats,
         "pairs": pairs,
         "estimate_nats": statistics.fmean(over_seeds),
-        "spread_nats": statistics.stdev(over_seeds) if len(over_seeds) > 1 else 0.0,
+        "std_over_seeds_nats": statistics.stdev(over_seeds) if len(over_seeds) > 1 else 0.0,
         "ceiling_nats": bound.ceiling(pairs, pairs - 1),
     }

@@ -42,19 +42,19 @@ def at_level(nats: float, params: IdealParams, seed: int) -> list[dict[str, Numb
         for place, each in enumerate(contestants):
             negatives = each.negatives(scores, random) + each.shift
             values[repeat, place] = each.bound.estimate(scores.diagonal() + each.shift, negatives)
-    deviations = values.std(dim=0)
+    stds = values.std(dim=0)
     return [
         {
             "series": each.name,
             "information_nats": nats,
             "estimate_nats": mean,
-            "error_nats": deviation / params.repeats**0.5,
-            "deviation_nats": deviation,
+            "error_nats": std / params.repeats**0.5,
+            "std_nats": std,
             "ceiling_nats": ceiling if (ceiling := each.bound.ceiling(params.pairs, each.k)) < math.inf else "",
             "pairs": params.pairs,
             "repeats": params.repeats,
         }
-        for each, mean, deviation in zip(contestants, values.mean(dim=0).tolist(), deviations.tolist(), strict=True)
+        for each, mean, std in zip(contestants, values.mean(dim=0).tolist(), stds.tolist(), strict=True)
     ]
 
 

@@ -16,7 +16,7 @@ class Spread(NamedTuple):
 
     mean: float
     bias: float  # against the estimate that has the whole memory for its negatives
-    deviation: float  # standard deviation over draws
+    std: float  # over draws
 
 
 def estimate(

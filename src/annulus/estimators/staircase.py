@@ -77,7 +77,7 @@ def curve(params: StaircaseParams, name: str, alpha: float, nats: Float[Tensor, 
 
 
 def ends(params: StaircaseParams, name: str, alpha: float, nats: Float[Tensor, "steps"]) -> list[dict[str, Number]]:
-    """Mean and deviation between steps of each level's last quarter."""
+    """Mean and standard deviation between steps of each level's last quarter."""
     ceiling = BOUNDS[name](alpha).ceiling(params.pairs, params.pairs - 1)
     rows = []
     for level, its in zip(params.information, nats.view(len(params.information), -1).tolist(), strict=True):
@@ -89,7 +89,7 @@ def ends(params: StaircaseParams, name: str, alpha: float, nats: Float[Tensor, "
                 "alpha": alpha,
                 "information_nats": level,
                 "estimate_nats": statistics.fmean(last),
-                "deviation_nats": statistics.pstdev(last),
+                "std_nats": statistics.pstdev(last),
                 "ceiling_nats": ceiling,
                 "iterations": len(its),
             }

@@ -76,4 +76,4 @@ def variance(params: TheoremsParams, of: Case, sampler: Sampler, draws_name: str
         )
         for i in some
     ]
-    return sum(each.deviation**2 for each in spreads) / len(some)
+    return sum(each.std**2 for each in spreads) / len(some)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from annulus.errors import InputError
 from annulus.files.regular import check_regular
-from annulus.files.results import replacing
+from annulus.files.results import atomic_write
 
 ROWS_AT_ONCE = 4096  # that are looked at for NaN
 
@@ -26,7 +26,7 @@ def write_packed(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, 
     # One metadata entry: safetensors orders several at random, which would change the file's hash.
     description = {"annulus": json.dumps(about, sort_keys=True)}
     contiguous = {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         try:
             save_file(contiguous, temporary, metadata=description)
         except SafetensorError as error:

@@ -20,7 +20,7 @@ OTHER_DECIMALS = 6
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path) -> Iterator[Path]:
     """A path to write beside `path`, renamed over it at the end; on any failure the old file stays whole.
 
     Raises:
@@ -70,7 +70,7 @@ def rounded(name: str, value: Number) -> Number:
 def write_metrics(path: Path, metrics: Mapping[str, Number]) -> None:
     """Write one flat JSON file: sorted keys, rounded finite numbers, units at the end of the names."""
     flat = {name: rounded(name, value) for name, value in metrics.items()}
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(json.dumps(flat, indent=2, sort_keys=True, allow_nan=False) + "\n")
 
 
@@ -80,5 +80,5 @@ def write_table(path: Path, rows: Sequence[Mapping[str, Number]]) -> None:
     table = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
     table.writeheader()
     table.writerows({name: rounded(name, value) for name, value in row.items()} for row in rows)
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(text.getvalue())

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from annulus.files.results import replacing
+from annulus.files.results import atomic_write
 from annulus.pipeline.tracking import destination, spool, without_password
 
 os.environ |= {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "MLFLOW_LOGGING_LEVEL": "WARNING"}
@@ -62,7 +62,7 @@ def _connect(uri: str) -> tuple[MlflowClient, str]:
         artifacts = (database.parent / "mlartifacts").as_uri()  # else MLflow takes the working directory
         if not database.exists():
             # Created aside: a sender killed halfway would leave a store that nobody can open.
-            with replacing(database) as temporary:
+            with atomic_write(database) as temporary:
                 MlflowClient(f"sqlite:///{temporary}").search_experiments(max_results=1)
     client = MlflowClient(uri)
     name = os.environ.get("MLFLOW_EXPERIMENT_NAME", "annulus")

@@ -16,7 +16,7 @@ from annulus.config.file import load_params
 from annulus.config.resolved import read_settings
 from annulus.config.study import OwnStudy, Study
 from annulus.errors import InputError
-from annulus.files.results import Number, replacing, write_metrics, write_table
+from annulus.files.results import Number, atomic_write, write_metrics, write_table
 from annulus.pipeline import provenance, tracking
 
 log = logging.getLogger("annulus")
@@ -84,7 +84,7 @@ def write_settings(
     with _one_sentence():
         given = (getattr(arguments, name) for name in files)
         for name, content in main(study(*given)).items():
-            with replacing(arguments.settings / f"{name}.json") as temporary:
+            with atomic_write(arguments.settings / f"{name}.json") as temporary:
                 temporary.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n")
 
 

@@ -26,7 +26,7 @@ from typing import IO, Any, NamedTuple
 
 from pydantic import BaseModel
 
-from annulus.files.results import Number, replacing
+from annulus.files.results import Number, atomic_write
 
 log = logging.getLogger("annulus")
 
@@ -106,7 +106,7 @@ def record(
             "metrics": dict(metrics),
             "history": [dict(row) for row in history],
         }
-        with replacing(spool() / f"{time.time_ns()}-{identity}.json") as temporary:
+        with atomic_write(spool() / f"{time.time_ns()}-{identity}.json") as temporary:
             temporary.write_text(json.dumps(content))
         _try_to_send()
     except Exception as error:  # tracking may not cost a finished stage its result, whatever the reason

@@ -39,7 +39,7 @@ class Selector(Params):
     def _of_one_kind(self) -> Self:
         if (self.file is None) == (self.table is None):
             raise ValueError("needs either file or table")
-        if self.table is not None and self.column not in ("paper", "paper_spread", "here", "here_spread", "difference"):
+        if self.table is not None and self.column not in ("paper", "paper_std", "here", "here_std", "difference"):
             raise ValueError(f"column {self.column!r} is none of a table")
         return self
 

@@ -122,17 +122,15 @@ def _look(number: int) -> dict[str, Any]:
     return {"color": SERIES[colour], "marker": MARKERS[other], "linestyle": DASHES[other]}
 
 
-def curves(
-    axes: Axes, groups: Mapping[str, Sequence[Row]], x: str, y: str, spread: str = "", scale: float = 1.0
-) -> None:
-    """One line per series, by rising x (times `scale`); `spread` is the column that makes its error bars."""
+def curves(axes: Axes, groups: Mapping[str, Sequence[Row]], x: str, y: str, std: str = "", scale: float = 1.0) -> None:
+    """One line per series, by rising x (times `scale`); `std` is the column that makes its error bars."""
     for name, look in looks(groups).items():
         across, values = numbers(groups[name], x), numbers(groups[name], y)
         order = sorted(range(len(across)), key=across.__getitem__)
         look = look | {"marker": look["marker"] if len(order) <= 24 else "", "label": plain(name)}
         places, heights = [across[i] * scale for i in order], [values[i] for i in order]
-        if spread:
-            errors = numbers(groups[name], spread)
+        if std:
+            errors = numbers(groups[name], std)
             axes.errorbar(places, heights, [errors[i] for i in order], capsize=2.5, elinewidth=0.9, **look)
         else:
             axes.plot(places, heights, **look)

@@ -32,13 +32,13 @@ def over_training(rows: Rows, columns: dict[str, str], y: str, scale: float = 1.
 
 
 def gradient(rows: Rows) -> Figure:
-    """The norm's mean over an epoch, with its deviation as a band."""
+    """The norm's mean over an epoch, with its standard deviation as a band."""
     figure, (axes,) = panels(1)
     across, mean = numbers(rows, "epoch"), numbers(rows, "gradient_norm")
-    deviation = numbers(rows, "gradient_norm_std")
+    std = numbers(rows, "gradient_norm_std")
     look = looks(["mean"])["mean"]
-    low = [m - d for m, d in zip(mean, deviation, strict=True)]
-    high = [m + d for m, d in zip(mean, deviation, strict=True)]
+    low = [m - d for m, d in zip(mean, std, strict=True)]
+    high = [m + d for m, d in zip(mean, std, strict=True)]
     axes.fill_between(across, low, high, color=look["color"], alpha=0.18, linewidth=0)
     axes.plot(across, mean, color=look["color"])
     finish(axes, "epoch", "norm of the loss's gradient by the query")
@@ -77,10 +77,10 @@ def _over_epochs(axes: Axes, rows: Rows, columns: dict[str, str], scale: float) 
 # --- figures of the papers -----------------------------------------------------------------------------------
 
 
-def accuracy(rows: Rows, x: str, y: str, label: str, unit: str, spread: str = "", log_x: bool = False) -> Figure:
+def accuracy(rows: Rows, x: str, y: str, label: str, unit: str, std: str = "", log_x: bool = False) -> Figure:
     """One line per series over a swept setting or over epochs."""
     figure, (axes,) = panels(1)
-    curves(axes, grouped(rows, "series"), x, y, spread)
+    curves(axes, grouped(rows, "series"), x, y, std)
     finish(axes, label, unit, log_x, ticks=numbers(rows, x) if log_x else ())
     return figure
 
@@ -88,7 +88,7 @@ def accuracy(rows: Rows, x: str, y: str, label: str, unit: str, spread: str = ""
 def over_start(rows: Rows) -> Figure:
     """Accuracy by the share of training after which the negatives come from a ball."""
     figure, (axes,) = panels(1)
-    curves(axes, grouped(rows, "series"), "value", "nn1_top1_percent", "nn1_top1_spread_percent", 100.0)
+    curves(axes, grouped(rows, "series"), "value", "nn1_top1_percent", "nn1_top1_std_over_seeds_percent", 100.0)
     finish(axes, "plain negatives until, percent of training", NN1)
     return figure
 
@@ -98,7 +98,7 @@ def stability(history: Rows, bank: Rows) -> Figure:
     figure, (left, right) = panels(2, ["original IR and InfoNCE", "bank rate"])
     curves(left, grouped(history, "series"), "x", "nn1_top1_percent")
     finish(left, "epoch", NN1)
-    curves(right, grouped(bank, "series"), "value", "nn1_top1_percent", "nn1_top1_spread_percent")
+    curves(right, grouped(bank, "series"), "value", "nn1_top1_percent", "nn1_top1_std_over_seeds_percent")
     finish(right, "bank rate", NN1)
     return figure
 
@@ -137,7 +137,7 @@ def ideal(rows: Rows) -> Figure:
     parts = {title: part for title, part in parts.items() if part}
     figure, axes = panels(len(parts), list(parts))
     for each, part in zip(axes, parts.values(), strict=True):
-        curves(each, grouped(part, "series"), "information_nats", "estimate_nats", "deviation_nats")
+        curves(each, grouped(part, "series"), "information_nats", "estimate_nats", "std_nats")
         across = sorted(set(numbers(rows, "information_nats")))
         each.plot(across, across, color=INK, linewidth=1, linestyle=(0, (2, 2)), label="true")
         finish(each, "true information, nats", "estimate, nats")
@@ -172,7 +172,7 @@ def gaussians(rows: Rows) -> Figure:
     figure, axes = panels(len(methods), list(methods))
     for each, group in zip(axes, methods.values(), strict=True):
         levels = {f"{name} nats": level for name, level in grouped(group, "information_nats").items()}
-        curves(each, levels, "pairs", "estimate_nats", "spread_nats")
+        curves(each, levels, "pairs", "estimate_nats", "std_over_seeds_nats")
         ceilings = dict(zip(numbers(group, "pairs"), numbers(group, "ceiling_nats"), strict=True))
         each.plot(list(ceilings), list(ceilings.values()), color=INK, linestyle=(0, (2, 2)), label="ceiling")
         each.set_ylim(0, max(numbers(rows, "information_nats")) * 1.1)
@@ -186,7 +186,7 @@ def conditional(rows: Rows) -> Figure:
     if not above:
         raise ValueError("holds no estimate above 0 for a logarithmic axis")
     figure, (axes,) = panels(1)
-    curves(axes, grouped(above, "measure", "method"), "percent_closest", "estimate_nats", "spread_nats")
+    curves(axes, grouped(above, "measure", "method"), "percent_closest", "estimate_nats", "std_over_seeds_nats")
     reference(axes, max(numbers(rows, "information_nats")), "true")
     finish(axes, "closest negatives kept, percent", "estimate, nats", log_x=True, log_y=True,
            ticks=numbers(above, "percent_closest"))  # fmt: skip
@@ -194,12 +194,12 @@ def conditional(rows: Rows) -> Figure:
 
 
 def bias_and_spread(rows: Rows) -> Figure:
-    """Mean estimate and its deviation over draws of the negatives, with one encoder held fixed."""
-    figure, (left, right) = panels(2, ["mean", "deviation over draws"])
+    """Mean estimate and its standard deviation over draws of the negatives, with one encoder held fixed."""
+    figure, (left, right) = panels(2, ["mean", "standard deviation over draws"])
     groups = grouped(rows, "series")
     curves(left, groups, "k", "mean_nats")
     finish(left, "k, negatives", "mean estimate, nats", log_x=True, ticks=numbers(rows, "k"))
-    curves(right, {name: [r for r in g if r["deviation_nats"] != 0] or g for name, g in groups.items()},
-           "k", "deviation_nats")  # fmt: skip
-    finish(right, "k, negatives", "deviation, nats", log_x=True, log_y=True, ticks=numbers(rows, "k"))
+    curves(right, {name: [r for r in g if r["std_nats"] != 0] or g for name, g in groups.items()},
+           "k", "std_nats")  # fmt: skip
+    finish(right, "k, negatives", "standard deviation, nats", log_x=True, log_y=True, ticks=numbers(rows, "k"))
     return figure

@@ -35,7 +35,7 @@ class Pair(Params):
     theirs: Names
     here: Names = Field(default_factory=dict)
     value: str | None = None  # instead of the table's
-    spread: str | None = None
+    std: str | None = None
     column: str | None = None
 
 
@@ -44,7 +44,7 @@ class Measured(Params):
 
     file: str
     value: str | None = None
-    spread: str | None = None
+    std: str | None = None
     where: Names = Field(default_factory=dict)
     keys: dict[str, str] = Field(
         default_factory=dict
@@ -61,9 +61,9 @@ class ComparedRow:
     labels: dict[str, str]
     column: str | None
     paper: float | None
-    paper_spread: float | None
+    paper_std: float | None
     here: float | None = None
-    here_spread: float | None = None
+    here_std: float | None = None
     difference: float | None = None
     setting: str | None = None
 
@@ -109,9 +109,9 @@ def compare(metrics: Metrics) -> list[Comparison]:
 def compared(table: PaperTable, ours: Measured | None, metrics: Metrics) -> Comparison:
     """One table of the papers with our numbers, or why there are none."""
     theirs = [
-        ComparedRow(row.labels, None if column == ONE else column, value, spread)
+        ComparedRow(row.labels, None if column == ONE else column, value, std)
         for row in table.rows
-        for column, (value, spread) in row.numbers().items()
+        for column, (value, std) in row.numbers().items()
     ]
     if ours is None:
         return Comparison(table, theirs, "not run", reason="no study measures it yet")
@@ -127,12 +127,10 @@ def compared(table: PaperTable, ours: Measured | None, metrics: Metrics) -> Comp
         if here is None:
             rows.append(row)
             continue
-        value, spread, some = here
+        value, std, some = here
         difference = None if row.paper is None else round(value - row.paper, 12)  # 12: no 0.30000000000000004
         setting = str(metrics.setting(ours.file, some))
-        rows.append(
-            ComparedRow(row.labels, row.column, row.paper, row.paper_spread, value, spread, difference, setting)
-        )
+        rows.append(ComparedRow(row.labels, row.column, row.paper, row.paper_std, value, std, difference, setting))
     if some is None:
         reason = f"metrics/{ours.file} holds none of its rows"
         return Comparison(table, rows, "not run", metrics.command(ours.file), reason, ours.file)
@@ -143,7 +141,7 @@ Place = tuple[tuple[tuple[str, str], ...], str | None]
 
 
 def cells(table: PaperTable, ours: Measured, metrics: Metrics) -> dict[Place, tuple[float, float | None, Row]]:
-    """Our number, its spread and its row for each place of the table that we have.
+    """Our number, its standard deviation and its row for each place of the table that we have.
 
     Raises:
         Missing: when our file is not there.
@@ -151,20 +149,20 @@ def cells(table: PaperTable, ours: Measured, metrics: Metrics) -> dict[Place, tu
     """
     found: dict[Place, tuple[float, float | None, Row]] = {}
 
-    def place(row: PaperRow, column: str | None, value: str, spread: str | None, mine: Row) -> None:
+    def place(row: PaperRow, column: str | None, value: str, std: str | None, mine: Row) -> None:
         at = tuple(sorted(row.labels.items())), column
         if at in found:
             told = ", ".join(f"{name} {text}" for name, text in at[0])
             raise metrics.fault(ours.file, f"two of its rows are {told} of {table.id}")
-        numbers = [mine[name] if name is not None else None for name in (value, spread)]
-        for name, number in zip((value, spread), numbers, strict=True):
+        numbers = [mine[name] if name is not None else None for name in (value, std)]
+        for name, number in zip((value, std), numbers, strict=True):
             if isinstance(number, str):
                 raise metrics.fault(ours.file, f"{name} is {number!r}, no number, in a row for {table.id}")
         found[at] = (float(numbers[0]), numbers[1], mine)
 
     for pair in ours.rows or []:
-        value, spread = pair.value or ours.value, pair.spread if pair.value else pair.spread or ours.spread
-        needs = [name for name in (value, spread) if name]
+        value, std = pair.value or ours.value, pair.std if pair.value else pair.std or ours.std
+        needs = [name for name in (value, std) if name]
         if ours.file.endswith(".json"):
             mine = [{name: metrics.number(ours.file, name) for name in needs}]
         else:
@@ -172,13 +170,13 @@ def cells(table: PaperTable, ours: Measured, metrics: Metrics) -> dict[Place, tu
         for row in table.rows:
             if agrees(row, pair.theirs):
                 for own in mine:
-                    place(row, pair.column or ours.column, value, spread, own)
+                    place(row, pair.column or ours.column, value, std, own)
     if ours.keys:
-        needs = [name for name in (ours.value, ours.spread, *ours.keys, *(ours.columns or {})) if name]
+        needs = [name for name in (ours.value, ours.std, *ours.keys, *(ours.columns or {})) if name]
         for own in metrics.matching(ours.file, ours.where, needs):
             for row in table.rows:
                 if agrees(row, {their: own[mine] for mine, their in ours.keys.items()}):
-                    place(row, column_of(own, ours), ours.value, ours.spread, own)
+                    place(row, column_of(own, ours), ours.value, ours.std, own)
     return found
 
 

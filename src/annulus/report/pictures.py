@@ -1,6 +1,6 @@
 """Small pictures for the page: test images with their nearest neighbours, and what each sampler takes for a negative.
 
-`data/main/picks.safetensors`, of the diagnostics stage, says which images; the pixels are in `data/main/images`.
+`data/main/examples.safetensors`, of the diagnostics stage, says which images; the pixels are in `data/main/images`.
 """
 
 import base64
@@ -57,20 +57,20 @@ def pictures(root: Path) -> Pictures:
     Raises:
         NoPictures: when a file is missing or broken, with the command that makes it.
     """
-    picks, _ = _arrays(root, "picks.safetensors")
+    examples, _ = _arrays(root, "examples.safetensors")
     train, test = (_Images(root, f"images/{split}.safetensors") for split in ("train", "test"))
     neighbours = []
-    similarities = picks.get("test_similarity")
-    for place, (row, columns) in enumerate(_with_queries(picks, "test_queries", "test_neighbours")):
+    similarities = examples.get("test_similarity")
+    for place, (row, columns) in enumerate(_with_queries(examples, "test_queries", "test_neighbours")):
         query = test.tile(int(row))
         known = [None] * len(columns) if similarities is None else similarities[place].tolist()
         tiles = [train.tile(int(c), query, s) for c, s in zip(columns, known, strict=False)]
         neighbours.append(Strip("test image", query, tiles))
-    negatives: list[list[Strip]] = [[] for _ in _whole(picks, "train_queries")]
+    negatives: list[list[Strip]] = [[] for _ in _whole(examples, "train_queries")]
     for sampler in SAMPLERS:
-        if f"negatives_{sampler}" not in picks:  # it had no set
+        if f"negatives_{sampler}" not in examples:  # it had no set
             continue
-        for place, (row, columns) in enumerate(_with_queries(picks, "train_queries", f"negatives_{sampler}")):
+        for place, (row, columns) in enumerate(_with_queries(examples, "train_queries", f"negatives_{sampler}")):
             query = train.tile(int(row))
             tiles = [train.tile(int(c), query) for c in columns if c >= 0]  # a small set is filled up with -1
             negatives[place].append(Strip(sampler, query, tiles))
@@ -88,7 +88,7 @@ class _Images:
 
     def tile(self, row: int, query: Tile | None = None, similarity: float | None = None) -> Tile:
         if not 0 <= row < len(self.labels):
-            raise NoPictures(f"picks.safetensors names image {row} of {self.name}, which has {len(self.labels)}")
+            raise NoPictures(f"examples.safetensors names image {row} of {self.name}, which has {len(self.labels)}")
         label = int(self.labels[row])
         name = str(self.classes[label]) if 0 <= label < len(self.classes) else f"class {label}"
         pixels = np.asarray(self.images[row : row + 1])[0]
@@ -105,11 +105,11 @@ def png(pixels: UInt8[np.ndarray, "3 h w"]) -> str:
     return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
-def _with_queries(picks: dict[str, np.ndarray], queries: str, name: str) -> list[tuple]:
+def _with_queries(examples: dict[str, np.ndarray], queries: str, name: str) -> list[tuple]:
     """Each query with its row of `name`."""
-    first, second = _whole(picks, queries), _whole(picks, name)
+    first, second = _whole(examples, queries), _whole(examples, name)
     if second.ndim != 2 or len(first) != len(second):
-        raise NoPictures(f"picks.safetensors has {len(first)} of {queries}, {len(second)} of {name}")
+        raise NoPictures(f"examples.safetensors has {len(first)} of {queries}, {len(second)} of {name}")
     return list(zip(first, second, strict=True))
 
 

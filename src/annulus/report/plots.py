@@ -24,7 +24,7 @@ from annulus.report.figures import (
     staircase,
 )
 
-SEEDS = "Bars: deviation over seeds."
+SEEDS = "Bars: standard deviation over seeds."
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,12 @@ FINDINGS = {
     "below. (The largest estimates leave the picture.)",
     "estimators.ideal": "The critic is the true density ratio of 20-dimensional Gaussians, so what is missing is the "
     "bound's own: no training is involved.",
-    "ring.appC": "Theorem 3.2: conditional negatives make the estimate lower and less variable. (A deviation of 0 has "
-    "no place on the logarithmic axis.)",
+    "ring.appC": "Theorem 3.2: conditional negatives make the estimate lower and less variable. (A std of 0 "
+    "has no place on the logarithmic axis.)",
     "curve.bound": "The bound, log(1 + K) minus the loss, on the information between views; its ceiling is log(1 + K).",
     "curve.accuracy": "Share of the validation images whose nearest row of the memory has their class.",
     "curve.share": "Ranks by similarity to the query, closest first, between which the negatives are drawn.",
-    "curve.gradient": "Line: mean over the steps of an epoch. Band: one deviation on each side.",
+    "curve.gradient": "Line: mean over the steps of an epoch. Band: one standard deviation on each side.",
     "curve.linear": "Features are frozen; the last epoch is what is reported.",
     "diagnostics.radii": "Cosine similarity to the query at which the ring begins and ends, and the set that training "
     "drew from; mean over fixed queries.",
@@ -67,7 +67,9 @@ FINDINGS = {
 def _swept(name: str, part: str, x: str, title: str, y: str = "nn1_top1") -> Plot:
     """A figure of the negatives study: accuracy over the values of a setting."""
     unit = {"nn1_top1": NN1, "linear_top1": LINEAR}[y]
-    draw = partial(accuracy, x="value", y=f"{y}_percent", label=x, unit=unit, spread=f"{y}_spread_percent", log_x=True)
+    draw = partial(
+        accuracy, x="value", y=f"{y}_percent", label=x, unit=unit, std=f"{y}_std_over_seeds_percent", log_x=True
+    )
     return Plot(name, title, "papers", (f"negatives/{part}.csv",), draw, bars=SEEDS)
 
 
@@ -102,7 +104,7 @@ PLOTS = [
     _curve("curve.share", "Where the sampler's set begins and ends",
            {"outer_share": "outer border", "inner_share": "inner border"}, "rank, percent of the memory", PRETRAIN,
            100.0),
-    Plot("curve.gradient", "Gradient's norm, mean and deviation within an epoch", "curves", (PRETRAIN,), gradient),
+    Plot("curve.gradient", "Gradient's norm within an epoch: mean and std", "curves", (PRETRAIN,), gradient),
     _curve("curve.linear", "Linear probe", {"train_top1_percent": "training", "validation_top1_percent": "validation"},
            "accuracy, percent", LINEAR_HISTORY),
     _curve("diagnostics.radii", "Similarity at the borders of the negatives", BORDERS, "cosine", DIAGNOSTICS),
@@ -111,7 +113,7 @@ PLOTS = [
     Plot("diagnostics.geometry", "The embeddings over training", "diagnostics", (DIAGNOSTICS,), geometry),
     Plot("mutualinfo.fig2", "Stability of the objectives; bank rate", "papers",
          ("negatives/stability_figure.csv", "negatives/bank-rate.csv"), stability, bars=SEEDS),
-    _epochs("mutualinfo.fig7", "witness", "Witness functions"),
+    _epochs("mutualinfo.fig7", "critic", "Witness functions"),
     _swept("mutualinfo.fig9", "count", "negatives", "How many negatives"),
     _swept("mutualinfo.fig10", "temperature", "temperature", "Temperature"),
     Plot("mutualinfo.table3", "NCE and CNCE on a toy of known information", "papers", ("estimators/conditional.csv",),
@@ -125,12 +127,12 @@ PLOTS = [
     Plot("mlcpc.fig3-joint", "The staircase, joint critic", "papers", ("estimators/staircase-joint.csv",),
          staircase, "mlcpc.fig3"),
     Plot("estimators.ideal", "Every estimator with the ideal critic", "papers", ("estimators/ideal.csv",), ideal,
-         bars="Bars: deviation over repetitions."),
+         bars="Bars: standard deviation over repetitions."),
     _swept("eqco.fig2", "eqco-moco", "K, negatives", "MoCo with and without EqCo", "linear_top1"),
     _swept("eqco.fig3", "eqco-simo", "K, negatives", "SiMo with and without EqCo", "linear_top1"),
     Plot("eqco.fig4", "Gradient's norm with and without EqCo", "papers", ("negatives/eqco-moco.csv",),
-         partial(accuracy, x="value", y="gradient_mean_norm", spread="gradient_std_norm", log_x=True,
-                 label="K, negatives", unit="gradient norm"), bars="Bars: deviation over steps."),
+         partial(accuracy, x="value", y="gradient_mean_norm", std="gradient_std_norm", log_x=True,
+                 label="K, negatives", unit="gradient norm"), bars="Bars: standard deviation over steps."),
     Plot("eqco.table9", "InfoNCE and EqCo on Gaussians of known information", "papers", ("estimators/gaussians.csv",),
          gaussians, bars=SEEDS),
     Plot("ring.fig2a", "Hard negatives from the start, or later", "papers", ("negatives/start.csv",), over_start,

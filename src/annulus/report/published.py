@@ -23,7 +23,7 @@ class PaperRow(Params):
     method: str
     value: Number = None
     values: dict[str, Number] | None = None
-    spread: float | dict[str, float] | None = None
+    std: float | dict[str, float] | None = None
     printed_gap: float | dict[str, float] | None = None
     vs_crd: dict[str, Literal["up", "down"]] | None = None
     note: str | None = None
@@ -45,10 +45,10 @@ class PaperRow(Params):
         return {"method": self.method} | {name: label(value) for name, value in (self.model_extra or {}).items()}
 
     def numbers(self) -> dict[str, tuple[Number, Number]]:
-        """Each column's number and its spread."""
+        """Each column's number and its standard deviation."""
         values = {ONE: self.value} if self.values is None else self.values
-        spreads = self.spread if isinstance(self.spread, Mapping) else dict.fromkeys(values, self.spread)
-        return {column: (value, spreads.get(column)) for column, value in values.items()}
+        stds = self.std if isinstance(self.std, Mapping) else dict.fromkeys(values, self.std)
+        return {column: (value, stds.get(column)) for column, value in values.items()}
 
 
 class PaperTable(Params):

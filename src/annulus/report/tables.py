@@ -76,13 +76,13 @@ def number(value: float, decimals: int | None = None) -> str:
     return shown.replace("-", MINUS)
 
 
-def numeric(value: float | None, decimals: int | None = None, spread: float | None = None, sign: bool = False) -> Cell:
-    """A cell with a number and its spread, or an empty one."""
+def numeric(value: float | None, decimals: int | None = None, std: float | None = None, sign: bool = False) -> Cell:
+    """A cell with a number and its standard deviation, or an empty one."""
     if value is None:
         return Cell("")
     shown = ("+" if sign and value > 0 else "") + number(value, decimals)
-    if spread is not None:
-        shown += f" ± {number(spread, decimals)}"
+    if std is not None:
+        shown += f" ± {number(std, decimals)}"
     return Cell(shown, value)
 
 
@@ -189,9 +189,9 @@ def _compared(row: ComparedRow | None, digits: int | None, run: bool) -> list[Ce
     """The paper's number, and where the table was run, ours and the difference."""
     if row is None:
         return [Cell("")] * (3 if run else 1)
-    paper = numeric(row.paper, digits, row.paper_spread) if row.paper is not None else Cell("not legible", faint=True)
+    paper = numeric(row.paper, digits, row.paper_std) if row.paper is not None else Cell("not legible", faint=True)
     if not run:
         return [paper]
     if row.here is None:
         return [paper, Cell(NOT_RUN, faint=True), Cell("")]
-    return [paper, numeric(row.here, digits, row.here_spread), numeric(row.difference, digits, sign=True)]
+    return [paper, numeric(row.here, digits, row.here_std), numeric(row.difference, digits, sign=True)]

@@ -24,7 +24,7 @@ from annulus.methods.contrast import Progress
 from annulus.methods.step import Method, Step
 from annulus.negatives.annealing import Annealing
 from annulus.negatives.samplers import Sampler
-from annulus.pipeline.scratch import Scratch
+from annulus.pipeline.checkpoint import Checkpoint
 from annulus.ranks import kept_shares
 from annulus.schedules import Schedule
 from annulus.training.nearest import nearest_label_accuracy
@@ -90,13 +90,13 @@ class Training:
         self.history: list[dict[str, Number]] = []
         self.snapshots: Snapshots | None = None  # for a stage to set before `run`; nothing here reads what they hold
 
-    def run(self, scratch: Scratch | None = None) -> list[dict[str, Number]]:
-        """Train to the end, from the scratch's checkpoint when it holds one; returns one row per epoch.
+    def run(self, checkpoint: Checkpoint | None = None) -> list[dict[str, Number]]:
+        """Train to the end, from the checkpoint's checkpoint when it holds one; returns one row per epoch.
 
         Raises:
             InputError: when the loss is not finite, with the step, the learning rate and the images.
         """
-        state = broadcast(scratch.load() if scratch is not None else None)
+        state = broadcast(checkpoint.load() if checkpoint is not None else None)
         if state is not None:
             self.load_state_dict(state)
             log.info("resuming at epoch %d, batch %d of %d", self.epoch + 1, self.batch + 1, self.batches)
@@ -112,9 +112,9 @@ class Training:
             while self.batch < self.batches:
                 self.step(order)
                 self._show(bar)
-                if scratch is not None and time.monotonic() > save_at:
+                if checkpoint is not None and time.monotonic() > save_at:
                     started = time.monotonic()
-                    scratch.save(self.state_dict())
+                    checkpoint.save(self.state_dict())
                     ended = time.monotonic()
                     save_at = ended + max(CHECKPOINT_SECONDS, (ended - started) / CHECKPOINT_SHARE)
             self._check(order)

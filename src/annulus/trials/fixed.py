@@ -11,7 +11,7 @@ from annulus.compute.rng import generator
 from annulus.estimators.spread import Spread
 from annulus.files.results import Number
 from annulus.training.loop import Training
-from annulus.trials.outcomes import spread
+from annulus.trials.outcomes import std_over_seeds
 from annulus.views.recipe import augment
 
 
@@ -33,7 +33,7 @@ def score(training: Training, queries: int, seed: int) -> tuple[Float[Tensor, "q
 
 
 def row(series: str, k: int, seeds: Sequence[Spread]) -> dict[str, Number]:
-    """Means over seeds, and the standard deviation of the deviation between them."""
+    """Means over seeds, and the standard deviation of `std` over seeds."""
     mean = Spread(*map(statistics.fmean, zip(*seeds, strict=True)))
     return {
         "series": series,
@@ -41,6 +41,6 @@ def row(series: str, k: int, seeds: Sequence[Spread]) -> dict[str, Number]:
         "seeds": len(seeds),
         "mean_nats": mean.mean,
         "bias_nats": mean.bias,
-        "deviation_nats": mean.deviation,
-        "deviation_spread_nats": spread([each.deviation for each in seeds]),
+        "std_nats": mean.std,
+        "std_std_over_seeds_nats": std_over_seeds([each.std for each in seeds]),
     }

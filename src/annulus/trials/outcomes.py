@@ -22,17 +22,17 @@ class Outcome:
 
 
 def over_seeds(outcomes: Sequence[Mapping[str, Number]], names: Iterable[str]) -> dict[str, Number]:
-    """Mean of each number over the seeds, and beside it their standard deviation, `spread`; 0 for one seed."""
+    """Mean of each number over the seeds, and beside it their standard deviation, `std_over_seeds`; 0 for one seed."""
     found: dict[str, Number] = {"seeds": len(outcomes)}
     for name in names:
         values = [float(metrics[name]) for metrics in outcomes]
         stem, _, unit = name.rpartition("_")
         found[name] = statistics.fmean(values)
-        found[f"{stem}_spread_{unit}"] = spread(values)
+        found[f"{stem}_std_over_seeds_{unit}"] = std_over_seeds(values)
     return found
 
 
-def spread(values: Sequence[int | float]) -> float:
+def std_over_seeds(values: Sequence[int | float]) -> float:
     """Standard deviation over seeds; 0 for one seed."""
     return statistics.stdev(values) if len(values) > 1 else 0.0
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from annulus.errors import InputError
 from annulus.files.results import Number
-from annulus.trials.outcomes import spread
+from annulus.trials.outcomes import std_over_seeds
 
 
 def beside_papers(tables: Mapping[str, Any], rows: Path, scale: str) -> list[dict[str, Number]]:
@@ -28,7 +28,7 @@ def beside_papers(tables: Mapping[str, Any], rows: Path, scale: str) -> list[dic
 
 
 def compared(found: Mapping[str, Number], base: Mapping[str, Number]) -> dict[str, Number]:
-    """Paper and here, each with its gain over the base; here's gain is the mean over seeds, with its spread."""
+    """Paper and here, each with its gain over the base; here's gain is a mean over seeds, with its std."""
     seeds = [name for name in found if name.startswith("linear_top1_seed")]
     gains = [found[name] - base[name] for name in seeds]
     known = found["top1_percent"] is not None
@@ -36,9 +36,9 @@ def compared(found: Mapping[str, Number], base: Mapping[str, Number]) -> dict[st
         "paper_percent": found["top1_percent"] if known else "",
         "paper_gain_percent": found["top1_percent"] - base["top1_percent"] if known else "",
         "here_percent": found["linear_top1_percent"],
-        "here_spread_percent": found["linear_top1_spread_percent"],
+        "here_std_over_seeds_percent": found["linear_top1_std_over_seeds_percent"],
         "here_gain_percent": statistics.fmean(gains),
-        "here_gain_spread_percent": spread(gains),
+        "here_gain_std_over_seeds_percent": std_over_seeds(gains),
         "here_knn_percent": found["knn_top1_percent"],
         "bound_nats": found["bound_nats"],
         "ceiling_nats": found["ceiling_nats"],
@@ -52,10 +52,10 @@ def as_text(rows: Sequence[Mapping[str, Number]]) -> str:
         paper, gain = (
             f"{row[name]:.1f}" if row[name] != "" else "" for name in ("paper_percent", "paper_gain_percent")
         )
-        here = f"{row['here_percent']:>7.1f} ± {row['here_spread_percent']:<4.1f}"
+        here = f"{row['here_percent']:>7.1f} ± {row['here_std_over_seeds_percent']:<4.1f}"
         lines.append(
             f"{row['table']:<18} {row['method']:<26}{paper:>7}{gain:>7}   {here}{row['here_gain_percent']:>7.1f}"
-            f" ± {row['here_gain_spread_percent']:.1f}"
+            f" ± {row['here_gain_std_over_seeds_percent']:.1f}"
         )
     return "\n".join(lines)
 

@@ -18,7 +18,7 @@ from annulus.evals.knn import evaluate_knn
 from annulus.evals.linear import probe_features
 from annulus.files.images import ImageSet, load_images
 from annulus.files.results import Number
-from annulus.pipeline.scratch import Scratch, hash_code, hash_files
+from annulus.pipeline.checkpoint import Checkpoint, hash_code, hash_files
 from annulus.training.loop import Training
 from annulus.training.setup import build_training
 from annulus.trials.outcomes import Outcome
@@ -55,7 +55,7 @@ class Trials:
 
     def __init__(self, stage: str, splits: Splits) -> None:
         self.stage, self.splits, self.device = stage, splits, pick_device()
-        self.begun: list[Scratch] = []
+        self.begun: list[Checkpoint] = []
 
     def run(self, variants: Mapping[Any, Run]) -> dict[Any, Outcome]:
         """The outcome of each variant, under its key.
@@ -63,7 +63,7 @@ class Trials:
         Raises:
             InputError: from the first trial that fails.
         """
-        self.begun += [self._scratch(params) for params in variants.values()]
+        self.begun += [self._checkpoint(params) for params in variants.values()]
         if self.device.type == "cuda":
             return {key: self._one(params) for key, params in variants.items()}
         outcomes = {}
@@ -74,28 +74,28 @@ class Trials:
 
     def done(self) -> None:
         """Forget the trials' states: the results are written."""
-        for scratch in self.begun:
-            with scratch:
-                scratch.done()
+        for checkpoint in self.begun:
+            with checkpoint:
+                checkpoint.done()
 
     def _one(self, params: Run) -> Outcome:
-        with self._scratch(params) as scratch:
-            state = scratch.load()
+        with self._checkpoint(params) as checkpoint:
+            state = checkpoint.load()
             if state is not None and "outcome" in state:
                 return Outcome(**state["outcome"])
             training = self.training(params)
-            history = training.run(scratch)
+            history = training.run(checkpoint)
             metrics = training.metrics() | probe(training, self.splits, params)
-            scratch.save({"outcome": {"metrics": metrics, "history": history}})
+            checkpoint.save({"outcome": {"metrics": metrics, "history": history}})
         return Outcome(metrics, history)
 
     def training(self, params: Run) -> Training:
         """A variant's run at its first step."""
         return build_training(params, self.splits.train, self.splits.validation, self.device)
 
-    def _scratch(self, params: Run) -> Scratch:
+    def _checkpoint(self, params: Run) -> Checkpoint:
         key = {"params": dict(params), "images": dict(self.splits.hashes), "code": hash_code()}
-        return Scratch(self.stage, key | {"device": self.device.type})
+        return Checkpoint(self.stage, key | {"device": self.device.type})
 
 
 def probe(training: Training, splits: Splits, params: Run) -> dict[str, Number]:

@@ -1,8 +1,8 @@
 """Resume state of a killed stage: where it stood, for exactly the same stage, settings, inputs and code.
 
-The state lies outside DVC's outputs, in `.annulus/scratch/STAGE/KEY/` of the main checkout: DVC deletes outputs
+The state lies outside DVC's outputs, in `.annulus/checkpoints/STAGE/KEY/` of the main checkout: DVC deletes outputs
 before a stage runs, and the copy in which a queued experiment runs afterwards. A stage that ends well removes its
-state. One that was killed and never run again leaves it; nothing else reads it, and `rm -r .annulus/scratch`
+state. One that was killed and never run again leaves it; nothing else reads it, and `rm -r .annulus/checkpoints`
 frees the space.
 """
 
@@ -23,7 +23,7 @@ import torch
 from pydantic import BaseModel
 
 from annulus.errors import InputError
-from annulus.files.results import replacing
+from annulus.files.results import atomic_write
 
 log = logging.getLogger("annulus")
 
@@ -57,18 +57,18 @@ def hash_code() -> dict[str, str]:
     return {name: _sha256(Path(file)) for name, file in files.items() if file}
 
 
-class Scratch:
+class Checkpoint:
     """The resume state of one computation, held by one process at a time.
 
     `key` is all that the state depends on: parameters (values and sections), `hash_files` of the inputs,
     `hash_code` of what computes. Another key is another computation and never sees this state.
 
         key = {"params": params, "images": hash_files(images), "code": hash_code()}
-        with Scratch("pretrain", key) as scratch:
-            state = scratch.load()
-            ...  # each epoch: scratch.save(state)
+        with Checkpoint("pretrain", key) as checkpoint:
+            state = checkpoint.load()
+            ...  # each epoch: checkpoint.save(state)
             ...  # write the outputs
-            scratch.done()
+            checkpoint.done()
 
     Raises:
         InputError: on entering, when another process computes the same, or the folder cannot be written.
@@ -79,10 +79,10 @@ class Scratch:
         name = hashlib.sha256(content.encode()).hexdigest()[:32]
         main_checkout = Path(os.environ.get("DVC_ROOT") or ".").resolve()
         self.stage = stage
-        self.folder = main_checkout / ".annulus" / "scratch" / stage / name
+        self.folder = main_checkout / ".annulus" / "checkpoints" / stage / name
         self.state = self.folder / "state.pt"
 
-    def __enter__(self) -> "Scratch":
+    def __enter__(self) -> "Checkpoint":
         try:
             while (lock := self._acquire()) is None:
                 pass
@@ -120,7 +120,7 @@ class Scratch:
         Raises:
             InputError: when the disk is full; the state saved before is untouched.
         """
-        with replacing(self.state) as temporary, temporary.open("wb") as file:
+        with atomic_write(self.state) as temporary, temporary.open("wb") as file:
             try:
                 torch.save(dict(state), file)
             except RuntimeError as error:  # torch's own words hide what the disk said
@@ -180,4 +180,4 @@ def _plain(value: Any) -> Any:
         return {type(value).__name__: value.model_dump(mode="json")}
     if isinstance(value, Path):
         return value.as_posix()
-    raise TypeError(f"a scratch key holds {type(value).__name__}, expected numbers, text, paths and sections")
+    raise TypeError(f"a checkpoint key holds {type(value).__name__}, expected numbers, text, paths and sections")

@@ -16,10 +16,10 @@ import torch
 
 from annulus.config.training import ConstantSchedule, CosineSchedule
 from annulus.errors import InputError
-from annulus.pipeline import scratch as scratch_module
-from annulus.pipeline.scratch import Scratch, hash_code, hash_files
+from annulus.pipeline import checkpoint as checkpoint_module
+from annulus.pipeline.checkpoint import Checkpoint, hash_code, hash_files
 
-SOURCE = Path(scratch_module.__file__).parents[2]
+SOURCE = Path(checkpoint_module.__file__).parents[2]
 KEY = {"seed": 0}
 
 
@@ -54,15 +54,15 @@ def test_what_was_saved_last_comes_back_whole(tmp_path):
         "history": [{"epoch": 1, "loss_nats": 0.5}],
         "best": None,
     }
-    with Scratch("pretrain", KEY) as scratch:
-        assert scratch.load() is None
-        scratch.save({"epoch": 2})
-        scratch.save(state)
+    with Checkpoint("pretrain", KEY) as checkpoint:
+        assert checkpoint.load() is None
+        checkpoint.save({"epoch": 2})
+        checkpoint.save(state)
 
     (tmp_path / "temporary copy").mkdir()
     os.chdir(tmp_path / "temporary copy")  # where a queued experiment runs
-    with Scratch("pretrain", KEY) as scratch:
-        got = scratch.load()
+    with Checkpoint("pretrain", KEY) as checkpoint:
+        got = checkpoint.load()
     assert got.keys() == state.keys()
     assert (got["epoch"], got["history"], got["best"]) == (3, state["history"], None)
     torch.testing.assert_close(got["network"], dict(state["network"]), rtol=0, atol=0)
@@ -71,26 +71,26 @@ def test_what_was_saved_last_comes_back_whole(tmp_path):
 
 
 def test_nothing_is_left_when_the_outputs_are_written(checkout):
-    with Scratch("pretrain", KEY) as scratch:
-        scratch.save({"epoch": 1})
-        scratch.done()
-    assert not list((checkout / ".annulus/scratch/pretrain").iterdir())
+    with Checkpoint("pretrain", KEY) as checkpoint:
+        checkpoint.save({"epoch": 1})
+        checkpoint.done()
+    assert not list((checkout / ".annulus/checkpoints/pretrain").iterdir())
 
 
 def test_the_state_can_be_forgotten_after_the_block_but_not_under_another_process(checkout):
-    with Scratch("pretrain", KEY) as scratch:
-        scratch.save({"epoch": 1})
-    with Scratch("pretrain", KEY) as other:
-        scratch.done()
+    with Checkpoint("pretrain", KEY) as checkpoint:
+        checkpoint.save({"epoch": 1})
+    with Checkpoint("pretrain", KEY) as other:
+        checkpoint.done()
         assert other.load() == {"epoch": 1}
-    scratch.done()
-    assert not list((checkout / ".annulus/scratch/pretrain").iterdir())
+    checkpoint.done()
+    assert not list((checkout / ".annulus/checkpoints/pretrain").iterdir())
 
 
 def test_nothing_is_left_of_a_stage_that_failed_before_its_first_state(checkout):
-    with pytest.raises(RuntimeError), Scratch("pretrain", KEY):
+    with pytest.raises(RuntimeError), Checkpoint("pretrain", KEY):
         raise RuntimeError
-    assert not list((checkout / ".annulus/scratch/pretrain").iterdir())
+    assert not list((checkout / ".annulus/checkpoints/pretrain").iterdir())
 
 
 @pytest.fixture
@@ -117,12 +117,12 @@ def test_any_other_key_or_stage_never_sees_the_state(tmp_path, code):
         "images": hash_files(images),
         "code": code("a = 1"),
     }
-    with Scratch("pretrain", key) as scratch:
-        scratch.save({"epoch": 1})
+    with Checkpoint("pretrain", key) as checkpoint:
+        checkpoint.save({"epoch": 1})
 
     def state(stage="pretrain", **changes):
-        with Scratch(stage, key | changes) as scratch:
-            return scratch.load()
+        with Checkpoint(stage, key | changes) as checkpoint:
+            return checkpoint.load()
 
     assert state() == {"epoch": 1}
     assert state("linear") is None
@@ -141,8 +141,8 @@ def test_code_counts_by_its_source_wherever_it_lies(code):
 
 
 def test_code_is_the_script_and_the_imported_modules_that_compute(tmp_path):
-    imports = "from annulus.bounds import la\nfrom annulus.pipeline import scratch, stage\n"
-    (tmp_path / "stage.py").write_text(f"{imports}print(*scratch.hash_code())")
+    imports = "from annulus.bounds import la\nfrom annulus.pipeline import checkpoint, stage\n"
+    (tmp_path / "stage.py").write_text(f"{imports}print(*checkpoint.hash_code())")
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
     names = subprocess.check_output([sys.executable, "stage.py"], env=environment, text=True).split()
     rooms = {".".join(name.split(".")[:2]) for name in names}
@@ -151,7 +151,7 @@ def test_code_is_the_script_and_the_imported_modules_that_compute(tmp_path):
 
 def test_a_second_process_is_told_who_computes():
     def hold(pipe):
-        with Scratch("pretrain", KEY):
+        with Checkpoint("pretrain", KEY):
             pipe.send("in")
             pipe.recv()
 
@@ -159,14 +159,14 @@ def test_a_second_process_is_told_who_computes():
     pipe.recv()
     with (
         pytest.raises(InputError, match=f"pretrain: process {holder.pid} is already .*`kill {holder.pid}`"),
-        Scratch("pretrain", KEY),
+        Checkpoint("pretrain", KEY),
     ):
         pass
-    with Scratch("pretrain", {"seed": 1}), Scratch("linear", KEY):
+    with Checkpoint("pretrain", {"seed": 1}), Checkpoint("linear", KEY):
         pass  # other variants and other stages are free
     pipe.send("out")
     holder.join()
-    with Scratch("pretrain", KEY):
+    with Checkpoint("pretrain", KEY):
         pass
 
 
@@ -176,11 +176,11 @@ def test_never_two_at_once_when_one_ends_as_another_begins(checkout):
     def work():
         while len(entered) < 200 and not overlaps:
             try:
-                with Scratch("pretrain", KEY) as scratch:
+                with Checkpoint("pretrain", KEY) as checkpoint:
                     if not busy.acquire(blocking=False):
                         overlaps.append(1)
                     entered.append(1)
-                    scratch.done()
+                    checkpoint.done()
                     busy.release()
             except InputError as error:
                 refusals.append(str(error))
@@ -199,12 +199,12 @@ def test_a_process_killed_while_saving_leaves_the_last_whole_state():
     """The state is a step and tensors full of it; whenever the saver dies, the two agree."""
 
     def save_on(pipe):
-        with Scratch("pretrain", KEY) as scratch:
-            step = (scratch.load() or {"step": 0})["step"]
+        with Checkpoint("pretrain", KEY) as checkpoint:
+            step = (checkpoint.load() or {"step": 0})["step"]
             pipe.send(step)
             while True:
                 step += 1
-                scratch.save({"step": step, "tensors": [torch.full((20_000,), float(step)) for _ in range(10)]})
+                checkpoint.save({"step": step, "tensors": [torch.full((20_000,), float(step)) for _ in range(10)]})
                 pipe.send(step)
 
     last = 0
@@ -215,9 +215,9 @@ def test_a_process_killed_while_saving_leaves_the_last_whole_state():
         time.sleep(wait)
         process.kill()
         process.join()
-        with Scratch("pretrain", KEY) as scratch:
-            state = scratch.load()
-            assert not list(scratch.folder.glob(".*"))  # the half-written file is gone
+        with Checkpoint("pretrain", KEY) as checkpoint:
+            state = checkpoint.load()
+            assert not list(checkpoint.folder.glob(".*"))  # the half-written file is gone
         assert state["step"] > last
         assert all((tensor == state["step"]).all() for tensor in state["tensors"])
         last = state["step"]
@@ -225,9 +225,9 @@ def test_a_process_killed_while_saving_leaves_the_last_whole_state():
 
 @pytest.mark.parametrize("fault", ["cut short", "empty", "one bit"])
 def test_a_damaged_state_is_ignored_with_a_warning(caplog, fault):
-    with Scratch("pretrain", KEY) as scratch:
-        scratch.save({"rows": torch.zeros(1000)})
-        content = bytearray(scratch.state.read_bytes())
+    with Checkpoint("pretrain", KEY) as checkpoint:
+        checkpoint.save({"rows": torch.zeros(1000)})
+        content = bytearray(checkpoint.state.read_bytes())
         match fault:
             case "cut short":
                 content = content[:-100]
@@ -235,33 +235,33 @@ def test_a_damaged_state_is_ignored_with_a_warning(caplog, fault):
                 content = b""
             case "one bit":
                 content[len(content) // 2] ^= 1  # torch.load would take it
-        scratch.state.write_bytes(content)
-        assert scratch.load() is None
+        checkpoint.state.write_bytes(content)
+        assert checkpoint.load() is None
     assert re.search(r"state\.pt is damaged \(.+\); starting from the beginning", caplog.text)
 
 
 def test_a_full_disk_leaves_the_state_before():
     def fill(pipe):
-        with Scratch("pretrain", KEY) as scratch:
-            scratch.save({"step": 1})
+        with Checkpoint("pretrain", KEY) as checkpoint:
+            checkpoint.save({"step": 1})
             resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
             try:
-                scratch.save({"step": 2, "rows": [torch.zeros(10_000) for _ in range(10)]})
+                checkpoint.save({"step": 2, "rows": [torch.zeros(10_000) for _ in range(10)]})
             except InputError as error:
                 pipe.send(str(error))
 
     process, pipe = start(fill)
     assert re.search(r"^cannot write .*state\.pt: File too large; what stood there", pipe.recv())
     process.join()
-    with Scratch("pretrain", KEY) as scratch:
-        assert scratch.load() == {"step": 1}
+    with Checkpoint("pretrain", KEY) as checkpoint:
+        assert checkpoint.load() == {"step": 1}
 
 
 def test_a_folder_that_cannot_be_made_is_named(checkout):
     checkout.mkdir()
     (checkout / ".annulus").write_text("a file in the way")
-    with pytest.raises(InputError, match=r"cannot write .*\.annulus/scratch/pretrain.*: Not a dir"):
-        Scratch("pretrain", KEY).__enter__()
+    with pytest.raises(InputError, match=r"cannot write .*\.annulus/checkpoints/pretrain.*: Not a dir"):
+        Checkpoint("pretrain", KEY).__enter__()
 
 
 def test_an_input_that_is_missing_is_named():
@@ -270,5 +270,5 @@ def test_an_input_that_is_missing_is_named():
 
 
 def test_a_key_takes_only_what_has_one_spelling():
-    with pytest.raises(TypeError, match="a scratch key holds Tensor, expected numbers, text, paths"):
-        Scratch("pretrain", {"rows": torch.zeros(1)})
+    with pytest.raises(TypeError, match="a checkpoint key holds Tensor, expected numbers, text, paths"):
+        Checkpoint("pretrain", {"rows": torch.zeros(1)})
