@@ -28,8 +28,6 @@ from annulus.errors import InputError
 from annulus.estimators import params as estimators
 from annulus.ranks import rank_limits
 
-# --- what is valid ------------------------------------------------------------------------------------
-
 
 @pytest.mark.parametrize("selector", [name for name in SECTION_OF if name != "scale"])
 def test_every_choice_of_every_selector_is_valid_at_every_scale(selector):
@@ -76,9 +74,6 @@ def test_whole_numbers_serve_as_fractions():
     assert load({"bounds.infonce.eqco_alpha": 65_536}).bounds.infonce.eqco_alpha == 65_536.0
 
 
-# --- get ----------------------------------------------------------------------------------------------
-
-
 def test_get_fills_in_selectors_as_dvc_does():
     params = AllParams.model_validate(changed({"sampler": "cave", "scale": "paper"}))
     assert params.get("seed") == TREE["seed"]
@@ -123,9 +118,6 @@ def test_params_are_frozen():
         params.samplers.ring.outer = 0.5
 
 
-# --- choices ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("selector", "section"), SECTION_OF.items())
 def test_an_unknown_choice_is_refused_with_all_known_ones_and_the_nearest(selector, section):
     known = list(TREE[section])
@@ -136,8 +128,6 @@ def test_an_unknown_choice_is_refused_with_all_known_ones_and_the_nearest(select
         f"{selector}: {close!r} is none of {', '.join(known)}; did you mean {longest!r}?"
     )
 
-
-# --- ranges -------------------------------------------------------------------------------------------
 
 # Of each kind of border those that mean something; that every number has two is tested below.
 BORDERS = [
@@ -231,9 +221,6 @@ def test_milestones_lie_within_training(beyond):
     assert refusal({"schedules.milestones.at": [beyond]}).startswith(f"schedules.milestones.at.0: {beyond} ref")
 
 
-# --- orders -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -287,9 +274,6 @@ def test_equal_borders_are_in_order():
             "linear.drops": 2,
         }
     )
-
-
-# --- combinations -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -417,9 +401,6 @@ def test_each_method_s_memory_has_its_own_size(method, others):
     assert getattr(load({}).methods, method).negative_columns(100, pretrain) == others
 
 
-# --- ranks --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("others", [99, 100, 359, 1000, 49_999, 1_281_166])
 def test_rank_limits_are_the_floor_of_the_exact_decimal_share(others):
     """0.29 of 100 is 29 rows, though 0.29 * 100 is 28.999... in floating point."""
@@ -440,9 +421,6 @@ def test_a_share_between_two_ranks_is_rounded_down():
 def test_ranks_that_hold_no_row_are_refused_with_the_numbers(inner, outer):
     with pytest.raises(InputError, match="hold none of the memory's 100 other rows; widen the sampler or take"):
         rank_limits(inner, outer, 100)
-
-
-# --- small parts --------------------------------------------------------------------------------------
 
 
 def test_nearest_says_nothing_when_nothing_is_near():

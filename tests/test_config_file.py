@@ -73,9 +73,6 @@ def test_a_fault_of_a_whole_model_is_its_sentence_without_a_key():
         checked({"inner": 0.6, "outer": 0.5}, "a study", RingParams)
 
 
-# --- unknown and missing keys -------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("key", "meant"),
     [
@@ -159,9 +156,6 @@ def test_every_fault_gets_its_line():
     assert len(message.splitlines()) == 3
 
 
-# --- fixed choices -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("key", "known"),
     [
@@ -183,9 +177,6 @@ def test_every_fault_gets_its_line():
 )
 def test_a_value_outside_a_fixed_choice_is_refused_with_the_choice(key, known):
     assert refusal({key: "zzz"}) == f"{key}: 'zzz' refused; input should be {known}"
-
-
-# --- types --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("key", ["optimizer.weight_decay", "bounds.binary-nce.constant", "anneals.linear.until"])
@@ -241,9 +232,6 @@ def test_a_value_of_another_type_is_refused_not_converted(key, value, expected):
 @pytest.mark.parametrize("value", [3, [1], "text"])
 def test_a_value_where_a_section_belongs_is_refused(key, value):
     assert refusal({key: value}).startswith(f"{key}: {value!r} refused; input should be a valid dictionary")
-
-
-# --- the file -----------------------------------------------------------------------------------------
 
 
 def test_a_missing_file_is_named(tmp_path):

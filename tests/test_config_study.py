@@ -54,9 +54,6 @@ def refusal(make, changes: dict, settings: dict | None = None) -> str:
     return sentence
 
 
-# --- what a variant is made of ------------------------------------------------------------------------
-
-
 def test_a_variant_is_the_root_then_the_defaults_then_the_scale_then_the_row(make):
     settings = {"sampler": "ball", "samplers.ball.outer": 0.25, "scales.tiny.pretrain.batch_size": 32}
     params = make().variant("a row", settings, 5)
@@ -116,9 +113,6 @@ def test_the_root_s_values_reach_every_study(make):
 
 def test_a_row_is_what_stands_under_its_name(make):
     assert make().row("rows", "BALL+anneal") == {"sampler": "ball", "anneal": "linear"}
-
-
-# --- what is refused ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -204,8 +198,6 @@ def test_a_study_file_that_is_not_there_is_a_sentence(tmp_path):
     with pytest.raises(InputError, match=r"cannot read .*none\.yaml: No such file"):
         Study(ROOT / "params.yaml", tmp_path / "none.yaml")
 
-
-# --- a study of settings of its own -------------------------------------------------------------------
 
 SETTINGS = {
     "scale": "tiny",
@@ -311,9 +303,6 @@ def test_a_section_without_keys_and_values_is_refused_and_not_offered_itself(own
     with pytest.raises(InputError, match=r"study\.yaml: ball: expected keys and values") as refused:
         own({"ball": content}).section("ball", BallParams)
     assert "did you mean 'ball'" not in str(refused.value)
-
-
-# --- the two studies ----------------------------------------------------------------------------------
 
 
 def at_scale(tmp_path, name: str, scale: str) -> Study:

@@ -117,9 +117,6 @@ def test_the_files_stay_as_short_as_a_reviewer_reads():
             assert len(script.read_text().splitlines()) <= 60
 
 
-# --- studies ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("study", STUDIES)
 def test_all_parameters_of_a_study_pass_through_its_settings_stage(study):
     """It is the one with `params`; each other stage depends on a file that it writes, and on no other stage's."""

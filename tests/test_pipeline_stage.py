@@ -134,9 +134,6 @@ def test_a_missing_argument_is_named(argv, capsys):
     assert "the following arguments are required: --images" in capsys.readouterr().err
 
 
-# --- a stage that fails -------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def committed(tmp_path, monkeypatch):
     """A checkout whose committed metrics DVC has deleted, as it does before it starts a stage."""
@@ -187,9 +184,6 @@ def test_of_several_processes_the_first_puts_metrics_back(argv, recorded, commit
     with pytest.raises(SystemExit):
         run_stage(main, READS, PATHS, argv)
     assert list(committed.iterdir()) == []
-
-
-# --- stages of studies --------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -272,9 +266,6 @@ def test_a_mistake_in_a_study_s_file_or_row_is_one_sentence(tmp_path, settings_a
     with pytest.raises(SystemExit, match=r"^ERROR: .*study\.yaml: seeds: None refused; "):
         write_settings(lambda study: {}, Study, settings_argv)
     assert not (tmp_path / "settings").exists()
-
-
-# --- the command -----------------------------------------------------------------------------------------
 
 
 def stages(*words: str, folder: Path, **environment: str) -> subprocess.CompletedProcess:

@@ -67,9 +67,6 @@ def send(**environment):
     return subprocess.run(command, env=environment, capture_output=True, text=True)
 
 
-# --- what a run holds ---------------------------------------------------------------------------------
-
-
 def test_a_run_holds_parameters_metrics_history_and_where_they_come_from(
     checkout, store, only_spool, monkeypatch, caplog
 ):
@@ -125,9 +122,6 @@ def test_a_stage_outside_dvc_is_not_recorded(checkout, monkeypatch):
     monkeypatch.delenv("DVC_STAGE")
     tracking.record({"seed": 0}, {"top1_percent": 1.0})
     assert not list(checkout.iterdir())
-
-
-# --- a stage ends well and soon -----------------------------------------------------------------------
 
 
 def test_a_refused_connection_costs_one_warning_and_no_number(checkout, store, monkeypatch, caplog):
@@ -245,9 +239,6 @@ def test_a_stage_does_not_import_mlflow():
     check = "import sys, annulus.pipeline.stage; print([name for name in sys.modules if name.startswith('mlflow')])"
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
     assert subprocess.check_output([sys.executable, "-c", check], env=environment, text=True) == "[]\n"
-
-
-# --- interrupted and simultaneous sending -------------------------------------------------------------
 
 
 @pytest.mark.parametrize("call", ["log_batch", "set_terminated"])

@@ -35,9 +35,6 @@ COLUMNS = {
 }
 
 
-# --- the list -----------------------------------------------------------------------------------------------
-
-
 def test_every_table_number_and_figure_of_the_papers_is_named_by_a_claim():
     figures = {figure.id for figure in load_figures().values() if not figure.finding.startswith("illustration only")}
     named = {where for claim in CLAIMS.values() for where in claim.where}
@@ -110,8 +107,6 @@ def test_committed_metrics_break_no_claim():
     assert metrics.broken == []
 
 
-# --- what the list refuses ----------------------------------------------------------------------------------
-
 CLAIM = {
     "id": "eqco.made-up",
     "claim": "One is less than two.",
@@ -149,9 +144,6 @@ def test_a_fault_in_a_claim_is_named(change, fault):
 def test_a_claim_comes_once():
     with pytest.raises(InputError, match=r"eqco\.made-up comes twice"):
         read_claims([CLAIM, CLAIM], "claims.yaml")
-
-
-# --- verdicts -----------------------------------------------------------------------------------------------
 
 
 def found(root, name):
@@ -350,9 +342,6 @@ def test_numbers_are_shown_to_six_digits_and_decided_in_full(tmp_path):
     written(tmp_path, "benchmarks/estimators.json", {"mlcpc_over_cpc": 1.05000001})
     assert found(tmp_path, "mlcpc.walltime").numbers == {"ratio": 1.05}
     assert found(tmp_path, "mlcpc.walltime").verdict == "did not hold"
-
-
-# --- the rules on the papers' own numbers -------------------------------------------------------------------
 
 
 def as_printed(root):

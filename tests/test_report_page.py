@@ -65,9 +65,6 @@ def empty(tmp_path_factory):
     return gather(tmp_path_factory.mktemp("empty"), NOW)
 
 
-# --- from whatever exists ---------------------------------------------------------------------------------
-
-
 def test_an_empty_folder_gives_every_section_with_the_command_that_fills_it(empty):
     page, text = html(empty), markdown(empty)
     for section in SECTIONS:
@@ -164,9 +161,6 @@ def test_confusion_is_in_percent_of_the_true_class():
         confusion([{"actual": "a"}])
 
 
-# --- names may be anything --------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
     """Class, series and file names, parameters and a stage's record, each with markup in it."""
@@ -242,9 +236,6 @@ def test_markdown_code_is_code_unless_it_would_end_early():
     assert ticks("one ` alone") == r"one \` alone"
 
 
-# --- the page stands alone --------------------------------------------------------------------------------
-
-
 def test_nothing_is_fetched_and_only_the_page_s_own_script_may_run(page):
     found = Parsed(page)
     policy = next(a["content"] for tag, a in found.tags if a.get("http-equiv") == "Content-Security-Policy")
@@ -288,9 +279,6 @@ def test_a_verdict_is_told_by_words_and_a_sign(page):
     badges = re.findall(r'<span class="badge ([\w-]+)">(.) ([^<]*)</span>', page)
     assert {words for _, _, words in badges} <= {"held", "did not hold", "not run at this scale", "not run", "broken"}
     assert len({sign for _, sign, _ in badges}) == len({words for _, _, words in badges}) > 2
-
-
-# --- tables -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -379,9 +367,6 @@ def test_a_claim_s_numbers_are_rounded_alike_and_long_lists_shortened():
     assert shown_numbers(verdict) == [
         ("gain", "0.7"), ("curve", "1.00, 2.25"), ("long", "0, 1, 2, …, 18, 19"),
         ("same", "0.5 (4 times)")]  # fmt: skip
-
-
-# --- the command ------------------------------------------------------------------------------------------
 
 
 def test_the_command_writes_both_files_and_prints_where(tmp_path, capsys):

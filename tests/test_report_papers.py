@@ -16,9 +16,6 @@ REPOSITORY = Path(__file__).parents[1]
 TABLES = {table.id: table for table in load_tables()}
 
 
-# --- what the papers print ----------------------------------------------------------------------------------
-
-
 def test_every_table_figure_and_stated_number_of_the_five_papers_is_there():
     counts = Counter((name.split(".")[0], table.kind) for name, table in TABLES.items())
     assert counts == {
@@ -105,9 +102,6 @@ def test_data_that_is_no_list_is_refused():
         entries({"mutualinfo.table1": {}}, "results.yaml")
     with pytest.raises(InputError, match="entry 0"):
         entries(["mutualinfo.table1"], "results.yaml")
-
-
-# --- ours beside theirs -------------------------------------------------------------------------------------
 
 
 def of(table, root):
@@ -225,9 +219,6 @@ def test_a_file_with_none_of_the_table_s_rows_is_not_run(tmp_path):
 def test_one_of_our_columns_that_the_paper_has_not_is_left_out(tmp_path):
     written(tmp_path, "estimators/gaussians.csv", [gaussian("EqCo", 8.0, 64, 5.9), gaussian("EqCo", 8.0, 1024, 7.0)])
     assert [row.here for row in of("eqco.table9", tmp_path).rows if row.here is not None] == [5.9]
-
-
-# --- measured.yaml ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", list(load_measured()))

@@ -169,9 +169,6 @@ def test_a_mistake_in_a_row_is_one_sentence_and_costs_no_metrics_file(checkout):
     assert {path: path.read_bytes() for path in checkout.folder.glob("metrics/algorithms/**/*.*")} == metrics
 
 
-# --- what an edit reaches -----------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def locked(tmp_path_factory) -> Checkout:
     """A checkout with the metrics of this one, whose locks agree with everything; its data are stand-ins."""

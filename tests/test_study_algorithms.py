@@ -18,9 +18,6 @@ settings = script("stages/algorithms/settings.py")
 CONTENT = yaml.safe_load((ROOT / "stages/algorithms/params.yaml").read_text())
 
 
-# --- the whole table ----------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def resolved(tmp_path):
     """Three methods over two rows, in two tables."""
@@ -69,9 +66,6 @@ def test_a_row_without_its_metrics_is_named_with_the_way_out(resolved, arguments
     with pytest.raises(InputError, match=r"RING\.json is missing or not a metrics file .*; run `dvc repro stages/algo"):
         table.main(resolved, arguments)
     assert not arguments.table.exists()
-
-
-# --- the study's own params.yaml ----------------------------------------------------------------------
 
 
 def test_every_method_of_a_table_is_a_row_and_every_row_is_in_a_table():

@@ -22,9 +22,6 @@ settings = script("stages/negatives/settings.py")
 CONTENT = yaml.safe_load((ROOT / "stages/negatives/params.yaml").read_text())
 
 
-# --- a whole part, its runs made up -------------------------------------------------------------------
-
-
 class MadeUp:
     """Trials whose accuracy is told by the parameters; remembers what was asked for."""
 
@@ -103,9 +100,6 @@ def test_a_part_without_a_sweep_is_accuracy_over_epochs(made):
     assert [(point["series"], point["value"]) for point in points] == [("none", ""), ("ball", "")]
 
 
-# --- bias and variance --------------------------------------------------------------------------------
-
-
 def test_a_row_of_estimates_has_the_deviation_s_own_spread_over_seeds():
     seeds = [Spread(1.0, -0.5, 0.1), Spread(2.0, -1.5, 0.3)]
     found = fixed.row("NCE", 16, seeds)
@@ -119,9 +113,6 @@ def test_a_row_of_estimates_has_the_deviation_s_own_spread_over_seeds():
         "std_std_over_seeds_nats": pytest.approx(0.02**0.5),
     }
     assert fixed.row("NCE", 16, seeds[:1])["std_std_over_seeds_nats"] == 0
-
-
-# --- the study's own params.yaml ----------------------------------------------------------------------
 
 
 def test_the_issue_s_figures_are_there():

@@ -21,9 +21,6 @@ def outcome(accuracy: float, validation: tuple[float, ...] = (10.0, 20.0)) -> Ou
     return Outcome(metrics, history)
 
 
-# --- over seeds ---------------------------------------------------------------------------------------
-
-
 def test_numbers_over_seeds_are_mean_and_deviation_with_the_unit_last():
     """Sample deviation: of 1, 2, 6 it is sqrt((4 + 1 + 9) / 2)."""
     outcomes = [{"linear_top1_percent": value, "loss_nats": 1.0, "epochs": 3} for value in (1.0, 2, 6)]
@@ -43,9 +40,6 @@ def test_one_seed_has_no_spread():
         "bound_nats": 2.5,
         "bound_std_over_seeds_nats": 0.0,
     }
-
-
-# --- tables -------------------------------------------------------------------------------------------
 
 
 def test_a_swept_figure_has_a_row_per_point_with_the_mean_over_seeds():

@@ -21,9 +21,6 @@ def metrics(*accuracies: float, paper: float | None = None) -> dict:
     }
 
 
-# --- a row of the table -------------------------------------------------------------------------------
-
-
 def test_gains_are_taken_seed_by_seed_with_their_own_spread():
     """Differences 1, 3 and 5 have mean 3 and deviation 2, though the accuracies themselves vary by tens."""
     found = compared(metrics(41, 63, 25, paper=84.7), metrics(40, 60, 20, paper=81.2))

@@ -76,9 +76,6 @@ def writing_down(monkeypatch) -> None:
     monkeypatch.setattr(Trials, "training", training)
 
 
-# --- outcomes -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_any_number_of_workers_gives_the_numbers_of_runs_alone(splits, monkeypatch, one_thread, count):
     """Of different length too, so that they do not end in the order in which they began."""
@@ -148,9 +145,6 @@ def test_runs_of_one_seed_share_weights_order_and_views(splits, monkeypatch):
     assert all(same("uniform", "cave, neighbours"))
     assert losses["uniform"] != losses["ring"] != losses["cave, neighbours"]
     assert not any(same("uniform", "other seed")[-24:])
-
-
-# --- a killed stage -----------------------------------------------------------------------------------
 
 
 def test_a_killed_stage_goes_on_and_runs_no_finished_trial_again(splits, monkeypatch):
@@ -254,9 +248,6 @@ def test_settings_that_the_run_does_not_read_cost_nothing(splits, monkeypatch):
     Trials("a stage", splits).run({0: variant(0)})
     Trials("a stage", splits).run({0: variant(0, {"methods.moco.momentum": 0.5, "samplers.ring.outer": 0.9})})
     assert len(trained()) == 1
-
-
-# --- mistakes -----------------------------------------------------------------------------------------
 
 
 def test_a_mistake_in_a_worker_reaches_the_caller_as_its_sentence(splits, monkeypatch):
