@@ -10,17 +10,8 @@ from annulus.config.negatives import BallParams, RingParams
 from annulus.config.study import OwnStudy, Study
 from annulus.errors import InputError
 
-DEFAULTS = {
-    "dataset": "shapes",
-    "method": "ir",
-    "bound": "infonce",
-    "sampler": "uniform",
-    "anneal": "none",
-    "neighbours": "none",
-    "views": "standard",
-    "backbone": "alexnet-fast",
-    "schedule": "cosine",
-}
+DEFAULTS = {"dataset": "shapes", "method": "ir", "bound": "infonce", "sampler": "uniform", "anneal": "none"}
+DEFAULTS |= {"neighbours": "none", "views": "standard", "backbone": "alexnet-fast", "schedule": "cosine"}
 OWN = {
     "scale": "tiny",
     "seeds": [0, 1],
@@ -75,16 +66,12 @@ def test_the_row_wins_over_the_scale_and_the_scale_over_the_defaults(make):
 
 def test_a_setting_replaces_a_whole_section_and_a_later_one_a_value_in_it(make):
     settings = {"anneal": "step", "anneals.step": {"until": 0.25, "steps": 1}, "anneals.step.until": 0.75}
-    anneal = make().variant("a row", settings, 0).get("anneals.${anneal}")
-    assert (anneal.until, anneal.steps) == (0.75, 1)
-    assert settings["anneals.step"] == {"until": 0.25, "steps": 1}, "the study's own content is not edited"
-
-
-def test_one_row_leaves_nothing_behind_for_the_next(make):
     study = make()
     before = study.variant("IR", {}, 0)
-    study.variant("a row", {"method": "moco", "samplers.ring": {"outer": 0.5, "inner": 0.25}}, 1)
-    assert study.variant("IR", {}, 0) == before
+    anneal = study.variant("a row", settings, 0).get("anneals.${anneal}")
+    assert (anneal.until, anneal.steps) == (0.75, 1)
+    assert settings["anneals.step"] == {"until": 0.25, "steps": 1}, "the study's own content is not edited"
+    assert study.variant("IR", {}, 0) == before, "nothing is left behind for the next row"
 
 
 def test_a_scale_in_a_key_is_the_study_s_and_only_its_settings_count(make):
@@ -111,16 +98,11 @@ def test_the_root_s_values_reach_every_study(make):
     assert make(root=root).variant("IR", {}, 0).optimizer.momentum == 0.5
 
 
-def test_a_row_is_what_stands_under_its_name(make):
-    assert make().row("rows", "BALL+anneal") == {"sampler": "ball", "anneal": "linear"}
-
-
 @pytest.mark.parametrize(
     ("key", "sentence"),
     [
         ("sampelr", "sampelr: params.yaml has no 'sampelr'; did you mean 'sampler'?"),
         ("samplers.rign.outer", "samplers.rign.outer: params.yaml has no 'rign'; did you mean 'ring'?"),
-        ("samplers.ring.otter", "samplers.ring.otter: params.yaml has no 'otter'; did you mean 'outer'?"),
         ("scales.${scale}.pretrian", "scales.${scale}.pretrian: params.yaml has no 'pretrian'; did you mean 'pretrain"),
         ("scales.demo.pretrain.epochs", "scales.demo.pretrain.epochs is not of 'tiny', the study's scale"),
         ("scales.tiny.pretrain.epochs.x", "scales.tiny.pretrain.epochs.x: params.yaml has no 'x'"),
@@ -137,16 +119,8 @@ def test_an_unknown_key_is_named_with_its_row_and_the_nearest_known_one(make, ke
     ("settings", "sentence"),
     [
         ({"samplers.ring.outer": 2.0}, "samplers.ring.outer: 2.0 refused; input should be less than or equal to 1"),
-        ({"sampler": "rnig"}, "sampler: 'rnig' is none of uniform, ball, ring, cave; did you mean 'ring'?"),
         ({"samplers.ball": {"outre": 0.1, "outer": 0.1}}, "samplers.ball.outre: unknown key; did you mean 'outer'?"),
-        (
-            {"neighbours": "s", "bound": "binary-nce"},
-            "neighbours: s gives a query several positives, and bound: binary-nce knows",
-        ),
-        (
-            {"method": "moco", "scales.tiny.pretrain.queue": 3},
-            "scales.tiny.pretrain.queue: 3 is shorter than the batch of",
-        ),
+        ({"neighbours": "s", "bound": "binary-nce"}, "neighbours: s gives a query several positives, and bound: bin"),
     ],
 )
 def test_a_value_that_the_root_refuses_is_a_sentence_with_study_file_and_row(make, settings, sentence):
@@ -157,9 +131,6 @@ def test_a_value_that_the_root_refuses_is_a_sentence_with_study_file_and_row(mak
     ("changes", "sentence"),
     [
         ({"scale": "tony"}, "scale: 'tony' is none of tiny, demo, paper"),
-        ({"scale": None}, "scale: None refused; input should be a valid string"),
-        ({"seeds": []}, "seeds: [] refused; list should have at least 1 item after validation"),
-        ({"seeds": [0, "1"]}, "seeds.1: '1' refused; input should be a valid integer"),
         ({"seeds": [0, 3, 0]}, "seeds: [0, 3, 0] names a seed twice, which would be one run, not two"),
         ({"seeds": None}, "seeds: None refused; input should be a valid list"),
         ({"scales": {"tiny": 3}}, "scales.tiny: 3 refused; input should be a valid dictionary"),
@@ -170,33 +141,24 @@ def test_a_study_without_what_all_have_is_refused(make, changes, sentence):
     assert refusal(make, changes).startswith(sentence)
 
 
-@pytest.mark.parametrize("selector", DEFAULTS)
-def test_a_study_sets_every_selector(make, selector):
-    rest = {name: choice for name, choice in DEFAULTS.items() if name != selector}
-    assert refusal(make, {"defaults": rest}) == f"defaults: lacks {selector}; a study sets every selector"
+def test_a_study_sets_every_selector(make):
+    for selector in DEFAULTS:
+        rest = {name: choice for name, choice in DEFAULTS.items() if name != selector}
+        assert refusal(make, {"defaults": rest}) == f"defaults: lacks {selector}; a study sets every selector"
 
 
-def test_a_negative_seed_is_refused_where_the_root_would(make):
-    with pytest.raises(InputError, match=r"study\.yaml: IR: seed: -1 refused"):
-        make().variant("IR", {}, -1)
-
-
-def test_a_row_that_is_not_there_is_named_with_the_nearest(make):
+def test_a_row_is_what_stands_under_its_name_or_is_named_with_the_nearest(make):
+    assert make().row("rows", "BALL+anneal") == {"sampler": "ball", "anneal": "linear"}
     with pytest.raises(InputError, match=r"study\.yaml: rows has no 'BALL\+aneal'; did you mean 'BALL\+anneal'\?$"):
         make().row("rows", "BALL+aneal")
     with pytest.raises(InputError, match=r"study\.yaml: parts has no 'annealing'$"):
         make().row("parts", "annealing")
 
 
-@pytest.mark.parametrize("content", [None, "moco", ["moco"]])
+@pytest.mark.parametrize("content", [None, ["moco"]])
 def test_a_row_without_keys_and_values_is_refused(make, content):
     with pytest.raises(InputError, match=r"study\.yaml: rows\.IR: .* refused; expected keys and values, or \{\}$"):
         make({"rows": {"IR": content}}).row("rows", "IR")
-
-
-def test_a_study_file_that_is_not_there_is_a_sentence(tmp_path):
-    with pytest.raises(InputError, match=r"cannot read .*none\.yaml: No such file"):
-        Study(ROOT / "params.yaml", tmp_path / "none.yaml")
 
 
 SETTINGS = {
@@ -222,18 +184,13 @@ def own(tmp_path):
 
 def test_a_section_is_its_own_values_with_the_scale_s_on_top(own):
     study = own()
-    assert study.section("ball", BallParams) == BallParams(outer=0.25)
+    assert study.section("ball", BallParams) == study.section("ball", BallParams) == BallParams(outer=0.25)
+    assert study.content == SETTINGS, "it is not edited"
     assert study.section("rings.far", RingParams) == RingParams(inner=0.5, outer=0.75)
     assert study.section("rings.close", RingParams) == RingParams(inner=0.0, outer=0.5)
     study = own({"scale": "paper"})
     assert study.section("ball", BallParams) == BallParams(outer=0.5)
     assert study.section("rings.far", RingParams) == RingParams(inner=0.25, outer=0.75)
-
-
-def test_a_section_is_read_again_as_it_stands(own):
-    study = own()
-    assert study.section("ball", BallParams) == study.section("ball", BallParams)
-    assert study.content == SETTINGS
 
 
 @pytest.mark.parametrize(
@@ -242,7 +199,6 @@ def test_a_section_is_read_again_as_it_stands(own):
         ("bal", "bal: expected keys and values; did you mean 'ball'?"),
         ("rings.fra", "rings.fra: expected keys and values; did you mean 'far'?"),
         ("zzz", "zzz: expected keys and values"),
-        ("zzz.far", "zzz.far: expected keys and values"),
         ("scale", "scale: expected keys and values"),
     ],
 )
@@ -273,32 +229,31 @@ def test_what_a_section_s_model_refuses_is_a_sentence_with_study_file_and_sectio
     [
         ({"scale": "tony"}, "scale: 'tony' is none of tiny, paper"),
         ({"seeds": [1, 1]}, r"seeds: \[1, 1\] names a seed twice"),
-        ({"scales": 3}, "scales: 3 refused"),
         ({"scales": {"tiny": None}}, "scales.tiny: None refused"),
     ],
 )
 def test_a_study_of_its_own_needs_scale_seeds_and_scales_and_nothing_else(own, changes, sentence):
-    own()
     with pytest.raises(InputError, match=rf"study\.yaml: {sentence}"):
         own(changes)
 
 
-@pytest.mark.parametrize(("settings", "meant"), [({"bal": {"outer": 0.1}}, "ball"), ({"rings": {"fra": {}}}, "far")])
-def test_a_section_that_only_a_scale_has_is_refused_with_the_nearest(own, settings, meant):
-    """A slip of the pen there would leave the paper's own settings on, and cost hours."""
-    name, model = ("ball", BallParams) if meant == "ball" else ("rings.far", RingParams)
-    with pytest.raises(InputError, match=rf"did you mean '{meant}'"):
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"bal": {"outer": 0.1}}, "did you mean 'ball'"),  # would leave the paper's own settings on, and cost hours
+        ({"rings": {"fra": {}}}, "did you mean 'far'"),
+        ({"ball": 3}, "expected keys and values"),
+        ({"rings": 3}, "expected keys and values"),
+        ({"rings": {"far": [1]}}, "expected keys and values"),
+    ],
+)
+def test_a_scale_s_section_without_values_or_that_it_only_has_is_refused(own, settings, sentence):
+    name, model = ("rings.far", RingParams) if "rings" in settings else ("ball", BallParams)
+    with pytest.raises(InputError, match=sentence):
         own({"scales": {"tiny": settings}}).section(name, model)
 
 
-@pytest.mark.parametrize("settings", [{"ball": 3}, {"ball": None}, {"rings": 3}, {"rings": {"far": [1]}}])
-def test_a_scale_s_section_without_keys_and_values_is_refused(own, settings):
-    name = "ball" if "ball" in settings else "rings.far"
-    with pytest.raises(InputError, match="expected keys and values"):
-        own({"scales": {"tiny": settings}}).section(name, BallParams if name == "ball" else RingParams)
-
-
-@pytest.mark.parametrize("content", [None, 3, ["outer"]])
+@pytest.mark.parametrize("content", [None, ["outer"]])
 def test_a_section_without_keys_and_values_is_refused_and_not_offered_itself(own, content):
     with pytest.raises(InputError, match=r"study\.yaml: ball: expected keys and values") as refused:
         own({"ball": content}).section("ball", BallParams)
