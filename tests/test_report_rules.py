@@ -7,14 +7,7 @@ import pytest
 from annulus.errors import InputError
 from annulus.report.rules import FUNCTIONS, RuleFault, parse
 
-VALUES = {
-    "a": 1.0,
-    "b": 2.0,
-    "up": [1.0, 2.0, 4.0],
-    "down": [3.0, 2.0, -1.0],
-    "flat": [2.0, 2.0, 2.0],
-    "short": [1.0, 2.0],
-}
+VALUES = {"a": 1.0, "b": 2.0, "up": [1.0, 2.0, 4.0], "down": [3.0, 2.0, -1.0], "flat": [2.0] * 3, "short": [1.0, 2.0]}
 
 
 @pytest.mark.parametrize(
