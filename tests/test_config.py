@@ -219,10 +219,7 @@ def ranks(limits, others):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [  # 10 % of the images are held out
-        (
-            {IMAGES: 8},
-            "scales.tiny.pretrain.batch_size: 64 is more than the 7 training images; take a smaller batch or",
-        ),
+        ({IMAGES: 8}, "scales.tiny.pretrain.batch_size: 64 is more than the 7 training images; take a smaller batch"),
         ({"method": "moco", QUEUE: 63}, f"{QUEUE}: 63 is shorter than the batch of 64, whose keys it must hold; take"),
         ({"method": "moco", "sampler": "ball", "samplers.ball.outer": 0.00391}, ranks("[0, 0.00391)", 255)),
         ({"method": "simclr", "sampler": "ball", "samplers.ball.outer": 0.0079}, ranks("[0, 0.0079)", 126)),
@@ -283,9 +280,3 @@ def test_rank_limits_are_the_floor_of_the_exact_decimal_share():
             assert rank_limits(0.0, percent / 100, others) == (0, exact)
         assert rank_limits(percent / 100, 1.0, others) == (exact, others)
     assert rank_limits(0.0199, 0.03, 100) == (1, 3), "between two ranks it is rounded down"
-
-
-@pytest.mark.parametrize(("inner", "outer"), [(0.0, 0.0099), (0.011, 0.019), (0.5, 0.5)])
-def test_ranks_that_hold_no_row_are_refused_with_the_numbers(inner, outer):
-    with pytest.raises(InputError, match="hold none of the memory's 100 other rows; widen the sampler or take"):
-        rank_limits(inner, outer, 100)

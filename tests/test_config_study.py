@@ -45,20 +45,10 @@ def refusal(make, changes: dict, settings: dict | None = None) -> str:
     return sentence
 
 
-def test_a_variant_is_the_root_then_the_defaults_then_the_scale_then_the_row(make):
-    settings = {"sampler": "ball", "samplers.ball.outer": 0.25, "scales.tiny.pretrain.batch_size": 32}
-    params = make().variant("a row", settings, 5)
-    assert (params.seed, params.scale, params.method, params.sampler) == (5, "tiny", "ir", "ball")
-    assert params.get("samplers.${sampler}").outer == 0.25
-    pretrain = params.get("scales.${scale}.pretrain")
-    expected = TREE["scales"]["tiny"]["pretrain"] | {"epochs": 1, "batch_size": 32}
-    assert pretrain.model_dump() == expected
-
-
 def test_the_row_wins_over_the_scale_and_the_scale_over_the_defaults(make):
     key = "methods.ir.temperature"
-    study = make({"defaults": DEFAULTS | {key: 0.1}})
-    assert study.variant("IR", {}, 0).methods.ir.temperature == 0.1
+    params = make({"defaults": DEFAULTS | {key: 0.1}}).variant("IR", {}, 5)
+    assert (params.seed, params.scale, params.methods.ir.temperature) == (5, "tiny", 0.1)
     study = make({"defaults": DEFAULTS | {key: 0.1}, "scales": {"tiny": {key: 0.2}}})
     assert study.variant("IR", {}, 0).methods.ir.temperature == 0.2
     assert study.variant("IR", {key: 0.3}, 0).methods.ir.temperature == 0.3
@@ -253,13 +243,6 @@ def test_a_scale_s_section_without_values_or_that_it_only_has_is_refused(own, se
         own({"scales": {"tiny": settings}}).section(name, model)
 
 
-@pytest.mark.parametrize("content", [None, ["outer"]])
-def test_a_section_without_keys_and_values_is_refused_and_not_offered_itself(own, content):
-    with pytest.raises(InputError, match=r"study\.yaml: ball: expected keys and values") as refused:
-        own({"ball": content}).section("ball", BallParams)
-    assert "did you mean 'ball'" not in str(refused.value)
-
-
 def at_scale(tmp_path, name: str, scale: str) -> Study:
     content = yaml.safe_load((ROOT / "stages" / name / "params.yaml").read_text())
     path = tmp_path / "study.yaml"
@@ -267,7 +250,7 @@ def at_scale(tmp_path, name: str, scale: str) -> Study:
     return Study(ROOT / "params.yaml", path)
 
 
-@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("scale", ["tiny", "paper"])
 def test_every_row_of_algorithms_is_valid_and_no_two_are_the_same(tmp_path, scale):
     study = at_scale(tmp_path, "algorithms", scale)
     found = {name: study.variant(name, study.row("rows", name), 0) for name in study.content["rows"]}
@@ -276,7 +259,7 @@ def test_every_row_of_algorithms_is_valid_and_no_two_are_the_same(tmp_path, scal
         assert [other for other, same in found.items() if same == params] == [name]
 
 
-@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("scale", ["tiny", "paper"])
 def test_every_point_of_negatives_is_valid_and_no_two_of_a_part_are_the_same(tmp_path, scale):
     study = at_scale(tmp_path, "negatives", scale)
     for name, part in study.content["parts"].items():

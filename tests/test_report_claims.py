@@ -141,8 +141,7 @@ def algorithms(root, gain, gain_std, dataset="cifar10", scale="paper"):
 
 
 @pytest.mark.parametrize(
-    ("gain", "spread", "verdict"),
-    [(2.7, 0.5, "held"), (2.7, 2.7, "did not hold"), (-1.0, 0.0, "did not hold")],
+    ("gain", "spread", "verdict"), [(2.7, 0.5, "held"), (2.7, 2.7, "did not hold"), (-1.0, 0.0, "did not hold")]
 )
 def test_a_gain_within_its_spread_over_seeds_does_not_hold(gain, spread, verdict, tmp_path):
     algorithms(tmp_path, gain, spread)

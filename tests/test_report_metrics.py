@@ -145,12 +145,7 @@ def test_a_column_comes_from_the_rows_asked_for_in_the_order_of_others(table, wh
 @pytest.mark.parametrize(
     ("where", "column", "error", "sentence"),
     [
-        (
-            {"series": "EqCo"},
-            "nats",
-            Missing,
-            r"no row with series EqCo; `dvc repro stages/negatives/dvc\.yaml` writes",
-        ),
+        ({"series": "EqCo"}, "nats", Missing, r"no row with series EqCo; `dvc repro stages/negatives/dvc\.yaml`"),
         ({"alpha": 0.1001}, "nats", Missing, "no row with alpha 0.1001"),
         ({"series": "CPC", "alpha": 1}, "nats", Broken, "2 rows with series CPC, alpha 1, expected one"),
         ({"series": "CPC"}, "nat", Broken, r"no column 'nat'; did you mean 'nats'\?; it has series, alpha, k, nats"),
@@ -182,11 +177,7 @@ def test_how_numbers_were_made_comes_from_their_study_and_their_own_columns(tabl
     [
         ("estimators/theorems.json", "scale: paper\nseeds: [0, 1, 2]\n", "paper"),  # no trainings
         # Epochs are of pretraining, not of the probe.
-        (
-            "main/linear.json",
-            "seed: 3\nscale: a\ndataset: b\nscales: {a: {pretrain: {epochs: 9}}}\n",
-            "b, a, 9 epochs, ",
-        ),
+        ("main/linear.json", "seed: 3\nscale: a\ndataset: b\nscales: {a: {pretrain: {epochs: 9}}}\n", "b, a, 9 epochs"),
         ("benchmarks/step.json", "", "AMD EPYC"),  # of a machine
     ],
 )
