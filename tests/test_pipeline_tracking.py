@@ -139,22 +139,20 @@ def test_a_server_that_never_answers_costs_no_more_than_its_seconds(checkout, mo
     assert not any(str(checkout).encode() in environment for environment in children)
 
 
-@pytest.mark.parametrize(
-    ("uri", "age", "tried"),
-    [(REFUSED, 60, False), (REFUSED, 700, True), (REFUSED, -60, True), ("http://127.0.0.1:10", 60, True)],
-    ids=["lately", "long ago", "clock set back", "another server"],
-)
-def test_a_server_that_failed_lately_is_left_alone(checkout, monkeypatch, uri, age, tried):
+def test_a_server_that_failed_lately_is_left_alone(checkout, monkeypatch):
     failed = checkout / ".annulus/tracking/failed"
     failed.parent.mkdir(parents=True)
     failed.write_text(REFUSED)
-    os.utime(failed, (time.time() - age,) * 2)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     attempts = []
-    monkeypatch.setattr(tracking, "_send_in_child", lambda: attempts.append(uri))
-    tracking.record({}, {"top1_percent": 1.0})
-    assert bool(attempts) == tried
-    assert len(spooled(checkout)) == 1
+    monkeypatch.setattr(tracking, "_send_in_child", lambda: attempts.append(1))
+    # Lately; long ago; with a clock that was set back; another server.
+    for uri, age, tried in ((REFUSED, 60, 0), (REFUSED, 700, 1), (REFUSED, -60, 1), ("http://127.0.0.1:10", 60, 1)):
+        attempts.clear()
+        os.utime(failed, (time.time() - age,) * 2)
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+        tracking.record({}, {"top1_percent": 1.0})
+        assert len(attempts) == tried, (uri, age)
+    assert len(spooled(checkout)) == 4
 
 
 def test_a_password_is_neither_shown_nor_stored(checkout, monkeypatch, caplog):
