@@ -32,7 +32,7 @@ def page_of(root):
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     root = tmp_path_factory.mktemp("report")
-    report_root.everything(root)
+    report_root.everything(root, ("disc", HOSTILE, "star"), HOSTILE)
     return page_of(root)
 
 
@@ -47,20 +47,11 @@ def test_this_browser_would_tell_of_an_error_and_of_a_request(browser, tmp_path)
 def test_the_page_full_or_empty_loads_in_silence_asks_for_nothing_and_has_all_sections(browser, page, tmp_path):
     for each in (page, page_of(tmp_path)):
         loaded = browser.load(each)
-        assert loaded.console == []
+        assert "<title>annulus: papers beside results</title>" in loaded.dom, "a hostile name is text"
+        assert loaded.console == []  # a script that the policy stopped would be told here
         assert loaded.requests == []
         for section in SECTIONS:
             assert f'<section id="{section}">' in loaded.dom
-
-
-def test_hostile_names_are_text(browser, tmp_path):
-    report_root.main_line(tmp_path, ("disc", HOSTILE, "star"))
-    report_root.negatives_study(tmp_path, HOSTILE)
-    report_root.pictures(tmp_path, ("disc", HOSTILE, "star"))
-    loaded = browser.load(page_of(tmp_path))
-    assert "<title>annulus: papers beside results</title>" in loaded.dom
-    assert loaded.console == []  # a script that the policy stopped would be told here
-    assert loaded.requests == []
 
 
 # What each script says of the page; all of them run in one frame.
@@ -123,8 +114,8 @@ def test_a_click_sorts_numbers_by_value_and_text_as_text_and_a_second_one_turns_
     assert up == ["ascending", ["0.2966", "39.70", "3,600"]]
     assert down == ["descending", ["3,600", "39.70", "0.2966"]]
     _, up, down = said["text"]
-    assert up == ["ascending", ["disc", "ring", "star"]]
-    assert down == ["descending", ["star", "ring", "disc"]]
+    assert up == ["ascending", [HOSTILE, "disc", "star"]]
+    assert down == ["descending", ["star", "disc", HOSTILE]]
 
 
 def test_what_was_not_run_stays_at_the_end_of_a_sorted_column(said):

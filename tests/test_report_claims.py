@@ -132,7 +132,7 @@ def test_a_claim_of_any_scale_is_decided_by_its_rule(ratio, verdict, tmp_path):
     assert (walltime.numbers, walltime.setting, walltime.rule) == ({"ratio": ratio}, "AMD EPYC", "ratio <= 1.05")
 
 
-def algorithms(root, gain, gain_std, dataset="cifar10", scale="paper"):
+def algorithms(root, gain, gain_std, dataset, scale):
     row = {"table": "ring.table1a", "method": "IRing", "here_gain_percent": gain, "scale": scale, "seeds": 2}
     written(root, "algorithms/table.csv", [row | {"here_gain_std_over_seeds_percent": gain_std}])
     params = {"scale": scale, "seeds": [0, 1], "defaults": {"dataset": dataset}}
@@ -141,31 +141,26 @@ def algorithms(root, gain, gain_std, dataset="cifar10", scale="paper"):
 
 
 @pytest.mark.parametrize(
-    ("gain", "spread", "verdict"), [(2.7, 0.5, "held"), (2.7, 2.7, "did not hold"), (-1.0, 0.0, "did not hold")]
-)
-def test_a_gain_within_its_spread_over_seeds_does_not_hold(gain, spread, verdict, tmp_path):
-    algorithms(tmp_path, gain, spread)
-    assert found(tmp_path, "ring.beats-ir").verdict == verdict
-
-
-@pytest.mark.parametrize(
-    ("dataset", "scale", "verdict"),
+    ("gain", "spread", "dataset", "scale", "verdict"),
     [
-        ("shapes", "paper", "not run at this scale"),
-        ("cifar10", "demo", "not run at this scale"),
-        ("cifar100", "paper", "not run at this scale"),
-        ("cifar10", "paper", "held"),
+        (2.7, 0.5, "cifar10", "paper", "held"),
+        (2.7, 2.7, "cifar10", "paper", "did not hold"),  # within its spread over seeds
+        (-1.0, 0.0, "cifar10", "paper", "did not hold"),
+        (2.7, 0.5, "shapes", "paper", "not run at this scale"),
+        (2.7, 0.5, "cifar10", "demo", "not run at this scale"),
+        (2.7, 0.5, "cifar100", "paper", "not run at this scale"),
     ],
 )
-def test_another_data_set_or_scale_decides_nothing_but_says_what_it_would(dataset, scale, verdict, tmp_path):
-    algorithms(tmp_path, 2.7, 0.5, dataset, scale)
+def test_a_claim_of_a_data_set_is_decided_there_and_elsewhere_says_what_it_would(
+    gain, spread, dataset, scale, verdict, tmp_path
+):
+    algorithms(tmp_path, gain, spread, dataset, scale)
     ring = found(tmp_path, "ring.beats-ir")
-    assert (ring.verdict, ring.holds) == (verdict, True)
-    assert ring.numbers == {"gain": 2.7, "gain_std": 0.5}
-    if verdict != "held":
-        assert ring.reason == (
-            f"the claim is of CIFAR10 at the papers' scale; here ({dataset}, {scale}, 2 seeds) it would hold"
-        )
+    assert (ring.verdict, ring.holds) == (verdict, verdict != "did not hold")
+    assert ring.numbers == {"gain": gain, "gain_std": spread}
+    if verdict == "not run at this scale":
+        here = f"here ({dataset}, {scale}, 2 seeds) it would hold"
+        assert ring.reason == f"the claim is of CIFAR10 at the papers' scale; {here}"
 
 
 def staircase(scale, names=("CPC", "ML-CPC")):

@@ -115,43 +115,33 @@ def test_figure_2_of_ml_cpc_compares_cpc_with_the_lowest_alpha_only(metrics):
     assert list(variance.lines[0].get_ydata()) == pytest.approx([0.25, 0.0625, 0.5 / 64], abs=1e-6)
 
 
-def test_estimators_with_and_without_a_ceiling_stand_apart_beside_the_truth(metrics):
+def test_estimates_stand_beside_the_truth(metrics):
     capped, free = drawn(BY_NAME["estimators.ideal"], metrics).axes
     assert capped.get_legend_handles_labels()[1] == ["true", "InfoNCE"]
-    assert free.get_legend_handles_labels()[1] == ["true", "NWJ"]
+    assert free.get_legend_handles_labels()[1] == ["true", "NWJ"], "without a ceiling, apart"
     truth = next(line for line in free.lines if line.get_label() == "true")
     assert list(truth.get_xdata()) == list(truth.get_ydata()) == [1, 4]
-
-
-def test_the_staircase_shows_each_estimate_and_the_truth_beside_it(metrics):
     cpc, mlcpc = drawn(BY_NAME["mlcpc.fig3-separable"], metrics).axes
     assert (cpc.get_title("left"), mlcpc.get_title("left")) == ("CPC", "ML-CPC")
-    *estimates, truth = cpc.lines
-    assert len(estimates) == 2
+    first, _, truth = cpc.lines
     assert list(truth.get_xdata()) == [0, 100, 200, 300]
     assert list(truth.get_ydata()) == [2, 2, 4, 4]
-    assert list(estimates[0].get_ydata()) == pytest.approx([1.8, 1.8, 3.6, 3.6])
+    assert list(first.get_ydata()) == pytest.approx([1.8, 1.8, 3.6, 3.6])
 
 
-def test_shares_of_training_and_of_the_memory_are_shown_in_percent(metrics):
+def test_shares_are_shown_in_percent_and_the_gradient_s_band_is_one_std_to_each_side(metrics):
     assert list(drawn(BY_NAME["ring.fig2a"], metrics).axes[0].lines[0].get_xdata()) == pytest.approx([5, 25, 75])
     outer = drawn(BY_NAME["curve.share"], metrics).axes[0].lines[0]
     assert list(outer.get_ydata()) == pytest.approx([80, 60, 40])
-
-
-def test_the_gradient_s_band_is_one_std_to_each_side(metrics):
     (band,) = drawn(BY_NAME["curve.gradient"], metrics).axes[0].collections
     heights = band.get_paths()[0].vertices[:, 1]
     assert (heights.min(), heights.max()) == (2.5, 3.5)
 
 
-def test_rows_that_lack_everything_are_an_error_that_says_so():
+def test_rows_that_lack_everything_or_hold_text_are_an_error_that_says_so():
     for plot in PLOTS:
         with pytest.raises(ValueError, match=r"has no column|has none of the columns"):
             plot.draw(*[[{"nothing": 1.0}] for _ in plot.files])
-
-
-def test_a_number_that_is_text_is_named_with_its_row():
     rows = [{"x": 1.0}, {"x": "abc"}]
     with pytest.raises(ValueError, match=r"^x is 'abc' in row 2, expected a number$"):
         numbers(rows, "x")
