@@ -1,10 +1,10 @@
 """Each dvc.yaml says what is true: every file, parameter and path that a stage touches is declared."""
 
-import ast
 import shlex
 
 import pytest
 import yaml
+from by_path import script
 from declared import ROOT, missing_and_spare, script_of
 from dvc.utils.hydra import apply_overrides
 
@@ -12,15 +12,6 @@ FILES = [ROOT / "dvc.yaml", *sorted(ROOT.glob("stages/*/dvc.yaml"))]
 PIPELINES = {path.parent.name if path.parent != ROOT else "main": yaml.safe_load(path.read_text()) for path in FILES}
 STUDIES = [name for name in PIPELINES if name != "main"]
 STAGES = {f"{name} {stage}": it for name, content in PIPELINES.items() for stage, it in content["stages"].items()}
-
-
-def constant(script: str, name: str) -> list[str]:
-    """The READS or PATHS of a stage's script; empty where it has none."""
-    for node in ast.parse((ROOT / script).read_text()).body:
-        match node:
-            case ast.Assign(targets=[ast.Name(id=found)], value=value) if found == name:
-                return ast.literal_eval(value)
-    return []
 
 
 def arguments(stage: dict) -> dict[str, str]:
@@ -53,7 +44,7 @@ def test_an_undeclared_room_is_named():
 
 def test_a_stage_of_the_main_line_declares_every_parameter_that_it_reads():
     for stage in PIPELINES["main"]["stages"].values():
-        assert constant(script_of(stage), "READS") == stage.get("params", []), stage["cmd"]
+        assert getattr(script(script_of(stage)), "READS", []) == stage.get("params", []), stage["cmd"]
 
 
 def test_a_stage_declares_every_path_of_its_command():
@@ -61,7 +52,7 @@ def test_a_stage_declares_every_path_of_its_command():
         given = arguments(stage)
         for path in given.values():
             assert path == "params.yaml" or is_declared(path, stage), (name, path)
-        if paths := constant(script_of(stage), "PATHS"):
+        if paths := getattr(script(script_of(stage)), "PATHS", []):
             assert sorted(given) == sorted(paths if name.startswith("main ") else [*paths, "settings"]), name
 
 
@@ -91,8 +82,8 @@ def test_the_files_stay_as_short_as_a_reviewer_reads():
     code = [dep for dep in STAGES["main pretrain"]["deps"] if dep.startswith(("src/", "stages/"))]
     assert len(code) <= 13
     for study in STUDIES:
-        for script in (ROOT / "stages" / study).glob("*.py"):
-            assert len(script.read_text().splitlines()) <= 60
+        for path in (ROOT / "stages" / study).glob("*.py"):
+            assert len(path.read_text().splitlines()) <= 60
 
 
 @pytest.mark.parametrize("study", STUDIES)

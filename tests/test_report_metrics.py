@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from annulus.report.metrics import Broken, Metrics, Missing, Setting
+from annulus.report.metrics import Broken, Metrics, Missing
+from annulus.report.setting import Setting, read_setting
 
 HERE = Path(__file__).parents[1]
 
@@ -161,13 +162,13 @@ def test_rows_that_are_not_there_are_missing_and_columns_and_numbers_that_are_no
 
 
 def test_how_numbers_were_made_comes_from_their_study_and_their_own_columns(table):
-    assert Metrics(table.root).setting("negatives/a.csv") == Setting()
+    assert read_setting(table, "algorithms/a.csv") == Setting()
     assert str(Setting()) == ""
     (table.root / "stages" / "negatives").mkdir(parents=True)
     params = "scale: demo\nseeds: [0, 1]\ndefaults: {dataset: shapes}\n"
     (table.root / "stages" / "negatives" / "params.yaml").write_text(params)
-    assert table.setting("negatives/a.csv") == Setting("shapes", "demo", None, 2)
-    assert str(table.setting("negatives/a.csv", {"scale": "paper", "epochs": 16.0, "seeds": 1.0})) == (
+    assert read_setting(table, "negatives/a.csv") == Setting("shapes", "demo", None, 2)
+    assert str(read_setting(table, "negatives/a.csv", {"scale": "paper", "epochs": 16.0, "seeds": 1.0})) == (
         "shapes, paper, 16 epochs, 1 seed"
     )
 
@@ -187,7 +188,7 @@ def test_how_others_were_made_comes_from_where_they_are(metrics, name, params, s
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "params.yaml").write_text(params)
     write(metrics, name, '{"epochs": 100, "seed": 3, "processor": "AMD EPYC"}')
-    assert str(metrics.setting(name)).startswith(setting)
+    assert str(read_setting(metrics, name)).startswith(setting)
 
 
 def test_every_committed_metrics_file_is_whole():
