@@ -60,12 +60,12 @@ def script_of(stage: dict) -> str:
     return f"stages/{name}.py"
 
 
-def missing_and_spare(stage: dict) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def missing_and_spare(stage: dict) -> tuple[list[str], list[str]]:
     """Code that a stage reaches but does not declare, and declares but does not reach."""
     script = script_of(stage)
     reached = rooms(ROOT / script) | {script}
     declared = {dep for dep in stage["deps"] if dep.startswith(("src/", "stages/"))}
-    return tuple(sorted(reached - declared)), tuple(sorted(declared - reached))
+    return sorted(reached - declared), sorted(declared - reached)
 
 
 def _relative(file: Path) -> str:
