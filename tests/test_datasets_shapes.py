@@ -40,7 +40,7 @@ def test_no_two_images_are_alike_and_another_key_gives_others():
 @pytest.mark.parametrize("size", [8, 1024])
 def test_sizes_at_the_ends_of_their_range_work(size):
     """At 1024 px the fixed-point numbers are as large as they get: half as fine, the picture is the same."""
-    rows = np.array([2, 6])
+    rows = np.array([6])
     images = draw_shapes(rows, size, key=5).float()
     half = draw_shapes(rows, size // 2, key=5).float()
     pooled = torch.nn.functional.avg_pool2d(images, 2)
