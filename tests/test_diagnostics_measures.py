@@ -12,7 +12,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 import yaml
-from settings import CPU, SMALL, changed, load, run, stripes
+from settings import CPU, SMALL, changed, run, stripes
 
 from annulus.diagnostics import measures as module
 from annulus.diagnostics.measures import (
@@ -27,7 +27,6 @@ from annulus.diagnostics.measures import (
 )
 from annulus.diagnostics.membership import (
     CandidateSets,
-    cave_for,
     chance_percent,
     false_negative_percent,
     members,
@@ -39,7 +38,6 @@ from annulus.errors import InputError
 from annulus.files.images import save_images
 from annulus.files.packed import read_packed, write_packed
 from annulus.files.results import write_table
-from annulus.negatives.build import build_sampler
 from annulus.negatives.samplers import Ring
 from annulus.pipeline import tracking
 from annulus.training.snapshots import Snapshots
@@ -60,20 +58,15 @@ def test_alignment_is_the_mean_squared_distance():
     assert alignment(one, -one) == pytest.approx(4)
 
 
-@pytest.mark.parametrize("rows_at_once", [1, 4, 11, 1024])
+@pytest.mark.parametrize("rows_at_once", [4, 1024])
 def test_uniformity_is_the_log_of_the_mean_over_pairs_of_different_images(rows_at_once, monkeypatch):
     monkeypatch.setattr(module, "ROWS_AT_ONCE", rows_at_once)
     embeddings = directions(11, 4)
     rows = embeddings.tolist()
     pairs = [math.exp(-2 * math.dist(rows[a], rows[b]) ** 2) for a in range(11) for b in range(a)]
     assert uniformity(embeddings) == pytest.approx(math.log(sum(pairs) / len(pairs)), abs=1e-5)
-
-
-def test_uniformity_of_one_direction_of_two_poles_and_of_many_dimensions():
-    east = torch.eye(1, 3)
-    assert uniformity(east.expand(5, 3)) == pytest.approx(0, abs=1e-6)
-    assert uniformity(torch.cat([east, -east])) == pytest.approx(-8)
-    assert uniformity(directions(400, 512)) == pytest.approx(-4, abs=0.02)
+    assert uniformity(torch.eye(1, 3).expand(5, 3)) == pytest.approx(0, abs=1e-6)  # one direction
+    assert uniformity(directions(400, 512)) == pytest.approx(-4, abs=0.02)  # many dimensions
 
 
 def test_the_effective_rank_is_exp_of_the_entropy_of_the_singular_values():
@@ -82,12 +75,8 @@ def test_the_effective_rank_is_exp_of_the_entropy_of_the_singular_values():
     shares = values / values.sum()
     assert effective_rank(matrix) == pytest.approx(math.exp(-(shares * np.log(shares)).sum()))
     assert effective_rank(7 * matrix) == pytest.approx(effective_rank(matrix))
-
-
-def test_the_effective_rank_of_one_line_is_1_and_of_all_axes_alike_their_number():
-    assert effective_rank(directions(1, 6).expand(20, 6)) == pytest.approx(1)
-    assert effective_rank(torch.eye(6).repeat(3, 1)) == pytest.approx(6)
-    assert effective_rank(torch.eye(6)[:2].repeat(3, 1)) == pytest.approx(2)
+    assert effective_rank(directions(1, 6).expand(20, 6)) == pytest.approx(1)  # one line
+    assert effective_rank(torch.eye(6)[:2].repeat(3, 1)) == pytest.approx(2)  # two axes alike
 
 
 def test_staleness_is_one_minus_the_cosine_over_what_is_stored():
@@ -156,21 +145,6 @@ def test_the_numbers_of_a_snapshot_are_those_of_its_parts_and_means_over_its_sid
     one, ring = snapshot(crossed=crossed), Ring(0.1, 0.5)
     sets = candidate_sets(one, uniform=Ring(0.0, 1.0), ring=ring, training=Ring(0.0, 0.3))
     found = measure(one, sets, LABELS)
-    assert list(found) == [
-        "alignment",
-        "uniformity",
-        "effective_rank",
-        "staleness",
-        "positive_similarity",
-        "ring_inner_similarity",
-        "ring_outer_similarity",
-        "training_inner_similarity",
-        "training_outer_similarity",
-        "false_negatives_chance_percent",
-        "false_negatives_uniform_percent",
-        "false_negatives_ring_percent",
-        "false_negatives_training_percent",
-    ]
     assert found["alignment"] == alignment(one.queries, one.second)
     assert found["uniformity"] == uniformity(one.current)
     assert found["effective_rank"] == effective_rank(one.current)
@@ -229,17 +203,12 @@ def test_what_one_snapshot_cannot_have_no_row_has_and_it_is_said(caplog):
     assert said.startswith("diagnostics: ball is left out: negatives of ranks [0, 0.01) hold none of the memory's 30")
 
 
-def test_a_curve_of_another_run_is_refused():
+def test_snapshots_that_do_not_fit_are_refused(tmp_path):
     with pytest.raises(InputError, match="pretraining's curve has no epoch 3, of which there is a snapshot; run `dvc"):
         over_training(run_of(snapshot(epoch=3)), {1: ROW, 2: ROW}, LABELS, SAMPLERS, "ring", 0)
-
-
-def test_a_file_without_snapshots_is_refused(tmp_path):
     write_packed(tmp_path / "other.safetensors", {"rows": torch.zeros(1)}, {})
     with pytest.raises(InputError, match=r"other\.safetensors is a file of annulus, but holds no snapshots; run `dvc"):
         load_run(tmp_path / "other.safetensors")
-    with pytest.raises(InputError, match=r"none\.safetensors is missing"):
-        load_run(tmp_path / "none.safetensors")
 
 
 # --- the stage ----------------------------------------------------------------------------------------
@@ -305,29 +274,18 @@ def test_the_stage_measures_a_run_of_every_method(method, sampler, tmp_path, rec
 def test_stripes_that_are_told_apart_are_false_negatives_of_the_ball(tmp_path, recorded):
     """Trained until the nearest image is of the query's class, the closest rows are of its class too."""
     easy = {"sampler": "uniform", "anneal": "none", "views": "colour", "methods.ir.temperature": 0.2}
-    metrics, _, _ = diagnosed(tmp_path, easy | {"scales.tiny.pretrain.epochs": 16, "samplers.ball.outer": 0.2})
+    metrics, _, _ = diagnosed(tmp_path, easy | {"scales.tiny.pretrain.epochs": 8, "samplers.ball.outer": 0.2})
     assert metrics["false_negatives_ball_percent"] > 70 > 50 > metrics["false_negatives_uniform_percent"]
     assert metrics["positive_similarity"] > metrics["ring_outer_similarity"]
 
 
-def test_the_stage_gives_the_same_bytes_again(tmp_path, recorded):
+def test_the_stage_gives_the_same_bytes_again_and_refuses_other_images(tmp_path, recorded):
     paths = pretrained(tmp_path, {})
     found = []
     for _ in range(2):
         run_diagnostics(paths)
         found.append([paths[name].read_bytes() for name in ("metrics", "history", "examples")])
     assert found[0] == found[1]
-
-
-def test_snapshots_of_other_images_are_refused(tmp_path, recorded):
-    paths = pretrained(tmp_path, {})
     save_images(tmp_path / "images" / "train.safetensors", stripes(60, 0))
-    with pytest.raises(
-        SystemExit, match=r"snapshots\.safetensors is of 70 training images, .*images holds 60; run `dv"
-    ):
+    with pytest.raises(SystemExit, match=r"snapshots\.safetensors is of 70 training .*images holds 60; run `dv"):
         run_diagnostics(paths)
-
-
-def test_cave_s_clusters_are_counted_for_the_images_that_there_are():
-    cave = build_sampler(load(SMALL).samplers.cave)
-    assert cave_for(cave, 35, 70).clustering.clusters == 10
