@@ -75,12 +75,3 @@ def test_bias_and_variance_vanish_with_many_pairs(bound, of_batch):
         assert fewer.mean < more.mean < math.log(2)
         assert fewer.variance > more.variance > 0
     assert found[-1].mean == pytest.approx(math.log(2), abs=0.01)
-
-
-def test_checkable_values():
-    """One pair of each kind finds its own among two: log 2; equal pairs cannot be told apart: 0."""
-    assert cpc_of_batch(1, 2, 1.0) == pytest.approx(math.log(2))
-    for m in (2, 5):
-        for t in (0, m):
-            assert cpc_of_batch(t, m, 1.0) == pytest.approx(0, abs=1e-12)
-            assert mlcpc_of_batch(t, m, 1.0) == pytest.approx(0, abs=1e-12)

@@ -13,19 +13,12 @@ from annulus.estimators.critics import Separable
 from annulus.estimators.params import ConditionalParams
 from annulus.estimators.toys import CorrelatedGaussians
 
-pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
+pytestmark = pytest.mark.usefixtures("untouched_global_randomness", "in_float64")
 
 POINTS, BATCH, K, EPOCHS = 60, 16, 12, 2
 RUNS = [Run(100, 0), Run(50, 7), Run(10, 0)]
 TOY = CorrelatedGaussians(2, 0.8)
 both = pytest.mark.parametrize("nearness", ["dot", "l2"])
-
-
-@pytest.fixture(autouse=True)
-def in_float64():
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
 
 
 def settings(**changes) -> ConditionalParams:
