@@ -3,11 +3,6 @@
 The target is at most two seconds per clustering on two cores (issue 3, Speed).
 """
 
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
-
 import torch
 import torch.nn.functional as F
 from timing import calls_per_turn, medians, write

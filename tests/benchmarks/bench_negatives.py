@@ -1,10 +1,6 @@
 """Exact negatives against sorting every score and gathering K x d rows, and against the score product alone."""
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 
 import torch
 import torch.nn.functional as F
