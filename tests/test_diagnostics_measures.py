@@ -15,23 +15,9 @@ import yaml
 from settings import CPU, SMALL, changed, run, stripes
 
 from annulus.diagnostics import measures as module
-from annulus.diagnostics.measures import (
-    Snapshot,
-    alignment,
-    effective_rank,
-    load_run,
-    measure,
-    over_training,
-    staleness,
-    uniformity,
-)
-from annulus.diagnostics.membership import (
-    CandidateSets,
-    chance_percent,
-    false_negative_percent,
-    members,
-    radii,
-)
+from annulus.diagnostics import membership
+from annulus.diagnostics.measures import Snapshot, effective_rank, load_run, measure, over_training
+from annulus.diagnostics.membership import CandidateSets, members
 from annulus.encoders.extract import extract
 from annulus.encoders.features import save_features
 from annulus.errors import InputError
@@ -53,9 +39,9 @@ def directions(*shape, seed=0) -> torch.Tensor:
 def test_alignment_is_the_mean_squared_distance():
     one, other = directions(9, 5), directions(9, 5, seed=1)
     distances = [math.dist(a, b) ** 2 for a, b in zip(one.tolist(), other.tolist(), strict=True)]
-    assert alignment(one, other) == pytest.approx(sum(distances) / 9, rel=1e-5)
-    assert alignment(one, one) == 0
-    assert alignment(one, -one) == pytest.approx(4)
+    assert module.alignment(one, other) == pytest.approx(sum(distances) / 9, rel=1e-5)
+    assert module.alignment(one, one) == 0
+    assert module.alignment(one, -one) == pytest.approx(4)
 
 
 @pytest.mark.parametrize("rows_at_once", [4, 1024])
@@ -64,9 +50,9 @@ def test_uniformity_is_the_log_of_the_mean_over_pairs_of_different_images(rows_a
     embeddings = directions(11, 4)
     rows = embeddings.tolist()
     pairs = [math.exp(-2 * math.dist(rows[a], rows[b]) ** 2) for a in range(11) for b in range(a)]
-    assert uniformity(embeddings) == pytest.approx(math.log(sum(pairs) / len(pairs)), abs=1e-5)
-    assert uniformity(torch.eye(1, 3).expand(5, 3)) == pytest.approx(0, abs=1e-6)  # one direction
-    assert uniformity(directions(400, 512)) == pytest.approx(-4, abs=0.02)  # many dimensions
+    assert module.uniformity(embeddings) == pytest.approx(math.log(sum(pairs) / len(pairs)), abs=1e-5)
+    assert module.uniformity(torch.eye(1, 3).expand(5, 3)) == pytest.approx(0, abs=1e-6)  # one direction
+    assert module.uniformity(directions(400, 512)) == pytest.approx(-4, abs=0.02)  # many dimensions
 
 
 def test_the_effective_rank_is_exp_of_the_entropy_of_the_singular_values():
@@ -85,10 +71,10 @@ def test_staleness_is_one_minus_the_cosine_over_what_is_stored():
     cosines = [
         sum(a * b for a, b in zip(memory[row].tolist(), current[row].tolist(), strict=True)) for row in (0, 2, 3, 5)
     ]
-    assert staleness(memory, current) == pytest.approx(1 - sum(cosines) / 4, abs=1e-6)
-    assert staleness(current, current) == pytest.approx(0, abs=1e-6)
-    assert staleness(-current, current) == pytest.approx(2)
-    assert staleness(torch.zeros(6, 4), current) is None
+    assert module.staleness(memory, current) == pytest.approx(1 - sum(cosines) / 4, abs=1e-6)
+    assert module.staleness(current, current) == pytest.approx(0, abs=1e-6)
+    assert module.staleness(-current, current) == pytest.approx(2)
+    assert module.staleness(torch.zeros(6, 4), current) is None
 
 
 # --- one snapshot -------------------------------------------------------------------------------------
@@ -145,16 +131,16 @@ def test_the_numbers_of_a_snapshot_are_those_of_its_parts_and_means_over_its_sid
     one, ring = snapshot(crossed=crossed), Ring(0.1, 0.5)
     sets = candidate_sets(one, uniform=Ring(0.0, 1.0), ring=ring, training=Ring(0.0, 0.3))
     found = measure(one, sets, LABELS)
-    assert found["alignment"] == alignment(one.queries, one.second)
-    assert found["uniformity"] == uniformity(one.current)
+    assert found["alignment"] == module.alignment(one.queries, one.second)
+    assert found["uniformity"] == module.uniformity(one.current)
     assert found["effective_rank"] == effective_rank(one.current)
-    assert found["staleness"] == staleness(one.memory, one.current)
-    borders = [radii(*side) for side in zip(sets.similarity, sets.chosen["ring"], strict=True)]
+    assert found["staleness"] == module.staleness(one.memory, one.current)
+    borders = [membership.radii(*side) for side in zip(sets.similarity, sets.chosen["ring"], strict=True)]
     assert found["ring_inner_similarity"] == pytest.approx(sum(inner for inner, _ in borders) / len(borders))
     assert found["ring_outer_similarity"] == pytest.approx(sum(outer for _, outer in borders) / len(borders))
-    assert found["false_negatives_chance_percent"] == chance_percent(LABELS)
+    assert found["false_negatives_chance_percent"] == membership.chance_percent(LABELS)
     for name, comparisons in sets.chosen.items():
-        rates = [false_negative_percent(chosen, LABELS, one.self_index) for chosen in comparisons]
+        rates = [membership.false_negative_percent(chosen, LABELS, one.self_index) for chosen in comparisons]
         assert found[f"false_negatives_{name}_percent"] == pytest.approx(sum(rates) / len(rates))
 
 

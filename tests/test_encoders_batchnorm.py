@@ -8,14 +8,8 @@ from gloo import together
 from torch import nn
 
 from annulus.compute.distributed import local, local_slice, mean_gradients, world_size
-from annulus.encoders.batchnorm import (
-    GroupedBatchNorm1d,
-    GroupedBatchNorm2d,
-    SyncBatchNorm,
-    convert,
-    shuffled,
-    synchronised,
-)
+from annulus.encoders import batchnorm
+from annulus.encoders.batchnorm import GroupedBatchNorm1d, GroupedBatchNorm2d, SyncBatchNorm
 from annulus.errors import InputError
 
 PLAIN = {2: nn.BatchNorm1d, 4: nn.BatchNorm2d}
@@ -123,13 +117,13 @@ def test_groups_that_do_not_fit_the_batch_are_refused():
 def test_a_leak_through_batch_statistics_ends_with_shuffling_which_its_inverse_undoes(generator):
     """Rows of one group share its mean: the sum of a normalised group is 0, of a shuffled one it is not."""
     x, norm = torch.randn(32, 5, generator=generator), GroupedBatchNorm1d(5, groups=4, affine=False)
-    order, back = shuffled(32, torch.Generator().manual_seed(0))
+    order, back = batchnorm.shuffled(32, torch.Generator().manual_seed(0))
     near(norm(x).view(4, 8, 5).sum(dim=1), torch.zeros(4, 5), atol=1e-5)
     assert norm(x[order])[back].view(4, 8, 5).sum(dim=1).abs().min() > 0.01
     assert torch.equal(x[order][back], x)
     assert not torch.equal(order, back)
-    assert torch.equal(shuffled(32, torch.Generator().manual_seed(0))[0], order)
-    assert not torch.equal(shuffled(32, generator)[0], order)
+    assert torch.equal(batchnorm.shuffled(32, torch.Generator().manual_seed(0))[0], order)
+    assert not torch.equal(batchnorm.shuffled(32, generator)[0], order)
 
 
 # --- several processes ---------------------------------------------------------------------------------
@@ -254,7 +248,7 @@ def test_converting_keeps_weights_statistics_names_and_settings():
     pointers = {name: tensor.data_ptr() for name, tensor in plain.state_dict().items()}
     parameters = list(plain.parameters())
 
-    converted = convert(plain, groups=2)
+    converted = batchnorm.convert(plain, groups=2)
     assert converted is plain
     assert kinds(converted) == [GroupedBatchNorm2d, GroupedBatchNorm1d, GroupedBatchNorm1d]
     assert {name: tensor.data_ptr() for name, tensor in converted.state_dict().items()} == pointers
@@ -267,23 +261,23 @@ def test_converting_keeps_weights_statistics_names_and_settings():
 
 
 def test_converting_a_batchnorm_alone_and_one_that_has_groups():
-    alone = convert(nn.BatchNorm1d(3), groups=4)
+    alone = batchnorm.convert(nn.BatchNorm1d(3), groups=4)
     assert isinstance(alone, GroupedBatchNorm1d)
-    assert convert(alone, groups=2).groups == 2
+    assert batchnorm.convert(alone, groups=2).groups == 2
     with pytest.raises(AssertionError, match="convert before"):
-        convert(nn.Sequential(SyncBatchNorm(3)), groups=2)
+        batchnorm.convert(nn.Sequential(SyncBatchNorm(3)), groups=2)
 
 
 def synchronised_network(x):
     plain = network()
     expected = plain(x)
-    converted = synchronised(network())
+    converted = batchnorm.synchronised(network())
     return kinds(converted), list(converted.state_dict()) == list(plain.state_dict()), expected, converted(local(x))
 
 
 def test_a_synchronised_network_equals_the_plain_one_on_the_whole_batch(generator):
     with pytest.raises(InputError, match=r"several processes.*torchrun.*batch_norm: shuffle"):
-        synchronised(network())
+        batchnorm.synchronised(network())
     x = torch.rand(8, 3, 4, 4, generator=generator)
     for number, (norms, same_names, expected, actual) in enumerate(together(synchronised_network, x)):
         assert norms == [SyncBatchNorm] * 3

@@ -10,21 +10,9 @@ from torchvision.transforms.v2 import functional as oracle
 
 from annulus.config.images import BlurParams, CropParams, JitterParams, ViewSetParams
 from annulus.errors import InputError
+from annulus.views import colour
 from annulus.views import recipe as views
 from annulus.views.blur import draw_blur, gaussian_blur, kernel_size
-from annulus.views.colour import (
-    BRIGHTNESS,
-    CONTRAST,
-    NEVER,
-    SATURATION,
-    Jitter,
-    brightness,
-    contrast,
-    draw_jitter,
-    hue,
-    jitter_,
-    saturation,
-)
 from annulus.views.crop import Boxes, center_crop, draw_boxes, resized_crop
 from annulus.views.recipe import augment, center_view
 
@@ -137,10 +125,10 @@ def test_center_view_equals_torchvision_and_no_larger_one_fits(photos, generator
 # --- colour --------------------------------------------------------------------------------------------
 
 FACTORS = {
-    "brightness": (brightness, oracle.adjust_brightness, [0.0, 0.3, 1.0, 1.4, 3.0]),
-    "contrast": (contrast, oracle.adjust_contrast, [0.0, 0.3, 1.0, 1.4, 3.0]),
-    "saturation": (saturation, oracle.adjust_saturation, [0.0, 0.3, 1.0, 1.4, 3.0]),
-    "hue": (hue, oracle.adjust_hue, [-0.5, -0.37, -0.1, 0.0, 0.05, 1 / 3, 0.5]),
+    "brightness": (colour.brightness, oracle.adjust_brightness, [0.0, 0.3, 1.0, 1.4, 3.0]),
+    "contrast": (colour.contrast, oracle.adjust_contrast, [0.0, 0.3, 1.0, 1.4, 3.0]),
+    "saturation": (colour.saturation, oracle.adjust_saturation, [0.0, 0.3, 1.0, 1.4, 3.0]),
+    "hue": (colour.hue, oracle.adjust_hue, [-0.5, -0.37, -0.1, 0.0, 0.05, 1 / 3, 0.5]),
 }
 
 
@@ -156,16 +144,16 @@ def test_operator_equals_torchvisions_on_tensors(name, photos):
 def in_torchvision(image, jitter, row):
     """One image through the drawn jitter, operator by operator."""
     adjust = {
-        BRIGHTNESS: oracle.adjust_brightness,
-        CONTRAST: oracle.adjust_contrast,
-        SATURATION: oracle.adjust_saturation,
+        colour.BRIGHTNESS: oracle.adjust_brightness,
+        colour.CONTRAST: oracle.adjust_contrast,
+        colour.SATURATION: oracle.adjust_saturation,
     }
     steps = [
         (adjust[kind], factor)
         for kind, factor in zip(jitter.kind[row].tolist(), jitter.factor[row].tolist(), strict=True)
     ]
     steps.insert(int(jitter.hue_after[row]), (oracle.adjust_hue, float(jitter.turn[row])))
-    if jitter.hue_after[row] == NEVER:
+    if jitter.hue_after[row] == colour.NEVER:
         return image
     for operator, amount in steps:
         image = operator(image, amount)
@@ -174,28 +162,28 @@ def in_torchvision(image, jitter, row):
 
 def test_jitter_in_each_of_the_24_orders_equals_torchvision(photos, generator):
     cases = [(*order, place) for place in range(4) for order in itertools.permutations(range(3))]
-    cases.append((0, 1, 2, NEVER))
+    cases.append((0, 1, 2, colour.NEVER))
     kind = torch.tensor([case[:3] for case in cases])
     factor = 0.5 + torch.rand(25, 3, generator=generator)
     turn = torch.rand(25, generator=generator) - 0.5
-    jitter = Jitter(factor, kind, turn, torch.tensor([case[3] for case in cases]))
+    jitter = colour.Jitter(factor, kind, turn, torch.tensor([case[3] for case in cases]))
     for photo in photos:
         images = (photo / 255).expand(25, 3, 20, 28)
         expected = torch.stack([in_torchvision(image, jitter, row) for row, image in enumerate(images)])
-        torch.testing.assert_close(jitter_(images.clone(), jitter), expected, atol=2e-5, rtol=0)
+        torch.testing.assert_close(colour.jitter_(images.clone(), jitter), expected, atol=2e-5, rtol=0)
 
 
 def test_drawn_jitter_is_uniform_in_factors_turn_and_order(generator):
     params = JitterParams(probability=0.8, brightness=0.4, contrast=0.2, saturation=1.5, hue=0.1)
     count = 24_000
-    jitter = draw_jitter(params, count, generator)
-    chosen = jitter.hue_after != NEVER
+    jitter = colour.draw_jitter(params, count, generator)
+    chosen = jitter.hue_after != colour.NEVER
     assert abs(chosen.float().mean() - 0.8) < 4 * math.sqrt(0.8 * 0.2 / count)
 
     by_kind = torch.empty_like(jitter.factor).scatter(1, jitter.kind, jitter.factor)
-    assert_uniform(by_kind[:, BRIGHTNESS], 0.6, 1.4)
-    assert_uniform(by_kind[:, CONTRAST], 0.8, 1.2)
-    assert_uniform(by_kind[:, SATURATION], 0.0, 2.5)  # 1 - 1.5 is held at 0
+    assert_uniform(by_kind[:, colour.BRIGHTNESS], 0.6, 1.4)
+    assert_uniform(by_kind[:, colour.CONTRAST], 0.8, 1.2)
+    assert_uniform(by_kind[:, colour.SATURATION], 0.0, 2.5)  # 1 - 1.5 is held at 0
     assert_uniform(jitter.turn, -0.1, 0.1)
 
     orders = jitter.kind @ torch.tensor([16, 4, 1]) + 64 * jitter.hue_after
