@@ -6,15 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from annulus.diagnostics.membership import (
-    candidate_sets,
-    cave_for,
-    chance_percent,
-    false_negative_percent,
-    members,
-    progress_of,
-    radii,
-)
+from annulus.diagnostics import membership
+from annulus.diagnostics.membership import candidate_sets, cave_for, false_negative_percent, members
 from annulus.errors import InputError
 from annulus.negatives.clusters import Clustering
 from annulus.negatives.samplers import Cave, Ring
@@ -47,7 +40,7 @@ def test_a_set_is_the_ranks_that_training_draws_from(similarity):
 
 
 def test_the_radii_are_the_similarities_at_a_set_s_borders(similarity):
-    inner, outer = radii(similarity, members(similarity, OWN, RING))
+    inner, outer = membership.radii(similarity, members(similarity, OWN, RING))
     closest = [similarity[query, ranked(similarity, query)[4]].item() for query in range(QUERIES)]
     farthest = [similarity[query, ranked(similarity, query)[19]].item() for query in range(QUERIES)]
     assert inner == pytest.approx(sum(closest) / QUERIES)
@@ -69,21 +62,23 @@ def test_chance_is_the_share_of_pairs_with_one_label_and_uniform_with_every_row_
     labels = torch.randint(0, CLASSES, (ROWS,), generator=generator)
     pairs = [labels[one] == labels[other] for one in range(ROWS) for other in range(ROWS) if one != other]
     expected = 100 * sum(pairs).item() / len(pairs)
-    assert chance_percent(labels) == pytest.approx(expected)
+    assert membership.chance_percent(labels) == pytest.approx(expected)
     everyone = torch.arange(ROWS)
     uniform = members(torch.zeros(ROWS, ROWS), everyone, Ring(0.0, 1.0))
     assert false_negative_percent(uniform, labels, everyone) == pytest.approx(expected)
-    assert chance_percent(torch.arange(10) % 2) == pytest.approx(100 * 4 / 9)
+    assert membership.chance_percent(torch.arange(10) % 2) == pytest.approx(100 * 4 / 9)
 
 
 def test_progress_is_read_back_from_the_shares_of_a_learning_curve():
     for sampler in (Ring(0.0, 1.0), Ring(0.0, 0.1), RING, Ring(0.2, 1.0), CAVE):
         for progress in (0.0, 0.3, 1.0):
             shares = kept_shares(sampler.shares, progress)
-            found = progress_of(sampler, *(round(share, 6) for share in shares))
+            found = membership.progress_of(sampler, *(round(share, 6) for share in shares))
             assert kept_shares(sampler.shares, found) == pytest.approx(shares, abs=1e-5)
             assert 0 <= found <= 1
-    assert progress_of(CAVE, *kept_shares(CAVE.shares, 0.0)) == 0, "cave's clusters count from the first move on"
+    assert membership.progress_of(CAVE, *kept_shares(CAVE.shares, 0.0)) == 0, (
+        "cave's clusters count from the first move on"
+    )
 
 
 def test_a_part_of_the_images_has_fewer_clusters_of_the_same_size():

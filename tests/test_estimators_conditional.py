@@ -214,22 +214,6 @@ def test_a_critic_that_ignores_its_inputs_estimates_nothing_to_the_last_digit():
     assert conditional.estimates([10]) == pytest.approx([0.0], abs=1e-12)
 
 
-def test_a_seed_decides_everything_and_points_are_its_own():
-    def numbers(seed):
-        conditional = Conditional(TOY, [Run(50, seed)], settings(), "dot")
-        conditional.train()
-        return conditional.x, conditional.y, conditional.estimates([50])
-
-    one, same, other = numbers(2), numbers(2), numbers(3)
-    assert torch.equal(one[0], same[0])
-    assert torch.equal(one[1], same[1])
-    assert one[2] == same[2] != other[2]
-    assert not torch.equal(one[0], other[0])
-    expected = TOY.sample(POINTS, generator(2, "points"))
-    assert torch.equal(one[0][0], expected.x)
-    assert torch.equal(one[1][0], expected.y)
-
-
 def test_a_share_that_holds_no_other_point_is_refused_before_any_training():
     """1 % of 100 points is one, but of the 99 others none."""
     with pytest.raises(ValueError, match=r"percents: 1 % of 100 points"):

@@ -34,16 +34,6 @@ def test_an_mlp_has_as_many_hidden_layers_as_it_says_with_relu_between(points):
     torch.testing.assert_close(network(x), second @ linear[2].weight.T + linear[2].bias)
 
 
-def test_mlcpc_s_critics_have_the_sizes_that_it_states():
-    """Section 5.1: two hidden layers of 256, 32 outputs; the joint one of the concatenated 40 numbers."""
-
-    def numbers(critic):
-        return sum(weight.numel() for weight in critic.parameters())
-
-    assert numbers(Separable(20, 256, 2, 32)) == 2 * (20 * 256 + 256 + 256 * 256 + 256 + 256 * 32 + 32)
-    assert numbers(Joint(20, 256, 2)) == 40 * 256 + 256 + 256 * 256 + 256 + 256 + 1
-
-
 # --- separable ----------------------------------------------------------------------------------------
 
 

@@ -69,12 +69,6 @@ def test_votes_are_exponentials_of_similarity_over_temperature_and_survive_a_tin
     assert vote(torch.tensor([[0.9, -0.9]]), torch.tensor([[1, 0]]), classes=2, temperature=1e-4).tolist() == [[0, 1]]
 
 
-def test_the_length_of_a_vector_does_not_matter():
-    bank, test = clouds(80, seed=1), clouds(30, seed=2)
-    longer = features(test.layers["pooled"] * torch.arange(1, 31)[:, None], test.labels)
-    assert evaluate_knn(bank, test, params(5)) == evaluate_knn(bank, longer, params(5))
-
-
 def test_of_equally_similar_rows_the_lowest_is_nearest_and_equal_votes_go_to_the_lower_class():
     rows = torch.tensor([[7, 3, 0]])
     assert nearest_labels(torch.tensor([[0.5, 0.5, 0.2]]), rows, torch.arange(10)).item() == 3

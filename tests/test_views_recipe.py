@@ -277,16 +277,6 @@ def test_a_part_equals_those_rows_of_the_whole_and_leaves_the_generator_where_th
         assert torch.equal(part_generator.get_state(), whole_generator.get_state())
 
 
-def test_a_part_works_on_its_own_images_alone(photos, generator, monkeypatch):
-    worked_on = []
-    apply = views.apply_recipe
-    monkeypatch.setattr(
-        views, "apply_recipe", lambda images, *rest: worked_on.append(len(images)) or apply(images, *rest)
-    )
-    augment(photos, STRONG, 16, generator, slice(2, 5))
-    assert sum(worked_on) == 3
-
-
 @pytest.mark.usefixtures("untouched_global_randomness")
 def test_global_randomness_and_input_stay_untouched(photos, generator):
     before = photos.clone()
