@@ -238,26 +238,16 @@ def test_files_have_the_same_bytes_and_the_configuration_as_json(trained, tmp_pa
     assert json.loads(text) == asdict(SMALL) | {"mean": list(MEAN), "std": list(STD)}
 
 
-@pytest.mark.parametrize(
-    ("change", "differs"),
-    [
-        ({"embedding_dim": 8}, "head.weight"),
-        ({"head": "mlp"}, "head"),
-        ({"stem": "imagenet"}, "backbone"),
-        ({"channels": "lab"}, ""),
-        ({"channels": "lab-ab", "mean": [0.0, 0.0], "std": [1.0, 1.0]}, ""),
-    ],
-)
-def test_weights_of_another_shape_are_refused_with_what_differs(change, differs, trained, tmp_path):
+def test_weights_of_another_shape_are_refused_with_what_differs(trained, tmp_path):
     weights = tmp_path / "encoder.safetensors"
     save_encoder(trained, weights)
     described = json.loads(weights.with_suffix(".json").read_text())
-    weights.with_suffix(".json").write_text(json.dumps(described | change))
-    sentence = (
-        rf"^[^\n]*does not have the shapes of encoder\.json \([^\n]*{differs}.*\); load the two files of one run$"
-    )
-    with pytest.raises(InputError, match=sentence):
-        load_encoder(weights)
+    two = {"channels": "lab-ab", "mean": [0.0, 0.0], "std": [1.0, 1.0]}
+    for change, differs in (({"embedding_dim": 8}, "head.weight"), ({"stem": "imagenet"}, "backbone"), (two, "")):
+        weights.with_suffix(".json").write_text(json.dumps(described | change))
+        sentence = rf"^[^\n]*not have the shapes of encoder\.json \([^\n]*{differs}.*\); load the two files of one run$"
+        with pytest.raises(InputError, match=sentence):
+            load_encoder(weights)
 
 
 @pytest.mark.parametrize(
@@ -266,10 +256,8 @@ def test_weights_of_another_shape_are_refused_with_what_differs(change, differs,
         (".safetensors", None, "its JSON is missing"),
         (".json", None, "its JSON is missing"),
         (".safetensors", b"not weights", "not an encoder of annulus"),
-        (".json", b"{", "not an encoder of annulus"),
-        (".json", b"[]", "not an encoder of annulus"),
-        (".json", b'{"architecture": "alexnet"}', "not an encoder of annulus"),
         (".json", b"\xff\xfe", "not an encoder of annulus"),
+        (".json", b"[]", "not an encoder of annulus"),
         (".json", json.dumps(asdict(replace(SMALL, channels="hsv"))).encode(), "not an encoder of annulus"),
     ],
 )

@@ -142,37 +142,23 @@ def test_a_run_is_adam_on_infonce_of_all_points_embedded_anew_at_each_step(nearn
 
 
 @both
-@pytest.mark.parametrize("percent", [100, 10])
-def test_negatives_are_drawn_from_all_of_the_closest_share_and_never_are_the_own_point(nearness, percent, draws):
-    params = settings(negatives=600)  # more than enough to meet every member of a set
-    conditional = Conditional(TOY, [Run(50, 0), Run(50, 7)], params, nearness)
-    conditional.train()
-    draws.index.clear(), draws.rows.clear()
-    conditional.estimates([percent, percent])
-    assert len(draws.rows) == params.draws * 2
-    for call, (index, rows) in enumerate(zip(draws.index, draws.rows, strict=True)):
-        run = call % 2
-        found = trained_critic(conditional, run)
-        assert index.tolist() == list(range(POINTS))
-        for own in range(0, POINTS, 7):
-            members = closest(found, conditional.x[run], conditional.y[run], own, percent, nearness)
-            assert len(members) == math.floor((POINTS - 1) * percent / 100)
-            assert set(rows[own].tolist()) == set(members)
-            assert own not in rows[own].tolist()
-
-
-def test_each_run_s_share_while_it_trains_is_its_own(draws):
-    """The first step's sets are those of the first weights."""
-    params = settings(negatives=600, epochs=1, batch_size=POINTS)
-    runs, nearness = [Run(100, 0), Run(10, 0), Run(50, 7)], "dot"
+def test_negatives_are_all_of_the_closest_share_of_their_run_and_never_the_own_point(nearness, draws):
+    """In the only step by the first weights, in estimates by the last ones."""
+    params = settings(negatives=1500, epochs=1, batch_size=POINTS, draws=1)  # enough to meet every member of a set
+    runs = [Run(100, 0), Run(10, 0), Run(50, 7)]
     conditional = Conditional(TOY, runs, params, nearness)
     conditional.train()
-    for run, (percent, seed) in enumerate(runs):
-        found = critic(seed, nearness)
-        for query, own in enumerate(draws.index[run].tolist()):
-            if query % 9 == 0:
-                members = closest(found, conditional.x[run], conditional.y[run], own, percent, nearness)
-                assert set(draws.rows[run][query].tolist()) == set(members)
+    conditional.estimates([10, 100, 50])
+    assert len(draws.rows) == 6
+    of_estimates = [(trained_critic(conditional, run), percent) for run, percent in enumerate((10, 100, 50))]
+    of_training = [(critic(seed, nearness), percent) for percent, seed in runs]
+    for call, (found, percent) in enumerate(of_training + of_estimates):
+        points = conditional.x[call % 3], conditional.y[call % 3]
+        assert sorted(draws.index[call].tolist()) == list(range(POINTS))
+        for own, rows in list(zip(draws.index[call].tolist(), draws.rows[call].tolist(), strict=True))[::9]:
+            members = closest(found, *points, own, percent, nearness)
+            assert len(members) == math.floor((POINTS - 1) * percent / 100)
+            assert set(rows) == set(members)
 
 
 # --- estimates ----------------------------------------------------------------------------------------
