@@ -15,8 +15,8 @@ from annulus.encoders.encoder import EncoderConfig, build_encoder, save_encoder
 from annulus.encoders.extract import encode, extract
 from annulus.encoders.features import Features, save_features
 from annulus.errors import InputError
-from annulus.evals import linear
-from annulus.evals.linear import Probe, fit, probe_features, probe_views, standardised, unchanged
+from annulus.evals.linear import feature_batches, fit, probe_features, probe_views, view_batches
+from annulus.evals.probe import Probe, standardised, unchanged
 from annulus.files.images import ImageSet, save_images
 from annulus.views.recipe import center_view
 
@@ -105,7 +105,7 @@ def test_separable_classes_are_told_apart_entirely_from_chance_on():
 
 
 def test_standardised_features_have_mean_zero_and_variance_one(monkeypatch):
-    monkeypatch.setattr("annulus.evals.linear.ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("annulus.evals.probe.ROWS_AT_ONCE", 7)
     features = clouds(50, seed=0).layers["pooled"] * torch.tensor([1.0, 100.0, 0.01, 0.0]) + 5
     probe = standardised(features, classes=3)
     inputs = (features - probe.mean) / probe.std
@@ -157,7 +157,7 @@ def test_patience_without_a_validation_part_is_refused_and_leaves_the_number_of_
 
 def test_an_epoch_holds_every_row_once_in_its_own_order():
     rows = torch.arange(50.0)[:, None]
-    batches = linear.feature_batches(rows, torch.arange(50), batch_size=16, seed=0, device=CPU)
+    batches = feature_batches(rows, torch.arange(50), batch_size=16, seed=0, device=CPU)
     seen = []
     for epoch in range(2):
         features, labels = zip(*batches(epoch), strict=True)
@@ -217,7 +217,7 @@ def image_set(count, seed=0):
 @pytest.mark.parametrize(("layer", "dim"), [("pooled", 128), ("map", 512)])
 def test_plain_views_are_what_the_encoder_sees(encoder, layer, dim):
     images = image_set(10)
-    batches = linear.view_batches(encoder, images, params(layer=layer), PLAIN_VIEWS, 4, seed=0, device=CPU)
+    batches = view_batches(encoder, images, params(layer=layer), PLAIN_VIEWS, 4, seed=0, device=CPU)
     rows = torch.randperm(10, generator=generator(0, "linear", 5))
     features, labels = zip(*batches(5), strict=True)
     expected = encode(encoder, center_view(images.images[rows], 32), [layer])[layer]
@@ -228,7 +228,7 @@ def test_plain_views_are_what_the_encoder_sees(encoder, layer, dim):
 
 def test_each_epoch_augments_anew(encoder):
     images = image_set(1)
-    batches = linear.view_batches(encoder, images, params(), FLIPPED_VIEWS, 4, seed=0, device=CPU)
+    batches = view_batches(encoder, images, params(), FLIPPED_VIEWS, 4, seed=0, device=CPU)
     seen = {tuple(next(batches(epoch))[0][0].tolist()) for epoch in range(8)}
     assert len(seen) == 2  # mirrored and not
     assert torch.equal(next(batches(3))[0], next(batches(3))[0])
