@@ -137,9 +137,6 @@ def test_images_are_resized_as_pillow_does_chunk_by_chunk(generator, monkeypatch
     assert resized(images, 32) is images
 
 
-# --- what cannot work -----------------------------------------------------------------------------------
-
-
 def test_a_failed_download_says_what_to_do(cifar10, tmp_path):
     cifar10.unlink()
     with pytest.raises(

@@ -95,9 +95,6 @@ def test_names_are_cut_after_ten():
     assert named([str(number) for number in range(13)]) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 3 more"
 
 
-# --- what cannot work -----------------------------------------------------------------------------------
-
-
 def emptied(folder: Path, name: str) -> None:
     shutil.rmtree(folder)
     folder.mkdir()

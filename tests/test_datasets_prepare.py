@@ -46,9 +46,6 @@ def root(tmp_path, generator) -> Path:
     return tmp_path / "own"
 
 
-# --- shapes ---------------------------------------------------------------------------------------------
-
-
 @pytest.mark.usefixtures("untouched_global_randomness")
 def test_shapes_are_balanced_in_every_part_and_rows_are_disjoint():
     prepared = prepare_images("shapes", SHAPES, scale(200, 50), seed=0)
@@ -76,9 +73,6 @@ def test_without_a_limit_there_are_as_many_shapes_as_cifar_has(monkeypatch):
     monkeypatch.setattr(module, "draw_shapes", lambda rows, *_: torch.zeros(len(rows), 3, 16, 16, dtype=torch.uint8))
     prepared = prepare_images("shapes", SHAPES, ALL, seed=0)
     assert [len(getattr(prepared, split)) for split in SPLITS] == [45_000, 5_000, 10_000]
-
-
-# --- folder ---------------------------------------------------------------------------------------------
 
 
 def test_a_limited_folder_is_even_and_only_the_chosen_files_are_read(root, monkeypatch):
@@ -147,9 +141,6 @@ def test_a_folder_with_too_little_is_refused(root, damaged, bad, test_images, se
         prepare_images("folder", folder_params(root, bad=bad), scale(None, test_images), seed=0)
 
 
-# --- where a root lies ----------------------------------------------------------------------------------
-
-
 def test_a_relative_root_lies_in_dvc_s_project_and_one_may_begin_with_the_home_folder(root, monkeypatch, tmp_path):
     expected = prepare_images("folder", folder_params(root), scale(9, 9), seed=0).test.digest
     (tmp_path / "elsewhere").mkdir()
@@ -190,9 +181,6 @@ def test_a_root_that_no_path_can_be_is_refused(place, why, monkeypatch, tmp_path
     for dataset, params in (("folder", folder_params(place)), ("cifar10", download)):
         with pytest.raises(InputError, match=rf"^datasets\.{dataset}\.root: .*{why}.*; name a folder"):
             prepare_images(dataset, params, ALL, seed=0)
-
-
-# --- the stage ------------------------------------------------------------------------------------------
 
 
 def run(params: object, dataset: str, folder: Path, train: int = 40, test: int = 20):

@@ -33,9 +33,6 @@ def directions(*shape, seed=0) -> torch.Tensor:
     return F.normalize(torch.randn(*shape, generator=torch.Generator().manual_seed(seed)), dim=-1)
 
 
-# --- the geometry of embeddings -----------------------------------------------------------------------
-
-
 def test_alignment_is_the_mean_squared_distance():
     one, other = directions(9, 5), directions(9, 5, seed=1)
     distances = [math.dist(a, b) ** 2 for a, b in zip(one.tolist(), other.tolist(), strict=True)]
@@ -75,9 +72,6 @@ def test_staleness_is_one_minus_the_cosine_over_what_is_stored():
     assert module.staleness(current, current) == pytest.approx(0, abs=1e-6)
     assert module.staleness(-current, current) == pytest.approx(2)
     assert module.staleness(torch.zeros(6, 4), current) is None
-
-
-# --- one snapshot -------------------------------------------------------------------------------------
 
 
 def snapshot(whole=True, crossed=False, memory=True, epoch=1) -> Snapshot:
@@ -151,8 +145,6 @@ def test_without_a_memory_or_a_set_their_numbers_are_left_out():
     assert not any(name.startswith(("ring", "training")) for name in found)
 
 
-# --- over training ------------------------------------------------------------------------------------
-
 ROW = {"bound_nats": 1.5, "ceiling_nats": 6.0, "inner_share": 0.0, "outer_share": 1.0}
 ANNEALED = ROW | {"bound_nats": -1.5, "inner_share": 0.1, "outer_share": 0.5}
 SAMPLERS = {"uniform": Ring(0.0, 1.0), "ball": Ring(0.0, 0.5), "ring": Ring(0.1, 0.5)}
@@ -195,9 +187,6 @@ def test_snapshots_that_do_not_fit_are_refused(tmp_path):
     write_packed(tmp_path / "other.safetensors", {"rows": torch.zeros(1)}, {})
     with pytest.raises(InputError, match=r"other\.safetensors is a file of annulus, but holds no snapshots; run `dvc"):
         load_run(tmp_path / "other.safetensors")
-
-
-# --- the stage ----------------------------------------------------------------------------------------
 
 
 @pytest.fixture

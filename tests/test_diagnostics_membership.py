@@ -92,9 +92,6 @@ def test_a_part_of_the_images_has_fewer_clusters_of_the_same_size():
         assert cave_for(cave, images, train_images) == smaller
 
 
-# --- several samplers at once -------------------------------------------------------------------------
-
-
 @pytest.fixture
 def comparisons(generator):
     """Two comparisons, in each of which a query is near its own row."""

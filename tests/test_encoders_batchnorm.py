@@ -56,9 +56,6 @@ def through(norm, x, weights, forward=lambda norm, x: norm(x)):
     return {"output": result.detach(), "x.grad": x.grad, **gradients, **copy.deepcopy(norm.state_dict())}
 
 
-# --- groups --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("groups", "settings"),
     [
@@ -124,9 +121,6 @@ def test_a_leak_through_batch_statistics_ends_with_shuffling_which_its_inverse_u
     assert not torch.equal(order, back)
     assert torch.equal(batchnorm.shuffled(32, torch.Generator().manual_seed(0))[0], order)
     assert not torch.equal(batchnorm.shuffled(32, generator)[0], order)
-
-
-# --- several processes ---------------------------------------------------------------------------------
 
 
 def share_through(norm, x, weights, gradient=True):
@@ -222,9 +216,6 @@ def test_groups_that_processes_cannot_share_are_refused():
         assert message.startswith("3 batch-norm groups cannot be shared evenly by 2 processes")
     for message in together(refusal, 10):
         assert message.startswith("a batch of 24 cannot be normalised in 10 equal groups")
-
-
-# --- converting ----------------------------------------------------------------------------------------
 
 
 def network():

@@ -157,9 +157,6 @@ def test_an_mlp_bn_head_normalises_the_batch_after_each_layer_and_ends_without_a
     torch.testing.assert_close(found, expected / expected.norm(dim=1, keepdim=True), atol=1e-5, rtol=1e-4)
 
 
-# --- colour spaces ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("channels", "planes"), [("lab-l", slice(0, 1)), ("lab-ab", slice(1, 3))])
 def test_an_encoder_sees_its_planes_of_cielab_normalised_in_their_own_units(channels, planes, images):
     encoder = moved(replace(LAB, channels=channels, mean=LAB_MEAN[planes], std=LAB_STD[planes]), images)
@@ -206,9 +203,6 @@ def test_colour_is_converted_once_for_both_networks(trained_lab, images, monkeyp
         calls.clear()
         method(images)
         assert calls == [3]
-
-
-# --- files --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("config", [replace(SMALL, head="mlp-bn"), LAB])

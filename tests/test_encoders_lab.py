@@ -86,9 +86,6 @@ def test_gradients_are_right_and_finite_at_black(generator):
     torch.testing.assert_close(black.grad.flatten(), expected, atol=1e-3, rtol=1e-4)
 
 
-# --- statistics ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("chunk", [1, 50])
 def test_statistics_are_those_of_all_pixels_whatever_the_chunks(chunk, generator, monkeypatch):
     monkeypatch.setattr(lab, "CHUNK_PIXELS", chunk)

@@ -28,9 +28,6 @@ def scores(generator):
     return drawn[:, 0], drawn[:, 1:]
 
 
-# --- slow and plain: g = exp(score), row by row --------------------------------------------------------
-
-
 def g(scores):
     return [[math.exp(score) for score in row] for row in scores.tolist()]
 
@@ -103,9 +100,6 @@ def test_every_estimate_equals_the_plain_loop_and_its_name_says_what_it_is(name,
     assert bound.name == name
 
 
-# --- what the batch's other pairs score ---------------------------------------------------------------
-
-
 def test_off_diagonal_is_each_row_without_its_own_column(generator):
     for n in (2, 5):
         scores = torch.randn(n, n, generator=generator)
@@ -114,9 +108,6 @@ def test_off_diagonal_is_each_row_without_its_own_column(generator):
             assert off_diagonal(matrix).tolist() == expected
     with pytest.raises(InputError, match=r"^m = 1: a batch of 1 pairs has no negatives; take at least 2 pairs$"):
         off_diagonal(torch.zeros(1, 1))
-
-
-# --- ceilings -----------------------------------------------------------------------------------------
 
 
 def test_ceilings_are_those_that_the_papers_state():
@@ -131,8 +122,6 @@ def test_ceilings_are_those_that_the_papers_state():
     for bound in (NWJ(), DonskerVaradhan(), BarberAgakov(NORMALISER)):
         assert bound.ceiling(4, 5) == math.inf
 
-
-# --- exactly: a table of a few values -----------------------------------------------------------------
 
 ODDS = torch.tensor([[7, 2], [3, 8]])  # of 20
 TABLE = DiscreteTable(ODDS.double() / 20)
@@ -191,9 +180,6 @@ def test_nwj_with_a_softmax_s_witness_is_infonce(scores):
     assert found.item() == pytest.approx(InfoNCE().estimate(positive, negatives).item(), rel=1e-12)
 
 
-# --- above the information, as the warnings say -------------------------------------------------------
-
-
 def test_a_warning_says_what_is_lost_and_by_how_much():
     for bound, n, k, parts in (
         (EqCo(512.0), 64, 63, ["EqCo with alpha 512", "63 negatives", f"{math.log(513 / 64):.3g} nats"]),
@@ -212,9 +198,6 @@ def test_extreme_scores_leave_donsker_varadhan_finite():
     assert DonskerVaradhan().estimate(positive, negatives).isfinite()
 
 
-# --- MINE ---------------------------------------------------------------------------------------------
-
-
 def gradients(objective, scores):
     leaves = [part.clone().requires_grad_() for part in scores]
     objective(*leaves).backward()
@@ -231,8 +214,6 @@ def test_mine_s_gradient_is_donsker_varadhan_s_with_the_slow_mean_for_the_batch_
         torch.testing.assert_close(found[part], expected[part], rtol=1e-12, atol=1e-14)
         torch.testing.assert_close(slow[part], expected[part] / ratio, rtol=1e-12, atol=1e-14)
 
-
-# --- by simulation: Gaussians with the ideal critic ---------------------------------------------------
 
 GAUSSIANS = CorrelatedGaussians(2, 0.7)
 

@@ -87,9 +87,6 @@ def closest(found: Separable, x: torch.Tensor, y: torch.Tensor, own: int, percen
     return others[: math.floor(len(others) * percent / 100)]
 
 
-# --- training -----------------------------------------------------------------------------------------
-
-
 @both
 def test_runs_together_are_at_the_end_what_each_is_alone(nearness):
     """Same points, weights, order and draws: in float64 nothing but rounding is left between them."""
@@ -138,9 +135,6 @@ def test_a_run_is_adam_on_infonce_of_all_points_embedded_anew_at_each_step(nearn
             torch.testing.assert_close(weight, expected, rtol=0, atol=1e-9)
 
 
-# --- negatives ----------------------------------------------------------------------------------------
-
-
 @both
 def test_negatives_are_all_of_the_closest_share_of_their_run_and_never_the_own_point(nearness, draws):
     """In the only step by the first weights, in estimates by the last ones."""
@@ -159,9 +153,6 @@ def test_negatives_are_all_of_the_closest_share_of_their_run_and_never_the_own_p
             members = closest(found, *points, own, percent, nearness)
             assert len(members) == math.floor((POINTS - 1) * percent / 100)
             assert set(rows) == set(members)
-
-
-# --- estimates ----------------------------------------------------------------------------------------
 
 
 @both

@@ -34,9 +34,6 @@ def test_an_mlp_has_as_many_hidden_layers_as_it_says_with_relu_between(points):
     torch.testing.assert_close(network(x), second @ linear[2].weight.T + linear[2].bias)
 
 
-# --- separable ----------------------------------------------------------------------------------------
-
-
 def test_separable_is_the_product_of_a_network_of_x_and_another_of_y(points):
     critic, (x, y) = Separable(DIMS, 8, 2, 6), points
     for i in range(5):
@@ -57,9 +54,6 @@ def test_with_a_temperature_separable_is_the_cosine_divided_by_it(points):
         sentence = rf"^the temperature is {temperature:g}; it must be above 0, or null for no normalisation$"
         with pytest.raises(InputError, match=sentence):
             Separable(DIMS, 8, 1, 6, temperature)
-
-
-# --- joint --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("layers", [1, 3])
@@ -85,9 +79,6 @@ def test_joint_starts_as_a_layer_of_the_concatenation_does():
         assert weight.std().item() == pytest.approx(layer.weight.std().item(), rel=0.05)
         assert abs(weight.mean().item()) < 5 * weight.std().item() / weight.numel() ** 0.5
     assert critic.of_x.bias.abs().max().item() == pytest.approx((2 * dims) ** -0.5, rel=0.1)
-
-
-# --- bilinear and ideal -------------------------------------------------------------------------------
 
 
 def test_bilinear_is_x_w_y(points):

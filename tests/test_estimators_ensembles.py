@@ -117,9 +117,6 @@ def test_training_an_ensemble_leaves_the_networks_that_it_was_made_of(generator)
     assert len(list(ensemble.parameters())) == len(before), "the form's own weights are not trained"
 
 
-# --- seeds --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.usefixtures("untouched_global_randomness")
 def test_weights_depend_on_the_seed_alone_and_the_global_generator_is_left_alone_by_a_failure_too():
     def weights(seed):

@@ -41,9 +41,6 @@ def plain_log_ratio(toy, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return found
 
 
-# --- Gaussians ----------------------------------------------------------------------------------------
-
-
 @every_gaussian
 def test_the_log_ratio_is_joint_minus_product_for_every_x_with_every_y(toy, generator):
     x = toy.sample(4, generator).x
@@ -120,9 +117,6 @@ def test_a_toy_that_cannot_be_is_refused_with_the_way_out(make, arguments, sente
         make(*arguments)
 
 
-# --- tables -------------------------------------------------------------------------------------------
-
-
 def plain_information(joint: list[list[float]]) -> float:
     total = 0.0
     for row in joint:
@@ -178,9 +172,6 @@ def test_the_binary_pair_is_equal_with_the_entropy_for_its_information(p, genera
     ratio = toy.log_ratio(torch.eye(2), torch.eye(2))
     assert ratio.diagonal().tolist() == pytest.approx([-math.log(1 - p), -math.log(p)])
     assert ratio[0, 1] == ratio[1, 0] <= -1e4
-
-
-# --- staircase ----------------------------------------------------------------------------------------
 
 
 def test_a_staircase_climbs_after_each_level_s_steps():

@@ -95,13 +95,16 @@ def test_fitting_agrees_with_sgd_written_out_in_loops():
 
 
 def test_separable_classes_are_told_apart_entirely_from_chance_on():
-    train, test = clouds(200, seed=0, spread=0.05), clouds(100, seed=1, spread=0.05)
-    outcome = run(train, test, setting_scale=scale(epochs=20, batch_size=200))
-    assert outcome.history[0]["loss_nats"] == pytest.approx(math.log(3))
-    assert outcome.metrics["top1_percent"] == outcome.metrics["train_top1_percent"] == 100.0
-    assert torch.equal(outcome.predicted, test.labels)
-    assert outcome.metrics["loss_nats"] == outcome.history[-1]["loss_nats"] < 0.1
-    assert (outcome.metrics["epochs"], outcome.metrics["images"]) == (20, 100)
+    """Features as they are, and as cached maps, which are read flattened."""
+    for layer, shape in (("pooled", (-1, 12)), ("map", (-1, 3, 2, 2))):
+        sets = [clouds(count, seed, spread=0.05, dim=12) for seed, count in enumerate((200, 100))]
+        train, test = (replace(some, layers={layer: some.layers["pooled"].reshape(shape).half()}) for some in sets)
+        outcome = run(train, test, params(layer=layer), scale(epochs=20, batch_size=200))
+        assert outcome.history[0]["loss_nats"] == pytest.approx(math.log(3))
+        assert outcome.metrics["top1_percent"] == outcome.metrics["train_top1_percent"] == 100.0
+        assert torch.equal(outcome.predicted, test.labels)
+        assert outcome.metrics["loss_nats"] == outcome.history[-1]["loss_nats"] < 0.1
+        assert (outcome.metrics["epochs"], outcome.metrics["images"]) == (20, 100)
 
 
 def test_standardised_features_have_mean_zero_and_variance_one(monkeypatch):
@@ -181,19 +184,6 @@ def test_a_diverging_probe_stops_with_step_and_learning_rate(steps):
         fit(probe, batches, params(), settings, ConstantSchedule(), none_of(train))
 
 
-def test_cached_maps_are_read_flattened():
-    train, test = clouds(200, seed=0, spread=0.05, dim=12), clouds(50, seed=1, spread=0.05, dim=12)
-
-    def as_map(features):
-        return replace(features, layers={"map": features.layers["pooled"].reshape(-1, 3, 2, 2).half()})
-
-    outcome = run(as_map(train), as_map(test), params(layer="map"), scale(epochs=20))
-    assert outcome.metrics["top1_percent"] == 100.0
-
-
-# --- views ------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def encoder():
     config = EncoderConfig("alexnet", "imagenet", "linear", 6, 32, "rgb", mean=(0.5,) * 3, std=(0.3,) * 3)
@@ -244,9 +234,6 @@ def test_probing_on_views_learns_and_leaves_the_encoder_frozen(encoder):
     assert [row["learning_rate"] for row in outcome.history] == [0.1] * 5  # as the papers: no drop, no cosine
     for name, tensor in encoder.state_dict().items():
         assert torch.equal(tensor, before[name]), name
-
-
-# --- the stage --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("inputs", ["features", "views"])

@@ -46,9 +46,6 @@ def assert_uniform(values, low, high):
     assert gap < 1.95 / math.sqrt(len(ordered))
 
 
-# --- crop ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("height", "width", "size"), [(20, 28, 40), (60, 45, 16), (80, 90, 96), (128, 100, 48)])
 def test_resized_crop_equals_torchvision(height, width, size, generator):
     images = torch.randint(0, 256, (24, 3, height, width), generator=generator, dtype=torch.uint8)
@@ -121,8 +118,6 @@ def test_center_view_equals_torchvision_and_no_larger_one_fits(photos, generator
         with pytest.raises(InputError, match=message):
             make()
 
-
-# --- colour --------------------------------------------------------------------------------------------
 
 FACTORS = {
     "brightness": (colour.brightness, oracle.adjust_brightness, [0.0, 0.3, 1.0, 1.4, 3.0]),
@@ -199,9 +194,6 @@ def test_drawn_jitter_is_uniform_in_factors_turn_and_order(generator):
     assert abs(neighbours) < 4 / math.sqrt(count)
 
 
-# --- blur ----------------------------------------------------------------------------------------------
-
-
 def test_blur_equals_torchvision_with_the_odd_number_of_taps_nearest_to_a_tenth_of_the_view(photos, generator):
     assert [kernel_size(size) for size in (8, 32, 64, 96, 224)] == [3, 3, 7, 9, 23]
     images, sigma = photos / 255, 0.1 + 1.9 * torch.rand(len(photos), generator=generator)
@@ -215,9 +207,6 @@ def test_blur_draws_sigma_uniformly_for_the_share_asked(generator):
     blur = draw_blur(BLUR, 10_000, generator)
     assert abs(blur.chosen.float().mean() - 0.5) < 4 * 0.5 / math.sqrt(10_000)
     assert_uniform(blur.sigma, 0.1, 2.0)
-
-
-# --- whole views ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("crop", [CROP, None])
