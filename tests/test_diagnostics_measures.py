@@ -138,13 +138,6 @@ def test_the_numbers_of_a_snapshot_are_those_of_its_parts_and_means_over_its_sid
         assert found[f"false_negatives_{name}_percent"] == pytest.approx(sum(rates) / len(rates))
 
 
-def test_without_a_memory_or_a_set_their_numbers_are_left_out():
-    one = snapshot(whole=False, memory=False)
-    found = measure(one, candidate_sets(one, uniform=Ring(0.0, 1.0)), LABELS)
-    assert "staleness" not in found
-    assert not any(name.startswith(("ring", "training")) for name in found)
-
-
 ROW = {"bound_nats": 1.5, "ceiling_nats": 6.0, "inner_share": 0.0, "outer_share": 1.0}
 ANNEALED = ROW | {"bound_nats": -1.5, "inner_share": 0.1, "outer_share": 0.5}
 SAMPLERS = {"uniform": Ring(0.0, 1.0), "ball": Ring(0.0, 0.5), "ring": Ring(0.1, 0.5)}
