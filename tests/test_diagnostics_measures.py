@@ -1,9 +1,8 @@
 """What snapshots say: closed forms and slow references, and the stage from a small run of every method."""
 
-import csv
-import json
 import logging
 import math
+from argparse import Namespace
 from pathlib import Path
 
 import diagnostics as stage
@@ -11,8 +10,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-import yaml
-from settings import CPU, SMALL, changed, run, stripes
+from settings import CPU, SMALL, load, run, stripes
 
 from annulus.diagnostics import measures as module
 from annulus.diagnostics import membership
@@ -25,7 +23,6 @@ from annulus.files.images import save_images
 from annulus.files.packed import read_packed, write_packed
 from annulus.files.results import write_table
 from annulus.negatives.samplers import Ring
-from annulus.pipeline import tracking
 from annulus.training.snapshots import Snapshots
 
 
@@ -182,12 +179,7 @@ def test_snapshots_that_do_not_fit_are_refused(tmp_path):
         load_run(tmp_path / "other.safetensors")
 
 
-@pytest.fixture
-def recorded(monkeypatch):
-    monkeypatch.setattr(tracking, "record", lambda *_: None)
-
-
-def pretrained(folder: Path, changes: dict) -> dict[str, Path]:
+def pretrained(folder: Path, changes: dict) -> Namespace:
     """What the stages before leave behind, of a small run."""
     train, test = stripes(70, 0), stripes(30, 2)
     training = run(changes)
@@ -199,39 +191,36 @@ def pretrained(folder: Path, changes: dict) -> dict[str, Path]:
         save_images(folder / "images" / f"{split}.safetensors", images)
         features = extract(training.method.encoder, images, ["pooled", "embedding"], CPU)
         save_features(folder / "features", split, features)
-    (folder / "params.yaml").write_text(yaml.safe_dump(changed(SMALL | changes)))
-    files = {"snapshots": "safetensors", "curve": "csv", "examples": "safetensors", "metrics": "json", "history": "csv"}
-    files = {name: folder / f"{name}.{ending}" for name, ending in (files | {"params": "yaml"}).items()}
-    return files | {name: folder / name for name in ("images", "features")}
+    files = {"curve": "curve.csv", **{name: f"{name}.safetensors" for name in ("snapshots", "examples")}}
+    return Namespace(
+        images=folder / "images", features=folder / "features", **{n: folder / f for n, f in files.items()}
+    )
 
 
-def run_diagnostics(paths: dict[str, Path]) -> None:
-    argv = [word for name, path in paths.items() for word in (f"--{name}", str(path))]
-    stage.run_stage(stage.main, stage.READS, stage.PATHS, argv)
-
-
-def diagnosed(folder: Path, changes: dict) -> tuple[dict, list[dict], dict[str, torch.Tensor]]:
-    """Metrics, history and picks of a small run."""
-    paths = pretrained(folder, changes)
-    run_diagnostics(paths)
-    with paths["history"].open(newline="") as file:
-        history = [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
-    return json.loads(paths["metrics"].read_text()), history, read_packed(paths["examples"])[0]
+def diagnosed(paths: Namespace, changes: dict) -> tuple[dict, list[dict]]:
+    """Metrics and history."""
+    params = load(SMALL | changes)
+    results = stage.main({name: params.get(name) for name in stage.READS}, paths)
+    return results.metrics, results.history
 
 
 @pytest.mark.parametrize(
     ("method", "sampler"), [("ir", "cave"), ("cmc", "ring"), ("moco", "cave"), ("simclr", "ring"), ("simo", "ring")]
 )
-def test_the_stage_measures_a_run_of_every_method(method, sampler, tmp_path, recorded, untouched_global_randomness):
-    metrics, history, examples = diagnosed(tmp_path, {"method": method, "sampler": sampler})
+def test_the_stage_measures_a_run_of_every_method(method, sampler, tmp_path, untouched_global_randomness):
+    changes = {"method": method, "sampler": sampler}
+    paths = pretrained(tmp_path, changes)
+    metrics, history = diagnosed(paths, changes)
+    examples = read_packed(paths.examples)[0]
     assert [row["epoch"] for row in history] == [1, 2, 3]
     for name, value in history[-1].items():
         assert metrics[name] == value
     assert (metrics["images"], metrics["queries"], metrics["snapshots"], metrics["cave_clusters"]) == (70, 70, 3, 20)
     assert ("staleness" in metrics) == (method in ("ir", "cmc", "moco"))
     for row in history:
-        assert row["false_negatives_uniform_percent"] == row["false_negatives_chance_percent"] == 49.28  # 34 of 69
-        assert row["false_negatives_training_percent"] != 49.28
+        assert row["false_negatives_uniform_percent"] == pytest.approx(row["false_negatives_chance_percent"])
+        assert row["false_negatives_chance_percent"] == pytest.approx(100 * 34 / 69)
+        assert row["false_negatives_training_percent"] != row["false_negatives_uniform_percent"]
         assert -1 <= row["ring_outer_similarity"] <= row["ring_inner_similarity"] <= 1
         assert row["bound_share_of_ceiling"] <= 1
         assert 1 <= row["effective_rank"] <= (16 if method == "cmc" else 8)
@@ -239,21 +228,19 @@ def test_the_stage_measures_a_run_of_every_method(method, sampler, tmp_path, rec
     assert examples["test_neighbours"].shape == examples["negatives_cave"].shape == (8, 8)
 
 
-def test_stripes_that_are_told_apart_are_false_negatives_of_the_ball(tmp_path, recorded):
+def test_stripes_that_are_told_apart_are_false_negatives_of_the_ball(tmp_path):
     """Trained until the nearest image is of the query's class, the closest rows are of its class too."""
     easy = {"sampler": "uniform", "anneal": "none", "views": "colour", "methods.ir.temperature": 0.2}
-    metrics, _, _ = diagnosed(tmp_path, easy | {"scales.tiny.pretrain.epochs": 8, "samplers.ball.outer": 0.2})
+    easy |= {"scales.tiny.pretrain.epochs": 8, "samplers.ball.outer": 0.2}
+    metrics, _ = diagnosed(pretrained(tmp_path, easy), easy)
     assert metrics["false_negatives_ball_percent"] > 70 > 50 > metrics["false_negatives_uniform_percent"]
     assert metrics["positive_similarity"] > metrics["ring_outer_similarity"]
 
 
-def test_the_stage_gives_the_same_bytes_again_and_refuses_other_images(tmp_path, recorded):
+def test_the_stage_gives_the_same_numbers_and_bytes_again_and_refuses_other_images(tmp_path):
     paths = pretrained(tmp_path, {})
-    found = []
-    for _ in range(2):
-        run_diagnostics(paths)
-        found.append([paths[name].read_bytes() for name in ("metrics", "history", "examples")])
-    assert found[0] == found[1]
-    save_images(tmp_path / "images" / "train.safetensors", stripes(60, 0))
-    with pytest.raises(SystemExit, match=r"snapshots\.safetensors is of 70 training .*images holds 60; run `dv"):
-        run_diagnostics(paths)
+    one, again = ((diagnosed(paths, {}), paths.examples.read_bytes()) for _ in range(2))
+    assert one == again
+    save_images(paths.images / "train.safetensors", stripes(60, 0))
+    with pytest.raises(InputError, match=r"snapshots\.safetensors is of 70 training .*images holds 60; run `dv"):
+        diagnosed(paths, {})
