@@ -1,10 +1,11 @@
 """A killed stage finds its own last state, whole, and nobody else's."""
 
+import fcntl
 import os
 import re
+import shutil
 import subprocess
 import sys
-import threading
 from multiprocessing import get_context
 from pathlib import Path
 from types import ModuleType
@@ -144,29 +145,24 @@ def test_a_second_process_is_told_who_computes():
         pass
 
 
-def test_never_two_at_once_when_one_ends_as_another_begins(checkout):
-    busy, entered, overlaps, refusals = threading.Lock(), [], [], []
+@pytest.mark.parametrize("again", [False, True], ids=["removed", "and made again"])
+def test_a_lock_on_a_file_that_was_removed_since_is_taken_again(monkeypatch, again):
+    """The holder before ends between the opening of the lock and the locking."""
+    checkpoint, flock, calls = Checkpoint("pretrain", KEY), fcntl.flock, []
 
-    def work():
-        while len(entered) < 200 and not overlaps:
-            try:
-                with Checkpoint("pretrain", KEY) as checkpoint:
-                    if not busy.acquire(blocking=False):
-                        overlaps.append(1)
-                    entered.append(1)
-                    checkpoint.done()
-                    busy.release()
-            except InputError as error:
-                refusals.append(str(error))
+    def late(lock, operation):
+        calls.append(operation)
+        if len(calls) == 1:
+            shutil.rmtree(checkpoint.folder)
+            if again:
+                checkpoint.folder.mkdir()
+                (checkpoint.folder / "lock").touch()
+        flock(lock, operation)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(entered) >= 200
-    assert not overlaps
-    assert all("already computing" in refusal for refusal in refusals)
+    monkeypatch.setattr(checkpoint_module.fcntl, "flock", late)
+    with checkpoint:
+        assert len(calls) == 2
+        assert (checkpoint.folder / "lock").read_text() == str(os.getpid())
 
 
 def test_a_process_killed_while_saving_leaves_the_last_whole_state():
