@@ -185,6 +185,7 @@ def test_a_process_killed_while_saving_leaves_the_last_whole_state():
             pipe.recv()
         process.kill()  # while it saves the next one
         process.join()
+        (Checkpoint("pretrain", KEY).folder / ".state.pt.half").touch()
         with Checkpoint("pretrain", KEY) as checkpoint:
             state = checkpoint.load()
             assert not list(checkpoint.folder.glob(".*"))  # the half-written file is gone
