@@ -79,6 +79,11 @@ def mean(values):
     return sum(values) / len(values)
 
 
+def present_of(scores):
+    """Each query's scores as a list, absent ones left out."""
+    return [[score for score in row if score > -math.inf] for row in scores]
+
+
 def plain_partition(partition, before, memory, negatives):
     """Z per query: given constant, mean over the first batch's negatives, moving average, exact sum; and the state."""
     rows = len(memory[0])
@@ -124,6 +129,14 @@ def plain_softmax(bound, positives, negatives, training, in_denominator=True):
     return sum((1 / n) * ((1 / n) / (top / denominator)).log() for top in tops), ceiling
 
 
+def plain_la(close, negatives):
+    """Eq. 5 of ring without its constant: log of the share that the close ones have of the own and the negatives."""
+    background = [[near[0], *far] for near, far in zip(close, negatives, strict=True)]
+    losses = [total(all_).log() - total(near).log() for near, all_ in zip(close, background, strict=True)]
+    ceilings = [math.log(len(all_) / len(near)) for near, all_ in zip(close, background, strict=True)]
+    return mean(losses), mean(ceilings)
+
+
 def plain_binary_nce(positives, negatives, z, rows):
     """Wu et al. 2018: the positive told from K draws of noise that is uniform over the rows."""
     losses = []
@@ -154,38 +167,20 @@ def plain_estimate(
     columns = scores.shape[1]
     own_columns = [[]] * len(scores) if self_index is None else self_index.view(len(scores), -1).tolist()
     positives, negatives, close = [], [], []
+    count = columns - (self_index is not None)
     for query, mine in enumerate(own_columns):
-        chosen = (
-            drawn[query]
-            if drawn is not None
-            else plain_negatives(
-                ranked[query],
-                mine,
-                columns - (self_index is not None),
-                config.sampler,
-                progress.annealing,
-                cave_clusters,
-                query,
-            )
-        )
-        others = plain_neighbours(
-            config.neighbours,
-            ranked[query],
-            mine,
-            columns - (self_index is not None),
-            progress.training,
-            neighbour_clusters,
-            query,
-        )
+        row = ranked[query]
+        others = plain_neighbours(config.neighbours, row, mine, count, progress.training, neighbour_clusters, query)
+        if drawn is None:
+            chosen = plain_negatives(row, mine, count, config.sampler, progress.annealing, cave_clusters, query)
+        else:
+            chosen = drawn[query]
         first = scores[query, mine[0]] if positive is None else positive[query]
         positives.append([first, *(scores[query, column] for column in others)])
         negatives.append([scores[query, column] for column in chosen])
         close.append([first, *(scores[query, column] for column in chosen if column in others)])
     if isinstance(bound, LocalAggregation):
-        background = [[near[0], *far] for near, far in zip(positives, negatives, strict=True)]
-        of_close, of_background = ([total(members) for members in sets] for sets in (close, background))
-        loss = mean([-(c.log() - b.log()) for c, b in zip(of_close, of_background, strict=True)])
-        ceiling = mean([math.log(len(b) / len(c)) for c, b in zip(close, background, strict=True)])
+        loss, ceiling = plain_la(close, negatives)
         return loss, ceiling - loss.item(), ceiling, z_before
     if isinstance(bound, BinaryNCE):
         z, after = plain_partition(bound.partition, z_before, scores, negatives)

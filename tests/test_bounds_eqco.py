@@ -21,18 +21,11 @@ def scores(generator):
     return drawn[:, :1], drawn[:, 1:]
 
 
-def test_eqco_with_as_many_negatives_as_there_are_is_infonce(scores):
-    torch.testing.assert_close(margin(scores[1], 7.0), scores[1])
-    torch.testing.assert_close(infonce(scores[0], margin(scores[1], 7.0)), infonce(*scores))
-
-
 @pytest.mark.parametrize("eqco_alpha", [0.5, 7.0, 65536.0])
 def test_a_margin_on_the_negatives_is_the_paper_s_margin_on_the_positive(eqco_alpha, scores):
     """eqco eq. 1 with eq. 5: m = temperature log(alpha/K) off the positive's similarity."""
-    temperature = 0.2
-    shift = temperature * math.log(eqco_alpha / 7)
-    similarity = scores[0] * temperature
-    by_margin = infonce((similarity - shift) / temperature, scores[1])
+    shift = TEMPERATURE * math.log(eqco_alpha / 7)
+    by_margin = infonce((scores[0] * TEMPERATURE - shift) / TEMPERATURE, scores[1])
     torch.testing.assert_close(infonce(scores[0], margin(scores[1], eqco_alpha)), by_margin)
 
 
@@ -94,7 +87,7 @@ def test_the_eqco_gradient_has_each_negative_s_own_score_in_its_sum(keyed):
         assert (gradients[i] - printed).norm() > 0.1
 
 
-@pytest.mark.parametrize("k", [1, 4, 64, 4096])
+@pytest.mark.parametrize("k", [1, 4096])
 def test_every_eqco_gradient_is_within_its_bound(k, keyed):
     """eqco eq. 12, of each query."""
     queries, positives, keys = keyed[0], keyed[1], keyed[2][:k]
