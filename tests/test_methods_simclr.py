@@ -4,19 +4,19 @@ import pytest
 import torch
 from method_cases import (
     BATCH,
-    COMBINATIONS,
     INDEX,
     PROGRESS,
-    SAMPLERS,
     TEMPERATURE,
+    assert_plain,
     assert_resumes,
-    at,
     config_of,
+    each_pick,
+    in_two_clusters,
     method_of,
     section,
     views_of,
 )
-from plain_objectives import assert_same, plain_embeddings, plain_of, plain_scores
+from plain_objectives import plain_embeddings, plain_of, plain_scores
 
 from annulus.config.methods import SimCLRParams
 
@@ -70,54 +70,10 @@ def test_its_ceiling_is_that_of_2b_minus_2_negatives():
     assert estimate.ceiling_nats.exp().item() == pytest.approx(BOTH - 1)
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
-@pytest.mark.parametrize("negatives", [4, "all"])
-def test_every_sampler_has_the_value_and_gradient_of_the_plain_loops(sampler, negatives):
-    """Where the own cluster leaves a view nothing, cave is refused; the seeds here leave all of them something."""
-    method = simclr(sampler, negatives=negatives)
-    if sampler in ("outside", "inside"):  # few images: clusters that every image of the batch has another one in
-        method.contrast.clusters = torch.zeros_like(method.contrast.clusters)
-        method.contrast.clusters[:, INDEX[2:]] = 1
-    state = method.contrast.generator.get_state()
-    estimate = method.loss(VIEWS, INDEX, PROGRESS).estimate
-    assert_same(estimate, plain(method, state), method.encoder.weight)
-
-
-@pytest.mark.parametrize(("bound", "neighbours"), COMBINATIONS, ids=[" + ".join(pair) for pair in COMBINATIONS])
-def test_every_bound_and_neighbours_have_the_value_and_gradient_of_the_plain_loops(bound, neighbours):
-    method = simclr("ring", neighbours, bound)
-    if neighbours == "k":
-        method.contrast.neighbour_clusters[:, INDEX[:2]] = 9
-        method.contrast.neighbour_clusters[:, INDEX[2:]] = 8
-    assert_same(method.loss(VIEWS, INDEX, PROGRESS).estimate, plain(method), method.encoder.weight)
-
-
-@pytest.mark.parametrize("progress", [at(0.0, 0.0), at(0.4, 0.5), at(0.9, 1.0)], ids=str)
-def test_the_progress_reaches_sampler_and_neighbours(progress):
-    method = simclr("ring", "s")
-    assert_same(method.loss(VIEWS, INDEX, progress).estimate, plain(method, progress=progress), method.encoder.weight)
-
-
-def test_a_view_meets_each_view_of_every_other_image_once_and_never_its_own_image(monkeypatch):
-    method, seen = simclr(), {}
-
-    def recorded(scores, index, progress, positive, column_images):
-        seen.update(scores=scores, index=index, positive=positive, columns=column_images)
-        return type(method.contrast).forward(method.contrast, scores, index, progress, None, positive, column_images)
-
-    monkeypatch.setattr(method.contrast, "forward", recorded)
-    step = method.loss(VIEWS, INDEX, PROGRESS)
-    similarity = step.queries @ step.queries.T / TEMPERATURE
-    assert seen["index"].tolist() == [*INDEX.tolist(), *INDEX.tolist()]
-    for view, image in enumerate(seen["index"].tolist()):
-        assert image not in seen["columns"][view]
-        expected = sorted(
-            (of, similarity[view, other].item()) for other, of in enumerate(seen["index"].tolist()) if of != image
-        )
-        found = sorted(zip(seen["columns"][view].tolist(), seen["scores"][view].tolist(), strict=True))
-        assert [of for of, _ in found] == [of for of, _ in expected]
-        assert [score for _, score in found] == pytest.approx([score for _, score in expected])
-        assert seen["positive"][view].item() == pytest.approx(similarity[view, (view + BATCH) % BOTH].item())
+@each_pick
+def test_value_and_gradient_are_those_of_the_plain_loops(sampler, neighbours, bound, negatives, progress):
+    method = in_two_clusters(simclr(sampler, neighbours, bound, negatives))
+    assert_plain(method, plain, VIEWS, progress)
 
 
 def test_both_views_are_queries_and_both_learn():
@@ -132,25 +88,12 @@ def test_both_views_are_queries_and_both_learn():
     assert (step.queries.grad.norm(dim=1) > 0).all()
 
 
-def test_the_two_directions_count_the_same():
-    method = simclr()
-    losses = [method.loss(views, INDEX, PROGRESS).estimate.loss_nats for views in (VIEWS, VIEWS[::-1])]
-    torch.testing.assert_close(*losses)
-
-
 def test_both_views_share_one_pass_and_so_one_batch_norm(monkeypatch):
     method, seen = simclr(), []
     forward = method.encoder.forward
     monkeypatch.setattr(method.encoder, "forward", lambda images: seen.append(len(images)) or forward(images))
     method.loss(VIEWS, INDEX, PROGRESS)
     assert seen == [BOTH]
-
-
-def test_k_negatives_are_drawn_for_each_view_and_anew_at_each_step():
-    method = simclr(negatives=3)
-    estimates = [method.loss(VIEWS, INDEX, PROGRESS).estimate for _ in range(3)]
-    assert len({estimate.loss_nats.item() for estimate in estimates}) == 3
-    assert estimates[0].ceiling_nats.exp().item() == pytest.approx(4)
 
 
 def test_nothing_is_stored():
@@ -162,7 +105,6 @@ def test_nothing_is_stored():
     assert all(torch.equal(value, before[name]) for name, value in method.named_buffers())
 
 
-@pytest.mark.parametrize(("sampler", "bound"), [("uniform", "binary-nce first-batch"), ("ring", "la")])
-def test_a_loaded_method_goes_on_like_the_one_that_was_saved(sampler, bound):
-    config = config_of(sampler, bound=bound, negatives=3)
+def test_a_loaded_method_goes_on_like_the_one_that_was_saved():
+    config = config_of("ring", bound="binary-nce first-batch", negatives=3)
     assert_resumes(PARAMS, config, [views_of(2, seed=number) for number in range(6)])
