@@ -26,12 +26,18 @@ def in_own_cluster(column, clusters, query):
     )
 
 
+def ranked_others(scores, own):
+    """The columns that are not the query's own, closest first."""
+    values = scores.tolist()
+    return sorted((column for column in range(len(values)) if column not in own), key=lambda column: -values[column])
+
+
 def plain_negatives(scores, own, others, sampler, progress, clusters, query):
     """One query's negatives from the papers: rank the other columns, keep a stretch, then cave's clusters.
 
     `own` holds the query's own columns; `others` says how many columns the shares are of.
     """
-    order = sorted((column for column in range(len(scores)) if column not in own), key=lambda c: -float(scores[c]))
+    order = ranked_others(scores, own)
     way = Fraction(str(progress))
     outer = 1 - (1 - Fraction(str(getattr(sampler, "outer", 1)))) * way
     inner = Fraction(str(getattr(sampler, "inner", 0))) * way
@@ -47,7 +53,7 @@ def plain_negatives(scores, own, others, sampler, progress, clusters, query):
 
 def plain_neighbours(params, scores, own, others, training, clusters, query):
     """The further positives: the closest share, grown in a line from start to until; or the query's clusters."""
-    ranked = sorted((column for column in range(len(scores)) if column not in own), key=lambda c: -float(scores[c]))
+    ranked = ranked_others(scores, own)
     match params:
         case CloseNeighbours(share=share, start=start, until=until):
             way = min(max((Fraction(training) - Fraction(start)) / (Fraction(until) - Fraction(start)), 0), 1)
@@ -72,7 +78,7 @@ def sets_of(negatives, shape=None):
 
 def total(scores):
     """The sum of exp over a list of 0-dim scores."""
-    return sum((score.exp() for score in scores), torch.zeros((), dtype=torch.float64))
+    return torch.stack([torch.full((), -torch.inf, dtype=torch.float64), *scores]).exp().sum()
 
 
 def mean(values):
