@@ -84,7 +84,7 @@ def test_cpc_with_alpha_a_half_exceeds_the_information_and_mlcpc_does_not():
     assert expected(estimate_mlcpc, 3, 0.5, 0.1) > math.log(2)  # below alpha_{3,3} it does too
 
 
-@pytest.mark.parametrize("n", [2, 3, 6])
+@pytest.mark.parametrize("n", [2, 3, 5])
 @pytest.mark.parametrize("p", [0.5, 0.03])
 def test_mlcpc_is_a_lower_bound_from_alpha_m_n_to_m_whatever_the_critic(n, p, generator):
     """Thm 2 up to 1, and beyond: see cpc_warning. Below, by no more than mlcpc_warning says."""
@@ -98,7 +98,7 @@ def test_mlcpc_is_a_lower_bound_from_alpha_m_n_to_m_whatever_the_critic(n, p, ge
             assert expected(estimate_mlcpc, n, p, alpha, critic) <= entropy(p) + excess + 1e-6
 
 
-@pytest.mark.parametrize("n", [2, 3, 6])
+@pytest.mark.parametrize("n", [2, 3, 5])
 @pytest.mark.parametrize("p", [0.5, 0.03])
 def test_cpc_is_a_lower_bound_from_1_to_m_and_below_exceeds_information_by_no_more_than_log_1_over_alpha(
     n, p, generator
@@ -114,7 +114,7 @@ def test_cpc_is_a_lower_bound_from_1_to_m_and_below_exceeds_information_by_no_mo
 @pytest.mark.parametrize("scale", [0.0, 1.0, 30.0])
 def test_the_expectation_behind_the_cpc_bounds_is_at_most_the_larger_of_1_and_1_over_alpha(m, scale, generator):
     """mlcpc Prop. 1 and 2, over which of m scores is the positive; to 1, not 1/alpha, for alpha from 1 to m."""
-    for _ in range(20):
+    for _ in range(5):
         drawn = scale * torch.randn(m, generator=generator, dtype=torch.float64)
         for alpha in (0.01, 0.5, 1.0, 1.0 + (m - 1) / 4, m / 2, 0.9 * m, m - 0.01):
             ratios = []

@@ -32,16 +32,13 @@ def test_samplers_have_the_borders_and_clusterings_of_params_yaml():
     }
 
 
-def test_neighbours_are_those_of_params_yaml():
+def test_neighbours_and_bounds_are_those_of_params_yaml():
     sets = load({}).neighbour_sets
     assert build_neighbours(sets.none) is None
     assert build_neighbours(sets.s) == CloseNeighbours(share=0.01, start=0.05, until=0.5, in_denominator=False)
     assert build_neighbours(sets.k) == ClusterNeighbours(
         Clustering(clusters=300, iterations=20, runs=10), start=0.05, in_denominator=False
     )
-
-
-def test_bounds_are_those_of_params_yaml():
     bounds = load({"bounds.cpc.eqco_alpha": 64.0}).bounds
     assert build_bound(bounds.infonce) == InfoNCE()
     assert build_bound(bounds.la) == LocalAggregation()
