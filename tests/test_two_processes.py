@@ -11,7 +11,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -19,26 +18,22 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from gloo import Failed, together
+from gloo import together
 from safetensors.torch import load_file
 from settings import ROOT, SMALL, changed, run, stripes
 
 from annulus.compute.distributed import rank
+from annulus.errors import InputError
 from annulus.files.images import save_images
 from annulus.training.loop import Training
 
 SCALE = {"epochs": 2, "batch_size": 8, "negatives": 10, "queue": 20, "learning_rate": 0.48}
 COMMON = {"scales.tiny.pretrain": SCALE, "anneal": "none", "methods.moco.shuffle_groups": 2}
 CASES = {
-    "ir": {"method": "ir"},
-    "ir mlcpc": {"method": "ir", "bound": "mlcpc"},
     "ir critic": {"method": "ir", "methods.ir.critic": "mlp-1", "sampler": "uniform"},
     "ir la": {"method": "ir", "bound": "la", "neighbours": "s", "methods.ir.negatives": "all"},
     "cmc": {"method": "cmc"},
-    "moco": {"method": "moco", "sampler": "uniform"},
-    "moco mlcpc": {"method": "moco", "bound": "mlcpc"},
     "moco drawn": {"method": "moco", "methods.moco.negatives": "sampled"},
-    "simclr": {"method": "simclr"},
     "simclr mlcpc": {"method": "simclr", "bound": "mlcpc", "sampler": "uniform"},
     "simo sync": {"method": "simo"},
     "simo shuffle": {"method": "simo", "methods.simo.batch_norm": "shuffle", "methods.simo.shuffle_groups": 2},
@@ -115,7 +110,7 @@ def same(two: dict[str, Any], other: dict[str, Any]) -> None:
     assert all(map(torch.equal, two["generators"], other["generators"]))
 
 
-@pytest.mark.parametrize("case", ["ir", "ir mlcpc", "moco", "moco mlcpc", "simclr", "simo sync"])
+@pytest.mark.parametrize("case", ["ir critic", "moco drawn", "simclr mlcpc", "simo sync"])
 def test_the_first_steps_in_float32_agree_but_for_rounding(case):
     one = first_steps(CASES[case])
     two, other = together(first_steps, CASES[case])
@@ -128,24 +123,28 @@ def test_the_first_steps_in_float32_agree_but_for_rounding(case):
     same(two, other)
 
 
-def odd_batch() -> None:
-    run(COMMON | {"scales.tiny.pretrain": SCALE | {"batch_size": 7}}, images=26).run()
-
-
-def odd_groups() -> None:
-    run(COMMON | {"method": "moco", "methods.moco.shuffle_groups": 1}, images=26)
+def refusal(changes: dict[str, Any]) -> str:
+    """What a user reads of a run."""
+    with pytest.raises(InputError) as refused:
+        run(COMMON | changes, images=26).run()
+    return str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("mistake", "sentence"),
+    ("changes", "sentence"),
     [
-        (odd_batch, r"a batch of 7 cannot be shared evenly by 2 processes; take a batch size that is a multiple of 2"),
-        (odd_groups, r"shuffle_groups: 1 cannot be shared evenly by 2 processes; take a multiple of 2"),
+        (
+            {"scales.tiny.pretrain": SCALE | {"batch_size": 7}},
+            "a batch of 7 cannot be shared evenly by 2 processes; take a batch size that is a multiple of 2",
+        ),
+        (
+            {"method": "moco", "methods.moco.shuffle_groups": 1},
+            "shuffle_groups: 1 cannot be shared evenly by 2 processes; take a multiple of 2",
+        ),
     ],
 )
-def test_what_two_processes_cannot_share_is_refused(mistake, sentence):
-    with pytest.raises(Failed, match=sentence):
-        together(mistake)
+def test_what_two_processes_cannot_share_is_refused(changes, sentence):
+    assert together(refusal, changes) == [sentence] * 2
 
 
 # --- the stage ------------------------------------------------------------------------------------------
@@ -177,21 +176,18 @@ class Stage:
             "start_new_session": True,
         }
 
-    def run(self, name: str, *launcher: str, **environment: str) -> str:
-        """What it says; it must end well."""
+    def run(self, name: str, *launcher: str, ends_well: bool = True, **environment: str) -> str:
+        """What it says."""
         with subprocess.Popen(**self.command(name, *launcher, **environment)) as process:
-            output, _ = process.communicate(timeout=120)
-        assert process.returncode == 0, output
+            output, _ = process.communicate()
+        assert (process.returncode == 0) == ends_well, output
         return output
 
     def metrics(self, name: str) -> dict[str, float]:
         return json.loads((self.folder / name / "metrics.json").read_text())
 
-    def encoder(self, name: str) -> Path:
-        return self.folder / name / "encoder.safetensors"
-
-    def snapshots(self, name: str) -> Path:
-        return self.folder / name / "snapshots.safetensors"
+    def written(self, name: str, kind: str) -> Path:
+        return self.folder / name / f"{kind}.safetensors"
 
 
 @pytest.mark.slow
@@ -204,12 +200,10 @@ def test_the_stage_in_two_processes_by_torchrun_writes_the_results_of_one_once(t
         path.name for path in (tmp_path / "one").iterdir()
     )
     assert stage.metrics("two") == pytest.approx(stage.metrics("one"), rel=1e-5, abs=1e-5)
-    one, two = (load_file(stage.encoder(name)) for name in ("one", "two"))
-    assert two.keys() == one.keys()
-    assert distance((two[name] for name in one), one.values()) < 1e-5
-    one, two = (load_file(stage.snapshots(name)) for name in ("one", "two"))
-    assert two.keys() == one.keys()
-    assert distance((two[name] for name in one), one.values()) < 1e-3, "but for float16"
+    for kind, close in (("encoder", 1e-5), ("snapshots", 1e-3)):  # the latter in float16
+        one, two = (load_file(stage.written(name, kind)) for name in ("one", "two"))
+        assert two.keys() == one.keys()
+        assert distance((two[name] for name in one), one.values()) < close
     assert not list(tmp_path.glob(".annulus/checkpoints/*/*")), "no state is left behind"
 
 
@@ -220,26 +214,23 @@ def test_two_killed_processes_go_on_and_end_in_the_same_bytes(tmp_path):
     with subprocess.Popen(**stage.command("two", **environment)) as process:
         while not (saved := list(tmp_path.glob(".annulus/checkpoints/pretrain/*/state.pt"))):
             assert process.poll() is None, process.communicate()[0]
-            time.sleep(0.02)
         holder = int(next(saved[0].parent.glob("*lock*")).read_text())
         os.kill(holder, signal.SIGKILL)  # the launcher ends the other one
-        output, _ = process.communicate(timeout=300)
+        output, _ = process.communicate()
     assert process.returncode != 0, output
-    assert not stage.encoder("two").exists()
+    assert not stage.written("two", "encoder").exists()
 
     assert "resuming at epoch" in stage.run("two", **environment)
     assert "resuming" not in stage.run("whole", **environment)
-    assert stage.encoder("two").read_bytes() == stage.encoder("whole").read_bytes()
-    assert stage.snapshots("two").read_bytes() == stage.snapshots("whole").read_bytes()
+    for kind in ("encoder", "snapshots"):
+        assert stage.written("two", kind).read_bytes() == stage.written("whole", kind).read_bytes()
     assert stage.metrics("two") == stage.metrics("whole")
 
 
 @pytest.mark.slow
 def test_a_mistake_in_two_processes_is_still_said_in_a_sentence(tmp_path):
     stage = Stage(tmp_path, {"method": "moco", "scales.tiny.pretrain": SCALE | {"queue": 3}})
-    with subprocess.Popen(**stage.command("two", ANNULUS_PROCESSES="2")) as process:
-        output, _ = process.communicate(timeout=300)
-    assert process.returncode != 0
+    output = stage.run("two", ANNULUS_PROCESSES="2", ends_well=False)
     assert "queue: 3 is shorter than the batch of" in output
     assert output.count("ERROR: ") == 1
-    assert not stage.encoder("two").exists()
+    assert not stage.written("two", "encoder").exists()
