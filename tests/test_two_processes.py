@@ -160,14 +160,14 @@ class Stage:
         save_images(folder / "images" / "validation.safetensors", stripes(6, 1))
         (folder / "params.yaml").write_text(yaml.safe_dump(changed(SMALL | COMMON | changes), sort_keys=False))
 
-    def command(self, name: str, *launcher: str, **environment: str) -> dict[str, Any]:
+    def command(self, name: str, **environment: str) -> dict[str, Any]:
         """What Popen needs to run it; its results are called `name`."""
         outputs = {"encoder": "safetensors", "snapshots": "safetensors", "metrics": "json", "history": "csv"}
         (self.folder / name).mkdir(exist_ok=True)
         words = [f"--{word}={name}/{word}.{ending}" for word, ending in outputs.items()]
         inherited = {key: value for key, value in os.environ.items() if not key.startswith(("DVC_", "MLFLOW_"))}
         return {
-            "args": [sys.executable, *launcher, str(ROOT / "stages"), "pretrain", "--images=images", *words],
+            "args": [sys.executable, str(ROOT / "stages"), "pretrain", "--images=images", *words],
             "cwd": self.folder,
             "env": inherited | {"OMP_NUM_THREADS": "1"} | environment,
             "text": True,
@@ -176,9 +176,9 @@ class Stage:
             "start_new_session": True,
         }
 
-    def run(self, name: str, *launcher: str, ends_well: bool = True, **environment: str) -> str:
+    def run(self, name: str, ends_well: bool = True, **environment: str) -> str:
         """What it says."""
-        with subprocess.Popen(**self.command(name, *launcher, **environment)) as process:
+        with subprocess.Popen(**self.command(name, **environment)) as process:
             output, _ = process.communicate()
         assert (process.returncode == 0) == ends_well, output
         return output
@@ -186,30 +186,11 @@ class Stage:
     def metrics(self, name: str) -> dict[str, float]:
         return json.loads((self.folder / name / "metrics.json").read_text())
 
-    def written(self, name: str, kind: str) -> Path:
-        return self.folder / name / f"{kind}.safetensors"
-
 
 @pytest.mark.slow
-def test_the_stage_in_two_processes_by_torchrun_writes_the_results_of_one_once(tmp_path):
-    stage = Stage(tmp_path, {"method": "simclr"})
+def test_two_killed_processes_go_on_and_write_the_results_of_one_once(tmp_path):
+    stage = Stage(tmp_path, {"method": "simclr", "scales.tiny.pretrain": SCALE | {"epochs": 6}})
     stage.run("one")
-    output = stage.run("two", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
-    assert output.count("epoch 2/2: loss") == 1, "the first process alone speaks"
-    assert sorted(path.name for path in (tmp_path / "two").iterdir()) == sorted(
-        path.name for path in (tmp_path / "one").iterdir()
-    )
-    assert stage.metrics("two") == pytest.approx(stage.metrics("one"), rel=1e-5, abs=1e-5)
-    for kind, close in (("encoder", 1e-5), ("snapshots", 1e-3)):  # the latter in float16
-        one, two = (load_file(stage.written(name, kind)) for name in ("one", "two"))
-        assert two.keys() == one.keys()
-        assert distance((two[name] for name in one), one.values()) < close
-    assert not list(tmp_path.glob(".annulus/checkpoints/*/*")), "no state is left behind"
-
-
-@pytest.mark.slow
-def test_two_killed_processes_go_on_and_end_in_the_same_bytes(tmp_path):
-    stage = Stage(tmp_path, {"method": "moco", "scales.tiny.pretrain": SCALE | {"epochs": 24}})
     environment = {"ANNULUS_PROCESSES": "2", "ANNULUS_CHECKPOINT_SECONDS": "0"}
     with subprocess.Popen(**stage.command("two", **environment)) as process:
         while not (saved := list(tmp_path.glob(".annulus/checkpoints/pretrain/*/state.pt"))):
@@ -218,13 +199,18 @@ def test_two_killed_processes_go_on_and_end_in_the_same_bytes(tmp_path):
         os.kill(holder, signal.SIGKILL)  # the launcher ends the other one
         output, _ = process.communicate()
     assert process.returncode != 0, output
-    assert not stage.written("two", "encoder").exists()
+    assert not list((tmp_path / "two").iterdir())
 
-    assert "resuming at epoch" in stage.run("two", **environment)
-    assert "resuming" not in stage.run("whole", **environment)
-    for kind in ("encoder", "snapshots"):
-        assert stage.written("two", kind).read_bytes() == stage.written("whole", kind).read_bytes()
-    assert stage.metrics("two") == stage.metrics("whole")
+    output = stage.run("two", **environment)
+    assert output.count("resuming at epoch") == output.count("epoch 6/6: loss") == 1, "the first process alone speaks"
+    written = (sorted(path.name for path in (tmp_path / name).iterdir()) for name in ("one", "two"))
+    assert next(written) == next(written)
+    assert stage.metrics("two") == pytest.approx(stage.metrics("one"), rel=1e-4, abs=1e-4)
+    for kind, close in (("encoder", 1e-4), ("snapshots", 1e-3)):  # the latter in float16
+        one, two = (load_file(tmp_path / name / f"{kind}.safetensors") for name in ("one", "two"))
+        assert two.keys() == one.keys()
+        assert distance((two[name] for name in one), one.values()) < close
+    assert not list(tmp_path.glob(".annulus/checkpoints/*/*")), "no state is left behind"
 
 
 @pytest.mark.slow
@@ -233,4 +219,4 @@ def test_a_mistake_in_two_processes_is_still_said_in_a_sentence(tmp_path):
     output = stage.run("two", ANNULUS_PROCESSES="2", ends_well=False)
     assert "queue: 3 is shorter than the batch of" in output
     assert output.count("ERROR: ") == 1
-    assert not stage.written("two", "encoder").exists()
+    assert not list((tmp_path / "two").iterdir())
