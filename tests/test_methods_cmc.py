@@ -20,7 +20,7 @@ from method_cases import (
 from plain_objectives import assert_same, plain_embeddings, plain_of, plain_scores
 
 from annulus.compute.rng import derive
-from annulus.config.methods import CMCParams, IRParams
+from annulus.config.methods import CMCParams
 from annulus.encoders.encoder import EncoderConfig, build_encoder
 from annulus.negatives.clusters import kmeans
 
@@ -62,28 +62,6 @@ def test_value_and_gradients_are_those_of_the_plain_loops(sampler, neighbours, b
     method = cmc(sampler, neighbours, bound, negatives)
     expected = plain(method, states(method), progress)
     assert_same(method.loss(VIEWS, INDEX, progress).estimate, expected, *weights(method))
-
-
-def test_cmc_is_the_sum_of_two_irs_with_each_other_s_bank():
-    """In value and gradient, by the method IR itself."""
-    method = cmc("ring", negatives=30)
-    sides = ((0, "l", method.ab_bank, method.l_contrast), (1, "ab", method.l_bank, method.ab_contrast))
-    losses, slopes = [], []
-    for channel, name, bank, contrast in sides:
-        ir = method_of(
-            IRParams(**section(bank_rate=0.25, bank_start="random", critic="dot")),
-            config_of("ring", negatives=30),
-            encoder=getattr(method.encoder, name),
-        )
-        ir.bank.rows.copy_(bank.rows)
-        ir.contrast.generator.set_state(contrast.generator.get_state())
-        estimate = ir.loss([VIEWS[0][:, channel, :, :].reshape(BATCH, 3, 2, 1)], INDEX, PROGRESS).estimate
-        losses.append(estimate.loss_nats)
-        slopes += torch.autograd.grad(estimate.loss, ir.encoder.weight)
-    both = method.loss(VIEWS, INDEX, PROGRESS).estimate
-    torch.testing.assert_close(both.loss, sum(losses), rtol=1e-12, atol=0)
-    for ours, theirs in zip(torch.autograd.grad(both.loss, weights(method)), slopes, strict=True):
-        torch.testing.assert_close(ours, theirs)
 
 
 def test_banks_and_negatives_of_the_two_sides_differ_and_each_clusters_the_bank_it_reads():

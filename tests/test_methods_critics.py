@@ -57,12 +57,7 @@ def test_products_are_those_of_each_pair_over_the_temperature(name, pairs, gener
     if name == "bilinear":
         weight = torch.randn(DIM, DIM, generator=generator, dtype=torch.float64)
         critic.weight.data.copy_(weight)
-    expected = torch.tensor(
-        [
-            [sum(q[i] * weight[i, j] * m[j] for i in range(DIM) for j in range(DIM)) / 0.2 for m in rows]
-            for q in queries.detach()
-        ]
-    )
+    expected = torch.stack([torch.stack([query @ weight @ row / 0.2 for row in rows]) for query in queries.detach()])
     torch.testing.assert_close(critic(queries, rows).detach(), expected)
 
 

@@ -4,8 +4,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 from method_cases import (
-    BATCH,
-    DIM,
     IMAGES,
     INDEX,
     NORMALISERS,
@@ -17,7 +15,6 @@ from method_cases import (
     each_pick,
     images_embedded,
     indices,
-    learn,
     method_of,
     section,
     views_of,
@@ -25,7 +22,6 @@ from method_cases import (
 from plain_objectives import assert_same, plain_embeddings, plain_of, plain_scores
 
 from annulus.config.methods import IRParams
-from annulus.encoders.encoder import EncoderConfig, build_encoder
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 VIEWS = views_of(1)
@@ -66,20 +62,13 @@ def test_the_original_ir_and_its_partition_are_those_of_plain_loops_step_after_s
         method.after_step(index, step)
 
 
-@pytest.mark.parametrize("critic", ["bilinear", "concat-linear", "mlp-1", "mlp-2"])
-def test_a_critic_scores_the_pairs_and_learns(critic):
-    method = ir("ring", critic=critic)
-    for weight in method.critic.parameters():
-        weight.data += 0.1 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(0), dtype=weight.dtype)
+def test_a_critic_scores_the_pairs_and_learns():
+    method = ir("ring", critic="mlp-1")
     queries = plain_embeddings(VIEWS[0], method.encoder.weight)
     expected = plain_of(method.contrast, PROGRESS, method.critic(queries, method.bank.rows), INDEX, self_index=INDEX)
     # What the last layer adds to every score alike has no gradient but rounding.
     leaves = [weight for weight in method.critic.parameters() if weight.ndim == 2]
     assert_same(method.loss(VIEWS, INDEX, PROGRESS).estimate, expected, *leaves)
-    if critic != "concat-linear":
-        before = [weight.detach().clone() for weight in leaves]
-        learn(method, VIEWS)
-        assert not any(torch.equal(old, new) for old, new in zip(before, leaves, strict=True))
 
 
 # --- the bank -----------------------------------------------------------------------------------------
@@ -120,20 +109,6 @@ def test_clusters_are_those_of_the_bank_anew_each_epoch():
         assert not torch.equal(first, of_other_rows)
 
 
-# --- state --------------------------------------------------------------------------------------------
-
-
-def test_the_seed_repeats_bank_and_negatives_and_steps_draw_anew():
-    first, again, other = (ir("ring", negatives=5, seed=seed) for seed in (0, 0, 1))
-    assert torch.equal(first.bank.rows, again.bank.rows)
-    assert not torch.equal(first.bank.rows, other.bank.rows)
-    other.bank.rows.copy_(first.bank.rows)
-    losses = [[method.loss(VIEWS, INDEX, PROGRESS).estimate.loss_nats.item() for _ in range(3)]
-              for method in (first, again, other)]  # fmt: skip
-    assert losses[0] == losses[1]
-    assert len({*losses[0], *losses[2]}) == 6
-
-
 @pytest.mark.parametrize(
     ("sampler", "neighbours", "bound"), [("outside", "k", "la"), ("uniform", "none", "binary-nce first-batch")]
 )
@@ -141,15 +116,3 @@ def test_a_loaded_method_goes_on_like_the_one_that_was_saved(sampler, neighbours
     """Weights, the critic's too, bank, clusters, partition and the negatives' random state are all in state_dict."""
     config = config_of(sampler, neighbours, bound, negatives=10)
     assert_resumes(params_of(critic="bilinear"), config, [views_of(1, seed=number) for number in range(6)])
-
-
-def test_every_weight_of_a_real_encoder_learns(generator):
-    statistics = {"mean": (0.5,) * 3, "std": (0.25,) * 3}
-    config = EncoderConfig("alexnet", "cifar", "mlp", embedding_dim=DIM, view_size=16, channels="rgb", **statistics)
-    encoder = build_encoder(config, seed=0)
-    method = method_of(params_of(), config_of("ring"), encoder=encoder).float()
-    step = method.loss([torch.rand(BATCH, 3, 16, 16, generator=generator)], INDEX, PROGRESS)
-    step.estimate.loss.backward()
-    for name, weight in encoder.named_parameters():
-        assert weight.grad.isfinite().all(), name
-        assert weight.grad.abs().sum() > 0, name

@@ -36,14 +36,15 @@ def plain_update(rows, rate, index, embedding):
     return torch.tensor(rows, dtype=torch.float64)
 
 
-def test_rows_start_on_the_unit_sphere_in_every_direction(generator):
-    state = generator.get_state()
-    rows = MemoryBank(2000, 8, 0.5, generator).rows
-    assert not torch.equal(MemoryBank(2000, 8, 0.5, generator).rows, rows)
-    assert torch.equal(MemoryBank(2000, 8, 0.5, generator.set_state(state)).rows, rows)
-    torch.testing.assert_close(rows.norm(dim=1), torch.ones(2000))
-    assert rows.mean(dim=0).abs().max() < 0.05  # four standard deviations of 1 / sqrt(2000 * 8)
-    torch.testing.assert_close(rows.T @ rows / 2000, torch.eye(8) / 8, atol=0.02, rtol=0)
+def test_bank_and_queue_start_on_the_unit_sphere_in_every_direction_by_their_generator(generator):
+    for made in (lambda drawn: MemoryBank(2000, 8, 0.5, drawn).rows, lambda drawn: KeyQueue(2000, 8, drawn).keys):
+        rows = made(torch.Generator().manual_seed(1))
+        torch.testing.assert_close(rows.norm(dim=1), torch.ones(2000))
+        assert rows.mean(dim=0).abs().max() < 0.05  # four standard deviations of 1 / sqrt(2000 * 8)
+        torch.testing.assert_close(rows.T @ rows / 2000, torch.eye(8) / 8, atol=0.02, rtol=0)
+        assert torch.equal(made(torch.Generator().manual_seed(1)), rows)
+        assert not torch.equal(made(generator), rows)
+    assert (KeyQueue(5, 4, generator).images == -1).all()
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.25, 0.9])
@@ -126,15 +127,6 @@ def test_the_queue_holds_what_a_plain_deque_holds_after_every_batch(length, size
         assert torch.equal(queue.keys[place], keys[0]), "on the oldest one's place"
 
 
-def test_the_queue_starts_with_random_unit_keys_of_no_image(generator):
-    queue = KeyQueue(2000, 8, generator)
-    torch.testing.assert_close(queue.keys.norm(dim=1), torch.ones(2000))
-    torch.testing.assert_close(queue.keys.T @ queue.keys / 2000, torch.eye(8) / 8, atol=0.02, rtol=0)
-    assert (queue.images == -1).all()
-    assert torch.equal(queue_of(5).keys, queue_of(5).keys)
-    assert not torch.equal(queue_of(5).keys, queue_of(5, seed=4).keys)
-
-
 def test_a_batch_longer_than_the_queue_is_refused_and_nothing_written(generator):
     queue = queue_of(5)
     before = {name: value.clone() for name, value in queue.state_dict().items()}
@@ -156,20 +148,12 @@ def test_a_saved_and_loaded_queue_goes_on_in_the_same_place(generator):
     assert all(torch.equal(value, other.state_dict()[name]) for name, value in queue.state_dict().items())
 
 
-def test_push_writes_in_place_and_leaves_no_trace_in_autograd(generator):
-    queue = queue_of(10)
-    storages = [buffer.data_ptr() for buffer in queue.buffers()]
-    for keys, index in batches([4] * 4, generator):
-        queue.push(keys.requires_grad_(), index)
-    assert [buffer.data_ptr() for buffer in queue.buffers()] == storages
-    assert not queue.keys.requires_grad
-    assert list(queue.parameters()) == []
-
-
-def test_keys_of_mixed_precision_are_taken(generator):
-    queue, keys = KeyQueue(5, 4, generator), embeddings(2, generator).bfloat16()
+def test_keys_of_mixed_precision_are_taken_without_their_gradient(generator):
+    queue, keys = KeyQueue(5, 4, generator), embeddings(2, generator).bfloat16().requires_grad_()
     queue.push(keys, torch.tensor([8, 9], dtype=torch.int32))
     assert queue.keys.dtype == torch.float32
+    assert not queue.keys.requires_grad
+    assert list(queue.parameters()) == []
     assert torch.equal(queue.keys[:2], keys.float())
     assert queue.images.tolist() == [8, 9, -1, -1, -1]
 

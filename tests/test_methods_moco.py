@@ -14,7 +14,6 @@ from method_cases import (
     config_of,
     each_pick,
     indices,
-    learn,
     method_of,
     section,
     views_of,
@@ -103,24 +102,7 @@ def test_images_are_clustered_for_cave_and_k_neighbours_and_embedded_for_nothing
         assert len(embedded) == needed
 
 
-def test_nothing_is_stored_of_every_image():
-    method = moco()
-    before = method.queue.keys.clone()
-    method.start(lambda: pytest.fail("no embeddings are needed"))
-    assert torch.equal(method.queue.keys, before)
-    assert method.stored is None
-
-
 def test_a_loaded_method_goes_on_like_the_one_that_was_saved():
     """Both encoders, the queue with its images and pointer, clusters, partition and two generators."""
     config = config_of("outside", bound="binary-nce moving-average", negatives=10)
     assert_resumes(PARAMS, config, [views_of(2, seed=number) for number in range(14)])
-
-
-def test_the_seed_repeats_the_queue_and_the_negatives():
-    first, again, other = (moco(negatives=5, seed=seed) for seed in (0, 0, 1))
-    assert torch.equal(first.queue.keys, again.queue.keys)
-    assert not torch.equal(first.queue.keys, other.queue.keys)
-    losses = [[learn(m, VIEWS).estimate.loss_nats.item() for _ in range(3)] for m in (first, again)]
-    assert losses[0] == losses[1]
-    assert len(set(losses[0])) == 3

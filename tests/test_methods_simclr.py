@@ -76,33 +76,12 @@ def test_value_and_gradient_are_those_of_the_plain_loops(sampler, neighbours, bo
     assert_plain(method, plain, VIEWS, progress)
 
 
-def test_both_views_are_queries_and_both_learn():
-    method = simclr()
-    views = [view.clone().requires_grad_() for view in VIEWS]
-    step = method.loss(views, INDEX, PROGRESS)
-    step.queries.retain_grad()
-    step.estimate.loss.backward()
-    assert step.queries.shape == (BOTH, 6)
-    for view in views:
-        assert (view.grad.flatten(start_dim=1).norm(dim=1) > 0).all()
-    assert (step.queries.grad.norm(dim=1) > 0).all()
-
-
 def test_both_views_share_one_pass_and_so_one_batch_norm(monkeypatch):
     method, seen = simclr(), []
     forward = method.encoder.forward
     monkeypatch.setattr(method.encoder, "forward", lambda images: seen.append(len(images)) or forward(images))
     method.loss(VIEWS, INDEX, PROGRESS)
     assert seen == [BOTH]
-
-
-def test_nothing_is_stored():
-    method = simclr()
-    before = {name: value.clone() for name, value in method.named_buffers()}
-    method.start(lambda: pytest.fail("no embeddings are needed"))
-    method.after_step(INDEX, method.loss(VIEWS, INDEX, PROGRESS))
-    assert method.stored is None
-    assert all(torch.equal(value, before[name]) for name, value in method.named_buffers())
 
 
 def test_a_loaded_method_goes_on_like_the_one_that_was_saved():
