@@ -43,11 +43,6 @@ class _Pair:
             theirs.close()
             self.pipes.append(ours)
             self.processes.append(process)
-        try:
-            self.answers()
-        except BaseException:
-            self.end()
-            raise
 
     def call(self, function: Callable, arguments: tuple) -> list[Any]:
         for pipe in self.pipes:
@@ -84,8 +79,7 @@ def together(function: Callable, *arguments: Any) -> list[Any]:
         Failed: with the traceback, when one raises. New processes are then started for the next call.
     """
     global _pair
-    if _pair is None:
-        _pair = _Pair()
+    _pair = _pair or _Pair()
     try:
         return _pair.call(function, arguments)
     except BaseException:  # an interrupt too: the answers to this call must not meet the next
@@ -105,7 +99,6 @@ def _serve(rank: int, rendezvous: str, pipe: Connection) -> None:
     """A process's life: answer calls until the other side closes the pipe."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=rendezvous, rank=rank, world_size=PROCESSES)
-    pipe.send_bytes(pickle.dumps((True, None)))
     with suppress(EOFError, ConnectionError):
         while True:
             request = pipe.recv_bytes()

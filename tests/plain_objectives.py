@@ -154,31 +154,36 @@ def plain_binary_nce(positives, negatives, z, rows):
     return mean(losses)
 
 
-def plain_estimate(
-    config,
-    progress,
-    scores,
-    self_index=None,
-    positive=None,
-    cave_clusters=None,
-    neighbour_clusters=None,
-    drawn=None,
-    z_before=None,
+def clusters_of(buffer, index, columns):
+    """The clusters of columns that are images, or none (-1), and of queries."""
+    columns = torch.arange(buffer.shape[1]) if columns is None else columns
+    return Clusters(torch.where(columns >= 0, buffer[:, columns.clamp(min=0)], -1), buffer[:, index])
+
+
+def plain_of(
+    contrast, progress, scores, index, self_index=None, positive=None, columns=None, state=None, z_before=None
 ):
     """(loss, bound, ceiling, Z for the next batch) of these scores, query by query and score by score.
 
-    `drawn` holds each query's negatives, where they are drawn; by default they are the sampler's whole set.
+    Settings and clusters are the contrast's; of K negatives, `state` is its generator's before it drew them.
     """
-    bound, ranked = config.bound, scores.detach()
-    columns = scores.shape[1]
+    config, bound, ranked = contrast.config, contrast.config.bound, scores.detach()
+    cave, near = (clusters_of(b, index, columns) for b in (contrast.clusters, contrast.neighbour_clusters))
+    drawn = None
+    if config.negatives != "all":
+        generator = torch.Generator()
+        generator.set_state(state)
+        drawn = config.sampler.draw(
+            ranked, self_index, config.negatives, generator, progress.annealing, cave
+        ).index.tolist()
     own_columns = [[]] * len(scores) if self_index is None else self_index.view(len(scores), -1).tolist()
     positives, negatives, close = [], [], []
-    count = columns - (self_index is not None)
+    count = scores.shape[1] - (self_index is not None)
     for query, mine in enumerate(own_columns):
         row = ranked[query]
-        others = plain_neighbours(config.neighbours, row, mine, count, progress.training, neighbour_clusters, query)
+        others = plain_neighbours(config.neighbours, row, mine, count, progress.training, near, query)
         if drawn is None:
-            chosen = plain_negatives(row, mine, count, config.sampler, progress.annealing, cave_clusters, query)
+            chosen = plain_negatives(row, mine, count, config.sampler, progress.annealing, cave, query)
         else:
             chosen = drawn[query]
         first = scores[query, mine[0]] if positive is None else positive[query]
@@ -191,33 +196,12 @@ def plain_estimate(
     if isinstance(bound, BinaryNCE):
         z, after = plain_partition(bound.partition, z_before, scores, negatives)
         infonce, ceiling = plain_softmax(InfoNCE(), positives, negatives, progress.training)
-        return plain_binary_nce(positives, negatives, z, columns), ceiling - infonce.item(), ceiling, after
+        return plain_binary_nce(positives, negatives, z, scores.shape[1]), ceiling - infonce.item(), ceiling, after
     loss, ceiling = plain_softmax(bound, positives, negatives, progress.training)
     reached = ceiling - loss.item()
     if config.neighbours is not None and not config.neighbours.in_denominator:
         loss, _ = plain_softmax(bound, positives, negatives, progress.training, in_denominator=False)
     return loss, reached, ceiling, z_before
-
-
-def clusters_of(buffer, index, columns):
-    """The clusters of columns that are images, or none (-1), and of queries."""
-    columns = torch.arange(buffer.shape[1]) if columns is None else columns
-    return Clusters(torch.where(columns >= 0, buffer[:, columns.clamp(min=0)], -1), buffer[:, index])
-
-
-def plain_of(
-    contrast, progress, scores, index, self_index=None, positive=None, columns=None, state=None, z_before=None
-):
-    """`plain_estimate` with the contrast's settings and clusters; `state` of its generator before it drew, for K."""
-    config, drawn = contrast.config, None
-    cave, others = (clusters_of(b, index, columns) for b in (contrast.clusters, contrast.neighbour_clusters))
-    if config.negatives != "all":
-        generator = torch.Generator()
-        generator.set_state(state)
-        drawn = config.sampler.draw(
-            scores.detach(), self_index, config.negatives, generator, progress.annealing, cave
-        ).index.tolist()
-    return plain_estimate(config, progress, scores, self_index, positive, cave, others, drawn, z_before)
 
 
 # --- embeddings and their comparison --------------------------------------------------------------------

@@ -5,10 +5,9 @@ import math
 import pytest
 import torch
 
-from annulus.bounds.alpha import cpc, cpc_ceiling
-from annulus.bounds.bound import present
+from annulus.bounds.alpha import CPC
 from annulus.bounds.eqco import margin
-from annulus.bounds.infonce import infonce, infonce_ceiling
+from annulus.bounds.infonce import InfoNCE, infonce
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 TEMPERATURE, EQCO_ALPHA = 0.2, 256.0
@@ -33,13 +32,12 @@ def test_a_margin_on_the_negatives_is_the_paper_s_margin_on_the_positive(eqco_al
 def test_the_eqco_estimate_is_cpc_with_alpha_of_k_and_at_most_log_1_plus_eqco_alpha(eqco_alpha, scores):
     """eqco section 3, 9: alpha = (K + 1)/(eqco_alpha + 1)."""
     for lead in (0.0, 9.0, 1e4):
-        positives = scores[0] + lead
-        ceiling = infonce_ceiling(present(positives), present(scores[1]), eqco_alpha).double()
-        estimate = (ceiling - infonce(positives, margin(scores[1], eqco_alpha))).item()
-        alpha = 8 / (eqco_alpha + 1)
-        of_cpc = cpc_ceiling(present(positives), present(scores[1]), alpha) - cpc(positives, scores[1], alpha)
-        assert estimate == pytest.approx(of_cpc.item(), abs=1e-5)
-        assert estimate <= math.log(1 + eqco_alpha) + 1e-5
+        eqco, cpc = (
+            bound.estimate(scores[0] + lead, scores[1], 0.0, scores[1]).bound_nats.item()
+            for bound in (InfoNCE(eqco_alpha), CPC(8 / (eqco_alpha + 1)))
+        )
+        assert eqco == pytest.approx(cpc, abs=1e-5)
+        assert eqco <= math.log(1 + eqco_alpha) + 1e-5
 
 
 def unit(generator, *shape):

@@ -191,25 +191,6 @@ def test_gradients_are_averaged_whatever_their_type_layout_and_presence():
         assert gradients["nowhere"] is None
 
 
-def calls():
-    """How many values are sent at a time for gradients of 10, 10 and 3 values, and for a frozen parameter."""
-    parameters = [nn.Parameter(torch.zeros(count)) for count in (10, 10, 3)]
-    for parameter in parameters:
-        parameter.grad = torch.ones_like(parameter)
-    parameters.append(nn.Parameter(torch.zeros(100), requires_grad=False))
-    with (
-        mock.patch.object(distributed, "BUCKET", 15),
-        mock.patch.object(dist, "all_reduce", wraps=dist.all_reduce) as sent,
-    ):
-        mean_gradients(parameters)
-    return [call.args[0].numel() for call in sent.call_args_list]
-
-
-def test_gradients_travel_in_few_calls():
-    # One value more per parameter says whether it has a gradient.
-    assert together(calls) == [[22, 4], [22, 4]]
-
-
 def own_rank_and_the_firsts():
     return rank(), distributed.broadcast({"read by": rank()})
 

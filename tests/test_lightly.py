@@ -34,10 +34,6 @@ def build(params, temperature):
     return build_method(encoder, params(**common), setting)
 
 
-def moco(temperature):
-    return build(partial(MoCoParams, momentum=0.9, shuffle_groups=2), temperature)
-
-
 def lightly_s(temperature, keys=None):
     """lightly's loss; for MoCo with these keys in its memory bank."""
     with torch.random.fork_rng(devices=[]):  # it fills the bank from the global generator
@@ -90,7 +86,7 @@ def test_moco_has_the_value_and_gradient_of_lightly_s_loss_over_the_same_queue(t
     No further: where the queue wraps round, lightly drops the keys that do not fit, and where an image comes again it
     takes the query's own older key as a negative.
     """
-    method = moco(temperature).to(dtype)
+    method = build(partial(MoCoParams, momentum=0.9, shuffle_groups=2), temperature).to(dtype)
     criterion = lightly_s(temperature, method.queue.keys)
     order = torch.randperm(IMAGES, generator=generator)
     for index in order[: 2 * BATCH].split(BATCH):

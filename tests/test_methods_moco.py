@@ -2,62 +2,49 @@
 
 from collections import deque
 
+import method_cases as cases
 import pytest
 import torch
-from method_cases import (
-    INDEX,
-    PROGRESS,
-    QUEUE,
-    TEMPERATURE,
-    assert_plain,
-    assert_resumes,
-    config_of,
-    each_pick,
-    indices,
-    method_of,
-    section,
-    views_of,
-)
 from plain_objectives import assert_same, gradient, plain_embeddings, plain_of, plain_scores
 
 from annulus.config.methods import MoCoParams
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
-PARAMS = MoCoParams(**section(momentum=0.9, shuffle_groups=2))
-VIEWS = views_of(2)
+PARAMS = MoCoParams(**cases.section(momentum=0.9, shuffle_groups=2))
+VIEWS = cases.views_of(2)
 
 
 def moco(sampler="uniform", neighbours="none", bound="infonce", negatives="all", seed=0, images=None):
     """Its queue holds keys of images, two of the batch's among them, or is as `images` says."""
-    method = method_of(PARAMS, config_of(sampler, neighbours, bound, negatives), seed)
+    method = cases.method_of(PARAMS, cases.config_of(sampler, neighbours, bound, negatives), seed)
     if images is None:
-        images = torch.arange(1, QUEUE + 1)  # images 3, 17 and 22 have older keys, 0 and 40 have none
+        images = torch.arange(1, cases.QUEUE + 1)  # images 3, 17 and 22 have older keys, 0 and 40 have none
         images[4] = 3  # two of image 3
     method.queue.images.copy_(images)
     return method
 
 
-def plain(method, state=None, progress=PROGRESS, views=VIEWS, index=INDEX):
+def plain(method, state=None, progress=cases.PROGRESS, views=VIEWS, index=cases.INDEX):
     queries = plain_embeddings(views[0], method.encoder.weight)
     keys = plain_embeddings(views[1], method.keys.encoder.weight)
-    positive = torch.stack([(query * key).sum() / TEMPERATURE for query, key in zip(queries, keys, strict=True)])
+    positive = torch.stack([(query * key).sum() / cases.TEMPERATURE for query, key in zip(queries, keys, strict=True)])
     images = method.queue.images
     places = [(images == image).nonzero().flatten().tolist() for image in index]
     own = torch.tensor([[*found, -1, -1][:2] for found in places])
-    scores = plain_scores(queries, method.queue.keys, TEMPERATURE)
+    scores = plain_scores(queries, method.queue.keys, cases.TEMPERATURE)
     return plain_of(method.contrast, progress, scores, index, own, positive, images, state)
 
 
-@each_pick
+@cases.each_pick
 def test_value_and_gradient_are_those_of_the_plain_loops(sampler, neighbours, bound, negatives, progress):
     """MoCo (ring eq. 4), MoCoRing, and the same for ball and cave."""
-    assert_plain(moco(sampler, neighbours, bound, negatives), plain, VIEWS, progress)
+    cases.assert_plain(moco(sampler, neighbours, bound, negatives), plain, VIEWS, progress)
 
 
 def test_queries_and_keys_are_not_the_same_and_keys_get_no_gradient():
     method = moco()
     views = [view.clone().requires_grad_() for view in VIEWS]
-    method.loss(views, INDEX, PROGRESS).estimate.loss.backward()
+    method.loss(views, cases.INDEX, cases.PROGRESS).estimate.loss.backward()
     assert views[0].grad.abs().sum() > 0
     assert views[1].grad is None
     assert [name for name, weight in method.named_parameters() if weight.requires_grad] == ["encoder.weight"]
@@ -65,16 +52,16 @@ def test_queries_and_keys_are_not_the_same_and_keys_get_no_gradient():
 
 def test_steps_equal_plain_steps_and_the_queue_a_plain_deque_entry_by_entry():
     """Seven batches through a queue of 23: twice past its end, with images that come again while they are in it."""
-    method = moco("ring", negatives=9, images=torch.full((QUEUE,), -1))
-    held = deque(zip(method.queue.keys.clone(), [-1] * QUEUE, strict=True), maxlen=QUEUE)
+    method = moco("ring", negatives=9, images=torch.full((cases.QUEUE,), -1))
+    held = deque(zip(method.queue.keys.clone(), [-1] * cases.QUEUE, strict=True), maxlen=cases.QUEUE)
     slow, again = method.keys.encoder.weight.clone(), 0
-    for number, index in enumerate(indices(10, images=25)):
-        views = views_of(2, seed=number)
+    for number, index in enumerate(cases.indices(10, images=25)):
+        views = cases.views_of(2, seed=number)
         again += len({image for _, image in held} & set(index.tolist()))
         keys = plain_embeddings(views[1], slow)
         state, in_queue = method.contrast.generator.get_state(), method.queue.keys.clone()
         expected = plain(method, state, views=views, index=index)
-        step = method.loss(views, index, PROGRESS)
+        step = method.loss(views, index, cases.PROGRESS)
         assert_same(step.estimate, expected, method.encoder.weight)
         assert torch.equal(method.queue.keys, in_queue), "the batch's keys go in after the step"
         method.encoder.weight.data -= 0.1 * gradient(step.estimate.loss, method.encoder.weight)[0]
@@ -83,7 +70,7 @@ def test_steps_equal_plain_steps_and_the_queue_a_plain_deque_entry_by_entry():
         slow = 0.9 * slow + 0.1 * method.encoder.weight.detach()
         torch.testing.assert_close(method.keys.encoder.weight, slow)
         held.extend(zip(keys, index.tolist(), strict=True))
-        oldest_first = (int(method.queue.next) + torch.arange(QUEUE)) % QUEUE
+        oldest_first = (int(method.queue.next) + torch.arange(cases.QUEUE)) % cases.QUEUE
         torch.testing.assert_close(method.queue.keys[oldest_first], torch.stack([key for key, _ in held]))
         assert method.queue.images[oldest_first].tolist() == [image for _, image in held]
     assert again > 10, "hardly any image met an older key of its own"
@@ -104,5 +91,5 @@ def test_images_are_clustered_for_cave_and_k_neighbours_and_embedded_for_nothing
 
 def test_a_loaded_method_goes_on_like_the_one_that_was_saved():
     """Both encoders, the queue with its images and pointer, clusters, partition and two generators."""
-    config = config_of("outside", bound="binary-nce moving-average", negatives=10)
-    assert_resumes(PARAMS, config, [views_of(2, seed=number) for number in range(14)])
+    config = cases.config_of("outside", bound="binary-nce moving-average", negatives=10)
+    cases.assert_resumes(PARAMS, config, [cases.views_of(2, seed=number) for number in range(14)])

@@ -2,56 +2,42 @@
 
 import logging
 
+import method_cases as cases
 import pytest
 import torch
-from method_cases import (
-    BATCH,
-    INDEX,
-    PROGRESS,
-    TEMPERATURE,
-    assert_plain,
-    assert_resumes,
-    config_of,
-    each_pick,
-    in_two_clusters,
-    indices,
-    method_of,
-    section,
-    views_of,
-)
 from plain_objectives import assert_same, gradient, plain_embeddings, plain_of, plain_scores
 
 from annulus.config.methods import SiMoParams
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
-PARAMS = SiMoParams(**section(momentum=0.9, batch_norm="sync", shuffle_groups=2))
-VIEWS = views_of(2)
+PARAMS = SiMoParams(**cases.section(momentum=0.9, batch_norm="sync", shuffle_groups=2))
+VIEWS = cases.views_of(2)
 
 
 def simo(sampler="uniform", neighbours="none", bound="infonce", negatives="all", seed=0, params=PARAMS):
-    return method_of(params, config_of(sampler, neighbours, bound, negatives), seed)
+    return cases.method_of(params, cases.config_of(sampler, neighbours, bound, negatives), seed)
 
 
-def plain(method, state=None, progress=PROGRESS, views=VIEWS, index=INDEX):
+def plain(method, state=None, progress=cases.PROGRESS, views=VIEWS, index=cases.INDEX):
     queries = plain_embeddings(views[0], method.encoder.weight)
     keys = plain_embeddings(views[1], method.keys.encoder.weight)
-    scores = plain_scores(queries, keys, TEMPERATURE)
+    scores = plain_scores(queries, keys, cases.TEMPERATURE)
     return plain_of(
-        method.contrast, progress, scores, index, self_index=torch.arange(BATCH), columns=index, state=state
+        method.contrast, progress, scores, index, self_index=torch.arange(cases.BATCH), columns=index, state=state
     )
 
 
-@each_pick
+@cases.each_pick
 def test_value_and_gradient_are_those_of_the_plain_loops(sampler, neighbours, bound, negatives, progress):
     """EqCo's margin is that of the K really used."""
-    method = in_two_clusters(simo(sampler, neighbours, bound, negatives))
-    assert_plain(method, plain, VIEWS, progress)
+    method = cases.in_two_clusters(simo(sampler, neighbours, bound, negatives))
+    cases.assert_plain(method, plain, VIEWS, progress)
 
 
 def test_keys_get_no_gradient_and_queries_do():
     method = simo()
     views = [view.clone().requires_grad_() for view in VIEWS]
-    method.loss(views, INDEX, PROGRESS).estimate.loss.backward()
+    method.loss(views, cases.INDEX, cases.PROGRESS).estimate.loss.backward()
     assert views[0].grad.abs().sum() > 0
     assert views[1].grad is None
     assert [name for name, weight in method.named_parameters() if weight.requires_grad] == ["encoder.weight"]
@@ -60,9 +46,9 @@ def test_keys_get_no_gradient_and_queries_do():
 def test_the_key_encoder_follows_after_the_step_and_nothing_else_is_stored():
     method = simo()
     slow = method.keys.encoder.weight.clone()
-    for number, index in enumerate(indices(4)):
-        views = views_of(2, seed=number)
-        step = method.loss(views, index, PROGRESS)
+    for number, index in enumerate(cases.indices(4)):
+        views = cases.views_of(2, seed=number)
+        step = method.loss(views, index, cases.PROGRESS)
         assert_same(step.estimate, plain(method, views=views, index=index), method.encoder.weight)
         assert torch.equal(method.keys.encoder.weight, slow)
         method.encoder.weight.data -= 0.1 * gradient(step.estimate.loss, method.encoder.weight)[0]
@@ -87,5 +73,5 @@ def test_one_process_has_nobody_to_synchronise_with_and_says_so(caplog):
 
 def test_a_loaded_method_goes_on_like_the_one_that_was_saved():
     params = PARAMS.model_copy(update={"batch_norm": "shuffle"})
-    config = config_of("ball", bound="binary-nce moving-average", negatives=3)
-    assert_resumes(params, config, [views_of(2, seed=number) for number in range(6)])
+    config = cases.config_of("ball", bound="binary-nce moving-average", negatives=3)
+    cases.assert_resumes(params, config, [cases.views_of(2, seed=number) for number in range(6)])
