@@ -16,16 +16,8 @@ from annulus.encoders.encoder import EncoderConfig, build_encoder, save_encoder
 from annulus.encoders.extract import encode, extract
 from annulus.encoders.features import Features, save_features
 from annulus.errors import InputError
-from annulus.evals.linear import (
-    Probe,
-    feature_batches,
-    fit,
-    probe_features,
-    probe_views,
-    standardised,
-    unchanged,
-    view_batches,
-)
+from annulus.evals.linear import feature_batches, fit, probe_features, probe_views, view_batches
+from annulus.evals.probe import Probe, standardised, unchanged
 from annulus.files.images import ImageSet, save_images
 from annulus.views.recipe import center_view
 
@@ -134,7 +126,7 @@ def test_separable_classes_are_told_apart_entirely():
 
 
 def test_standardised_features_have_mean_zero_and_variance_one(monkeypatch):
-    monkeypatch.setattr("annulus.evals.linear.ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("annulus.evals.probe.ROWS_AT_ONCE", 7)
     features = clouds(50, seed=0).layers["pooled"] * torch.tensor([1.0, 100.0, 0.01, 0.0]) + 5
     probe = standardised(features, classes=3)
     inputs = (features - probe.mean) / probe.std

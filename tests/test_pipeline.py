@@ -1,10 +1,10 @@
 """Each dvc.yaml says what is true: every file, parameter and path that a stage touches is declared."""
 
-import ast
 import shlex
 
 import pytest
 import yaml
+from by_path import script
 from declared import ROOT, missing_and_spare, script_of
 from dvc.utils.hydra import apply_overrides
 
@@ -15,15 +15,6 @@ STAGES = {
     f"{name} {stage}": content["stages"][stage] for name, content in PIPELINES.items() for stage in content["stages"]
 }
 of_each_stage = pytest.mark.parametrize("name", STAGES)
-
-
-def constant(script: str, name: str) -> list[str]:
-    """The READS or PATHS of a stage's script; empty where it has none."""
-    for node in ast.parse((ROOT / script).read_text()).body:
-        match node:
-            case ast.Assign(targets=[ast.Name(id=found)], value=value) if found == name:
-                return ast.literal_eval(value)
-    return []
 
 
 def arguments(stage: dict) -> dict[str, str]:
@@ -64,7 +55,7 @@ def test_an_undeclared_room_is_named():
 
 @pytest.mark.parametrize("name", [name for name in STAGES if name.startswith("main ")])
 def test_a_stage_of_the_main_line_declares_every_parameter_that_it_reads(name):
-    assert constant(script_of(STAGES[name]), "READS") == STAGES[name].get("params", [])
+    assert getattr(script(script_of(STAGES[name])), "READS", []) == STAGES[name].get("params", [])
 
 
 @of_each_stage
@@ -73,7 +64,7 @@ def test_a_stage_declares_every_path_of_its_command(name):
     given = arguments(stage)
     for path in given.values():
         assert path == "params.yaml" or is_declared(path, stage), path
-    if paths := constant(script_of(stage), "PATHS"):
+    if paths := getattr(script(script_of(stage)), "PATHS", []):
         study = not name.startswith("main ")
         assert sorted(given) == sorted([*paths, "settings"] if study else paths)
 
@@ -113,8 +104,8 @@ def test_the_files_stay_as_short_as_a_reviewer_reads():
     code = [dep for dep in STAGES["main pretrain"]["deps"] if dep.startswith(("src/", "stages/"))]
     assert len(code) <= 13
     for study in STUDIES:
-        for script in (ROOT / "stages" / study).glob("*.py"):
-            assert len(script.read_text().splitlines()) <= 60
+        for path in (ROOT / "stages" / study).glob("*.py"):
+            assert len(path.read_text().splitlines()) <= 60
 
 
 # --- studies ------------------------------------------------------------------------------------------

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from annulus.report.metrics import Broken, Metrics, Missing, Setting
+from annulus.report.metrics import Broken, Metrics, Missing
+from annulus.report.setting import Setting, read_setting
 
 HERE = Path(__file__).parents[1]
 
@@ -179,8 +180,8 @@ def test_how_numbers_were_made_comes_from_their_study_and_their_own_columns(tabl
     (table.root / "stages" / "negatives").mkdir(parents=True)
     params = "scale: demo\nseeds: [0, 1]\ndefaults: {dataset: shapes}\n"
     (table.root / "stages" / "negatives" / "params.yaml").write_text(params)
-    assert table.setting("negatives/a.csv") == Setting("shapes", "demo", None, 2)
-    assert str(table.setting("negatives/a.csv", {"scale": "paper", "epochs": 16.0, "seeds": 1.0})) == (
+    assert read_setting(table, "negatives/a.csv") == Setting("shapes", "demo", None, 2)
+    assert str(read_setting(table, "negatives/a.csv", {"scale": "paper", "epochs": 16.0, "seeds": 1.0})) == (
         "shapes, paper, 16 epochs, 1 seed"
     )
 
@@ -190,24 +191,24 @@ def test_a_study_without_trainings_says_its_seeds_itself(metrics):
     (metrics.root / "stages" / "estimators" / "params.yaml").write_text("scale: paper\nseeds: [0, 1, 2]\n")
     (metrics.root / "metrics" / "estimators").mkdir()
     write(metrics, "estimators/theorems.json", '{"nats": 1.0}')
-    assert str(metrics.setting("estimators/theorems.json")) == "paper"
+    assert str(read_setting(metrics, "estimators/theorems.json")) == "paper"
 
 
 def test_the_main_line_s_epochs_are_of_pretraining_not_of_the_probe(metrics):
     write(metrics, "main/linear.json", '{"epochs": 100, "seed": 3}')
     params = "seed: 3\nscale: demo\ndataset: shapes\nscales: {demo: {pretrain: {epochs: 30}}}\n"
     (metrics.root / "params.yaml").write_text(params)
-    assert str(metrics.setting("main/linear.json")) == "shapes, demo, 30 epochs, 1 seed"
+    assert str(read_setting(metrics, "main/linear.json")) == "shapes, demo, 30 epochs, 1 seed"
 
 
 def test_a_benchmark_is_of_a_machine(metrics):
     (metrics.root / "metrics" / "benchmarks").mkdir()
     write(metrics, "benchmarks/step.json", '{"processor": "AMD EPYC", "ratio": 1.0}')
-    assert str(metrics.setting("benchmarks/step.json")) == "AMD EPYC"
+    assert str(read_setting(metrics, "benchmarks/step.json")) == "AMD EPYC"
 
 
 def test_a_study_without_parameters_has_nothing_to_say(table):
-    assert table.setting("negatives/a.csv") == Setting()
+    assert read_setting(table, "negatives/a.csv") == Setting()
     assert str(Setting()) == ""
 
 
