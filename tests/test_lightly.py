@@ -66,11 +66,8 @@ def assert_same(ours, theirs, close):
 @each_temperature
 @each_precision
 def test_simclr_has_the_value_and_gradient_of_lightly_s_loss(temperature, dtype, close, generator):
-    method, criterion, views = (
-        build(SimCLRParams, temperature).to(dtype),
-        lightly_s(temperature),
-        views_of(generator, dtype),
-    )
+    method, criterion = build(SimCLRParams, temperature).to(dtype), lightly_s(temperature)
+    views = views_of(generator, dtype)
     index = torch.randperm(IMAGES, generator=generator)[:BATCH]
     ours = value_and_gradients(lambda views: method.loss(views, index, START).estimate.loss, views)
     theirs = value_and_gradients(lambda views: criterion(*(view.flatten(start_dim=1) for view in views)), views)

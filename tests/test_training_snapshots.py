@@ -2,17 +2,14 @@
 
 import pytest
 import torch
-import torch.nn.functional as F
 from method_cases import assert_equal_states
-from settings import CPU, SMALL, load, run, stripes
+from settings import CPU, run, stripes
 
-from annulus.config.resolved import RUN, resolved
 from annulus.files.packed import read_packed
 from annulus.pipeline.checkpoint import Checkpoint
 from annulus.training import snapshots as module
 from annulus.training.loop import Training
 from annulus.training.snapshots import MOST_SNAPSHOTS, Snapshots
-from annulus.trials.runs import Splits, Trials, run_of
 from annulus.views.recipe import augment, center_view
 
 METHODS = ["ir", "cmc", "moco", "simclr", "simo"]
@@ -85,12 +82,6 @@ def test_a_process_that_keeps_none_goes_on_from_the_state_of_one_that_does():
     assert other.epoch == first.epoch
 
 
-def test_studies_take_none(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    trials = Trials("study", Splits(stripes(70, 0), stripes(10, 1), stripes(10, 2), {}))
-    assert trials.training(run_of(resolved(load(SMALL), RUN), 0)).snapshots is None
-
-
 # --- of which epochs and images -----------------------------------------------------------------------
 
 
@@ -117,7 +108,6 @@ def test_of_many_images_some_are_kept_the_same_for_a_seed_and_queries_are_among_
     assert set(one.query_images.tolist()) < set(one.images.tolist()) <= set(range(70))
     assert torch.equal(one.images, one.images.sort().values)
     assert torch.equal(one.images, again.images)
-    assert torch.equal(one.query_images, again.query_images)
     assert not torch.equal(one.images, other.images)
 
 
@@ -172,29 +162,19 @@ def test_of_a_queue_each_image_s_newest_key_is_kept_and_zeros_for_images_without
     assert (memory.float().norm(dim=1) == 0).sum() == 70 - 32
 
 
-@pytest.mark.parametrize(
-    ("method", "memory", "crossed"),
-    [
-        ("ir", "bank", False),
-        ("cmc", "bank", True),
-        ("moco", "queue", False),
-        ("simclr", "batch", False),
-        ("simo", "batch", False),
-    ],
-)
-def test_the_file_says_what_is_in_it_and_has_the_same_bytes_again(method, memory, crossed, tmp_path):
+@pytest.mark.parametrize("method", METHODS)
+def test_the_file_says_what_is_in_it_and_has_the_same_bytes_again(method, tmp_path):
     for name in ("one", "two"):
         training = watched({"method": method})
         training.run()
         training.snapshots.write(tmp_path / name, training.method)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
     tensors, about = read_packed(tmp_path / "one")
-    assert about == {"memory": memory, "crossed": crossed, "train_images": 70}
+    memory = {"ir": "bank", "cmc": "bank", "moco": "queue"}.get(method, "batch")
+    assert about == {"memory": memory, "crossed": method == "cmc", "train_images": 70}
     assert tensors["epochs"].tolist() == [1, 2, 3]
-    dim = 16 if crossed else 8
-    assert tensors["queries"].shape == tensors["second"].shape == tensors["current"].shape == (3, 70, dim)
+    shape = (3, 70, 16 if method == "cmc" else 8)
+    assert tensors["queries"].shape == tensors["second"].shape == tensors["current"].shape == shape
     assert ("memory" in tensors) == (memory != "batch")
     assert torch.equal(tensors["images"], torch.arange(70))
-    for place, one in enumerate(training.snapshots.taken):
-        assert torch.equal(tensors["current"][place], one["current"])
-    assert F.normalize(tensors["current"].float(), dim=2).isfinite().all()
+    assert torch.equal(tensors["current"], torch.stack([one["current"] for one in training.snapshots.taken]))
