@@ -9,7 +9,6 @@ from plain_objectives import in_own_cluster, ranked_others, sets_of
 
 from annulus.negatives.clusters import Clusters
 from annulus.negatives.neighbours import closest, clustered, share_at
-from annulus.negatives.samplers import Ring
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 
@@ -67,16 +66,6 @@ def test_the_own_column_is_never_among_the_closest_however_scores_are_tied(own):
         for query, columns in enumerate(sets_of(closest(torch.zeros(QUERIES, COLUMNS), own, share))):
             assert not set(own_of(own, query)) & set(columns)
             assert len(set(columns)) == len(columns)
-
-
-def test_the_closest_end_where_a_ring_with_the_same_share_begins(scores, own, generator):
-    """RING + s-neigh: neighbours and negatives have no column in common, and leave none between them."""
-    for share in (0.01, 0.07, 0.29):
-        inner = sets_of(closest(scores, own, share))
-        ring = sets_of(Ring(share, 0.5).draw(scores, own, "all", generator))
-        ball = sets_of(closest(scores, own, 0.5))
-        for near, middle, whole in zip(inner, ring, ball, strict=True):
-            assert sorted(near + middle) == sorted(whole)
 
 
 # --- the clusters -------------------------------------------------------------------------------------

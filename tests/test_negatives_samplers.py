@@ -14,7 +14,6 @@ from annulus.negatives.clusters import Clustering, Clusters
 from annulus.negatives.ranked import select
 from annulus.negatives.samplers import Cave, Ring
 from annulus.negatives.selection import Selection
-from annulus.ranks import kept_shares
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 
@@ -200,14 +199,6 @@ def test_ball_and_ring_of_the_whole_memory_are_uniform(similarity, own):
     uniform = draws_of(UniformParams(), similarity, own)
     for whole in (BallParams(outer=1.0), RingParams(inner=0.0, outer=1.0)):
         assert torch.equal(draws_of(whole, similarity, own), uniform)
-
-
-def test_both_borders_move_in_a_straight_line():
-    expected = {0.0: (0.0, 1.0), 0.25: (0.025, 0.8), 0.5: (0.05, 0.6), 1.0: (0.1, 0.2)}
-    for progress, shares in expected.items():
-        assert kept_shares(Ring(0.1, 0.2).shares, progress) == pytest.approx(shares)
-    assert kept_shares(OUTSIDE.shares, 1.0) == pytest.approx((0.0, 0.3))
-    assert kept_shares(Ring(0.0, 1.0).shares, 0.5) == (0.0, 1.0)
 
 
 # --- cave ---------------------------------------------------------------------------------------------
