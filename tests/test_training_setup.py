@@ -248,6 +248,7 @@ def test_what_a_choice_loses_is_said_in_a_sentence_each():
         ({"neighbours": replace(CLUSTERED, start=0.0), "bound": CPC(0.25)}, [chance, cpc.format(0.25, 1.39)]),
         ({"bound": CPC(alpha=0.25)}, ["and its ceiling is 3.58 nats, not log m = 2.2"]),
         ({"bound": CPC(alpha=1.0, eqco_alpha=26.0)}, [cpc.format(0.333333, 1.1)]),
+        ({"bound": CPC(alpha=0.5, eqco_alpha=8.0)}, [cpc.format(0.5, 0.693)]),
         (
             {"bound": mlcpc(2.0, 0.01)},
             ["mlcpc with alpha 0.01 is not a lower bound: below m/(n(m-1)+1) = 0.06977"],
