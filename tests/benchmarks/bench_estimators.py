@@ -4,15 +4,11 @@ The targets are at least 3 times, and at most 1.05 (issue 4; mlcpc 5.1 prints 1.
 """
 
 import statistics
-import sys
 import time
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 
 import torch
 import yaml
-from timing import medians, write
+from timing import ROOT, medians, write
 
 from annulus.bounds.infonce import infonce
 from annulus.compute.device import pick_device
@@ -30,7 +26,7 @@ THREADS = torch.get_num_threads()
 UPDATES, PAIRS, UPDATE_TURNS = 200, 128, 41  # mlcpc 5.1
 JOINT_UPDATES, JOINT_TURNS = 4, 11  # a joint critic takes a twentieth of a second for one on two cores
 
-STUDY = yaml.safe_load((Path(__file__).resolve().parents[2] / "stages/estimators/params.yaml").read_text())
+STUDY = yaml.safe_load((ROOT / "stages/estimators/params.yaml").read_text())
 PARAMS = ConditionalParams.model_validate(STUDY["conditional"] | {"epochs": 1})
 RUNS = [Run(percent, seed) for percent in PARAMS.percents for seed in range(SEEDS)]
 
