@@ -22,9 +22,9 @@ OUTSIDE = Cave(0.3, "outside", Clustering(clusters=4, iterations=1, runs=2))
 INSIDE = replace(OUTSIDE, keep="inside")
 SAMPLERS = {
     "uniform": Ring(0.0, 1.0),
-    "ball": Ring(0.0, 0.29),  # 0.29 * 100 is 28.999... in floating point
+    "ball": Ring(0.0, 0.29),
     "ring": Ring(0.07, 0.3),
-    "wide ring": Ring(0.07, 1.0),
+    "wide ring": Ring(0.29, 1.0),  # 0.29 * 100 is 28.999... in floating point
     "outside": OUTSIDE,
     "inside": INSIDE,
 }
