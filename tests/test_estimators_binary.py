@@ -8,12 +8,12 @@ import torch
 
 from annulus.bounds.alpha import mlcpc_lower_alpha
 from annulus.estimators.binary import cpc_of_batch, mlcpc_of_batch, moments
-from annulus.estimators.bounds import CPC, MLCPC, off_diagonal
+from annulus.estimators.bounds import cpc, mlcpc, off_diagonal
 from annulus.estimators.toys import binary_pair
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 
-BOUNDS = {"CPC": (CPC, cpc_of_batch), "ML-CPC": (MLCPC, mlcpc_of_batch)}
+BOUNDS = {"CPC": (cpc, cpc_of_batch), "ML-CPC": (mlcpc, mlcpc_of_batch)}
 both = pytest.mark.parametrize(("bound", "of_batch"), BOUNDS.values(), ids=BOUNDS)
 
 
@@ -51,7 +51,7 @@ def test_bias_and_variance_vanish_with_many_pairs(bound, of_batch):
     """mlcpc.fig2, whose bounds are CPC and ML-CPC at its lowest alpha."""
     found = []
     for m in (4, 16, 64, 256):
-        alpha = 1.0 if bound is CPC else mlcpc_lower_alpha(m, m)
+        alpha = 1.0 if bound is cpc else mlcpc_lower_alpha(m, m)
         found.append(moments(of_batch, m, alpha, 0.5))
     for fewer, more in itertools.pairwise(found):
         assert fewer.mean < more.mean < math.log(2)

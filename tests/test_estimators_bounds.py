@@ -12,7 +12,7 @@ import torch
 from annulus.bounds.alpha import mlcpc_lower_alpha
 from annulus.errors import InputError
 from annulus.estimators import bounds
-from annulus.estimators.bounds import CPC, MLCPC, NWJ, BarberAgakov, DonskerVaradhan, EqCo, InfoNCE, off_diagonal
+from annulus.estimators.bounds import INFONCE, NWJ, BarberAgakov, DonskerVaradhan, cpc, eqco, mlcpc, off_diagonal
 from annulus.estimators.critics import Ideal
 from annulus.estimators.toys import CorrelatedGaussians, DiscreteTable
 
@@ -80,13 +80,13 @@ def plain_ba(positive, negatives):
 
 
 BOUNDS = {
-    "InfoNCE": (InfoNCE(), lambda *scores: plain_cpc(*scores, 1.0)),
-    "EqCo, alpha 40": (EqCo(40.0), lambda *scores: plain_eqco(*scores, 40.0)),
-    "EqCo, alpha 0.5": (EqCo(0.5), lambda *scores: plain_eqco(*scores, 0.5)),
-    "CPC, alpha 0.3": (CPC(0.3), lambda *scores: plain_cpc(*scores, 0.3)),
-    "CPC, alpha 2.5": (CPC(2.5), lambda *scores: plain_cpc(*scores, 2.5)),
-    "ML-CPC, alpha 0.3": (MLCPC(0.3), lambda *scores: plain_mlcpc(*scores, 0.3)),
-    "ML-CPC, alpha 2.5": (MLCPC(2.5), lambda *scores: plain_mlcpc(*scores, 2.5)),
+    "InfoNCE": (INFONCE, lambda *scores: plain_cpc(*scores, 1.0)),
+    "EqCo, alpha 40": (eqco(40.0), lambda *scores: plain_eqco(*scores, 40.0)),
+    "EqCo, alpha 0.5": (eqco(0.5), lambda *scores: plain_eqco(*scores, 0.5)),
+    "CPC, alpha 0.3": (cpc(0.3), lambda *scores: plain_cpc(*scores, 0.3)),
+    "CPC, alpha 2.5": (cpc(2.5), lambda *scores: plain_cpc(*scores, 2.5)),
+    "ML-CPC, alpha 0.3": (mlcpc(0.3), lambda *scores: plain_mlcpc(*scores, 0.3)),
+    "ML-CPC, alpha 2.5": (mlcpc(2.5), lambda *scores: plain_mlcpc(*scores, 2.5)),
     "NWJ": (NWJ(), plain_nwj),
     "DV": (DonskerVaradhan(), plain_dv),
     "unnormalised BA": (BarberAgakov(NORMALISER), plain_ba),
@@ -111,14 +111,14 @@ def test_off_diagonal_is_each_row_without_its_own_column(generator):
 
 
 def test_ceilings_are_those_that_the_papers_state():
-    assert InfoNCE().ceiling(7, 127) == pytest.approx(math.log(128))
-    assert EqCo(512.0).ceiling(7, 63) == EqCo(512.0).ceiling(64, 511) == pytest.approx(math.log(513))
-    for bound in (CPC, MLCPC):
+    assert INFONCE.ceiling(7, 127) == pytest.approx(math.log(128))
+    assert eqco(512.0).ceiling(7, 63) == eqco(512.0).ceiling(64, 511) == pytest.approx(math.log(513))
+    for bound in (cpc, mlcpc):
         for alpha in (1.0, 0.01, 2.0):
             assert bound(alpha).ceiling(128, 127) == pytest.approx(math.log(128 / alpha))
     # mlcpc section 3, 2: at the lowest proven alpha log(n (m - 1) + 1).
     lowest = mlcpc_lower_alpha(128, 64)
-    assert MLCPC(lowest).ceiling(64, 127) == pytest.approx(math.log(64 * 127 + 1))
+    assert mlcpc(lowest).ceiling(64, 127) == pytest.approx(math.log(64 * 127 + 1))
     for bound in (NWJ(), DonskerVaradhan(), BarberAgakov(NORMALISER)):
         assert bound.ceiling(4, 5) == math.inf
 
@@ -177,19 +177,19 @@ def test_nwj_with_a_softmax_s_witness_is_infonce(scores):
     candidates = torch.cat([positive[:, None], negatives], dim=1)
     witness = 1 + candidates - (candidates.logsumexp(dim=1, keepdim=True) - math.log(1 + K))
     found = NWJ().estimate(witness[:, 0], witness)  # the mean of exp(witness - 1) is 1
-    assert found.item() == pytest.approx(InfoNCE().estimate(positive, negatives).item(), rel=1e-12)
+    assert found.item() == pytest.approx(INFONCE.estimate(positive, negatives).item(), rel=1e-12)
 
 
 def test_a_warning_says_what_is_lost_and_by_how_much():
     for bound, n, k, parts in (
-        (EqCo(512.0), 64, 63, ["EqCo with alpha 512", "63 negatives", f"{math.log(513 / 64):.3g} nats"]),
-        (CPC(0.5), 3, 2, ["cpc with alpha 0.5", "not a lower bound", "0.693 nats", "1.79 nats"]),
-        (MLCPC(0.1), 3, 2, ["mlcpc with alpha 0.1", "0.4286 for n = 3 queries of m = 3", "1.46 nats"]),
-        (MLCPC(0.1), 5, 2, [f"{3 / 11:.4g} for n = 5 queries of m = 3", "1 nats"]),
+        (eqco(512.0), 64, 63, ["eqco_alpha 512", "63 negatives", f"{math.log(513 / 64):.3g} nats"]),
+        (cpc(0.5), 3, 2, ["cpc with alpha 0.5", "not a lower bound", "0.693 nats", "1.79 nats"]),
+        (mlcpc(0.1), 3, 2, ["mlcpc with alpha 0.1", "0.4286 for n = 3 queries of m = 3", "1.46 nats"]),
+        (mlcpc(0.1), 5, 2, [f"{3 / 11:.4g} for n = 5 queries of m = 3", "1 nats"]),
         (DonskerVaradhan(), 4, 5, ["Donsker-Varadhan", "20 scores", "may exceed the information"]),
     ):
         assert all(part in bound.warning(n, k) for part in parts)
-    for bound in (InfoNCE(), EqCo(2.0), CPC(1.0), CPC(2.9), MLCPC(3 / 7), NWJ(), BarberAgakov(NORMALISER)):
+    for bound in (INFONCE, eqco(2.0), cpc(1.0), cpc(2.9), mlcpc(3 / 7), NWJ(), BarberAgakov(NORMALISER)):
         assert bound.warning(3, 2) is None
 
 

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from annulus.compute.rng import generator as derived
-from annulus.estimators.bounds import CPC, MLCPC, EqCo, InfoNCE, off_diagonal
+from annulus.estimators.bounds import INFONCE, cpc, eqco, mlcpc, off_diagonal
 from annulus.estimators.critics import Joint, Separable, mlp
 from annulus.estimators.ensembles import Ensemble, seeded
 from annulus.estimators.toys import CorrelatedGaussians
@@ -18,7 +18,7 @@ FORMS = {
     "with temperature": lambda: Separable(DIMS, 8, 1, 4, temperature=0.5),
     "joint": lambda: Joint(DIMS, 8, 2),
 }
-LOSSES = [InfoNCE(), EqCo(30.0), CPC(0.5), MLCPC(0.1)]
+LOSSES = [INFONCE, eqco(30.0), cpc(0.5), mlcpc(0.1)]
 TOYS = [CorrelatedGaussians(DIMS, rho) for rho in (0.2, 0.5, 0.7, 0.9)]
 OPTIMIZERS = {
     # The gradient of a bias that no softmax sees is rounding; Adam's usual eps of 1e-8 would make it steps of 1e-10.
