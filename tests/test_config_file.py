@@ -165,7 +165,7 @@ def test_every_fault_gets_its_line():
 @pytest.mark.parametrize(
     ("key", "known"),
     [
-        ("backbones.resnet18.architecture", "'resnet18', 'resnet34', 'resnet50' or 'alexnet'"),
+        ("backbones.resnet18.architecture", "'resnet18', 'resnet34', 'resnet50', 'alexnet' or 'convnet'"),
         ("backbones.resnet18.stem", "'imagenet' or 'cifar'"),
         ("samplers.cave.keep", "'outside' or 'inside'"),
         ("methods.ir.head", "'linear' or 'mlp'"),

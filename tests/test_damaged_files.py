@@ -266,7 +266,7 @@ def test_a_description_of_another_type_or_without_a_key(name, about, fault, tmp_
     [
         ({"head": None}, "it holds .*, expected architecture, channels, embedding_dim, head"),
         ({"more": 1}, "it holds .*more.*, expected"),
-        ({"architecture": "vgg"}, "architecture is 'vgg', expected resnet18, resnet34, resnet50, alexnet"),
+        ({"architecture": "vgg"}, "architecture is 'vgg', expected resnet18, resnet34, resnet50, alexnet, convnet"),
         ({"architecture": ["alexnet"]}, r"architecture is \['alexnet'\], expected"),
         ({"stem": 3}, "stem is 3, expected imagenet, cifar"),
         ({"head": {}}, r"head is \{\}, expected linear, mlp, mlp-bn"),
