@@ -46,18 +46,18 @@ def root(tmp_path, generator) -> Path:
 
 def test_shapes_are_balanced_in_every_part_and_rows_are_disjoint():
     before = torch.get_rng_state()
-    prepared = prepare_images("shapes", SHAPES, scale(200, 50), seed=0)
-    assert torch.bincount(prepared.train.labels).tolist() == [18] * 10
-    assert torch.bincount(prepared.validation.labels).tolist() == [2] * 10
-    assert torch.bincount(prepared.test.labels).tolist() == [5] * 10
+    prepared = prepare_images("shapes", SHAPES, scale(1000, 200), seed=0)
+    assert torch.bincount(prepared.train.labels).tolist() == [9] * 100
+    assert torch.bincount(prepared.validation.labels).tolist() == [1] * 100
+    assert torch.bincount(prepared.test.labels).tolist() == [2] * 100
     rows = prepared.train.rows.tolist() + prepared.validation.rows.tolist()
-    assert sorted(rows) == list(range(200))
-    assert prepared.test.rows.tolist() == list(range(50))
+    assert sorted(rows) == list(range(1000))
+    assert prepared.test.rows.tolist() == list(range(200))
     assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_the_same_seed_gives_the_same_images_and_another_seed_others():
-    first, again, other = (prepare_images("shapes", SHAPES, scale(100, 20), seed) for seed in (3, 3, 4))
+    first, again, other = (prepare_images("shapes", SHAPES, scale(200, 100), seed) for seed in (3, 3, 4))
     assert [getattr(first, split).digest for split in SPLITS] == [getattr(again, split).digest for split in SPLITS]
     assert first.validation.rows.tolist() != other.validation.rows.tolist()
     assert first.test.digest != other.test.digest
@@ -65,10 +65,10 @@ def test_the_same_seed_gives_the_same_images_and_another_seed_others():
 
 def test_more_shapes_begin_with_the_fewer_ones():
     few, many = (
-        prepare_images("shapes", SHAPES.model_copy(update={"validation_fraction": 0.0}), scale(count, 10), seed=0)
-        for count in (40, 400)
+        prepare_images("shapes", SHAPES.model_copy(update={"validation_fraction": 0.0}), scale(count, 100), seed=0)
+        for count in (100, 400)
     )
-    assert torch.equal(many.train.images[:40], few.train.images)
+    assert torch.equal(many.train.images[:100], few.train.images)
 
 
 def test_without_a_limit_there_are_as_many_shapes_as_cifar_has(monkeypatch):
@@ -82,7 +82,7 @@ def test_without_a_limit_there_are_as_many_shapes_as_cifar_has(monkeypatch):
 
 def test_an_empty_validation_part_has_the_shape_of_the_others(tmp_path):
     params = SHAPES.model_copy(update={"validation_fraction": 0.0})
-    save_prepared(tmp_path / "images", prepare_images("shapes", params, scale(20, 20), seed=0))
+    save_prepared(tmp_path / "images", prepare_images("shapes", params, scale(100, 100), seed=0))
     assert load_images(tmp_path / "images" / "validation.safetensors").images.shape == (0, 3, 16, 16)
 
 
@@ -169,7 +169,7 @@ def test_fewer_images_than_classes_are_refused(root):
 
 
 def test_fewer_shapes_than_classes_are_refused():
-    with pytest.raises(InputError, match="train_images 3 is fewer than the 10 classes"):
+    with pytest.raises(InputError, match="train_images 3 is fewer than the 100 classes"):
         prepare_images("shapes", SHAPES, scale(3, 10), seed=0)
 
 
@@ -229,7 +229,7 @@ def test_a_root_that_no_path_can_be_is_refused(dataset, place, why, monkeypatch,
 # --- the stage ------------------------------------------------------------------------------------------
 
 
-def run(params: object, dataset: str, folder: Path, train: int = 40, test: int = 20):
+def run(params: object, dataset: str, folder: Path, train: int = 200, test: int = 100):
     values = {
         "seed": 5,
         "dataset": dataset,
@@ -243,13 +243,13 @@ def run(params: object, dataset: str, folder: Path, train: int = 40, test: int =
 def test_the_stage_writes_three_files_and_flat_metrics(tmp_path):
     metrics = run(SHAPES, "shapes", tmp_path / "out").metrics
     sets = {split: load_images(tmp_path / "out" / "images" / f"{split}.safetensors") for split in SPLITS}
-    assert {split: len(images) for split, images in sets.items()} == {"train": 36, "validation": 4, "test": 20}
+    assert {split: len(images) for split, images in sets.items()} == {"train": 180, "validation": 20, "test": 100}
     mean, std = sets["train"].channel_statistics()
     expected = {
-        "train_images": 36,
-        "validation_images": 4,
-        "test_images": 20,
-        "classes": 10,
+        "train_images": 180,
+        "validation_images": 20,
+        "test_images": 100,
+        "classes": 100,
         "image_size": 16,
         "bad_files": 0,
         "test_images_also_in_train": 0,
@@ -301,7 +301,7 @@ def test_a_full_disk_leaves_what_stood_there(tmp_path, monkeypatch):
 
     monkeypatch.setattr(library, "save_images", full)
     with pytest.raises(InputError, match=r"cannot write .*images: No space left on device; free some space"):
-        run(SHAPES, "shapes", tmp_path, train=60)
+        run(SHAPES, "shapes", tmp_path, train=300)
     assert {path.name: path.read_bytes() for path in (tmp_path / "images").iterdir()} == before
     assert [path.name for path in tmp_path.iterdir()] == ["images"]
 
