@@ -4,23 +4,11 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
+from annulus.config.resolved import SELECTORS
 from annulus.files.results import atomic_write
 from annulus.pipeline.stage import Results, run_stage
 
-READS = [
-    "dataset",
-    "method",
-    "bound",
-    "sampler",
-    "anneal",
-    "neighbours",
-    "views",
-    "backbone",
-    "schedule",
-    "scale",
-    "knn",
-    "linear",
-]
+READS = [*SELECTORS, "knn", "linear"]
 PATHS = ["checked"]
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from annulus.compute.device import pick_device
 from annulus.compute.distributed import process_group, rank, relaunch
+from annulus.config.resolved import PRETRAIN
 from annulus.encoders.encoder import save_encoder
 from annulus.files.images import load_images
 from annulus.pipeline.checkpoint import Checkpoint, hash_code, hash_files
@@ -13,20 +14,7 @@ from annulus.pipeline.stage import Results, run_stage
 from annulus.training.setup import build_training
 from annulus.training.snapshots import Snapshots
 
-READS = [
-    "seed",
-    "datasets.${dataset}.view_size",
-    "methods.${method}",
-    "bounds.${bound}",
-    "samplers.${sampler}",
-    "anneals.${anneal}",
-    "neighbour_sets.${neighbours}",
-    "view_sets.${views}",
-    "backbones.${backbone}",
-    "optimizer",
-    "schedules.${schedule}",
-    "scales.${scale}.pretrain",
-]
+READS = ["seed", *PRETRAIN]
 PATHS = ["images", "encoder", "snapshots", "metrics", "history"]
 
 

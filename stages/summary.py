@@ -7,23 +7,12 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from annulus.config.resolved import SELECTORS
 from annulus.errors import InputError
 from annulus.files.results import Number
 from annulus.pipeline.stage import Results, run_stage
 
-READS = [
-    "dataset",
-    "method",
-    "bound",
-    "sampler",
-    "anneal",
-    "neighbours",
-    "views",
-    "backbone",
-    "schedule",
-    "scale",
-    "seed",
-]
+READS = [*SELECTORS, "seed"]
 PATHS = ["prepare", "pretrain", "knn", "linear", "diagnostics", "metrics"]
 
 # Headline -> the stage that measured it and the name that it has there.

@@ -34,3 +34,11 @@ def untouched_global_randomness() -> Iterator[None]:
     yield
     assert torch.equal(torch.get_rng_state(), before[0]), "torch's global generator was used"
     assert np.random.get_state()[1].tolist() == before[1], "NumPy's global generator was used"  # noqa: NPY002
+
+
+@pytest.fixture
+def in_float64() -> Iterator[None]:
+    """Tensors are drawn and made in float64."""
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)

@@ -6,6 +6,7 @@ with a docstring only. A `settings` stage writes what config/ makes of the param
 """
 
 import ast
+import functools
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -27,18 +28,21 @@ def imported_files(script: Path) -> set[str]:
         if file in seen:
             continue
         seen.add(file)
-        if _relative(file).startswith((INTERFACE, CONFIG)):
-            continue
-        for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom):
-                assert node.level == 0, f"{file}: write absolute imports"
-                names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-            else:
-                continue
-            waiting += [found for name in names for found in _files_of(name)]
+        if not _relative(file).startswith((INTERFACE, CONFIG)):
+            waiting += _imported_by(file)
     return {_relative(file) for file in seen}
+
+
+@functools.cache
+def _imported_by(file: Path) -> list[Path]:
+    found = []
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: write absolute imports"
+            found += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return [path for name in found for path in _files_of(name)]
 
 
 def rooms(script: Path) -> set[str]:

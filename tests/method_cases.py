@@ -3,8 +3,10 @@
 from dataclasses import replace
 from typing import NamedTuple
 
+import pytest
 import torch
 import torch.nn.functional as F
+from plain_objectives import assert_same
 from torch import Tensor, nn
 
 from annulus.bounds.alpha import CPC, MLCPC
@@ -69,7 +71,7 @@ def config_of(sampler="uniform", neighbours="none", bound="infonce", negatives="
     return ContrastConfig(*(known[one] if isinstance(one, str) else one for one, known in chosen), negatives)
 
 
-# --- scores against a memory ---
+# --- scores against a memory --------------------------------------------------------------------------
 
 
 class Case(NamedTuple):
@@ -122,6 +124,20 @@ def at(training=PROGRESS.training, annealing=PROGRESS.annealing):
 
 # --- methods ------------------------------------------------------------------------------------------
 
+# What a method may mistake: its columns, each query's own, the positive, the images, the progress, the draws.
+each_pick = pytest.mark.parametrize(
+    ("sampler", "neighbours", "bound", "negatives", "progress"),
+    [
+        ("uniform", "none", "infonce", "all", PROGRESS),
+        ("ring", "s", "infonce", "all", at(0.3, 0.5)),
+        ("ring", "k", "la", "all", at(0.9, 1.0)),
+        ("ring", "none", "mlcpc", 15, PROGRESS),
+        ("ball", "none", "binary-nce moving-average", 4, at(0.0, 0.0)),
+        ("outside", "s", "cpc eqco", 15, PROGRESS),
+        ("inside", "none", "cpc", "all", PROGRESS),
+    ],
+)
+
 
 class Given(Encoder):
     """Embeddings that are the views' own numbers turned by one weight, for gradients and momentum to show on."""
@@ -164,6 +180,21 @@ def method_of(params, config, seed=0, encoder=None):
     method = build_method(encoder, params, Setting(config, IMAGES, IMAGES, QUEUE, seed, CPU)).double()
     method.before_epoch(0, images_embedded)
     return method
+
+
+def in_two_clusters(method):
+    """So that every image of a small batch has another one in its cluster, and one outside."""
+    for clusters in (method.contrast.clusters, method.contrast.neighbour_clusters):
+        clusters.zero_()
+        clusters[:, INDEX[2:]] = 1
+    return method
+
+
+def assert_plain(method, plain, views, progress):
+    """Value and gradient of one step; `plain` takes the method, its generator's state before the step, and progress."""
+    state = method.contrast.generator.get_state()
+    estimate = method.loss(views, INDEX, progress).estimate
+    assert_same(estimate, plain(method, state, progress), method.encoder.weight)
 
 
 def images_embedded():
@@ -209,7 +240,12 @@ def assert_resumes(params, config, views):
     for index, some in zip(batches[half:], views[half:], strict=True):
         losses = [learn(method, some, index).estimate.loss_nats.item() for method in (saved, loaded)]
         assert losses[0] == losses[1]
-    ours, theirs = loaded.state_dict(), saved.state_dict()
+    assert_equal_states(loaded, saved)
+
+
+def assert_equal_states(one, other):
+    """All tensors and random states of two methods, bit for bit."""
+    ours, theirs = one.state_dict(), other.state_dict()
     assert ours.keys() == theirs.keys()
     for name, value in ours.items():
         if isinstance(value, torch.Tensor):

@@ -26,12 +26,18 @@ def in_own_cluster(column, clusters, query):
     )
 
 
+def ranked_others(scores, own):
+    """The columns that are not the query's own, closest first."""
+    values = scores.tolist()
+    return sorted((column for column in range(len(values)) if column not in own), key=lambda column: -values[column])
+
+
 def plain_negatives(scores, own, others, sampler, progress, clusters, query):
     """One query's negatives from the papers: rank the other columns, keep a stretch, then cave's clusters.
 
     `own` holds the query's own columns; `others` says how many columns the shares are of.
     """
-    order = sorted((column for column in range(len(scores)) if column not in own), key=lambda c: -float(scores[c]))
+    order = ranked_others(scores, own)
     way = Fraction(str(progress))
     outer = 1 - (1 - Fraction(str(getattr(sampler, "outer", 1)))) * way
     inner = Fraction(str(getattr(sampler, "inner", 0))) * way
@@ -47,7 +53,7 @@ def plain_negatives(scores, own, others, sampler, progress, clusters, query):
 
 def plain_neighbours(params, scores, own, others, training, clusters, query):
     """The further positives: the closest share, grown in a line from start to until; or the query's clusters."""
-    ranked = sorted((column for column in range(len(scores)) if column not in own), key=lambda c: -float(scores[c]))
+    ranked = ranked_others(scores, own)
     match params:
         case CloseNeighbours(share=share, start=start, until=until):
             way = min(max((Fraction(training) - Fraction(start)) / (Fraction(until) - Fraction(start)), 0), 1)
@@ -72,11 +78,16 @@ def sets_of(negatives, shape=None):
 
 def total(scores):
     """The sum of exp over a list of 0-dim scores."""
-    return sum((score.exp() for score in scores), torch.zeros((), dtype=torch.float64))
+    return torch.stack([torch.full((), -torch.inf, dtype=torch.float64), *scores]).exp().sum()
 
 
 def mean(values):
     return sum(values) / len(values)
+
+
+def present_of(scores):
+    """Each query's scores as a list, absent ones left out."""
+    return [[score for score in row if score > -math.inf] for row in scores]
 
 
 def plain_partition(partition, before, memory, negatives):
@@ -124,6 +135,14 @@ def plain_softmax(bound, positives, negatives, training, in_denominator=True):
     return sum((1 / n) * ((1 / n) / (top / denominator)).log() for top in tops), ceiling
 
 
+def plain_la(close, negatives):
+    """Eq. 5 of ring without its constant: log of the share that the close ones have of the own and the negatives."""
+    background = [[near[0], *far] for near, far in zip(close, negatives, strict=True)]
+    losses = [total(all_).log() - total(near).log() for near, all_ in zip(close, background, strict=True)]
+    ceilings = [math.log(len(all_) / len(near)) for near, all_ in zip(close, background, strict=True)]
+    return mean(losses), mean(ceilings)
+
+
 def plain_binary_nce(positives, negatives, z, rows):
     """Wu et al. 2018: the positive told from K draws of noise that is uniform over the rows."""
     losses = []
@@ -135,69 +154,6 @@ def plain_binary_nce(positives, negatives, z, rows):
     return mean(losses)
 
 
-def plain_estimate(
-    config,
-    progress,
-    scores,
-    self_index=None,
-    positive=None,
-    cave_clusters=None,
-    neighbour_clusters=None,
-    drawn=None,
-    z_before=None,
-):
-    """(loss, bound, ceiling, Z for the next batch) of these scores, query by query and score by score.
-
-    `drawn` holds each query's negatives, where they are drawn; by default they are the sampler's whole set.
-    """
-    bound, ranked = config.bound, scores.detach()
-    columns = scores.shape[1]
-    own_columns = [[]] * len(scores) if self_index is None else self_index.view(len(scores), -1).tolist()
-    positives, negatives, close = [], [], []
-    for query, mine in enumerate(own_columns):
-        chosen = (
-            drawn[query]
-            if drawn is not None
-            else plain_negatives(
-                ranked[query],
-                mine,
-                columns - (self_index is not None),
-                config.sampler,
-                progress.annealing,
-                cave_clusters,
-                query,
-            )
-        )
-        others = plain_neighbours(
-            config.neighbours,
-            ranked[query],
-            mine,
-            columns - (self_index is not None),
-            progress.training,
-            neighbour_clusters,
-            query,
-        )
-        first = scores[query, mine[0]] if positive is None else positive[query]
-        positives.append([first, *(scores[query, column] for column in others)])
-        negatives.append([scores[query, column] for column in chosen])
-        close.append([first, *(scores[query, column] for column in chosen if column in others)])
-    if isinstance(bound, LocalAggregation):
-        background = [[near[0], *far] for near, far in zip(positives, negatives, strict=True)]
-        of_close, of_background = ([total(members) for members in sets] for sets in (close, background))
-        loss = mean([-(c.log() - b.log()) for c, b in zip(of_close, of_background, strict=True)])
-        ceiling = mean([math.log(len(b) / len(c)) for c, b in zip(close, background, strict=True)])
-        return loss, ceiling - loss.item(), ceiling, z_before
-    if isinstance(bound, BinaryNCE):
-        z, after = plain_partition(bound.partition, z_before, scores, negatives)
-        infonce, ceiling = plain_softmax(InfoNCE(), positives, negatives, progress.training)
-        return plain_binary_nce(positives, negatives, z, columns), ceiling - infonce.item(), ceiling, after
-    loss, ceiling = plain_softmax(bound, positives, negatives, progress.training)
-    reached = ceiling - loss.item()
-    if config.neighbours is not None and not config.neighbours.in_denominator:
-        loss, _ = plain_softmax(bound, positives, negatives, progress.training, in_denominator=False)
-    return loss, reached, ceiling, z_before
-
-
 def clusters_of(buffer, index, columns):
     """The clusters of columns that are images, or none (-1), and of queries."""
     columns = torch.arange(buffer.shape[1]) if columns is None else columns
@@ -207,16 +163,45 @@ def clusters_of(buffer, index, columns):
 def plain_of(
     contrast, progress, scores, index, self_index=None, positive=None, columns=None, state=None, z_before=None
 ):
-    """`plain_estimate` with the contrast's settings and clusters; `state` of its generator before it drew, for K."""
-    config, drawn = contrast.config, None
-    cave, others = (clusters_of(b, index, columns) for b in (contrast.clusters, contrast.neighbour_clusters))
+    """(loss, bound, ceiling, Z for the next batch) of these scores, query by query and score by score.
+
+    Settings and clusters are the contrast's; of K negatives, `state` is its generator's before it drew them.
+    """
+    config, bound, ranked = contrast.config, contrast.config.bound, scores.detach()
+    cave, near = (clusters_of(b, index, columns) for b in (contrast.clusters, contrast.neighbour_clusters))
+    drawn = None
     if config.negatives != "all":
         generator = torch.Generator()
         generator.set_state(state)
         drawn = config.sampler.draw(
-            scores.detach(), self_index, config.negatives, generator, progress.annealing, cave
+            ranked, self_index, config.negatives, generator, progress.annealing, cave
         ).index.tolist()
-    return plain_estimate(config, progress, scores, self_index, positive, cave, others, drawn, z_before)
+    own_columns = [[]] * len(scores) if self_index is None else self_index.view(len(scores), -1).tolist()
+    positives, negatives, close = [], [], []
+    count = scores.shape[1] - (self_index is not None)
+    for query, mine in enumerate(own_columns):
+        row = ranked[query]
+        others = plain_neighbours(config.neighbours, row, mine, count, progress.training, near, query)
+        if drawn is None:
+            chosen = plain_negatives(row, mine, count, config.sampler, progress.annealing, cave, query)
+        else:
+            chosen = drawn[query]
+        first = scores[query, mine[0]] if positive is None else positive[query]
+        positives.append([first, *(scores[query, column] for column in others)])
+        negatives.append([scores[query, column] for column in chosen])
+        close.append([first, *(scores[query, column] for column in chosen if column in others)])
+    if isinstance(bound, LocalAggregation):
+        loss, ceiling = plain_la(close, negatives)
+        return loss, ceiling - loss.item(), ceiling, z_before
+    if isinstance(bound, BinaryNCE):
+        z, after = plain_partition(bound.partition, z_before, scores, negatives)
+        infonce, ceiling = plain_softmax(InfoNCE(), positives, negatives, progress.training)
+        return plain_binary_nce(positives, negatives, z, scores.shape[1]), ceiling - infonce.item(), ceiling, after
+    loss, ceiling = plain_softmax(bound, positives, negatives, progress.training)
+    reached = ceiling - loss.item()
+    if config.neighbours is not None and not config.neighbours.in_denominator:
+        loss, _ = plain_softmax(bound, positives, negatives, progress.training, in_denominator=False)
+    return loss, reached, ceiling, z_before
 
 
 # --- embeddings and their comparison --------------------------------------------------------------------

@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import subprocess
 from pathlib import Path
 
 import torch
@@ -26,6 +27,14 @@ def written(root: Path, name: str, rows: dict | list[dict]) -> None:
         table = csv.DictWriter(file, rows[0])
         table.writeheader()
         table.writerows(rows)
+
+
+def first_commit(root: Path) -> str:
+    """The commit of a repository that is made there."""
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@localhost"]
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "--allow-empty", "-m", "first"]):
+        subprocess.run([*git, *words], cwd=root, check=True)
+    return subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=root, text=True).strip()
 
 
 def params(root: Path, text: str | None = None) -> None:

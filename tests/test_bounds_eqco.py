@@ -5,10 +5,9 @@ import math
 import pytest
 import torch
 
-from annulus.bounds.alpha import cpc, cpc_ceiling
-from annulus.bounds.bound import present
+from annulus.bounds.alpha import CPC
 from annulus.bounds.eqco import margin
-from annulus.bounds.infonce import infonce, infonce_ceiling
+from annulus.bounds.infonce import InfoNCE, infonce
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 TEMPERATURE, EQCO_ALPHA = 0.2, 256.0
@@ -21,18 +20,11 @@ def scores(generator):
     return drawn[:, :1], drawn[:, 1:]
 
 
-def test_eqco_with_as_many_negatives_as_there_are_is_infonce(scores):
-    torch.testing.assert_close(margin(scores[1], 7.0), scores[1])
-    torch.testing.assert_close(infonce(scores[0], margin(scores[1], 7.0)), infonce(*scores))
-
-
 @pytest.mark.parametrize("eqco_alpha", [0.5, 7.0, 65536.0])
 def test_a_margin_on_the_negatives_is_the_paper_s_margin_on_the_positive(eqco_alpha, scores):
     """eqco eq. 1 with eq. 5: m = temperature log(alpha/K) off the positive's similarity."""
-    temperature = 0.2
-    shift = temperature * math.log(eqco_alpha / 7)
-    similarity = scores[0] * temperature
-    by_margin = infonce((similarity - shift) / temperature, scores[1])
+    shift = TEMPERATURE * math.log(eqco_alpha / 7)
+    by_margin = infonce((scores[0] * TEMPERATURE - shift) / TEMPERATURE, scores[1])
     torch.testing.assert_close(infonce(scores[0], margin(scores[1], eqco_alpha)), by_margin)
 
 
@@ -40,13 +32,12 @@ def test_a_margin_on_the_negatives_is_the_paper_s_margin_on_the_positive(eqco_al
 def test_the_eqco_estimate_is_cpc_with_alpha_of_k_and_at_most_log_1_plus_eqco_alpha(eqco_alpha, scores):
     """eqco section 3, 9: alpha = (K + 1)/(eqco_alpha + 1)."""
     for lead in (0.0, 9.0, 1e4):
-        positives = scores[0] + lead
-        ceiling = infonce_ceiling(present(positives), present(scores[1]), eqco_alpha).double()
-        estimate = (ceiling - infonce(positives, margin(scores[1], eqco_alpha))).item()
-        alpha = 8 / (eqco_alpha + 1)
-        of_cpc = cpc_ceiling(present(positives), present(scores[1]), alpha) - cpc(positives, scores[1], alpha)
-        assert estimate == pytest.approx(of_cpc.item(), abs=1e-5)
-        assert estimate <= math.log(1 + eqco_alpha) + 1e-5
+        eqco, cpc = (
+            bound.estimate(scores[0] + lead, scores[1], 0.0, scores[1]).bound_nats.item()
+            for bound in (InfoNCE(eqco_alpha), CPC(8 / (eqco_alpha + 1)))
+        )
+        assert eqco == pytest.approx(cpc, abs=1e-5)
+        assert eqco <= math.log(1 + eqco_alpha) + 1e-5
 
 
 def unit(generator, *shape):
@@ -94,7 +85,7 @@ def test_the_eqco_gradient_has_each_negative_s_own_score_in_its_sum(keyed):
         assert (gradients[i] - printed).norm() > 0.1
 
 
-@pytest.mark.parametrize("k", [1, 4, 64, 4096])
+@pytest.mark.parametrize("k", [1, 4096])
 def test_every_eqco_gradient_is_within_its_bound(k, keyed):
     """eqco eq. 12, of each query."""
     queries, positives, keys = keyed[0], keyed[1], keyed[2][:k]

@@ -6,9 +6,9 @@ import math
 import pytest
 import torch
 
-from annulus.bounds.alpha import cpc, cpc_ceiling, cpc_warning, mlcpc, mlcpc_ceiling, mlcpc_lower_alpha, mlcpc_warning
+from annulus.bounds.alpha import CPC, MLCPC, mlcpc_ceiling, mlcpc_lower_alpha
 from annulus.bounds.bound import present
-from annulus.bounds.infonce import infonce, infonce_ceiling
+from annulus.bounds.infonce import InfoNCE, infonce
 from annulus.bounds.la import la, la_ceiling
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
@@ -21,18 +21,20 @@ def scores(generator):
     return drawn[:, :1], drawn[:, 1:]
 
 
+def estimate(bound, positives, negatives):
+    return bound.estimate(positives, negatives, 0.0, negatives).bound_nats.item()
+
+
 def estimate_infonce(positives, negatives):
-    return (infonce_ceiling(present(positives), present(negatives)).double() - infonce(positives, negatives)).item()
+    return estimate(InfoNCE(), positives, negatives)
 
 
 def estimate_cpc(positives, negatives, alpha):
-    ceiling = cpc_ceiling(present(positives), present(negatives), alpha)
-    return (ceiling.double() - cpc(positives, negatives, alpha)).item()
+    return estimate(CPC(alpha), positives, negatives)
 
 
 def estimate_mlcpc(positives, negatives, alpha):
-    ceiling = mlcpc_ceiling(present(negatives), alpha)
-    return (ceiling.double() - mlcpc(positives[:, 0], negatives, alpha)).item()
+    return estimate(MLCPC(alpha, alpha), positives, negatives)
 
 
 # --- alpha on the binary example of mlcpc section 4 ---------------------------------------------------
@@ -58,57 +60,33 @@ def entropy(p):
     return -p * math.log(p) - (1 - p) * math.log(1 - p)
 
 
-def closed_form(kind, n, p, alpha):
-    """mlcpc section 4: t of n pairs are (1, 1)."""
-    beta = (n - alpha) / (n - 1)
-    total = 0.0
-    for t in range(n + 1):
-        sides = [side for side in (t, n - t) if side]
-        if kind == "cpc":
-            term = sum(side * math.log(n / (alpha + beta * (side - 1))) for side in sides) / n
-        else:
-            term = math.log(n**2 / (alpha * n + beta * sum(side * (side - 1) for side in sides)))
-        total += math.comb(n, t) * p**t * (1 - p) ** (n - t) * term
-    return total
-
-
 @pytest.mark.parametrize(
     ("alpha", "cpc_nats", "mlcpc_nats"),
     [(1.0, 0.4774, 0.4408), (0.5, 0.7174, 0.6082), (3 / 7, 0.7663, 0.6355), (0.1, 1.1805, 0.7756)],
 )
 def test_the_binary_example_has_the_values_of_the_table(alpha, cpc_nats, mlcpc_nats):
-    for estimate, kind, nats in [(estimate_cpc, "cpc", cpc_nats), (estimate_mlcpc, "mlcpc", mlcpc_nats)]:
-        assert expected(estimate, 3, 0.5, alpha) == pytest.approx(nats, abs=5e-5)
-        assert closed_form(kind, 3, 0.5, alpha) == pytest.approx(nats, abs=5e-5)
-
-
-@pytest.mark.parametrize("n", [2, 4, 6])
-@pytest.mark.parametrize("p", [0.5, 0.1])
-@pytest.mark.parametrize("alpha", [0.05, 0.7, 1.0, 1.9])
-def test_the_binary_example_has_its_closed_form(n, p, alpha):
-    assert expected(estimate_cpc, n, p, alpha) == pytest.approx(closed_form("cpc", n, p, alpha), abs=1e-6)
-    assert expected(estimate_mlcpc, n, p, alpha) == pytest.approx(closed_form("mlcpc", n, p, alpha), abs=1e-6)
+    """mlcpc section 4; test_estimators_binary.py has the closed forms."""
+    assert expected(estimate_cpc, 3, 0.5, alpha) == pytest.approx(cpc_nats, abs=5e-5)
+    assert expected(estimate_mlcpc, 3, 0.5, alpha) == pytest.approx(mlcpc_nats, abs=5e-5)
 
 
 def test_with_independent_negatives_the_binary_example_has_the_values_stated():
-    values = {estimate_cpc: 0.0, estimate_mlcpc: 0.0}
-    for drawn in itertools.product([0, 1], repeat=9):
-        bits = torch.tensor(drawn)
-        own, others = bits[:3, None], bits[3:].view(3, 2)
-        for estimate in values:
-            values[estimate] += estimate(EQUAL[own, own], EQUAL[own, others], 0.5) / 2**9
-    assert values[estimate_cpc] == pytest.approx(0.7174, abs=5e-5)
-    assert values[estimate_mlcpc] == pytest.approx(0.5879, abs=5e-5)
+    for estimate, nats in ((estimate_cpc, 0.7174), (estimate_mlcpc, 0.5879)):
+        values = []
+        for drawn in itertools.product([0, 1], repeat=9):
+            bits = torch.tensor(drawn)
+            own, others = bits[:3, None], bits[3:].view(3, 2)
+            values.append(estimate(EQUAL[own, own], EQUAL[own, others], 0.5))
+        assert sum(values) / 2**9 == pytest.approx(nats, abs=5e-5)
 
 
 def test_cpc_with_alpha_a_half_exceeds_the_information_and_mlcpc_does_not():
-    assert expected(estimate_cpc, 3, 0.5, 0.5) == pytest.approx(0.7174, abs=5e-5)
     assert expected(estimate_cpc, 3, 0.5, 0.5) > math.log(2) > expected(estimate_mlcpc, 3, 0.5, 0.5)
     assert expected(estimate_mlcpc, 3, 0.5, 0.1) > math.log(2)  # below alpha_{3,3} it does too
 
 
-@pytest.mark.parametrize("n", [2, 3, 5, 7])
-@pytest.mark.parametrize("p", [0.5, 0.2, 0.03])
+@pytest.mark.parametrize("n", [2, 3, 5])
+@pytest.mark.parametrize("p", [0.5, 0.03])
 def test_mlcpc_is_a_lower_bound_from_alpha_m_n_to_m_whatever_the_critic(n, p, generator):
     """Thm 2 up to 1, and beyond: see cpc_warning. Below, by no more than mlcpc_warning says."""
     lowest = mlcpc_lower_alpha(n, n)
@@ -121,8 +99,8 @@ def test_mlcpc_is_a_lower_bound_from_alpha_m_n_to_m_whatever_the_critic(n, p, ge
             assert expected(estimate_mlcpc, n, p, alpha, critic) <= entropy(p) + excess + 1e-6
 
 
-@pytest.mark.parametrize("n", [2, 3, 5, 7])
-@pytest.mark.parametrize("p", [0.5, 0.2, 0.03])
+@pytest.mark.parametrize("n", [2, 3, 5])
+@pytest.mark.parametrize("p", [0.5, 0.03])
 def test_cpc_is_a_lower_bound_from_1_to_m_and_below_exceeds_information_by_no_more_than_log_1_over_alpha(
     n, p, generator
 ):
@@ -137,7 +115,7 @@ def test_cpc_is_a_lower_bound_from_1_to_m_and_below_exceeds_information_by_no_mo
 @pytest.mark.parametrize("scale", [0.0, 1.0, 30.0])
 def test_the_expectation_behind_the_cpc_bounds_is_at_most_the_larger_of_1_and_1_over_alpha(m, scale, generator):
     """mlcpc Prop. 1 and 2, over which of m scores is the positive; to 1, not 1/alpha, for alpha from 1 to m."""
-    for _ in range(20):
+    for _ in range(5):
         drawn = scale * torch.randn(m, generator=generator, dtype=torch.float64)
         for alpha in (0.01, 0.5, 1.0, 1.0 + (m - 1) / 4, m / 2, 0.9 * m, m - 0.01):
             ratios = []
@@ -184,20 +162,6 @@ def test_estimates_of_positives_above_the_mean_negative_fall_as_alpha_rises(scor
         assert values[0] > values[-1] + 1
 
 
-def test_warnings_name_what_is_lost_and_are_silent_where_nothing_is():
-    assert cpc_warning(1.0, 257) is None
-    assert cpc_warning(10.0, 12) is None
-    warning = cpc_warning(0.1, 257)
-    assert "alpha 0.1, below 1, is not a lower bound" in warning
-    assert f"up to log(1/alpha) = {math.log(10):.3g} nats" in warning
-    assert f"ceiling is {math.log(2570):.3g} nats, not log m = {math.log(257):.3g}" in warning
-    assert mlcpc_warning(mlcpc_lower_alpha(257, 64), 257, 64) is None
-    assert mlcpc_warning(10.0, 257, 64) is None
-    warning = mlcpc_warning(0.01, 16384, 64)
-    assert "alpha 0.01 is not a lower bound: below m/(n(m-1)+1) = 0.01563" in warning
-    assert f"n = 64 queries of m = 16384 candidates it may exceed the information by up to {0.446:.3g} nats" in warning
-
-
 # --- neighbours ---------------------------------------------------------------------------------------
 
 
@@ -224,23 +188,18 @@ def test_the_partition_function_of_the_original_la_cancels(log_partition, backgr
 
 
 def test_la_with_only_itself_as_neighbour_is_infonce_on_the_same_background(background):
-    """mutualinfo Lemma 4.3: LA_0 is BALL."""
-    torch.testing.assert_close(la(background[:, :1], background), infonce(background[:, :1], background[:, 1:]))
-
-
-def test_la_is_infonce_with_the_close_ones_as_positives_and_the_rest_as_negatives(background):
-    torch.testing.assert_close(la(background[:, :5], background), infonce(background[:, :5], background[:, 5:]))
+    """mutualinfo Lemma 4.3: LA_0 is BALL; with more close ones they are its positives."""
+    for close in (1, 5):
+        ours, plain = la(background[:, :close], background), infonce(background[:, :close], background[:, close:])
+        torch.testing.assert_close(ours, plain)
 
 
 def test_neighbours_raise_the_objective_by_at_most_log_of_their_number_where_the_own_row_is_closest(background):
     """mutualinfo Lemma 4.4, LA_0 >= LA - log|C| for objectives; without the premise it fails."""
     ordered = background.clone()
     ordered[:, 0] = background[:, :5].max(dim=1).values + 0.1
-    assert la(ordered[:, :1], ordered) <= la(ordered[:, :5], ordered) + math.log(5)
-    each = [la(ordered[i : i + 1, :1], ordered[i : i + 1]) for i in range(6)]
-    assert all(
-        own <= la(ordered[i : i + 1, :5], ordered[i : i + 1]) + math.log(5) + 1e-12 for i, own in enumerate(each)
-    )
+    for row in ordered.split(1):
+        assert la(row[:, :1], row) <= la(row[:, :5], row) + math.log(5) + 1e-12
     reversed_ = background.clone()
     reversed_[:, 0] = background[:, 1:5].min(dim=1).values - 5  # some neighbour is closer than the own row
     assert la(reversed_[:, :1], reversed_) > la(reversed_[:, :5], reversed_) + math.log(5)
@@ -310,8 +269,8 @@ def test_a_ring_at_low_similarity_exceeds_the_estimate_from_all_negatives_and_th
     assert conditional_estimate([2, 3], k=8) > INFORMATION
 
 
-@pytest.mark.parametrize("k", [1, 15, 255])
-@pytest.mark.parametrize("correlation", [0.0, 0.5, 0.8])
+@pytest.mark.parametrize("k", [1, 255])
+@pytest.mark.parametrize("correlation", [0.0, 0.8])
 def test_the_estimate_is_below_the_information_and_close_with_the_true_critic(k, correlation, generator):
     """Two Gaussians with I = -log(1 - r^2) / 2; the critic is their true log density ratio, untrained."""
     information = -math.log(1 - correlation**2) / 2

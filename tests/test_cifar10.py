@@ -25,7 +25,6 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    """The first images of every class, as the archive has them."""
     root, taken = tmp_path_factory.mktemp("cifar10"), {}
     with tarfile.open(ARCHIVE) as archive:
         for member in archive:

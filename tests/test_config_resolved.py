@@ -5,7 +5,6 @@ import json
 import pytest
 from settings import load
 
-from annulus.config.negatives import CaveParams, UniformParams
 from annulus.config.resolved import IMAGES, RUN, read_settings, resolved, values
 from annulus.errors import InputError
 
@@ -17,8 +16,7 @@ VARIANTS = [{}, OTHERS, {"sampler": "uniform", "bound": "mlcpc", "schedule": "pl
 def test_a_tree_in_a_file_gives_the_same_values_of_the_same_types(changes):
     params = load(changes)
     for names in (RUN, IMAGES):
-        tree = json.loads(json.dumps(resolved(params, names)))
-        found = values(tree, names)
+        found = values(json.loads(json.dumps(resolved(params, names))), names)
         assert found == {name: params.get(name) for name in names}
         assert [type(value) for value in found.values()] == [type(params.get(name)) for name in names]
 
@@ -36,31 +34,17 @@ def test_a_tree_holds_the_chosen_sections_and_nothing_else():
     assert resolved(load(same), RUN) == resolved(load({}), RUN)
 
 
-def test_sections_without_keys_keep_their_type():
-    found = values({"samplers": {"uniform": {}}}, ["samplers.${sampler}"])
-    assert isinstance(found["samplers.${sampler}"], UniformParams)
-    cave = {"outer": 0.1, "clusters": 3, "runs": 1, "iterations": 2, "keep": "inside"}
-    assert values({"samplers": {"cave": cave}}, ["samplers.${sampler}"])["samplers.${sampler}"] == CaveParams(**cave)
-
-
 @pytest.mark.parametrize(
     "tree",
     [
-        {},
-        {"samplers": {}},
-        {"samplers": {"ring": {}, "ball": {}}},
-        {"samplers": {"rnig": {}}},
-        {"samplers": {"ring": {"inner": 0.5, "outer": 0.1}}},
-        {"samplers": {"ring": 3}},
-        {"samplers": 3},
+        *({}, {"samplers": {}}, {"samplers": {"ring": {}, "ball": {}}}, {"samplers": {"rnig": {}}}, {"samplers": 3}),
+        *({"samplers": {"ring": {"inner": 0.5, "outer": 0.1}}}, {"samplers": {"ring": 3}}),
     ],
 )
 def test_a_tree_of_another_version_is_one_sentence(tree):
-    with pytest.raises(
-        InputError, match=r"^the settings do not fit this version of the code .*; run `dvc repro`$"
-    ) as error:
+    sentence = r"^the settings do not fit this version of the code [^\n]*; run `dvc repro`$"
+    with pytest.raises(InputError, match=sentence):
         values(tree, ["samplers.${sampler}"])
-    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("content", [None, b"{", b"[]", b"\xff"])

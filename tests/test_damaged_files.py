@@ -24,7 +24,16 @@ from annulus.files.images import load_images, save_images
 from annulus.files.packed import write_packed
 
 CONFIG = EncoderConfig("alexnet", "imagenet", "linear", 4, 16, "rgb", (0.5, 0.5, 0.5), (0.2, 0.2, 0.2))
+ENCODER, SNAPSHOTS = "encoder.safetensors", "snapshots.safetensors"
 COLUMNS = ("epoch", "bound_nats", "ceiling_nats", "inner_share", "outer_share")
+
+
+def write_images(folder: Path) -> None:
+    save_images(folder / "train.safetensors", stripes(6, 0))
+
+
+def write_encoder(folder: Path) -> None:
+    save_encoder(build_encoder(CONFIG, 0), folder / ENCODER)
 
 
 def write_features(folder: Path) -> None:
@@ -36,7 +45,7 @@ def write_snapshots(folder: Path) -> None:
     shapes = {"queries": (2, 3, 4), "second": (2, 3, 4), "current": (2, 5, 4), "memory": (2, 5, 4)}
     tensors = {name: torch.rand(shape).half() for name, shape in shapes.items()}
     tensors |= {"epochs": torch.tensor([1, 2]), "images": torch.arange(5), "query_images": torch.tensor([0, 2, 4])}
-    write_packed(folder / "snapshots.safetensors", tensors, {"memory": "bank", "crossed": False, "train_images": 9})
+    write_packed(folder / SNAPSHOTS, tensors, {"memory": "bank", "crossed": False, "train_images": 9})
 
 
 def write_curve(folder: Path) -> None:
@@ -57,20 +66,10 @@ class Kind:
 
 
 KINDS = {
-    "images": Kind(
-        "train.safetensors",
-        lambda folder: save_images(folder / "train.safetensors", stripes(6, 0)),
-        lambda folder: load_images(folder / "train.safetensors"),
-    ),
+    "images": Kind("train.safetensors", write_images, lambda folder: load_images(folder / "train.safetensors")),
     "features": Kind("train.safetensors", write_features, lambda folder: load_features(folder, "train")),
-    "snapshots": Kind(
-        "snapshots.safetensors", write_snapshots, lambda folder: load_run(folder / "snapshots.safetensors")
-    ),
-    "weights": Kind(
-        "encoder.safetensors",
-        lambda folder: save_encoder(build_encoder(CONFIG, 0), folder / "encoder.safetensors"),
-        lambda folder: load_encoder(folder / "encoder.safetensors"),
-    ),
+    "snapshots": Kind(SNAPSHOTS, write_snapshots, lambda folder: load_run(folder / SNAPSHOTS)),
+    "weights": Kind(ENCODER, write_encoder, lambda folder: load_encoder(folder / ENCODER)),
     "curve": Kind("curve.csv", write_curve, lambda folder: read_curve(folder / "curve.csv")),
 }
 KINDS["encoder JSON"] = Kind("encoder.json", KINDS["weights"].write, KINDS["weights"].read)
@@ -108,50 +107,32 @@ def kind(request, tmp_path) -> Kind:
     return found
 
 
-def test_what_was_written_is_read(kind, tmp_path):
-    kind.read(tmp_path)
-
-
 @pytest.mark.timeout(30)
-@pytest.mark.parametrize("fault", ["missing", "folder", "pipe", "empty", "text", "bytes", "list", "deep"])
-def test_something_else_in_its_place(kind, fault, tmp_path):
+def test_something_else_in_its_place_or_a_part_of_it(kind, tmp_path):
     path = tmp_path / kind.file
     content = path.read_bytes()
     path.unlink()
-    match fault:
-        case "folder":
-            path.mkdir()
-        case "pipe":
-            os.mkfifo(path)
-        case "empty":
-            path.touch()
-        case "text":
-            path.write_text("epoch,loss\n1,two\n")
-        case "bytes":
-            path.write_bytes(b"\xff\x00\xfe" + content[:50])
-        case "list":
-            path.write_text("epoch\n[1, 2]")
-        case "deep":
-            path.write_text("epoch\n" + "[" * 100_000)
     assert_refused(kind, tmp_path)
-
-
-@pytest.mark.parametrize("kept", [0.1, 0.5, 0.9])
-def test_a_file_that_is_cut_short(kind, kept, tmp_path):
-    path = tmp_path / kind.file
-    content = path.read_bytes()
-    path.write_bytes(content[: int(len(content) * kept)])
-    if kind.file == "curve.csv" and content[: int(len(content) * kept)].endswith(b"\n"):
-        pytest.skip("whole rows")
+    path.mkdir()
     assert_refused(kind, tmp_path)
+    path.rmdir()
+    os.mkfifo(path)
+    assert_refused(kind, tmp_path)
+    path.unlink()
+    others = [b"", b"epoch,loss\n1,two\n", b"\xff\x00\xfe" + content[:50], b"epoch\n" + b"[" * 100_000]
+    parts = [content[: int(len(content) * kept)] for kept in (0.1, 0.5, 0.9)]
+    for other in others + [part for part in parts if kind.file != "curve.csv" or not part.endswith(b"\n")]:
+        path.write_bytes(other)
+        assert_refused(kind, tmp_path)
 
 
 def test_changed_bytes_are_read_or_refused_and_nothing_else(kind, tmp_path):
-    """Two hundred files with a few bytes changed, most of them where the file describes itself."""
+    """Most of them where the file describes itself."""
     path, random = tmp_path / kind.file, torch.Generator().manual_seed(0)
     content = path.read_bytes()
+    kind.read(tmp_path)
     sentences = []
-    for _ in range(200):
+    for _ in range(100):
         damaged = bytearray(content)
         for place in torch.randint(min(len(content), 600), (3,), generator=random).tolist():
             damaged[place] = int(torch.randint(256, (), generator=random))
@@ -160,61 +141,28 @@ def test_changed_bytes_are_read_or_refused_and_nothing_else(kind, tmp_path):
             kind.read(tmp_path)
         except InputError as error:
             sentences.append(str(error))
-    assert len(sentences) > 20
+    assert len(sentences) > 10
     assert not any("\n" in sentence for sentence in sentences)
 
 
 @pytest.mark.parametrize(
     ("name", "tensor", "change", "fault"),
     [
-        (
-            "images",
-            "images",
-            lambda t: t.int(),
-            r"images is int32 of shape \(6, 3, 16, 16\), expected uint8 of \(n 3 h h",
-        ),
-        ("images", "images", lambda t: t[:, :2], r"images is uint8 of shape \(6, 2, 16, 16\), expected uint8 of \(n 3"),
+        ("images", "images", lambda t: t.int(), r"images is int32 of shape \(6, 3, 16, 16\), expected uint8 of \(n"),
         ("images", "images", lambda t: t[..., :8], r"\(6, 3, 16, 8\), expected uint8 of \(n 3 h h\), n = 6, h = 16"),
         ("images", "labels", lambda t: t[:5], r"labels is int64 of shape \(5\), expected int64 of \(n\), n = 6"),
         ("images", "rows", lambda _: None, "holds images, labels, expected images, labels, rows"),
         ("images", "labels", lambda t: t + 1, "a label is 2, expected 0 to 1"),
-        ("images", "labels", lambda t: t - 1, "a label is -1, expected 0 to 1"),
-        (
-            "features",
-            "pooled",
-            lambda t: t.double(),
-            r"pooled is float64 of shape \(6, 5\), expected float32 of \(n c\)",
-        ),
-        ("features", "pooled", lambda t: t[:4], r"pooled is float32 of shape \(4, 5\), expected .*n = 6"),
+        ("features", "pooled", lambda t: t.double(), r"pooled is float64 of shape \(6, 5\), expected float32 of \(n c"),
         ("features", "embedding", lambda t: t / 0, "embedding holds NaN or infinity, expected finite numbers"),
-        ("features", "map", lambda t: t * torch.nan, "map holds NaN or infinity"),
         ("features", "map", lambda t: t[:, :3], r"map is float16 of shape \(6, 3, 2, 2\), expected .*c = 5"),
-        ("features", "labels", lambda _: None, "holds embedding, map, pooled, expected embedding, labels, map, pooled"),
-        ("features", "labels", lambda t: t.float(), "labels is float32"),
-        (
-            "features",
-            "other",
-            lambda _: torch.zeros(1),
-            "holds embedding, labels, map, other, pooled, expected embedding, l",
-        ),
-        ("snapshots", "queries", lambda t: t.float(), "queries is float32"),
+        ("features", "other", lambda _: torch.zeros(1), "holds embedding, labels, map, other, pooled, expected"),
         ("snapshots", "second", lambda t: t[:, :2], r"second is float16 of shape \(2, 2, 4\), expected .*q = 3"),
-        ("snapshots", "current", lambda t: t[:1], r"current is float16 of shape \(1, 5, 4\), expected .*s = 2"),
         ("snapshots", "current", lambda t: t * torch.inf, "current holds NaN or infinity"),
         ("snapshots", "memory", lambda _: None, "holds current, .*expected current, epochs, images, memory"),
-        (
-            "snapshots",
-            "epochs",
-            lambda t: t.flip(0),
-            "epochs, images or queries are not some of a run's in their order",
-        ),
+        ("snapshots", "epochs", lambda t: t.flip(0), "epochs, images or queries are not some of a run's in their"),
         ("snapshots", "images", lambda t: t + 6, "epochs, images or queries are not some of a run's in their order"),
-        (
-            "snapshots",
-            "query_images",
-            lambda t: t + 3,
-            "epochs, images or queries are not some of a run's in their ord",
-        ),
+        ("snapshots", "query_images", lambda t: t + 3, "epochs, images or queries are not some of a run's in their"),
         ("weights", "head.weight", lambda t: t[:2], r"head\.weight is float32 \(2, 128\), expected float32 \(4, 128\)"),
         ("weights", "head.weight", lambda t: t.double(), "head.weight is float64"),
         ("weights", "head.bias", lambda _: None, r"head\.bias is nothing, expected float32 \(4,\)"),
@@ -238,14 +186,12 @@ def test_tensors_of_another_type_shape_or_content(name, tensor, change, fault, t
     [
         *((name, "{", "not a file that annulus wrote") for name in PACKED),
         *((name, "[1, 2]", "its description is no object") for name in PACKED),
-        *((name, "null", "its description is no object") for name in PACKED),
         ("images", {"classes": None}, "its description has no classes"),
         ("images", {"classes": "catdog"}, "its classes is str, expected list"),
         ("images", {"classes": ["cat", 3]}, "its classes hold int, expected names"),
         ("images", {"classes": ["cat"]}, "a label is 1, expected 0 to 0"),
         ("images", {"digest": 3}, "its digest is int, expected str"),
         ("features", {"classes": {}}, "its classes is dict, expected list"),
-        ("features", {"classes": [[], {}]}, "its classes hold list, expected names"),
         ("snapshots", {"memory": None}, "its description has no memory"),
         ("snapshots", {"memory": "heap"}, "its memory is 'heap', expected bank, queue or batch"),
         ("snapshots", {"memory": "batch"}, "holds current, .*memory.*, expected current, epochs, images, queries"),
@@ -265,22 +211,15 @@ def test_a_description_of_another_type_or_without_a_key(name, about, fault, tmp_
     ("changes", "fault"),
     [
         ({"head": None}, "it holds .*, expected architecture, channels, embedding_dim, head"),
-        ({"more": 1}, "it holds .*more.*, expected"),
         ({"architecture": "vgg"}, "architecture is 'vgg', expected resnet18, resnet34, resnet50, alexnet, convnet"),
-        ({"architecture": ["alexnet"]}, r"architecture is \['alexnet'\], expected"),
-        ({"stem": 3}, "stem is 3, expected imagenet, cifar"),
         ({"head": {}}, r"head is \{\}, expected linear, mlp, mlp-bn"),
-        ({"channels": "hsv"}, "channels is 'hsv', expected rgb"),
         ({"embedding_dim": "4"}, "embedding_dim is '4', expected a whole number from 1 to 65536"),
-        ({"embedding_dim": 4.0}, "embedding_dim is 4.0, expected a whole number"),
         ({"embedding_dim": 10**30}, "expected a whole number from 1 to 65536"),
         ({"view_size": 0}, "view_size is 0, expected a whole number from 1 to 1024"),
         ({"view_size": True}, "view_size is True, expected a whole number from 1 to 1024"),
         ({"mean": [0.5, 0.5]}, r"mean is \[0.5, 0.5\], expected 3 finite numbers"),
-        ({"mean": 0.5}, "mean is 0.5, expected 3 finite numbers"),
         ({"std": [0.2, 0.2, float("nan")]}, "std is .*nan.*, expected 3 finite numbers"),
         ({"std": [0.2, 0.2, 10**400]}, "std is .*, expected 3 finite numbers"),
-        ({"std": [0.2, 0.2, "x"]}, "std is .*'x'.*, expected 3 finite numbers"),
     ],
 )
 def test_an_encoder_s_json_of_another_version(changes, fault, tmp_path):
@@ -301,7 +240,6 @@ def test_an_encoder_s_json_of_another_version(changes, fault, tmp_path):
         ("\n2,0.5", "\n2,many", "could not convert string to float: 'many'"),
         ("\n2,0.5,0.5", "\n2,0.5,0.0", "a ceiling is not above 0"),
         ("\n2,", "\ninf,", "cannot convert float infinity to integer"),
-        ("\n2,", "\n2,3,", "must be a string or a real number, not 'list'"),
         ("\n2,0.5", "\n2", "must be a string or a real number, not 'NoneType'"),
         ("\n2,", '\n"2,', "unexpected end of data"),
     ],
@@ -316,10 +254,6 @@ def test_a_curve_that_training_did_not_write(old, new, fault, tmp_path):
 
 
 def test_features_of_two_encoders_are_refused():
-    def of(width: int) -> Features:
-        return Features({"pooled": torch.rand(6, width)}, torch.arange(6) % 2, ("cat", "dog"))
-
-    with pytest.raises(
-        InputError, match=r"pooled of shape \(5,\), test features of \(4,\); run `dvc repro --force embed`"
-    ):
-        evaluate_knn(of(5), of(4), KnnParams(k=1, temperature=0.07, layer="pooled"))
+    five, four = (Features({"pooled": torch.rand(6, n)}, torch.arange(6) % 2, ("cat", "dog")) for n in (5, 4))
+    with pytest.raises(InputError, match=r"of shape \(5,\), test features of \(4,\); run `dvc repro --force embed`"):
+        evaluate_knn(five, four, KnnParams(k=1, temperature=0.07, layer="pooled"))

@@ -71,12 +71,9 @@ def test_the_square_is_central_to_the_fraction_of_a_pixel(photograph, size, tmp_
     np.testing.assert_array_equal(decode(saved(image, tmp_path / "a.png"), 10), expected)
 
 
-def test_an_image_of_the_right_size_is_untouched(photograph, tmp_path):
+def test_an_image_of_the_right_size_is_untouched_and_a_very_long_one_takes_no_memory(photograph, tmp_path):
     image = photograph.crop((0, 0, 24, 24))
     np.testing.assert_array_equal(decode(saved(image, tmp_path / "a.png"), 24), np.asarray(image))
-
-
-def test_a_very_long_image_takes_no_memory(tmp_path):
     image = Image.new("RGB", (30_000, 1), "red")
     np.testing.assert_array_equal(decode(saved(image, tmp_path / "a.png"), 256)[0, 0], [255, 0, 0])
 
@@ -93,20 +90,17 @@ def test_transparent_parts_lie_on_white(photograph, suffix, tmp_path):
     assert np.abs(ours - expected).max() <= 1
 
 
-@pytest.mark.parametrize("suffix", ["png", "gif"])
-def test_a_transparent_palette_entry_lies_on_white(suffix, tmp_path):
+def test_a_transparent_palette_entry_or_colour_lies_on_white(tmp_path):
     image = Image.new("P", (8, 8), 1)
     image.putpalette([10, 20, 30, 200, 100, 0])
     image.paste(0, (0, 0, 4, 8))
-    ours = decode(saved(image, tmp_path / f"a.{suffix}", transparency=0), 8)
-    assert ours[0, 0].tolist() == [255, 255, 255]
-    assert ours[0, 7].tolist() == [200, 100, 0]
-
-
-@pytest.mark.parametrize(("mode", "clear"), [("L", 7), ("RGB", (7, 8, 9))])
-def test_a_transparent_colour_lies_on_white(mode, clear, tmp_path):
-    image = Image.new(mode, (8, 8), clear)
-    assert (decode(saved(image, tmp_path / "a.png", transparency=clear), 8) == 255).all()
+    for suffix in ("png", "gif"):
+        ours = decode(saved(image, tmp_path / f"a.{suffix}", transparency=0), 8)
+        assert ours[0, 0].tolist() == [255, 255, 255]
+        assert ours[0, 7].tolist() == [200, 100, 0]
+    for mode, clear in (("L", 7), ("RGB", (7, 8, 9))):
+        path = saved(Image.new(mode, (8, 8), clear), tmp_path / "b.png", transparency=clear)
+        assert (decode(path, 8) == 255).all()
 
 
 def test_sixteen_bit_grey_keeps_its_upper_byte_rounded(tmp_path):

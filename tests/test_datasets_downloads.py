@@ -1,21 +1,18 @@
-"""torchvision's own download, check, extract and parse, on archives made up here and served by this machine."""
+"""torchvision's own download, check, extract and parse, on archives made up here."""
 
-import functools
 import hashlib
-import http.server
 import pickle
+import shutil
 import socket
 import tarfile
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-import torchvision.datasets.utils
 from PIL import Image
-from torchvision.datasets import CIFAR10, CIFAR100, STL10
+from torchvision.datasets import CIFAR10, CIFAR100, STL10, utils
 
 from annulus.datasets.downloads import open_download, resized
 from annulus.errors import InputError
@@ -25,24 +22,8 @@ def md5(path: Path) -> str:
     return hashlib.md5(path.read_bytes()).hexdigest()
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_) -> None:
-        pass
-
-
-@pytest.fixture
-def address(tmp_path, monkeypatch) -> Iterator[str]:
-    """Of a web server for tmp_path/server."""
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    handler = functools.partial(Quiet, directory=tmp_path / "server")
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-
-
-def served(monkeypatch, kind: type, files: dict[str, bytes], tmp_path: Path, address: str) -> Path:
-    """Pack `files` as the archive of a set, and make torchvision expect it at the address. Returns the archive."""
+def served(monkeypatch, kind: type, files: dict[str, bytes], tmp_path: Path) -> Path:
+    """Pack `files` as the archive of a set, and have torchvision expect and download it. Returns the archive."""
     inside = tmp_path / "server" / kind.base_folder
     inside.mkdir(parents=True)
     for name, content in files.items():
@@ -54,7 +35,8 @@ def served(monkeypatch, kind: type, files: dict[str, bytes], tmp_path: Path, add
         monkeypatch.setattr(kind, part, [[name, md5(inside / name)] for name, _ in getattr(kind, part)])
     if hasattr(kind, "meta"):
         monkeypatch.setattr(kind, "meta", kind.meta | {"md5": md5(inside / kind.meta["filename"])})
-    monkeypatch.setattr(kind, "url", f"{address}/{archive.name}")
+    monkeypatch.setattr(utils, "_get_redirect_url", lambda url, max_hops: url)
+    monkeypatch.setattr(utils, "_urlretrieve", lambda url, file: shutil.copy(archive, file))
     monkeypatch.setattr(kind, "tgz_md5", md5(archive))
     return archive
 
@@ -65,14 +47,14 @@ def pixels(generator) -> np.ndarray:
 
 
 @pytest.fixture
-def cifar10(monkeypatch, tmp_path, pixels, address) -> Path:
+def cifar10(monkeypatch, tmp_path, pixels) -> Path:
     """Five batches of four images and a test batch of four."""
     files = {
         name: pickle.dumps({"data": pixels[4 * number : 4 * number + 4].reshape(4, -1), "labels": [number, 1, 2, 3]})
         for number, (name, _) in enumerate([*CIFAR10.train_list, *CIFAR10.test_list])
     }
     files["batches.meta"] = pickle.dumps({"label_names": list("abcdefghij")})
-    return served(monkeypatch, CIFAR10, files, tmp_path, address)
+    return served(monkeypatch, CIFAR10, files, tmp_path)
 
 
 def test_cifar10_is_downloaded_and_parsed(cifar10, pixels, tmp_path):
@@ -87,31 +69,26 @@ def test_cifar10_is_downloaded_and_parsed(cifar10, pixels, tmp_path):
     np.testing.assert_array_equal(sources["test"].read(torch.arange(4))[0], pixels[20:])
 
 
-def test_a_second_use_downloads_nothing(cifar10, tmp_path):
-    open_download("cifar10", tmp_path / "root", 32)
-    cifar10.unlink()
-    assert len(open_download("cifar10", tmp_path / "root", 32)["train"].labels) == 20
-
-
-def test_an_archive_put_there_by_hand_is_used(cifar10, tmp_path):
+def test_a_second_use_downloads_nothing_and_an_archive_put_there_by_hand_is_used(cifar10, tmp_path):
     (tmp_path / "root").mkdir()
     cifar10.rename(tmp_path / "root" / cifar10.name)
-    assert len(open_download("cifar10", tmp_path / "root", 32)["train"].labels) == 20
+    for _ in range(2):
+        assert len(open_download("cifar10", tmp_path / "root", 32)["train"].labels) == 20
 
 
-def test_cifar100_is_downloaded_with_its_fine_labels(monkeypatch, tmp_path, pixels, address):
+def test_cifar100_is_downloaded_with_its_fine_labels(monkeypatch, tmp_path, pixels):
     files = {
         name: pickle.dumps({"data": pixels[:3].reshape(3, -1), "fine_labels": [7, 99, 0], "coarse_labels": [1, 1, 1]})
         for name in ("train", "test")
     }
     files["meta"] = pickle.dumps({"fine_label_names": [f"class{number}" for number in range(100)]})
-    served(monkeypatch, CIFAR100, files, tmp_path, address)
+    served(monkeypatch, CIFAR100, files, tmp_path)
     test = open_download("cifar100", tmp_path / "root", 32)["test"]
     assert test.labels.tolist() == [7, 99, 0]
     assert test.classes[99] == "class99"
 
 
-def test_stl10_is_its_labelled_images_upright(monkeypatch, tmp_path, generator, address):
+def test_stl10_is_its_labelled_images_upright(monkeypatch, tmp_path, generator):
     pixels = torch.randint(256, (5, 3, 96, 96), generator=generator, dtype=torch.uint8)
     stored = pixels.transpose(2, 3).contiguous().numpy()  # column by column
     files = {
@@ -122,7 +99,7 @@ def test_stl10_is_its_labelled_images_upright(monkeypatch, tmp_path, generator, 
         "test_y.bin": bytes([4, 4]),
         "class_names.txt": b"\n".join(b"class%d" % number for number in range(10)),
     }
-    served(monkeypatch, STL10, files, tmp_path, address)
+    served(monkeypatch, STL10, files, tmp_path)
     sources = open_download("stl10", tmp_path / "root", 96)
     assert sources["train"].labels.tolist() == [0, 9, 1]
     assert sources["test"].labels.tolist() == [3, 3]
@@ -131,7 +108,8 @@ def test_stl10_is_its_labelled_images_upright(monkeypatch, tmp_path, generator, 
     assert len(sources["test"].classes) == 10
 
 
-def test_images_are_resized_as_pillow_does(generator):
+def test_images_are_resized_as_pillow_does_chunk_by_chunk(generator, monkeypatch):
+    monkeypatch.setattr("annulus.datasets.downloads.RESIZED_AT_ONCE", 2)
     images = torch.randint(256, (3, 3, 32, 32), generator=generator, dtype=torch.uint8)
     for size in (8, 24, 64):
         ours = resized(images, size).permute(0, 2, 3, 1).numpy().astype(int)
@@ -141,22 +119,12 @@ def test_images_are_resized_as_pillow_does(generator):
     assert resized(images, 32) is images
 
 
-def test_chunks_of_resizing_do_not_show(generator, monkeypatch):
-    images = torch.randint(256, (7, 3, 16, 16), generator=generator, dtype=torch.uint8)
-    whole = resized(images, 8)
-    monkeypatch.setattr("annulus.datasets.downloads.RESIZED_AT_ONCE", 3)
-    assert torch.equal(resized(images, 8), whole)
-
-
-# --- what cannot work -----------------------------------------------------------------------------------
-
-
 def test_a_failed_download_says_what_to_do(cifar10, tmp_path):
     cifar10.unlink()
     with pytest.raises(
         InputError,
         match=r"dataset cifar10 is not in .*/root and cannot be downloaded .*"
-        r"Put cifar-10-python.tar.gz from http:.*tar.gz there by hand, or put your own images .* set dataset: folder",
+        r"Put cifar-10-python.tar.gz from https:.*tar.gz there by hand, or put your own images .* set dataset: folder",
     ):
         open_download("cifar10", tmp_path / "root", 32)
 
@@ -168,20 +136,10 @@ def test_a_broken_download_is_refused_and_not_kept(cifar10, tmp_path):
     assert list((tmp_path / "root").iterdir()) == []
 
 
-def test_a_batch_that_was_changed_is_never_unpickled(cifar10, tmp_path):
-    class Trap:
-        def __reduce__(self):
-            return (Path.touch, (tmp_path / "sprung",))
-
-    open_download("cifar10", tmp_path / "root", 32)
-    (tmp_path / "root" / CIFAR10.base_folder / "data_batch_2").write_bytes(pickle.dumps(Trap()))
-    assert len(open_download("cifar10", tmp_path / "root", 32)["train"].labels) == 20  # extracted anew
-    assert not (tmp_path / "sprung").exists()
-
-
-def test_a_server_that_falls_silent_is_given_up(cifar10, tmp_path, monkeypatch):
+def test_a_server_that_falls_silent_is_given_up(tmp_path, monkeypatch):
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setattr("annulus.datasets.downloads.SECONDS_OF_SILENCE", 0.2)
-    monkeypatch.setattr(torchvision.datasets.utils, "_get_redirect_url", lambda url, max_hops: url)
+    monkeypatch.setattr(utils, "_get_redirect_url", lambda url, max_hops: url)
     with socket.create_server(("127.0.0.1", 0)) as server:
         monkeypatch.setattr(CIFAR10, "url", f"http://127.0.0.1:{server.getsockname()[1]}/cifar-10-python.tar.gz")
         taken: list = []  # takes the call and says nothing
@@ -189,9 +147,3 @@ def test_a_server_that_falls_silent_is_given_up(cifar10, tmp_path, monkeypatch):
         with pytest.raises(InputError, match=r"cannot be downloaded \(timed out"):
             open_download("cifar10", tmp_path / "root", 32)
     assert socket.getdefaulttimeout() is None
-
-
-def test_a_root_that_cannot_be_made(cifar10, tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(InputError, match=r"cannot be downloaded \(.*Not a directory"):
-        open_download("cifar10", tmp_path / "file" / "root", 32)

@@ -6,7 +6,7 @@ import torch
 
 from annulus.datasets.draws import COSINE, TURN, Draws, cosine_sine, mixed
 from annulus.datasets.outlines import ONE, OUTLINES, SPAN
-from annulus.datasets.shapes import CLASSES, FRAME, HUES, _coverage, class_of, draw_shapes
+from annulus.datasets.shapes import CLASSES, HUES, draw_shapes
 from annulus.datasets.textures import GROUNDS, draw_ground
 
 
@@ -14,17 +14,14 @@ def digest(array: np.ndarray | torch.Tensor) -> str:
     return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
 
 
-@pytest.mark.parametrize(
-    ("size", "expected"),
-    [
+def test_the_bytes_are_the_same_on_every_machine():
+    # Pinned. A change here changes every number measured on `shapes`.
+    for size, expected in (
         (32, "8e5661e3a3746cacb75653fa84c6c31d7696f69f1a00734abab64c88ae153c51"),
         (17, "f13b9354c5fde54d6bda398b47b6027811c503f008385a245e7720dc19542053"),
         (96, "aeae50dbe8fcb003e4785e4d939fc2c07a7b12bc89726880f1ec550a28e1fc8b"),
-    ],
-)
-def test_the_bytes_are_the_same_on_every_machine(size, expected):
-    # Pinned. A change here changes every number measured on `shapes`.
-    assert digest(draw_shapes(np.arange(100), size, key=2024).numpy()) == expected
+    ):
+        assert digest(draw_shapes(np.arange(100), size, key=2024).numpy()) == expected
 
 
 def test_an_image_depends_on_its_row_alone():
@@ -32,6 +29,7 @@ def test_an_image_depends_on_its_row_alone():
     assert torch.equal(draw_shapes(np.arange(7), 32, key=1), every[:7])
     rows = np.array([299, 3, 150])
     assert torch.equal(draw_shapes(rows, 32, key=1), every[rows])
+    assert draw_shapes(np.arange(0), 32, key=1).shape == (0, 3, 32, 32)
 
 
 def test_no_two_images_are_alike_and_another_key_gives_others():
@@ -39,20 +37,10 @@ def test_no_two_images_are_alike_and_another_key_gives_others():
     assert len({digest(image) for image in images}) == 1000
 
 
-def test_no_rows_give_no_images():
-    assert draw_shapes(np.arange(0), 32, key=1).shape == (0, 3, 32, 32)
-
-
-def test_every_prefix_is_balanced():
-    for count in (1, 100, 234):
-        counts = np.bincount(class_of(np.arange(count)), minlength=len(CLASSES))
-        assert counts.max() - counts.min() <= 1
-
-
 @pytest.mark.parametrize("size", [8, 1024])
 def test_sizes_at_the_ends_of_their_range_work(size):
     """At 1024 px the fixed-point numbers are as large as they get: half as fine, the picture is the same."""
-    rows = np.array([2, 6])
+    rows = np.array([6])
     images = draw_shapes(rows, size, key=5).float()
     half = draw_shapes(rows, size // 2, key=5).float()
     pooled = torch.nn.functional.avg_pool2d(images, 2)
@@ -111,34 +99,16 @@ def test_stripes_run_upright_or_level():
 
 
 @pytest.mark.parametrize("name", OUTLINES)
-def test_outlines_have_one_area_and_their_centroid_at_the_origin(name):
-    axis = np.arange(-2 * ONE, 2 * ONE, 16, dtype=np.int32)
-    u, v = np.meshgrid(axis, axis)
-    inside = OUTLINES[name](u, v) > 0
-    area = inside.sum() * (16 / ONE) ** 2 * SPAN[name] ** 2
-    assert area == pytest.approx(2, rel=0.01)
+def test_outlines_have_one_area_their_centroid_at_the_origin_and_a_slope_of_one_at_the_edge(name):
+    u, v = np.meshgrid(*[np.arange(-2 * ONE, 2 * ONE, 16, dtype=np.int32)] * 2)
+    depth = OUTLINES[name](u, v)
+    inside = depth > 0
+    assert inside.sum() * (16 / ONE) ** 2 * SPAN[name] ** 2 == pytest.approx(2, rel=0.01)
     assert abs(u[inside].mean()) < 0.02 * ONE
     assert abs(v[inside].mean()) < 0.02 * ONE
-
-
-@pytest.mark.parametrize("name", OUTLINES)
-def test_depth_grows_by_one_unit_per_unit_near_the_edge(name):
-    """As antialiasing assumes. Sharp corners aside: at nine tenths of the edge points."""
-    axis = np.arange(-2 * ONE, 2 * ONE, 32, dtype=np.int32)
-    depth = OUTLINES[name](*np.meshgrid(axis, axis)).astype(float)
-    slope = np.hypot(*np.gradient(depth, 32.0))
-    at_edge = slope[abs(depth) < 0.02 * ONE]
-    assert np.mean(abs(at_edge - 1) < 0.1) > 0.9
-
-
-def test_a_disc_covers_its_area():
-    axis = ((2 * np.arange(64, dtype=np.int32) + 1 - 64) * FRAME) // 64
-    rows = np.arange(50)
-    discs = np.zeros_like(rows)
-    share = _coverage(Draws(9, rows), axis[None, None, :], axis[None, :, None], discs, 64)
-    radius = Draws(9, rows).integers(FRAME * 54 // 100, FRAME * 78 // 100)[:, 0, 0] / FRAME  # the first draw
-    expected = np.pi * (radius * SPAN["disc"]) ** 2 / 4 * 64**2  # in pixels
-    np.testing.assert_allclose(share.sum((1, 2)) / 256, expected, rtol=0.02)
+    slope = np.hypot(*np.gradient(depth.astype(float)[::2, ::2], 32.0))
+    at_edge = slope[abs(depth[::2, ::2]) < 0.02 * ONE]
+    assert np.mean(abs(at_edge - 1) < 0.1) > 0.9  # as antialiasing assumes, sharp corners aside
 
 
 def test_no_cosine_is_near_a_rounding_edge():

@@ -6,17 +6,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from annulus.diagnostics.membership import (
-    candidate_sets,
-    cave_for,
-    chance_percent,
-    false_negative_percent,
-    members,
-    progress_of,
-    radii,
-)
+from annulus.diagnostics import membership
+from annulus.diagnostics.membership import candidate_sets, cave_for, false_negative_percent, members
 from annulus.errors import InputError
-from annulus.negatives.clusters import Clustering, Clusters
+from annulus.negatives.clusters import Clustering
 from annulus.negatives.samplers import Cave, Ring
 from annulus.ranks import kept_shares
 
@@ -33,47 +26,21 @@ def similarity(generator) -> torch.Tensor:
     return torch.randn(QUERIES, ROWS, generator=generator)
 
 
-@pytest.fixture
-def labels(generator) -> torch.Tensor:
-    return torch.randint(0, CLASSES, (ROWS,), generator=generator)
-
-
 def ranked(similarity, query) -> list[int]:
     """The other rows, closest first."""
     others = [row for row in range(ROWS) if row != OWN[query]]
     return sorted(others, key=lambda row: -similarity[query, row].item())
 
 
-@pytest.mark.parametrize(
-    ("sampler", "progress", "first", "last"),
-    [
-        (Ring(0.0, 1.0), 1.0, 0, 40),
-        (Ring(0.0, 0.25), 1.0, 0, 10),
-        (Ring(0.0, 0.25), 0.0, 0, 40),
-        (RING, 1.0, 4, 20),
-        (RING, 0.5, 2, 30),
-    ],
-)
-def test_a_set_is_the_ranks_that_training_draws_from(similarity, sampler, progress, first, last):
-    found = members(similarity, OWN, sampler, progress)
-    for query in range(QUERIES):
-        assert set(found[query].nonzero().flatten().tolist()) == set(ranked(similarity, query)[first:last])
-
-
-@pytest.mark.parametrize("keep", ["outside", "inside"])
-def test_a_cave_is_the_ball_outside_or_inside_the_query_s_clusters(similarity, generator, keep):
-    clusters = torch.randint(0, 3, (2, ROWS), generator=generator, dtype=torch.int32)
-    cave = replace(CAVE, keep=keep, outer=0.75)
-    found = members(similarity, OWN, cave, clusters=Clusters(clusters, clusters[:, OWN]))
-    for query in range(QUERIES):
-        ball = ranked(similarity, query)[:30]
-        shared = {row for row in ball if any(run[row] == run[OWN[query]] for run in clusters)}
-        expected = shared if keep == "inside" else set(ball) - shared
-        assert set(found[query].nonzero().flatten().tolist()) == expected
+def test_a_set_is_the_ranks_that_training_draws_from(similarity):
+    for progress, first, last in ((1.0, 4, 20), (0.5, 2, 30), (0.0, 0, 40)):
+        found = members(similarity, OWN, RING, progress)
+        for query in range(QUERIES):
+            assert set(found[query].nonzero().flatten().tolist()) == set(ranked(similarity, query)[first:last])
 
 
 def test_the_radii_are_the_similarities_at_a_set_s_borders(similarity):
-    inner, outer = radii(similarity, members(similarity, OWN, RING))
+    inner, outer = membership.radii(similarity, members(similarity, OWN, RING))
     closest = [similarity[query, ranked(similarity, query)[4]].item() for query in range(QUERIES)]
     farthest = [similarity[query, ranked(similarity, query)[19]].item() for query in range(QUERIES)]
     assert inner == pytest.approx(sum(closest) / QUERIES)
@@ -81,59 +48,48 @@ def test_the_radii_are_the_similarities_at_a_set_s_borders(similarity):
     assert inner > outer
 
 
-def test_false_negatives_are_the_members_with_the_query_s_label(similarity, labels):
-    chosen = members(similarity, OWN, RING)
+def test_false_negatives_are_the_members_with_the_query_s_label_sets_of_different_sizes_counting_alike(generator):
+    chosen, labels = torch.rand(QUERIES, ROWS, generator=generator) < 0.3, torch.arange(ROWS) % CLASSES
+    chosen[0] = chosen[0].cumsum(0).eq(1) & chosen[0]  # one row
     shares = []
-    for query in range(QUERIES):
-        rows = ranked(similarity, query)[4:20]
-        shares.append(sum(labels[row] == labels[OWN[query]] for row in rows).item() / len(rows))
+    for query, own in enumerate(OWN.tolist()):
+        rows = chosen[query].nonzero().flatten().tolist()
+        shares.append(sum(row % CLASSES == own % CLASSES for row in rows) / len(rows))
     assert false_negative_percent(chosen, labels, OWN) == pytest.approx(100 * sum(shares) / QUERIES)
 
 
-def test_sets_of_different_sizes_count_alike(labels):
-    """One query's set of one row, all of its class; another's of many, none: the mean is a half."""
-    chosen, own = torch.zeros(2, ROWS, dtype=torch.bool), torch.tensor([0, 1])
-    labels = torch.zeros(ROWS, dtype=torch.int64)
-    labels[1] = 1
-    chosen[0, 5] = chosen[1, 10:30] = True
-    assert false_negative_percent(chosen, labels, own) == 50.0
-
-
-def test_chance_is_the_share_of_pairs_with_one_label_and_uniform_with_every_row_a_query_is_chance(labels):
+def test_chance_is_the_share_of_pairs_with_one_label_and_uniform_with_every_row_a_query_is_chance(generator):
+    labels = torch.randint(0, CLASSES, (ROWS,), generator=generator)
     pairs = [labels[one] == labels[other] for one in range(ROWS) for other in range(ROWS) if one != other]
     expected = 100 * sum(pairs).item() / len(pairs)
-    assert chance_percent(labels) == pytest.approx(expected)
+    assert membership.chance_percent(labels) == pytest.approx(expected)
     everyone = torch.arange(ROWS)
     uniform = members(torch.zeros(ROWS, ROWS), everyone, Ring(0.0, 1.0))
     assert false_negative_percent(uniform, labels, everyone) == pytest.approx(expected)
-    assert chance_percent(torch.arange(10) % 2) == pytest.approx(100 * 4 / 9)
+    assert membership.chance_percent(torch.arange(10) % 2) == pytest.approx(100 * 4 / 9)
 
 
-@pytest.mark.parametrize(
-    "sampler",
-    [Ring(0.0, 1.0), Ring(0.0, 0.1), RING, Ring(0.2, 1.0), CAVE],
-    ids=["uniform", "ball", "ring", "ring to the end", "cave"],
-)
-def test_progress_is_read_back_from_the_shares_of_a_learning_curve(sampler):
-    for progress in (0.0, 0.3, 1.0):
-        shares = kept_shares(sampler.shares, progress)
-        found = progress_of(sampler, *(round(share, 6) for share in shares))
-        assert kept_shares(sampler.shares, found) == pytest.approx(shares, abs=1e-5)
-        assert 0 <= found <= 1
-        if isinstance(sampler, Cave) and progress == 0:
-            assert found == 0, "cave's clusters count from the first move on"
+def test_progress_is_read_back_from_the_shares_of_a_learning_curve():
+    for sampler in (Ring(0.0, 1.0), Ring(0.0, 0.1), RING, Ring(0.2, 1.0), CAVE):
+        for progress in (0.0, 0.3, 1.0):
+            shares = kept_shares(sampler.shares, progress)
+            found = membership.progress_of(sampler, *(round(share, 6) for share in shares))
+            assert kept_shares(sampler.shares, found) == pytest.approx(shares, abs=1e-5)
+            assert 0 <= found <= 1
+    assert membership.progress_of(CAVE, *kept_shares(CAVE.shares, 0.0)) == 0, (
+        "cave's clusters count from the first move on"
+    )
 
 
-@pytest.mark.parametrize(
-    ("clusters", "images", "train_images", "expected"),
-    [(300, 3600, 3600, 300), (300, 4096, 45000, 27), (10, 100, 3600, 2), (300, 100, 100, 50)],
-)
-def test_a_part_of_the_images_has_fewer_clusters_of_the_same_size(clusters, images, train_images, expected):
-    cave, smaller = (replace(CAVE, clustering=CAVE.clustering._replace(clusters=n)) for n in (clusters, expected))
-    assert cave_for(cave, images, train_images) == smaller
-
-
-# --- several samplers at once -------------------------------------------------------------------------
+def test_a_part_of_the_images_has_fewer_clusters_of_the_same_size():
+    for clusters, images, train_images, expected in (
+        (300, 3600, 3600, 300),
+        (300, 4096, 45000, 27),
+        (10, 100, 3600, 2),
+        (300, 100, 100, 50),
+    ):
+        cave, smaller = (replace(CAVE, clustering=CAVE.clustering._replace(clusters=n)) for n in (clusters, expected))
+        assert cave_for(cave, images, train_images) == smaller
 
 
 @pytest.fixture

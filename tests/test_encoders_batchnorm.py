@@ -8,20 +8,13 @@ from gloo import together
 from torch import nn
 
 from annulus.compute.distributed import local, local_slice, mean_gradients, world_size
-from annulus.encoders.batchnorm import (
-    GroupedBatchNorm1d,
-    GroupedBatchNorm2d,
-    SyncBatchNorm,
-    convert,
-    shuffled,
-    synchronised,
-)
+from annulus.encoders import batchnorm
+from annulus.encoders.batchnorm import GroupedBatchNorm1d, GroupedBatchNorm2d, SyncBatchNorm
 from annulus.errors import InputError
 
 PLAIN = {2: nn.BatchNorm1d, 4: nn.BatchNorm2d}
 GROUPED = {2: GroupedBatchNorm1d, 4: GroupedBatchNorm2d}
 SHAPES = [(12, 5), (12, 5, 3, 2)]
-STATE = ["weight", "bias", "running_mean", "running_var", "num_batches_tracked"]
 
 
 def near(actual, expected, atol=1e-10):
@@ -63,82 +56,44 @@ def through(norm, x, weights, forward=lambda norm, x: norm(x)):
     return {"output": result.detach(), "x.grad": x.grad, **gradients, **copy.deepcopy(norm.state_dict())}
 
 
-# --- shuffling -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.usefixtures("untouched_global_randomness")
-def test_shuffling_back_undoes_shuffling(generator):
-    rows = torch.arange(150.0).view(50, 3)
-    order, back = shuffled(50, generator)
-    assert sorted(order.tolist()) == list(range(50))
-    assert not torch.equal(rows[order], rows)
-    assert torch.equal(rows[order][back], rows)
-    assert not torch.equal(order, back)
-    assert not torch.equal(shuffled(50, generator)[0], order)
-    assert torch.equal(shuffled(50, torch.Generator().manual_seed(0))[0], order)
-
-
-# --- groups --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(
     ("groups", "settings"),
-    [(1, {}), (2, {"momentum": None}), (6, {"momentum": 0.7}), (2, {"affine": False, "eps": 0.1})],
+    [
+        (1, {}),
+        (2, {"momentum": None}),
+        (6, {"momentum": 0.7}),
+        (2, {"affine": False, "eps": 0.1}),
+        (3, {"track_running_stats": False}),
+    ],
 )
-def test_groups_equal_a_plain_batchnorm_each_in_turn(shape, groups, settings, generator):
-    plain = prepared(PLAIN[len(shape)](5, **settings))
-    grouped = prepared(GROUPED[len(shape)](5, groups=groups, **settings))
-    for _ in range(2):  # the second batch meets the statistics that the first left
-        x, weights = unequal(shape, generator), torch.rand(shape, generator=generator, dtype=torch.float64)
-        expected = through(plain, x, weights, forward=lambda norm, x: groupwise(norm, groups, x))
-        actual = through(grouped, x, weights)
-        assert actual.keys() == expected.keys()
-        for name in expected:
-            near(actual[name], expected[name])
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_without_gradient_groups_give_the_same(shape, generator):
-    with_gradient, without = (prepared(GROUPED[len(shape)](5, groups=3)) for _ in range(2))
-    x = unequal(shape, generator)
-    expected = with_gradient(x).detach()
-    with torch.no_grad():
-        near(without(x), expected)
-    for name in STATE:
-        near(getattr(without, name), getattr(with_gradient, name))
-
-
-def test_groups_without_running_statistics(generator):
-    plain, grouped = nn.BatchNorm1d(5, track_running_stats=False), GroupedBatchNorm1d(5, 3, track_running_stats=False)
-    x = unequal((12, 5), generator).float()
-    near(grouped(x), groupwise(plain, 3, x), atol=1e-6)
-    near(grouped.eval()(x), plain.eval()(x), atol=1e-6)
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_in_evaluation_groups_do_not_matter(shape, generator):
-    plain, grouped = prepared(PLAIN[len(shape)](5)).eval(), prepared(GROUPED[len(shape)](5, groups=5)).eval()
-    x = unequal(shape, generator)
-    assert torch.equal(grouped(x), plain(x))
-    assert torch.equal(grouped.running_mean, plain.running_mean)
+def test_groups_equal_a_plain_batchnorm_each_in_turn(groups, settings, generator):
+    for shape in SHAPES:
+        plain = prepared(PLAIN[len(shape)](5, **settings))
+        grouped = prepared(GROUPED[len(shape)](5, groups=groups, **settings))
+        without_gradient = copy.deepcopy(grouped)
+        for _ in range(2):  # the second batch meets the statistics that the first left
+            x, weights = unequal(shape, generator), torch.rand(shape, generator=generator, dtype=torch.float64)
+            expected = through(plain, x, weights, forward=lambda norm, x: groupwise(norm, groups, x))
+            actual = through(grouped, x, weights)
+            with torch.no_grad():
+                found = {"output": without_gradient(x), **without_gradient.state_dict()}
+            assert actual.keys() == expected.keys()
+            for name in expected:
+                near(actual[name], expected[name])
+                near(found.get(name, expected[name]), expected[name])
+        x = unequal(shape, generator)
+        near(grouped.eval()(x), plain.eval()(x))  # in evaluation groups do not matter
+        near(grouped.running_mean, plain.running_mean)
 
 
 @pytest.mark.parametrize("gradient", [True, False])
-def test_groups_keep_channels_last(gradient, generator):
-    images = torch.rand(8, 4, 6, 6, generator=generator).contiguous(memory_format=torch.channels_last)
-    with torch.set_grad_enabled(gradient):
-        result = GroupedBatchNorm2d(4, groups=2)(images)
-    assert result.is_contiguous(memory_format=torch.channels_last)
-
-
-@pytest.mark.parametrize("gradient", [True, False])
-def test_bfloat16_images_have_float32_statistics(gradient, generator):
-    images = torch.rand(8, 4, 6, 6, generator=generator).bfloat16()
+def test_bfloat16_images_have_float32_statistics_and_stay_channels_last(gradient, generator):
+    images = torch.rand(8, 4, 6, 6, generator=generator).bfloat16().contiguous(memory_format=torch.channels_last)
     norm, plain = GroupedBatchNorm2d(4, groups=2), nn.BatchNorm2d(4)
     with torch.set_grad_enabled(gradient):
         result = norm(images)
     assert result.dtype == torch.bfloat16
+    assert result.is_contiguous(memory_format=torch.channels_last)
     near(result, groupwise(plain, 2, images))
     near(norm.running_mean, plain.running_mean, atol=1e-6)
 
@@ -155,15 +110,17 @@ def test_groups_that_do_not_fit_the_batch_are_refused():
         GroupedBatchNorm2d(5, groups=2)(torch.rand(4, 5))
 
 
-def test_a_leak_through_batch_statistics_ends_with_shuffling(generator):
+@pytest.mark.usefixtures("untouched_global_randomness")
+def test_a_leak_through_batch_statistics_ends_with_shuffling_which_its_inverse_undoes(generator):
     """Rows of one group share its mean: the sum of a normalised group is 0, of a shuffled one it is not."""
-    norm, x = GroupedBatchNorm1d(5, groups=4, affine=False), torch.randn(32, 5, generator=generator)
-    order, back = shuffled(32, generator)
+    x, norm = torch.randn(32, 5, generator=generator), GroupedBatchNorm1d(5, groups=4, affine=False)
+    order, back = batchnorm.shuffled(32, torch.Generator().manual_seed(0))
     near(norm(x).view(4, 8, 5).sum(dim=1), torch.zeros(4, 5), atol=1e-5)
     assert norm(x[order])[back].view(4, 8, 5).sum(dim=1).abs().min() > 0.01
-
-
-# --- several processes ---------------------------------------------------------------------------------
+    assert torch.equal(x[order][back], x)
+    assert not torch.equal(order, back)
+    assert torch.equal(batchnorm.shuffled(32, torch.Generator().manual_seed(0))[0], order)
+    assert not torch.equal(batchnorm.shuffled(32, generator)[0], order)
 
 
 def share_through(norm, x, weights, gradient=True):
@@ -197,20 +154,14 @@ KINDS = [{}, {"momentum": None}, {"affine": False}, {"track_running_stats": Fals
 def test_synchronised_processes_equal_one_on_the_whole_batch(shape, settings, generator):
     x, weights = unequal(shape, generator), torch.rand(shape, generator=generator, dtype=torch.float64)
     expected = through(prepared(PLAIN[len(shape)](5, **settings)), x, weights)
-    answers = together(share_through, prepared(SyncBatchNorm(5, **settings)), x, weights)
-    assert_shares_equal(answers, expected)
-
-
-def test_synchronised_channels_last_images_stay_so_and_keep_their_gradient(generator):
-    shape = (12, 5, 3, 2)
-    x, weights = unequal(shape, generator), torch.rand(shape, generator=generator, dtype=torch.float64)
-    expected = through(prepared(nn.BatchNorm2d(5)), x, weights)
-    x = x.contiguous(memory_format=torch.channels_last)
-    answers = together(share_through, prepared(SyncBatchNorm(5)), x, weights)
+    layout = torch.channels_last if len(shape) == 4 else torch.contiguous_format
+    answers = together(
+        share_through, prepared(SyncBatchNorm(5, **settings)), x.contiguous(memory_format=layout), weights
+    )
     assert_shares_equal(answers, expected)
     for share, _ in answers:
-        assert share["output"].is_contiguous(memory_format=torch.channels_last)
-        assert share["x.grad"].is_contiguous(memory_format=torch.channels_last)
+        assert share["output"].is_contiguous(memory_format=layout)
+        assert share["x.grad"].is_contiguous(memory_format=layout)
 
 
 def test_synchronised_variance_survives_a_large_mean(generator):
@@ -232,19 +183,19 @@ def test_synchronised_bfloat16_images_have_float32_statistics(generator):
         near(share["running_var"], expected["running_var"], atol=1e-5)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_in_evaluation_and_in_one_process_synchronised_is_plain(shape, generator):
+def test_in_evaluation_and_in_one_process_synchronised_is_plain(generator):
+    shape = SHAPES[1]
     x, weights = unequal(shape, generator), torch.rand(shape, generator=generator, dtype=torch.float64)
     for training in (True, False):
-        plain, synced = prepared(PLAIN[len(shape)](5)).train(training), prepared(SyncBatchNorm(5)).train(training)
+        plain, synced = prepared(nn.BatchNorm2d(5)).train(training), prepared(SyncBatchNorm(5)).train(training)
         expected, actual = through(plain, x, weights), through(synced, x, weights)
         assert all(torch.equal(actual[name], expected[name]) for name in expected)
     assert_shares_equal(together(share_through, prepared(SyncBatchNorm(5)).eval(), x, weights), expected)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(
-    ("groups", "gradient", "settings"), [(2, True, {}), (6, False, {}), (6, True, {"momentum": None})]
+    ("shape", "groups", "gradient", "settings"),
+    [(SHAPES[0], 2, True, {}), (SHAPES[1], 6, False, {}), (SHAPES[1], 6, True, {"momentum": None})],
 )
 def test_processes_sharing_the_groups_equal_one(shape, groups, gradient, settings, generator):
     x, weights = unequal(shape, generator), torch.rand(shape, generator=generator, dtype=torch.float64)
@@ -265,9 +216,6 @@ def test_groups_that_processes_cannot_share_are_refused():
         assert message.startswith("3 batch-norm groups cannot be shared evenly by 2 processes")
     for message in together(refusal, 10):
         assert message.startswith("a batch of 24 cannot be normalised in 10 equal groups")
-
-
-# --- converting ----------------------------------------------------------------------------------------
 
 
 def network():
@@ -291,7 +239,7 @@ def test_converting_keeps_weights_statistics_names_and_settings():
     pointers = {name: tensor.data_ptr() for name, tensor in plain.state_dict().items()}
     parameters = list(plain.parameters())
 
-    converted = convert(plain, groups=2)
+    converted = batchnorm.convert(plain, groups=2)
     assert converted is plain
     assert kinds(converted) == [GroupedBatchNorm2d, GroupedBatchNorm1d, GroupedBatchNorm1d]
     assert {name: tensor.data_ptr() for name, tensor in converted.state_dict().items()} == pointers
@@ -304,26 +252,23 @@ def test_converting_keeps_weights_statistics_names_and_settings():
 
 
 def test_converting_a_batchnorm_alone_and_one_that_has_groups():
-    alone = convert(nn.BatchNorm1d(3), groups=4)
+    alone = batchnorm.convert(nn.BatchNorm1d(3), groups=4)
     assert isinstance(alone, GroupedBatchNorm1d)
-    assert convert(alone, groups=2).groups == 2
+    assert batchnorm.convert(alone, groups=2).groups == 2
     with pytest.raises(AssertionError, match="convert before"):
-        convert(nn.Sequential(SyncBatchNorm(3)), groups=2)
-
-
-def test_synchronising_one_process_is_refused():
-    with pytest.raises(InputError, match=r"several processes.*torchrun.*batch_norm: shuffle"):
-        synchronised(network())
+        batchnorm.convert(nn.Sequential(SyncBatchNorm(3)), groups=2)
 
 
 def synchronised_network(x):
     plain = network()
     expected = plain(x)
-    converted = synchronised(network())
+    converted = batchnorm.synchronised(network())
     return kinds(converted), list(converted.state_dict()) == list(plain.state_dict()), expected, converted(local(x))
 
 
 def test_a_synchronised_network_equals_the_plain_one_on_the_whole_batch(generator):
+    with pytest.raises(InputError, match=r"several processes.*torchrun.*batch_norm: shuffle"):
+        batchnorm.synchronised(network())
     x = torch.rand(8, 3, 4, 4, generator=generator)
     for number, (norms, same_names, expected, actual) in enumerate(together(synchronised_network, x)):
         assert norms == [SyncBatchNorm] * 3

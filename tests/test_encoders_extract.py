@@ -13,27 +13,9 @@ from annulus.files.images import ImageSet, save_images
 from annulus.views.recipe import center_view
 
 CPU = torch.device("cpu")
-CONFIG = EncoderConfig(
-    architecture="alexnet",
-    stem="imagenet",
-    head="mlp",
-    embedding_dim=6,
-    view_size=32,
-    channels="rgb",
-    mean=(0.5, 0.4, 0.3),
-    std=(0.2, 0.3, 0.2),
-)
+STATISTICS = {"mean": (0.5, 0.4, 0.3), "std": (0.2, 0.3, 0.2)}
+CONFIG = EncoderConfig("alexnet", "imagenet", "mlp", embedding_dim=6, view_size=32, channels="rgb", **STATISTICS)
 LAB = replace(CONFIG, channels="lab", mean=(55.0, 2.0, 4.0), std=(24.0, 12.0, 15.0))
-
-
-@pytest.fixture
-def encoder():
-    return build_encoder(CONFIG, seed=0).eval()
-
-
-@pytest.fixture
-def lab_encoder():
-    return build_encoder(LAB, seed=0).eval()
 
 
 def image_set(count, seed=0, size=36):
@@ -69,8 +51,8 @@ def test_an_empty_split_has_features_of_the_right_width(config, networks):
     assert found.classes == ("cat", "dog")
 
 
-def test_each_network_sees_a_batch_once_whatever_the_layers(lab_encoder):
-    seen = []
+def test_each_network_sees_a_batch_once_whatever_the_layers():
+    lab_encoder, seen = build_encoder(LAB, seed=0).eval(), []
     for one in (lab_encoder.l, lab_encoder.ab):
         one.backbone.register_forward_hook(lambda *_, name=one.config.channels: seen.append(name))
     encode(lab_encoder, torch.rand(4, 3, 32, 32), ["map", "pooled", "embedding"])
@@ -86,25 +68,21 @@ def test_encoding_leaves_an_encoder_in_training_mode_unchanged(config):
         assert torch.equal(tensor, before[name]), name
 
 
-def test_features_can_be_trained_upon(encoder):
-    features = encode(encoder, torch.rand(4, 3, 32, 32), ["pooled"])["pooled"]
+def test_features_can_be_trained_upon():
+    features = encode(build_encoder(CONFIG, seed=0), torch.rand(4, 3, 32, 32), ["pooled"])["pooled"]
     weight = torch.zeros(128, requires_grad=True)
     (features @ weight).sum().backward()
     torch.testing.assert_close(weight.grad, features.sum(dim=0))
 
 
-def test_damaged_weights_are_refused_by_layer_and_image(encoder):
+def test_damaged_weights_are_refused_by_layer_and_image():
+    encoder, lab_encoder = build_encoder(CONFIG, seed=0), build_encoder(LAB, seed=0)
     with torch.no_grad():
         encoder.head[-1].bias.fill_(torch.nan)
-    with pytest.raises(InputError, match=r"encoder's embedding features of image 0 are not finite"):
-        extract(encoder, image_set(2), ["pooled", "embedding"], CPU)
-
-
-def test_damage_in_either_network_is_refused(lab_encoder):
-    with torch.no_grad():
         lab_encoder.ab.backbone[0].weight.fill_(torch.nan)
-    with pytest.raises(InputError, match=r"encoder's pooled features of image 0 are not finite"):
-        extract(lab_encoder, image_set(2), ["pooled"], CPU)
+    for damaged, layer in ((encoder, "embedding"), (lab_encoder, "pooled")):
+        with pytest.raises(InputError, match=rf"encoder's {layer} features of image 0 are not finite"):
+            extract(damaged, image_set(2), ["pooled", "embedding"], CPU)
 
 
 def test_features_come_back_from_their_file(tmp_path):
@@ -117,48 +95,24 @@ def test_features_come_back_from_their_file(tmp_path):
     assert all(torch.equal(found.layers[name], layers[name]) for name in layers)
 
 
-def test_a_layer_that_was_not_kept_names_the_way_out():
+def test_features_that_are_not_there_name_the_way_out(tmp_path):
     features = Features({"pooled": torch.rand(3, 4)}, torch.tensor([0, 1, 1]), ("cat", "dog"))
     with pytest.raises(InputError, match="hold pooled, but the probe reads map; run `dvc repro`"):
         features.layer("map")
-
-
-def test_missing_features_name_the_way_out(tmp_path):
     with pytest.raises(InputError, match="dvc repro"):
         load_features(tmp_path, "train")
 
 
-@pytest.mark.parametrize(
-    ("inputs", "layer", "stored"),
-    [
-        ("features", "pooled", {"pooled", "embedding"}),
-        ("features", "map", {"pooled", "embedding", "map"}),
-        ("views", "map", {"pooled", "embedding"}),
-    ],
-)
-def test_the_stage_writes_three_splits_with_maps_only_where_they_are_read(tmp_path, encoder, inputs, layer, stored):
-    save_encoder(encoder, tmp_path / "encoder.safetensors")
-    for split, count in (("train", 5), ("validation", 0), ("test", 3)):
+def test_the_stage_writes_three_splits_with_maps_only_where_they_are_read(tmp_path):
+    counts = {"train": 5, "validation": 0, "test": 3}
+    save_encoder(build_encoder(CONFIG, seed=0), tmp_path / "encoder.safetensors")
+    for split, count in counts.items():
         save_images(tmp_path / f"{split}.safetensors", image_set(count))
     paths = Namespace(images=tmp_path, encoder=tmp_path / "encoder.safetensors", features=tmp_path / "features")
-    results = stage.main({"linear.inputs": inputs, "linear.layer": layer}, paths)
-    for split, count in (("train", 5), ("validation", 0), ("test", 3)):
-        features = load_features(paths.features, split)
-        assert set(features.layers) == stored
-        assert {len(tensor) for tensor in (*features.layers.values(), features.labels)} == {count}
-    assert results.metrics["pooled_dim"] == 128
-    assert results.metrics["embedding_dim"] == 6
-
-
-def test_the_stage_embeds_two_networks_as_one_encoder(tmp_path, lab_encoder):
-    save_encoder(lab_encoder, tmp_path / "encoder.safetensors")
-    for split, count in (("train", 5), ("validation", 0), ("test", 3)):
-        save_images(tmp_path / f"{split}.safetensors", image_set(count))
-    paths = Namespace(images=tmp_path, encoder=tmp_path / "encoder.safetensors", features=tmp_path / "features")
-    results = stage.main({"linear.inputs": "features", "linear.layer": "pooled"}, paths)
-    stored = load_features(paths.features, "test").layers
-    with torch.no_grad():
-        views = center_view(image_set(3).images, 32)
-        torch.testing.assert_close(stored["pooled"], lab_encoder.pooled(views))
-        torch.testing.assert_close(stored["embedding"], lab_encoder(views))
-    assert (results.metrics["pooled_dim"], results.metrics["embedding_dim"]) == (256, 12)
+    for inputs, layer, more in (("features", "pooled", set()), ("features", "map", {"map"}), ("views", "map", set())):
+        results = stage.main({"linear.inputs": inputs, "linear.layer": layer}, paths)
+        for split, count in counts.items():
+            features = load_features(paths.features, split)
+            assert set(features.layers) == {"pooled", "embedding", *more}
+            assert {len(tensor) for tensor in (*features.layers.values(), features.labels)} == {count}
+        assert (results.metrics["pooled_dim"], results.metrics["embedding_dim"]) == (128, 6)

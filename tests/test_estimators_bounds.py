@@ -4,36 +4,21 @@ What the softmax bounds promise of every critic is proved of `annulus.bounds` (t
 """
 
 import math
+import statistics
 
 import pytest
 import torch
 
 from annulus.bounds.alpha import mlcpc_lower_alpha
 from annulus.errors import InputError
-from annulus.estimators.bounds import (
-    CPC,
-    MLCPC,
-    NWJ,
-    BarberAgakov,
-    DonskerVaradhan,
-    EqCo,
-    InfoNCE,
-    mine_objective,
-    off_diagonal,
-)
+from annulus.estimators import bounds
+from annulus.estimators.bounds import INFONCE, NWJ, BarberAgakov, DonskerVaradhan, cpc, eqco, mlcpc, off_diagonal
 from annulus.estimators.critics import Ideal
 from annulus.estimators.toys import CorrelatedGaussians, DiscreteTable
 
-pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
+pytestmark = pytest.mark.usefixtures("untouched_global_randomness", "in_float64")
 
 N, K = 4, 5
-
-
-@pytest.fixture(autouse=True)
-def in_float64():
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
 
 
 @pytest.fixture
@@ -41,9 +26,6 @@ def scores(generator):
     """Of the size that a temperature of 0.07 makes."""
     drawn = 14 * torch.rand(N, 1 + K, generator=generator) - 7
     return drawn[:, 0], drawn[:, 1:]
-
-
-# --- slow and plain: g = exp(score), row by row --------------------------------------------------------
 
 
 def g(scores):
@@ -63,11 +45,6 @@ def plain_cpc(positive, negatives, alpha):
     return mean(math.log(m * own / (alpha * own + beta * sum(others))) for (own,), others in rows)
 
 
-def plain_infonce(positive, negatives):
-    """mlcpc eq. 2."""
-    return plain_cpc(positive, negatives, 1.0)
-
-
 def plain_mlcpc(positive, negatives, alpha):
     """mlcpc eq. 6."""
     n, m = len(positive), 1 + negatives.shape[1]
@@ -85,7 +62,7 @@ def plain_eqco(positive, negatives, alpha):
 
 
 def plain_nwj(positive, negatives):
-    """mutualinfo section 2."""
+    """Wu et al. 2020, arXiv:2005.13149."""
     return mean(positive.tolist()) - mean(math.exp(score - 1) for row in negatives.tolist() for score in row)
 
 
@@ -98,67 +75,53 @@ NORMALISER = torch.tensor([0.5, -1.0, 2.0, 0.25], dtype=torch.float64)
 
 
 def plain_ba(positive, negatives):
-    """mutualinfo section 2: E[f - log Z(y)]."""
+    """Wu et al. 2020, arXiv:2005.13149, Lemma A.1: E[f - log Z(y)]."""
     return mean(f - log_z for f, log_z in zip(positive.tolist(), NORMALISER.tolist(), strict=True))
 
 
 BOUNDS = {
-    "InfoNCE": (InfoNCE(), plain_infonce),
-    "EqCo, alpha 40": (EqCo(40.0), lambda *scores: plain_eqco(*scores, 40.0)),
-    "EqCo, alpha 0.5": (EqCo(0.5), lambda *scores: plain_eqco(*scores, 0.5)),
-    "CPC, alpha 0.3": (CPC(0.3), lambda *scores: plain_cpc(*scores, 0.3)),
-    "CPC, alpha 2.5": (CPC(2.5), lambda *scores: plain_cpc(*scores, 2.5)),
-    "ML-CPC, alpha 0.3": (MLCPC(0.3), lambda *scores: plain_mlcpc(*scores, 0.3)),
-    "ML-CPC, alpha 2.5": (MLCPC(2.5), lambda *scores: plain_mlcpc(*scores, 2.5)),
+    "InfoNCE": (INFONCE, lambda *scores: plain_cpc(*scores, 1.0)),
+    "EqCo, alpha 40": (eqco(40.0), lambda *scores: plain_eqco(*scores, 40.0)),
+    "EqCo, alpha 0.5": (eqco(0.5), lambda *scores: plain_eqco(*scores, 0.5)),
+    "CPC, alpha 0.3": (cpc(0.3), lambda *scores: plain_cpc(*scores, 0.3)),
+    "CPC, alpha 2.5": (cpc(2.5), lambda *scores: plain_cpc(*scores, 2.5)),
+    "ML-CPC, alpha 0.3": (mlcpc(0.3), lambda *scores: plain_mlcpc(*scores, 0.3)),
+    "ML-CPC, alpha 2.5": (mlcpc(2.5), lambda *scores: plain_mlcpc(*scores, 2.5)),
     "NWJ": (NWJ(), plain_nwj),
     "DV": (DonskerVaradhan(), plain_dv),
     "unnormalised BA": (BarberAgakov(NORMALISER), plain_ba),
 }
-every_bound = pytest.mark.parametrize(("bound", "plain"), BOUNDS.values(), ids=BOUNDS)
 
 
-@every_bound
-def test_every_estimate_equals_the_plain_loop(bound, plain, scores):
+@pytest.mark.parametrize("name", BOUNDS)
+def test_every_estimate_equals_the_plain_loop_and_its_name_says_what_it_is(name, scores):
+    bound, plain = BOUNDS[name]
     assert bound.estimate(*scores).item() == pytest.approx(plain(*scores), rel=1e-12)
+    assert bound.name == name
 
 
-def test_every_bound_s_name_says_what_it_is():
-    assert [bound.name for bound, _ in BOUNDS.values()] == list(BOUNDS)
-
-
-# --- what the batch's other pairs score ---------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n", [2, 5])
-def test_off_diagonal_is_each_row_without_its_own_column(n, generator):
-    scores = torch.randn(n, n, generator=generator)
-    for matrix in (scores, scores.T):
-        expected = [[matrix[i, j].item() for j in range(n) if j != i] for i in range(n)]
-        assert off_diagonal(matrix).tolist() == expected
-
-
-def test_a_batch_without_another_pair_is_refused_with_the_way_out():
+def test_off_diagonal_is_each_row_without_its_own_column(generator):
+    for n in (2, 5):
+        scores = torch.randn(n, n, generator=generator)
+        for matrix in (scores, scores.T):
+            expected = [[matrix[i, j].item() for j in range(n) if j != i] for i in range(n)]
+            assert off_diagonal(matrix).tolist() == expected
     with pytest.raises(InputError, match=r"^m = 1: a batch of 1 pairs has no negatives; take at least 2 pairs$"):
         off_diagonal(torch.zeros(1, 1))
 
 
-# --- ceilings -----------------------------------------------------------------------------------------
-
-
 def test_ceilings_are_those_that_the_papers_state():
-    assert InfoNCE().ceiling(7, 127) == pytest.approx(math.log(128))
-    assert EqCo(512.0).ceiling(7, 63) == EqCo(512.0).ceiling(64, 511) == pytest.approx(math.log(513))
-    for bound in (CPC, MLCPC):
+    assert INFONCE.ceiling(7, 127) == pytest.approx(math.log(128))
+    assert eqco(512.0).ceiling(7, 63) == eqco(512.0).ceiling(64, 511) == pytest.approx(math.log(513))
+    for bound in (cpc, mlcpc):
         for alpha in (1.0, 0.01, 2.0):
             assert bound(alpha).ceiling(128, 127) == pytest.approx(math.log(128 / alpha))
     # mlcpc section 3, 2: at the lowest proven alpha log(n (m - 1) + 1).
     lowest = mlcpc_lower_alpha(128, 64)
-    assert MLCPC(lowest).ceiling(64, 127) == pytest.approx(math.log(64 * 127 + 1))
+    assert mlcpc(lowest).ceiling(64, 127) == pytest.approx(math.log(64 * 127 + 1))
     for bound in (NWJ(), DonskerVaradhan(), BarberAgakov(NORMALISER)):
         assert bound.ceiling(4, 5) == math.inf
 
-
-# --- exactly: a table of a few values -----------------------------------------------------------------
 
 ODDS = torch.tensor([[7, 2], [3, 8]])  # of 20
 TABLE = DiscreteTable(ODDS.double() / 20)
@@ -214,42 +177,25 @@ def test_nwj_with_a_softmax_s_witness_is_infonce(scores):
     candidates = torch.cat([positive[:, None], negatives], dim=1)
     witness = 1 + candidates - (candidates.logsumexp(dim=1, keepdim=True) - math.log(1 + K))
     found = NWJ().estimate(witness[:, 0], witness)  # the mean of exp(witness - 1) is 1
-    assert found.item() == pytest.approx(InfoNCE().estimate(positive, negatives).item(), rel=1e-12)
+    assert found.item() == pytest.approx(INFONCE.estimate(positive, negatives).item(), rel=1e-12)
 
 
-# --- above the information, as the warnings say -------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("bound", "n", "k", "parts"),
-    [
-        (EqCo(512.0), 64, 63, ["EqCo with alpha 512", "63 negatives", f"{math.log(513 / 64):.3g} nats"]),
-        (CPC(0.5), 3, 2, ["cpc with alpha 0.5", "not a lower bound", "0.693 nats", "1.79 nats"]),
-        (MLCPC(0.1), 3, 2, ["mlcpc with alpha 0.1", "0.4286 for n = 3 queries of m = 3", "1.46 nats"]),
-        (MLCPC(0.1), 5, 2, [f"{3 / 11:.4g} for n = 5 queries of m = 3", "1 nats"]),
+def test_a_warning_says_what_is_lost_and_by_how_much():
+    for bound, n, k, parts in (
+        (eqco(512.0), 64, 63, ["eqco_alpha 512", "63 negatives", f"{math.log(513 / 64):.3g} nats"]),
+        (cpc(0.5), 3, 2, ["cpc with alpha 0.5", "not a lower bound", "0.693 nats", "1.79 nats"]),
+        (mlcpc(0.1), 3, 2, ["mlcpc with alpha 0.1", "0.4286 for n = 3 queries of m = 3", "1.46 nats"]),
+        (mlcpc(0.1), 5, 2, [f"{3 / 11:.4g} for n = 5 queries of m = 3", "1 nats"]),
         (DonskerVaradhan(), 4, 5, ["Donsker-Varadhan", "20 scores", "may exceed the information"]),
-    ],
-)
-def test_a_warning_says_what_is_lost_and_by_how_much(bound, n, k, parts):
-    warning = bound.warning(n, k)
-    for part in parts:
-        assert part in warning
-
-
-def test_where_nothing_is_lost_there_is_no_warning():
-    for bound in (InfoNCE(), EqCo(2.0), CPC(1.0), CPC(2.9), MLCPC(3 / 7), NWJ(), BarberAgakov(NORMALISER)):
+    ):
+        assert all(part in bound.warning(n, k) for part in parts)
+    for bound in (INFONCE, eqco(2.0), cpc(1.0), cpc(2.9), mlcpc(3 / 7), NWJ(), BarberAgakov(NORMALISER)):
         assert bound.warning(3, 2) is None
-
-
-# --- one in terms of another --------------------------------------------------------------------------
 
 
 def test_extreme_scores_leave_donsker_varadhan_finite():
     positive, negatives = torch.tensor([1e4, -1e4]), torch.tensor([[1e4, -1e4], [0.0, 1e4]])
     assert DonskerVaradhan().estimate(positive, negatives).isfinite()
-
-
-# --- MINE ---------------------------------------------------------------------------------------------
 
 
 def gradients(objective, scores):
@@ -258,47 +204,28 @@ def gradients(objective, scores):
     return leaves[0].grad, leaves[1].grad
 
 
-def test_mine_s_gradient_is_donsker_varadhan_s_when_its_mean_is_the_batch_s_own(scores):
+def test_mine_s_gradient_is_donsker_varadhan_s_with_the_slow_mean_for_the_batch_s(scores):
+    """Belghazi et al. 2018, eq. 12: the negatives' times the batch's mean of exp over the moving average."""
     log_mean = scores[1].exp().mean().log()
-    found = gradients(lambda *parts: mine_objective(*parts, log_mean), scores)
+    found = gradients(lambda *parts: bounds.mine_objective(*parts, log_mean), scores)
+    slow = gradients(lambda *parts: bounds.mine_objective(*parts, log_mean + math.log(4)), scores)
     expected = gradients(lambda *parts: -DonskerVaradhan().estimate(*parts), scores)
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-14)
+    for part, ratio in ((0, 1), (1, 4)):
+        torch.testing.assert_close(found[part], expected[part], rtol=1e-12, atol=1e-14)
+        torch.testing.assert_close(slow[part], expected[part] / ratio, rtol=1e-12, atol=1e-14)
 
-
-def test_with_a_slow_mean_the_negatives_gradient_is_that_of_the_batch_times_the_ratio_of_means(scores):
-    """Belghazi et al. 2018, eq. 12: the batch's mean of exp over the moving average."""
-    log_mean = scores[1].exp().mean().log()
-    own = gradients(lambda *parts: mine_objective(*parts, log_mean), scores)
-    slow = gradients(lambda *parts: mine_objective(*parts, log_mean + math.log(4)), scores)
-    torch.testing.assert_close(slow[0], own[0])
-    torch.testing.assert_close(slow[1], own[1] / 4)
-
-
-# --- by simulation: Gaussians with the ideal critic ---------------------------------------------------
 
 GAUSSIANS = CorrelatedGaussians(2, 0.7)
 
 
-def over_batches(bound, n, batches, generator):
-    """The estimates of many batches of n pairs, with the log ratio for a critic."""
-    critic = Ideal(GAUSSIANS)
-    values = []
-    for _ in range(batches):
-        scores = critic(*GAUSSIANS.sample(n, generator))
-        values.append(bound.estimate(scores.diagonal(), off_diagonal(scores)).item())
-    return torch.tensor(values)
-
-
-def error(values):
-    return (values.std() / len(values) ** 0.5).item()
-
-
 def test_of_gaussians_donsker_varadhan_is_above_with_few_pairs_and_comes_down_to_the_information(generator):
-    few = over_batches(DonskerVaradhan(), 3, 1000, generator)
-    assert few.mean().item() > GAUSSIANS.information + 4 * error(few)
-    many = over_batches(DonskerVaradhan(), 512, 20, generator)
-    assert many.mean().item() == pytest.approx(GAUSSIANS.information, abs=4 * error(many) + 0.01)
-
-
-# --- negatives of a ball or a ring: VINCE, CNCE -------------------------------------------------------
+    means, errors = [], []
+    for n, batches in ((3, 1000), (512, 20)):
+        values = []
+        for _ in range(batches):
+            scores = Ideal(GAUSSIANS)(*GAUSSIANS.sample(n, generator))
+            values.append(DonskerVaradhan().estimate(scores.diagonal(), off_diagonal(scores)).item())
+        means.append(statistics.fmean(values))
+        errors.append(statistics.stdev(values) / batches**0.5)
+    assert means[0] > GAUSSIANS.information + 4 * errors[0]
+    assert means[1] == pytest.approx(GAUSSIANS.information, abs=4 * errors[1] + 0.01)

@@ -13,19 +13,12 @@ from annulus.estimators.critics import Separable
 from annulus.estimators.params import ConditionalParams
 from annulus.estimators.toys import CorrelatedGaussians
 
-pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
+pytestmark = pytest.mark.usefixtures("untouched_global_randomness", "in_float64")
 
 POINTS, BATCH, K, EPOCHS = 60, 16, 12, 2
 RUNS = [Run(100, 0), Run(50, 7), Run(10, 0)]
 TOY = CorrelatedGaussians(2, 0.8)
 both = pytest.mark.parametrize("nearness", ["dot", "l2"])
-
-
-@pytest.fixture(autouse=True)
-def in_float64():
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
 
 
 def settings(**changes) -> ConditionalParams:
@@ -94,9 +87,6 @@ def closest(found: Separable, x: torch.Tensor, y: torch.Tensor, own: int, percen
     return others[: math.floor(len(others) * percent / 100)]
 
 
-# --- training -----------------------------------------------------------------------------------------
-
-
 @both
 def test_runs_together_are_at_the_end_what_each_is_alone(nearness):
     """Same points, weights, order and draws: in float64 nothing but rounding is left between them."""
@@ -118,22 +108,23 @@ def test_runs_together_are_at_the_end_what_each_is_alone(nearness):
 @both
 def test_a_run_is_adam_on_infonce_of_all_points_embedded_anew_at_each_step(nearness, draws):
     """A loop over batches with the draws that were made: gradients go through the query, its own y and the others'."""
-    percents = [100, 10]
-    conditional = Conditional(TOY, [Run(percent, 3) for percent in percents], settings(), nearness)
-    conditional.train()
+    runs = [Run(100, 3), Run(10, 4)]
+    conditional, epochs = Conditional(TOY, runs, settings(), nearness), []
+    conditional.train(epochs.append)
+    assert epochs == list(range(EPOCHS))
     steps = EPOCHS * (POINTS // BATCH)
-    assert len(draws.rows) == steps * len(percents)
-    x, y = TOY.sample(POINTS, generator(3, "points"))
-    for run in range(len(percents)):
-        plain = critic(3, nearness)
+    assert len(draws.rows) == steps * len(runs)
+    for run, (_, seed) in enumerate(runs):
+        x, y = TOY.sample(POINTS, generator(seed, "points"))
+        plain = critic(seed, nearness)
         optimizer = torch.optim.Adam(plain.parameters(), 0.01)
         for step in range(steps):
             epoch, batch = divmod(step, POINTS // BATCH)
-            order = torch.randperm(POINTS, generator=generator(3, "order", epoch))
+            order = torch.randperm(POINTS, generator=generator(seed, "order", epoch))
             index = order[batch * BATCH : (batch + 1) * BATCH]
-            assert torch.equal(draws.index[step * len(percents) + run], index)
+            assert torch.equal(draws.index[step * len(runs) + run], index)
             scores = plain(x[index], y)
-            rows = draws.rows[step * len(percents) + run]
+            rows = draws.rows[step * len(runs) + run]
             candidates = torch.cat([scores.gather(1, index[:, None]), scores.gather(1, rows)], dim=1)
             loss = (candidates.exp().sum(dim=1).log() - candidates[:, 0]).mean()
             optimizer.zero_grad()
@@ -144,69 +135,24 @@ def test_a_run_is_adam_on_infonce_of_all_points_embedded_anew_at_each_step(nearn
             torch.testing.assert_close(weight, expected, rtol=0, atol=1e-9)
 
 
-def test_an_epoch_visits_every_point_once_but_for_what_fills_no_batch_each_epoch_in_another_order(draws):
-    conditional = Conditional(TOY, [Run(100, 3), Run(10, 3), Run(100, 4)], settings(), "l2")
-    epochs = []
-    conditional.train(epochs.append)
-    assert epochs == [0, 1]
-    per_epoch = POINTS // BATCH
-    orders = [torch.cat(draws.index[run::3]).view(EPOCHS, per_epoch * BATCH).tolist() for run in range(3)]
-    for order in orders:
-        for visited in order:
-            assert len(set(visited)) == per_epoch * BATCH == 48
-        assert order[0] != order[1]
-    assert orders[0] == orders[1], "runs of one seed share their order"
-    assert orders[0] != orders[2]
-
-
-# --- negatives ----------------------------------------------------------------------------------------
-
-
 @both
-@pytest.mark.parametrize("percent", [100, 10])
-def test_negatives_are_drawn_from_all_of_the_closest_share_and_never_are_the_own_point(nearness, percent, draws):
-    params = settings(negatives=600)  # more than enough to meet every member of a set
-    conditional = Conditional(TOY, [Run(50, 0), Run(50, 7)], params, nearness)
-    conditional.train()
-    draws.index.clear(), draws.rows.clear()
-    conditional.estimates([percent, percent])
-    assert len(draws.rows) == params.draws * 2
-    for call, (index, rows) in enumerate(zip(draws.index, draws.rows, strict=True)):
-        run = call % 2
-        found = trained_critic(conditional, run)
-        assert index.tolist() == list(range(POINTS))
-        for own in range(0, POINTS, 7):
-            members = closest(found, conditional.x[run], conditional.y[run], own, percent, nearness)
-            assert len(members) == math.floor((POINTS - 1) * percent / 100)
-            assert set(rows[own].tolist()) == set(members)
-            assert own not in rows[own].tolist()
-
-
-def test_the_two_nearnesses_choose_different_points():
-    """Otherwise the tests above could not tell them apart: embeddings that are not normalised differ in length."""
-    conditional = Conditional(TOY, [Run(50, 0)], settings(), "l2")
-    conditional.train()
-    found = trained_critic(conditional, 0)
-    x, y = conditional.x[0], conditional.y[0]
-    sets = [[set(closest(found, x, y, own, 10, nearness)) for own in range(20)] for nearness in ("dot", "l2")]
-    assert sum(one != other for one, other in zip(*sets, strict=True)) > 10
-
-
-def test_each_run_s_share_while_it_trains_is_its_own(draws):
-    """The first step's sets are those of the first weights."""
-    params = settings(negatives=600, epochs=1, batch_size=POINTS)
-    runs, nearness = [Run(100, 0), Run(10, 0), Run(50, 7)], "dot"
+def test_negatives_are_all_of_the_closest_share_of_their_run_and_never_the_own_point(nearness, draws):
+    """In the only step by the first weights, in estimates by the last ones."""
+    params = settings(negatives=1500, epochs=1, batch_size=POINTS, draws=1)  # enough to meet every member of a set
+    runs = [Run(100, 0), Run(10, 0), Run(50, 7)]
     conditional = Conditional(TOY, runs, params, nearness)
     conditional.train()
-    for run, (percent, seed) in enumerate(runs):
-        found = critic(seed, nearness)
-        for query, own in enumerate(draws.index[run].tolist()):
-            if query % 9 == 0:
-                members = closest(found, conditional.x[run], conditional.y[run], own, percent, nearness)
-                assert set(draws.rows[run][query].tolist()) == set(members)
-
-
-# --- estimates ----------------------------------------------------------------------------------------
+    conditional.estimates([10, 100, 50])
+    assert len(draws.rows) == 6
+    of_estimates = [(trained_critic(conditional, run), percent) for run, percent in enumerate((10, 100, 50))]
+    of_training = [(critic(seed, nearness), percent) for percent, seed in runs]
+    for call, (found, percent) in enumerate(of_training + of_estimates):
+        points = conditional.x[call % 3], conditional.y[call % 3]
+        assert sorted(draws.index[call].tolist()) == list(range(POINTS))
+        for own, rows in list(zip(draws.index[call].tolist(), draws.rows[call].tolist(), strict=True))[::9]:
+            members = closest(found, *points, own, percent, nearness)
+            assert len(members) == math.floor((POINTS - 1) * percent / 100)
+            assert set(rows) == set(members)
 
 
 @both
@@ -243,22 +189,6 @@ def test_a_critic_that_ignores_its_inputs_estimates_nothing_to_the_last_digit():
                 if name.endswith("weight"):
                     stacked.zero_()
     assert conditional.estimates([10]) == pytest.approx([0.0], abs=1e-12)
-
-
-def test_a_seed_decides_everything_and_points_are_its_own():
-    def numbers(seed):
-        conditional = Conditional(TOY, [Run(50, seed)], settings(), "dot")
-        conditional.train()
-        return conditional.x, conditional.y, conditional.estimates([50])
-
-    one, same, other = numbers(2), numbers(2), numbers(3)
-    assert torch.equal(one[0], same[0])
-    assert torch.equal(one[1], same[1])
-    assert one[2] == same[2] != other[2]
-    assert not torch.equal(one[0], other[0])
-    expected = TOY.sample(POINTS, generator(2, "points"))
-    assert torch.equal(one[0][0], expected.x)
-    assert torch.equal(one[1][0], expected.y)
 
 
 def test_a_share_that_holds_no_other_point_is_refused_before_any_training():

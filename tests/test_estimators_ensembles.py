@@ -5,10 +5,12 @@ import torch
 from torch import nn
 
 from annulus.compute.rng import generator as derived
-from annulus.estimators.bounds import CPC, MLCPC, EqCo, InfoNCE, off_diagonal
+from annulus.estimators.bounds import INFONCE, cpc, eqco, mlcpc, off_diagonal
 from annulus.estimators.critics import Joint, Separable, mlp
 from annulus.estimators.ensembles import Ensemble, seeded
 from annulus.estimators.toys import CorrelatedGaussians
+
+pytestmark = pytest.mark.usefixtures("in_float64")
 
 DIMS, PAIRS, STEPS = 3, 8, 6
 FORMS = {
@@ -16,20 +18,13 @@ FORMS = {
     "with temperature": lambda: Separable(DIMS, 8, 1, 4, temperature=0.5),
     "joint": lambda: Joint(DIMS, 8, 2),
 }
-LOSSES = [InfoNCE(), EqCo(30.0), CPC(0.5), MLCPC(0.1)]
+LOSSES = [INFONCE, eqco(30.0), cpc(0.5), mlcpc(0.1)]
 TOYS = [CorrelatedGaussians(DIMS, rho) for rho in (0.2, 0.5, 0.7, 0.9)]
 OPTIMIZERS = {
     # The gradient of a bias that no softmax sees is rounding; Adam's usual eps of 1e-8 would make it steps of 1e-10.
     "Adam": lambda parameters: torch.optim.Adam(parameters, 0.01, eps=1e-6),
     "SGD": lambda parameters: torch.optim.SGD(parameters, 0.1, momentum=0.9),
 }
-
-
-@pytest.fixture(autouse=True)
-def in_float64():
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
 
 
 def networks(make):
@@ -122,39 +117,30 @@ def test_training_an_ensemble_leaves_the_networks_that_it_was_made_of(generator)
     assert len(list(ensemble.parameters())) == len(before), "the form's own weights are not trained"
 
 
-# --- seeds --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.usefixtures("untouched_global_randomness")
-def test_weights_depend_on_the_seed_alone_and_the_global_generator_is_left_alone():
+def test_weights_depend_on_the_seed_alone_and_the_global_generator_is_left_alone_by_a_failure_too():
     def weights(seed):
         return nn.utils.parameters_to_vector(seeded(FORMS["separable"], seed).parameters())
+
+    def failing():
+        torch.rand(3)
+        raise ZeroDivisionError
 
     first = weights(5)
     with torch.random.fork_rng():
         torch.manual_seed(99)
         assert torch.equal(first, weights(5)), "what was drawn before does not matter"
     assert not torch.equal(first, weights(6))
-
-
-@pytest.mark.usefixtures("untouched_global_randomness")
-def test_the_global_generator_is_left_alone_by_a_network_that_fails_too():
-    def failing():
-        torch.rand(3)
-        raise ZeroDivisionError
-
     with pytest.raises(ZeroDivisionError):
         seeded(failing, 0)
 
 
-@pytest.mark.parametrize("name", ["device_count", "manual_seed_all", "get_rng_state", "set_rng_state"])
-def test_a_seed_for_weights_leaves_gpus_alone(name, monkeypatch):
+def test_a_seed_for_weights_leaves_gpus_alone(monkeypatch):
     """Any of these would start CUDA in every worker, or reseed its generators."""
 
     def touched(*_: object, **__: object) -> None:
-        raise AssertionError(f"torch.cuda.{name} was called")
+        raise AssertionError("torch.cuda was called")
 
-    monkeypatch.setattr(torch.cuda, name, touched)
-    if name != "device_count":
-        monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    for name in ("device_count", "manual_seed_all", "get_rng_state", "set_rng_state"):
+        monkeypatch.setattr(torch.cuda, name, touched)
     seeded(FORMS["separable"], 5)

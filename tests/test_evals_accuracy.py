@@ -25,20 +25,13 @@ def test_nan_scores_are_refused():
         label_ranks(torch.tensor([[0.0, torch.nan]]), torch.tensor([0]))
 
 
-def test_percent_of_three_in_four():
-    assert percent(torch.tensor([True, True, True, False])) == 75.0
-
-
-def test_each_class_with_images_gets_its_own_percent():
-    right = torch.tensor([True, False, True, True])
-    labels = torch.tensor([0, 0, 2, 2])
+def test_each_class_with_images_gets_its_own_percent_and_names_that_fall_together_a_number():
+    right, labels = torch.tensor([True, False, True, True]), torch.tensor([0, 0, 2, 2])
+    assert percent(right) == 75.0
     assert class_percents(right, labels, ["bird", "cat", "deer mouse"]) == {
         "class_bird_top1_percent": 50.0,
         "class_deer_mouse_top1_percent": 100.0,
     }
-
-
-def test_class_names_that_fall_together_as_metric_names_are_numbered():
     found = class_percents(torch.tensor([True, False]), torch.tensor([0, 1]), ["a b", "a_b"])
     assert found == {"class_0_a_b_top1_percent": 100.0, "class_1_a_b_top1_percent": 0.0}
 

@@ -1,6 +1,5 @@
 import pytest
 import torch
-from safetensors.torch import save_file
 
 from annulus.errors import InputError
 from annulus.files.images import ImageSet, load_images, save_images
@@ -20,12 +19,6 @@ def test_what_is_loaded_is_what_was_saved(count, tmp_path, generator):
     for name in ("images", "labels", "rows"):
         assert torch.equal(getattr(loaded, name), getattr(saved, name))
     assert (loaded.classes, loaded.digest, len(loaded)) == (saved.classes, saved.digest, count)
-
-
-def test_the_same_images_give_the_same_bytes(tmp_path, generator):
-    for name in ("a", "b"):
-        save_images(tmp_path / name, image_set(7, generator.manual_seed(1)))
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
 def test_the_digest_sees_pixels_labels_and_classes_but_not_layout_or_rows(generator):
@@ -59,17 +52,6 @@ def test_take_keeps_pixels_labels_and_rows_together(generator):
     assert some.labels.tolist() == [1, 2]
     assert torch.equal(some.images, images.images[[4, 2]])
     assert len(images.take(torch.zeros(9, dtype=torch.bool))) == 0
-
-
-def test_a_missing_file_says_so(tmp_path):
-    with pytest.raises(InputError, match="missing or not a file that annulus wrote"):
-        load_images(tmp_path / "none.safetensors")
-
-
-def test_a_foreign_file_says_so(tmp_path):
-    save_file({"images": torch.zeros(1)}, tmp_path / "a.safetensors")
-    with pytest.raises(InputError, match="not a file that annulus wrote"):
-        load_images(tmp_path / "a.safetensors")
 
 
 def test_a_packed_file_of_something_else_says_so(tmp_path):

@@ -1,6 +1,5 @@
 """Metrics files that are whole, finite and the same for the same numbers."""
 
-import json
 import resource
 import signal
 
@@ -14,29 +13,23 @@ def folder_of(path):
     return sorted(entry.name for entry in path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "kept"),
-    [
+def test_a_number_keeps_the_digits_of_its_unit():
+    for name, value, kept in (
         ("top1_percent", 41.2349, 41.23),
         ("loss_nats", 1.234567, 1.2346),
         ("rate", 0.12345678, 0.123457),
         ("images", 1000, 1000),
         ("k", True, True),
         ("sampler", "ring", "ring"),
-    ],
-)
-def test_a_number_keeps_the_digits_of_its_unit(name, value, kept):
-    assert rounded(name, value) == kept
-
-
-def test_a_zero_has_no_sign():
+    ):
+        assert rounded(name, value) == kept
     assert str(rounded("loss_nats", -1e-9)) == "0.0"
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-def test_a_number_that_is_not_finite_is_refused_by_name(value, tmp_path):
-    with pytest.raises(ValueError, match=f"loss_nats is {value}; metrics are finite numbers"):
-        write_metrics(tmp_path / "knn.json", {"loss_nats": value})
+def test_a_number_that_is_not_finite_is_refused_by_name(tmp_path):
+    for value in (float("nan"), -float("inf")):
+        with pytest.raises(ValueError, match=f"loss_nats is {value}; metrics are finite numbers"):
+            write_metrics(tmp_path / "knn.json", {"loss_nats": value})
     assert folder_of(tmp_path) == []
 
 
@@ -47,6 +40,7 @@ def test_metrics_are_the_same_bytes_whatever_the_order(tmp_path):
     assert text == '{\n  "k": 200,\n  "top1_percent": 41.24\n}\n'
     assert text == (tmp_path / "new" / "b.json").read_text()
     assert folder_of(tmp_path / "new") == ["a.json", "b.json"]
+    assert (tmp_path / "new" / "a.json").stat().st_mode & 0o777 == 0o644, "others may read it"
 
 
 def test_a_table_is_csv_with_rounded_numbers(tmp_path):
@@ -85,23 +79,10 @@ def test_a_full_disk_leaves_the_old_file_and_says_what_to_do(tmp_path):
     assert folder_of(tmp_path) == ["knn.json"]
 
 
-def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+def test_what_is_in_the_way_is_named_with_the_way_out(tmp_path):
     (tmp_path / "metrics").write_text("a file in the way")
-    with pytest.raises(InputError, match=r"cannot write .*metrics/knn\.json: File exists"):
-        write_metrics(tmp_path / "metrics" / "knn.json", {"k": 1})
-
-
-def test_a_new_file_can_be_read_by_others(tmp_path):
-    write_metrics(tmp_path / "knn.json", {"k": 1})
-    assert json.loads((tmp_path / "knn.json").read_text()) == {"k": 1}
-    assert (tmp_path / "knn.json").stat().st_mode & 0o777 == 0o644
-
-
-def test_a_folder_in_a_file_s_place_is_named_with_the_way_out(tmp_path):
-    (tmp_path / "index.html" / "inside").mkdir(parents=True)
-    with (
-        pytest.raises(InputError, match=r"cannot write .*index\.html: Is a directory; .*Move what is in the way"),
-        atomic_write(tmp_path / "index.html") as temporary,
-    ):
-        temporary.write_text("page")
-    assert [path.name for path in tmp_path.iterdir()] == ["index.html"]
+    (tmp_path / "page.json" / "inside").mkdir(parents=True)
+    for name, why in (("metrics/knn.json", "File exists"), ("page.json", "Is a directory")):
+        with pytest.raises(InputError, match=rf"cannot write .*{name}: {why}; .*Move what is in the way"):
+            write_metrics(tmp_path / name, {"k": 1})
+    assert folder_of(tmp_path) == ["metrics", "page.json"]

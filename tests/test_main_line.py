@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -63,6 +62,10 @@ class Checkout:
         assert old in text, f"{path} has no {old!r}"
         (self.folder / path).write_text(text.replace(old, new, 1))
 
+    def restore(self) -> None:
+        self.git("read-tree", "HEAD")  # forgets file times: after `exp run` git may take a changed file for unchanged
+        self.git("checkout", "-q", "--force", "HEAD", "--", ".")
+
     def changed(self) -> set[str]:
         """The main line's stages whose own dependencies have changed."""
         return set(json.loads(self.dvc("status", "--json", *STAGES)))
@@ -98,8 +101,7 @@ def repository(tmp_path_factory) -> Checkout:
 def checkout(repository) -> Checkout:
     """The reproduced checkout, as it was committed."""
     yield repository
-    repository.git("read-tree", "HEAD")  # forgets file times: after `exp run` git may take a changed file for unchanged
-    repository.git("checkout", "-q", "--force", "HEAD", "--", ".")
+    repository.restore()
 
 
 def test_the_metrics_are_whole_finite_and_within_their_ceilings(checkout):
@@ -113,105 +115,43 @@ def test_the_metrics_are_whole_finite_and_within_their_ceilings(checkout):
     assert len(confusion) == 101
 
 
-def test_running_again_does_nothing(checkout):
+REACHED = [
+    ("params.yaml", "runs: 1", "runs: 2", {"diagnostics"}),  # samplers.cave, while ring is selected: no training
+    ("params.yaml", "prepare: {train_images: 4000", "prepare: {train_images: 5000", set()),  # of another scale
+    ("params.yaml", "momentum: 0.999", "momentum: 0.99", set()),  # methods.moco, while ir is selected
+    ("params.yaml", "normaliser: constant", "normaliser: exact", set()),  # binary-nce's, while infonce is selected
+    ("params.yaml", "share: 0.01", "share: 0.02", set()),  # neighbour_sets.s, while none is selected
+    ("params.yaml", "eqco_alpha: null", "eqco_alpha: 64.0", {"pretrain"}),  # bounds.infonce
+    ("params.yaml", "knn: {k: 200", "knn: {k: 20", {"check", "knn"}),
+    ("params.yaml", "weight_decay: 1.0e-5", "weight_decay: 0.0", {"check", "linear"}),
+    ("params.yaml", "inner: 0.01", "inner: 0.02", {"pretrain", "diagnostics"}),
+    ("src/annulus/evals/knn.py", '"""', '""" ', {"knn", "linear", "diagnostics"}),  # a room is declared whole
+    ("src/annulus/negatives/samplers.py", '"""', '""" ', {"pretrain", "diagnostics"}),
+    ("src/annulus/diagnostics/measures.py", '"""', '""" ', {"diagnostics"}),
+    ("src/annulus/methods/moco.py", '"""', '""" ', {"pretrain"}),
+    ("src/annulus/datasets/folder.py", '"""', '""" ', {"prepare"}),
+    ("src/annulus/views/crop.py", '"""', '""" ', {"pretrain", "embed", "linear"}),
+]
+
+
+def test_running_again_does_nothing_and_an_edit_reruns_what_it_reaches_alone(checkout):
     assert ran(checkout.dvc("repro")) == []
+    for path, old, new, reached in REACHED:
+        checkout.edit(path, old, new)
+        assert checkout.changed() == reached, (path, old)
+        checkout.restore()
 
 
-@pytest.mark.parametrize(
-    ("path", "old", "new", "reached"),
-    [
-        ("params.yaml", "runs: 1", "runs: 2", {"diagnostics"}),  # samplers.cave, while ring is selected: no training
-        (
-            "params.yaml",
-            "  demo:\n    prepare: {train_images: 4000",
-            "  demo:\n    prepare: {train_images: 5000",
-            set(),
-        ),
-        ("params.yaml", "momentum: 0.999", "momentum: 0.99", set()),  # methods.moco, while ir is selected
-        (
-            "params.yaml",
-            "normaliser: constant",
-            "normaliser: exact",
-            set(),
-        ),  # bounds.binary-nce, while infonce is selected
-        ("params.yaml", "share: 0.01", "share: 0.02", set()),  # neighbour_sets.s, while none is selected
-        ("params.yaml", "eqco_alpha: null", "eqco_alpha: 64.0", {"pretrain"}),  # bounds.infonce
-        ("params.yaml", "knn: {k: 200", "knn: {k: 20", {"check", "knn"}),
-        ("params.yaml", "weight_decay: 1.0e-5", "weight_decay: 0.0", {"check", "linear"}),
-        ("params.yaml", "inner: 0.01", "inner: 0.02", {"pretrain", "diagnostics"}),
-        ("src/annulus/evals/knn.py", '"""', '""" ', {"knn", "linear", "diagnostics"}),  # a room is declared whole
-        ("src/annulus/negatives/samplers.py", '"""', '""" ', {"pretrain", "diagnostics"}),
-        ("src/annulus/diagnostics/measures.py", '"""', '""" ', {"diagnostics"}),
-        ("src/annulus/training/snapshots.py", '"""', '""" ', {"pretrain"}),
-        ("src/annulus/methods/moco.py", '"""', '""" ', {"pretrain"}),
-        ("src/annulus/datasets/folder.py", '"""', '""" ', {"prepare"}),
-        ("src/annulus/views/crop.py", '"""', '""" ', {"pretrain", "embed", "linear"}),
-    ],
-)
-def test_an_edit_reruns_what_it_reaches_alone(checkout, path, old, new, reached):
-    checkout.edit(path, old, new)
-    assert checkout.changed() == reached
-
-
-def test_another_sampler_reruns_what_follows_it_and_can_be_compared(checkout):
-    output = checkout.dvc("exp", "run", "-n", "cave", "-S", "sampler=cave")
-    assert set(ran(output)) == set(STAGES) - {"prepare"}
-    assert "sampler: cave" in (checkout.folder / "params.yaml").read_text()
-    diff = checkout.dvc("params", "diff", "HEAD")
-    assert "cave" in diff
-    assert checkout.dvc("metrics", "diff", "HEAD")
-    shown = checkout.dvc("exp", "show", "--csv", "--drop", "src|stages|data")
-    assert "cave" in shown
-
-
-def test_every_other_selector_changes_with_one_word(checkout):
-    words = ["method=moco", "bound=mlcpc", "anneal=adaptive-step", "views=strong"]
+def test_every_selector_changes_with_one_word_and_the_run_can_be_compared(checkout):
+    words = ["sampler=ball", "method=moco", "bound=mlcpc", "anneal=adaptive-step", "views=strong"]
     words += ["backbone=alexnet-fast", "schedule=plateau", "seed=1"]
     selected = [word for choice in words for word in ("-S", choice)]
     assert sorted(ran(checkout.dvc("exp", "run", "-n", "others", *selected))) == sorted(STAGES)
     summary = checkout.read("metrics/summary.json")
     assert summary["bound_nats"] <= summary["bound_ceiling_nats"]
-
-
-def test_neighbours_join_with_one_word(checkout):
-    assert ran(checkout.dvc("exp", "run", "-n", "neighbours", "-S", "neighbours=s", "pretrain")) == [
-        "check",
-        "pretrain",
-    ]
-    before = json.loads(
-        subprocess.check_output(["git", "show", "HEAD:metrics/main/pretrain.json"], cwd=checkout.folder)
-    )
-    assert checkout.read("metrics/main/pretrain.json")["ceiling_nats"] < before["ceiling_nats"]
-
-
-@pytest.mark.parametrize(
-    ("override", "sentence"),
-    [
-        ("sampler=rnig", "sampler: 'rnig' is none of uniform, ball, ring, cave; did you mean 'ring'?"),
-        ("samplers.ring.inner=0.5", "samplers.ring: ring needs inner < outer, got inner=0.5, outer=0.1"),
-        ("method=mocco", "method: 'mocco' is none of ir, cmc, moco, simclr, simo; did you mean 'moco'?"),
-        ("scales.tiny.pretrain.batch_size=0", "scales.tiny.pretrain.batch_size: 0 refused"),
-        ("dataset=folder", "data/folder"),
-    ],
-)
-def test_a_mistake_is_one_sentence_and_leaves_the_encoder_alone(checkout, override, sentence):
-    key, value = override.split("=")
-    text = (checkout.folder / "params.yaml").read_text()
-    if "." not in key:
-        text = re.sub(rf"^{key}: \w+", f"{key}: {value}", text, flags=re.MULTILINE)
-    elif key.startswith("samplers"):
-        text = text.replace("inner: 0.01", "inner: 0.5")
-    else:
-        text = text.replace("batch_size: 64\n      negatives: 64", "batch_size: 0\n      negatives: 64")
-    (checkout.folder / "params.yaml").write_text(text)
-    script = [sys.executable, "stages", "prepare", "--images", "data/main/images", "--metrics", "metrics/x.json"]
-    before = (checkout.folder / "data/main/images/train.safetensors").read_bytes()
-    done = subprocess.run(script, **{k: v for k, v in checkout.command().items() if k != "args"}, capture_output=True)
-    assert done.returncode == 1
-    assert sentence in done.stderr
-    assert "Traceback" not in done.stderr
-    assert not (checkout.folder / "metrics/x.json").exists()
-    assert (checkout.folder / "data/main/images/train.safetensors").read_bytes() == before
+    assert "ball" in checkout.dvc("params", "diff", "HEAD")
+    assert checkout.dvc("metrics", "diff", "HEAD")
+    assert "others" in checkout.dvc("exp", "show", "--csv", "--drop", "src|stages|data")
 
 
 def metrics_of(checkout: Checkout) -> dict[str, bytes]:
@@ -222,18 +162,9 @@ def metrics_of(checkout: Checkout) -> dict[str, bytes]:
     ("old", "new", "sentence"),
     [
         # DVC would delete pretrain's metrics before it misses samplers.rig: the check comes first.
-        (
-            "sampler: ring",
-            "sampler: rig",
-            "sampler: 'rig' is none of uniform, ball, ring, cave; did you mean 'ring'?",
-        ),
+        ("sampler: ring", "sampler: rig", "sampler: 'rig' is none of uniform, ball, ring, cave; did you mean 'ring'?"),
         # A stage has begun by then, and puts back what DVC has deleted.
         ("inner: 0.01", "inner: 0.5", "samplers.ring: ring needs inner < outer, got inner=0.5, outer=0.1"),
-        (
-            "batch_size: 64\n      negatives",
-            "batch_size: 0\n      negatives",
-            "scales.tiny.pretrain.batch_size: 0 refused",
-        ),
         ("dataset: shapes", "dataset: folder", "data/folder"),
     ],
 )
@@ -246,14 +177,6 @@ def test_a_mistake_in_the_parameters_costs_no_metrics_file(checkout, by, old, ne
     assert "Traceback" not in output
     assert metrics_of(checkout) == before
     assert set(checkout.changed_files()) <= {"dvc.lock", "params.yaml"}, "what ran before the mistake is in the lock"
-
-
-def test_a_misspelt_choice_of_an_experiment_costs_no_metrics_file(checkout):
-    """Of another length than `ring`: after `exp run` git may take a file of the same length for unchanged."""
-    before = metrics_of(checkout)
-    assert "did you mean 'ring'?" in checkout.dvc("exp", "run", "-S", "sampler=rig", status=255)
-    assert metrics_of(checkout) == before
-    assert set(checkout.changed_files()) <= {"dvc.lock", "params.yaml"}
 
 
 def test_a_stage_that_fails_midway_costs_no_metrics_file(checkout):
@@ -283,11 +206,9 @@ def test_a_killed_pretraining_goes_on_and_ends_in_the_same_bytes(checkout):
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 240
     while not list(checkout.folder.glob(".annulus/checkpoints/pretrain/*/state.pt")):
-        assert process.poll() is None, "pretraining ended before its first checkpoint"
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+        with pytest.raises(subprocess.TimeoutExpired):  # it goes on until its first checkpoint
+            process.wait(0.1)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     assert "resuming at epoch" in checkout.dvc("repro", "pretrain")
@@ -297,12 +218,6 @@ def test_a_killed_pretraining_goes_on_and_ends_in_the_same_bytes(checkout):
     output = checkout.dvc("repro", "--force", "--single-item", "pretrain")
     assert "resuming" not in output
     assert checkout.output_hash("pretrain", "data/main/encoder.safetensors") == resumed
-
-
-def test_an_mlflow_server_that_is_down_costs_one_warning_and_no_number(checkout):
-    output = checkout.dvc("repro", "--force", "--single-item", "knn", MLFLOW_TRACKING_URI="http://127.0.0.1:9")
-    assert output.count("WARNING: MLflow") == 1
-    assert checkout.read("metrics/main/knn.json")["images"] == 100
 
 
 def test_mlflow_holds_what_the_metrics_files_hold(checkout):

@@ -5,16 +5,14 @@ import torch
 import torch.nn.functional as F
 from method_cases import (
     BATCH,
-    COMBINATIONS,
     DIM,
     IMAGES,
     INDEX,
     PROGRESS,
-    SAMPLERS,
     TEMPERATURE,
     assert_resumes,
-    at,
     config_of,
+    each_pick,
     method_of,
     section,
     views_of,
@@ -22,7 +20,7 @@ from method_cases import (
 from plain_objectives import assert_same, plain_embeddings, plain_of, plain_scores
 
 from annulus.compute.rng import derive
-from annulus.config.methods import CMCParams, IRParams
+from annulus.config.methods import CMCParams
 from annulus.encoders.encoder import EncoderConfig, build_encoder
 from annulus.negatives.clusters import kmeans
 
@@ -58,76 +56,20 @@ def weights(method):
     return method.encoder.l.weight, method.encoder.ab.weight
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
-@pytest.mark.parametrize("negatives", [30, "all"])
-def test_every_sampler_has_the_value_and_gradients_of_the_plain_loops(sampler, negatives):
+@each_pick
+def test_value_and_gradients_are_those_of_the_plain_loops(sampler, neighbours, bound, negatives, progress):
     """CMC, CMCRing, CMCCave; K is drawn for each of the two."""
-    method = cmc(sampler, negatives=negatives)
-    before = states(method)
-    assert_same(method.loss(VIEWS, INDEX, PROGRESS).estimate, plain(method, before), *weights(method))
+    method = cmc(sampler, neighbours, bound, negatives)
+    expected = plain(method, states(method), progress)
+    assert_same(method.loss(VIEWS, INDEX, progress).estimate, expected, *weights(method))
 
 
-@pytest.mark.parametrize(("bound", "neighbours"), COMBINATIONS, ids=[" + ".join(pair) for pair in COMBINATIONS])
-def test_every_bound_and_neighbours_have_the_value_and_gradients_of_the_plain_loops(bound, neighbours):
-    method = cmc("ring", neighbours, bound)
-    assert_same(method.loss(VIEWS, INDEX, PROGRESS).estimate, plain(method), *weights(method))
-
-
-def test_the_progress_reaches_both_sides():
-    method = cmc("ring", "s")
-    progress = at(training=0.3, annealing=0.5)
-    assert_same(method.loss(VIEWS, INDEX, progress).estimate, plain(method, progress=progress), *weights(method))
-
-
-@pytest.mark.parametrize("negatives", [30, "all"])
-def test_cmc_is_the_sum_of_two_irs_with_each_other_s_bank(negatives):
-    """In value and gradient, by the method IR itself."""
-    method = cmc("ring", negatives=negatives)
-    sides = ((0, "l", method.ab_bank, method.l_contrast), (1, "ab", method.l_bank, method.ab_contrast))
-    losses, slopes = [], []
-    for channel, name, bank, contrast in sides:
-        ir = method_of(
-            IRParams(**section(bank_rate=0.25, bank_start="random", critic="dot")),
-            config_of("ring", negatives=negatives),
-            encoder=getattr(method.encoder, name),
-        )
-        ir.bank.rows.copy_(bank.rows)
-        ir.contrast.generator.set_state(contrast.generator.get_state())
-        estimate = ir.loss([VIEWS[0][:, channel, :, :].reshape(BATCH, 3, 2, 1)], INDEX, PROGRESS).estimate
-        losses.append(estimate.loss_nats)
-        slopes += torch.autograd.grad(estimate.loss, ir.encoder.weight)
-    both = method.loss(VIEWS, INDEX, PROGRESS).estimate
-    torch.testing.assert_close(both.loss, sum(losses), rtol=1e-12, atol=0)
-    for ours, theirs in zip(torch.autograd.grad(both.loss, weights(method)), slopes, strict=True):
-        torch.testing.assert_close(ours, theirs)
-
-
-@pytest.mark.parametrize("bank", ["l_bank", "ab_bank"])
-def test_each_encoder_learns_from_the_other_one_s_bank_alone(bank):
-    method = cmc()
-    before = torch.autograd.grad(method.loss(VIEWS, INDEX, PROGRESS).estimate.loss, weights(method))
-    rows = getattr(method, bank).rows
-    rows.copy_(rows.roll(1, dims=0))
-    after = torch.autograd.grad(method.loss(VIEWS, INDEX, PROGRESS).estimate.loss, weights(method))
-    unchanged = [torch.equal(*pair) for pair in zip(before, after, strict=True)]
-    assert unchanged == ([True, False] if bank == "l_bank" else [False, True])
-
-
-def test_banks_negatives_and_clusters_of_the_two_sides_differ():
+def test_banks_and_negatives_of_the_two_sides_differ_and_each_clusters_the_bank_it_reads():
     method = cmc("outside", negatives=30)
     assert not torch.equal(method.l_bank.rows, method.ab_bank.rows)
     assert not torch.equal(*states(method))
-    assert not torch.equal(method.l_contrast.clusters, method.ab_contrast.clusters)
-
-
-def test_each_side_clusters_the_bank_it_reads():
-    method = cmc("outside")
-    for name, contrast, bank in (
-        ("l", method.l_contrast, method.ab_bank),
-        ("ab", method.ab_contrast, method.l_bank),
-    ):
-        expected = kmeans(bank.rows, 4, 3, 2, derive(0, "clusters", name, 0))
-        assert torch.equal(contrast.clusters, expected)
+    for name, contrast, bank in (("l", method.l_contrast, method.ab_bank), ("ab", method.ab_contrast, method.l_bank)):
+        assert torch.equal(contrast.clusters, kmeans(bank.rows, 4, 3, 2, derive(0, "clusters", name, 0)))
 
 
 def test_after_step_stores_each_embedding_in_its_own_bank():
@@ -137,9 +79,8 @@ def test_after_step_stores_each_embedding_in_its_own_bank():
     step.estimate.loss.backward()
     method.after_step(INDEX, step)
     others = [row for row in range(IMAGES) if row not in INDEX.tolist()]
-    for channel, (bank, old, weight) in enumerate(
-        zip((method.l_bank, method.ab_bank), before, weights(method), strict=True)
-    ):
+    sides = zip((method.l_bank, method.ab_bank), before, weights(method), strict=True)
+    for channel, (bank, old, weight) in enumerate(sides):
         seen = plain_embeddings(VIEWS[0][:, channel], weight)
         torch.testing.assert_close(bank.rows[INDEX], F.normalize(0.25 * old[INDEX] + 0.75 * seen, dim=1).detach())
         assert torch.equal(bank.rows[others], old[others])
@@ -156,9 +97,8 @@ def test_the_banks_start_from_their_own_encoder_s_half():
     torch.testing.assert_close(method.stored, joined)
 
 
-@pytest.mark.parametrize("sampler", ["uniform", "outside"])
-def test_a_loaded_method_goes_on_like_the_one_that_was_saved(sampler):
-    config = config_of(sampler, "none", "binary-nce moving-average", negatives=10)
+def test_a_loaded_method_goes_on_like_the_one_that_was_saved():
+    config = config_of("outside", "none", "binary-nce moving-average", negatives=10)
     assert_resumes(PARAMS, config, [views_of(1, seed=number, shape=SHAPE) for number in range(6)])
 
 

@@ -1,6 +1,6 @@
 """The memory bank against a plain loop over the papers' update, the queue against a deque, in float64."""
 
-import io
+import copy
 import itertools
 import math
 from collections import deque
@@ -36,78 +36,44 @@ def plain_update(rows, rate, index, embedding):
     return torch.tensor(rows, dtype=torch.float64)
 
 
-def test_rows_start_on_the_unit_sphere_in_every_direction(generator):
-    rows = MemoryBank(2000, 8, 0.5, generator).rows
-    torch.testing.assert_close(rows.norm(dim=1), torch.ones(2000))
-    assert rows.mean(dim=0).abs().max() < 0.05  # four standard deviations of 1 / sqrt(2000 * 8)
-    torch.testing.assert_close(rows.T @ rows / 2000, torch.eye(8) / 8, atol=0.02, rtol=0)
+def test_bank_and_queue_start_on_the_unit_sphere_in_every_direction_by_their_generator(generator):
+    for made in (lambda drawn: MemoryBank(2000, 8, 0.5, drawn).rows, lambda drawn: KeyQueue(2000, 8, drawn).keys):
+        rows = made(torch.Generator().manual_seed(1))
+        torch.testing.assert_close(rows.norm(dim=1), torch.ones(2000))
+        assert rows.mean(dim=0).abs().max() < 0.05  # four standard deviations of 1 / sqrt(2000 * 8)
+        torch.testing.assert_close(rows.T @ rows / 2000, torch.eye(8) / 8, atol=0.02, rtol=0)
+        assert torch.equal(made(torch.Generator().manual_seed(1)), rows)
+        assert not torch.equal(made(generator), rows)
+    assert (KeyQueue(5, 4, generator).images == -1).all()
 
 
-def test_the_same_generator_gives_the_same_rows():
-    first, second, other = (MemoryBank(5, 3, 0.5, torch.Generator().manual_seed(s)).rows for s in (1, 1, 2))
-    assert torch.equal(first, second)
-    assert not torch.equal(first, other)
-
-
-@pytest.mark.parametrize("rate", [0.0, 0.25, 0.5, 0.9])
-@pytest.mark.parametrize("index", [[3], [8, 0, 5], [2, 7, 2, 2, 7, 1]])
-def test_update_equals_the_plain_loop(bank, generator, rate, index):
+@pytest.mark.parametrize("rate", [0.0, 0.25, 0.9])
+def test_update_equals_the_plain_loop(bank, generator, rate):
     bank.rate = rate
-    index, embedding = torch.tensor(index), embeddings(len(index), generator)
-    expected = plain_update(bank.rows, rate, index, embedding)
-    bank.update(index, embedding)
-    torch.testing.assert_close(bank.rows, expected)
-    torch.testing.assert_close(bank.rows.norm(dim=1), torch.ones(9, dtype=torch.float64))
+    for images in ([3], [8, 0, 5], [2, 7, 2, 2, 7, 1]):
+        index, embedding = torch.tensor(images), embeddings(len(images), generator)
+        expected = plain_update(bank.rows, rate, index, embedding)
+        bank.update(index, embedding)
+        torch.testing.assert_close(bank.rows, expected)
 
 
-def test_rate_0_keeps_the_last_view_alone(bank, generator):
-    bank.rate = 0.0
-    embedding = embeddings(2, generator)
-    bank.update(torch.tensor([4, 6]), embedding)
-    torch.testing.assert_close(bank.rows[[4, 6]], embedding)
-
-
-def test_a_high_rate_hardly_moves_a_row(bank, generator):
-    bank.rate = 0.999
-    before, embedding = bank.rows.clone(), embeddings(1, generator)
-    bank.update(torch.tensor([4]), embedding)
-    assert 0 < (bank.rows[4] - before[4]).norm() < 0.01
-
-
-def test_rows_of_other_images_keep_every_bit(bank, generator):
+def test_rows_of_other_images_keep_every_bit_and_nothing_learns(bank, generator):
     before = bank.rows.clone()
-    bank.update(torch.tensor([2, 7]), embeddings(2, generator))
-    others = [0, 1, 3, 4, 5, 6, 8]
-    assert torch.equal(bank.rows[others], before[others])
-    assert not torch.equal(bank.rows[[2, 7]], before[[2, 7]])
-
-
-def test_an_image_twice_in_a_batch_gets_the_mean_whatever_the_order(generator):
-    index, embedding = torch.tensor([2, 7, 2, 2, 7, 1]), embeddings(6, generator)
-    results = []
-    for _ in range(20):
-        order = torch.randperm(6, generator=generator)
-        bank = MemoryBank(9, 4, 0.5, torch.Generator().manual_seed(1)).double()
-        bank.update(index[order], embedding[order])
-        results.append(bank.rows)
-    for rows in results:
-        torch.testing.assert_close(rows, results[0])
-
-
-def test_update_leaves_no_trace_in_autograd(bank, generator):
-    bank.update(torch.tensor([1]), embeddings(1, generator).requires_grad_())
+    bank.update(torch.tensor([2, 7]), embeddings(2, generator).requires_grad_())
+    assert (bank.rows != before).any(dim=1).nonzero().flatten().tolist() == [2, 7]
     assert not bank.rows.requires_grad
-
-
-def test_rows_are_saved_and_loaded_bit_for_bit(bank, generator):
-    bank.update(torch.tensor([1, 3]), embeddings(2, generator))
-    other = MemoryBank(9, 4, 0.5, torch.Generator().manual_seed(5)).double()
-    other.load_state_dict(bank.state_dict())
-    assert torch.equal(other.rows, bank.rows)
-
-
-def test_rows_are_no_parameter_for_the_optimiser(bank):
     assert list(bank.parameters()) == []
+
+
+def test_an_embedding_that_is_not_finite_spoils_only_its_own_row(bank, generator):
+    index, new, start = torch.tensor([0, 3, 5]), embeddings(3, generator), bank.rows.clone()
+    bank.update(index, new)
+    clean = bank.rows.clone()
+    bank.rows.copy_(start)
+    bank.update(index, new.index_fill(0, torch.tensor([1]), torch.nan))
+    assert bank.rows[3].isnan().all()
+    others = [0, 1, 2, 4, 5, 6, 7, 8]
+    assert torch.equal(bank.rows[others], clean[others])
 
 
 # --- the queue ----------------------------------------------------------------------------------------
@@ -133,13 +99,8 @@ def batches(sizes, generator):
 @pytest.mark.parametrize(
     ("length", "sizes"),
     [
-        (12, [4] * 10),
         (10, [4] * 12),  # 10 = 2 * 4 + 2: every third batch is cut in two by the end
-        (10, [7] * 9),
-        (10, [9] * 12),
-        (10, [10] * 3),
         (10, [3, 10, 1, 8, 2, 2, 9, 5]),
-        (7, [1] * 20),
         (1, [1] * 3),
     ],
 )
@@ -147,29 +108,11 @@ def test_the_queue_holds_what_a_plain_deque_holds_after_every_batch(length, size
     queue = queue_of(length)
     expected = plain_queue(queue)
     for keys, index in batches(sizes, generator):
+        place = queue.next.item()
         queue.push(keys, index)
         expected.extend(zip(keys.tolist(), index.tolist(), strict=True))
         assert list(plain_queue(queue)) == list(expected)
-
-
-def test_no_key_moves_once_it_is_in(generator):
-    """Entry by entry in its own place: key number i lies in place i modulo the length."""
-    queue, written = queue_of(10), {}
-    for keys, index in batches([4] * 9, generator):
-        queue.push(keys, index)
-        written |= {image % 10: (key, image) for key, image in zip(keys.tolist(), index.tolist(), strict=True)}
-        for place, (key, image) in written.items():
-            assert (queue.keys[place].tolist(), queue.images[place].item()) == (key, image)
-        assert queue.next == (index[-1] + 1) % 10
-
-
-def test_the_queue_starts_with_random_unit_keys_of_no_image(generator):
-    queue = KeyQueue(2000, 8, generator)
-    torch.testing.assert_close(queue.keys.norm(dim=1), torch.ones(2000))
-    torch.testing.assert_close(queue.keys.T @ queue.keys / 2000, torch.eye(8) / 8, atol=0.02, rtol=0)
-    assert (queue.images == -1).all()
-    assert torch.equal(queue_of(5).keys, queue_of(5).keys)
-    assert not torch.equal(queue_of(5).keys, queue_of(5, seed=4).keys)
+        assert torch.equal(queue.keys[place], keys[0]), "on the oldest one's place"
 
 
 def test_a_batch_longer_than_the_queue_is_refused_and_nothing_written(generator):
@@ -180,50 +123,25 @@ def test_a_batch_longer_than_the_queue_is_refused_and_nothing_written(generator)
     assert all(torch.equal(value, before[name]) for name, value in queue.state_dict().items())
 
 
-@pytest.mark.parametrize("cut", range(6))
-def test_a_saved_and_loaded_queue_goes_on_in_the_same_place(cut, generator):
+def test_a_saved_and_loaded_queue_goes_on_in_the_same_place(generator):
     """What peers lose: the place of the next key, which is no buffer there."""
-    queue, pushed = queue_of(10), list(batches([4] * 6, generator))
-    for keys, index in pushed[:cut]:
+    queue, other, pushed = queue_of(10), queue_of(10, seed=4), list(batches([4] * 6, generator))
+    for keys, index in pushed[:4]:
         queue.push(keys, index)
-    stored = io.BytesIO()
-    torch.save(queue.state_dict(), stored)
-    stored.seek(0)
-    other = queue_of(10, seed=4)
-    other.load_state_dict(torch.load(stored))
-    for keys, index in pushed[cut:]:
+    other.load_state_dict(copy.deepcopy(queue.state_dict()))
+    for keys, index in pushed[4:]:
         queue.push(keys, index)
         other.push(keys, index)
     assert {*queue.state_dict()} == {"keys", "images", "next"}
     assert all(torch.equal(value, other.state_dict()[name]) for name, value in queue.state_dict().items())
 
 
-def test_an_embedding_that_is_not_finite_spoils_only_its_own_row(generator):
-    bank = MemoryBank(6, 4, 0.5, generator)
-    clean = MemoryBank(6, 4, 0.5, generator)
-    clean.load_state_dict(bank.state_dict())
-    index, new = torch.tensor([0, 3, 5]), embeddings(3, generator).float()
-    clean.update(index, new)
-    bank.update(index, new.index_fill(0, torch.tensor([1]), torch.nan))
-    assert bank.rows[3].isnan().all()
-    others = [0, 1, 2, 4, 5]
-    assert torch.equal(bank.rows[others], clean.rows[others])
-
-
-def test_push_writes_in_place_and_leaves_no_trace_in_autograd(generator):
-    queue = queue_of(10)
-    storages = [buffer.data_ptr() for buffer in queue.buffers()]
-    for keys, index in batches([4] * 4, generator):
-        queue.push(keys.requires_grad_(), index)
-    assert [buffer.data_ptr() for buffer in queue.buffers()] == storages
-    assert not queue.keys.requires_grad
-    assert list(queue.parameters()) == []
-
-
-def test_keys_of_mixed_precision_are_taken(generator):
-    queue, keys = KeyQueue(5, 4, generator), embeddings(2, generator).bfloat16()
+def test_keys_of_mixed_precision_are_taken_without_their_gradient(generator):
+    queue, keys = KeyQueue(5, 4, generator), embeddings(2, generator).bfloat16().requires_grad_()
     queue.push(keys, torch.tensor([8, 9], dtype=torch.int32))
     assert queue.keys.dtype == torch.float32
+    assert not queue.keys.requires_grad
+    assert list(queue.parameters()) == []
     assert torch.equal(queue.keys[:2], keys.float())
     assert queue.images.tolist() == [8, 9, -1, -1, -1]
 
@@ -235,11 +153,12 @@ def plain_own(queue, image):
     return [place for place in places if queue.images[place] == image]
 
 
-@pytest.mark.parametrize("length", [5, 10, 31, 64])
+@pytest.mark.parametrize("length", [5, 10, 31])
 def test_own_are_the_places_of_all_keys_of_an_image_newest_first_at_every_turn(length, generator):
     """Epochs of 15 images in batches of 4 that cross their borders: the queue holds none, one or several of one."""
     most = most_keys(length, epoch_images=15)
     queue, images, held = KeyQueue(length, 4, generator, most), torch.arange(15), set()
+    assert (queue.own(images) == -1).all(), "before the first batch no image has a key"
     shown = torch.cat([torch.randperm(15, generator=generator) for _ in range(12)])
     for index in shown.split(4):
         queue.push(embeddings(len(index), generator), index)
@@ -256,7 +175,3 @@ def test_own_are_the_places_of_all_keys_of_an_image_newest_first_at_every_turn(l
 def test_a_queue_of_whole_epochs_holds_at_most_so_many_keys_of_an_image(length, most):
     """17 keys: an image is last in one epoch, anywhere in the next of 15, and first in the one after."""
     assert most_keys(length, epoch_images=15) == most
-
-
-def test_before_the_first_batch_no_image_has_a_key():
-    assert queue_of(5).own(torch.tensor([0, 4, 1])).tolist() == [[-1, -1]] * 3

@@ -1,12 +1,9 @@
 """Sections of params.yaml to samplers, neighbours, annealing and bounds; and what needs no pydantic."""
 
 import inspect
-import subprocess
-import sys
-import textwrap
 
 import pytest
-from settings import ROOT, TREE, load
+from settings import TREE, load
 
 from annulus.bounds.alpha import CPC, MLCPC
 from annulus.bounds.build import build_bound
@@ -32,16 +29,13 @@ def test_samplers_have_the_borders_and_clusterings_of_params_yaml():
     }
 
 
-def test_neighbours_are_those_of_params_yaml():
+def test_neighbours_and_bounds_are_those_of_params_yaml():
     sets = load({}).neighbour_sets
     assert build_neighbours(sets.none) is None
     assert build_neighbours(sets.s) == CloseNeighbours(share=0.01, start=0.05, until=0.5, in_denominator=False)
     assert build_neighbours(sets.k) == ClusterNeighbours(
         Clustering(clusters=300, iterations=20, runs=10), start=0.05, in_denominator=False
     )
-
-
-def test_bounds_are_those_of_params_yaml():
     bounds = load({"bounds.cpc.eqco_alpha": 64.0}).bounds
     assert build_bound(bounds.infonce) == InfoNCE()
     assert build_bound(bounds.la) == LocalAggregation()
@@ -76,20 +70,3 @@ def test_a_bound_of_one_positive_refuses_neighbours():
     message = r"^MLCPC takes one positive per query, but CloseNeighbours gives several; choose another bound, or no n"
     with pytest.raises(InputError, match=message):
         ContrastConfig(Ring(0.0, 1.0), CloseNeighbours(0.1, 0.0, 0.5, True), MLCPC(1.0, 1.0), 5)
-
-
-def test_a_plain_training_loop_needs_no_pydantic():
-    """Samplers, bounds, memories, contrasts and encoders are imported where pydantic cannot be."""
-    script = """
-        import sys
-        sys.modules["pydantic"] = None
-        import annulus.bounds.alpha, annulus.bounds.binary_nce, annulus.bounds.la
-        import annulus.encoders.encoder
-        import annulus.methods.contrast, annulus.methods.critics, annulus.methods.memory, annulus.methods.step
-        import annulus.negatives.annealing, annulus.negatives.neighbours, annulus.negatives.samplers
-    """
-    environment = {"PYTHONPATH": str(ROOT / "src"), "PATH": ""}
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)], env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr

@@ -1,29 +1,17 @@
 """Each dvc.yaml says what is true: every file, parameter and path that a stage touches is declared."""
 
-import ast
 import shlex
 
 import pytest
 import yaml
+from by_path import script
 from declared import ROOT, missing_and_spare, script_of
 from dvc.utils.hydra import apply_overrides
 
 FILES = [ROOT / "dvc.yaml", *sorted(ROOT.glob("stages/*/dvc.yaml"))]
 PIPELINES = {path.parent.name if path.parent != ROOT else "main": yaml.safe_load(path.read_text()) for path in FILES}
 STUDIES = [name for name in PIPELINES if name != "main"]
-STAGES = {
-    f"{name} {stage}": content["stages"][stage] for name, content in PIPELINES.items() for stage in content["stages"]
-}
-of_each_stage = pytest.mark.parametrize("name", STAGES)
-
-
-def constant(script: str, name: str) -> list[str]:
-    """The READS or PATHS of a stage's script; empty where it has none."""
-    for node in ast.parse((ROOT / script).read_text()).body:
-        match node:
-            case ast.Assign(targets=[ast.Name(id=found)], value=value) if found == name:
-                return ast.literal_eval(value)
-    return []
+STAGES = {f"{name} {stage}": it for name, content in PIPELINES.items() for stage, it in content["stages"].items()}
 
 
 def arguments(stage: dict) -> dict[str, str]:
@@ -33,9 +21,7 @@ def arguments(stage: dict) -> dict[str, str]:
 
 
 def is_declared(path: str, stage: dict) -> bool:
-    declared = names(
-        [entry for kind in ("deps", "outs", "metrics", "plots", "params") for entry in stage.get(kind, [])]
-    )
+    declared = [path for kind in ("deps", "outs", "metrics", "plots", "params") for path in names(stage.get(kind, []))]
     return path in declared or any(other.startswith(f"{path}/") for other in declared)
 
 
@@ -44,67 +30,51 @@ def names(entries: list) -> list[str]:
     return [next(iter(entry)) if isinstance(entry, dict) else entry for entry in entries]
 
 
-@of_each_stage
-def test_a_stage_declares_every_room_that_it_reaches(name):
-    missing, spare = missing_and_spare(STAGES[name])
-    pipeline, _, stage = name.partition(" ")
-    file = "dvc.yaml" if pipeline == "main" else f"stages/{pipeline}/dvc.yaml"
-    lines = "\n".join(f"    - {path}" for path in missing)
-    assert not missing, f"add to the deps of {stage} in {file}:\n{lines}"
-    assert not spare, f"{stage} in {file} does not reach {spare}; remove them from its deps"
+def test_a_stage_declares_every_room_that_it_reaches():
+    for name, stage in STAGES.items():
+        missing, spare = missing_and_spare(stage)
+        assert not missing, f"add to the deps of {name}: {missing}"
+        assert not spare, f"{name} does not reach {spare}; remove them from its deps"
 
 
 def test_an_undeclared_room_is_named():
-    stage = {
-        "cmd": "python stages knn --features x",
-        "deps": ["stages/knn.py", "src/annulus/evals", "src/annulus/views"],
-    }
-    assert missing_and_spare(stage) == (["src/annulus/encoders", "src/annulus/files"], ["src/annulus/views"])
+    deps = ["stages/knn.py", "src/annulus/evals", "src/annulus/views"]
+    missing, spare = missing_and_spare({"cmd": "python stages knn --features x", "deps": deps})
+    assert (missing, spare) == (["src/annulus/encoders", "src/annulus/files"], ["src/annulus/views"])
 
 
-@pytest.mark.parametrize("name", [name for name in STAGES if name.startswith("main ")])
-def test_a_stage_of_the_main_line_declares_every_parameter_that_it_reads(name):
-    assert constant(script_of(STAGES[name]), "READS") == STAGES[name].get("params", [])
+def test_a_stage_of_the_main_line_declares_every_parameter_that_it_reads():
+    for stage in PIPELINES["main"]["stages"].values():
+        assert getattr(script(script_of(stage)), "READS", []) == stage.get("params", []), stage["cmd"]
 
 
-@of_each_stage
-def test_a_stage_declares_every_path_of_its_command(name):
-    stage = STAGES[name]
-    given = arguments(stage)
-    for path in given.values():
-        assert path == "params.yaml" or is_declared(path, stage), path
-    if paths := constant(script_of(stage), "PATHS"):
-        study = not name.startswith("main ")
-        assert sorted(given) == sorted([*paths, "settings"] if study else paths)
+def test_a_stage_declares_every_path_of_its_command():
+    for name, stage in STAGES.items():
+        given = arguments(stage)
+        for path in given.values():
+            assert path == "params.yaml" or is_declared(path, stage), (name, path)
+        if paths := getattr(script(script_of(stage)), "PATHS", []):
+            assert sorted(given) == sorted(paths if name.startswith("main ") else [*paths, "settings"]), name
 
 
-@of_each_stage
-def test_numbers_are_in_git_and_all_other_outputs_in_the_cache(name):
+def test_numbers_are_in_git_and_all_other_outputs_in_the_cache():
     """Tables and curves are `plots`: DVC's run cache leaves out every stage that has an uncached plain output."""
-    stage = STAGES[name]
-    for entry in stage.get("metrics", []) + stage.get("plots", []):
-        ((path, options),) = entry.items()
-        assert path.startswith("metrics/")
-        assert options["cache"] is False
-        assert not options.get("persist"), "the run cache leaves out a stage that has a persistent output"
-    for path in stage.get("outs", []):
-        assert path.startswith("data/")
+    for name, stage in STAGES.items():
+        for entry in stage.get("metrics", []) + stage.get("plots", []):
+            ((path, options),) = entry.items()
+            assert path.startswith("metrics/"), name
+            assert options["cache"] is False
+            assert not options.get("persist"), "the run cache leaves out a stage that has a persistent output"
+        assert all(path.startswith("data/") for path in stage.get("outs", [])), name
 
 
 def test_what_dvc_counts_as_metrics_are_the_headline_numbers():
-    """All others are `plots`: `dvc metrics diff` and `dvc exp show` fit a screen."""
+    """All others are `plots`: `dvc metrics diff` and `dvc exp show` fit a screen; no two stages write the same."""
+    kinds = ("outs", "metrics", "plots")
+    written = [path for stage in STAGES.values() for kind in kinds for path in names(stage.get(kind, []))]
+    assert len(written) == len(set(written))
     counted = [path for stage in STAGES.values() for path in names(stage.get("metrics", []))]
     assert counted == ["metrics/summary.json"]
-
-
-def test_no_two_stages_write_the_same():
-    written = [
-        path
-        for stage in STAGES.values()
-        for kind in ("outs", "metrics", "plots")
-        for path in names(stage.get(kind, []))
-    ]
-    assert len(written) == len(set(written))
 
 
 def test_the_files_stay_as_short_as_a_reviewer_reads():
@@ -113,11 +83,8 @@ def test_the_files_stay_as_short_as_a_reviewer_reads():
     code = [dep for dep in STAGES["main pretrain"]["deps"] if dep.startswith(("src/", "stages/"))]
     assert len(code) <= 13
     for study in STUDIES:
-        for script in (ROOT / "stages" / study).glob("*.py"):
-            assert len(script.read_text().splitlines()) <= 60
-
-
-# --- studies ------------------------------------------------------------------------------------------
+        for path in (ROOT / "stages" / study).glob("*.py"):
+            assert len(path.read_text().splitlines()) <= 60
 
 
 @pytest.mark.parametrize("study", STUDIES)
@@ -141,7 +108,7 @@ def test_a_matrix_goes_over_the_section_that_it_is_named_after(study):
             assert rows == f"${{{item}s}}"
             assert f"${{item.{item}}}.json" in arguments(stage)["settings"]
             # The name is a key, a file's name and an argument in quotes.
-            assert not [name for name in content[f"{item}s"] if "." in name or "/" in name or '"' in name]
+            assert not [name for name in content[f"{item}s"] if set('./"') & set(name)]
 
 
 @pytest.mark.parametrize("path", ["params.yaml", "stages/algorithms/params.yaml"])

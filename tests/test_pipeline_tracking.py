@@ -3,15 +3,18 @@
 import json
 import os
 import re
+import select
 import shutil
 import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
+from report_root import first_commit
 
 from annulus.config.negatives import RingParams
 from annulus.pipeline import mlflow_sender, tracking
@@ -61,22 +64,13 @@ def spooled(checkout):
     return [json.loads(path.read_text()) for path in (checkout / ".annulus/tracking").glob("*.json")]
 
 
-def send(**environment):
-    command = [sys.executable, "-m", "annulus.pipeline.mlflow_sender"]
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE), **environment}
-    return subprocess.run(command, env=environment, capture_output=True, text=True)
+def python(*words):
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    return subprocess.Popen([sys.executable, *words], env=environment, stdout=-1, stderr=-1, text=True)
 
 
-# --- what a run holds ---------------------------------------------------------------------------------
-
-
-def test_a_run_holds_parameters_metrics_history_and_where_they_come_from(
-    checkout, store, only_spool, monkeypatch, caplog
-):
-    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
-    subprocess.run(["git", "init", "-q"], check=True)
-    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], check=True)
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip()
+def test_a_run_holds_all_and_where_it_comes_from(checkout, store, only_spool, monkeypatch, caplog):
+    commit = first_commit(checkout)
     monkeypatch.setenv("DVC_EXP_NAME", "brave-ring")
 
     tracking.record(
@@ -89,12 +83,7 @@ def test_a_run_holds_parameters_metrics_history_and_where_they_come_from(
     assert not caplog.records
     assert not spooled(checkout)
     client, (run,) = runs(checkout)
-    assert run.data.params == {
-        "seed": "3",
-        "sampler": "ring",
-        "samplers.inner": "0.01",
-        "samplers.outer": "0.1",
-    }
+    assert run.data.params == {"seed": "3", "sampler": "ring", "samplers.inner": "0.01", "samplers.outer": "0.1"}
     assert run.data.metrics == {"top1_percent": 41.25, "images": 1000, "epoch": 4, "loss_nats": 0.25}
     points = client.get_metric_history(run.info.run_id, "loss_nats")
     assert {point.step: point.value for point in points} == {1: 1.0, 2: 0.5, 4: 0.25}
@@ -121,15 +110,6 @@ def test_nothing_is_cut_or_refused_by_mlflow_limits(checkout, store, only_spool)
     assert {"top1 ___", "bound_ceiling"} <= run.data.metrics.keys()
 
 
-def test_a_stage_outside_dvc_is_not_recorded(checkout, monkeypatch):
-    monkeypatch.delenv("DVC_STAGE")
-    tracking.record({"seed": 0}, {"top1_percent": 1.0})
-    assert not list(checkout.iterdir())
-
-
-# --- a stage ends well and soon -----------------------------------------------------------------------
-
-
 def test_a_refused_connection_costs_one_warning_and_no_number(checkout, store, monkeypatch, caplog):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", REFUSED)
     tracking.record({"seed": 0}, {"top1_percent": 1.0})
@@ -142,8 +122,7 @@ def test_a_refused_connection_costs_one_warning_and_no_number(checkout, store, m
     assert len(spooled(checkout)) == 2
 
     monkeypatch.delenv("MLFLOW_TRACKING_URI")
-    resent = send()
-    assert resent.stdout == f"2 sent to sqlite:///{store}, 0 left\n"
+    assert python("-m", "annulus.pipeline.mlflow_sender").communicate()[0] == f"2 sent to sqlite:///{store}, 0 left\n"
     assert {run.data.metrics["top1_percent"] for run in runs(checkout)[1]} == {1.0, 2.0}
     assert not (checkout / ".annulus/tracking/failed").exists()
 
@@ -160,22 +139,20 @@ def test_a_server_that_never_answers_costs_no_more_than_its_seconds(checkout, mo
     assert not any(str(checkout).encode() in environment for environment in children)
 
 
-@pytest.mark.parametrize(
-    ("uri", "age", "tried"),
-    [(REFUSED, 60, False), (REFUSED, 700, True), (REFUSED, -60, True), ("http://127.0.0.1:10", 60, True)],
-    ids=["lately", "long ago", "clock set back", "another server"],
-)
-def test_a_server_that_failed_lately_is_left_alone(checkout, monkeypatch, uri, age, tried):
+def test_a_server_that_failed_lately_is_left_alone(checkout, monkeypatch):
     failed = checkout / ".annulus/tracking/failed"
     failed.parent.mkdir(parents=True)
     failed.write_text(REFUSED)
-    os.utime(failed, (time.time() - age,) * 2)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     attempts = []
-    monkeypatch.setattr(tracking, "_send_in_child", lambda: attempts.append(uri))
-    tracking.record({}, {"top1_percent": 1.0})
-    assert bool(attempts) == tried
-    assert len(spooled(checkout)) == 1
+    monkeypatch.setattr(tracking, "_send_in_child", lambda: attempts.append(1))
+    # Lately; long ago; with a clock that was set back; another server.
+    for uri, age, tried in ((REFUSED, 60, 0), (REFUSED, 700, 1), (REFUSED, -60, 1), ("http://127.0.0.1:10", 60, 1)):
+        attempts.clear()
+        os.utime(failed, (time.time() - age,) * 2)
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+        tracking.record({}, {"top1_percent": 1.0})
+        assert len(attempts) == tried, (uri, age)
+    assert len(spooled(checkout)) == 4
 
 
 def test_a_password_is_neither_shown_nor_stored(checkout, monkeypatch, caplog):
@@ -214,47 +191,35 @@ def test_a_child_that_has_ended_is_replaced(checkout, store, monkeypatch):
 def test_the_child_of_a_stage_that_fails_sends_nothing_and_ends(checkout, store, only_spool):
     tracking.record({"seed": 0}, {"top1_percent": 1.0})  # of another stage
     stage = "from annulus.pipeline import tracking; tracking.prepare(); print(tracking._waiting.child.pid); exit(1)"
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
-    child = subprocess.run([sys.executable, "-c", stage], env=environment, capture_output=True, text=True).stdout
-    while alive(int(child)):
-        time.sleep(0.1)
+    child = int(python("-c", stage).communicate()[0])
+    with suppress(ProcessLookupError):  # it has ended already
+        select.select([os.pidfd_open(child)], [], [])
     assert len(spooled(checkout)) == 1
 
 
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
 @pytest.mark.parametrize("reason", ["no DVC", "not the first process", "failed lately"])
-def test_no_child_is_started_that_would_have_nothing_to_send(checkout, monkeypatch, reason):
+def test_nothing_is_recorded_and_no_child_started_that_would_have_nothing_to_send(checkout, monkeypatch, reason):
+    monkeypatch.setattr(tracking, "_sender", None)
     if reason == "no DVC":
         monkeypatch.delenv("DVC_STAGE")
+        tracking.record({"seed": 0}, {"top1_percent": 1.0})
+        assert not list(checkout.iterdir())
     elif reason == "not the first process":
         monkeypatch.setenv("RANK", "1")
     else:
         (checkout / ".annulus/tracking").mkdir(parents=True)
         (checkout / ".annulus/tracking/failed").write_text(tracking.destination())
-    monkeypatch.setattr(tracking, "_sender", None)
     tracking.prepare()
 
 
 def test_a_stage_does_not_import_mlflow():
     check = "import sys, annulus.pipeline.stage; print([name for name in sys.modules if name.startswith('mlflow')])"
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
-    assert subprocess.check_output([sys.executable, "-c", check], env=environment, text=True) == "[]\n"
-
-
-# --- interrupted and simultaneous sending -------------------------------------------------------------
+    assert python("-c", check).communicate()[0] == "[]\n"
 
 
 @pytest.mark.parametrize("call", ["log_batch", "set_terminated"])
 @pytest.mark.parametrize("done", [False, True], ids=["before", "after"])
-def test_a_run_that_was_sent_in_part_is_completed_and_not_repeated(
-    checkout, store, only_spool, monkeypatch, call, done
-):
+def test_a_run_sent_in_part_is_completed_and_not_repeated(checkout, store, only_spool, monkeypatch, call, done):
     """The connection breaks before or after the server did what the call asks for."""
     history = [{"epoch": epoch, "loss_nats": 0.5} for epoch in range(1, 6)]
     tracking.record({"seed": 0}, {"top1_percent": 1.0}, history)
@@ -317,11 +282,7 @@ def test_a_sender_short_of_time_starts_with_the_newest_and_keeps_the_rest(checko
 
 def test_two_stages_that_end_at_once_on_a_fresh_store_make_two_runs(checkout):
     stage = "from annulus.pipeline import tracking; tracking.record({'seed': 0}, {'top1_percent': 1.0})"
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
-    stages = [
-        subprocess.Popen([sys.executable, "-c", stage], env=environment, stderr=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
+    stages = [python("-c", stage) for _ in range(2)]
     assert [(stage.communicate()[1], stage.returncode) for stage in stages] == [("", 0), ("", 0)]
     assert not spooled(checkout)
     client, made = runs(checkout)

@@ -45,46 +45,36 @@ def test_the_public_names_are_these_fifteen():
     for room in ROOMS:
         assert set(find(f"annulus.{room}").__all__) == PUBLIC[f"annulus.{room}"]
     assert set(annulus.__all__) <= set(dir(annulus))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_public_name_is_documented_and_typed(name):
-    assert inspect.getdoc(find(name)), f"{name} has no docstring"
-    for function in functions(name):
-        signature = inspect.signature(function)
-        untyped = [each for each in signature.parameters if each != "self" and each not in function.__annotations__]
-        assert not untyped, f"{function.__qualname__} does not say the type of {untyped}"
-        assert "return" in function.__annotations__, f"{function.__qualname__} does not say what it returns"
-        assert function.__name__ == "__init__" or inspect.getdoc(function), f"{function.__qualname__} has no docstring"
-
-
-def test_a_name_that_is_not_public_is_refused():
     with pytest.raises(AttributeError, match="module 'annulus' has no attribute 'ring'"):
         annulus.ring  # noqa: B018
 
 
-def test_a_function_is_not_hidden_by_its_module():
-    """`annulus.bounds.infonce` names both; whoever imports the module must not turn the function into it."""
-    code = "import annulus.bounds.infonce, annulus.methods.contrast; assert callable(annulus.bounds.infonce)"
+def test_a_public_name_is_documented_and_typed():
+    for name in NAMES:
+        assert inspect.getdoc(find(name)), f"{name} has no docstring"
+        for function in functions(name):
+            called, known = function.__qualname__, function.__annotations__
+            untyped = [each for each in inspect.signature(function).parameters if each not in ("self", *known)]
+            assert not untyped, f"{called} does not say the type of {untyped}"
+            assert "return" in known, f"{called} does not say what it returns"
+            assert function.__name__ == "__init__" or inspect.getdoc(function), f"{called} has no docstring"
+
+
+def run_python(*arguments):
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
-
-
-def test_the_interface_needs_no_package_of_an_extra(tmp_path):
-    """The traceback names the chain of imports that led to one."""
-    extras = ["pydantic", "dvc", "mlflow", "yaml", "tqdm", "jinja2", "matplotlib"]
-    done = run_without(extras, ["-c", f"import annulus; {'; '.join(NAMES)}"], tmp_path)
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
-def test_importing_the_package_or_a_probe_loads_no_networks():
+def test_a_function_is_not_hidden_by_its_module_and_importing_a_probe_loads_no_networks():
+    """`annulus.bounds.infonce` names both; whoever imports the module must not turn the function into it."""
     code = (
-        "import sys, annulus, annulus.evals.knn, annulus.report.metrics; "
-        "print([name for name in sys.modules if name.startswith(('torchvision', 'annulus.encoders.encoder'))])"
+        "import sys, annulus.evals.knn, annulus.report.metrics; "
+        "print([name for name in sys.modules if name.startswith(('torchvision', 'annulus.encoders.encoder'))]); "
+        "import annulus.bounds.infonce, annulus.methods.contrast; assert callable(annulus.bounds.infonce)"
     )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
-    assert done.stdout.strip() == "[]"
+    assert run_python("-c", code).strip() == "[]"
 
 
 def test_type_checkers_see_what_is_imported_late():
@@ -95,35 +85,35 @@ def test_type_checkers_see_what_is_imported_late():
     assert seen == late | {(room, "annulus") for room in ROOMS}
 
 
-def run_example(name):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    script = [sys.executable, str(EXAMPLES / name)]
-    done = subprocess.run(script, capture_output=True, text=True, env=environment)
+def losses(printed):
+    return [float(line.removesuffix(" nats")) for line in printed.splitlines()]
+
+
+def test_ring_negatives_in_a_plain_loop_learn_without_a_package_of_an_extra(tmp_path):
+    """The traceback names the chain of imports that led to one."""
+    extras = ["pydantic", "dvc", "mlflow", "yaml", "tqdm", "jinja2", "matplotlib"]
+    example = f"exec(open({str(EXAMPLES / 'plain_loop.py')!r}).read())"
+    done = run_without(extras, ["-c", f"import annulus; {'; '.join(NAMES)}; {example}"], tmp_path)
     assert done.returncode == 0, done.stderr
-    return [float(line.removesuffix(" nats")) for line in done.stdout.splitlines()]
-
-
-def test_ring_negatives_in_a_plain_loop_learn():
-    losses = run_example("plain_loop.py")
-    assert len(losses) == 8
-    assert losses == sorted(losses, reverse=True)
-    assert losses[-1] < losses[0] / 2
+    found = losses(done.stdout)
+    assert len(found) == 8
+    assert found == sorted(found, reverse=True)
+    assert found[-1] < found[0] / 2
 
 
 def test_ring_negatives_in_lightly_s_moco():
     pytest.importorskip("lightly", reason="lightly is not installed; it comes with `make install`")
-    losses = run_example("lightly_moco.py")
-    assert len(losses) == 4
-    assert all(0 < loss < 20 for loss in losses)  # every score is within 1/0.2 of 0
+    found = losses(run_python(EXAMPLES / "lightly_moco.py"))
+    assert len(found) == 4
+    assert all(0 < loss < 20 for loss in found)  # every score is within 1/0.2 of 0
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
 def test_an_example_is_short_and_uses_the_interface_only(path):
     text = path.read_text()
     assert len(text.splitlines()) <= 30
-    imported = [
-        ast.unparse(node) for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Import | ast.ImportFrom)
-    ]
+    nodes = list(ast.walk(ast.parse(text)))
+    imported = [ast.unparse(node) for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
     assert [line for line in imported if "annulus" in line] == ["import annulus"]
-    used = {ast.unparse(node) for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute)}
+    used = {ast.unparse(node) for node in nodes if isinstance(node, ast.Attribute)}
     assert {name for name in used if name.startswith("annulus.")} <= {*NAMES, "annulus.bounds", "annulus.negatives"}

@@ -12,30 +12,10 @@ from annulus.errors import InputError
 from annulus.report.claims import load_claims, read_claims, rounded, verdicts
 from annulus.report.metrics import Metrics
 from annulus.report.papers import load_figures, load_measured, load_tables
+from annulus.report.setting import read_setting
 
 REPOSITORY = Path(__file__).parents[1]
 CLAIMS = {claim.id: claim for claim, _ in load_claims()}
-
-STAIRCASE = "bound alpha information_nats estimate_nats std_nats ceiling_nats iterations seeds scale"
-# The columns of files that a checkout may not hold yet, as their stages write them.
-COLUMNS = {
-    "estimators/gaussians.csv": "method information_nats pairs estimate_nats std_over_seeds_nats ceiling_nats seeds "
-    "scale",
-    "estimators/binary.csv": "bound alpha m value_nats information_nats bias_nats variance",
-    "estimators/staircase-separable_levels.csv": STAIRCASE,
-    "estimators/staircase-joint_levels.csv": STAIRCASE,
-    "estimators/ideal.csv": "series information_nats estimate_nats error_nats std_nats ceiling_nats pairs scale",
-    "estimators/conditional.csv": "measure method percent_closest estimate_nats std_over_seeds_nats information_nats",
-    "estimators/theorems.json": (
-        "thm32_bias_nce_nats thm32_bias_cnce_nats thm32_variance_nce thm32_variance_cnce a1_independent_estimate_nats "
-        "ceiling_nats ring_nce_nats ring_exceeding_nats ring_condition_nats gauss1000_information_nats "
-        "gauss1000_needed_classes"
-    ),
-    "benchmarks/estimators.json": "cpc_200_updates_seconds mlcpc_200_updates_seconds mlcpc_over_cpc",
-}
-
-
-# --- the list -----------------------------------------------------------------------------------------------
 
 
 def test_every_table_number_and_figure_of_the_papers_is_named_by_a_claim():
@@ -45,40 +25,29 @@ def test_every_table_number_and_figure_of_the_papers_is_named_by_a_claim():
     assert figures - named == set()
 
 
-def test_a_claim_belongs_to_the_paper_of_its_id_and_says_one_sentence():
-    assert [claim.id for claim in CLAIMS.values() if not claim.id.startswith(f"{claim.paper}.")] == []
-    assert [claim.id for claim in CLAIMS.values() if not claim.claim.endswith(".") or claim.claim[0].islower()] == []
+def test_a_claim_is_one_sentence_of_the_paper_of_its_id_that_can_be_decided_or_waits_for_all_its_numbers():
+    for claim in CLAIMS.values():
+        assert claim.id.startswith(f"{claim.paper}.")
+        assert claim.claim.endswith("."), claim.id
+        assert not claim.claim[0].islower(), claim.id
+        assert not (claim.dataset and claim.scale == "any"), f"{claim.id}: of a data set, at the papers' scale only"
+        assert len({selector is None for selector in claim.values.values()}) == 1, claim.id
     assert len({claim.claim for claim in CLAIMS.values()}) == len(CLAIMS)
 
 
-def test_a_claim_about_a_data_set_is_decided_at_the_papers_scale_only():
-    assert [claim.id for claim in CLAIMS.values() if claim.dataset and claim.scale == "any"] == []
-
-
-def test_every_selector_names_columns_that_its_file_has():
+def test_every_selector_finds_its_columns_and_numbers_in_the_committed_files():
+    metrics = Metrics(REPOSITORY)
     for claim in CLAIMS.values():
         for selector in claim.values.values():
             if selector is None or selector.table is not None:
                 continue
             path = REPOSITORY / "metrics" / selector.file
-            if not path.exists():
-                known = COLUMNS[selector.file].split()
-            elif path.suffix == ".json":
-                known = list(json.loads(path.read_text()))
-            else:
-                known = next(csv.reader(path.open()))
+            known = list(json.loads(path.read_text())) if path.suffix == ".json" else next(csv.reader(path.open()))
             assert {selector.column, *selector.where, *selector.by} <= set(known), (claim.id, selector)
-
-
-def test_every_selector_finds_its_numbers_in_the_committed_files():
-    metrics = Metrics(REPOSITORY)
-    for claim in CLAIMS.values():
-        for selector in claim.values.values():
-            if selector is None or selector.table is not None or not (REPOSITORY / "metrics" / selector.file).exists():
-                continue
-            if selector.file.startswith("estimators/") and metrics.setting(selector.file).scale not in ("paper", "gpu"):
+            scale = read_setting(metrics, selector.file).scale
+            if selector.file.startswith("estimators/") and scale not in ("paper", "gpu"):
                 continue  # a shorter run has fewer rows
-            if selector.file.endswith(".json"):
+            if path.suffix == ".json":
                 metrics.number(selector.file, selector.column)
             else:
                 metrics.column(selector.file, selector.where, selector.column, selector.by)
@@ -90,11 +59,6 @@ def test_the_command_of_a_claim_is_that_of_its_files():
         measured = [selector for selector in claim.values.values() if selector is not None]
         files = {selector.file or load_measured()[selector.table].file for selector in measured}
         assert {metrics.command(file) for file in files} == ({claim.run} if claim.run else set()), claim.id
-
-
-def test_every_claim_can_be_decided_or_waits_for_all_its_numbers():
-    for claim in CLAIMS.values():
-        assert len({selector is None for selector in claim.values.values()}) == 1, claim.id
 
 
 def test_every_test_that_a_claim_names_is_there():
@@ -110,18 +74,8 @@ def test_committed_metrics_break_no_claim():
     assert metrics.broken == []
 
 
-# --- what the list refuses ----------------------------------------------------------------------------------
-
-CLAIM = {
-    "id": "eqco.made-up",
-    "claim": "One is less than two.",
-    "paper": "eqco",
-    "where": ["eqco.table9"],
-    "scale": "any",
-    "values": {"a": None},
-    "rule": "a < 2",
-    "run": None,
-}
+CLAIM = {"id": "eqco.made-up", "claim": "One is less than two.", "paper": "eqco", "where": ["eqco.table9"]}
+CLAIM |= {"scale": "any", "values": {"a": None}, "rule": "a < 2", "run": None}
 
 
 @pytest.mark.parametrize(
@@ -144,14 +98,8 @@ CLAIM = {
 def test_a_fault_in_a_claim_is_named(change, fault):
     with pytest.raises(InputError, match=rf"claims\.yaml: eqco\.made-up: .*{fault}"):
         read_claims([CLAIM | change], "claims.yaml")
-
-
-def test_a_claim_comes_once():
     with pytest.raises(InputError, match=r"eqco\.made-up comes twice"):
         read_claims([CLAIM, CLAIM], "claims.yaml")
-
-
-# --- verdicts -----------------------------------------------------------------------------------------------
 
 
 def found(root, name):
@@ -186,62 +134,46 @@ def test_a_claim_of_any_scale_is_decided_by_its_rule(ratio, verdict, tmp_path):
     assert (walltime.numbers, walltime.setting, walltime.rule) == ({"ratio": ratio}, "AMD EPYC", "ratio <= 1.05")
 
 
-def algorithms(root, gain, gain_std, dataset="cifar10", scale="paper"):
-    row = {"table": "ring.table1a", "method": "IRing", "here_gain_percent": gain}
-    written(
-        root, "algorithms/table.csv", [row | {"here_gain_std_over_seeds_percent": gain_std, "scale": scale, "seeds": 2}]
-    )
+def algorithms(root, gain, gain_std, dataset, scale):
+    row = {"table": "ring.table1a", "method": "IRing", "here_gain_percent": gain, "scale": scale, "seeds": 2}
+    written(root, "algorithms/table.csv", [row | {"here_gain_std_over_seeds_percent": gain_std}])
+    params = {"scale": scale, "seeds": [0, 1], "defaults": {"dataset": dataset}}
     (root / "stages" / "algorithms").mkdir(parents=True)
-    (root / "stages" / "algorithms" / "params.yaml").write_text(
-        yaml.safe_dump({"scale": scale, "seeds": [0, 1], "defaults": {"dataset": dataset}})
-    )
+    (root / "stages" / "algorithms" / "params.yaml").write_text(yaml.safe_dump(params))
 
 
 @pytest.mark.parametrize(
-    ("gain", "spread", "verdict"),
-    [(2.7, 0.5, "held"), (2.7, 2.8, "did not hold"), (2.7, 2.7, "did not hold"), (-1.0, 0.0, "did not hold")],
-)
-def test_a_gain_within_its_spread_over_seeds_does_not_hold(gain, spread, verdict, tmp_path):
-    algorithms(tmp_path, gain, spread)
-    assert found(tmp_path, "ring.beats-ir").verdict == verdict
-
-
-@pytest.mark.parametrize(
-    ("dataset", "scale", "verdict"),
+    ("gain", "spread", "dataset", "scale", "verdict"),
     [
-        ("shapes", "paper", "not run at this scale"),
-        ("cifar10", "demo", "not run at this scale"),
-        ("cifar100", "paper", "not run at this scale"),
-        ("cifar10", "paper", "held"),
+        (2.7, 0.5, "cifar10", "paper", "held"),
+        (2.7, 2.7, "cifar10", "paper", "did not hold"),  # within its spread over seeds
+        (-1.0, 0.0, "cifar10", "paper", "did not hold"),
+        (2.7, 0.5, "shapes", "paper", "not run at this scale"),
+        (2.7, 0.5, "cifar10", "demo", "not run at this scale"),
+        (2.7, 0.5, "cifar100", "paper", "not run at this scale"),
     ],
 )
-def test_another_data_set_or_scale_decides_nothing_but_says_what_it_would(dataset, scale, verdict, tmp_path):
-    algorithms(tmp_path, 2.7, 0.5, dataset, scale)
+def test_a_claim_of_a_data_set_is_decided_there_and_elsewhere_says_what_it_would(
+    gain, spread, dataset, scale, verdict, tmp_path
+):
+    algorithms(tmp_path, gain, spread, dataset, scale)
     ring = found(tmp_path, "ring.beats-ir")
-    assert (ring.verdict, ring.holds) == (verdict, True)
-    assert ring.numbers == {"gain": 2.7, "gain_std": 0.5}
-    if verdict != "held":
-        assert ring.reason == (
-            f"the claim is of CIFAR10 at the papers' scale; here ({dataset}, {scale}, 2 seeds) it would hold"
-        )
+    assert (ring.verdict, ring.holds) == (verdict, verdict != "did not hold")
+    assert ring.numbers == {"gain": gain, "gain_std": spread}
+    if verdict == "not run at this scale":
+        here = f"here ({dataset}, {scale}, 2 seeds) it would hold"
+        assert ring.reason == f"the claim is of CIFAR10 at the papers' scale; {here}"
 
 
 def staircase(scale, names=("CPC", "ML-CPC")):
     """What figure 3 finds: alpha 1 is capped; with alpha 0.01 CPC exceeds the information, ML-CPC comes near it."""
     estimates = {(0, 1.0): (3.9, 4.7), (0, 0.01): (6.4, 9.4), (1, 1.0): (3.8, 4.6), (1, 0.01): (5.7, 9.0)}
     return [
-        {
-            "bound": names[bound],
-            "alpha": alpha,
-            "information_nats": information,
-            "estimate_nats": estimate,
-            "std_nats": 0.2 if alpha < 1 else 0.1,
-            "ceiling_nats": 4.852 if alpha == 1 else 9.457,
-            "scale": scale,
-        }
+        {"bound": names[bound], "alpha": alpha, "information_nats": information, "estimate_nats": estimate,
+         "std_nats": 0.2 if alpha < 1 else 0.1, "ceiling_nats": 4.852 if alpha == 1 else 9.457, "scale": scale}
         for (bound, alpha), levels in estimates.items()
         for information, estimate in zip((6, 10), levels, strict=True)
-    ]
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("scale", "verdict"), [("paper", "not run at this scale"), ("gpu", "held")])
@@ -273,13 +205,8 @@ def test_a_number_that_cannot_be_right_breaks_the_claim_and_is_named(values, rea
 
 
 def test_what_is_broken_counts_before_what_is_missing(tmp_path):
-    hard = {
-        "series": "10 % from the start",
-        "value": 32,
-        "nn1_top1_percent": "",
-        "nn1_top1_std_over_seeds_percent": 0.5,
-    }
-    written(tmp_path, "negatives/count.csv", [hard])
+    hard = {"series": "10 % from the start", "value": 32, "nn1_top1_percent": ""}
+    written(tmp_path, "negatives/count.csv", [hard | {"nn1_top1_std_over_seeds_percent": 0.5}])
     hurts = found(tmp_path, "mutualinfo.hard-early-hurts")
     assert hurts.verdict == "broken"
     assert "nn1_top1_percent is '', no number, in the row with series 10 % from the start" in hurts.reason
@@ -296,20 +223,12 @@ def test_rows_that_the_study_has_not_run_are_named(tmp_path):
 
 def table9(change):
     return [
-        {
-            "method": row.labels["method"],
-            "information_nats": row.labels["mi_true"],
-            "pairs": column[1:],
-            "estimate_nats": value + change(row.labels["method"], column),
-            "std_over_seeds_nats": 0.01,
-            "ceiling_nats": 6.24,
-            "scale": "paper",
-        }
-        for table in load_tables()
-        if table.id == "eqco.table9"
-        for row in table.rows
-        for column, (value, _) in row.numbers().items()
-    ]
+        {"method": row.labels["method"], "information_nats": row.labels["mi_true"], "pairs": column[1:],
+         "estimate_nats": value + change(row.labels["method"], column), "std_over_seeds_nats": 0.01,
+         "ceiling_nats": 6.24, "scale": "paper"}
+        for table in load_tables() if table.id == "eqco.table9"
+        for row in table.rows for column, (value, _) in row.numbers().items()
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -327,22 +246,16 @@ def test_differences_of_a_table_decide_how_well_it_was_had_again(change, verdict
     assert len(again.numbers["difference"]) == 40
 
 
-def test_a_table_that_was_run_in_part_is_not_run(tmp_path):
-    written(tmp_path, "estimators/gaussians.csv", table9(lambda method, column: 0.0)[:-1])
+def test_a_table_that_was_run_in_part_is_not_run_and_a_broken_one_breaks_its_claims(tmp_path):
+    rows = table9(lambda method, column: 0.0)
+    written(tmp_path, "estimators/gaussians.csv", rows[:-1])
     again = found(tmp_path, "eqco.table9-values")
     assert again.verdict == "not run"
     assert "has no row with method EqCo, mi_true 10" in again.reason
-
-
-def test_a_broken_table_breaks_its_claims(tmp_path):
-    rows = table9(lambda method, column: 0.0)
     rows[7]["estimate_nats"] = "nan"
     written(tmp_path, "estimators/gaussians.csv", rows)
     again = found(tmp_path, "eqco.table9-values")
-    assert (again.verdict, again.reason) == (
-        "broken",
-        "metrics/estimators/gaussians.csv: row 8: estimate_nats is nan",
-    )
+    assert (again.verdict, again.reason) == ("broken", "metrics/estimators/gaussians.csv: row 8: estimate_nats is nan")
 
 
 def test_numbers_are_shown_to_six_digits_and_decided_in_full(tmp_path):
@@ -350,9 +263,6 @@ def test_numbers_are_shown_to_six_digits_and_decided_in_full(tmp_path):
     written(tmp_path, "benchmarks/estimators.json", {"mlcpc_over_cpc": 1.05000001})
     assert found(tmp_path, "mlcpc.walltime").numbers == {"ratio": 1.05}
     assert found(tmp_path, "mlcpc.walltime").verdict == "did not hold"
-
-
-# --- the rules on the papers' own numbers -------------------------------------------------------------------
 
 
 def as_printed(root):
@@ -366,25 +276,16 @@ def as_printed(root):
     spreads = {"here_std_over_seeds_percent": 0.0, "here_gain_std_over_seeds_percent": 0.0}
     written(root, "algorithms/table.csv", [row | spreads for row in printed])
     (root / "stages" / "algorithms").mkdir(parents=True)
-    (root / "stages" / "algorithms" / "params.yaml").write_text(
-        "scale: paper\nseeds: [0]\ndefaults: {dataset: cifar10}\n"
-    )
+    study = "scale: paper\nseeds: [0]\ndefaults: {dataset: cifar10}\n"
+    (root / "stages" / "algorithms" / "params.yaml").write_text(study)
     written(root, "estimators/gaussians.csv", table9(lambda method, column: 0.0))
     toy = {100: (0.01345, 0.001), 90: (0.01241, 0.0003), 75: (0.0022, 0.0001), 50: (7.29e-5, 9e-6)}
     toy |= {25: (1.67e-5, 2e-6), 10: (5.87e-6, 1e-6), 5: (1.97e-6, 4e-6)}
     conditional = [
-        {
-            "measure": measure,
-            "method": "NCE" if share == 100 else "CNCE",
-            "percent_closest": share,
-            "estimate_nats": estimate,
-            "std_over_seeds_nats": spread,
-            "information_nats": 0.02041,
-            "scale": "paper",
-        }
-        for measure in ("l2", "dot")
-        for share, (estimate, spread) in toy.items()
-    ]
+        {"measure": measure, "method": "NCE" if share == 100 else "CNCE", "percent_closest": share, "scale": "paper",
+         "estimate_nats": estimate, "std_over_seeds_nats": spread, "information_nats": 0.02041}
+        for measure in ("l2", "dot") for share, (estimate, spread) in toy.items()
+    ]  # fmt: skip
     written(root, "estimators/conditional.csv", conditional)
     written(root, "benchmarks/estimators.json", {"mlcpc_over_cpc": 1.14 / 1.15})
     written(root, "estimators/staircase-separable_levels.csv", staircase("paper"))

@@ -67,11 +67,6 @@ def test_a_figure_that_quotes_a_finding_names_one_that_the_papers_have():
     assert quoting == {plot.name for plot in PLOTS if (plot.of or plot.name) in known}
 
 
-@pytest.mark.parametrize("name", ["curve.bound", "ring.fig2a", "mlcpc.fig3-joint"])
-def test_a_figure_has_the_same_bytes_whenever_it_is_drawn(metrics, images, name):
-    assert image(BY_NAME[name], metrics) == images[name]
-
-
 def test_figures_share_no_identifier_and_refer_to_their_own(images):
     seen = set()
     for one in images.values():
@@ -83,8 +78,9 @@ def test_figures_share_no_identifier_and_refer_to_their_own(images):
 
 
 @pytest.mark.parametrize("name", ["curve.bound", "ring.fig2a", "mlcpc.fig3-joint"])
-def test_a_figure_takes_all_its_colours_from_the_page(images, name):
+def test_a_figure_has_the_same_bytes_whenever_it_is_drawn_and_its_colours_from_the_page(metrics, images, name):
     text = images[name]
+    assert image(BY_NAME[name], metrics) == text
     assert "var(--series-1)" in text
     assert "currentColor" in text
     assert not re.findall(r"#[0-9a-fA-F]{6}\b", text), "a colour that is wrong in the dark"
@@ -92,8 +88,7 @@ def test_a_figure_takes_all_its_colours_from_the_page(images, name):
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["<script>alert(1)</script> --> <img src=x onerror=alert(1)>", "$x$ \\frac", "_hidden", "a\nb\x00"],
+    "name", ["<script>alert(1)</script> --> <img src=x onerror=alert(1)>", "$x$ \\frac", "_hidden", "a\nb\x00"]
 )
 def test_a_series_may_be_called_anything(tmp_path, name):
     report_root.negatives_study(tmp_path, name)
@@ -120,43 +115,33 @@ def test_figure_2_of_ml_cpc_compares_cpc_with_the_lowest_alpha_only(metrics):
     assert list(variance.lines[0].get_ydata()) == pytest.approx([0.25, 0.0625, 0.5 / 64], abs=1e-6)
 
 
-def test_estimators_with_and_without_a_ceiling_stand_apart_beside_the_truth(metrics):
+def test_estimates_stand_beside_the_truth(metrics):
     capped, free = drawn(BY_NAME["estimators.ideal"], metrics).axes
     assert capped.get_legend_handles_labels()[1] == ["true", "InfoNCE"]
-    assert free.get_legend_handles_labels()[1] == ["true", "NWJ"]
+    assert free.get_legend_handles_labels()[1] == ["true", "NWJ"], "without a ceiling, apart"
     truth = next(line for line in free.lines if line.get_label() == "true")
     assert list(truth.get_xdata()) == list(truth.get_ydata()) == [1, 4]
-
-
-def test_the_staircase_shows_each_estimate_and_the_truth_beside_it(metrics):
     cpc, mlcpc = drawn(BY_NAME["mlcpc.fig3-separable"], metrics).axes
     assert (cpc.get_title("left"), mlcpc.get_title("left")) == ("CPC", "ML-CPC")
-    *estimates, truth = cpc.lines
-    assert len(estimates) == 2
+    first, _, truth = cpc.lines
     assert list(truth.get_xdata()) == [0, 100, 200, 300]
     assert list(truth.get_ydata()) == [2, 2, 4, 4]
-    assert list(estimates[0].get_ydata()) == pytest.approx([1.8, 1.8, 3.6, 3.6])
+    assert list(first.get_ydata()) == pytest.approx([1.8, 1.8, 3.6, 3.6])
 
 
-def test_shares_of_training_and_of_the_memory_are_shown_in_percent(metrics):
+def test_shares_are_shown_in_percent_and_the_gradient_s_band_is_one_std_to_each_side(metrics):
     assert list(drawn(BY_NAME["ring.fig2a"], metrics).axes[0].lines[0].get_xdata()) == pytest.approx([5, 25, 75])
     outer = drawn(BY_NAME["curve.share"], metrics).axes[0].lines[0]
     assert list(outer.get_ydata()) == pytest.approx([80, 60, 40])
-
-
-def test_the_gradient_s_band_is_one_deviation_to_each_side(metrics):
     (band,) = drawn(BY_NAME["curve.gradient"], metrics).axes[0].collections
     heights = band.get_paths()[0].vertices[:, 1]
     assert (heights.min(), heights.max()) == (2.5, 3.5)
 
 
-def test_rows_that_lack_everything_are_an_error_that_says_so():
+def test_rows_that_lack_everything_or_hold_text_are_an_error_that_says_so():
     for plot in PLOTS:
         with pytest.raises(ValueError, match=r"has no column|has none of the columns"):
             plot.draw(*[[{"nothing": 1.0}] for _ in plot.files])
-
-
-def test_a_number_that_is_text_is_named_with_its_row():
     rows = [{"x": 1.0}, {"x": "abc"}]
     with pytest.raises(ValueError, match=r"^x is 'abc' in row 2, expected a number$"):
         numbers(rows, "x")
@@ -187,18 +172,11 @@ def test_series_keep_their_looks_from_figure_to_figure_and_differ_within_one():
     assert alike["NCE"] != alike["IR"]
 
 
-def test_groups_are_in_the_order_of_their_first_row():
+def test_groups_ticks_and_labels():
     rows = [{"s": "b", "a": 1.0}, {"s": "a", "a": 2.0}, {"s": "b", "a": 1.0}]
-    assert list(grouped(rows, "s", "a")) == ["b, 1", "a, 2"]
-
-
-def test_ticks_are_thinned_to_those_that_fit():
+    assert list(grouped(rows, "s", "a")) == ["b, 1", "a, 2"], "in the order of their first row"
     assert thinned([64.0, 128.0, 256.0, 64.0], 8) == [64, 128, 256]
     assert thinned([2.0**n for n in range(12)], 6) == [1, 4, 16, 64, 256, 1024]
-    assert thinned([100.0, 101.0, 150.0], 8) == [100, 150]
-
-
-def test_a_label_keeps_its_words_on_one_line():
-    assert plain(" a\n b\t") == "a b"
-    assert plain("_a").endswith("_a")
-    assert not plain("_a").startswith("_")
+    assert thinned([100.0, 101.0, 150.0], 8) == [100, 150], "those that fit"
+    assert plain(" a\n b\t") == "a b", "a label keeps its words on one line"
+    assert plain("_a").lstrip()[-2:] == "_a" != plain("_a")

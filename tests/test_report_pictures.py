@@ -27,13 +27,8 @@ def test_each_query_stands_with_its_own_neighbours_in_their_order(tmp_path):
     for tile, row in zip(first.tiles, (3, 1, 2), strict=True):
         assert np.array_equal(pixels(tile), train.images[row].numpy())
     assert [tile.similarity for tile in first.tiles] == pytest.approx([0.9, 0.5, 0.25])
-
-
-def test_an_image_of_the_query_s_own_class_is_told_from_the_others(tmp_path):
-    report_root.pictures(tmp_path)  # classes go round: disc, ring, star
-    first, _ = pictures(tmp_path).neighbours
-    assert first.query.name == "disc"
-    assert first.query.same is None
+    # Classes go round: disc, ring, star. An image of the query's own is told from the others.
+    assert (first.query.name, first.query.same) == ("disc", None)
     assert [(tile.name, tile.same) for tile in first.tiles] == [("disc", True), ("ring", False), ("star", False)]
 
 
@@ -53,42 +48,31 @@ def test_large_images_are_made_small_and_small_ones_kept():
     assert sizes == [(LARGEST // 2, LARGEST), (7, 5)]
 
 
-@pytest.mark.parametrize("gone", ["examples.safetensors", "images/train.safetensors", "images/test.safetensors"])
-def test_a_missing_file_is_named_with_the_command_that_makes_it(tmp_path, gone):
+@pytest.mark.parametrize("file", ["examples.safetensors", "images/train.safetensors", "images/test.safetensors"])
+def test_a_broken_file_is_named_and_a_missing_one_with_the_command_that_makes_it(tmp_path, file):
     report_root.pictures(tmp_path)
-    (tmp_path / "data/main" / gone).unlink()
-    with pytest.raises(NoPictures, match=f"data/main/{gone} is not here") as none:
+    (tmp_path / "data/main" / file).write_bytes(b"not tensors")
+    with pytest.raises(NoPictures, match=f"data/main/{file} cannot be read") as none:
+        pictures(tmp_path)
+    assert none.value.command is None
+    (tmp_path / "data/main" / file).unlink()
+    with pytest.raises(NoPictures, match=f"data/main/{file} is not here") as none:
         pictures(tmp_path)
     assert none.value.command == "make repro"
 
 
-@pytest.mark.parametrize("broken", ["examples.safetensors", "images/train.safetensors"])
-def test_a_broken_file_is_named(tmp_path, broken):
+@pytest.mark.parametrize(
+    ("tensors", "sentence"),
+    [
+        ({"train_queries": torch.tensor([12])}, r"names image 12 of images/train\.safetensors, which has 12"),
+        ({"test_queries": None}, "has no test_queries"),
+        ({"test_queries": torch.tensor([0])}, "1 of test_queries, 2 of test_neighbours"),
+    ],
+)
+def test_examples_of_other_images_or_without_queries_are_named(tmp_path, tensors, sentence):
     report_root.pictures(tmp_path)
-    (tmp_path / "data/main" / broken).write_bytes(b"not tensors")
-    with pytest.raises(NoPictures, match=f"data/main/{broken} cannot be read") as none:
-        pictures(tmp_path)
-    assert none.value.command is None
-
-
-def changed(root, **tensors):
-    path = root / "data/main/examples.safetensors"
+    path = tmp_path / "data/main/examples.safetensors"
     found, about = read_packed(path)
     write_packed(path, {name: t for name, t in (found | tensors).items() if t is not None}, about)
-
-
-def test_picks_of_other_images_are_named(tmp_path):
-    report_root.pictures(tmp_path)
-    changed(tmp_path, train_queries=torch.tensor([12]))
-    with pytest.raises(NoPictures, match=r"names image 12 of images/train\.safetensors, which has 12"):
-        pictures(tmp_path)
-
-
-def test_picks_without_queries_are_named(tmp_path):
-    report_root.pictures(tmp_path)
-    changed(tmp_path, test_queries=None)
-    with pytest.raises(NoPictures, match="has no test_queries"):
-        pictures(tmp_path)
-    changed(tmp_path, test_queries=torch.tensor([0]))
-    with pytest.raises(NoPictures, match="1 of test_queries, 2 of test_neighbours"):
+    with pytest.raises(NoPictures, match=sentence):
         pictures(tmp_path)

@@ -7,14 +7,7 @@ import pytest
 from annulus.errors import InputError
 from annulus.report.rules import FUNCTIONS, RuleFault, parse
 
-VALUES = {
-    "a": 1.0,
-    "b": 2.0,
-    "up": [1.0, 2.0, 4.0],
-    "down": [3.0, 2.0, -1.0],
-    "flat": [2.0, 2.0, 2.0],
-    "short": [1.0, 2.0],
-}
+VALUES = {"a": 1.0, "b": 2.0, "up": [1.0, 2.0, 4.0], "down": [3.0, 2.0, -1.0], "flat": [2.0] * 3, "short": [1.0, 2.0]}
 
 
 @pytest.mark.parametrize(
@@ -25,21 +18,13 @@ VALUES = {
         ("a <= 1 and a >= 1", True),
         ("a < 1 or b < 2", False),
         ("a > b or b > 1", True),
-        ("a < b and a > b", False),
-        ("not a > b", True),
-        ("a < b < 3", True),
-        ("a < b < 2", False),
+        ("a < b < 3 and not a < b < 2 and a / b <= 0.5", True),
         ("0 - a < -0.5 and -a > -1.5", True),
         ("a + b * 3 > 6.9 and (a + b) * 3 < 9.1", True),
-        ("a / b <= 0.5", True),
-        ("all(up > 0)", True),
         ("all(up > 1)", False),
-        ("any(up > 3)", True),
         ("any(up > 4)", False),
         ("share(up >= 2) > 0.66 and share(up >= 2) < 0.67", True),
         ("all(up - down > -2.5)", True),
-        ("all(up > down)", False),
-        ("all(1 <= up <= 4)", True),
         ("all(1 <= up < 4)", False),
         ("min(up) >= 1 and max(up) <= 4 and max(up) > 3", True),
         ("all(max(up, down, b) >= 2) and all(min(up, down, b) <= 2)", True),
@@ -72,15 +57,11 @@ def test_a_rule_knows_its_names_and_may_stand_on_several_lines():
         ("all(up > short)", "up > short: up has 3 values and short has 2 values"),
         ("up > 0", r"up > 0 is a list; put all\(...\) or any\(...\) around it"),
         ("a + b", r"a \+ b is a number, where true or false is meant"),
-        ("a and b > 1", "a is a number"),
         ("(a > b) + 1 > 0", "a > b is true or false where a number is meant"),
         ("all(up)", r"all\(up\): all is of comparisons of lists"),
-        ("all(a > b)", "all is of comparisons of lists"),
         ("mean(a) > 0", r"mean\(a\): a is one number, mean is of a list"),
-        ("max(a) > 0", "a is one number, max is of a list"),
         ("at(up, 3) > 0", r"at\(..., 3\) of 3 values; places count from 0"),
         ("at(up, 0.5) > 0", r"at\(..., 0.5\) of 3 values"),
-        ("at(up, up) > 0", "the place is a list"),
         ("log(a - 1) > 0", r"log\(a - 1\): math domain error"),
         ("a * 9e299 * 9e299 > 0", "is not finite"),
     ],
@@ -114,13 +95,10 @@ def test_a_value_that_is_no_number_is_named_even_where_the_rule_would_not_need_i
         ("a.real > 1", r"a\.real is not understood"),
         ("a == b", "a == b is not understood"),
         ("a ** b > 1", r"a \*\* b is not understood"),
-        ("max(a, key=b) > 1", "is not understood"),
         ("a < True", "True is not understood"),
         ("a < 1e999", "is not understood"),
-        ("+a < 1", "is not understood"),
         ("range < 1", r"range is a function; write range\(...\)"),
         ("mean(a, b) > 1", "mean takes one list"),
-        ("max() > 1", "max takes one list"),
         ("at(a) > 1", "at takes a list and a place"),
         ("a <", "is no expression"),
         ("a\0 > 1", "is no expression"),

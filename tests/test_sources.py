@@ -184,14 +184,11 @@ def test_every_result_is_where_its_paper_has_it():
         ("Wu et al. 2020, arXiv:2005.13149, Table 2(d), Figures 1, 4 and 5", None),
         ("Pillow's Resample.c", None),
         ("Wu et al. 2020, arXiv:2005.13149, Eq. 9", "has no 9 among its equations"),
-        ("Wu et al. 2020, arXiv:2005.13149, Figures 1, 4 and 11", "has no 11 among its figures"),
-        ("Zhu et al. 2020, arXiv:2010.01929, Eqs. 14 to 16", "has no 16 among its equations"),
         ("Song and Ermon 2020, arXiv:2007.09852, Section 5.4", "has no 5.4 among its sections"),
         ("Song and Ermon 2020, arXiv:2005.13149, Eq. 4", "its authors and year are 'Wu et al. 2020'"),
         ("Wu et al. 2020, arXiv:2005.13149", "neither"),
         ("Wu et al. 2020, arXiv:2005.13149, eq. 3", "names no section"),
         ("Wu et al. 2020, arXiv:2099.00001, Eq. 3", "is not listed"),
-        ("mlcpc section 6, 2", "neither"),
     ],
 )
 def test_a_citation_is_read_as_it_is_written(citation, said):

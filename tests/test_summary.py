@@ -11,12 +11,8 @@ MEASURED = {
     "pretrain": {"loss_nats": 3.25, "bound_nats": 3.5, "ceiling_nats": 6.9324, "validation_nn1_percent": 61.0},
     "knn": {"nn1_top1_percent": 60.5, "top1_percent": 64.1, "top5_percent": 97.0},
     "linear": {"top1_percent": 70.25, "top5_percent": 98.5},
-    "diagnostics": {
-        "alignment": 0.5,
-        "uniformity": -2.5,
-        "effective_rank": 40.0,
-        "false_negatives_training_percent": 21.5,
-    },
+    "diagnostics": {"alignment": 0.5, "uniformity": -2.5, "effective_rank": 40.0}
+    | {"false_negatives_training_percent": 21.5},
 }
 VARIANT = {name: f"some-{name}" for name in summary.READS} | {"seed": 0}
 
@@ -60,26 +56,28 @@ def test_the_table_names_the_variant_its_numbers_and_where_to_look(paths, capsys
         assert place in printed
 
 
-def test_without_a_validation_part_its_number_is_left_out(paths):
-    metrics = {name: value for name, value in MEASURED["pretrain"].items() if name != "validation_nn1_percent"}
-    paths.pretrain.write_text(json.dumps(metrics))
-    assert "validation_nn1_percent" not in summary.main(VARIANT, paths).metrics
+@pytest.mark.parametrize(
+    ("stage", "name", "headline"),
+    [
+        ("pretrain", "validation_nn1_percent", "validation_nn1_percent"),  # without a validation part
+        ("diagnostics", "false_negatives_training_percent", "false_negatives_percent"),  # where the set is empty
+    ],
+)
+def test_a_number_that_need_not_be_there_is_left_out(paths, stage, name, headline):
+    left = {key: value for key, value in MEASURED[stage].items() if key != name}
+    getattr(paths, stage).write_text(json.dumps(left))
+    assert headline not in summary.main(VARIANT, paths).metrics
 
 
-def test_where_the_sampler_s_set_is_empty_its_false_negatives_are_left_out(paths):
-    left = {name: value for name, value in MEASURED["diagnostics"].items() if not name.startswith("false_negatives")}
-    paths.diagnostics.write_text(json.dumps(left))
-    assert "false_negatives_percent" not in summary.main(VARIANT, paths).metrics
-
-
-def test_a_number_that_a_stage_did_not_write_is_asked_for_by_name(paths):
-    paths.knn.write_text("{}")
-    with pytest.raises(InputError, match=r"knn\.json has no top1_percent; run `dvc repro -f knn`"):
-        summary.main(VARIANT, paths)
-
-
-@pytest.mark.parametrize("content", [None, "{"])
-def test_a_missing_or_broken_file_is_named(paths, content):
-    paths.linear.unlink() if content is None else paths.linear.write_text(content)
-    with pytest.raises(InputError, match=r"linear\.json is missing or not a metrics file .*run `dvc repro`"):
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("{}", r"has no top1_percent; run `dvc repro -f knn`"),
+        (None, "is missing or not a metrics file .*run `dvc repro`"),
+        ("{", "is missing or not a metrics file .*run `dvc repro`"),
+    ],
+)
+def test_what_a_stage_did_not_write_is_asked_for_by_name(paths, content, sentence):
+    paths.knn.unlink() if content is None else paths.knn.write_text(content)
+    with pytest.raises(InputError, match=rf"knn\.json {sentence}"):
         summary.main(VARIANT, paths)

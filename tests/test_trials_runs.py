@@ -3,7 +3,6 @@
 import dataclasses
 import os
 import signal
-import time
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from multiprocessing import get_context
@@ -76,29 +75,27 @@ def writing_down(monkeypatch) -> None:
     monkeypatch.setattr(Trials, "training", training)
 
 
-# --- outcomes -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("count", [1, 2])
 def test_any_number_of_workers_gives_the_numbers_of_runs_alone(splits, monkeypatch, one_thread, count):
     """Of different length too, so that they do not end in the order in which they began."""
-    changes = {"scales.tiny.pretrain.epochs": 1}
-    variants = {"long": variant(0), ("short", 1): variant(1, changes), ("moco", 0): variant(0, {"method": "moco"})}
+    short = {"scales.tiny.pretrain.epochs": 1}
+    variants = {
+        "long": variant(0),
+        ("short", 1): variant(1, short),
+        ("moco", 0): variant(0, {"method": "moco"} | short),
+    }
     cores(monkeypatch, count)
     outcomes = Trials("a stage", splits).run(variants)
     assert list(outcomes) == list(variants)
     for key, params in variants.items():
         alone = Trials("another", splits).training(params)
-        history = alone.run()
-        assert outcomes[key].history == history
+        assert outcomes[key].history == alone.run()
         assert outcomes[key].metrics == alone.metrics() | probe(alone, splits, params)
-    assert outcomes["long"].metrics["loss_nats"] != outcomes["moco", 0].metrics["loss_nats"]
-    assert len(outcomes["long"].history) == 3
-    assert len(outcomes["short", 1].history) == 1
+    assert [len(outcome.history) for outcome in outcomes.values()] == [3, 1, 1]
 
 
 def test_the_probes_see_the_test_images_and_learn_from_the_training_images(splits, one_thread):
-    """Two stripe classes are easy; with the test labels swapped, what was right is wrong."""
+    """With the test labels swapped, what was right is wrong."""
     training = Trials("a stage", splits).training(variant(0))
     training.run()
     right = probe(training, splits, variant(0))
@@ -150,9 +147,6 @@ def test_runs_of_one_seed_share_weights_order_and_views(splits, monkeypatch):
     assert not any(same("uniform", "other seed")[-24:])
 
 
-# --- a killed stage -----------------------------------------------------------------------------------
-
-
 def test_a_killed_stage_goes_on_and_runs_no_finished_trial_again(splits, monkeypatch):
     """The second trial is killed in its second epoch: the first one's outcome is there, the second's checkpoint too."""
     cores(monkeypatch, 1)
@@ -188,14 +182,14 @@ def test_a_killed_stage_goes_on_and_runs_no_finished_trial_again(splits, monkeyp
 
 
 def test_the_workers_of_a_killed_stage_end_with_it_and_it_can_be_run_again(splits, monkeypatch):
-    """A worker that went on would hold its trial for as long as it takes; here half a minute."""
+    """A worker that went on would hold its trial for as long as it takes."""
     variants = {seed: variant(seed) for seed in (0, 1)}
     step = Training.step
 
     def slow(self, order):
         if not (Path("slow") / str(self.recipe.seed)).exists():
             (Path("slow") / str(self.recipe.seed)).touch()
-            time.sleep(30)
+            signal.pause()
         step(self, order)
 
     monkeypatch.setattr(Training, "step", slow)
@@ -203,19 +197,14 @@ def test_the_workers_of_a_killed_stage_end_with_it_and_it_can_be_run_again(split
     Path("slow").mkdir()
     stage = get_context("fork").Process(target=lambda: Trials("a stage", splits).run(variants))
     stage.start()
-    deadline = time.monotonic() + 60
     while len(list(Path("slow").iterdir())) < 2:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+        assert stage.is_alive()
     stage.kill()
     stage.join()
-
-    deadline = time.monotonic() + 10
     outcomes = None
     while outcomes is None:
         with suppress(InputError):  # for a moment: process N is already computing this variant
             outcomes = Trials("a stage", splits).run(variants)
-        assert time.monotonic() < deadline, "a worker of the killed stage still runs"
     assert list(outcomes) == [0, 1]
 
 
@@ -232,46 +221,26 @@ def test_what_is_done_is_forgotten_and_other_stages_are_left_alone(splits, monke
     assert trained() == ["0", "1", "0", "0"]
 
 
-@pytest.mark.parametrize(
-    "changes", [{"sampler": "ball"}, {"methods.ir.temperature": 0.1}, {"knn.k": 7}, {"scales.tiny.linear.epochs": 3}]
-)
-def test_a_state_serves_the_same_settings_alone(splits, monkeypatch, changes):
+def test_a_state_serves_the_same_settings_and_images_alone(splits, monkeypatch):
     writing_down(monkeypatch)
-    Trials("a stage", splits).run({0: variant(0)})
-    Trials("a stage", splits).run({0: variant(0, changes)})
-    assert len(trained()) == 2
-
-
-def test_a_state_serves_the_same_images_alone(splits, monkeypatch):
-    writing_down(monkeypatch)
-    Trials("a stage", splits).run({0: variant(0)})
-    Trials("a stage", dataclasses.replace(splits, hashes={"train": "others"})).run({0: variant(0)})
-    assert len(trained()) == 2
-
-
-def test_settings_that_the_run_does_not_read_cost_nothing(splits, monkeypatch):
-    writing_down(monkeypatch)
-    Trials("a stage", splits).run({0: variant(0)})
-    Trials("a stage", splits).run({0: variant(0, {"methods.moco.momentum": 0.5, "samplers.ring.outer": 0.9})})
+    short = {"scales.tiny.pretrain.epochs": 1}
+    Trials("a stage", splits).run({0: variant(0, short)})
+    unread = {"methods.moco.momentum": 0.5, "samplers.ring.outer": 0.9}
+    Trials("a stage", splits).run({0: variant(0, short | unread)})
     assert len(trained()) == 1
-
-
-# --- mistakes -----------------------------------------------------------------------------------------
+    Trials("a stage", dataclasses.replace(splits, hashes={"train": "others"})).run({0: variant(0, short)})
+    assert len(trained()) == 2
+    read = [{"sampler": "ball"}, {"methods.ir.temperature": 0.1}, {"knn.k": 7}, {"scales.tiny.linear.epochs": 3}]
+    Trials("a stage", splits).run({number: variant(0, short | changes) for number, changes in enumerate(read)})
+    assert len(trained()) == 6
 
 
 def test_a_mistake_in_a_worker_reaches_the_caller_as_its_sentence(splits, monkeypatch):
     """A diverging run says so; the others' outcomes are kept."""
     cores(monkeypatch, 1)
-    scale = variant(0)["scales.${scale}.pretrain"].model_copy(
-        update={"learning_rate": 1e30}
-    )  # more than a file may say
+    rate = {"learning_rate": 1e30}  # more than a file may say
+    scale = variant(0)["scales.${scale}.pretrain"].model_copy(update=rate)
     variants = {0: variant(0), "diverges": {**variant(0), "scales.${scale}.pretrain": scale}}
     with pytest.raises(InputError, match=r"lower scales\.SCALE\.pretrain\.learning_rate"):
         Trials("a stage", splits).run(variants)
     assert len(states()) == 1
-
-
-def test_images_too_few_for_a_variant_are_the_sentence_of_a_run_alone(splits):
-    few = dataclasses.replace(splits, train=stripes(5, 0))
-    with pytest.raises(InputError, match=r"^scales\.SCALE\.pretrain\.batch_size: 16 is more than the 5 training"):
-        Trials("a stage", few).run({0: variant(0)})

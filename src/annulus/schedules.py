@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from annulus.config.training import CosineSchedule, MilestoneSchedule, PlateauSchedule, ScheduleParams
+from annulus.config.training import ConstantSchedule, CosineSchedule, MilestoneSchedule, PlateauSchedule, ScheduleParams
 
 
 class Schedule:
@@ -18,6 +18,10 @@ class Schedule:
         self.waited = 0
         self.dropped = 0
 
+    @property
+    def watches_accuracy(self) -> bool:
+        return isinstance(self.policy, PlateauSchedule)
+
     def rate(self, trained: float) -> float:
         """The learning rate when this share of training, in [0, 1), is done."""
         if trained < self.warmup:
@@ -26,17 +30,20 @@ class Schedule:
 
     def _factor(self, since_warmup: float, trained: float) -> float:
         match self.policy:
+            case ConstantSchedule():
+                return 1.0
             case CosineSchedule():
                 return (1 + math.cos(math.pi * since_warmup)) / 2
             case MilestoneSchedule(at=at, factor=factor):
                 return factor ** sum(trained >= share for share in at)
             case PlateauSchedule(factor=factor):
                 return factor**self.dropped
-        return 1.0
+            case _:
+                raise TypeError(f"no schedule is known for {type(self.policy).__name__}")
 
     def after_epoch(self, validation_percent: float | None) -> None:
         """Let a plateau see the epoch's accuracy; after `patience` epochs without a better one it drops."""
-        if not isinstance(self.policy, PlateauSchedule):
+        if not self.watches_accuracy:
             return
         assert validation_percent is not None  # Training refuses a plateau without a validation part
         if validation_percent > self.best:

@@ -7,7 +7,7 @@ from typing import Any
 
 from annulus.compute.workers import Pieces
 from annulus.errors import InputError
-from annulus.estimators.bounds import EqCo
+from annulus.estimators.bounds import eqco
 from annulus.estimators.gaussians import estimates, row
 from annulus.estimators.params import GaussiansParams
 from annulus.files.results import write_table
@@ -26,7 +26,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
             f"gaussians.first_seeds: {params.first_seeds} of {len(seeds)} seeds; name more seeds, or take fewer of them"
         )
     for pairs in params.pairs:
-        warning = EqCo(params.eqco_alpha).warning(pairs, pairs - 1)
+        warning = eqco(params.eqco_alpha).warning(pairs, pairs - 1)
         if warning is not None:
             log.warning("%s", warning)
     pieces = Pieces("gaussians", params, estimates)

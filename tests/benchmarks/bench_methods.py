@@ -23,25 +23,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "stages"))
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
-
 import numpy as np
 import torch
-from pretrain import READS
+from steps import PARAMS, training, whole_step
 from timing import calls_per_turn, synchronize, write
 from torch import Tensor
 
 from annulus.bounds.infonce import infonce
 from annulus.compute.device import autocast, pick_device
-from annulus.config.file import load_params
 from annulus.datasets.shapes import CLASSES, class_of, draw_shapes
 from annulus.files.images import ImageSet
 from annulus.methods.simclr import SimCLR
 from annulus.training.loop import Training
-from annulus.training.setup import build_training
 
-PARAMS = load_params(Path(__file__).resolve().parents[2] / "params.yaml")
 IMAGES, BATCH, SIZE, QUEUE, LONG_QUEUE = 4_096, 256, 32, 4_096, 65_536
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 HEADS = {"moco": "mlp", "simclr": "mlp-bn"}  # MoCo v2's, and lightly's for SimCLR
@@ -56,21 +50,14 @@ def images_of(count: int, pixels: Tensor) -> ImageSet:
     return ImageSet(pixels, labels, torch.from_numpy(rows).long(), CLASSES, "shapes")
 
 
-def training(method: str, sampler: str, stem: str, queue: int, images: ImageSet, device: torch.device) -> Training:
-    """Training as the pretrain stage sets it up, without annealing: every step draws from the sampler's own set."""
-    backbone = "resnet18-cifar" if stem == "cifar" else "resnet18"
-    choices = {"method": method, "sampler": sampler, "bound": "infonce", "anneal": "none", "neighbours": "none"}
-    chosen = PARAMS.model_copy(update=choices | {"dataset": "cifar10", "scale": "paper", "backbone": backbone})
-    read = {key: chosen.get(key) for key in READS}
+def of_keys(method: str, sampler: str, stem: str, queue: int, images: ImageSet, device: torch.device) -> Training:
+    views = PARAMS.view_sets["standard" if method == "moco" else "strong"]
     changes = {
         "methods.${method}": {"head": HEADS[method], "temperature": TEMPERATURES[method], "negatives": "all"},
         "scales.${scale}.pretrain": {"batch_size": BATCH, "queue": queue},
+        "view_sets.${views}": dict(views) | {"blur": None},  # now the same views as lightly's
     }
-    for key, change in changes.items():
-        read[key] = read[key].model_copy(update=change)
-    views = PARAMS.view_sets["standard" if method == "moco" else "strong"]
-    read["view_sets.${views}"] = views.model_copy(update={"blur": None})  # now the same views as lightly's
-    return build_training(read, images, images.take(torch.arange(0)), device)
+    return training(method, sampler, stem, changes, images, images.take(torch.arange(0)), device)
 
 
 def turn_of(step: Callable[[], None], warm: int, steps: int) -> Turn:
@@ -86,18 +73,6 @@ def turn_of(step: Callable[[], None], warm: int, steps: int) -> Turn:
         return (time.perf_counter() - started) / steps
 
     return turn
-
-
-def whole_step(run: Training) -> Callable[[], None]:
-    order = run._order()
-    run.method.train()
-
-    def step() -> None:
-        if run.batch == run.batches:
-            run.batch = 0
-        run.step(order)
-
-    return step
 
 
 def bare_step(run: Training) -> Callable[[], None]:
@@ -166,7 +141,7 @@ def go_round(contestants: Mapping[str, Turn], turns: int) -> dict[str, float]:
 def against_lightly(method: str, stem: str, turns: int, steps: int, device: torch.device) -> dict[str, float | int]:
     """Rates and ratios of one method with one stem."""
     pixels = draw_shapes(np.arange(IMAGES), SIZE, 0)
-    runs = [training(method, "uniform", stem, QUEUE, images_of(IMAGES, pixels), device) for _ in range(2)]
+    runs = [of_keys(method, "uniform", stem, QUEUE, images_of(IMAGES, pixels), device) for _ in range(2)]
     contestants = {"bare": turn_of(bare_step(runs[0]), 1, steps), "ours": turn_of(whole_step(runs[1]), 1, steps)}
     workers = sorted({0, 1, CORES // 2, CORES})
     with ExitStack() as stack:
@@ -209,7 +184,7 @@ def ring_against_all(device: torch.device) -> dict[str, float | int]:
         ("all", "uniform", whole_step),
         ("ring", "ring", whole_step),
     ):
-        run = training("moco", sampler, "imagenet", LONG_QUEUE, images, device)
+        run = of_keys("moco", sampler, "imagenet", LONG_QUEUE, images, device)
         run.method.queue.images.copy_(torch.randperm(LONG_QUEUE, generator=random))
         steps[name] = turn_of(step(run), 1, max(4, calls_per_turn(device)))
     seconds = go_round(steps, 7)

@@ -6,28 +6,20 @@ memory, InfoNCE with fixed negatives, the optimiser and the bank's update.
 And whole epochs, with validation and all else that the loop does between two of them, against as many bare steps.
 """
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "stages"))
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 
 import torch
-from pretrain import READS
+from steps import training, whole_step
 from timing import calls_per_turn, medians, write
 
 from annulus.bounds.infonce import infonce
 from annulus.compute.device import autocast, pick_device
-from annulus.config.file import load_params
 from annulus.files.images import ImageSet
 from annulus.training.loop import Training
-from annulus.training.setup import build_training
 
 IMAGES, BATCH, NEGATIVES, SIZE = 50_000, 256, 4_096, 32
 EPOCH_IMAGES = {"cuda": 46_080, "cpu": 7_680}  # 180 and 30 batches; a ninth as many for validation, as in params.yaml
 EPOCH_TURNS = 3
-PARAMS = load_params(Path(__file__).resolve().parents[2] / "params.yaml")
 
 
 def random_images(images: int) -> ImageSet:
@@ -36,31 +28,12 @@ def random_images(images: int) -> ImageSet:
     return ImageSet(pixels, torch.arange(images) % 10, torch.arange(images), tuple("0123456789"), "random")
 
 
-def training(sampler: str, stem: str, device: torch.device, images: int) -> Training:
-    """Training as the pretrain stage sets it up, without annealing: every step draws from the sampler's own set."""
-    backbone = "resnet18-cifar" if stem == "cifar" else "resnet18"
-    choices = {"method": "ir", "sampler": sampler, "bound": "infonce", "anneal": "none", "neighbours": "none"}
-    chosen = PARAMS.model_copy(update=choices | {"dataset": "cifar10", "scale": "paper", "backbone": backbone})
-    read = {key: chosen.get(key) for key in READS}
+def of_memory(sampler: str, stem: str, device: torch.device, images: int) -> Training:
     changes = {
         "methods.${method}": {"negatives": "sampled", "critic": "dot", "bank_start": "random"},
         "scales.${scale}.pretrain": {"batch_size": BATCH, "negatives": NEGATIVES},
     }
-    for key, change in changes.items():
-        read[key] = read[key].model_copy(update=change)
-    return build_training(read, random_images(images), random_images(images // 9), device)
-
-
-def whole_step(run: Training) -> Callable[[], None]:
-    order = run._order()
-    run.method.train()
-
-    def step() -> None:
-        if run.batch == run.batches:
-            run.batch = 0
-        run.step(order)
-
-    return step
+    return training("ir", sampler, stem, changes, random_images(images), random_images(images // 9), device)
 
 
 def whole_epoch(run: Training) -> Callable[[], None]:
@@ -92,13 +65,13 @@ def bare_step(run: Training) -> Callable[[], None]:
 
 def epochs(device: torch.device) -> dict[str, float | int]:
     images = EPOCH_IMAGES[device.type]
-    bare, batches = bare_step(training("uniform", "imagenet", device, images)), images // BATCH
+    bare, batches = bare_step(of_memory("uniform", "imagenet", device, images)), images // BATCH
 
     def bare_steps() -> None:
         for _ in range(batches):
             bare()
 
-    whole = {sampler: whole_epoch(training(sampler, "imagenet", device, images)) for sampler in ("uniform", "ring")}
+    whole = {sampler: whole_epoch(of_memory(sampler, "imagenet", device, images)) for sampler in ("uniform", "ring")}
     seconds = medians({"bare": bare_steps, **whole}, EPOCH_TURNS, calls=1)
     percent = {sampler: round(100 * seconds["bare"] / seconds[sampler], 1) for sampler in whole}
     return {f"imagenet_stem_{sampler}_epoch_percent_of_bare": share for sampler, share in percent.items()} | {
@@ -111,8 +84,8 @@ def main() -> None:
     numbers: dict[str, float | int] = {"images": IMAGES, "batch": BATCH, "negatives": NEGATIVES, "pixels": SIZE}
     for stem, repetitions in (("imagenet", 15), ("cifar", 15 if device.type == "cuda" else 3)):
         samplers = ("uniform", "ring")
-        steps = {sampler: whole_step(training(sampler, stem, device, IMAGES)) for sampler in samplers}
-        bare = bare_step(training("uniform", stem, device, IMAGES))
+        steps = {sampler: whole_step(of_memory(sampler, stem, device, IMAGES)) for sampler in samplers}
+        bare = bare_step(of_memory("uniform", stem, device, IMAGES))
         seconds = medians({"bare": bare, **steps}, repetitions, calls_per_turn(device))
         for sampler in samplers:
             numbers[f"{stem}_stem_{sampler}_percent_of_bare"] = round(100 * seconds["bare"] / seconds[sampler], 1)

@@ -3,11 +3,7 @@
 All do the standard contrastive augmentation: random resized crop, flip, colour jitter, greyscale.
 """
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 
 import torch
 from PIL import Image

@@ -1,16 +1,21 @@
-"""Timing by interleaved repetitions: the machine's mood falls on every contestant alike."""
+"""Timing by interleaved repetitions: the machine's mood falls on every contestant alike. Annulus comes on the path."""
 
 import json
 import statistics
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "stages"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 
 import torch
 
 from annulus.pipeline.provenance import processor
 
-METRICS = Path(__file__).resolve().parents[2] / "metrics" / "benchmarks"
+ROOT = Path(__file__).resolve().parents[2]
+METRICS = ROOT / "metrics" / "benchmarks"
 
 
 def calls_per_turn(device: torch.device) -> int:

@@ -7,14 +7,20 @@ from pydantic import ConfigDict, Field
 from annulus.config.params import Params, Positive
 
 
-class InfoNCEParams(Params):
+class BoundParams(Params):
+    """How scores become nats. takes_neighbours: whether a query may have several positives."""
+
+    takes_neighbours: ClassVar[bool]
+
+
+class InfoNCEParams(BoundParams):
     """One denominator per query. eqco_alpha: EqCo's margin, as if there were so many negatives; null: none."""
 
     takes_neighbours: ClassVar = True
     eqco_alpha: Positive | None
 
 
-class BinaryNCEParams(Params):
+class BinaryNCEParams(BoundParams):
     """The original IR: positive against noise, each candidate by itself.
 
     normaliser says how the partition function is estimated. constant: `constant` times the memory's columns;
@@ -28,13 +34,13 @@ class BinaryNCEParams(Params):
     rate: float = Field(ge=0, lt=1)
 
 
-class LAParams(Params):
+class LAParams(BoundParams):
     """Local aggregation as the difference of two logsumexp."""
 
     takes_neighbours: ClassVar = True
 
 
-class CPCParams(Params):
+class CPCParams(BoundParams):
     """In the denominator the positive has weight alpha and each of the K negatives (K + 1 - alpha)/K."""
 
     takes_neighbours: ClassVar = True
@@ -42,7 +48,7 @@ class CPCParams(Params):
     alpha: Positive
 
 
-class MLCPCParams(Params):
+class MLCPCParams(BoundParams):
     """One denominator for the whole batch; alpha goes geometrically from the first to the second, step by step."""
 
     takes_neighbours: ClassVar = False
@@ -50,9 +56,6 @@ class MLCPCParams(Params):
     alpha_start: Positive
     alpha_end: Positive
     divide_by_alpha: bool  # as the authors' code does, which scales the gradient with the schedule
-
-
-BoundParams = InfoNCEParams | BinaryNCEParams | LAParams | CPCParams | MLCPCParams
 
 
 class Bounds(Params):

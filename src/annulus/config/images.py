@@ -34,9 +34,10 @@ class DownloadParams(DatasetParams):
     root: str
 
 
-class FolderParams(DownloadParams):
+class FolderParams(DatasetParams):
     """Images under root/train/CLASS/* and root/test/CLASS/*."""
 
+    root: str
     max_bad_files: int = Field(ge=0, le=10**9)
 
 

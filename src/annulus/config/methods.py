@@ -15,6 +15,7 @@ class MethodParams(Params):
     """What every method has."""
 
     keeps_queue: ClassVar = False
+    banks: ClassVar = 0  # memories of one row per image
     temperature: Temperature
     negatives: Negatives
     embedding_dim: Width
@@ -28,6 +29,7 @@ class MethodParams(Params):
 class BankParams(MethodParams):
     """A memory bank. bank_rate: share of the old row that an update keeps; bank_start: rows before the first step."""
 
+    banks: ClassVar = 1
     bank_rate: float = Field(ge=0, lt=1)
     bank_start: Literal["encoder", "random"]
     head: Literal["linear", "mlp"]
@@ -45,6 +47,8 @@ class IRParams(BankParams):
 
 class CMCParams(BankParams):
     """Two encoders, of L and of ab, each with a memory bank that the other one reads."""
+
+    banks: ClassVar = 2
 
 
 class MoCoParams(MethodParams):

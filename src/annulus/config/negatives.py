@@ -7,27 +7,34 @@ from pydantic import ConfigDict, Field, model_validator
 from annulus.config.params import Count, Fraction, Params, Repeats
 
 
-class UniformParams(Params):
-    """Negatives from the whole memory."""
+class SamplerParams(Params):
+    """A set of negatives."""
 
     @property
     def shares(self) -> tuple[float, float]:
         """(inner, outer) border of the set, as fractions of the memory, closest first."""
+        raise NotImplementedError
+
+
+class UniformParams(SamplerParams):
+    """Negatives from the whole memory."""
+
+    @property
+    def shares(self) -> tuple[float, float]:
         return 0.0, 1.0
 
 
-class BallParams(Params):
+class BallParams(SamplerParams):
     """Negatives from the closest share of the memory: ranks [0, outer)."""
 
     outer: float = Field(gt=0, le=1)
 
     @property
     def shares(self) -> tuple[float, float]:
-        """As in `UniformParams`."""
         return 0.0, self.outer
 
 
-class RingParams(Params):
+class RingParams(SamplerParams):
     """Negatives from ranks [inner, outer), as fractions of the memory, closest first."""
 
     outer: float = Field(gt=0, le=1)
@@ -35,7 +42,6 @@ class RingParams(Params):
 
     @property
     def shares(self) -> tuple[float, float]:
-        """As in `UniformParams`."""
         return self.inner, self.outer
 
     @model_validator(mode="after")
@@ -45,7 +51,7 @@ class RingParams(Params):
         return self
 
 
-class CaveParams(Params):
+class CaveParams(SamplerParams):
     """The ball without the query's k-means cluster (keep: outside), or with nothing but it (inside)."""
 
     outer: float = Field(gt=0, le=1)
@@ -56,11 +62,7 @@ class CaveParams(Params):
 
     @property
     def shares(self) -> tuple[float, float]:
-        """As in `UniformParams`."""
         return 0.0, self.outer
-
-
-SamplerParams = UniformParams | BallParams | RingParams | CaveParams
 
 
 class Samplers(Params):

@@ -16,8 +16,8 @@ from annulus.config import AllParams
 from annulus.config.params import Params
 from annulus.errors import InputError
 
-# Of pretraining and of both probes; a run's seed comes beside these.
-RUN = [
+SELECTORS = ["dataset", "method", "bound", "sampler", "anneal", "neighbours", "views", "backbone", "schedule", "scale"]
+PRETRAIN = [  # a run's seed comes beside these
     "datasets.${dataset}.view_size",
     "methods.${method}",
     "bounds.${bound}",
@@ -29,10 +29,8 @@ RUN = [
     "optimizer",
     "schedules.${schedule}",
     "scales.${scale}.pretrain",
-    "knn",
-    "linear",
-    "scales.${scale}.linear",
 ]
+RUN = [*PRETRAIN, "knn", "linear", "scales.${scale}.linear"]  # with both probes
 IMAGES = ["seed", "dataset", "datasets.${dataset}", "scales.${scale}.prepare"]
 
 

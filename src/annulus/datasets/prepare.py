@@ -15,7 +15,7 @@ from torch import Tensor
 
 from annulus.compute.rng import derive, generator
 from annulus.compute.space import check_space
-from annulus.config.images import DatasetParams, DownloadParams, FolderParams
+from annulus.config.images import DatasetParams, DownloadParams, FolderParams, ShapesParams
 from annulus.config.training import PrepareScale
 from annulus.datasets.downloads import open_download
 from annulus.datasets.folder import named, open_folder
@@ -127,13 +127,18 @@ def _fingerprints(image_set: ImageSet) -> list[bytes]:
 
 
 def _open(dataset: str, params: DatasetParams, limits: Mapping[str, int | None], seed: int) -> dict[str, Source]:
-    if isinstance(params, FolderParams):
-        return open_folder(root_of(dataset, params.root), params.image_size)
-    if isinstance(params, DownloadParams):
-        return open_download(dataset, root_of(dataset, params.root), params.image_size)
-    counts = {split: limits[split] or SHAPES_IMAGES[split] for split in ("train", "test")}
-    _check_space(counts, params)  # their labels alone may be too many
-    return {split: _shapes(count, params.image_size, derive(seed, "shapes", split)) for split, count in counts.items()}
+    match params:
+        case FolderParams(root=root):
+            return open_folder(root_of(dataset, root), params.image_size)
+        case DownloadParams(root=root):
+            return open_download(dataset, root_of(dataset, root), params.image_size)
+        case ShapesParams():
+            counts = {split: limits[split] or SHAPES_IMAGES[split] for split in ("train", "test")}
+            _check_space(counts, params)  # their labels alone may be too many
+            keys = {split: derive(seed, "shapes", split) for split in counts}
+            return {split: _shapes(count, params.image_size, keys[split]) for split, count in counts.items()}
+        case _:
+            raise TypeError(f"no data set is known for {type(params).__name__}")
 
 
 def _check_space(counts: Mapping[str, int], params: DatasetParams) -> None:

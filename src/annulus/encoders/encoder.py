@@ -20,6 +20,7 @@ from torchvision import models
 from annulus.compute.rng import derive
 from annulus.encoders.config import WIDTHS, EncoderConfig
 from annulus.encoders.lab import rgb_to_lab
+from annulus.encoders.small import for_small_maps
 from annulus.errors import InputError
 from annulus.files.regular import check_regular, read_text
 from annulus.files.results import atomic_write
@@ -36,6 +37,7 @@ class Encoder(nn.Module):
         self.register_buffer("std", torch.tensor(config.std).view(width, 1, 1), persistent=False)
         build = {"alexnet": _alexnet, "convnet": _convnet}.get(config.architecture, _resnet)
         self.backbone, width = build(config)
+        for_small_maps(self.backbone)
         self.head = _head(config, width)
 
     @property

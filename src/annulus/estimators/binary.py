@@ -15,7 +15,7 @@ import torch
 
 from annulus.bounds.alpha import mlcpc_lower_alpha
 from annulus.compute.rng import generator
-from annulus.estimators.bounds import CPC, MLCPC, off_diagonal
+from annulus.estimators.bounds import cpc, mlcpc, off_diagonal
 from annulus.estimators.params import BinaryParams
 from annulus.estimators.toys import IMPOSSIBLE, binary_pair
 from annulus.files.results import Number
@@ -57,7 +57,7 @@ def with_batches_of(m: int, params: BinaryParams, seed: int) -> list[dict[str, N
     """Both bounds with batches of m pairs, at every alpha and at alpha_{m,m}, the least with a proven bound."""
     toy, draw = binary_pair(params.p), generator(seed, "binary", m)
     alphas: dict[Number, float] = {alpha: alpha for alpha in params.alphas} | {"lowest": mlcpc_lower_alpha(m, m)}
-    names = {"CPC": (CPC, cpc_of_batch), "ML-CPC": (MLCPC, mlcpc_of_batch)}
+    names = {"CPC": (cpc, cpc_of_batch), "ML-CPC": (mlcpc, mlcpc_of_batch)}
     cells = {
         (name, label): (bound(alpha), moments(of_batch, m, alpha, params.p))
         for name, (bound, of_batch) in names.items()

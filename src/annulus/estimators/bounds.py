@@ -10,14 +10,16 @@ Barber-Agakov to InfoNCE).
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import Protocol
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from annulus.bounds.alpha import cpc, cpc_warning, mlcpc, mlcpc_warning
-from annulus.bounds.eqco import margin
-from annulus.bounds.infonce import infonce
+from annulus.bounds.alpha import CPC, MLCPC
+from annulus.bounds.bound import Bound as Loss
+from annulus.bounds.infonce import InfoNCE
 from annulus.errors import InputError
 
 
@@ -48,103 +50,52 @@ class Bound(Protocol):
 
 
 @dataclass(frozen=True)
-class InfoNCE:
-    """log(1 + k) minus the cross-entropy of finding the positive: a lower bound for every critic.
+class Softmax:
+    """Ceiling minus loss of a bound of `annulus.bounds`.
 
     Negatives from a ball or a ring give VINCE or CNCE, which is lower still.
 
     Source: Wu et al. 2020, arXiv:2005.13149, Corollary 4.1.1; Wu et al. 2020, arXiv:2010.02037, Theorem 3.1.
     """
 
-    @property
-    def name(self) -> str:
-        return "InfoNCE"
+    name: str
+    bound: Loss
 
     def estimate(self, positive: Float[Tensor, "n"], negatives: Float[Tensor, "n k"]) -> Float[Tensor, ""]:
-        return self.ceiling(*negatives.shape) - infonce(positive[:, None], negatives)
+        return self.ceiling(*negatives.shape) - self.bound.loss(positive[:, None], negatives, 0.0)
 
     def ceiling(self, n: int, k: int) -> float:
-        return math.log1p(k)
+        return _loss_at_chance(self.bound, k)
 
     def warning(self, n: int, k: int) -> str | None:
-        return None
+        return "; ".join(self.bound.warnings(k, n)) or None
 
 
-@dataclass(frozen=True)
-class EqCo:
-    """InfoNCE whose k negatives count as `alpha`: its ceiling log(1 + alpha) is free of k.
+@cache
+def _loss_at_chance(bound: Loss, k: int) -> float:
+    scores = torch.zeros(1, 1 + k, dtype=torch.float64)
+    return bound.loss(scores[:, :1], scores[:, 1:], 0.0).item()
+
+
+INFONCE = Softmax("InfoNCE", InfoNCE())
+
+
+def eqco(eqco_alpha: float) -> Softmax:
+    """InfoNCE whose negatives count as `eqco_alpha`: its ceiling log(1 + eqco_alpha) is free of k.
 
     Source: Zhu et al. 2020, arXiv:2010.01929, Eqs. 4 to 6.
     """
-
-    alpha: float
-
-    @property
-    def name(self) -> str:
-        return f"EqCo, alpha {self.alpha:g}"
-
-    def estimate(self, positive: Float[Tensor, "n"], negatives: Float[Tensor, "n k"]) -> Float[Tensor, ""]:
-        shifted = margin(negatives, self.alpha)
-        return self.ceiling(*negatives.shape) - infonce(positive[:, None], shifted)
-
-    def ceiling(self, n: int, k: int) -> float:
-        return math.log1p(self.alpha)
-
-    def warning(self, n: int, k: int) -> str | None:
-        if self.alpha <= k:
-            return None
-        return (
-            f"EqCo with alpha {self.alpha:g}, more than its {k} negatives, is not a lower bound: it may exceed the "
-            f"information by up to {math.log((1 + self.alpha) / (1 + k)):.3g} nats"
-        )
+    return Softmax(f"EqCo, alpha {eqco_alpha:g}", InfoNCE(eqco_alpha))
 
 
-@dataclass(frozen=True)
-class CPC:
-    """alpha-CPC: weight alpha on the positive in its row's denominator.
-
-    Source: Song and Ermon 2020, arXiv:2007.09852, Eq. 4.
-    """
-
-    alpha: float
-
-    @property
-    def name(self) -> str:
-        return f"CPC, alpha {self.alpha:g}"
-
-    def estimate(self, positive: Float[Tensor, "n"], negatives: Float[Tensor, "n k"]) -> Float[Tensor, ""]:
-        loss = cpc(positive[:, None], negatives, self.alpha)  # refuses an alpha that has no ceiling
-        return self.ceiling(*negatives.shape) - loss
-
-    def ceiling(self, n: int, k: int) -> float:
-        return math.log((1 + k) / self.alpha)
-
-    def warning(self, n: int, k: int) -> str | None:
-        return cpc_warning(self.alpha, 1 + k)
+def cpc(weight: float) -> Softmax:
+    """alpha-CPC, with alpha = `weight`. Source: Song and Ermon 2020, arXiv:2007.09852, Eq. 4."""
+    return Softmax(f"CPC, alpha {weight:g}", CPC(weight))
 
 
-@dataclass(frozen=True)
-class MLCPC:
-    """alpha-ML-CPC: one denominator for the whole batch.
-
-    Source: Song and Ermon 2020, arXiv:2007.09852, Eq. 6.
-    """
-
-    alpha: float
-
-    @property
-    def name(self) -> str:
-        return f"ML-CPC, alpha {self.alpha:g}"
-
-    def estimate(self, positive: Float[Tensor, "n"], negatives: Float[Tensor, "n k"]) -> Float[Tensor, ""]:
-        loss = mlcpc(positive, negatives, self.alpha)  # refuses an alpha that has no ceiling
-        return self.ceiling(*negatives.shape) - loss
-
-    def ceiling(self, n: int, k: int) -> float:
-        return math.log((1 + k) / self.alpha)
-
-    def warning(self, n: int, k: int) -> str | None:
-        return mlcpc_warning(self.alpha, 1 + k, n)
+def mlcpc(weight: float) -> Softmax:
+    """alpha-ML-CPC, with alpha = `weight`. Source: Song and Ermon 2020, arXiv:2007.09852, Eq. 6."""
+    return Softmax(f"ML-CPC, alpha {weight:g}", MLCPC(weight, weight))
 
 
 @dataclass(frozen=True)

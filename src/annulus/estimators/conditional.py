@@ -17,7 +17,7 @@ from torch.func import vmap
 
 from annulus.bounds.infonce import infonce
 from annulus.compute.rng import derive, generator
-from annulus.estimators.bounds import InfoNCE
+from annulus.estimators.bounds import INFONCE
 from annulus.estimators.critics import Separable
 from annulus.estimators.ensembles import Ensemble, seeded
 from annulus.estimators.params import ConditionalParams
@@ -97,7 +97,7 @@ class Conditional:
         """
         x, y = (self.x, self.y) if points is None else points
         queries, stored = (self._scaled(each).double() for each in (self.of_x(x), self.of_y(y)))
-        every, bound = torch.arange(self.params.points).expand(len(self.runs), -1), InfoNCE()
+        every, bound = torch.arange(self.params.points).expand(len(self.runs), -1), INFONCE
         found = torch.zeros(self.params.draws, len(self.runs), dtype=torch.float64)
         for repeat in range(self.params.draws):
             positive, negatives = self._scores(queries, stored, every, percents)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from annulus.compute.rng import derive, generator
-from annulus.estimators.bounds import EqCo, InfoNCE, off_diagonal
+from annulus.estimators.bounds import INFONCE, eqco, off_diagonal
 from annulus.estimators.critics import Separable
 from annulus.estimators.ensembles import Ensemble, seeded
 from annulus.estimators.params import GaussiansParams
@@ -25,7 +25,7 @@ def estimates(params: GaussiansParams, key: tuple[int, int]) -> Mapping[str, Any
     """
     pairs, seed = key
     toys = [CorrelatedGaussians.with_information(params.dims, nats) for nats in params.information]
-    bounds = {"InfoNCE": InfoNCE(), "EqCo": EqCo(params.eqco_alpha)}
+    bounds = {"InfoNCE": INFONCE, "EqCo": eqco(params.eqco_alpha)}
     jobs = [(bound, level) for bound in bounds.values() for level in range(len(toys))]
     critic = seeded(
         lambda: Separable(params.dims, params.hidden, params.layers, params.outputs, params.temperature),
@@ -55,7 +55,7 @@ def estimates(params: GaussiansParams, key: tuple[int, int]) -> Mapping[str, Any
 def row(
     params: GaussiansParams, method: str, nats: float, pairs: int, over_seeds: Sequence[float]
 ) -> dict[str, Number]:
-    bound = InfoNCE() if method == "InfoNCE" else EqCo(params.eqco_alpha)
+    bound = INFONCE if method == "InfoNCE" else eqco(params.eqco_alpha)
     return {
         "method": method,
         "information_nats": nats,

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from annulus.bounds.alpha import mlcpc_lower_alpha
 from annulus.compute.rng import generator
-from annulus.estimators.bounds import CPC, MLCPC, NWJ, BarberAgakov, Bound, DonskerVaradhan, EqCo, InfoNCE, off_diagonal
+from annulus.estimators.bounds import INFONCE, NWJ, BarberAgakov, Bound, DonskerVaradhan, cpc, eqco, mlcpc, off_diagonal
 from annulus.estimators.critics import Ideal
 from annulus.estimators.params import IdealParams
 from annulus.estimators.toys import CorrelatedGaussians
@@ -62,18 +62,18 @@ def contestants_of(params: IdealParams) -> list[Contestant]:
     certain = BarberAgakov(torch.zeros(params.pairs, dtype=torch.float64))  # the ideal critic's Z is 1 for every y
     others = params.pairs - 1
     softmax: list[Bound] = [
-        InfoNCE(),
-        CPC(params.alpha),
-        MLCPC(mlcpc_lower_alpha(params.pairs, params.pairs)),
-        EqCo(params.eqco_alpha),
+        INFONCE,
+        cpc(params.alpha),
+        mlcpc(mlcpc_lower_alpha(params.pairs, params.pairs)),
+        eqco(params.eqco_alpha),
         DonskerVaradhan(),
         certain,
     ]
     return [
         *(Contestant(bound.name, bound, _every, others) for bound in softmax),
         Contestant("NWJ", NWJ(), _every, others, shift=1.0),
-        Contestant("VINCE, ball", InfoNCE(), _drawn(build_sampler(params.ball), params.negatives), params.negatives),
-        Contestant("CNCE, ring", InfoNCE(), _drawn(build_sampler(params.ring), params.negatives), params.negatives),
+        Contestant("VINCE, ball", INFONCE, _drawn(build_sampler(params.ball), params.negatives), params.negatives),
+        Contestant("CNCE, ring", INFONCE, _drawn(build_sampler(params.ring), params.negatives), params.negatives),
     ]
 
 

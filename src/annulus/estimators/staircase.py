@@ -13,14 +13,14 @@ from torch import Tensor, nn
 
 from annulus.compute.device import pick_device
 from annulus.compute.rng import derive, generator
-from annulus.estimators.bounds import CPC, MLCPC, off_diagonal
+from annulus.estimators.bounds import cpc, mlcpc, off_diagonal
 from annulus.estimators.critics import Joint, Separable
 from annulus.estimators.ensembles import Ensemble, seeded
 from annulus.estimators.params import StaircaseParams
 from annulus.estimators.toys import Staircase
 from annulus.files.results import Number
 
-BOUNDS = {"CPC": CPC, "ML-CPC": MLCPC}
+BOUNDS = {"CPC": cpc, "ML-CPC": mlcpc}
 
 
 def warnings_for(params: StaircaseParams) -> list[str]:

@@ -7,7 +7,6 @@ images anew and takes the encoder's features as they are.
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -23,6 +22,7 @@ from annulus.encoders.extract import encode, extract
 from annulus.encoders.features import Features, check_same_classes
 from annulus.errors import InputError
 from annulus.evals.accuracy import label_ranks, percent
+from annulus.evals.probe import Probe, few_threads, predict, standardised, unchanged
 from annulus.files.images import ImageSet
 from annulus.files.results import Number
 from annulus.schedules import Schedule
@@ -30,9 +30,7 @@ from annulus.views.recipe import augment
 
 log = logging.getLogger("annulus")
 
-ROWS_AT_ONCE = 4096
 LOG_LINES = 10
-SMALL_DIM = 4096  # pooled features; maps have more
 
 Batches = Callable[[int], Iterator[tuple[Tensor, Tensor]]]  # an epoch's number -> its features and labels
 
@@ -44,39 +42,6 @@ class Outcome:
     metrics: dict[str, Number]
     history: list[dict[str, Number]]
     predicted: Int[Tensor, "n"]
-
-
-class Probe(nn.Module):
-    """One linear layer on flattened features, each dimension shifted by `mean` and divided by `std`.
-
-    Weights start at zero, so the first loss is log(classes) and nothing is drawn at random.
-    """
-
-    def __init__(self, mean: Float[Tensor, "d"], std: Float[Tensor, "d"], classes: int) -> None:
-        super().__init__()
-        self.register_buffer("mean", mean)
-        self.register_buffer("std", std)
-        self.weight = nn.Parameter(torch.zeros(classes, len(mean), dtype=mean.dtype, device=mean.device))
-        self.bias = nn.Parameter(torch.zeros(classes, dtype=mean.dtype, device=mean.device))
-
-    def forward(self, features: Float[Tensor, "b ..."]) -> Float[Tensor, "b c"]:
-        """Scores, of which the softmax is the class distribution."""
-        return F.linear((features.flatten(1) - self.mean) / self.std, self.weight, self.bias)
-
-
-def standardised(features: Float[Tensor, "n ..."], classes: int) -> Probe:
-    """A probe that brings every dimension to mean 0 and variance 1 over these features.
-
-    A dimension that never varies is left at 0.
-    """
-    flat = features.flatten(1)
-    mean, std = _moments(flat)
-    return Probe(mean, torch.where(std > 1e-6 * std.max(), std, torch.inf), classes)
-
-
-def unchanged(dim: int, classes: int, device: torch.device) -> Probe:
-    """A probe that takes the features as they are."""
-    return Probe(torch.zeros(dim, device=device), torch.ones(dim, device=device), classes)
 
 
 def fit(
@@ -132,13 +97,6 @@ def fit(
         if (epoch + 1) % max(1, scale.epochs // LOG_LINES) == 0:
             log.info(_line(row, scale.epochs))
     return history
-
-
-@torch.no_grad()
-def predict(probe: Probe, features: Float[Tensor, "n ..."]) -> Float[Tensor, "n c"]:
-    """Scores of cached features, on the CPU."""
-    device = probe.weight.device
-    return torch.cat([probe(chunk.to(device).float()).cpu() for chunk in features.split(ROWS_AT_ONCE)])
 
 
 def feature_batches(
@@ -198,7 +156,7 @@ def probe_features(
     features = train.layer(params.layer)
     probe = standardised(features, len(train.classes)).to(device)
     batches = feature_batches(features, train.labels, scale.batch_size, seed, device)
-    with _few_threads(features[0].numel()):
+    with few_threads(features[0].numel()):
         history = fit(probe, batches, params, scale, CosineSchedule(), validation)
     return _outcome(probe, history, test, params)
 
@@ -255,29 +213,6 @@ def _policy(params: LinearParams, without_patience: ScheduleParams, validation: 
             "0 images; give datasets.DATASET.validation_fraction 0.1, say, or set patience: null and drops: 0"
         )
     return PlateauSchedule(patience=params.patience, factor=0.1, drops=params.drops)
-
-
-@contextmanager
-def _few_threads(dim: int) -> Iterator[None]:
-    """One thread on the CPU for small features: a step is then too short to be shared out.
-
-    On a busy machine two threads waited for each other most of the time: 100 epochs of 4,000 x 512 features
-    took 27 s instead of 1.2 s.
-    """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1 if dim <= SMALL_DIM else before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def _moments(flat: Float[Tensor, "n d"]) -> tuple[Float[Tensor, "d"], Float[Tensor, "d"]]:
-    """Mean and standard deviation over rows, in pieces: float16 maps are too large to convert at once."""
-    pieces = flat.split(ROWS_AT_ONCE)
-    mean = sum(piece.sum(dim=0, dtype=torch.double) for piece in pieces) / len(flat)
-    square = sum((piece.double() - mean).square().sum(dim=0) for piece in pieces) / len(flat)
-    return mean.float(), square.sqrt().float()
 
 
 def _order(images: int, batch_size: int, seed: int, epoch: int) -> tuple[Int[Tensor, "b"], ...]:

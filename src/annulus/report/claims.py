@@ -17,10 +17,11 @@ from pydantic import Field, ValidationError, model_validator
 
 from annulus.config.params import Params, nearest
 from annulus.errors import InputError
-from annulus.report.metrics import Broken, Metrics, Missing, Setting
+from annulus.report.metrics import Broken, Metrics, Missing
 from annulus.report.papers import Comparison, compare, load_figures, load_measured, load_tables
 from annulus.report.published import HERE, label, read, said
 from annulus.report.rules import Rule, RuleFault, Value, parse
+from annulus.report.setting import Setting, read_setting
 
 Name = str | float
 DIGITS = 6  # of the numbers shown; rules see all
@@ -191,9 +192,9 @@ def select(selector: Selector, metrics: Metrics, tables: Mapping[str, Comparison
         return _of_table(selector, tables[selector.table], metrics)
     name = str(selector.file)
     if name.endswith(".json"):
-        return metrics.number(name, selector.column), metrics.setting(name)
+        return metrics.number(name, selector.column), read_setting(metrics, name)
     value = metrics.column(name, selector.where, selector.column, selector.by)
-    return value, metrics.setting(name, metrics.matching(name, selector.where)[0])
+    return value, read_setting(metrics, name, metrics.matching(name, selector.where)[0])
 
 
 def _of_table(selector: Selector, comparison: Comparison, metrics: Metrics) -> tuple[list[float], Setting]:
@@ -215,7 +216,7 @@ def _of_table(selector: Selector, comparison: Comparison, metrics: Metrics) -> t
     values = [getattr(row, selector.column) for row in rows]
     if None in values:
         raise metrics.fault(file, f"{selector.table} has no {selector.column} in the row with {rows[0].labels}")
-    return values, metrics.setting(file, comparison.row)
+    return values, read_setting(metrics, file, comparison.row)
 
 
 def rounded(value: Value) -> Value:

@@ -18,6 +18,7 @@ from annulus.report.metrics import Broken, Metrics, Missing
 from annulus.report.papers import Comparison, compare, load_figures, load_tables
 from annulus.report.pictures import NoPictures, Pictures, pictures
 from annulus.report.plots import FINDINGS, PLOTS, Plot
+from annulus.report.setting import read_setting
 from annulus.report.tables import (
     Cell,
     Column,
@@ -202,7 +203,7 @@ def _shown(plot: Plot, metrics: Metrics, found: Sequence[Verdict]) -> Shown:
         rows = []
         for file in plot.files:
             rows.append(metrics.rows(file))
-        setting = str(metrics.setting(plot.files[0], metrics.rows(plot.files[0])[0]))
+        setting = str(read_setting(metrics, plot.files[0], metrics.rows(plot.files[0])[0]))
         drawn = svg(lambda: plot.draw(*rows), plot.name, f"{plot.title}. {finding}")
         return Shown(plot, where, finding, setting, about, drawn)
     except Missing as error:

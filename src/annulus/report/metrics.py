@@ -5,13 +5,10 @@ import io
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from annulus.config.file import read_tree
 from annulus.config.params import nearest
-from annulus.errors import InputError
 from annulus.files.regular import read_text
 
 Cell = float | str
@@ -51,22 +48,6 @@ class Broken(Exception):
         self.name, self.reason = name, reason
 
 
-@dataclass(frozen=True)
-class Setting:
-    """How numbers were made, as far as their file and their study say."""
-
-    dataset: str | None = None
-    scale: str | None = None
-    epochs: int | None = None
-    seeds: int | None = None
-    machine: str | None = None
-
-    def __str__(self) -> str:
-        epochs = None if self.epochs is None else f"{self.epochs} epoch{'s' if self.epochs != 1 else ''}"
-        seeds = None if self.seeds is None else f"{self.seeds} seed{'s' if self.seeds != 1 else ''}"
-        return ", ".join(part for part in (self.dataset, self.scale, epochs, seeds, self.machine) if part)
-
-
 class Metrics:
     """The metrics of a repository. Every broken file that was met is kept in `broken`, once."""
 
@@ -75,7 +56,6 @@ class Metrics:
         self.broken: list[Broken] = []
         self._rows: dict[str, list[Row]] = {}
         self._values: dict[str, dict[str, Any]] = {}
-        self._params: dict[str, dict[str, Any]] = {}
 
     def command(self, name: str) -> str | None:
         """What writes the file `name`; nothing known for a file that no study here writes."""
@@ -160,37 +140,6 @@ class Metrics:
         numbers = [float(row[column]) for row in found]
         return numbers if by else numbers[0]
 
-    def setting(self, name: str, row: Mapping[str, Cell] | None = None) -> Setting:
-        """How the numbers of a file were made: by its own columns or fields, else by its study's params.yaml."""
-        study = name.split("/")[0]
-        own = row if row is not None else self.values(name) if name.endswith(".json") else self.rows(name)[0]
-        if study == "benchmarks":
-            return Setting(machine=str(own.get("processor", "")) or None)
-        main = study in ("main", "summary.json")
-        stated = self._stated("params.yaml" if main else f"stages/{study}/params.yaml")
-        if main:  # a field `epochs` there may be the probe's
-            scale = _text(stated.get("scale"))
-            return Setting(
-                _text(stated.get("dataset")), scale, _count(_at(stated, "scales", scale, "pretrain", "epochs")), 1
-            )
-        # A study of trainings runs every variant with each seed; any other says per row how many it took.
-        seeds = stated.get("seeds") if "defaults" in stated else None
-        return Setting(
-            dataset=_text(_at(stated, "defaults", "dataset")),
-            scale=_text(own.get("scale")) or _text(stated.get("scale")),
-            epochs=_count(own.get("epochs")),
-            seeds=_count(own.get("seeds", len(seeds) if isinstance(seeds, list) else None)),
-        )
-
-    def _stated(self, path: str) -> dict[str, Any]:
-        """A parameter file, or nothing where it cannot be read: that is for the stages to complain of."""
-        if path not in self._params:
-            try:
-                self._params[path] = read_tree(self.root / path)
-            except InputError:
-                self._params[path] = {}
-        return self._params[path]
-
     def _text(self, name: str) -> str:
         try:
             return read_text(self.root / "metrics" / name)
@@ -263,18 +212,3 @@ def _said(wanted: Wanted) -> str:
     if isinstance(wanted, str | int | float):
         return wanted if isinstance(wanted, str) else f"{wanted:g}"
     return " or ".join(_said(one) for one in wanted)
-
-
-def _at(tree: object, *keys: object) -> object:
-    """What stands under these keys, or nothing."""
-    for key in keys:
-        tree = tree.get(key) if isinstance(tree, dict) else None
-    return tree
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
-def _count(value: object) -> int | None:
-    return int(value) if isinstance(value, int | float) else None

@@ -15,6 +15,7 @@ from annulus.config.params import Params, nearest
 from annulus.errors import InputError
 from annulus.report.metrics import Broken, Metrics, Missing, Row
 from annulus.report.published import HERE, ONE, PaperFigure, PaperRow, PaperTable, label, load, read, said
+from annulus.report.setting import read_setting
 
 Names = dict[str, str | float]
 
@@ -129,7 +130,7 @@ def compared(table: PaperTable, ours: Measured | None, metrics: Metrics) -> Comp
             continue
         value, std, some = here
         difference = None if row.paper is None else round(value - row.paper, 12)  # 12: no 0.30000000000000004
-        setting = str(metrics.setting(ours.file, some))
+        setting = str(read_setting(metrics, ours.file, some))
         rows.append(ComparedRow(row.labels, row.column, row.paper, row.paper_std, value, std, difference, setting))
     if some is None:
         reason = f"metrics/{ours.file} holds none of its rows"

@@ -4,7 +4,7 @@ import logging
 from typing import TypeVar
 
 from annulus.config.checks import LEAST_BATCH
-from annulus.config.negatives import CaveParams, ClusterNeighbourParams, NeighbourParams, SamplerParams
+from annulus.config.negatives import NeighbourParams, SamplerParams
 from annulus.config.training import PretrainScale
 from annulus.negatives.clusters import fewer_clusters
 
@@ -32,7 +32,7 @@ def for_few_images(
 
 
 def _with_fewer_clusters(chosen: Chosen, images: int, section: str) -> Chosen:
-    if not isinstance(chosen, CaveParams | ClusterNeighbourParams):
+    if "clusters" not in type(chosen).model_fields:
         return chosen
     clusters = fewer_clusters(chosen.clusters, images)
     if clusters < chosen.clusters:

@@ -4,30 +4,26 @@ import logging
 import os
 import sys
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from tqdm import tqdm
 
 from annulus.compute.distributed import broadcast, local_slice, mean_gradients, rank
 from annulus.compute.rng import generator
-from annulus.config.images import ViewSetParams
-from annulus.config.training import OptimizerParams, PlateauSchedule, PretrainScale, ScheduleParams
 from annulus.encoders.extract import extract
 from annulus.errors import InputError
 from annulus.files.images import ImageSet
 from annulus.files.results import Number
 from annulus.methods.contrast import Progress
 from annulus.methods.step import Method, Step
-from annulus.negatives.annealing import Annealing
-from annulus.negatives.samplers import Sampler
 from annulus.pipeline.checkpoint import Checkpoint
 from annulus.ranks import kept_shares
 from annulus.schedules import Schedule
 from annulus.training.nearest import nearest_label_accuracy
+from annulus.training.progress import ProgressBar, line
+from annulus.training.recipe import Recipe
 from annulus.training.snapshots import Snapshots
 from annulus.views.recipe import augment
 
@@ -36,20 +32,6 @@ log = logging.getLogger("annulus")
 CHECKPOINT_SECONDS = float(os.environ.get("ANNULUS_CHECKPOINT_SECONDS", 10))  # what a kill may cost, or longer:
 CHECKPOINT_SHARE = 0.02  # saving takes at most this share of the time
 LOSS_CHECK_STEPS = 50  # reading a loss waits for the GPU, so it is read this often; a CPU reads every step
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How to train, apart from the method: views, length, learning rate."""
-
-    scale: PretrainScale
-    learning_rate: float  # of this batch size
-    optimizer: OptimizerParams
-    schedule: ScheduleParams
-    annealing: Annealing
-    views: ViewSetParams
-    sampler: Sampler  # the method's, to record which shares of the memory annealing has reached
-    seed: int
 
 
 class Training:
@@ -76,7 +58,7 @@ class Training:
         )
         self.schedule = Schedule(recipe.schedule, recipe.learning_rate, method.params.warmup)
         self.annealing = recipe.annealing
-        needs_validation = isinstance(recipe.schedule, PlateauSchedule) or self.annealing.watches_accuracy
+        needs_validation = self.schedule.watches_accuracy or self.annealing.watches_accuracy
         if needs_validation and len(validation) == 0:
             raise InputError(
                 "schedule: plateau and anneal: adaptive-epoch decide by validation accuracy, but the validation part "
@@ -91,7 +73,7 @@ class Training:
         self.snapshots: Snapshots | None = None  # for a stage to set before `run`; nothing here reads what they hold
 
     def run(self, checkpoint: Checkpoint | None = None) -> list[dict[str, Number]]:
-        """Train to the end, from the checkpoint's checkpoint when it holds one; returns one row per epoch.
+        """Train to the end, from the checkpoint when there is one; returns one row per epoch.
 
         Raises:
             InputError: when the loss is not finite, with the step, the learning rate and the images.
@@ -99,7 +81,8 @@ class Training:
         state = broadcast(checkpoint.load() if checkpoint is not None else None)
         if state is not None:
             self.load_state_dict(state)
-            log.info("resuming at epoch %d, batch %d of %d", self.epoch + 1, self.batch + 1, self.batches)
+            if rank() == 0:
+                log.info("resuming at epoch %d, batch %d of %d", self.epoch + 1, self.batch + 1, self.batches)
         else:
             self.method.start(self._embed)
         save_at = time.monotonic() + CHECKPOINT_SECONDS
@@ -108,10 +91,11 @@ class Training:
             if self.batch == 0:
                 self.method.before_epoch(self.epoch, self._embed)
             self.method.train()
-            bar = self._bar()
+            bar = ProgressBar(self.epoch, self.recipe.scale, self.batches, self.batch)
             while self.batch < self.batches:
                 self.step(order)
-                self._show(bar)
+                if not bar.disable:
+                    bar.show(self.batch, self.measured[: self.batch, 0].mean().item(), self._rate())
                 if checkpoint is not None and time.monotonic() > save_at:
                     started = time.monotonic()
                     checkpoint.save(self.state_dict())
@@ -184,7 +168,7 @@ class Training:
             row["validation_nn1_percent"] = accuracy
         self.history.append(row)
         if not sys.stderr.isatty() and rank() == 0:
-            log.info("%s", self._line(row))
+            log.info("%s", line(row, self.recipe.scale.epochs))
         self.schedule.after_epoch(accuracy)
         self.annealing.after_epoch(accuracy)
         if self.snapshots is not None:
@@ -236,32 +220,6 @@ class Training:
             f"(epoch {self.epoch + 1}, batch {batch + 1}), learning rate {rate:.3g}, rows {rows} of the training "
             "images; lower scales.SCALE.pretrain.learning_rate or raise methods.METHOD.warmup"
         )
-
-    def _bar(self) -> tqdm:
-        """A bar on a terminal; elsewhere nothing, since a line is logged per epoch."""
-        return tqdm(
-            total=self.batches * self.recipe.scale.batch_size,
-            initial=self.batch * self.recipe.scale.batch_size,
-            desc=f"epoch {self.epoch + 1}/{self.recipe.scale.epochs}",
-            unit=" images",
-            leave=self.epoch + 1 == self.recipe.scale.epochs,
-            disable=not sys.stderr.isatty() or rank() > 0,
-        )
-
-    def _show(self, bar: tqdm) -> None:
-        if not bar.disable:
-            loss = self.measured[: self.batch, 0].mean().item()
-            bar.set_postfix_str(f"loss {loss:.3f} nats, rate {self._rate():.2g}", refresh=False)
-            bar.update(self.batch * self.recipe.scale.batch_size - bar.n)
-
-    def _line(self, row: dict[str, Number]) -> str:
-        text = (
-            f"epoch {row['epoch']}/{self.recipe.scale.epochs}: loss {row['loss_nats']:.3f} nats, "
-            f"bound {row['bound_nats']:.3f} of {row['ceiling_nats']:.3f}, rate {row['learning_rate']:.2g}"
-        )
-        if "validation_nn1_percent" in row:
-            text += f", validation 1-NN {row['validation_nn1_percent']:.1f} %"
-        return text
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that the next step depends on."""

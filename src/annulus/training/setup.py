@@ -21,7 +21,8 @@ from annulus.methods.contrast import ContrastConfig
 from annulus.methods.step import Setting
 from annulus.negatives.build import build_annealing, build_neighbours, build_sampler
 from annulus.training.few import for_few_images
-from annulus.training.loop import Recipe, Training
+from annulus.training.loop import Training
+from annulus.training.recipe import Recipe
 from annulus.training.space import bytes_needed
 
 log = logging.getLogger("annulus")

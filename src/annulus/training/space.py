@@ -1,6 +1,6 @@
 """How much memory a training surely takes, before any of it is allocated."""
 
-from annulus.config.methods import AnyMethod, BankParams, CMCParams
+from annulus.config.methods import AnyMethod
 from annulus.config.training import PretrainScale
 from annulus.files.images import ImageSet
 
@@ -22,9 +22,8 @@ def bytes_needed(
         f"scores of a batch ({queries:,} x {columns:,})": 2 * queries * columns * FLOAT,
         f"negatives of a batch ({queries:,} x {negatives:,})": queries * negatives * (INDEX + FLOAT),
     }
-    if isinstance(method, BankParams):
-        banks = 2 if isinstance(method, CMCParams) else 1
-        needs[f"bank ({len(images):,} x {banks * dim:,})"] = len(images) * banks * dim * FLOAT
+    if method.banks:
+        needs[f"bank ({len(images):,} x {method.banks * dim:,})"] = len(images) * method.banks * dim * FLOAT
     if method.keeps_queue:
         needs[f"queue ({scale.queue:,} x {dim:,})"] = scale.queue * (dim * FLOAT + INDEX)
     return needs

@@ -1,0 +1,81 @@
+"""3 x 3 convolutions of maps of one or two pixels a side, exact and without the taps that meet only padding.
+
+Of a map of 1 x 1, eight of nine taps multiply zeros, of 2 x 2 five of nine, and a CPU's convolutions are slow there:
+together most of a ResNet-18's time at 32 px with the ImageNet stem. Here each output pixel is a sum of matrix products
+of the pixels that exist with the taps that meet them, both read in place.
+"""
+
+from collections.abc import Iterator
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+MOST = 2  # pixels a side
+
+
+class SmallMapConv2d(nn.Conv2d):
+    """A convolution with kernel 3, padding 1, stride 1 or 2, without bias: `nn.Conv2d`, but faster for small maps."""
+
+    def forward(self, maps: Float[Tensor, "b i h w"]) -> Float[Tensor, "b o y x"]:
+        if maps.device.type == "cpu" and max(maps.shape[2:]) <= MOST and not torch.is_autocast_enabled("cpu"):
+            return _SmallMap.apply(maps, self.weight, self.stride[0])
+        return super().forward(maps)
+
+
+def for_small_maps(network: nn.Module) -> None:
+    """Put `SmallMapConv2d` in the place of the convolutions that it can stand for; weights and names stay."""
+    for module in network.modules():
+        for name, conv in list(module.named_children()):
+            if type(conv) is nn.Conv2d and _can_stand_for(conv):
+                sizes = conv.in_channels, conv.out_channels, conv.kernel_size
+                new = nn.utils.skip_init(SmallMapConv2d, *sizes, stride=conv.stride, padding=conv.padding, bias=False)
+                new.weight = conv.weight
+                setattr(module, name, new)
+
+
+def _can_stand_for(conv: nn.Conv2d) -> bool:
+    shape = conv.kernel_size, conv.padding, conv.dilation, conv.groups, conv.padding_mode
+    plain = shape == ((3, 3), (1, 1), (1, 1), 1, "zeros")
+    return plain and conv.bias is None and conv.stride in ((1, 1), (2, 2))
+
+
+class _SmallMap(torch.autograd.Function):
+    """All tensors stand with the channels last in memory, so that pixels beside each other are one long row."""
+
+    @staticmethod
+    def forward(context, maps: Tensor, weight: Tensor, stride: int) -> Tensor:
+        maps, taps = _pixels(maps), _pixels(weight)
+        count, height, width, _ = maps.shape
+        out = maps.new_zeros(count, -(-height // stride), -(-width // stride), len(taps))
+        for (y, x), row, met in _products(height, width, stride):
+            out[:, y, x].addmm_(maps[:, row].flatten(1), taps[met].flatten(1).t())
+        context.save_for_backward(maps, taps)
+        context.stride = stride
+        return out.permute(0, 3, 1, 2)
+
+    @staticmethod
+    def backward(context, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+        maps, taps = context.saved_tensors
+        gradient = _pixels(gradient)
+        of_maps, of_taps = torch.zeros_like(maps), torch.zeros_like(taps)
+        for (y, x), row, met in _products(*maps.shape[1:3], context.stride):
+            of_maps[:, row].flatten(1).addmm_(gradient[:, y, x], taps[met].flatten(1))
+            of_taps[met].flatten(1).addmm_(gradient[:, y, x].t(), maps[:, row].flatten(1))
+        return of_maps.permute(0, 3, 1, 2), of_taps.permute(0, 3, 1, 2), None
+
+
+def _pixels(tensor: Float[Tensor, "n c h w"]) -> Float[Tensor, "n h w c"]:
+    return tensor.permute(0, 2, 3, 1).contiguous()
+
+
+def _products(height: int, width: int, stride: int) -> Iterator[tuple[tuple[int, int], int, tuple]]:
+    """Each output pixel with each row of the map, and which of the taps (o, 3, 3, i) meet this row.
+
+    A row of pixels, and the taps of one output channel that meet it, are each one piece of memory: flattened, they are
+    views.
+    """
+    for y in range(0, height, stride):
+        for x in range(0, width, stride):
+            for row in range(height):
+                yield (y // stride, x // stride), row, (slice(None), 1 + row - y, slice(1 - x, 1 - x + width))

@@ -1,0 +1,75 @@
+"""The linear probe's layer: what it does to features before its weights, its scores, and its threads."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+ROWS_AT_ONCE = 4096
+SMALL_DIM = 4096  # pooled features; maps have more
+
+
+class Probe(nn.Module):
+    """One linear layer on flattened features, each dimension shifted by `mean` and divided by `std`.
+
+    Weights start at zero, so the first loss is log(classes) and nothing is drawn at random.
+    """
+
+    def __init__(self, mean: Float[Tensor, "d"], std: Float[Tensor, "d"], classes: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", mean)
+        self.register_buffer("std", std)
+        self.weight = nn.Parameter(torch.zeros(classes, len(mean), dtype=mean.dtype, device=mean.device))
+        self.bias = nn.Parameter(torch.zeros(classes, dtype=mean.dtype, device=mean.device))
+
+    def forward(self, features: Float[Tensor, "b ..."]) -> Float[Tensor, "b c"]:
+        """Scores, of which the softmax is the class distribution."""
+        return F.linear((features.flatten(1) - self.mean) / self.std, self.weight, self.bias)
+
+
+def standardised(features: Float[Tensor, "n ..."], classes: int) -> Probe:
+    """A probe that brings every dimension to mean 0 and variance 1 over these features.
+
+    A dimension that never varies is left at 0.
+    """
+    flat = features.flatten(1)
+    mean, std = _moments(flat)
+    return Probe(mean, torch.where(std > 1e-6 * std.max(), std, torch.inf), classes)
+
+
+def unchanged(dim: int, classes: int, device: torch.device) -> Probe:
+    """A probe that takes the features as they are."""
+    return Probe(torch.zeros(dim, device=device), torch.ones(dim, device=device), classes)
+
+
+@torch.no_grad()
+def predict(probe: Probe, features: Float[Tensor, "n ..."]) -> Float[Tensor, "n c"]:
+    """Scores of cached features, on the CPU."""
+    device = probe.weight.device
+    return torch.cat([probe(chunk.to(device).float()).cpu() for chunk in features.split(ROWS_AT_ONCE)])
+
+
+def _moments(flat: Float[Tensor, "n d"]) -> tuple[Float[Tensor, "d"], Float[Tensor, "d"]]:
+    """Mean and standard deviation over rows, in pieces: float16 maps are too large to convert at once."""
+    pieces = flat.split(ROWS_AT_ONCE)
+    mean = sum(piece.sum(dim=0, dtype=torch.double) for piece in pieces) / len(flat)
+    square = sum((piece.double() - mean).square().sum(dim=0) for piece in pieces) / len(flat)
+    return mean.float(), square.sqrt().float()
+
+
+@contextmanager
+def few_threads(dim: int) -> Iterator[None]:
+    """One thread on the CPU for small features: a step is then too short to be shared out.
+
+    On a busy machine two threads waited for each other most of the time: 100 epochs of 4,000 x 512 features
+    took 27 s instead of 1.2 s.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1 if dim <= SMALL_DIM else before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,73 @@
+"""How the numbers of a metrics file were made."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from annulus.config.file import read_tree
+from annulus.errors import InputError
+from annulus.report.metrics import Cell, Metrics
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How numbers were made, as far as their file and their study say."""
+
+    dataset: str | None = None
+    scale: str | None = None
+    epochs: int | None = None
+    seeds: int | None = None
+    machine: str | None = None
+
+    def __str__(self) -> str:
+        epochs = None if self.epochs is None else f"{self.epochs} epoch{'s' if self.epochs != 1 else ''}"
+        seeds = None if self.seeds is None else f"{self.seeds} seed{'s' if self.seeds != 1 else ''}"
+        return ", ".join(part for part in (self.dataset, self.scale, epochs, seeds, self.machine) if part)
+
+
+def read_setting(metrics: Metrics, name: str, row: Mapping[str, Cell] | None = None) -> Setting:
+    """How the numbers of a file were made: by its own columns or fields, else by its study's params.yaml."""
+    study = name.split("/")[0]
+    own = row if row is not None else metrics.values(name) if name.endswith(".json") else metrics.rows(name)[0]
+    if study == "benchmarks":
+        return Setting(machine=str(own.get("processor", "")) or None)
+    main = study in ("main", "summary.json")
+    stated = _stated(metrics.root / ("params.yaml" if main else f"stages/{study}/params.yaml"))
+    if main:  # a field `epochs` there may be the probe's
+        scale = _text(stated.get("scale"))
+        epochs = _count(_at(stated, "scales", scale, "pretrain", "epochs"))
+        return Setting(_text(stated.get("dataset")), scale, epochs, 1)
+    # A study of trainings runs every variant with each seed; any other says per row how many it took.
+    seeds = stated.get("seeds") if "defaults" in stated else None
+    return Setting(
+        dataset=_text(_at(stated, "defaults", "dataset")),
+        scale=_text(own.get("scale")) or _text(stated.get("scale")),
+        epochs=_count(own.get("epochs")),
+        seeds=_count(own.get("seeds", len(seeds) if isinstance(seeds, list) else None)),
+    )
+
+
+@cache
+def _stated(path: Path) -> dict[str, Any]:
+    """A parameter file, or nothing where it cannot be read: that is for the stages to complain of."""
+    try:
+        return read_tree(path)
+    except InputError:
+        return {}
+
+
+def _at(tree: object, *keys: object) -> object:
+    """What stands under these keys, or nothing."""
+    for key in keys:
+        tree = tree.get(key) if isinstance(tree, dict) else None
+    return tree
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _count(value: object) -> int | None:
+    return int(value) if isinstance(value, int | float) else None
