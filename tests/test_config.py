@@ -222,12 +222,6 @@ def test_the_memory_is_checked_again_once_the_images_are_counted():
     check_memory(10, moco, UniformParams(), pretrain)  # a queue of two epochs
 
 
-def test_each_method_s_memory_has_its_own_size():
-    pretrain = PretrainScale(epochs=1, batch_size=16, negatives=1, queue=40, learning_rate=0.1)
-    for method, others in {"ir": 99, "cmc": 99, "moco": 40, "simclr": 30, "simo": 15}.items():
-        assert getattr(load({}).methods, method).negative_columns(100, pretrain) == others
-
-
 def test_rank_limits_are_the_floor_of_the_exact_decimal_share():
     """0.29 of 100 is 29 rows, though 0.29 * 100 is 28.999... in floating point."""
     for others, percent in itertools.product((99, 100, 359, 49_999, 1_281_166), range(1, 100)):

@@ -36,12 +36,6 @@ def test_commit_and_what_changed_since(tmp_path):
     assert context(tmp_path, NOW).changed_files == 1
 
 
-def test_without_git_params_studies_or_runs_there_is_still_a_context(tmp_path):
-    about = context(tmp_path, NOW)
-    assert (about.commit, about.choices, about.studies, about.stages) == (None, {}, [], [])
-    assert about.faults == ["cannot read params.yaml: No such file or directory"]
-
-
 def test_studies_say_their_scale_and_seeds_and_a_broken_one_what_is_wrong(tmp_path):
     report_root.params(tmp_path, "seed: 0\nsampler: rnig\n")
     for name, text in {

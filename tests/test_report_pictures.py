@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from annulus.files.packed import read_packed, write_packed
-from annulus.report.pictures import LARGEST, NoPictures, pictures, png
+from annulus.report.pictures import NoPictures, pictures
 
 
 def pixels(tile):
@@ -39,13 +39,6 @@ def test_negatives_are_by_sampler_and_what_a_set_has_not_is_left_out(tmp_path):
     assert [len(strip.tiles) for strip in strips] == [3, 3, 2]  # the cave's third is -1
     assert np.array_equal(pixels(strips[1].tiles[0]), train.images[8].numpy())
     assert np.array_equal(pixels(strips[1].query), train.images[2].numpy())
-
-
-def test_large_images_are_made_small_and_small_ones_kept():
-    large = np.random.default_rng(0).integers(0, 256, (3, 2 * LARGEST, LARGEST), dtype=np.uint8)
-    small = np.zeros((3, 5, 7), dtype=np.uint8)
-    sizes = [Image.open(io.BytesIO(base64.b64decode(png(p).partition(",")[2]))).size for p in (large, small)]
-    assert sizes == [(LARGEST // 2, LARGEST), (7, 5)]
 
 
 @pytest.mark.parametrize("file", ["examples.safetensors", "images/train.safetensors", "images/test.safetensors"])

@@ -373,18 +373,6 @@ def test_variance_is_that_of_one_query_s_estimate_over_its_draws():
     assert theorems_of.variance(few, of, Ring(0.0, 0.006), "ball", 3) == pytest.approx(0, abs=1e-10), "a set of one row"
 
 
-def test_the_independent_case_has_independent_pairs_and_the_dependent_critic():
-    params = TheoremsParams(**(CONTENT["theorems"] | {"memory": 2000, "queries": 2000}))
-    toy = CorrelatedGaussians(params.dims, params.rho)
-    dependent = theorems_of.case(params, toy, toy, 3)
-    independent = theorems_of.case(params, CorrelatedGaussians(params.dims, 0.0), toy, 3)
-    assert dependent.scores.diagonal().mean().item() == pytest.approx(toy.information, abs=0.15)
-    # The mean log ratio over the product: -KL(product, joint), below zero.
-    rho = params.rho
-    expected = -params.dims * (math.log(1 - rho**2) / 2 + rho**2 / (1 - rho**2))
-    assert independent.scores.diagonal().mean().item() == pytest.approx(expected, abs=0.4)
-
-
 def test_every_section_is_valid_at_every_scale():
     for scale, (name, model) in itertools.product(CONTENT["scales"], MODELS.items()):
         written(CONTENT | {"scale": scale}).section(name, model)
