@@ -153,11 +153,6 @@ def test_values_in_the_wrong_order_are_refused_with_both(changes, message):
     assert refusal(changes).startswith(message)
 
 
-def test_equal_borders_are_in_order():
-    load({f"{CROP}.scale_min": 1.0, f"{CROP}.ratio_min": 1.3333, f"{BLUR}.sigma_min": 2.0, "linear.patience": 10}
-         | {"neighbour_sets.s.start": 0.5, "schedules.milestones.at": [], "linear.drops": 2})  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("changes", "key"),
     [

@@ -295,11 +295,7 @@ def test_a_staircase_s_estimates_are_those_of_critics_trained_one_after_the_othe
         assert found[place].tolist() == pytest.approx(in_float64(lambda alpha=alpha: alone(alpha)), abs=1e-7)
 
 
-def test_alphas_without_a_proven_bound_are_said_with_what_they_lose(caplog):
-    """At 128 pairs ML-CPC's lowest is 0.0079: at 0.01 CPC alone has no bound, at 0.001 neither."""
-    for alpha, names in ((0.01, ["cpc"]), (0.001, ["cpc", "mlcpc"])):
-        params = StaircaseParams(**(CONTENT["staircases"]["separable"] | {"alphas": [1.0, alpha]}))
-        assert [warning.split(" with ")[0] for warning in staircase_of.warnings_for(params)] == names
+def test_alphas_without_a_proven_bound_are_said(caplog):
     with caplog.at_level(logging.WARNING, logger="annulus"):
         run("staircase-joint", study([3]))
     assert "mlcpc with alpha 0.01 is not a lower bound" in caplog.text

@@ -24,9 +24,3 @@ def test_gains_are_taken_seed_by_seed_with_their_own_spread():
     assert found["paper_percent"] == 84.7
     assert found["paper_gain_percent"] == pytest.approx(3.5)
     assert (found["here_knn_percent"], found["bound_nats"], found["ceiling_nats"]) == (42, 2.5, 6.25)
-
-
-def test_what_the_papers_do_not_say_stays_empty():
-    found = compared(metrics(41, 42), metrics(40, 40))
-    assert (found["paper_percent"], found["paper_gain_percent"]) == ("", "")
-    assert found["here_gain_percent"] == 1.5
