@@ -41,18 +41,16 @@ def test_studies_say_their_scale_and_seeds_and_a_broken_one_what_is_wrong(tmp_pa
     for name, text in {
         "algorithms": "scale: demo\nseeds: [0, 1]\ndefaults: {dataset: shapes}\n",
         "broken": "a: [",
-        "estimators": "scale: paper\nseeds: 5\n",
     }.items():
         (tmp_path / "stages" / name).mkdir(parents=True)
         (tmp_path / "stages" / name / "params.yaml").write_text(text)
-    algorithms, broken, estimators = context(tmp_path, NOW).studies
+    algorithms, broken = context(tmp_path, NOW).studies
     assert (algorithms.name, algorithms.scale, algorithms.dataset, algorithms.seeds) == (
         "algorithms", "demo", "shapes", "0, 1")  # fmt: skip
     assert "is not YAML" in broken.fault
     (own, *_) = context(tmp_path, NOW).faults
     assert "params.yaml" in own
     assert str(tmp_path) not in broken.fault + own, "the place of the checkout is not told"
-    assert (estimators.scale, estimators.seeds, estimators.fault) == ("paper", "5", "")
 
 
 def test_stages_say_whose_numbers_are_here(tmp_path):

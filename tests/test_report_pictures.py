@@ -59,7 +59,6 @@ def test_a_broken_file_is_named_and_a_missing_one_with_the_command_that_makes_it
     [
         ({"train_queries": torch.tensor([12])}, r"names image 12 of images/train\.safetensors, which has 12"),
         ({"test_queries": None}, "has no test_queries"),
-        ({"test_queries": torch.tensor([0])}, "1 of test_queries, 2 of test_neighbours"),
     ],
 )
 def test_examples_of_other_images_or_without_queries_are_named(tmp_path, tensors, sentence):

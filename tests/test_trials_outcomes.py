@@ -27,8 +27,7 @@ def test_numbers_over_seeds_are_mean_and_deviation_with_the_unit_last():
         "loss_nats": 1.0,
         "loss_std_over_seeds_nats": 0.0,
     }
-    one = over_seeds([{"bound_nats": 2.5}], ["bound_nats"])
-    assert one == {"seeds": 1, "bound_nats": 2.5, "bound_std_over_seeds_nats": 0.0}
+    assert over_seeds([{"bound_nats": 2.5}], ["bound_nats"])["bound_std_over_seeds_nats"] == 0.0
 
 
 def test_a_figure_without_a_sweep_has_a_row_per_epoch_of_each_series():
