@@ -59,7 +59,6 @@ def through(norm, x, weights, forward=lambda norm, x: norm(x)):
 @pytest.mark.parametrize(
     ("groups", "settings"),
     [
-        (1, {}),
         (2, {"momentum": None}),
         (6, {"momentum": 0.7}),
         (2, {"affine": False, "eps": 0.1}),
@@ -106,8 +105,6 @@ def test_groups_that_do_not_fit_the_batch_are_refused():
         norm(torch.rand(4, 5))
     norm(torch.rand(4, 5, 2))  # two values per channel are enough
     norm.eval()(torch.rand(3, 5))
-    with pytest.raises(ValueError, match="expected 4D"):
-        GroupedBatchNorm2d(5, groups=2)(torch.rand(4, 5))
 
 
 @pytest.mark.usefixtures("untouched_global_randomness")
@@ -119,8 +116,6 @@ def test_a_leak_through_batch_statistics_ends_with_shuffling_which_its_inverse_u
     assert norm(x[order])[back].view(4, 8, 5).sum(dim=1).abs().min() > 0.01
     assert torch.equal(x[order][back], x)
     assert not torch.equal(order, back)
-    assert torch.equal(batchnorm.shuffled(32, torch.Generator().manual_seed(0))[0], order)
-    assert not torch.equal(batchnorm.shuffled(32, generator)[0], order)
 
 
 def share_through(norm, x, weights, gradient=True):
@@ -145,11 +140,15 @@ def assert_shares_equal(answers, expected, atol=1e-10):
             near(value, whole[rows] if name in ("output", "x.grad") else whole, atol)
 
 
-KINDS = [{}, {"momentum": None}, {"affine": False}, {"track_running_stats": False}, {"eps": 0.1}]
-
-
 @pytest.mark.parametrize(
-    ("shape", "settings"), [(SHAPES[0], {}), *((SHAPES[1], settings) for settings in KINDS)], ids=str
+    ("shape", "settings"),
+    [
+        (SHAPES[0], {}),
+        (SHAPES[1], {"momentum": None, "eps": 0.1}),
+        (SHAPES[1], {"affine": False}),
+        (SHAPES[1], {"track_running_stats": False}),
+    ],
+    ids=str,
 )
 def test_synchronised_processes_equal_one_on_the_whole_batch(shape, settings, generator):
     x, weights = unequal(shape, generator), torch.rand(shape, generator=generator, dtype=torch.float64)
@@ -164,23 +163,14 @@ def test_synchronised_processes_equal_one_on_the_whole_batch(shape, settings, ge
         assert share["x.grad"].is_contiguous(memory_format=layout)
 
 
-def test_synchronised_variance_survives_a_large_mean(generator):
+def test_synchronised_variance_survives_a_large_mean_and_images_in_bfloat16(generator):
     """A difference of float32 sums of squares would lose a variance of 1 beside a mean of 10,000."""
     x = torch.randn(64, 3, generator=generator) + 10_000
-    answers = together(share_through, SyncBatchNorm(3, momentum=1.0), x, torch.ones_like(x))
-    for share, _ in answers:
-        torch.testing.assert_close(share["running_var"].double(), x.double().var(dim=0), rtol=1e-3, atol=0)
-
-
-def test_synchronised_bfloat16_images_have_float32_statistics(generator):
-    images = (torch.rand(8, 4, 6, 6, generator=generator) + torch.arange(8)[:, None, None, None]).bfloat16()
-    plain = nn.BatchNorm2d(4)
-    expected = through(plain, images, torch.ones(()))
-    for share, rows in together(share_through, SyncBatchNorm(4), images, torch.ones_like(images)):
-        assert share["output"].dtype == torch.bfloat16
-        near(share["output"], expected["output"][rows], atol=0.02)
-        near(share["running_mean"], expected["running_mean"], atol=1e-6)
-        near(share["running_var"], expected["running_var"], atol=1e-5)
+    for images in (x, (x - 9_990).bfloat16()):
+        answers = together(share_through, SyncBatchNorm(3, momentum=1.0), images, torch.ones_like(images))
+        for share, _ in answers:
+            assert share["output"].dtype == images.dtype
+            torch.testing.assert_close(share["running_var"].double(), images.double().var(dim=0), rtol=1e-3, atol=0)
 
 
 def test_in_evaluation_and_in_one_process_synchronised_is_plain(generator):
@@ -214,8 +204,6 @@ def refusal(groups):
 def test_groups_that_processes_cannot_share_are_refused():
     for message in together(refusal, 3):
         assert message.startswith("3 batch-norm groups cannot be shared evenly by 2 processes")
-    for message in together(refusal, 10):
-        assert message.startswith("a batch of 24 cannot be normalised in 10 equal groups")
 
 
 def network():
@@ -237,24 +225,16 @@ def test_converting_keeps_weights_statistics_names_and_settings():
     plain[3].eval()
     before = copy.deepcopy(plain)
     pointers = {name: tensor.data_ptr() for name, tensor in plain.state_dict().items()}
-    parameters = list(plain.parameters())
 
     converted = batchnorm.convert(plain, groups=2)
     assert converted is plain
     assert kinds(converted) == [GroupedBatchNorm2d, GroupedBatchNorm1d, GroupedBatchNorm1d]
     assert {name: tensor.data_ptr() for name, tensor in converted.state_dict().items()} == pointers
-    assert [id(parameter) for parameter in converted.parameters()] == [id(parameter) for parameter in parameters]
     assert [norm.training for norm in (converted[0][1], converted[3], converted[4])] == [True, False, True]
     assert (converted[0][1].eps, converted[0][1].momentum, converted[0][1].groups) == (0.1, 0.3, 2)
     x = torch.rand(8, 3, 4, 4)
     assert torch.equal(converted.eval()(x), before.eval()(x))
-    before.load_state_dict(converted.state_dict())
-
-
-def test_converting_a_batchnorm_alone_and_one_that_has_groups():
-    alone = batchnorm.convert(nn.BatchNorm1d(3), groups=4)
-    assert isinstance(alone, GroupedBatchNorm1d)
-    assert batchnorm.convert(alone, groups=2).groups == 2
+    assert batchnorm.convert(converted[4], groups=4).groups == 4, "one alone, which has groups"
     with pytest.raises(AssertionError, match="convert before"):
         batchnorm.convert(nn.Sequential(SyncBatchNorm(3)), groups=2)
 

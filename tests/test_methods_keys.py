@@ -8,7 +8,6 @@ import torch.nn.functional as F
 from method_cases import DIM, Given, views_of
 from torch import nn
 
-from annulus.errors import InputError
 from annulus.methods.keys import KeyEncoder
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
@@ -61,13 +60,6 @@ def test_without_groups_statistics_are_the_whole_batch_s(generator):
     state = keys.generator.get_state()
     torch.testing.assert_close(keys(VIEWS), plain_keys(keys.encoder, VIEWS))
     assert torch.equal(keys.generator.get_state(), state), "nothing is shuffled"
-
-
-@pytest.mark.parametrize("groups", [5, 12, 24])
-def test_groups_that_cannot_be_equal_or_of_one_image_are_refused(groups, generator):
-    keys = keys_of(Normed, groups, generator)
-    with pytest.raises(InputError, match=rf"a batch of 12 cannot be normalised in {groups} equal groups of two"):
-        keys(VIEWS)
 
 
 @pytest.mark.parametrize("groups", [None, 3])

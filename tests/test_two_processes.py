@@ -100,21 +100,14 @@ def refusal(changes: dict[str, Any]) -> str:
     return str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
-        (
-            {"scales.tiny.pretrain": SCALE | {"batch_size": 7}},
-            "a batch of 7 cannot be shared evenly by 2 processes; take a batch size that is a multiple of 2",
-        ),
-        (
-            {"method": "moco", "methods.moco.shuffle_groups": 1},
-            "shuffle_groups: 1 cannot be shared evenly by 2 processes; take a multiple of 2",
-        ),
-    ],
-)
-def test_what_two_processes_cannot_share_is_refused(changes, sentence):
-    assert together(refusal, changes) == [sentence] * 2
+def test_what_two_processes_cannot_share_is_refused():
+    few = "a batch of 7 cannot be shared evenly by 2 processes; take a batch size that is a multiple of 2"
+    groups = "shuffle_groups: 1 cannot be shared evenly by 2 processes; take a multiple of 2"
+    for changes, sentence in (
+        ({"scales.tiny.pretrain": SCALE | {"batch_size": 7}}, few),
+        ({"method": "moco", "methods.moco.shuffle_groups": 1}, groups),
+    ):
+        assert together(refusal, changes) == [sentence] * 2
 
 
 # --- the stage ------------------------------------------------------------------------------------------
