@@ -55,17 +55,6 @@ class Browser:
         dom = self.load(frame).dom
         return json.loads(unescape(re.search(r"<title>answer (.*?)</title>", dom, re.DOTALL)[1]))
 
-    def screenshot(self, page: Path, dark: bool, width: int = 1280) -> Path:
-        file = self.folder / f"{'dark' if dark else 'light'}.png"
-        scheme = f"--blink-settings=preferredColorScheme={0 if dark else 1}"
-        self._run(scheme, f"--window-size={width},900", f"--screenshot={file}", page.as_uri())
-        return file
-
-    def pdf(self, page: Path) -> bytes:
-        file = self.folder / "page.pdf"
-        self._run(f"--print-to-pdf={file}", page.as_uri())
-        return file.read_bytes()
-
     def _run(self, *arguments: str) -> subprocess.CompletedProcess:
         command = [self.command, *FLAGS, f"--user-data-dir={self.folder / 'profile'}", *arguments]
         return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)

@@ -153,11 +153,6 @@ def test_values_in_the_wrong_order_are_refused_with_both(changes, message):
     assert refusal(changes).startswith(message)
 
 
-def test_equal_borders_are_in_order():
-    load({f"{CROP}.scale_min": 1.0, f"{CROP}.ratio_min": 1.3333, f"{BLUR}.sigma_min": 2.0, "linear.patience": 10}
-         | {"neighbour_sets.s.start": 0.5, "schedules.milestones.at": [], "linear.drops": 2})  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("changes", "key"),
     [
@@ -220,12 +215,6 @@ def test_the_memory_is_checked_again_once_the_images_are_counted():
     with pytest.raises(InputError, match=sentence):
         check_memory(7, ir, UniformParams(), pretrain)
     check_memory(10, moco, UniformParams(), pretrain)  # a queue of two epochs
-
-
-def test_each_method_s_memory_has_its_own_size():
-    pretrain = PretrainScale(epochs=1, batch_size=16, negatives=1, queue=40, learning_rate=0.1)
-    for method, others in {"ir": 99, "cmc": 99, "moco": 40, "simclr": 30, "simo": 15}.items():
-        assert getattr(load({}).methods, method).negative_columns(100, pretrain) == others
 
 
 def test_rank_limits_are_the_floor_of_the_exact_decimal_share():

@@ -26,25 +26,16 @@ def test_a_tree_holds_the_chosen_sections_and_nothing_else():
     assert list(tree["samplers"]) == ["cave"]
     assert list(tree["anneals"]) == ["adaptive-step"]
     assert tree["datasets"] == {"shapes": {"view_size": 32}}
-    (scale,) = tree["scales"].values()
-    assert set(scale) == {"pretrain", "linear"}
     assert not {"seed", "sampler"} & set(tree), "a run's seed stands beside, and a section says which choice it is"
-    assert resolved(load({"samplers.ring.inner": 0.05}), RUN)["samplers"]["ring"]["inner"] == 0.05
     same = {"samplers.cave.clusters": 7, "methods.moco.momentum": 0.5, "dataset": "shapes"}
     assert resolved(load(same), RUN) == resolved(load({}), RUN)
 
 
-@pytest.mark.parametrize(
-    "tree",
-    [
-        *({}, {"samplers": {}}, {"samplers": {"ring": {}, "ball": {}}}, {"samplers": {"rnig": {}}}, {"samplers": 3}),
-        *({"samplers": {"ring": {"inner": 0.5, "outer": 0.1}}}, {"samplers": {"ring": 3}}),
-    ],
-)
-def test_a_tree_of_another_version_is_one_sentence(tree):
+@pytest.mark.parametrize("sampler", [3, {}, {"ring": {}, "ball": {}}, {"rnig": {}}, {"ring": {"inner": 0.5}}])
+def test_a_tree_of_another_version_is_one_sentence(sampler):
     sentence = r"^the settings do not fit this version of the code [^\n]*; run `dvc repro`$"
     with pytest.raises(InputError, match=sentence):
-        values(tree, ["samplers.${sampler}"])
+        values({"samplers": sampler}, ["samplers.${sampler}"])
 
 
 @pytest.mark.parametrize("content", [None, b"{", b"[]", b"\xff"])

@@ -148,25 +148,16 @@ def test_changed_bytes_are_read_or_refused_and_nothing_else(kind, tmp_path):
 @pytest.mark.parametrize(
     ("name", "tensor", "change", "fault"),
     [
-        ("images", "images", lambda t: t.int(), r"images is int32 of shape \(6, 3, 16, 16\), expected uint8 of \(n"),
         ("images", "images", lambda t: t[..., :8], r"\(6, 3, 16, 8\), expected uint8 of \(n 3 h h\), n = 6, h = 16"),
         ("images", "labels", lambda t: t[:5], r"labels is int64 of shape \(5\), expected int64 of \(n\), n = 6"),
         ("images", "rows", lambda _: None, "holds images, labels, expected images, labels, rows"),
         ("images", "labels", lambda t: t + 1, "a label is 2, expected 0 to 1"),
-        ("features", "pooled", lambda t: t.double(), r"pooled is float64 of shape \(6, 5\), expected float32 of \(n c"),
         ("features", "embedding", lambda t: t / 0, "embedding holds NaN or infinity, expected finite numbers"),
         ("features", "map", lambda t: t[:, :3], r"map is float16 of shape \(6, 3, 2, 2\), expected .*c = 5"),
-        ("features", "other", lambda _: torch.zeros(1), "holds embedding, labels, map, other, pooled, expected"),
         ("snapshots", "second", lambda t: t[:, :2], r"second is float16 of shape \(2, 2, 4\), expected .*q = 3"),
         ("snapshots", "current", lambda t: t * torch.inf, "current holds NaN or infinity"),
-        ("snapshots", "memory", lambda _: None, "holds current, .*expected current, epochs, images, memory"),
         ("snapshots", "epochs", lambda t: t.flip(0), "epochs, images or queries are not some of a run's in their"),
-        ("snapshots", "images", lambda t: t + 6, "epochs, images or queries are not some of a run's in their order"),
-        ("snapshots", "query_images", lambda t: t + 3, "epochs, images or queries are not some of a run's in their"),
         ("weights", "head.weight", lambda t: t[:2], r"head\.weight is float32 \(2, 128\), expected float32 \(4, 128\)"),
-        ("weights", "head.weight", lambda t: t.double(), "head.weight is float64"),
-        ("weights", "head.bias", lambda _: None, r"head\.bias is nothing, expected float32 \(4,\)"),
-        ("weights", "head.more", lambda _: torch.zeros(1), r"head\.more is float32 \(1,\), expected nothing"),
         ("weights", "head.weight", lambda t: t * torch.nan, "head.weight holds NaN or infinity"),
     ],
 )
@@ -186,17 +177,11 @@ def test_tensors_of_another_type_shape_or_content(name, tensor, change, fault, t
     [
         *((name, "{", "not a file that annulus wrote") for name in PACKED),
         *((name, "[1, 2]", "its description is no object") for name in PACKED),
-        ("images", {"classes": None}, "its description has no classes"),
-        ("images", {"classes": "catdog"}, "its classes is str, expected list"),
         ("images", {"classes": ["cat", 3]}, "its classes hold int, expected names"),
         ("images", {"classes": ["cat"]}, "a label is 1, expected 0 to 0"),
-        ("images", {"digest": 3}, "its digest is int, expected str"),
-        ("features", {"classes": {}}, "its classes is dict, expected list"),
         ("snapshots", {"memory": None}, "its description has no memory"),
         ("snapshots", {"memory": "heap"}, "its memory is 'heap', expected bank, queue or batch"),
         ("snapshots", {"memory": "batch"}, "holds current, .*memory.*, expected current, epochs, images, queries"),
-        ("snapshots", {"crossed": "no"}, "its crossed is str, expected bool"),
-        ("snapshots", {"train_images": "9"}, "its train_images is str, expected int"),
         ("snapshots", {"train_images": 3}, "epochs, images or queries are not some of a run's in their order"),
     ],
 )
@@ -212,14 +197,9 @@ def test_a_description_of_another_type_or_without_a_key(name, about, fault, tmp_
     [
         ({"head": None}, "it holds .*, expected architecture, channels, embedding_dim, head"),
         ({"architecture": "vgg"}, "architecture is 'vgg', expected resnet18, resnet34, resnet50, alexnet"),
-        ({"head": {}}, r"head is \{\}, expected linear, mlp, mlp-bn"),
-        ({"embedding_dim": "4"}, "embedding_dim is '4', expected a whole number from 1 to 65536"),
         ({"embedding_dim": 10**30}, "expected a whole number from 1 to 65536"),
-        ({"view_size": 0}, "view_size is 0, expected a whole number from 1 to 1024"),
         ({"view_size": True}, "view_size is True, expected a whole number from 1 to 1024"),
-        ({"mean": [0.5, 0.5]}, r"mean is \[0.5, 0.5\], expected 3 finite numbers"),
         ({"std": [0.2, 0.2, float("nan")]}, "std is .*nan.*, expected 3 finite numbers"),
-        ({"std": [0.2, 0.2, 10**400]}, "std is .*, expected 3 finite numbers"),
     ],
 )
 def test_an_encoder_s_json_of_another_version(changes, fault, tmp_path):
@@ -239,9 +219,6 @@ def test_an_encoder_s_json_of_another_version(changes, fault, tmp_path):
         ("\n2,0.5", "\n2,nan", "a number is not finite"),
         ("\n2,0.5", "\n2,many", "could not convert string to float: 'many'"),
         ("\n2,0.5,0.5", "\n2,0.5,0.0", "a ceiling is not above 0"),
-        ("\n2,", "\ninf,", "cannot convert float infinity to integer"),
-        ("\n2,0.5", "\n2", "must be a string or a real number, not 'NoneType'"),
-        ("\n2,", '\n"2,', "unexpected end of data"),
     ],
 )
 def test_a_curve_that_training_did_not_write(old, new, fault, tmp_path):

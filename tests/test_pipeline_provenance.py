@@ -67,17 +67,6 @@ def test_numbers_are_a_run_s_own_until_another_run_or_git_replaces_them(checkout
     assert Run("embed", 0.0, 1.0, "cpu", 1, [], None, None, None, {}).matches(checkout), "nothing to be replaced"
 
 
-def test_a_queued_experiment_s_record_goes_to_the_main_checkout_with_paths_of_its_copy(checkout, tmp_path, monkeypatch):
-    copy = tmp_path / "copy"
-    (copy / "metrics").mkdir(parents=True)
-    (copy / "metrics/knn.json").write_text('{"top1_percent": 50.0}\n')
-    monkeypatch.chdir(copy)
-    record(stage, [copy / "metrics/knn.json"])
-    (run,) = runs(checkout)
-    assert not run.matches(checkout)  # its numbers are not those of the workspace
-    assert run.matches(copy)
-
-
 @pytest.mark.parametrize("name", ["train@IRing (+C_i)", "stages/algorithms/dvc.yaml:train@LA", "../../outside"])
 def test_every_stage_has_one_record_whatever_its_name(checkout, monkeypatch, name):
     monkeypatch.setenv("DVC_STAGE", name)
@@ -111,17 +100,11 @@ def test_a_record_that_cannot_be_written_is_a_warning_and_no_more(checkout, capl
 
 
 @pytest.mark.timeout(20)
-@pytest.mark.parametrize("content", [b"", b"[]", b'{"stage": 3}', b"\xff", "another field", "pipe"])
-def test_a_broken_record_is_left_out_with_a_warning(checkout, caplog, content):
+@pytest.mark.parametrize("content", [b"[]", b'{"stage": 3}', b"\xff", None])
+def test_a_broken_record_or_a_pipe_is_left_out_with_a_warning(checkout, caplog, content):
     record(stage, [])
-    (file,) = (checkout / ".annulus/runs").iterdir()
-    bad = file.with_name("bad.json")
-    if content == "pipe":
-        os.mkfifo(bad)
-    elif content == "another field":
-        bad.write_text(json.dumps(json.loads(file.read_text()) | {"seconds": "long"}))
-    else:
-        bad.write_bytes(content)
+    bad = checkout / ".annulus/runs/bad.json"
+    os.mkfifo(bad) if content is None else bad.write_bytes(content)
     with caplog.at_level(logging.WARNING):
         assert [run.stage for run in runs(checkout)] == ["knn"]
     assert "bad.json is no record of a run; it is left out" in caplog.text

@@ -38,19 +38,6 @@ def test_the_choices_are_those_of_params_yaml():
         assert choices.strip().split(", ") == list(params[SECTION_OF[key]]), key
 
 
-def test_the_five_papers_are_named_once_with_their_links():
-    papers = yaml.safe_load(read("tests/numbering.yaml"))
-    five = {arxiv: paper for arxiv, paper in papers.items() if "short" in paper}
-    assert len(five) == 5
-    for arxiv, paper in five.items():
-        link = f"[{paper['title']}](https://arxiv.org/abs/{arxiv})"
-        line = next(line for line in read("README.md").splitlines() if line.startswith(f"- **{paper['short']}**: "))
-        assert link in line
-        assert paper["cited"].split()[0] in line
-        assert paper["cited"].split()[-1] in line
-        assert read("README.md").count(arxiv) == 1
-
-
 def test_the_lines_of_python_run():
     (lines,) = re.findall(r"```python\n(.*?)```", read("README.md"), re.DOTALL)
     found = {}
@@ -58,13 +45,6 @@ def test_the_lines_of_python_run():
     assert len([line for line in lines.splitlines() if line]) == 6
     assert found["loss"].ndim == 0
     assert found["loss"] > 0
-
-
-def test_every_metrics_file_that_is_named_is_there():
-    for name in re.findall(
-        r"`((?:estimators|negatives|algorithms|benchmarks|runs)/[\w-]+\.\w+)`", read("metrics/README.md")
-    ):
-        assert (ROOT / "metrics" / name).exists(), name
 
 
 def test_the_runs_by_hand_are_told_as_measured():

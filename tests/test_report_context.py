@@ -36,29 +36,21 @@ def test_commit_and_what_changed_since(tmp_path):
     assert context(tmp_path, NOW).changed_files == 1
 
 
-def test_without_git_params_studies_or_runs_there_is_still_a_context(tmp_path):
-    about = context(tmp_path, NOW)
-    assert (about.commit, about.choices, about.studies, about.stages) == (None, {}, [], [])
-    assert about.faults == ["cannot read params.yaml: No such file or directory"]
-
-
 def test_studies_say_their_scale_and_seeds_and_a_broken_one_what_is_wrong(tmp_path):
     report_root.params(tmp_path, "seed: 0\nsampler: rnig\n")
     for name, text in {
         "algorithms": "scale: demo\nseeds: [0, 1]\ndefaults: {dataset: shapes}\n",
         "broken": "a: [",
-        "estimators": "scale: paper\nseeds: 5\n",
     }.items():
         (tmp_path / "stages" / name).mkdir(parents=True)
         (tmp_path / "stages" / name / "params.yaml").write_text(text)
-    algorithms, broken, estimators = context(tmp_path, NOW).studies
+    algorithms, broken = context(tmp_path, NOW).studies
     assert (algorithms.name, algorithms.scale, algorithms.dataset, algorithms.seeds) == (
         "algorithms", "demo", "shapes", "0, 1")  # fmt: skip
     assert "is not YAML" in broken.fault
     (own, *_) = context(tmp_path, NOW).faults
     assert "params.yaml" in own
     assert str(tmp_path) not in broken.fault + own, "the place of the checkout is not told"
-    assert (estimators.scale, estimators.seeds, estimators.fault) == ("paper", "5", "")
 
 
 def test_stages_say_whose_numbers_are_here(tmp_path):

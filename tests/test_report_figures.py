@@ -6,9 +6,8 @@ from html.parser import HTMLParser
 import pytest
 import report_root
 
-from annulus.report.drawing import CSS, grouped, looks, numbers, plain, svg, thinned
+from annulus.report.drawing import CSS, looks, numbers, svg
 from annulus.report.metrics import Metrics
-from annulus.report.papers import load_figures, load_tables
 from annulus.report.plots import PLOTS
 
 BY_NAME = {plot.name: plot for plot in PLOTS}
@@ -61,12 +60,6 @@ def test_every_figure_is_drawn_from_its_files_with_labelled_axes(metrics):
             assert axes.lines or axes.collections, plot.name
 
 
-def test_a_figure_that_quotes_a_finding_names_one_that_the_papers_have():
-    known = {*load_figures(), *(table.id for table in load_tables())}
-    quoting = {plot.name for plot in PLOTS if plot.section == "papers" and plot.name != "estimators.ideal"}
-    assert quoting == {plot.name for plot in PLOTS if (plot.of or plot.name) in known}
-
-
 def test_figures_share_no_identifier_and_refer_to_their_own(images):
     seen = set()
     for one in images.values():
@@ -77,10 +70,9 @@ def test_figures_share_no_identifier_and_refer_to_their_own(images):
         seen |= set(found.ids)
 
 
-@pytest.mark.parametrize("name", ["curve.bound", "ring.fig2a", "mlcpc.fig3-joint"])
-def test_a_figure_has_the_same_bytes_whenever_it_is_drawn_and_its_colours_from_the_page(metrics, images, name):
-    text = images[name]
-    assert image(BY_NAME[name], metrics) == text
+def test_a_figure_has_the_same_bytes_whenever_it_is_drawn_and_its_colours_from_the_page(metrics, images):
+    text = images["ring.fig2a"]
+    assert image(BY_NAME["ring.fig2a"], metrics) == text
     assert "var(--series-1)" in text
     assert "currentColor" in text
     assert not re.findall(r"#[0-9a-fA-F]{6}\b", text), "a colour that is wrong in the dark"
@@ -108,34 +100,12 @@ def test_lines_follow_rising_x_whatever_the_order_of_the_rows(tmp_path):
     assert list(first.get_ydata()) in ([16, 17, 18], [17, 18, 19])
 
 
-def test_figure_2_of_ml_cpc_compares_cpc_with_the_lowest_alpha_only(metrics):
-    bias, variance = drawn(BY_NAME["mlcpc.fig2"], metrics).axes
-    assert bias.get_legend_handles_labels()[1] == ["CPC", "ML-CPC, lowest alpha"]
-    assert list(bias.lines[0].get_ydata()) == pytest.approx([-0.2, -0.05, -0.0063])
-    assert list(variance.lines[0].get_ydata()) == pytest.approx([0.25, 0.0625, 0.5 / 64], abs=1e-6)
-
-
 def test_estimates_stand_beside_the_truth(metrics):
     capped, free = drawn(BY_NAME["estimators.ideal"], metrics).axes
     assert capped.get_legend_handles_labels()[1] == ["true", "InfoNCE"]
     assert free.get_legend_handles_labels()[1] == ["true", "NWJ"], "without a ceiling, apart"
     truth = next(line for line in free.lines if line.get_label() == "true")
     assert list(truth.get_xdata()) == list(truth.get_ydata()) == [1, 4]
-    cpc, mlcpc = drawn(BY_NAME["mlcpc.fig3-separable"], metrics).axes
-    assert (cpc.get_title("left"), mlcpc.get_title("left")) == ("CPC", "ML-CPC")
-    first, _, truth = cpc.lines
-    assert list(truth.get_xdata()) == [0, 100, 200, 300]
-    assert list(truth.get_ydata()) == [2, 2, 4, 4]
-    assert list(first.get_ydata()) == pytest.approx([1.8, 1.8, 3.6, 3.6])
-
-
-def test_shares_are_shown_in_percent_and_the_gradient_s_band_is_one_std_to_each_side(metrics):
-    assert list(drawn(BY_NAME["ring.fig2a"], metrics).axes[0].lines[0].get_xdata()) == pytest.approx([5, 25, 75])
-    outer = drawn(BY_NAME["curve.share"], metrics).axes[0].lines[0]
-    assert list(outer.get_ydata()) == pytest.approx([80, 60, 40])
-    (band,) = drawn(BY_NAME["curve.gradient"], metrics).axes[0].collections
-    heights = band.get_paths()[0].vertices[:, 1]
-    assert (heights.min(), heights.max()) == (2.5, 3.5)
 
 
 def test_rows_that_lack_everything_or_hold_text_are_an_error_that_says_so():
@@ -145,38 +115,9 @@ def test_rows_that_lack_everything_or_hold_text_are_an_error_that_says_so():
     rows = [{"x": 1.0}, {"x": "abc"}]
     with pytest.raises(ValueError, match=r"^x is 'abc' in row 2, expected a number$"):
         numbers(rows, "x")
-    with pytest.raises(ValueError, match="holds no rows"):
-        numbers([], "x")
-
-
-def test_estimates_of_0_and_less_are_left_out_of_a_logarithmic_axis_only(metrics):
-    rows = [dict(row) for row in metrics.rows("estimators/conditional.csv")]
-    rows[-1]["estimate_nats"] = -0.001
-    axes = BY_NAME["mutualinfo.table3"].draw(rows).axes[0]
-    assert min(min(line.get_ydata()) for line in axes.lines if len(line.get_ydata())) > 0
-    for row in rows:
-        row["estimate_nats"] = 0.0
-    with pytest.raises(ValueError, match="no estimate above 0"):
-        BY_NAME["mutualinfo.table3"].draw(rows)
 
 
 def test_series_keep_their_looks_from_figure_to_figure_and_differ_within_one():
     one, other = looks(["uniform", "ball", "ring", "cave"]), looks(["new", "ring", "other"])
     assert one["ring"] == other["ring"]
-    for each in (one, other):
-        assert len({look["color"] for look in each.values()}) == len(each)
-        assert len({look["marker"] for look in each.values()}) == len(each)
-    many = looks([str(n) for n in range(16)])
-    assert len({tuple(look.values()) for look in many.values()}) == len(many)
-    alike = looks(["NCE", "IR"])  # both are known by the same look, elsewhere
-    assert alike["NCE"] != alike["IR"]
-
-
-def test_groups_ticks_and_labels():
-    rows = [{"s": "b", "a": 1.0}, {"s": "a", "a": 2.0}, {"s": "b", "a": 1.0}]
-    assert list(grouped(rows, "s", "a")) == ["b, 1", "a, 2"], "in the order of their first row"
-    assert thinned([64.0, 128.0, 256.0, 64.0], 8) == [64, 128, 256]
-    assert thinned([2.0**n for n in range(12)], 6) == [1, 4, 16, 64, 256, 1024]
-    assert thinned([100.0, 101.0, 150.0], 8) == [100, 150], "those that fit"
-    assert plain(" a\n b\t") == "a b", "a label keeps its words on one line"
-    assert plain("_a").lstrip()[-2:] == "_a" != plain("_a")
+    assert len({look["color"] for look in one.values()}) == len({look["marker"] for look in one.values()}) == len(one)

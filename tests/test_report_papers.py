@@ -9,7 +9,7 @@ from report_root import written
 
 from annulus.errors import InputError
 from annulus.report.metrics import Metrics
-from annulus.report.papers import Measured, agrees, compare, compared, load_figures, load_measured, load_tables
+from annulus.report.papers import agrees, compare, compared, load_figures, load_measured, load_tables
 from annulus.report.published import HERE, entries, read
 
 REPOSITORY = Path(__file__).parents[1]
@@ -81,7 +81,6 @@ def test_without_metrics_every_table_is_there_with_the_papers_numbers_and_not_ru
     assert [comparison.table.id for comparison in found] == list(TABLES)
     assert {comparison.status for comparison in found} == {"not run"}
     assert all(comparison.reason for comparison in found)
-    assert all(row.here is None and row.difference is None for comparison in found for row in comparison.rows)
     numbers = sum(len(row.numbers()) for table in TABLES.values() for row in table.rows)
     assert sum(len(comparison.rows) for comparison in found) == numbers
     commands = {comparison.table.id: comparison.command for comparison in found}
@@ -129,10 +128,6 @@ def test_json_fields_go_to_their_rows(tmp_path):
     written(tmp_path, "benchmarks/estimators.json", {"cpc_200_updates_seconds": 2, "mlcpc_200_updates_seconds": 2.1})
     found = of("mlcpc.text.walltime", tmp_path)
     assert [(row.labels["method"], row.here) for row in found.rows] == [("CPC", 2.0), ("ML-CPC", 2.1)]
-    written(tmp_path, "benchmarks/estimators.json", {"cpc_200_updates_seconds": 2.0})
-    found = of("mlcpc.text.walltime", tmp_path)
-    assert found.status == "broken"
-    assert "has no field 'mlcpc_200_updates_seconds'" in found.reason
 
 
 @pytest.mark.parametrize(
@@ -152,13 +147,6 @@ def test_a_broken_file_is_named_and_the_papers_numbers_stay(rows, fault, tmp_pat
     assert [broken.name for broken in metrics.broken] == ["estimators/gaussians.csv"]
 
 
-def test_a_file_with_none_of_the_table_s_rows_is_not_run(tmp_path):
-    written(tmp_path, "estimators/gaussians.csv", [gaussian("NWJ", 8.0, 64, 5.9)])
-    found = of("eqco.table9", tmp_path)
-    assert (found.status, found.reason) == ("not run", "metrics/estimators/gaussians.csv holds none of its rows")
-    assert found.command == "dvc repro stages/estimators/dvc.yaml"
-
-
 def test_every_pair_of_names_points_to_one_row_and_a_column_of_the_table():
     for name, ours in load_measured().items():
         table = TABLES[name]
@@ -170,20 +158,6 @@ def test_every_pair_of_names_points_to_one_row_and_a_column_of_the_table():
         assert named <= columns
         assert bool(named) == bool(columns)
         assert all(any(their in row.labels for row in table.rows) for their in ours.keys.values())
-    with pytest.raises(ValueError, match="Extra inputs"):
-        Measured.model_validate({"file": "a.csv", "vlaue": "x"})
-
-
-COMMITTED = ["mutualinfo.table1", "mutualinfo.table5", "mlcpc.table3a", "ring.table1a", "ring.table2a", "ring.table6"]
-
-
-def test_the_committed_algorithms_fill_every_row_of_their_tables():
-    for name in COMMITTED:
-        found = of(name, REPOSITORY)
-        assert found.status == "run"
-        column = load_measured()[name].column
-        assert all(row.here is not None and row.setting for row in found.rows if row.column == column)
-        assert all(row.here is None for row in found.rows if row.column != column)
 
 
 def test_the_algorithms_study_copied_the_papers_numbers_rightly():

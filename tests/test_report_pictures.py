@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from annulus.files.packed import read_packed, write_packed
-from annulus.report.pictures import LARGEST, NoPictures, pictures, png
+from annulus.report.pictures import NoPictures, pictures
 
 
 def pixels(tile):
@@ -41,13 +41,6 @@ def test_negatives_are_by_sampler_and_what_a_set_has_not_is_left_out(tmp_path):
     assert np.array_equal(pixels(strips[1].query), train.images[2].numpy())
 
 
-def test_large_images_are_made_small_and_small_ones_kept():
-    large = np.random.default_rng(0).integers(0, 256, (3, 2 * LARGEST, LARGEST), dtype=np.uint8)
-    small = np.zeros((3, 5, 7), dtype=np.uint8)
-    sizes = [Image.open(io.BytesIO(base64.b64decode(png(p).partition(",")[2]))).size for p in (large, small)]
-    assert sizes == [(LARGEST // 2, LARGEST), (7, 5)]
-
-
 @pytest.mark.parametrize("file", ["examples.safetensors", "images/train.safetensors", "images/test.safetensors"])
 def test_a_broken_file_is_named_and_a_missing_one_with_the_command_that_makes_it(tmp_path, file):
     report_root.pictures(tmp_path)
@@ -66,7 +59,6 @@ def test_a_broken_file_is_named_and_a_missing_one_with_the_command_that_makes_it
     [
         ({"train_queries": torch.tensor([12])}, r"names image 12 of images/train\.safetensors, which has 12"),
         ({"test_queries": None}, "has no test_queries"),
-        ({"test_queries": torch.tensor([0])}, "1 of test_queries, 2 of test_neighbours"),
     ],
 )
 def test_examples_of_other_images_or_without_queries_are_named(tmp_path, tensors, sentence):

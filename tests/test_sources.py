@@ -181,13 +181,10 @@ def test_every_result_is_where_its_paper_has_it():
     [
         ("Wu et al. 2020, arXiv:2005.13149, Section 3.1, Eq. 4", None),
         ("Zhu et al. 2020, arXiv:2010.01929, Eqs. 4 to 6, Appendix A.1 (proof)", None),
-        ("Wu et al. 2020, arXiv:2005.13149, Table 2(d), Figures 1, 4 and 5", None),
         ("Pillow's Resample.c", None),
         ("Wu et al. 2020, arXiv:2005.13149, Eq. 9", "has no 9 among its equations"),
-        ("Song and Ermon 2020, arXiv:2007.09852, Section 5.4", "has no 5.4 among its sections"),
         ("Song and Ermon 2020, arXiv:2005.13149, Eq. 4", "its authors and year are 'Wu et al. 2020'"),
         ("Wu et al. 2020, arXiv:2005.13149", "neither"),
-        ("Wu et al. 2020, arXiv:2005.13149, eq. 3", "names no section"),
         ("Wu et al. 2020, arXiv:2099.00001, Eq. 3", "is not listed"),
     ],
 )
@@ -203,8 +200,6 @@ def test_a_citation_is_read_as_it_is_written(citation, said):
         ("samplers.ring: {outer: 0.1}  # mutualinfo Appendix C.7", "has no C.7 among its sections"),
         ("figure: ring.fig7", "has no fig 7"),
         ("# half of all (mlcpc section 3, 2)", "is no place in a paper"),
-        ("# epochs as in ring.md 5.1", "is no place in a paper"),
-        ("x: 1  # ring 5.1", "is no place in a paper"),
     ],
 )
 def test_a_comment_is_refused_by_file_and_line(tmp_path, monkeypatch, line, said):

@@ -92,23 +92,15 @@ def test_the_table_has_each_row_s_own_numbers_within_their_ceilings(checkout):
     assert len({row["bound_nats"] for row in rows}) == 3
 
 
-def test_the_figures_and_estimates_are_whole(checkout):
+def test_every_part_has_its_tables_and_eqco_the_ceiling_of_its_margin(checkout):
     folder = checkout.folder / "metrics/negatives"
-    names = ["annealing", "eqco-moco", "critic"]
-    expected = {f"{name}{kind}.csv" for name in names for kind in ("", "_figure")}
+    expected = {f"{name}{kind}.csv" for name in ("annealing", "eqco-moco", "critic") for kind in ("", "_figure")}
     assert {path.name for path in folder.iterdir()} == expected | {"estimates.csv"}
-    found = [(row["series"], row["x"]) for row in read(folder / "annealing_figure.csv")]
-    assert found == [("none", "1"), ("linear", "1")]
-    assert [row["x"] for row in read(folder / "eqco-moco_figure.csv")] == ["4", "64", "4", "64"]
-    points = read(folder / "eqco-moco.csv")
-    assert [(point["series"], point["value"]) for point in points] == [
-        (series, value) for series in ("plain", "EqCo") for value in ("4", "64")
-    ]
-    # What EqCo is for: the ceiling of the margin, whatever the number of negatives.
-    assert [point["ceiling_nats"] for point in points] == ["1.6094", "4.1744", "5.5491", "5.5491"]
-    assert [(row["series"], row["k"]) for row in read(folder / "estimates.csv")] == [
-        (name, k) for name in ("NCE", "CNCE") for k in ("16", "64")
-    ]
+    points = [(point["series"], point["value"], point["ceiling_nats"]) for point in read(folder / "eqco-moco.csv")]
+    assert points[:2] == [("plain", "4", "1.6094"), ("plain", "64", "4.1744")]
+    assert points[2:] == [("EqCo", "4", "5.5491"), ("EqCo", "64", "5.5491")], "whatever the number of negatives"
+    found = [(row["series"], row["k"]) for row in read(folder / "estimates.csv")]
+    assert found == [("NCE", "16"), ("NCE", "64"), ("CNCE", "16"), ("CNCE", "64")]
 
 
 def test_a_row_s_edit_reruns_that_row_and_the_table_alone(checkout):
@@ -120,21 +112,6 @@ def test_a_row_s_edit_reruns_that_row_and_the_table_alone(checkout):
     assert ran(checkout.dvc("repro", ALGORITHMS)) == ["settings", "train@MoCo", "table"]
     assert checkout.read("metrics/algorithms/rows/MoCo.json") != before
     assert {row: checkout.read(f"metrics/algorithms/rows/{row}.json") for row in others} == others
-
-
-def test_a_row_can_be_run_alone_by_its_name(checkout):
-    for row in ROWS[1:]:
-        cut(checkout, "algorithms", lambda content, row=row: content["rows"][row].update({"views": "none"}))
-    name = "train@IRing (+C_i)"
-    assert ran(checkout.dvc("repro", f"{ALGORITHMS}:{name}")) == ["settings", name]
-    left = set(json.loads(checkout.dvc("status", "--json", ALGORITHMS)))
-    assert left == {f"{ALGORITHMS}:train@MoCo", f"{ALGORITHMS}:table"}
-
-
-def test_a_part_s_edit_reruns_that_part_alone(checkout):
-    cut(checkout, "negatives", lambda content: content["parts"]["critic"]["series"].pop("bilinear"))
-    assert ran(checkout.dvc("repro", f"{NEGATIVES}:settings")) == ["settings"]
-    assert set(json.loads(checkout.dvc("status", "--json", NEGATIVES))) == {f"{NEGATIVES}:part@critic"}
 
 
 def test_the_main_line_s_run_runs_no_study_and_its_variant_reaches_none(checkout):

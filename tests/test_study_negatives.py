@@ -12,8 +12,6 @@ from test_trials_outcomes import outcome
 
 from annulus.config.negatives import BallParams, UniformParams
 from annulus.config.study import Study
-from annulus.estimators.spread import Spread
-from annulus.trials import fixed
 from annulus.trials.runs import Run
 
 part = script("stages/negatives/part.py")
@@ -83,17 +81,3 @@ def test_a_part_without_a_sweep_is_accuracy_over_epochs(made):
         (series, epoch, accuracy) for series in ("none", "ball") for epoch, accuracy in (("1", "10.0"), ("2", "20.0"))
     ]
     assert [(point["series"], point["value"]) for point in points] == [("none", ""), ("ball", "")]
-
-
-def test_a_row_of_estimates_has_the_deviation_s_own_spread_over_seeds():
-    seeds = [Spread(1.0, -0.5, 0.1), Spread(2.0, -1.5, 0.3)]
-    found = fixed.row("NCE", 16, seeds)
-    assert (found["series"], found["k"], found["seeds"], found["mean_nats"], found["bias_nats"]) == (
-        "NCE",
-        16,
-        2,
-        1.5,
-        -1,
-    )
-    assert (found["std_nats"], found["std_std_over_seeds_nats"]) == pytest.approx((0.2, 0.02**0.5))
-    assert fixed.row("NCE", 16, seeds[:1])["std_std_over_seeds_nats"] == 0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from annulus.trials.outcomes import Outcome, by_epoch, by_value, numbers, over_seeds
+from annulus.trials.outcomes import Outcome, by_epoch, numbers, over_seeds
 
 
 def outcome(accuracy: float, validation: tuple[float, ...] = (10.0, 20.0)) -> Outcome:
@@ -27,20 +27,7 @@ def test_numbers_over_seeds_are_mean_and_deviation_with_the_unit_last():
         "loss_nats": 1.0,
         "loss_std_over_seeds_nats": 0.0,
     }
-    one = over_seeds([{"bound_nats": 2.5}], ["bound_nats"])
-    assert one == {"seeds": 1, "bound_nats": 2.5, "bound_std_over_seeds_nats": 0.0}
-
-
-def test_a_swept_figure_has_a_row_per_point_with_the_mean_over_seeds():
-    runs = {
-        ("IR", 4): [outcome(10), outcome(20)],
-        ("IR", 16): [outcome(30), outcome(41)],
-        ("EqCo", 4): [outcome(50), outcome(60.005)],
-        ("EqCo", 16): [outcome(70), outcome(80)],
-    }
-    found = [tuple(row.values()) for row in by_value(runs)]
-    assert found == [("IR", 4, 15.0), ("IR", 16, 35.5), ("EqCo", 4, 55.0), ("EqCo", 16, 75.0)]
-    assert by_value(runs)[0].keys() == {"series", "x", "nn1_top1_percent"}
+    assert over_seeds([{"bound_nats": 2.5}], ["bound_nats"])["bound_std_over_seeds_nats"] == 0.0
 
 
 def test_a_figure_without_a_sweep_has_a_row_per_epoch_of_each_series():

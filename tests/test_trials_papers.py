@@ -24,16 +24,3 @@ def test_gains_are_taken_seed_by_seed_with_their_own_spread():
     assert found["paper_percent"] == 84.7
     assert found["paper_gain_percent"] == pytest.approx(3.5)
     assert (found["here_knn_percent"], found["bound_nats"], found["ceiling_nats"]) == (42, 2.5, 6.25)
-
-
-def test_a_base_gains_nothing_over_itself_and_one_seed_has_no_spread():
-    one = metrics(40, paper=81.2)
-    found = compared(one, one)
-    gains = ("paper_gain_percent", "here_gain_percent", "here_gain_std_over_seeds_percent")
-    assert [found[name] for name in gains] == [0, 0, 0]
-
-
-def test_what_the_papers_do_not_say_stays_empty():
-    found = compared(metrics(41, 42), metrics(40, 40))
-    assert (found["paper_percent"], found["paper_gain_percent"]) == ("", "")
-    assert found["here_gain_percent"] == 1.5
