@@ -110,7 +110,6 @@ def test_gathering_the_shares_gives_the_batch_in_rank_order_and_what_the_first_r
 
 
 def averaged(bucket):
-    """Gradients that differ by rank, in two types, one of them on rank 1 alone and one on none."""
     shapes = {"plain": (3,), "scalar": (), "half": (2, 2), "last": (4, 3, 2, 2), "alone": (2,), "nowhere": (2,)}
     parameters = {name: nn.Parameter(torch.zeros(shape)) for name, shape in shapes.items()}
     parameters["half"] = nn.Parameter(torch.zeros(2, 2, dtype=torch.bfloat16))
