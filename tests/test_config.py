@@ -6,15 +6,14 @@ from fractions import Fraction
 
 import pytest
 from pydantic import ValidationError
-from settings import ROOT, TREE, changed, load, refusal
+from settings import TREE, changed, load, refusal
 
 from annulus.config import SECTION_OF, AllParams
 from annulus.config.bounds import BinaryNCEParams
 from annulus.config.checks import check_memory
-from annulus.config.file import load_params
 from annulus.config.methods import IRParams, MoCoParams
-from annulus.config.negatives import AdaptiveStepAnneal, BallParams, CaveParams, RingParams, UniformParams
-from annulus.config.params import keys_of, nearest
+from annulus.config.negatives import AdaptiveStepAnneal, CaveParams, UniformParams
+from annulus.config.params import nearest
 from annulus.config.study import StudyParams
 from annulus.config.training import PretrainScale
 from annulus.errors import InputError
@@ -64,21 +63,6 @@ def test_get_fills_in_selectors_as_dvc_does():
         params.samplers.ring.outer = 0.5
 
 
-def test_get_returns_every_value_of_the_file():
-    params = load_params(ROOT / "params.yaml")
-
-    def walk(prefix, section):
-        for key, value in section.items():
-            if isinstance(value, dict):
-                walk(f"{prefix}{key}.", value)
-            else:
-                assert params.get(f"{prefix}{key}") == value, f"{prefix}{key}"
-
-    walk("", TREE)
-    assert keys_of(params.anneals) == list(TREE["anneals"])
-    assert keys_of(params.view_sets) == list(TREE["view_sets"])
-
-
 def test_an_unknown_choice_is_refused_with_all_known_ones_and_the_nearest():
     for selector, section in SECTION_OF.items():
         known = list(TREE[section])
@@ -90,25 +74,11 @@ def test_an_unknown_choice_is_refused_with_all_known_ones_and_the_nearest():
 
 # Of each kind of border those that mean something; that every number has two is tested below.
 BORDERS = [
-    ("seed", 0, -1, "greater than or equal to 0"),
     ("seed", 2**63 - 1, 2**63, "less than or equal to"),
     ("datasets.shapes.view_size", 8, 7, "greater than or equal to 8"),
-    ("datasets.shapes.validation_fraction", 0.5, 0.51, "less than or equal to 0.5"),
-    ("view_sets.standard.crop.scale_max", 1, 1.01, "less than or equal to 1"),
-    ("view_sets.standard.jitter.hue", 0.5, 0.51, "less than or equal to 0.5"),
-    ("view_sets.strong.blur.sigma_max", 1000, 1e300, "less than or equal to 1000"),
     ("samplers.ball.outer", 1e-6, 0, "greater than 0"),
-    ("samplers.ring.outer", 1, 1.01, "less than or equal to 1"),
     ("samplers.ring.inner", 0, -0.01, "greater than or equal to 0"),
-    ("samplers.cave.clusters", 2, 1, "greater than or equal to 2"),
-    ("anneals.linear.until", 1, 1.01, "less than or equal to 1"),
-    ("neighbour_sets.s.share", 0.999, 1, "less than 1"),
-    ("methods.ir.bank_rate", 0.999, 1, "less than 1"),
     ("methods.moco.momentum", 0.999, 1, "less than 1"),
-    ("methods.ir.temperature", 0.001, 1e-9, "greater than or equal to 0.001"),
-    ("methods.ir.embedding_dim", 2**16, 10**30, "less than or equal to"),
-    ("bounds.infonce.eqco_alpha", 1e9, 1e300, "less than or equal to"),
-    ("scales.paper.prepare.train_images", 10**9, 10**12, "less than or equal to"),
     ("scales.paper.pretrain.batch_size", 2, 1, "greater than or equal to 2"),
 ]
 
@@ -171,16 +141,12 @@ CROP, BLUR = "view_sets.crop.crop", "view_sets.strong.blur"
     [
         ({"datasets.shapes.view_size": 40}, "datasets.shapes: view_size 40 is larger than image_size 32; store larger"),
         ({f"{CROP}.scale_min": 0.9, f"{CROP}.scale_max": 0.5}, f"{CROP}: needs scale_min <= scale_max, got 0.9 and"),
-        ({f"{CROP}.ratio_min": 2.0}, f"{CROP}: needs ratio_min <= ratio_max, got 2.0 and 1.3333"),
         ({f"{BLUR}.sigma_min": 3.0}, f"{BLUR}: needs sigma_min <= sigma_max, got 3.0 and 2.0"),
         ({"samplers.ring.inner": 0.1}, "samplers.ring: ring needs inner < outer, got inner=0.1, outer=0.1"),
         ({"neighbour_sets.s.start": 0.6}, "neighbour_sets.s: needs start <= until, got start=0.6, until=0.5"),
         ({"schedules.milestones.at": [0.8, 0.6]}, "schedules.milestones: milestones must rise, got [0.8, 0.6]"),
-        ({"schedules.milestones.at": [0.6, 0.6]}, "schedules.milestones: milestones must rise, got [0.6, 0.6]"),
         ({"schedules.milestones.at": [0]}, "schedules.milestones.at.0: 0 refused"),
-        ({"schedules.milestones.at": [1]}, "schedules.milestones.at.0: 1 refused"),
         ({"linear.patience": 10}, "linear: patience 10 and drops 0 go together; give both, or patience: null"),
-        ({"linear.drops": 2}, "linear: patience None and drops 2 go together; give both, or patience: null"),
     ],
 )
 def test_values_in_the_wrong_order_are_refused_with_both(changes, message):
@@ -222,11 +188,8 @@ def ranks(limits, others):
         ({IMAGES: 8}, "scales.tiny.pretrain.batch_size: 64 is more than the 7 training images; take a smaller batch"),
         ({"method": "moco", QUEUE: 63}, f"{QUEUE}: 63 is shorter than the batch of 64, whose keys it must hold; take"),
         ({"method": "moco", "sampler": "ball", "samplers.ball.outer": 0.00391}, ranks("[0, 0.00391)", 255)),
-        ({"method": "simclr", "sampler": "ball", "samplers.ball.outer": 0.0079}, ranks("[0, 0.0079)", 126)),
         ({"method": "simo", "sampler": "ball", "samplers.ball.outer": 0.015}, ranks("[0, 0.015)", 63)),
         ({"sampler": "ring", "samplers.ring.inner": 0.0985}, ranks("[0.0985, 0.1)", 359)),
-        ({"sampler": "ball", "samplers.ball.outer": 0.0027}, ranks("[0, 0.0027)", 359)),
-        ({"sampler": "cave", "samplers.cave.outer": 0.0027}, ranks("[0, 0.0027)", 359)),
     ],
 )
 def test_what_the_memory_cannot_serve_is_refused_with_the_numbers(changes, message):
@@ -239,12 +202,9 @@ def test_what_the_memory_cannot_serve_is_refused_with_the_numbers(changes, messa
         {IMAGES: 9},  # 8 images
         {"scales.tiny.pretrain.negatives": 10_000},  # drawn with replacement
         {"method": "moco", "sampler": "ball", "samplers.ball.outer": 0.00393},  # 1.002 of 255 places
-        {"method": "moco", QUEUE: 64},
         {QUEUE: 10_000},  # not used
         {"neighbours": "k", "neighbour_sets.k.clusters": 10_000},
-        {"sampler": "cave", "samplers.cave.clusters": 10_000},
         {"sampler": "ball", "samplers.ball.outer": 0.0028},  # 1.005 rows
-        {"samplers.ball.outer": 0.0001},  # not selected
         {"sampler": "ball", "samplers.ball.outer": 0.0001, IMAGES: None},  # not known yet
     ],
 )
@@ -256,13 +216,9 @@ def test_the_memory_is_checked_again_once_the_images_are_counted():
     pretrain = PretrainScale(epochs=1, batch_size=10, negatives=20, queue=20, learning_rate=0.1)
     ir, moco = IRParams(**TREE["methods"]["ir"]), MoCoParams(**TREE["methods"]["moco"])
     check_memory(8, ir, UniformParams(), pretrain)
-    for images, sampler, sentence in (
-        (7, UniformParams(), r"^scales\.SCALE\.pretrain\.batch_size: 10 is more than the 7 training images"),
-        (21, BallParams(outer=0.01), r"\[0, 0\.01\) hold none of the memory's 20 other rows"),
-        (21, RingParams(inner=0.5, outer=0.52), r"\[0\.5, 0\.52\) hold none of the memory's 20 other rows"),
-    ):
-        with pytest.raises(InputError, match=sentence):
-            check_memory(images, ir, sampler, pretrain)
+    sentence = r"^scales\.SCALE\.pretrain\.batch_size: 10 is more than the 7 training images"
+    with pytest.raises(InputError, match=sentence):
+        check_memory(7, ir, UniformParams(), pretrain)
     check_memory(10, moco, UniformParams(), pretrain)  # a queue of two epochs
 
 

@@ -38,61 +38,19 @@ def test_a_tree_is_checked_against_the_model_that_is_given():
         checked(STUDIED, "a study")  # params.yaml's own, where there is none given
 
 
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
-        ({"rnig": 1}, "rnig: unknown key; did you mean 'ring'? (known: ring, rings, none, steps)"),
-        ({"ring": {"inner": 0.1, "outer": 0.5, "otter": 1}}, "ring.otter: unknown key; did you mean 'outer'? (known: "),
-        ({"none": {"until": 1}}, "none.until: unknown key (known: )"),
-        ({"steps": [1, 2.5]}, "steps.1: 2.5 refused; input should be a valid integer"),
-        ({"ring": {"inner": 0.6, "outer": 0.5}}, "ring: ring needs inner < outer, got inner=0.6, outer=0.5"),
-    ],
-)
-def test_another_model_s_faults_have_their_full_keys_and_its_own_known_ones(changes, sentence):
-    with pytest.raises(InputError) as refused:
-        checked(STUDIED | changes, "a study", Studied)
-    assert str(refused.value).startswith(f"a study: {sentence}")
-
-
 def test_an_unknown_key_is_named_in_full_with_the_nearest_and_the_known_ones_of_its_place():
     for key, meant in {
         "sampelr": "sampler",
         "samplers.rign": "ring",
         "samplers.ring.otter": "outer",
         "view_sets.standard.crop.scale_mim": "scale_min",
-        "anneals.adaptive-epoc": "adaptive-epoch",
-        "methods.simo.batchnorm": "batch_norm",
-        "bounds.binary-nce.normalizer": "normaliser",
     }.items():
         assert refusal({key: 1}).startswith(f"{key}: unknown key; did you mean {meant!r}? (known: ")
-    for key, known in {
-        "samplers.ring.xyz": "outer, inner",
-        "view_sets.none.xyz": "crop, flip, jitter, grayscale, blur",
-        "anneals.xyz": "none, linear, step, adaptive-epoch, adaptive-step",
-        "bounds.xyz": "infonce, binary-nce, la, cpc, mlcpc",
-        "methods.simclr.xyz": "temperature, negatives, embedding_dim, warmup, head",
-    }.items():
-        assert refusal({key: {}}) == f"{key}: unknown key (known: {known})"
-
-
-def test_a_key_of_another_choice_is_refused_where_it_would_do_nothing():
-    for key, value in {
-        "methods.simclr.momentum": 0.99,  # moco's
-        "methods.moco.bank_rate": 0.5,  # ir's
-        "methods.cmc.critic": "dot",  # ir's
-        "bounds.la.eqco_alpha": None,  # infonce's
-        "bounds.infonce.alpha": 1.0,  # cpc's
-        "neighbour_sets.s.clusters": 8,  # k's
-        "optimizer.warmup": 0.1,  # the method's
-    }.items():
-        assert refusal({key: value}).startswith(f"{key}: unknown key")
+    assert refusal({"samplers.ring.xyz": {}}) == "samplers.ring.xyz: unknown key (known: outer, inner)"
 
 
 def test_a_missing_key_is_named_in_full():
-    for key in (
-        *("seed", "sampler", "samplers", "samplers.cave.keep", "view_sets.crop.blur", "anneals.adaptive-step"),
-        *("methods.simo", "bounds.binary-nce", "bounds.infonce.eqco_alpha", "scales.paper.pretrain.queue"),
-    ):
+    for key in ("seed", "samplers", "samplers.cave.keep", "scales.paper.pretrain.queue"):
         assert refusal({key: MISSING}) == f"{key}: missing; every value is written in params.yaml"
 
 
@@ -103,14 +61,8 @@ def test_every_fault_gets_its_line():
 
 def test_a_value_outside_a_fixed_choice_is_refused_with_the_choice():
     for key, known in {
-        "backbones.resnet18.architecture": "'resnet18', 'resnet34', 'resnet50' or 'alexnet'",
         "samplers.cave.keep": "'outside' or 'inside'",
         "methods.ir.critic": "'dot', 'bilinear', 'concat-linear', 'mlp-1' or 'mlp-2'",
-        "methods.moco.negatives": "'sampled' or 'all'",
-        "methods.simclr.head": "'linear', 'mlp' or 'mlp-bn'",
-        "methods.simo.batch_norm": "'sync' or 'shuffle'",
-        "bounds.binary-nce.normaliser": "'constant', 'first-batch', 'moving-average' or 'exact'",
-        "linear.inputs": "'features' or 'views'",
     }.items():
         assert refusal({key: "zzz"}) == f"{key}: 'zzz' refused; input should be {known}"
 
@@ -132,12 +84,8 @@ def test_a_number_without_a_point_is_text_to_yaml_and_the_way_out_is_said(tmp_pa
         ("seed", "0", "input should be a valid integer"),
         ("seed", 1.0, "input should be a valid integer"),
         ("seed", True, "input should be a valid integer"),
-        ("seed", None, "input should be a valid integer"),
-        ("sampler", 3, "input should be a valid string"),
-        ("samplers.ball.outer", True, "input should be a valid number"),
         ("samplers.ball.outer", math.nan, "input should be a finite number"),
         ("bounds.infonce.eqco_alpha", math.inf, "input should be a finite number"),
-        ("schedules.milestones.at", 0.5, "input should be a valid list"),
         ("bounds.mlcpc.divide_by_alpha", 0, "input should be a valid boolean"),
     ],
 )
@@ -146,9 +94,8 @@ def test_a_value_of_another_type_is_refused_not_converted(key, value, expected):
 
 
 def test_a_value_where_a_section_belongs_is_refused():
-    for key in ("samplers", "samplers.ring", "scales.demo.pretrain", "view_sets.standard.crop", "methods.moco"):
-        for value in (3, [1], "text"):
-            assert refusal({key: value}).startswith(f"{key}: {value!r} refused; input should be a valid dictionary")
+    for key, value in (("samplers", 3), ("scales.demo.pretrain", [1]), ("view_sets.standard.crop", "text")):
+        assert refusal({key: value}).startswith(f"{key}: {value!r} refused; input should be a valid dictionary")
 
 
 @pytest.fixture
@@ -164,10 +111,7 @@ def test_what_cannot_be_read_is_named(path, tmp_path):
     path.write_bytes(b"\xff\xfe\x00s")
     with pytest.raises(InputError, match=r"params\.yaml is not text in UTF-8 \(.*byte 0xff.*\); save it as such"):
         load_params(path)
-
-
-@pytest.mark.timeout(20)
-def test_a_pipe_in_its_place_is_not_waited_for(path):
+    path.unlink()
     os.mkfifo(path)
     with pytest.raises(InputError, match=r"cannot read .*params\.yaml: Is a pipe or a device, not a file"):
         read_tree(path)
@@ -177,15 +121,12 @@ def test_a_pipe_in_its_place_is_not_waited_for(path):
     ("text", "sentence"),
     [
         ("seed: [", r"params\.yaml is not YAML: .*line \d, column \d+"),
-        ("seed: 0\n\tscale: demo", r"params\.yaml is not YAML: .*line \d, column \d+"),
-        ("a: b: c", r"params\.yaml is not YAML: .*line \d, column \d+"),
         (f"seed: {'[' * 10_000}{']' * 10_000}", r"nests sections too deeply to be read; four levels are enough"),
-        (f"seed: {'{a: ' * 10_000}1{'}' * 10_000}", r"nests sections too deeply to be read; four levels are enough"),
         ("# a comment", r"params\.yaml holds NoneType, expected keys and values"),
         ("- seed", r"params\.yaml holds list, expected keys and values"),
         (yaml.safe_dump(TREE | {1: 2}), "keys should be strings"),
     ],
-    ids=range(8),
+    ids=range(5),
 )
 def test_a_file_without_keys_and_values_is_refused(text, sentence, path):
     path.write_text(text)
@@ -199,12 +140,9 @@ def test_a_file_without_keys_and_values_is_refused(text, sentence, path):
     [
         ("a: 1\nb: 2\na: 3\n", "'a' stands twice, in line 1 and line 3; delete one of them"),
         ("s:\n  r: {x: 1}\n  t: 0\n  r: 2\n", "'r' stands twice, in line 2 and line 4; delete one of them"),
-        ("s: {x: 1, y: 2, x: 1}\n", "'x' stands twice, in line 1 and line 1; delete one of them"),
-        ("- 0\n- {a: 1,\n   a: 2}\n", "'a' stands twice, in line 2 and line 3; delete one of them"),
         ("a: &a {x: 1,\n  x: 2}\nb: {<<: *a}\n", "'x' stands twice, in line 1 and line 2; delete one of them"),
         ("a: &a {}\nb: {<<: *a, <<: *a}\n", "'<<' stands twice, in line 2 and line 2; write `<<: [*one, *other]`"),
         ("day: 2026-99-99\n", "'2026-99-99' in line 1 looks like timestamp and is none; quote it"),
-        ("a: 1\nb: !!float text\n", "'text' in line 2 looks like float and is none; quote it"),
         (f"seed: {'9' * 5000}\n", f"'{'9' * 37}...{'9' * 38}' in line 1 looks like int and is none; quote it"),
     ],
 )
@@ -224,15 +162,12 @@ def test_anchors_and_merge_keys_are_read_as_ever(path):
 @pytest.mark.parametrize(
     ("value", "seen"),
     [
-        ([1] * 10**6, "[1, 1, 1, 1, 1, 1, 1, 1, ...]"),
         ("x" * 10**6, f"'{'x' * 37}...{'x' * 38}'"),
         (16**50_000, "a number of thousands of digits"),
-        (10**30, str(10**30)),
-        ([[[1]]], "[[[...]]]"),
         ({str(i): ["y" * 60] * 8 for i in range(8)}, "{'0': ['"),
         ({"plain": [1, 2.5, None]}, "{'plain': [1, 2.5, None]}"),
     ],
-    ids=["list", "text", "digits", "number", "levels", "section", "plain"],
+    ids=["text", "digits", "section", "plain"],
 )
 def test_a_long_value_is_cut_in_its_sentence(value, seen):
     assert shown(value).startswith(seen)

@@ -68,10 +68,7 @@ def test_a_scale_in_a_key_is_the_study_s_and_only_its_settings_count(make):
     settings = {"scales.${scale}.pretrain.negatives": 17}
     for scale, momentum in (("tiny", 0.999), ("demo", 0.99)):
         params = make({"scale": scale}).variant("a row", settings, 0)
-        assert params.scale == scale
-        assert {name: getattr(params.scales, name).pretrain.negatives == 17 for name in SCALES} == {
-            name: name == scale for name in SCALES
-        }
+        assert [name for name in SCALES if getattr(params.scales, name).pretrain.negatives == 17] == [scale]
         assert params.methods.moco.momentum == momentum
 
 
@@ -81,11 +78,8 @@ def test_the_root_s_choices_move_no_study(make):
     assert set(others) == {*SECTION_OF, "seed"}
     settings = {"sampler": "ball"}
     assert make(root=others).variant("a row", settings, 0) == make().variant("a row", settings, 0)
-
-
-def test_the_root_s_values_reach_every_study(make):
-    root = {"optimizer": {"momentum": 0.5, "weight_decay": 0.0}}
-    assert make(root=root).variant("IR", {}, 0).optimizer.momentum == 0.5
+    values = {"optimizer": {"momentum": 0.5, "weight_decay": 0.0}}
+    assert make(root=values).variant("IR", {}, 0).optimizer.momentum == 0.5, "its values do"
 
 
 @pytest.mark.parametrize(
@@ -95,8 +89,6 @@ def test_the_root_s_values_reach_every_study(make):
         ("samplers.rign.outer", "samplers.rign.outer: params.yaml has no 'rign'; did you mean 'ring'?"),
         ("scales.${scale}.pretrian", "scales.${scale}.pretrian: params.yaml has no 'pretrian'; did you mean 'pretrain"),
         ("scales.demo.pretrain.epochs", "scales.demo.pretrain.epochs is not of 'tiny', the study's scale"),
-        ("scales.tiny.pretrain.epochs.x", "scales.tiny.pretrain.epochs.x: params.yaml has no 'x'"),
-        ("zzz", "zzz: params.yaml has no 'zzz'"),
     ],
 )
 def test_an_unknown_key_is_named_with_its_row_and_the_nearest_known_one(make, key, sentence):
@@ -116,7 +108,6 @@ def test_an_unknown_key_is_named_with_its_row_and_the_nearest_known_one(make, ke
         ({"seeds": [0, 3, 0]}, {}, "seeds: [0, 3, 0] names a seed twice, which would be one run, not two"),
         ({"seeds": None}, {}, "seeds: None refused; input should be a valid list"),
         ({"scales": {"tiny": 3}}, {}, "scales.tiny: 3 refused; input should be a valid dictionary"),
-        ({"defaults": ["method"]}, {}, "defaults: ['method'] refused; input should be a valid dictionary"),
     ],
 )
 def test_a_study_or_row_with_a_fault_is_refused(make, changes, settings, sentence):
@@ -133,8 +124,6 @@ def test_a_row_is_what_stands_under_its_name_or_is_named_with_the_nearest(make):
     assert make().row("rows", "BALL+anneal") == {"sampler": "ball", "anneal": "linear"}
     with pytest.raises(InputError, match=r"study\.yaml: rows has no 'BALL\+aneal'; did you mean 'BALL\+anneal'\?$"):
         make().row("rows", "BALL+aneal")
-    with pytest.raises(InputError, match=r"study\.yaml: parts has no 'annealing'$"):
-        make().row("parts", "annealing")
     with pytest.raises(InputError, match=r"study\.yaml: rows\.IR: .* refused; expected keys and values, or \{\}$"):
         make({"rows": {"IR": None}}).row("rows", "IR")
 
@@ -180,20 +169,13 @@ def tiny(**section):
     [
         ({}, "bal", "bal: expected keys and values; did you mean 'ball'?"),
         ({}, "rings.fra", "rings.fra: expected keys and values; did you mean 'far'?"),
-        ({}, "scale", "scale: expected keys and values"),
         ({"ball": {"outre": 0.1}}, "ball", "ball: outre: unknown key; did you mean 'outer'? (known: outer)"),
         (tiny(ball={"outer": 2.0}), "ball", "ball: outer: 2.0 refused; input should be"),
-        ({"ball": {"outer": "1e-1"}} | tiny(), "ball", "ball: outer: '1e-1' is text to YAML; write a number"),
         ({"ball": {}} | tiny(), "ball", "ball: outer: missing; every value is written in params.yaml"),
-        ({"ball": None}, "ball", "ball: expected keys and values"),
-        ({"scale": "tony"}, "ball", "scale: 'tony' is none of tiny, paper"),
-        ({"seeds": [1, 1]}, "ball", "seeds: [1, 1] names a seed twice"),
-        ({"scales": {"tiny": None}}, "ball", "scales.tiny: None refused"),
         # A slip of the pen in a scale would leave the paper's own settings on, and cost hours.
         (tiny(bal={"outer": 0.1}), "ball", "scales.tiny: 'bal' is no section; did you mean 'ball'?"),
         (tiny(rings={"fra": {}}), "rings.far", "did you mean 'far'"),
         (tiny(ball=3), "ball", "expected keys and values"),
-        (tiny(rings=3), "rings.far", "expected keys and values"),
         (tiny(rings={"far": [1]}), "rings.far", "expected keys and values"),
     ],
 )

@@ -48,14 +48,14 @@ def root(tmp_path, generator) -> Path:
 
 @pytest.mark.usefixtures("untouched_global_randomness")
 def test_shapes_are_balanced_in_every_part_and_rows_are_disjoint():
-    prepared = prepare_images("shapes", SHAPES, scale(200, 50), seed=0)
-    assert counts(prepared) == {"train": [18] * 10, "validation": [2] * 10, "test": [5] * 10}
-    assert sorted(prepared.train.rows.tolist() + prepared.validation.rows.tolist()) == list(range(200))
-    assert prepared.test.rows.tolist() == list(range(50))
+    prepared = prepare_images("shapes", SHAPES, scale(1000, 200), seed=0)
+    assert counts(prepared) == {"train": [9] * 100, "validation": [1] * 100, "test": [2] * 100}
+    assert sorted(prepared.train.rows.tolist() + prepared.validation.rows.tolist()) == list(range(1000))
+    assert prepared.test.rows.tolist() == list(range(200))
 
 
 def test_the_same_seed_gives_the_same_images_and_another_seed_others():
-    first, again, other = (prepare_images("shapes", SHAPES, scale(100, 20), seed) for seed in (3, 3, 4))
+    first, again, other = (prepare_images("shapes", SHAPES, scale(200, 100), seed) for seed in (3, 3, 4))
     assert [getattr(first, split).digest for split in SPLITS] == [getattr(again, split).digest for split in SPLITS]
     assert first.validation.rows.tolist() != other.validation.rows.tolist()
     assert first.test.digest != other.test.digest
@@ -63,8 +63,8 @@ def test_the_same_seed_gives_the_same_images_and_another_seed_others():
 
 def test_more_shapes_begin_with_the_fewer_ones_and_an_empty_validation_part_has_their_shape(tmp_path):
     params = SHAPES.model_copy(update={"validation_fraction": 0.0})
-    few, many = (prepare_images("shapes", params, scale(count, 10), seed=0) for count in (40, 400))
-    assert torch.equal(many.train.images[:40], few.train.images)
+    few, many = (prepare_images("shapes", params, scale(count, 100), seed=0) for count in (100, 400))
+    assert torch.equal(many.train.images[:100], few.train.images)
     save_prepared(tmp_path / "images", few)
     assert load_images(tmp_path / "images" / "validation.safetensors").images.shape == (0, 3, 16, 16)
 
@@ -165,7 +165,7 @@ def test_a_root_that_no_path_can_be_is_refused(place, why, monkeypatch, tmp_path
             prepare_images(dataset, params, ALL, seed=0)
 
 
-def run(params: object, dataset: str, folder: Path, train: int = 40, test: int = 20):
+def run(params: object, dataset: str, folder: Path, train: int = 200, test: int = 100):
     values = {
         "seed": 5,
         "dataset": dataset,
@@ -179,10 +179,10 @@ def run(params: object, dataset: str, folder: Path, train: int = 40, test: int =
 def test_the_stage_writes_three_files_and_flat_metrics(tmp_path):
     metrics = run(SHAPES, "shapes", tmp_path / "out").metrics
     sets = {split: load_images(tmp_path / "out" / "images" / f"{split}.safetensors") for split in SPLITS}
-    assert {split: len(images) for split, images in sets.items()} == {"train": 36, "validation": 4, "test": 20}
+    assert {split: len(images) for split, images in sets.items()} == {"train": 180, "validation": 20, "test": 100}
     mean, std = sets["train"].channel_statistics()
     expected = {f"{split}_images": len(images) for split, images in sets.items()}
-    expected |= {"classes": 10, "image_size": 16, "bad_files": 0, "test_images_also_in_train": 0, "seed": 5}
+    expected |= {"classes": 100, "image_size": 16, "bad_files": 0, "test_images_also_in_train": 0, "seed": 5}
     expected |= {"red_mean": mean[0], "blue_std": std[2]}
     assert {name: metrics[name] for name in expected} == expected
     assert len(metrics["digest"]) == 16
@@ -211,6 +211,6 @@ def test_a_full_disk_leaves_what_stood_there(tmp_path, monkeypatch):
 
     monkeypatch.setattr(module, "save_images", full)
     with pytest.raises(InputError, match=r"cannot write .*images: No space left on device; free some space"):
-        run(SHAPES, "shapes", tmp_path, train=60)
+        run(SHAPES, "shapes", tmp_path, train=300)
     assert {path.name: path.read_bytes() for path in (tmp_path / "images").iterdir()} == before
     assert [path.name for path in tmp_path.iterdir()] == ["images"]

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from annulus.datasets.draws import COSINE, TURN, cosine_sine, mixed
+from annulus.datasets.draws import COSINE, TURN, Draws, cosine_sine, mixed
 from annulus.datasets.outlines import ONE, OUTLINES, SPAN
-from annulus.datasets.shapes import CLASSES, draw_shapes
+from annulus.datasets.shapes import CLASSES, HUES, draw_shapes
+from annulus.datasets.textures import GROUNDS, draw_ground
 
 
 def digest(array: np.ndarray | torch.Tensor) -> str:
@@ -16,11 +17,11 @@ def digest(array: np.ndarray | torch.Tensor) -> str:
 def test_the_bytes_are_the_same_on_every_machine():
     # Pinned. A change here changes every number measured on `shapes`.
     for size, expected in (
-        (32, "25f85d15d4c7286a63ca88c5208347252a7b830ab6ca4a2172bbbbcbd94e597c"),
-        (17, "0e998a1a34b0dd2b1364cfb8aff16a89cc85ebe173edde00593af09c57695161"),
-        (96, "b5c579973f93a4f9d4d626b108289253eb58669194d8729bfddb11fc499e533b"),
+        (32, "8e5661e3a3746cacb75653fa84c6c31d7696f69f1a00734abab64c88ae153c51"),
+        (17, "f13b9354c5fde54d6bda398b47b6027811c503f008385a245e7720dc19542053"),
+        (96, "aeae50dbe8fcb003e4785e4d939fc2c07a7b12bc89726880f1ec550a28e1fc8b"),
     ):
-        assert digest(draw_shapes(np.arange(40), size, key=2024).numpy()) == expected
+        assert digest(draw_shapes(np.arange(100), size, key=2024).numpy()) == expected
 
 
 def test_an_image_depends_on_its_row_alone():
@@ -47,12 +48,54 @@ def test_sizes_at_the_ends_of_their_range_work(size):
     assert (pooled - half).abs().mean() < (6 if size == 1024 else 25)
 
 
-def test_colours_and_brightness_do_not_tell_the_class():
-    """Means of a class differ from the whole's by less than a quarter of the spread between images."""
+def by_attribute(images: torch.Tensor) -> torch.Tensor:
+    """Images of whole rounds of the classes: (rounds, hues, grounds, outlines, 3, size, size)."""
+    return images.view(-1, len(HUES), len(GROUNDS), len(OUTLINES), *images.shape[1:])
+
+
+def test_a_class_s_name_says_its_hue_its_outline_and_its_ground():
+    assert len(set(CLASSES)) == len(HUES) * len(GROUNDS) * len(OUTLINES) == 100
+    assert [CLASSES[row] for row in (0, 1, 5, 20, 99)] == [
+        "red-disc-plain",
+        "red-triangle-plain",
+        "red-disc-upright",
+        "lime-disc-plain",
+        "purple-cross-checks",
+    ]
+
+
+def test_colours_and_brightness_do_not_tell_the_outline():
+    """Means of an outline differ from the whole's by less than a quarter of the spread between images of its kind."""
     images = draw_shapes(np.arange(5000), 16, key=3).float()
-    by_class = torch.cat([images.mean((2, 3)), images.std((2, 3))], dim=1).view(-1, len(CLASSES), 6)
-    shift = (by_class.mean(0) - by_class.mean((0, 1))) / by_class.std(dim=(0, 1))
-    assert shift.abs().max() < 0.25  # 0.2 is four standard errors; the outline's area does not show either
+    found = by_attribute(images).mean((5, 6))  # (rounds, hues, grounds, outlines, 3)
+    shift = (found.mean((0, 1, 2)) - found.mean((0, 1, 2, 3))) / found.std(dim=0).mean((0, 1, 2))
+    assert shift.abs().max() < 0.25
+
+
+def test_the_hue_of_the_object_is_its_class_s():
+    """At the middle of a disc: hue by the largest channel, or the two largest."""
+    images = by_attribute(draw_shapes(np.arange(2000), 32, key=4).float())
+    middle = images[:, :, :, 0, :, 14:18, 14:18].mean((0, 2, 4, 5))  # (hues, 3)
+    assert middle.argmax(dim=1).tolist() == [0, 1, 1, 2, 2]
+    assert middle.argmin(dim=1).tolist() == [1, 2, 0, 0, 1]
+
+
+def test_the_objects_are_seen_in_grey():
+    """The middle of a disc is brighter than the picture's rim."""
+    discs = by_attribute(draw_shapes(np.arange(2000), 32, key=4).float().mean(dim=1, keepdim=True))[:, :, :, 0, 0]
+    thing, ground = discs[..., 14:18, 14:18].mean((-2, -1)), discs[..., 0, :].mean(-1)
+    assert (thing - ground > 20).float().mean() > 0.95
+
+
+def test_stripes_run_upright_or_level():
+    """Neighbouring pixels along the stripes are alike, those across them differ."""
+    images = by_attribute(draw_shapes(np.arange(2000), 32, key=4).float().mean(dim=1, keepdim=True))[:, :, :, :, 0]
+    rim = images[..., :4, :]  # above the object
+    down, along = ((rim.diff(dim=dim)).abs().mean((0, 1, 3, -2, -1)) for dim in (-2, -1))
+    plain, upright, level, checks = (along / down).tolist()
+    assert upright > 1.5 > 1.2 > plain > 0.8
+    assert level < 0.7
+    assert 0.8 < checks < 1.2
 
 
 @pytest.mark.parametrize("name", OUTLINES)
@@ -81,3 +124,13 @@ def test_the_hash_is_splitmix64():
     states = (1234567 + 0x9E3779B97F4A7C15 * np.arange(1, 4).astype(object)) % 2**64
     expected = [6457827717110365317, 3203168211198807973, 9817491932198370423]
     assert mixed(states.astype(np.uint64)).tolist() == expected
+
+
+def test_patterns_mix_from_none_to_all_and_plain_is_between():
+    axis = ((2 * np.arange(64, dtype=np.int32) + 1 - 64) * 2**14) // 64
+    grounds = np.arange(200) % len(GROUNDS)
+    planes = draw_ground(Draws(3, np.arange(200)), axis[None, None, :], axis[None, :, None], grounds)
+    plain = grounds == list(GROUNDS).index("plain")
+    assert (planes[plain] == 128).all()
+    assert (planes[~plain].min((1, 2)) == 0).all()
+    assert (planes[~plain].max((1, 2)) == 256).all()

@@ -22,13 +22,15 @@ LAB_MEAN, LAB_STD = (50.0, 3.0, -8.0), (22.0, 11.0, 17.0)
 LAB = replace(SMALL, channels="lab", mean=LAB_MEAN, std=LAB_STD)
 
 # Width, and sides of the map for views of 32 and 96 pixels: with the imagenet stem a 32nd of the view (a 16th
-# for AlexNet), with the cifar stem an 8th (a 4th).
+# for AlexNet, an 8th for the convnet), with the cifar stem an 8th (a 4th for these two).
 BACKBONES = [
     ("resnet18", "imagenet", 512, 1, 3),
     ("resnet18", "cifar", 512, 4, 12),
     ("resnet50", "cifar", 2048, 4, 12),
     ("alexnet", "imagenet", 128, 2, 6),
     ("alexnet", "cifar", 128, 8, 24),
+    ("convnet", "imagenet", 128, 4, 12),
+    ("convnet", "cifar", 128, 8, 24),
 ]
 
 
@@ -113,6 +115,23 @@ def test_the_small_alexnet_has_five_convolutions_each_with_batch_normalisation_a
         names = {"C": torch.nn.Conv2d, "B": torch.nn.BatchNorm2d, "R": torch.nn.ReLU, "M": torch.nn.MaxPool2d}
         kinds = [name for layer in layers for name, kind in names.items() if isinstance(layer, kind)]
         assert "".join(kinds) == "CBRMCBRMCBRCBRCBR"  # the first two are pooled
+
+
+@pytest.mark.parametrize(("stem", "stride"), [("cifar", 1), ("imagenet", 2)])
+def test_the_convnet_has_four_convolutions_each_with_batch_normalisation_and_a_relu_but_behind_the_last(stem, stride):
+    with torch.device("meta"):
+        layers = list(Encoder(replace(SMALL, architecture="convnet", stem=stem)).backbone)
+    convolutions = [layer for layer in layers if isinstance(layer, torch.nn.Conv2d)]
+    assert [
+        (layer.in_channels, layer.out_channels, layer.kernel_size[0], layer.stride[0]) for layer in convolutions
+    ] == [
+        (3, 32, 3, stride),
+        (32, 64, 3, 2),
+        (64, 128, 3, 2),
+        (128, 128, 3, 1),
+    ]
+    kinds = {torch.nn.BatchNorm2d: "B", torch.nn.ReLU: "R"}
+    assert "".join(kinds.get(type(layer), "C") for layer in layers) == "CBRCBRCBRCB"
 
 
 def test_pooled_is_the_mean_of_the_map_and_the_embedding_its_head_on_the_unit_sphere(trained, images):

@@ -90,6 +90,7 @@ LAB = {"architecture": "alexnet", "channels": "lab", "mean": (50.0, 3.0, -8.0), 
     ("changes", "library", "sentence"),
     [
         (LAB, "timm", r"sees lab channels \(method: cmc\), but a network of timm takes RGB.*another method"),
+        ({"architecture": "convnet"}, "torchvision", r"small convnet.*no counterpart in torchvision.*resnet18"),
         ({"architecture": "alexnet"}, "torchvision", r"small alexnet.*no counterpart in torchvision.*resnet18"),
         ({"stem": "cifar"}, "detectron2", r"cifar stem.*which detectron2 cannot build; export to torchvision or timm"),
     ],

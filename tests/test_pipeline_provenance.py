@@ -125,7 +125,3 @@ def test_a_broken_record_is_left_out_with_a_warning(checkout, caplog, content):
     with caplog.at_level(logging.WARNING):
         assert [run.stage for run in runs(checkout)] == ["knn"]
     assert "bad.json is no record of a run; it is left out" in caplog.text
-
-
-def test_git_says_nothing_where_there_is_no_repository(tmp_path):
-    assert provenance.git("rev-parse", "HEAD", folder=tmp_path) is None

@@ -42,15 +42,6 @@ def test_without_git_params_studies_or_runs_there_is_still_a_context(tmp_path):
     assert about.faults == ["cannot read params.yaml: No such file or directory"]
 
 
-def test_the_selected_sections_are_shown_and_no_others(tmp_path):
-    report_root.params(tmp_path)
-    about = context(tmp_path, NOW)
-    assert about.choices["sampler"] == "ring"
-    shown = {"samplers.ring.inner": "0.01", "scales.demo.pretrain.epochs": "30", "view_sets.standard.blur": "none"}
-    assert shown.items() <= about.parameters.items()
-    assert not [name for name in about.parameters if name.startswith(("samplers.cave", "scales.paper"))]
-
-
 def test_studies_say_their_scale_and_seeds_and_a_broken_one_what_is_wrong(tmp_path):
     report_root.params(tmp_path, "seed: 0\nsampler: rnig\n")
     for name, text in {

@@ -52,13 +52,10 @@ def test_a_missing_file_names_the_command_that_writes_it(metrics):
     ("text", "reason"),
     [
         ("k,nats\n1,0.5\n2,nan\n", "row 2: nats is nan"),
-        ("k,nats\n1,1e999\n", "row 1: nats is 1e999"),
         ("k,nats\n1,0.5\n2\n", "row 2 has 1 fields, the header 2"),
-        ("k,nats\n1,0.5,7\n", "row 1 has 3 fields, the header 2"),
         ("<<<<<<< ours\nk,nats\n1,0.5\n", "row 1 has 2 fields, the header 1"),
         ("k,k\n1,2\n", "names a column twice"),
         ("k,nats\n", "holds no rows"),
-        ("", "holds no rows"),
         ('k,nats\n1,"0.5', "is not CSV: unexpected end of data"),
     ],
 )
@@ -75,16 +72,12 @@ def test_a_broken_table_says_what_is_wrong_and_is_kept_once(text, reason, metric
     ("text", "reason"),
     [
         ('{"top1_percent": NaN}', "top1_percent is nan"),
-        ('{"top1_percent": -Infinity}', "top1_percent is -inf"),
         ('{"top1_percent": null}', "top1_percent is null, expected a number or text"),
-        ('{"top1_percent": [1, 2]}', "top1_percent is [1, 2], expected a number or text"),
         ("[1]", "holds list, expected names and numbers"),
         ('{"top1_percent": 1', "is not JSON: Expecting ',' delimiter: line 1 column 19 (char 18)"),
         ('{"top1_percent": "\\ud800"}', "'top1_percent' or its value holds half of a character, which no file can"),
         ('{"\\udfff": 1}', "'\\udfff' or its value holds half of a character, which no file can"),
         ('{"k": 1' + "0" * 400 + "}", "k is a number beyond 1e+300"),
-        ('{"k": 1' + "0" * 5000 + "}", "is not JSON: Exceeds the limit (4300 digits)"),
-        ("[" * 100_000, "is not JSON: maximum recursion depth exceeded"),
     ],
 )
 def test_a_broken_json_file_says_what_is_wrong(text, reason, metrics):

@@ -10,7 +10,7 @@ from report_root import written
 from annulus.errors import InputError
 from annulus.report.metrics import Metrics
 from annulus.report.papers import Measured, agrees, compare, compared, load_figures, load_measured, load_tables
-from annulus.report.published import HERE, entries, label, read
+from annulus.report.published import HERE, entries, read
 
 REPOSITORY = Path(__file__).parents[1]
 RESULTS = read(HERE / "results.yaml")
@@ -46,10 +46,6 @@ def test_numbers_are_those_that_the_papers_print(table, wanted, column, number):
     assert row.numbers()[column] == number
 
 
-def test_a_setting_is_the_same_text_however_its_number_is_written():
-    assert [label(value) for value in (1.0, 1, 0.1, 262144, "RGB")] == ["1", "1", "0.1", "262144", "RGB"]
-
-
 def edited(change):
     tree = copy.deepcopy(RESULTS)
     change(tree[0])
@@ -59,17 +55,11 @@ def edited(change):
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        (lambda table: table.pop("unit"), r"mutualinfo\.table1: unit: Field required"),
-        (lambda table: table.update(unti="percent"), "unti: Extra inputs are not permitted"),
-        (lambda table: table["rows"].clear(), "rows: List should have at least 1 item"),
         (lambda table: table["rows"][0].pop("value"), "row 'IR' needs either value or values"),
         (lambda table: table["rows"][0].update(values={"top1": 1.0}), "row 'IR' needs either value or values"),
         (lambda table: table["rows"][0].update(value=float("nan")), r"rows\.0\.value: Input should be a finite number"),
-        (lambda table: table["rows"][0].update(value="64.3"), r"rows\.0\.value: Input should be a valid number"),
         (lambda table: table["rows"][0].update(views=["RGB"]), r"views: \['RGB'\] is no setting"),
-        (lambda table: table["rows"][0].pop("method"), r"rows\.0\.method: Field required"),
         (lambda table: table.update(id="ring.table1a"), r"ring\.table1a comes twice"),
-        (lambda table: table.update(kind="chart"), "kind: Input should be 'table' or 'text'"),
     ],
 )
 def test_a_fault_in_the_papers_data_is_named(change, fault):
@@ -148,7 +138,6 @@ def test_json_fields_go_to_their_rows(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "fault"),
     [
-        ([gaussian("EqCo", 8.0, 64, "nan")], "row 1: estimate_nats is nan"),
         ([gaussian("EqCo", 8.0, 64, "")], "estimate_nats is '', no number, in a row for eqco.table9"),
         ([{"method": "EqCo", "pairs": 64, "estimate_nats": 1}], "has no column 'std_over_seeds_nats'"),
         ([gaussian("EqCo", 8.0, 64, 1.0)] * 2, "two of its rows are method EqCo, mi_true 8"),

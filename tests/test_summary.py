@@ -41,21 +41,6 @@ def test_headlines_come_from_the_stages_that_measured_them(paths):
     }
 
 
-def test_the_table_names_the_variant_its_numbers_and_where_to_look(paths, capsys):
-    summary.main(VARIANT, paths)
-    printed = capsys.readouterr().out
-    lines = printed.splitlines()
-    for name, choice in VARIANT.items():
-        assert any(line.split()[:2] == [name, str(choice)] for line in lines)
-    shown = [line.rsplit(maxsplit=2)[-2:] for line in lines]
-    for expected in (["linear_top1_percent", "70.25"], ["bound_nats", "3.5000"], ["train_images", "3,600"]):
-        assert expected in shown
-    numbers = [line for line in lines if line.endswith(("64.10", "3,600", "6.9324"))]
-    assert len({len(line) for line in numbers}) == 1  # right-aligned
-    for place in ("metrics/", "dvc plots show", "make mlflow", "-S sampler=cave", "--only-changed"):
-        assert place in printed
-
-
 @pytest.mark.parametrize(
     ("stage", "name", "headline"),
     [

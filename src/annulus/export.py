@@ -91,9 +91,9 @@ def _check(config: EncoderConfig, library: str) -> None:
             f"this encoder sees {config.channels} channels (method: cmc), but a network of {library} takes RGB images; "
             "export an encoder of another method"
         )
-    if config.architecture == "alexnet":
+    if config.architecture in ("alexnet", "convnet"):
         raise InputError(
-            f"the small alexnet of annulus has no counterpart in {library}; "
+            f"the small {config.architecture} of annulus has no counterpart in {library}; "
             "export an encoder with backbone: resnet18, resnet34 or resnet50"
         )
     if config.stem == "cifar" and library == "detectron2":

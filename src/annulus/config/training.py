@@ -9,7 +9,7 @@ from annulus.config.params import Count, Decay, Params, Rate, Rows
 
 
 class BackboneParams(Params):
-    architecture: Literal["resnet18", "resnet34", "resnet50", "alexnet"]
+    architecture: Literal["resnet18", "resnet34", "resnet50", "alexnet", "convnet"]
     stem: Literal["imagenet", "cifar"]
 
 

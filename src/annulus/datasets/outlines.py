@@ -1,4 +1,4 @@
-"""The ten outlines of `shapes`: for each, how deep a point lies inside it. Integers only.
+"""The five outlines of `shapes`: for each, how deep a point lies inside it. Integers only.
 
 A point (u, v) and a depth are in 1/4096 of the outline's unit; depth is positive inside, 0 on the edge, and near the
 edge it grows by one unit per unit of distance (or a little less on curves), which is what antialiasing needs.
@@ -33,10 +33,6 @@ def _both(*depths: Plane) -> Plane:
     return np.minimum.reduce(depths)
 
 
-def _either(*depths: Plane) -> Plane:
-    return np.maximum.reduce(depths)
-
-
 def _round(u: Plane, v: Plane, radius: float) -> Plane:
     """(r^2 - |p|^2) / 2r: the distance to the edge, to first order, without a square root."""
     r = _units(radius)
@@ -45,10 +41,6 @@ def _round(u: Plane, v: Plane, radius: float) -> Plane:
 
 def disc(u: Plane, v: Plane) -> Plane:
     return _round(u, v, 1.0)
-
-
-def square(u: Plane, v: Plane) -> Plane:
-    return _within(np.maximum(abs(u), abs(v)), 1.0)
 
 
 def triangle(u: Plane, v: Plane) -> Plane:
@@ -75,44 +67,13 @@ def cross(u: Plane, v: Plane) -> Plane:
     return _both(_within(np.maximum(u, v), 1.0), _within(np.minimum(u, v), 0.34))
 
 
-def crescent(u: Plane, v: Plane) -> Plane:
-    u = u - _units(0.39)
-    return _both(_round(u, v, 1.0), -_round(u - _units(0.5), v, 0.82))
-
-
-def heart(u: Plane, v: Plane) -> Plane:
-    """A square on its corner, and a disc on each of its two upper edges."""
-    u, v = abs(u), v + _units(0.26)
-    diamond = ((_units(0.82) - u - abs(v)) * 181) >> 8
-    return _either(diamond, _round(u - _units(0.41), v - _units(0.41), 0.58))
-
-
-def arrow(u: Plane, v: Plane) -> Plane:
-    u, v = abs(u), v - _units(0.01)
-    head = _both(_edge(u, v, (200, 160), 0.625), v)
-    stem = _both(_within(u, 0.28), v + ONE, -v + _units(0.1))
-    return _either(head, stem)
-
-
-def bow(u: Plane, v: Plane) -> Plane:
-    u, v = abs(u), abs(v)
-    return _both(_within(u, 1.0), _edge(u, v, (-160, 200), 0.06))
-
-
-OUTLINES: dict[str, Outline] = {
-    outline.__name__: outline for outline in (disc, square, triangle, star, ring, cross, crescent, heart, arrow, bow)
-}
+OUTLINES: dict[str, Outline] = {outline.__name__: outline for outline in (disc, triangle, star, ring, cross)}
 
 # How much each is enlarged so that all cover an area of 2 square units; a test measures it.
 SPAN = {
     "disc": 0.798,
-    "square": 0.708,
     "triangle": 1.242,
     "star": 1.144,
     "ring": 0.956,
     "cross": 0.941,
-    "crescent": 1.165,
-    "heart": 0.913,
-    "arrow": 1.212,
-    "bow": 1.025,
 }

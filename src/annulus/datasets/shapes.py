@@ -1,14 +1,18 @@
-"""`shapes`: generated pictures of four objects of one outline, the same bytes on every machine.
+"""`shapes`: generated pictures of an object on a patterned ground, the same bytes on every machine.
 
-The class is the outline. The objects' sizes, places, turns, colours and textures, the ground's colours and texture,
-the light and the grain are drawn the same way for every class. Colours change from object to object and across the
-ground, so that two crops of a picture share the outline rather than a colour: with one object on a ground of one hue,
-instance discrimination learned the hue, and nearest neighbours got worse than those of an untrained network.
+A class is an outline, a pattern of the ground and a hue: five, four and five of them, 100 classes. Each attribute alone
+is shared by a fifth or a quarter of all images, so that an image's nearest neighbours of other classes differ from it
+in one attribute. Place, size and tilt of the object, period and phase of the pattern, shades, light and grain are drawn
+the same way for every class, and vary no more than the views of an image do. Before, colours, turns and textures were
+drawn for each image apart from its class: they told images apart better than the outline did, instance discrimination
+learned them, and nearest neighbours got worse than those of an untrained network.
 
 Why the bytes cannot differ between machines: from the draws (draws.py) to the pixels everything is integer arithmetic
 on fixed-width arrays that stays within 31 bits, so nothing rounds, and no order of summation matters. The constants
 that come from decimal fractions are rounded once, as Python numbers.
 """
+
+from itertools import product
 
 import numpy as np
 import torch
@@ -17,14 +21,15 @@ from torch import Tensor
 
 from annulus.datasets.draws import Draws, cosine_sine
 from annulus.datasets.outlines import ONE, OUTLINES, SPAN
-from annulus.datasets.textures import draw_textures
+from annulus.datasets.textures import GROUNDS, draw_ground
 
 Plane = np.ndarray  # int32, (n, size, size) or what broadcasts to it
 
-CLASSES = tuple(OUTLINES)
-SPANS = np.array([round(SPAN[name] * 256) for name in CLASSES], np.int32)
+HUES = ("red", "lime", "green", "blue", "purple")  # a fifth of the circle apart
+TURN = 1536  # the circle of hues
+CLASSES = tuple(f"{hue}-{outline}-{ground}" for hue, ground, outline in product(HUES, GROUNDS, OUTLINES))
+SPANS = np.array([round(SPAN[name] * 256) for name in OUTLINES], np.int32)
 FRAME = 2**14  # half of the picture's side, in the units of its coordinates
-PLACES = [(-1, -1), (1, 1), (-1, 1), (1, -1)]  # of the objects, in quarters of the picture's side
 CHUNK_PIXELS = 2**17  # planes that fit the cache
 
 
@@ -46,14 +51,15 @@ def _draw(rows: np.ndarray, size: int, key: int) -> np.ndarray:
     draws = Draws(key, rows)
     axis = ((2 * np.arange(size, dtype=np.int32) + 1 - size) * FRAME) // size
     x, y = axis[None, None, :], axis[None, :, None]
+    hues, grounds, outlines = np.unravel_index(class_of(rows), (len(HUES), len(GROUNDS), len(OUTLINES)))
 
-    # The ground is darker or brighter than all objects, so that they are seen in grey too.
-    bright = draws.integers(0, 2) == 1
-    image = _ground(draws, x, y, bright)
-    for across, down in PLACES:
-        share = _coverage(draws, x - across * FRAME // 2, y - down * FRAME // 2, class_of(rows), size)
-        thing = _surface(draws, x, y, ~bright)
-        image += ((thing - image) * share[:, None]) >> 8
+    # The object is bright and the ground dark and of the opposite hue, so that the object is seen in grey too.
+    hue = (hues.astype(np.int32) * (TURN // len(HUES)))[:, None, None] + draws.integers(-46, 47)
+    ground = _colour(hue + TURN // 2 + draws.integers(-64, 65), draws.integers(60, 140), draws.integers(50, 100))
+    pattern = draw_ground(draws, x, y, grounds) - 128
+    image = ground + ((pattern * draws.integers(24, 48)) >> 7)[:, None]
+    thing = _colour(hue, draws.integers(120, 220), draws.integers(170, 240))
+    image += ((thing - image) * _coverage(draws, x, y, outlines, size)[:, None]) >> 8
 
     # Light falls from one side, up to 25 % more or less at the rim; then grain, drawn for each channel.
     light = 256 + ((draws.integers(-64, 65) * x + draws.integers(-64, 65) * y) >> 15)
@@ -62,49 +68,27 @@ def _draw(rows: np.ndarray, size: int, key: int) -> np.ndarray:
     return np.clip(image, 0, 255).astype(np.uint8)
 
 
-def _coverage(draws: Draws, x: Plane, y: Plane, classes: np.ndarray, size: int) -> Plane:
-    """How much of each pixel an object near x = y = 0 covers, in 1/256."""
-    radius = draws.integers(FRAME * 32 // 100, FRAME * 46 // 100)  # of a unit of the outline: 5 to 11 % covered
-    radius = (radius * SPANS[classes][:, None, None]) >> 8
-    cosine, sine = (turned * FRAME // radius for turned in cosine_sine(draws.integers(0, 1024)))
-    dx, dy = x - draws.integers(-FRAME // 10, FRAME // 10), y - draws.integers(-FRAME // 10, FRAME // 10)
-    # |dx|, |dy| < 1.6 * 2**14 and |cosine|, |sine| < 4.5 * 2**12, so the sum of products stays below 2**30.
+def _coverage(draws: Draws, x: Plane, y: Plane, outlines: np.ndarray, size: int) -> Plane:
+    """How much of each pixel the object covers, in 1/256: upright but for 14 degrees, near the middle."""
+    radius = draws.integers(FRAME * 54 // 100, FRAME * 78 // 100)  # of a unit of the outline: 15 to 30 % covered
+    radius = (radius * SPANS[outlines][:, None, None]) >> 8
+    cosine, sine = (turned * FRAME // radius for turned in cosine_sine(draws.integers(-40, 41)))
+    dx, dy = x - draws.integers(-FRAME // 5, FRAME // 5), y - draws.integers(-FRAME // 5, FRAME // 5)
+    # |dx|, |dy| < 1.2 * 2**14 and |cosine|, |sine| < 2.4 * 2**12, so the sum of products stays below 2**29.
     u = np.clip((dx * cosine + dy * sine) >> 14, -4 * ONE, 4 * ONE)
     v = np.clip((dy * cosine - dx * sine) >> 14, -4 * ONE, 4 * ONE)
 
     depth = np.empty_like(u)
-    for label, name in enumerate(CLASSES):
-        chosen = classes == label
-        depth[chosen] = OUTLINES[name](u[chosen], v[chosen])
+    for label, outline in enumerate(OUTLINES.values()):
+        chosen = outlines == label
+        depth[chosen] = outline(u[chosen], v[chosen])
     # Antialiasing: within half a pixel of the edge, coverage rises from none to all.
     pixels = radius * size // (FRAME // 8)  # in one unit of the outline, in 1/16
     return np.clip(128 + ((np.clip(depth, -2 * ONE, 2 * ONE) * pixels) >> 8), 0, 256)
 
 
-def _ground(draws: Draws, x: Plane, y: Plane, bright: np.ndarray) -> np.ndarray:
-    """From one hue to another across the picture, (n, 3, size, size), lighter and darker by a texture."""
-    value = _value(draws, bright)
-    one, two = (_colour(draws.integers(0, 1536), draws.integers(0, 40), value) for _ in range(2))
-    along = (draws.integers(-256, 257) * x + draws.integers(-256, 257) * y) >> 14
-    mix = np.clip(128 + along, 0, 256)
-    texture = ((draw_textures(draws, x, y) - 128) * draws.integers(4, 16)) >> 7
-    return two + (((one - two) * mix[:, None]) >> 8) + texture[:, None]
-
-
-def _surface(draws: Draws, x: Plane, y: Plane, bright: np.ndarray) -> np.ndarray:
-    """Two colours of neighbouring hue, one lighter, mixed by a texture: (n, 3, size, size)."""
-    hue, value, contrast = draws.integers(0, 1536), _value(draws, bright), draws.integers(10, 40)
-    first = _colour(hue, draws.integers(70, 230), value + contrast)
-    second = _colour(hue + draws.integers(-160, 161), draws.integers(70, 230), value - contrast)
-    return second + (((first - second) * draw_textures(draws, x, y)[:, None]) >> 8)
-
-
-def _value(draws: Draws, bright: np.ndarray) -> np.ndarray:
-    return np.where(bright, draws.integers(155, 230), draws.integers(55, 110))
-
-
 def _colour(hue: np.ndarray, saturation: np.ndarray, value: np.ndarray) -> np.ndarray:
-    """HSV to RGB, (n, 3, 1, 1): hue in 1/1536 of the circle, saturation in 1/256, value cut to 0..255."""
+    """HSV to RGB, (n, 3, 1, 1): hue in 1/1536 of the circle, saturation and value in 1/256."""
     thirds = np.array([0, 1024, 512], np.int32)[:, None, None]
-    pure = np.clip(abs((hue[:, None] + thirds) % 1536 - 768) - 256, 0, 256)
-    return (np.clip(value, 0, 255)[:, None] * (256 - ((saturation[:, None] * (256 - pure)) >> 8))) >> 8
+    pure = np.clip(abs((hue[:, None] + thirds) % TURN - TURN // 2) - 256, 0, 256)
+    return (value[:, None] * (256 - ((saturation[:, None] * (256 - pure)) >> 8))) >> 8

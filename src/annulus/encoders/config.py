@@ -6,7 +6,7 @@ from typing import Any, Self
 
 WIDTHS = {"rgb": 3, "lab-l": 1, "lab-ab": 2}  # channels of what one network sees
 CHOICES = {
-    "architecture": ("resnet18", "resnet34", "resnet50", "alexnet"),
+    "architecture": ("resnet18", "resnet34", "resnet50", "alexnet", "convnet"),
     "stem": ("imagenet", "cifar"),
     "head": ("linear", "mlp", "mlp-bn"),
     "channels": (*WIDTHS, "lab"),

@@ -35,7 +35,7 @@ class Encoder(nn.Module):
         width = WIDTHS[config.channels]
         self.register_buffer("mean", torch.tensor(config.mean).view(width, 1, 1), persistent=False)
         self.register_buffer("std", torch.tensor(config.std).view(width, 1, 1), persistent=False)
-        build = _alexnet if config.architecture == "alexnet" else _resnet
+        build = {"alexnet": _alexnet, "convnet": _convnet}.get(config.architecture, _resnet)
         self.backbone, width = build(config)
         for_small_maps(self.backbone)
         self.head = _head(config, width)
@@ -205,6 +205,23 @@ def _alexnet(config: EncoderConfig) -> tuple[nn.Module, int]:
         if position in (0, 1):
             layers.append(nn.MaxPool2d(kernel_size=3, stride=2, padding=1))
     return nn.Sequential(*layers), 128
+
+
+def _convnet(config: EncoderConfig) -> tuple[nn.Module, int]:
+    """Four convolutions for pictures of some twenty pixels, each with batch normalisation, ReLU between them.
+
+    No ReLU behind the last one: features then have mean zero over a batch, and a linear head's embeddings point
+    everywhere from the first step, where rectified features lie in a narrow cone that training takes long to leave.
+    """
+    planes, stride = WIDTHS[config.channels], 2 if config.stem == "imagenet" else 1
+    layers: list[nn.Module] = []
+    for inputs, outputs, step in [(planes, 32, stride), (32, 64, 2), (64, 128, 2), (128, 128, 1)]:
+        layers += [
+            nn.Conv2d(inputs, outputs, 3, stride=step, padding=1, bias=False),
+            nn.BatchNorm2d(outputs),
+            nn.ReLU(inplace=True),
+        ]
+    return nn.Sequential(*layers[:-1]), 128
 
 
 def _head(config: EncoderConfig, width: int) -> nn.Module:

@@ -81,7 +81,8 @@ class Training:
         state = broadcast(checkpoint.load() if checkpoint is not None else None)
         if state is not None:
             self.load_state_dict(state)
-            log.info("resuming at epoch %d, batch %d of %d", self.epoch + 1, self.batch + 1, self.batches)
+            if rank() == 0:
+                log.info("resuming at epoch %d, batch %d of %d", self.epoch + 1, self.batch + 1, self.batches)
         else:
             self.method.start(self._embed)
         save_at = time.monotonic() + CHECKPOINT_SECONDS
