@@ -17,6 +17,7 @@ from annulus.config import AllParams
 from annulus.config.file import checked
 from annulus.errors import InputError
 from annulus.files.images import ImageSet
+from annulus.pipeline.checkpoint import Checkpoint
 from annulus.training.loop import Training
 from annulus.training.setup import build_training
 
@@ -93,3 +94,27 @@ def stripes(images: int, seed: int) -> ImageSet:
 def run(changes: dict[str, Any], images: int = 70, validation: int = 10) -> Training:
     """A training at its first step."""
     return build_training(read(changes), stripes(images, 0), stripes(validation, 1), CPU)
+
+
+class Killed(Exception):
+    pass
+
+
+def killed_after(run: Training, steps: int, checkpoint: Checkpoint) -> None:
+    """Run until some steps are done, saving after each one; then stop as a kill would, between two steps."""
+    step, done = run.step, 0
+
+    def counted(order):
+        nonlocal done
+        if done == steps:
+            raise Killed
+        if done > 0:
+            checkpoint.save(run.state_dict())
+        done += 1
+        step(order)
+
+    run.step = counted
+    with pytest.raises(Killed):
+        run.run(checkpoint)
+    run.step = step
+    checkpoint.save(run.state_dict())

@@ -192,12 +192,6 @@ def test_a_query_without_negatives_has_no_infonce_loss_leaves_nce_its_positive_a
         cpc(scores[0], some, 0.5)
 
 
-def test_nce_where_data_and_noise_are_as_likely_is_log_2_for_each_candidate():
-    even = torch.full((3, 8), math.log(7 / 100), dtype=torch.float64)  # P = exp(s) = K/rows with Z = 1
-    loss = binary_nce(even[:, 0], even[:, 1:], torch.tensor(0.0).double(), 100)
-    assert loss.item() == pytest.approx(8 * math.log(2))
-
-
 def test_a_geometric_curriculum_passes_its_ends_and_1_half_way():
     for start, end in [(2.0, 0.5), (5.0, 0.2), (10.0, 0.1)]:  # mlcpc section 5.3
         assert geometric(start, end, 0.0) == start

@@ -50,15 +50,3 @@ def test_the_estimate_is_finite_for_any_score_a_constant_to_autograd_and_stays_a
     partition(*batch_of(generator))
     assert torch.equal(first, before), "the next batch does not write into what a loss may hold"
     assert not partition.log_z.requires_grad
-
-
-@each_policy
-def test_a_loaded_partition_goes_on_like_the_one_that_was_saved(policy, generator):
-    saved, loaded = partition_of(policy), partition_of(policy)
-    saved(*batch_of(generator))
-    assert list(saved.state_dict()) == ["log_z"]
-    loaded(*batch_of(generator))
-    loaded.load_state_dict(saved.state_dict())
-    for _ in range(2):
-        batch = batch_of(generator)
-        assert torch.equal(saved(*batch), loaded(*batch))

@@ -1,4 +1,4 @@
-"""Several processes against one: shares, gathering, and the gradients of a loss of the global batch."""
+"""Several processes against one: shares, gathering, means of gradients; test_two_processes.py has whole trainings."""
 
 import os
 import sys
@@ -7,7 +7,6 @@ from unittest import mock
 import pytest
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
 from gloo import Failed, together
 from torch import nn
 
@@ -110,48 +109,7 @@ def test_gathering_the_shares_gives_the_batch_in_rank_order_and_what_the_first_r
             assert everyone.dtype == batch.dtype
 
 
-class Critic(nn.Module):
-    """Something to train: used before gathering (weight), after it (temperature), and never (idle)."""
-
-    def __init__(self):
-        super().__init__()
-        drawn = torch.Generator().manual_seed(1)
-        self.weight = nn.Parameter(torch.randn(5, 7, generator=drawn, dtype=torch.float64))
-        self.temperature = nn.Parameter(torch.tensor(0.3, dtype=torch.float64))
-        self.idle = nn.Parameter(torch.ones(3, dtype=torch.float64))
-
-    def forward(self, first, second):
-        """InfoNCE of the global batch, in nats: each row's second view among all second views."""
-        first, second = (
-            all_gather_with_grad(F.normalize(local(view) @ self.weight, dim=1)) for view in (first, second)
-        )
-        scores = first @ second.T / self.temperature
-        return (scores.logsumexp(dim=1) - scores.diagonal()).mean()
-
-
-def trained(first, second, bucket):
-    """The loss and the parameters' gradients after averaging."""
-    critic = Critic()
-    loss = critic(first, second)
-    loss.backward()
-    with mock.patch.object(distributed, "BUCKET", bucket):
-        mean_gradients(critic.parameters())
-    return loss.detach(), {name: parameter.grad for name, parameter in critic.named_parameters()}
-
-
-@pytest.mark.parametrize("bucket", [1, 2**24])
-def test_two_processes_give_the_loss_and_gradients_of_one(bucket, generator):
-    first, second = torch.randn(2, 6, 5, generator=generator, dtype=torch.float64)
-    loss, gradients = trained(first, second, bucket)
-    for two_loss, two_gradients in together(trained, first, second, bucket):
-        torch.testing.assert_close(two_loss, loss, atol=1e-12, rtol=0)
-        assert two_gradients["idle"] is None
-        for name in ("weight", "temperature"):
-            torch.testing.assert_close(two_gradients[name], gradients[name], atol=1e-12, rtol=0)
-
-
-def averaged():
-    """Gradients that differ by rank, in two types, one of them on rank 1 alone and one on none."""
+def averaged(bucket):
     shapes = {"plain": (3,), "scalar": (), "half": (2, 2), "last": (4, 3, 2, 2), "alone": (2,), "nowhere": (2,)}
     parameters = {name: nn.Parameter(torch.zeros(shape)) for name, shape in shapes.items()}
     parameters["half"] = nn.Parameter(torch.zeros(2, 2, dtype=torch.bfloat16))
@@ -163,13 +121,15 @@ def averaged():
         parameters["alone"].grad = torch.tensor([4.0, 6.0])
     frozen = nn.Parameter(torch.zeros(2), requires_grad=False)
     kept = parameters["last"].grad
-    mean_gradients(iter([*parameters.values(), frozen]))
+    with mock.patch.object(distributed, "BUCKET", bucket):
+        mean_gradients(iter([*parameters.values(), frozen]))
     assert parameters["last"].grad is kept
     return {name: parameter.grad for name, parameter in parameters.items()}
 
 
-def test_gradients_are_averaged_whatever_their_type_layout_and_presence():
-    for gradients in together(averaged):
+@pytest.mark.parametrize("bucket", [1, 2**24])
+def test_gradients_are_averaged_whatever_their_type_layout_and_presence(bucket):
+    for gradients in together(averaged, bucket):
         assert gradients["plain"].tolist() == [2, 2, 2]
         assert gradients["scalar"].item() == 2
         assert gradients["half"].dtype == torch.bfloat16

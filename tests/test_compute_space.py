@@ -4,14 +4,13 @@ import os
 from pathlib import Path
 
 import pytest
-from settings import CPU, load, run, stripes
+from settings import CPU, run
 
 from annulus.compute import space
 from annulus.config.images import ShapesParams
 from annulus.config.training import PrepareScale
 from annulus.datasets.prepare import prepare_images
 from annulus.errors import InputError
-from annulus.training.space import bytes_needed
 
 GIB = 2**30
 
@@ -70,10 +69,3 @@ def test_a_training_that_memory_cannot_hold_is_refused_before_the_encoder_is_bui
         InputError, match=r"0\.0 GiB are free: .*; lower batch_size, negatives or queue in scales\.SCALE"
     ):
         run({})
-
-
-def test_a_queue_of_millions_counts_in_full():
-    scale = load({}).scales.demo.pretrain.model_copy(update={"queue": 2**24})
-    method = load({"methods.moco.embedding_dim": 2**16}).methods.moco
-    needs = bytes_needed(stripes(70, 0), 16, method, scale, 64, scale.queue)
-    assert needs["queue (16,777,216 x 65,536)"] == 2**24 * (2**18 + 8)

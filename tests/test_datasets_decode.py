@@ -53,14 +53,6 @@ def test_every_mode_of_every_format_reads_as_pillow_shows_it(photograph, suffix,
     assert {"RGB", "L"} <= set(read)
 
 
-@pytest.mark.parametrize("size", [(8, 16), (12, 12), (200, 100), (48, 144)])
-def test_the_central_square_is_resized_as_torchvision_does(photograph, size, tmp_path):
-    image = photograph.resize(size)
-    for side in (8, 12, 32):
-        ours = decode(saved(image, tmp_path / "a.png"), side).astype(int)
-        assert np.abs(ours - reference(image, side)).max() <= 1  # rounding: Pillow resizes only the square
-
-
 @pytest.mark.parametrize("size", [(40, 24), (25, 39)])
 def test_the_square_is_central_to_the_fraction_of_a_pixel(photograph, size, tmp_path):
     """Where torchvision would round the long side down, and the corner of the crop."""
@@ -109,35 +101,14 @@ def test_sixteen_bit_grey_keeps_its_upper_byte_rounded(tmp_path):
     np.testing.assert_array_equal(ours[:, :, 1], np.rint(levels / 257).astype(np.uint8))
 
 
-# What each value of the tag asks for (EXIF 2.3, 4.6.4): as turns and mirrors of the array.
-UPRIGHT = {
-    1: lambda a: a,
-    2: lambda a: a[:, ::-1],
-    3: lambda a: a[::-1, ::-1],
-    4: lambda a: a[::-1],
-    5: lambda a: a.transpose(1, 0, 2),
-    6: lambda a: np.rot90(a, -1),
-    7: lambda a: np.rot90(a, 2).transpose(1, 0, 2),
-    8: lambda a: np.rot90(a),
-}
-
-
 @pytest.mark.parametrize("suffix", ["jpg", "png", "webp", "tif"])
 def test_exif_turns_the_image_upright(photograph, suffix, tmp_path):
-    for orientation, upright in UPRIGHT.items():
-        exif = Image.Exif()
-        exif[0x0112] = orientation
-        path = saved(photograph, tmp_path / f"a.{suffix}", exif=exif)
-        with Image.open(saved(photograph, tmp_path / f"b.{suffix}")) as image:
-            shown = Image.fromarray(np.ascontiguousarray(upright(np.asarray(image.convert("RGB")))))
-        np.testing.assert_array_equal(decode(path, 24), reference(shown, 24))
-
-
-@pytest.mark.parametrize("suffix", ["gif", "webp", "png", "tif"])
-def test_of_an_animation_the_first_frame_counts(suffix, tmp_path):
-    frames = [Image.new("RGB", (8, 8), colour) for colour in ("red", "blue")]
-    path = saved(frames[0], tmp_path / f"a.{suffix}", save_all=True, append_images=frames[1:])
-    assert np.abs(decode(path, 8).astype(int) - [255, 0, 0]).max() <= 2
+    exif = Image.Exif()
+    exif[0x0112] = 6  # EXIF 2.3, 4.6.4: the camera was turned to the left
+    path = saved(photograph, tmp_path / f"a.{suffix}", exif=exif)
+    with Image.open(saved(photograph, tmp_path / f"b.{suffix}")) as image:
+        shown = Image.fromarray(np.rot90(np.asarray(image.convert("RGB")), -1).copy())
+    np.testing.assert_array_equal(decode(path, 24), reference(shown, 24))
 
 
 def whole(image: Image.Image, kind: str) -> bytes:
@@ -183,10 +154,3 @@ def test_a_decompression_bomb_is_a_bad_file(photograph, limit, tmp_path, monkeyp
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)
         _, bad = decode_files([path], 24, "test")
     assert f"limit of {2 * limit if limit == 100 else limit}" in bad[0]
-
-
-def test_many_files_come_in_their_order(tmp_path):
-    files = [saved(Image.new("L", (4, 4), number), tmp_path / f"{number}.png") for number in range(200)]
-    images, bad = decode_files(files, 4, "test")
-    assert images[:, 0, 0, 0].tolist() == list(range(200))
-    assert bad == {}

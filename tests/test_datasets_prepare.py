@@ -69,12 +69,6 @@ def test_more_shapes_begin_with_the_fewer_ones_and_an_empty_validation_part_has_
     assert load_images(tmp_path / "images" / "validation.safetensors").images.shape == (0, 3, 16, 16)
 
 
-def test_without_a_limit_there_are_as_many_shapes_as_cifar_has(monkeypatch):
-    monkeypatch.setattr(module, "draw_shapes", lambda rows, *_: torch.zeros(len(rows), 3, 16, 16, dtype=torch.uint8))
-    prepared = prepare_images("shapes", SHAPES, ALL, seed=0)
-    assert [len(getattr(prepared, split)) for split in SPLITS] == [45_000, 5_000, 10_000]
-
-
 def test_a_limited_folder_is_even_and_only_the_chosen_files_are_read(root, monkeypatch):
     read, decode_files = [], folder_module.decode_files
     monkeypatch.setattr(
@@ -115,30 +109,20 @@ def test_bad_files_within_the_limit_are_left_out_named_and_counted(root, caplog)
     assert prepared.test.rows.tolist() == list(range(59))
 
 
-@pytest.mark.parametrize(
-    ("damaged", "bad", "test_images", "sentence"),
-    [
-        (
-            [f"train/bee/{number}.png" for number in range(12)],
-            11,
-            None,
-            r"12 of 240 image files cannot be read: train/bee/0.png \(empty file\), .*train/bee/9.png "
-            r"\(empty file\) and 2 more. max_bad_files is 11: .* or raise datasets.folder.max_bad_files",
-        ),
-        (
-            [f"test/ant/{number}.png" for number in range(20)],
-            20,
-            None,
-            "no test image can be used of ant; every class needs one",
-        ),
-        ([], 0, 2, "test_images 2 is fewer than the 3 classes; raise it in the scale"),
-    ],
-)
-def test_a_folder_with_too_little_is_refused(root, damaged, bad, test_images, sentence):
-    for name in damaged:
-        (root / name).write_bytes(b"")
-    with pytest.raises(InputError, match=sentence):
-        prepare_images("folder", folder_params(root, bad=bad), scale(None, test_images), seed=0)
+def test_a_folder_with_too_little_is_refused(root):
+    many = (
+        r"32 of 240 image files cannot be read: train/bee/0.png \(empty file\), .*train/bee/9.png "
+        r"\(empty file\) and 22 more. max_bad_files is 31: .* or raise datasets.folder.max_bad_files"
+    )
+    for place, count, bad, test_images, sentence in (
+        ("test/ant", 0, 0, 2, "test_images 2 is fewer than the 3 classes; raise it in the scale"),
+        ("test/ant", 20, 20, None, "no test image can be used of ant; every class needs one"),
+        ("train/bee", 12, 31, None, many),
+    ):
+        for number in range(count):
+            (root / place / f"{number}.png").write_bytes(b"")
+        with pytest.raises(InputError, match=sentence):
+            prepare_images("folder", folder_params(root, bad=bad), scale(None, test_images), seed=0)
 
 
 def test_a_relative_root_lies_in_dvc_s_project_and_one_may_begin_with_the_home_folder(root, monkeypatch, tmp_path):
@@ -167,11 +151,9 @@ def test_a_download_is_looked_for_in_its_root(tmp_path, monkeypatch):
     ("place", "why"),
     [
         ("x" * 300, r"'x{10,}\.\.\.x{10,}' cannot be opened \(File name too long\)"),
-        ("x/" * 3000, r"cannot be opened \(File name too long\)"),
         ("loop/inside", r"'loop/inside' cannot be opened \(Too many levels of symbolic links\)"),
         ("~nobody-of-this-name/x", "cannot be opened .*home directory"),
         ("a\0b", r"'a\\x00b' cannot be opened \(embedded null byte\)"),
-        ("a\ud800b", r"'a\\ud800b' cannot be opened"),
     ],
 )
 def test_a_root_that_no_path_can_be_is_refused(place, why, monkeypatch, tmp_path):
@@ -232,9 +214,3 @@ def test_a_full_disk_leaves_what_stood_there(tmp_path, monkeypatch):
         run(SHAPES, "shapes", tmp_path, train=300)
     assert {path.name: path.read_bytes() for path in (tmp_path / "images").iterdir()} == before
     assert [path.name for path in tmp_path.iterdir()] == ["images"]
-
-
-def test_a_folder_that_cannot_be_made_says_so(tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(InputError, match=r"cannot write .*/file/images: .*; free some space or fix"):
-        run(SHAPES, "shapes", tmp_path / "file")

@@ -126,22 +126,6 @@ def test_the_hash_is_splitmix64():
     assert mixed(states.astype(np.uint64)).tolist() == expected
 
 
-def test_integers_are_uniform_over_their_range():
-    draws = Draws(7, np.arange(60_000))
-    for _ in range(3):
-        drawn = draws.integers(-3, 3)
-        assert drawn.shape == (60_000, 1, 1)
-        counts = np.bincount(drawn.ravel() + 3, minlength=6)
-        assert abs(counts - 10_000).max() < 500  # 5 standard deviations
-
-
-def test_draws_of_neighbouring_rows_and_numbers_are_unrelated():
-    draws = Draws(7, np.arange(5000))
-    table = np.stack([draws.integers(0, 1000).ravel() for _ in range(6)]).astype(float)
-    pairs = np.corrcoef(np.concatenate([table, np.roll(table, 1, axis=1)]))
-    assert abs(pairs - np.eye(12)).max() < 0.07
-
-
 def test_patterns_mix_from_none_to_all_and_plain_is_between():
     axis = ((2 * np.arange(64, dtype=np.int32) + 1 - 64) * 2**14) // 64
     grounds = np.arange(200) % len(GROUNDS)

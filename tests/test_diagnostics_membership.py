@@ -113,6 +113,8 @@ def test_every_side_has_its_own_similarities_and_sets(comparisons):
             expected = members(sets.similarity[side], OWN, sampler, progress)
             assert torch.equal(sets.chosen[name][side], expected)
     assert not torch.equal(sets.chosen["ring"][0], sets.chosen["ring"][1])
+    with pytest.raises(InputError, match="hold none of the memory's 40 other rows"):
+        members(sets.similarity[0], OWN, Ring(0.0, 0.01))
 
 
 def test_a_cave_s_clusters_are_those_of_the_rows_and_follow_the_seed(comparisons):
@@ -130,12 +132,3 @@ def test_a_cave_s_clusters_are_those_of_the_rows_and_follow_the_seed(comparisons
         assert left_out > similarity[cave].mean(), "a cluster holds what is near"
     other = candidate_sets(comparisons, OWN, samplers, seed=1)
     assert any(not torch.equal(other.chosen["cave"][side], sets.chosen["cave"][side]) for side in range(2))
-
-
-def test_a_sampler_without_a_set_is_left_out_with_its_reason(comparisons):
-    samplers = {"ball": (Ring(0.0, 0.01), 1.0), "ring": (RING, 1.0)}
-    sets = candidate_sets(comparisons, OWN, samplers, seed=0)
-    assert set(sets.chosen) == {"ring"}
-    assert "hold none of the memory's 40 other rows" in sets.faults["ball"]
-    with pytest.raises(InputError, match="hold none of the memory's 40 other rows"):
-        members(sets.similarity[0], OWN, Ring(0.0, 0.01))

@@ -118,12 +118,9 @@ def test_a_leak_through_batch_statistics_ends_with_shuffling_which_its_inverse_u
     assert not torch.equal(order, back)
 
 
-def share_through(norm, x, weights, gradient=True):
+def share_through(norm, x, weights):
     """`through` for this process's rows of the batch, with averaged gradients of parameters; and which rows."""
     rows, x, weights = local_slice(len(x)), local(x).clone(), local(weights)
-    if not gradient:
-        with torch.no_grad():
-            return {"output": norm(x), **norm.state_dict()}, rows
     x.requires_grad_()
     result = norm(x)
     (result * weights).sum().mul(world_size()).backward()
@@ -183,15 +180,12 @@ def test_in_evaluation_and_in_one_process_synchronised_is_plain(generator):
     assert_shares_equal(together(share_through, prepared(SyncBatchNorm(5)).eval(), x, weights), expected)
 
 
-@pytest.mark.parametrize(
-    ("shape", "groups", "gradient", "settings"),
-    [(SHAPES[0], 2, True, {}), (SHAPES[1], 6, False, {}), (SHAPES[1], 6, True, {"momentum": None})],
-)
-def test_processes_sharing_the_groups_equal_one(shape, groups, gradient, settings, generator):
+def test_processes_sharing_the_groups_equal_one(generator):
+    shape = SHAPES[1]
     x, weights = unequal(shape, generator), torch.rand(shape, generator=generator, dtype=torch.float64)
-    grouped = prepared(GROUPED[len(shape)](5, groups=groups, **settings))
-    answers = together(share_through, copy.deepcopy(grouped), x, weights, gradient)
-    expected, _ = share_through(grouped, x, weights, gradient)
+    grouped = prepared(GroupedBatchNorm2d(5, groups=6, momentum=None))
+    answers = together(share_through, copy.deepcopy(grouped), x, weights)
+    expected, _ = share_through(grouped, x, weights)
     assert_shares_equal(answers, expected)
 
 
@@ -239,18 +233,6 @@ def test_converting_keeps_weights_statistics_names_and_settings():
         batchnorm.convert(nn.Sequential(SyncBatchNorm(3)), groups=2)
 
 
-def synchronised_network(x):
-    plain = network()
-    expected = plain(x)
-    converted = batchnorm.synchronised(network())
-    return kinds(converted), list(converted.state_dict()) == list(plain.state_dict()), expected, converted(local(x))
-
-
-def test_a_synchronised_network_equals_the_plain_one_on_the_whole_batch(generator):
+def test_one_process_cannot_synchronise():
     with pytest.raises(InputError, match=r"several processes.*torchrun.*batch_norm: shuffle"):
         batchnorm.synchronised(network())
-    x = torch.rand(8, 3, 4, 4, generator=generator)
-    for number, (norms, same_names, expected, actual) in enumerate(together(synchronised_network, x)):
-        assert norms == [SyncBatchNorm] * 3
-        assert same_names
-        near(actual.detach(), expected.detach()[4 * number : 4 * number + 4], atol=1e-5)

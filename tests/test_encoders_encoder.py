@@ -203,15 +203,6 @@ def test_two_networks_have_one_encoder_s_interface(trained_lab, images):
     assert trained_lab.view_size == 16
 
 
-def test_colour_is_converted_once_for_both_networks(trained_lab, images, monkeypatch):
-    calls = []
-    monkeypatch.setattr(encoders, "rgb_to_lab", lambda some: calls.append(len(some)) or rgb_to_lab(some))
-    for method in (trained_lab.pair, trained_lab.map, trained_lab.pooled, trained_lab):
-        calls.clear()
-        method(images)
-        assert calls == [3]
-
-
 @pytest.mark.parametrize("config", [replace(SMALL, head="mlp-bn"), LAB])
 def test_what_is_loaded_is_what_was_saved_bit_for_bit_frozen_and_in_evaluation_mode(config, images, tmp_path):
     trained = moved(config, images)

@@ -68,13 +68,6 @@ def test_encoding_leaves_an_encoder_in_training_mode_unchanged(config):
         assert torch.equal(tensor, before[name]), name
 
 
-def test_features_can_be_trained_upon():
-    features = encode(build_encoder(CONFIG, seed=0), torch.rand(4, 3, 32, 32), ["pooled"])["pooled"]
-    weight = torch.zeros(128, requires_grad=True)
-    (features @ weight).sum().backward()
-    torch.testing.assert_close(weight.grad, features.sum(dim=0))
-
-
 def test_damaged_weights_are_refused_by_layer_and_image():
     encoder, lab_encoder = build_encoder(CONFIG, seed=0), build_encoder(LAB, seed=0)
     with torch.no_grad():

@@ -16,7 +16,6 @@ from annulus.estimators.toys import CorrelatedGaussians
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness", "in_float64")
 
 POINTS, BATCH, K, EPOCHS = 60, 16, 12, 2
-RUNS = [Run(100, 0), Run(50, 7), Run(10, 0)]
 TOY = CorrelatedGaussians(2, 0.8)
 both = pytest.mark.parametrize("nearness", ["dot", "l2"])
 
@@ -85,24 +84,6 @@ def closest(found: Separable, x: torch.Tensor, y: torch.Tensor, own: int, percen
 
     others = sorted((place for place in range(len(y)) if place != own), key=far)
     return others[: math.floor(len(others) * percent / 100)]
-
-
-@both
-def test_runs_together_are_at_the_end_what_each_is_alone(nearness):
-    """Same points, weights, order and draws: in float64 nothing but rounding is left between them."""
-    percents = [run.percent for run in RUNS]
-    together = Conditional(TOY, RUNS, settings(), nearness)
-    together.train()
-    own, uniform = together.estimates(percents), together.estimates([100] * len(RUNS))
-    for place, run in enumerate(RUNS):
-        alone = Conditional(TOY, [run], settings(), nearness)
-        alone.train()
-        for one, all_of_them in ((alone.of_x, together.of_x), (alone.of_y, together.of_y)):
-            for weight, stacked in zip(one.stacked, all_of_them.stacked, strict=True):
-                torch.testing.assert_close(stacked[place], weight[0], rtol=0, atol=1e-9)
-        assert alone.estimates([run.percent]) == pytest.approx([own[place]], abs=1e-9)
-        assert alone.estimates([100]) == pytest.approx([uniform[place]], abs=1e-9)
-    assert len({round(nats, 9) for nats in own}) == len(RUNS)
 
 
 @both
@@ -189,12 +170,6 @@ def test_a_critic_that_ignores_its_inputs_estimates_nothing_to_the_last_digit():
                 if name.endswith("weight"):
                     stacked.zero_()
     assert conditional.estimates([10]) == pytest.approx([0.0], abs=1e-12)
-
-
-def test_a_share_that_holds_no_other_point_is_refused_before_any_training():
-    """1 % of 100 points is one, but of the 99 others none."""
-    with pytest.raises(ValueError, match=r"percents: 1 % of 100 points"):
-        settings(points=100, percents=[100, 1])
 
 
 def test_unseen_points_are_others_of_the_same_toy_and_it_is_they_that_are_measured():

@@ -6,7 +6,7 @@ from torch import nn
 
 from annulus.compute.rng import generator as derived
 from annulus.estimators.bounds import INFONCE, cpc, eqco, mlcpc, off_diagonal
-from annulus.estimators.critics import Joint, Separable, mlp
+from annulus.estimators.critics import Joint, Separable
 from annulus.estimators.ensembles import Ensemble, seeded
 from annulus.estimators.toys import CorrelatedGaussians
 
@@ -93,28 +93,6 @@ def test_networks_trained_as_one_are_at_every_step_those_trained_alone(form, sha
                 torch.testing.assert_close(its_weights[step][name][run], weight, rtol=0, atol=1e-10)
     assert (estimates[-1] != estimates[0]).all()
     assert len({round(nats, 6) for nats in estimates[-1].tolist()}) == len(LOSSES)
-
-
-def test_an_ensemble_of_networks_of_one_input(generator):
-    alone = [seeded(lambda: mlp(DIMS, 8, 1, 4), seed) for seed in range(3)]
-    x = torch.randn(3, 5, DIMS, generator=generator)
-    expected = torch.stack([network(its) for network, its in zip(alone, x, strict=True)])
-    torch.testing.assert_close(Ensemble(alone)(x), expected, rtol=1e-12, atol=1e-12)
-
-
-def test_training_an_ensemble_leaves_the_networks_that_it_was_made_of(generator):
-    alone = [seeded(FORMS["separable"], 0)] * 2  # of the same one twice too
-    before = [weight.detach().clone() for weight in alone[0].parameters()]
-    ensemble = Ensemble(alone)
-    optimizer = torch.optim.SGD(ensemble.parameters(), 1.0)
-    x, y = torch.randn(2, 5, DIMS, generator=generator)
-    (ensemble(x, y, shared=True) * torch.tensor([1.0, 2.0])[:, None, None]).sum().backward()
-    optimizer.step()
-    assert all(torch.equal(weight, old) for weight, old in zip(alone[0].parameters(), before, strict=True))
-    for stacked in ensemble.stacked:
-        assert not torch.equal(stacked[0], stacked[1])
-        assert stacked.grad is not None
-    assert len(list(ensemble.parameters())) == len(before), "the form's own weights are not trained"
 
 
 @pytest.mark.usefixtures("untouched_global_randomness")

@@ -68,22 +68,6 @@ def test_mean_bias_and_deviation_are_those_of_every_draw():
     assert found.bias == pytest.approx(found.mean - plain([others(query) for query in range(3)]), abs=1e-6)
 
 
-def test_a_set_of_one_row_has_no_spread():
-    """A ball of one: the closest other row, however often it is drawn."""
-    ball = Ring(0.0, 0.34)
-    found = spread_over_draws(torch.tensor(SCORES), torch.tensor(OWN), 5, ball, 10, seeded())
-    assert found.mean == pytest.approx(plain([closest(query, 0, 1) * 5 for query in range(3)]), abs=1e-6)
-    assert found.std == pytest.approx(0, abs=1e-7)
-    assert found.bias == pytest.approx(found.mean - plain([others(query) for query in range(3)]), abs=1e-6)
-
-
-def test_a_spread_is_that_of_as_many_estimates_from_the_same_generator(encoder):
-    found, random = spread_over_draws(*encoder, 16, UNIFORM, 5, seeded()), seeded()
-    values = [estimate(*encoder, 16, UNIFORM, random) for _ in range(5)]
-    assert (found.mean, found.std) == pytest.approx((statistics.fmean(values), statistics.stdev(values)))
-    assert found != spread_over_draws(*encoder, 16, UNIFORM, 5, seeded(2))
-
-
 def test_cnce_is_below_nce_and_varies_less(encoder):
     """Source: ring Theorem 3.2. Of 200 draws a standard deviation is known to 5 %, so a third less is no chance."""
     nce = spread_over_draws(*encoder, 64, UNIFORM, 200, seeded())

@@ -4,13 +4,12 @@ from argparse import Namespace
 import knn as stage
 import pytest
 import torch
-import torch.nn.functional as F
 
 from annulus.config.evals import KnnParams
 from annulus.encoders.features import Features, save_features
 from annulus.errors import InputError
 from annulus.evals import knn
-from annulus.evals.knn import build_index, evaluate_knn, nearest_labels, search, vote
+from annulus.evals.knn import evaluate_knn, nearest_labels, vote
 
 
 def features(vectors, labels, classes=("a", "b", "c", "d", "e", "f", "g")):
@@ -62,10 +61,7 @@ def test_agrees_with_plain_loops_whatever_the_chunks(monkeypatch, k, temperature
     assert (found["k"], found["temperature"], found["images"], found["bank_images"]) == (k, temperature, 60, 150)
 
 
-def test_votes_are_exponentials_of_similarity_over_temperature_and_survive_a_tiny_one():
-    votes = vote(torch.tensor([[0.9, 0.8, 0.1]]), torch.tensor([[2, 0, 2]]), classes=4, temperature=0.1)
-    expected = torch.tensor([[math.exp(-1), -math.inf, 1 + math.exp(-8), -math.inf]], dtype=torch.double)
-    torch.testing.assert_close(votes, expected, rtol=1e-5, atol=0)
+def test_votes_survive_a_tiny_temperature():
     assert vote(torch.tensor([[0.9, -0.9]]), torch.tensor([[1, 0]]), classes=2, temperature=1e-4).tolist() == [[0, 1]]
 
 
@@ -75,14 +71,6 @@ def test_of_equally_similar_rows_the_lowest_is_nearest_and_equal_votes_go_to_the
     bank = features(torch.tensor([[1.0, 0.0], [1.0, 0.0]]), [5, 2])
     test = features(torch.tensor([[1.0, 0.0]]), [2])
     assert evaluate_knn(bank, test, params(2))["top1_percent"] == 100.0
-
-
-@pytest.mark.parametrize("k", [3, 150])
-def test_a_zero_vector_is_equally_far_from_everything(k):
-    bank = F.normalize(torch.randn(300, 4, generator=torch.Generator().manual_seed(0)), dim=1)
-    similarity, rows = search(build_index(bank, k), torch.zeros(1, 4), k)
-    assert similarity.tolist() == [[0.0] * k]
-    assert sorted(rows[0].tolist()) == list(range(k))
 
 
 def test_top5_counts_no_class_without_a_neighbour_and_ends_with_the_fifth():

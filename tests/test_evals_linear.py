@@ -15,7 +15,7 @@ from annulus.encoders.encoder import EncoderConfig, build_encoder, save_encoder
 from annulus.encoders.extract import encode, extract
 from annulus.encoders.features import Features, save_features
 from annulus.errors import InputError
-from annulus.evals.linear import feature_batches, fit, probe_features, probe_views, view_batches
+from annulus.evals.linear import feature_batches, fit, probe_features, view_batches
 from annulus.evals.probe import Probe, standardised, unchanged
 from annulus.files.images import ImageSet, save_images
 from annulus.views.recipe import center_view
@@ -54,7 +54,7 @@ def run(train, test, settings=None, setting_scale=None, validation=None, seed=0)
     return probe_features(train, validation, test, settings or params(), setting_scale or scale(), seed, CPU)
 
 
-def test_fitting_agrees_with_sgd_written_out_in_loops():
+def test_fitting_agrees_with_sgd_written_out():
     train = clouds(40, seed=0)
     vectors, labels = train.layers["pooled"].double(), train.labels
     settings, momentum, decay, rate = params(momentum=0.8, weight_decay=0.01), 0.8, 0.01, 0.05
@@ -67,31 +67,21 @@ def test_fitting_agrees_with_sgd_written_out_in_loops():
     probe = Probe(mean, std, classes=3)
     history = fit(probe, batches, settings, scale(2, 16, rate), ConstantSchedule(), none_of(train))
 
-    weight = [[0.0] * 5 for _ in range(3)]  # the bias last
-    speed = [[0.0] * 5 for _ in range(3)]
+    weight = speed = torch.zeros(3, 5, dtype=torch.double)  # the bias last
     for epoch in range(2):
         loss = 0.0
         for features, answers in batches(epoch):
-            gradient = [[0.0] * 5 for _ in range(3)]
-            for row, answer in zip(((features - mean) / std).tolist(), answers.tolist(), strict=True):
-                row = [*row, 1.0]
-                scores = [sum(w * x for w, x in zip(ws, row, strict=True)) for ws in weight]
-                total = sum(math.exp(score) for score in scores)
-                loss += (math.log(total) - scores[answer]) / 40
-                for number in range(3):
-                    surplus = math.exp(scores[number]) / total - (number == answer)
-                    for place in range(5):
-                        gradient[number][place] += surplus * row[place] / len(answers)
-            for number in range(3):
-                for place in range(5):
-                    slope = gradient[number][place] + decay * weight[number][place]
-                    speed[number][place] = momentum * speed[number][place] + slope
-                    weight[number][place] -= rate * speed[number][place]
+            rows = torch.cat([(features - mean) / std, torch.ones(len(answers), 1)], dim=1)
+            odds = (rows @ weight.T).exp()
+            shares = odds / odds.sum(dim=1, keepdim=True)
+            loss -= shares.gather(1, answers[:, None]).log().sum().item() / 40
+            gradient = (shares - torch.eye(3)[answers]).T @ rows / len(answers)
+            speed = momentum * speed + gradient + decay * weight
+            weight = weight - rate * speed
         assert history[epoch]["loss_nats"] == pytest.approx(loss)
         assert history[epoch]["learning_rate"] == rate
-    expected = torch.tensor(weight, dtype=torch.double)
-    torch.testing.assert_close(probe.weight.data, expected[:, :4])
-    torch.testing.assert_close(probe.bias.data, expected[:, 4])
+    torch.testing.assert_close(probe.weight.data, weight[:, :4])
+    torch.testing.assert_close(probe.bias.data, weight[:, 4])
 
 
 def test_separable_classes_are_told_apart_entirely_from_chance_on():
@@ -130,14 +120,8 @@ def test_on_a_plateau_of_the_validation_accuracy_the_rate_falls_tenfold():
     settings = params(patience=2, drops=2)
     outcome = run(train, train, settings, scale(epochs=12, learning_rate=1.0), validation=hopeless)
     rates = [row["learning_rate"] for row in outcome.history]
-    best, waited, rate, dropped = -1.0, 0, 1.0, 0
-    for row, used in zip(outcome.history, rates, strict=True):  # the rule, replayed
-        assert used == pytest.approx(rate)
-        accuracy = row["validation_top1_percent"]
-        waited = 0 if accuracy > best else waited + 1
-        best = max(best, accuracy)
-        if waited == 2 and dropped < 2:
-            waited, dropped, rate = 0, dropped + 1, rate / 10
+    assert rates == sorted(rates, reverse=True)
+    assert sorted({round(rate, 9) for rate in rates}) == pytest.approx([0.01, 0.1, 1.0])
     assert rates[-1] == pytest.approx(0.01)
 
 
@@ -224,18 +208,6 @@ def test_each_epoch_augments_anew(encoder):
     assert torch.equal(next(batches(3))[0], next(batches(3))[0])
 
 
-def test_probing_on_views_learns_and_leaves_the_encoder_frozen(encoder):
-    encoder.train()  # whatever state it comes in
-    before = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
-    sets = image_set(60), image_set(0), image_set(20, seed=1)
-    settings = params(inputs="views")
-    outcome = probe_views(encoder, *sets, settings, scale(epochs=5), FLIPPED_VIEWS, seed=0, device=CPU)
-    assert outcome.metrics["top1_percent"] == 100.0
-    assert [row["learning_rate"] for row in outcome.history] == [0.1] * 5  # as the papers: no drop, no cosine
-    for name, tensor in encoder.state_dict().items():
-        assert torch.equal(tensor, before[name]), name
-
-
 @pytest.mark.parametrize("inputs", ["features", "views"])
 def test_the_stage_reports_numbers_a_curve_and_one_row_per_test_image(tmp_path, encoder, inputs):
     save_encoder(encoder, tmp_path / "encoder.safetensors")
@@ -256,6 +228,8 @@ def test_the_stage_reports_numbers_a_curve_and_one_row_per_test_image(tmp_path, 
     assert results.metrics["top1_percent"] == 100.0
     assert results.metrics["seed"] == 0
     assert [row["epoch"] for row in results.history] == [1, 2, 3, 4]
+    constant = [row["learning_rate"] for row in results.history] == [0.1] * 4
+    assert constant == (inputs == "views"), "as the papers: no drop, no cosine"
     assert {"loss_nats", "validation_top1_percent", "learning_rate"} < set(results.history[0])
     with paths.confusion.open() as file:
         rows = list(csv.DictReader(file))

@@ -22,7 +22,6 @@ from method_cases import (
 )
 from plain_objectives import assert_same, gradient, plain_of
 
-from annulus.bounds.bound import Estimate
 from annulus.errors import InputError
 from annulus.methods.contrast import Contrast
 from annulus.negatives.neighbours import CloseNeighbours
@@ -102,12 +101,6 @@ def test_only_the_loss_has_a_gradient(bound, generator):
     for one in (estimate, estimate + estimate):
         assert one.loss.requires_grad
         assert not any(value.requires_grad for value in (one.loss_nats, one.bound_nats, one.ceiling_nats))
-
-
-def test_two_estimates_add_their_losses_and_average_their_nats():
-    first, second = (Estimate(*torch.tensor(values)) for values in ([1.0, 2.0, 3.0, 4.0], [10.0, 20.0, 30.0, 60.0]))
-    both = first + second
-    assert (both.loss, both.loss_nats, both.bound_nats, both.ceiling_nats) == (11, 22, 16.5, 32)
 
 
 @pytest.mark.parametrize("bound", ["infonce", "cpc"])

@@ -41,15 +41,6 @@ def test_value_and_gradient_are_those_of_the_plain_loops(sampler, neighbours, bo
     cases.assert_plain(moco(sampler, neighbours, bound, negatives), plain, VIEWS, progress)
 
 
-def test_queries_and_keys_are_not_the_same_and_keys_get_no_gradient():
-    method = moco()
-    views = [view.clone().requires_grad_() for view in VIEWS]
-    method.loss(views, cases.INDEX, cases.PROGRESS).estimate.loss.backward()
-    assert views[0].grad.abs().sum() > 0
-    assert views[1].grad is None
-    assert [name for name, weight in method.named_parameters() if weight.requires_grad] == ["encoder.weight"]
-
-
 def test_steps_equal_plain_steps_and_the_queue_a_plain_deque_entry_by_entry():
     """Seven batches through a queue of 23: twice past its end, with images that come again while they are in it."""
     method = moco("ring", negatives=9, images=torch.full((cases.QUEUE,), -1))

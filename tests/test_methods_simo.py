@@ -34,15 +34,6 @@ def test_value_and_gradient_are_those_of_the_plain_loops(sampler, neighbours, bo
     cases.assert_plain(method, plain, VIEWS, progress)
 
 
-def test_keys_get_no_gradient_and_queries_do():
-    method = simo()
-    views = [view.clone().requires_grad_() for view in VIEWS]
-    method.loss(views, cases.INDEX, cases.PROGRESS).estimate.loss.backward()
-    assert views[0].grad.abs().sum() > 0
-    assert views[1].grad is None
-    assert [name for name, weight in method.named_parameters() if weight.requires_grad] == ["encoder.weight"]
-
-
 def test_the_key_encoder_follows_after_the_step_and_nothing_else_is_stored():
     method = simo()
     slow = method.keys.encoder.weight.clone()

@@ -5,7 +5,7 @@ import pytest
 from annulus.negatives.annealing import AdaptiveAnnealing, Annealing, LinearAnnealing, StepAnnealing
 
 POLICIES = {
-    "none": lambda: Annealing(),
+    "none": Annealing,
     "linear": lambda: LinearAnnealing(until=0.5),
     "step": lambda: StepAnnealing(until=0.5, steps=5),
     "adaptive-epoch": lambda: AdaptiveAnnealing(delta=0.25, window=3, watches="accuracy"),

@@ -45,16 +45,6 @@ def test_neighbours_and_bounds_are_those_of_params_yaml():
     assert {name: getattr(partition, name) for name in section} == section
 
 
-def test_each_annealing_policy_watches_what_its_name_says():
-    found = {name: build_annealing(section) for name, section in load({}).anneals}
-    watched = {name: (one.watches_loss, one.watches_accuracy) for name, one in found.items()}
-    assert watched == dict.fromkeys(("none", "linear", "step"), (False, False)) | {
-        "adaptive_epoch": (False, True),
-        "adaptive_step": (True, False),
-    }
-    assert [found[name].progress(0.3) for name in ("none", "linear", "step")] == pytest.approx([1.0, 0.6, 0.6])
-
-
 @pytest.mark.parametrize("build", [build_sampler, build_neighbours, build_annealing, build_bound, method_class])
 def test_a_section_that_nothing_is_known_for_is_refused(build):
     with pytest.raises(TypeError, match=r"^no .* (is|are) known for KnnParams$"):

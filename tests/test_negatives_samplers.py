@@ -13,7 +13,6 @@ from annulus.negatives.build import build_sampler
 from annulus.negatives.clusters import Clustering, Clusters
 from annulus.negatives.ranked import select
 from annulus.negatives.samplers import Cave, Ring
-from annulus.negatives.selection import Selection
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 
@@ -107,39 +106,28 @@ def test_all_is_the_plain_set_at_every_stage_of_annealing(sampler, similarity, m
 RANKS = [(0, 1), (0, 40), (1, 2), (39, 40), (10, 40), (0, 99), (99, 100), (1, 100)]
 
 
-def test_selected_ranks_are_exact_up_to_both_ends(similarity, memory):
-    own = memory[0]
-    for first, last in RANKS:
-        selected = select(similarity, own, first, last)
-        for query in range(QUERIES):
-            order = sorted(range(ROWS), key=lambda row: -float(similarity[query, row]))
-            mine = own_of(own, query)  # these rank last, in any order
-            order = [row for row in order if row not in mine] + mine
-            assert set(selected[query].tolist()) - set(mine) == set(order[first:last]) - set(mine)
-            assert len(set(selected[query].tolist())) == last - first
-    short = similarity.bfloat16()
-    assert torch.equal(select(short, own, 3, 20), select(short.float(), own, 3, 20))
-
-
 class OnGPU(torch.Tensor):
     """A tensor that says it is on a GPU, so that the GPU's way of selecting runs here."""
 
     is_cuda = True
 
 
-def test_a_gpu_selects_the_same_ranks(similarity, memory):
-    own = memory[0]
-    for query in range(QUERIES):
-        similarity[query, own_of(own, query)] = 100.0
-    on_gpu = similarity.as_subclass(OnGPU)
+@pytest.mark.parametrize("kind", [torch.Tensor, OnGPU])
+def test_selected_ranks_are_exact_up_to_both_ends(kind, similarity, memory):
+    own, scores = memory[0], similarity.as_subclass(kind)
     for first, last in RANKS:
-        here, there = (torch.Tensor(select(scores, own, first, last)).long() for scores in (similarity, on_gpu))
+        selected = torch.Tensor(select(scores, own, first, last)).long()
         for query in range(QUERIES):
-            mine = set(own_of(own, query))  # these rank last, in any order
-            assert set(here[query].tolist()) - mine == set(there[query].tolist()) - mine
+            order = sorted(range(ROWS), key=lambda row: -float(similarity[query, row]))
+            mine = own_of(own, query)  # these rank last, in any order
+            order = [row for row in order if row not in mine] + mine
+            assert set(selected[query].tolist()) - set(mine) == set(order[first:last]) - set(mine)
+            assert len(set(selected[query].tolist())) == last - first
         places = torch.randint(last - first, (QUERIES, 7), generator=seeded())
-        drawn = torch.Tensor(select(on_gpu, own, first, last, places)).long()
-        assert torch.equal(drawn, there.gather(1, places))
+        drawn = torch.Tensor(select(scores, own, first, last, places)).long()
+        assert kind is torch.Tensor or torch.equal(drawn, selected.gather(1, places))
+    short = similarity.bfloat16()
+    assert torch.equal(select(short, own, 3, 20), select(short.float(), own, 3, 20))
 
 
 @each_sampler
@@ -177,21 +165,8 @@ def test_draws_are_uniform_and_independent_over_the_whole_set(sampler, similarit
     assert torch.equal(again.index, drawn.index), "the seed repeats them"
 
 
-def test_queries_draw_independently_of_each_other(own):
-    ranks = torch.arange(float(ROWS)).expand(2, ROWS)
-    drawn = SAMPLERS["ball"].draw(ranks, torch.tensor([0, 0]), 4000, seeded()).index
-    same = (drawn[0] == drawn[1]).sum().item()
-    assert same == pytest.approx(4000 / 29, abs=4 * math.sqrt(4000 / 29))
-
-
 def draws_of(params, similarity, own, progress=1.0):
     return build_sampler(params).draw(similarity, own, 500, seeded(), progress).index
-
-
-def test_ring_with_inner_0_is_the_ball_draw_for_draw(similarity, own):
-    for progress in (0.3, 1.0):
-        ring = draws_of(RingParams(inner=0.0, outer=0.3), similarity, own, progress)
-        assert torch.equal(ring, draws_of(BallParams(outer=0.3), similarity, own, progress))
 
 
 def test_ball_and_ring_of_the_whole_memory_are_uniform(similarity, own):
@@ -202,16 +177,6 @@ def test_ball_and_ring_of_the_whole_memory_are_uniform(similarity, own):
 
 
 # --- cave ---------------------------------------------------------------------------------------------
-
-
-def test_cave_pads_sets_of_different_sizes_and_the_padding_adds_nothing(similarity, own, clusters):
-    found = OUTSIDE.draw(similarity, own, "all", seeded(), 1.0, clusters)
-    sizes = [len(rows) for rows in sets_of(found)]
-    assert len(set(sizes)) > 1
-    masked = found.gather(similarity)
-    assert torch.equal(masked == -torch.inf, ~found.mask)
-    assert torch.equal(masked[found.mask], similarity.gather(1, found.index)[found.mask])
-    assert Selection(None).gather(similarity) is similarity, "of which none is absent, scores are not copied"
 
 
 def test_no_row_shares_the_cluster_of_a_query_that_is_in_none(similarity, own, clusters):
@@ -248,20 +213,11 @@ def test_cave_refuses_an_empty_set_with_its_numbers(similarity, own):
     one[0, own[3]] = 1  # the only row of its cluster
     others = torch.where(own == own[3], (own + 1) % ROWS, own).index_fill(0, torch.tensor([3]), int(own[3]))
     empty = rf"^sampler cave: {QUERIES} queries have no candidate negatives \(all of their 30 nearest rows are "
+    widen = r"in the query's own cluster\)\. Increase samplers\.cave\.outer or samplers\.cave\.clusters\.$"
+    narrow = r"outside the query's own cluster\)\. Increase samplers\.cave\.outer or decrease s"
     for sampler, rows, clusters, sentence in (
-        (
-            OUTSIDE,
-            own,
-            together,
-            empty + r"in the query's own cluster\)\. Increase samplers\.cave\.outer or "
-            r"samplers\.cave\.clusters\.$",
-        ),
-        (
-            INSIDE,
-            own,
-            apart,
-            empty + r"outside the query's own cluster\)\. Increase samplers\.cave\.outer or decrease s",
-        ),
+        (OUTSIDE, own, together, empty + widen),
+        (INSIDE, own, apart, empty + narrow),
         (INSIDE, others, of_bank(one, others), r"1 queries have no candidate negatives \(all of their 30 nearest rows"),
     ):
         for k in (10, "all"):

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import torch
 from method_cases import assert_equal_states
+from settings import killed_after, stripes
 from settings import run as small_run
-from settings import stripes
 
 from annulus.config.training import ConstantSchedule
 from annulus.errors import InputError
@@ -28,30 +28,6 @@ def training(*choices: dict[str, Any], images: int = 70, validation: int = 10, e
     for choice in choices:
         changes |= choice
     return small_run(changes, images, validation)
-
-
-class Killed(Exception):
-    pass
-
-
-def killed_after(run: Training, steps: int, checkpoint: Checkpoint) -> None:
-    """Run until some steps are done, saving after each one; then stop as a kill would, between two steps."""
-    step, done = run.step, 0
-
-    def counted(order):
-        nonlocal done
-        if done == steps:
-            raise Killed
-        if done > 0:
-            checkpoint.save(run.state_dict())
-        done += 1
-        step(order)
-
-    run.step = counted
-    with pytest.raises(Killed):
-        run.run(checkpoint)
-    run.step = step
-    checkpoint.save(run.state_dict())
 
 
 def adaptive(kind: str, delta: float, window: int) -> dict[str, Any]:

@@ -1,9 +1,7 @@
 """Two processes give what one gives: whole trainings, method by method, and the pretrain stage as a user starts it.
 
-Not bit by bit. Two processes add halves to what one adds up in one go (batch statistics, gradients of weights), and
-those sums are rounded differently, in float32 by some 1e-7 of their size. Training makes more of it: batch-norm over
-a few values divides by small deviations, and a ReLU near zero takes sides. So encoders stand here in float64 for a
-whole run, where what rounding leaves cannot be taken for a mistake.
+Not bit by bit: two processes add halves to what one adds up in one go, which float32 rounds differently, and training
+makes more of it. So encoders stand here in float64, where rounding cannot be taken for a mistake.
 """
 
 import json

@@ -250,16 +250,12 @@ def test_views_differ_between_equal_images_and_depend_on_the_seed_alone(photos):
     assert (torch.cdist(first.flatten(1), first.flatten(1)) + torch.eye(50)).min() > 0.01
 
 
-def test_chunks_change_nothing(photos, monkeypatch):
-    whole = augment(photos, STRONG, 16, torch.Generator().manual_seed(3))
-    monkeypatch.setattr(views, "CPU_CHUNK", 1)
-    torch.testing.assert_close(augment(photos, STRONG, 16, torch.Generator().manual_seed(3)), whole, atol=1e-6, rtol=0)
-
-
 @pytest.mark.parametrize("params", [STRONG, NOTHING, NOTHING.model_copy(update={"flip": 0.5, "jitter": JITTER})])
-def test_a_part_equals_those_rows_of_the_whole_and_leaves_the_generator_where_the_whole_does(params, photos):
+def test_a_part_equals_those_rows_of_the_whole_and_leaves_the_generator_where_it_does(params, photos, monkeypatch):
+    """In chunks of whatever size."""
     whole_generator = torch.Generator().manual_seed(3)
     whole = augment(photos, params, 16, whole_generator)
+    monkeypatch.setattr(views, "CPU_CHUNK", 1)
     for part in (slice(0, 4), slice(4, 12), slice(5, 5), slice(-3, None)):
         part_generator = torch.Generator().manual_seed(3)
         torch.testing.assert_close(augment(photos, params, 16, part_generator, part), whole[part], atol=1e-6, rtol=0)
