@@ -25,8 +25,8 @@ repro: $(INSTALLED)  ## run what has changed of the main line: dvc repro
 report: $(INSTALLED)  ## one page of all that was measured, beside the papers: data/report/index.html
 	@$(RUN) PYTHONPATH=src python -m annulus.report $(ARGS)
 
-test: $(INSTALLED)  ## all tests, with coverage (some of them: make test ARGS="-k ring")
-	@$(RUN) pytest --cov --cov-report=term $(ARGS)
+test: $(INSTALLED)  ## all tests, several at a time, with coverage (some of them: make test ARGS="-k ring")
+	@$(RUN) pytest -n auto --maxprocesses 4 --dist loadfile --cov --cov-report=term $(ARGS)
 
 lint: $(INSTALLED)  ## style and format
 	@$(RUN) ruff check

@@ -121,6 +121,20 @@ def test_scores_of_any_size_give_a_finite_loss_and_gradient(loss, plain, ceiling
 
 
 @every_bound
+def test_where_all_scores_are_equal_the_loss_is_its_ceiling_so_that_the_estimate_is_zero(loss, ceiling, ragged):
+    """It is the mean over queries of different numbers."""
+    equal = [part.where(part == -torch.inf, -2.0) for part in ragged]
+    assert loss(*equal).item() == pytest.approx(ceiling(*counts(*equal)).item(), rel=1e-6)
+
+
+@every_bound
+def test_a_common_shift_of_all_scores_and_the_order_of_negatives_change_nothing(loss, ceiling, scores):
+    expected = loss(*scores)
+    torch.testing.assert_close(loss(scores[0] + 9, scores[1] + 9), expected)
+    torch.testing.assert_close(loss(scores[0], scores[1].flip(1)), expected)
+
+
+@every_bound
 def test_no_estimate_exceeds_its_ceiling(loss, ceiling, generator):
     """In float32 too, but for the rounding of a difference of logsumexps where there is one."""
     for lead in (0.0, 5.0, 50.0, 1e4):

@@ -102,36 +102,23 @@ def test_a_convolution_that_torchvision_s_network_lacks_starts_as_he_s_rule_says
         assert convolution.weight.std().item() == pytest.approx((2 / fan_out) ** 0.5, rel=0.1)
 
 
-def test_the_small_alexnet_has_five_convolutions_each_with_batch_normalisation_and_relu():
-    for stem, first in (("cifar", "3 32 3 1"), ("imagenet", "3 32 11 4")):
+def test_the_small_networks_have_these_convolutions_each_with_batch_normalisation():
+    """alexnet's first two are pooled; behind convnet's last one there is no ReLU."""
+    alexnet = ["32 96 5 1", "96 192 3 1", "192 128 3 1", "128 128 3 1"], "CBRMCBRMCBRCBRCBR"
+    convnet = ["32 64 3 2", "64 128 3 2", "128 128 3 1"], "CBRCBRCBRCB"
+    names = {"C": torch.nn.Conv2d, "B": torch.nn.BatchNorm2d, "R": torch.nn.ReLU, "M": torch.nn.MaxPool2d}
+    for architecture, stem, first, (rest, order) in (
+        ("alexnet", "cifar", "3 32 3 1", alexnet),
+        ("alexnet", "imagenet", "3 32 11 4", alexnet),
+        ("convnet", "cifar", "3 32 3 1", convnet),
+        ("convnet", "imagenet", "3 32 3 2", convnet),
+    ):
         with torch.device("meta"):
-            layers = list(Encoder(replace(SMALL, stem=stem)).backbone)
-        sizes = [
-            f"{layer.in_channels} {layer.out_channels} {layer.kernel_size[0]} {layer.stride[0]}"
-            for layer in layers
-            if isinstance(layer, torch.nn.Conv2d)
-        ]
-        assert sizes == [first, "32 96 5 1", "96 192 3 1", "192 128 3 1", "128 128 3 1"]
-        names = {"C": torch.nn.Conv2d, "B": torch.nn.BatchNorm2d, "R": torch.nn.ReLU, "M": torch.nn.MaxPool2d}
-        kinds = [name for layer in layers for name, kind in names.items() if isinstance(layer, kind)]
-        assert "".join(kinds) == "CBRMCBRMCBRCBRCBR"  # the first two are pooled
-
-
-@pytest.mark.parametrize(("stem", "stride"), [("cifar", 1), ("imagenet", 2)])
-def test_the_convnet_has_four_convolutions_each_with_batch_normalisation_and_a_relu_but_behind_the_last(stem, stride):
-    with torch.device("meta"):
-        layers = list(Encoder(replace(SMALL, architecture="convnet", stem=stem)).backbone)
-    convolutions = [layer for layer in layers if isinstance(layer, torch.nn.Conv2d)]
-    assert [
-        (layer.in_channels, layer.out_channels, layer.kernel_size[0], layer.stride[0]) for layer in convolutions
-    ] == [
-        (3, 32, 3, stride),
-        (32, 64, 3, 2),
-        (64, 128, 3, 2),
-        (128, 128, 3, 1),
-    ]
-    kinds = {torch.nn.BatchNorm2d: "B", torch.nn.ReLU: "R"}
-    assert "".join(kinds.get(type(layer), "C") for layer in layers) == "CBRCBRCBRCB"
+            layers = list(Encoder(replace(SMALL, architecture=architecture, stem=stem)).backbone)
+        found = [layer for layer in layers if isinstance(layer, torch.nn.Conv2d)]
+        sizes = [f"{one.in_channels} {one.out_channels} {one.kernel_size[0]} {one.stride[0]}" for one in found]
+        assert sizes == [first, *rest]
+        assert "".join(name for layer in layers for name, kind in names.items() if isinstance(layer, kind)) == order
 
 
 def test_pooled_is_the_mean_of_the_map_and_the_embedding_its_head_on_the_unit_sphere(trained, images):

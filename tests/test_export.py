@@ -121,3 +121,29 @@ def test_a_user_s_mistake_is_one_sentence(tmp_path):
         arguments = [f"{tmp_path}/{name}.safetensors", "--to", library, "--out", f"{tmp_path}/out{ending}"]
         with pytest.raises(SystemExit, match=rf"^ERROR: .*{sentence}"):
             main(arguments)
+
+
+@pytest.mark.parametrize("norm", ["FrozenBN", "BN"])
+@pytest.mark.parametrize("architecture", ["resnet18", "resnet34", "resnet50"])
+def test_detectron2_loads_it_by_the_printed_settings(architecture, norm, generator, tmp_path):
+    pytest.importorskip("detectron2", reason="detectron2 is not installed: it is on no package index")
+    from detectron2.checkpoint import DetectionCheckpointer
+    from detectron2.config import get_cfg
+    from detectron2.modeling import build_backbone
+
+    encoder, path, settings = trained(architecture=architecture), tmp_path / "encoder.pth", tmp_path / "settings.yaml"
+    export(encoder, "detectron2", path)
+    settings.write_text(usage(encoder.config, "detectron2", path))
+    config = get_cfg()
+    config.merge_from_file(str(settings))
+    config.MODEL.RESNETS.NORM, config.MODEL.RESNETS.OUT_FEATURES = norm, ["res5"]
+    network = build_backbone(config).eval()
+    DetectionCheckpointer(network).load(config.MODEL.WEIGHTS)
+    stored, loaded = backbone_state(encoder, "detectron2"), network.state_dict()
+    assert stored.keys() == {name for name in loaded if "num_batches" not in name}
+    assert all(torch.equal(loaded[name], tensor.to(loaded[name].dtype)) for name, tensor in stored.items())
+    images = torch.rand(2, 3, 16, 16, generator=generator)
+    mean, std = (torch.tensor(values).view(3, 1, 1) for values in (config.MODEL.PIXEL_MEAN, config.MODEL.PIXEL_STD))
+    with torch.no_grad():
+        found, expected = network((255 * images - mean) / std)["res5"], encoder.map(images)
+    torch.testing.assert_close(found, expected, atol=1e-4 * expected.max().item(), rtol=0)

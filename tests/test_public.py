@@ -106,3 +106,14 @@ def test_ring_negatives_in_lightly_s_moco():
     found = losses(run_python(EXAMPLES / "lightly_moco.py"))
     assert len(found) == 4
     assert all(0 < loss < 20 for loss in found)  # every score is within 1/0.2 of 0
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
+def test_an_example_is_short_and_uses_the_interface_only(path):
+    text = path.read_text()
+    assert len(text.splitlines()) <= 30
+    nodes = list(ast.walk(ast.parse(text)))
+    imported = [ast.unparse(node) for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+    assert [line for line in imported if "annulus" in line] == ["import annulus"]
+    used = {ast.unparse(node) for node in nodes if isinstance(node, ast.Attribute)}
+    assert {name for name in used if name.startswith("annulus.")} <= {*NAMES, "annulus.bounds", "annulus.negatives"}

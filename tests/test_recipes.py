@@ -258,27 +258,25 @@ if __name__ == "__main__":
         )
     ],
     "tests/test_evals_centroid.py": """
-import json
+from argparse import Namespace
 
+import centroid
 import torch
 from declared import missing_and_spare
-from settings import ROOT, load
+from settings import load
 from test_pipeline import PIPELINES
 
 from annulus.encoders.features import Features, save_features
-from annulus.pipeline.stage import run_stage
-import centroid
 
 
-def test_points_beside_their_means_are_right_and_one_beside_the_other_is_not(tmp_path, monkeypatch):
+def test_points_beside_their_means_are_right_and_one_beside_the_other_is_not(tmp_path):
     points = torch.tensor([[0.0, 0], [1, 0], [5, 5], [6, 5]])
     labels = torch.tensor([0, 0, 1, 1])
     layers = {"pooled": points, "embedding": torch.nn.functional.normalize(points + 1, dim=1)}
     save_features(tmp_path, "train", Features(layers, labels, ("low", "high")))
     save_features(tmp_path, "test", Features(layers, torch.tensor([0, 0, 1, 0]), ("low", "high")))
-    params = {"centroid": load({}).get("centroid")}
-    paths = type("Paths", (), {"features": tmp_path, "metrics": tmp_path / "centroid.json"})
-    assert centroid.main(params, paths).metrics == {"top1_percent": 75.0}
+    found = centroid.main({"centroid": load({}).get("centroid")}, Namespace(features=tmp_path))
+    assert found.metrics == {"top1_percent": 75.0}
 
 
 def test_its_stage_declares_what_it_reaches():

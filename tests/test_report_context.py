@@ -70,19 +70,6 @@ def test_stages_say_whose_numbers_are_here(tmp_path):
     assert knn.machine == "AMD EPYC, 2 cores"
 
 
-def test_a_matrix_is_one_line(tmp_path):
-    report_root.algorithms(tmp_path)
-    table = "metrics/algorithms/table.csv"
-    ran(tmp_path, "a/dvc.yaml:train@IR", 100.0, [table], gpus=["H200", "H200"])
-    ran(tmp_path, "a/dvc.yaml:train@LA", 200.0, [table], seconds=5.0)
-    ran(tmp_path, "a/dvc.yaml:train@CMC", 150.0, [table], files={table: "0" * 64})
-    (line,) = context(tmp_path, NOW).stages
-    assert (line.stage, line.runs, line.seconds) == ("a/dvc.yaml:train", 3, 25.0)
-    assert line.ended == "1970-01-01 00:03 UTC"
-    assert line.machine == "AMD EPYC, 2 cores, 2 H200; AMD EPYC, 2 cores"
-    assert line.numbers == "2 of 3 of these runs"
-
-
 def test_the_experiment_is_that_of_the_numbers_here(tmp_path, monkeypatch):
     report_root.main_line(tmp_path)
     ran(tmp_path, "knn", 100.0, ["metrics/main/knn.json"], experiment="lossy-gong")

@@ -91,15 +91,6 @@ def test_a_series_may_be_called_anything(tmp_path, name):
     assert name.split()[0].strip("_\x00").replace("<", "&lt;").replace(">", "&gt;") in shown
 
 
-def test_lines_follow_rising_x_whatever_the_order_of_the_rows(tmp_path):
-    report_root.negatives_study(tmp_path)
-    rows = Metrics(tmp_path).rows("negatives/temperature.csv")
-    figure = BY_NAME["mutualinfo.fig10"].draw(rows[::-1])
-    first = next(line for line in figure.axes[0].lines if len(line.get_xdata()) == 3)
-    assert list(first.get_xdata()) == [0.02, 0.2, 1.0]
-    assert list(first.get_ydata()) in ([16, 17, 18], [17, 18, 19])
-
-
 def test_estimates_stand_beside_the_truth(metrics):
     capped, free = drawn(BY_NAME["estimators.ideal"], metrics).axes
     assert capped.get_legend_handles_labels()[1] == ["true", "InfoNCE"]

@@ -25,7 +25,6 @@ def markdown(report: Report) -> str:
         *_run(report),
         "## Main line",
         part(report.headline),
-        part(report.confusion),
         *([part(report.runs)] if report.runs else []),
         *map(part, report.main),
         *map(part, report.speed),
