@@ -30,6 +30,7 @@ CPU = torch.device("cpu")
 SMALL = {
     "scale": "tiny",
     "backbone": "alexnet-fast",
+    "views": "standard",
     "datasets.shapes.image_size": 16,
     "datasets.shapes.view_size": 16,
     "scales.tiny.prepare.train_images": None,  # counted when a training is built

@@ -57,7 +57,7 @@ def test_get_fills_in_selectors_as_dvc_does():
     assert params.get("anneals.${anneal}") == AdaptiveStepAnneal(**TREE["anneals"]["adaptive-step"])
     assert params.get("bounds.${bound}") == BinaryNCEParams(**TREE["bounds"]["binary-nce"] | {"rate": 0.5})
     assert params.get("scales.${scale}.pretrain.epochs") == TREE["scales"]["paper"]["pretrain"]["epochs"]
-    assert params.get("view_sets.${views}.crop.scale_min") == 0.2
+    assert params.get("view_sets.${views}.crop.scale_min") == 0.5
     assert params.samplers.ball.outer == 1.0, "a whole number serves as a fraction"
     with pytest.raises(ValidationError, match="frozen"):
         params.samplers.ring.outer = 0.5
@@ -139,7 +139,7 @@ CROP, BLUR = "view_sets.crop.crop", "view_sets.strong.blur"
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"datasets.shapes.view_size": 40}, "datasets.shapes: view_size 40 is larger than image_size 32; store larger"),
+        ({"datasets.shapes.view_size": 40}, "datasets.shapes: view_size 40 is larger than image_size 20; store larger"),
         ({f"{CROP}.scale_min": 0.9, f"{CROP}.scale_max": 0.5}, f"{CROP}: needs scale_min <= scale_max, got 0.9 and"),
         ({f"{BLUR}.sigma_min": 3.0}, f"{BLUR}: needs sigma_min <= sigma_max, got 3.0 and 2.0"),
         ({"samplers.ring.inner": 0.1}, "samplers.ring: ring needs inner < outer, got inner=0.1, outer=0.1"),

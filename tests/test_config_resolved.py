@@ -25,7 +25,7 @@ def test_a_tree_holds_the_chosen_sections_and_nothing_else():
     tree = resolved(load({"sampler": "cave", "anneal": "adaptive-step"}), RUN)
     assert list(tree["samplers"]) == ["cave"]
     assert list(tree["anneals"]) == ["adaptive-step"]
-    assert tree["datasets"] == {"shapes": {"view_size": 32}}
+    assert tree["datasets"] == {"shapes": {"view_size": 20}}
     assert not {"seed", "sampler"} & set(tree), "a run's seed stands beside, and a section says which choice it is"
     same = {"samplers.cave.clusters": 7, "methods.moco.momentum": 0.5, "dataset": "shapes"}
     assert resolved(load(same), RUN) == resolved(load({}), RUN)
