@@ -62,11 +62,12 @@ def test_more_negatives_than_rows_are_drawn_with_one_warning(caplog):
     assert caplog.messages == []
 
 
-def test_fifty_images_run_the_main_line_with_params_yaml_as_it_is(tmp_path, monkeypatch, caplog):
-    """Fewer epochs, and a backbone that is quick; all else is the demo's."""
+def test_fifty_images_run_the_main_line(tmp_path, monkeypatch, caplog):
+    """Fewer than a batch, than negatives, than neighbours and than clusters."""
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))  # where checkpoint goes
     folder_of_fifty(tmp_path / "own")
     short = {"scales.demo.pretrain.epochs": 2, "scales.demo.linear.epochs": 2, "backbone": "alexnet-fast"}
+    short |= {"knn.k": 200, "scales.demo.pretrain.batch_size": 64, "scales.demo.pretrain.negatives": 1024}
     own = {"dataset": "folder", "datasets.folder.root": str(tmp_path / "own")}
     metrics = main_line(short | own, tmp_path)
     assert (metrics["prepare"]["train_images"], metrics["prepare"]["test_images"]) == (36, 10)
