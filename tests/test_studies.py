@@ -145,8 +145,8 @@ def locked(tmp_path_factory) -> Checkout:
         checkout.dvc("repro", "--quiet", "--single-item", f"stages/{study}/dvc.yaml:settings")
     for path in checkout.folder.glob("**/dvc.yaml"):
         for stage in yaml.safe_load(path.read_text()).get("stages", {}).values():
-            for out in stage.get("outs", []):
-                if not (checkout.folder / out).exists():
+            for out in [*stage.get("outs", []), *(path for entry in stage.get("plots", []) for path in entry)]:
+                if "$" not in out and not (checkout.folder / out).exists():
                     (checkout.folder / out).parent.mkdir(parents=True, exist_ok=True)
                     (checkout.folder / out).write_text("a stand-in")
     checkout.dvc("commit", "--force", "--quiet")
