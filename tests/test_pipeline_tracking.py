@@ -9,14 +9,17 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from mlflow import MlflowClient
 from report_root import first_commit
 
 from annulus.config.negatives import RingParams
+from annulus.errors import InputError
 from annulus.pipeline import mlflow_sender, tracking
 
 SOURCE = Path(tracking.__file__).parents[2]
@@ -62,6 +65,29 @@ def runs(checkout):
 
 def spooled(checkout):
     return [json.loads(path.read_text()) for path in (checkout / ".annulus/tracking").glob("*.json")]
+
+
+@contextmanager
+def server(status, body):
+    """A port on which every request gets this answer; `body` is of the request's path."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self):
+            text = body(self.path).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        do_POST = do_GET
+
+        def log_message(self, *_):
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as found:
+        Thread(target=found.serve_forever, daemon=True).start()
+        yield found.server_address[1]
+        found.shutdown()
 
 
 def python(*words):
@@ -153,13 +179,56 @@ def test_a_server_that_failed_lately_is_left_alone(checkout, monkeypatch):
     assert len(spooled(checkout)) == 4
 
 
-def test_a_password_is_neither_shown_nor_stored(checkout, monkeypatch, caplog):
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:secret@127.0.0.1:9")
-    monkeypatch.setattr(tracking, "_send_in_child", lambda: "http://me:secret@127.0.0.1:9/api refused it")
+def test_no_secret_of_an_address_reaches_a_warning_a_line_of_the_sender_or_a_file(checkout, monkeypatch, caplog):
+    """The server repeats what it was asked, as many do."""
+    with server(503, lambda path: f"not for key-of-mine: {path}") as port:
+        address = f"http://me:pass-word@127.0.0.1:{port}/?token=query%20secret#key-of-mine"
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
+        tracking.record({"seed": 0}, {"top1_percent": 1.0})
+        by_hand = python("-m", "annulus.pipeline.mlflow_sender").communicate()
+    assert f"http://***@127.0.0.1:{port}" in caplog.text
+    assert by_hand[1].count("\n") == 1, "MLflow's own lines repeat the address"
+    files = [path.read_text() for path in checkout.rglob("*") if path.is_file()]
+    assert len(files) == 3  # the record, the lock, and the destination that failed
+    for text in (caplog.text, *by_hand, *files):
+        assert not re.search("pass-word|query.{1,3}secret|key-of-mine", text), text
+
+
+def test_a_server_that_answers_everything_with_nothing_has_not_taken_the_numbers(checkout, monkeypatch, caplog):
+    with server(200, lambda path: "") as port:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{port}")
+        tracking.record({"seed": 0}, {"top1_percent": 1.0})
+        tracking.record({"seed": 0}, {"top1_percent": 2.0})
+    (warning,) = [entry.getMessage() for entry in caplog.records]
+    assert "(the server's answer names no experiment: it may be no MLflow server; check the address in" in warning
+    assert len(spooled(checkout)) == 2
+
+
+def test_a_server_that_keeps_nothing_leaves_the_record_in_the_spool(checkout, store, only_spool, monkeypatch):
     tracking.record({"seed": 0}, {"top1_percent": 1.0})
-    assert "http://***@127.0.0.1:9" in caplog.text
-    assert "secret" not in caplog.text
-    assert not [path for path in checkout.rglob("*") if path.is_file() and "secret" in path.read_text()]
+    monkeypatch.setattr(MlflowClient, "log_batch", lambda *_, **__: None)
+    with pytest.raises(InputError, match="did not keep what it was sent: it may be no MLflow server"):
+        mlflow_sender.send()
+    assert len(spooled(checkout)) == 1
+
+
+@pytest.mark.parametrize(
+    ("seconds", "addresses"),
+    [
+        (60, ["sqlite:///runs.db", "runs", "/shared/runs", "file:runs", "file:///shared/runs"]),
+        (8, ["http://host", "https://host/mlflow", "postgresql://host/runs", "databricks", "databricks://me"]),
+    ],
+)
+def test_a_store_on_this_machine_has_its_time_and_a_server_its_own(checkout, monkeypatch, seconds, addresses):
+    for address in addresses:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
+        assert tracking._limit() == seconds, address
+
+
+def test_a_folder_in_place_of_the_database_is_one_sentence_at_once(checkout, caplog):
+    (checkout / "mlflow.db").mkdir()
+    tracking.record({"seed": 0}, {"top1_percent": 1.0})
+    assert "mlflow.db: unable to open database file; move it away, or name another store in" in caplog.text
 
 
 def test_a_spool_that_cannot_be_written_is_a_warning(checkout, caplog):

@@ -8,18 +8,21 @@ newest first.
 import argparse
 import fcntl
 import json
+import logging
 import os
 import re
 import select
+import sqlite3
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from annulus.errors import InputError
 from annulus.files.results import atomic_write
-from annulus.pipeline.tracking import destination, spool, without_password
+from annulus.pipeline.tracking import destination, shown, spool
 
 os.environ |= {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "MLFLOW_LOGGING_LEVEL": "WARNING"}
 
@@ -28,6 +31,8 @@ from mlflow.entities import Metric, Param, Run, RunTag
 
 # MLflow's limits: characters of a value, entries of one request.
 VALUE_LIMIT, PARAMS_LIMIT, METRICS_LIMIT = 6000, 100, 1000
+
+NO_MLFLOW = "it may be no MLflow server; check the address in MLFLOW_TRACKING_URI"
 
 
 def send(seconds: float = float("inf")) -> tuple[int, int]:
@@ -58,18 +63,35 @@ def _connect(uri: str) -> tuple[MlflowClient, str]:
     """A client and the experiment's id. Call it locked: a store's first use is not safe for two at once."""
     artifacts = None
     if uri.startswith("sqlite:///"):
-        database = Path(uri.removeprefix("sqlite:///")).resolve()
+        database = Path(uri.removeprefix("sqlite:///").partition("?")[0]).resolve()
         artifacts = (database.parent / "mlartifacts").as_uri()  # else MLflow takes the working directory
         if not database.exists():
             # Created aside: a sender killed halfway would leave a store that nobody can open.
             with atomic_write(database) as temporary:
                 MlflowClient(f"sqlite:///{temporary}").search_experiments(max_results=1)
+        _check_database(database)
     client = MlflowClient(uri)
     name = os.environ.get("MLFLOW_EXPERIMENT_NAME", "annulus")
     known = client.get_experiment_by_name(name)
-    if known:
-        return client, known.experiment_id
-    return client, client.create_experiment(name, artifact_location=artifacts)
+    found = known.experiment_id if known else client.create_experiment(name, artifact_location=artifacts)
+    if not found:  # MLflow's client takes 200 with an empty body for an experiment without fields
+        raise InputError(f"the server's answer names no experiment: {NO_MLFLOW}")
+    return client, found
+
+
+def _check_database(path: Path) -> None:
+    """MLflow tries for minutes to open what is no database; SQLite says so at once.
+
+    Raises:
+        InputError: when SQLite cannot read it.
+    """
+    try:
+        with closing(sqlite3.connect(path, timeout=30)) as connection:
+            connection.execute("PRAGMA schema_version")
+    except sqlite3.Error as error:
+        raise InputError(
+            f"SQLite cannot read {path}: {error}; move it away, or name another store in MLFLOW_TRACKING_URI"
+        ) from error
 
 
 def _send_one(client: MlflowClient, experiment: str, record: Mapping[str, Any]) -> None:
@@ -96,6 +118,9 @@ def _send_one(client: MlflowClient, experiment: str, record: Mapping[str, Any]) 
     for some in _chunks(numbers, METRICS_LIMIT):
         client.log_batch(run, metrics=some)
     client.set_terminated(run, "FINISHED", ended)
+    kept = client.get_run(run)  # a server may answer every request with an empty 200
+    if kept.info.status != "FINISHED" or not {number.key for number in numbers} <= kept.data.metrics.keys():
+        raise InputError(f"the server did not keep what it was sent: {NO_MLFLOW}")
 
 
 def _create_run(client: MlflowClient, experiment: str, record: Mapping[str, Any]) -> Run:
@@ -135,6 +160,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no record after this")
     parser.add_argument("--wait", type=float, help="seconds to wait for a line on stdin; without one nothing is sent")
     arguments = parser.parse_args(argv)
+    logging.disable()  # lines of MLflow and urllib3 repeat the address; the last sentence says what is wrong
     # MLflow's own take four minutes and more to give up.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
@@ -143,8 +169,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         sent, left = send(arguments.seconds)
     except Exception as error:  # of many kinds, by destination; a stage shows the last line
-        raise SystemExit(f"{type(error).__name__}: {' '.join(str(error).split())}") from error
-    print(f"{sent} sent to {without_password(destination())}, {left} left")
+        kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
+        raise SystemExit(shown(kind + " ".join(str(error).split()))) from error
+    print(f"{sent} sent to {shown(destination())}, {left} left")
 
 
 def _called(seconds: float) -> bool:

@@ -27,12 +27,13 @@ from typing import IO, Any, NamedTuple
 from pydantic import BaseModel
 
 from annulus.files.results import Number, atomic_write
+from annulus.pipeline.redaction import redacted
 
 log = logging.getLogger("annulus")
 
 STARTED = time.time()  # when this process began, but for some of its imports
 SERVER_SECONDS = 8  # what a server may cost a stage
-LOCAL_SECONDS = 60  # a file on this machine is slow only where the machine is
+LOCAL_SECONDS = 60  # a file or folder on this machine is slow only where the machine is
 PAUSE_SECONDS = 600  # after a failure, how long stages do not try the same destination
 WAIT_SECONDS = 120  # how long a loaded child waits for a stage's end; a long stage starts another one then
 
@@ -69,9 +70,9 @@ def destination() -> str:
     return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{main_checkout() / 'mlflow.db'}"
 
 
-def without_password(text: str) -> str:
-    """Text that may be shown: the URIs in it have lost user and password."""
-    return re.sub(r"://[^/\s]*@", "://***@", text)
+def shown(text: str) -> str:
+    """Text without the secrets of the destination's address."""
+    return redacted(text, destination())
 
 
 def prepare() -> None:
@@ -110,7 +111,7 @@ def record(
             temporary.write_text(json.dumps(content))
         _try_to_send()
     except Exception as error:  # tracking may not cost a finished stage its result, whatever the reason
-        log.warning("WARNING: not in MLflow: %s. The numbers are in metrics/ all the same", error)
+        log.warning("WARNING: not in MLflow: %s. The numbers are in metrics/ all the same", shown(str(error)))
 
 
 def _try_to_send() -> None:
@@ -119,12 +120,12 @@ def _try_to_send() -> None:
         return
     reason = _send_in_child()
     if reason is not None:
-        shown = without_password(destination())
-        _failed().write_text(shown)
+        address = shown(destination())
+        _failed().write_text(address)
         log.warning(
             "WARNING: MLflow at %s did not take the numbers (%s). They are in metrics/ and in %s; "
             "`make mlflow-send` sends them later",
-            *(shown, without_password(reason)[:300], spool()),
+            *(address, shown(reason)[:300], spool()),
         )
 
 
@@ -135,7 +136,7 @@ def _failed() -> Path:
 
 def _failed_lately() -> bool:
     try:
-        same = _failed().read_text() == without_password(destination())
+        same = _failed().read_text() == shown(destination())
         return same and 0 <= time.time() - _failed().stat().st_mtime < PAUSE_SECONDS
     except OSError:
         return False
@@ -185,7 +186,9 @@ def _sender() -> _Sender:
 
 
 def _limit() -> int:
-    return LOCAL_SECONDS if destination().startswith("sqlite:") else SERVER_SECONDS
+    scheme, colon, _ = destination().partition(":")
+    local = scheme in ("sqlite", "file") if colon else scheme != "databricks"  # without a colon a path, or that word
+    return LOCAL_SECONDS if local else SERVER_SECONDS
 
 
 def _flat(params: Mapping[str, Any]) -> dict[str, str]:
