@@ -15,6 +15,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+import yaml
 from mlflow import MlflowClient
 from report_root import first_commit
 
@@ -58,9 +59,27 @@ def only_spool(monkeypatch):
     monkeypatch.setattr(tracking, "_try_to_send", lambda: None)
 
 
-def runs(checkout):
+def tree(checkout):
+    """A client, and each variant's run with those below it by name."""
     client = MlflowClient(f"sqlite:///{checkout / 'mlflow.db'}")
-    return client, client.search_runs([client.get_experiment_by_name("annulus").experiment_id])
+    found = client.search_runs([client.get_experiment_by_name("annulus").experiment_id], order_by=["start_time ASC"])
+    parents = {run.info.run_id: (run, {}) for run in found if "mlflow.parentRunId" not in run.data.tags}
+    for run in found:
+        if run.info.run_id not in parents:
+            below = parents[run.data.tags["mlflow.parentRunId"]][1]
+            below.setdefault(run.info.run_name, []).append(run)
+    return client, list(parents.values())
+
+
+def runs(checkout):
+    """A client, and the runs of stages."""
+    client, variants = tree(checkout)
+    below = [run for _, children in variants for same in children.values() for run in same]
+    return client, [run for run in below if "dvc.stage" in run.data.tags]
+
+
+def points(client, run, name):
+    return {point.step: point.value for point in client.get_metric_history(run.info.run_id, name)}
 
 
 def spooled(checkout):
@@ -110,13 +129,117 @@ def test_a_run_holds_all_and_where_it_comes_from(checkout, store, only_spool, mo
     assert not spooled(checkout)
     client, (run,) = runs(checkout)
     assert run.data.params == {"seed": "3", "sampler": "ring", "samplers.inner": "0.01", "samplers.outer": "0.1"}
-    assert run.data.metrics == {"top1_percent": 41.25, "images": 1000, "epoch": 4, "loss_nats": 0.25}
-    points = client.get_metric_history(run.info.run_id, "loss_nats")
-    assert {point.step: point.value for point in points} == {1: 1.0, 2: 0.5, 4: 0.25}
-    assert run.info.run_name == "brave-ring/knn"
+    assert run.data.metrics == {"top1_percent": 41.25, "images": 1000, "loss_nats": 0.25}
+    assert points(client, run, "loss_nats") == {1: 1.0, 2: 0.5, 4: 0.25}
+    assert run.info.run_name == "knn"
     expected = {"dvc.stage": "knn", "dvc.exp_name": "brave-ring", "mlflow.source.git.commit": commit}
     assert expected.items() <= run.data.tags.items()
     assert run.data.tags["slowest_class"] == "cat"
+
+
+@pytest.fixture
+def variant(checkout, store, only_spool, monkeypatch):
+    """A commit of this repository's params.yaml, and the experiment noisy-coho in which another sampler is chosen."""
+    shutil.copy(SOURCE.parent / "params.yaml", checkout)
+    choose(checkout, "ring")
+    first_commit(checkout)
+    choose(checkout, "uniform")
+    monkeypatch.setenv("DVC_EXP_NAME", "noisy-coho")
+    return monkeypatch
+
+
+def choose(checkout, sampler, outer=0.1):
+    """Edit params.yaml: the sampler, and how wide the ring is."""
+    tree = yaml.safe_load((checkout / "params.yaml").read_text())
+    tree["sampler"], tree["samplers"]["ring"]["outer"] = sampler, outer
+    (checkout / "params.yaml").write_text(yaml.safe_dump(tree))
+
+
+def spool_stages(monkeypatch, knn=40.0):
+    """What a run of two seeds leaves in the spool."""
+    history = [
+        {"seed": seed, "epoch": epoch, "loss_nats": epoch + 10.0 * seed, "phase": "a"}
+        for seed in (0, 1)
+        for epoch in (1, 2)
+    ]
+    losses = {"0": {"loss_nats": 2.0}, "1": {"loss_nats": 12.0}}
+    each = {"0": {"top1_percent": knn - 1.0}, "1": {"top1_percent": knn + 1.0}}
+    for stage, record in {
+        "pretrain": ({"seeds": [0, 1]}, {"loss_nats": 7.0}, history, losses),
+        "knn": ({}, {"top1_percent": knn}, [], each),
+        "summary": ({}, {"knn_top1_percent": knn, "knn_top1_interval_percent": 0.5}),
+    }.items():
+        monkeypatch.setenv("DVC_STAGE", stage)
+        tracking.record(*record)
+
+
+def test_a_variant_is_one_run_with_its_headline_numbers_and_below_it_its_stages_and_seeds(checkout, variant):
+    spool_stages(variant)
+    assert mlflow_sender.send() == (3, 0)
+
+    client, ((parent, below),) = tree(checkout)
+    assert parent.info.run_name == "noisy-coho sampler=uniform"
+    assert parent.data.metrics == {"knn_top1_percent": 40.0, "knn_top1_interval_percent": 0.5}
+    assert {"sampler": "uniform", "method": "ir"}.items() <= parent.data.params.items()
+    assert parent.info.status == "FINISHED"
+    assert {name: len(same) for name, same in below.items()} == dict.fromkeys(
+        ["pretrain", "knn", "summary", "seed 0", "seed 1"], 1
+    )
+    (seed,), (pretrain,) = below["seed 1"], below["pretrain"]
+    assert seed.data.metrics == {"pretrain.loss_nats": 12.0, "knn.top1_percent": 41.0}
+    assert points(client, seed, "pretrain.loss_nats") == {1: 11.0, 2: 12.0}
+    assert points(client, pretrain, "loss_nats") == {1: 6.0, 2: 7.0}, "the mean over seeds"
+
+
+def test_a_record_that_comes_late_or_twice_finds_its_variant(checkout, variant):
+    spool_stages(variant)
+    spool_stages(variant, knn=50.0)  # the same setting once more
+    folder = checkout / ".annulus/tracking"
+    files = {path.name: path.read_text() for path in folder.glob("*.json")}
+    for name in files:
+        (folder / name).unlink()
+    for name in [*sorted(files)[3:], *sorted(files)[:3], *files]:  # the older ones late, then all again
+        (folder / name).write_text(files[name])
+        assert mlflow_sender.send() == (1, 0)
+
+    _, ((parent, below),) = tree(checkout)
+    assert {name: len(same) for name, same in below.items()} == {
+        **dict.fromkeys(["pretrain", "knn", "summary"], 2), "seed 0": 1, "seed 1": 1
+    }  # fmt: skip
+    assert parent.data.metrics["knn_top1_percent"] == 50.0, "the newest, not what was sent last"
+    assert below["seed 0"][0].data.metrics["knn.top1_percent"] == 49.0
+    assert parent.info.end_time == max(run.info.end_time for same in below.values() for run in same)
+
+
+def test_what_the_selectors_choose_makes_a_variant_and_nothing_else_does(checkout, variant):
+    def named(name):
+        spool_stages(variant)
+        mlflow_sender.send()
+        names = [parent.info.run_name for parent, _ in tree(checkout)[1]]
+        assert names.count(name) == 1
+        return len(names)
+
+    assert named("noisy-coho sampler=uniform") == 1
+    choose(checkout, "uniform", outer=0.2)  # of the sampler that is not chosen
+    assert named("noisy-coho sampler=uniform") == 1
+    choose(checkout, "ring", outer=0.2)
+    assert named("noisy-coho samplers.outer=0.2") == 2
+    variant.delenv("DVC_EXP_NAME")
+    commit = tracking.git("rev-parse", "HEAD")
+    assert named(f"{commit[:7]} samplers.outer=0.2") == 3
+    choose(checkout, "ring")
+    assert named(commit[:7]) == 4
+
+
+def test_a_row_of_a_study_is_a_variant_by_itself(checkout, variant):
+    variant.setenv("DVC_STAGE", "stages/algorithms/dvc.yaml:train@RING")
+    tracking.record({"settings": "RING", "run": {"sampler": "ring"}}, {"linear_top1_percent": 60.0})
+    assert mlflow_sender.send() == (1, 0)
+    _, ((parent, below),) = tree(checkout)
+    assert parent.info.run_name == "noisy-coho algorithms/train@RING"
+    assert parent.data.metrics == {"linear_top1_percent": 60.0}
+    assert parent.data.params == {"settings": "RING", "run.sampler": "ring"}
+    assert list(below) == ["algorithms/train@RING"]
 
 
 def test_nothing_is_cut_or_refused_by_mlflow_limits(checkout, store, only_spool):
@@ -272,7 +395,7 @@ def test_a_stage_does_not_import_mlflow():
     assert python("-c", check).communicate()[0] == "[]\n"
 
 
-@pytest.mark.parametrize("call", ["log_batch", "set_terminated"])
+@pytest.mark.parametrize("call", ["create_run", "log_batch", "set_terminated"])
 @pytest.mark.parametrize("done", [False, True], ids=["before", "after"])
 def test_a_run_sent_in_part_is_completed_and_not_repeated(checkout, store, only_spool, monkeypatch, call, done):
     """The connection breaks before or after the server did what the call asks for."""
@@ -293,6 +416,7 @@ def test_a_run_sent_in_part_is_completed_and_not_repeated(checkout, store, only_
 
     assert mlflow_sender.send() == (1, 0)
     client, (run,) = runs(checkout)
+    assert len(tree(checkout)[1]) == 1
     assert run.info.status == "FINISHED"
     assert [point.step for point in client.get_metric_history(run.info.run_id, "loss_nats")] == [1, 2, 3, 4, 5]
     assert run.data.metrics["top1_percent"] == 1.0
@@ -332,5 +456,6 @@ def test_two_stages_that_end_at_once_on_a_fresh_store_make_two_runs(checkout):
     assert not spooled(checkout)
     client, made = runs(checkout)
     assert len(made) == 2
+    assert len(tree(checkout)[1]) == 1
     experiment = client.get_experiment(made[0].info.experiment_id)
     assert experiment.artifact_location == (checkout / "mlartifacts").as_uri()

@@ -12,7 +12,6 @@ Only a stage that DVC runs is recorded (DVC sets DVC_STAGE): called by hand or b
 import json
 import logging
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -21,13 +20,14 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any, NamedTuple
-
-from pydantic import BaseModel
 
 from annulus.files.results import Number, atomic_write
 from annulus.pipeline.redaction import redacted
+from annulus.pipeline.variant import flat, variant
 
 log = logging.getLogger("annulus")
 
@@ -85,27 +85,35 @@ def prepare() -> None:
 
 
 def record(
-    params: Mapping[str, Any], metrics: Mapping[str, Number], history: Sequence[Mapping[str, Number]] = ()
+    params: Mapping[str, Any],
+    metrics: Mapping[str, Number],
+    history: Sequence[Mapping[str, Number]] = (),
+    seeds: Mapping[str, Mapping[str, Number]] = MappingProxyType({}),
 ) -> None:
     """Spool what a stage did and try to send it; whatever goes wrong is one warning and no more.
 
-    `params` holds values and sections of params.yaml under dvc.yaml's spelling; each row of `history` has an
-    `epoch`.
+    `params` holds values and sections of params.yaml under dvc.yaml's spelling. `metrics` are the stage's numbers, of
+    several seeds their means; `seeds` holds each seed's own. Each row of `history` has an `epoch`, of several seeds
+    also a `seed`.
     """
     if "DVC_STAGE" not in os.environ:
         return
     identity = uuid.uuid4().hex
+    stage, experiment = os.environ["DVC_STAGE"], os.environ.get("DVC_EXP_NAME")
     try:
+        commit = git("rev-parse", "--verify", "-q", "HEAD")
         content = {
             "id": identity,
-            "stage": os.environ["DVC_STAGE"],
-            "experiment": os.environ.get("DVC_EXP_NAME"),
-            "commit": git("rev-parse", "--verify", "-q", "HEAD"),
+            "stage": stage,
+            "variant": asdict(variant(params, stage, experiment, commit, git("show", "HEAD:./params.yaml"))),
+            "experiment": experiment,
+            "commit": commit,
             "started": STARTED,
             "ended": time.time(),
-            "params": _flat(params),
+            "params": flat(params),
             "metrics": dict(metrics),
             "history": [dict(row) for row in history],
+            "seeds": {str(seed): dict(numbers) for seed, numbers in seeds.items()},
         }
         with atomic_write(spool() / f"{time.time_ns()}-{identity}.json") as temporary:
             temporary.write_text(json.dumps(content))
@@ -189,17 +197,3 @@ def _limit() -> int:
     scheme, colon, _ = destination().partition(":")
     local = scheme in ("sqlite", "file") if colon else scheme != "databricks"  # without a colon a path, or that word
     return LOCAL_SECONDS if local else SERVER_SECONDS
-
-
-def _flat(params: Mapping[str, Any]) -> dict[str, str]:
-    """Dotted names and text: `samplers.${sampler}` with a RingParams gives samplers.inner, samplers.outer."""
-    flat = {}
-    for name, value in params.items():
-        name = re.sub(r"\.\$\{\w+\}", "", name)  # the same columns whichever section is selected
-        if isinstance(value, BaseModel):
-            value = value.model_dump(mode="json", by_alias=True)
-        if isinstance(value, Mapping):
-            flat |= {f"{name}.{key}": text for key, text in _flat(value).items()}
-        else:
-            flat[name] = value if isinstance(value, str) else json.dumps(value)
-    return flat
