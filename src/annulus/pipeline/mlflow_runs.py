@@ -7,7 +7,6 @@ Sending is interrupted, repeated and out of order: each run is found again by a 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
-from types import MappingProxyType
 from typing import Any
 
 from mlflow import MlflowClient
@@ -24,26 +23,28 @@ NO_MLFLOW = "it may be no MLflow server; check the address in MLFLOW_TRACKING_UR
 
 
 def keep(client: MlflowClient, experiment: str, record: Mapping[str, Any]) -> None:
-    """Make a record runs, or complete those of an earlier try; the run of its stage is finished last.
+    """Make a record runs, or complete those of an earlier try; the run that holds the stage's numbers is finished last.
+
+    The stage with the headline numbers has no run besides the variant's: MLflow's table, sorted by a number, would show
+    both.
 
     Raises:
         InputError: when the server does not keep what it is sent.
     """
     variant, stage = record["variant"], shortened(record["stage"])
     runs = _Runs(client, experiment, record)
-    run = runs.find("annulus.record", record["id"])
-    if run and run.info.status == "FINISHED":
-        return
     parent = runs.get("annulus.variant", variant["id"], variant["name"])
-    runs.log(parent, variant["params"])
-    if variant["study"] or stage == "summary":
-        runs.log(parent, {}, record["metrics"])
-    run = run or runs.get("annulus.record", record["id"], stage, parent, {"dvc.stage": record["stage"]})
-    runs.log(run, record["params"], record["metrics"], _means(record["history"]))
+    runs.log_params(parent, variant["params"])
+    run = parent
+    if stage != variant["headline"]:
+        run = runs.get("annulus.record", record["id"], stage, parent)
+        runs.log_params(run, record["params"])
+    runs.log(run, record["metrics"], _means(record["history"]))
     for seed, numbers in record["seeds"].items():
         rows = [row for row in record["history"] if str(row.get("seed")) == seed]
         one = runs.get("annulus.seed", f"{variant['id']}/{seed}", f"seed {seed}", parent)
-        runs.log(one, {"seed": seed}, _prefixed(stage, numbers), [_prefixed(stage, row) for row in rows])
+        runs.log_params(one, {"seed": seed})
+        runs.log(one, _prefixed(stage, numbers), [_prefixed(stage, row) for row in rows])
         runs.finish(one)
     runs.finish(parent)
     runs.finish(run)
@@ -62,42 +63,16 @@ class _Runs:
         tags = {"dvc.exp_name": record["experiment"], "mlflow.source.git.commit": record["commit"]}
         self.tags = {name: value for name, value in tags.items() if value}
 
-    def find(self, tag: str, value: str) -> Run | None:
-        found = self.client.search_runs([self.experiment], f"tags.`{tag}` = '{value}'", order_by=["start_time ASC"])
-        return found[0] if found else None
-
-    def get(
-        self,
-        tag: str,
-        value: str,
-        name: str,
-        parent: Run | None = None,
-        tags: Mapping[str, str] = MappingProxyType({}),
-    ) -> Run:
+    def get(self, tag: str, value: str, name: str, parent: Run | None = None) -> Run:
         """The run with this tag; a new one with this name, when there is none."""
-        if found := self.find(tag, value):
-            return found
+        found = self.client.search_runs([self.experiment], f"tags.`{tag}` = '{value}'", order_by=["start_time ASC"])
+        if found:
+            return found[0]
         below = {"mlflow.parentRunId": parent.info.run_id} if parent else {}
-        tags = {tag: value, **self.tags, **tags, **below}
-        return self.client.create_run(self.experiment, self.started, tags, run_name=name)
+        return self.client.create_run(self.experiment, self.started, {tag: value, **self.tags, **below}, run_name=name)
 
-    def log(
-        self,
-        run: Run,
-        params: Mapping[str, str],
-        metrics: Mapping[str, Number] = MappingProxyType({}),
-        history: Sequence[Mapping[str, Number]] = (),
-    ) -> None:
-        """Add parameters, numbers and curves. Of a number that two stages gave, MLflow shows the later stage's."""
-        last = history[-1]["epoch"] if history else 0
-        rows = [(row["epoch"], row) for row in history] + [(last, metrics)]
-        numbers = [
-            Metric(_name(name), x, self.ended, epoch)
-            for epoch, row in rows
-            for name, x in row.items()
-            if name != "epoch" and not isinstance(x, str)
-        ]
-        texts = [RunTag(_name(name), x) for name, x in metrics.items() if isinstance(x, str)]
+    def log_params(self, run: Run, params: Mapping[str, str]) -> None:
+        """Add parameters, those that are there again."""
         given = [
             Param(_name(name, part), value[start : start + VALUE_LIMIT])
             for name, value in params.items()
@@ -105,6 +80,14 @@ class _Runs:
         ]
         for some in _chunks(given, PARAMS_LIMIT):
             self.client.log_batch(run.info.run_id, params=some)
+
+    def log(self, run: Run, metrics: Mapping[str, Number], history: Sequence[Mapping[str, Number]]) -> None:
+        """Add numbers and curves. Of a number that two stages gave, MLflow shows the later stage's."""
+        last = history[-1]["epoch"] if history else 0
+        points = [(name, x, row["epoch"]) for row in history for name, x in row.items() if name != "epoch"]
+        points += [(name, x, last) for name, x in metrics.items()]
+        numbers = [Metric(_name(name), x, self.ended, epoch) for name, x, epoch in points if not isinstance(x, str)]
+        texts = [RunTag(_name(name), x) for name, x in metrics.items() if isinstance(x, str)]
         for some in _chunks(texts, PARAMS_LIMIT):
             self.client.log_batch(run.info.run_id, tags=some)
         for some in _chunks(numbers, METRICS_LIMIT):

@@ -26,12 +26,12 @@ MOST_SHOWN = 4  # differences in a name
 
 @dataclass(frozen=True)
 class Variant:
-    """A variant by its id and its name; `params` are dotted names and text."""
+    """A variant by its id and its name; `params` are dotted names and text, `headline` the stage that sums it up."""
 
     id: str
     name: str
     params: dict[str, str]
-    study: bool  # whether its only stage holds its headline numbers; else `summary` does
+    headline: str
 
 
 def variant(
@@ -39,16 +39,15 @@ def variant(
 ) -> Variant:
     """The variant of a stage that was given `params`; `committed` is the text of the commit's params.yaml."""
     origin = experiment or (commit or "")[:7]
-    study = "settings" in params  # of a study's row
-    if study or not Path("params.yaml").is_file():
-        found = flat(params)
-        identity, words = [stage, found], [origin, shortened(stage)]
+    if "settings" in params:  # of a study's row
+        found, headline = flat(params), shortened(stage)
+        identity, words = [stage, found], [origin, headline]
     else:
-        found = _chosen(load_params(Path("params.yaml")))
+        found, headline = _chosen(load_params(Path("params.yaml"))), "summary"
         identity, words = [found], [origin, *_differences(found, committed)]
     text = json.dumps([experiment, commit, *identity], sort_keys=True)
-    name = " ".join(filter(None, words)) or shortened(stage)
-    return Variant(hashlib.sha256(text.encode()).hexdigest()[:32], name, found, study)
+    name = " ".join(filter(None, words)) or headline
+    return Variant(hashlib.sha256(text.encode()).hexdigest()[:32], name, found, headline)
 
 
 def shortened(stage: str) -> str:
@@ -78,8 +77,8 @@ def _chosen(params: AllParams) -> dict[str, str]:
 def _differences(now: Mapping[str, str], committed: str | None) -> list[str]:
     """What differs from the commit, as `-S` takes it. With another sampler, the sampler's own values say no more."""
     try:
-        then = _chosen(checked(yaml.safe_load(committed or ""), "params.yaml"))
-    except (InputError, ValueError, yaml.YAMLError):  # none, or one that this version does not know
+        then = _chosen(checked(yaml.safe_load(committed or "{}"), "params.yaml"))
+    except (InputError, yaml.YAMLError):  # none, or one that this version does not know
         return []
     changed = [name for name in now if now[name] != then.get(name)]
     told = tuple(f"{SECTION_OF[name]}." for name in changed if name in SECTION_OF)
