@@ -14,7 +14,7 @@ PATHS = ["features", "metrics"]
 
 def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     train, test = load_features(paths.features, "train"), load_features(paths.features, "test")
-    return Results(evaluate_knn(train, test, params["knn"]))
+    return Results(evaluate_knn(train, test, params["knn"]).metrics)
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ def test_pretraining_beats_the_untrained_network_by_a_margin(folder):
     def top1() -> float:
         encoder = training.method.encoder
         train, test = (extract(encoder, images, ["pooled"], device) for images in (prepared.train, prepared.test))
-        return evaluate_knn(train, test, knn)["top1_percent"]
+        return evaluate_knn(train, test, knn).metrics["top1_percent"]
 
     untrained = top1()
     training.run()

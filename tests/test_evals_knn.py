@@ -46,7 +46,7 @@ def plain_ranking(query, bank, k, temperature):
 def test_agrees_with_plain_loops_whatever_the_chunks(monkeypatch, k, temperature):
     monkeypatch.setattr(knn, "QUERIES_AT_ONCE", 23)
     bank, test = clouds(150, seed=1), clouds(60, seed=2)
-    found = evaluate_knn(bank, test, params(k, temperature))
+    found = evaluate_knn(bank, test, params(k, temperature)).metrics
     first, top1, top5 = 0, 0, 0
     for query, label in zip(test.layers["pooled"].double(), test.labels.tolist(), strict=True):
         nearest, ranking = plain_ranking(query, bank, k, temperature)
@@ -70,22 +70,22 @@ def test_of_equally_similar_rows_the_lowest_is_nearest_and_equal_votes_go_to_the
     assert nearest_labels(torch.tensor([[0.5, 0.5, 0.2]]), rows, torch.arange(10)).item() == 3
     bank = features(torch.tensor([[1.0, 0.0], [1.0, 0.0]]), [5, 2])
     test = features(torch.tensor([[1.0, 0.0]]), [2])
-    assert evaluate_knn(bank, test, params(2))["top1_percent"] == 100.0
+    assert evaluate_knn(bank, test, params(2)).metrics["top1_percent"] == 100.0
 
 
 def test_top5_counts_no_class_without_a_neighbour_and_ends_with_the_fifth():
     bank = features(torch.eye(4), [0, 1, 2, 3], classes=tuple("abcd"))
     test = features(torch.eye(4), [0, 1, 2, 0], classes=tuple("abcd"))
-    assert evaluate_knn(bank, test, params(1))["top5_percent"] == 75.0  # one neighbour, one proposal
-    assert evaluate_knn(bank, test, params(4))["top5_percent"] == 100.0  # all four classes proposed
+    assert evaluate_knn(bank, test, params(1)).metrics["top5_percent"] == 75.0  # one neighbour, one proposal
+    assert evaluate_knn(bank, test, params(4)).metrics["top5_percent"] == 100.0  # all four classes proposed
     queries = torch.tensor([[6.0, 5, 4, 3, 2, 1]]).expand(2, 6)  # the less similar the higher the class
     bank = features(torch.eye(6), torch.arange(6))
-    assert evaluate_knn(bank, features(queries, [4, 5]), params(6))["top5_percent"] == 50.0
+    assert evaluate_knn(bank, features(queries, [4, 5]), params(6)).metrics["top5_percent"] == 50.0
 
 
 def test_of_a_bank_of_fewer_than_k_images_all_vote(caplog):
     bank, test = clouds(150, seed=1), clouds(60, seed=2)
-    assert evaluate_knn(bank, test, params(200)) == evaluate_knn(bank, test, params(150))
+    assert evaluate_knn(bank, test, params(200)).metrics == evaluate_knn(bank, test, params(150)).metrics
     assert caplog.messages == ["WARNING: knn.k: 200 is more than the bank's 150 training images; all of them vote"]
 
 

@@ -1,12 +1,13 @@
 """Nearest neighbours: whether images of one class lie together, without training a classifier."""
 
 import logging
+from dataclasses import dataclass
 
 import faiss
 import numpy as np
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from annulus.config.evals import KnnParams
@@ -18,6 +19,14 @@ log = logging.getLogger("annulus")
 
 QUERIES_AT_ONCE = 4096
 MOST_NEIGHBOURS_ON_GPU = 2048  # faiss's limit there
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The numbers of the test images, and for each accuracy which of them are right."""
+
+    metrics: dict[str, Number]
+    right: dict[str, Bool[np.ndarray, "n"]]
 
 
 def build_index(bank: Float[Tensor, "n d"], k: int) -> faiss.IndexFlat:
@@ -66,8 +75,8 @@ def nearest_labels(
     return bank_labels[rows.masked_fill(farther, len(bank_labels)).amin(dim=1)]
 
 
-def evaluate_knn(train: Features, test: Features, params: KnnParams) -> dict[str, Number]:
-    """Metrics of the test images as queries against the training images as bank.
+def evaluate_knn(train: Features, test: Features, params: KnnParams) -> Neighbours:
+    """The test images as queries against the training images as bank.
 
     Top-5 counts a label among the five classes with the most votes; with five classes or fewer, any class
     that has a neighbour is among them.
@@ -87,9 +96,9 @@ def evaluate_knn(train: Features, test: Features, params: KnnParams) -> dict[str
         votes = vote(similarity, train.labels[rows], classes, params.temperature)
         places.append(label_ranks(votes, labels))
         first.append(nearest_labels(similarity, rows, train.labels) == labels)
-    ranks = torch.cat(places)
-    return {
-        "nn1_top1_percent": percent(torch.cat(first)),
+    ranks, nearest = torch.cat(places), torch.cat(first)
+    metrics = {
+        "nn1_top1_percent": percent(nearest),
         "top1_percent": percent(ranks < 1),
         "top5_percent": percent(ranks < 5),
         "k": k,
@@ -98,6 +107,7 @@ def evaluate_knn(train: Features, test: Features, params: KnnParams) -> dict[str
         "bank_images": len(train.labels),
         **class_percents(ranks < 1, test.labels, train.classes),
     }
+    return Neighbours(metrics, {"top1_percent": (ranks < 1).numpy(), "nn1_top1_percent": nearest.numpy()})
 
 
 def _neighbours(k: int, bank: int) -> int:

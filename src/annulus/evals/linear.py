@@ -9,9 +9,10 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from annulus.compute.rng import generator
@@ -37,11 +38,12 @@ Batches = Callable[[int], Iterator[tuple[Tensor, Tensor]]]  # an epoch's number 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A fitted probe's numbers, one row per epoch, and the class that it names for each test image."""
+    """A fitted probe's numbers, one row per epoch, the class that it names for each test image, and which are right."""
 
     metrics: dict[str, Number]
     history: list[dict[str, Number]]
     predicted: Int[Tensor, "n"]
+    right: dict[str, Bool[np.ndarray, "n"]]
 
 
 def fit(
@@ -201,7 +203,7 @@ def _outcome(probe: Probe, history: list[dict[str, Number]], test: Features, par
         "images": len(test.labels),
         **{name: value for name, value in last.items() if name.endswith(("_percent", "_nats"))},
     }
-    return Outcome(metrics, history, scores.argmax(dim=1))
+    return Outcome(metrics, history, scores.argmax(dim=1), {"top1_percent": (ranks < 1).numpy()})
 
 
 def _policy(params: LinearParams, without_patience: ScheduleParams, validation: Features) -> ScheduleParams:

@@ -104,7 +104,7 @@ def probe(training: Training, splits: Splits, params: Run) -> dict[str, Number]:
         extract(training.method.encoder, images, ["pooled", "embedding"], training.device)
         for images in (splits.train, splits.validation, splits.test)
     ]
-    nearest = evaluate_knn(features[0], features[2], params["knn"])
+    nearest = evaluate_knn(features[0], features[2], params["knn"]).metrics
     linear = probe_features(
         *features, params["linear"], params["scales.${scale}.linear"], params["seed"], training.device
     ).metrics

@@ -1,0 +1,71 @@
+"""Which test images a frozen encoder got right, by number and seed: what an interval or a paired difference is made of.
+
+Bits as hexadecimal text: 2,500 characters for 10,000 images, so that git keeps them beside the metrics.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Bool
+
+from annulus.errors import InputError
+from annulus.files.results import atomic_write
+
+Right = Mapping[str, Mapping[int, Bool[np.ndarray, "n"]]]  # `top1_percent` -> seed -> one bit per test image
+
+
+def right_text(right: Right) -> str:
+    """The file's text."""
+    packed = {
+        number: {str(seed): np.packbits(bits).tobytes().hex() for seed, bits in by_seed.items()}
+        for number, by_seed in right.items()
+    }
+    images = {len(bits) for by_seed in right.values() for bits in by_seed.values()}
+    (count,) = images  # every seed sees the same test images
+    return json.dumps({"images": count, "right": packed}, indent=1) + "\n"
+
+
+def write_right(path: Path, right: Right) -> None:
+    """Write the file, whole or not at all."""
+    text = right_text(right)
+    with atomic_write(path) as temporary:
+        temporary.write_text(text)
+
+
+def read_right(path: Path) -> dict[str, dict[int, Bool[np.ndarray, "n"]]]:
+    """Read what `write_right` wrote.
+
+    Raises:
+        InputError: when the file is missing, or holds something else.
+    """
+    try:
+        return parse_right(path.read_text())
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} is missing or not of this version ({error}); run `dvc repro`") from error
+
+
+def parse_right(text: str) -> dict[str, dict[int, Bool[np.ndarray, "n"]]]:
+    """The bits of such a text.
+
+    Raises:
+        ValueError: when the text holds something else.
+    """
+    try:
+        content = json.loads(text)
+        count = content["images"]
+        found = {
+            number: {
+                int(seed): np.unpackbits(np.frombuffer(bytes.fromhex(bits), np.uint8), count=count).astype(bool)
+                for seed, bits in by_seed.items()
+            }
+            for number, by_seed in content["right"].items()
+        }
+    except (LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"no table of right and wrong: {type(error).__name__} {error}") from error
+    for number, by_seed in found.items():
+        for seed, bits in by_seed.items():
+            if len(bits) != count or len(content["right"][number][str(seed)]) != 2 * -(-count // 8):
+                raise ValueError(f"{number} of seed {seed} holds other than {count} bits")
+    return found
