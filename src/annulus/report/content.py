@@ -4,6 +4,7 @@ Nothing here fails for want of a file. What is missing is an `Empty` with the co
 what is wrong, and stands in the last section too.
 """
 
+import base64
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,14 +12,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
+from annulus.files.regular import read_text
 from annulus.report.claims import Verdict, verdicts
 from annulus.report.context import Context, context
 from annulus.report.drawing import svg
+from annulus.report.gains import FILE as GAINS
+from annulus.report.gains import gains, told
 from annulus.report.metrics import Broken, Metrics, Missing
 from annulus.report.papers import Comparison, compare, load_figures, load_tables
 from annulus.report.pictures import NoPictures, Pictures, pictures
-from annulus.report.plots import FINDINGS, PLOTS, Plot
-from annulus.report.setting import read_setting
+from annulus.report.plots import FINDINGS, PLOTS, Plot, comparisons
+from annulus.report.setting import processors, read_setting
 from annulus.report.tables import (
     Cell,
     Column,
@@ -28,6 +32,8 @@ from annulus.report.tables import (
     number,
     numeric,
     of_comparison,
+    of_seeds,
+    of_summary,
     of_values,
     setting_of,
     valued,
@@ -35,11 +41,12 @@ from annulus.report.tables import (
 
 VERDICTS = ("held", "did not hold", "not run at this scale", "not run", "broken")
 
+ANNULUS = "figures/annulus.svg"
+
 MAIN = {
     "main/knn.json": "Nearest neighbours of the test images",
     "main/linear.json": "Linear probe on frozen features",
     "main/pretrain.json": "Pretraining",
-    "main/prepare.json": "Images",
 }
 
 
@@ -65,6 +72,12 @@ class Shown:
     of: Empty | None = None
 
     @property
+    def said(self) -> str:
+        """What is to be seen; in a figure of a paper, what the paper says of it."""
+        quoted = self.where and self.finding and self.plot.section == "papers"
+        return f"The paper: {self.finding}" if quoted else self.finding
+
+    @property
     def wide(self) -> bool:
         """Whether it has panels side by side."""
         size = re.search(r'viewBox="0 0 ([\d.]+)', self.svg)
@@ -83,11 +96,12 @@ class Compared:
 
 @dataclass(frozen=True)
 class Paper:
-    """One paper and its tables."""
+    """One paper, its tables and its claims, of which the decided come first."""
 
     key: str
     title: str
     tables: list[Compared]
+    verdicts: list[Verdict]
 
 
 @dataclass(frozen=True)
@@ -95,6 +109,10 @@ class Report:
     """All of it. A part is its content, or an Empty."""
 
     context: Context
+    compared: str
+    comparisons: list[Shown]
+    annulus: str | Empty
+    processors: str | None
     headline: Table | Empty
     main: list[Table | Empty]
     runs: Table | None
@@ -117,22 +135,30 @@ def gather(root: Path, now: datetime) -> Report:
     metrics = Metrics(root)
     found = verdicts(metrics)
     shown = [_shown(plot, metrics, found) for plot in PLOTS]
+    compared, comparisons = _comparisons(metrics)
     sections = {name: [figure for figure in shown if figure.plot.section == name] for name in
                 ("papers", "curves", "diagnostics")}  # fmt: skip
     counted = Counter(verdict.verdict for verdict in found)
     return Report(
         context=context(root, now),
-        headline=_values(metrics, "summary.json", "Headline"),
-        main=[_values(metrics, name, caption) for name, caption in MAIN.items()],
+        compared=compared,
+        comparisons=comparisons,
+        annulus=_annulus(root),
+        processors=processors(metrics),
+        headline=_part(lambda: of_summary(metrics.rows("summary.csv")), metrics, "summary.csv"),
+        main=[
+            *(_by_seed(metrics, name, caption) for name, caption in MAIN.items()),
+            _values(metrics, "main/prepare.json", "Images"),
+        ],
         runs=_runs(metrics),
         confusion=_part(lambda: confusion(metrics.rows("main/confusion.csv")), metrics, "main/confusion.csv"),
         speed=_speed(metrics),
-        verdicts=sorted(found, key=lambda verdict: VERDICTS.index(verdict.verdict)),
+        verdicts=found,
         papers=_papers(metrics, found),
         figures=sections["papers"],
         theorems=_values(metrics, "estimators/theorems.json", "Theorems on toys of known information"),
         curves=sections["curves"],
-        diagnostics=_values(metrics, "main/diagnostics.json", "The encoder after the last epoch"),
+        diagnostics=_by_seed(metrics, "main/diagnostics.json", "The encoder after the last epoch"),
         diagnostics_figures=sections["diagnostics"],
         pictures=_pictures(root, metrics),
         broken=metrics.broken,
@@ -178,6 +204,29 @@ def _values(metrics: Metrics, name: str, caption: str) -> Table | Empty:
     return _part(lambda: of_values(caption, metrics.values(name)), metrics, name)
 
 
+def _by_seed(metrics: Metrics, name: str, caption: str) -> Table | Empty:
+    return _part(lambda: of_seeds(caption, metrics.by_seed(name)), metrics, name)
+
+
+def _comparisons(metrics: Metrics) -> tuple[str, list[Shown]]:
+    """How many rows of the algorithms differ from their base, and a figure for each table; else why there is none."""
+    try:
+        rows = metrics.rows(GAINS)
+        return told(rows), [_shown(plot, metrics, []) for plot in comparisons(rows)]
+    except (Missing, Broken, ValueError):  # the figure says which
+        plot = Plot("gain", "Gains over the base", "comparison", (GAINS,), lambda rows: told(rows) and gains(rows, ""))
+        return "", [_shown(plot, metrics, [])]
+
+
+def _annulus(root: Path) -> str | Empty:
+    """The picture of the annulus as a data: URI, which runs no script."""
+    path = root / "metrics" / ANNULUS
+    try:
+        return "data:image/svg+xml;base64," + base64.b64encode(read_text(path).encode()).decode()
+    except (OSError, UnicodeDecodeError):
+        return Empty(f"metrics/{ANNULUS} is not there", "python -m annulus.picture")
+
+
 def _part(make: Callable[[], Table], metrics: Metrics, name: str) -> Table | Empty:
     try:
         return make()
@@ -191,13 +240,12 @@ def _part(make: Callable[[], Table], metrics: Metrics, name: str) -> Table | Emp
 
 def _shown(plot: Plot, metrics: Metrics, found: Sequence[Verdict]) -> Shown:
     """One figure, drawn or with the reason why not."""
-    paper = load_figures().get(plot.of or plot.name)
-    tables = {table.id: table for table in load_tables()}
-    where = f"{plot.name.partition('.')[0]}, {paper.where}" if paper else ""
-    if plot.name in tables:
-        where = f"{plot.name.partition('.')[0]}, {tables[plot.name].where}"
+    of = plot.of or plot.name
+    paper = load_figures().get(of)
+    known = paper or next((table for table in load_tables() if table.id == of), None)
+    where = f"{of.partition('.')[0]}, {known.where}" if known else ""
     finding = FINDINGS.get(plot.name) or (paper.finding if paper else "")
-    about = [verdict for verdict in found if (plot.of or plot.name) in verdict.where]
+    about = [verdict for verdict in found if of in verdict.where]
     setting, file = "", plot.files[0]
     try:
         rows = []
@@ -217,9 +265,11 @@ def _shown(plot: Plot, metrics: Metrics, found: Sequence[Verdict]) -> Shown:
 
 def _papers(metrics: Metrics, found: Sequence[Verdict]) -> list[Paper]:
     papers: dict[str, Paper] = {}
+    ordered = sorted(found, key=lambda verdict: VERDICTS.index(verdict.verdict))
     for comparison in compare(metrics):
         key = comparison.table.id.partition(".")[0]
-        paper = papers.setdefault(key, Paper(key, comparison.table.paper, []))
+        claims = [verdict for verdict in ordered if verdict.paper == key]
+        paper = papers.setdefault(key, Paper(key, comparison.table.paper, [], claims))
         about = [verdict for verdict in found if comparison.table.id in verdict.where]
         paper.tables.append(Compared(comparison, of_comparison(comparison), setting_of(comparison), about))
     return list(papers.values())

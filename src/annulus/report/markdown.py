@@ -197,8 +197,8 @@ def _paper(paper: Paper) -> list[str]:
 
 
 def _figure(shown: Shown) -> str:
-    where = f" {safe(shown.where)}. The paper:" if shown.where else ""
-    said = f"**{safe(shown.plot.title)}.**{where} {safe(shown.finding)}"
+    where = f" {safe(shown.where)}." if shown.where else ""
+    said = f"**{safe(shown.plot.title)}.**{where} {safe(shown.said)}".rstrip()
     if shown.setting:
         said += f" Here: {safe(shown.setting)}."
     said += f" {shown.plot.bars}" if shown.plot.bars and not shown.of else ""
