@@ -30,10 +30,11 @@ def told(rows: Sequence[Row]) -> str:
     """How many rows differ from their base, and how many would by chance alone; a row of two tables counts once.
 
     Raises:
-        ValueError: when a column is not there.
+        ValueError: when a column is not there, or no row is compared.
     """
     each = [row for part in compared(rows).values() for row in part]
-    of = {(row["here_percent"], row["here_gain_percent"]): row["verdict"] for row in each}
+    pairs = zip(numbers(each, "here_percent"), numbers(each, "here_gain_percent"), strict=True)
+    of = dict(zip(pairs, (row["verdict"] for row in each), strict=True))
     better, worse = (list(of.values()).count(word) for word in TOLD)
     return (
         f"Of {len(of)} differences {better} are better, {worse} worse and {len(of) - better - worse} within noise; "

@@ -162,9 +162,8 @@ def cells(table: PaperTable, ours: Measured, metrics: Metrics) -> dict[Place, tu
         if at in found:
             told = ", ".join(f"{name} {text}" for name, text in at[0])
             raise metrics.fault(ours.file, f"two of its rows are {told} of {table.id}")
-        numbers = [mine[name] if name is not None else None for name in (value, std)]
-        if numbers[1] == "":  # one seed has no interval
-            numbers[1] = None
+        spread = mine.get(std or "", "")
+        numbers = [mine[value], None if spread == "" else spread]  # one seed has no interval
         for name, number in zip((value, std), numbers, strict=True):
             if isinstance(number, str):
                 raise metrics.fault(ours.file, f"{name} is {number!r}, no number, in a row for {table.id}")
@@ -172,7 +171,7 @@ def cells(table: PaperTable, ours: Measured, metrics: Metrics) -> dict[Place, tu
 
     for pair in ours.rows or []:
         value, std = pair.value or ours.value, pair.std if pair.value else pair.std or ours.interval or ours.std
-        needs = [name for name in (value, std) if name]
+        needs = [name for name in (value, std) if name and name != ours.interval]
         if ours.file.endswith(".json"):
             mine = [{name: metrics.number(ours.file, name) for name in needs}]
         else:
@@ -183,7 +182,7 @@ def cells(table: PaperTable, ours: Measured, metrics: Metrics) -> dict[Place, tu
                     place(row, pair.column or ours.column, value, std, own)
     if ours.keys:
         spread = ours.interval or ours.std
-        needs = [name for name in (ours.value, spread, *ours.keys, *(ours.columns or {})) if name]
+        needs = [name for name in (ours.value, ours.std, *ours.keys, *(ours.columns or {})) if name]
         for own in metrics.matching(ours.file, ours.where, needs):
             for row in table.rows:
                 if agrees(row, {their: own[mine] for mine, their in ours.keys.items()}):
