@@ -30,7 +30,7 @@ report: $(INSTALLED)  ## one page of all that was measured, beside the papers: d
 	@$(RUN) PYTHONPATH=src python -m annulus.report $(ARGS)
 
 test: $(INSTALLED)  ## all tests, several at a time, with coverage (some of them: make test ARGS="-k ring")
-	@$(RUN) pytest -n auto --maxprocesses 4 --dist loadfile --cov --cov-report=term $(ARGS)
+	@$(RUN) pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder --cov --cov-report=term $(ARGS)
 
 lint: $(INSTALLED)  ## style and format
 	@$(RUN) ruff check
