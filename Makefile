@@ -41,7 +41,7 @@ bench: $(INSTALLED)  ## speed, as ratios within one run: metrics/benchmarks/*.js
 
 mlflow: $(INSTALLED)  ## MLflow's page over the runs here (another port: make mlflow PORT=5001)
 	@case "$$MLFLOW_TRACKING_URI" in \
-	http*) echo "MLflow runs at $$MLFLOW_TRACKING_URI" ;; \
+	http*) echo "MLflow's page is the server that MLFLOW_TRACKING_URI names" ;; \
 	*) echo "MLflow: http://127.0.0.1:$(PORT) in a few seconds; Ctrl-C ends it"; $(RUN) MLFLOW_DISABLE_TELEMETRY=true \
 	  mlflow ui --port $(PORT) --backend-store-uri "$${MLFLOW_TRACKING_URI:-sqlite:///$(CURDIR)/mlflow.db}" ;; \
 	esac
