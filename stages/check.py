@@ -8,7 +8,7 @@ from annulus.config.resolved import SELECTORS
 from annulus.files.results import atomic_write
 from annulus.pipeline.stage import Results, run_stage
 
-READS = [*SELECTORS, "knn", "linear"]
+READS = [*SELECTORS, "seeds", "knn", "linear"]
 PATHS = ["checked"]
 
 

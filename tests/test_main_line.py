@@ -189,6 +189,7 @@ def metrics_of(checkout: Checkout) -> dict[str, bytes]:
     [
         # DVC would delete pretrain's metrics before it misses samplers.rig: the check comes first.
         ("sampler: ring", "sampler: rig", "sampler: 'rig' is none of uniform, ball, ring, cave; did you mean 'ring'?"),
+        ("- 2\n", "- 1\n", "seeds: [0, 1, 1] names a seed twice, which would be one run, not two"),
         # A stage has begun by then, and puts back what DVC has deleted.
         ("inner: 0.01", "inner: 0.5", "samplers.ring: ring needs inner < outer, got inner=0.5, outer=0.1"),
         ("dataset: shapes", "dataset: folder", "data/folder"),
