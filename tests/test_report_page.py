@@ -102,7 +102,7 @@ def test_the_headline_has_its_interval_and_seeds_and_stages_have_theirs(report):
     stage, *_ = report.main
     assert [[cell.text for cell in row] for row in stage.rows] == [
         ["images", "1,000", "", "", "1,000", "1,000"],
-        ["top-1", "39.70", "13", "percent", "38.70", "40.70"],  # half: 12.71 (Student's t, 1 degree) * 1.414 / 2**0.5
+        ["top-1", "39.70", "12.71", "percent", "38.70", "40.70"],  # Student's t of 1 degree * 1.414 / 2**0.5
     ]
 
 

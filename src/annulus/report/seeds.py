@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from annulus.intervals import over_seeds
 from annulus.report.drawing import optional
-from annulus.report.tables import Cell, Column, Table, decimals_of, named, numeric, valued
+from annulus.report.tables import DECIMALS, Cell, Column, Table, decimals_of, named, numeric, valued
 
 
 def of_seeds(caption: str, seeds: Mapping[str, Mapping[str, object]]) -> Table:
@@ -71,11 +71,14 @@ def _seed_columns(seeds: Sequence[str]) -> list[Column]:
 
 def _seed_row(name: str, mean: object, half: object, seeds: Sequence[object]) -> list[Cell]:
     words, unit = named(name)
-    short = float(f"{half:.2g}") if isinstance(half, float) else None
+    shown = Cell("")
+    if isinstance(half, float):
+        short = half if unit in DECIMALS else float(f"{half:.2g}")  # two digits where no protocol says how many
+        shown = numeric(short, DECIMALS.get(unit, decimals_of([short])))
     return [
         Cell(words),
         valued(name, mean),
-        numeric(short, decimals_of([short])),
+        shown,
         Cell(unit),
         *(valued(name, x) for x in seeds),
     ]
