@@ -9,10 +9,12 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from annulus.errors import InputError
 
 Number = int | float | str
+Metrics = Mapping[str, Number]
 
 # What the protocols resolve: 0.01 % of accuracy, 1e-4 nats. More digits would only show noise in a diff.
 DECIMALS = {"_percent": 2, "_nats": 4}
@@ -67,18 +69,47 @@ def rounded(name: str, value: Number) -> Number:
     return round(value, digits) + 0.0  # no -0.0
 
 
-def write_metrics(path: Path, metrics: Mapping[str, Number]) -> None:
+def write_metrics(path: Path, metrics: Metrics) -> None:
     """Write one flat JSON file: sorted keys, rounded finite numbers, units at the end of the names."""
-    flat = {name: rounded(name, value) for name, value in metrics.items()}
-    with atomic_write(path) as temporary:
-        temporary.write_text(json.dumps(flat, indent=2, sort_keys=True, allow_nan=False) + "\n")
+    _write_json(path, _rounded(metrics))
 
 
-def write_table(path: Path, rows: Sequence[Mapping[str, Number]]) -> None:
-    """Write rows with the same keys as CSV, for DVC's plots."""
+def write_seeds(path: Path, seeds: Mapping[int, Metrics]) -> None:
+    """Write the metrics of each seed into one JSON file, by seed."""
+    _write_json(path, {str(seed): _rounded(metrics) for seed, metrics in seeds.items()})
+
+
+def read_metrics(path: Path) -> dict[str, Any]:
+    """Read a metrics file: flat, or by seed.
+
+    Raises:
+        InputError: when the file is missing, or holds something else.
+    """
+    try:
+        content = json.loads(path.read_text())
+        if not isinstance(content, dict):
+            raise ValueError(f"it holds {type(content).__name__}")
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} is missing or not a metrics file ({error}); run `dvc repro`") from error
+    return content
+
+
+def write_table(path: Path, rows: Sequence[Metrics]) -> None:
+    """Write rows with the same keys as CSV, for DVC's plots; one row at least."""
+    if not rows:
+        raise ValueError(f"{path} would have no row, and so no columns")
     text = io.StringIO()
     table = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
     table.writeheader()
-    table.writerows({name: rounded(name, value) for name, value in row.items()} for row in rows)
+    table.writerows(_rounded(row) for row in rows)
     with atomic_write(path) as temporary:
         temporary.write_text(text.getvalue())
+
+
+def _rounded(metrics: Metrics) -> dict[str, Number]:
+    return {name: rounded(name, value) for name, value in metrics.items()}
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    with atomic_write(path) as temporary:
+        temporary.write_text(json.dumps(content, indent=2, sort_keys=True, allow_nan=False) + "\n")

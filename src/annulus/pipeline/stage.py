@@ -5,18 +5,19 @@ import json
 import logging
 import os
 import re
+import statistics
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from annulus.config.file import load_params
 from annulus.config.resolved import read_settings
 from annulus.config.study import OwnStudy, Study
 from annulus.errors import InputError
-from annulus.files.results import Number, atomic_write, write_metrics, write_table
+from annulus.files.results import Metrics, Number, atomic_write, write_metrics, write_seeds, write_table
 from annulus.pipeline import provenance, tracking
 
 log = logging.getLogger("annulus")
@@ -24,11 +25,38 @@ log = logging.getLogger("annulus")
 
 @dataclass(frozen=True)
 class Results:
-    """The numbers of a stage, and for a stage that trains, one row per epoch (its first column is `epoch`)."""
+    """The numbers of a stage, and for a stage that trains, one row per epoch (it has a column `epoch`).
 
-    metrics: Mapping[str, Number]
-    history: Sequence[Mapping[str, Number]] = field(default_factory=list)
+    Of a stage with seeds, `seeds` holds the numbers of each; its file is by seed, and `metrics` are their means.
+    """
+
+    metrics: Metrics
+    history: Sequence[Metrics] = field(default_factory=list)
+    seeds: Mapping[int, Metrics] = field(default_factory=dict)
     written: Callable[[], None] = lambda: None  # called when the files are there: a kill before then loses nothing
+
+    @classmethod
+    def of_seeds(
+        cls,
+        seeds: Mapping[int, Metrics],
+        histories: Mapping[int, Sequence[Metrics]] | None = None,
+        written: Callable[[], None] = lambda: None,
+    ) -> Self:
+        """Each seed's numbers and rows; a history's first column is the seed."""
+        rows = [{"seed": seed} | row for seed, history in (histories or {}).items() for row in history]
+        return cls(_means(list(seeds.values())), rows, seeds, written)
+
+
+def _means(of_seeds: Sequence[Metrics]) -> dict[str, Number]:
+    """The mean of each number that all seeds have; of text, what they agree in."""
+    means: dict[str, Number] = {}
+    for name, first in of_seeds[0].items():
+        values = [metrics.get(name) for metrics in of_seeds]
+        if all(value == first for value in values):
+            means[name] = first
+        elif not any(value is None or isinstance(value, str) for value in values):
+            means[name] = statistics.fmean(values)
+    return means
 
 
 Main = Callable[[Any, argparse.Namespace], Results]
@@ -110,7 +138,9 @@ def _run(
 
 
 def _write(results: Results, arguments: argparse.Namespace) -> None:
-    if "metrics" in arguments:
+    if "metrics" in arguments and results.seeds:
+        write_seeds(arguments.metrics, results.seeds)
+    elif "metrics" in arguments:
         write_metrics(arguments.metrics, results.metrics)
     if "history" in arguments:
         write_table(arguments.history, results.history)

@@ -85,9 +85,10 @@ class Trials:
                 return Outcome(**state["outcome"])
             training = self.training(params)
             history = training.run(checkpoint)
-            metrics = training.metrics() | probe(training, self.splits, params)
-            checkpoint.save({"outcome": {"metrics": metrics, "history": history}})
-        return Outcome(metrics, history)
+            accuracies, right = probe(training, self.splits, params)
+            outcome = Outcome(training.metrics() | accuracies, history, right)
+            checkpoint.save({"outcome": vars(outcome)})
+        return outcome
 
     def training(self, params: Run) -> Training:
         """A variant's run at its first step."""
@@ -98,18 +99,20 @@ class Trials:
         return Checkpoint(self.stage, key | {"device": self.device.type})
 
 
-def probe(training: Training, splits: Splits, params: Run) -> dict[str, Number]:
-    """Accuracy of the trained encoder's frozen features on the test images: kNN and linear probe."""
+def probe(training: Training, splits: Splits, params: Run) -> tuple[dict[str, Number], dict[str, list[bool]]]:
+    """kNN and linear probe of the trained encoder's frozen features: accuracies, and which test images are right."""
     features = [
         extract(training.method.encoder, images, ["pooled", "embedding"], training.device)
         for images in (splits.train, splits.validation, splits.test)
     ]
-    nearest = evaluate_knn(features[0], features[2], params["knn"]).metrics
+    nearest = evaluate_knn(features[0], features[2], params["knn"])
     linear = probe_features(
         *features, params["linear"], params["scales.${scale}.linear"], params["seed"], training.device
-    ).metrics
-    return {
-        "linear_top1_percent": linear["top1_percent"],
-        "knn_top1_percent": nearest["top1_percent"],
-        "nn1_top1_percent": nearest["nn1_top1_percent"],
+    )
+    probes = {
+        "linear_top1_percent": (linear, "top1_percent"),
+        "knn_top1_percent": (nearest, "top1_percent"),
+        "nn1_top1_percent": (nearest, "nn1_top1_percent"),
     }
+    accuracies = {name: found.metrics[number] for name, (found, number) in probes.items()}
+    return accuracies, {name: found.right[number].tolist() for name, (found, number) in probes.items()}
