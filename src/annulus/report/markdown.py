@@ -145,7 +145,7 @@ def _plain(caption: str, heads: Sequence[str], rows: Iterable[Sequence[object]])
 
 def _claims(verdicts: Sequence[Verdict]) -> list[str]:
     """What was decided, as a table with rules and numbers; the rest as a list."""
-    decided = [verdict for verdict in verdicts if verdict.verdict in ("held", "did not hold")]
+    decided = [verdict for verdict in verdicts if verdict.verdict in ("held", "did not hold", "undecided")]
     rows = []
     for verdict in decided:
         numbers = "; ".join(f"{name} = {text}" for name, text in shown_numbers(verdict))

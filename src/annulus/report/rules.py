@@ -5,102 +5,35 @@
 Numbers, names, + - * /, comparisons, and/or/not and the functions below; lists of one length go element by element, a
 single number goes with every element. Nothing else is understood, and nothing is run by Python's own eval.
 
-A number may have a 95 % interval. A comparison is true or false where the interval of the two sides' difference excludes
-the other; else it is undecided. Sums and differences have the root of their half-widths' squares, as for independent
-numbers; where two runs share seeds and images, their paired difference is one number with an interval of its own.
+A number may have a 95 % interval; a comparison is undecided where that of the difference excludes neither verdict.
 """
 
 import ast
 import itertools
 import math
 import operator
-import statistics
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from annulus.config.params import nearest
 from annulus.errors import InputError
-
-
-class Measured(NamedTuple):
-    """A number and half of its interval: 0 for an exact number, infinite where one seed shows none."""
-
-    value: float
-    half: float = 0.0
-
-
-Value = float | Measured | list[float] | list[Measured]
-
-
-@dataclass(frozen=True)
-class Truth:
-    """True, false or undecided; `seen` is half of the widest interval that leaves it undecided."""
-
-    holds: bool | None
-    seen: float = 0.0
-
-    def negated(self) -> "Truth":
-        return self if self.holds is None else Truth(not self.holds)
-
-
-def every(truths: Iterable[Truth]) -> Truth:
-    """Kleene's "and": undecided only where what is undecided could change it."""
-    truths = list(truths)
-    if any(truth.holds is False for truth in truths):
-        return Truth(False)
-    undecided = [truth.seen for truth in truths if truth.holds is None]
-    return Truth(None, max(undecided)) if undecided else Truth(True)
-
-
-def some(truths: Iterable[Truth]) -> Truth:
-    """Kleene's "or"."""
-    return every(truth.negated() for truth in truths).negated()
-
-
-class RuleFault(Exception):
-    """A rule that these numbers do not fit: a NaN, a division by zero, lists of unlike length."""
-
-
-def _compared(compare: Callable[[float, float], bool], left: Measured, right: Measured) -> Truth:
-    half = math.hypot(left.half, right.half)
-    if half == 0:
-        return Truth(compare(left.value, right.value))
-    ends = {compare(left.value - half, right.value), compare(left.value + half, right.value)}
-    return Truth(ends.pop()) if len(ends) == 1 else Truth(None, half)
-
-
-def _summed(apply: Callable[[float, float], float], left: Measured, right: Measured) -> Measured:
-    return Measured(apply(left.value, right.value), math.hypot(left.half, right.half))
-
-
-def _product(left: Measured, right: Measured) -> Measured:
-    if left.half and right.half:
-        raise RuleFault("a product of two numbers with intervals")
-    return Measured(left.value * right.value, left.half * abs(right.value) + right.half * abs(left.value))
-
-
-def _quotient(left: Measured, right: Measured) -> Measured:
-    if right.half:
-        raise RuleFault("a division by a number with an interval")
-    return Measured(left.value / right.value, left.half / abs(right.value))
-
-
-def _steps(compare: Callable[[float, float], bool]) -> Callable[[list[Measured]], Truth]:
-    return lambda values: every(_compared(compare, after, before) for before, after in itertools.pairwise(values))
-
-
-def _mean(values: list[Measured]) -> Measured:
-    return Measured(
-        statistics.fmean(one.value for one in values), math.hypot(*(one.half for one in values)) / len(values)
-    )
-
-
-def _share(truths: list[Truth]) -> Measured:
-    """From the share that is true to the share that may be."""
-    least, undecided = (sum(truth.holds is kind for truth in truths) / len(truths) for kind in (True, None))
-    return Measured(least + undecided / 2, undecided / 2)
+from annulus.report.truth import (
+    Measured,
+    RuleFault,
+    Truth,
+    Value,
+    compared,
+    every,
+    mean,
+    product,
+    quotient,
+    share,
+    some,
+    steps,
+    summed,
+)
 
 
 def _at(values: list[Measured], place: Measured) -> Measured:
@@ -111,15 +44,15 @@ def _at(values: list[Measured], place: Measured) -> Measured:
 
 # Of one list. `range` is largest minus smallest; rising and falling are strict.
 OF_A_LIST: dict[str, Callable[..., Any]] = {
-    "mean": _mean,
+    "mean": mean,
     "first": operator.itemgetter(0),
     "last": operator.itemgetter(-1),
-    "range": lambda values: _summed(operator.sub, max(values), min(values)),
+    "range": lambda values: summed(operator.sub, max(values), min(values)),
     "len": lambda values: Measured(float(len(values))),
-    "rising": _steps(operator.gt),
-    "falling": _steps(operator.lt),
+    "rising": steps(operator.gt),
+    "falling": steps(operator.lt),
 }
-OF_COMPARISONS: dict[str, Callable[..., Any]] = {"all": every, "any": some, "share": _share}
+OF_COMPARISONS: dict[str, Callable[..., Any]] = {"all": every, "any": some, "share": share}
 OF_EACH: dict[str, Callable[..., Measured]] = {
     "abs": lambda one: Measured(abs(one.value), one.half),
     "log": lambda one: Measured(math.log(one.value), one.half / one.value),
@@ -132,10 +65,10 @@ OF_ONE_OR_SEVERAL: dict[str, Callable[..., Measured]] = {
 FUNCTIONS = {*OF_A_LIST, *OF_COMPARISONS, *OF_EACH, *OF_ONE_OR_SEVERAL, "at"}
 
 ARITHMETIC = {
-    ast.Add: partial(_summed, operator.add),
-    ast.Sub: partial(_summed, operator.sub),
-    ast.Mult: _product,
-    ast.Div: _quotient,
+    ast.Add: partial(summed, operator.add),
+    ast.Sub: partial(summed, operator.sub),
+    ast.Mult: product,
+    ast.Div: quotient,
 }
 COMPARISONS = {ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge}
 
@@ -248,7 +181,7 @@ def _measured(value: Value) -> Measured | list[Measured]:
 
 def _chain(comparisons: list[Callable[[float, float], bool]], *row: Measured) -> Truth:
     """a < b <= c: each comparison between its neighbours."""
-    return every(_compared(holds, *pair) for holds, pair in zip(comparisons, itertools.pairwise(row), strict=True))
+    return every(compared(holds, *pair) for holds, pair in zip(comparisons, itertools.pairwise(row), strict=True))
 
 
 def _call(name: str, arguments: list[ast.expr], values: Mapping[str, Value], node: ast.expr) -> Any:
