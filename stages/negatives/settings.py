@@ -30,8 +30,9 @@ def points(study: Study, name: str, part: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         InputError: when the base is no point of the grid.
     """
-    sweep, base = part.get("sweep", {"keys": [], "values": [None]}), part["base"]
-    if base.get("series", "") not in [*part["series"], ""] or base.get("value") not in [*sweep["values"], None]:
+    sweep, base = part.get("sweep", {"keys": [], "values": [None]}), part.get("base", {})
+    grid = {"series": part["series"], "value": sweep["values"]}
+    if not base or any(key not in grid or value not in grid[key] for key, value in base.items()):
         raise InputError(
             f"{study.path}: parts.{name}.base: {base} is no point of this part; expected one of its series "
             f"({', '.join(part['series'])}), one of its sweep's values, or both"

@@ -88,7 +88,7 @@ def accuracy(rows: Rows, x: str, y: str, label: str, unit: str, std: str = "", l
 def over_start(rows: Rows) -> Figure:
     """Accuracy by the share of training after which the negatives come from a ball."""
     figure, (axes,) = panels(1)
-    curves(axes, grouped(rows, "series"), "value", "nn1_top1_percent", "nn1_top1_std_over_seeds_percent", 100.0)
+    curves(axes, grouped(rows, "series"), "value", "nn1_top1_percent", "nn1_top1_interval_percent", 100.0)
     finish(axes, "plain negatives until, percent of training", NN1)
     return figure
 
@@ -98,7 +98,7 @@ def stability(history: Rows, bank: Rows) -> Figure:
     figure, (left, right) = panels(2, ["original IR and InfoNCE", "bank rate"])
     curves(left, grouped(history, "series"), "x", "nn1_top1_percent")
     finish(left, "epoch", NN1)
-    curves(right, grouped(bank, "series"), "value", "nn1_top1_percent", "nn1_top1_std_over_seeds_percent")
+    curves(right, grouped(bank, "series"), "value", "nn1_top1_percent", "nn1_top1_interval_percent")
     finish(right, "bank rate", NN1)
     return figure
 

@@ -25,6 +25,7 @@ from annulus.report.figures import (
 )
 
 SEEDS = "Bars: standard deviation over seeds."
+INTERVALS = "Bars: 95 % intervals over seeds and test images."
 
 
 @dataclass(frozen=True)
@@ -68,9 +69,9 @@ def _swept(name: str, part: str, x: str, title: str, y: str = "nn1_top1") -> Plo
     """A figure of the negatives study: accuracy over the values of a setting."""
     unit = {"nn1_top1": NN1, "linear_top1": LINEAR}[y]
     draw = partial(
-        accuracy, x="value", y=f"{y}_percent", label=x, unit=unit, std=f"{y}_std_over_seeds_percent", log_x=True
+        accuracy, x="value", y=f"{y}_percent", label=x, unit=unit, std=f"{y}_interval_percent", log_x=True
     )
-    return Plot(name, title, "papers", (f"negatives/{part}.csv",), draw, bars=SEEDS)
+    return Plot(name, title, "papers", (f"negatives/{part}.csv",), draw, bars=INTERVALS)
 
 
 def _epochs(name: str, part: str, title: str) -> Plot:
@@ -112,7 +113,7 @@ PLOTS = [
            AUDITED, "percent of the sampler's set", DIAGNOSTICS),
     Plot("diagnostics.geometry", "The embeddings over training", "diagnostics", (DIAGNOSTICS,), geometry),
     Plot("mutualinfo.fig2", "Stability of the objectives; bank rate", "papers",
-         ("negatives/stability_figure.csv", "negatives/bank-rate.csv"), stability, bars=SEEDS),
+         ("negatives/stability_figure.csv", "negatives/bank-rate.csv"), stability, bars=INTERVALS),
     _epochs("mutualinfo.fig7", "critic", "Witness functions"),
     _swept("mutualinfo.fig9", "count", "negatives", "How many negatives"),
     _swept("mutualinfo.fig10", "temperature", "temperature", "Temperature"),
@@ -136,7 +137,7 @@ PLOTS = [
     Plot("eqco.table9", "InfoNCE and EqCo on Gaussians of known information", "papers", ("estimators/gaussians.csv",),
          gaussians, bars=SEEDS),
     Plot("ring.fig2a", "Hard negatives from the start, or later", "papers", ("negatives/start.csv",), over_start,
-         bars=SEEDS),
+         bars=INTERVALS),
     _epochs("ring.fig2b", "annealing", "Annealing policies"),
     Plot("ring.appC", "Bias and spread of the estimate, one encoder held fixed", "papers", ("negatives/estimates.csv",),
          bias_and_spread),
