@@ -1,22 +1,23 @@
-"""Embed: images and a frozen encoder -> features of every split, made once for all probes."""
+"""Embed: images and the frozen encoder of each seed -> features of every split, made once for all probes."""
 
 import argparse
-import logging
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
+from annulus.compute import progress
 from annulus.compute.device import pick_device
+from annulus.compute.workers import each_seed
 from annulus.encoders.encoder import load_encoder
 from annulus.encoders.extract import extract
 from annulus.encoders.features import SPLITS, save_features
 from annulus.files.images import load_images
+from annulus.files.results import Metrics
 from annulus.pipeline.stage import Results, run_stage
 
-READS = ["linear.inputs", "linear.layer"]
-PATHS = ["images", "encoder", "features"]
-
-log = logging.getLogger("annulus")
+READS = ["seeds", "linear.inputs", "linear.layer"]
+PATHS = ["images", "encoders", "features"]
 
 
 def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
@@ -24,14 +25,20 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     # Maps are large: only where the linear probe reads them from here.
     if (params["linear.inputs"], params["linear.layer"]) == ("features", "map"):
         layers.append("map")
-    encoder, device = load_encoder(paths.encoder), pick_device()
+    return Results.of_seeds(each_seed(partial(embed, paths, layers), params["seeds"], pick_device()))
+
+
+def embed(paths: argparse.Namespace, layers: list[str], seed: int) -> Metrics:
+    """Write the features of one seed's encoder."""
+    encoder, device = load_encoder(paths.encoders / f"{seed}.safetensors"), pick_device()
+    count, started = 0, time.monotonic()
     for split in SPLITS:
-        images, started = load_images(paths.images / f"{split}.safetensors"), time.monotonic()
+        images = load_images(paths.images / f"{split}.safetensors")
         features = extract(encoder, images, layers, device)
-        speed = len(images) / (time.monotonic() - started)
-        log.info("embed: %s, %d images, %.0f images/s", split, len(images), speed)
-        save_features(paths.features, split, features)
-    return Results({f"{name}_dim": values[0].numel() for name, values in features.layers.items()})
+        count += len(images)
+        save_features(paths.features / str(seed), split, features)
+    progress.say(f"{count:,} images embedded, {count / (time.monotonic() - started):,.0f} images/s")
+    return {f"{name}_dim": values[0].numel() for name, values in features.layers.items()}
 
 
 if __name__ == "__main__":

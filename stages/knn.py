@@ -1,20 +1,31 @@
-"""kNN: features -> accuracy of the nearest training images' labels on the test images."""
+"""kNN: features of each seed -> accuracy of the nearest training images' labels on the test images."""
 
 import argparse
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
+from annulus.compute.device import pick_device
+from annulus.compute.workers import each_seed
 from annulus.encoders.features import load_features
-from annulus.evals.knn import evaluate_knn
+from annulus.evals.knn import Neighbours, evaluate_knn
+from annulus.files.right import by_number, write_right
 from annulus.pipeline.stage import Results, run_stage
 
-READS = ["knn"]
-PATHS = ["features", "metrics"]
+READS = ["seeds", "knn"]
+PATHS = ["features", "metrics", "right"]
 
 
 def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
-    train, test = load_features(paths.features, "train"), load_features(paths.features, "test")
-    return Results(evaluate_knn(train, test, params["knn"]).metrics)
+    found = each_seed(partial(evaluate, params, paths), params["seeds"], pick_device())
+    write_right(paths.right, by_number({seed: one.right for seed, one in found.items()}))
+    return Results.of_seeds({seed: one.metrics for seed, one in found.items()})
+
+
+def evaluate(params: Mapping[str, Any], paths: argparse.Namespace, seed: int) -> Neighbours:
+    """One seed's test images against its training images."""
+    train, test = (load_features(paths.features / str(seed), split) for split in ("train", "test"))
+    return evaluate_knn(train, test, params["knn"])
 
 
 if __name__ == "__main__":

@@ -1,34 +1,50 @@
-"""Linear probe: features, or images through the encoder -> accuracy, learning curve, confusion table."""
+"""Linear probe: features of each seed, or images through its encoder -> accuracy, learning curves, confusion table."""
 
 import argparse
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
+from annulus.compute import progress
 from annulus.compute.device import pick_device
+from annulus.compute.workers import each_seed
 from annulus.encoders.encoder import load_encoder
 from annulus.encoders.features import SPLITS, load_features
 from annulus.evals.accuracy import confusion_rows
-from annulus.evals.linear import probe_features, probe_views
+from annulus.evals.linear import Outcome, probe_features, probe_views
 from annulus.files.images import load_images
 from annulus.files.results import write_table
+from annulus.files.right import by_number, write_right
 from annulus.pipeline.stage import Results, run_stage
 
-READS = ["seed", "linear", "view_sets.${views}", "scales.${scale}.linear"]
-PATHS = ["images", "encoder", "features", "metrics", "history", "confusion"]
+READS = ["seeds", "linear", "view_sets.${views}", "scales.${scale}.linear"]
+PATHS = ["images", "encoders", "features", "metrics", "right", "history", "confusion"]
 
 
 def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
+    seeds = params["seeds"]
+    found = each_seed(partial(fit, params, paths), seeds, pick_device())
+    test = load_images(paths.images / "test.safetensors")
+    # A row an image: the first seed's, since those of all would be a large file and the same picture.
+    write_table(paths.confusion, confusion_rows(found[seeds[0]].predicted, test.labels, test.classes))
+    write_right(paths.right, by_number({seed: one.right for seed, one in found.items()}))
+    metrics = {seed: one.metrics for seed, one in found.items()}
+    return Results.of_seeds(metrics, {seed: one.history for seed, one in found.items()})
+
+
+def fit(params: Mapping[str, Any], paths: argparse.Namespace, seed: int) -> Outcome:
+    """Fit one seed's probe."""
     settings = {"params": params["linear"], "scale": params["scales.${scale}.linear"]}
-    settings |= {"seed": params["seed"], "device": pick_device()}
+    settings |= {"seed": seed, "device": pick_device()}
     if params["linear"].inputs == "views":
         train, validation, test = (load_images(paths.images / f"{split}.safetensors") for split in SPLITS)
-        views, encoder = params["view_sets.${views}"], load_encoder(paths.encoder)
+        views, encoder = params["view_sets.${views}"], load_encoder(paths.encoders / f"{seed}.safetensors")
         outcome = probe_views(encoder, train, validation, test, views=views, **settings)
     else:
-        train, validation, test = (load_features(paths.features, split) for split in SPLITS)
+        train, validation, test = (load_features(paths.features / str(seed), split) for split in SPLITS)
         outcome = probe_features(train, validation, test, **settings)
-    write_table(paths.confusion, confusion_rows(outcome.predicted, test.labels, test.classes))
-    return Results({**outcome.metrics, "seed": params["seed"]}, outcome.history)
+    progress.say(f"linear {outcome.metrics['top1_percent']:.1f} %")
+    return outcome
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from typing import Any
 from annulus.datasets.prepare import prepare_images, save_prepared
 from annulus.pipeline.stage import Results, run_stage
 
-READS = ["seed", "dataset", "datasets.${dataset}", "scales.${scale}.prepare"]
+READS = ["seeds", "dataset", "datasets.${dataset}", "scales.${scale}.prepare"]
 PATHS = ["images", "metrics"]
 
 log = logging.getLogger("annulus")
@@ -16,8 +16,9 @@ log = logging.getLogger("annulus")
 
 def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     dataset, scale = params["datasets.${dataset}"], params["scales.${scale}.prepare"]
-    prepared = prepare_images(params["dataset"], dataset, scale, params["seed"])
-    metrics = prepared.metrics() | {"seed": params["seed"]}
+    # The first seed draws the images and splits them: all seeds see the same ones.
+    prepared = prepare_images(params["dataset"], dataset, scale, params["seeds"][0])
+    metrics = prepared.metrics()
     if shared := metrics["test_images_also_in_train"]:
         log.warning("%d test images are also training images, pixel by pixel; accuracy will flatter", shared)
     save_prepared(paths.images, prepared)

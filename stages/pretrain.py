@@ -1,39 +1,82 @@
-"""Pretrain one encoder: packed training images -> encoder weights, snapshots, learning curve, metrics."""
+"""Pretrain an encoder for each seed: packed training images -> weights, snapshots, learning curves, metrics."""
 
 import argparse
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
+
+import torch
 
 from annulus.compute.device import pick_device
 from annulus.compute.distributed import process_group, rank, relaunch
+from annulus.compute.workers import each_seed
 from annulus.config.resolved import PRETRAIN
 from annulus.encoders.encoder import save_encoder
 from annulus.files.images import load_images
+from annulus.files.results import Metrics
 from annulus.pipeline.checkpoint import Checkpoint, hash_code, hash_files
+from annulus.pipeline.provenance import processor
 from annulus.pipeline.stage import Results, run_stage
 from annulus.training.setup import build_training
 from annulus.training.snapshots import Snapshots
 
-READS = ["seed", *PRETRAIN]
-PATHS = ["images", "encoder", "snapshots", "metrics", "history"]
+READS = ["seeds", *PRETRAIN]
+PATHS = ["images", "encoders", "snapshots", "metrics", "history"]
+
+
+@dataclass(frozen=True)
+class Pretraining:
+    """What the runs of all seeds share; a killed stage goes on with each where it stood."""
+
+    params: Mapping[str, Any]
+    paths: argparse.Namespace
+    key: Mapping[str, Any]
+
+    def __call__(self, seed: int) -> tuple[Metrics, list[Metrics]]:
+        """Train one seed; write its encoder and its snapshots."""
+        device = pick_device()
+        train, validation = (
+            load_images(self.paths.images / f"{split}.safetensors") for split in ("train", "validation")
+        )
+        training = build_training(self.params | {"seed": seed}, train, validation, device)
+        if rank() > 0:  # of several processes, one keeps the state and writes the results
+            return training.metrics(), training.run()
+        recipe = training.recipe
+        training.snapshots = Snapshots(train, recipe.views, recipe.scale.epochs, seed, device)
+        with self.checkpoint(seed) as checkpoint:
+            history = training.run(checkpoint)
+            checkpoint.save(training.state_dict())  # DVC deletes the outputs, should another seed fail
+            save_encoder(training.method.encoder, self.paths.encoders / f"{seed}.safetensors")
+            training.snapshots.write(self.paths.snapshots / f"{seed}.safetensors", training.method)
+        return training.metrics() | {"processor": _computed_on(device)}, history
+
+    def checkpoint(self, seed: int) -> Checkpoint:
+        return Checkpoint("pretrain", {**self.key, "seed": seed})
+
+    def done(self) -> None:
+        """Forget where the runs stood: all results are written."""
+        for seed in self.params["seeds"]:
+            with self.checkpoint(seed) as checkpoint:
+                checkpoint.done()
 
 
 def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     with process_group():
-        device = pick_device()
-        images = load_images(paths.images / "train.safetensors")
-        training = build_training(params, images, load_images(paths.images / "validation.safetensors"), device)
-        if rank() > 0:  # one process keeps the state and writes the results
-            training.run()
+        run = {name: value for name, value in params.items() if name != "seeds"}  # another seed changes no run
+        key = {"params": run, "images": hash_files(paths.images), "code": hash_code(), "device": pick_device().type}
+        pretraining = Pretraining(params, paths, key)
+        found = each_seed(pretraining, params["seeds"], pick_device())
+        if rank() > 0:
             raise SystemExit
-        recipe = training.recipe
-        training.snapshots = Snapshots(images, recipe.views, recipe.scale.epochs, recipe.seed, device)
-        key = {"params": params, "images": hash_files(paths.images), "code": hash_code(), "device": device.type}
-        with Checkpoint("pretrain", key) as checkpoint:
-            history = training.run(checkpoint)
-            save_encoder(training.method.encoder, paths.encoder)
-            training.snapshots.write(paths.snapshots, training.method)
-    return Results(training.metrics(), history, written=checkpoint.done)
+    metrics, histories = ({seed: one[place] for seed, one in found.items()} for place in (0, 1))
+    return Results.of_seeds(metrics, histories, written=pretraining.done)
+
+
+def _computed_on(device: torch.device) -> str:
+    """The GPU, or the processor and the instructions that torch takes of it: numbers differ between them."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name()
+    return f"{processor()}, {torch.backends.cpu.get_cpu_capability()}"
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ PATHS = ["images"]
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     # The first seed draws the images and splits them: all runs of a study see the same ones.
-    seed, dataset, params, scale = values(settings, IMAGES).values()
-    prepared = prepare_images(dataset, params, scale, seed)
+    seeds, dataset, params, scale = values(settings, IMAGES).values()
+    prepared = prepare_images(dataset, params, scale, seeds[0])
     save_prepared(paths.images, prepared)
     return Results(prepared.metrics())
 

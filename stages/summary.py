@@ -1,76 +1,94 @@
-"""Summary: the main line's metrics files -> its headline numbers, and the table that a run ends with."""
+"""Summary: the main line's metrics files -> its headline numbers over all seeds, and the table that a run ends with."""
 
 import argparse
-import json
 from collections.abc import Mapping
 from itertools import zip_longest
-from pathlib import Path
 from typing import Any
 
 from annulus.config.resolved import SELECTORS
 from annulus.errors import InputError
-from annulus.files.results import Number
+from annulus.files.results import Metrics, Number, read_metrics, write_table
+from annulus.files.right import Bits, Right, read_right
+from annulus.headlines import HEADLINES, Headline, Measured
 from annulus.pipeline.stage import Results, run_stage
 
-READS = [*SELECTORS, "seed"]
-PATHS = ["prepare", "pretrain", "knn", "linear", "diagnostics", "metrics"]
-
-# Headline -> the stage that measured it and the name that it has there.
-HEADLINES = {
-    "knn_top1_percent": ("knn", "top1_percent"),
-    "nn1_top1_percent": ("knn", "nn1_top1_percent"),
-    "linear_top1_percent": ("linear", "top1_percent"),
-    "pretrain_loss_nats": ("pretrain", "loss_nats"),
-    "bound_nats": ("pretrain", "bound_nats"),
-    "bound_ceiling_nats": ("pretrain", "ceiling_nats"),
-    "validation_nn1_percent": ("pretrain", "validation_nn1_percent"),
-    "alignment": ("diagnostics", "alignment"),
-    "uniformity": ("diagnostics", "uniformity"),
-    "effective_rank": ("diagnostics", "effective_rank"),
-    "false_negatives_percent": ("diagnostics", "false_negatives_training_percent"),
-    "train_images": ("prepare", "train_images"),
-}
-# Absent without a validation part, and where the sampler's set in a part of the images is empty.
-OPTIONAL = {"validation_nn1_percent", "false_negatives_percent"}
+READS = [*SELECTORS, "seeds"]
+PATHS = ["prepare", "pretrain", "knn", "knn_right", "linear", "linear_right", "diagnostics", "table", "metrics"]
 
 WHERE_TO_LOOK = """\
-all numbers    metrics/ (`dvc metrics diff` after a change)
+all numbers    metrics/ (each seed's: metrics/summary.csv)
 curves         `dvc plots show`
 every run      `make mlflow`
-a comparison   `dvc exp run -S sampler=cave`, then `dvc exp show --only-changed`"""
+a comparison   `dvc exp run -S sampler=cave`, then `make compare BASE=HEAD`"""
 
 
 def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
-    measured = {stage: read_metrics(getattr(paths, stage)) for stage in PATHS if stage != "metrics"}
-    headlines = {}
-    for headline, (stage, name) in HEADLINES.items():
-        if name in measured[stage]:
-            headlines[headline] = measured[stage][name]
-        elif headline not in OPTIONAL:
-            raise InputError(f"{getattr(paths, stage)} has no {name}; run `dvc repro -f {stage}`")
-    print(f"\n{table(params, headlines)}\n\n{WHERE_TO_LOOK}\n")
+    found = read_headlines(paths, params["seeds"])
+    intervals = {name: one.interval() for name, one in found.items()}
+    rows: list[Metrics] = []
+    for name, one in found.items():
+        half = intervals[name].half
+        row = {"number": name, "mean": _digits(name, intervals[name].mean)}
+        row["interval"] = "" if half is None else _digits(name, half)
+        rows.append(row | {f"seed{seed}": _digits(name, value) for seed, value in one.values.items()})
+    write_table(paths.table, rows)
+    headlines: dict[str, Number] = {name: interval.mean for name, interval in intervals.items()}
+    for name in ("knn_top1_percent", "linear_top1_percent"):
+        if (half := intervals[name].half) is not None:
+            headlines[name.replace("_percent", "_interval_percent")] = half
+    headlines["train_images"] = read_metrics(paths.prepare)["train_images"]
+    print(f"\n{shown(params, rows)}\n\n{WHERE_TO_LOOK}\n")
     return Results(headlines)
 
 
-def read_metrics(path: Path) -> dict[str, Number]:
-    try:
-        return json.loads(path.read_text())
-    except (OSError, json.JSONDecodeError) as error:
-        raise InputError(f"{path} is missing or not a metrics file ({error}); run `dvc repro`") from error
+def read_headlines(paths: argparse.Namespace, seeds: list[int]) -> dict[str, Measured]:
+    """Each headline number by seed.
+
+    Raises:
+        InputError: when a file lacks a number or a seed.
+    """
+    files = {stage: read_metrics(getattr(paths, stage)) for stage in ("pretrain", "knn", "linear", "diagnostics")}
+    right = {stage: read_right(getattr(paths, f"{stage}_right")) for stage in ("knn", "linear")}
+    found = {}
+    for name, headline in HEADLINES.items():
+        path = getattr(paths, headline.stage)
+        by_seed = {seed: files[headline.stage].get(str(seed), {}) for seed in seeds}
+        lacking = [seed for seed, metrics in by_seed.items() if headline.number not in metrics]
+        if lacking and headline.optional:
+            continue
+        if lacking:
+            raise InputError(
+                f"{path} has no {headline.number} of seed {lacking[0]}; run `dvc repro -f {headline.stage}`"
+            )
+        values = {seed: metrics[headline.number] for seed, metrics in by_seed.items()}
+        found[name] = Measured(values, _bits(right, headline, seeds, paths) if headline.accuracy else None)
+    return found
 
 
-def table(params: Mapping[str, Any], headlines: Mapping[str, Number]) -> str:
-    """The variant on the left, its numbers on the right."""
+def _bits(
+    right: Mapping[str, Right], headline: Headline, seeds: list[int], paths: argparse.Namespace
+) -> dict[int, Bits]:
+    by_seed = right[headline.stage].get(headline.number, {})
+    for seed in seeds:
+        if seed not in by_seed:
+            path = getattr(paths, f"{headline.stage}_right")
+            raise InputError(f"{path} has no {headline.number} of seed {seed}; run `dvc repro -f {headline.stage}`")
+    return {seed: by_seed[seed] for seed in seeds}
+
+
+def shown(params: Mapping[str, Any], rows: list[Metrics]) -> str:
+    """The variant on the left, its numbers with their intervals on the right."""
     left = [f"{name:<12}{choice}" for name, choice in params.items()]
     width = max(map(len, left)) + 4
-    right = [f"{name:<24}{shown(name, number):>9}" for name, number in headlines.items()]
+    right = [
+        f"{row['number']:<24}{row['mean']:>9}" + (f" ± {row['interval']}" * (row["interval"] != "")) for row in rows
+    ]
+    right += ["", "±: 95 % interval over seeds, of accuracies also over test images"]
     return "\n".join(f"{a:<{width}}{b}".rstrip() for a, b in zip_longest(left, right, fillvalue=""))
 
 
-def shown(name: str, number: Number) -> str:
-    if isinstance(number, int):
-        return f"{number:,}"
-    return f"{number:.2f}" if name.endswith("_percent") else f"{number:.4f}"
+def _digits(name: str, value: float) -> str:
+    return f"{value:.2f}" if name.endswith("_percent") else f"{value:.4f}"
 
 
 if __name__ == "__main__":

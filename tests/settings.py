@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from pretrain import READS
 
 from annulus.config import AllParams
 from annulus.config.file import checked
+from annulus.config.resolved import PRETRAIN
 from annulus.errors import InputError
 from annulus.files.images import ImageSet
 from annulus.pipeline.checkpoint import Checkpoint
@@ -76,9 +76,9 @@ def refusal(changes: dict[str, Any]) -> str:
 
 
 def read(changes: dict[str, Any]) -> dict[str, Any]:
-    """What the pretrain stage is given, small and with some values changed."""
-    params = load(SMALL | changes)
-    return {name: params.get(name) for name in READS}
+    """What a run is built of, small and with some values changed: a `seed`, and what the pretrain stage reads."""
+    params = load(SMALL | {key: value for key, value in changes.items() if key != "seed"})
+    return {"seed": changes.get("seed", 0)} | {name: params.get(name) for name in PRETRAIN}
 
 
 def stripes(images: int, seed: int) -> ImageSet:

@@ -13,8 +13,9 @@ import faiss
 import pytest
 import torch
 
+from annulus.compute import progress
 from annulus.compute import workers as module
-from annulus.compute.workers import Pieces, each
+from annulus.compute.workers import Pieces, each, each_seed
 from annulus.config.negatives import BallParams, RingParams
 from annulus.errors import InputError
 
@@ -52,6 +53,15 @@ def meet(workers: int) -> int:
     while len(list(Path().glob("here-*"))) < workers:
         pass
     return os.getpid()
+
+
+def talk(item: int) -> None:
+    """Tells how far it is, and what any item would say."""
+    logging.getLogger("annulus").warning("WARNING: of every item")
+    logging.getLogger("annulus").info("too much")
+    progress.say(f"line of {item}")
+    for done in (5, 10):
+        progress.report(done, 10, lambda: f"item {item}", ended=done == 10)
 
 
 def refuse_odd(item: int) -> int:
@@ -98,7 +108,7 @@ def test_results_come_in_the_items_order_whichever_ends_first(monkeypatch):
     assert list(each(late_first, [3, 0, 2, 1])) == [30, 0, 20, 10]
 
 
-def test_a_worker_has_one_thread_says_nothing_and_leaves_the_stage_its_own(monkeypatch):
+def test_a_worker_has_one_thread_says_only_warnings_and_leaves_the_stage_its_own(monkeypatch):
     cores(monkeypatch, 2)
     logging.getLogger("annulus").setLevel(logging.INFO)
     torch.set_num_threads(2)
@@ -109,8 +119,28 @@ def test_a_worker_has_one_thread_says_nothing_and_leaves_the_stage_its_own(monke
     logging.getLogger("annulus").setLevel(logging.NOTSET)
     assert here == (2, 2, os.getpid(), logging.INFO)
     for of_torch, of_faiss, process, level in found:
-        assert (of_torch, of_faiss, level) == (1, 1, logging.ERROR)
+        assert (of_torch, of_faiss, level) == (1, 1, logging.WARNING)
         assert process != os.getpid()
+
+
+def test_what_workers_say_comes_under_their_names_and_a_warning_once(monkeypatch, caplog):
+    cores(monkeypatch, 2)
+    with caplog.at_level(logging.INFO, logger="annulus"):
+        list(each(talk, [0, 1], names=["seed 0", "seed 1"]))
+    assert caplog.messages.count("WARNING: of every item") == 1
+    said = [message for message in caplog.messages if "WARNING" not in message]
+    assert sorted(message.split(" images/s")[0].rstrip("0123456789,.") for message in said) == [
+        *("seed 0: item 0, ", "seed 0: line of "),
+        *("seed 1: item 1, ", "seed 1: line of "),
+    ]
+
+
+@pytest.mark.parametrize(("count", "seeds", "each_takes"), [(5, 2, 2), (2, 5, 1), (4, 1, 4)])
+def test_seeds_share_the_cores(monkeypatch, count, seeds, each_takes):
+    cores(monkeypatch, count)
+    found = each_seed(threads, range(7, 7 + seeds))
+    assert list(found) == list(range(7, 7 + seeds))
+    assert {one[:2] for one in found.values()} == {(each_takes, each_takes)}
 
 
 @pytest.mark.parametrize("count", [1, 2])

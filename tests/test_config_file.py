@@ -23,12 +23,12 @@ def test_an_unknown_key_is_named_in_full_with_the_nearest_and_the_known_ones_of_
 
 
 def test_a_missing_key_is_named_in_full():
-    for key in ("seed", "samplers", "samplers.cave.keep", "scales.paper.pretrain.queue"):
+    for key in ("seeds", "samplers", "samplers.cave.keep", "scales.paper.pretrain.queue"):
         assert refusal({key: MISSING}) == f"{key}: missing; every value is written in params.yaml"
 
 
 def test_every_fault_gets_its_line():
-    message = refusal({"samplers.ring.outer": 2.0, "seed": -1, "sampelr": "ring"})
+    message = refusal({"samplers.ring.outer": 2.0, "seeds": [-1], "sampelr": "ring"})
     assert len(message.splitlines()) == 3
 
 
@@ -54,8 +54,9 @@ def test_a_number_without_a_point_is_text_to_yaml_and_the_way_out_is_said(tmp_pa
 @pytest.mark.parametrize(
     ("key", "value", "expected"),
     [
-        ("seed", "0", "input should be a valid integer"),
-        ("seed", True, "input should be a valid integer"),
+        ("datasets.shapes.image_size", "0", "input should be a valid integer"),
+        ("datasets.shapes.image_size", True, "input should be a valid integer"),
+        ("seeds", [], "list should have at least 1 item after validation, not 0"),
         ("samplers.ball.outer", math.nan, "input should be a finite number"),
         ("bounds.infonce.eqco_alpha", math.inf, "input should be a finite number"),
     ],

@@ -9,7 +9,7 @@ from annulus.config.resolved import IMAGES, RUN, read_settings, resolved, values
 from annulus.errors import InputError
 
 OTHERS = {"sampler": "cave", "anneal": "adaptive-epoch", "neighbours": "k", "bound": "la", "method": "moco"}
-VARIANTS = [{}, OTHERS, {"sampler": "uniform", "bound": "mlcpc", "schedule": "plateau", "views": "none", "seed": 7}]
+VARIANTS = [{}, OTHERS, {"sampler": "uniform", "bound": "mlcpc", "schedule": "plateau", "views": "none", "seeds": [7]}]
 
 
 @pytest.mark.parametrize("changes", VARIANTS)
@@ -26,7 +26,7 @@ def test_a_tree_holds_the_chosen_sections_and_nothing_else():
     assert list(tree["samplers"]) == ["cave"]
     assert list(tree["anneals"]) == ["adaptive-step"]
     assert tree["datasets"] == {"shapes": {"view_size": 20}}
-    assert not {"seed", "sampler"} & set(tree), "a run's seed stands beside, and a section says which choice it is"
+    assert not {"seeds", "sampler"} & set(tree), "a run's seed stands beside, and a section says which choice it is"
     same = {"samplers.cave.clusters": 7, "methods.moco.momentum": 0.5, "dataset": "shapes"}
     assert resolved(load(same), RUN) == resolved(load({}), RUN)
 

@@ -48,7 +48,7 @@ def refusal(make, changes: dict, settings: dict | None = None) -> str:
 def test_the_row_wins_over_the_scale_and_the_scale_over_the_defaults(make):
     key = "methods.ir.temperature"
     params = make({"defaults": DEFAULTS | {key: 0.1}}).variant("IR", {}, 5)
-    assert (params.seed, params.scale, params.methods.ir.temperature) == (5, "tiny", 0.1)
+    assert (params.seeds, params.scale, params.methods.ir.temperature) == ([5], "tiny", 0.1)
     study = make({"defaults": DEFAULTS | {key: 0.1}, "scales": {"tiny": {key: 0.2}}})
     assert study.variant("IR", {}, 0).methods.ir.temperature == 0.2
     assert study.variant("IR", {key: 0.3}, 0).methods.ir.temperature == 0.3
@@ -73,9 +73,9 @@ def test_a_scale_in_a_key_is_the_study_s_and_only_its_settings_count(make):
 
 
 def test_the_root_s_choices_move_no_study(make):
-    others = {"seed": 9, "scale": "paper", "dataset": "cifar10", "method": "cmc", "bound": "la", "sampler": "cave"}
+    others = {"seeds": [9], "scale": "paper", "dataset": "cifar10", "method": "cmc", "bound": "la", "sampler": "cave"}
     others |= {"anneal": "linear", "neighbours": "s", "views": "strong", "backbone": "resnet50", "schedule": "constant"}
-    assert set(others) == {*SECTION_OF, "seed"}
+    assert set(others) == {*SECTION_OF, "seeds"}
     settings = {"sampler": "ball"}
     assert make(root=others).variant("a row", settings, 0) == make().variant("a row", settings, 0)
     values = {"optimizer": {"momentum": 0.5, "weight_decay": 0.0}}
@@ -106,7 +106,7 @@ def test_an_unknown_key_is_named_with_its_row_and_the_nearest_known_one(make, ke
         ({}, {"neighbours": "s", "bound": "binary-nce"}, "a row: neighbours: s gives a query several positives, and"),
         ({"scale": "tony"}, {}, "scale: 'tony' is none of tiny, demo, paper"),
         ({"seeds": [0, 3, 0]}, {}, "seeds: [0, 3, 0] names a seed twice, which would be one run, not two"),
-        ({"seeds": None}, {}, "seeds: None refused; input should be a valid list"),
+        ({"seeds": None}, {}, "seeds: missing; every value is written in params.yaml"),
         ({"scales": {"tiny": 3}}, {}, "scales.tiny: 3 refused; input should be a valid dictionary"),
     ],
 )

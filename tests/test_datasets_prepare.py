@@ -167,7 +167,7 @@ def test_a_root_that_no_path_can_be_is_refused(place, why, monkeypatch, tmp_path
 
 def run(params: object, dataset: str, folder: Path, train: int = 200, test: int = 100):
     values = {
-        "seed": 5,
+        "seeds": [5],
         "dataset": dataset,
         "datasets.${dataset}": params,
         "scales.${scale}.prepare": scale(train, test),
@@ -182,7 +182,7 @@ def test_the_stage_writes_three_files_and_flat_metrics(tmp_path):
     assert {split: len(images) for split, images in sets.items()} == {"train": 180, "validation": 20, "test": 100}
     mean, std = sets["train"].channel_statistics()
     expected = {f"{split}_images": len(images) for split, images in sets.items()}
-    expected |= {"classes": 100, "image_size": 16, "bad_files": 0, "test_images_also_in_train": 0, "seed": 5}
+    expected |= {"classes": 100, "image_size": 16, "bad_files": 0, "test_images_also_in_train": 0}
     expected |= {"red_mean": mean[0], "blue_std": std[2]}
     assert {name: metrics[name] for name in expected} == expected
     assert len(metrics["digest"]) == 16

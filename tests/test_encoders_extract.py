@@ -98,14 +98,14 @@ def test_features_that_are_not_there_name_the_way_out(tmp_path):
 
 def test_the_stage_writes_three_splits_with_maps_only_where_they_are_read(tmp_path):
     counts = {"train": 5, "validation": 0, "test": 3}
-    save_encoder(build_encoder(CONFIG, seed=0), tmp_path / "encoder.safetensors")
+    save_encoder(build_encoder(CONFIG, seed=0), tmp_path / "0.safetensors")
     for split, count in counts.items():
         save_images(tmp_path / f"{split}.safetensors", image_set(count))
-    paths = Namespace(images=tmp_path, encoder=tmp_path / "encoder.safetensors", features=tmp_path / "features")
+    paths = Namespace(images=tmp_path, encoders=tmp_path, features=tmp_path / "features")
     for inputs, layer, more in (("features", "pooled", set()), ("features", "map", {"map"}), ("views", "map", set())):
-        results = stage.main({"linear.inputs": inputs, "linear.layer": layer}, paths)
+        results = stage.main({"seeds": [0], "linear.inputs": inputs, "linear.layer": layer}, paths)
         for split, count in counts.items():
-            features = load_features(paths.features, split)
+            features = load_features(paths.features / "0", split)
             assert set(features.layers) == {"pooled", "embedding", *more}
             assert {len(tensor) for tensor in (*features.layers.values(), features.labels)} == {count}
         assert (results.metrics["pooled_dim"], results.metrics["embedding_dim"]) == (128, 6)

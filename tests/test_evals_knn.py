@@ -10,6 +10,7 @@ from annulus.encoders.features import Features, save_features
 from annulus.errors import InputError
 from annulus.evals import knn
 from annulus.evals.knn import evaluate_knn, nearest_labels, vote
+from annulus.files.right import read_right
 
 
 def features(vectors, labels, classes=("a", "b", "c", "d", "e", "f", "g")):
@@ -101,9 +102,11 @@ def test_splits_of_different_image_sets_are_refused():
 
 def test_the_stage_takes_training_images_as_bank_and_test_images_as_queries(tmp_path):
     classes = ("a", "b", "c")
-    save_features(tmp_path, "train", features(torch.eye(4)[:, :3], [0, 1, 2, 2], classes))
-    save_features(tmp_path, "test", features(torch.eye(3), [1, 2, 0], classes))  # right only among themselves
+    save_features(tmp_path / "3", "train", features(torch.eye(4)[:, :3], [0, 1, 2, 2], classes))
+    save_features(tmp_path / "3", "test", features(torch.eye(3), [1, 2, 0], classes))  # right only among themselves
     for layer in ("pooled", "embedding"):
-        metrics = stage.main({"knn": params(1, layer=layer)}, Namespace(features=tmp_path)).metrics
+        paths = Namespace(features=tmp_path, right=tmp_path / "right.json")
+        metrics = stage.main({"seeds": [3], "knn": params(1, layer=layer)}, paths).metrics
+        assert read_right(paths.right)["top1_percent"][3].tolist() == [False] * 3
         assert (metrics["bank_images"], metrics["images"]) == (4, 3)
         assert metrics["nn1_top1_percent"] == metrics["top1_percent"] == 0.0

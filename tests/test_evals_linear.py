@@ -18,6 +18,7 @@ from annulus.errors import InputError
 from annulus.evals.linear import feature_batches, fit, probe_features, view_batches
 from annulus.evals.probe import Probe, standardised, unchanged
 from annulus.files.images import ImageSet, save_images
+from annulus.files.right import read_right
 from annulus.views.recipe import center_view
 
 CPU = torch.device("cpu")
@@ -210,23 +211,24 @@ def test_each_epoch_augments_anew(encoder):
 
 @pytest.mark.parametrize("inputs", ["features", "views"])
 def test_the_stage_reports_numbers_a_curve_and_one_row_per_test_image(tmp_path, encoder, inputs):
-    save_encoder(encoder, tmp_path / "encoder.safetensors")
+    save_encoder(encoder, tmp_path / "0.safetensors")
     for split, count in (("train", 60), ("validation", 10), ("test", 20)):
         images = image_set(count, seed=count)
         save_images(tmp_path / f"{split}.safetensors", images)
         features = extract(encoder, images, ["pooled"], CPU)
-        save_features(tmp_path / "features", split, features)
+        save_features(tmp_path / "features/0", split, features)
     values = {
-        "seed": 0,
+        "seeds": [0],
         "linear": params(inputs=inputs),
         "view_sets.${views}": FLIPPED_VIEWS,
         "scales.${scale}.linear": scale(epochs=4),
     }
-    files = {"encoder": "encoder.safetensors", "features": "features", "confusion": "confusion.csv"}
+    files = {"encoders": "", "right": "right.json", "features": "features", "confusion": "confusion.csv"}
     paths = Namespace(images=tmp_path, **{name: tmp_path / file for name, file in files.items()})
     results = stage.main(values, paths)
     assert results.metrics["top1_percent"] == 100.0
-    assert results.metrics["seed"] == 0
+    assert read_right(paths.right)["top1_percent"][0].all()
+    assert {row["seed"] for row in results.history} == {0}
     assert [row["epoch"] for row in results.history] == [1, 2, 3, 4]
     constant = [row["learning_rate"] for row in results.history] == [0.1] * 4
     assert constant == (inputs == "views"), "as the papers: no drop, no cosine"

@@ -19,7 +19,7 @@ from annulus.pipeline import tracking
 from annulus.pipeline.provenance import runs
 from annulus.pipeline.stage import Results, run_resolved, run_stage, write_settings
 
-READS = ["seed", "samplers.${sampler}", "scales.${scale}.pretrain"]
+READS = ["seeds", "samplers.${sampler}", "scales.${scale}.pretrain"]
 PATHS = ["images", "metrics", "history"]
 
 
@@ -27,7 +27,7 @@ PATHS = ["images", "metrics", "history"]
 def params(tmp_path):
     """The repository's own params.yaml, with the choices that the tests rely on."""
     path = tmp_path / "params.yaml"
-    tree = yaml.safe_load((ROOT / "params.yaml").read_text()) | {"seed": 7, "sampler": "ring", "scale": "tiny"}
+    tree = yaml.safe_load((ROOT / "params.yaml").read_text()) | {"seeds": [7], "sampler": "ring", "scale": "tiny"}
     path.write_text(yaml.safe_dump(tree))
     return path
 
@@ -56,13 +56,13 @@ def test_a_stage_gets_what_it_reads_and_its_results_are_written_and_tracked(tmp_
     run_stage(main, READS, PATHS, argv)
 
     assert seen.keys() == {*READS, "images"}
-    assert seen["seed"] == 7
+    assert seen["seeds"] == [7]
     assert isinstance(seen["samplers.${sampler}"], RingParams)
     assert seen["images"] == tmp_path / "images"
     assert json.loads((tmp_path / "m/knn.json").read_text()) == {"top1_percent": 41.26}
     assert (tmp_path / "m/knn.csv").read_text() == "epoch,loss_nats\n1,0.5\n"
     ((tracked, metrics, history),) = recorded
-    assert (tracked["sampler"], tracked["scale"], tracked["seed"]) == ("ring", "tiny", 7)
+    assert (tracked["sampler"], tracked["scale"], tracked["seeds"]) == ("ring", "tiny", [7])
     assert (metrics, history) == ({"top1_percent": 41.256}, [{"epoch": 1, "loss_nats": 0.5}])
 
 
@@ -99,7 +99,7 @@ def test_a_mistake_of_the_user_is_one_sentence_and_leaves_nothing(tmp_path, argv
 
 def test_resume_state_is_forgotten_only_when_the_files_are_there(tmp_path, argv, recorded):
     seen = []
-    results = Results({"k": 1}, [{"epoch": 1}], lambda: seen.append((tmp_path / "m/knn.csv").exists()))
+    results = Results({"k": 1}, [{"epoch": 1}], written=lambda: seen.append((tmp_path / "m/knn.csv").exists()))
     run_stage(lambda params, paths: results, READS, PATHS, argv)
     assert seen == [True]
 

@@ -1,44 +1,74 @@
+"""The headline numbers of the main line over its seeds."""
+
+import csv
 import json
 from argparse import Namespace
 
+import numpy as np
 import pytest
 import summary
 
 from annulus.errors import InputError
+from annulus.files.right import write_right
+from annulus.headlines import HEADLINES
 
+SEEDS = [0, 4]
 MEASURED = {
-    "prepare": {"train_images": 3600, "test_images": 1000},
     "pretrain": {"loss_nats": 3.25, "bound_nats": 3.5, "ceiling_nats": 6.9324, "validation_nn1_percent": 61.0},
-    "knn": {"nn1_top1_percent": 60.5, "top1_percent": 64.1, "top5_percent": 97.0},
-    "linear": {"top1_percent": 70.25, "top5_percent": 98.5},
+    "knn": {"nn1_top1_percent": 60.0, "top1_percent": 64.0, "top5_percent": 97.0},
+    "linear": {"top1_percent": 70.0, "top5_percent": 98.5},
     "diagnostics": {"alignment": 0.5, "uniformity": -2.5, "effective_rank": 40.0}
     | {"false_negatives_training_percent": 21.5},
 }
-VARIANT = {name: f"some-{name}" for name in summary.READS} | {"seed": 0}
+VARIANT = {name: f"some-{name}" for name in summary.READS} | {"seeds": SEEDS}
+ACCURACIES = {"knn": ("top1_percent", "nn1_top1_percent"), "linear": ("top1_percent",)}
+
+
+def of_seed(stage: str, seed: int) -> dict[str, float]:
+    """Seed 4 has one more of everything but of what has a ceiling."""
+    return {name: value + (seed == 4) * (name != "ceiling_nats") for name, value in MEASURED[stage].items()}
 
 
 @pytest.fixture
 def paths(tmp_path):
-    for stage, metrics in MEASURED.items():
-        (tmp_path / f"{stage}.json").write_text(json.dumps(metrics))
-    return Namespace(**{stage: tmp_path / f"{stage}.json" for stage in MEASURED})
+    for stage in MEASURED:
+        (tmp_path / f"{stage}.json").write_text(json.dumps({str(seed): of_seed(stage, seed) for seed in SEEDS}))
+    for stage, numbers in ACCURACIES.items():
+        of_number = {}
+        for number in numbers:
+            of_number[number] = {seed: np.arange(1000) < 10 * of_seed(stage, seed)[number] for seed in SEEDS}
+        write_right(tmp_path / f"{stage}_right.json", of_number)
+    (tmp_path / "prepare.json").write_text(json.dumps({"train_images": 3600}))
+    names = ["prepare", *MEASURED, "knn_right", "linear_right"]
+    return Namespace(table=tmp_path / "table.csv", **{name: tmp_path / f"{name}.json" for name in names})
 
 
-def test_headlines_come_from_the_stages_that_measured_them(paths):
-    assert summary.main(VARIANT, paths).metrics == {
-        "knn_top1_percent": 64.1,
-        "nn1_top1_percent": 60.5,
-        "linear_top1_percent": 70.25,
-        "pretrain_loss_nats": 3.25,
-        "bound_nats": 3.5,
-        "bound_ceiling_nats": 6.9324,
-        "validation_nn1_percent": 61.0,
-        "alignment": 0.5,
-        "uniformity": -2.5,
-        "effective_rank": 40.0,
-        "false_negatives_percent": 21.5,
-        "train_images": 3600,
+def test_headlines_are_means_over_seeds_and_the_table_has_each_seed_and_an_interval(paths, capsys):
+    found = summary.main(VARIANT, paths).metrics
+    assert found["knn_top1_percent"] == pytest.approx(64.5)
+    assert found["linear_top1_percent"] == pytest.approx(70.5)
+    assert (found["bound_nats"], found["bound_ceiling_nats"], found["train_images"]) == (4.0, 6.9324, 3600)
+    with paths.table.open() as file:
+        rows = {row["number"]: row for row in csv.DictReader(file)}
+    assert list(rows) == list(HEADLINES)
+    assert (rows["knn_top1_percent"]["seed0"], rows["knn_top1_percent"]["seed4"]) == ("64.00", "65.00")
+    # Of two seeds that differ by 1, the half-width over seeds is 12.7 times 1/2; of a constant it is 0.
+    assert rows["bound_nats"] == {"number": "bound_nats", "mean": "4.0000", "interval": "6.3531"} | {
+        "seed0": "3.5000",
+        "seed4": "4.5000",
     }
+    assert rows["bound_ceiling_nats"]["interval"] == "0.0000"
+    assert f"{found['knn_top1_interval_percent']:.2f}" == rows["knn_top1_percent"]["interval"]
+    printed = capsys.readouterr().out
+    assert f"knn_top1_percent            64.50 ± {rows['knn_top1_percent']['interval']}" in printed
+
+
+def test_of_one_seed_only_accuracies_have_an_interval_and_it_is_that_of_the_images(paths):
+    found = summary.main(VARIANT | {"seeds": [0]}, paths).metrics
+    assert found["knn_top1_interval_percent"] == pytest.approx(1.96 * 100 * (0.64 * 0.36 / 1000) ** 0.5, rel=0.01)
+    with paths.table.open() as file:
+        rows = {row["number"]: row for row in csv.DictReader(file)}
+    assert rows["bound_nats"]["interval"] == ""
 
 
 @pytest.mark.parametrize(
@@ -50,14 +80,14 @@ def test_headlines_come_from_the_stages_that_measured_them(paths):
 )
 def test_a_number_that_need_not_be_there_is_left_out(paths, stage, name, headline):
     left = {key: value for key, value in MEASURED[stage].items() if key != name}
-    getattr(paths, stage).write_text(json.dumps(left))
+    getattr(paths, stage).write_text(json.dumps({str(seed): left for seed in SEEDS}))
     assert headline not in summary.main(VARIANT, paths).metrics
 
 
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("{}", r"has no top1_percent; run `dvc repro -f knn`"),
+        ("{}", r"has no top1_percent of seed 0; run `dvc repro -f knn`"),
         (None, "is missing or not a metrics file .*run `dvc repro`"),
         ("{", "is missing or not a metrics file .*run `dvc repro`"),
     ],

@@ -1,6 +1,6 @@
-"""Few images: settings that were chosen for many run, and each change is one warning."""
+"""Few images: settings that were chosen for many run, and each change is one warning, however many the seeds."""
 
-import argparse
+import json
 from pathlib import Path
 
 import diagnostics
@@ -12,12 +12,13 @@ import pretrain
 import pytest
 import summary
 import torch
+import yaml
 from PIL import Image
-from settings import load, run
+from settings import changed, run
 
 from annulus.config.negatives import CaveParams, ClusterNeighbourParams, NoNeighbourParams, RingParams
 from annulus.config.training import PretrainScale
-from annulus.files.results import write_metrics, write_table
+from annulus.pipeline.stage import run_stage
 from annulus.training.few import for_few_images
 
 SCALE = PretrainScale(epochs=1, batch_size=64, negatives=1024, queue=1024, learning_rate=0.24)
@@ -67,11 +68,16 @@ def test_fifty_images_run_the_main_line(tmp_path, monkeypatch, caplog):
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))  # where checkpoint goes
     folder_of_fifty(tmp_path / "own")
     short = {"scales.demo.pretrain.epochs": 2, "scales.demo.linear.epochs": 2, "backbone": "alexnet-fast"}
-    short |= {"knn.k": 200, "scales.demo.pretrain.batch_size": 64, "scales.demo.pretrain.negatives": 1024}
+    short |= {
+        "seeds": [0, 1],
+        "knn.k": 200,
+        "scales.demo.pretrain.batch_size": 64,
+        "scales.demo.pretrain.negatives": 1024,
+    }
     own = {"dataset": "folder", "datasets.folder.root": str(tmp_path / "own")}
     metrics = main_line(short | own, tmp_path)
     assert (metrics["prepare"]["train_images"], metrics["prepare"]["test_images"]) == (36, 10)
-    assert metrics["knn"]["k"] == 36
+    assert {seed: found["k"] for seed, found in metrics["knn"].items()} == {"0": 36, "1": 36}
     assert metrics["summary"]["bound_nats"] <= metrics["summary"]["bound_ceiling_nats"]
     warnings = [message for message in caplog.messages if "WARNING: scales.SCALE.pretrain.batch_size" in message]
     assert len(warnings) == 1
@@ -91,19 +97,14 @@ def folder_of_fifty(root: Path) -> None:
 
 def main_line(changes: dict, folder: Path) -> dict[str, dict]:
     """The metrics of every stage of the main line, run one after the other here."""
-    params, metrics = load(changes), {}
-    names = {"images": "images", "features": "features", "encoder": "encoder.safetensors"}
-    names |= {"snapshots": "snapshots.safetensors", "examples": "examples.safetensors", "confusion": "confusion.csv"}
-    paths = {name: folder / file for name, file in names.items()}
+    params, metrics = folder / "params.yaml", {}
+    params.write_text(yaml.safe_dump(changed(changes)))
+    files = {"examples": "examples.safetensors", "confusion": "confusion.csv", "curve": "pretrain.csv"}
     for stage in (prepare, pretrain, embed, knn, linear, diagnostics, summary):
         name = stage.__name__
-        files = paths | {"metrics": folder / f"{name}.json", "history": folder / f"{name}.csv"}
-        files["curve"] = folder / "pretrain.csv"
-        files |= {measured: folder / f"{measured}.json" for measured in metrics}
-        results = stage.main({key: params.get(key) for key in stage.READS}, argparse.Namespace(**files))
-        write_metrics(files["metrics"], results.metrics)
-        if results.history:
-            write_table(files["history"], results.history)
-        results.written()
-        metrics[name] = dict(results.metrics)
+        files |= {"metrics": f"{name}.json", "history": f"{name}.csv", "right": f"{name}_right.json"}
+        words = [word for path in stage.PATHS for word in (f"--{path}", str(folder / files.get(path, path)))]
+        run_stage(stage.main, stage.READS, stage.PATHS, [*words, "--params", str(params)])
+        files |= {name: f"{name}.json", f"{name}_right": f"{name}_right.json"}
+        metrics[name] = json.loads((folder / f"{name}.json").read_text()) if "metrics" in stage.PATHS else {}
     return metrics

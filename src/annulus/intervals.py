@@ -28,6 +28,10 @@ class Interval(NamedTuple):
             return None
         return float(stats.t.ppf((1 + COVERAGE) / 2, self.freedom) * self.variance**0.5)
 
+    def times(self, factor: int | float) -> "Interval":
+        """The same in another unit."""
+        return Interval(self.mean * factor, self.variance * factor**2, self.freedom)
+
     def minus(self, base: "Interval") -> "Interval":
         """The difference of two independent means.
 

@@ -241,9 +241,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     outputs = arguments.root / "data" / "main"
     try:
         params = load_params(arguments.root / "params.yaml")
-        run = load_run(outputs / "snapshots.safetensors")
+        run = load_run(outputs / "snapshots" / f"{params.seeds[0]}.safetensors")
         labels = load_images(outputs / "images" / "train.safetensors").labels[run.images]
-        content = svg(scene_of(run, labels, params.samplers, params.seed))
+        content = svg(scene_of(run, labels, params.samplers, params.seeds[0]))
         with atomic_write(arguments.svg) as temporary:
             temporary.write_text(content, encoding="utf-8")
     except InputError as error:

@@ -1,7 +1,7 @@
-"""Several computations at a time, each in its own process on one core.
+"""Several computations at a time, each in its own process: on one core, or on its own GPU.
 
-Two small computations use two cores better in parallel than one after the other, and their numbers do not depend on the
-number of cores.
+Two small computations use two cores better in parallel than one after the other, and with one thread each their numbers
+do not depend on the number of cores.
 """
 
 import logging
@@ -10,34 +10,75 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from importlib import import_module
 from multiprocessing import get_context
+from multiprocessing.queues import SimpleQueue
 from typing import Any, TypeVar
 
 import faiss
 import torch
 
+from annulus.compute import progress
 from annulus.compute.device import keep_freed_memory
+from annulus.compute.distributed import world_size
 from annulus.pipeline.checkpoint import Checkpoint, hash_code
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+CPU = torch.device("cpu")
+
 log = logging.getLogger("annulus")
 
 
-def each(compute: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+def each(
+    compute: Callable[[Item], Result],
+    items: Sequence[Item],
+    *,
+    names: Sequence[str] | None = None,
+    device: torch.device = CPU,
+    threads: int = 1,
+) -> Iterator[Result]:
     """`compute` of each item, in their order. Put long items first: the cores then stay busy to the end.
 
-    Call it before anything computes: workers are forked, and torch's and faiss's threads must not run at a fork.
+    On a CPU as many at a time as there are cores, each with so many threads; on GPUs one each. Progress is shown under
+    `names`. Call it before anything computes: workers are forked, and torch's and faiss's threads must not run at a
+    fork.
 
     Raises:
         Exception: the first that an item raised.
     """
-    import torch._dynamo  # noqa: F401  what an optimiser's first step imports: three seconds once, not in every worker
+    names = [""] * len(items) if names is None else names
+    gpus = torch.cuda.device_count() if device.type == "cuda" else 0
+    if gpus == 1 or world_size() > 1:  # a group of processes shares one run
+        yield from _one_by_one(compute, items, names)
+        return
+    import_module("torch._dynamo")  # what an optimiser's first step imports: three seconds once, not in every worker
+    context = get_context("spawn" if gpus else "fork")  # CUDA does not survive a fork
+    workers = min(len(items), gpus or len(os.sched_getaffinity(0)))
+    reports, places = context.SimpleQueue(), context.SimpleQueue()
+    for place in range(gpus):
+        places.put(place)
+    pool = ProcessPoolExecutor(
+        workers, context, initializer=_begin, initargs=(os.getpid(), reports, places, threads, gpus)
+    )
+    with pool:
+        found = [pool.submit(_named, compute, name, item) for name, item in zip(names, items, strict=True)]
+        showing = threading.Thread(target=_show, args=(reports,), daemon=True)
+        showing.start()  # after the fork
+        try:
+            yield from (one.result() for one in found)
+        finally:
+            pool.shutdown(cancel_futures=True)
+            reports.put(None)
+            showing.join()
 
-    workers = min(len(items), len(os.sched_getaffinity(0)))
-    with ProcessPoolExecutor(workers, get_context("fork"), initializer=_begin, initargs=(os.getpid(),)) as pool:
-        yield from pool.map(compute, items)
+
+def each_seed(compute: Callable[[int], Result], seeds: Sequence[int], device: torch.device = CPU) -> dict[int, Result]:
+    """`compute` of each seed; where there are more cores than seeds, each takes its share of them."""
+    threads = max(1, len(os.sched_getaffinity(0)) // len(seeds))
+    names = [f"seed {seed}" for seed in seeds]
+    return dict(zip(seeds, each(compute, seeds, names=names, device=device, threads=threads), strict=True))
 
 
 class Pieces:
@@ -75,13 +116,39 @@ class Pieces:
         return Checkpoint(self.stage, {"settings": self.settings, "piece": key, "code": self.code})
 
 
-def _begin(stage: int) -> None:
-    """What a worker starts with: one core, no lines of its own, and the stage's process to end with."""
+def _one_by_one(compute: Callable[[Item], Result], items: Sequence[Item], names: Sequence[str]) -> Iterator[Result]:
+    shown = progress.Shown()
+    for name, item in zip(names, items, strict=True):
+        progress.begin(name, shown.show)
+        yield compute(item)
+    shown.close()
+
+
+def _show(reports: SimpleQueue) -> None:
+    """Show what the workers report, until there is nothing more."""
+    shown = progress.Shown()
+    for message in iter(reports.get, None):
+        shown.show(message)
+    shown.close()
+
+
+def _begin(stage: int, reports: SimpleQueue, places: SimpleQueue, threads: int, gpus: int) -> None:
+    """What a worker starts with: its cores or its GPU, no lines of its own, and the stage's process to end with."""
     threading.Thread(target=_end_with, args=(stage,), daemon=True).start()
-    torch.set_num_threads(1)
-    faiss.omp_set_num_threads(1)
+    if gpus:
+        os.environ["CUDA_VISIBLE_DEVICES"] = str(places.get())  # what "cuda" means from here on
+    torch.set_num_threads(threads)
+    faiss.omp_set_num_threads(threads)
     keep_freed_memory()
-    log.setLevel(logging.ERROR)  # a line per epoch of each of several computations would tell nothing
+    progress.begin("", reports.put)
+    log.handlers = [progress.Forwarding()]
+    log.propagate = False
+    log.setLevel(logging.WARNING)  # a line per epoch of each of several computations would tell nothing
+
+
+def _named(compute: Callable[[Item], Result], name: str, item: Item) -> Result:
+    progress.rename(name)
+    return compute(item)
 
 
 def _end_with(stage: int) -> None:

@@ -41,7 +41,7 @@ from annulus.config.negatives import (
     NeighbourSets,
     Samplers,
 )
-from annulus.config.params import Name, Params, Seed, keys_of, nearest
+from annulus.config.params import Name, Params, Seeds, keys_of, nearest
 from annulus.config.training import (
     BackboneParams,
     OptimizerParams,
@@ -66,7 +66,7 @@ SECTION_OF = {
 class AllParams(Params):
     """params.yaml: selectors, and the sections that they choose from."""
 
-    seed: Seed
+    seeds: Seeds
     scale: str
     dataset: str
     method: str

@@ -4,10 +4,11 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 # Beyond these limits a number overflows, or no machine holds what it asks for.
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
+Seeds = Annotated[list[Seed], Field(min_length=1, max_length=1000), AfterValidator(lambda seeds: _different(seeds))]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(ge=1e-9, le=1e9)]  # so that float32 holds it, its inverse and their squares
 Temperature = Annotated[float, Field(ge=0.001, le=1000)]  # similarities lie in [-1, 1]
@@ -25,6 +26,12 @@ class Params(BaseModel):
     """A section of params.yaml: unknown keys refused, types not coerced, never edited."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+def _different(seeds: list[int]) -> list[int]:
+    if len(set(seeds)) < len(seeds):
+        raise ValueError(f"{seeds} names a seed twice, which would be one run, not two")
+    return seeds
 
 
 def keys_of(section: Params | Mapping[str, Any]) -> list[str]:

@@ -31,7 +31,7 @@ PRETRAIN = [  # a run's seed comes beside these
     "scales.${scale}.pretrain",
 ]
 RUN = [*PRETRAIN, "knn", "linear", "scales.${scale}.linear"]  # with both probes
-IMAGES = ["seed", "dataset", "datasets.${dataset}", "scales.${scale}.prepare"]
+IMAGES = ["seeds", "dataset", "datasets.${dataset}", "scales.${scale}.prepare"]
 
 
 def resolved(params: AllParams, names: Iterable[str]) -> dict[str, Any]:

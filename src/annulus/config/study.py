@@ -17,11 +17,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from pydantic import Field, ValidationError
-
 from annulus.config import SECTION_OF, AllParams
 from annulus.config.file import checked, read_tree, shown
-from annulus.config.params import Params, Seed, nearest
+from annulus.config.params import Params, Seeds, nearest
 from annulus.errors import InputError
 
 Settings = dict[str, Any]
@@ -32,7 +30,7 @@ class OwnParams(Params):
     """What all studies have."""
 
     scale: str
-    seeds: list[Seed] = Field(min_length=1)
+    seeds: Seeds
     scales: dict[str, Settings]
 
 
@@ -53,16 +51,10 @@ class OwnStudy:
             InputError: when the file cannot be read, or lacks something that all studies have.
         """
         self.path, self.content = own, read_tree(own)
-        try:
-            self.params = self.model.model_validate({key: self.content.get(key) for key in self.model.model_fields})
-        except ValidationError as error:
-            fault = error.errors()[0]
-            key = ".".join(str(part) for part in fault["loc"])
-            raise InputError(f"{own}: {key}: {shown(fault['input'])} refused; {fault['msg'].lower()}") from error
+        known = {key: self.content[key] for key in self.model.model_fields if key in self.content}
+        self.params = checked(known, str(own), self.model)
         if self.params.scale not in self.params.scales:
             raise InputError(f"{own}: scale: {self.params.scale!r} is none of {', '.join(self.params.scales)}")
-        if len(set(self.params.seeds)) < len(self.params.seeds):
-            raise InputError(f"{own}: seeds: {self.params.seeds} names a seed twice, which would be one run, not two")
 
     def section(self, name: str, model: type[Section]) -> Section:
         """The section under a name (`staircases.joint`), with what the scale sets there, as a checked model.
@@ -114,7 +106,7 @@ class Study(OwnStudy):
         """
         tree = copy.deepcopy(self._tree)
         self._set(tree, settings, name)
-        return checked(tree | {"seed": seed}, f"{self.path}: {name}")
+        return checked(tree | {"seeds": [seed]}, f"{self.path}: {name}")
 
     def row(self, section: str, name: str) -> Settings:
         """The keys and values under a name in a section of the study's own.

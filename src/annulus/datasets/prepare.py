@@ -41,7 +41,7 @@ class Prepared:
     bad_files: int
 
     def metrics(self) -> dict[str, Number]:
-        """Numbers of images, digest, and the training images' mean and standard deviation per channel, in [0, 1]."""
+        """Numbers of images, digests, and the training images' mean and standard deviation per channel, in [0, 1]."""
         mean, std = self.train.channel_statistics()
         parts = (self.train, self.validation, self.test)
         digests = "".join(part.digest for part in parts)
@@ -54,6 +54,7 @@ class Prepared:
             "bad_files": self.bad_files,
             "test_images_also_in_train": shared_images(self.test, (self.train, self.validation)),
             "digest": hashlib.sha256(digests.encode()).hexdigest()[:16],
+            "test_digest": self.test.digest[:16],
         }
         for channel, name in enumerate(("red", "green", "blue")):
             numbers |= {f"{name}_mean": mean[channel], f"{name}_std": std[channel]}

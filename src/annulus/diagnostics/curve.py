@@ -7,24 +7,25 @@ from pathlib import Path
 from annulus.errors import InputError
 from annulus.files.regular import check_regular
 
-NEEDS = ("epoch", "bound_nats", "ceiling_nats", "inner_share", "outer_share")
+NEEDS = ("seed", "epoch", "bound_nats", "ceiling_nats", "inner_share", "outer_share")
 
 
-def read_curve(path: Path) -> dict[int, dict[str, float]]:
-    """Pretraining's rows by epoch.
+def read_curve(path: Path, seed: int) -> dict[int, dict[str, float]]:
+    """Pretraining's rows of a seed, by epoch.
 
     Raises:
-        InputError: when the file is missing, or is no learning curve.
+        InputError: when the file is missing, or holds no learning curve of the seed.
     """
     try:
         check_regular(path)
         with path.open(newline="", encoding="utf-8") as file:
             rows = [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file, strict=True)]
-        if not rows:
-            raise ValueError("it has no rows")
-        curve = {int(row["epoch"]): row for row in rows}
         if lacking := [name for name in NEEDS if any(name not in row for row in rows)]:
             raise ValueError(f"it has no column {lacking[0]}")
+        rows = [row for row in rows if row["seed"] == seed]
+        if not rows:
+            raise ValueError(f"it has no row of seed {seed}")
+        curve = {int(row["epoch"]): row for row in rows}
         if len(curve) < len(rows):
             raise ValueError("an epoch stands twice")
         if not all(math.isfinite(value) for row in rows for value in row.values()):

@@ -13,7 +13,14 @@ from jaxtyping import Bool
 from annulus.errors import InputError
 from annulus.files.results import atomic_write
 
-Right = Mapping[str, Mapping[int, Bool[np.ndarray, "n"]]]  # `top1_percent` -> seed -> one bit per test image
+Bits = Bool[np.ndarray, "n"]  # one per test image
+Right = Mapping[str, Mapping[int, Bits]]  # `top1_percent` -> seed -> bits
+
+
+def by_number(of_seeds: Mapping[int, Mapping[str, Bits]]) -> dict[str, dict[int, Bits]]:
+    """From seed -> number to number -> seed."""
+    numbers = next(iter(of_seeds.values()))
+    return {number: {seed: right[number] for seed, right in of_seeds.items()} for number in numbers}
 
 
 def right_text(right: Right) -> str:
@@ -34,7 +41,7 @@ def write_right(path: Path, right: Right) -> None:
         temporary.write_text(text)
 
 
-def read_right(path: Path) -> dict[str, dict[int, Bool[np.ndarray, "n"]]]:
+def read_right(path: Path) -> dict[str, dict[int, Bits]]:
     """Read what `write_right` wrote.
 
     Raises:
@@ -46,7 +53,7 @@ def read_right(path: Path) -> dict[str, dict[int, Bool[np.ndarray, "n"]]]:
         raise InputError(f"{path} is missing or not of this version ({error}); run `dvc repro`") from error
 
 
-def parse_right(text: str) -> dict[str, dict[int, Bool[np.ndarray, "n"]]]:
+def parse_right(text: str) -> dict[str, dict[int, Bits]]:
     """The bits of such a text.
 
     Raises:

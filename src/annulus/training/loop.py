@@ -2,15 +2,16 @@
 
 import logging
 import os
-import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from annulus.compute.distributed import broadcast, local_slice, mean_gradients, rank
+from annulus.compute import progress
+from annulus.compute.distributed import broadcast, local_slice, mean_gradients
 from annulus.compute.rng import generator
 from annulus.encoders.extract import extract
 from annulus.errors import InputError
@@ -21,8 +22,8 @@ from annulus.methods.step import Method, Step
 from annulus.pipeline.checkpoint import Checkpoint
 from annulus.ranks import kept_shares
 from annulus.schedules import Schedule
+from annulus.training.line import line
 from annulus.training.nearest import nearest_label_accuracy
-from annulus.training.progress import ProgressBar, line
 from annulus.training.recipe import Recipe
 from annulus.training.snapshots import Snapshots
 from annulus.views.recipe import augment
@@ -81,8 +82,8 @@ class Training:
         state = broadcast(checkpoint.load() if checkpoint is not None else None)
         if state is not None:
             self.load_state_dict(state)
-            if rank() == 0:
-                log.info("resuming at epoch %d, batch %d of %d", self.epoch + 1, self.batch + 1, self.batches)
+            if self.epoch < self.recipe.scale.epochs:
+                progress.say(f"resuming at epoch {self.epoch + 1}, batch {self.batch + 1} of {self.batches}")
         else:
             self.method.start(self._embed)
         save_at = time.monotonic() + CHECKPOINT_SECONDS
@@ -91,11 +92,9 @@ class Training:
             if self.batch == 0:
                 self.method.before_epoch(self.epoch, self._embed)
             self.method.train()
-            bar = ProgressBar(self.epoch, self.recipe.scale, self.batches, self.batch)
             while self.batch < self.batches:
                 self.step(order)
-                if not bar.disable:
-                    bar.show(self.batch, self.measured[: self.batch, 0].mean().item(), self._rate())
+                self._report(self._loss_now)
                 if checkpoint is not None and time.monotonic() > save_at:
                     started = time.monotonic()
                     checkpoint.save(self.state_dict())
@@ -103,7 +102,7 @@ class Training:
                     save_at = ended + max(CHECKPOINT_SECONDS, (ended - started) / CHECKPOINT_SHARE)
             self._check(order)
             self._end_epoch()
-            bar.close()
+            self._report(lambda: line(self.history[-1], self.recipe.scale.epochs))
         return self.history
 
     def metrics(self) -> dict[str, Number]:
@@ -114,7 +113,6 @@ class Training:
             "train_images": len(self.source),
             "validation_images": len(self.validation),
             "weights": sum(parameter.numel() for parameter in self.trainable),
-            "seed": self.recipe.seed,
         }
 
     def step(self, order: Int[Tensor, "batches b"]) -> None:
@@ -167,8 +165,6 @@ class Training:
         if accuracy is not None:
             row["validation_nn1_percent"] = accuracy
         self.history.append(row)
-        if not sys.stderr.isatty() and rank() == 0:
-            log.info("%s", line(row, self.recipe.scale.epochs))
         self.schedule.after_epoch(accuracy)
         self.annealing.after_epoch(accuracy)
         if self.snapshots is not None:
@@ -197,6 +193,16 @@ class Training:
         shuffled = torch.randperm(len(self.images), generator=generator(self.recipe.seed, "order", self.epoch))
         used = shuffled[: self.batches * self.recipe.scale.batch_size]
         return used.view(self.batches, -1).to(self.device)
+
+    def _report(self, said: Callable[[], str]) -> None:
+        """Tell how many views' images of all are seen."""
+        epochs, epoch_images = self.recipe.scale.epochs, self.batches * self.recipe.scale.batch_size
+        seen = self.epoch * epoch_images + self.batch * self.recipe.scale.batch_size
+        progress.report(seen, epochs * epoch_images, said, ended=self.epoch == epochs)
+
+    def _loss_now(self) -> str:
+        loss = self.measured[: self.batch, 0].mean().item()
+        return f"epoch {self.epoch + 1}/{self.recipe.scale.epochs}: loss {loss:.3f} nats, rate {self._rate():.2g}"
 
     def _share_done(self) -> float:
         """The share of training that is done."""

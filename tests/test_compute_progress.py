@@ -1,0 +1,67 @@
+"""What is shown of runs: bars on a terminal, elsewhere a line a minute."""
+
+import logging
+import sys
+
+import pytest
+
+from annulus.compute import progress
+from annulus.compute.progress import Report, Said, Shown
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that the test moves."""
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_elsewhere_than_on_a_terminal_a_run_says_a_line_a_minute_and_one_at_its_end(clock, caplog):
+    shown = Shown()
+    with caplog.at_level(logging.INFO, logger="annulus"):
+        for second in range(0, 181, 20):
+            clock[0] = second
+            shown.show(Report("seed 1", 100 * second, 36_000, f"epoch {second}", ended=second == 180))
+    assert caplog.messages == [
+        "seed 1: epoch 60, 100 images/s, 5 min 0 s left",
+        "seed 1: epoch 120, 100 images/s, 4 min 0 s left",
+        "seed 1: epoch 180, 100 images/s",
+    ]
+
+
+def test_a_run_that_goes_on_counts_the_images_that_it_has_seen_since(clock, caplog):
+    shown = Shown()
+    with caplog.at_level(logging.INFO, logger="annulus"):
+        for second, done in ((0, 9_000), (60, 9_600)):
+            clock[0] = second
+            shown.show(Report("", done, 81_600, "epoch 2", ended=False))
+    assert caplog.messages == ["epoch 2, 10 images/s, 2 h 0 min left"]
+
+
+def test_on_a_terminal_each_run_has_a_bar_until_its_end(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    shown = Shown()
+    shown.show(Report("RING", 10, 100, "loss 3", ended=False))
+    shown.show(Report("BALL", 20, 100, "loss 2", ended=False))
+    assert list(shown.bars) == ["RING", "BALL"]
+    assert (shown.bars["RING"].n, shown.bars["RING"].total, shown.bars["RING"].desc) == (10, 100, "RING")
+    shown.show(Report("RING", 100, 100, "loss 1", ended=True))
+    assert list(shown.bars) == ["BALL"]
+    shown.close()
+    assert not shown.bars
+    assert "images/s" in capsys.readouterr().err
+
+
+def test_a_run_is_asked_for_words_only_where_they_are_shown(clock, monkeypatch):
+    sent, asked = [], []
+    monkeypatch.setattr(progress, "_send", sent.append)
+    progress.rename("seed 3")
+    for second in (0.0, 1.0, 7.0, 8.0):
+        clock[0] = second
+        progress.report(int(second), 9, lambda: asked.append(1) or "said")
+    progress.report(9, 9, lambda: "said", ended=True)
+    progress.say("a line")
+    assert [message.done for message in sent[:-1]] == [0, 7, 9]
+    assert len(asked) == 2
+    assert sent[-1] == Said("seed 3", "a line", logging.INFO)
