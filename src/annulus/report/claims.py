@@ -25,7 +25,7 @@ from annulus.report.published import HERE, read, said
 from annulus.report.rules import Rule, parse
 from annulus.report.selectors import Selector, select
 from annulus.report.setting import Setting
-from annulus.report.truth import Measured, RuleFault, Truth, Value
+from annulus.report.truth import Estimate, RuleFault, Truth, Value
 
 DIGITS = 6  # of the numbers shown; rules see all
 
@@ -186,9 +186,10 @@ def shown(numbers: Mapping[str, Value]) -> dict[str, float | list[float]]:
     found: dict[str, float | list[float]] = {}
     for name, value in numbers.items():
         listed = value if isinstance(value, list) else [value]
-        columns = {name: [one.value if isinstance(one, Measured) else one for one in listed]}
-        if any(isinstance(one, Measured) for one in listed):
-            columns[f"{name}_interval"] = [one.half for one in listed]
+        columns = {name: [one.value if isinstance(one, Estimate) else one for one in listed]}
+        halves = [one.half for one in listed if isinstance(one, Estimate)]
+        if halves and all(map(math.isfinite, halves)):
+            columns[f"{name}_interval"] = halves
         for column, plain_numbers in columns.items():
             short = [float(f"{one:.{DIGITS}g}") for one in plain_numbers]
             found[column] = short if isinstance(value, list) else short[0]

@@ -68,9 +68,7 @@ FINDINGS = {
 def _swept(name: str, part: str, x: str, title: str, y: str = "nn1_top1") -> Plot:
     """A figure of the negatives study: accuracy over the values of a setting."""
     unit = {"nn1_top1": NN1, "linear_top1": LINEAR}[y]
-    draw = partial(
-        accuracy, x="value", y=f"{y}_percent", label=x, unit=unit, std=f"{y}_interval_percent", log_x=True
-    )
+    draw = partial(accuracy, x="value", y=f"{y}_percent", label=x, unit=unit, std=f"{y}_interval_percent", log_x=True)
     return Plot(name, title, "papers", (f"negatives/{part}.csv",), draw, bars=INTERVALS)
 
 

@@ -20,7 +20,7 @@ from typing import Any
 from annulus.config.params import nearest
 from annulus.errors import InputError
 from annulus.report.truth import (
-    Measured,
+    Estimate,
     RuleFault,
     Truth,
     Value,
@@ -36,7 +36,7 @@ from annulus.report.truth import (
 )
 
 
-def _at(values: list[Measured], place: Measured) -> Measured:
+def _at(values: list[Estimate], place: Estimate) -> Estimate:
     if place.value != int(place.value) or not 0 <= place.value < len(values):
         raise RuleFault(f"at(..., {place.value:g}) of {len(values)} values; places count from 0")
     return values[int(place.value)]
@@ -48,17 +48,17 @@ OF_A_LIST: dict[str, Callable[..., Any]] = {
     "first": operator.itemgetter(0),
     "last": operator.itemgetter(-1),
     "range": lambda values: summed(operator.sub, max(values), min(values)),
-    "len": lambda values: Measured(float(len(values))),
+    "len": lambda values: Estimate(float(len(values))),
     "rising": steps(operator.gt),
     "falling": steps(operator.lt),
 }
 OF_COMPARISONS: dict[str, Callable[..., Any]] = {"all": every, "any": some, "share": share}
-OF_EACH: dict[str, Callable[..., Measured]] = {
-    "abs": lambda one: Measured(abs(one.value), one.half),
-    "log": lambda one: Measured(math.log(one.value), one.half / one.value),
+OF_EACH: dict[str, Callable[..., Estimate]] = {
+    "abs": lambda one: Estimate(abs(one.value), one.half),
+    "log": lambda one: Estimate(math.log(one.value), one.half / one.value),
 }
 # One list, or element by element: the number with the largest or smallest value, and its interval.
-OF_ONE_OR_SEVERAL: dict[str, Callable[..., Measured]] = {
+OF_ONE_OR_SEVERAL: dict[str, Callable[..., Estimate]] = {
     "min": lambda *several: min(*several) if len(several) > 1 else min(several[0]),
     "max": lambda *several: max(*several) if len(several) > 1 else max(several[0]),
 }
@@ -152,7 +152,7 @@ def _check(node: ast.expr, names: set[str], text: str) -> None:
 def _value(node: ast.expr, values: Mapping[str, Value]) -> Any:
     match node:
         case ast.Constant(value=value):
-            return Measured(float(value))
+            return Estimate(float(value))
         case ast.Name(id=name):
             return _measured(values[name])
         case ast.BoolOp(op=op, values=parts):
@@ -161,7 +161,7 @@ def _value(node: ast.expr, values: Mapping[str, Value]) -> Any:
         case ast.UnaryOp(op=ast.Not(), operand=part):
             return _truth(part, _value(part, values)).negated()
         case ast.UnaryOp(operand=part):
-            return _each(lambda one: Measured(-one.value, one.half), [(part, _numbers(part, values))], node)
+            return _each(lambda one: Estimate(-one.value, one.half), [(part, _numbers(part, values))], node)
         case ast.BinOp(left=left, op=op, right=right):
             sides = [(side, _numbers(side, values)) for side in (left, right)]
             return _each(ARITHMETIC[type(op)], sides, node)
@@ -173,13 +173,13 @@ def _value(node: ast.expr, values: Mapping[str, Value]) -> Any:
     raise AssertionError(ast.dump(node))  # _check lets nothing else through
 
 
-def _measured(value: Value) -> Measured | list[Measured]:
+def _measured(value: Value) -> Estimate | list[Estimate]:
     if isinstance(value, list):
-        return [one if isinstance(one, Measured) else Measured(float(one)) for one in value]
-    return value if isinstance(value, Measured) else Measured(float(value))
+        return [one if isinstance(one, Estimate) else Estimate(float(one)) for one in value]
+    return value if isinstance(value, Estimate) else Estimate(float(value))
 
 
-def _chain(comparisons: list[Callable[[float, float], bool]], *row: Measured) -> Truth:
+def _chain(comparisons: list[Callable[[float, float], bool]], *row: Estimate) -> Truth:
     """a < b <= c: each comparison between its neighbours."""
     return every(compared(holds, *pair) for holds, pair in zip(comparisons, itertools.pairwise(row), strict=True))
 
@@ -203,14 +203,14 @@ def _call(name: str, arguments: list[ast.expr], values: Mapping[str, Value], nod
     return (OF_A_LIST.get(name) or OF_ONE_OR_SEVERAL[name])(found[0])
 
 
-def _numbers(node: ast.expr, values: Mapping[str, Value]) -> Measured | list[Measured]:
+def _numbers(node: ast.expr, values: Mapping[str, Value]) -> Estimate | list[Estimate]:
     value = _value(node, values)
     if any(isinstance(one, Truth) for one in (value if isinstance(value, list) else [value])):
         raise RuleFault(f"{ast.unparse(node)} is true or false where a number is meant")
     return value
 
 
-def _each(function: Callable[..., Any], sides: list[tuple[ast.expr, Measured | list[Measured]]], node: ast.expr) -> Any:
+def _each(function: Callable[..., Any], sides: list[tuple[ast.expr, Estimate | list[Estimate]]], node: ast.expr) -> Any:
     """The function element by element; a single number goes with every element."""
     lengths = {ast.unparse(side): len(value) for side, value in sides if isinstance(value, list)}
     if len(set(lengths.values())) > 1:

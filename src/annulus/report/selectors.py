@@ -11,7 +11,7 @@ from annulus.report.metrics import Metrics, Missing
 from annulus.report.papers import Comparison
 from annulus.report.published import label
 from annulus.report.setting import Setting, read_setting
-from annulus.report.truth import Measured, Value
+from annulus.report.truth import Estimate, Value
 
 Name = str | float
 
@@ -56,7 +56,7 @@ def select(selector: Selector, metrics: Metrics, tables: Mapping[str, Comparison
     if selector.interval is not None:
         half = metrics.column(name, selector.where, selector.interval, selector.by, empty=math.inf)
         listed = isinstance(value, list)
-        value = list(map(Measured, value, half)) if listed else Measured(value, half)
+        value = list(map(Estimate, value, half)) if listed else Estimate(value, half)
     return value, read_setting(metrics, name, metrics.matching(name, selector.where)[0])
 
 

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 
-class Measured(NamedTuple):
+class Estimate(NamedTuple):
     """A number and half of its interval: 0 for an exact number, infinite where one seed shows none."""
 
     value: float
     half: float = 0.0
 
 
-Value = float | Measured | list[float] | list[Measured]
+Value = float | Estimate | list[float] | list[Estimate]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class RuleFault(Exception):
     """A rule that these numbers do not fit: a NaN, a division by zero, lists of unlike length."""
 
 
-def compared(compare: Callable[[float, float], bool], left: Measured, right: Measured) -> Truth:
+def compared(compare: Callable[[float, float], bool], left: Estimate, right: Estimate) -> Truth:
     half = math.hypot(left.half, right.half)
     if half == 0:
         return Truth(compare(left.value, right.value))
@@ -60,33 +60,33 @@ def compared(compare: Callable[[float, float], bool], left: Measured, right: Mea
     return Truth(ends.pop()) if len(ends) == 1 else Truth(None, half)
 
 
-def summed(apply: Callable[[float, float], float], left: Measured, right: Measured) -> Measured:
-    return Measured(apply(left.value, right.value), math.hypot(left.half, right.half))
+def summed(apply: Callable[[float, float], float], left: Estimate, right: Estimate) -> Estimate:
+    return Estimate(apply(left.value, right.value), math.hypot(left.half, right.half))
 
 
-def product(left: Measured, right: Measured) -> Measured:
+def product(left: Estimate, right: Estimate) -> Estimate:
     if left.half and right.half:
         raise RuleFault("a product of two numbers with intervals")
-    return Measured(left.value * right.value, left.half * abs(right.value) + right.half * abs(left.value))
+    return Estimate(left.value * right.value, left.half * abs(right.value) + right.half * abs(left.value))
 
 
-def quotient(left: Measured, right: Measured) -> Measured:
+def quotient(left: Estimate, right: Estimate) -> Estimate:
     if right.half:
         raise RuleFault("a division by a number with an interval")
-    return Measured(left.value / right.value, left.half / abs(right.value))
+    return Estimate(left.value / right.value, left.half / abs(right.value))
 
 
-def steps(compare: Callable[[float, float], bool]) -> Callable[[list[Measured]], Truth]:
+def steps(compare: Callable[[float, float], bool]) -> Callable[[list[Estimate]], Truth]:
     return lambda values: every(compared(compare, after, before) for before, after in itertools.pairwise(values))
 
 
-def mean(values: list[Measured]) -> Measured:
-    return Measured(
+def mean(values: list[Estimate]) -> Estimate:
+    return Estimate(
         statistics.fmean(one.value for one in values), math.hypot(*(one.half for one in values)) / len(values)
     )
 
 
-def share(truths: list[Truth]) -> Measured:
+def share(truths: list[Truth]) -> Estimate:
     """From the share that is true to the share that may be."""
     least, undecided = (sum(truth.holds is kind for truth in truths) / len(truths) for kind in (True, None))
-    return Measured(least + undecided / 2, undecided / 2)
+    return Estimate(least + undecided / 2, undecided / 2)

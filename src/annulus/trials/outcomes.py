@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool
 
 from annulus.files.results import Number
+from annulus.files.right import Bits
 from annulus.intervals import Interval, over_seeds, over_seeds_and_images, verdict
 
 ACCURACIES = ["nn1_top1_percent", "knn_top1_percent", "linear_top1_percent"]
 SHOWN = "nn1_top1_percent"  # the papers' figures show the nearest neighbour's accuracy
 
 Point = tuple[str, Any]  # a series, and the value that the sweep takes there; None without a sweep
-BySeed = Mapping[int, Bool[np.ndarray, "n"]]  # which test images are right
+BySeed = Mapping[int, Bits]  # which test images are right
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,14 @@ def right_by_seed(runs: Runs) -> dict[str, BySeed]:
 
 def accuracy(right: BySeed) -> Interval:
     """Percent of the test images that are right, over seeds and images."""
-    return over_seeds_and_images(np.stack([np.where(bits, 100.0, 0.0) for bits in right.values()]))
+    return over_seeds_and_images(np.stack(list(right.values()))).times(100)
 
 
 def gain(right: BySeed, base: BySeed) -> Interval:
     """Percentage points above a base, in pairs of a seed and a test image: runs of one seed share weights and order."""
-    pairs = [(bits.astype(np.float64), base[seed].astype(np.float64)) for seed, bits in right.items()]
-    return over_seeds_and_images(np.stack([100.0 * (own - other) for own, other in pairs]))
+    return over_seeds_and_images(np.stack([bits.astype(np.int8) - base[seed] for seed, bits in right.items()])).times(
+        100
+    )
 
 
 def with_interval(name: str, found: Interval) -> dict[str, Number]:

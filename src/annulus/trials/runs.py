@@ -1,9 +1,5 @@
-"""The runs of one stage, several at a time.
+"""The runs of one stage, several at a time: on a CPU one a core, on GPUs one each."""
 
-On a CPU each run has one core to itself; on a GPU they run one by one.
-"""
-
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +18,6 @@ from annulus.pipeline.checkpoint import Checkpoint, hash_code, hash_files
 from annulus.training.loop import Training
 from annulus.training.setup import build_training
 from annulus.trials.outcomes import Outcome
-
-log = logging.getLogger("annulus")
 
 
 @dataclass(frozen=True)
@@ -64,13 +58,10 @@ class Trials:
             InputError: from the first trial that fails.
         """
         self.begun += [self._checkpoint(params) for params in variants.values()]
-        if self.device.type == "cuda":
-            return {key: self._one(params) for key, params in variants.items()}
-        outcomes = {}
-        for key, outcome in zip(variants, each(self._one, list(variants.values())), strict=True):
-            outcomes[key] = outcome
-            log.info("%s %s: linear %.1f %%", self.stage, key, outcome.metrics["linear_top1_percent"])
-        return outcomes
+        names = [_name(key) for key in variants]
+        return dict(
+            zip(variants, each(self._one, list(variants.values()), names=names, device=self.device), strict=True)
+        )
 
     def done(self) -> None:
         """Forget the trials' states: the results are written."""
@@ -97,6 +88,14 @@ class Trials:
     def _checkpoint(self, params: Run) -> Checkpoint:
         key = {"params": dict(params), "images": dict(self.splits.hashes), "code": hash_code()}
         return Checkpoint(self.stage, key | {"device": self.device.type})
+
+
+def _name(key: Any) -> str:
+    """What progress calls a run: a seed, or a point of a grid and a seed."""
+    if isinstance(key, tuple):
+        *point, seed = key
+        return ", ".join([*(str(part) for part in point[0] if part is not None), _name(seed)])
+    return f"seed {key}"
 
 
 def probe(training: Training, splits: Splits, params: Run) -> tuple[dict[str, Number], dict[str, list[bool]]]:
