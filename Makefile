@@ -11,7 +11,7 @@ VERSION := $(if $(filter file,$(origin PYTHON)),,-$(notdir $(PYTHON)))
 INSTALLED := .venv/installed-$(PINS)$(VERSION)
 RUN := PATH="$(CURDIR)/.venv/bin:$$PATH"
 
-.PHONY: help install repro report test lint bench mlflow mlflow-send lock
+.PHONY: help install repro compare report test lint bench mlflow mlflow-send lock
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' Makefile | expand -t 14
@@ -22,11 +22,15 @@ repro: $(INSTALLED)  ## run what has changed of the main line: dvc repro
 	@$(RUN) dvc repro $(ARGS)
 	@echo; echo "metrics/summary.json (more: metrics/, dvc plots show, make mlflow):"; sed '/[{}]/d; s/[",]//g' metrics/summary.json
 
+HEAD ?= workspace
+compare: $(INSTALLED)  ## two variants, number by number: make compare BASE=main [HEAD=experiment]
+	@$(RUN) PYTHONPATH=src python -m annulus.compare $(or $(BASE),$(error give BASE=, a git revision or experiment)) $(HEAD) $(ARGS)
+
 report: $(INSTALLED)  ## one page of all that was measured, beside the papers: data/report/index.html
 	@$(RUN) PYTHONPATH=src python -m annulus.report $(ARGS)
 
 test: $(INSTALLED)  ## all tests, several at a time, with coverage (some of them: make test ARGS="-k ring")
-	@$(RUN) pytest -n auto --maxprocesses 4 --dist loadfile --cov --cov-report=term $(ARGS)
+	@$(RUN) pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder --cov --cov-report=term $(ARGS)
 
 lint: $(INSTALLED)  ## style and format
 	@$(RUN) ruff check
@@ -37,7 +41,7 @@ bench: $(INSTALLED)  ## speed, as ratios within one run: metrics/benchmarks/*.js
 
 mlflow: $(INSTALLED)  ## MLflow's page over the runs here (another port: make mlflow PORT=5001)
 	@case "$$MLFLOW_TRACKING_URI" in \
-	http*) echo "MLflow runs at $$MLFLOW_TRACKING_URI" ;; \
+	http*) echo "MLflow's page is the server that MLFLOW_TRACKING_URI names" ;; \
 	*) echo "MLflow: http://127.0.0.1:$(PORT) in a few seconds; Ctrl-C ends it"; $(RUN) MLFLOW_DISABLE_TELEMETRY=true \
 	  mlflow ui --port $(PORT) --backend-store-uri "$${MLFLOW_TRACKING_URI:-sqlite:///$(CURDIR)/mlflow.db}" ;; \
 	esac
@@ -50,15 +54,15 @@ lock: $(INSTALLED)  ## pin what pyproject.toml asks for (newest versions: make l
 	  --no-emit-index-url --no-header $(ARGS) pyproject.toml -o requirements.lock
 
 # The environment may be the active one while it is made again: not its own Python makes it.
-BASE := PATH="$$(printf %s "$$PATH" | sed 's|$(CURDIR)/.venv/bin:||g')" $(PYTHON)
+OUTSIDE := PATH="$$(printf %s "$$PATH" | sed 's|$(CURDIR)/.venv/bin:||g')" $(PYTHON)
 $(INSTALLED):
-	@$(BASE) -c '' || { echo "ERROR: no $(PYTHON) here; install Python 3.11 or newer" >&2; exit 1; }
-	@$(BASE) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "ERROR:" \
-	  "$(PYTHON) is $$($(BASE) -V 2>&1), too old; name a Python 3.11 or newer: make test PYTHON=python3.12" >&2; exit 1; }
-	@$(BASE) -c 'import ensurepip, venv' 2>/dev/null || { echo "ERROR: $(PYTHON) cannot make virtual environments;" \
+	@$(OUTSIDE) -c '' || { echo "ERROR: no $(PYTHON) here; install Python 3.11 or newer" >&2; exit 1; }
+	@$(OUTSIDE) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "ERROR:" \
+	  "$(PYTHON) is $$($(OUTSIDE) -V 2>&1), too old; name a Python 3.11 or newer: make test PYTHON=python3.12" >&2; exit 1; }
+	@$(OUTSIDE) -c 'import ensurepip, venv' 2>/dev/null || { echo "ERROR: $(PYTHON) cannot make virtual environments;" \
 	  "install its venv package (Debian, Ubuntu: sudo apt install python3-venv)" >&2; exit 1; }
 	@echo "installing the pinned packages into .venv (several GB, once)"
-	@rm -rf .venv && $(BASE) -m venv .venv
+	@rm -rf .venv && $(OUTSIDE) -m venv .venv
 	@.venv/bin/python -m pip install --quiet --disable-pip-version-check $(UV)
 	@UV_COMPILE_BYTECODE=1 .venv/bin/uv pip install --quiet --python .venv/bin/python -r requirements.lock || { \
 	  echo "uv failed; trying pip, which takes longer but knows this machine's own settings" >&2; \

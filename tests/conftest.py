@@ -21,6 +21,11 @@ def checked(function: Callable) -> Callable:
 install_import_hook("annulus", f"{__name__}.{checked.__name__}")  # before a test module imports annulus
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with whole runs first: otherwise one process is left with them when the others have ended."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 @pytest.fixture
 def generator() -> torch.Generator:
     return torch.Generator().manual_seed(0)

@@ -19,7 +19,7 @@ STAGES = ["check", "prepare", "pretrain", "embed", "knn", "linear", "diagnostics
 
 
 class Checkout:
-    """A committed copy of this working tree, with or without its metrics, with its own DVC cache, at `scale: tiny`."""
+    """A committed copy of this working tree, with or without its metrics, with its own DVC cache; tiny, three seeds."""
 
     def __init__(self, folder: Path, metrics: bool = False) -> None:
         self.folder = folder
@@ -33,6 +33,7 @@ class Checkout:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(ROOT / name, folder / name)
         self.edit("params.yaml", "scale: demo ", "scale: tiny ")
+        self.edit("params.yaml", "- 2\n- 3\n- 4\n", "- 2\n")
         self.git("init", "-q")
         self.commit()
 
@@ -56,6 +57,11 @@ class Checkout:
         output = done.stdout + done.stderr
         assert done.returncode == status, output
         return output
+
+    def run(self, *words: str) -> str:
+        """What Python prints here."""
+        command = self.command(PYTHONPATH="src")
+        return subprocess.check_output([sys.executable, *words], cwd=self.folder, env=command["env"], text=True)
 
     def edit(self, path: str, old: str, new: str) -> None:
         text = (self.folder / path).read_text()
@@ -107,12 +113,17 @@ def checkout(repository) -> Checkout:
 def test_the_metrics_are_whole_finite_and_within_their_ceilings(checkout):
     summary = checkout.read("metrics/summary.json")
     assert summary["train_images"] == 360
-    assert len(summary) == 12, "the headline dozen"
+    assert len(summary) == 14, "the headline dozen, and the intervals of two"
     assert summary["bound_nats"] <= summary["bound_ceiling_nats"]
     for name, value in summary.items():
         assert not name.endswith("_percent") or 0 <= value <= 100
     confusion = (checkout.folder / "metrics/main/confusion.csv").read_text().splitlines()
     assert len(confusion) == 101
+    for stage in ("pretrain", "knn", "linear", "diagnostics"):
+        assert list(checkout.read(f"metrics/main/{stage}.json")) == ["0", "1", "2"]
+    top1 = [seed["top1_percent"] for seed in checkout.read("metrics/main/knn.json").values()]
+    assert summary["knn_top1_percent"] == pytest.approx(sum(top1) / 3, abs=0.01)
+    assert len(set(top1)) > 1, "seeds differ"
 
 
 REACHED = [
@@ -144,7 +155,7 @@ def test_running_again_does_nothing_and_an_edit_reruns_what_it_reaches_alone(che
 
 def test_every_selector_changes_with_one_word_and_the_run_can_be_compared(checkout):
     words = ["sampler=ball", "method=moco", "bound=mlcpc", "anneal=adaptive-step", "views=strong"]
-    words += ["backbone=alexnet-fast", "schedule=plateau", "seed=1"]
+    words += ["backbone=alexnet-fast", "schedule=plateau", "seeds=[1,5]"]
     selected = [word for choice in words for word in ("-S", choice)]
     assert sorted(ran(checkout.dvc("exp", "run", "-n", "others", *selected))) == sorted(STAGES)
     summary = checkout.read("metrics/summary.json")
@@ -152,6 +163,20 @@ def test_every_selector_changes_with_one_word_and_the_run_can_be_compared(checko
     assert "ball" in checkout.dvc("params", "diff", "HEAD")
     assert checkout.dvc("metrics", "diff", "HEAD")
     assert "others" in checkout.dvc("exp", "show", "--csv", "--drop", "src|stages|data")
+    compared = checkout.run("-m", "annulus.compare", "HEAD", "others")
+    assert "sampler: ring -> ball" in compared
+    assert "NOT in pairs, since the seeds differ" in compared
+
+
+def test_another_processor_is_within_the_noise_of_seeds(checkout):
+    """Other instructions round otherwise, as another machine does."""
+    slower = {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "AVX2"}
+    checkout.dvc("repro", "--force", "pretrain", **slower)
+    checkout.dvc("repro")
+    compared = checkout.run("-m", "annulus.compare", "HEAD", "workspace")
+    assert "The processors differ" in compared
+    assert "no parameter differs" in compared
+    assert not re.search(r"  (better|worse|higher|lower)$", compared, re.MULTILINE), compared
 
 
 def metrics_of(checkout: Checkout) -> dict[str, bytes]:
@@ -207,18 +232,18 @@ def test_a_killed_pretraining_goes_on_and_ends_in_the_same_bytes(checkout):
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    while not list(checkout.folder.glob(".annulus/checkpoints/pretrain/*/state.pt")):
-        with pytest.raises(subprocess.TimeoutExpired):  # it goes on until its first checkpoint
+    while len(list(checkout.folder.glob(".annulus/checkpoints/pretrain/*/state.pt"))) < 3:
+        with pytest.raises(subprocess.TimeoutExpired):  # of two cores one has ended a seed, and is at the third
             process.wait(0.1)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     assert "resuming at epoch" in checkout.dvc("repro", "pretrain")
-    resumed = checkout.output_hash("pretrain", "data/main/encoder.safetensors")
+    resumed = checkout.output_hash("pretrain", "data/main/encoders")
     assert not list(checkout.folder.glob(".annulus/checkpoints/pretrain/*"))
 
     output = checkout.dvc("repro", "--force", "--single-item", "pretrain")
     assert "resuming" not in output
-    assert checkout.output_hash("pretrain", "data/main/encoder.safetensors") == resumed
+    assert checkout.output_hash("pretrain", "data/main/encoders") == resumed
 
 
 def test_mlflow_holds_what_the_metrics_files_hold(checkout):

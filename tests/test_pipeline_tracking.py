@@ -9,14 +9,18 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
+import yaml
 from mlflow import MlflowClient
 from report_root import first_commit
 
 from annulus.config.negatives import RingParams
+from annulus.errors import InputError
 from annulus.pipeline import mlflow_sender, tracking
 
 SOURCE = Path(tracking.__file__).parents[2]
@@ -25,13 +29,14 @@ REFUSED = "http://127.0.0.1:9"
 
 @pytest.fixture
 def checkout(tmp_path, monkeypatch):
-    """A stage that DVC runs: an empty main checkout, and no server."""
+    """A stage that DVC runs: a main checkout with parameters only, and no server."""
     for name in ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME", "DVC_EXP_NAME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     monkeypatch.setenv("DVC_STAGE", "knn")
     monkeypatch.setattr(tracking, "_waiting", None)
     monkeypatch.chdir(tmp_path)
+    shutil.copy(SOURCE.parent / "params.yaml", tmp_path)
     return tmp_path
 
 
@@ -55,13 +60,53 @@ def only_spool(monkeypatch):
     monkeypatch.setattr(tracking, "_try_to_send", lambda: None)
 
 
-def runs(checkout):
+def tree(checkout):
+    """A client, and each variant's run with those below it by name."""
     client = MlflowClient(f"sqlite:///{checkout / 'mlflow.db'}")
-    return client, client.search_runs([client.get_experiment_by_name("annulus").experiment_id])
+    found = client.search_runs([client.get_experiment_by_name("annulus").experiment_id], order_by=["start_time ASC"])
+    parents = {run.info.run_id: (run, {}) for run in found if "mlflow.parentRunId" not in run.data.tags}
+    for run in found:
+        if run.info.run_id not in parents:
+            below = parents[run.data.tags["mlflow.parentRunId"]][1]
+            below.setdefault(run.info.run_name, []).append(run)
+    return client, list(parents.values())
+
+
+def runs(checkout):
+    """A client, and the runs of stages without a headline."""
+    client, variants = tree(checkout)
+    return client, [run for _, below in variants for same in below.values() for run in same]
+
+
+def points(client, run, name):
+    return {point.step: point.value for point in client.get_metric_history(run.info.run_id, name)}
 
 
 def spooled(checkout):
     return [json.loads(path.read_text()) for path in (checkout / ".annulus/tracking").glob("*.json")]
+
+
+@contextmanager
+def server(status, body):
+    """A port on which every request gets this answer; `body` is of the request's path."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self):
+            text = body(self.path).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        do_POST = do_GET
+
+        def log_message(self, *_):
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as found:
+        Thread(target=found.serve_forever, daemon=True).start()
+        yield found.server_address[1]
+        found.shutdown()
 
 
 def python(*words):
@@ -84,13 +129,116 @@ def test_a_run_holds_all_and_where_it_comes_from(checkout, store, only_spool, mo
     assert not spooled(checkout)
     client, (run,) = runs(checkout)
     assert run.data.params == {"seed": "3", "sampler": "ring", "samplers.inner": "0.01", "samplers.outer": "0.1"}
-    assert run.data.metrics == {"top1_percent": 41.25, "images": 1000, "epoch": 4, "loss_nats": 0.25}
-    points = client.get_metric_history(run.info.run_id, "loss_nats")
-    assert {point.step: point.value for point in points} == {1: 1.0, 2: 0.5, 4: 0.25}
-    assert run.info.run_name == "brave-ring/knn"
-    expected = {"dvc.stage": "knn", "dvc.exp_name": "brave-ring", "mlflow.source.git.commit": commit}
+    assert run.data.metrics == {"top1_percent": 41.25, "images": 1000, "loss_nats": 0.25}
+    assert points(client, run, "loss_nats") == {1: 1.0, 2: 0.5, 4: 0.25}
+    assert run.info.run_name == "knn"
+    expected = {"dvc.exp_name": "brave-ring", "mlflow.source.git.commit": commit}
     assert expected.items() <= run.data.tags.items()
     assert run.data.tags["slowest_class"] == "cat"
+
+
+@pytest.fixture
+def variant(checkout, store, only_spool, monkeypatch):
+    """A commit of this repository's params.yaml, and the experiment noisy-coho in which another sampler is chosen."""
+    choose(checkout, "ring")
+    first_commit(checkout)
+    choose(checkout, "uniform")
+    monkeypatch.setenv("DVC_EXP_NAME", "noisy-coho")
+    return monkeypatch
+
+
+def choose(checkout, sampler, outer=0.1):
+    """Edit params.yaml: the sampler, and how wide the ring is."""
+    tree = yaml.safe_load((checkout / "params.yaml").read_text())
+    tree["sampler"], tree["samplers"]["ring"]["outer"] = sampler, outer
+    (checkout / "params.yaml").write_text(yaml.safe_dump(tree))
+
+
+def spool_stages(monkeypatch, knn=40.0):
+    """What a run of two seeds leaves in the spool."""
+    history = [
+        {"seed": seed, "epoch": epoch, "loss_nats": epoch + 10.0 * seed, "phase": "a"}
+        for seed in (0, 1)
+        for epoch in (1, 2)
+    ]
+    losses = {"0": {"loss_nats": 2.0}, "1": {"loss_nats": 12.0}}
+    each = {"0": {"top1_percent": knn - 1.0}, "1": {"top1_percent": knn + 1.0}}
+    for stage, record in {
+        "pretrain": ({"seeds": [0, 1]}, {"loss_nats": 7.0}, history, losses),
+        "knn": ({}, {"top1_percent": knn}, [], each),
+        "summary": ({}, {"knn_top1_percent": knn, "knn_top1_interval_percent": 0.5}),
+    }.items():
+        monkeypatch.setenv("DVC_STAGE", stage)
+        tracking.record(*record)
+
+
+def test_a_variant_is_one_run_with_its_headline_numbers_and_below_it_its_stages_and_seeds(checkout, variant):
+    spool_stages(variant)
+    assert mlflow_sender.send() == (3, 0)
+
+    client, ((parent, below),) = tree(checkout)
+    assert parent.info.run_name == "noisy-coho sampler=uniform"
+    assert parent.data.metrics == {"knn_top1_percent": 40.0, "knn_top1_interval_percent": 0.5}
+    assert {"sampler": "uniform", "method": "ir"}.items() <= parent.data.params.items()
+    assert parent.info.status == "FINISHED"
+    assert {name: len(same) for name, same in below.items()} == dict.fromkeys(
+        ["pretrain", "knn", "seed 0", "seed 1"], 1
+    )
+    (seed,), (pretrain,) = below["seed 1"], below["pretrain"]
+    assert seed.data.metrics == {"pretrain.loss_nats": 12.0, "knn.top1_percent": 41.0}
+    assert points(client, seed, "pretrain.loss_nats") == {1: 11.0, 2: 12.0}
+    assert points(client, pretrain, "loss_nats") == {1: 6.0, 2: 7.0}, "the mean over seeds"
+
+
+def test_a_record_that_comes_late_or_twice_finds_its_variant(checkout, variant):
+    spool_stages(variant)
+    spool_stages(variant, knn=50.0)  # the same setting once more
+    folder = checkout / ".annulus/tracking"
+    files = {path.name: path.read_text() for path in folder.glob("*.json")}
+    for name in files:
+        (folder / name).unlink()
+    for name in [*sorted(files)[3:], *sorted(files)[:3], *files]:  # the older ones late, then all again
+        (folder / name).write_text(files[name])
+        assert mlflow_sender.send() == (1, 0)
+
+    _, ((parent, below),) = tree(checkout)
+    assert {name: len(same) for name, same in below.items()} == {
+        **dict.fromkeys(["pretrain", "knn"], 2), "seed 0": 1, "seed 1": 1
+    }  # fmt: skip
+    assert parent.data.metrics["knn_top1_percent"] == 50.0, "the newest, not what was sent last"
+    assert below["seed 0"][0].data.metrics["knn.top1_percent"] == 49.0
+    assert parent.info.end_time == max(round(json.loads(text)["ended"] * 1000) for text in files.values())
+
+
+def test_what_the_selectors_choose_makes_a_variant_and_nothing_else_does(checkout, variant):
+    def named(name):
+        spool_stages(variant)
+        mlflow_sender.send()
+        names = [parent.info.run_name for parent, _ in tree(checkout)[1]]
+        assert names.count(name) == 1
+        return len(names)
+
+    assert named("noisy-coho sampler=uniform") == 1
+    choose(checkout, "uniform", outer=0.2)  # of the sampler that is not chosen
+    assert named("noisy-coho sampler=uniform") == 1
+    choose(checkout, "ring", outer=0.2)
+    assert named("noisy-coho samplers.outer=0.2") == 2
+    variant.delenv("DVC_EXP_NAME")
+    commit = tracking.git("rev-parse", "HEAD")
+    assert named(f"{commit[:7]} samplers.outer=0.2") == 3
+    choose(checkout, "ring")
+    assert named(commit[:7]) == 4
+
+
+def test_a_row_of_a_study_is_a_variant_by_itself(checkout, variant):
+    variant.setenv("DVC_STAGE", "stages/algorithms/dvc.yaml:train@RING")
+    tracking.record({"settings": "RING", "run": {"sampler": "ring"}}, {"linear_top1_percent": 60.0})
+    assert mlflow_sender.send() == (1, 0)
+    _, ((parent, below),) = tree(checkout)
+    assert not below, "sorted by a number, MLflow's table would show the row twice"
+    assert parent.info.run_name == "noisy-coho algorithms/train@RING"
+    assert parent.data.metrics == {"linear_top1_percent": 60.0}
+    assert parent.data.params == {"settings": "RING", "run.sampler": "ring"}
 
 
 def test_nothing_is_cut_or_refused_by_mlflow_limits(checkout, store, only_spool):
@@ -153,13 +301,58 @@ def test_a_server_that_failed_lately_is_left_alone(checkout, monkeypatch):
     assert len(spooled(checkout)) == 4
 
 
-def test_a_password_is_neither_shown_nor_stored(checkout, monkeypatch, caplog):
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:secret@127.0.0.1:9")
-    monkeypatch.setattr(tracking, "_send_in_child", lambda: "http://me:secret@127.0.0.1:9/api refused it")
+def test_no_secret_of_an_address_reaches_a_warning_a_line_of_the_sender_or_a_file(checkout, monkeypatch, caplog):
+    """The server repeats what it was asked, as many do."""
+    monkeypatch.setattr(tracking, "SERVER_SECONDS", 60)  # for a busy machine
+    with server(503, lambda path: f"not for key-of-mine: {path}") as port:
+        address = f"http://me:pass-word@127.0.0.1:{port}/?token=query%20secret#key-of-mine"
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
+        tracking.record({"seed": 0}, {"top1_percent": 1.0})
+        by_hand = python("-m", "annulus.pipeline.mlflow_sender").communicate()
+    assert f"http://***@127.0.0.1:{port}" in caplog.text
+    assert by_hand[1].count("\n") == 1, "MLflow's own lines repeat the address"
+    files = [path.read_text() for path in checkout.rglob("*") if path.is_file()]
+    assert len(files) == 4  # params.yaml, the record, the lock, and the destination that failed
+    for text in (caplog.text, *by_hand, *files):
+        assert not re.search("pass-word|query.{1,3}secret|key-of-mine", text), text
+
+
+def test_a_server_that_answers_everything_with_nothing_has_not_taken_the_numbers(checkout, monkeypatch, caplog):
+    monkeypatch.setattr(tracking, "SERVER_SECONDS", 60)  # for a busy machine
+    with server(200, lambda path: "") as port:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{port}")
+        tracking.record({"seed": 0}, {"top1_percent": 1.0})
+        tracking.record({"seed": 0}, {"top1_percent": 2.0})
+    (warning,) = [entry.getMessage() for entry in caplog.records]
+    assert "(the server's answer names no experiment: it may be no MLflow server; check the address in" in warning
+    assert len(spooled(checkout)) == 2
+
+
+def test_a_server_that_keeps_nothing_leaves_the_record_in_the_spool(checkout, store, only_spool, monkeypatch):
     tracking.record({"seed": 0}, {"top1_percent": 1.0})
-    assert "http://***@127.0.0.1:9" in caplog.text
-    assert "secret" not in caplog.text
-    assert not [path for path in checkout.rglob("*") if path.is_file() and "secret" in path.read_text()]
+    monkeypatch.setattr(MlflowClient, "log_batch", lambda *_, **__: None)
+    with pytest.raises(InputError, match="did not keep what it was sent: it may be no MLflow server"):
+        mlflow_sender.send()
+    assert len(spooled(checkout)) == 1
+
+
+@pytest.mark.parametrize(
+    ("seconds", "addresses"),
+    [
+        (60, ["sqlite:///runs.db", "runs", "/shared/runs", "file:runs", "file:///shared/runs"]),
+        (8, ["http://host", "https://host/mlflow", "postgresql://host/runs", "databricks", "databricks://me"]),
+    ],
+)
+def test_a_store_on_this_machine_has_its_time_and_a_server_its_own(checkout, monkeypatch, seconds, addresses):
+    for address in addresses:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
+        assert tracking._limit() == seconds, address
+
+
+def test_a_folder_in_place_of_the_database_is_one_sentence_at_once(checkout, caplog):
+    (checkout / "mlflow.db").mkdir()
+    tracking.record({"seed": 0}, {"top1_percent": 1.0})
+    assert "mlflow.db: unable to open database file; move it away, or name another store in" in caplog.text
 
 
 def test_a_spool_that_cannot_be_written_is_a_warning(checkout, caplog):
@@ -195,7 +388,7 @@ def test_without_dvc_or_in_another_process_nothing_is_recorded_and_no_child_star
     monkeypatch.delenv("DVC_STAGE")
     tracking.prepare()
     tracking.record({"seed": 0}, {"top1_percent": 1.0})
-    assert not list(checkout.iterdir())
+    assert [path.name for path in checkout.iterdir()] == ["params.yaml"]
 
 
 def test_a_stage_does_not_import_mlflow():
@@ -203,7 +396,7 @@ def test_a_stage_does_not_import_mlflow():
     assert python("-c", check).communicate()[0] == "[]\n"
 
 
-@pytest.mark.parametrize("call", ["log_batch", "set_terminated"])
+@pytest.mark.parametrize("call", ["create_run", "log_batch", "set_terminated"])
 @pytest.mark.parametrize("done", [False, True], ids=["before", "after"])
 def test_a_run_sent_in_part_is_completed_and_not_repeated(checkout, store, only_spool, monkeypatch, call, done):
     """The connection breaks before or after the server did what the call asks for."""
@@ -224,6 +417,7 @@ def test_a_run_sent_in_part_is_completed_and_not_repeated(checkout, store, only_
 
     assert mlflow_sender.send() == (1, 0)
     client, (run,) = runs(checkout)
+    assert len(tree(checkout)[1]) == 1
     assert run.info.status == "FINISHED"
     assert [point.step for point in client.get_metric_history(run.info.run_id, "loss_nats")] == [1, 2, 3, 4, 5]
     assert run.data.metrics["top1_percent"] == 1.0
@@ -263,5 +457,6 @@ def test_two_stages_that_end_at_once_on_a_fresh_store_make_two_runs(checkout):
     assert not spooled(checkout)
     client, made = runs(checkout)
     assert len(made) == 2
+    assert len(tree(checkout)[1]) == 1
     experiment = client.get_experiment(made[0].info.experiment_id)
     assert experiment.artifact_location == (checkout / "mlartifacts").as_uri()

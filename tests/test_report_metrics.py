@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from annulus.report.metrics import Broken, Metrics, Missing
-from annulus.report.setting import Setting, read_setting
+from annulus.report.setting import Setting, processors, read_setting
 
 HERE = Path(__file__).parents[1]
 
@@ -151,6 +151,19 @@ def test_rows_that_are_not_there_are_missing_and_columns_and_numbers_that_are_no
         table.column("negatives/a.csv", where, column, [])
 
 
+@pytest.mark.parametrize("text", ['{"top1_percent": 1.0}', "{}", '{"0": {"a_percent": 1.0}, "b": {}}'])
+def test_a_file_without_seeds_says_what_is_expected(metrics, text):
+    write(metrics, "main/knn.json", text)
+    with pytest.raises(Broken, match=r'main/knn.json: holds no numbers by seed, as \{"0": \{...\}\}'):
+        metrics.by_seed("main/knn.json")
+
+
+def test_the_main_line_names_each_processor_once(metrics):
+    write(metrics, "main/pretrain.json", json.dumps({str(i): {"processor": name} for i, name in enumerate("aba")}))
+    assert processors(metrics) == "a; b"
+    assert read_setting(metrics, "main/knn_history.csv").machine == "a; b"
+
+
 def test_how_numbers_were_made_comes_from_their_study_and_their_own_columns(table):
     (table.root / "stages" / "negatives").mkdir(parents=True)
     params = "scale: demo\nseeds: [0, 1]\ndefaults: {dataset: shapes}\n"
@@ -161,7 +174,7 @@ def test_how_numbers_were_made_comes_from_their_study_and_their_own_columns(tabl
     )
 
 
-MAIN = "seed: 3\nscale: a\ndataset: b\nscales: {a: {pretrain: {epochs: 9}}}\n"
+MAIN = "seeds: [3, 4]\nscale: a\ndataset: b\nscales: {a: {pretrain: {epochs: 9}}}\n"
 
 
 @pytest.mark.parametrize(
@@ -169,7 +182,7 @@ MAIN = "seed: 3\nscale: a\ndataset: b\nscales: {a: {pretrain: {epochs: 9}}}\n"
     [
         ("estimators/theorems.json", {}, "scale: paper\nseeds: [0, 1, 2]\n", "paper"),  # no trainings
         # Epochs are of pretraining, not of the probe.
-        ("main/linear.json", {"epochs": 100, "seed": 3}, MAIN, "b, a, 9 epochs, 1 seed"),
+        ("main/linear.json", {"epochs": 100}, MAIN, "b, a, 9 epochs, 2 seeds"),
         ("benchmarks/step.json", {"processor": "AMD EPYC"}, "", "AMD EPYC"),
     ],
 )
@@ -186,6 +199,9 @@ def test_every_committed_metrics_file_is_whole():
     metrics = Metrics(HERE)
     for path in sorted((HERE / "metrics").rglob("*.*")):
         name = path.relative_to(HERE / "metrics").as_posix()
-        if path.suffix in (".csv", ".json"):
-            assert (metrics.rows if path.suffix == ".csv" else metrics.values)(name), name
+        if path.suffix in (".csv", ".json") and not path.stem.endswith("_right"):
+            by_seed = path.suffix == ".json" and '"0": {' in path.read_text()
+            assert (metrics.rows if path.suffix == ".csv" else metrics.by_seed if by_seed else metrics.values)(name), (
+                name
+            )
     assert metrics.broken == []

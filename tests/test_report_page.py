@@ -11,14 +11,14 @@ import pytest
 import report_root
 
 from annulus.report.__main__ import main
-from annulus.report.content import confusion, gather
+from annulus.report.content import VERDICTS, confusion, gather
 from annulus.report.markdown import code, markdown, safe, ticks
 from annulus.report.page import html
 from annulus.report.papers import ComparedRow, Comparison, load_tables
 from annulus.report.tables import MINUS, Table, number, of_comparison
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
-SECTIONS = ["run", "main", "claims", "tables", "figures", "curves", "diagnostics", "pictures"]
+SECTIONS = ["comparison", "pictures", "main", "curves", "diagnostics", "claims", "tables", "figures", "run"]
 HOSTILE = '<script>alert("1")</script>|`x`\n[a](javascript:b) *c* & "d" <img src=x onerror=e>'
 
 
@@ -68,7 +68,7 @@ def test_an_empty_folder_gives_every_section_with_the_command_that_fills_it(empt
     page, text = html(empty), markdown(empty)
     for section in SECTIONS:
         assert f'<section id="{section}">' in page
-    assert "metrics/summary.json is not there" in page
+    assert "metrics/summary.csv is not there" in page
     for command in ("make repro", "dvc repro stages/negatives/dvc.yaml"):
         assert f"<code>{command}</code>" in page
         assert f"`{command}`" in text
@@ -79,10 +79,41 @@ def test_an_empty_folder_gives_every_section_with_the_command_that_fills_it(empt
 
 def test_numbers_of_every_part_are_in_both_formats(page, report):
     text = markdown(report)
-    for words in ("39.70", "0.2966", "22.9 ± 1.2", f"{MINUS}58.3", "8.64", "8 epochs, 1 seed"):
+    for words in ("39.70", "0.2966", "22.9 ± 1.2", f"{MINUS}58.3", "8.64", "Computed by: AMD EPYC, AVX2."):
         assert words in page
         assert words in text
-    assert page.count("<svg") == text.count("Drawn from") == len(report.figures + report.curves) + 3
+    assert page.count("<svg") == text.count("Drawn from") + 1 == len(report.figures + report.curves) + 4
+
+
+def test_the_comparison_comes_first_with_gains_intervals_and_verdicts(page, report):
+    text = markdown(report)
+    assert report.gains.told.startswith("Of 1 differences 1 are better, 0 worse and 0 within noise; about 0 would")
+    assert [(shown.where, shown.plot.title) for shown in report.gains.figures] == [
+        ("ring, Table 1(a)", "Linear probe, gain over IR")
+    ]
+    assert "| MoCoRing | +0.70 ± 0.50 | better | +0.7 |" in text
+    assert re.findall(r'<section id="(\w+)"', page) == [*SECTIONS, "broken"]
+    assert page.index("<svg") < page.index('<section id="pictures">')
+
+
+def test_the_headline_has_its_interval_and_seeds_and_stages_have_theirs(report):
+    (knn, *_) = [[cell.text for cell in row] for row in report.headline.rows]
+    assert knn == ["kNN top-1", "39.70", "0.85", "percent", "39.70", "39.70"]
+    stage, *_ = report.main
+    assert [[cell.text for cell in row] for row in stage.rows] == [
+        ["images", "1,000", "", "", "1,000", "1,000"],
+        ["top-1", "39.70", "13", "percent", "38.70", "40.70"],  # half: 12.71 (Student's t, 1 degree) * 1.414 / 2**0.5
+    ]
+
+
+def test_claims_stand_under_their_paper_the_decided_first(page, report):
+    for paper in report.papers:
+        assert {verdict.paper for verdict in paper.verdicts} == {paper.key}
+        places = [VERDICTS.index(verdict.verdict) for verdict in paper.verdicts]
+        assert places == sorted(places)
+    assert sum(len(paper.verdicts) for paper in report.papers) == len(report.verdicts)
+    shown = re.findall(r'<tr id="claim-([^"]*)"', page)
+    assert shown == [verdict.id for paper in report.papers for verdict in paper.verdicts]
 
 
 def test_every_claim_table_and_verdict_is_named_and_only_tables_that_were_run_are_in_markdown(page, report):
@@ -103,7 +134,7 @@ def test_every_claim_table_and_verdict_is_named_and_only_tables_that_were_run_ar
 def test_a_broken_file_is_named_where_it_is_missed_and_at_the_end_and_nothing_else_suffers(tmp_path):
     for part in (report_root.main_line, report_root.negatives_study, report_root.algorithms):
         part(tmp_path)
-    (tmp_path / "metrics/main/knn.json").write_text('{"top1_percent": NaN}')
+    (tmp_path / "metrics/main/knn.json").write_text('{"0": {"top1_percent": NaN}}')
     (tmp_path / "metrics/negatives/temperature.csv").write_text("series,value\nIR,0.1\n")
     (tmp_path / "metrics/algorithms/table.csv").write_text("")
     (tmp_path / "metrics/main/linear.json").write_text("{")

@@ -12,7 +12,6 @@ Only a stage that DVC runs is recorded (DVC sets DVC_STAGE): called by hand or b
 import json
 import logging
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -21,18 +20,20 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any, NamedTuple
 
-from pydantic import BaseModel
-
 from annulus.files.results import Number, atomic_write
+from annulus.pipeline.redaction import redacted
+from annulus.pipeline.variant import flat, variant
 
 log = logging.getLogger("annulus")
 
 STARTED = time.time()  # when this process began, but for some of its imports
 SERVER_SECONDS = 8  # what a server may cost a stage
-LOCAL_SECONDS = 60  # a file on this machine is slow only where the machine is
+LOCAL_SECONDS = 60  # a file or folder on this machine is slow only where the machine is
 PAUSE_SECONDS = 600  # after a failure, how long stages do not try the same destination
 WAIT_SECONDS = 120  # how long a loaded child waits for a stage's end; a long stage starts another one then
 
@@ -69,9 +70,9 @@ def destination() -> str:
     return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{main_checkout() / 'mlflow.db'}"
 
 
-def without_password(text: str) -> str:
-    """Text that may be shown: the URIs in it have lost user and password."""
-    return re.sub(r"://[^/\s]*@", "://***@", text)
+def shown(text: str) -> str:
+    """Text without the secrets of the destination's address."""
+    return redacted(text, destination())
 
 
 def prepare() -> None:
@@ -84,33 +85,41 @@ def prepare() -> None:
 
 
 def record(
-    params: Mapping[str, Any], metrics: Mapping[str, Number], history: Sequence[Mapping[str, Number]] = ()
+    params: Mapping[str, Any],
+    metrics: Mapping[str, Number],
+    history: Sequence[Mapping[str, Number]] = (),
+    seeds: Mapping[str, Mapping[str, Number]] = MappingProxyType({}),
 ) -> None:
     """Spool what a stage did and try to send it; whatever goes wrong is one warning and no more.
 
-    `params` holds values and sections of params.yaml under dvc.yaml's spelling; each row of `history` has an
-    `epoch`.
+    `params` holds values and sections of params.yaml under dvc.yaml's spelling. `metrics` are the stage's numbers, of
+    several seeds their means; `seeds` holds each seed's own. Each row of `history` has an `epoch`, of several seeds
+    also a `seed`.
     """
     if "DVC_STAGE" not in os.environ:
         return
     identity = uuid.uuid4().hex
+    stage, experiment = os.environ["DVC_STAGE"], os.environ.get("DVC_EXP_NAME")
     try:
+        commit = git("rev-parse", "--verify", "-q", "HEAD")
         content = {
             "id": identity,
-            "stage": os.environ["DVC_STAGE"],
-            "experiment": os.environ.get("DVC_EXP_NAME"),
-            "commit": git("rev-parse", "--verify", "-q", "HEAD"),
+            "stage": stage,
+            "variant": asdict(variant(params, stage, experiment, commit, git("show", "HEAD:./params.yaml"))),
+            "experiment": experiment,
+            "commit": commit,
             "started": STARTED,
             "ended": time.time(),
-            "params": _flat(params),
+            "params": flat(params),
             "metrics": dict(metrics),
             "history": [dict(row) for row in history],
+            "seeds": {str(seed): dict(numbers) for seed, numbers in seeds.items()},
         }
         with atomic_write(spool() / f"{time.time_ns()}-{identity}.json") as temporary:
             temporary.write_text(json.dumps(content))
         _try_to_send()
     except Exception as error:  # tracking may not cost a finished stage its result, whatever the reason
-        log.warning("WARNING: not in MLflow: %s. The numbers are in metrics/ all the same", error)
+        log.warning("WARNING: not in MLflow: %s. The numbers are in metrics/ all the same", shown(str(error)))
 
 
 def _try_to_send() -> None:
@@ -119,12 +128,12 @@ def _try_to_send() -> None:
         return
     reason = _send_in_child()
     if reason is not None:
-        shown = without_password(destination())
-        _failed().write_text(shown)
+        address = shown(destination())
+        _failed().write_text(address)
         log.warning(
             "WARNING: MLflow at %s did not take the numbers (%s). They are in metrics/ and in %s; "
             "`make mlflow-send` sends them later",
-            *(shown, without_password(reason)[:300], spool()),
+            *(address, shown(reason)[:300], spool()),
         )
 
 
@@ -135,7 +144,7 @@ def _failed() -> Path:
 
 def _failed_lately() -> bool:
     try:
-        same = _failed().read_text() == without_password(destination())
+        same = _failed().read_text() == shown(destination())
         return same and 0 <= time.time() - _failed().stat().st_mtime < PAUSE_SECONDS
     except OSError:
         return False
@@ -185,18 +194,6 @@ def _sender() -> _Sender:
 
 
 def _limit() -> int:
-    return LOCAL_SECONDS if destination().startswith("sqlite:") else SERVER_SECONDS
-
-
-def _flat(params: Mapping[str, Any]) -> dict[str, str]:
-    """Dotted names and text: `samplers.${sampler}` with a RingParams gives samplers.inner, samplers.outer."""
-    flat = {}
-    for name, value in params.items():
-        name = re.sub(r"\.\$\{\w+\}", "", name)  # the same columns whichever section is selected
-        if isinstance(value, BaseModel):
-            value = value.model_dump(mode="json", by_alias=True)
-        if isinstance(value, Mapping):
-            flat |= {f"{name}.{key}": text for key, text in _flat(value).items()}
-        else:
-            flat[name] = value if isinstance(value, str) else json.dumps(value)
-    return flat
+    scheme, colon, _ = destination().partition(":")
+    local = scheme in ("sqlite", "file") if colon else scheme != "databricks"  # without a colon a path, or that word
+    return LOCAL_SECONDS if local else SERVER_SECONDS

@@ -10,8 +10,12 @@ In the order in which it is put together:
     context        what was run, and where
     drawing        how figures look
     figures        rows of metrics files to figures
+    gains          the comparison figure: gains over a base, with intervals
+    plots          every figure's files, title and finding
     pictures       images with their neighbours and negatives
     tables         tables before they are HTML or Markdown
+    seeds          tables of several seeds, with intervals
+    shown          a part from its files, or why it is empty
     content        every section, gathered from what exists
     page           one HTML file that asks for nothing else
     markdown       the same for a pull request

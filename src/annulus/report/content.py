@@ -4,21 +4,21 @@ Nothing here fails for want of a file. What is missing is an `Empty` with the co
 what is wrong, and stands in the last section too.
 """
 
-import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
 from annulus.report.claims import Verdict, verdicts
 from annulus.report.context import Context, context
-from annulus.report.drawing import svg
-from annulus.report.metrics import Broken, Metrics, Missing
-from annulus.report.papers import Comparison, compare, load_figures, load_tables
-from annulus.report.pictures import NoPictures, Pictures, pictures
-from annulus.report.plots import FINDINGS, PLOTS, Plot
-from annulus.report.setting import read_setting
+from annulus.report.metrics import Broken, Metrics
+from annulus.report.papers import Comparison, compare
+from annulus.report.pictures import Pictures
+from annulus.report.plots import PLOTS
+from annulus.report.seeds import of_summary
+from annulus.report.setting import processors
+from annulus.report.shown import Empty, Gains, Shown, annulus, by_seed, figure, flat, gains, grids, part
 from annulus.report.tables import (
     Cell,
     Column,
@@ -39,36 +39,7 @@ MAIN = {
     "main/knn.json": "Nearest neighbours of the test images",
     "main/linear.json": "Linear probe on frozen features",
     "main/pretrain.json": "Pretraining",
-    "main/prepare.json": "Images",
 }
-
-
-@dataclass(frozen=True)
-class Empty:
-    """Why a part of the report has nothing to show: not there yet (with the command that makes it), or broken."""
-
-    reason: str
-    command: str | None = None
-    broken: bool = False
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A figure as the page has it; `of` is what is empty of it, when it could not be drawn."""
-
-    plot: Plot
-    where: str
-    finding: str
-    setting: str
-    verdicts: list[Verdict]
-    svg: str = ""
-    of: Empty | None = None
-
-    @property
-    def wide(self) -> bool:
-        """Whether it has panels side by side."""
-        size = re.search(r'viewBox="0 0 ([\d.]+)', self.svg)
-        return size is not None and float(size[1]) > 400
 
 
 @dataclass(frozen=True)
@@ -83,11 +54,12 @@ class Compared:
 
 @dataclass(frozen=True)
 class Paper:
-    """One paper and its tables."""
+    """One paper, its tables and its claims, of which the decided come first."""
 
     key: str
     title: str
     tables: list[Compared]
+    verdicts: list[Verdict]
 
 
 @dataclass(frozen=True)
@@ -95,6 +67,9 @@ class Report:
     """All of it. A part is its content, or an Empty."""
 
     context: Context
+    gains: Gains | Empty
+    annulus: str | Empty
+    processors: str | None
     headline: Table | Empty
     main: list[Table | Empty]
     runs: Table | None
@@ -116,25 +91,31 @@ def gather(root: Path, now: datetime) -> Report:
     """Everything that exists under `root`, as of now."""
     metrics = Metrics(root)
     found = verdicts(metrics)
-    shown = [_shown(plot, metrics, found) for plot in PLOTS]
+    shown = [figure(plot, metrics, found) for plot in PLOTS]
     sections = {name: [figure for figure in shown if figure.plot.section == name] for name in
                 ("papers", "curves", "diagnostics")}  # fmt: skip
     counted = Counter(verdict.verdict for verdict in found)
     return Report(
         context=context(root, now),
-        headline=_values(metrics, "summary.json", "Headline"),
-        main=[_values(metrics, name, caption) for name, caption in MAIN.items()],
+        gains=gains(metrics),
+        annulus=annulus(root),
+        processors=processors(metrics),
+        headline=part(lambda: of_summary(metrics.rows("summary.csv")), metrics, "summary.csv"),
+        main=[
+            *(by_seed(metrics, name, caption) for name, caption in MAIN.items()),
+            flat(metrics, "main/prepare.json", "Images"),
+        ],
         runs=_runs(metrics),
-        confusion=_part(lambda: confusion(metrics.rows("main/confusion.csv")), metrics, "main/confusion.csv"),
+        confusion=part(lambda: confusion(metrics.rows("main/confusion.csv")), metrics, "main/confusion.csv"),
         speed=_speed(metrics),
-        verdicts=sorted(found, key=lambda verdict: VERDICTS.index(verdict.verdict)),
+        verdicts=found,
         papers=_papers(metrics, found),
         figures=sections["papers"],
-        theorems=_values(metrics, "estimators/theorems.json", "Theorems on toys of known information"),
+        theorems=flat(metrics, "estimators/theorems.json", "Theorems on toys of known information"),
         curves=sections["curves"],
-        diagnostics=_values(metrics, "main/diagnostics.json", "The encoder after the last epoch"),
+        diagnostics=by_seed(metrics, "main/diagnostics.json", "The encoder after the last epoch"),
         diagnostics_figures=sections["diagnostics"],
-        pictures=_pictures(root, metrics),
+        pictures=grids(root, metrics),
         broken=metrics.broken,
         counts={verdict: counted[verdict] for verdict in VERDICTS if counted[verdict]},
     )
@@ -174,52 +155,13 @@ def shown_numbers(verdict: Verdict) -> list[tuple[str, str]]:
     return shown
 
 
-def _values(metrics: Metrics, name: str, caption: str) -> Table | Empty:
-    return _part(lambda: of_values(caption, metrics.values(name)), metrics, name)
-
-
-def _part(make: Callable[[], Table], metrics: Metrics, name: str) -> Table | Empty:
-    try:
-        return make()
-    except Missing as error:
-        return Empty(f"metrics/{name} is not there", error.command)
-    except Broken as error:
-        return Empty(str(error), metrics.command(name), broken=True)
-    except ValueError as error:
-        return Empty(str(metrics.fault(name, str(error))), metrics.command(name), broken=True)
-
-
-def _shown(plot: Plot, metrics: Metrics, found: Sequence[Verdict]) -> Shown:
-    """One figure, drawn or with the reason why not."""
-    paper = load_figures().get(plot.of or plot.name)
-    tables = {table.id: table for table in load_tables()}
-    where = f"{plot.name.partition('.')[0]}, {paper.where}" if paper else ""
-    if plot.name in tables:
-        where = f"{plot.name.partition('.')[0]}, {tables[plot.name].where}"
-    finding = FINDINGS.get(plot.name) or (paper.finding if paper else "")
-    about = [verdict for verdict in found if (plot.of or plot.name) in verdict.where]
-    setting, file = "", plot.files[0]
-    try:
-        rows = []
-        for file in plot.files:
-            rows.append(metrics.rows(file))
-        setting = str(read_setting(metrics, plot.files[0], metrics.rows(plot.files[0])[0]))
-        drawn = svg(lambda: plot.draw(*rows), plot.name, f"{plot.title}. {finding}")
-        return Shown(plot, where, finding, setting, about, drawn)
-    except Missing as error:
-        empty = Empty(f"metrics/{file} is not there", error.command)
-    except Broken as error:
-        empty = Empty(str(error), metrics.command(file), broken=True)
-    except ValueError as error:
-        empty = Empty(str(metrics.fault(" or ".join(plot.files), str(error))), metrics.command(file), broken=True)
-    return Shown(plot, where, finding, setting, about, of=empty)
-
-
 def _papers(metrics: Metrics, found: Sequence[Verdict]) -> list[Paper]:
     papers: dict[str, Paper] = {}
+    ordered = sorted(found, key=lambda verdict: VERDICTS.index(verdict.verdict))
     for comparison in compare(metrics):
         key = comparison.table.id.partition(".")[0]
-        paper = papers.setdefault(key, Paper(key, comparison.table.paper, []))
+        claims = [verdict for verdict in ordered if verdict.paper == key]
+        paper = papers.setdefault(key, Paper(key, comparison.table.paper, [], claims))
         about = [verdict for verdict in found if comparison.table.id in verdict.where]
         paper.tables.append(Compared(comparison, of_comparison(comparison), setting_of(comparison), about))
     return list(papers.values())
@@ -244,12 +186,5 @@ def _folder(metrics: Metrics, folder: str) -> Iterator[tuple[Path, dict[str, obj
     """The JSON files of a folder of metrics/ that are whole."""
     for path in sorted((metrics.root / "metrics" / folder).glob("*.json")):
         name = f"{folder}/{path.name}"
-        if not isinstance(_part(lambda name=name: of_values("", metrics.values(name)), metrics, name), Empty):
+        if not isinstance(part(lambda name=name: of_values("", metrics.values(name)), metrics, name), Empty):
             yield path, metrics.values(name)
-
-
-def _pictures(root: Path, metrics: Metrics) -> Pictures | Empty:
-    try:
-        return pictures(root)
-    except NoPictures as error:
-        return Empty(error.reason, error.command, broken=error.command is None)

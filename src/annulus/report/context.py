@@ -67,7 +67,7 @@ def context(root: Path, now: datetime) -> Context:
     choices, parameters, faults = {}, {}, []
     try:
         params = load_params(root / "params.yaml")
-        choices = {"seed": str(params.seed)} | {name: getattr(params, name) for name in SECTION_OF}
+        choices = _flat({name: value for name, value in params if name not in (*SECTION_OF.values(), *PLAIN_SECTIONS)})
         parameters = _parameters(params)
     except InputError as error:
         faults.append(_within(root, str(error)))

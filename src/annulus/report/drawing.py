@@ -18,9 +18,10 @@ from matplotlib.transforms import ScaledTranslation
 
 Row = Mapping[str, Any]
 
-INK, FAINT = "#010203", "#010204"
+INK, FAINT, GROUND = "#010203", "#010204", "#010205"
 SERIES = [f"#0102{number:02x}" for number in range(0x10, 0x18)]
-CSS = {INK: "currentColor", FAINT: "var(--faint)"} | {c: f"var(--series-{i})" for i, c in enumerate(SERIES, 1)}
+CSS = {INK: "currentColor", FAINT: "var(--faint)", GROUND: "var(--ground)"}
+CSS |= {colour: f"var(--series-{i})" for i, colour in enumerate(SERIES, 1)}
 
 MARKERS = "os^Dv<>P"
 DASHES = ["-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 2, 1, 2)), (0, (8, 2)), (0, (3, 1)), (0, (2, 3)), (0, (8, 2, 2, 2))]
@@ -89,6 +90,15 @@ def numbers(rows: Sequence[Row], column: str) -> list[float]:
     return [float(row[column]) for row in rows]
 
 
+def optional(row: Row, column: str) -> float | None:
+    """A cell's number; None where it is empty, as an interval of one seed is.
+
+    Raises:
+        ValueError: when the column is not there, or holds something else.
+    """
+    return None if row.get(column) == "" else numbers([row], column)[0]
+
+
 def grouped(rows: Sequence[Row], *columns: str) -> dict[str, list[Row]]:
     """Rows by the text in some columns, in the order in which it first appears.
 
@@ -122,15 +132,15 @@ def _look(number: int) -> dict[str, Any]:
     return {"color": SERIES[colour], "marker": MARKERS[other], "linestyle": DASHES[other]}
 
 
-def curves(axes: Axes, groups: Mapping[str, Sequence[Row]], x: str, y: str, std: str = "", scale: float = 1.0) -> None:
-    """One line per series, by rising x (times `scale`); `std` is the column that makes its error bars."""
+def curves(axes: Axes, groups: Mapping[str, Sequence[Row]], x: str, y: str, half: str = "", scale: float = 1.0) -> None:
+    """One line per series, by rising x (times `scale`); `half` is the column that makes its error bars, or is empty."""
     for name, look in looks(groups).items():
         across, values = numbers(groups[name], x), numbers(groups[name], y)
         order = sorted(range(len(across)), key=across.__getitem__)
         look = look | {"marker": look["marker"] if len(order) <= 24 else "", "label": plain(name)}
         places, heights = [across[i] * scale for i in order], [values[i] for i in order]
-        if std:
-            errors = numbers(groups[name], std)
+        if half:
+            errors = [optional(row, half) or 0.0 for row in groups[name]]
             axes.errorbar(places, heights, [errors[i] for i in order], capsize=2.5, elinewidth=0.9, **look)
         else:
             axes.plot(places, heights, **look)

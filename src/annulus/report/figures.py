@@ -5,6 +5,7 @@ which the page shows in the figure's place.
 """
 
 from collections.abc import Sequence
+from statistics import fmean
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -32,10 +33,10 @@ def over_training(rows: Rows, columns: dict[str, str], y: str, scale: float = 1.
 
 
 def gradient(rows: Rows) -> Figure:
-    """The norm's mean over an epoch, with its standard deviation as a band."""
+    """The norm's mean over an epoch, with its standard deviation as a band, both of them means over seeds."""
     figure, (axes,) = panels(1)
-    across, mean = numbers(rows, "epoch"), numbers(rows, "gradient_norm")
-    std = numbers(rows, "gradient_norm_std")
+    across, mean = _mean_over_seeds(rows, "gradient_norm")
+    _, std = _mean_over_seeds(rows, "gradient_norm_std")
     look = looks(["mean"])["mean"]
     low = [m - d for m, d in zip(mean, std, strict=True)]
     high = [m + d for m, d in zip(mean, std, strict=True)]
@@ -64,23 +65,35 @@ def geometry(rows: Rows) -> Figure:
 
 
 def _over_epochs(axes: Axes, rows: Rows, columns: dict[str, str], scale: float) -> None:
+    """Each column's mean over seeds, and a light line for each of several seeds."""
     present = {column: label for column, label in columns.items() if any(column in row for row in rows)}
     if not present:
         raise ValueError(f"has none of the columns {', '.join(columns)}")
-    across = numbers(rows, "epoch")
+    seeds = list(grouped(rows, "seed").values())
     for column, look in zip(present, looks(present.values()).values(), strict=True):
-        values = [value * scale for value in numbers(rows, column)]
+        across, values = _mean_over_seeds(rows, column)
         look = look | {"marker": look["marker"] if len(values) <= 16 else ""}
-        axes.plot(across, values, label=plain(present[column]), **look)
+        axes.plot(across, [value * scale for value in values], label=plain(present[column]), **look)
+        for one in seeds if len(seeds) > 1 else []:
+            heights = [value * scale for value in numbers(one, column)]
+            axes.plot(numbers(one, "epoch"), heights, color=look["color"], linewidth=0.8, alpha=0.35, zorder=1.5)
+
+
+def _mean_over_seeds(rows: Rows, column: str) -> tuple[list[float], list[float]]:
+    """Epochs, and a column's mean over the seeds at each."""
+    values: dict[float, list[float]] = {}
+    for epoch, value in zip(numbers(rows, "epoch"), numbers(rows, column), strict=True):
+        values.setdefault(epoch, []).append(value)
+    return list(values), [fmean(several) for several in values.values()]
 
 
 # --- figures of the papers -----------------------------------------------------------------------------------
 
 
-def accuracy(rows: Rows, x: str, y: str, label: str, unit: str, std: str = "", log_x: bool = False) -> Figure:
+def accuracy(rows: Rows, x: str, y: str, label: str, unit: str, half: str = "", log_x: bool = False) -> Figure:
     """One line per series over a swept setting or over epochs."""
     figure, (axes,) = panels(1)
-    curves(axes, grouped(rows, "series"), x, y, std)
+    curves(axes, grouped(rows, "series"), x, y, half)
     finish(axes, label, unit, log_x, ticks=numbers(rows, x) if log_x else ())
     return figure
 

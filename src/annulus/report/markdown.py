@@ -7,8 +7,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from annulus.report.claims import Verdict
-from annulus.report.content import Empty, Paper, Report, Shown, shown_numbers
+from annulus.report.content import Paper, Report, shown_numbers
 from annulus.report.pictures import Pictures
+from annulus.report.shown import Empty, Gains, Shown
 from annulus.report.tables import Cell, Column, Table, number
 
 PAGE = "data/report/index.html"
@@ -21,29 +22,32 @@ def markdown(report: Report) -> str:
     blocks = [
         "# What the papers claim, and what was measured here",
         _of(report),
-        "## What was run",
-        *_run(report),
+        "## Comparison",
+        *_gains(report.gains),
+        "## Pictures",
+        _pictures(report.pictures),
         "## Main line",
+        *([f"Computed by: {safe(report.processors)}."] if report.processors else []),
         part(report.headline),
         *([part(report.runs)] if report.runs else []),
         *map(part, report.main),
         *map(part, report.speed),
+        "## Learning curves",
+        *map(_figure, report.curves),
+        "## Diagnostics",
+        part(report.diagnostics),
+        *map(_figure, report.diagnostics_figures),
         "## Claims",
         " · ".join(f"{count} {verdict}" for verdict, count in report.counts.items()) or "None.",
-        *_claims(report.verdicts),
+        *(block for paper in report.papers for block in _claims(paper)),
         "## Papers' tables",
         *(block for paper in report.papers for block in _paper(paper)),
         "## Figures",
         f"They are drawn in {code(PAGE)}.",
         *map(_figure, report.figures),
         part(report.theorems),
-        "## Learning curves",
-        *map(_figure, report.curves),
-        "## Diagnostics",
-        part(report.diagnostics),
-        *map(_figure, report.diagnostics_figures),
-        "## Pictures",
-        _pictures(report.pictures),
+        "## What was run",
+        *_run(report),
     ]
     if report.broken:
         blocks += ["## Broken files", *(f"- {code(f'metrics/{b.name}')}: {safe(b.reason)}" for b in report.broken)]
@@ -143,8 +147,16 @@ def _plain(caption: str, heads: Sequence[str], rows: Iterable[Sequence[object]])
     return table(Table(caption, [Column(h, numeric=False) for h in heads], [[Cell(str(c)) for c in r] for r in rows]))
 
 
-def _claims(verdicts: Sequence[Verdict]) -> list[str]:
-    """What was decided, as a table with rules and numbers; the rest as a list."""
+def _gains(content: Gains | Empty) -> list[str]:
+    if isinstance(content, Empty):
+        return [_empty(content)]
+    about = "What each algorithm gains over the base of its table, in pairs of a seed and a test image."
+    return [f"{about} {safe(content.told)}", *map(table, content.tables)]
+
+
+def _claims(paper: Paper) -> list[str]:
+    """What was decided of a paper, as a table with rules and numbers; the rest as a list."""
+    verdicts = paper.verdicts
     decided = [verdict for verdict in verdicts if verdict.verdict in ("held", "did not hold", "undecided")]
     rows = []
     for verdict in decided:
@@ -158,7 +170,8 @@ def _claims(verdicts: Sequence[Verdict]) -> list[str]:
         if verdict not in decided:
             why = f"**{safe(verdict.verdict)}**: {_why(verdict)}".removesuffix(": ")
             undecided.setdefault(why, []).append(f"  - {safe(verdict.claim)} ({_source(verdict)})")
-    return [*([_rows(heads, ["---"] * len(heads), rows)] if rows else []), _grouped(undecided)]
+    table = [_rows(heads, ["---"] * len(heads), rows)] if rows else []
+    return [f"### {safe(paper.title)} ({safe(paper.key)})", *table, _grouped(undecided)] if verdicts else []
 
 
 def _grouped(items: Mapping[str, Sequence[str]]) -> str:
@@ -197,8 +210,8 @@ def _paper(paper: Paper) -> list[str]:
 
 
 def _figure(shown: Shown) -> str:
-    where = f" {safe(shown.where)}. The paper:" if shown.where else ""
-    said = f"**{safe(shown.plot.title)}.**{where} {safe(shown.finding)}"
+    where = f" {safe(shown.where)}." if shown.where else ""
+    said = f"**{safe(shown.plot.title)}.**{where} {safe(shown.said)}".rstrip()
     if shown.setting:
         said += f" Here: {safe(shown.setting)}."
     said += f" {shown.plot.bars}" if shown.plot.bars and not shown.of else ""

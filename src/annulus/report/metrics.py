@@ -23,6 +23,7 @@ COMMANDS = {
     "benchmarks": "make bench",
     "main": "make repro",
     "summary.json": "make repro",
+    "summary.csv": "make repro",
 }
 
 MOST = 10**300  # what a float still holds
@@ -88,8 +89,20 @@ class Metrics:
             Broken: when it cannot be read, is not flat, or a number is not finite.
         """
         if name not in self._values:
-            self._values[name] = self._flat(name, self._text(name))
+            self._values[name] = self._flat(name, self._json(name, self._text(name)))
         return self._values[name]
+
+    def by_seed(self, name: str) -> dict[str, dict[str, Any]]:
+        """The fields of a JSON file with a part for each seed, by seed.
+
+        Raises:
+            Missing: when the file is not there.
+            Broken: when it cannot be read, has no seeds, a part is not flat, or a number is not finite.
+        """
+        content = self._json(name, self._text(name))
+        if not content or not all(seed.isdecimal() and isinstance(part, dict) for seed, part in content.items()):
+            raise self.fault(name, 'holds no numbers by seed, as {"0": {...}}')
+        return {seed: self._flat(name, part) for seed, part in content.items()}
 
     def number(self, name: str, field: str) -> float:
         """One number of a JSON file.
@@ -181,13 +194,16 @@ class Metrics:
             raise self.fault(name, f"row {i}: {column} is {text}")
         return value
 
-    def _flat(self, name: str, text: str) -> dict[str, Any]:
+    def _json(self, name: str, text: str) -> dict[str, Any]:
         try:
             values = json.loads(text)
         except (ValueError, RecursionError) as error:  # ValueError: of numbers of thousands of digits too
             raise self.fault(name, f"is not JSON: {error}") from error
         if not isinstance(values, dict):
             raise self.fault(name, f"holds {type(values).__name__}, expected names and numbers")
+        return values
+
+    def _flat(self, name: str, values: dict[str, Any]) -> dict[str, Any]:
         for field, value in values.items():
             if not isinstance(value, int | float | str):
                 raise self.fault(name, f"{field} is {json.dumps(value)[:40]}, expected a number or text")

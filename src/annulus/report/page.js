@@ -39,7 +39,8 @@ function sort(body, column, direction) {
 // Claims by verdict and by words.
 const tools = document.querySelector("#claims .tools");
 if (tools) {
-  const rows = [...document.querySelectorAll("#claims tbody tr")];
+  const rows = [...document.querySelectorAll("#claims tr[data-verdict]")];
+  const papers = [...document.querySelectorAll("#claims tr.paper")];
   const words = tools.querySelector("input");
   const buttons = [...tools.querySelectorAll("button")];
   const told = tools.querySelector("output");
@@ -52,6 +53,7 @@ if (tools) {
       row.hidden = !fits;
       left += fits;
     }
+    for (const paper of papers) paper.hidden = !paper.parentElement.querySelector("tr[data-verdict]:not([hidden])");
     told.textContent = `${left} of ${rows.length} shown`;
   };
   for (const button of buttons) {

@@ -7,7 +7,8 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from annulus.report.content import VERDICTS, Empty, Report, shown_numbers
+from annulus.report.content import VERDICTS, Report, shown_numbers
+from annulus.report.shown import Empty
 from annulus.report.tables import number
 
 HERE = Path(__file__).parent

@@ -46,6 +46,7 @@ class Measured(Params):
     file: str
     value: str | None = None
     std: str | None = None
+    interval: str | None = None  # instead of a std
     where: Names = Field(default_factory=dict)
     keys: dict[str, str] = Field(
         default_factory=dict
@@ -54,10 +55,15 @@ class Measured(Params):
     column: str | None = None  # or: all of ours are this column of theirs
     rows: list[Pair] | None = None
 
+    @property
+    def bars(self) -> str:
+        """What stands behind ± of ours."""
+        return "half of the 95 % interval" if self.interval else "standard deviation over seeds"
+
 
 @dataclass(frozen=True)
 class ComparedRow:
-    """One number of the papers with ours beside it; `here` None: not run."""
+    """One number of the papers with ours beside it; `here` None: not run. `here_std` is what the table's `bars` say."""
 
     labels: dict[str, str]
     column: str | None
@@ -80,6 +86,7 @@ class Comparison:
     reason: str | None = None
     file: str | None = None
     row: Row | None = field(default=None, repr=False)  # one of ours, which says how they were made
+    bars: str = ""
 
 
 @cache
@@ -135,14 +142,14 @@ def compared(table: PaperTable, ours: Measured | None, metrics: Metrics) -> Comp
     if some is None:
         reason = f"metrics/{ours.file} holds none of its rows"
         return Comparison(table, rows, "not run", metrics.command(ours.file), reason, ours.file)
-    return Comparison(table, rows, "run", metrics.command(ours.file), None, ours.file, some)
+    return Comparison(table, rows, "run", metrics.command(ours.file), None, ours.file, some, ours.bars)
 
 
 Place = tuple[tuple[tuple[str, str], ...], str | None]
 
 
 def cells(table: PaperTable, ours: Measured, metrics: Metrics) -> dict[Place, tuple[float, float | None, Row]]:
-    """Our number, its standard deviation and its row for each place of the table that we have.
+    """Our number, its standard deviation or half of its interval, and its row for each place of the table that we have.
 
     Raises:
         Missing: when our file is not there.
@@ -155,15 +162,16 @@ def cells(table: PaperTable, ours: Measured, metrics: Metrics) -> dict[Place, tu
         if at in found:
             told = ", ".join(f"{name} {text}" for name, text in at[0])
             raise metrics.fault(ours.file, f"two of its rows are {told} of {table.id}")
-        numbers = [mine[name] if name is not None else None for name in (value, std)]
+        spread = mine.get(std or "", "")
+        numbers = [mine[value], None if spread == "" else spread]  # one seed has no interval
         for name, number in zip((value, std), numbers, strict=True):
             if isinstance(number, str):
                 raise metrics.fault(ours.file, f"{name} is {number!r}, no number, in a row for {table.id}")
         found[at] = (float(numbers[0]), numbers[1], mine)
 
     for pair in ours.rows or []:
-        value, std = pair.value or ours.value, pair.std if pair.value else pair.std or ours.std
-        needs = [name for name in (value, std) if name]
+        value, std = pair.value or ours.value, pair.std if pair.value else pair.std or ours.interval or ours.std
+        needs = [name for name in (value, std) if name and name != ours.interval]
         if ours.file.endswith(".json"):
             mine = [{name: metrics.number(ours.file, name) for name in needs}]
         else:
@@ -173,11 +181,12 @@ def cells(table: PaperTable, ours: Measured, metrics: Metrics) -> dict[Place, tu
                 for own in mine:
                     place(row, pair.column or ours.column, value, std, own)
     if ours.keys:
+        spread = ours.interval or ours.std
         needs = [name for name in (ours.value, ours.std, *ours.keys, *(ours.columns or {})) if name]
         for own in metrics.matching(ours.file, ours.where, needs):
             for row in table.rows:
                 if agrees(row, {their: own[mine] for mine, their in ours.keys.items()}):
-                    place(row, column_of(own, ours), ours.value, ours.std, own)
+                    place(row, column_of(own, ours), ours.value, spread, own)
     return found
 
 

@@ -1,11 +1,12 @@
 """The page's figures: the files, the title and the finding of each."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from matplotlib.figure import Figure
 
+from annulus.report.drawing import Row
 from annulus.report.figures import (
     LINEAR,
     NN1,
@@ -23,9 +24,11 @@ from annulus.report.figures import (
     stability,
     staircase,
 )
+from annulus.report.gains import FILE as GAINS
+from annulus.report.gains import compared, gains
 
 SEEDS = "Bars: standard deviation over seeds."
-INTERVALS = "Bars: 95 % intervals over seeds and test images."
+INTERVALS = "Bars: 95 % intervals."
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class Plot:
 
     name: str
     title: str
-    section: str  # papers | curves | diagnostics
+    section: str  # comparison | papers | curves | diagnostics
     files: tuple[str, ...]  # under metrics/
     draw: Callable[..., Figure]
     of: str = ""  # the id in results.yaml whose finding is quoted, where it differs from the name
@@ -52,6 +55,7 @@ FINDINGS = {
     "bound's own: no training is involved.",
     "ring.appC": "Theorem 3.2: conditional negatives make the estimate lower and less variable. (A std of 0 "
     "has no place on the logarithmic axis.)",
+    "gain.ring.table1a": "MoCoRing is compared with MoCo, CMCRing with CMC.",
     "curve.bound": "The bound, log(1 + K) minus the loss, on the information between views; its ceiling is log(1 + K).",
     "curve.accuracy": "Share of the validation images whose nearest row of the memory has their class.",
     "curve.share": "Ranks by similarity to the query, closest first, between which the negatives are drawn.",
@@ -68,7 +72,7 @@ FINDINGS = {
 def _swept(name: str, part: str, x: str, title: str, y: str = "nn1_top1") -> Plot:
     """A figure of the negatives study: accuracy over the values of a setting."""
     unit = {"nn1_top1": NN1, "linear_top1": LINEAR}[y]
-    draw = partial(accuracy, x="value", y=f"{y}_percent", label=x, unit=unit, std=f"{y}_interval_percent", log_x=True)
+    draw = partial(accuracy, x="value", y=f"{y}_percent", label=x, unit=unit, half=f"{y}_interval_percent", log_x=True)
     return Plot(name, title, "papers", (f"negatives/{part}.csv",), draw, bars=INTERVALS)
 
 
@@ -81,6 +85,17 @@ def _epochs(name: str, part: str, title: str) -> Plot:
 def _curve(name: str, title: str, columns: dict[str, str], y: str, file: str, scale: float = 1.0) -> Plot:
     section = "diagnostics" if "diagnostics" in file else "curves"
     return Plot(name, title, section, (file,), partial(over_training, columns=columns, y=y, scale=scale))
+
+
+def comparisons(rows: Sequence[Row]) -> list[Plot]:
+    """The comparison figure, one plot for each table of which a row was run."""
+    plots = []
+    for table, shown in compared(rows).items():
+        bases = [row["method"] for row in rows if (row["table"], row["verdict"]) == (table, "base")]
+        title = f"Linear probe, gain over {bases[0] if bases else 'the base'}"
+        if shown:
+            plots.append(Plot(f"gain.{table}", title, "comparison", (GAINS,), partial(gains, table=table), table))
+    return plots
 
 
 PRETRAIN, LINEAR_HISTORY = "main/pretrain_history.csv", "main/linear_history.csv"
@@ -130,7 +145,7 @@ PLOTS = [
     _swept("eqco.fig2", "eqco-moco", "K, negatives", "MoCo with and without EqCo", "linear_top1"),
     _swept("eqco.fig3", "eqco-simo", "K, negatives", "SiMo with and without EqCo", "linear_top1"),
     Plot("eqco.fig4", "Gradient's norm with and without EqCo", "papers", ("negatives/eqco-moco.csv",),
-         partial(accuracy, x="value", y="gradient_mean_norm", std="gradient_std_norm", log_x=True,
+         partial(accuracy, x="value", y="gradient_mean_norm", half="gradient_std_norm", log_x=True,
                  label="K, negatives", unit="gradient norm"), bars="Bars: standard deviation over steps."),
     Plot("eqco.table9", "InfoNCE and EqCo on Gaussians of known information", "papers", ("estimators/gaussians.csv",),
          gaussians, bars=SEEDS),

@@ -8,7 +8,7 @@ from typing import Any
 
 from annulus.config.file import read_tree
 from annulus.errors import InputError
-from annulus.report.metrics import Cell, Metrics
+from annulus.report.metrics import Broken, Cell, Metrics, Missing
 
 
 @dataclass(frozen=True)
@@ -30,15 +30,16 @@ class Setting:
 def read_setting(metrics: Metrics, name: str, row: Mapping[str, Cell] | None = None) -> Setting:
     """How the numbers of a file were made: by its own columns or fields, else by its study's params.yaml."""
     study = name.split("/")[0]
+    if study in ("main", "summary.json", "summary.csv"):  # a column `epochs` there may be the probe's
+        stated = _stated(metrics.root / "params.yaml")
+        scale, seeds = _text(stated.get("scale")), stated.get("seeds")
+        epochs = _count(_at(stated, "scales", scale, "pretrain", "epochs"))
+        count = len(seeds) if isinstance(seeds, list) else None
+        return Setting(_text(stated.get("dataset")), scale, epochs, count, processors(metrics))
     own = row if row is not None else metrics.values(name) if name.endswith(".json") else metrics.rows(name)[0]
     if study == "benchmarks":
         return Setting(machine=str(own.get("processor", "")) or None)
-    main = study in ("main", "summary.json")
-    stated = _stated(metrics.root / ("params.yaml" if main else f"stages/{study}/params.yaml"))
-    if main:  # a field `epochs` there may be the probe's
-        scale = _text(stated.get("scale"))
-        epochs = _count(_at(stated, "scales", scale, "pretrain", "epochs"))
-        return Setting(_text(stated.get("dataset")), scale, epochs, 1)
+    stated = _stated(metrics.root / f"stages/{study}/params.yaml")
     # A study of trainings runs every variant with each seed; any other says per row how many it took.
     seeds = stated.get("seeds") if "defaults" in stated else None
     return Setting(
@@ -47,6 +48,15 @@ def read_setting(metrics: Metrics, name: str, row: Mapping[str, Cell] | None = N
         epochs=_count(own.get("epochs")),
         seeds=_count(own.get("seeds", len(seeds) if isinstance(seeds, list) else None)),
     )
+
+
+def processors(metrics: Metrics) -> str | None:
+    """What computed the main line, as its pretraining says: one name, or one for each kind of machine."""
+    try:
+        found = metrics.by_seed("main/pretrain.json").values()
+    except (Missing, Broken):
+        return None
+    return "; ".join(dict.fromkeys(str(each["processor"]) for each in found if "processor" in each)) or None
 
 
 @cache

@@ -156,6 +156,8 @@ def of_comparison(comparison: Comparison) -> Table:
             line.append(Cell("; ".join(dict.fromkeys(cell.setting for cell in cells.values() if cell.setting))))
         rows.append(line)
     caption = f"{table.metric}, {table.unit}."
+    if any(row.here_std is not None for row in comparison.rows):
+        caption += f" ± here: {comparison.bars}."
     if len(settings) > 1:
         caption += " Settings here differ by row."
     return Table(caption, columns, rows)

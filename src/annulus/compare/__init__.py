@@ -1,0 +1,11 @@
+"""Two variants of the main line, number by number: what changed, and what the seeds can tell of it.
+
+sides     what a git revision, a DVC experiment or the workspace holds
+table     differences and verdicts
+text      the table for a terminal, and as Markdown
+figure    the learning curves of both
+"""
+
+from annulus.extras import require
+
+require(__name__, "report", ["matplotlib", "yaml", "scipy"])

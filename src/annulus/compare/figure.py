@@ -1,0 +1,37 @@
+"""The learning curves of both sides: each seed, and their mean."""
+
+from collections import defaultdict
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from annulus.compare.table import Comparison
+from annulus.files.results import atomic_write
+
+COLOURS = {"base": "#6b7280", "head": "#c2410c"}
+SHOWN = {"validation_nn1_percent": "nearest memory row, validation, %", "bound_nats": "bound, nats"}
+
+
+def draw(comparison: Comparison, path: Path) -> None:
+    """Write the figure; the ending of the path says which kind of file."""
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    for axes, (column, label) in zip(figure.subplots(1, len(SHOWN)), SHOWN.items(), strict=True):
+        for name, side in (("base", comparison.base), ("head", comparison.head)):
+            means = defaultdict(list)
+            of_seeds = defaultdict(list)
+            for row in side.curves:
+                if row.get(column):
+                    point = int(row["epoch"]), float(row[column])
+                    of_seeds[row["seed"]].append(point)
+                    means[point[0]].append(point[1])
+            for points in of_seeds.values():
+                axes.plot(*zip(*points, strict=True), color=COLOURS[name], alpha=0.3, linewidth=0.8)
+            if means:
+                mean = [(epoch, sum(values) / len(values)) for epoch, values in sorted(means.items())]
+                axes.plot(*zip(*mean, strict=True), color=COLOURS[name], linewidth=2, label=f"{name}: {side.name}")
+        axes.set_xlabel("epoch")
+        axes.set_ylabel(label)
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.axes[0].legend(frameon=False)
+    with atomic_write(path) as temporary:
+        figure.savefig(temporary, format=path.suffix.removeprefix("."), dpi=150)

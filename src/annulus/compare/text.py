@@ -1,0 +1,76 @@
+"""A comparison as a table for a terminal, and as Markdown for a pull request."""
+
+from annulus.compare.sides import Side
+from annulus.compare.table import Comparison, Row
+
+HEADS = ("number", "base", "head", "difference", "verdict")
+
+
+def as_text(comparison: Comparison) -> str:
+    """What changed, the table, and how to read it; at most 100 columns wide."""
+    lines = [*_sides(comparison), ""]
+    lines += [f"{key}: {base} -> {head}" for key, base, head in comparison.changed] or ["no parameter differs"]
+    cells = [HEADS, *(_cells(row) for row in comparison.rows)]
+    widths = [max(len(row[place]) for row in cells) for place in range(len(HEADS))]
+    lines.append("")
+    for row in cells:
+        number, base, head, difference, said = (
+            f"{text:<{width}}" if place in (0, 4) else f"{text:>{width}}"
+            for place, (text, width) in enumerate(zip(row, widths, strict=True))
+        )
+        lines.append(f"{number}  {base}  {head}  {difference}  {said}".rstrip())
+    return "\n".join([*lines, "", *_notes(comparison)])
+
+
+def as_markdown(comparison: Comparison) -> str:
+    """The same for a pull request."""
+    lines = [f"{line}  " for line in _sides(comparison)]
+    lines += [
+        "",
+        *([f"- `{key}`: {base} → {head}" for key, base, head in comparison.changed] or ["No parameter differs."]),
+    ]
+    lines += ["", f"| {' | '.join(HEADS)} |", "|---|---:|---:|---:|---|"]
+    for row in comparison.rows:
+        number, base, head, difference, said = _cells(row)
+        strong = "**" if said in ("better", "worse", "higher", "lower") else ""
+        lines.append(f"| {number} | {base} | {head} | {difference} | {strong}{said}{strong} |")
+    return "\n".join([*lines, "", *_notes(comparison)])
+
+
+def _sides(comparison: Comparison) -> list[str]:
+    return [
+        f"{name}: {side.name}, {_seeds(side)}, on {' and '.join(side.processors)}"
+        for name, side in (("base", comparison.base), ("head", comparison.head))
+    ]
+
+
+def _seeds(side: Side) -> str:
+    return f"seed{'s' if len(side.seeds) > 1 else ''} {', '.join(map(str, side.seeds))}"
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    digits = 2 if row.number.endswith("_percent") else 4
+    half = row.difference.half
+    bounds = "" if half is None else f" ± {half:.{digits}f}"
+    return (
+        row.number,
+        f"{row.base:.{digits}f}",
+        f"{row.head:.{digits}f}",
+        f"{row.difference.mean:+.{digits}f}{bounds}",
+        row.verdict,
+    )
+
+
+def _notes(comparison: Comparison) -> list[str]:
+    how = "in pairs of one seed" if comparison.paired else "NOT in pairs, since the seeds differ"
+    notes = [f"±: 95 % interval of the difference, {how}; of accuracies over test images too."]
+    if comparison.base.test_digest != comparison.head.test_digest:
+        notes.append("The test images differ, so accuracies are compared seed by seed only.")
+    if comparison.by_chance:
+        count = len(comparison.rows)
+        notes.append(f"Of {count} numbers, {comparison.by_chance:.1f} would differ by chance alone where nothing does.")
+    if comparison.base.processors != comparison.head.processors:
+        notes.append(
+            "The processors differ: training amplifies rounding, so runs of one seed differ as those of two seeds may."
+        )
+    return notes

@@ -1,0 +1,75 @@
+"""The comparison figure: what each algorithm gains over the base of its table, here with an interval, and in the paper.
+
+Filled dots are differences that their 95 % intervals tell from 0, hollow ones are within noise; diamonds are the paper.
+"""
+
+from collections.abc import Sequence
+
+from matplotlib.figure import Figure
+
+from annulus.report.drawing import GROUND, INK, SERIES, WIDE, Row, grouped, numbers, optional, plain
+
+FILE = "algorithms/table.csv"
+OURS = "none"  # the table of what no paper measured on these images
+TOLD = ("better", "worse")  # verdicts of a difference that its interval tells from 0
+ROW, AROUND = 0.2, 0.75  # inches: of a row; of the axis, its label and the legend
+
+
+def compared(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """The rows that are compared with a base, by table; those of the papers' tables first, in the file's order.
+
+    Raises:
+        ValueError: when a column is not there.
+    """
+    found = {table: [row for row in group if row["verdict"] != "base"]
+             for table, group in grouped(rows, "table").items() if grouped(group, "verdict")}  # fmt: skip
+    return dict(sorted(found.items(), key=lambda item: item[0] == OURS))
+
+
+def told(rows: Sequence[Row]) -> str:
+    """How many rows differ from their base, and how many would by chance alone; a row of two tables counts once.
+
+    Raises:
+        ValueError: when a column is not there, or no row is compared.
+    """
+    each = [row for part in compared(rows).values() for row in part]
+    pairs = zip(numbers(each, "here_percent"), numbers(each, "here_gain_percent"), strict=True)
+    of = dict(zip(pairs, (row["verdict"] for row in each), strict=True))
+    better, worse = (list(of.values()).count(word) for word in TOLD)
+    return (
+        f"Of {len(of)} differences {better} are better, {worse} worse and {len(of) - better - worse} within noise; "
+        f"about {0.05 * len(of):.0f} would be called better or worse by chance alone."
+    )
+
+
+def gains(rows: Sequence[Row], table: str) -> Figure:
+    """The compared rows of one table, from the top down; the base is the line at 0.
+
+    Raises:
+        ValueError: when a column is not there, a gain is no number, or there is no row besides the base.
+    """
+    shown = compared(rows).get(table, [])
+    here = numbers(shown, "here_gain_percent")
+    halves = [optional(row, "here_gain_interval_percent") or 0.0 for row in shown]
+    figure = Figure(figsize=(WIDE, AROUND + ROW * len(shown)), layout="constrained")
+    axes = figure.add_subplot()
+    axes.axvline(0, color=INK, linewidth=1)
+    for label, fill, places in (
+        ("here, told from 0", SERIES[0], [i for i, row in enumerate(shown) if row["verdict"] in TOLD]),
+        ("here, within noise", GROUND, [i for i, row in enumerate(shown) if row["verdict"] not in TOLD]),
+    ):
+        if places:
+            axes.errorbar(
+                [here[i] for i in places], places, xerr=[halves[i] for i in places], linestyle="none", marker="o",
+                color=SERIES[0], markerfacecolor=fill, elinewidth=1.2, label=label,
+            )  # fmt: skip
+    printed = [(gain, i) for i, row in enumerate(shown) if (gain := optional(row, "paper_gain_percent")) is not None]
+    if printed:
+        axes.plot(*zip(*printed, strict=True), linestyle="none", marker="D", color=SERIES[1], markersize=4,
+                  label="the paper")  # fmt: skip
+    axes.set_yticks(range(len(shown)), [plain(str(row["method"])) for row in shown])
+    axes.set_ylim(len(shown) - 0.5, -0.5)
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlabel("difference to the base, percentage points")
+    figure.legend(loc="outside lower left", ncols=3, columnspacing=1.2, handletextpad=0.3)
+    return figure

@@ -1,0 +1,81 @@
+"""Tables of several seeds: a mean with its 95 % interval, and the seeds' own numbers beside it."""
+
+from collections.abc import Mapping, Sequence
+
+from annulus.intervals import over_seeds
+from annulus.report.drawing import optional
+from annulus.report.tables import Cell, Column, Table, decimals_of, named, numeric, valued
+
+
+def of_seeds(caption: str, seeds: Mapping[str, Mapping[str, object]]) -> Table:
+    """A row for each number: its mean, half of the mean's 95 % interval over seeds, and each seed's own.
+
+    What all seeds agree in, and text, has no interval.
+    """
+    rows = []
+    for name in dict.fromkeys(name for values in seeds.values() for name in values if name != "seed"):
+        values = [of_one.get(name) for of_one in seeds.values()]
+        numbers = [float(x) for x in values if isinstance(x, int | float) and not isinstance(x, bool)]
+        mean, half = values[0], None
+        if len(numbers) == len(values) and len(set(numbers)) > 1:
+            found = over_seeds(numbers)
+            mean, half = found.mean, found.half
+        elif len(set(values)) > 1:
+            mean = ", ".join(dict.fromkeys(str(x) for x in values if x is not None))
+        rows.append(_seed_row(name, mean, half, values if len(seeds) > 1 else []))
+    return Table(caption, _seed_columns(list(seeds) if len(seeds) > 1 else []), rows)
+
+
+def of_summary(lines: Sequence[Mapping[str, object]]) -> Table:
+    """The rows of metrics/summary.csv: the headline numbers with their intervals and seeds.
+
+    Raises:
+        ValueError: when a column is missing.
+    """
+    for column in ("number", "mean", "interval"):
+        if column not in lines[0]:
+            raise ValueError(f"has no column {column!r}")
+    seeds = [column for column in lines[0] if column.startswith("seed")]
+    shown = seeds if len(seeds) > 1 else []
+    rows = [
+        _seed_row(str(line["number"]), line["mean"], line["interval"], [line[seed] for seed in shown]) for line in lines
+    ]
+    return Table("Headline", _seed_columns([seed.removeprefix("seed") for seed in shown]), rows)
+
+
+def of_gains(caption: str, rows: Sequence[Mapping[str, object]]) -> Table:
+    """Gains over the base: here with half of the 95 % interval and the verdict, and the paper's.
+
+    Raises:
+        ValueError: when a column is missing or holds no number.
+    """
+    lines = []
+    for row in rows:
+        names = ("here_gain_percent", "here_gain_interval_percent", "paper_gain_percent")
+        gain, half, paper = (optional(row, name) for name in names)
+        here = numeric(gain, 2, half, sign=True)
+        lines.append([Cell(str(row["method"])), here, Cell(str(row["verdict"])), numeric(paper, 1, sign=True)])
+    columns = [
+        Column("method", numeric=False),
+        Column("gain here ± 95 %", "percent"),
+        Column("verdict", numeric=False),
+        Column("gain in the paper", "percent"),
+    ]
+    return Table(caption, columns, lines)
+
+
+def _seed_columns(seeds: Sequence[str]) -> list[Column]:
+    first = [Column("quantity", numeric=False), Column("mean"), Column("± 95 %"), Column("unit", numeric=False)]
+    return first + [Column(seed, group="seed") for seed in seeds]
+
+
+def _seed_row(name: str, mean: object, half: object, seeds: Sequence[object]) -> list[Cell]:
+    words, unit = named(name)
+    short = float(f"{half:.2g}") if isinstance(half, float) else None
+    return [
+        Cell(words),
+        valued(name, mean),
+        numeric(short, decimals_of([short])),
+        Cell(unit),
+        *(valued(name, x) for x in seeds),
+    ]

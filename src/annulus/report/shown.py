@@ -1,0 +1,144 @@
+"""Parts of the report from their files: a table, a figure or pictures, or why a part is empty."""
+
+import base64
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from annulus.files.regular import read_text
+from annulus.report.claims import Verdict
+from annulus.report.drawing import svg
+from annulus.report.gains import FILE as GAINS
+from annulus.report.gains import compared, told
+from annulus.report.metrics import Broken, Metrics, Missing
+from annulus.report.papers import load_figures, load_tables
+from annulus.report.pictures import NoPictures, Pictures, pictures
+from annulus.report.plots import FINDINGS, Plot, comparisons
+from annulus.report.seeds import of_gains, of_seeds
+from annulus.report.setting import read_setting
+from annulus.report.tables import Table, of_values
+
+Made = TypeVar("Made")
+
+ANNULUS = "figures/annulus.svg"
+
+
+@dataclass(frozen=True)
+class Empty:
+    """Why a part of the report has nothing to show: not there yet (with the command that makes it), or broken."""
+
+    reason: str
+    command: str | None = None
+    broken: bool = False
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A figure as the page has it; `of` is what is empty of it, when it could not be drawn."""
+
+    plot: Plot
+    where: str
+    finding: str
+    setting: str
+    verdicts: list[Verdict]
+    svg: str = ""
+    of: Empty | None = None
+
+    @property
+    def said(self) -> str:
+        """What is to be seen; in a figure of a paper, what the paper says of it."""
+        quoted = self.where and self.finding and self.plot.section == "papers"
+        return f"The paper: {self.finding}" if quoted else self.finding
+
+    @property
+    def wide(self) -> bool:
+        """Whether it has panels side by side."""
+        size = re.search(r'viewBox="0 0 ([\d.]+)', self.svg)
+        return size is not None and float(size[1]) > 400
+
+
+@dataclass(frozen=True)
+class Gains:
+    """The algorithms against their bases: how many differ, and each table of the papers as a figure and in numbers."""
+
+    told: str
+    figures: list[Shown]
+    tables: list[Table]
+
+
+def flat(metrics: Metrics, name: str, caption: str) -> Table | Empty:
+    return part(lambda: of_values(caption, metrics.values(name)), metrics, name)
+
+
+def by_seed(metrics: Metrics, name: str, caption: str) -> Table | Empty:
+    return part(lambda: of_seeds(caption, metrics.by_seed(name)), metrics, name)
+
+
+def gains(metrics: Metrics) -> Gains | Empty:
+    """What each algorithm gains over its base."""
+
+    def make() -> Gains:
+        rows = metrics.rows(GAINS)
+        figures = [figure(plot, metrics, []) for plot in comparisons(rows)]
+        tables = [of_gains(_caption(shown), compared(rows)[shown.plot.of]) for shown in figures]
+        return Gains(told(rows), figures, tables)
+
+    return part(make, metrics, GAINS)
+
+
+def _caption(shown: Shown) -> str:
+    return f"{shown.plot.title}. {' '.join(f'{words}.' for words in (shown.where, shown.setting) if words)}"
+
+
+def annulus(root: Path) -> str | Empty:
+    """The picture of the annulus as a data: URI, which runs no script."""
+    path = root / "metrics" / ANNULUS
+    try:
+        return "data:image/svg+xml;base64," + base64.b64encode(read_text(path).encode()).decode()
+    except (OSError, UnicodeDecodeError):
+        return Empty(f"metrics/{ANNULUS} is not there", "python -m annulus.picture")
+
+
+def part(make: Callable[[], Made], metrics: Metrics, name: str) -> Made | Empty:
+    try:
+        return make()
+    except Missing as error:
+        return Empty(f"metrics/{name} is not there", error.command)
+    except Broken as error:
+        return Empty(str(error), metrics.command(name), broken=True)
+    except ValueError as error:
+        return Empty(str(metrics.fault(name, str(error))), metrics.command(name), broken=True)
+
+
+def figure(plot: Plot, metrics: Metrics, found: Sequence[Verdict]) -> Shown:
+    """One figure, drawn or with the reason why not."""
+    of = plot.of or plot.name
+    paper = load_figures().get(of)
+    known = paper or next((table for table in load_tables() if table.id == of), None)
+    where = f"{of.partition('.')[0]}, {known.where}" if known else ""
+    finding = FINDINGS.get(plot.name) or (paper.finding if paper else "")
+    about = [verdict for verdict in found if of in verdict.where]
+    setting, file = "", plot.files[0]
+    try:
+        rows = []
+        for file in plot.files:
+            rows.append(metrics.rows(file))
+        setting = str(read_setting(metrics, plot.files[0], metrics.rows(plot.files[0])[0]))
+        drawn = svg(lambda: plot.draw(*rows), plot.name, f"{plot.title}. {finding}")
+        return Shown(plot, where, finding, setting, about, drawn)
+    except Missing as error:
+        empty = Empty(f"metrics/{file} is not there", error.command)
+    except Broken as error:
+        empty = Empty(str(error), metrics.command(file), broken=True)
+    except ValueError as error:
+        empty = Empty(str(metrics.fault(" or ".join(plot.files), str(error))), metrics.command(file), broken=True)
+    return Shown(plot, where, finding, setting, about, of=empty)
+
+
+def grids(root: Path, metrics: Metrics) -> Pictures | Empty:
+    try:
+        return pictures(root)
+    except NoPictures as error:
+        return Empty(error.reason, error.command, broken=error.command is None)

@@ -1,0 +1,176 @@
+"""Comparison of two variants: what changed, differences in pairs, verdicts, machines."""
+
+import csv
+import io
+import json
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from annulus.compare.__main__ import main
+from annulus.compare.sides import flat, read_side
+from annulus.compare.table import compare
+from annulus.compare.text import as_markdown, as_text
+from annulus.errors import InputError
+from annulus.files.right import by_number, right_text
+
+IMAGES = 4000
+XEON, EPYC = "Xeon, AVX512", "EPYC, AVX2"
+
+
+def files(gain: float = 0.0, seeds: tuple[int, ...] = (0, 1, 2, 3, 4), processor: str = XEON, **params) -> dict:
+    """A main line's committed files; `gain` is of the accuracies, in percent."""
+    difficulty = np.random.default_rng(0).random(IMAGES)
+    right, metrics = {}, {stage: {} for stage in ("pretrain", "knn", "linear", "diagnostics")}
+    for seed in seeds:
+        draws = np.random.default_rng(100 + seed)
+        level = 0.6 + gain / 100 + 0.005 * draws.normal()
+        bits = difficulty + 0.1 * draws.normal(size=IMAGES) < level
+        right[seed] = {"top1_percent": bits, "nn1_top1_percent": bits}
+        top1 = 100 * bits.mean()
+        metrics["knn"][seed] = {"top1_percent": top1, "nn1_top1_percent": top1}
+        metrics["linear"][seed] = {"top1_percent": top1}
+        metrics["pretrain"][seed] = {"loss_nats": 2.5, "bound_nats": 0.5 + gain, "ceiling_nats": 2.8332}
+        metrics["pretrain"][seed] |= {"validation_nn1_percent": 50.0 + draws.normal(), "processor": processor}
+        metrics["diagnostics"][seed] = {"alignment": 0.4, "uniformity": -2.0, "effective_rank": 30.0 + draws.normal()}
+    curve = io.StringIO()
+    table = csv.DictWriter(curve, ["seed", "epoch", "validation_nn1_percent", "bound_nats"])
+    table.writeheader()
+    for seed in seeds:
+        for epoch in (1, 2):
+            table.writerow({"seed": seed, "epoch": epoch, "validation_nn1_percent": 10 * epoch, "bound_nats": 0.1})
+    found = {f"metrics/main/{stage}.json": json.dumps(of_seed) for stage, of_seed in metrics.items()}
+    for stage in ("knn", "linear"):
+        found[f"metrics/main/{stage}_right.json"] = right_text(by_number(right))
+    found["metrics/main/prepare.json"] = json.dumps({"test_digest": "abc"})
+    found["metrics/main/pretrain_history.csv"] = curve.getvalue()
+    found["params.yaml"] = yaml.safe_dump({"sampler": "ring", "samplers": {"ring": {"inner": 0.01}}} | params)
+    return found
+
+
+def git(root: Path, *words: str) -> None:
+    name = ["-c", "user.name=test", "-c", "user.email=test@localhost"]
+    subprocess.run(["git", *name, *words], cwd=root, check=True, capture_output=True)
+
+
+def write(root: Path, content: dict[str, str]) -> None:
+    for name, text in content.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A repository whose HEAD is a ring."""
+    git(tmp_path, "init", "-q")
+    write(tmp_path, files())
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-q", "-m", "ring")
+    return tmp_path
+
+
+def table_of(root: Path, base: str = "HEAD", head: str = "workspace") -> dict[str, str]:
+    """Number -> verdict."""
+    found = compare(*(read_side(root, name) for name in (base, head)))
+    return {row.number: row.verdict for row in found.rows}
+
+
+def test_nothing_changed_is_equal(root):
+    assert set(table_of(root).values()) == {"equal"}
+    assert "no parameter differs" in as_text(compare(read_side(root, "HEAD"), read_side(root, "workspace")))
+
+
+@pytest.mark.parametrize(("gain", "word", "of_bound"), [(2.0, "better", "higher"), (-2.0, "worse", "lower")])
+def test_a_difference_beyond_the_interval_has_a_word_and_its_parameter_stands_first(root, gain, word, of_bound):
+    write(root, files(gain, sampler="uniform"))
+    comparison = compare(read_side(root, "HEAD"), read_side(root, "workspace"))
+    rows = {row.number: row for row in comparison.rows}
+    assert comparison.changed == [("sampler", "ring", "uniform")]
+    assert rows["knn_top1_percent"].verdict == rows["linear_top1_percent"].verdict == word
+    assert rows["knn_top1_percent"].difference.mean == pytest.approx(gain, abs=0.5)
+    assert rows["bound_nats"].verdict == of_bound
+    assert rows["bound_ceiling_nats"].verdict == "equal"
+    text = as_text(comparison)
+    assert text.index("sampler: ring -> uniform") < text.index("knn_top1_percent")
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_the_other_way_round_gives_the_opposite(root):
+    write(root, files(2.0))
+    forth = {row.number: row for row in compare(read_side(root, "HEAD"), read_side(root, "workspace")).rows}
+    for row in compare(read_side(root, "workspace"), read_side(root, "HEAD")).rows:
+        assert row.difference.mean == pytest.approx(-forth[row.number].difference.mean)
+    assert table_of(root, "workspace", "HEAD")["knn_top1_percent"] == "worse"
+
+
+def test_other_seeds_are_not_paired_and_small_differences_are_noise_that_says_what_it_could_see(root):
+    write(root, files(0.2, seeds=(5, 6, 7), processor=EPYC))
+    comparison = compare(read_side(root, "HEAD"), read_side(root, "workspace"))
+    rows = {row.number: row for row in comparison.rows}
+    half = rows["knn_top1_percent"].difference.half
+    assert rows["knn_top1_percent"].verdict == f"within noise (could see {half:.2g})"
+    text = as_text(comparison)
+    assert "NOT in pairs, since the seeds differ" in text
+    assert "The processors differ" in text
+    assert XEON in text
+    assert EPYC in text
+    varying = sum(row.difference.variance > 0 for row in comparison.rows)
+    assert f"Of 10 numbers, {0.05 * varying:.1f} would differ by chance alone" in text
+
+
+def test_one_seed_says_nothing_of_others(root):
+    write(root, files(5.0, seeds=(0,)))
+    assert table_of(root)["knn_top1_percent"] == "one seed: not known"
+
+
+def test_other_test_images_are_not_paired_image_by_image(root):
+    write(root, files(2.0) | {"metrics/main/prepare.json": json.dumps({"test_digest": "other"})})
+    comparison = compare(read_side(root, "HEAD"), read_side(root, "workspace"))
+    assert comparison.rows[0].difference.freedom == 4
+    assert "The test images differ" in as_text(comparison)
+
+
+def test_an_experiment_is_found_by_its_name(root):
+    write(root, files(2.0))
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "experiment")
+    git(root, "update-ref", "refs/exps/ab/cdef/noisy-coho", "HEAD")
+    git(root, "reset", "-q", "--hard", "HEAD~1")
+    assert table_of(root, "HEAD", "noisy-coho")["knn_top1_percent"] == "better"
+    with pytest.raises(InputError, match=r"'noisy-cow' is no git revision and no DVC experiment; .*here: noisy-coho"):
+        read_side(root, "noisy-cow")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"metrics/main/knn.json": "{}"},
+        {"metrics/main/knn.json": json.dumps({"top1_percent": 50.0})},
+        {"metrics/main/knn_right.json": "[]"},
+        {"params.yaml": "a: [\n"},
+        {"metrics/main/prepare.json": "{}"},
+    ],
+)
+def test_a_side_without_numbers_by_seed_is_one_sentence(root, content):
+    write(root, content)
+    with pytest.raises(InputError, match=r"^workspace has no numbers of the main line by seed .*; run `dvc repro`"):
+        read_side(root, "workspace")
+
+
+def test_the_command_prints_the_table_as_markdown_and_draws_the_curves(root, capsys):
+    write(root, files(2.0))
+    main(["HEAD", "--markdown", "--root", str(root), "--figure", str(root / "curves.png")])
+    printed = capsys.readouterr().out
+    assert "| knn_top1_percent |" in printed
+    assert "**better**" in printed
+    assert printed.strip() == as_markdown(compare(read_side(root, "HEAD"), read_side(root, "workspace"))).strip()
+    assert (root / "curves.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(SystemExit, match=r"ERROR: --figure .*curves.pdf: the name must end in .png or .svg"):
+        main(["HEAD", "--root", str(root), "--figure", str(root / "curves.pdf")])
+
+
+def test_a_tree_is_flat_by_dotted_keys():
+    assert flat({"a": {"b": 1, "c": {}}, "d": [2]}) == [("a.b", 1), ("a.c", {}), ("d", [2])]

@@ -1,0 +1,25 @@
+"""No part of an address that may be a secret is shown."""
+
+import pytest
+
+from annulus.pipeline.redaction import redacted
+
+
+@pytest.mark.parametrize(
+    ("address", "text", "expected"),
+    [
+        ("http://host:5000/a/b", "http://host:5000/a/b did not answer", "http://host:5000/a/b did not answer"),
+        ("http://me:pass@host/", "http://me:pass@host/ failed", "http://***@host/ failed"),
+        ("https://host/?token=SECRET", "https://host/?token=SECRET failed", "https://host/?*** failed"),
+        ("https://host/#SECRET", "https://host/#SECRET", "https://host/?***"),
+        ("https://host/?token=SECRET", "url: /?token=SECRET&name=a (refused)", "url: /?*** (refused)"),
+        ("https://host/?token=SECRET", "SECRET is no token", "*** is no token"),
+        ("https://host/?ssl=1&a%20b=two%20words", "1 of two words, two%20words, two+words", "1 of ***, ***, ***"),
+        ("https://host/?a=p@ss", "https://host/?a=p@ss", "https://***"),
+        ("https://me:pa#ss@host", "https://me:pa#ss@host", "https://***"),
+        ("https://me:pa/ss@host", "https://me:pa/ss@host/api", "https://***@host/api"),
+        ("sqlite:///runs.db", "postgresql://me:pass@host/runs?sslpassword=x", "postgresql://***@host/runs?***"),
+    ],
+)
+def test_what_is_shown_of_an_address_and_of_a_text_that_repeats_it(address, text, expected):
+    assert redacted(text, address) == expected
