@@ -61,9 +61,21 @@ def test_a_stage_gets_what_it_reads_and_its_results_are_written_and_tracked(tmp_
     assert seen["images"] == tmp_path / "images"
     assert json.loads((tmp_path / "m/knn.json").read_text()) == {"top1_percent": 41.26}
     assert (tmp_path / "m/knn.csv").read_text() == "epoch,loss_nats\n1,0.5\n"
-    ((tracked, metrics, history),) = recorded
+    ((tracked, metrics, history, seeds),) = recorded
     assert (tracked["sampler"], tracked["scale"], tracked["seeds"]) == ("ring", "tiny", [7])
-    assert (metrics, history) == ({"top1_percent": 41.256}, [{"epoch": 1, "loss_nats": 0.5}])
+    assert (metrics, history, seeds) == ({"top1_percent": 41.256}, [{"epoch": 1, "loss_nats": 0.5}], {})
+
+
+def test_a_stage_with_seeds_writes_each_and_tracks_their_means(tmp_path, argv, recorded):
+    seeds = {seed: {"top1_percent": 40.0 + seed, "k": 20, "worst_class": f"class {seed}"} for seed in (0, 3)}
+    histories = {seed: [{"epoch": 1, "loss_nats": 0.5 * seed}] for seed in seeds}
+    run_stage(lambda params, paths: Results.of_seeds(seeds, histories), READS, PATHS, argv)
+    found = json.loads((tmp_path / "m/knn.json").read_text())
+    assert found == {str(seed): numbers for seed, numbers in seeds.items()}
+    assert (tmp_path / "m/knn.csv").read_text() == "seed,epoch,loss_nats\n0,1,0.0\n3,1,1.5\n"
+    ((_, metrics, history, by_seed),) = recorded
+    assert metrics == {"top1_percent": 41.5, "k": 20}
+    assert (len(history), by_seed) == (2, seeds)
 
 
 @pytest.fixture
@@ -165,7 +177,7 @@ def test_a_study_s_stage_gets_its_settings_and_its_results_are_written_and_track
     run_resolved(main, PATHS, resolved_argv)
     assert seen == [{"scale": "demo", "seeds": [3, 4], "run": {"knn": {"k": 5}}}, tmp_path / "images"]
     assert json.loads((tmp_path / "m/knn.json").read_text()) == {"top1_percent": 41.26}
-    assert recorded == [({"settings": "MoCo v1", **seen[0]}, {"top1_percent": 41.256}, [{"epoch": 1}])]
+    assert recorded == [({"settings": "MoCo v1", **seen[0]}, {"top1_percent": 41.256}, [{"epoch": 1}], {})]
 
 
 @pytest.fixture

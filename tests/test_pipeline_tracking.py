@@ -161,8 +161,8 @@ def spool_stages(monkeypatch, knn=40.0):
         for seed in (0, 1)
         for epoch in (1, 2)
     ]
-    losses = {"0": {"loss_nats": 2.0}, "1": {"loss_nats": 12.0}}
-    each = {"0": {"top1_percent": knn - 1.0}, "1": {"top1_percent": knn + 1.0}}
+    losses = {0: {"loss_nats": 2.0}, 1: {"loss_nats": 12.0}}
+    each = {0: {"top1_percent": knn - 1.0}, 1: {"top1_percent": knn + 1.0}}
     for stage, record in {
         "pretrain": ({"seeds": [0, 1]}, {"loss_nats": 7.0}, history, losses),
         "knn": ({}, {"top1_percent": knn}, [], each),

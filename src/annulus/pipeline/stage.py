@@ -134,7 +134,7 @@ def _run(
         _write(results, arguments)
     if tracked:
         provenance.record(main, paths)
-        tracking.record(shown, results.metrics, results.history)
+        tracking.record(shown, results.metrics, results.history, results.seeds)
 
 
 def _write(results: Results, arguments: argparse.Namespace) -> None:

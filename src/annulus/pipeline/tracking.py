@@ -88,7 +88,7 @@ def record(
     params: Mapping[str, Any],
     metrics: Mapping[str, Number],
     history: Sequence[Mapping[str, Number]] = (),
-    seeds: Mapping[str, Mapping[str, Number]] = MappingProxyType({}),
+    seeds: Mapping[int, Mapping[str, Number]] = MappingProxyType({}),
 ) -> None:
     """Spool what a stage did and try to send it; whatever goes wrong is one warning and no more.
 
