@@ -5,7 +5,8 @@ import math
 import pytest
 
 from annulus.errors import InputError
-from annulus.report.rules import FUNCTIONS, RuleFault, parse
+from annulus.report.rules import FUNCTIONS, parse
+from annulus.report.truth import Estimate, RuleFault, Truth
 
 VALUES = {"a": 1.0, "b": 2.0, "up": [1.0, 2.0, 4.0], "down": [3.0, 2.0, -1.0], "flat": [2.0] * 3, "short": [1.0, 2.0]}
 
@@ -38,7 +39,75 @@ VALUES = {"a": 1.0, "b": 2.0, "up": [1.0, 2.0, 4.0], "down": [3.0, 2.0, -1.0], "
     ],
 )
 def test_a_rule_is_what_it_says(rule, holds):
-    assert parse(rule).holds(VALUES) is holds
+    assert parse(rule).truth(VALUES) == Truth(holds)
+
+
+# Intervals: gain 2 ± 1, loss -2 ± 1, even 0.5 ± 1, border 1 ± 1; of the list 5 ± 3, 6 ± 4, 20 ± 0.
+UNSURE = {
+    "gain": Estimate(2.0, 1.0),
+    "loss": Estimate(-2.0, 1.0),
+    "even": Estimate(0.5, 1.0),
+    "border": Estimate(1.0, 1.0),
+    "list": [Estimate(5.0, 3.0), Estimate(6.0, 4.0), Estimate(20.0)],
+    "one_seed": Estimate(50.0, math.inf),
+}
+
+
+@pytest.mark.parametrize(
+    ("rule", "holds", "seen"),
+    [
+        ("gain > 0", True, 0),
+        ("loss > 0", False, 0),
+        ("even > 0", None, 1),
+        ("border > 0", None, 1),  # the interval ends at 0, where the claim does not hold
+        ("border >= 0", True, 0),
+        ("-border < 0", None, 1),
+        ("not even > 0", None, 1),
+        ("abs(even) <= 2 and abs(gain) <= 3", True, 0),
+        ("abs(loss) <= 1", None, 1),  # 2 ± 1 is 1 or more
+        ("gain - even > 0.5", None, 2**0.5),  # as independent numbers
+        ("gain > even - 0.5", True, 0),
+        ("2 * gain > 2", None, 2),
+        ("gain / 2 > 0.4", True, 0),
+        ("gain > 0 and even > 0", None, 1),
+        ("loss > 0 and even > 0", False, 0),
+        ("gain > 0 or even > 0", True, 0),
+        ("loss > 0 or even > 0", None, 1),
+        ("-1 < even < 3", True, 0),
+        ("all(list > 0)", True, 0),
+        ("all(list > 3)", None, 4),
+        ("any(list > 10)", True, 0),
+        ("all(list > 9)", False, 0),
+        ("any(list < 1)", False, 0),
+        ("share(list > 3) >= 0.3", True, 0),
+        ("share(list > 3) >= 0.5", None, 1 / 3),  # one is true, two may be
+        ("rising(list)", None, 5),
+        ("last(list) > first(list)", True, 0),
+        ("falling(list)", False, 0),
+        ("mean(list) > 8", True, 0),  # 31/3 ± 5/3
+        ("mean(list) > 9", None, 5 / 3),
+        ("range(list) > 11", True, 0),  # 15 ± 3
+        ("max(list) >= 20 and min(list) < 8.1", True, 0),
+        ("log(gain) > 0", True, 0),
+        ("log(gain) > 0.5", None, 0.5),
+        ("one_seed > 0", None, math.inf),
+    ],
+)
+def test_a_rule_is_decided_where_its_intervals_exclude_the_other_verdict(rule, holds, seen):
+    truth = parse(rule).truth(UNSURE)
+    assert (truth.holds, truth.seen) == (holds, pytest.approx(seen))
+
+
+@pytest.mark.parametrize(
+    ("rule", "fault"),
+    [
+        ("gain * even > 0", "a product of two numbers with intervals"),
+        ("1 / gain > 0", "a division by a number with an"),
+    ],
+)
+def test_a_rule_has_no_product_or_quotient_of_intervals(rule, fault):
+    with pytest.raises(RuleFault, match=fault):
+        parse(rule).truth(UNSURE)
 
 
 def test_a_rule_knows_its_names_and_may_stand_on_several_lines():
@@ -63,7 +132,7 @@ def test_a_rule_knows_its_names_and_may_stand_on_several_lines():
 )
 def test_numbers_that_a_rule_does_not_fit_are_named(rule, fault):
     with pytest.raises(RuleFault, match=fault):
-        parse(rule).holds(VALUES)
+        parse(rule).truth(VALUES)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +145,7 @@ def test_numbers_that_a_rule_does_not_fit_are_named(rule, fault):
 )
 def test_a_value_that_is_no_number_is_named_even_where_the_rule_would_not_need_it(values, fault):
     with pytest.raises(RuleFault, match=fault):
-        parse("b < 1 or any(a > 0)").holds({"b": 0.0} | values)
+        parse("b < 1 or any(a > 0)").truth({"b": 0.0} | values)
 
 
 @pytest.mark.parametrize(
