@@ -91,11 +91,26 @@ const width = (pixels) => {
   for (const each of page.querySelectorAll('details')) each.open = true;
   return [view.innerWidth, page.documentElement.scrollWidth];
 };
+const overlaps = (pixels) => {
+  width(pixels);
+  const words = page.querySelector('#claims .tools input');
+  words.value = '';
+  words.dispatchEvent(new view.Event('input'));
+  const cells = [...page.querySelectorAll('th, td, figcaption, .tile')];
+  const over = (cell) => {
+    const content = page.createRange();
+    content.selectNodeContents(cell);
+    return content.getBoundingClientRect().right > cell.getBoundingClientRect().right + 1;
+  };
+  return cells.filter((cell) => cell.offsetParent && over(cell)).map((cell) => cell.textContent.trim());
+};
+const first = (all) => page.querySelector(all).getBoundingClientRect();
 answer({
+  figure: [first('svg').top, first('svg').bottom > 0],
   numbers: sorted(captioned('Headline'), 1), text: sorted(captioned('Confusion'), 0), notRun: notRun(),
   filtered: filtered(), linked: linked(),
   keyboard: [reachable('th button'), page.querySelectorAll('th button').length > 20, reachable('.box'), reachable('a')],
-  widths: [390, 768, 1280].map(width),
+  widths: [390, 768, 1280].map(width), overlaps: [390, 1280].map(overlaps),
 });
 """
 
@@ -136,3 +151,10 @@ def test_links_open_tables_keys_reach_all_that_can_be_clicked_and_nothing_is_wid
     assert said["linked"] == [False, True]
     assert said["keyboard"] == [True] * 4
     assert said["widths"] == [[width, width] for width in (390, 768, 1280)]
+
+
+def test_no_cell_runs_into_the_next_and_the_first_screen_shows_a_figure_of_results(said):
+    assert said["overlaps"] == [[], []]
+    top, drawn = said["figure"]
+    assert drawn
+    assert 0 < top < 700, "of a window of 900"

@@ -7,6 +7,7 @@ import pytest
 import report_root
 
 from annulus.report.drawing import CSS, looks, numbers, svg
+from annulus.report.gains import FILE, compared, gains
 from annulus.report.metrics import Metrics
 from annulus.report.plots import PLOTS
 
@@ -89,6 +90,37 @@ def test_a_series_may_be_called_anything(tmp_path, name):
     assert "<!--" not in text
     shown = re.sub(r"<[^>]*>", " ", text)
     assert name.split()[0].strip("_\x00").replace("<", "&lt;").replace(">", "&gt;") in shown
+
+
+def test_gains_have_intervals_verdicts_and_the_papers_gain(metrics):
+    rows = metrics.rows(FILE)
+    row = {
+        "table": "none", "method": "SimCLR", "verdict": "within noise (could see 4 points)", "here_percent": 20.0,
+        "here_gain_percent": -3.0, "here_gain_interval_percent": 4.0, "paper_gain_percent": "",
+    }  # fmt: skip
+    rows = [row, row | {"method": "SiMo", "here_gain_interval_percent": "", "verdict": "one seed"}, *rows]
+    assert list(compared(rows)) == ["ring.table1a", "none"], "the papers' tables first"
+    for table, methods, gains_here, halves, labels in (
+        ("ring.table1a", ["MoCoRing"], [0.7], [0.5], ["the paper", "here, told from 0"]),
+        ("none", ["SimCLR", "SiMo"], [-3.0, -3.0], [4.0, 0.0], ["here, within noise"]),
+    ):
+        (axes,) = gains(rows, table).axes
+        assert [label.get_text() for label in axes.get_yticklabels()] == methods
+        assert axes.get_legend_handles_labels()[1] == labels
+        dots, _, (bars,) = axes.containers[0]
+        assert list(dots.get_xdata()) == gains_here
+        assert [(end - start) / 2 for (start, _), (end, _) in bars.get_segments()] == pytest.approx(halves)
+    with pytest.raises(ValueError, match="holds no rows"):
+        gains(rows, "ring.table6")
+
+
+def test_curves_show_the_mean_and_each_seed(metrics):
+    (axes,) = drawn(BY_NAME["curve.accuracy"], metrics).axes
+    assert [list(line.get_ydata()) for line in axes.lines] == [[10.5, 20.5, 30.5], [10, 20, 30], [11, 21, 31]]
+    mean, *seeds = axes.lines
+    assert all(line.get_linewidth() < mean.get_linewidth() and line.get_alpha() < 1 for line in seeds)
+    one = [row for row in metrics.rows("main/pretrain_history.csv") if row["seed"] == 0]
+    assert len(BY_NAME["curve.accuracy"].draw(one).axes[0].lines) == 1, "of one seed the mean is the seed"
 
 
 def test_estimates_stand_beside_the_truth(metrics):
