@@ -57,8 +57,8 @@ TRUE = """gain > 0; border >= 0; abs(even) <= 2 and abs(gain) <= 3; gain > even 
     gain > 0 or even > 0; -1 < even < 3; all(list > 0); any(list > 10); share(list > 3) >= 0.3
     last(list) > first(list); mean(list) > 8; range(list) > 11; max(list) >= 20 and min(list) < 8.1; log(gain) > 0"""
 FALSE = "loss > 0; loss > 0 and even > 0; all(list > 9); any(list < 1); falling(list); not gain > 0"
-# With what could have been seen. The interval of border ends at 0, where `border > 0` does not hold; of `list > 3` one is
-# true and two may be; abs(loss) is 2 ± 1.
+# With what could have been seen. The interval of border ends at 0, where `border > 0` does not hold; of `list > 3` one
+# is true and two may be; abs(loss) is 2 ± 1.
 UNDECIDED = {
     **dict.fromkeys(["even > 0", "border > 0", "-border < 0", "not even > 0", "abs(loss) <= 1"], 1),
     **dict.fromkeys(["gain > 0 and even > 0", "loss > 0 or even > 0"], 1),
