@@ -10,11 +10,8 @@ from test_trials_papers import row_of
 
 from annulus.config.study import Study
 from annulus.errors import InputError
-from annulus.files.right import read_right
-from annulus.trials.outcomes import ACCURACIES, Outcome
 
 table = script("stages/algorithms/table.py")
-train = script("stages/algorithms/train.py")
 settings = script("stages/algorithms/settings.py")
 CONTENT = yaml.safe_load((ROOT / "stages/algorithms/params.yaml").read_text())
 
@@ -62,29 +59,6 @@ def test_a_row_without_its_metrics_is_named_with_the_way_out(resolved, arguments
     with pytest.raises(InputError, match=r"RING\.json is missing or not a metrics file .*; run `dvc repro`"):
         table.main(resolved, arguments)
     assert not arguments.table.exists()
-
-
-def test_training_writes_the_numbers_of_each_seed_and_which_test_images_are_right(tmp_path, monkeypatch):
-    numbers = {"loss_nats": 1.0, "bound_nats": 2.0, "ceiling_nats": 3.0, "epochs": 2}
-    bits = {name: [seed == 7, True] for seed, name in enumerate(ACCURACIES)}
-
-    class MadeUp(train.Trials):
-        def __init__(self, stage: str, splits: object) -> None:
-            assert stage == "algorithms"
-
-        def run(self, variants: dict) -> dict:
-            return {seed: Outcome(numbers | dict.fromkeys(bits, 50.0 + seed), [], bits) for seed in variants}
-
-    monkeypatch.setattr(train, "Trials", MadeUp)
-    monkeypatch.setattr(train, "load_splits", lambda folder: None)
-    monkeypatch.setattr(train, "run_of", lambda run, seed: {})
-    results = train.main({"run": {}, "seeds": [7, 3]}, Namespace(images=tmp_path, right=tmp_path / "right.json"))
-    assert results.seeds == {seed: numbers | dict.fromkeys(ACCURACIES, 50.0 + seed) for seed in (7, 3)}
-    assert results.metrics["linear_top1_percent"] == 55
-    written = read_right(tmp_path / "right.json")
-    assert {name: {seed: list(found) for seed, found in of_seeds.items()} for name, of_seeds in written.items()} == {
-        name: {7: bits[name], 3: bits[name]} for name in ACCURACIES
-    }
 
 
 def test_every_method_of_a_table_is_a_row_beside_its_base_and_every_row_is_in_a_table():

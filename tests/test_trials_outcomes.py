@@ -1,23 +1,22 @@
 """Numbers over seeds and test images, and the rows of a study's tables, from outcomes that are made up."""
 
+import re
 from statistics import fmean
 
 import numpy as np
 import pytest
 
-from annulus.trials.outcomes import Outcome, accuracy, by_epoch, by_value, gain, numbers, right_by_seed
+from annulus.trials.outcomes import ACCURACIES, Outcome, accuracy, by_epoch, by_value, gain, numbers, right_by_seed
 
 
-def outcome(
-    right: list[bool], validation: tuple[float, ...] = (10.0, 20.0), linear: list[bool] | None = None
-) -> Outcome:
+def outcome(right: list[bool], validation: tuple[float, ...] = (10.0, 20.0)) -> Outcome:
     """A run that gets these test images right, and so much of its validation images after each epoch."""
     history = [
         {"epoch": n + 1, "validation_nn1_percent": value, "gradient_norm": 0.5 * n, "gradient_norm_std": 0.25}
         for n, value in enumerate(validation)
     ]
-    bits = {"nn1_top1_percent": right, "knn_top1_percent": right, "linear_top1_percent": linear or right}
-    return Outcome({"bound_nats": 2.0, "ceiling_nats": 6.0, "epochs": len(validation)}, history, bits)
+    metrics = {"bound_nats": 2.0, "ceiling_nats": 6.0, "epochs": len(validation)}
+    return Outcome(metrics, history, dict.fromkeys(ACCURACIES, right))
 
 
 def drawn(seeds: int, images: int, chance: float, seed: int) -> dict[int, np.ndarray]:
@@ -44,25 +43,13 @@ def test_a_gain_is_taken_in_pairs_of_a_seed_and_an_image():
     assert gain(base, right).mean == pytest.approx(-mean)
 
 
-def test_a_gain_that_every_seed_and_image_shares_is_seen_where_the_accuracies_intervals_overlap():
-    """Both get hard images wrong: the accuracy varies over images by tens, the difference hardly."""
-    base = drawn(5, 400, 0.5, 0)
-    easy = np.arange(400) < 200
-    base = {seed: easy & (np.random.default_rng(seed).random(400) < 0.95) for seed in base}
-    right = {seed: bits | (np.arange(400) == 399) | easy for seed, bits in base.items()}
-    found = gain(right, base)
-    assert found.half < found.mean < accuracy(right).half
-
-
 def test_a_point_has_its_accuracies_and_gains_with_intervals_and_a_verdict():
     runs = {0: outcome([True] * 9 + [False], (1.0, 1.0)), 1: outcome([True] * 9 + [False], (1.0, 1.0, 1.0))}
     base = {0: outcome([False] * 9 + [True]), 1: outcome([False] * 9 + [True])}
     found = numbers(("IR", 16), runs, base)
     assert (found["series"], found["value"], found["seeds"]) == ("IR", 16, 2)
     assert (found["nn1_top1_percent"], found["nn1_gain_percent"]) == (90, 80)
-    assert found["linear_top1_interval_percent"] == pytest.approx(
-        accuracy(right_by_seed(runs)["linear_top1_percent"]).half
-    )
+    assert found["linear_top1_interval_percent"] == accuracy(right_by_seed(runs)["linear_top1_percent"]).half
     assert (found["nn1_verdict"], found["linear_verdict"]) == ("better", "better")
     assert numbers(("IR", 16), base, runs)["nn1_verdict"] == "worse"
     assert (found["bound_nats"], found["bound_interval_nats"]) == (2, 0)
@@ -70,10 +57,8 @@ def test_a_point_has_its_accuracies_and_gains_with_intervals_and_a_verdict():
     assert found["gradient_mean_interval_norm"] == pytest.approx(12.7062 * 0.25, rel=1e-4), "Student's t, two values"
     itself = numbers(("none", None), runs, runs)
     assert (itself["value"], itself["nn1_verdict"], itself["nn1_gain_percent"]) == ("", "base", 0)
-    other = dict.fromkeys((0, 1), outcome([False] + [True] * 9))
-    of_other = numbers(("ball", 16), other, runs)
-    assert of_other["nn1_verdict"].startswith("within noise (could see ")
-    assert of_other["nn1_verdict"].endswith(" points)")
+    other = numbers(("ball", 16), dict.fromkeys((0, 1), outcome([False] + [True] * 9)), runs)
+    assert re.fullmatch(r"within noise \(could see \d+ points\)", other["nn1_verdict"])
     assert numbers(("one seed", None), {0: runs[0]}, {0: base[0]})["bound_interval_nats"] == ""
 
 
@@ -88,9 +73,4 @@ def test_a_figure_is_over_the_epochs_or_over_the_sweep_with_intervals():
     swept = {("IR", 0.2): {0: outcome([True, False, True, True]), 1: outcome([True] * 4)}}
     (row,) = by_value(swept)
     right = right_by_seed(swept["IR", 0.2])["nn1_top1_percent"]
-    assert row == {
-        "series": "IR",
-        "x": 0.2,
-        "nn1_top1_percent": 87.5,
-        "nn1_top1_interval_percent": accuracy(right).half,
-    }
+    assert list(row.values()) == ["IR", 0.2, 87.5, accuracy(right).half]

@@ -55,11 +55,11 @@ def test_further_pairs_are_each_row_over_each_of_its_bases(tmp_path):
 
 
 def test_the_text_counts_the_comparisons_that_chance_alone_would_give():
-    row = {"table": "a", "method": "b", "paper_percent": "", "paper_gain_percent": "", "here_percent": 50.0}
-    row |= {"here_interval_percent": 1.0, "here_gain_percent": 2.0, "here_gain_interval_percent": 1.0}
+    names = ["here_percent", "here_interval_percent", "here_gain_percent", "here_gain_interval_percent"]
+    row = {"table": "a", "method": "b", "paper_percent": "", "paper_gain_percent": ""} | dict.fromkeys(names, 1.0)
     verdicts = ["base"] + ["better"] * 3 + ["worse"] + ["within noise (could see 1 points)"] * 36
-    last = as_text([row | {"verdict": verdict} for verdict in verdicts]).splitlines()[-1]
-    assert last == "4 of 40 comparisons differ; 2.0 would by chance alone"
+    text = as_text([row | {"verdict": verdict} for verdict in verdicts])
+    assert text.endswith("\n4 of 40 comparisons differ; 2.0 would by chance alone")
 
 
 def test_files_of_other_seeds_are_refused(tmp_path):
