@@ -59,7 +59,7 @@ TINY = {
         "separable": {"steps_per_level": 12, "points": 2, "pairs": 16, "hidden": 16},
         "joint": {"steps_per_level": 8, "points": 4, "pairs": 8, "hidden": 8},
     },
-    "conditional": {"points": 100, "batch_size": 50, "epochs": 1, "percents": [100, 50, 10], "draws": 1},
+    "conditional": {"points": 100, "batch_size": 50, "epochs": 2, "percents": [100, 50, 10], "draws": 1},
     "ideal": {"information": [1.0, 4.0], "pairs": 16, "repeats": 8, "negatives": 12},
     "theorems": {"repeats": 8, "memory": 300, "queries": 10},
 }
