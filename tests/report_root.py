@@ -146,9 +146,11 @@ def estimators(root: Path) -> None:
             for step, level in ((0, 2.0), (100, 2.0), (200, 4.0), (300, 4.0))
         ])  # fmt: skip
     write_table(folder / "conditional.csv", [
-        {"measure": measure, "method": method, "percent_closest": percent, "estimate_nats": 0.0134 * percent / 100,
-         "std_over_seeds_nats": 0.0005, "seeds": 5, "information_nats": 0.02041, "scale": "paper"}
-        for measure in ("l2", "dot") for method, percent in (("NCE", 100), ("CNCE", 50), ("CNCE", 5))
+        {"variant": variant, "points": points, "method": method, "percent_closest": percent,
+         "estimate_nats": 0.0134 * percent / 100, "std_over_seeds_nats": 0.0005, "interval_nats": 0.0006, "seeds": 5,
+         "supremum_nats": 0.02 * (percent / 100) ** 2, "information_nats": 0.02041, "scale": "paper"}
+        for variant in ("cosine", "cosine-slow-warm") for points in ("unseen", "trained on")
+        for method, percent in (("NCE", 100), ("CNCE", 50), ("CNCE", 5))
     ])  # fmt: skip
 
 
