@@ -48,9 +48,12 @@ def test_on_a_terminal_each_run_has_a_bar_until_its_end(monkeypatch, capsys):
     assert (shown.bars["RING"].n, shown.bars["RING"].total, shown.bars["RING"].desc) == (10, 100, "RING")
     shown.show(Report("RING", 100, 100, "loss 1", ended=True))
     assert list(shown.bars) == ["BALL"]
+    shown.show(Said("BALL", "resuming", logging.INFO))
     shown.close()
     assert not shown.bars
-    assert "images/s" in capsys.readouterr().err
+    printed = capsys.readouterr().err
+    assert "images/s" in printed
+    assert "BALL: resuming\n" in printed
 
 
 def test_a_run_is_asked_for_words_only_where_they_are_shown(clock, monkeypatch):

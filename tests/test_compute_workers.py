@@ -64,6 +64,11 @@ def talk(item: int) -> None:
         progress.report(done, 10, lambda: f"item {item}", ended=done == 10)
 
 
+def visible_gpus(item: int) -> tuple[str, int]:
+    meet(2)
+    return os.environ["CUDA_VISIBLE_DEVICES"], item
+
+
 def refuse_odd(item: int) -> int:
     if item % 2:
         raise InputError(f"item {item} is odd; take an even one")
@@ -133,6 +138,21 @@ def test_what_workers_say_comes_under_their_names_and_a_warning_once(monkeypatch
         *("seed 0: item 0, ", "seed 0: line of "),
         *("seed 1: item 1, ", "seed 1: line of "),
     ]
+
+
+@pytest.mark.slow
+def test_on_gpus_each_worker_has_its_own(monkeypatch):
+    """Of two that this machine need not have: no worker starts CUDA."""
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    found = list(each(visible_gpus, [0, 1, 2, 3], device=torch.device("cuda")))
+    assert [item for _, item in found] == [0, 1, 2, 3]
+    assert {gpu for gpu, _ in found} == {"0", "1"}
+
+
+def test_on_one_gpu_items_come_one_after_the_other_in_this_process(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    found = list(each(threads, [0, 1], names=["a", "b"], device=torch.device("cuda")))
+    assert {process for _, _, process, _ in found} == {os.getpid()}
 
 
 @pytest.mark.parametrize(("count", "seeds", "each_takes"), [(5, 2, 2), (2, 5, 1), (4, 1, 4)])

@@ -10,20 +10,24 @@ from annulus.compute.rng import derive, generator
 from annulus.estimators import conditional as module
 from annulus.estimators.conditional import Conditional, Run
 from annulus.estimators.critics import Separable
-from annulus.estimators.params import ConditionalParams
+from annulus.estimators.params import ConditionalParams, ConditionalVariant
 from annulus.estimators.toys import CorrelatedGaussians
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness", "in_float64")
 
 POINTS, BATCH, K, EPOCHS = 60, 16, 12, 2
 TOY = CorrelatedGaussians(2, 0.8)
-both = pytest.mark.parametrize("nearness", ["dot", "l2"])
+each_score = pytest.mark.parametrize("score", ["cosine", "product", "distance"])
 
 
 def settings(**changes) -> ConditionalParams:
-    own = {"points": POINTS, "hidden": 16, "layers": 2, "outputs": 4, "temperatures": {"dot": 0.5, "l2": None}}
-    own |= {"learning_rate": 0.01, "batch_size": BATCH, "epochs": EPOCHS, "negatives": K, "percents": [100], "draws": 2}
+    own = {"points": POINTS, "hidden": 16, "layers": 2, "outputs": 4, "temperature": 0.5, "batch_size": BATCH}
+    own |= {"epochs": EPOCHS, "negatives": K, "percents": [100], "draws": 2, "variants": {"one": variant("cosine")}}
     return ConditionalParams(**(own | changes))
+
+
+def variant(score: str, warm_start: float = 0.0) -> ConditionalVariant:
+    return ConditionalVariant(score=score, learning_rate=0.01, warm_start=warm_start)
 
 
 class Draws:
@@ -47,17 +51,16 @@ def draws(monkeypatch) -> Draws:
     return Draws(monkeypatch)
 
 
-def critic(seed: int, nearness: str) -> Separable:
+def critic(seed: int, score: str) -> Separable:
     """A run's critic before its first step."""
-    temperature = settings().temperatures[nearness]
     with torch.random.fork_rng():
         torch.manual_seed(derive(seed, "weights"))
-        return Separable(2, 16, 2, 4, temperature)
+        return Separable(2, 16, 2, 4, 0.5 if score == "cosine" else None)
 
 
 def trained_critic(conditional: Conditional, run: int) -> Separable:
     """A run's critic as it is now."""
-    found = critic(0, conditional.nearness)
+    found = critic(0, conditional.variant.score)
     for network, ensemble in ((found.of_x, conditional.of_x), (found.of_y, conditional.of_y)):
         state = {name: stacked[run] for name, stacked in zip(ensemble.names, ensemble.stacked, strict=True)}
         network.load_state_dict(state)
@@ -73,38 +76,46 @@ def plain_infonce(scores: torch.Tensor, index: list[int], rows: list[list[int]])
     return statistics.fmean(values)
 
 
-def closest(found: Separable, x: torch.Tensor, y: torch.Tensor, own: int, percent: int, nearness: str) -> list[int]:
+def plain_scores(critic: Separable, x: torch.Tensor, y: torch.Tensor, score: str) -> torch.Tensor:
+    """Products of embeddings, of length 1 and divided by the temperature for a cosine."""
+    of_x, of_y = critic.of_x(x), critic.of_y(y)
+    if score != "cosine":
+        return of_x @ of_y.T
+    return (of_x @ of_y.T) / (of_x.norm(dim=1)[:, None] * of_y.norm(dim=1)) / 0.5
+
+
+def closest(found: Separable, x: torch.Tensor, y: torch.Tensor, own: int, percent: int, score: str) -> list[int]:
     """The other points' places, sorted by their nearness to a query, as far as the share goes."""
     query, stored = found.embed_x(x[own : own + 1])[0], found.embed_y(y)
 
     def far(place: int) -> float:
-        if nearness == "dot":
-            return -sum((query * stored[place]).tolist())
-        return sum(((query - stored[place]) ** 2).tolist()) ** 0.5
+        if score == "distance":
+            return sum(((query - stored[place]) ** 2).tolist()) ** 0.5
+        return -sum((query * stored[place]).tolist())
 
     others = sorted((place for place in range(len(y)) if place != own), key=far)
     return others[: math.floor(len(others) * percent / 100)]
 
 
-@both
-def test_a_run_is_adam_on_infonce_of_all_points_embedded_anew_at_each_step(nearness, draws):
+@each_score
+def test_a_run_is_adam_on_infonce_of_all_points_embedded_anew_at_each_step(score, draws):
     """A loop over batches with the draws that were made: gradients go through the query, its own y and the others'."""
     runs = [Run(100, 3), Run(10, 4)]
-    conditional, epochs = Conditional(TOY, runs, settings(), nearness), []
+    conditional, epochs = Conditional(TOY, runs, settings(), variant(score)), []
     conditional.train(epochs.append)
     assert epochs == list(range(EPOCHS))
     steps = EPOCHS * (POINTS // BATCH)
     assert len(draws.rows) == steps * len(runs)
     for run, (_, seed) in enumerate(runs):
         x, y = TOY.sample(POINTS, generator(seed, "points"))
-        plain = critic(seed, nearness)
+        plain = critic(seed, score)
         optimizer = torch.optim.Adam(plain.parameters(), 0.01)
         for step in range(steps):
             epoch, batch = divmod(step, POINTS // BATCH)
             order = torch.randperm(POINTS, generator=generator(seed, "order", epoch))
             index = order[batch * BATCH : (batch + 1) * BATCH]
             assert torch.equal(draws.index[step * len(runs) + run], index)
-            scores = plain(x[index], y)
+            scores = plain_scores(plain, x[index], y, score)
             rows = draws.rows[step * len(runs) + run]
             candidates = torch.cat([scores.gather(1, index[:, None]), scores.gather(1, rows)], dim=1)
             loss = (candidates.exp().sum(dim=1).log() - candidates[:, 0]).mean()
@@ -116,31 +127,32 @@ def test_a_run_is_adam_on_infonce_of_all_points_embedded_anew_at_each_step(nearn
             torch.testing.assert_close(weight, expected, rtol=0, atol=1e-9)
 
 
-@both
-def test_negatives_are_all_of_the_closest_share_of_their_run_and_never_the_own_point(nearness, draws):
-    """In the only step by the first weights, in estimates by the last ones."""
-    params = settings(negatives=1500, epochs=1, batch_size=POINTS, draws=1)  # enough to meet every member of a set
+@each_score
+@pytest.mark.parametrize(("warm_start", "first"), [(0.0, (100, 10, 50)), (0.5, (100, 100, 100))])
+def test_negatives_are_all_of_the_closest_share_of_their_run_and_never_the_own_point(score, warm_start, first, draws):
+    """By the weights of each of two steps and by the last ones; after a warm start, in the second step only."""
+    params = settings(negatives=1500, epochs=2, batch_size=POINTS, draws=1)  # enough to meet every member of a set
     runs = [Run(100, 0), Run(10, 0), Run(50, 7)]
-    conditional = Conditional(TOY, runs, params, nearness)
-    conditional.train()
+    conditional = Conditional(TOY, runs, params, variant(score, warm_start))
+    critics = [critic(run.seed, score) for run in runs]
+    conditional.train(lambda epoch: critics.extend(trained_critic(conditional, run) for run in range(3)))
     conditional.estimates([10, 100, 50])
-    assert len(draws.rows) == 6
-    of_estimates = [(trained_critic(conditional, run), percent) for run, percent in enumerate((10, 100, 50))]
-    of_training = [(critic(seed, nearness), percent) for percent, seed in runs]
-    for call, (found, percent) in enumerate(of_training + of_estimates):
+    percents = [*first, 100, 10, 50, 10, 100, 50]
+    assert len(draws.rows) == len(critics) == len(percents)
+    for call, (found, percent) in enumerate(zip(critics, percents, strict=True)):
         points = conditional.x[call % 3], conditional.y[call % 3]
         assert sorted(draws.index[call].tolist()) == list(range(POINTS))
         for own, rows in list(zip(draws.index[call].tolist(), draws.rows[call].tolist(), strict=True))[::9]:
-            members = closest(found, *points, own, percent, nearness)
+            members = closest(found, *points, own, percent, score)
             assert len(members) == math.floor((POINTS - 1) * percent / 100)
             assert set(rows) == set(members)
 
 
-@both
-def test_an_estimate_is_the_mean_over_points_and_repeated_draws_in_float64(nearness, draws):
+@each_score
+def test_an_estimate_is_the_mean_over_points_and_repeated_draws_in_float64(score, draws):
     torch.set_default_dtype(torch.float32)
     percents = [100, 10]
-    conditional = Conditional(TOY, [Run(percent, 5) for percent in percents], settings(draws=3), nearness)
+    conditional = Conditional(TOY, [Run(percent, 5) for percent in percents], settings(draws=3), variant(score))
     conditional.train()
     draws.index.clear(), draws.rows.clear()
     found = conditional.estimates(percents)
@@ -163,7 +175,7 @@ def test_an_estimate_is_the_mean_over_points_and_repeated_draws_in_float64(nearn
 def test_a_critic_that_ignores_its_inputs_estimates_nothing_to_the_last_digit():
     """Collapsed critics are what table 3 of mutualinfo measures: the rounding of log K must not show."""
     torch.set_default_dtype(torch.float32)
-    conditional = Conditional(TOY, [Run(10, 0)], settings(), "l2")
+    conditional = Conditional(TOY, [Run(10, 0)], settings(), variant("distance"))
     with torch.no_grad():
         for ensemble in (conditional.of_x, conditional.of_y):
             for name, stacked in zip(ensemble.names, ensemble.stacked, strict=True):
@@ -174,7 +186,7 @@ def test_a_critic_that_ignores_its_inputs_estimates_nothing_to_the_last_digit():
 
 def test_unseen_points_are_others_of_the_same_toy_and_it_is_they_that_are_measured():
     """A critic that has learnt its few points by heart finds them better than any others."""
-    conditional = Conditional(TOY, [Run(100, seed) for seed in range(3)], settings(epochs=40), "l2")
+    conditional = Conditional(TOY, [Run(100, seed) for seed in range(3)], settings(epochs=40), variant("product"))
     x, y = conditional.points("unseen points")
     assert x.shape == conditional.x.shape
     assert not torch.equal(x, conditional.x)

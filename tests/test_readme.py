@@ -56,3 +56,13 @@ def test_the_runs_by_hand_are_told_as_measured():
         told = [f"{measured[name]:.1f} %" for name in ("knn_top1_percent", "nn1_top1_percent", "linear_top1_percent")]
         assert [knn, nearest, linear] == told
         assert bound == f"{measured['bound_nats']:.2f} of {measured['bound_ceiling_nats']:.2f}"
+
+
+def test_the_comparison_is_told_as_measured():
+    """README's rows are those of the file, and the file's base is the committed main line."""
+    measured = read("metrics/figures/comparison.txt").splitlines()
+    (shown,) = re.findall(r"```\n(number .*?)```", read("README.md"), re.DOTALL)
+    assert set(shown.splitlines()) <= set(measured)
+    means = {row.split(",")[0]: row.split(",")[1] for row in read("metrics/summary.csv").splitlines()[1:]}
+    base = {line.split()[0]: line.split()[1] for line in measured if line.split()[:1] and line.split()[0] in means}
+    assert base == means

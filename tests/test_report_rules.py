@@ -5,7 +5,8 @@ import math
 import pytest
 
 from annulus.errors import InputError
-from annulus.report.rules import FUNCTIONS, RuleFault, parse
+from annulus.report.rules import FUNCTIONS, parse
+from annulus.report.truth import Estimate, RuleFault, Truth
 
 VALUES = {"a": 1.0, "b": 2.0, "up": [1.0, 2.0, 4.0], "down": [3.0, 2.0, -1.0], "flat": [2.0] * 3, "short": [1.0, 2.0]}
 
@@ -38,7 +39,50 @@ VALUES = {"a": 1.0, "b": 2.0, "up": [1.0, 2.0, 4.0], "down": [3.0, 2.0, -1.0], "
     ],
 )
 def test_a_rule_is_what_it_says(rule, holds):
-    assert parse(rule).holds(VALUES) is holds
+    assert parse(rule).truth(VALUES) == Truth(holds)
+
+
+# Intervals: gain 2 ± 1, loss -2 ± 1, even 0.5 ± 1, border 1 ± 1; of the list 5 ± 3, 6 ± 4, 20 ± 0.
+UNSURE = {
+    "gain": Estimate(2.0, 1.0),
+    "loss": Estimate(-2.0, 1.0),
+    "even": Estimate(0.5, 1.0),
+    "border": Estimate(1.0, 1.0),
+    "list": [Estimate(5.0, 3.0), Estimate(6.0, 4.0), Estimate(20.0)],
+    "one_seed": Estimate(50.0, math.inf),
+}
+
+
+TRUE = """gain > 0; border >= 0; abs(even) <= 2 and abs(gain) <= 3; gain > even - 0.5; gain / 2 > 0.4
+    gain > 0 or even > 0; -1 < even < 3; all(list > 0); any(list > 10); share(list > 3) >= 0.3
+    last(list) > first(list); mean(list) > 8; range(list) > 11; max(list) >= 20 and min(list) < 8.1; log(gain) > 0"""
+FALSE = "loss > 0; loss > 0 and even > 0; all(list > 9); any(list < 1); falling(list); not gain > 0"
+# With what could have been seen. The interval of border ends at 0, where `border > 0` does not hold; of `list > 3` one
+# is true and two may be; abs(loss) is 2 ± 1.
+UNDECIDED = {
+    **dict.fromkeys(["even > 0", "border > 0", "-border < 0", "not even > 0", "abs(loss) <= 1"], 1),
+    **dict.fromkeys(["gain > 0 and even > 0", "loss > 0 or even > 0"], 1),
+    **{"gain - even > 0.5": 2**0.5, "2 * gain > 2": 2, "all(list > 3)": 4, "share(list > 3) >= 0.5": 1 / 3},
+    **{"rising(list)": 5, "mean(list) > 9": 5 / 3, "log(gain) > 0.5": 0.5, "one_seed > 0": math.inf},
+}
+
+
+def test_a_rule_is_decided_where_its_intervals_exclude_the_other_verdict():
+    for rules, holds in ((TRUE, True), (FALSE, False)):
+        for rule in rules.replace("\n", ";").split(";"):
+            assert parse(rule.strip()).truth(UNSURE) == Truth(holds), rule
+    for rule, seen in UNDECIDED.items():
+        truth = parse(rule).truth(UNSURE)
+        assert (truth.holds, truth.seen) == (None, pytest.approx(seen)), rule
+
+
+def test_a_rule_has_no_product_or_quotient_of_intervals():
+    for rule, fault in {
+        "gain * even > 0": "a product of two numbers",
+        "1 / gain > 0": "a division by a number",
+    }.items():
+        with pytest.raises(RuleFault, match=f"{fault} with"):
+            parse(rule).truth(UNSURE)
 
 
 def test_a_rule_knows_its_names_and_may_stand_on_several_lines():
@@ -63,7 +107,7 @@ def test_a_rule_knows_its_names_and_may_stand_on_several_lines():
 )
 def test_numbers_that_a_rule_does_not_fit_are_named(rule, fault):
     with pytest.raises(RuleFault, match=fault):
-        parse(rule).holds(VALUES)
+        parse(rule).truth(VALUES)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +120,7 @@ def test_numbers_that_a_rule_does_not_fit_are_named(rule, fault):
 )
 def test_a_value_that_is_no_number_is_named_even_where_the_rule_would_not_need_it(values, fault):
     with pytest.raises(RuleFault, match=fault):
-        parse("b < 1 or any(a > 0)").holds({"b": 0.0} | values)
+        parse("b < 1 or any(a > 0)").truth({"b": 0.0} | values)
 
 
 @pytest.mark.parametrize(

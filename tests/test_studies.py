@@ -9,6 +9,8 @@ import pytest
 import yaml
 from test_main_line import Checkout
 
+from annulus.files.right import read_right
+
 pytestmark = pytest.mark.slow
 
 ALGORITHMS, NEGATIVES = "stages/algorithms/dvc.yaml", "stages/negatives/dvc.yaml"
@@ -31,7 +33,7 @@ def cut(checkout: Checkout, study: str, change) -> None:
 
 def three_rows(content: dict) -> None:
     methods = {f"method {row}": {"row": row, "top1_percent": 80.0 + at} for at, row in enumerate(ROWS)}
-    content["scale"] = "tiny"
+    content |= {"scale": "tiny", "seeds": [0, 1], "pairs": {"MoCo": ["IRing (+C_i)"]}}
     content["rows"] = {row: content["rows"][row] for row in ROWS}
     content["tables"] = {"a table": {"base": "method IR-nce", "methods": methods}}
 
@@ -41,7 +43,7 @@ def three_parts(content: dict) -> None:
     for part in parts.values():
         part["series"] = dict(list(part["series"].items())[:2])
     parts["eqco-moco"]["sweep"]["values"] = [4, 64]
-    content |= {"scale": "tiny", "seeds": [0], "parts": parts, "estimates": ESTIMATES}
+    content |= {"scale": "tiny", "seeds": [0, 1], "parts": parts, "estimates": ESTIMATES}
 
 
 def read(path: Path) -> list[dict]:
@@ -82,21 +84,28 @@ def test_the_table_has_each_row_s_own_numbers_within_their_ceilings(checkout):
     rows = read(checkout.folder / "metrics/algorithms/table.csv")
     assert [row["method"] for row in rows] == [f"method {row}" for row in ROWS]
     for row, name in zip(rows, ROWS, strict=True):
-        metrics = checkout.read(f"metrics/algorithms/rows/{name}.json")
-        assert float(row["here_percent"]) == metrics["linear_top1_percent"]
-        seeds = [metrics[f"linear_top1_seed{seed}_percent"] for seed in (0, 1)]
-        assert sum(seeds) / 2 == pytest.approx(metrics["linear_top1_percent"], abs=0.011)
-        assert 0 < metrics["linear_top1_percent"] < 100
-        assert metrics["bound_nats"] <= metrics["ceiling_nats"]
+        of_seeds = checkout.read(f"metrics/algorithms/rows/{name}.json")
+        assert list(of_seeds) == ["0", "1"]
+        accuracies = [metrics["linear_top1_percent"] for metrics in of_seeds.values()]
+        assert float(row["here_percent"]) == pytest.approx(sum(accuracies) / 2, abs=0.011)
+        right = read_right(checkout.folder / f"data/algorithms/right/{name}.json")["linear_top1_percent"]
+        assert [100 * bits.mean() for bits in right.values()] == pytest.approx(accuracies)
+        assert all(0 < metrics["linear_top1_percent"] < 100 for metrics in of_seeds.values())
+        assert all(metrics["bound_nats"] <= metrics["ceiling_nats"] for metrics in of_seeds.values())
         assert (row["scale"], row["epochs"], row["seeds"]) == ("tiny", "1", "2")
     assert len({row["bound_nats"] for row in rows}) == 3
+    (pair,) = read(checkout.folder / "metrics/algorithms/pairs.csv")
+    gains = [float(row["here_gain_percent"]) for row in rows]
+    assert float(pair["gain_percent"]) == pytest.approx(gains[1] - gains[2], abs=0.011)
 
 
 def test_every_part_has_its_tables_and_eqco_the_ceiling_of_its_margin(checkout):
     folder = checkout.folder / "metrics/negatives"
     expected = {f"{name}{kind}.csv" for name in ("annealing", "eqco-moco", "critic") for kind in ("", "_figure")}
     assert {path.name for path in folder.iterdir()} == expected | {"estimates.csv"}
-    points = [(point["series"], point["value"], point["ceiling_nats"]) for point in read(folder / "eqco-moco.csv")]
+    rows = read(folder / "eqco-moco.csv")
+    assert [row["nn1_verdict"] == "base" for row in rows] == [True, True, False, False]
+    points = [(point["series"], point["value"], point["ceiling_nats"]) for point in rows]
     assert points[:2] == [("plain", "4", "1.6094"), ("plain", "64", "4.1744")]
     assert points[2:] == [("EqCo", "4", "5.5491"), ("EqCo", "64", "5.5491")], "whatever the number of negatives"
     found = [(row["series"], row["k"]) for row in read(folder / "estimates.csv")]
@@ -117,7 +126,7 @@ def test_a_row_s_edit_reruns_that_row_and_the_table_alone(checkout):
 def test_the_main_line_s_run_runs_no_study_and_its_variant_reaches_none(checkout):
     checkout.edit("params.yaml", "sampler: ring ", "sampler: cave ")
     checkout.edit("params.yaml", "method: ir ", "method: moco ")
-    checkout.edit("params.yaml", "seed: 0", "seed: 1")
+    checkout.edit("params.yaml", "seeds:\n- 0\n", "seeds:\n- 7\n")
     assert json.loads(checkout.dvc("status", "--json", ALGORITHMS, NEGATIVES)) == {}
     cut(checkout, "algorithms", lambda content: content["rows"]["MoCo"].update({"views": "none"}))
     # Where nothing of the main line has run yet, a dry run stops after its first stage.

@@ -1,19 +1,17 @@
 """The table of algorithms, and the study's own params.yaml."""
 
-import csv
-import json
 from argparse import Namespace
 
 import pytest
 import yaml
 from by_path import ROOT, script
-from test_trials_papers import metrics
+from test_studies import read
+from test_trials_papers import row_of
 
 from annulus.config.study import Study
 from annulus.errors import InputError
 
 table = script("stages/algorithms/table.py")
-train = script("stages/algorithms/train.py")
 settings = script("stages/algorithms/settings.py")
 CONTENT = yaml.safe_load((ROOT / "stages/algorithms/params.yaml").read_text())
 
@@ -24,7 +22,8 @@ def resolved(tmp_path):
     a = {"IRing": {"row": "RING", "top1_percent": 83.9}, "IR": {"row": "IR", "top1_percent": 81.2}}
     b = {"the same": {"row": "RING", "top1_percent": None}}
     tables = {"a": {"base": "IR", "methods": a}, "b": {"base": "the same", "methods": b}}
-    own = CONTENT | {"scale": "tiny", "rows": {"IR": {}, "RING": {"sampler": "ring"}}, "tables": tables}
+    rows = {"IR": {}, "RING": {"sampler": "ring"}}
+    own = CONTENT | {"scale": "tiny", "rows": rows, "tables": tables, "pairs": {"RING": ["IR"]}}
     path = tmp_path / "study.yaml"
     path.write_text(yaml.safe_dump(own, sort_keys=False))
     return settings.main(Study(ROOT / "params.yaml", path))["table"]
@@ -32,24 +31,24 @@ def resolved(tmp_path):
 
 @pytest.fixture
 def arguments(tmp_path):
-    rows = tmp_path / "rows"
-    rows.mkdir()
-    for name, accuracies in (("IR", (40, 60)), ("RING", (41, 63))):
-        content = metrics(*accuracies)
-        del content["top1_percent"]
-        (rows / f"{name}.json").write_text(json.dumps(content))
-    return Namespace(rows=rows, table=tmp_path / "table.csv")
+    for name, right in (("IR", (40, 60)), ("RING", (42, 66))):
+        row_of(tmp_path, name, *right)
+    paths = {name: tmp_path / name for name in ("rows", "right")}
+    return Namespace(**paths, table=tmp_path / "table.csv", pairs=tmp_path / "pairs.csv")
 
 
 def test_the_table_has_every_method_of_every_table_with_scale_epochs_and_seeds(resolved, arguments, capsys):
     assert table.main(resolved, arguments).metrics == {}
-    with arguments.table.open() as file:
-        rows = list(csv.DictReader(file))
+    rows = read(arguments.table)
     assert [(row["table"], row["method"]) for row in rows] == [("a", "IRing"), ("a", "IR"), ("b", "the same")]
     assert [(row["scale"], row["epochs"], row["seeds"]) for row in rows] == [("tiny", "20", "2")] * 3
     assert [row["paper_gain_percent"] for row in rows] == ["2.7", "0.0", ""]
     assert [row["here_gain_percent"] for row in rows] == ["2.0", "0.0", "0.0"]
-    assert [row["here_gain_std_over_seeds_percent"] for row in rows] == ["1.41", "0.0", "0.0"]
+    assert [row["verdict"] == "base" for row in rows] == [False, True, True]
+    assert float(rows[0]["here_gain_interval_percent"]) > 0 == float(rows[1]["here_gain_interval_percent"])
+    (pair,) = read(arguments.pairs)
+    assert (pair["row"], pair["base"], pair["gain_percent"], pair["scale"]) == ("RING", "IR", "2.0", "tiny")
+    assert pair["gain_interval_percent"] == rows[0]["here_gain_interval_percent"]
     assert ["a", "IRing", "83.9"] in [line.split()[:3] for line in capsys.readouterr().out.splitlines()]
 
 
@@ -57,7 +56,7 @@ def test_the_table_has_every_method_of_every_table_with_scale_epochs_and_seeds(r
 def test_a_row_without_its_metrics_is_named_with_the_way_out(resolved, arguments, content):
     path = arguments.rows / "RING.json"
     path.unlink() if content is None else path.write_text(content)
-    with pytest.raises(InputError, match=r"RING\.json is missing or not a metrics file .*; run `dvc repro stages/algo"):
+    with pytest.raises(InputError, match=r"RING\.json is missing or not a metrics file .*; run `dvc repro`"):
         table.main(resolved, arguments)
     assert not arguments.table.exists()
 
@@ -71,3 +70,4 @@ def test_every_method_of_a_table_is_a_row_beside_its_base_and_every_row_is_in_a_
             assert entry["top1_percent"] is None or 50 < entry["top1_percent"] < 100
     used = {entry["row"] for content in CONTENT["tables"].values() for entry in content["methods"].values()}
     assert used == set(CONTENT["rows"])
+    assert {row for base, others in CONTENT["pairs"].items() for row in [base, *others]} <= used

@@ -59,7 +59,7 @@ TINY = {
         "separable": {"steps_per_level": 12, "points": 2, "pairs": 16, "hidden": 16},
         "joint": {"steps_per_level": 8, "points": 4, "pairs": 8, "hidden": 8},
     },
-    "conditional": {"points": 100, "batch_size": 50, "epochs": 1, "percents": [100, 50, 10], "draws": 1},
+    "conditional": {"points": 100, "batch_size": 50, "epochs": 2, "percents": [100, 50, 10], "draws": 1},
     "ideal": {"information": [1.0, 4.0], "pairs": 16, "repeats": 8, "negatives": 12},
     "theorems": {"repeats": 8, "memory": 300, "queries": 10},
 }
@@ -162,8 +162,8 @@ KINDS = list(itertools.product(("CPC", "ML-CPC"), ("1.0", "0.01")))
             [(*kind, nats) for kind in KINDS for nats in ("2.0", "4.0")],
         ),
         (
-            *("conditional", "points", ["measure", "percent_closest", "seeds"]),
-            itertools.product(("dot", "l2"), ("100", "50", "10"), "3"),
+            *("conditional", "points", ["variant", "points", "percent_closest", "seeds"]),
+            itertools.product(CONTENT["conditional"]["variants"], ("unseen", "trained on"), ("100", "50", "10"), "3"),
         ),
     ],
 )
@@ -301,17 +301,25 @@ def test_alphas_without_a_proven_bound_are_said(caplog):
     assert "mlcpc with alpha 0.01 is not a lower bound" in caplog.text
 
 
-def test_a_row_of_conditional_is_mean_and_deviation_over_seeds_of_its_own_share():
+def test_a_row_of_conditional_has_mean_and_interval_over_seeds_of_its_own_share_and_points():
     """Every estimate is told by its share and seed, and has a place of its own."""
-    params = ConditionalParams(**(CONTENT["conditional"] | TINY["conditional"]))
-    found = conditional_of.trained({"params": params, "seeds": [3, 4]}, "l2")
-    alone = conditional_of.trained({"params": params.model_copy(update={"percents": [50]}), "seeds": [4]}, "l2")
-    assert found["own"][1][1] == pytest.approx(alone["own"][0][0], abs=1e-3)
-    assert found["own"] != found["training"], "the bound holds of points that the critic has not seen"
-    row = conditional_of.row("l2", 50, [1.0, 2.0, 6.0], [0.0000123456, 0.0, 0.0], [0.5, 0.5, 0.5])
+    params = ConditionalParams.model_validate(CONTENT["conditional"] | TINY["conditional"])
+    found = conditional_of.trained({"params": params, "seeds": [3, 4]}, "cosine")
+    alone = conditional_of.trained({"params": params.model_copy(update={"percents": [50]}), "seeds": [4]}, "cosine")
+    assert found["unseen"]["own"][1][1] == pytest.approx(alone["unseen"]["own"][0][0], abs=1e-3)
+    assert found["unseen"]["own"] != found["trained on"]["own"], "the bound holds of points the critic has not seen"
+
+    by_share = [[4.0] * 3, [1.0, 2.0, 6.0], [5.0] * 3]
+    nats = {"own": by_share, "uniform": [[0.0000123456, 0.0, 0.0]] * 3}
+    row = conditional_of.rows("cosine-slow-warm", params, {"unseen": nats, "trained on": nats})[4]
+    assert (row["points"], row["method"], row["percent_closest"]) == ("trained on", "CNCE", 50)
+    assert (row["score"], row["learning_rate"], row["warm_start"]) == ("cosine", 0.003, 0.3)
     assert (row["estimate_nats"], row["std_over_seeds_nats"]) == ("3", f"{7**0.5:.4g}")
+    assert row["interval_nats"] == f"{4.302653 * (7 / 3) ** 0.5:.4g}", "Student's t of two degrees of freedom"
     assert row["uniform_nats"] == "4.115e-06", "as small as they are, not rounded to nothing"
-    assert (row["training_nats"], row["training_std_over_seeds_nats"]) == ("0.5", "0")
+    assert row["supremum_nats"] == "0.0002013"
+    of_one_seed = {"own": [[4.0]] * 3, "uniform": [[0.0]] * 3}
+    assert conditional_of.rows("cosine", params, {"unseen": of_one_seed})[0]["interval_nats"] == ""
 
 
 def test_with_the_ideal_critic_every_bound_is_where_theory_puts_it():
@@ -405,6 +413,10 @@ SEPARABLE, JOINT = "staircases.separable", "staircases.joint"
         (JOINT, "critic", "separable", "outputs: None with critic: separable; a separable critic has a nu"),
         ("conditional", "percents", [100, 0], "percents: 0 % of 2000 points; a set is more than 0 and at most 100 p"),
         ("conditional", "points", 15, "percents: 5 % of 15 points; a set is more than 0 and at most 100 percent of"),
+        (
+            *("conditional", "variants", {"mine": {"score": "dot", "learning_rate": 0.01, "warm_start": 0.0}}),
+            "variants.mine.score: 'dot' refused; input should be 'cosine', 'product' or 'distance'",
+        ),
         ("conditional", "batch_size", 2001, "batch_size: 2001 is more than the 2000 points"),
         ("theorems", "rho", 1.0, "rho: rho = 1; a correlation lies above -1 and below 1, where the information is fin"),
     ],

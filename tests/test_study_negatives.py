@@ -12,15 +12,22 @@ from test_trials_outcomes import outcome
 
 from annulus.config.negatives import BallParams, UniformParams
 from annulus.config.study import Study
+from annulus.errors import InputError
 from annulus.trials.runs import Run
 
 part = script("stages/negatives/part.py")
 settings = script("stages/negatives/settings.py")
+TEMPERATURES = {"keys": ["methods.ir.temperature"], "values": [0.2, 0.1]}
 CONTENT = yaml.safe_load((ROOT / "stages/negatives/params.yaml").read_text())
 
 
+def right_of(run: Run) -> float:
+    ball = isinstance(run["samplers.${sampler}"], BallParams)
+    return 1000 * run["methods.${method}"].temperature + run["seed"] + 100 * ball
+
+
 class MadeUp:
-    """Trials whose accuracy is told by the parameters; remembers what was asked for."""
+    """Trials whose right test images of 1,000 are told by the parameters; remembers what was asked for."""
 
     asked: dict[object, Run]
 
@@ -29,10 +36,7 @@ class MadeUp:
 
     def run(self, variants: Mapping) -> dict:
         MadeUp.asked = dict(variants)
-        return {
-            key: outcome(1000 * run["methods.${method}"].temperature + run["seed"] + 10 * ("ball" in key[0][0]))
-            for key, run in variants.items()
-        }
+        return {key: outcome([image < right_of(run) for image in range(1000)]) for key, run in variants.items()}
 
     def done(self) -> None:
         raise AssertionError("the states are forgotten by who writes the results")
@@ -62,22 +66,47 @@ def test_a_part_runs_its_whole_grid_with_every_seed(made):
     """The sweep's value counts also where a series sets the section that it is in."""
     section = yaml.safe_load((ROOT / "params.yaml").read_text())["methods"]["ir"]
     series = {"IR": {"methods.ir": section | {"bank_rate": 0.25}}, "ball": {"sampler": "ball"}}
-    content = {"figure": "x", "sweep": {"keys": ["methods.ir.temperature"], "values": [0.2, 0.1]}, "series": series}
-    points, figure = made(content, [3, 5])
+    points, figure = made({"figure": "x", "base": {"series": "IR"}, "sweep": TEMPERATURES, "series": series}, [3, 5])
     assert len(MadeUp.asked) == 2 * 2 * 2
     assert {run["seed"] for run in MadeUp.asked.values()} == {3, 5}
     samplers = {series: type(run["samplers.${sampler}"]) for ((series, _), _), run in MadeUp.asked.items()}
     assert samplers == {"IR": UniformParams, "ball": BallParams}
-    expected = [("IR", "0.2", "204.0"), ("IR", "0.1", "104.0"), ("ball", "0.2", "214.0"), ("ball", "0.1", "114.0")]
-    assert [tuple(row.values()) for row in figure] == expected
+    expected = [("IR", "0.2", "20.4"), ("IR", "0.1", "10.4"), ("ball", "0.2", "30.4"), ("ball", "0.1", "20.4")]
+    assert [(row["series"], row["x"], row["nn1_top1_percent"]) for row in figure] == expected
     assert [(row["series"], row["value"], row["nn1_top1_percent"]) for row in points] == expected
     assert {row["seeds"] for row in points} == {"2"}
-    assert {point["nn1_top1_std_over_seeds_percent"] for point in points} == {"1.41"}
+    assert [row["nn1_gain_percent"] for row in points] == ["0.0", "0.0", "10.0", "10.0"]
+    assert [row["nn1_verdict"] for row in points] == ["base", "base", "better", "better"]
+    assert all(float(row["nn1_top1_interval_percent"]) > 0 for row in [*points, *figure])
+
+
+def test_the_base_may_be_one_value_of_the_same_series(made):
+    series = {"IR": {}, "ball": {"sampler": "ball"}}
+    points, _ = made({"figure": "x", "base": {"value": 0.1}, "sweep": TEMPERATURES, "series": series}, [0, 1])
+    assert [row["nn1_verdict"] for row in points] == ["better", "base", "better", "base"]
+
+
+def test_a_series_that_does_not_read_the_swept_key_runs_once(made):
+    sweep = {"keys": ["anneals.step.until"], "values": [0.1, 0.5]}
+    series = {"ball": {"sampler": "ball", "anneal": "step"}, "IR": {}}
+    points, _ = made({"figure": "x", "base": {"series": "IR"}, "sweep": sweep, "series": series}, [0, 1])
+    assert len(MadeUp.asked) == (2 + 1) * 2
+    assert [(row["series"], row["value"], row["nn1_verdict"]) for row in points] == [
+        *(("ball", "0.1", "better"), ("ball", "0.5", "better"), ("IR", "0.1", "base"), ("IR", "0.5", "base"))
+    ]
+
+
+@pytest.mark.parametrize("base", [{"series": "IRR"}, {"value": 3.0}, {}])
+def test_a_base_that_is_no_point_of_its_part_is_refused(made, base):
+    content = {"figure": "x", "base": base, "sweep": TEMPERATURES}
+    fault = r"parts\.temperature\.base: \{.*\} is no point of this part; expected one of its series \(IR\), one of its"
+    with pytest.raises(InputError, match=fault):
+        made(content | {"series": {"IR": {}}}, [0])
 
 
 def test_a_part_without_a_sweep_is_accuracy_over_epochs(made):
-    points, figure = made({"figure": "x", "series": {"none": {}, "ball": {"sampler": "ball"}}}, [0])
-    assert [tuple(row.values()) for row in figure] == [
-        (series, epoch, accuracy) for series in ("none", "ball") for epoch, accuracy in (("1", "10.0"), ("2", "20.0"))
-    ]
+    series = {"none": {}, "ball": {"sampler": "ball"}}
+    points, figure = made({"figure": "x", "base": {"series": "none"}, "series": series}, [0])
+    epochs = [("1", "10.0", ""), ("2", "20.0", "")]  # one seed has no interval
+    assert [tuple(row.values()) for row in figure] == [(name, *epoch) for name in series for epoch in epochs]
     assert [(point["series"], point["value"]) for point in points] == [("none", ""), ("ball", "")]

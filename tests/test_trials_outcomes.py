@@ -1,51 +1,76 @@
-"""Numbers over seeds, and the rows of a study's tables, from outcomes that are made up."""
+"""Numbers over seeds and test images, and the rows of a study's tables, from outcomes that are made up."""
 
+import re
+from statistics import fmean
+
+import numpy as np
 import pytest
 
-from annulus.trials.outcomes import Outcome, by_epoch, numbers, over_seeds
+from annulus.trials.outcomes import ACCURACIES, Outcome, accuracy, by_epoch, by_value, gain, numbers, right_by_seed
 
 
-def outcome(accuracy: float, validation: tuple[float, ...] = (10.0, 20.0)) -> Outcome:
-    """A run with this accuracy of the nearest neighbour, and so much on its validation images after each epoch."""
-    metrics = {"nn1_top1_percent": accuracy, "knn_top1_percent": 31.0, "linear_top1_percent": 32.0}
-    metrics |= {"bound_nats": 2.0, "ceiling_nats": 6.0, "epochs": len(validation)}
+def outcome(right: list[bool], validation: tuple[float, ...] = (10.0, 20.0)) -> Outcome:
+    """A run that gets these test images right, and so much of its validation images after each epoch."""
     history = [
         {"epoch": n + 1, "validation_nn1_percent": value, "gradient_norm": 0.5 * n, "gradient_norm_std": 0.25}
         for n, value in enumerate(validation)
     ]
-    return Outcome(metrics, history)
+    metrics = {"bound_nats": 2.0, "ceiling_nats": 6.0, "epochs": len(validation)}
+    return Outcome(metrics, history, dict.fromkeys(ACCURACIES, right))
 
 
-def test_numbers_over_seeds_are_mean_and_deviation_with_the_unit_last():
-    """Sample deviation: of 1, 2, 6 it is sqrt((4 + 1 + 9) / 2)."""
-    outcomes = [{"linear_top1_percent": value, "loss_nats": 1.0, "epochs": 3} for value in (1.0, 2, 6)]
-    found = over_seeds(outcomes, ["linear_top1_percent", "loss_nats"])
-    assert found == {
-        "seeds": 3,
-        "linear_top1_percent": 3.0,
-        "linear_top1_std_over_seeds_percent": pytest.approx(7**0.5),
-        "loss_nats": 1.0,
-        "loss_std_over_seeds_nats": 0.0,
-    }
-    assert over_seeds([{"bound_nats": 2.5}], ["bound_nats"])["bound_std_over_seeds_nats"] == 0.0
+def drawn(seeds: int, images: int, chance: float, seed: int) -> dict[int, np.ndarray]:
+    random = np.random.default_rng(seed)
+    return {number: random.random(images) < chance for number in range(seeds)}
 
 
-def test_a_figure_without_a_sweep_has_a_row_per_epoch_of_each_series():
+def test_a_gain_is_taken_in_pairs_of_a_seed_and_an_image():
+    """By plain loops: the variance of the mean has a part of the seeds, of the images and of the rest.
+
+    Source: Cornfield and Tukey 1956, as in annulus.intervals.
+    """
+    right, base = drawn(3, 40, 0.7, 0), drawn(3, 40, 0.4, 1)
+    table = [[100.0 * (bool(right[s][i]) - bool(base[s][i])) for i in range(40)] for s in (0, 1, 2)]
+    mean = fmean(fmean(row) for row in table)
+    of_seed = [fmean(row) - mean for row in table]
+    of_image = [fmean(row[i] for row in table) - mean for i in range(40)]
+    rest = sum((table[s][i] - mean - of_seed[s] - of_image[i]) ** 2 for s in range(3) for i in range(40)) / (2 * 39)
+    seeds, images = 40 * sum(d**2 for d in of_seed) / 2, 3 * sum(d**2 for d in of_image) / 39
+    found = gain(right, {seed: base[seed] for seed in (2, 0, 1)})
+    assert found.mean == pytest.approx(mean)
+    assert found.mean > 10, "better than the base is above 0"
+    assert found.variance == pytest.approx((max(seeds - rest, 0) + max(images - rest, 0) + rest) / 120)
+    assert gain(base, right).mean == pytest.approx(-mean)
+
+
+def test_a_point_has_its_accuracies_and_gains_with_intervals_and_a_verdict():
+    runs = {0: outcome([True] * 9 + [False], (1.0, 1.0)), 1: outcome([True] * 9 + [False], (1.0, 1.0, 1.0))}
+    base = {0: outcome([False] * 9 + [True]), 1: outcome([False] * 9 + [True])}
+    found = numbers(("IR", 16), runs, base)
+    assert (found["series"], found["value"], found["seeds"]) == ("IR", 16, 2)
+    assert (found["nn1_top1_percent"], found["nn1_gain_percent"]) == (90, 80)
+    assert found["linear_top1_interval_percent"] == accuracy(right_by_seed(runs)["linear_top1_percent"]).half
+    assert (found["nn1_verdict"], found["linear_verdict"]) == ("better", "better")
+    assert numbers(("IR", 16), base, runs)["nn1_verdict"] == "worse"
+    assert (found["bound_nats"], found["bound_interval_nats"]) == (2, 0)
+    assert (found["gradient_mean_norm"], found["gradient_std_norm"]) == (0.75, 0.25)
+    assert found["gradient_mean_interval_norm"] == pytest.approx(12.7062 * 0.25, rel=1e-4), "Student's t, two values"
+    itself = numbers(("none", None), runs, runs)
+    assert (itself["value"], itself["nn1_verdict"], itself["nn1_gain_percent"]) == ("", "base", 0)
+    other = numbers(("ball", 16), dict.fromkeys((0, 1), outcome([False] + [True] * 9)), runs)
+    assert re.fullmatch(r"within noise \(could see \d+ points\)", other["nn1_verdict"])
+    assert numbers(("one seed", None), {0: runs[0]}, {0: base[0]})["bound_interval_nats"] == ""
+
+
+def test_a_figure_is_over_the_epochs_or_over_the_sweep_with_intervals():
     runs = {
-        ("none", None): [outcome(0, (1.0, 2.0)), outcome(0, (3.0, 6.0))],
-        ("linear", None): [outcome(0, (5.0, 7.0)), outcome(0, (5.0, 8.0))],
+        ("none", None): {0: outcome([True], (1.0, 2.0)), 1: outcome([False], (3.0, 6.0))},
+        ("linear", None): {0: outcome([True], (5.0, 7.0)), 1: outcome([True], (5.0, 8.0))},
     }
     found = [tuple(row.values()) for row in by_epoch(runs)]
-    assert found == [("none", 1, 2.0), ("none", 2, 4.0), ("linear", 1, 5.0), ("linear", 2, 7.5)]
-
-
-def test_a_point_s_numbers_are_over_seeds_with_the_last_epoch_s_gradient():
-    found = numbers(("IR", 16), [outcome(30, (1.0, 1.0)), outcome(40, (1.0, 1.0, 1.0))])
-    assert (found["series"], found["value"], found["seeds"]) == ("IR", 16, 2)
-    assert (found["nn1_top1_percent"], found["nn1_top1_std_over_seeds_percent"]) == (35, pytest.approx(50**0.5))
-    assert (found["linear_top1_percent"], found["linear_top1_std_over_seeds_percent"]) == (32, 0)
-    assert (found["bound_nats"], found["ceiling_nats"]) == (2, 6)
-    assert found["gradient_mean_norm"] == 0.75
-    assert found["gradient_mean_std_over_seeds_norm"] == pytest.approx(0.125**0.5)
-    assert (found["gradient_std_norm"], found["gradient_std_std_over_seeds_norm"]) == (0.25, 0)
-    assert numbers(("none", None), [outcome(30)])["value"] == ""
+    assert [row[:3] for row in found] == [("none", 1, 2.0), ("none", 2, 4.0), ("linear", 1, 5.0), ("linear", 2, 7.5)]
+    assert [row[3] for row in found] == pytest.approx([12.7062 * 1, 12.7062 * 2, 0, 12.7062 * 0.5], rel=1e-4)
+    swept = {("IR", 0.2): {0: outcome([True, False, True, True]), 1: outcome([True] * 4)}}
+    (row,) = by_value(swept)
+    right = right_by_seed(swept["IR", 0.2])["nn1_top1_percent"]
+    assert list(row.values()) == ["IR", 0.2, 87.5, accuracy(right).half]

@@ -1,26 +1,69 @@
-"""The papers' numbers beside those here; gains in pairs of a seed."""
+"""The papers' numbers beside those here; gains in pairs of a seed and a test image."""
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
-from annulus.trials.papers import compared
+from annulus.errors import InputError
+from annulus.files.results import write_seeds
+from annulus.files.right import write_right
+from annulus.trials.outcomes import gain
+from annulus.trials.papers import Rows, as_text, compared, in_pairs
 
 
-def metrics(*accuracies: float, paper: float | None = None) -> dict:
-    """The metrics of a row with these accuracies, seeds 0, 1, ..., with the paper's number if there is one."""
-    mean = sum(accuracies) / len(accuracies)
-    seeds = {f"linear_top1_seed{seed}_percent": value for seed, value in enumerate(accuracies)}
-    found = {"linear_top1_percent": mean, "linear_top1_std_over_seeds_percent": 0.7, "knn_top1_percent": mean - 1}
-    found |= {"bound_nats": 2.5, "ceiling_nats": 6.25, "epochs": 20, "seeds": len(accuracies), "top1_percent": paper}
-    return seeds | found
+def bits(*right: int) -> dict[int, np.ndarray]:
+    """So many of 200 test images right, seed by seed: always the first ones."""
+    return {seed: np.arange(200) < count for seed, count in enumerate(right)}
 
 
-def test_gains_are_taken_seed_by_seed_with_their_own_spread():
-    """Differences 1, 3 and 5 have mean 3 and deviation 2, though the accuracies themselves vary by tens."""
-    found = compared(metrics(41, 63, 25, paper=84.7), metrics(40, 60, 20, paper=81.2))
-    assert found["here_percent"] == 43
-    assert found["here_gain_percent"] == pytest.approx(3)
-    assert found["here_gain_std_over_seeds_percent"] == pytest.approx(2)
-    assert found["here_std_over_seeds_percent"] == 0.7
-    assert found["paper_percent"] == 84.7
-    assert found["paper_gain_percent"] == pytest.approx(3.5)
-    assert (found["here_knn_percent"], found["bound_nats"], found["ceiling_nats"]) == (42, 2.5, 6.25)
+def row_of(folder: Path, name: str, *right: int) -> Rows:
+    """The files of a row; gives the rows of the folder."""
+    metrics = {"knn_top1_percent": 40.0, "bound_nats": 2.5, "ceiling_nats": 6.25, "epochs": 20}
+    write_seeds(folder / f"rows/{name}.json", dict.fromkeys(range(len(right)), metrics))
+    write_right(folder / f"right/{name}.json", {"linear_top1_percent": bits(*right)})
+    return Rows(folder / "rows", folder / "right")
+
+
+def test_a_row_is_beside_the_paper_s_with_gains_over_its_base(tmp_path):
+    """Gains of 6, 10 and 8 of 200 images, seed by seed, though the seeds differ by 20 points."""
+    row_of(tmp_path, "RING", 86, 130, 108)
+    rows = row_of(tmp_path, "IR", 80, 120, 100)
+    ring, ir = {"row": "RING", "top1_percent": 84.7}, {"row": "IR", "top1_percent": 81.2}
+    found = compared(ring, ir, rows)
+    assert found["here_percent"] == pytest.approx(54)
+    assert found["here_gain_percent"] == pytest.approx(4)
+    assert found["here_gain_interval_percent"] == pytest.approx(gain(bits(86, 130, 108), bits(80, 120, 100)).half)
+    assert found["here_gain_interval_percent"] < found["here_interval_percent"]
+    assert (found["paper_percent"], found["paper_gain_percent"]) == (84.7, pytest.approx(3.5))
+    assert (found["here_knn_percent"], found["bound_nats"], found["ceiling_nats"]) == (40, 2.5, 6.25)
+    assert compared(ir, ir, rows)["verdict"] == "base"
+    unknown = compared(ring | {"top1_percent": None}, ir, rows)
+    assert (unknown["paper_percent"], unknown["paper_gain_percent"]) == ("", "")
+
+
+def test_further_pairs_are_each_row_over_each_of_its_bases(tmp_path):
+    for name, right in (("a", (20, 20)), ("b", (100, 100))):
+        row_of(tmp_path, name, *right)
+    rows = row_of(tmp_path, "c", 180, 180)
+    found = in_pairs({"b": ["a", "c"]}, rows, "demo")
+    assert [(row["row"], row["base"], row["gain_percent"], row["verdict"]) for row in found] == [
+        ("b", "a", 40, "better"),
+        ("b", "c", -40, "worse"),
+    ]
+    assert [(row["scale"], row["epochs"], row["seeds"]) for row in found] == [("demo", 20, 2)] * 2
+
+
+def test_the_text_counts_the_comparisons_that_chance_alone_would_give():
+    names = ["here_percent", "here_interval_percent", "here_gain_percent", "here_gain_interval_percent"]
+    row = {"table": "a", "method": "b", "paper_percent": "", "paper_gain_percent": ""} | dict.fromkeys(names, 1.0)
+    verdicts = ["base"] + ["better"] * 3 + ["worse"] + ["within noise (could see 1 points)"] * 36
+    text = as_text([row | {"verdict": verdict} for verdict in verdicts])
+    assert text.endswith("\n4 of 40 comparisons differ; 2.0 would by chance alone")
+
+
+def test_files_of_other_seeds_are_refused(tmp_path):
+    row_of(tmp_path, "IR", 80, 100)
+    write_right(tmp_path / "right/IR.json", {"linear_top1_percent": bits(80)})
+    with pytest.raises(InputError, match="IR: metrics and right test images are of other seeds; run `dvc repro` again"):
+        Rows(tmp_path / "rows", tmp_path / "right")["IR"]

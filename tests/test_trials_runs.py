@@ -12,12 +12,14 @@ import faiss
 import pytest
 import torch
 from settings import CPU, SMALL, load, stripes
+from test_trials_outcomes import outcome
 
 from annulus.config.resolved import RUN, resolved
 from annulus.errors import InputError
 from annulus.training import loop as training_module
 from annulus.training.loop import Training
 from annulus.trials import runs as module
+from annulus.trials.outcomes import ACCURACIES
 from annulus.trials.runs import Run, Splits, Trials, probe, run_of
 
 
@@ -90,7 +92,9 @@ def test_any_number_of_workers_gives_the_numbers_of_runs_alone(splits, monkeypat
     for key, params in variants.items():
         alone = Trials("another", splits).training(params)
         assert outcomes[key].history == alone.run()
-        assert outcomes[key].metrics == alone.metrics() | probe(alone, splits, params)
+        accuracies, right = probe(alone, splits, params)
+        assert outcomes[key].metrics == alone.metrics() | accuracies
+        assert outcomes[key].right == right
     assert [len(outcome.history) for outcome in outcomes.values()] == [3, 1, 1]
 
 
@@ -98,13 +102,15 @@ def test_the_probes_see_the_test_images_and_learn_from_the_training_images(split
     """With the test labels swapped, what was right is wrong."""
     training = Trials("a stage", splits).training(variant(0))
     training.run()
-    right = probe(training, splits, variant(0))
+    right, bits = probe(training, splits, variant(0))
     swapped = dataclasses.replace(splits.test, labels=1 - splits.test.labels)
-    wrong = probe(training, dataclasses.replace(splits, test=swapped), variant(0))
-    assert right.keys() == {"linear_top1_percent", "knn_top1_percent", "nn1_top1_percent"}
+    wrong, swapped_bits = probe(training, dataclasses.replace(splits, test=swapped), variant(0))
+    assert right.keys() == bits.keys() == set(ACCURACIES)
     assert right["nn1_top1_percent"] > 60
     for name, value in right.items():
         assert wrong[name] == pytest.approx(100 - value)
+        assert swapped_bits[name] == [not one for one in bits[name]]
+        assert value == pytest.approx(100 * sum(bits[name]) / len(splits.test))
 
 
 def test_runs_of_one_seed_share_weights_order_and_views(splits, monkeypatch):
@@ -233,6 +239,18 @@ def test_a_state_serves_the_same_settings_and_images_alone(splits, monkeypatch):
     read = [{"sampler": "ball"}, {"methods.ir.temperature": 0.1}, {"knn.k": 7}, {"scales.tiny.linear.epochs": 3}]
     Trials("a stage", splits).run({number: variant(0, short | changes) for number, changes in enumerate(read)})
     assert len(trained()) == 6
+
+
+def test_progress_calls_a_run_by_its_point_and_seed(splits, monkeypatch):
+    asked = []
+
+    def made_up(compute, items, *, names, device):
+        asked.extend(names)
+        return [outcome([True])] * len(items)
+
+    monkeypatch.setattr(module, "each", made_up)
+    Trials("a stage", splits).run(dict.fromkeys([3, (("IR", 0.5), 1), (("ball", None), 0)], variant(0)))
+    assert asked == ["seed 3", "IR, 0.5, seed 1", "ball, seed 0"]
 
 
 def test_a_mistake_in_a_worker_reaches_the_caller_as_its_sentence(splits, monkeypatch):

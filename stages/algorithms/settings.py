@@ -14,7 +14,8 @@ def main(study: Study) -> dict[str, Any]:
         run = study.variant(row, study.row("rows", row), own.seeds[0])
         files[f"rows/{row}"] = {"scale": own.scale, "seeds": own.seeds, "run": resolved(run, RUN)}
     dataset = own.defaults["dataset"]
-    return files | {"table": {"scale": own.scale, "dataset": dataset, "tables": content["tables"]}}
+    table = {name: content[name] for name in ("tables", "pairs")}
+    return files | {"table": {"scale": own.scale, "dataset": dataset} | table}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The algorithms' metrics -> one table, the papers' numbers beside those measured here."""
+"""The algorithms' metrics -> one table, the papers' numbers beside those measured here; further differences of rows."""
 
 import argparse
 from collections.abc import Mapping
@@ -6,19 +6,20 @@ from typing import Any
 
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
-from annulus.trials.papers import as_text, beside_papers
+from annulus.trials.papers import Rows, as_text, beside_papers, in_pairs
 
-PATHS = ["rows", "table"]
+PATHS = ["rows", "right", "table", "pairs"]
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
-    scale = settings["scale"]
-    rows = beside_papers(settings["tables"], paths.rows, scale)
-    write_table(paths.table, rows)
-    here = f"{settings['dataset']}, scale {scale}, {rows[0]['epochs']} epochs"
+    scale, rows = settings["scale"], Rows(paths.rows, paths.right)
+    table = beside_papers(settings["tables"], rows, scale)
+    write_table(paths.table, table)
+    write_table(paths.pairs, in_pairs(settings["pairs"], rows, scale))
+    here = f"{settings['dataset']}, scale {scale}, {table[0]['epochs']} epochs, {table[0]['seeds']} seeds"
     print(
-        f"\n{as_text(rows)}\n\nlinear probe, top-1, percent; paper: CIFAR-10; here: {here}, mean ± standard deviation "
-        f"over {rows[0]['seeds']} seeds; gain: over the table's base method, in pairs by seed\n"
+        f"\n{as_text(table)}\n\nlinear probe, top-1, percent; paper: CIFAR-10; here: {here}, with 95 % intervals over "
+        "seeds and test images; gain: over the table's base method, in pairs by seed and test image\n"
     )
     return Results({})
 

@@ -1,6 +1,7 @@
-"""One part of the study, a grid of runs: the study's images -> its figure, all its numbers, its curves."""
+"""One part of the study, a grid of runs: the images -> its figure, all its numbers beside its base, its curves."""
 
 import argparse
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,12 +14,20 @@ PATHS = ["images", "points", "figure"]
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
-    grid = {(point["series"], point["value"]): point["run"] for point in settings["points"]}
-    variants = {(point, seed): run_of(run, seed) for point, run in grid.items() for seed in settings["seeds"]}
+    points = {(point["series"], point["value"]): point for point in settings["points"]}
+    # Where a series does not read the swept key, its points are one variant, which runs once.
+    first: dict[str, tuple] = {}
+    same = {point: first.setdefault(json.dumps(entry["run"]), point) for point, entry in points.items()}
+    seeds = settings["seeds"]
     trials = Trials("negatives", load_splits(paths.images))
-    outcomes = trials.run(variants)
-    runs = {point: [outcomes[point, seed] for seed in settings["seeds"]] for point in grid}
-    write_table(paths.points, [numbers(point, found) for point, found in runs.items()])
+    outcomes = trials.run(
+        {(point, seed): run_of(points[point]["run"], seed) for point in first.values() for seed in seeds}
+    )
+    of_first = {point: {seed: outcomes[point, seed] for seed in seeds} for point in first.values()}
+    runs = {point: of_first[same[point]] for point in points}
+    write_table(
+        paths.points, [numbers(point, runs[point], runs[tuple(entry["base"])]) for point, entry in points.items()]
+    )
     write_table(paths.figure, by_value(runs) if settings["swept"] else by_epoch(runs))
     return Results({}, written=trials.done)
 

@@ -28,6 +28,7 @@ JOINT_UPDATES, JOINT_TURNS = 4, 11  # a joint critic takes a twentieth of a seco
 
 STUDY = yaml.safe_load((ROOT / "stages/estimators/params.yaml").read_text())
 PARAMS = ConditionalParams.model_validate(STUDY["conditional"] | {"epochs": 1})
+VARIANTS = ["cosine", "distance"]  # negatives by product and by distance
 RUNS = [Run(percent, seed) for percent in PARAMS.percents for seed in range(SEEDS)]
 
 
@@ -54,7 +55,7 @@ def main() -> None:
         {
             "together_times_one_at_a_time": round(alone / together, 2),
             "together_times_one_at_a_time_on_one_core": round(alone / one_core, 2),
-            "runs_together": len(RUNS) * len(PARAMS.temperatures),
+            "runs_together": len(RUNS) * len(VARIANTS),
             "together_epoch_seconds": round(together, 2),
             "cpc_200_updates_seconds": round(separable_cpc, 2),
             "mlcpc_200_updates_seconds": round(separable_mlcpc, 2),
@@ -68,45 +69,46 @@ def main() -> None:
 
 
 def conditional() -> tuple[float, float, float]:
-    """Seconds of an epoch of all runs: stacked as the study does, those of a measure on a core; stacked on one core
+    """Seconds of an epoch of all runs: stacked as the study does, those of a variant on a core; stacked on one core
     after the other; and one at a time, each with all of torch's threads.
 
     Whatever computes is forked, in turns, so that this process has no threads yet that a fork would lose.
     """
-    measures = list(PARAMS.temperatures)
     stacks, cores, loops = [], [], []
     for _ in range(TURNS):
-        stacks.append(max(each(stacked, measures)))
-        cores.append(sum(next(each(stacked, [measure])) for measure in measures))
-        loops.append(sum(next(each(one_at_a_time, [measure])) for measure in measures))
+        stacks.append(max(each(stacked, VARIANTS)))
+        cores.append(sum(next(each(stacked, [name])) for name in VARIANTS))
+        loops.append(sum(next(each(one_at_a_time, [name])) for name in VARIANTS))
     return statistics.median(stacks), statistics.median(cores), statistics.median(loops)
 
 
-def stacked(measure: str) -> float:
-    study = Conditional(SumOfGaussians(), RUNS, PARAMS, measure)
-    study.step(torch.arange(PARAMS.batch_size).expand(len(RUNS), -1))
+def stacked(name: str) -> float:
+    study = Conditional(SumOfGaussians(), RUNS, PARAMS, PARAMS.variants[name])
+    study.step(torch.arange(PARAMS.batch_size).expand(len(RUNS), -1), [run.percent for run in RUNS])
     started = time.perf_counter()
     study.train()
     return time.perf_counter() - started
 
 
-def one_at_a_time(measure: str) -> float:
+def one_at_a_time(name: str) -> float:
     torch.set_num_threads(THREADS)
-    loop(RUNS[0], measure, 1)
-    return sum(loop(run, measure, PARAMS.points // PARAMS.batch_size) for run in RUNS)
+    loop(RUNS[0], name, 1)
+    return sum(loop(run, name, PARAMS.points // PARAMS.batch_size) for run in RUNS)
 
 
-def loop(run: Run, measure: str, steps: int) -> float:
+def loop(run: Run, name: str, steps: int) -> float:
     """What one would write for one run: a module, its optimiser, and the library's own negatives and bound."""
     random = torch.Generator().manual_seed(run.seed)
     x, y = SumOfGaussians().sample(PARAMS.points, random)
-    critic = Separable(x.shape[1], PARAMS.hidden, PARAMS.layers, PARAMS.outputs, PARAMS.temperatures[measure])
-    optimizer = torch.optim.Adam(critic.parameters(), PARAMS.learning_rate)
+    critic = Separable(
+        x.shape[1], PARAMS.hidden, PARAMS.layers, PARAMS.outputs, PARAMS.temperature if name == "cosine" else None
+    )
+    optimizer = torch.optim.Adam(critic.parameters(), PARAMS.variants[name].learning_rate)
     started = time.perf_counter()
     for index in torch.randperm(PARAMS.points, generator=random).split(PARAMS.batch_size)[:steps]:
         of_x, of_y = critic.embed_x(x[index]), critic.embed_y(y)
         scores = of_x @ of_y.T
-        near = scores.detach() if measure == "dot" else -torch.cdist(of_x.detach(), of_y.detach())
+        near = scores.detach() if name == "cosine" else -torch.cdist(of_x.detach(), of_y.detach())
         rows = ball(near, index, run.percent / 100, PARAMS.negatives, random).index
         loss = infonce(scores.gather(1, index[:, None]), scores.gather(1, rows))
         optimizer.zero_grad()

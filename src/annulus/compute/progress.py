@@ -60,12 +60,16 @@ class Shown:
         self.bars.clear()
 
     def _say(self, message: Said) -> None:
-        if message.level >= logging.WARNING:  # runs that differ in the seed warn of the same
-            if message.line not in self.warned:
-                self.warned.add(message.line)
-                log.log(message.level, "%s", message.line)
+        line = message.line
+        if message.level < logging.WARNING:
+            line = _named(message.name, line)
+        elif line in self.warned:  # runs that differ in the seed warn of the same
+            return
+        self.warned.add(message.line)
+        if self.bars:
+            tqdm.write(line, file=sys.stderr)  # above the bars
         else:
-            log.log(message.level, "%s", _named(message.name, message.line))
+            log.log(message.level, "%s", line)
 
     def _bar(self, message: Report) -> None:
         bar = self.bars.get(message.name)

@@ -11,6 +11,7 @@ Each module uses those above it:
     binary         the binary example, in closed form and by simulation
     gaussians      InfoNCE and EqCo with trained critics
     staircase      CPC and ML-CPC following information that rises in steps
+    supremum       the most that CNCE can reach, by the share that negatives come from
     conditional    NCE and CNCE by the share that negatives come from, many runs together
     ideal          every bound with the ideal critic
     theorems       the Ring paper's theorems with the ideal critic

@@ -6,9 +6,8 @@ takes them from its bank; here every point is embedded anew at each step.
 Source: Wu et al. 2020, arXiv:2005.13149, Appendix E (VINCE); Wu et al. 2020, arXiv:2010.02037, Appendix B (CNCE).
 """
 
-import statistics
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -20,9 +19,11 @@ from annulus.compute.rng import derive, generator
 from annulus.estimators.bounds import INFONCE
 from annulus.estimators.critics import Separable
 from annulus.estimators.ensembles import Ensemble, seeded
-from annulus.estimators.params import ConditionalParams
+from annulus.estimators.params import ConditionalParams, ConditionalVariant
+from annulus.estimators.supremum import supremum
 from annulus.estimators.toys import SumOfGaussians, Toy
 from annulus.files.results import Number
+from annulus.intervals import over_seeds
 from annulus.negatives.samplers import ball
 
 Points = tuple[Float[Tensor, "r n dx"], Float[Tensor, "r n dy"]]  # x and y of several runs
@@ -48,19 +49,18 @@ class Columns(nn.Sequential):
 
 
 class Conditional:
-    """Runs of one setting, trained together; each run has the numbers that it would have by itself."""
+    """Runs of one variant, trained together; each run has the numbers that it would have by itself."""
 
-    def __init__(
-        self, toy: Toy, runs: Sequence[Run], params: ConditionalParams, nearness: Literal["dot", "l2"]
-    ) -> None:
-        self.params, self.runs, self.nearness, self.toy = params, list(runs), nearness, toy
+    def __init__(self, toy: Toy, runs: Sequence[Run], params: ConditionalParams, variant: ConditionalVariant) -> None:
+        self.params, self.runs, self.variant, self.toy = params, list(runs), variant, toy
+        self.temperature = params.temperature if variant.score == "cosine" else None
         self.x, self.y = self.points("points")
         critics = [seeded(self._critic, derive(run.seed, "weights")) for run in runs]
         self.of_x, self.of_y = (
             Ensemble([Columns(*each) for each in networks])
             for networks in ([c.of_x for c in critics], [c.of_y for c in critics])
         )
-        self.optimizer = torch.optim.Adam([*self.of_x.parameters(), *self.of_y.parameters()], params.learning_rate)
+        self.optimizer = torch.optim.Adam([*self.of_x.parameters(), *self.of_y.parameters()], variant.learning_rate)
         self.draws = [generator(run.seed, "negatives") for run in runs]
 
     def points(self, name: str) -> Points:
@@ -69,21 +69,22 @@ class Conditional:
         return torch.stack([pair.x for pair in pairs]), torch.stack([pair.y for pair in pairs])
 
     def train(self, after_epoch: Callable[[int], None] = lambda epoch: None) -> None:
-        """All epochs; a last, smaller batch is left out."""
-        size = self.params.batch_size
+        """All epochs, the first ones with negatives from all points; a last, smaller batch is left out."""
+        size, uniform = self.params.batch_size, round(self.variant.warm_start * self.params.epochs)
+        own = [run.percent for run in self.runs]
         for epoch in range(self.params.epochs):
+            percents = own if epoch >= uniform else [100] * len(own)
             order = torch.stack(
                 [torch.randperm(self.params.points, generator=generator(run.seed, "order", epoch)) for run in self.runs]
             )
             for start in range(0, self.params.points - size + 1, size):
-                self.step(order[:, start : start + size])
+                self.step(order[:, start : start + size], percents)
             after_epoch(epoch)
 
-    def step(self, index: Int[Tensor, "r b"]) -> None:
-        """One batch of each run."""
+    def step(self, index: Int[Tensor, "r b"], percents: Sequence[int]) -> None:
+        """One batch of each run, with negatives from these shares."""
         queries = self._scaled(self.of_x(self.x.gather(1, index[..., None].expand(-1, -1, self.x.shape[2]))))
-        own = [run.percent for run in self.runs]
-        loss = vmap(infonce)(*self._scores(queries, self._scaled(self.of_y(self.y)), index, own))
+        loss = vmap(infonce)(*self._scores(queries, self._scaled(self.of_y(self.y)), index, percents))
         self.optimizer.zero_grad()
         loss.sum().backward()
         self.optimizer.step()
@@ -115,7 +116,7 @@ class Conditional:
         found = []  # run by run: a run's scores of all points stay in the cache until those drawn are taken
         for run, (of_x, of_y) in enumerate(zip(queries.unbind(), stored.unbind(), strict=True)):
             scores = of_x @ of_y.T
-            near = scores if self.nearness == "dot" else -torch.cdist(of_x, of_y)
+            near = -torch.cdist(of_x, of_y) if self.variant.score == "distance" else scores
             drawn = ball(near.detach(), index[run], percents[run] / 100, self.params.negatives, self.draws[run])
             found.append(scores.gather(1, torch.cat([index[run, :, None], drawn.index], dim=1)))
         scores = torch.stack(found)
@@ -123,51 +124,60 @@ class Conditional:
 
     def _critic(self) -> nn.Module:
         p = self.params
-        return Separable(self.x.shape[2], p.hidden, p.layers, p.outputs, p.temperatures[self.nearness])
+        return Separable(self.x.shape[2], p.hidden, p.layers, p.outputs, self.temperature)
 
     def _scaled(self, embedding: Float[Tensor, "r n e"]) -> Float[Tensor, "r n e"]:
-        temperature = self.params.temperatures[self.nearness]
-        if temperature is None:
+        if self.temperature is None:
             return embedding
         # F.normalize over columns: its norm takes seven times as long as the network.
-        return embedding * (temperature * embedding.square().sum(dim=-1, keepdim=True)).clamp_min(1e-24).rsqrt()
+        return embedding * (self.temperature * embedding.square().sum(dim=-1, keepdim=True)).clamp_min(1e-24).rsqrt()
 
 
-def trained(settings: Mapping[str, Any], measure: str) -> Mapping[str, Any]:
-    """Estimates (shares, seeds) of trained critics, in nats.
+def trained(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Estimates (shares, seeds) of a variant's trained critics, in nats.
 
-    Of points that they have not seen, with their own negatives and with uniform ones; and of those trained on.
+    On points that they have not seen, and on those trained on, with negatives of their own share (`own`) and of all
+    points (`uniform`).
     """
     params, seeds = settings["params"], settings["seeds"]
     own = [percent for percent in params.percents for _ in seeds]
     runs = [Run(percent, seed) for percent in params.percents for seed in seeds]
-    conditional = Conditional(SumOfGaussians(), runs, params, measure)
+    conditional = Conditional(SumOfGaussians(), runs, params, params.variants[name])
     conditional.train()
-    unseen = conditional.points("unseen points")
-    found = {
-        "own": conditional.estimates(own, unseen),
-        "uniform": conditional.estimates([100] * len(runs), unseen),
-        "training": conditional.estimates(own),
-    }
-    return {law: torch.tensor(nats).view(-1, len(seeds)).tolist() for law, nats in found.items()}
+    found = {}
+    for where, points in {"unseen": conditional.points("unseen points"), "trained on": None}.items():
+        nats = {"own": conditional.estimates(own, points), "uniform": conditional.estimates([100] * len(runs), points)}
+        found[where] = {law: torch.tensor(values).view(-1, len(seeds)).tolist() for law, values in nats.items()}
+    return found
 
 
-def row(measure: str, percent: int, own: list[float], uniform: list[float], training: list[float]) -> dict[str, Number]:
-    return {
-        "measure": measure,
-        "method": "NCE" if percent == 100 else "CNCE",
-        "percent_closest": percent,
-        "estimate_nats": digits(statistics.fmean(own)),
-        "std_over_seeds_nats": digits(_deviation(own)),
-        "uniform_nats": digits(statistics.fmean(uniform)),
-        "uniform_std_over_seeds_nats": digits(_deviation(uniform)),
-        "training_nats": digits(statistics.fmean(training)),
-        "training_std_over_seeds_nats": digits(_deviation(training)),
-    }
+def rows(name: str, params: ConditionalParams, found: Mapping[str, Any]) -> list[dict[str, Number]]:
+    """A variant's rows, by kind of points and by share; an interval is half the width of the 95 % one over seeds."""
+    variant = params.variants[name]
+    return [
+        {
+            "variant": name,
+            "score": variant.score,
+            "learning_rate": variant.learning_rate,
+            "warm_start": variant.warm_start,
+            "points": points,
+            "method": "NCE" if percent == 100 else "CNCE",
+            "percent_closest": percent,
+            "estimate_nats": digits(over_seeds(nats["own"][place]).mean),
+            **_spread("", nats["own"][place]),
+            "uniform_nats": digits(over_seeds(nats["uniform"][place]).mean),
+            **_spread("uniform_", nats["uniform"][place]),
+            "supremum_nats": digits(supremum(SumOfGaussians.RHO, percent / 100)),
+        }
+        for points, nats in found.items()
+        for place, percent in enumerate(params.percents)
+    ]
 
 
-def _deviation(values: list[float]) -> float:
-    return statistics.stdev(values) if len(values) > 1 else 0.0
+def _spread(law: str, nats: list[float]) -> dict[str, str]:
+    over = over_seeds(nats)
+    std = digits((over.variance * len(nats)) ** 0.5)
+    return {f"{law}std_over_seeds_nats": std, f"{law}interval_nats": "" if over.half is None else digits(over.half)}
 
 
 def digits(nats: float) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from annulus.config.negatives import BallParams, RingParams
-from annulus.config.params import Count, Depth, Params, Positive, Rate, Rows, Temperature, Width
+from annulus.config.params import Count, Depth, Fraction, Name, Params, Positive, Rate, Rows, Temperature, Width
 from annulus.errors import InputError
 
 
@@ -130,6 +130,16 @@ class StaircaseParams(Params):
         return self
 
 
+class ConditionalVariant(Params):
+    """One way to score and to train the toy's critics."""
+
+    # cosine: product of normalised embeddings, divided by the temperature. product: of embeddings as they are.
+    # distance: as product, but the closest are chosen by embeddings' distance (mutualinfo), not by the score (ring).
+    score: Literal["cosine", "product", "distance"]
+    learning_rate: Rate
+    warm_start: Fraction  # share of the epochs, from the first on, with negatives from all points
+
+
 class ConditionalParams(Params):
     """mutualinfo Table 3 and ring Table 5: NCE and CNCE of the two-dimensional toy, trained and measured."""
 
@@ -137,15 +147,13 @@ class ConditionalParams(Params):
     hidden: Width
     layers: Depth
     outputs: Width
-    # By which nearness of a query's embedding and a stored one the closest are chosen, dot (product: ring) or l2
-    # (distance: mutualinfo), and the critic's temperature there; null: embeddings are not normalised.
-    temperatures: dict[Literal["dot", "l2"], Temperature | None] = Field(min_length=1)
-    learning_rate: Rate
+    temperature: Temperature  # of score: cosine
     batch_size: Rows
     epochs: Count
     negatives: Rows
     percents: list[int] = Field(min_length=1)  # of the points, closest first, from which negatives come; 100: NCE
     draws: Rows  # of negatives per point, when the trained critics are measured
+    variants: dict[Name, ConditionalVariant] = Field(min_length=1)
 
     @model_validator(mode="after")
     def _sets_hold_points(self) -> Self:

@@ -102,8 +102,10 @@ class SumOfGaussians:
     Source: Wu et al. 2020, arXiv:2005.13149, Appendix E; Wu et al. 2020, arXiv:2010.02037, Appendix B.
     """
 
+    RHO = 0.2
+
     def __init__(self) -> None:
-        self._standard = CorrelatedGaussians(1, 0.2)  # (X, Y) divided by their standard deviation
+        self._standard = CorrelatedGaussians(1, self.RHO)  # (X, Y) divided by their standard deviation
 
     @property
     def information(self) -> float:

@@ -2,47 +2,32 @@
 
 claims.yaml is the list; nothing about a claim is decided in this file but how its verdict is called:
 
-    held, did not hold          the rule, on numbers that can decide it
+    held, did not hold          the rule, where the numbers' intervals exclude the other verdict
+    undecided                   they exclude neither; the reason says what could have been seen
     not run at this scale       there are numbers, but the claim is of another scale or data set
     not run                     a number is missing; `command` says what makes it, if anything does yet
     broken                      a number cannot be right, or the rule does not fit it
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError
 
 from annulus.config.params import Params, nearest
 from annulus.errors import InputError
 from annulus.report.metrics import Broken, Metrics, Missing
 from annulus.report.papers import Comparison, compare, load_figures, load_measured, load_tables
-from annulus.report.published import HERE, label, read, said
-from annulus.report.rules import Rule, RuleFault, Value, parse
-from annulus.report.setting import Setting, read_setting
+from annulus.report.published import HERE, read, said
+from annulus.report.rules import Rule, parse
+from annulus.report.selectors import Selector, select
+from annulus.report.setting import Setting
+from annulus.report.truth import Estimate, RuleFault, Truth, Value
 
-Name = str | float
 DIGITS = 6  # of the numbers shown; rules see all
-
-
-class Selector(Params):
-    """Where a number is: a column of a metrics file, a field of a JSON file, or a column of a compared table."""
-
-    file: str | None = None
-    table: str | None = None
-    column: str
-    where: dict[str, Name | list[Name]] = Field(default_factory=dict)
-    by: list[str] = Field(default_factory=list)
-
-    @model_validator(mode="after")
-    def _of_one_kind(self) -> Self:
-        if (self.file is None) == (self.table is None):
-            raise ValueError("needs either file or table")
-        if self.table is not None and self.column not in ("paper", "paper_std", "here", "here_std", "difference"):
-            raise ValueError(f"column {self.column!r} is none of a table")
-        return self
 
 
 class Claim(Params):
@@ -73,13 +58,16 @@ class Claim(Params):
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim and what became of it; `holds` is what the rule says of the numbers here, deciding or not."""
+    """A claim and what became of it; `holds` is what the rule says of the numbers here, deciding or not; None: nothing.
+
+    In `numbers`, `gain_interval` is half of the interval of `gain`.
+    """
 
     id: str
     claim: str
     paper: str
     where: list[str]
-    verdict: Literal["held", "did not hold", "not run at this scale", "not run", "broken"]
+    verdict: Literal["held", "did not hold", "undecided", "not run at this scale", "not run", "broken"]
     rule: str
     numbers: dict[str, float | list[float]]
     reason: str | None
@@ -157,70 +145,52 @@ def verdict(claim: Claim, rule: Rule, metrics: Metrics, tables: Mapping[str, Com
             missing.append(str(error))
         else:
             settings.append(setting)
-    holds = None
+    truth = None
     if not faults and not missing:
         try:
-            holds = rule.holds(numbers)
+            truth = rule.truth(numbers)
         except RuleFault as error:
             faults.append(error)
-    undecided = next((setting for setting in settings if not claim.decided_by(setting)), None)
+    elsewhere = next((setting for setting in settings if not claim.decided_by(setting)), None)
     if faults:
         kind, reason = "broken", str(faults[0])
     elif missing:
         tested = ", ".join(f"`tests/{name}`" for name in claim.tested)
         kind, reason = "not run", missing[0] + (f"; `make test` asserts it: {tested}" if tested else "")
-    elif undecided is not None:
-        says = "would hold" if holds else "would not hold"
-        kind, reason = "not run at this scale", f"the claim is of {claim.about()}; here ({undecided}) it {says}"
+    elif elsewhere is not None:
+        says = {True: "would hold", False: "would not hold", None: f"is undecided: {seen(claim, truth)}"}[truth.holds]
+        kind, reason = "not run at this scale", f"the claim is of {claim.about()}; here ({elsewhere}) it {says}"
+    elif truth.holds is None:
+        kind, reason = "undecided", seen(claim, truth)
     else:
-        kind, reason = "held" if holds else "did not hold", None
-    shown = {name: rounded(value) for name, value in numbers.items()}
+        kind, reason = "held" if truth.holds else "did not hold", None
     made = "; ".join(dict.fromkeys(str(setting) for setting in settings if str(setting))) or None
+    holds = truth.holds if truth is not None else None
     return Verdict(
-        claim.id, claim.claim, claim.paper, claim.where, kind, rule.text, shown, reason, claim.run, made, holds
+        claim.id, claim.claim, claim.paper, claim.where, kind, rule.text, shown(numbers), reason, claim.run, made, holds
     )
 
 
-def select(selector: Selector, metrics: Metrics, tables: Mapping[str, Comparison]) -> tuple[Value, Setting]:
-    """The number or numbers that a selector names, and how they were made.
-
-    Raises:
-        Missing: when nothing has written them.
-        Broken: when their file cannot be right.
-    """
-    if selector.table is not None:
-        return _of_table(selector, tables[selector.table], metrics)
-    name = str(selector.file)
-    if name.endswith(".json"):
-        return metrics.number(name, selector.column), read_setting(metrics, name)
-    value = metrics.column(name, selector.where, selector.column, selector.by)
-    return value, read_setting(metrics, name, metrics.matching(name, selector.where)[0])
+def seen(claim: Claim, truth: Truth) -> str:
+    """What an undecided rule could have seen, in the unit of the claim's intervals where they have one."""
+    if math.isinf(truth.seen):
+        return "one seed shows no interval"
+    columns = [selector.interval for selector in claim.values.values() if selector and selector.interval]
+    units = {column.rpartition("_")[2] for column in columns}
+    unit = {"percent": " points", "nats": " nats"}.get(units.pop(), "") if len(units) == 1 else ""
+    return f"could have seen {truth.seen:.2g}{unit}"
 
 
-def _of_table(selector: Selector, comparison: Comparison, metrics: Metrics) -> tuple[list[float], Setting]:
-    file = str(comparison.file)
-    if comparison.status == "broken":
-        raise metrics.fault(file, (comparison.reason or "").removeprefix(f"metrics/{file}: "))
-    if comparison.row is None:
-        raise Missing(file, comparison.command)
-    wanted = {name: label(value) for name, value in selector.where.items() if not isinstance(value, list)}
-    rows = [
-        row
-        for row in comparison.rows
-        if row.paper is not None and wanted.items() <= (row.labels | {"column": row.column or ""}).items()
-    ]
-    lacking = [row for row in rows if row.here is None]
-    if lacking or not rows:
-        told = ", ".join(f"{name} {value}" for name, value in (lacking[0].labels if lacking else wanted).items())
-        raise Missing(file, comparison.command, told)
-    values = [getattr(row, selector.column) for row in rows]
-    if None in values:
-        raise metrics.fault(file, f"{selector.table} has no {selector.column} in the row with {rows[0].labels}")
-    return values, read_setting(metrics, file, comparison.row)
-
-
-def rounded(value: Value) -> Value:
-    """To the digits that the page shows."""
-    if isinstance(value, list):
-        return [float(f"{one:.{DIGITS}g}") for one in value]
-    return float(f"{value:.{DIGITS}g}")
+def shown(numbers: Mapping[str, Value]) -> dict[str, float | list[float]]:
+    """The numbers, and half of the interval of those that have one, to the digits that the page shows."""
+    found: dict[str, float | list[float]] = {}
+    for name, value in numbers.items():
+        listed = value if isinstance(value, list) else [value]
+        columns = {name: [one.value if isinstance(one, Estimate) else one for one in listed]}
+        halves = [one.half for one in listed if isinstance(one, Estimate)]
+        if halves and all(map(math.isfinite, halves)):
+            columns[f"{name}_interval"] = halves
+        for column, plain_numbers in columns.items():
+            short = [float(f"{one:.{DIGITS}g}") for one in plain_numbers]
+            found[column] = short if isinstance(value, list) else short[0]
+    return found

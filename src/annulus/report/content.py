@@ -33,7 +33,7 @@ from annulus.report.tables import (
     valued,
 )
 
-VERDICTS = ("held", "did not hold", "not run at this scale", "not run", "broken")
+VERDICTS = ("held", "did not hold", "undecided", "not run at this scale", "not run", "broken")
 
 MAIN = {
     "main/knn.json": "Nearest neighbours of the test images",

@@ -20,6 +20,9 @@ LINEAR = "linear probe accuracy, percent"
 # Bound and alpha of what figure 2 of ML-CPC compares, and what they are called there.
 COMPARED = {"CPC, 1": "CPC", "ML-CPC, lowest": "ML-CPC, lowest alpha"}
 
+# Variants of the two-dimensional toy that its figure shows: the printed setting, and the one that comes closest.
+TOY = ("cosine", "cosine-slow-warm")
+
 
 # --- learning curves and diagnostics of the main line -------------------------------------------------------
 
@@ -194,15 +197,22 @@ def gaussians(rows: Rows) -> Figure:
 
 
 def conditional(rows: Rows) -> Figure:
-    """NCE and CNCE by the share of closest negatives, on logarithmic axes: estimates of 0 and less have no place."""
+    """NCE and CNCE by the share of closest negatives, by kind of points, below their supremum; on logarithmic axes,
+    where estimates of 0 and less have no place."""
     above = [row for row, value in zip(rows, numbers(rows, "estimate_nats"), strict=True) if value > 0]
-    if not above:
-        raise ValueError("holds no estimate above 0 for a logarithmic axis")
-    figure, (axes,) = panels(1)
-    curves(axes, grouped(above, "measure", "method"), "percent_closest", "estimate_nats", "std_over_seeds_nats")
-    reference(axes, max(numbers(rows, "information_nats")), "true")
-    finish(axes, "closest negatives kept, percent", "estimate, nats", log_x=True, log_y=True,
-           ticks=numbers(above, "percent_closest"))  # fmt: skip
+    shown = [row for name, group in grouped(above, "variant").items() if name in TOY for row in group]
+    if not shown:
+        raise ValueError(f"has no estimate above 0 of {' or '.join(TOY)}")
+    panel = grouped(shown, "points")
+    figure, axes = panels(len(panel), [f"points: {name}" for name in panel])
+    most = dict(zip(numbers(rows, "percent_closest"), numbers(rows, "supremum_nats"), strict=True))
+    for each, group in zip(axes, panel.values(), strict=True):
+        bars = "interval_nats" if all(row.get("interval_nats") != "" for row in group) else ""  # of one seed: none
+        curves(each, grouped(group, "variant"), "percent_closest", "estimate_nats", bars)
+        each.plot(*zip(*sorted(most.items()), strict=True), color=INK, linewidth=1, label="supremum of CNCE")
+        reference(each, max(numbers(rows, "information_nats")), "true")
+        each.set_ylim(1e-7, 0.1)  # farther left the supremum leaves the picture
+        finish(each, "closest negatives kept, percent", "estimate, nats", log_x=True, log_y=True, ticks=list(most))
     return figure
 
 

@@ -157,7 +157,7 @@ def _gains(content: Gains | Empty) -> list[str]:
 def _claims(paper: Paper) -> list[str]:
     """What was decided of a paper, as a table with rules and numbers; the rest as a list."""
     verdicts = paper.verdicts
-    decided = [verdict for verdict in verdicts if verdict.verdict in ("held", "did not hold")]
+    decided = [verdict for verdict in verdicts if verdict.verdict in ("held", "did not hold", "undecided")]
     rows = []
     for verdict in decided:
         numbers = "; ".join(f"{name} = {text}" for name, text in shown_numbers(verdict))

@@ -132,8 +132,12 @@ class Metrics:
                 )
         return [row for row in rows if all(_is(row[column], wanted) for column, wanted in where.items())]
 
-    def column(self, name: str, where: Mapping[str, Wanted], column: str, by: Sequence[str]) -> float | list[float]:
+    def column(
+        self, name: str, where: Mapping[str, Wanted], column: str, by: Sequence[str], empty: float | None = None
+    ) -> float | list[float]:
         """The numbers of a column in the rows that `where` picks, ordered by the columns `by`; without, one number.
+
+        An empty cell is the number `empty`.
 
         Raises:
             Missing: when the file is not there or has no such row.
@@ -144,13 +148,13 @@ class Metrics:
         if not found:
             raise Missing(name, self.command(name), told)
         for row in found:
-            if isinstance(row[column], str):
+            if isinstance(row[column], str) and (row[column] or empty is None):
                 raise self.fault(name, f"{column} is {row[column]!r}, no number, in the row with {told or row}")
         if not by and len(found) > 1:
             raise self.fault(name, f"{len(found)} rows with {told}, expected one")
         # Text sorts after numbers: `lowest` among values of alpha.
         found = sorted(found, key=lambda row: [(isinstance(row[key], str), row[key]) for key in by])
-        numbers = [float(row[column]) for row in found]
+        numbers = [empty if row[column] == "" else float(row[column]) for row in found]
         return numbers if by else numbers[0]
 
     def _text(self, name: str) -> str:

@@ -14,7 +14,14 @@ from annulus.report.tables import number
 HERE = Path(__file__).parent
 
 # A sign beside the word, so that no verdict is told only by colour.
-SIGNS = {"held": "✓", "did not hold": "✗", "not run at this scale": "◐", "not run": "○", "broken": "!"}
+SIGNS = {
+    "held": "✓",
+    "did not hold": "✗",
+    "undecided": "≈",
+    "not run at this scale": "◐",
+    "not run": "○",
+    "broken": "!",
+}
 
 
 def html(report: Report) -> str:

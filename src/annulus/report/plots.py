@@ -131,9 +131,8 @@ PLOTS = [
     _swept("mutualinfo.fig9", "count", "negatives", "How many negatives"),
     _swept("mutualinfo.fig10", "temperature", "temperature", "Temperature"),
     Plot("mutualinfo.table3", "NCE and CNCE on a toy of known information", "papers", ("estimators/conditional.csv",),
-         conditional, bars=f"{SEEDS} dot: negatives are the closest by the critic's own score, as the theorem asks. "
-         "l2: by the distance of embeddings that are not normalised, which is another order: not a bound. "
-         "Estimates of 0 and less have no place on the axis."),
+         conditional, bars="Bars: 95 % interval over seeds. cosine: the printed setting. cosine-slow-warm: a tenth of "
+         "the printed learning rate, uniform negatives at first. Estimates of 0 and less have no place on the axis."),
     Plot("mlcpc.fig1", "CPC and ML-CPC on the binary pair", "papers", ("estimators/binary.csv",), binary_values),
     Plot("mlcpc.fig2", "Bias and variance on the binary pair", "papers", ("estimators/binary.csv",), binary_errors),
     Plot("mlcpc.fig3-separable", "The staircase, separable critic", "papers", ("estimators/staircase-separable.csv",),

@@ -1,16 +1,17 @@
-"""A claim's rule: one expression over named numbers that is true or false.
+"""A claim's rule: one expression over named numbers that is true, false or undecided.
 
     estimates <= ceilings and last(estimates) > 1.2 * first(estimates)
 
 Numbers, names, + - * /, comparisons, and/or/not and the functions below; lists of one length go element by element, a
 single number goes with every element. Nothing else is understood, and nothing is run by Python's own eval.
+
+A number may have a 95 % interval; a comparison is undecided where that of the difference excludes neither verdict.
 """
 
 import ast
 import itertools
 import math
 import operator
-import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -18,44 +19,57 @@ from typing import Any
 
 from annulus.config.params import nearest
 from annulus.errors import InputError
+from annulus.report.truth import (
+    Estimate,
+    RuleFault,
+    Truth,
+    Value,
+    compared,
+    every,
+    mean,
+    product,
+    quotient,
+    share,
+    some,
+    steps,
+    summed,
+)
 
-Value = float | list[float]
 
-
-class RuleFault(Exception):
-    """A rule that these numbers do not fit: a NaN, a division by zero, lists of unlike length."""
-
-
-def _steps(compare: Callable[[float, float], bool]) -> Callable[[list[float]], bool]:
-    return lambda values: all(compare(after, before) for before, after in itertools.pairwise(values))
-
-
-def _at(values: list[float], place: float) -> float:
-    if place != int(place) or not 0 <= place < len(values):
-        raise RuleFault(f"at(..., {place:g}) of {len(values)} values; places count from 0")
-    return values[int(place)]
+def _at(values: list[Estimate], place: Estimate) -> Estimate:
+    if place.value != int(place.value) or not 0 <= place.value < len(values):
+        raise RuleFault(f"at(..., {place.value:g}) of {len(values)} values; places count from 0")
+    return values[int(place.value)]
 
 
 # Of one list. `range` is largest minus smallest; rising and falling are strict.
 OF_A_LIST: dict[str, Callable[..., Any]] = {
-    "mean": statistics.fmean,
+    "mean": mean,
     "first": operator.itemgetter(0),
     "last": operator.itemgetter(-1),
-    "range": lambda values: max(values) - min(values),
-    "len": lambda values: float(len(values)),
-    "rising": _steps(operator.gt),
-    "falling": _steps(operator.lt),
+    "range": lambda values: summed(operator.sub, max(values), min(values)),
+    "len": lambda values: Estimate(float(len(values))),
+    "rising": steps(operator.gt),
+    "falling": steps(operator.lt),
 }
-OF_COMPARISONS: dict[str, Callable[..., Any]] = {
-    "all": all,
-    "any": any,
-    "share": lambda truths: sum(truths) / len(truths),  # of the comparisons that are true
+OF_COMPARISONS: dict[str, Callable[..., Any]] = {"all": every, "any": some, "share": share}
+OF_EACH: dict[str, Callable[..., Estimate]] = {
+    "abs": lambda one: Estimate(abs(one.value), one.half),
+    "log": lambda one: Estimate(math.log(one.value), one.half / one.value),
 }
-OF_EACH: dict[str, Callable[..., float]] = {"abs": abs, "log": math.log}
-OF_ONE_OR_SEVERAL: dict[str, Callable[..., float]] = {"min": min, "max": max}  # one list, or element by element
+# One list, or element by element: the number with the largest or smallest value, and its interval.
+OF_ONE_OR_SEVERAL: dict[str, Callable[..., Estimate]] = {
+    "min": lambda *several: min(*several) if len(several) > 1 else min(several[0]),
+    "max": lambda *several: max(*several) if len(several) > 1 else max(several[0]),
+}
 FUNCTIONS = {*OF_A_LIST, *OF_COMPARISONS, *OF_EACH, *OF_ONE_OR_SEVERAL, "at"}
 
-ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
+ARITHMETIC = {
+    ast.Add: partial(summed, operator.add),
+    ast.Sub: partial(summed, operator.sub),
+    ast.Mult: product,
+    ast.Div: quotient,
+}
 COMPARISONS = {ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge}
 
 
@@ -67,7 +81,7 @@ class Rule:
     tree: ast.expr
     names: frozenset[str]
 
-    def holds(self, values: Mapping[str, Value]) -> bool:
+    def truth(self, values: Mapping[str, Value]) -> Truth:
         """Whether the rule is true of these numbers.
 
         Raises:
@@ -77,12 +91,12 @@ class Rule:
         for name in sorted(self.names):
             if name not in values:
                 raise RuleFault(f"{name} has no value")
-            listed = values[name] if isinstance(values[name], list) else [values[name]]
+            listed = _measured(values[name])
             if not listed:
                 raise RuleFault(f"{name} is an empty list")
-            for value in listed:
-                if not math.isfinite(value):
-                    raise RuleFault(f"{name} is {value}")
+            for one in listed if isinstance(listed, list) else [listed]:
+                if not math.isfinite(one.value):
+                    raise RuleFault(f"{name} is {one.value}")
         return _truth(self.tree, _value(self.tree, values))
 
 
@@ -138,17 +152,16 @@ def _check(node: ast.expr, names: set[str], text: str) -> None:
 def _value(node: ast.expr, values: Mapping[str, Value]) -> Any:
     match node:
         case ast.Constant(value=value):
-            return float(value)
+            return Estimate(float(value))
         case ast.Name(id=name):
-            value = values[name]
-            return [float(one) for one in value] if isinstance(value, list) else float(value)
+            return _measured(values[name])
         case ast.BoolOp(op=op, values=parts):
             truths = [_truth(part, _value(part, values)) for part in parts]
-            return all(truths) if isinstance(op, ast.And) else any(truths)
+            return every(truths) if isinstance(op, ast.And) else some(truths)
         case ast.UnaryOp(op=ast.Not(), operand=part):
-            return not _truth(part, _value(part, values))
+            return _truth(part, _value(part, values)).negated()
         case ast.UnaryOp(operand=part):
-            return _each(operator.neg, [(part, _numbers(part, values))], node)
+            return _each(lambda one: Estimate(-one.value, one.half), [(part, _numbers(part, values))], node)
         case ast.BinOp(left=left, op=op, right=right):
             sides = [(side, _numbers(side, values)) for side in (left, right)]
             return _each(ARITHMETIC[type(op)], sides, node)
@@ -160,15 +173,21 @@ def _value(node: ast.expr, values: Mapping[str, Value]) -> Any:
     raise AssertionError(ast.dump(node))  # _check lets nothing else through
 
 
-def _chain(comparisons: list[Callable[[float, float], bool]], *row: float) -> bool:
+def _measured(value: Value) -> Estimate | list[Estimate]:
+    if isinstance(value, list):
+        return [one if isinstance(one, Estimate) else Estimate(float(one)) for one in value]
+    return value if isinstance(value, Estimate) else Estimate(float(value))
+
+
+def _chain(comparisons: list[Callable[[float, float], bool]], *row: Estimate) -> Truth:
     """a < b <= c: each comparison between its neighbours."""
-    return all(holds(*pair) for holds, pair in zip(comparisons, itertools.pairwise(row), strict=True))
+    return every(compared(holds, *pair) for holds, pair in zip(comparisons, itertools.pairwise(row), strict=True))
 
 
 def _call(name: str, arguments: list[ast.expr], values: Mapping[str, Value], node: ast.expr) -> Any:
     if name in OF_COMPARISONS:
         truths = _value(arguments[0], values)
-        if not (isinstance(truths, list) and all(isinstance(truth, bool) for truth in truths)):
+        if not (isinstance(truths, list) and all(isinstance(truth, Truth) for truth in truths)):
             raise RuleFault(f"{ast.unparse(node)}: {name} is of comparisons of lists")
         return OF_COMPARISONS[name](truths)
     found = [_numbers(argument, values) for argument in arguments]
@@ -184,14 +203,14 @@ def _call(name: str, arguments: list[ast.expr], values: Mapping[str, Value], nod
     return (OF_A_LIST.get(name) or OF_ONE_OR_SEVERAL[name])(found[0])
 
 
-def _numbers(node: ast.expr, values: Mapping[str, Value]) -> Value:
+def _numbers(node: ast.expr, values: Mapping[str, Value]) -> Estimate | list[Estimate]:
     value = _value(node, values)
-    if any(isinstance(one, bool) for one in (value if isinstance(value, list) else [value])):
+    if any(isinstance(one, Truth) for one in (value if isinstance(value, list) else [value])):
         raise RuleFault(f"{ast.unparse(node)} is true or false where a number is meant")
     return value
 
 
-def _each(function: Callable[..., Any], sides: list[tuple[ast.expr, Value]], node: ast.expr) -> Any:
+def _each(function: Callable[..., Any], sides: list[tuple[ast.expr, Estimate | list[Estimate]]], node: ast.expr) -> Any:
     """The function element by element; a single number goes with every element."""
     lengths = {ast.unparse(side): len(value) for side, value in sides if isinstance(value, list)}
     if len(set(lengths.values())) > 1:
@@ -205,13 +224,13 @@ def _each(function: Callable[..., Any], sides: list[tuple[ast.expr, Value]], nod
         raise RuleFault(f"{ast.unparse(node)} divides by zero") from error
     except ValueError as error:  # the logarithm of what is not positive
         raise RuleFault(f"{ast.unparse(node)}: {error}") from error
-    if not all(isinstance(value, bool) or math.isfinite(value) for value in found):
+    if not all(isinstance(one, Truth) or math.isfinite(one.value) for one in found):
         raise RuleFault(f"{ast.unparse(node)} is not finite")
     return found if lengths else found[0]
 
 
-def _truth(node: ast.expr, value: Any) -> bool:
-    if isinstance(value, bool):
+def _truth(node: ast.expr, value: Any) -> Truth:
+    if isinstance(value, Truth):
         return value
     kind = "a list; put all(...) or any(...) around it" if isinstance(value, list) else "a number"
     raise RuleFault(f"{ast.unparse(node)} is {kind}, where true or false is meant")

@@ -1,6 +1,5 @@
 """Estimates of the information with a trained encoder held fixed: bias and variance over draws of the negatives."""
 
-import statistics
 from collections.abc import Sequence
 
 import torch
@@ -10,8 +9,9 @@ from torch import Tensor
 from annulus.compute.rng import generator
 from annulus.estimators.spread import Spread
 from annulus.files.results import Number
+from annulus.intervals import over_seeds
 from annulus.training.loop import Training
-from annulus.trials.outcomes import std_over_seeds
+from annulus.trials.outcomes import with_interval
 from annulus.views.recipe import augment
 
 
@@ -33,14 +33,8 @@ def score(training: Training, queries: int, seed: int) -> tuple[Float[Tensor, "q
 
 
 def row(series: str, k: int, seeds: Sequence[Spread]) -> dict[str, Number]:
-    """Means over seeds, and the standard deviation of `std` over seeds."""
-    mean = Spread(*map(statistics.fmean, zip(*seeds, strict=True)))
-    return {
-        "series": series,
-        "k": k,
-        "seeds": len(seeds),
-        "mean_nats": mean.mean,
-        "bias_nats": mean.bias,
-        "std_nats": mean.std,
-        "std_std_over_seeds_nats": std_over_seeds([each.std for each in seeds]),
-    }
+    """Means over seeds with their intervals."""
+    found: dict[str, Number] = {"series": series, "k": k, "seeds": len(seeds)}
+    for name, values in zip(Spread._fields, zip(*seeds, strict=True), strict=True):
+        found |= with_interval(f"{name}_nats", over_seeds(values))
+    return found

@@ -1,71 +1,91 @@
-"""What runs measured: numbers over seeds, and the rows of a study's tables."""
+"""What runs measured: over seeds, against a base that shares seeds and test images, and as rows of a study's tables."""
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from annulus.files.results import Number
+import numpy as np
 
-MEASURED = ["nn1_top1_percent", "knn_top1_percent", "linear_top1_percent", "bound_nats", "ceiling_nats"]
+from annulus.files.results import Number
+from annulus.files.right import Bits
+from annulus.intervals import Interval, over_seeds, over_seeds_and_images, verdict
+
+ACCURACIES = ["nn1_top1_percent", "knn_top1_percent", "linear_top1_percent"]
 SHOWN = "nn1_top1_percent"  # the papers' figures show the nearest neighbour's accuracy
 
 Point = tuple[str, Any]  # a series, and the value that the sweep takes there; None without a sweep
+BySeed = Mapping[int, Bits]  # which test images are right
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one run measured: the last epoch's numbers, and one row per epoch."""
+    """What one run measured: the last epoch's numbers, a row per epoch, and which test images each accuracy counts."""
 
     metrics: dict[str, Number]
     history: list[dict[str, Number]]
+    right: dict[str, list[bool]]
 
 
-def over_seeds(outcomes: Sequence[Mapping[str, Number]], names: Iterable[str]) -> dict[str, Number]:
-    """Mean of each number over the seeds, and beside it their standard deviation, `std_over_seeds`; 0 for one seed."""
-    found: dict[str, Number] = {"seeds": len(outcomes)}
-    for name in names:
-        values = [float(metrics[name]) for metrics in outcomes]
-        stem, _, unit = name.rpartition("_")
-        found[name] = statistics.fmean(values)
-        found[f"{stem}_std_over_seeds_{unit}"] = std_over_seeds(values)
-    return found
+Runs = Mapping[int, Outcome]  # of one variant, by seed
 
 
-def std_over_seeds(values: Sequence[int | float]) -> float:
-    """Standard deviation over seeds; 0 for one seed."""
-    return statistics.stdev(values) if len(values) > 1 else 0.0
+def right_by_seed(runs: Runs) -> dict[str, BySeed]:
+    """Which test images are right, by accuracy and seed."""
+    return {name: {seed: np.array(run.right[name]) for seed, run in runs.items()} for name in ACCURACIES}
 
 
-def numbers(point: Point, runs: Sequence[Outcome]) -> dict[str, Number]:
-    """Everything measured at a point of a grid, over seeds; the gradient's norm is that of the last epoch."""
-    series, value = point
-    last = [run.metrics | _gradient(run.history[-1]) for run in runs]
-    return {"series": series, "value": "" if value is None else value} | over_seeds(
-        last, [*MEASURED, "gradient_mean_norm", "gradient_std_norm"]
+def accuracy(right: BySeed) -> Interval:
+    """Percent of the test images that are right, over seeds and images."""
+    return over_seeds_and_images(np.stack(list(right.values()))).times(100)
+
+
+def gain(right: BySeed, base: BySeed) -> Interval:
+    """Percentage points above a base, in pairs of a seed and a test image: runs of one seed share weights and order."""
+    return over_seeds_and_images(np.stack([bits.astype(np.int8) - base[seed] for seed, bits in right.items()])).times(
+        100
     )
 
 
-def by_value(runs: Mapping[Point, Sequence[Outcome]]) -> list[dict[str, Number]]:
+def with_interval(name: str, found: Interval) -> dict[str, Number]:
+    """A number and half of its interval, `interval` before the unit; empty where one seed has none."""
+    stem, _, unit = name.rpartition("_")
+    return {name: found.mean, f"{stem}_interval_{unit}": "" if found.half is None else found.half}
+
+
+def numbers(point: Point, runs: Runs, base: Runs) -> dict[str, Number]:
+    """Everything measured at a point of a grid, and its gains over the base; the gradient is the last epoch's."""
+    row: dict[str, Number] = {"series": point[0], "value": "" if point[1] is None else point[1], "seeds": len(runs)}
+    right, other = right_by_seed(runs), right_by_seed(base)
+    for name in ACCURACIES:
+        stem, above = name.removesuffix("_top1_percent"), gain(right[name], other[name])
+        row |= with_interval(name, accuracy(right[name])) | with_interval(f"{stem}_gain_percent", above)
+        row[f"{stem}_verdict"] = "base" if runs is base else said(above)
+    for name in ("bound_nats", "ceiling_nats"):
+        row |= with_interval(name, over_seeds([float(run.metrics[name]) for run in runs.values()]))
+    last = [run.history[-1] for run in runs.values()]
+    row |= with_interval("gradient_mean_norm", over_seeds([float(each["gradient_norm"]) for each in last]))
+    return row | {"gradient_std_norm": statistics.fmean(float(each["gradient_norm_std"]) for each in last)}
+
+
+def said(difference: Interval) -> str:
+    """The verdict on a gain."""
+    return verdict(difference, unit=" points")
+
+
+def by_value(runs: Mapping[Point, Runs]) -> list[dict[str, Number]]:
     """The figure of a sweep: accuracy on the test images over the value."""
     return [
-        {"series": name, "x": value, SHOWN: _mean([run.metrics[SHOWN] for run in found])}
+        {"series": name, "x": value} | with_interval(SHOWN, accuracy(right_by_seed(found)[SHOWN]))
         for (name, value), found in runs.items()
     ]
 
 
-def by_epoch(runs: Mapping[Point, Sequence[Outcome]]) -> list[dict[str, Number]]:
+def by_epoch(runs: Mapping[Point, Runs]) -> list[dict[str, Number]]:
     """The figure without a sweep: accuracy on the validation part over the epochs."""
-    return [
-        {"series": name, "x": epoch + 1, SHOWN: _mean([run.history[epoch]["validation_nn1_percent"] for run in found])}
-        for (name, _), found in runs.items()
-        for epoch in range(len(found[0].history))
-    ]
-
-
-def _gradient(row: Mapping[str, Number]) -> dict[str, Number]:
-    return {"gradient_mean_norm": row["gradient_norm"], "gradient_std_norm": row["gradient_norm_std"]}
-
-
-def _mean(values: Sequence[Number]) -> float:
-    return round(statistics.fmean(float(value) for value in values), 2)
+    rows: list[dict[str, Number]] = []
+    for (name, _), found in runs.items():
+        for rows_of_epoch in zip(*(run.history for run in found.values()), strict=True):
+            values = [float(row["validation_nn1_percent"]) for row in rows_of_epoch]
+            rows.append({"series": name, "x": rows_of_epoch[0]["epoch"]} | with_interval(SHOWN, over_seeds(values)))
+    return rows

@@ -1,70 +1,102 @@
-"""A table of runs beside the papers' numbers, with gains over a base method."""
+"""A table of runs beside the papers' numbers, with gains over a base method in pairs of a seed and a test image."""
 
-import json
-import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from annulus.errors import InputError
-from annulus.files.results import Number
-from annulus.trials.outcomes import std_over_seeds
+from annulus.files.results import Number, read_metrics
+from annulus.files.right import read_right
+from annulus.intervals import COVERAGE, over_seeds
+from annulus.trials.outcomes import BySeed, accuracy, gain, said, with_interval
+
+ACCURACY = "linear_top1_percent"  # what the papers' tables print
 
 
-def beside_papers(tables: Mapping[str, Any], rows: Path, scale: str) -> list[dict[str, Number]]:
-    """A row for every method of every table; `rows` is the folder of the runs' metrics.
+class Rows:
+    """The metrics and the right and wrong test images of each row, read once."""
 
-    Raises:
-        InputError: when a run's metrics are missing.
-    """
+    def __init__(self, metrics: Path, right: Path) -> None:
+        self._metrics, self._right = metrics, right
+        self._read: dict[str, tuple[list[dict[str, Number]], BySeed]] = {}
+
+    def __getitem__(self, row: str) -> tuple[list[dict[str, Number]], BySeed]:
+        """
+        Raises:
+            InputError: when a file is missing or of another run.
+        """
+        if row not in self._read:
+            of_seeds = read_metrics(self._metrics / f"{row}.json")
+            right = read_right(self._right / f"{row}.json")[ACCURACY]
+            if {str(seed) for seed in right} != set(of_seeds):
+                raise InputError(f"{row}: metrics and right test images are of other seeds; run `dvc repro` again")
+            self._read[row] = list(of_seeds.values()), right
+        return self._read[row]
+
+    def setting(self, row: str) -> dict[str, Number]:
+        """Epochs and seeds of a row."""
+        of_seeds, _ = self[row]
+        return {"epochs": of_seeds[0]["epochs"], "seeds": len(of_seeds)}
+
+
+def beside_papers(tables: Mapping[str, Any], rows: Rows, scale: str) -> list[dict[str, Number]]:
+    """A row for every method of every table."""
     found = []
     for name, table in tables.items():
-        methods = {method: entry | _measured(rows, entry["row"]) for method, entry in table["methods"].items()}
-        for method, metrics in methods.items():
-            base = methods[metrics.get("base", table["base"])]
-            settings = {"scale": scale, "epochs": metrics["epochs"], "seeds": metrics["seeds"]}
-            found.append({"table": name, "method": method, **compared(metrics, base), **settings})
+        for method, entry in table["methods"].items():
+            base = table["methods"][entry.get("base", table["base"])]
+            setting = {"scale": scale} | rows.setting(entry["row"])
+            found.append({"table": name, "method": method, **compared(entry, base, rows), **setting})
     return found
 
 
-def compared(found: Mapping[str, Number], base: Mapping[str, Number]) -> dict[str, Number]:
-    """Paper and here, each with its gain over the base; here's gain is a mean over seeds, with its std."""
-    seeds = [name for name in found if name.startswith("linear_top1_seed")]
-    gains = [found[name] - base[name] for name in seeds]
-    known = found["top1_percent"] is not None
+def compared(entry: Mapping[str, Any], base: Mapping[str, Any], rows: Rows) -> dict[str, Number]:
+    """Paper and here, each with its gain over the base; here's with intervals and a verdict."""
+    (of_seeds, right), (_, of_base) = rows[entry["row"]], rows[base["row"]]
+    known, above = entry["top1_percent"] is not None, gain(right, of_base)
     return {
-        "paper_percent": found["top1_percent"] if known else "",
-        "paper_gain_percent": found["top1_percent"] - base["top1_percent"] if known else "",
-        "here_percent": found["linear_top1_percent"],
-        "here_std_over_seeds_percent": found["linear_top1_std_over_seeds_percent"],
-        "here_gain_percent": statistics.fmean(gains),
-        "here_gain_std_over_seeds_percent": std_over_seeds(gains),
-        "here_knn_percent": found["knn_top1_percent"],
-        "bound_nats": found["bound_nats"],
-        "ceiling_nats": found["ceiling_nats"],
+        "paper_percent": entry["top1_percent"] if known else "",
+        "paper_gain_percent": entry["top1_percent"] - base["top1_percent"] if known else "",
+        **with_interval("here_percent", accuracy(right)),
+        **with_interval("here_gain_percent", above),
+        "verdict": "base" if entry["row"] == base["row"] else said(above),
+        "here_knn_percent": _mean(of_seeds, "knn_top1_percent"),
+        "bound_nats": _mean(of_seeds, "bound_nats"),
+        "ceiling_nats": _mean(of_seeds, "ceiling_nats"),
     }
 
 
+def in_pairs(pairs: Mapping[str, Sequence[str]], rows: Rows, scale: str) -> list[dict[str, Number]]:
+    """Further differences: each row's gain over each of its bases."""
+    found: list[dict[str, Number]] = []
+    for row, bases in pairs.items():
+        for base in bases:
+            above = gain(rows[row][1], rows[base][1])
+            line = {"row": row, "base": base} | with_interval("gain_percent", above) | {"verdict": said(above)}
+            found.append(line | {"scale": scale} | rows.setting(row))
+    return found
+
+
 def as_text(rows: Sequence[Mapping[str, Number]]) -> str:
-    """The table for the eye: its main columns."""
-    lines = [f"{'table':<18} {'method':<26}{'paper':>7}{'gain':>7}   {'here':>7}       {'gain':>7}"]
+    """The table for the eye: its main columns, and how many of its verdicts chance alone would give."""
+    lines = [f"{'table':<18} {'method':<26}{'paper':>7}{'gain':>7}   {'here':>7}       {'gain':>7}       verdict"]
     for row in rows:
-        paper, gain = (
+        paper, gained = (
             f"{row[name]:.1f}" if row[name] != "" else "" for name in ("paper_percent", "paper_gain_percent")
         )
-        here = f"{row['here_percent']:>7.1f} ± {row['here_std_over_seeds_percent']:<4.1f}"
+        here, above = (f"{row[name]:>7.1f} ± {row[half]:<4.1f}" for name, half in SHOWN)
         lines.append(
-            f"{row['table']:<18} {row['method']:<26}{paper:>7}{gain:>7}   {here}{row['here_gain_percent']:>7.1f}"
-            f" ± {row['here_gain_std_over_seeds_percent']:.1f}"
+            f"{row['table']:<18} {row['method']:<26}{paper:>7}{gained:>7}   {here}{above} {row['verdict']}".rstrip()
         )
+    compared = [row for row in rows if row["verdict"] != "base"]
+    differ = sum(row["verdict"] in ("better", "worse") for row in compared)
+    chance = (1 - COVERAGE) * len(compared)
+    lines.append(f"{differ} of {len(compared)} comparisons differ; {chance:.1f} would by chance alone")
     return "\n".join(lines)
 
 
-def _measured(folder: Path, row: str) -> dict[str, Number]:
-    path = folder / f"{row}.json"
-    try:
-        return json.loads(path.read_text())
-    except (OSError, json.JSONDecodeError) as error:
-        raise InputError(
-            f"{path} is missing or not a metrics file ({error}); run `dvc repro stages/algorithms/dvc.yaml`"
-        ) from error
+SHOWN = [("here_percent", "here_interval_percent"), ("here_gain_percent", "here_gain_interval_percent")]
+
+
+def _mean(of_seeds: Sequence[Mapping[str, Number]], name: str) -> float:
+    return over_seeds([float(metrics[name]) for metrics in of_seeds]).mean

@@ -1,9 +1,5 @@
-"""The runs of one stage, several at a time.
+"""The runs of one stage, several at a time: on a CPU one a core, on GPUs one each."""
 
-On a CPU each run has one core to itself; on a GPU they run one by one.
-"""
-
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +18,6 @@ from annulus.pipeline.checkpoint import Checkpoint, hash_code, hash_files
 from annulus.training.loop import Training
 from annulus.training.setup import build_training
 from annulus.trials.outcomes import Outcome
-
-log = logging.getLogger("annulus")
 
 
 @dataclass(frozen=True)
@@ -64,13 +58,10 @@ class Trials:
             InputError: from the first trial that fails.
         """
         self.begun += [self._checkpoint(params) for params in variants.values()]
-        if self.device.type == "cuda":
-            return {key: self._one(params) for key, params in variants.items()}
-        outcomes = {}
-        for key, outcome in zip(variants, each(self._one, list(variants.values())), strict=True):
-            outcomes[key] = outcome
-            log.info("%s %s: linear %.1f %%", self.stage, key, outcome.metrics["linear_top1_percent"])
-        return outcomes
+        names = [_name(key) for key in variants]
+        return dict(
+            zip(variants, each(self._one, list(variants.values()), names=names, device=self.device), strict=True)
+        )
 
     def done(self) -> None:
         """Forget the trials' states: the results are written."""
@@ -85,9 +76,10 @@ class Trials:
                 return Outcome(**state["outcome"])
             training = self.training(params)
             history = training.run(checkpoint)
-            metrics = training.metrics() | probe(training, self.splits, params)
-            checkpoint.save({"outcome": {"metrics": metrics, "history": history}})
-        return Outcome(metrics, history)
+            accuracies, right = probe(training, self.splits, params)
+            outcome = Outcome(training.metrics() | accuracies, history, right)
+            checkpoint.save({"outcome": vars(outcome)})
+        return outcome
 
     def training(self, params: Run) -> Training:
         """A variant's run at its first step."""
@@ -98,18 +90,28 @@ class Trials:
         return Checkpoint(self.stage, key | {"device": self.device.type})
 
 
-def probe(training: Training, splits: Splits, params: Run) -> dict[str, Number]:
-    """Accuracy of the trained encoder's frozen features on the test images: kNN and linear probe."""
+def _name(key: Any) -> str:
+    """What progress calls a run: a seed, or a point of a grid and a seed."""
+    if isinstance(key, tuple):
+        *point, seed = key
+        return ", ".join([*(str(part) for part in point[0] if part is not None), _name(seed)])
+    return f"seed {key}"
+
+
+def probe(training: Training, splits: Splits, params: Run) -> tuple[dict[str, Number], dict[str, list[bool]]]:
+    """kNN and linear probe of the trained encoder's frozen features: accuracies, and which test images are right."""
     features = [
         extract(training.method.encoder, images, ["pooled", "embedding"], training.device)
         for images in (splits.train, splits.validation, splits.test)
     ]
-    nearest = evaluate_knn(features[0], features[2], params["knn"]).metrics
+    nearest = evaluate_knn(features[0], features[2], params["knn"])
     linear = probe_features(
         *features, params["linear"], params["scales.${scale}.linear"], params["seed"], training.device
-    ).metrics
-    return {
-        "linear_top1_percent": linear["top1_percent"],
-        "knn_top1_percent": nearest["top1_percent"],
-        "nn1_top1_percent": nearest["nn1_top1_percent"],
+    )
+    probes = {
+        "linear_top1_percent": (linear, "top1_percent"),
+        "knn_top1_percent": (nearest, "top1_percent"),
+        "nn1_top1_percent": (nearest, "nn1_top1_percent"),
     }
+    accuracies = {name: found.metrics[number] for name, (found, number) in probes.items()}
+    return accuracies, {name: found.right[number].tolist() for name, (found, number) in probes.items()}

@@ -1,0 +1,82 @@
+"""Where the numbers of a claim are: columns of metrics files and their intervals, fields, columns of tables."""
+
+import math
+from collections.abc import Mapping
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from annulus.config.params import Params
+from annulus.report.metrics import Metrics, Missing
+from annulus.report.papers import Comparison
+from annulus.report.published import label
+from annulus.report.setting import Setting, read_setting
+from annulus.report.truth import Estimate, Value
+
+Name = str | float
+
+
+class Selector(Params):
+    """Where a number is: a column of a metrics file, a field of a JSON file, or a column of a compared table.
+
+    `interval` is the column with half of its 95 % interval, without which it is taken for exact.
+    """
+
+    file: str | None = None
+    table: str | None = None
+    column: str
+    interval: str | None = None
+    where: dict[str, Name | list[Name]] = Field(default_factory=dict)
+    by: list[str] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _of_one_kind(self) -> Self:
+        if (self.file is None) == (self.table is None):
+            raise ValueError("needs either file or table")
+        if self.table is not None and self.column not in ("paper", "paper_std", "here", "here_std", "difference"):
+            raise ValueError(f"column {self.column!r} is none of a table")
+        if self.interval is not None and not str(self.file).endswith(".csv"):
+            raise ValueError("an interval is a column of a CSV file")
+        return self
+
+
+def select(selector: Selector, metrics: Metrics, tables: Mapping[str, Comparison]) -> tuple[Value, Setting]:
+    """The number or numbers that a selector names, and how they were made.
+
+    Raises:
+        Missing: when nothing has written them.
+        Broken: when their file cannot be right.
+    """
+    if selector.table is not None:
+        return _of_table(selector, tables[selector.table], metrics)
+    name = str(selector.file)
+    if name.endswith(".json"):
+        return metrics.number(name, selector.column), read_setting(metrics, name)
+    value: Value = metrics.column(name, selector.where, selector.column, selector.by)
+    if selector.interval is not None:
+        half = metrics.column(name, selector.where, selector.interval, selector.by, empty=math.inf)
+        listed = isinstance(value, list)
+        value = list(map(Estimate, value, half)) if listed else Estimate(value, half)
+    return value, read_setting(metrics, name, metrics.matching(name, selector.where)[0])
+
+
+def _of_table(selector: Selector, comparison: Comparison, metrics: Metrics) -> tuple[list[float], Setting]:
+    file = str(comparison.file)
+    if comparison.status == "broken":
+        raise metrics.fault(file, (comparison.reason or "").removeprefix(f"metrics/{file}: "))
+    if comparison.row is None:
+        raise Missing(file, comparison.command)
+    wanted = {name: label(value) for name, value in selector.where.items() if not isinstance(value, list)}
+    rows = [
+        row
+        for row in comparison.rows
+        if row.paper is not None and wanted.items() <= (row.labels | {"column": row.column or ""}).items()
+    ]
+    lacking = [row for row in rows if row.here is None]
+    if lacking or not rows:
+        told = ", ".join(f"{name} {value}" for name, value in (lacking[0].labels if lacking else wanted).items())
+        raise Missing(file, comparison.command, told)
+    values = [getattr(row, selector.column) for row in rows]
+    if None in values:
+        raise metrics.fault(file, f"{selector.table} has no {selector.column} in the row with {rows[0].labels}")
+    return values, read_setting(metrics, file, comparison.row)

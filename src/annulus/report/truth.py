@@ -1,0 +1,92 @@
+"""Numbers with 95 % intervals, and what comparisons of them say: true, false or undecided.
+
+A comparison is true or false where the interval of the two sides' difference excludes the other verdict. Sums and
+differences have the root of their half-widths' squares, as for independent numbers; where two runs share seeds and test
+images that is too wide, and their paired difference is one number with an interval of its own.
+"""
+
+import itertools
+import math
+import statistics
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Estimate(NamedTuple):
+    """A number and half of its interval: 0 for an exact number, infinite where one seed shows none."""
+
+    value: float
+    half: float = 0.0
+
+
+Value = float | Estimate | list[float] | list[Estimate]
+
+
+@dataclass(frozen=True)
+class Truth:
+    """True, false or undecided; `seen` is half of the widest interval that leaves it undecided."""
+
+    holds: bool | None
+    seen: float = 0.0
+
+    def negated(self) -> "Truth":
+        return self if self.holds is None else Truth(not self.holds)
+
+
+def every(truths: Iterable[Truth]) -> Truth:
+    """Kleene's "and": undecided only where what is undecided could change it."""
+    truths = list(truths)
+    if any(truth.holds is False for truth in truths):
+        return Truth(False)
+    undecided = [truth.seen for truth in truths if truth.holds is None]
+    return Truth(None, max(undecided)) if undecided else Truth(True)
+
+
+def some(truths: Iterable[Truth]) -> Truth:
+    """Kleene's "or"."""
+    return every(truth.negated() for truth in truths).negated()
+
+
+class RuleFault(Exception):
+    """A rule that these numbers do not fit: a NaN, a division by zero, lists of unlike length."""
+
+
+def compared(compare: Callable[[float, float], bool], left: Estimate, right: Estimate) -> Truth:
+    half = math.hypot(left.half, right.half)
+    if half == 0:
+        return Truth(compare(left.value, right.value))
+    ends = {compare(left.value - half, right.value), compare(left.value + half, right.value)}
+    return Truth(ends.pop()) if len(ends) == 1 else Truth(None, half)
+
+
+def summed(apply: Callable[[float, float], float], left: Estimate, right: Estimate) -> Estimate:
+    return Estimate(apply(left.value, right.value), math.hypot(left.half, right.half))
+
+
+def product(left: Estimate, right: Estimate) -> Estimate:
+    if left.half and right.half:
+        raise RuleFault("a product of two numbers with intervals")
+    return Estimate(left.value * right.value, left.half * abs(right.value) + right.half * abs(left.value))
+
+
+def quotient(left: Estimate, right: Estimate) -> Estimate:
+    if right.half:
+        raise RuleFault("a division by a number with an interval")
+    return Estimate(left.value / right.value, left.half / abs(right.value))
+
+
+def steps(compare: Callable[[float, float], bool]) -> Callable[[list[Estimate]], Truth]:
+    return lambda values: every(compared(compare, after, before) for before, after in itertools.pairwise(values))
+
+
+def mean(values: list[Estimate]) -> Estimate:
+    return Estimate(
+        statistics.fmean(one.value for one in values), math.hypot(*(one.half for one in values)) / len(values)
+    )
+
+
+def share(truths: list[Truth]) -> Estimate:
+    """From the share that is true to the share that may be."""
+    least, undecided = (sum(truth.holds is kind for truth in truths) / len(truths) for kind in (True, None))
+    return Estimate(least + undecided / 2, undecided / 2)
