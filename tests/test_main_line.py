@@ -252,6 +252,14 @@ def test_mlflow_holds_what_the_metrics_files_hold(checkout):
 
     client = MlflowClient(f"sqlite:///{checkout.folder / 'mlflow.db'}")
     experiment = client.get_experiment_by_name("annulus").experiment_id
-    runs = client.search_runs([experiment], "tags.`dvc.stage` = 'summary'", order_by=["start_time ASC"])
-    summary = checkout.read("metrics/summary.json")
-    assert runs[0].data.metrics == pytest.approx(summary, abs=1e-4)
+    found = client.search_runs([experiment], order_by=["start_time ASC"])
+    variant = next(run for run in found if "annulus.variant" in run.data.tags and run.data.metrics)
+    assert variant.data.metrics == pytest.approx(checkout.read("metrics/summary.json"), abs=1e-4)
+    below = {
+        run.info.run_name: run.data.metrics
+        for run in found
+        if run.data.tags.get("mlflow.parentRunId") == variant.info.run_id
+    }
+    assert {"pretrain", "knn", "linear", "diagnostics", "seed 0", "seed 1", "seed 2"} <= below.keys()
+    top1 = checkout.read("metrics/main/knn.json")["2"]["top1_percent"]
+    assert below["seed 2"]["knn.top1_percent"] == pytest.approx(top1, abs=0.01)
