@@ -71,7 +71,8 @@ def repository(tmp_path_factory) -> Checkout:
 def restore(checkout: Checkout) -> None:
     """To what was committed, with the settings that belong to it."""
     checkout.restore()
-    checkout.dvc("checkout", "--quiet", "--force", "data/algorithms/settings", "data/negatives/settings")
+    changed = ("data/algorithms/settings", "data/algorithms/right/MoCo.json", "data/negatives/settings")
+    checkout.dvc("checkout", "--quiet", "--force", *changed)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ No number of negatives brings CNCE above it in expectation; with K of them and l
 K/(K + 1) of it. It holds for points that the critic has not seen; on those trained on an estimate may exceed it. The
 ideal critic itself, log r, is not the best one: outside S it is lower than in S, and its CNCE falls below 0.
 
-Source: derived here, of Wu et al. 2020, arXiv:2010.02037, Theorem 3.1 (ball); Donsker and Varadhan 1983, "Asymptotic
+Source: Wu et al. 2020, arXiv:2010.02037, Theorem 3.1; Donsker and Varadhan 1983, "Asymptotic
 evaluation of certain Markov process expectations for large time IV".
 """
 
