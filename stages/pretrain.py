@@ -40,7 +40,8 @@ class Pretraining:
         )
         training = build_training(self.params | {"seed": seed}, train, validation, device)
         if rank() > 0:  # of several processes, one keeps the state and writes the results
-            return training.metrics(), training.run()
+            history = training.run()
+            return training.metrics(), history
         recipe = training.recipe
         training.snapshots = Snapshots(train, recipe.views, recipe.scale.epochs, seed, device)
         with self.checkpoint(seed) as checkpoint:

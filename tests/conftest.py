@@ -1,6 +1,9 @@
 """While tests run, every signature's shapes and types are checked; in production they cost nothing."""
 
+import os
 from collections.abc import Callable, Iterator
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # as many tests as cores run side by side; torch reads it at its import
 
 import numpy as np
 import pytest

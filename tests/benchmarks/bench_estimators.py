@@ -28,7 +28,7 @@ JOINT_UPDATES, JOINT_TURNS = 4, 11  # a joint critic takes a twentieth of a seco
 
 STUDY = yaml.safe_load((ROOT / "stages/estimators/params.yaml").read_text())
 PARAMS = ConditionalParams.model_validate(STUDY["conditional"] | {"epochs": 1})
-VARIANTS = ["cosine", "distance"]  # negatives by product and by distance
+VARIANTS = ["cosine", "cosine-slow"]
 RUNS = [Run(percent, seed) for percent in PARAMS.percents for seed in range(SEEDS)]
 
 

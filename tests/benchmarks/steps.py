@@ -28,7 +28,7 @@ def training(
     """Without annealing: every step draws from the sampler's own set. `changes` are to what the stage reads."""
     choices = {"method": method, "sampler": sampler, "bound": "infonce", "anneal": "none", "neighbours": "none"}
     chosen = PARAMS.model_copy(update=choices | {"dataset": "cifar10", "scale": "paper", "backbone": BACKBONES[stem]})
-    read = {key: chosen.get(key) for key in READS}
+    read = {"seed": 0} | {key: chosen.get(key) for key in READS}
     for key, change in changes.items():
         read[key] = read[key].model_copy(update=change)
     return build_training(read, images, validation, device)

@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from importlib import import_module
 from multiprocessing import get_context
 from multiprocessing.queues import SimpleQueue
 from typing import Any, TypeVar
@@ -42,19 +41,20 @@ def each(
     """`compute` of each item, in their order. Put long items first: the cores then stay busy to the end.
 
     On a CPU as many at a time as there are cores, each with so many threads; on GPUs one each. Progress is shown under
-    `names`. Call it before anything computes: workers are forked, and torch's and faiss's threads must not run at a
-    fork.
+    `names`. A single item that may have several threads needs no worker, nor does one GPU.
 
     Raises:
         Exception: the first that an item raised.
     """
     names = [""] * len(items) if names is None else names
     gpus = torch.cuda.device_count() if device.type == "cuda" else 0
-    if gpus == 1 or world_size() > 1:  # a group of processes shares one run
+    alone = len(items) == 1 and threads > 1
+    if gpus == 1 or alone or world_size() > 1:  # a group of processes shares one run
         yield from _one_by_one(compute, items, names)
         return
-    import_module("torch._dynamo")  # what an optimiser's first step imports: three seconds once, not in every worker
-    context = get_context("spawn" if gpus else "fork")  # CUDA does not survive a fork
+    # A fork needs no imports of its own. But neither CUDA nor OpenMP's threads survive one: where this process has
+    # computed with several threads, a forked worker waits for them for ever, unless it has one thread alone.
+    context = get_context("spawn" if gpus or threads > 1 else "fork")
     workers = min(len(items), gpus or len(os.sched_getaffinity(0)))
     reports, places = context.SimpleQueue(), context.SimpleQueue()
     for place in range(gpus):

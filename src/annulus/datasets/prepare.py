@@ -17,7 +17,6 @@ from annulus.compute.rng import derive, generator
 from annulus.compute.space import check_space
 from annulus.config.images import DatasetParams, DownloadParams, FolderParams, ShapesParams
 from annulus.config.training import PrepareScale
-from annulus.datasets.downloads import open_download
 from annulus.datasets.folder import named, open_folder
 from annulus.datasets.shapes import CLASSES, class_of, draw_shapes
 from annulus.datasets.source import Source, root_of
@@ -132,6 +131,8 @@ def _open(dataset: str, params: DatasetParams, limits: Mapping[str, int | None],
         case FolderParams(root=root):
             return open_folder(root_of(dataset, root), params.image_size)
         case DownloadParams(root=root):
+            from annulus.datasets.downloads import open_download  # torchvision takes four seconds
+
             return open_download(dataset, root_of(dataset, root), params.image_size)
         case ShapesParams():
             counts = {split: limits[split] or SHAPES_IMAGES[split] for split in ("train", "test")}

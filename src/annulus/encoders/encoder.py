@@ -15,7 +15,6 @@ from jaxtyping import Float
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from torchvision import models
 
 from annulus.compute.rng import derive
 from annulus.encoders.config import WIDTHS, EncoderConfig
@@ -174,6 +173,8 @@ def _difference(expected: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> 
 
 
 def _resnet(config: EncoderConfig) -> tuple[nn.Module, int]:
+    from torchvision import models  # four seconds, which stages without a ResNet save
+
     network = getattr(models, config.architecture)(weights=None)
     width, inputs = network.fc.in_features, WIDTHS[config.channels]
     if config.stem == "cifar":

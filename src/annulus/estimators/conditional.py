@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.func import vmap
 
 from annulus.bounds.infonce import infonce
+from annulus.compute.optimizers import Adam
 from annulus.compute.rng import derive, generator
 from annulus.estimators.bounds import INFONCE
 from annulus.estimators.critics import Separable
@@ -60,7 +61,7 @@ class Conditional:
             Ensemble([Columns(*each) for each in networks])
             for networks in ([c.of_x for c in critics], [c.of_y for c in critics])
         )
-        self.optimizer = torch.optim.Adam([*self.of_x.parameters(), *self.of_y.parameters()], variant.learning_rate)
+        self.optimizer = Adam([*self.of_x.parameters(), *self.of_y.parameters()], variant.learning_rate)
         self.draws = [generator(run.seed, "negatives") for run in runs]
 
     def points(self, name: str) -> Points:

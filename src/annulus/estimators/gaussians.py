@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from annulus.compute.optimizers import Adam
 from annulus.compute.rng import derive, generator
 from annulus.estimators.bounds import INFONCE, eqco, off_diagonal
 from annulus.estimators.critics import Separable
@@ -32,7 +33,7 @@ def estimates(params: GaussiansParams, key: tuple[int, int]) -> Mapping[str, Any
         derive(seed, "weights"),
     )
     critics = Ensemble([critic] * len(jobs))
-    optimizer = torch.optim.Adam(critics.parameters(), params.learning_rate, fused=True)
+    optimizer = Adam(critics.parameters(), params.learning_rate, fused=True)
     draws = [generator(seed, "pairs", level) for level in range(len(toys))]
 
     def values() -> torch.Tensor:

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from annulus.compute.device import pick_device
+from annulus.compute.optimizers import Adam
 from annulus.compute.rng import derive, generator
 from annulus.estimators.bounds import cpc, mlcpc, off_diagonal
 from annulus.estimators.critics import Joint, Separable
@@ -38,7 +39,7 @@ def follow(params: StaircaseParams, key: tuple[str, int]) -> Mapping[str, Any]:
     bounds = [BOUNDS[name](alpha) for alpha in params.alphas]
     critic = seeded(lambda: _critic(params), derive(seed, "weights"))
     critics = Ensemble([critic] * len(bounds)).to(device)
-    optimizer = torch.optim.Adam(critics.parameters(), params.learning_rate, betas=(0.9, 0.999), fused=True)
+    optimizer = Adam(critics.parameters(), params.learning_rate, betas=(0.9, 0.999), fused=True)
     draw = generator(seed, "pairs", device=device)
     estimates = torch.zeros(toy.steps, len(bounds), device=device)
     for step in range(toy.steps):

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from annulus.compute.optimizers import SGD
 from annulus.compute.rng import generator
 from annulus.config.evals import LinearParams, LinearScale
 from annulus.config.images import ViewSetParams
@@ -63,7 +64,7 @@ def fit(
     Raises:
         InputError: when the loss is no longer finite, or `patience` has no validation part to look at.
     """
-    optimizer = torch.optim.SGD(
+    optimizer = SGD(
         probe.parameters(),
         lr=scale.learning_rate,
         momentum=params.momentum,

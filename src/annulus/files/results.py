@@ -69,14 +69,19 @@ def rounded(name: str, value: Number) -> Number:
     return round(value, digits) + 0.0  # no -0.0
 
 
+def all_rounded(metrics: Metrics) -> dict[str, Number]:
+    """As every file has them."""
+    return {name: rounded(name, value) for name, value in metrics.items()}
+
+
 def write_metrics(path: Path, metrics: Metrics) -> None:
     """Write one flat JSON file: sorted keys, rounded finite numbers, units at the end of the names."""
-    _write_json(path, _rounded(metrics))
+    _write_json(path, all_rounded(metrics))
 
 
 def write_seeds(path: Path, seeds: Mapping[int, Metrics]) -> None:
     """Write the metrics of each seed into one JSON file, by seed."""
-    _write_json(path, {str(seed): _rounded(metrics) for seed, metrics in seeds.items()})
+    _write_json(path, {str(seed): all_rounded(metrics) for seed, metrics in seeds.items()})
 
 
 def read_metrics(path: Path) -> dict[str, Any]:
@@ -101,13 +106,9 @@ def write_table(path: Path, rows: Sequence[Metrics]) -> None:
     text = io.StringIO()
     table = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
     table.writeheader()
-    table.writerows(_rounded(row) for row in rows)
+    table.writerows(all_rounded(row) for row in rows)
     with atomic_write(path) as temporary:
         temporary.write_text(text.getvalue())
-
-
-def _rounded(metrics: Metrics) -> dict[str, Number]:
-    return {name: rounded(name, value) for name, value in metrics.items()}
 
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:

@@ -117,7 +117,7 @@ def write_settings(
 
 
 def _parser(main: Main, paths: Sequence[str]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=sys.modules[main.__module__].__doc__)
+    parser = argparse.ArgumentParser(description=sys.modules[main.__module__].__doc__, allow_abbrev=False)
     for name in paths:
         parser.add_argument(f"--{name}", type=Path, required=True)
     return parser

@@ -7,6 +7,7 @@ the stage waits for the child a few seconds at most: a server that is down costs
 its next stages only spool. What is left goes with a later stage or with `make mlflow-send`.
 
 Only a stage that DVC runs is recorded (DVC sets DVC_STAGE): called by hand or by a test, it is no experiment.
+ANNULUS_TRACKING=off records none.
 """
 
 import json
@@ -25,7 +26,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any, NamedTuple
 
-from annulus.files.results import Number, atomic_write
+from annulus.files.results import Number, all_rounded, atomic_write
 from annulus.pipeline.redaction import redacted
 from annulus.pipeline.variant import flat, variant
 
@@ -75,11 +76,15 @@ def shown(text: str) -> str:
     return redacted(text, destination())
 
 
+def _recorded() -> bool:
+    return "DVC_STAGE" in os.environ and os.environ.get("ANNULUS_TRACKING") != "off"
+
+
 def prepare() -> None:
     """Let a child load MLflow beside what the stage does; `record` calls it when the stage ends."""
     global _waiting
     first = os.environ.get("RANK", "0") == "0"  # of several processes one records
-    if "DVC_STAGE" in os.environ and first and not _failed_lately():
+    if _recorded() and first and not _failed_lately():
         with suppress(OSError):  # `record` tries once more, and says what is wrong
             _waiting = _sender()
 
@@ -96,7 +101,7 @@ def record(
     several seeds their means; `seeds` holds each seed's own. Each row of `history` has an `epoch`, of several seeds
     also a `seed`.
     """
-    if "DVC_STAGE" not in os.environ:
+    if not _recorded():
         return
     identity = uuid.uuid4().hex
     stage, experiment = os.environ["DVC_STAGE"], os.environ.get("DVC_EXP_NAME")
@@ -111,9 +116,9 @@ def record(
             "started": STARTED,
             "ended": time.time(),
             "params": flat(params),
-            "metrics": dict(metrics),
-            "history": [dict(row) for row in history],
-            "seeds": {str(seed): dict(numbers) for seed, numbers in seeds.items()},
+            "metrics": all_rounded(metrics),
+            "history": [all_rounded(row) for row in history],
+            "seeds": {str(seed): all_rounded(numbers) for seed, numbers in seeds.items()},
         }
         with atomic_write(spool() / f"{time.time_ns()}-{identity}.json") as temporary:
             temporary.write_text(json.dumps(content))

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from annulus.compute import progress
 from annulus.compute.distributed import broadcast, local_slice, mean_gradients
+from annulus.compute.optimizers import SGD
 from annulus.compute.rng import generator
 from annulus.encoders.extract import extract
 from annulus.errors import InputError
@@ -50,7 +51,7 @@ class Training:
         self.source, self.validation = images, validation
         self.images, self.labels = images.images.to(device), images.labels.to(device)
         self.trainable = [parameter for parameter in method.parameters() if parameter.requires_grad]
-        self.optimizer = torch.optim.SGD(
+        self.optimizer = SGD(
             self.trainable,
             lr=recipe.learning_rate,
             momentum=recipe.optimizer.momentum,
