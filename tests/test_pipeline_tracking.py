@@ -380,8 +380,20 @@ def test_the_child_of_a_stage_that_fails_sends_nothing_and_ends(checkout, store,
     assert len(spooled(checkout)) == 1
 
 
+def test_a_record_has_the_numbers_as_the_files_have_them(checkout, only_spool):
+    tracking.record({}, {"top1_percent": 100 / 3}, [{"epoch": 1, "loss_nats": 1 / 3}], {5: {"top1_percent": 200 / 3}})
+    (record,) = spooled(checkout)
+    assert record["metrics"] == {"top1_percent": 33.33}
+    assert record["history"] == [{"epoch": 1, "loss_nats": 0.3333}]
+    assert record["seeds"] == {"5": {"top1_percent": 66.67}}
+
+
 def test_without_dvc_or_in_another_process_nothing_is_recorded_and_no_child_started(checkout, monkeypatch):
     monkeypatch.setattr(tracking, "_sender", None)
+    with monkeypatch.context() as patch:
+        patch.setenv("ANNULUS_TRACKING", "off")
+        tracking.prepare()
+        tracking.record({"seed": 0}, {"top1_percent": 1.0})
     with monkeypatch.context() as patch:
         patch.setenv("RANK", "1")
         tracking.prepare()

@@ -82,7 +82,7 @@ def test_numbers_of_every_part_are_in_both_formats(page, report):
     for words in ("39.70", "0.2966", "22.9 ± 1.2", f"{MINUS}58.3", "8.64", "Computed by: AMD EPYC, AVX2."):
         assert words in page
         assert words in text
-    assert page.count("<svg") == text.count("Drawn from") + 1 == len(report.figures + report.curves) + 4
+    assert page.count("<svg") == text.count("Drawn from") + 2 == len(report.figures + report.curves) + 5
 
 
 def test_the_comparison_comes_first_with_gains_intervals_and_verdicts(page, report):
@@ -91,7 +91,8 @@ def test_the_comparison_comes_first_with_gains_intervals_and_verdicts(page, repo
     assert [(shown.where, shown.plot.title) for shown in report.gains.figures] == [
         ("ring, Table 1(a)", "Linear probe, gain over IR")
     ]
-    assert "| MoCoRing | +0.70 ± 0.50 | better | +0.7 |" in text
+    assert text.count("| MoCoRing | +0.70 ± 0.50 | better | +0.7 |") == 2
+    assert report.cifar10.tables[0].caption.endswith("cpu, 60 epochs, 2 seeds.")
     assert re.findall(r'<section id="(\w+)"', page) == [*SECTIONS, "broken"]
     assert page.index("<svg") < page.index('<section id="pictures">')
 

@@ -52,11 +52,16 @@ def test_the_table_has_every_method_of_every_table_with_scale_epochs_and_seeds(r
     assert ["a", "IRing", "83.9"] in [line.split()[:3] for line in capsys.readouterr().out.splitlines()]
 
 
-@pytest.mark.parametrize("content", [None, "{"])
-def test_a_row_without_its_metrics_is_named_with_the_way_out(resolved, arguments, content):
-    path = arguments.rows / "RING.json"
-    path.unlink() if content is None else path.write_text(content)
+def test_broken_metrics_of_a_row_are_named_with_the_way_out(resolved, arguments):
+    (arguments.rows / "RING.json").write_text("{")
     with pytest.raises(InputError, match=r"RING\.json is missing or not a metrics file .*; run `dvc repro`"):
+        table.main(resolved, arguments)
+    assert not arguments.table.exists()
+
+
+def test_before_two_rows_have_run_there_is_nothing_to_compare(resolved, arguments):
+    (arguments.rows / "RING.json").unlink()
+    with pytest.raises(InputError, match="rows: nothing to compare has run yet; run `train@ROW` of a row and of its"):
         table.main(resolved, arguments)
     assert not arguments.table.exists()
 

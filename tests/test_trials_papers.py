@@ -9,7 +9,7 @@ from annulus.errors import InputError
 from annulus.files.results import write_seeds
 from annulus.files.right import write_right
 from annulus.trials.outcomes import gain
-from annulus.trials.papers import Rows, as_text, compared, in_pairs
+from annulus.trials.papers import Rows, as_text, beside_papers, compared, in_pairs
 
 
 def bits(*right: int) -> dict[int, np.ndarray]:
@@ -52,6 +52,16 @@ def test_further_pairs_are_each_row_over_each_of_its_bases(tmp_path):
         ("b", "c", -40, "worse"),
     ]
     assert [(row["scale"], row["epochs"], row["seeds"]) for row in found] == [("demo", 20, 2)] * 2
+
+
+def test_of_a_study_of_days_only_rows_that_have_run_with_their_base_are_compared(tmp_path):
+    row_of(tmp_path, "IR", 80, 100)
+    rows = row_of(tmp_path, "RING", 100, 110)
+    methods = {row: {"row": row, "top1_percent": 80.0} for row in ("IR", "RING", "BALL")}
+    methods["MoCoRing"] = {"row": "RING", "top1_percent": 80.0, "base": "BALL"}
+    found = beside_papers({"a": {"base": "IR", "methods": methods}}, rows, "cpu")
+    assert [row["method"] for row in found] == ["IR", "RING"]
+    assert [row["base"] for row in in_pairs({"RING": ["BALL", "IR"], "BALL": ["IR"]}, rows, "cpu")] == ["IR"]
 
 
 def test_the_text_counts_the_comparisons_that_chance_alone_would_give():

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
+from annulus.errors import InputError
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.trials.papers import Rows, as_text, beside_papers, in_pairs
@@ -14,8 +15,11 @@ PATHS = ["rows", "right", "table", "pairs"]
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     scale, rows = settings["scale"], Rows(paths.rows, paths.right)
     table = beside_papers(settings["tables"], rows, scale)
+    pairs = in_pairs(settings["pairs"], rows, scale)
+    if not (table and pairs):
+        raise InputError(f"{paths.rows}: nothing to compare has run yet; run `train@ROW` of a row and of its base")
     write_table(paths.table, table)
-    write_table(paths.pairs, in_pairs(settings["pairs"], rows, scale))
+    write_table(paths.pairs, pairs)
     here = f"{settings['dataset']}, scale {scale}, {table[0]['epochs']} epochs, {table[0]['seeds']} seeds"
     print(
         f"\n{as_text(table)}\n\nlinear probe, top-1, percent; paper: CIFAR-10; here: {here}, with 95 % intervals over "

@@ -72,6 +72,22 @@ class OwnStudy:
             section = self._inner(section, part, name)
         return checked(section | scaled, f"{self.path}: {name}", model)
 
+    def row(self, section: str, name: str) -> Settings:
+        """The keys and values under a name in a section of the study's own.
+
+        Raises:
+            InputError: when there is no such name, with the nearest that there is, or something else stands there.
+        """
+        rows = self.content.get(section)
+        if not isinstance(rows, dict) or name not in rows:
+            known = list(rows) if isinstance(rows, dict) else []
+            raise InputError(f"{self.path}: {section} has no {name!r}{nearest(name, known)}")
+        if not isinstance(rows[name], dict):
+            raise InputError(
+                f"{self.path}: {section}.{name}: {shown(rows[name])} refused; expected keys and values, or {{}}"
+            )
+        return rows[name]
+
     def _inner(self, tree: Settings, part: str, name: str) -> Settings:
         inner = tree.get(part)
         if not isinstance(inner, dict):
@@ -107,22 +123,6 @@ class Study(OwnStudy):
         tree = copy.deepcopy(self._tree)
         self._set(tree, settings, name)
         return checked(tree | {"seeds": [seed]}, f"{self.path}: {name}")
-
-    def row(self, section: str, name: str) -> Settings:
-        """The keys and values under a name in a section of the study's own.
-
-        Raises:
-            InputError: when there is no such name, with the nearest that there is, or something else stands there.
-        """
-        rows = self.content.get(section)
-        if not isinstance(rows, dict) or name not in rows:
-            known = list(rows) if isinstance(rows, dict) else []
-            raise InputError(f"{self.path}: {section} has no {name!r}{nearest(name, known)}")
-        if not isinstance(rows[name], dict):
-            raise InputError(
-                f"{self.path}: {section}.{name}: {shown(rows[name])} refused; expected keys and values, or {{}}"
-            )
-        return rows[name]
 
     def _set(self, tree: dict[str, Any], settings: Mapping[str, Any], name: str) -> None:
         for key, value in settings.items():

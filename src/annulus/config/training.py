@@ -85,4 +85,6 @@ class Scale(Params):
 class Scales(Params):
     tiny: Scale
     demo: Scale
+    cpu: Scale
+    gpu: Scale
     paper: Scale

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from annulus.report.claims import Verdict, verdicts
 from annulus.report.context import Context, context
+from annulus.report.gains import CIFAR10, FILE
 from annulus.report.metrics import Broken, Metrics
 from annulus.report.papers import Comparison, compare
 from annulus.report.pictures import Pictures
@@ -68,6 +69,7 @@ class Report:
 
     context: Context
     gains: Gains | Empty
+    cifar10: Gains | Empty
     annulus: str | Empty
     processors: str | None
     headline: Table | Empty
@@ -97,7 +99,8 @@ def gather(root: Path, now: datetime) -> Report:
     counted = Counter(verdict.verdict for verdict in found)
     return Report(
         context=context(root, now),
-        gains=gains(metrics),
+        gains=gains(metrics, FILE),
+        cifar10=gains(metrics, CIFAR10),
         annulus=annulus(root),
         processors=processors(metrics),
         headline=part(lambda: of_summary(metrics.rows("summary.csv")), metrics, "summary.csv"),

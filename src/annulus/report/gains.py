@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from annulus.report.drawing import GROUND, INK, SERIES, WIDE, Row, grouped, numbers, optional, plain
 
-FILE = "algorithms/table.csv"
+FILE, CIFAR10 = "algorithms/table.csv", "cifar10/table.csv"
 OURS = "none"  # the table of what no paper measured on these images
 TOLD = ("better", "worse")  # verdicts of a difference that its interval tells from 0
 ROW, AROUND = 0.2, 0.75  # inches: of a row; of the axis, its label and the legend

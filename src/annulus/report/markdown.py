@@ -23,7 +23,9 @@ def markdown(report: Report) -> str:
         "# What the papers claim, and what was measured here",
         _of(report),
         "## Comparison",
-        *_gains(report.gains),
+        "What each algorithm gains over the base of its table, in pairs of a seed and a test image.",
+        *_gains("Generated images", report.gains),
+        *_gains("CIFAR-10", report.cifar10),
         "## Pictures",
         _pictures(report.pictures),
         "## Main line",
@@ -147,11 +149,9 @@ def _plain(caption: str, heads: Sequence[str], rows: Iterable[Sequence[object]])
     return table(Table(caption, [Column(h, numeric=False) for h in heads], [[Cell(str(c)) for c in r] for r in rows]))
 
 
-def _gains(content: Gains | Empty) -> list[str]:
-    if isinstance(content, Empty):
-        return [_empty(content)]
-    about = "What each algorithm gains over the base of its table, in pairs of a seed and a test image."
-    return [f"{about} {safe(content.told)}", *map(table, content.tables)]
+def _gains(title: str, content: Gains | Empty) -> list[str]:
+    shown = [_empty(content)] if isinstance(content, Empty) else [safe(content.told), *map(table, content.tables)]
+    return [f"### {title}", *shown]
 
 
 def _claims(paper: Paper) -> list[str]:

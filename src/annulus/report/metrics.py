@@ -18,6 +18,7 @@ Wanted = float | int | str | Sequence[float | int | str]
 # What writes a file, by the first part of its name.
 COMMANDS = {
     "algorithms": "dvc repro stages/algorithms/dvc.yaml",
+    "cifar10": "dvc repro stages/cifar10/dvc.yaml",
     "negatives": "dvc repro stages/negatives/dvc.yaml",
     "estimators": "dvc repro stages/estimators/dvc.yaml",
     "benchmarks": "make bench",

@@ -24,7 +24,6 @@ from annulus.report.figures import (
     stability,
     staircase,
 )
-from annulus.report.gains import FILE as GAINS
 from annulus.report.gains import compared, gains
 
 SEEDS = "Bars: standard deviation over seeds."
@@ -87,14 +86,15 @@ def _curve(name: str, title: str, columns: dict[str, str], y: str, file: str, sc
     return Plot(name, title, section, (file,), partial(over_training, columns=columns, y=y, scale=scale))
 
 
-def comparisons(rows: Sequence[Row]) -> list[Plot]:
-    """The comparison figure, one plot for each table of which a row was run."""
-    plots = []
+def comparisons(rows: Sequence[Row], file: str) -> list[Plot]:
+    """The comparison figure of a study's table, one plot for each table of the papers of which a row was run."""
+    plots, study = [], file.partition("/")[0]
     for table, shown in compared(rows).items():
         bases = [row["method"] for row in rows if (row["table"], row["verdict"]) == (table, "base")]
         title = f"Linear probe, gain over {bases[0] if bases else 'the base'}"
         if shown:
-            plots.append(Plot(f"gain.{table}", title, "comparison", (GAINS,), partial(gains, table=table), table))
+            name = f"gain.{study}.{table}"
+            plots.append(Plot(name, title, "comparison", (file,), partial(gains, table=table), table))
     return plots
 
 

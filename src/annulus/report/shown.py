@@ -10,7 +10,6 @@ from typing import TypeVar
 from annulus.files.regular import read_text
 from annulus.report.claims import Verdict
 from annulus.report.drawing import svg
-from annulus.report.gains import FILE as GAINS
 from annulus.report.gains import compared, told
 from annulus.report.metrics import Broken, Metrics, Missing
 from annulus.report.papers import load_figures, load_tables
@@ -76,16 +75,16 @@ def by_seed(metrics: Metrics, name: str, caption: str) -> Table | Empty:
     return part(lambda: of_seeds(caption, metrics.by_seed(name)), metrics, name)
 
 
-def gains(metrics: Metrics) -> Gains | Empty:
-    """What each algorithm gains over its base."""
+def gains(metrics: Metrics, file: str) -> Gains | Empty:
+    """What each algorithm of a study gains over its base."""
 
     def make() -> Gains:
-        rows = metrics.rows(GAINS)
-        figures = [figure(plot, metrics, []) for plot in comparisons(rows)]
+        rows = metrics.rows(file)
+        figures = [figure(plot, metrics, []) for plot in comparisons(rows, file)]
         tables = [of_gains(_caption(shown), compared(rows)[shown.plot.of]) for shown in figures]
         return Gains(told(rows), figures, tables)
 
-    return part(make, metrics, GAINS)
+    return part(make, metrics, file)
 
 
 def _caption(shown: Shown) -> str:

@@ -33,6 +33,10 @@ class Rows:
             self._read[row] = list(of_seeds.values()), right
         return self._read[row]
 
+    def ran(self, *rows: str) -> bool:
+        """Whether all of them have; of a study that takes days, some have not."""
+        return all((self._metrics / f"{row}.json").exists() for row in rows)
+
     def setting(self, row: str) -> dict[str, Number]:
         """Epochs and seeds of a row."""
         of_seeds, _ = self[row]
@@ -40,11 +44,13 @@ class Rows:
 
 
 def beside_papers(tables: Mapping[str, Any], rows: Rows, scale: str) -> list[dict[str, Number]]:
-    """A row for every method of every table."""
+    """A row for every method of every table that has run, as its base has."""
     found = []
     for name, table in tables.items():
         for method, entry in table["methods"].items():
             base = table["methods"][entry.get("base", table["base"])]
+            if not rows.ran(entry["row"], base["row"]):
+                continue
             setting = {"scale": scale} | rows.setting(entry["row"])
             found.append({"table": name, "method": method, **compared(entry, base, rows), **setting})
     return found
@@ -67,10 +73,12 @@ def compared(entry: Mapping[str, Any], base: Mapping[str, Any], rows: Rows) -> d
 
 
 def in_pairs(pairs: Mapping[str, Sequence[str]], rows: Rows, scale: str) -> list[dict[str, Number]]:
-    """Further differences: each row's gain over each of its bases."""
+    """Further differences: each row's gain over each of its bases, where both have run."""
     found: list[dict[str, Number]] = []
     for row, bases in pairs.items():
         for base in bases:
+            if not rows.ran(row, base):
+                continue
             above = gain(rows[row][1], rows[base][1])
             line = {"row": row, "base": base} | with_interval("gain_percent", above) | {"verdict": said(above)}
             found.append(line | {"scale": scale} | rows.setting(row))

@@ -1,0 +1,61 @@
+"""Rows in pieces of some minutes, on a machine without DVC and network: `python stages cifar10/pieces ARCHIVE OUT`.
+
+Call it again until all rows are done: each goes on where it stood. Their metrics are in OUT as soon as they are done.
+"""
+
+import argparse
+import subprocess
+import sys
+import tarfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import yaml
+
+STAGES = Path(__file__).resolve().parents[1]
+WORK, IMAGES = Path("data/cifar10_pieces"), Path("data/cifar10_images")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("archive", type=Path, help="a tar of train/CLASS/*.jpg and test/CLASS/*.jpg")
+    parser.add_argument("out", type=Path)
+    parser.add_argument("rows", nargs="*", default=["IR-nce", "MoCo", "RING+anneal", "MoCoRing"])
+    parser.add_argument("--seconds", type=float, default=480, help="of this call (default: 480)")
+    parser.add_argument("--set", type=yaml.safe_load, default={}, help="'{scale: cpu}': other than scale gpu, seed 0")
+    arguments = parser.parse_args()
+    until = time.monotonic() + arguments.seconds
+    if not IMAGES.exists():
+        with tarfile.open(arguments.archive) as archive:
+            archive.extractall(IMAGES.with_suffix(".part"), filter="data")
+        IMAGES.with_suffix(".part").rename(IMAGES)
+    WORK.mkdir(parents=True, exist_ok=True)
+    study = yaml.safe_load((STAGES / "cifar10/params.yaml").read_text()) | {"scale": "gpu", "seeds": [0]}
+    (WORK / "study.yaml").write_text(yaml.safe_dump(study | arguments.set, sort_keys=False))
+    run("cifar10/settings", params="params.yaml", study=WORK / "study.yaml", settings=WORK / "settings")
+    if not (WORK / "images/test.safetensors").exists():
+        run("study_images", settings=WORK / "settings/images.json", images=WORK / "images")
+    with ThreadPoolExecutor(2) as pool:  # one row leaves a GPU waiting
+        print("\n".join(pool.map(partial(piece, until, arguments.out), arguments.rows)))
+
+
+def piece(until: float, out: Path, row: str) -> str:
+    results = {"metrics": out / f"{row}.json", "right": out / "right" / f"{row}.json"}
+    inputs = {"settings": WORK / f"settings/rows/{row}.json", "images": WORK / "images"}
+    try:
+        if not results["metrics"].exists():
+            run("algorithms/train", until - time.monotonic(), **inputs, **results)
+    except subprocess.TimeoutExpired:
+        return f"{row}: goes on with the next call"
+    return f"{row}: done"
+
+
+def run(stage: str, seconds: float | None = None, **paths: object) -> None:
+    words = [f"--{name}={path}" for name, path in paths.items()]
+    subprocess.run([sys.executable, str(STAGES), stage, *words], check=True, timeout=seconds)
+
+
+if __name__ == "__main__":
+    main()

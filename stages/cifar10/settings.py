@@ -1,0 +1,27 @@
+"""The parameters -> what the images, each row and the table read; the rows and tables are those of `algorithms`."""
+
+from pathlib import Path
+from typing import Any
+
+from annulus.config.resolved import IMAGES, RUN, resolved
+from annulus.config.study import OwnStudy, Study
+from annulus.pipeline.stage import write_settings
+
+ALGORITHMS = Path("stages/algorithms/params.yaml")
+
+
+def main(study: Study) -> dict[str, Any]:
+    own, content, algorithms = study.params, study.content, OwnStudy(ALGORITHMS)
+    files = {"images": resolved(study.variant("defaults", {}, own.seeds[0]), IMAGES)}
+    for row in content["rows"]:
+        run = study.variant(row, algorithms.row("rows", row), own.seeds[0])
+        files[f"rows/{row}"] = {"scale": own.scale, "seeds": own.seeds, "run": resolved(run, RUN)}
+    table = {
+        "tables": {name: algorithms.row("tables", name) for name in content["tables"]},
+        "pairs": {row: bases for row, bases in algorithms.content["pairs"].items() if row in content["rows"]},
+    }
+    return files | {"table": {"scale": own.scale, "dataset": own.defaults["dataset"]} | table}
+
+
+if __name__ == "__main__":
+    write_settings(main, Study)

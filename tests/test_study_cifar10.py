@@ -1,0 +1,66 @@
+"""The rows of `algorithms` on CIFAR-10: their settings, and their work in pieces."""
+
+import json
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from by_path import ROOT, script
+from PIL import Image
+from test_config_study import at_scale
+
+from annulus.files.right import read_right
+
+
+@pytest.mark.parametrize("scale", ["tiny", "cpu", "gpu", "paper"])
+def test_every_row_on_cifar10_is_that_of_algorithms_at_the_papers_temperature(tmp_path, monkeypatch, scale):
+    monkeypatch.chdir(ROOT)
+    files = script("stages/cifar10/settings.py").main(at_scale(tmp_path, "cifar10", scale))
+    algorithms = yaml.safe_load((ROOT / "stages/algorithms/params.yaml").read_text())
+    rows = {name.removeprefix("rows/"): file["run"] for name, file in files.items() if name.startswith("rows/")}
+    assert rows.keys() <= algorithms["rows"].keys()
+    of_tables = {entry["row"] for table in files["table"]["tables"].values() for entry in table["methods"].values()}
+    assert of_tables == rows.keys() - {"untrained", "untrained-Lab"}
+    assert len({json.dumps(run) for run in rows.values()}) == len(rows)
+    ring = rows["RING+anneal"]
+    assert ring["methods"]["ir"]["temperature"] == 0.07
+    assert ring["samplers"]["ring"] == {"outer": 0.1, "inner": 0.01}
+    assert list(ring["anneals"]) == ["linear"]
+    assert files["images"]["datasets"]["folder"]["root"] == "data/cifar10_images"
+
+
+@pytest.fixture
+def archive(tmp_path) -> Path:
+    """Noise, in folders like those of CIFAR-10."""
+    random = np.random.default_rng(0)
+    for split, images in (("train", 40), ("test", 4)):
+        for name in ("cat", "dog", "ship"):
+            (tmp_path / "tree" / split / name).mkdir(parents=True)
+            for at in range(images):
+                image = Image.fromarray(random.integers(256, size=(32, 32, 3), dtype=np.uint8))
+                image.save(tmp_path / "tree" / split / name / f"{at}.jpg")
+    with tarfile.open(tmp_path / "images.tar", "w") as packed:
+        for split in ("train", "test"):
+            packed.add(tmp_path / "tree" / split, split)
+    return tmp_path / "images.tar"
+
+
+@pytest.mark.slow
+def test_a_row_goes_on_with_the_next_call_until_its_metrics_are_there(archive, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    (tmp_path / "stages/algorithms").mkdir(parents=True)
+    shutil.copy(ROOT / "stages/algorithms/params.yaml", tmp_path / "stages/algorithms")
+    said = []
+    for seconds in ("0.1", "200", "0.1"):
+        words = [str(archive), "out", "untrained", "--seconds", seconds, "--set", "{scale: tiny, seeds: [3]}"]
+        command = [sys.executable, str(ROOT / "stages"), "cifar10/pieces", *words]
+        said.append(subprocess.check_output(command, text=True).splitlines()[-1])
+    assert said == ["untrained: goes on with the next call", "untrained: done", "untrained: done"]
+    assert list(json.loads((tmp_path / "out/untrained.json").read_text())) == ["3"]
+    assert list(read_right(Path("out/right/untrained.json"))["linear_top1_percent"]) == [3]
