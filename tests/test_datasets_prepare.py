@@ -10,6 +10,7 @@ from PIL import Image
 
 from annulus.config.images import DownloadParams, FolderParams, ShapesParams
 from annulus.config.training import PrepareScale
+from annulus.datasets import downloads
 from annulus.datasets import folder as folder_module
 from annulus.datasets import prepare as module
 from annulus.datasets.prepare import prepare_images, save_prepared
@@ -139,7 +140,7 @@ def test_a_relative_root_lies_in_dvc_s_project_and_one_may_begin_with_the_home_f
 
 def test_a_download_is_looked_for_in_its_root(tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr(module, "open_download", lambda *arguments: asked.append(arguments) or {})
+    monkeypatch.setattr(downloads, "open_download", lambda *arguments: asked.append(arguments) or {})
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     params = DownloadParams(root="data/downloads", image_size=96, view_size=96, validation_fraction=0.1)
     with pytest.raises(KeyError):
