@@ -64,7 +64,7 @@ def missing_and_spare(stage: dict) -> tuple[list[str], list[str]]:
     """Code that a stage reaches but does not declare, and declares but does not reach."""
     script = script_of(stage)
     reached = rooms(ROOT / script) | {script}
-    declared = {dep for dep in stage["deps"] if dep.startswith(("src/", "stages/"))}
+    declared = {dep for dep in stage["deps"] if dep.startswith(("src/", "stages/")) and not dep.endswith(".yaml")}
     return sorted(reached - declared), sorted(declared - reached)
 
 

@@ -31,10 +31,9 @@ def main() -> None:
         with tarfile.open(arguments.archive) as archive:
             archive.extractall(IMAGES.with_suffix(".part"), filter="data")
         IMAGES.with_suffix(".part").rename(IMAGES)
-    WORK.mkdir(parents=True, exist_ok=True)
     study = yaml.safe_load((STAGES / "cifar10/params.yaml").read_text()) | {"scale": "gpu", "seeds": [0]}
-    (WORK / "study.yaml").write_text(yaml.safe_dump(study | arguments.set, sort_keys=False))
-    run("cifar10/settings", params="params.yaml", study=WORK / "study.yaml", settings=WORK / "settings")
+    WORK.with_suffix(".yaml").write_text(yaml.safe_dump(study | arguments.set, sort_keys=False))
+    run("cifar10/settings", params="params.yaml", study=WORK.with_suffix(".yaml"), settings=WORK / "settings")
     if not (WORK / "images/test.safetensors").exists():
         run("study_images", settings=WORK / "settings/images.json", images=WORK / "images")
     with ThreadPoolExecutor(2) as pool:  # one row leaves a GPU waiting
@@ -47,9 +46,9 @@ def piece(until: float, out: Path, row: str) -> str:
     try:
         if not results["metrics"].exists():
             run("algorithms/train", until - time.monotonic(), **inputs, **results)
+        return f"{row}: done"
     except subprocess.TimeoutExpired:
         return f"{row}: goes on with the next call"
-    return f"{row}: done"
 
 
 def run(stage: str, seconds: float | None = None, **paths: object) -> None:
