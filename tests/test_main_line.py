@@ -262,4 +262,5 @@ def test_another_processor_is_within_the_noise_of_seeds(checkout):
     compared = checkout.run("-m", "annulus.compare", "HEAD", "workspace")
     assert "The processors differ" in compared
     assert "no parameter differs" in compared
-    assert not re.search(r"  (better|worse|higher|lower)$", compared, re.MULTILINE), compared
+    differ = re.findall(r"^(\w+) .*  (?:better|worse|higher|lower)$", compared, re.MULTILINE)
+    assert len(differ) <= 2, compared  # of 11 numbers chance makes 0.5 differ, and the bound goes with the loss
