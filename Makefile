@@ -29,7 +29,7 @@ compare: $(INSTALLED)  ## two variants, number by number: make compare BASE=main
 report: $(INSTALLED)  ## one page of all that was measured, beside the papers: data/report/index.html
 	@$(RUN) PYTHONPATH=src python -m annulus.report $(ARGS)
 
-test: $(INSTALLED)  ## all tests, several at a time, (some of them: make test ARGS="-k ring"; coverage: ARGS=--cov)
+test: $(INSTALLED)  ## all tests, several at a time (some of them: make test ARGS="-k ring"; coverage: ARGS=--cov)
 	@$(RUN) pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(INSTALLED)  ## style and format
