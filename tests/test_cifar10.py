@@ -4,10 +4,10 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from pretrain import READS
 from settings import ROOT, load
 
 from annulus.compute.device import pick_device
+from annulus.config.resolved import PRETRAIN
 from annulus.datasets.prepare import prepare_images
 from annulus.encoders.extract import extract
 from annulus.evals.knn import evaluate_knn
@@ -15,7 +15,7 @@ from annulus.training.setup import build_training
 
 ARCHIVE = ROOT.parent / "shared" / "data" / "cifar10.tar.xz"
 TRAIN_IMAGES, TEST_IMAGES, EPOCHS = 4000, 1000, 12
-MARGIN_PERCENT = 3.0  # measured: 31.1 % untrained, 36.0 % trained
+MARGIN_PERCENT = 3.0  # measured: 30.3 % untrained, 38.9 % trained
 
 pytestmark = [
     pytest.mark.slow,
@@ -48,7 +48,7 @@ def test_pretraining_beats_the_untrained_network_by_a_margin(folder):
     assert len(prepared.train.classes) == 10
 
     device, knn = pick_device(), params.knn.model_copy(update={"k": 20})
-    read = {name: params.get(name) for name in READS}
+    read = {"seed": 0} | {name: params.get(name) for name in PRETRAIN}
     training = build_training(read, prepared.train, prepared.validation, device)
 
     def top1() -> float:

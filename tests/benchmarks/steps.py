@@ -6,11 +6,10 @@ import torch
 from timing import ROOT
 
 from annulus.config.file import load_params
+from annulus.config.resolved import PRETRAIN
 from annulus.files.images import ImageSet
 from annulus.training.loop import Training
 from annulus.training.setup import build_training
-
-from pretrain import READS  # isort: skip
 
 PARAMS = load_params(ROOT / "params.yaml")
 BACKBONES = {"imagenet": "resnet18", "cifar": "resnet18-cifar"}
@@ -28,7 +27,7 @@ def training(
     """Without annealing: every step draws from the sampler's own set. `changes` are to what the stage reads."""
     choices = {"method": method, "sampler": sampler, "bound": "infonce", "anneal": "none", "neighbours": "none"}
     chosen = PARAMS.model_copy(update=choices | {"dataset": "cifar10", "scale": "paper", "backbone": BACKBONES[stem]})
-    read = {"seed": 0} | {key: chosen.get(key) for key in READS}
+    read = {"seed": 0} | {key: chosen.get(key) for key in PRETRAIN}
     for key, change in changes.items():
         read[key] = read[key].model_copy(update=change)
     return build_training(read, images, validation, device)
