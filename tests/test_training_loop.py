@@ -13,7 +13,7 @@ from annulus.config.training import ConstantSchedule
 from annulus.errors import InputError
 from annulus.pipeline.checkpoint import Checkpoint
 from annulus.schedules import Schedule
-from annulus.training.loop import Training
+from annulus.training.loop import Training, seconds_to_next_save
 
 RING = {"sampler": "ring"}
 CAVE = {"sampler": "cave", "samplers.cave.clusters": 8}
@@ -60,6 +60,11 @@ def test_a_killed_run_ends_in_the_same_bits_as_an_uninterrupted_one(steps, choic
         resumed = training(choice)
         assert resumed.run(checkpoint) == history
     assert_equal_states(resumed.method, whole.method)
+
+
+@pytest.mark.parametrize(("saving", "pause"), [(0.01, 10), (1.0, 50), (3600.0, 300)])
+def test_saving_takes_a_fiftieth_of_the_time_and_a_slow_save_puts_the_next_off_by_minutes(saving, pause):
+    assert seconds_to_next_save(saving) == pytest.approx(pause)
 
 
 def test_the_same_seed_gives_the_same_history_and_leaves_the_global_generators_alone(untouched_global_randomness):

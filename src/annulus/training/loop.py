@@ -32,8 +32,14 @@ from annulus.views.recipe import augment
 log = logging.getLogger("annulus")
 
 CHECKPOINT_SECONDS = float(os.environ.get("ANNULUS_CHECKPOINT_SECONDS", 10))  # what a kill may cost, or longer:
-CHECKPOINT_SHARE = 0.02  # saving takes at most this share of the time
+CHECKPOINT_SHARE = 0.02  # saving takes at most this share of the time,
+CHECKPOINT_MOST_SECONDS = 300.0  # but one slow save (a process that was paused in it) costs the next no hour
 LOSS_CHECK_STEPS = 50  # reading a loss waits for the GPU, so it is read this often; a CPU reads every step
+
+
+def seconds_to_next_save(seconds: float) -> float:
+    """How long a run goes on after a save that took so many seconds."""
+    return max(CHECKPOINT_SECONDS, min(seconds / CHECKPOINT_SHARE, CHECKPOINT_MOST_SECONDS))
 
 
 class Training:
@@ -100,7 +106,7 @@ class Training:
                     started = time.monotonic()
                     checkpoint.save(self.state_dict())
                     ended = time.monotonic()
-                    save_at = ended + max(CHECKPOINT_SECONDS, (ended - started) / CHECKPOINT_SHARE)
+                    save_at = ended + seconds_to_next_save(ended - started)
             self._check(order)
             self._end_epoch()
             self._report(lambda: line(self.history[-1], self.recipe.scale.epochs))
