@@ -1,8 +1,8 @@
 """The rooms of the library that a stage script reaches by its imports, for comparing with what dvc.yaml declares.
 
 A room is a folder of src/annulus, or a module beside the folders. What can change no number is no dependency: what
-params.yaml may hold (its values are `params:`), what stands around a stage, errors, extras.py, and files
-with a docstring only. A `settings` stage writes what config/ makes of the parameters, and depends on config/.
+params.yaml may hold (its values are `params:`), what stands around a stage, errors, extras.py, waits.py, which copies
+and refuses numbers, and files with a docstring only. A `settings` stage writes what config/ makes of the parameters, and depends on config/.
 """
 
 import ast
@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 LIBRARY = "src/annulus/"
 INTERFACE, CONFIG = f"{LIBRARY}__init__.py", f"{LIBRARY}config/"
-ENTERS_NO_NUMBER = (INTERFACE, f"{LIBRARY}errors.py", f"{LIBRARY}extras.py", f"{LIBRARY}pipeline/")
+ENTERS_NO_NUMBER = (INTERFACE, *(f"{LIBRARY}{name}" for name in ("errors.py", "extras.py", "pipeline/", "waits.py")))
 
 
 def imported_files(script: Path) -> set[str]:

@@ -11,7 +11,7 @@ from torch.nn.functional import logsigmoid
 from annulus.bounds.bound import Bound, present
 from annulus.bounds.eqco import effective_alpha, margin
 from annulus.bounds.infonce import infonce, log_sum
-from annulus.errors import InputError
+from annulus.waits import check
 
 
 def _log_weight(negatives: Num[Tensor, "*b"], alpha: float) -> Float[Tensor, "*b"]:
@@ -22,13 +22,17 @@ def _log_weight(negatives: Num[Tensor, "*b"], alpha: float) -> Float[Tensor, "*b
     Raises:
         InputError: when alpha is outside (0, m), where a weight would not be positive.
     """
-    fewest = negatives.min().item()
-    assert fewest > 0, "a query without negatives"  # who chose the negatives refuses that
-    if not 0 < alpha < 1 + fewest:
-        raise InputError(
+
+    def fault(fewest: float) -> str | None:
+        assert fewest > 0, "a query without negatives"  # who chose the negatives refuses that
+        if 0 < alpha < 1 + fewest:
+            return None
+        return (
             f"alpha is {alpha:g} with m = {1 + fewest:g} candidates, a positive and {fewest:g} negatives; it must be "
             "above 0 and below m: choose alpha 1 for plain cpc, or more negatives for a larger alpha"
         )
+
+    check(negatives.min(), fault)
     return ((1 + negatives - alpha) / (negatives * alpha)).log()
 
 

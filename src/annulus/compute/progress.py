@@ -14,7 +14,7 @@ from tqdm import tqdm
 from annulus.compute.distributed import rank
 
 LINE_SECONDS = 60
-BAR_SECONDS = 0.2
+BAR_SECONDS = 1.0  # what a bar says of the loss waits for a GPU
 
 log = logging.getLogger("annulus")
 

@@ -13,6 +13,7 @@ from annulus.encoders.batchnorm import convert, shuffled, synchronised
 from annulus.encoders.encoder import Encoder
 from annulus.encoders.momentum import momentum_copy, update_momentum_
 from annulus.errors import InputError
+from annulus.waits import sent
 
 
 class KeyEncoder(nn.Module):
@@ -45,10 +46,10 @@ class KeyEncoder(nn.Module):
             with autocast(views.device):
                 return all_gather(self.encoder(views))
         everyone = all_gather(views)
-        order, back = shuffled(len(everyone), self.generator)
+        order, back = sent(shuffled(len(everyone), self.generator), views.device)
         with autocast(views.device):
-            keys = self.encoder(local(everyone[order.to(views.device)]))
-        return all_gather(keys)[back.to(views.device)]
+            keys = self.encoder(local(everyone[order]))
+        return all_gather(keys)[back]
 
     def follow(self, encoder: Encoder) -> None:
         """One step towards the encoder."""

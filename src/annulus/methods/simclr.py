@@ -38,7 +38,8 @@ class SimCLR(Method):
         images, batch, count = index.repeat(2), len(index), len(embedding)
         # Seen from a view, columns are counted on from itself: after a batch comes the other view of its image.
         rows = torch.arange(count, device=index.device)[:, None]
-        others = torch.cat([torch.arange(1, batch), torch.arange(batch + 1, count)]).to(index.device, non_blocking=True)
+        others = torch.arange(1, count - 1, device=index.device)
+        others += others >= batch
         columns = (rows + others) % count
         positive = similarity.gather(1, (rows + batch) % count).squeeze(1)
         scores = similarity.gather(1, columns)

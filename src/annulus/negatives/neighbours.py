@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from annulus.negatives import samplers
 from annulus.negatives.clusters import Clustering, Clusters
-from annulus.negatives.ranked import SelfIndex
+from annulus.negatives.ranked import SelfIndex, own_columns
 from annulus.negatives.selection import Selection
 
 
@@ -49,6 +49,8 @@ def clustered(clusters: Clusters, self_index: SelfIndex) -> Selection:
     Source: Wu et al. 2020, arXiv:2005.13149, Section 4.3 and Appendix C.2 (10 clusterings). The paper leaves open how
     the clusterings combine; here they are united.
     """
+    if clusters.columns.is_cuda:  # how many members a query has is a number on the GPU: none is listed, all are marked
+        return Selection(None, in_own_cluster(clusters, self_index))
     queries = clusters.queries.shape[1]
     if clusters.columns.ndim == 3:
         every = torch.arange(clusters.columns.shape[2], device=clusters.columns.device).expand(queries, -1)
@@ -63,6 +65,13 @@ def clustered(clusters: Clusters, self_index: SelfIndex) -> Selection:
     index = torch.zeros_like(mask, dtype=torch.int64)
     index[mask] = column  # by query, as the places are
     return Selection(index, mask)
+
+
+def in_own_cluster(clusters: Clusters, self_index: SelfIndex) -> Bool[Tensor, "b n"]:
+    """Whether a column is one of `clustered`, for every column."""
+    every = torch.arange(clusters.columns.shape[-1], device=clusters.columns.device)
+    inside = clusters.shared(every.expand(clusters.queries.shape[1], -1))
+    return inside & ~own_columns(inside, self_index)
 
 
 def _members(

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 BLOCK = 2**17  # scores that a thread selects from at a time: they stay in its cache, and calls are few
@@ -65,7 +65,7 @@ def select(
     return torch.from_numpy(selected)
 
 
-def own_columns(scores: Float[Tensor, "b n"], self_index: SelfIndex) -> Bool[Tensor, "b n"]:
+def own_columns(scores: Shaped[Tensor, "b n"], self_index: SelfIndex) -> Bool[Tensor, "b n"]:
     """Which columns are of the query's own image."""
     count = scores.shape[1]
     mask = torch.zeros(len(scores), count + 1, dtype=torch.bool, device=scores.device)

@@ -22,6 +22,7 @@ from annulus.negatives.clusters import Clustering, Clusters
 from annulus.negatives.ranked import SelfIndex, own_columns, select
 from annulus.negatives.selection import Selection
 from annulus.ranks import kept_shares, rank_limits
+from annulus.waits import check
 
 CAVE_QUERIES = 128  # at a time: early in annealing, the members of all would take the scores' memory many times
 
@@ -157,24 +158,28 @@ def _of_members(
     kept = inside if keep == "inside" else ~inside
     if members.mask is not None:
         kept &= members.mask
-    counts = kept.sum(dim=1)
-    if (counts == 0).any():
+
+    def fault(empty: float) -> str | None:
+        if empty == 0:
+            return None
         where, change = ("in", "") if keep == "outside" else ("outside", "decrease ")
-        raise InputError(
-            f"sampler cave: {int((counts == 0).sum())} queries have no candidate negatives (all of their "
-            f"{members.index.shape[1]} nearest rows are {where} the query's own cluster). Increase "
-            f"samplers.cave.outer or {change}samplers.cave.clusters."
+        return (
+            f"sampler cave: {empty:.0f} queries have no candidate negatives (all of their {members.index.shape[1]} "
+            f"nearest rows are {where} the query's own cluster). Increase samplers.cave.outer or {change}"
+            "samplers.cave.clusters."
         )
+
+    check((kept.sum(dim=1) == 0).sum(), fault)
     return Selection(members.index, kept) if k == "all" else _drawn(members.index, kept, k, generator)
 
 
 def _drawn(index: Int[Tensor, "b m"], kept: Bool[Tensor, "b m"], k: int, generator: torch.Generator) -> Selection:
     """k of the kept columns of each query, which has at least one."""
-    # The kept columns of all queries in one list; each query draws from its own stretch of it.
-    listed, counts = index[kept], kept.sum(dim=1)
-    starts = counts.cumsum(0) - counts
+    upto = kept.cumsum(dim=1)  # how many are kept up to each place: the r-th kept column is where this reaches r
     random = torch.rand(len(index), k, generator=generator, device=index.device, dtype=torch.float64)
-    return Selection(listed[starts[:, None] + (random * counts[:, None]).long()])
+    place = torch.searchsorted(upto, (random * upto[:, -1:]).long() + 1)
+    # Where nothing is kept, which `check` refuses later on a GPU, no place is right, but this one exists.
+    return Selection(index.gather(1, place.clamp_(max=index.shape[1] - 1)))
 
 
 @runtime_checkable

@@ -28,7 +28,7 @@ from annulus.files.results import atomic_write
 log = logging.getLogger("annulus")
 
 # What can change no number: errors, what params.yaml may hold (its values are in the key), what stands around a stage.
-ENTERS_NO_NUMBER = ("annulus.errors", "annulus.extras", "annulus.config", "annulus.pipeline")
+ENTERS_NO_NUMBER = ("annulus.errors", "annulus.extras", "annulus.waits", "annulus.config", "annulus.pipeline")
 
 
 def hash_files(*paths: Path) -> dict[str, str]:

@@ -28,6 +28,7 @@ from annulus.training.nearest import nearest_label_accuracy
 from annulus.training.recipe import Recipe
 from annulus.training.snapshots import Snapshots
 from annulus.views.recipe import augment
+from annulus.waits import Checks
 
 log = logging.getLogger("annulus")
 
@@ -72,7 +73,8 @@ class Training:
                 "schedule: plateau and anneal: adaptive-epoch decide by validation accuracy, but the validation part "
                 "holds 0 images; raise datasets.DATASET.validation_fraction"
             )
-        self.view_generator = generator(recipe.seed, "views", device=device)
+        self.view_generator = generator(recipe.seed, "views")  # on the CPU: the same views on every device
+        self.checks = Checks()
         self.batches = len(self.images) // recipe.scale.batch_size  # a last, smaller batch is left out
         self.epoch, self.batch = 0, 0  # what comes next
         # Of this epoch's steps: loss, bound, ceiling; mean and mean square of the queries' gradient norms.
@@ -103,6 +105,7 @@ class Training:
                 self.step(order)
                 self._report(self._loss_now)
                 if checkpoint is not None and time.monotonic() > save_at:
+                    self._check(order)  # what is saved is sound
                     started = time.monotonic()
                     checkpoint.save(self.state_dict())
                     ended = time.monotonic()
@@ -132,7 +135,8 @@ class Training:
         views = [
             augment(images, self.recipe.views, size, self.view_generator, own_slice) for _ in range(self.method.views)
         ]
-        step = self.method.loss(views, index, Progress(self._share_done(), self._progress()))
+        with self.checks.put_off():
+            step = self.method.loss(views, index, Progress(self._share_done(), self._progress()))
         step.queries.retain_grad()
         self.optimizer.zero_grad()
         step.estimate.loss.backward()
@@ -222,6 +226,7 @@ class Training:
         return self.annealing.progress(self._share_done())
 
     def _check(self, order: Int[Tensor, "batches b"]) -> None:
+        self.checks.look()
         losses = self.measured[: self.batch, 0]
         if losses.isfinite().all():
             return
@@ -256,6 +261,6 @@ class Training:
         self.optimizer.load_state_dict(state["optimizer"])
         self.schedule.load_state_dict(state["schedule"])
         self.annealing.load_state_dict(state["annealing"])
-        self.view_generator.set_state(state["view_generator"].cpu())
+        self.view_generator.set_state(state["view_generator"])
         if self.snapshots is not None:  # of several processes, only the first keeps them
             self.snapshots.load_state_dict(state["snapshots"])

@@ -29,9 +29,8 @@ class Blur(NamedTuple):
 
 def draw_blur(params: BlurParams, count: int, generator: torch.Generator) -> Blur:
     """Draw one blur per image, sigma uniform between its limits."""
-    chosen = torch.rand(count, generator=generator, device=generator.device) < params.probability
-    sigma = torch.empty(count, device=generator.device)
-    return Blur(chosen, sigma.uniform_(params.sigma_min, params.sigma_max, generator=generator))
+    chosen = torch.rand(count, generator=generator) < params.probability
+    return Blur(chosen, torch.empty(count).uniform_(params.sigma_min, params.sigma_max, generator=generator))
 
 
 def gaussian_blur(images: Float[Tensor, "b c h w"], sigma: Float[Tensor, "b"], taps: int) -> Float[Tensor, "b c h w"]:
@@ -41,8 +40,7 @@ def gaussian_blur(images: Float[Tensor, "b c h w"], sigma: Float[Tensor, "b"], t
     """
     reach = taps // 2
     offset = torch.arange(-reach, reach + 1, device=images.device)
-    sigma = sigma.to(images.device, non_blocking=True)[:, None]
-    kernel = (-0.5 * (offset / sigma) ** 2).softmax(dim=1)  # (b, taps)
+    kernel = (-0.5 * (offset / sigma[:, None]) ** 2).softmax(dim=1)  # (b, taps)
     padded = F.pad(images, (reach, reach, reach, reach), mode="reflect")
     return _slide(_slide(padded, kernel, dim=2), kernel, dim=3)
 

@@ -58,10 +58,11 @@ def blend_(
     With the right shares this is brightness, contrast or saturation, so that one pass serves images whose
     orders of the three differ.
     """
+    factor, mean_share, grey_share = (share[:, None, None] for share in (factor, mean_share, grey_share))
     grey = luma(images)
     mean = grey.mean(dim=(1, 2), keepdim=True)
-    grey.mul_(_beside(grey_share, images)).add_(mean.mul_(_beside(mean_share, images)))
-    return torch.addcmul(grey[:, None], images, _beside(factor, images)[:, None], out=images).clamp_(0, 1)
+    grey.mul_(grey_share).add_(mean.mul_(mean_share))
+    return torch.addcmul(grey[:, None], images, factor[:, None], out=images).clamp_(0, 1)
 
 
 def turn_hue_(images: Float[Tensor, "b 3 h w"], turn: Float[Tensor, "b"]) -> Float[Tensor, "b 3 h w"]:
@@ -84,18 +85,16 @@ def turn_hue_(images: Float[Tensor, "b 3 h w"], turn: Float[Tensor, "b"]) -> Flo
 
     angle = (green + blue).sub_(red).add_(largest).sub_(smallest, alpha=2).copysign_(green - blue)
     angle.div_(sixfold.clamp_min(1e-12))  # grey has no hue: 0 / 1e-12, and no chroma to show it below
-    angle.add_(_beside(turn, images) + 1).frac_()  # within [0, 1); red 0, green 1/3, blue 2/3
+    angle.add_(turn[:, None, None] + 1).frac_()  # within [0, 1); red 0, green 1/3, blue 2/3
 
     # Red is measured from cyan, its opposite, so that its own interval does not wrap around 0.
-    for plane, centre, sign, at_centre in (
-        (red, 1 / 2, 1, smallest - chroma),
-        (green, 1 / 3, -1, beyond),
-        (blue, 2 / 3, -1, beyond),
-    ):
-        torch.sub(angle, centre, out=plane).abs_()
-        torch.addcmul(at_centre, sixfold, plane, value=sign, out=plane)
-        torch.clamp(plane, smallest, largest, out=plane)
-    return images
+    for plane, centre in ((red, 1 / 2), (green, 1 / 3), (blue, 2 / 3)):
+        torch.sub(angle, centre, out=plane)
+    images.abs_()
+    torch.addcmul(smallest - chroma, sixfold, red, out=red)
+    green_and_blue = images[:, 1:]
+    torch.addcmul(beyond[:, None], sixfold[:, None], green_and_blue, value=-1, out=green_and_blue)
+    return torch.clamp(images, smallest[:, None], largest[:, None], out=images)
 
 
 class Jitter(NamedTuple):
@@ -113,34 +112,34 @@ def draw_jitter(params: JitterParams, count: int, generator: torch.Generator) ->
     Factors are uniform in [max(0, 1 - x), 1 + x], the turn of hue in [-hue, hue], all 24 orders equally
     likely: any order of the blends, and the hue in any of the four places around them.
     """
-    device = generator.device
-    strength = torch.tensor([params.brightness, params.contrast, params.saturation], device=device)
+    strength = torch.tensor([params.brightness, params.contrast, params.saturation])
     low = (1 - strength).clamp_min(0)
-    by_kind = low + torch.rand(count, 3, generator=generator, device=device) * (1 + strength - low)
-    kind = torch.rand(count, 3, generator=generator, device=device).argsort(dim=1)
-    turn = torch.empty(count, device=device).uniform_(-params.hue, params.hue, generator=generator)
-    hue_after = torch.randint(4, (count,), generator=generator, device=device)
-    chosen = torch.rand(count, generator=generator, device=device) < params.probability
+    by_kind = low + torch.rand(count, 3, generator=generator) * (1 + strength - low)
+    kind = torch.rand(count, 3, generator=generator).argsort(dim=1)
+    turn = torch.empty(count).uniform_(-params.hue, params.hue, generator=generator)
+    hue_after = torch.randint(4, (count,), generator=generator)
+    chosen = torch.rand(count, generator=generator) < params.probability
     return Jitter(by_kind.gather(1, kind), kind, turn, hue_after.where(chosen, NEVER))
 
 
-def jitter_(images: Float[Tensor, "b 3 h w"], jitter: Jitter) -> Float[Tensor, "b 3 h w"]:
-    """Apply a drawn jitter to images that come sorted by `hue_after`.
+def hue_ends(hue_after: Int[Tensor, "b"]) -> list[int]:
+    """How many images turn their hue after 0, 1, 2 and 3 blends at the latest; so the last is how many are jittered."""
+    return hue_after.bincount(minlength=NEVER + 1).cumsum(dim=0)[:NEVER].tolist()
 
-    Sorted, the images whose hue is next are one slice, and only they pay for it.
+
+def jitter_(images: Float[Tensor, "b 3 h w"], jitter: Jitter, ends: list[int]) -> Float[Tensor, "b 3 h w"]:
+    """Apply a drawn jitter to images that come sorted by `hue_after`, of which `ends` are the `hue_ends`.
+
+    Sorted, the images that turn their hue after a blend are one slice, and so are those that turn it before.
     """
-    ends = jitter.hue_after.bincount(minlength=NEVER + 1).cumsum(dim=0).tolist()
-    jittered = slice(ends[NEVER - 1])
     rest = 1 - jitter.factor
-    blends = (jitter.factor, rest * (jitter.kind == CONTRAST), rest * (jitter.kind == SATURATION))
-    for place, (start, end) in enumerate(zip([0, *ends], ends[:NEVER], strict=False)):
-        if start < end:
-            turn_hue_(images[start:end], jitter.turn[start:end])
-        if place < 3:
-            blend_(images[jittered], *(field[jittered, place] for field in blends))
+    shares = (jitter.factor, rest * (jitter.kind == CONTRAST), rest * (jitter.kind == SATURATION))
+    jittered = ends[-1]
+    for place in range(3):
+        before_hue = slice(ends[place], jittered)
+        blend_(images[before_hue], *(share[before_hue, place] for share in shares))
+    turn_hue_(images[:jittered], jitter.turn[:jittered])
+    for place in range(3):
+        behind_hue = slice(ends[place])
+        blend_(images[behind_hue], *(share[behind_hue, place] for share in shares))
     return images
-
-
-def _beside(parameter: Tensor, images: Tensor) -> Tensor:
-    """One value per image, on the images' device, shaped to meet planes (b, h, w)."""
-    return parameter.to(images.device, non_blocking=True)[:, None, None]

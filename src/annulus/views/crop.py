@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from annulus.config.images import CropParams
@@ -39,7 +39,7 @@ def draw_boxes(crop: CropParams, height: int, width: int, count: int, generator:
 
     Source: torchvision's RandomResizedCrop.get_params; Szegedy et al. 2015, arXiv:1409.4842, Section 6.
     """
-    area = torch.empty(count, TRIES, device=generator.device)
+    area = torch.empty(count, TRIES)
     area.uniform_(crop.scale_min, crop.scale_max, generator=generator).mul_(height * width)
     aspect = torch.empty_like(area)
     aspect.uniform_(math.log(crop.ratio_min), math.log(crop.ratio_max), generator=generator).exp_()
@@ -53,7 +53,7 @@ def draw_boxes(crop: CropParams, height: int, width: int, count: int, generator:
     box_width = widths.gather(1, first).squeeze(1).where(found, fallback[1])
 
     # place < 1, so that the floor never reaches one past the last place.
-    place = torch.rand(2, count, generator=generator, device=generator.device)
+    place = torch.rand(2, count, generator=generator)
     top = (place[0] * (height - box_height + 1)).floor_().where(found, (height - fallback[0]) // 2)
     left = (place[1] * (width - box_width + 1)).floor_().where(found, (width - fallback[1]) // 2)
     return Boxes(top.long(), left.long(), box_height.long(), box_width.long())
@@ -69,9 +69,9 @@ def _central_box(crop: CropParams, height: int, width: int) -> tuple[int, int]:
 
 
 def resized_crop(
-    images: Shaped[Tensor, "b c h w"], boxes: Boxes, mirrored: Bool[Tensor, "b"], size: int
+    images: Shaped[Tensor, "b c h w"], boxes: Boxes, mirrored: Int[Tensor, "_"], size: int
 ) -> Float[Tensor, "b c {size} {size}"]:
-    """Cut each image's box, resize it to size x size, and mirror it left to right where asked.
+    """Cut each image's box, resize it to size x size, and mirror the images of these numbers left to right.
 
     Equal to torchvision's resized_crop with bilinear interpolation and antialias, followed by a flip; uint8
     images come out in [0, 1], float images on their own scale.
@@ -79,35 +79,31 @@ def resized_crop(
     scale = 1 if images.is_floating_point() else 1 / 255
     if images.device.type == "cpu" and max(images.shape[2:]) * size > LARGE:
         return _one_by_one(images, boxes, mirrored, size).mul_(scale)
-    upright = torch.zeros_like(mirrored)
-    rows = resize_matrices(boxes.top, boxes.height, upright, images.shape[2], size, images.device)
-    columns = resize_matrices(boxes.left, boxes.width, mirrored, images.shape[3], size, images.device)
-    rows.mul_(scale)  # here rather than on the images: this tensor is a third as large
     b, c, h, w = images.shape
-    wide = images.float().reshape(b, c * h, w) @ columns.mT  # one product per image, not one per channel
-    return rows[:, None] @ wide.view(b, c, h, size)
+    start, length = torch.cat([boxes.top, boxes.left]), torch.cat([boxes.height, boxes.width])
+    rows, columns = resize_matrices(start, length, max(h, w), size).chunk(2)
+    columns.index_copy_(0, mirrored, columns.index_select(0, mirrored).flip(1))
+    rows.mul_(scale)  # here rather than on the images: this tensor is a third as large
+    # One product per image, not one per channel. A shorter axis has no pixels for the last columns of its matrix.
+    wide = images.float().reshape(b, c * h, w) @ columns[:, :, :w].mT
+    return rows[:, None, :, :h] @ wide.view(b, c, h, size)
 
 
 def _one_by_one(
-    images: Shaped[Tensor, "b c h w"], boxes: Boxes, mirrored: Bool[Tensor, "b"], size: int
+    images: Shaped[Tensor, "b c h w"], boxes: Boxes, mirrored: Int[Tensor, "_"], size: int
 ) -> Float[Tensor, "b c {size} {size}"]:
     """The same crops on the images' own scale, by a call per image that skips the matrices' zeros."""
     result = torch.empty(*images.shape[:2], size, size)
-    parameters = zip(*(field.tolist() for field in (*boxes, mirrored)), strict=True)
-    for image, view, (top, left, height, width, flip) in zip(images, result, parameters, strict=True):
-        part = image[None, :, top : top + height, left : left + width].float()
+    mirrored = set(mirrored.tolist())
+    for number, (top, left, height, width) in enumerate(zip(*(field.tolist() for field in boxes), strict=True)):
+        part = images[number, None, :, top : top + height, left : left + width].float()
         resized = F.interpolate(part, (size, size), mode="bilinear", antialias=True)[0]
-        view.copy_(resized.flip(2) if flip else resized)
+        result[number] = resized.flip(2) if number in mirrored else resized
     return result
 
 
 def resize_matrices(
-    start: Int[Tensor, "b"],
-    length: Int[Tensor, "b"],
-    mirrored: Bool[Tensor, "b"],
-    pixels: int,
-    size: int,
-    device: torch.device,
+    start: Int[Tensor, "b"], length: Int[Tensor, "b"], pixels: int, size: int
 ) -> Float[Tensor, "b {size} {pixels}"]:
     """Matrices that take `pixels` values to the `size` values of their part [start, start + length), resized.
 
@@ -117,13 +113,11 @@ def resize_matrices(
 
     Source: Pillow's Resample.c. torchvision's antialias follows it.
     """
-    start = start.to(device, torch.float32, non_blocking=True)[:, None]
-    length = length.to(device, torch.float32, non_blocking=True)[:, None]
+    start, length = start[:, None], length[:, None]
     step = length / size
-    order = torch.arange(size, device=device) + 0.5
-    order = torch.where(mirrored.to(device, non_blocking=True)[:, None], size - order, order)
-    pixel = torch.arange(pixels, device=device) + 0.5
-    inside = ((pixel > start) & (pixel < start + length)).float()
+    order = torch.arange(0.5, size, device=start.device)
+    pixel = torch.arange(0.5, pixels, device=start.device)
+    inside = (pixel > start) & (pixel < start + length)
 
     weights = pixel - (start + step * order)[:, :, None]  # (b, size, pixels)
     weights.abs_().div_(-step.clamp_min(1)[:, :, None]).add_(1).clamp_min_(0).mul_(inside[:, None])

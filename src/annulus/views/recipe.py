@@ -17,22 +17,34 @@ from torch import Tensor
 
 from annulus.config.images import ViewSetParams
 from annulus.views.blur import Blur, draw_blur, gaussian_blur, kernel_size
-from annulus.views.colour import Jitter, draw_jitter, grayscale, jitter_
+from annulus.views.colour import Jitter, draw_jitter, grayscale, hue_ends, jitter_
 from annulus.views.crop import Boxes, center_crop, draw_boxes, resized_crop
+from annulus.waits import sent
 
 # Pixels worked on at a time: on a CPU what, with temporaries, a core's L2 cache about holds; on a GPU a
 # bound on memory.
 CPU_CHUNK, GPU_CHUNK = 2**16, 2**24
 
 
+# Which images get an operator: drawn for each of them, then their numbers (`numbered`).
+Chosen = Bool[Tensor, "b"] | Int[Tensor, "_"]
+
+
 class Recipe(NamedTuple):
     """The operators that each image of a batch gets, in this order. None: no image gets this one."""
 
     boxes: Boxes | None
-    mirrored: Bool[Tensor, "b"]
+    mirrored: Chosen
     jitter: Jitter | None
-    grey: Bool[Tensor, "b"]
+    grey: Chosen
     blur: Blur | None
+
+
+class Chunk(NamedTuple):
+    """Some rows of a batch, and their recipe."""
+
+    rows: Int[Tensor, "r"]
+    recipe: Recipe
 
 
 def augment(
@@ -47,8 +59,7 @@ def augment(
     The generator always draws for all images, so processes that share a batch go on with the same randomness.
 
     Random resized crop (without one: the middle size x size pixels), flip, colour jitter, greyscale, blur:
-    torchvision's usual contrastive recipe. The generator lives on the images' device or on the CPU; there it
-    draws the same views for every device, and a GPU need not be waited for.
+    torchvision's usual contrastive recipe. The generator lives on the CPU: it draws the same views for every device.
 
     Raises:
         InputError: without a crop, when the images are smaller than the view.
@@ -67,8 +78,10 @@ def augment(
     with torch.autocast(images.device.type, enabled=False):
         for start in range(0, count, step):
             rows = order[start : start + step]
-            there = rows.to(images.device, non_blocking=True)
-            result.index_copy_(0, there, apply_recipe(images.index_select(0, there), pick(recipe, rows), size))
+            some = pick(recipe, rows)
+            ends = [] if some.jitter is None else hue_ends(some.jitter.hue_after)
+            rows, some = on(Chunk(rows, numbered(some)), images.device)
+            result.index_copy_(0, rows, apply_recipe(images.index_select(0, rows), some, ends, size))
     return result
 
 
@@ -76,7 +89,7 @@ def draw_recipe(views: ViewSetParams, count: int, height: int, width: int, gener
     """Draw the parameters of `count` views of images of height x width pixels."""
 
     def chosen(probability: float) -> Bool[Tensor, "b"]:
-        return torch.rand(count, generator=generator, device=generator.device) < probability
+        return torch.rand(count, generator=generator) < probability
 
     return Recipe(
         boxes=views.crop and draw_boxes(views.crop, height, width, count, generator),
@@ -87,38 +100,58 @@ def draw_recipe(views: ViewSetParams, count: int, height: int, width: int, gener
     )
 
 
-def apply_recipe(images: UInt8[Tensor, "b 3 h w"], recipe: Recipe, size: int) -> Float[Tensor, "b 3 {size} {size}"]:
-    """The views that a recipe describes; with jitter, rows come sorted by when their hue turns (`jitter_`)."""
+def apply_recipe(
+    images: UInt8[Tensor, "b 3 h w"], recipe: Recipe, ends: list[int], size: int
+) -> Float[Tensor, "b 3 {size} {size}"]:
+    """The views that a `numbered` recipe describes; with jitter, rows come sorted by when their hue turns (`jitter_`).
+
+    Everything is on one device, and so how many images an operator touches is known from shapes and from `ends`.
+    """
     if recipe.boxes is None:
         view = center_view(images, size)
         replace_(view, recipe.mirrored, lambda some: some.flip(3))
     else:
         view = resized_crop(images, recipe.boxes, recipe.mirrored, size)
     if recipe.jitter is not None:
-        jitter_(view, recipe.jitter)
+        jitter_(view, recipe.jitter, ends)
     replace_(view, recipe.grey, grayscale)
     if recipe.blur is not None:
-        sigma = recipe.blur.sigma[recipe.blur.chosen]
+        sigma = recipe.blur.sigma.index_select(0, recipe.blur.chosen)
         replace_(view, recipe.blur.chosen, lambda some: gaussian_blur(some, sigma, kernel_size(size)))
     return view.clamp_(max=1)  # weights that sum to one only up to rounding can step past it
 
 
-def replace_(view: Float[Tensor, "b c h w"], chosen: Bool[Tensor, "b"], operator: Callable[[Tensor], Tensor]) -> None:
+def replace_(view: Float[Tensor, "b c h w"], chosen: Int[Tensor, "_"], operator: Callable[[Tensor], Tensor]) -> None:
     """Put operator(image) in the place of each chosen image; the others cost nothing."""
-    rows = chosen.nonzero().squeeze(1).to(view.device, non_blocking=True)
-    view.index_copy_(0, rows, operator(view.index_select(0, rows)))
+    view.index_copy_(0, chosen, operator(view.index_select(0, chosen)))
 
 
-Parameters = TypeVar("Parameters", Recipe, Boxes, Jitter, Blur, Tensor, None)
+Parameters = TypeVar("Parameters", Chunk, Recipe, Boxes, Jitter, Blur, Tensor, None)
+
+
+def each(parameters: Parameters, change: Callable[[Tensor], Tensor]) -> Parameters:
+    """The parameters with each tensor changed."""
+    if isinstance(parameters, Tensor):
+        return change(parameters)
+    return None if parameters is None else type(parameters)(*(each(field, change) for field in parameters))
 
 
 def pick(parameters: Parameters, rows: Int[Tensor, "r"] | slice) -> Parameters:
-    """The parameters of some rows, on the host, where which rows an operator touches is decided."""
-    if parameters is None:
-        return None
-    if isinstance(parameters, Tensor):
-        return parameters[rows].cpu()
-    return type(parameters)(*(pick(field, rows) for field in parameters))
+    """The parameters of some rows."""
+    return each(parameters, lambda field: field[rows])
+
+
+def numbered(recipe: Recipe) -> Recipe:
+    """The same recipe with the numbers of the chosen images; how many there are a GPU would have to be asked."""
+    return each(recipe, lambda field: field.nonzero().squeeze(1) if field.dtype == torch.bool else field)
+
+
+def on(parameters: Parameters, device: torch.device) -> Parameters:
+    """The parameters on a device, sent together."""
+    fields: list[Tensor] = []
+    each(parameters, lambda field: fields.append(field) or field)
+    arrived = iter(sent(fields, device))
+    return each(parameters, lambda _: next(arrived))
 
 
 def center_view(images: UInt8[Tensor, "b c h w"], size: int) -> Float[Tensor, "b c {size} {size}"]:

@@ -1,0 +1,84 @@
+"""What keeps the host from waiting for a GPU: copies from pinned memory, and checks that are looked at later.
+
+On a CPU there is nothing to wait for: nothing is copied, and a check is looked at when it is made.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+import torch
+from jaxtyping import Num
+from torch import Tensor
+
+from annulus.errors import InputError
+
+# From a number to the sentence that refuses it, or None.
+Fault = Callable[[float], str | None]
+
+
+def sent(tensors: Sequence[Tensor], device: torch.device) -> list[Tensor]:
+    """The host's tensors on the device: one copy for all of them, from pinned memory, that no host waits for."""
+    if device.type == "cpu" or not tensors:
+        return list(tensors)
+    # Larger numbers first: so each tensor begins at a multiple of the size of its numbers.
+    order = sorted(range(len(tensors)), key=lambda place: -tensors[place].element_size())
+    parts = [tensors[place].contiguous().view(-1).view(torch.uint8) for place in order]
+    arrived = torch.cat(parts).pin_memory().to(device, non_blocking=True)
+    found = list(tensors)
+    for place, part in zip(order, arrived.split([len(part) for part in parts]), strict=True):
+        found[place] = part.view(tensors[place].dtype).view(tensors[place].shape)
+    return found
+
+
+class Checks:
+    """Checks of numbers on a GPU, to be looked at together when the host waits for the GPU anyway."""
+
+    def __init__(self) -> None:
+        self._made: list[tuple[Tensor, Fault]] = []
+
+    @contextmanager
+    def put_off(self) -> Iterator[None]:
+        """A context whose checks are looked at by `look`; outside of it a check waits for the GPU."""
+        before = _checks.set(self)
+        try:
+            yield
+        finally:
+            _checks.reset(before)
+
+    def look(self) -> None:
+        """Look at the checks made since the last look.
+
+        Raises:
+            InputError: what the first faulty number's check says.
+        """
+        made, self._made = self._made, []
+        if made:
+            numbers = torch.stack([number.double() for number, _ in made]).tolist()
+            for number, (_, fault) in zip(numbers, made, strict=True):
+                _refuse(fault(number))
+
+    def add(self, number: Num[Tensor, ""], fault: Fault) -> None:
+        """Look at this number later."""
+        self._made.append((number, fault))
+
+
+_checks: ContextVar[Checks | None] = ContextVar("checks", default=None)
+
+
+def check(number: Num[Tensor, ""], fault: Fault) -> None:
+    """Refuse a number for which `fault` has a sentence: at once, or on a GPU in `Checks.put_off` at the next look.
+
+    Raises:
+        InputError: with that sentence.
+    """
+    checks = _checks.get()
+    if checks is not None and number.is_cuda:
+        checks.add(number.detach(), fault)
+    else:
+        _refuse(fault(float(number)))
+
+
+def _refuse(sentence: str | None) -> None:
+    if sentence is not None:
+        raise InputError(sentence)
