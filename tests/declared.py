@@ -2,7 +2,8 @@
 
 A room is a folder of src/annulus, or a module beside the folders. What can change no number is no dependency: what
 params.yaml may hold (its values are `params:`), what stands around a stage, errors, extras.py, waits.py, which copies
-and refuses numbers, and files with a docstring only. A `settings` stage writes what config/ makes of the parameters, and depends on config/.
+and refuses numbers, and files with a docstring only. A `settings` stage writes what config/ makes of the parameters,
+and depends on config/.
 """
 
 import ast

@@ -25,7 +25,7 @@ bfloat16, as it does on a GPU. Copies that nobody waits for count apart.
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -40,7 +40,7 @@ from torch.utils._pytree import tree_leaves
 
 CUDA, HOST = torch.device("cuda"), torch.device("cpu")
 LIBRARY = "src/annulus/"
-VALUES = {"tolist", "__repr__", "__format__"}
+VALUES = {"tolist", "__repr__"}
 INDEXED = {"aten::index", "aten::index_put", "aten::index_put_"}
 NO_KERNEL = {
     *("aten::empty", "aten::empty_like", "aten::empty_strided", "aten::new_empty", "aten::new_empty_strided"),
@@ -74,7 +74,9 @@ class PretendedGPU:
 
     device = CUDA
 
-    def __init__(self) -> None:
+    def __init__(self, *, autocast: bool = True) -> None:
+        """Without `autocast` its numbers are those of the CPU, up to rounding."""
+        self._autocast = autocast
         # By address; a weak reference keeps an address from being used again.
         self._there: dict[int, StorageWeakRef] = {}
         self._pinned: dict[int, StorageWeakRef] = {}
@@ -83,11 +85,10 @@ class PretendedGPU:
         self.moving: bool | None = None  # a copy between the sides runs, to the GPU or from it
 
     def __enter__(self) -> "PretendedGPU":
-        autocast = torch.autocast
         self._stack = ExitStack()
         for context in (
             mock.patch.object(torch, "Generator", _Generator),
-            mock.patch.object(torch, "autocast", lambda _, *args, **kwargs: autocast("cpu", *args, **kwargs)),
+            mock.patch.object(torch, "autocast", self._cast(torch.autocast)),
             mock.patch.object(torch.cuda, "mem_get_info", return_value=(2**40, 2**40)),
             _Operators(self),
             _Functions(self),
@@ -97,6 +98,12 @@ class PretendedGPU:
 
     def __exit__(self, *error: object) -> None:
         self._stack.__exit__(*error)
+
+    def _cast(self, autocast: type[torch.autocast]) -> Callable[..., torch.autocast]:
+        def cast(device: str, *args: Any, enabled: bool = True, **kwargs: Any) -> torch.autocast:
+            return autocast("cpu", *args, enabled=enabled and self._autocast, **kwargs)
+
+        return cast
 
     @contextmanager
     def counting(self) -> Iterator[Counts]:

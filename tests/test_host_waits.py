@@ -1,0 +1,279 @@
+"""A training step never waits for a GPU, counted where there is none (host_waits.py), and starts so many kernels."""
+
+import itertools
+import linecache
+from collections import Counter
+
+import pytest
+import torch
+from host_waits import PretendedGPU
+from settings import CPU, ROOT, read, run, stripes
+
+from annulus.errors import InputError
+from annulus.pipeline.checkpoint import Checkpoint
+from annulus.training import loop
+from annulus.training.setup import build_training
+from annulus.waits import Checks, check, sent
+
+# The lines that may wait, each at most once in a step, and why.
+EXCUSED = {
+    "self.annealing.after_step(step.estimate.loss_nats.item())": "adaptive-step decides by each loss",
+    "numbers = torch.stack([number.double() for number, _ in made]).tolist()": "checks are looked at in 1 of 50 steps",
+    "if losses.isfinite().all():": "so are losses",
+}
+# Of ResNet-18. Fewer are better: these may fall, not rise.
+KERNELS = {"ir": 432, "moco": 940}
+
+CHOICES = {
+    "method": ("ir", "cmc", "moco", "simclr", "simo"),
+    "sampler": ("uniform", "ball", "ring", "cave"),
+    "neighbours": ("none", "s", "k"),
+    "bound": ("infonce", "cpc", "mlcpc", "la", "binary-nce"),
+    "negatives": ("sampled", "all"),
+    "views": ("strong", "none"),
+}
+
+
+def fits(case):
+    return case["neighbours"] == "none" or case["bound"] not in ("mlcpc", "binary-nce")
+
+
+def pairs_of(case):
+    return set(itertools.combinations(case.items(), 2))
+
+
+def every_pair():
+    """Few cases that hold each pair of choices that some case can hold."""
+    cases = [dict(zip(CHOICES, values, strict=True)) for values in itertools.product(*CHOICES.values())]
+    cases = [case for case in cases if fits(case)]
+    missing = set().union(*map(pairs_of, cases))
+    while missing:
+        best = max(cases, key=lambda case: len(pairs_of(case) & missing))
+        missing -= pairs_of(best)
+        yield best
+
+
+CASES = list(every_pair())
+
+
+def settings_of(case):
+    """With clusters so large that each query of a small batch finds members and others."""
+    case = dict(case)
+    negatives = {f"methods.{case['method']}.negatives": case.pop("negatives")} if "negatives" in case else {}
+    large = {"samplers.cave.clusters": 4, "samplers.cave.outer": 1.0, "neighbour_sets.k.clusters": 4}
+    return {"bounds.mlcpc.alpha_start": 2.0} | large | negatives | case
+
+
+def begun(changes, device):
+    """A training in its third step, when neighbours have come, and its epoch's order."""
+    training = build_training(read(changes), stripes(70, 0), stripes(10, 1), device)
+    training.method.start(training._embed)
+    training.method.before_epoch(0, training._embed)
+    training.method.train()
+    training.batch = 2
+    return training, training._order()
+
+
+def counted(changes):
+    """What happens on a GPU in a step."""
+    with PretendedGPU() as gpu:
+        training, order = begun(changes, gpu.device)
+        training.step(order)
+        with gpu.counting() as counts:
+            training.step(order)
+    return counts
+
+
+def source(place):
+    file, line = place.split(":")
+    return linecache.getline(str(ROOT / "src/annulus" / file), int(line)).strip()
+
+
+# --- steps --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: " ".join(case.values()))
+def test_a_step_never_waits_for_the_gpu(case):
+    counts = counted(settings_of(case))
+    assert not counts.waits, counts.table()
+    assert counts.copies.total() > 0, "the views' parameters are copied"
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case["negatives"] == "all"][:8])
+def test_the_paths_of_a_gpu_give_the_numbers_of_a_cpu(case):
+    on_cpu, order = begun(settings_of(case), CPU)
+    on_cpu.step(order)
+    with PretendedGPU(autocast=False) as gpu:
+        on_gpu, order = begun(settings_of(case), gpu.device)
+        on_gpu.step(order)
+        found = on_gpu.measured[2].cpu()
+    torch.testing.assert_close(found, on_cpu.measured[2], rtol=1e-4, atol=1e-5)
+
+
+def test_what_waits_is_excused_and_waits_once(monkeypatch):
+    monkeypatch.setattr(loop, "LOSS_CHECK_STEPS", 1)
+    counts = counted({"method": "moco", "anneal": "adaptive-step", "bound": "mlcpc"})
+    found = Counter()
+    for (_, place), count in counts.waits.items():
+        found[source(place)] += count
+    assert found == dict.fromkeys(EXCUSED, 1), counts.table()
+
+
+@pytest.mark.parametrize("method", KERNELS)
+def test_a_step_starts_no_more_kernels_than_these(method):
+    counts = counted({"method": method, "sampler": "ring", "backbone": "resnet18"})
+    assert counts.kernels.total() == KERNELS[method], counts.table()
+
+
+# --- checks that are looked at later ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (
+            {
+                "sampler": "cave",
+                "anneal": "none",
+                "samplers.cave": {"outer": 0.05, "clusters": 35, "runs": 1, "iterations": 3, "keep": "inside"},
+            },
+            "^sampler cave: [0-9]+ queries",
+        ),
+        (
+            {"bound": "cpc", "bounds.cpc.alpha": 13.0, "methods.ir.negatives": "sampled"},
+            "^alpha is 13 with m = 13 cand",
+        ),
+    ],
+)
+def test_what_a_cpu_refuses_at_once_a_gpu_refuses_before_it_is_saved(changes, sentence, monkeypatch):
+    class NeverSaved(Checkpoint):
+        def __init__(self):
+            """Without a folder."""
+
+        def load(self):
+            return None
+
+        def save(self, state):
+            raise AssertionError("a faulty step was saved")
+
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", -1.0)
+    with pytest.raises(InputError, match=sentence):
+        run(changes).run(NeverSaved())
+    with PretendedGPU() as gpu:
+        training = build_training(read(changes), stripes(70, 0), stripes(10, 1), gpu.device)
+        with pytest.raises(InputError, match=sentence):
+            training.run(NeverSaved())
+        training.method.before_epoch(0, training._embed)
+        order = training._order()
+        training.batch = 1
+        training.step(order)
+        with pytest.raises(InputError, match=sentence):
+            training._check(order)
+
+
+def test_a_check_waits_unless_it_is_put_off():
+    def fault(number):
+        return f"{number:g} is odd" if number % 2 else None
+
+    with PretendedGPU() as gpu, gpu.counting() as counts:
+        numbers, checks = torch.arange(4, device=gpu.device), Checks()
+        with checks.put_off():
+            for number in numbers:
+                check(number, fault)
+        assert not counts.waits
+        with pytest.raises(InputError, match="1 is odd"):
+            checks.look()
+        checks.look()  # nothing is left
+        assert counts.waits.total() == 1
+        with pytest.raises(InputError, match="3 is odd"):
+            check(numbers[3], fault)
+
+
+def test_tensors_of_all_kinds_are_sent_as_one_copy():
+    tensors = [
+        torch.tensor([True, False, True]),
+        torch.tensor([[1.5, -2.0], [0.1, 7.0]]).T,
+        torch.arange(5),
+        torch.empty(0, dtype=torch.int64),
+        torch.tensor([1, 255], dtype=torch.uint8),
+        torch.tensor([0.1, 0.2], dtype=torch.float64),
+    ]
+    with PretendedGPU() as gpu:
+        with gpu.counting() as counts:
+            arrived = sent(tensors, gpu.device)
+        assert (counts.waits.total(), counts.copies.total(), counts.kernels.total()) == (0, 1, 0)
+        assert all(each.is_cuda for each in arrived)
+        arrived = [each.cpu() for each in arrived]
+    for tensor, found in zip(tensors, arrived, strict=True):
+        torch.testing.assert_close(found, tensor, rtol=0, atol=0)
+    assert all(here is tensor for here, tensor in zip(sent(tensors, CPU), tensors, strict=True))
+
+
+# --- the harness --------------------------------------------------------------------------------------
+
+MASK = torch.tensor([True, False, True])
+WAITS = {
+    "item": lambda x: x[0].item(),
+    "bool": lambda x: bool(x[0] > 0),
+    "int": lambda x: int(x[0]),
+    "tolist": lambda x: x.tolist(),
+    "cpu": lambda x: x.cpu(),
+    "to the host": lambda x: x.to("cpu", non_blocking=True),
+    "format": lambda x: f"{x[0]}",
+    "nonzero": lambda x: x.nonzero(),
+    "unique": lambda x: x.unique(),
+    "bincount": lambda x: x.bincount(minlength=9),
+    "repeats": lambda x: x.repeat_interleave(x),
+    "mask": lambda x: x[x > 1],
+    "mask written": lambda x: x.index_put_((x > 0,), torch.ones_like(x)[:2]),
+    "host's index": lambda x: x[torch.tensor([0, 2])],
+    "new": lambda x: torch.tensor([1.0], device=x.device),
+    "pageable": lambda x: MASK.to(x.device),
+    "pageable, not blocking": lambda x: MASK.to(x.device, non_blocking=True),
+    "pinned, blocking": lambda x: MASK.pin_memory().to(x.device),
+    "copied": lambda x: x.copy_(torch.ones(3)),
+}
+KERNELS_OF = {
+    "views": (0, lambda x: x.view(3, 1).expand(3, 2).T[0]),
+    "an operator each": (2, lambda x: (x * 2).add_(x)),
+    "new": (1, lambda x: torch.zeros(3, device=x.device)),
+    "empty": (0, lambda x: torch.empty(3, device=x.device)),
+    "sent": (0, lambda x: MASK.pin_memory().to(x.device, non_blocking=True)),
+    "numbers of the host": (2, lambda x: torch.where(x > 1, x, torch.tensor(5))),
+    "a mask filled": (2, lambda x: x.masked_fill(x > 1, 0)),
+    "rows by number": (1, lambda x: x[x]),
+    "repeats of known number": (1, lambda x: torch.repeat_interleave(x, output_size=3)),
+    "the host's own": (0, lambda x: (MASK.nonzero(), MASK.sum().item())),
+    "backward": (5, lambda x: (x.float().requires_grad_() * 2).sum().backward()),
+}
+
+
+@pytest.mark.parametrize("what", WAITS)
+def test_a_wait_counts_once(what):
+    with PretendedGPU() as gpu:
+        x = torch.arange(3, device=gpu.device)
+        with gpu.counting() as counts:
+            WAITS[what](x)
+    assert counts.waits.total() == 1, counts.table()
+
+
+@pytest.mark.parametrize("what", KERNELS_OF)
+def test_kernels_are_operators_on_the_gpu_s_tensors(what):
+    expected, call = KERNELS_OF[what]
+    with PretendedGPU() as gpu:
+        x = torch.arange(3, device=gpu.device)
+        with gpu.counting() as counts:
+            call(x)
+    assert (counts.waits.total(), counts.kernels.total()) == (0, expected), counts.table()
+
+
+def test_the_sides_do_not_mix():
+    with PretendedGPU() as gpu:
+        x = torch.arange(3, device=gpu.device)
+        assert ((x + 1).device.type, torch.arange(3).device.type, x.cpu().device.type) == ("cuda", "cpu", "cpu")
+        with pytest.raises(RuntimeError, match="mixes tensors of the GPU and of the host"):
+            x + torch.arange(3)
+        with pytest.raises(RuntimeError, match="rand on the GPU with the other side's generator"):
+            torch.rand(3, generator=torch.Generator(), device=gpu.device)
+        with pytest.raises(TypeError, match="can't convert cuda"):
+            x.numpy()
