@@ -28,7 +28,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 from unittest import mock
 
 import torch
@@ -73,13 +73,14 @@ class PretendedGPU:
     """A context in which `device` can be used though there is no GPU."""
 
     device = CUDA
+    # By address; a weak reference keeps an address from being used again. What the library keeps from one context is
+    # still there in the next.
+    _there: ClassVar[dict[int, StorageWeakRef]] = {}
+    _pinned: ClassVar[dict[int, StorageWeakRef]] = {}
 
     def __init__(self, *, autocast: bool = True) -> None:
         """Without `autocast` its numbers are those of the CPU, up to rounding."""
         self._autocast = autocast
-        # By address; a weak reference keeps an address from being used again.
-        self._there: dict[int, StorageWeakRef] = {}
-        self._pinned: dict[int, StorageWeakRef] = {}
         self._counts: Counts | None = None
         self.new_there = False  # whether a tensor made from no other one is on the GPU
         self.moving: bool | None = None  # a copy between the sides runs, to the GPU or from it

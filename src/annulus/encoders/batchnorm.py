@@ -8,6 +8,7 @@ Source: He et al. 2020, arXiv:1911.05722, Section 3.3; Ioffe and Szegedy 2015, a
 """
 
 from collections.abc import Callable
+from functools import cache
 
 import torch
 import torch.nn.functional as F
@@ -93,11 +94,18 @@ class _Grouped(_BatchNorm):
             share = self.num_batches_tracked.to(measured.dtype).reciprocal()
             weights, kept = share.expand(count), 1 - count * share
         else:
-            after = torch.arange(count - 1, -1, -1, dtype=measured.dtype, device=measured.device)
-            weights, kept = self.momentum * (1 - self.momentum) ** after, (1 - self.momentum) ** count
-        mean, var = (measured * weights[:, None, None]).sum(dim=0)
-        self.running_mean.mul_(kept).add_(mean)
-        self.running_var.mul_(kept).add_(var)
+            weights = _weights(count, self.momentum, measured.dtype, measured.device)
+            kept = (1 - self.momentum) ** count
+        running = [self.running_mean, self.running_var]
+        torch._foreach_mul_(running, kept)
+        torch._foreach_add_(running, (measured * weights[:, None, None]).sum(dim=0).unbind())
+
+
+@cache
+def _weights(count: int, momentum: float, dtype: torch.dtype, device: torch.device) -> Float[Tensor, "{count}"]:
+    """What of each of so many groups the running statistics keep; made once, since many layers need the same."""
+    after = torch.arange(count - 1, -1, -1, dtype=dtype, device=device)
+    return momentum * (1 - momentum) ** after
 
 
 class GroupedBatchNorm1d(_Grouped, nn.BatchNorm1d):

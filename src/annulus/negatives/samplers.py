@@ -175,11 +175,12 @@ def _of_members(
 
 def _drawn(index: Int[Tensor, "b m"], kept: Bool[Tensor, "b m"], k: int, generator: torch.Generator) -> Selection:
     """k of the kept columns of each query, which has at least one."""
-    upto = kept.cumsum(dim=1)  # how many are kept up to each place: the r-th kept column is where this reaches r
+    # The kept columns one after the other, and behind them, where no draw reaches, the others. A query that keeps none,
+    # which a GPU refuses later, draws column 0.
+    upto, width = kept.cumsum(dim=1), index.shape[1]
+    listed = index.new_zeros(len(index), width + 1).scatter_(1, (upto - 1).where(kept, width), index)
     random = torch.rand(len(index), k, generator=generator, device=index.device, dtype=torch.float64)
-    place = torch.searchsorted(upto, (random * upto[:, -1:]).long() + 1)
-    # Where nothing is kept, which `check` refuses later on a GPU, no place is right, but this one exists.
-    return Selection(index.gather(1, place.clamp_(max=index.shape[1] - 1)))
+    return Selection(listed.gather(1, (random * upto[:, -1:]).long()))
 
 
 @runtime_checkable
