@@ -1,5 +1,6 @@
 """What every bound answers, and the result of evaluating one."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -10,7 +11,7 @@ from torch import Tensor
 
 def present(scores: Float[Tensor, "b k"]) -> Int[Tensor, "b"]:
     """How many scores of each query are not absent."""
-    return (scores != -torch.inf).sum(dim=1)
+    return scores.shape[1] - scores.isneginf().sum(dim=1, dtype=torch.int32)  # twice as fast as counting with int64
 
 
 @dataclass(frozen=True)
@@ -70,10 +71,10 @@ class Bound:
         positives: Float[Tensor, "b p"],
         negatives: Float[Tensor, "b k"],
         training: float,
-        scores: Float[Tensor, "b n"],
+        scores: Callable[[], Float[Tensor, "b n"]],
         in_denominator: bool = True,
     ) -> Estimate:
-        """Loss, bound and ceiling of these scores; `scores` are those of all columns, without gradient.
+        """Loss, bound and ceiling of these scores; `scores` gives those of all columns, without gradient.
 
         The first of the positives is the query's own, the others are neighbours. `in_denominator`: neighbours are
         candidates too, so that the loss is at least 0. Without, they stand only in the numerator, as the papers print

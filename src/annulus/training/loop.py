@@ -12,7 +12,7 @@ from torch import Tensor
 
 from annulus.compute import progress
 from annulus.compute.distributed import broadcast, local_slice, mean_gradients
-from annulus.compute.optimizers import SGD
+from annulus.compute.optimizers import FusedSGD
 from annulus.compute.rng import generator
 from annulus.encoders.extract import extract
 from annulus.errors import InputError
@@ -58,12 +58,11 @@ class Training:
         self.source, self.validation = images, validation
         self.images, self.labels = images.images.to(device), images.labels.to(device)
         self.trainable = [parameter for parameter in method.parameters() if parameter.requires_grad]
-        self.optimizer = SGD(
+        self.optimizer = FusedSGD(
             self.trainable,
             lr=recipe.learning_rate,
             momentum=recipe.optimizer.momentum,
             weight_decay=recipe.optimizer.weight_decay,
-            fused=True,
         )
         self.schedule = Schedule(recipe.schedule, recipe.learning_rate, method.params.warmup)
         self.annealing = recipe.annealing
