@@ -1,14 +1,4 @@
-"""How often a training step waits for a GPU, and how many kernels it starts, counted where there is no GPU.
-
-with PretendedGPU() as gpu:
-    training = build_training(..., device=gpu.device)  # a device of type cuda
-    with gpu.counting() as counts:
-        training.step(order)
-print(counts.table())  # each wait with the line of annulus that it comes from
-
-Everything computes on the CPU, but each storage belongs to the host or to the pretended GPU. A tensor is on the GPU if
-it was asked for there (`device=`, `.to(device)`) or made from tensors that are there. It says so when asked for its
-device, and so the library takes the paths of a GPU. As on a GPU, tensors of the two sides do not mix.
+"""What makes the host wait for a GPU, and what starts a kernel there, counted with the lines that they come from.
 
 A wait is whatever stops the host until the GPU has done all that it was given:
 
@@ -19,32 +9,24 @@ A wait is whatever stops the host until the GPU has done all that it was given:
              torch.tensor(..., device=) and an index of the host into a tensor of the GPU
 
 A kernel is an operator of ATen on a tensor of the GPU, but for views and for making empty tensors. An operator counts
-once, though a sort, a convolution's gradient, or an optimiser of many weights are several kernels. Autocast casts to
-bfloat16, as it does on a GPU. Copies that nobody waits for count apart.
+once, though a sort, a convolution's gradient, or an optimiser of many weights are several kernels. Copies that nobody
+waits for count apart.
 """
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
-from unittest import mock
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch.multiprocessing.reductions import StorageWeakRef
-from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-CUDA, HOST = torch.device("cuda"), torch.device("cpu")
 LIBRARY = "src/annulus/"
-VALUES = {"tolist", "__repr__"}
 INDEXED = {"aten::index", "aten::index_put", "aten::index_put_"}
 NO_KERNEL = {
     *("aten::empty", "aten::empty_like", "aten::empty_strided", "aten::new_empty", "aten::new_empty_strided"),
-    *("aten::_unsafe_view", "aten::_reshape_alias", "aten::set_", "aten::is_same_size"),
+    *("aten::_unsafe_view", "aten::_reshape_alias", "aten::set_", "aten::is_same_size", "aten::_local_scalar_dense"),
 }
 
 # An event and the line of annulus that it comes from, such as ("aten::nonzero", "negatives/samplers.py:204").
@@ -69,230 +51,27 @@ class Counts:
         return "\n".join(rows + [f"{count:6} kernels {file}" for file, count in files.most_common()])
 
 
-class PretendedGPU:
-    """A context in which `device` can be used though there is no GPU."""
-
-    device = CUDA
-    # By address; a weak reference keeps an address from being used again. What the library keeps from one context is
-    # still there in the next.
-    _there: ClassVar[dict[int, StorageWeakRef]] = {}
-    _pinned: ClassVar[dict[int, StorageWeakRef]] = {}
-
-    def __init__(self, *, autocast: bool = True) -> None:
-        """Without `autocast` its numbers are those of the CPU, up to rounding."""
-        self._autocast = autocast
-        self._counts: Counts | None = None
-        self.new_there = False  # whether a tensor made from no other one is on the GPU
-        self.moving: bool | None = None  # a copy between the sides runs, to the GPU or from it
-
-    def __enter__(self) -> "PretendedGPU":
-        self._stack = ExitStack()
-        for context in (
-            mock.patch.object(torch, "Generator", _Generator),
-            mock.patch.object(torch, "autocast", self._cast(torch.autocast)),
-            mock.patch.object(torch.cuda, "mem_get_info", return_value=(2**40, 2**40)),
-            _Operators(self),
-            _Functions(self),
-        ):
-            self._stack.enter_context(context)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stack.__exit__(*error)
-
-    def _cast(self, autocast: type[torch.autocast]) -> Callable[..., torch.autocast]:
-        def cast(device: str, *args: Any, enabled: bool = True, **kwargs: Any) -> torch.autocast:
-            return autocast("cpu", *args, enabled=enabled and self._autocast, **kwargs)
-
-        return cast
-
-    @contextmanager
-    def counting(self) -> Iterator[Counts]:
-        """What happens in this context."""
-        self._counts = Counts()
-        try:
-            yield self._counts
-        finally:
-            self._counts = None
-
-    def count(self, events: str, event: str) -> None:
-        if self._counts is not None:
-            getattr(self._counts, events)[event, _line()] += 1
-
-    def holds(self, tensor: Tensor) -> bool:
-        return _storage(tensor)._cdata in self._there
-
-    def pinned(self, tensor: Tensor) -> bool:
-        return _storage(tensor)._cdata in self._pinned
-
-    def put(self, tensor: Tensor) -> None:
-        """The tensor is on the GPU from here on."""
-        storage = _storage(tensor)
-        self._there.setdefault(storage._cdata, StorageWeakRef(storage))
-
-    def pin(self, tensor: Tensor) -> Tensor:
-        storage = _storage(tensor)
-        self._pinned.setdefault(storage._cdata, StorageWeakRef(storage))
-        return tensor
-
-    def copied_from_host(self, event: str, tensor: Tensor, non_blocking: bool) -> None:
-        self.count("copies" if non_blocking and self.pinned(tensor) else "waits", event)
-
-    @contextmanager
-    def setting(self, **state: bool | None) -> Iterator[None]:
-        """`new_there` and `moving` while an operator runs."""
-        before = {name: getattr(self, name) for name in state}
-        vars(self).update(state)
-        try:
-            yield
-        finally:
-            vars(self).update(before)
+def index_of(name: str, args: tuple) -> list[Tensor]:
+    """The tensors by which an operator indexes its first argument."""
+    return [each for each in tree_leaves(args[1]) if isinstance(each, Tensor)] if name in INDEXED else []
 
 
-class _Generator(torch.Generator):
-    """A generator of the CPU that says it is on the GPU, where it was asked for there."""
-
-    def __new__(cls, device: torch.device | str = "cpu") -> "_Generator":
-        made = super().__new__(cls, "cpu")
-        made.asked = torch.device(device)
-        return made
-
-    @property
-    def device(self) -> torch.device:
-        return self.asked
+def waits(operator: Any, args: tuple, kwargs: dict[str, Any]) -> bool:
+    """Whether the host waits for what the operator finds."""
+    name = operator._schema.name
+    if name in INDEXED:
+        return any(each.dtype in (torch.bool, torch.uint8) for each in index_of(name, args))
+    if name == "aten::repeat_interleave":
+        return kwargs.get("output_size") is None
+    return not {torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output}.isdisjoint(operator.tags)
 
 
-class _Functions(TorchFunctionMode):
-    """Torch's functions and methods: what names a device, copies between the sides, or reads values behind ATen."""
-
-    def __init__(self, gpu: PretendedGPU) -> None:
-        super().__init__()
-        self.gpu = gpu
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        gpu, kwargs = self.gpu, dict(kwargs or {})
-        own = args[0] if args and isinstance(args[0], Tensor) else None
-        there = own is not None and gpu.holds(own)
-        if func == Tensor.device.__get__:
-            return CUDA if there else HOST
-        if func == Tensor.is_cuda.__get__:
-            return there
-        if func == Tensor.is_cpu.__get__:
-            return not there
-        name = getattr(func, "__name__", "")
-        if own is not None and name in ("to", "cpu", "cuda"):
-            return self._moved(name, own, args[1:], kwargs)
-        if name == "pin_memory":
-            assert not there, "only memory of the host can be pinned"
-            return gpu.pin(own.clone())
-        if name == "is_pinned":
-            return gpu.pinned(own)
-        if there and name in ("numpy", "__array__"):
-            raise TypeError("can't convert cuda:0 device type tensor to numpy")
-        if there and name in VALUES:
-            gpu.count("waits", name)
-            return func(*args, **kwargs)
-        device = torch.device(kwargs.get("device") or HOST)
-        new_there = device == CUDA or any(isinstance(each, Tensor) and gpu.holds(each) for each in tree_leaves(args))
-        generator = kwargs.get("generator")
-        if generator is not None and (generator.device.type == "cuda") != new_there:
-            raise RuntimeError(f"{name} on {'the GPU' if new_there else 'the host'} with the other side's generator")
-        if device == CUDA:
-            kwargs["device"] = HOST
-            if name in ("tensor", "as_tensor", "asarray"):
-                gpu.count("waits", name)
-        pinned = kwargs.pop("pin_memory", False)
-        with gpu.setting(new_there=new_there):
-            result = func(*args, **kwargs)
-            if device == CUDA and name in ("tensor", "as_tensor", "asarray"):
-                gpu.put(result)
-        return gpu.pin(result) if pinned else result
-
-    def _moved(self, name: str, own: Tensor, args: tuple, kwargs: dict[str, Any]) -> Tensor:
-        """`own.to(...)`, perhaps on the other side."""
-        gpu, there = self.gpu, self.gpu.holds(own)
-        copy, other = kwargs.pop("copy", False), kwargs.pop("other", args[0] if args else None)
-        if name != "to":
-            device, dtype, non_blocking, layout = torch.device(name), None, kwargs.get("non_blocking", False), None
-        elif isinstance(other, Tensor):
-            device, dtype, layout = other.device, other.dtype, None
-            non_blocking = kwargs.get("non_blocking", args[1] if len(args) > 1 else False)
-        else:
-            device, dtype, non_blocking, layout = torch._C._nn._parse_to(*args, **kwargs)
-        options = {"memory_format": layout} if layout is not None else {}
-        target = there if device is None else device.type == "cuda"
-        if target == there:
-            return own.to(own.dtype if dtype is None else dtype, copy=copy, **options)
-        if target:
-            gpu.copied_from_host(name, own, non_blocking)
-        else:
-            gpu.count("waits", name)
-        with gpu.setting(moving=target):
-            return own.to(own.dtype if dtype is None else dtype, copy=True, **options)
+def starts_kernel(operator: Any) -> bool:
+    """Whether the operator has anything to compute."""
+    return not operator.is_view and operator._schema.name not in NO_KERNEL
 
 
-class _Operators(TorchDispatchMode):
-    """ATen's operators, those of backward too: what they start, and on which side their results are."""
-
-    def __init__(self, gpu: PretendedGPU) -> None:
-        super().__init__()
-        self.gpu = gpu
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        gpu, kwargs, name = self.gpu, kwargs or {}, func._schema.name
-        tensors = [each for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
-        there = [gpu.holds(each) for each in tensors]
-        result = func(*args, **kwargs)
-        if gpu.moving is not None:
-            side = gpu.moving
-        elif any(there):
-            side = True
-            self._count(func, name, args, kwargs, tensors, there)
-        else:
-            side = not tensors and gpu.new_there
-            if side and name not in NO_KERNEL:
-                gpu.count("kernels", name)
-        if side and name != "aten::copy_":
-            for each in tree_leaves(result):
-                if isinstance(each, Tensor):
-                    gpu.put(each)
-        return result
-
-    def _count(
-        self, func: Any, name: str, args: tuple, kwargs: dict[str, Any], tensors: list[Tensor], there: list[bool]
-    ) -> None:
-        gpu = self.gpu
-        if name == "aten::copy_" and there[0] != there[1]:
-            if there[1]:
-                gpu.count("waits", "copy_")
-            else:
-                gpu.copied_from_host("copy_", tensors[1], kwargs.get("non_blocking", len(args) > 2 and args[2]))
-            return
-        index = [each for each in tree_leaves(args[1]) if isinstance(each, Tensor)] if name in INDEXED else []
-        for each, on_gpu in zip(tensors, there, strict=True):
-            if on_gpu or each.dim() == 0:
-                continue
-            if not (there[0] and any(each is one for one in index)):
-                raise RuntimeError(f"{name} at {_line()} mixes tensors of the GPU and of the host: {tuple(each.shape)}")
-            gpu.count("waits", f"{name} by the host")
-        if name in INDEXED:
-            waits = any(each.dtype in (torch.bool, torch.uint8) for each in index)
-        elif name == "aten::repeat_interleave":
-            waits = kwargs.get("output_size") is None
-        else:
-            waits = not {torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output}.isdisjoint(func.tags)
-        if waits:
-            gpu.count("waits", name)
-        if not func.is_view and name not in NO_KERNEL and name != "aten::_local_scalar_dense":
-            gpu.count("kernels", name)
-
-
-def _storage(tensor: Tensor) -> torch.UntypedStorage:
-    with torch._C.DisableTorchFunction():
-        return tensor.untyped_storage()
-
-
-def _line() -> str:
+def line() -> str:
     """The line of annulus that runs, innermost."""
     frame = sys._getframe(1)
     while frame is not None:

@@ -1,4 +1,4 @@
-"""A training step never waits for a GPU, counted where there is none (host_waits.py), and starts so many kernels."""
+"""A training step never waits for a GPU, counted where there is none (pretended_gpu.py), and starts so many kernels."""
 
 import itertools
 import linecache
@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 import torch
-from host_waits import PretendedGPU
+from pretended_gpu import PretendedGPU
 from settings import CPU, ROOT, read, run, stripes
 
 from annulus.errors import InputError
@@ -22,7 +22,7 @@ EXCUSED = {
     "if losses.isfinite().all():": "so are losses",
 }
 # Of ResNet-18. Fewer are better: these may fall, not rise.
-KERNELS = {"ir": 432, "moco": 940}
+KERNELS = {"ir": 432, "moco": 839}
 
 CHOICES = {
     "method": ("ir", "cmc", "moco", "simclr", "simo"),
@@ -122,7 +122,7 @@ def test_what_waits_is_excused_and_waits_once(monkeypatch):
 @pytest.mark.parametrize("method", KERNELS)
 def test_a_step_starts_no_more_kernels_than_these(method):
     counts = counted({"method": method, "sampler": "ring", "backbone": "resnet18"})
-    assert counts.kernels.total() == KERNELS[method], counts.table()
+    assert counts.kernels.total() <= KERNELS[method], counts.table()
 
 
 # --- checks that are looked at later ------------------------------------------------------------------

@@ -8,7 +8,7 @@ import torch
 from plain_objectives import in_own_cluster, ranked_others, sets_of
 
 from annulus.negatives.clusters import Clusters
-from annulus.negatives.neighbours import closest, clustered, share_at
+from annulus.negatives.neighbours import closest, clustered, marked, share_at
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 
@@ -68,9 +68,10 @@ def test_the_closest_are_the_first_of_the_ranked_others(scores, own):
 def test_cluster_neighbours_are_the_plain_union_over_runs(runs, own, clusters):
     """A query in no cluster has none, not even among columns in none."""
     some = Clusters(clusters.columns[:runs], clusters.queries[:runs])
-    for query, columns in enumerate(sets_of(clustered(some, own))):
-        others = [column for column in range(COLUMNS) if column not in own_of(own, query)]
-        assert sorted(columns) == [column for column in others if in_own_cluster(column, some, query)]
+    for found in (clustered(some, own), marked(some, own)):
+        for query, columns in enumerate(sets_of(found)):
+            others = [column for column in range(COLUMNS) if column not in own_of(own, query)]
+            assert sorted(columns) == [column for column in others if in_own_cluster(column, some, query)]
 
 
 def test_padding_is_absent_and_points_to_a_column_that_exists(clusters):

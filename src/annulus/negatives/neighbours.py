@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from annulus.negatives import samplers
@@ -49,8 +49,8 @@ def clustered(clusters: Clusters, self_index: SelfIndex) -> Selection:
     Source: Wu et al. 2020, arXiv:2005.13149, Section 4.3 and Appendix C.2 (10 clusterings). The paper leaves open how
     the clusterings combine; here they are united.
     """
-    if clusters.columns.is_cuda:  # how many members a query has is a number on the GPU: none is listed, all are marked
-        return Selection(None, in_own_cluster(clusters, self_index))
+    if clusters.columns.is_cuda:
+        return marked(clusters, self_index)
     queries = clusters.queries.shape[1]
     if clusters.columns.ndim == 3:
         every = torch.arange(clusters.columns.shape[2], device=clusters.columns.device).expand(queries, -1)
@@ -67,11 +67,11 @@ def clustered(clusters: Clusters, self_index: SelfIndex) -> Selection:
     return Selection(index, mask)
 
 
-def in_own_cluster(clusters: Clusters, self_index: SelfIndex) -> Bool[Tensor, "b n"]:
-    """Whether a column is one of `clustered`, for every column."""
+def marked(clusters: Clusters, self_index: SelfIndex) -> Selection:
+    """The same neighbours, marked among all columns: how many a query has, a GPU would have to be asked."""
     every = torch.arange(clusters.columns.shape[-1], device=clusters.columns.device)
-    inside = clusters.shared(every.expand(clusters.queries.shape[1], -1))
-    return inside & ~own_columns(inside, self_index)
+    every = every.expand(clusters.queries.shape[1], -1)
+    return Selection(every, clusters.shared(every) & ~own_columns(every, self_index))
 
 
 def _members(
