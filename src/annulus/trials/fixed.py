@@ -27,7 +27,7 @@ def score(training: Training, queries: int, seed: int) -> tuple[Float[Tensor, "q
         training.images[self_index],
         training.recipe.views,
         method.encoder.view_size,
-        generator(seed, "queries", device=device),
+        generator(seed, "queries"),
     )
     return method.critic(method.encoder(views), method.bank.rows).table, self_index
 
