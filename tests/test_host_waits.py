@@ -22,7 +22,7 @@ EXCUSED = {
     "if losses.isfinite().all():": "so are losses",
 }
 # Of ResNet-18. Fewer are better: these may fall, not rise.
-KERNELS = {"ir": 432, "moco": 839}
+KERNELS = {"ir": 429, "moco": 837}
 
 CHOICES = {
     "method": ("ir", "cmc", "moco", "simclr", "simo"),
