@@ -40,7 +40,7 @@ def adaptive(kind: str, delta: float, window: int) -> dict[str, Any]:
         (4, RING | LINEAR),
         (1, RING | LINEAR),
         (11, CAVE | adaptive("adaptive-epoch", 0.5, 2)),
-        (6, UNIFORM | adaptive("adaptive-step", 0.1, 3)),
+        (6, RING | adaptive("adaptive-step", 0.1, 3)),
         (6, {"bound": "binary-nce", "bounds.binary-nce.normaliser": "moving-average", "methods.ir.critic": "mlp-1"}),
         (6, {"bound": "la", "neighbours": "k"}),
         (6, {"method": "cmc", "neighbours": "s"}),
@@ -49,7 +49,7 @@ def adaptive(kind: str, delta: float, window: int) -> dict[str, Any]:
         (4, {"method": "simo", "methods.simo.batch_norm": "shuffle"} | CAVE),
         (13, PLATEAU | {"scales.tiny.pretrain.epochs": 5}),
     ],
-    ids=["ring", "ring at once", "cave", "uniform", "nce", "la", "cmc", "moco", "simclr", "simo", "plateau"],
+    ids=["ring", "ring at once", "cave", "adaptive", "nce", "la", "cmc", "moco", "simclr", "simo", "plateau"],
 )
 def test_a_killed_run_ends_in_the_same_bits_as_an_uninterrupted_one(steps, choice, tmp_path, monkeypatch):
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
@@ -144,12 +144,15 @@ def test_the_gradient_norm_is_that_of_each_query_s_own_loss():
     assert row["gradient_norm_std"] == pytest.approx(norms.std(correction=0).item(), rel=1e-4)
 
 
-def test_without_a_stored_embedding_validation_looks_among_embeddings_made_now():
-    run = training({"method": "moco"}, UNIFORM, epochs=1)
+@pytest.mark.parametrize("method", ["ir", "moco"])
+def test_validation_looks_among_stored_embeddings_or_without_any_among_those_made_now(method):
+    run = training({"method": method, "methods.ir.bank_start": "random"}, UNIFORM, epochs=1)
     [row] = run.run()
     embed = run.method.encoder.eval()
     with torch.no_grad():
         train, validation = (embed(images.images / 255) for images in (stripes(70, 0), stripes(10, 1)))
+    if method == "ir":
+        train = run.method.bank.rows
     nearest = (validation @ train.T).argmax(dim=1)
     expected = 100 * (stripes(70, 0).labels[nearest] == stripes(10, 1).labels).double().mean().item()
     assert row["validation_nn1_percent"] == pytest.approx(expected)
