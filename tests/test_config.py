@@ -145,6 +145,7 @@ CROP, BLUR = "view_sets.crop.crop", "view_sets.strong.blur"
         ({"samplers.ring.inner": 0.1}, "samplers.ring: ring needs inner < outer, got inner=0.1, outer=0.1"),
         ({"neighbour_sets.s.start": 0.6}, "neighbour_sets.s: needs start <= until, got start=0.6, until=0.5"),
         ({"schedules.milestones.at": [0.8, 0.6]}, "schedules.milestones: milestones must rise, got [0.8, 0.6]"),
+        ({"schedules.milestones.at": [0.6, 0.6]}, "schedules.milestones: milestones must rise, got [0.6, 0.6]"),
         ({"schedules.milestones.at": [0]}, "schedules.milestones.at.0: 0 refused"),
         ({"linear.patience": 10}, "linear: patience 10 and drops 0 go together; give both, or patience: null"),
     ],
@@ -197,6 +198,7 @@ def test_what_the_memory_cannot_serve_is_refused_with_the_numbers(changes, messa
         {IMAGES: 9},  # 8 images
         {"scales.tiny.pretrain.negatives": 10_000},  # drawn with replacement
         {"method": "moco", "sampler": "ball", "samplers.ball.outer": 0.00393},  # 1.002 of 255 places
+        {"method": "moco", QUEUE: 64},  # as long as a batch
         {QUEUE: 10_000},  # not used
         {"neighbours": "k", "neighbour_sets.k.clusters": 10_000},
         {"sampler": "ball", "samplers.ball.outer": 0.0028},  # 1.005 rows
