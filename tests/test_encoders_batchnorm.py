@@ -9,7 +9,7 @@ from torch import nn
 
 from annulus.compute.distributed import local, local_slice, mean_gradients, world_size
 from annulus.encoders import batchnorm
-from annulus.encoders.batchnorm import GroupedBatchNorm1d, GroupedBatchNorm2d, SyncBatchNorm
+from annulus.encoders.batchnorm import GroupedBatchNorm1d, GroupedBatchNorm2d, SyncBatchNorm, convert, synchronised
 from annulus.errors import InputError
 
 PLAIN = {2: nn.BatchNorm1d, 4: nn.BatchNorm2d}
@@ -54,6 +54,14 @@ def through(norm, x, weights, forward=lambda norm, x: norm(x)):
     (result * weights).sum().backward()
     gradients = {f"{name}.grad": parameter.grad for name, parameter in norm.named_parameters()}
     return {"output": result.detach(), "x.grad": x.grad, **gradients, **copy.deepcopy(norm.state_dict())}
+
+
+def test_a_network_without_batch_norm_stays_as_it_is(monkeypatch):
+    monkeypatch.setattr(batchnorm, "world_size", lambda: 2)
+    network = nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4), nn.MultiheadAttention(4, 2))
+    parts = list(network.modules())
+    for changed in (convert(network, 2), synchronised(network)):
+        assert all(mine is theirs for mine, theirs in zip(changed.modules(), parts, strict=True))
 
 
 @pytest.mark.parametrize(

@@ -153,6 +153,21 @@ def test_the_encoder_sees_colours_or_cielab_normalised_by_the_training_images(me
     assert (config.mean, config.std) == statistics
 
 
+def test_without_batch_normalisation_moco_s_shuffled_groups_change_no_number():
+    """ViT-S has none: nothing is normalised by the batch, and the key encoder is the momentum copy alone."""
+    changes = {"method": "moco", "backbone": "vit-small", "scales.tiny.pretrain.epochs": 1}
+    losses, trainings = [], [run(changes | {"methods.moco.shuffle_groups": groups}) for groups in (1, 8)]
+    for training in trainings:
+        (row,) = training.run()
+        losses.append(row["loss_nats"])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    first, second = (training.method.keys.encoder.backbone.state_dict() for training in trainings)
+    for name, weight in first.items():
+        torch.testing.assert_close(weight, second[name], atol=1e-6, rtol=1e-5)
+    initial = run(changes).method.keys.encoder.backbone.state_dict()
+    assert not torch.equal(first["class_token"], initial["class_token"])
+
+
 def test_cmc_with_grey_images_is_refused():
     coloured = stripes(70, 0)
     images = coloured.images.float().mean(dim=1, keepdim=True).expand(-1, 3, -1, -1).to(torch.uint8)
