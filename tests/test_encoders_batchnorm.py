@@ -9,7 +9,7 @@ from torch import nn
 
 from annulus.compute.distributed import local, local_slice, mean_gradients, world_size
 from annulus.encoders import batchnorm
-from annulus.encoders.batchnorm import GroupedBatchNorm1d, GroupedBatchNorm2d, SyncBatchNorm, convert, synchronised
+from annulus.encoders.batchnorm import GroupedBatchNorm1d, GroupedBatchNorm2d, SyncBatchNorm
 from annulus.errors import InputError
 
 PLAIN = {2: nn.BatchNorm1d, 4: nn.BatchNorm2d}
@@ -60,7 +60,7 @@ def test_a_network_without_batch_norm_stays_as_it_is(monkeypatch):
     monkeypatch.setattr(batchnorm, "world_size", lambda: 2)
     network = nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4), nn.MultiheadAttention(4, 2))
     parts = list(network.modules())
-    for changed in (convert(network, 2), synchronised(network)):
+    for changed in (batchnorm.convert(network, 2), batchnorm.synchronised(network)):
         assert all(mine is theirs for mine, theirs in zip(changed.modules(), parts, strict=True))
 
 
