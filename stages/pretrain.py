@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from annulus.compute.device import pick_device
+from annulus.compute.device import described, half_precision, pick_device
 from annulus.compute.distributed import process_group, rank, relaunch
 from annulus.compute.workers import each_seed
 from annulus.config.resolved import PRETRAIN
@@ -64,7 +64,12 @@ class Pretraining:
 def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     with process_group():
         run = {name: value for name, value in params.items() if name != "seeds"}  # another seed changes no run
-        key = {"params": run, "images": hash_files(paths.images), "code": hash_code(), "device": pick_device().type}
+        key = {
+            "params": run,
+            "images": hash_files(paths.images),
+            "code": hash_code(),
+            "device": described(pick_device()),
+        }
         pretraining = Pretraining(params, paths, key)
         found = each_seed(pretraining, params["seeds"], pick_device())
         if rank() > 0:
@@ -77,7 +82,8 @@ def _computed_on(device: torch.device) -> str:
     """The GPU, or the processor and the instructions that torch takes of it: numbers differ between them."""
     if device.type == "cuda":
         return torch.cuda.get_device_name()
-    return f"{processor()}, {torch.backends.cpu.get_cpu_capability()}"
+    precision = ", bf16" if half_precision() else ""
+    return f"{processor()}, {torch.backends.cpu.get_cpu_capability()}{precision}"
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from annulus.compute.device import pick_device
+from annulus.compute.device import described, pick_device
 from annulus.compute.workers import each
 from annulus.config.resolved import RUN, values
 from annulus.encoders.extract import extract
@@ -87,7 +87,7 @@ class Trials:
 
     def _checkpoint(self, params: Run) -> Checkpoint:
         key = {"params": dict(params), "images": dict(self.splits.hashes), "code": hash_code()}
-        return Checkpoint(self.stage, key | {"device": self.device.type})
+        return Checkpoint(self.stage, key | {"device": described(self.device)})
 
 
 def _name(key: Any) -> str:
