@@ -144,6 +144,7 @@ def test_a_gradient_reaches_every_weight(architecture, stem, config, images, gen
     for name, weight in encoder.named_parameters():
         assert weight.grad.isfinite().all(), name
         assert weight.grad.any(), name
+        assert weight.grad.stride() == weight.stride(), f"{name}: the optimiser reads both alike"
 
 
 def test_a_transformer_s_map_holds_its_patches_in_their_places_and_pooled_is_the_class_token(generator):
