@@ -24,7 +24,8 @@ from annulus.ranks import rank_limits
 def test_every_choice_of_every_selector_is_valid_at_every_scale():
     for selector, section in SECTION_OF.items():
         for choice, scale in itertools.product(TREE[section], ("tiny", "demo", "paper")):
-            params = AllParams.model_validate(TREE | {"scale": scale, selector: choice})
+            # Views of 96 pixels can be cut into patches of any backbone.
+            params = AllParams.model_validate(TREE | {"dataset": "stl10", "scale": scale, selector: choice})
             assert params.get(f"{section}.${{{selector}}}") == params.get(f"{section}.{choice}")
 
 
@@ -147,10 +148,22 @@ CROP, BLUR = "view_sets.crop.crop", "view_sets.strong.blur"
         ({"schedules.milestones.at": [0.8, 0.6]}, "schedules.milestones: milestones must rise, got [0.8, 0.6]"),
         ({"schedules.milestones.at": [0.6, 0.6]}, "schedules.milestones: milestones must rise, got [0.6, 0.6]"),
         ({"schedules.milestones.at": [0]}, "schedules.milestones.at.0: 0 refused"),
+        (
+            {"backbones.vit-small.stem": "cifar"},
+            "backbones.vit-small: vit_small has no stem cifar: vit_small takes patch",
+        ),
+        (
+            {"backbones.convnet.stem": "patch4"},
+            "backbones.convnet: convnet has no stem patch4: vit_small takes patch16",
+        ),
+        (
+            {"backbone": "vit-small"},
+            "datasets.shapes.view_size: 20 cannot be cut into the patches of 16 pixels of back",
+        ),
         ({"linear.patience": 10}, "linear: patience 10 and drops 0 go together; give both, or patience: null"),
     ],
 )
-def test_values_in_the_wrong_order_are_refused_with_both(changes, message):
+def test_values_that_do_not_fit_together_are_refused_with_both(changes, message):
     assert refusal(changes).startswith(message)
 
 

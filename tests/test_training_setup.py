@@ -15,6 +15,7 @@ from annulus.bounds.infonce import InfoNCE
 from annulus.bounds.la import LocalAggregation
 from annulus.bounds.partition import PartitionFunction
 from annulus.config.training import PretrainScale
+from annulus.encoders import transformer
 from annulus.encoders.encoder import Encoder, LabEncoder
 from annulus.encoders.lab import lab_statistics
 from annulus.errors import InputError
@@ -153,6 +154,19 @@ def test_the_encoder_sees_colours_or_cielab_normalised_by_the_training_images(me
     assert config.channels == ("lab" if method == "cmc" else "rgb")
     statistics = lab_statistics(images.images) if method == "cmc" else images.channel_statistics()
     assert (config.mean, config.std) == statistics
+
+
+def test_without_batch_normalisation_moco_s_shuffled_groups_change_no_number(monkeypatch):
+    """ViT-S has none: nothing is normalised by the batch, and the key encoder is the momentum copy alone."""
+    monkeypatch.setitem(transformer.SIZES, "num_layers", 2)
+    changes = {"method": "moco", "backbone": "vit-small", "methods.moco.momentum": 0.5}
+    trainings = [run(changes | {"methods.moco.shuffle_groups": groups}) for groups in (1, 8)]
+    losses = [[row["loss_nats"] for row in training.run()] for training in trainings]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    first, second = (training.method.keys.encoder.backbone.state_dict() for training in trainings)
+    for name, weight in first.items():
+        torch.testing.assert_close(weight, second[name], atol=1e-5, rtol=1e-4)
+    assert first["class_token"].any(), "the key encoder's zeros at the start have followed"
 
 
 def test_cmc_with_grey_images_is_refused():
