@@ -76,6 +76,7 @@ def test_an_unknown_choice_is_refused_with_all_known_ones_and_the_nearest():
 # Of each kind of border those that mean something; that every number has two is tested below.
 BORDERS = [
     ("methods.ir.embedding_dim", 2**16, 2**16 + 1, "less than or equal to"),
+    ("datasets.shapes.validation_fraction", 0.5, 0.51, "less than or equal to"),
     ("datasets.shapes.view_size", 8, 7, "greater than or equal to 8"),
     ("samplers.ball.outer", 1e-6, 0, "greater than 0"),
     ("samplers.ring.inner", 0, -0.01, "greater than or equal to 0"),
