@@ -196,7 +196,8 @@ def test_a_description_of_another_type_or_without_a_key(name, about, fault, tmp_
     ("changes", "fault"),
     [
         ({"head": None}, "it holds .*, expected architecture, channels, embedding_dim, head"),
-        ({"architecture": "vgg"}, "architecture is 'vgg', expected resnet18, resnet34, resnet50, alexnet"),
+        ({"architecture": "vgg"}, "architecture is 'vgg', expected resnet18, resnet34, .*, vit_small, alexnet"),
+        ({"stem": "patch16"}, "alexnet has no stem patch16: vit_small takes patch16, patch8 or patch4"),
         ({"embedding_dim": 10**30}, "expected a whole number from 1 to 65536"),
         ({"view_size": True}, "view_size is True, expected a whole number from 1 to 1024"),
         ({"std": [0.2, 0.2, float("nan")]}, "std is .*nan.*, expected 3 finite numbers"),

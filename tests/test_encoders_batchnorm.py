@@ -56,6 +56,14 @@ def through(norm, x, weights, forward=lambda norm, x: norm(x)):
     return {"output": result.detach(), "x.grad": x.grad, **gradients, **copy.deepcopy(norm.state_dict())}
 
 
+def test_a_network_without_batch_norm_stays_as_it_is(monkeypatch):
+    monkeypatch.setattr(batchnorm, "world_size", lambda: 2)
+    network = nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4), nn.MultiheadAttention(4, 2))
+    parts = list(network.modules())
+    for changed in (batchnorm.convert(network, 2), batchnorm.synchronised(network)):
+        assert all(mine is theirs for mine, theirs in zip(changed.modules(), parts, strict=True))
+
+
 @pytest.mark.parametrize(
     ("groups", "settings"),
     [

@@ -10,6 +10,7 @@ from safetensors import SafetensorError
 from torchvision import models
 
 from annulus.encoders import encoder as encoders
+from annulus.encoders import resnet
 from annulus.encoders.encoder import Encoder, EncoderConfig, LabEncoder, build_encoder, load_encoder, save_encoder
 from annulus.encoders.lab import rgb_to_lab
 from annulus.errors import InputError
@@ -22,11 +23,14 @@ LAB_MEAN, LAB_STD = (50.0, 3.0, -8.0), (22.0, 11.0, 17.0)
 LAB = replace(SMALL, channels="lab", mean=LAB_MEAN, std=LAB_STD)
 
 # Width, and sides of the map for views of 32 and 96 pixels: with the imagenet stem a 32nd of the view (a 16th
-# for AlexNet, an 8th for the convnet), with the cifar stem an 8th (a 4th for these two).
+# for AlexNet, an 8th for the convnet), with the cifar stem an 8th (a 4th for these two); a transformer's patches.
 BACKBONES = [
     ("resnet18", "imagenet", 512, 1, 3),
     ("resnet18", "cifar", 512, 4, 12),
     ("resnet50", "cifar", 2048, 4, 12),
+    ("resnet50_x4", "cifar", 8192, 4, 12),
+    ("vit_small", "patch16", 384, 2, 6),
+    ("vit_small", "patch4", 384, 8, 24),
     ("alexnet", "imagenet", 128, 2, 6),
     ("alexnet", "cifar", 128, 8, 24),
     ("convnet", "imagenet", 128, 4, 12),
@@ -68,12 +72,12 @@ def same(first, second):
 def test_shapes_for_every_backbone_and_stem():
     for architecture, stem, width, *sides in BACKBONES:
         with torch.device("meta"):  # shapes alone, nothing is computed
-            encoder = Encoder(replace(SMALL, architecture=architecture, stem=stem))
             for views, side in zip((32, 96), sides, strict=True):
-                images = torch.empty(2, 3, views, views)
-                assert encoder.map(images).shape == (2, width, side, side)
-                assert encoder.pooled(images).shape == (2, width)
-                assert encoder(images).shape == (2, 16)
+                encoder = Encoder(replace(SMALL, architecture=architecture, stem=stem, view_size=views))
+                maps, pooled = encoder.map_and_pooled(torch.empty(2, 3, views, views))
+                assert maps.shape == (2, width, side, side)
+                assert pooled.shape == (2, width)
+                assert encoder.embed(pooled).shape == (2, 16)
 
 
 def test_the_backbone_is_torchvision_s_network_on_normalised_images(generator):
@@ -92,13 +96,101 @@ def test_the_backbone_is_torchvision_s_network_on_normalised_images(generator):
             torch.testing.assert_close(encoder.pooled(images), theirs(normalised), atol=1e-4, rtol=1e-4)
 
 
-def test_a_convolution_that_torchvision_s_network_lacks_starts_as_he_s_rule_says():
+@pytest.mark.parametrize(
+    ("architecture", "channels", "millions"),
+    [  # arXiv:2005.10243, Table 14; CMC has two networks
+        ("resnet50", "rgb", 24),
+        ("resnet50_x2", "rgb", 94),  # arXiv:2010.01929, Table 7 prints these two as well
+        ("resnet50_x4", "rgb", 375),
+        ("resnet50", "lab", 47),
+        ("resnet50_x2", "lab", 188),
+        ("resnet101", "rgb", 43),
+        ("resnet152", "rgb", 58),
+        ("resnext101_32x8d", "rgb", 87),
+        ("resnext152_32x8d", "rgb", 120),
+        ("vit_small", "rgb", 22),  # arXiv:2012.12877, Table 1
+    ],
+)
+def test_a_network_has_as_many_weights_as_the_papers_print_and_torchvision_counts(architecture, channels, millions):
+    stem = "patch16" if architecture == "vit_small" else "imagenet"
+    config = replace(LAB if channels == "lab" else SMALL, architecture=architecture, stem=stem, view_size=224)
+    with torch.device("meta"):
+        encoder = LabEncoder(config) if channels == "lab" else Encoder(config)
+    count = sum(weight.numel() for name, weight in encoder.named_parameters() if "backbone" in name)
+    assert round(count / 1e6) == millions
+    if channels == "rgb" and architecture in models.list_models():
+        published = models.get_model_weights(architecture).DEFAULT.meta["num_params"]
+        assert count == published - 2048 * 1000 - 1000  # without the classifier
+    if architecture == "vit_small":
+        assert count == 22_050_664 - 384 * 1000 - 1000  # timm's vit_small_patch16_224 without the classifier
+
+
+@pytest.mark.parametrize(
+    ("architecture", "stem", "config"),
+    [
+        ("resnet50_x2", "imagenet", SMALL),
+        ("resnext152_32x8d", "cifar", SMALL),
+        ("vit_small", "patch16", SMALL),
+        ("vit_small", "patch8", LAB),
+    ],
+)
+def test_a_gradient_reaches_every_weight(architecture, stem, config, images, generator, monkeypatch):
+    for blocks in ("BLOCKS_50", "BLOCKS_152"):
+        monkeypatch.setattr(resnet, blocks, [1, 1, 1, 1])  # the same code, a tenth of the time
+    encoder = build_encoder(replace(config, architecture=architecture, stem=stem), seed=0).train()
+    embedding = encoder(images)
+    torch.testing.assert_close(embedding.norm(dim=1), torch.ones(3))
+    (embedding * torch.randn(embedding.shape, generator=generator)).sum().backward()
+    for name, weight in encoder.named_parameters():
+        assert weight.grad.isfinite().all(), name
+        assert weight.grad.any(), name
+        assert weight.grad.stride() == weight.stride(), f"{name}: the optimiser reads both alike"
+
+
+def test_a_transformer_s_map_holds_its_patches_in_their_places_and_pooled_is_the_class_token(generator):
+    """With blocks that add nothing and without positions, every token is only normalised."""
+    encoder = build_encoder(replace(SMALL, architecture="vit_small", stem="patch8", view_size=24), seed=0).eval()
+    backbone, images = encoder.backbone, torch.rand(2, 3, 24, 24, generator=generator)
+    with torch.no_grad():
+        for name, weight in backbone.named_parameters():
+            if "out_proj" in name or "mlp.3" in name or "pos_embedding" in name:
+                weight.zero_()
+        backbone.class_token.uniform_(generator=generator)
+        maps, pooled = encoder.map_and_pooled(images)
+        for y in range(3):
+            for x in range(3):
+                patch = images[:, :, 8 * y : 8 * y + 8, 8 * x : 8 * x + 8]
+                normalised = (patch - encoder.mean) / encoder.std
+                token = normalised.flatten(1) @ backbone.conv_proj.weight.flatten(1).T + backbone.conv_proj.bias
+                torch.testing.assert_close(maps[:, :, y, x], F.layer_norm(token, (384,)), atol=1e-4, rtol=1e-4)
+        expected = F.layer_norm(backbone.class_token[0, 0], (384,)).expand(2, 384)
+        torch.testing.assert_close(pooled, expected, atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(encoder(images), encoder.embed(pooled))
+
+
+def test_what_no_network_can_be_built_of_is_refused():
+    for architecture, stem in (("vit_small", "imagenet"), ("resnet18", "patch16")):
+        sentence = rf"{architecture} has no stem {stem}: vit_small takes patch16, patch8 or patch4, the other networks"
+        with pytest.raises(InputError, match=sentence):
+            replace(SMALL, architecture=architecture, stem=stem)
+    with pytest.raises(InputError, match=r"view_size 20 cannot be cut into patches of 16 pixels; .* multiple of 16"):
+        replace(SMALL, architecture="vit_small", stem="patch16", view_size=20)
+    with torch.device("meta"), pytest.raises(InputError, match=r"for images of 16 x 16 pixels, got 32 x 24; resize"):
+        Encoder(replace(SMALL, architecture="vit_small", stem="patch8"))(torch.empty(2, 3, 32, 24))
+
+
+def test_a_convolution_that_torchvision_s_network_lacks_starts_as_he_s_rule_says(monkeypatch):
+    monkeypatch.setattr(resnet, "BLOCKS_50", [1, 1, 1, 1])
     two = {"channels": "lab-ab", "mean": LAB_MEAN[1:], "std": LAB_STD[1:]}
-    for stem, changes, shape, stride in (("cifar", {}, (64, 3, 3, 3), 1), ("imagenet", two, (64, 2, 7, 7), 2)):
-        config = replace(SMALL, architecture="resnet18", stem=stem, **changes)
+    for name, stem, changes, shape, stride in (
+        ("resnet18", "cifar", {}, (64, 3, 3, 3), 1),
+        ("resnet18", "imagenet", two, (64, 2, 7, 7), 2),
+        ("resnet50_x2", "imagenet", {}, (128, 3, 7, 7), 2),
+    ):
+        config = replace(SMALL, architecture=name, stem=stem, **changes)
         convolution = build_encoder(config, seed=0).backbone.conv1
         assert (convolution.weight.shape, convolution.stride) == (shape, (stride, stride))
-        fan_out = 64 * shape[-1] ** 2
+        fan_out = shape[0] * shape[-1] ** 2
         assert convolution.weight.std().item() == pytest.approx((2 / fan_out) ** 0.5, rel=0.1)
 
 
@@ -190,7 +282,9 @@ def test_two_networks_have_one_encoder_s_interface(trained_lab, images):
     assert trained_lab.view_size == 16
 
 
-@pytest.mark.parametrize("config", [replace(SMALL, head="mlp-bn"), LAB])
+@pytest.mark.parametrize(
+    "config", [replace(SMALL, head="mlp-bn"), LAB, replace(SMALL, architecture="vit_small", stem="patch16")]
+)
 def test_what_is_loaded_is_what_was_saved_bit_for_bit_frozen_and_in_evaluation_mode(config, images, tmp_path):
     trained = moved(config, images)
     with torch.no_grad():

@@ -9,7 +9,7 @@ import torch
 import torchvision
 import yaml
 
-from annulus.encoders.encoder import EncoderConfig, build_encoder, save_encoder
+from annulus.encoders.encoder import Encoder, EncoderConfig, build_encoder, save_encoder
 from annulus.errors import InputError
 from annulus.export import backbone_state, export, main, usage
 
@@ -27,22 +27,55 @@ def trained(**changes):
     return encoder.eval()
 
 
-@pytest.mark.parametrize("library", ["torchvision", "timm"])
-@pytest.mark.parametrize(
-    ("architecture", "stem"), [("resnet18", "cifar"), ("resnet34", "imagenet"), ("resnet50", "imagenet")]
-)
-def test_the_printed_lines_load_it_and_give_the_same_features(library, architecture, stem, generator, tmp_path):
+def packages(library):
+    """What the printed lines take for granted."""
     scope = {"torch": torch, "torchvision": torchvision, "safetensors": safetensors}
     if library == "timm":
         scope["timm"] = pytest.importorskip("timm", reason="timm is not installed; it comes with `make install`")
+    return scope
+
+
+@pytest.mark.parametrize("library", ["torchvision", "timm"])
+@pytest.mark.parametrize(
+    ("architecture", "stem"),
+    [
+        ("resnet18", "cifar"),
+        ("resnet34", "imagenet"),
+        ("resnet50", "imagenet"),
+        ("vit_small", "patch16"),
+        ("vit_small", "patch8"),
+    ],
+)
+def test_the_printed_lines_load_it_and_give_the_same_features(library, architecture, stem, generator, tmp_path):
+    scope = packages(library)
     encoder, path = trained(architecture=architecture, stem=stem), tmp_path / "exported.safetensors"
     export(encoder, library, path)
     exec(usage(encoder.config, library, path), scope)
-    images = torch.rand(2, 3, 16, 16, generator=generator)
-    normalised = ((images - encoder.mean) / encoder.std).double()  # where only a wrong layer makes a difference
+    encoder.double()  # where only a wrong layer makes a difference
+    images = torch.rand(2, 3, 16, 16, generator=generator, dtype=torch.float64)
     with torch.no_grad():
-        expected = encoder.backbone.double()(normalised).mean(dim=(2, 3))
-        torch.testing.assert_close(scope["network"].double().eval()(normalised), expected, atol=1e-9, rtol=1e-9)
+        found = scope["network"].double().eval()((images - encoder.mean) / encoder.std)
+        torch.testing.assert_close(found, encoder.pooled(images), atol=1e-9, rtol=1e-9)
+
+
+@pytest.mark.parametrize("library", ["torchvision", "timm"])
+@pytest.mark.parametrize(
+    ("architecture", "stem"),
+    [
+        ("resnet101", "imagenet"),
+        ("resnet152", "cifar"),
+        ("resnext101_32x8d", "cifar"),
+        ("resnext152_32x8d", "imagenet"),
+        ("vit_small", "patch16"),
+    ],
+)
+def test_the_printed_lines_build_a_network_that_takes_all_tensors_of_larger_encoders(library, architecture, stem):
+    """Names and shapes only, which tell a grouped convolution's groups too: there are up to 120 million weights."""
+    scope, config = packages(library), replace(CONFIG, architecture=architecture, stem=stem, view_size=224)
+    with torch.device("meta"):
+        encoder = Encoder(config)
+        exec("\n".join(line for line in usage(config, library, Path("x")).splitlines() if "load" not in line), scope)
+    scope["network"].load_state_dict(backbone_state(encoder.to_empty(device="cpu"), library), strict=True, assign=True)
 
 
 def detectron2_s_names(backbone):
@@ -61,6 +94,30 @@ def detectron2_s_names(backbone):
             f"{name}.norm.{part}": getattr(norm, part) for part in ("weight", "bias", "running_mean", "running_var")
         }
     return named
+
+
+@pytest.mark.parametrize(
+    ("architecture", "sizes"),
+    [
+        ("resnet101", {"DEPTH": 101, "RES2_OUT_CHANNELS": 256}),
+        ("resnet50_x2", {"DEPTH": 50, "RES2_OUT_CHANNELS": 512, "STEM_OUT_CHANNELS": 128, "WIDTH_PER_GROUP": 128}),
+        ("resnet50_x4", {"DEPTH": 50, "RES2_OUT_CHANNELS": 1024, "STEM_OUT_CHANNELS": 256, "WIDTH_PER_GROUP": 256}),
+        ("resnext101_32x8d", {"DEPTH": 101, "RES2_OUT_CHANNELS": 256, "NUM_GROUPS": 32, "WIDTH_PER_GROUP": 8}),
+        ("resnext152_32x8d", {"DEPTH": 152, "RES2_OUT_CHANNELS": 256, "NUM_GROUPS": 32, "WIDTH_PER_GROUP": 8}),
+    ],
+)
+def test_detectron2_s_settings_have_the_sizes_of_the_network(architecture, sizes):
+    """As detectron2's build_resnet_backbone reads them: a block is NUM_GROUPS x WIDTH_PER_GROUP wide inside."""
+    config = replace(CONFIG, architecture=architecture)
+    settings = yaml.safe_load(usage(config, "detectron2", Path("encoder.pth")))["MODEL"]["RESNETS"]
+    assert settings == sizes | {"STRIDE_IN_1X1": False}
+    with torch.device("meta"):
+        backbone = Encoder(config).backbone
+    groups, width = settings.get("NUM_GROUPS", 1), settings.get("WIDTH_PER_GROUP", 64)
+    block = backbone.layer1[0]
+    assert backbone.conv1.out_channels == settings.get("STEM_OUT_CHANNELS", 64)
+    assert block.conv3.out_channels == settings["RES2_OUT_CHANNELS"]
+    assert (block.conv2.groups, block.conv2.out_channels) == (groups, groups * width)
 
 
 @pytest.mark.parametrize(("architecture", "depth", "width"), [("resnet34", 34, 64), ("resnet50", 50, 256)])
@@ -83,6 +140,8 @@ def test_detectron2_s_file_has_its_names_and_the_settings_its_network(architectu
     }
 
 
+VIT = {"architecture": "vit_small", "stem": "patch8"}
+WIDE = {"architecture": "resnet50_x2"}
 LAB = {"architecture": "alexnet", "channels": "lab", "mean": (50.0, 3.0, -8.0), "std": (22.0, 11.0, 17.0)}
 
 
@@ -93,10 +152,17 @@ LAB = {"architecture": "alexnet", "channels": "lab", "mean": (50.0, 3.0, -8.0), 
         ({"architecture": "convnet"}, "torchvision", r"small convnet.*no counterpart in torchvision.*resnet18"),
         ({"architecture": "alexnet"}, "torchvision", r"small alexnet.*no counterpart in torchvision.*resnet18"),
         ({"stem": "cifar"}, "detectron2", r"cifar stem.*which detectron2 cannot build; export to torchvision or timm"),
+        (
+            VIT,
+            "detectron2",
+            r"detectron2 has no vision transformer with the layers of vit_small; export to torchv",
+        ),
+        (WIDE, "timm", r"timm cannot build resnet50_x2, whose every layer is 2 times as wide; .* to detectron2, or"),
     ],
 )
 def test_what_another_library_cannot_build_is_refused(changes, library, sentence):
-    encoder = build_encoder(replace(CONFIG, **changes), seed=0)
+    with torch.device("meta"):  # the configuration decides
+        encoder = build_encoder(replace(CONFIG, **changes), seed=0)
     with pytest.raises(InputError, match=sentence):
         backbone_state(encoder, library)
 
@@ -124,7 +190,9 @@ def test_a_user_s_mistake_is_one_sentence(tmp_path):
 
 
 @pytest.mark.parametrize("norm", ["FrozenBN", "BN"])
-@pytest.mark.parametrize("architecture", ["resnet18", "resnet34", "resnet50"])
+@pytest.mark.parametrize(
+    "architecture", ["resnet18", "resnet34", "resnet50", "resnet101", "resnet50_x2", "resnext101_32x8d"]
+)
 def test_detectron2_loads_it_by_the_printed_settings(architecture, norm, generator, tmp_path):
     pytest.importorskip("detectron2", reason="detectron2 is not installed: it is on no package index")
     from detectron2.checkpoint import DetectionCheckpointer

@@ -25,7 +25,7 @@ SAMPLERS = {
     "ring": Ring(0.07, 0.3),
     "wide ring": Ring(0.29, 1.0),  # 0.29 * 100 is 28.999... in floating point
     "outside": OUTSIDE,
-    "inside": INSIDE,
+    "inside": replace(INSIDE, outer=1.0),
 }
 each_sampler = pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS.keys())
 
@@ -59,7 +59,7 @@ def memory(request, own, clusters, generator):
         case "bank":
             return own, clusters
         case "queue" | "queue without own keys":
-            places = torch.stack([own, (own + 1 + torch.arange(QUERIES) % 7) % ROWS], dim=1)
+            places = torch.stack([own, (own - 1 - torch.arange(QUERIES) % 7) % ROWS], dim=1)
             if request.param != "queue":
                 places.fill_(-1)
             has = torch.rand(QUERIES, 2, generator=generator) < 0.5

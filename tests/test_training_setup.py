@@ -15,6 +15,7 @@ from annulus.bounds.infonce import InfoNCE
 from annulus.bounds.la import LocalAggregation
 from annulus.bounds.partition import PartitionFunction
 from annulus.config.training import PretrainScale
+from annulus.encoders import transformer
 from annulus.encoders.encoder import Encoder, LabEncoder
 from annulus.encoders.lab import lab_statistics
 from annulus.errors import InputError
@@ -155,6 +156,19 @@ def test_the_encoder_sees_colours_or_cielab_normalised_by_the_training_images(me
     assert (config.mean, config.std) == statistics
 
 
+def test_without_batch_normalisation_moco_s_shuffled_groups_change_no_number(monkeypatch):
+    """ViT-S has none: nothing is normalised by the batch, and the key encoder is the momentum copy alone."""
+    monkeypatch.setitem(transformer.SIZES, "num_layers", 2)
+    changes = {"method": "moco", "backbone": "vit-small", "methods.moco.momentum": 0.5}
+    trainings = [run(changes | {"methods.moco.shuffle_groups": groups}) for groups in (1, 8)]
+    losses = [[row["loss_nats"] for row in training.run()] for training in trainings]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    first, second = (training.method.keys.encoder.backbone.state_dict() for training in trainings)
+    for name, weight in first.items():
+        torch.testing.assert_close(weight, second[name], atol=1e-5, rtol=1e-4)
+    assert first["class_token"].any(), "the key encoder's zeros at the start have followed"
+
+
 def test_cmc_with_grey_images_is_refused():
     coloured = stripes(70, 0)
     images = coloured.images.float().mean(dim=1, keepdim=True).expand(-1, 3, -1, -1).to(torch.uint8)
@@ -211,6 +225,7 @@ def test_what_a_choice_loses_is_said_in_a_sentence_each():
     """cpc loses log(1/alpha), and its ceiling is log(m/alpha), with 8 negatives log 36.
 
     mlcpc: m = 9, n = 16, alpha_{m,n} = 9/129; at 0.01 log 6.977 are lost. A margin of 26: (1 + 26)/(1 + 8) = 3.
+    cpc with alpha 3 and a margin of 96: beta = 6/8, so that alpha is 9/(1 + 6/8 * 96/3) = 0.36.
     """
     chance = "by chance, and the paper's runs got worse by them (Wu et al. 2020, arXiv:2005.13149, table 1, s-neigh wit"
     cpc = "alpha {}, below 1, is not a lower bound: it may exceed the information by up to log(1/alpha) = {} nats"
@@ -221,7 +236,7 @@ def test_what_a_choice_loses_is_said_in_a_sentence_each():
         ({"neighbours": replace(CLUSTERED, start=0.0)}, ["let neighbour_sets.k.start be 0.05, say"]),
         ({"neighbours": replace(CLUSTERED, start=0.0), "bound": CPC(0.25)}, [chance, cpc.format(0.25, 1.39)]),
         ({"bound": CPC(alpha=0.25)}, ["and its ceiling is 3.58 nats, not log m = 2.2"]),
-        ({"bound": CPC(alpha=1.0, eqco_alpha=26.0)}, [cpc.format(0.333333, 1.1)]),
+        ({"bound": CPC(alpha=3.0, eqco_alpha=96.0)}, [cpc.format(0.36, 1.02)]),
         ({"bound": mlcpc(2.0, 0.01)}, ["mlcpc with alpha 0.01 is not a lower bound: below m/(n(m-1)+1) = 0.06977"]),
         ({"bound": mlcpc(0.02, 0.01)}, [joint + " 1.25 nats", joint + " 1.94 nats"]),
         ({"bound": mlcpc(1.0, 1.0, eqco_alpha=1000.0)}, [joint + " 2.05 nats"]),

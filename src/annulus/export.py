@@ -20,22 +20,37 @@ from annulus.files.results import atomic_write
 
 ENDINGS = {"torchvision": ".safetensors", "timm": ".safetensors", "detectron2": ".pth"}
 CIFAR_STEM = "network.conv1, network.maxpool = torch.nn.Conv2d(3, 64, 3, padding=1, bias=False), torch.nn.Identity()"
+TIMM_NAMES = (
+    (r"^class_token", "cls_token"),
+    (r"^conv_proj", "patch_embed.proj"),
+    (r"^encoder\.pos_embedding", "pos_embed"),
+    (r"^encoder\.ln", "norm"),
+    (r"^encoder\.layers\.encoder_layer_", "blocks."),
+    (r"\.ln_", ".norm"),
+    (r"\.self_attention\.in_proj_", ".attn.qkv."),
+    (r"\.self_attention\.out_proj", ".attn.proj"),
+    (r"\.mlp\.0", ".mlp.fc1"),
+    (r"\.mlp\.3", ".mlp.fc2"),
+)
 
 
 def backbone_state(encoder: Encoder | LabEncoder, library: str) -> dict[str, Tensor]:
     """The backbone's weights and statistics under the names that `library` gives them, on the CPU.
 
-    torchvision's names are those of timm too. detectron2's have no `num_batches_tracked`, as its frozen batch
+    torchvision's names are those of timm's ResNets too. detectron2's have no `num_batches_tracked`, as its frozen batch
     normalisation does not; its plain one starts the count at 0.
 
     Raises:
         InputError: when the library has no network with these layers.
     """
-    _check(encoder.config, library)
+    config = encoder.config
+    _check(config, library)
     backbone = {name: tensor.contiguous().cpu() for name, tensor in encoder.backbone.state_dict().items()}
-    if library != "detectron2":
-        return backbone
-    return {_detectron2_name(name): tensor for name, tensor in backbone.items() if "num_batches" not in name}
+    if library == "timm" and config.patch:
+        return {_timm_name(name): tensor for name, tensor in backbone.items()}
+    if library == "detectron2":
+        return {_detectron2_name(name): tensor for name, tensor in backbone.items() if "num_batches" not in name}
+    return backbone
 
 
 def export(encoder: Encoder | LabEncoder, library: str, path: Path) -> None:
@@ -62,45 +77,103 @@ def usage(config: EncoderConfig, library: str, path: Path) -> str:
     stem = [CIFAR_STEM] if config.stem == "cifar" else []
     match library:
         case "torchvision":
-            build = f"network = torchvision.models.{config.architecture}()"
+            head = "heads" if config.patch else "fc"
+            build = f"network = torchvision.models.{_torchvision_call(config)}"
             load = f'network.load_state_dict(safetensors.torch.load_file("{path}"))'
-            lines = [build, "network.fc = torch.nn.Identity()", *stem, load, normalisation]
+            lines = [build, f"network.{head} = torch.nn.Identity()", *stem, load, normalisation]
         case "timm":
-            build = f'network = timm.create_model("{config.architecture}", num_classes=0)'
+            build = f"network = timm.create_model({_timm_arguments(config)}, num_classes=0)"
             lines = [build, *stem, f'timm.models.load_checkpoint(network, "{path}")', normalisation]
         case "detectron2":
-            depth = config.architecture.removeprefix("resnet")
-            width = 256 if depth == "50" else 64
             mean, std = ([round(255 * value, 3) for value in values] for values in (config.mean, config.std))
+            sizes = ", ".join(f"{name}: {size}" for name, size in _detectron2_sizes(config.architecture).items())
             lines = [
                 "INPUT: {FORMAT: RGB}",
                 "MODEL:",
                 f'  WEIGHTS: "{path}"',
                 f"  PIXEL_MEAN: {mean}",
                 f"  PIXEL_STD: {std}",
-                f"  RESNETS: {{DEPTH: {depth}, RES2_OUT_CHANNELS: {width}, STRIDE_IN_1X1: false}}",
+                f"  RESNETS: {{{sizes}, STRIDE_IN_1X1: false}}",
             ]
         case _:
             raise AssertionError(library)
     return "\n".join(lines)
 
 
+def _torchvision_call(config: EncoderConfig) -> str:
+    match config.architecture:
+        case "vit_small":
+            from annulus.encoders.transformer import SIZES
+
+            sizes = ", ".join(f"{name}={size}" for name, size in SIZES.items())
+            return f"VisionTransformer(image_size={config.view_size}, patch_size={config.patch}, {sizes})"
+        case "resnext152_32x8d":
+            block = "torchvision.models.resnet.Bottleneck"
+            return f"ResNet({block}, [3, 8, 36, 3], groups=32, width_per_group=8)"
+        case name:
+            return f"{name}()"
+
+
+def _timm_arguments(config: EncoderConfig) -> str:
+    match config.architecture:
+        case "vit_small":
+            return f'"vit_small_patch16_224", img_size={config.view_size}, patch_size={config.patch}'
+        case "resnext152_32x8d":  # timm has no builder of this name
+            return '"resnext101_32x8d", layers=[3, 8, 36, 3]'
+        case name:
+            return f'"{name}"'
+
+
+def _detectron2_sizes(architecture: str) -> dict[str, int]:
+    """What builds the ResNet there; its own stem has 64 channels, and its blocks one group of 64."""
+    depth = int(re.findall(r"\d+", architecture)[0])
+    sizes = {"DEPTH": depth, "RES2_OUT_CHANNELS": 64 if depth < 50 else 256}
+    if architecture.endswith("32x8d"):
+        sizes |= {"NUM_GROUPS": 32, "WIDTH_PER_GROUP": 8}
+    if _wide(architecture):
+        times = int(architecture[-1])
+        sizes |= {"RES2_OUT_CHANNELS": 256 * times, "STEM_OUT_CHANNELS": 64 * times, "WIDTH_PER_GROUP": 64 * times}
+    return sizes
+
+
+def _wide(architecture: str) -> bool:
+    return architecture.endswith(("_x2", "_x4"))
+
+
 def _check(config: EncoderConfig, library: str) -> None:
+    architecture = config.architecture
     if config.channels != "rgb":
         raise InputError(
             f"this encoder sees {config.channels} channels (method: cmc), but a network of {library} takes RGB images; "
             "export an encoder of another method"
         )
-    if config.architecture in ("alexnet", "convnet"):
+    if architecture in ("alexnet", "convnet"):
         raise InputError(
-            f"the small {config.architecture} of annulus has no counterpart in {library}; "
-            "export an encoder with backbone: resnet18, resnet34 or resnet50"
+            f"the small {architecture} of annulus has no counterpart in {library}; "
+            "export an encoder with another backbone: a ResNet, say, such as resnet18"
         )
-    if config.stem == "cifar" and library == "detectron2":
+    if library == "detectron2":
+        if config.stem == "cifar":
+            raise InputError(
+                "this encoder has the cifar stem, a 3 x 3 convolution without pooling, which detectron2 cannot build; "
+                "export to torchvision or timm, or pretrain with the imagenet stem (backbone: resnet18)"
+            )
+        if config.patch:
+            raise InputError(
+                f"detectron2 has no vision transformer with the layers of {architecture}; export to torchvision or timm"
+            )
+    elif _wide(architecture):
         raise InputError(
-            "this encoder has the cifar stem, a 3 x 3 convolution without pooling, which detectron2 cannot build; "
-            "export to torchvision or timm, or pretrain with the imagenet stem (backbone: resnet18)"
+            f"{library} cannot build {architecture}, whose every layer is {architecture[-1]} times as wide; export an "
+            "encoder with the imagenet stem to detectron2, or one with another backbone"
         )
+
+
+def _timm_name(name: str) -> str:
+    """encoder.layers.encoder_layer_3.mlp.0.weight is blocks.3.mlp.fc1.weight there."""
+    for ours, theirs in TIMM_NAMES:
+        name = re.sub(ours, theirs, name)
+    return name
 
 
 def _detectron2_name(name: str) -> str:

@@ -131,6 +131,12 @@ class AllParams(Params):
                 f"neighbours: {self.neighbours} gives a query several positives, and bound: {self.bound} knows one; "
                 "take bound: infonce, la or cpc, or neighbours: none"
             )
+        patch, view_size = self.get("backbones.${backbone}").patch, self.get("datasets.${dataset}").view_size
+        if patch and view_size % patch:
+            raise ValueError(
+                f"datasets.{self.dataset}.view_size: {view_size} cannot be cut into the patches of {patch} pixels of "
+                f"backbone: {self.backbone}; take a multiple of {patch}, or a backbone with smaller patches or none"
+            )
         prepared = self.get("scales.${scale}.prepare")
         if prepared.train_images is not None:
             held_out = round(prepared.train_images * self.get("datasets.${dataset}").validation_fraction)

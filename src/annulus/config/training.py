@@ -9,8 +9,37 @@ from annulus.config.params import Count, Decay, Params, Rate, Rows
 
 
 class BackboneParams(Params):
-    architecture: Literal["resnet18", "resnet34", "resnet50", "alexnet", "convnet"]
-    stem: Literal["imagenet", "cifar"]
+    """Network and stem; vit_small's stem is the side of its patches in pixels."""
+
+    architecture: Literal[
+        "resnet18",
+        "resnet34",
+        "resnet50",
+        "resnet101",
+        "resnet152",
+        "resnet50_x2",
+        "resnet50_x4",
+        "resnext101_32x8d",
+        "resnext152_32x8d",
+        "vit_small",
+        "alexnet",
+        "convnet",
+    ]
+    stem: Literal["imagenet", "cifar", "patch16", "patch8", "patch4"]
+
+    @property
+    def patch(self) -> int:
+        """Pixels a side of a transformer's patches, 0 for the other networks."""
+        return int(self.stem.removeprefix("patch")) if self.stem.startswith("patch") else 0
+
+    @model_validator(mode="after")
+    def _stem_fits(self) -> Self:
+        if (self.architecture == "vit_small") != (self.patch > 0):
+            raise ValueError(
+                f"{self.architecture} has no stem {self.stem}: vit_small takes patch16, patch8 or patch4, "
+                "the other networks take imagenet or cifar"
+            )
+        return self
 
 
 class OptimizerParams(Params):

@@ -4,10 +4,15 @@ import math
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
+from annulus.errors import InputError
+
 WIDTHS = {"rgb": 3, "lab-l": 1, "lab-ab": 2}  # channels of what one network sees
 CHOICES = {
-    "architecture": ("resnet18", "resnet34", "resnet50", "alexnet", "convnet"),
-    "stem": ("imagenet", "cifar"),
+    "architecture": (
+        *("resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnet50_x2", "resnet50_x4"),
+        *("resnext101_32x8d", "resnext152_32x8d", "vit_small", "alexnet", "convnet"),
+    ),
+    "stem": ("imagenet", "cifar", "patch16", "patch8", "patch4"),
     "head": ("linear", "mlp", "mlp-bn"),
     "channels": (*WIDTHS, "lab"),
 }
@@ -19,13 +24,35 @@ class EncoderConfig:
     """The arguments that rebuild an encoder; stored as JSON beside its weights."""
 
     architecture: str
-    stem: str
+    stem: str  # imagenet | cifar; of vit_small the side of a patch in pixels: patch16 | patch8 | patch4
     head: str  # linear | mlp | mlp-bn
     embedding_dim: int  # of each network's embedding
     view_size: int  # pixels a side that it was trained on
     channels: str  # rgb | lab-l | lab-ab: one network that sees these; lab: two networks, one sees L, the other ab
     mean: tuple[float, ...]  # of the training images, per channel: RGB in [0, 1], CIELAB in its own units
     std: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse what no network can be built of.
+
+        Raises:
+            InputError: when the stem is of another kind of network, or the view size is no multiple of the patch.
+        """
+        if (self.architecture == "vit_small") != (self.patch > 0):
+            raise InputError(
+                f"{self.architecture} has no stem {self.stem}: vit_small takes patch16, patch8 or patch4, "
+                "the other networks take imagenet or cifar"
+            )
+        if self.patch and self.view_size % self.patch:
+            raise InputError(
+                f"view_size {self.view_size} cannot be cut into patches of {self.patch} pixels; take a view_size that "
+                f"is a multiple of {self.patch}, or another stem: patch16, patch8, patch4"
+            )
+
+    @property
+    def patch(self) -> int:
+        """Pixels a side of a transformer's patches, 0 for the other networks."""
+        return int(self.stem.removeprefix("patch")) if self.stem.startswith("patch") else 0
 
     @classmethod
     def checked(cls, described: Any) -> Self:

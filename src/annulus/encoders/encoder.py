@@ -4,7 +4,6 @@
 """
 
 import json
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -18,11 +17,14 @@ from torch import Tensor, nn
 
 from annulus.compute.rng import derive
 from annulus.encoders.config import WIDTHS, EncoderConfig
+from annulus.encoders.convnets import build_alexnet, build_convnet
 from annulus.encoders.lab import rgb_to_lab
 from annulus.encoders.small import for_small_maps
 from annulus.errors import InputError
 from annulus.files.regular import check_regular, read_text
 from annulus.files.results import atomic_write
+
+MapAndPooled = tuple[Float[Tensor, "b c y x"], Float[Tensor, "b c"]]
 
 
 class Encoder(nn.Module):
@@ -31,11 +33,10 @@ class Encoder(nn.Module):
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.config = config
-        width = WIDTHS[config.channels]
-        self.register_buffer("mean", torch.tensor(config.mean).view(width, 1, 1), persistent=False)
-        self.register_buffer("std", torch.tensor(config.std).view(width, 1, 1), persistent=False)
-        build = {"alexnet": _alexnet, "convnet": _convnet}.get(config.architecture, _resnet)
-        self.backbone, width = build(config)
+        planes = WIDTHS[config.channels]
+        self.register_buffer("mean", torch.tensor(config.mean).view(planes, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(config.std).view(planes, 1, 1), persistent=False)
+        self.backbone, width = _backbone(config)
         for_small_maps(self.backbone)
         self.head = _head(config, width)
 
@@ -44,20 +45,25 @@ class Encoder(nn.Module):
         return self.config.view_size
 
     def map(self, images: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b c y x"]:
-        """The feature map before pooling."""
-        if self.config.channels == "rgb":
-            return self.map_channels(images)
-        lightness, colour = rgb_to_lab(images).split([1, 2], dim=1)
-        return self.map_channels(lightness if self.config.channels == "lab-l" else colour)
-
-    def map_channels(self, planes: Float[Tensor, "b k h w"]) -> Float[Tensor, "b c y x"]:
-        """`map` of images that are already in the encoder's own colour space."""
-        normalised = (planes - self.mean) / self.std
-        return self.backbone(normalised.contiguous(memory_format=torch.channels_last))
+        """The feature map before pooling; a transformer's patches."""
+        return self.map_and_pooled(images)[0]
 
     def pooled(self, images: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b c"]:
-        """The map's mean over space: what the probes read."""
-        return self.map(images).mean(dim=(2, 3))
+        """What the probes read: the map's mean over space, or a transformer's class token."""
+        return self.map_and_pooled(images)[1]
+
+    def map_and_pooled(self, images: Float[Tensor, "b 3 h w"]) -> MapAndPooled:
+        """`map` and `pooled` of one pass through the backbone."""
+        if self.config.channels == "rgb":
+            return self.of_channels(images)
+        lightness, colour = rgb_to_lab(images).split([1, 2], dim=1)
+        return self.of_channels(lightness if self.config.channels == "lab-l" else colour)
+
+    def of_channels(self, planes: Float[Tensor, "b k h w"]) -> MapAndPooled:
+        """`map_and_pooled` of images that are already in the encoder's own colour space."""
+        normalised = (planes - self.mean) / self.std
+        found = self.backbone(normalised.contiguous(memory_format=torch.channels_last))
+        return found if isinstance(found, tuple) else (found, found.mean(dim=(2, 3)))
 
     def embed(self, pooled: Float[Tensor, "b c"]) -> Float[Tensor, "b d"]:
         """Pooled features to the unit sphere, where similarity is the dot product."""
@@ -86,23 +92,28 @@ class LabEncoder(nn.Module):
     def view_size(self) -> int:
         return self.config.view_size
 
-    def maps(self, images: Float[Tensor, "b 3 h w"]) -> tuple[Float[Tensor, "b c y x"], Float[Tensor, "b c y x"]]:
-        """The feature maps of L and of ab; colour is converted once."""
-        lightness, colour = rgb_to_lab(images).split([1, 2], dim=1)
-        return self.l.map_channels(lightness), self.ab.map_channels(colour)
-
     def map(self, images: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b c y x"]:
         """Both feature maps, L's channels first."""
-        return torch.cat(self.maps(images), dim=1)
+        return self.map_and_pooled(images)[0]
 
     def pooled(self, images: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b c"]:
-        """The map's mean over space: what the probes read."""
-        return torch.cat([one.mean(dim=(2, 3)) for one in self.maps(images)], dim=1)
+        """What the probes read: both networks' pooled features, L's first."""
+        return self.map_and_pooled(images)[1]
+
+    def map_and_pooled(self, images: Float[Tensor, "b 3 h w"]) -> MapAndPooled:
+        """`map` and `pooled` of one pass through both networks."""
+        maps, pooled = zip(*self.each(images), strict=True)
+        return torch.cat(maps, dim=1), torch.cat(pooled, dim=1)
+
+    def each(self, images: Float[Tensor, "b 3 h w"]) -> tuple[MapAndPooled, MapAndPooled]:
+        """`map_and_pooled` of L's network and of ab's; colour is converted once."""
+        lightness, colour = rgb_to_lab(images).split([1, 2], dim=1)
+        return self.l.of_channels(lightness), self.ab.of_channels(colour)
 
     def pair(self, images: Float[Tensor, "b 3 h w"]) -> tuple[Float[Tensor, "b d"], Float[Tensor, "b d"]]:
         """The unit embeddings of L and of ab, which CMC contrasts with each other."""
-        lightness, colour = self.maps(images)
-        return self.l.embed(lightness.mean(dim=(2, 3))), self.ab.embed(colour.mean(dim=(2, 3)))
+        (_, lightness), (_, colour) = self.each(images)
+        return self.l.embed(lightness), self.ab.embed(colour)
 
     def embed(self, pooled: Float[Tensor, "b c"]) -> Float[Tensor, "b d"]:
         """Pooled features to one unit vector: the two embeddings side by side, whose similarity is the mean of both."""
@@ -172,57 +183,24 @@ def _difference(expected: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> 
     return None
 
 
-def _resnet(config: EncoderConfig) -> tuple[nn.Module, int]:
-    from torchvision import models  # four seconds, which stages without a ResNet save
+def _backbone(config: EncoderConfig) -> tuple[nn.Module, int]:
+    """The network, and the width of its features.
 
-    network = getattr(models, config.architecture)(weights=None)
-    width, inputs = network.fc.in_features, WIDTHS[config.channels]
-    if config.stem == "cifar":
-        network.conv1 = nn.Conv2d(inputs, 64, kernel_size=3, stride=1, padding=1, bias=False)
-        network.maxpool = nn.Identity()
-    elif inputs != 3:
-        network.conv1 = nn.Conv2d(inputs, 64, kernel_size=7, stride=2, padding=3, bias=False)
-    if config.stem == "cifar" or inputs != 3:
-        nn.init.kaiming_normal_(network.conv1.weight, mode="fan_out", nonlinearity="relu")
-    # All but the pooling and the classifier, under torchvision's own names.
-    layers = OrderedDict(network.named_children())
-    del layers["avgpool"], layers["fc"]
-    return nn.Sequential(layers), width
-
-
-def _alexnet(config: EncoderConfig) -> tuple[nn.Module, int]:
-    """A small AlexNet with batch normalisation: five convolutions, half of the original widths."""
-    kernel, stride = (11, 4) if config.stem == "imagenet" else (3, 1)
-    planes = WIDTHS[config.channels]
-    layers: list[nn.Module] = []
-    for position, (inputs, outputs, size, step) in enumerate(
-        [(planes, 32, kernel, stride), (32, 96, 5, 1), (96, 192, 3, 1), (192, 128, 3, 1), (128, 128, 3, 1)]
-    ):
-        layers += [
-            nn.Conv2d(inputs, outputs, size, stride=step, padding=size // 2, bias=False),
-            nn.BatchNorm2d(outputs),
-            nn.ReLU(inplace=True),
-        ]
-        if position in (0, 1):
-            layers.append(nn.MaxPool2d(kernel_size=3, stride=2, padding=1))
-    return nn.Sequential(*layers), 128
-
-
-def _convnet(config: EncoderConfig) -> tuple[nn.Module, int]:
-    """Four convolutions for pictures of some twenty pixels, each with batch normalisation, ReLU between them.
-
-    No ReLU behind the last one: features then have mean zero over a batch, and a linear head's embeddings point
-    everywhere from the first step, where rectified features lie in a narrow cone that training takes long to leave.
+    torchvision is imported where it is needed: four seconds, which stages without its networks save.
     """
-    planes, stride = WIDTHS[config.channels], 2 if config.stem == "imagenet" else 1
-    layers: list[nn.Module] = []
-    for inputs, outputs, step in [(planes, 32, stride), (32, 64, 2), (64, 128, 2), (128, 128, 1)]:
-        layers += [
-            nn.Conv2d(inputs, outputs, 3, stride=step, padding=1, bias=False),
-            nn.BatchNorm2d(outputs),
-            nn.ReLU(inplace=True),
-        ]
-    return nn.Sequential(*layers[:-1]), 128
+    match config.architecture:
+        case "alexnet":
+            return build_alexnet(config)
+        case "convnet":
+            return build_convnet(config)
+        case "vit_small":
+            from annulus.encoders.transformer import build_transformer
+
+            return build_transformer(config)
+        case _:
+            from annulus.encoders.resnet import build_resnet
+
+            return build_resnet(config)
 
 
 def _head(config: EncoderConfig, width: int) -> nn.Module:

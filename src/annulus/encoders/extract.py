@@ -23,8 +23,7 @@ def encode(encoder: nn.Module, views: Tensor, layers: Sequence[Layer]) -> dict[L
     """
     encoder.eval()
     with autocast(views.device):
-        maps = encoder.map(views)
-        pooled = maps.mean(dim=(2, 3))  # as Encoder.pooled does
+        maps, pooled = encoder.map_and_pooled(views)
         found = {"map": maps, "pooled": pooled}
         if "embedding" in layers:
             found["embedding"] = encoder.embed(pooled)

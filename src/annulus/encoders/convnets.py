@@ -1,0 +1,40 @@
+"""Two small networks of plain convolutions: AlexNet for 32 to 224 pixels, and a net for pictures of some twenty."""
+
+from torch import nn
+
+from annulus.encoders.config import WIDTHS, EncoderConfig
+
+
+def build_alexnet(config: EncoderConfig) -> tuple[nn.Module, int]:
+    """A small AlexNet with batch normalisation: five convolutions, half of the original widths."""
+    kernel, stride = (11, 4) if config.stem == "imagenet" else (3, 1)
+    planes = WIDTHS[config.channels]
+    layers: list[nn.Module] = []
+    for position, (inputs, outputs, size, step) in enumerate(
+        [(planes, 32, kernel, stride), (32, 96, 5, 1), (96, 192, 3, 1), (192, 128, 3, 1), (128, 128, 3, 1)]
+    ):
+        layers += [
+            nn.Conv2d(inputs, outputs, size, stride=step, padding=size // 2, bias=False),
+            nn.BatchNorm2d(outputs),
+            nn.ReLU(inplace=True),
+        ]
+        if position in (0, 1):
+            layers.append(nn.MaxPool2d(kernel_size=3, stride=2, padding=1))
+    return nn.Sequential(*layers), 128
+
+
+def build_convnet(config: EncoderConfig) -> tuple[nn.Module, int]:
+    """Four convolutions for pictures of some twenty pixels, each with batch normalisation, ReLU between them.
+
+    No ReLU behind the last one: features then have mean zero over a batch, and a linear head's embeddings point
+    everywhere from the first step, where rectified features lie in a narrow cone that training takes long to leave.
+    """
+    planes, stride = WIDTHS[config.channels], 2 if config.stem == "imagenet" else 1
+    layers: list[nn.Module] = []
+    for inputs, outputs, step in [(planes, 32, stride), (32, 64, 2), (64, 128, 2), (128, 128, 1)]:
+        layers += [
+            nn.Conv2d(inputs, outputs, 3, stride=step, padding=1, bias=False),
+            nn.BatchNorm2d(outputs),
+            nn.ReLU(inplace=True),
+        ]
+    return nn.Sequential(*layers[:-1]), 128
