@@ -63,6 +63,7 @@ def sweep(arguments: argparse.Namespace, folder: Path) -> list[str]:
     # The workers' Python finds this code wherever they start.
     source = str(Path(annulus.__file__).resolve().parents[1])
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
+    folder.mkdir(parents=True, exist_ok=True)
     watch = Watch(trials, folder, executor, os.getpid() if arguments.executor == "local" else None)
     workers = min(watch.slots * executor.tasks, len(watch.open))
     log.info(

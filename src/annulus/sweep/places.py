@@ -4,10 +4,11 @@ import math
 import os
 import shutil
 import signal
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import submitit
 import torch
@@ -22,29 +23,29 @@ SLURM_MINUTES = 4 * 60  # of a job; one whose time is over is requeued, and goes
 REQUEUES = 10_000
 
 
-class Executor(Protocol):
+class Executor(ABC):
     """Starts jobs, of so many workers each (`tasks`)."""
 
     tasks: int
 
+    @abstractmethod
     def slots(self, trials: int) -> int:
         """How many jobs there may be at a time."""
-        ...
 
+    @abstractmethod
     def start(self, worker: Worker, slots: Sequence[int]) -> Sequence[submitit.Job]:
         """A job in each of the slots.
 
         Raises:
             InputError: when Slurm refuses it.
         """
-        ...
 
+    @abstractmethod
     def stop(self, jobs: Sequence[submitit.Job]) -> None:
         """End jobs, now."""
-        ...
 
 
-class Local:
+class Local(Executor):
     """Workers on this machine: on a CPU one a core, on GPUs as many on each as have their share of it."""
 
     tasks = 1
@@ -91,7 +92,7 @@ class Local:
             job.wait()
 
 
-class Slurm:
+class Slurm(Executor):
     """Workers in jobs of a Slurm array, one in each; with a fraction of a GPU each, as many as share one GPU."""
 
     def __init__(

@@ -43,9 +43,9 @@ class Watch:
         """
         try:
             while self._look():
-                self._bury()
                 self._start()
                 time.sleep(LOOK_SECONDS)
+                self._bury()
         finally:
             self.bar.close()
             self.executor.stop([job for job in self.jobs.values() if not job.done()])
@@ -93,8 +93,7 @@ class Watch:
                 self._killed(job, killed[0].paths.stderr)
 
     def _killed(self, job: Job, stderr: Path) -> None:
-        left = [number for number in self.open if self._job_of(number) == job.job_id]
-        for number in left or [None]:
+        for number in self._begun(job) or [None]:
             self.kills[number] += 1
             kills, last = self.kills[number], f"its last words are in {stderr}"
             if number is None and kills >= MOST_KILLS:
@@ -109,21 +108,17 @@ class Watch:
         idle = [slot for slot in range(self.slots) if slot not in self.jobs]
         if not idle:
             return
-        running = {job.job_id for job in self.jobs.values()}
-        busy = sum(self._job_of(number) in running for number in self.open)
+        busy = sum(len(self._begun(job)) for job in self.jobs.values())
         free = sum(not trial.place.checkpoint.held() for trial in self.open.values())
-        looking = len(running) * self.executor.tasks - busy  # each of them takes one of the free ones
+        looking = len(self.jobs) * self.executor.tasks - busy  # each of them takes one of the free ones
         wanted = -(-(free - looking) // self.executor.tasks)
         if wanted > 0:
             slots = idle[:wanted]
             self.jobs |= zip(slots, self.executor.start(self.worker, slots), strict=True)
 
-    def _job_of(self, number: int) -> str | None:
-        """The job whose worker last took a trial."""
-        try:
-            return (self.notes / f"begun-{number}").read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return None
+    def _begun(self, job: Job) -> list[int]:
+        """The trials that workers of a job have begun, and that are not over."""
+        return [number for number in self.open if (self.notes / f"begun-{number}-{job.job_id}").exists()]
 
 
 def _raised(text: str) -> str:

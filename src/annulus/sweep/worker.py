@@ -4,9 +4,9 @@ A trial's lock in the store says who works at it, so workers need no one to shar
 several machines, take different ones, and a trial whose worker was killed is free again, with its last state. What a
 worker does it notes in the sweep's folder:
 
-    begun-TRIAL    the worker's job
-    done-TRIAL     seconds
-    failed-TRIAL   a sentence; the sweep's workers leave the trial alone
+    begun-TRIAL-JOB   empty
+    done-TRIAL        seconds
+    failed-TRIAL      a sentence; the sweep's workers leave the trial alone
 """
 
 import logging
@@ -80,7 +80,7 @@ class Worker(Checkpointable):
         return place.read() is not None or (self.notes / f"failed-{number}").exists()
 
     def _train(self, number: int, trial: Trial, runs: Trials, place: Place) -> None:
-        note(self.notes / f"begun-{number}", JobEnvironment().job_id)
+        note(self.notes / f"begun-{number}-{JobEnvironment().job_id}", "")
         progress.begin(trial.name, progress.Shown().show)
         started = time.monotonic()
         try:
