@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from annulus.compute.device import pick_device
+from annulus.compute.device import described, half_precision, pick_device
 from annulus.compute.distributed import process_group, rank, relaunch
 from annulus.compute.workers import each_seed
 from annulus.config.resolved import PRETRAIN
@@ -54,7 +54,7 @@ class Pretraining:
         return training.metrics() | {"processor": _computed_on(device)}, history
 
     def checkpoint(self, seed: int) -> Checkpoint:
-        return Checkpoint("pretrain", {**self.key, "seed": seed}, device=pick_device().type)
+        return Checkpoint("pretrain", {**self.key, "seed": seed}, device=described(pick_device()))
 
     def done(self) -> None:
         """Forget where the runs stood: all results are written."""
@@ -79,7 +79,8 @@ def _computed_on(device: torch.device) -> str:
     """The GPU, or the processor and the instructions that torch takes of it: numbers differ between them."""
     if device.type == "cuda":
         return torch.cuda.get_device_name()
-    return f"{processor()}, {torch.backends.cpu.get_cpu_capability()}"
+    precision = ", bf16" if half_precision() else ""
+    return f"{processor()}, {torch.backends.cpu.get_cpu_capability()}{precision}"
 
 
 if __name__ == "__main__":

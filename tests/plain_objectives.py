@@ -64,11 +64,11 @@ def plain_neighbours(params, scores, own, others, training, clusters, query):
 
 
 def sets_of(negatives, shape=None):
-    """The columns of each query, absent ones left out; `shape` of the scores, where every column is one."""
+    """The columns of each query, absent ones left out; `shape` of the scores, where every column may be one."""
     index, mask = negatives.index, negatives.mask
     if index is None:
-        queries, columns = shape if mask is None else mask.shape
-        index = torch.arange(columns).expand(queries, -1)
+        own = [[]] * shape[0] if negatives.own is None else negatives.own.view(shape[0], -1).tolist()
+        return [[column for column in range(shape[1]) if column not in mine] for mine in own]
     mask = torch.ones_like(index, dtype=torch.bool) if mask is None else mask
     return [row[there].tolist() for row, there in zip(index, mask, strict=True)]
 

@@ -208,7 +208,7 @@ def test_what_the_memory_can_just_serve_is_accepted(changes):
 
 
 def test_the_memory_is_checked_again_once_the_images_are_counted():
-    pretrain = PretrainScale(epochs=1, batch_size=10, negatives=20, queue=20, learning_rate=0.1)
+    pretrain = PretrainScale(epochs=1, batch_size=10, negatives=20, queue=20, learning_rate=0.1, validation_images=None)
     ir, moco = IRParams(**TREE["methods"]["ir"]), MoCoParams(**TREE["methods"]["moco"])
     check_memory(8, ir, UniformParams(), pretrain)
     sentence = r"^scales\.SCALE\.pretrain\.batch_size: 10 is more than the 7 training images"

@@ -52,6 +52,24 @@ def test_a_whole_network_has_torch_s_gradients_under_torch_s_names(generator):
         assert (mine.grad - theirs.grad).norm() <= 1e-4 * theirs.grad.norm() + 1e-7, name
 
 
+def test_in_bfloat16_a_network_is_about_as_near_to_float32_as_torch_s(generator):
+    plain = resnet18()
+    ours = copy.deepcopy(plain)
+    for_small_maps(ours)
+    images, found = torch.randn(8, 3, 32, 32, generator=generator), []
+    for network in (plain, ours):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            found.append(network(images))
+        found[-1].float().square().mean().backward()
+    exact = copy.deepcopy(plain)(images)
+    errors = [(each.float() - exact).norm() / exact.norm() for each in found]
+    assert errors[1] < 2 * errors[0] < 0.2, errors
+    pairs = zip(ours.parameters(), plain.parameters(), strict=True)
+    assert all(
+        torch.cosine_similarity(mine.grad.flatten(), theirs.grad.flatten(), dim=0) > 0.9 for mine, theirs in pairs
+    )
+
+
 def test_an_encoder_s_weights_do_not_depend_on_the_replacement(monkeypatch):
     config = EncoderConfig("resnet18", "imagenet", "linear", 8, 32, "rgb", (0.5,) * 3, (0.25,) * 3)
     found = build_encoder(config, 0)

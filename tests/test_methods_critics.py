@@ -43,7 +43,7 @@ def explicit(critic, query, row):
 def test_concatenations_are_an_mlp_of_each_pair_put_end_to_end(name, pairs):
     critic, (queries, rows) = critic_of(name), pairs
     assert [tuple(weight.shape) for weight in critic.parameters() if weight.ndim == 2] == HIDDEN[name]
-    found = critic(queries, rows)
+    found = critic(queries, rows).every(None)[0]
     expected = torch.stack([torch.stack([explicit(critic, query, row) for row in rows]) for query in queries])
     torch.testing.assert_close(found, expected)
     ours, theirs = (torch.autograd.grad(each.square().sum(), queries)[0] for each in (found, expected))
@@ -60,14 +60,14 @@ def test_products_are_those_of_each_pair_over_the_temperature(name, pairs, gener
         weight = torch.randn(DIM, DIM, generator=generator, dtype=torch.float64)
         critic.weight.data.copy_(weight)
     expected = torch.stack([torch.stack([query @ weight @ row / 0.2 for row in rows]) for query in queries.detach()])
-    torch.testing.assert_close(critic(queries, rows).detach(), expected)
+    torch.testing.assert_close(critic(queries, rows).table, expected)
 
 
 @pytest.mark.parametrize("name", CRITICS)
 def test_only_concatenation_with_one_linear_layer_cannot_tell_which_row_goes_with_which_query(name, pairs):
     """Its score is a sum of one of z and one of m: in a softmax over rows the query cancels, and learns nothing."""
     critic, (queries, rows) = critic_of(name), pairs
-    scores = critic(queries, rows)
+    scores = critic(queries, rows).every(None)[0]
     loss = infonce(scores[:, :1], scores[:, 1:])
     [gradient] = torch.autograd.grad(loss, queries)
     order = scores.argsort(dim=1)
@@ -85,5 +85,5 @@ def test_every_weight_learns_and_the_seed_repeats_what_is_drawn(name, pairs):
     pairs_of_weights = zip(first.parameters(), other.parameters(), strict=True)
     assert any(not torch.equal(*weights) for weights in pairs_of_weights) == (name in HIDDEN)
     if name != "dot":
-        first(*pairs).square().sum().backward()
+        first(*pairs).every(None)[0].square().sum().backward()
     assert all(weight.grad.abs().sum() > 0 for weight in first.parameters())

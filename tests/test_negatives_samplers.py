@@ -136,7 +136,9 @@ def test_the_own_row_is_never_a_negative_where_scores_are_tied(sampler, similari
     ties = torch.zeros_like(similarity), similarity.scatter(1, column, 100.0).scatter(1, (column + 1) % ROWS, 100.0)
     for scores in ties:
         for k, progress in (("all", 0.5), ("all", 1.0), (500, 0.0), (500, 1.0)):
-            found = sets_of(sampler.draw(scores, own, k, seeded(), progress, clusters))
+            drawn = sampler.draw(scores, own, k, seeded(), progress, clusters)
+            found = sets_of(drawn, scores.shape)
+            assert drawn.counts(scores).tolist() == [len(rows) for rows in found]
             assert not any(row in rows for rows, row in zip(found, own.tolist(), strict=True))
 
 

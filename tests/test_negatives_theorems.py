@@ -31,7 +31,7 @@ def losses_of_draws(scores, sampler, clusters=None):
     """Of each query, the mean loss over all m * m equally likely pairs of negatives, and the least loss."""
     found = sampler.draw(scores, OWN, "all", seeded(), 1.0, clusters)
     means, least = [], []
-    for query, rows in enumerate(sets_of(found)):
+    for query, rows in enumerate(sets_of(found, scores.shape)):
         positive, members = scores[query, OWN[query]], scores[query, rows]
         pairs = torch.cartesian_prod(members, members)
         means.append(infonce(positive.expand(len(pairs), 1), pairs).item())
@@ -73,7 +73,7 @@ def test_above_the_mean_score_every_single_draw_is_below_the_bound_of_all_negati
         nce, _ = losses_of_draws(scores, Ring(0.0, 1.0))
         for sampler in (Ring(0.05, 0.3), cave):
             _, least = losses_of_draws(scores, sampler, clusters)
-            members = sets_of(sampler.draw(scores, OWN, "all", seeded(), 1.0, clusters))
+            members = sets_of(sampler.draw(scores, OWN, "all", seeded(), 1.0, clusters), scores.shape)
             for query, rows in enumerate(members):
                 others = [row for row in range(21) if row != OWN[query]]
                 c = scores[query, others].exp().mean()

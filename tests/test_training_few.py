@@ -21,7 +21,7 @@ from annulus.config.training import PretrainScale
 from annulus.pipeline.stage import run_stage
 from annulus.training.few import for_few_images
 
-SCALE = PretrainScale(epochs=1, batch_size=64, negatives=1024, queue=1024, learning_rate=0.24)
+SCALE = PretrainScale(epochs=1, batch_size=64, negatives=1024, queue=1024, learning_rate=0.24, validation_images=None)
 RING, NONE = RingParams(outer=0.1, inner=0.01), NoNeighbourParams()
 CAVE = CaveParams(outer=0.1, clusters=300, runs=1, iterations=20, keep="outside")
 CLUSTERED = ClusterNeighbourParams(clusters=300, runs=10, iterations=20, start=0.05, in_denominator=False)

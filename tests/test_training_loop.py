@@ -149,15 +149,22 @@ def test_the_gradient_norm_is_that_of_each_query_s_own_loss():
     assert row["gradient_norm_std"] == pytest.approx(norms.std(correction=0).item(), rel=1e-4)
 
 
-def test_without_a_stored_embedding_validation_looks_among_embeddings_made_now():
-    run = training({"method": "moco"}, UNIFORM, epochs=1)
+@pytest.mark.parametrize(("limit", "counts"), [(None, (70, 10)), (10, (10, 10)), (6, (6, 6))])
+def test_without_a_stored_embedding_validation_looks_among_embeddings_made_now(limit, counts):
+    """Of a limited number of images, as many of each class, a new draw for each seed."""
+    changes = {"method": "moco", "scales.tiny.pretrain.validation_images": limit}
+    run, other = training(changes, UNIFORM, epochs=1), training(changes | {"seed": 1}, UNIFORM, epochs=1)
     [row] = run.run()
-    embed = run.method.encoder.eval()
+    embed, (train, validation) = run.method.encoder.eval(), (run.nearest, run.validation)
+    for some, every, count in zip((train, validation), (stripes(70, 0), stripes(10, 1)), counts, strict=True):
+        assert len(some) == count == 2 * int(some.labels.sum())
+        assert torch.equal(some.images, every.images[some.rows - 1000])
+    assert torch.equal(train.rows, other.nearest.rows) == (limit is None)
     with torch.no_grad():
-        train, validation = (embed(images.images / 255) for images in (stripes(70, 0), stripes(10, 1)))
-    nearest = (validation @ train.T).argmax(dim=1)
-    expected = 100 * (stripes(70, 0).labels[nearest] == stripes(10, 1).labels).double().mean().item()
+        nearest = (embed(validation.images / 255) @ embed(train.images / 255).T).argmax(dim=1)
+    expected = 100 * (train.labels[nearest] == validation.labels).double().mean().item()
     assert row["validation_nn1_percent"] == pytest.approx(expected)
+    assert run.metrics()["validation_images"] == counts[1]
 
 
 def test_without_a_validation_part_the_accuracy_is_left_out():

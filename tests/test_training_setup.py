@@ -135,7 +135,9 @@ def test_the_seed_decides_weights_memory_order_and_views(method, memory):
 def test_the_learning_rate_is_proportional_to_the_queries_of_a_batch():
     """arXiv:2010.01929, eq. 8: the rate of params.yaml is that of 256."""
     for batch_size, expected in ((256, 0.03), (512, 0.06), (64, 0.0075)):
-        scale = PretrainScale(epochs=1, batch_size=batch_size, negatives=1, queue=512, learning_rate=0.03)
+        scale = PretrainScale(
+            epochs=1, batch_size=batch_size, negatives=1, queue=512, learning_rate=0.03, validation_images=None
+        )
         assert scaled_learning_rate(scale) == pytest.approx(expected, rel=1e-12)
 
 

@@ -24,7 +24,14 @@ CHOICES = {
     "anneal": "linear",
     "anneals.linear.until": 0.75,
     "optimizer": {"momentum": SGD_MOMENTUM, "weight_decay": WEIGHT_DECAY},
-    "scales.tiny.pretrain": {"epochs": EPOCHS, "batch_size": BATCH, "negatives": 8, "queue": 32, "learning_rate": RATE},
+    "scales.tiny.pretrain": {
+        "epochs": EPOCHS,
+        "batch_size": BATCH,
+        "negatives": 8,
+        "queue": 32,
+        "learning_rate": RATE,
+        "validation_images": None,
+    },
 }
 METHODS = {
     "ir": {"methods.ir.negatives": "all", "methods.ir.bank_rate": BANK_RATE},

@@ -25,7 +25,7 @@ from annulus.errors import InputError
 from annulus.files.images import save_images
 from annulus.training.loop import Training
 
-SCALE = {"epochs": 2, "batch_size": 8, "negatives": 10, "queue": 20, "learning_rate": 0.48}
+SCALE = {"epochs": 2, "batch_size": 8, "negatives": 10, "queue": 20, "learning_rate": 0.48, "validation_images": None}
 COMMON = {"seeds": [0], "scales.tiny.pretrain": SCALE, "anneal": "none", "methods.moco.shuffle_groups": 2}
 CASES = {
     "ir critic": {"method": "ir", "methods.ir.critic": "mlp-1", "sampler": "uniform"},

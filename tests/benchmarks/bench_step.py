@@ -3,10 +3,14 @@
 The bare step is what no pipeline can spare: encoder forward and backward, the scores of the batch against the
 memory, InfoNCE with fixed negatives, the optimiser and the bank's update.
 
+The same bare step with ANNULUS_PRECISION=bf16, where the processor has AMX.
+
 And whole epochs, with validation and all else that the loop does between two of them, against as many bare steps.
 """
 
+import os
 from collections.abc import Callable
+from unittest.mock import patch
 
 import torch
 from steps import training, whole_step
@@ -63,6 +67,14 @@ def bare_step(run: Training) -> Callable[[], None]:
     return step
 
 
+def in_bf16(step: Callable[[], None]) -> Callable[[], None]:
+    def step_in_bf16() -> None:
+        with patch.dict(os.environ, ANNULUS_PRECISION="bf16"):
+            step()
+
+    return step_in_bf16
+
+
 def epochs(device: torch.device) -> dict[str, float | int]:
     images = EPOCH_IMAGES[device.type]
     bare, batches = bare_step(of_memory("uniform", "imagenet", device, images)), images // BATCH
@@ -86,7 +98,10 @@ def main() -> None:
         samplers = ("uniform", "ring")
         steps = {sampler: whole_step(of_memory(sampler, stem, device, IMAGES)) for sampler in samplers}
         bare = bare_step(of_memory("uniform", stem, device, IMAGES))
-        seconds = medians({"bare": bare, **steps}, repetitions, calls_per_turn(device))
+        amx = device.type == "cpu" and torch.cpu._is_amx_tile_supported()
+        half = {"bf16": in_bf16(bare)} if amx else {}
+        seconds = medians({"bare": bare, **steps, **half}, repetitions, calls_per_turn(device))
+        numbers |= {f"{stem}_stem_bf16_over_float32": round(seconds[name] / seconds["bare"], 2) for name in half}
         for sampler in samplers:
             numbers[f"{stem}_stem_{sampler}_percent_of_bare"] = round(100 * seconds["bare"] / seconds[sampler], 1)
         numbers[f"{stem}_stem_bare_images_per_second"] = round(BATCH / seconds["bare"])

@@ -1,5 +1,6 @@
 """Noise-contrastive estimation, a binary decision for each candidate by itself."""
 
+from collections.abc import Callable
 from typing import ClassVar
 
 from jaxtyping import Float, Int
@@ -48,11 +49,13 @@ class BinaryNCE(Bound, nn.Module):
         positives: Float[Tensor, "b p"],
         negatives: Float[Tensor, "b k"],
         training: float,
-        scores: Float[Tensor, "b n"],
+        counts: Int[Tensor, "b"],
+        scores: Callable[[], Float[Tensor, "b n"]],
         in_denominator: bool = True,
     ) -> Estimate:
-        log_partition = self.partition(scores, negatives.detach())
-        loss = binary_nce(positives[:, 0], negatives, log_partition, scores.shape[1])
-        ceiling = self.ceiling(present(positives), present(negatives))
+        every = scores()
+        log_partition = self.partition(every, negatives.detach())
+        loss = binary_nce(positives[:, 0], negatives, log_partition, every.shape[1])
+        ceiling = self.ceiling(present(positives), counts)
         reached = ceiling - infonce(positives.detach(), negatives.detach())
         return Estimate(loss, loss.detach(), reached, ceiling)

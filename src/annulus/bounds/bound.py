@@ -1,5 +1,6 @@
 """What every bound answers, and the result of evaluating one."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -10,7 +11,7 @@ from torch import Tensor
 
 def present(scores: Float[Tensor, "b k"]) -> Int[Tensor, "b"]:
     """How many scores of each query are not absent."""
-    return (scores != -torch.inf).sum(dim=1)
+    return scores.shape[1] - scores.isneginf().sum(dim=1, dtype=torch.int32)  # twice as fast as counting with int64
 
 
 @dataclass(frozen=True)
@@ -70,10 +71,14 @@ class Bound:
         positives: Float[Tensor, "b p"],
         negatives: Float[Tensor, "b k"],
         training: float,
-        scores: Float[Tensor, "b n"],
+        counts: Int[Tensor, "b"],
+        scores: Callable[[], Float[Tensor, "b n"]],
         in_denominator: bool = True,
     ) -> Estimate:
-        """Loss, bound and ceiling of these scores; `scores` are those of all columns, without gradient.
+        """Loss, bound and ceiling of these scores; `scores` gives those of all columns, without gradient.
+
+        `counts`: how many of a query's negatives are present. Who chose them knows; counting takes as long as the loss.
+
 
         The first of the positives is the query's own, the others are neighbours. `in_denominator`: neighbours are
         candidates too, so that the loss is at least 0. Without, they stand only in the numerator, as the papers print
@@ -83,7 +88,7 @@ class Bound:
 
         Source: Wu et al. 2020, arXiv:2005.13149, Section 4.3 (RING with s-neighbours).
         """
-        ceiling = self.ceiling(present(positives), present(negatives), training)
+        ceiling = self.ceiling(present(positives), counts, training)
         loss = self.loss(positives if in_denominator else positives[:, :1], negatives, training)
         reached = loss.detach()
         if not in_denominator and positives.shape[1] > 1:

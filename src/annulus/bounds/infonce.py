@@ -2,11 +2,13 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 from torch.nn.functional import logsigmoid
 
 from annulus.bounds.bound import Bound
@@ -15,7 +17,27 @@ from annulus.bounds.eqco import margin
 
 def log_sum(negatives: Float[Tensor, "*b k"]) -> Float[Tensor, "*b"]:
     """logsumexp over the last axis. With nothing present it is hugely negative, and its gradient 0 rather than NaN."""
-    return negatives.clamp(min=torch.finfo(negatives.dtype).min).logsumexp(dim=-1)
+    return _LogSum.apply(negatives)
+
+
+class _LogSum(Function):
+    """The sum and its gradient in few passes over the negatives, which are the largest tensor of a step."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(negatives: Tensor) -> Tensor:
+        return negatives.logsumexp(dim=-1).clamp(min=torch.finfo(negatives.dtype).min)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs, output)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        negatives, log_sum = ctx.saved_tensors
+        return (negatives - log_sum[..., None]).exp_().mul_(gradient[..., None])
 
 
 def infonce(positives: Float[Tensor, "b p"], negatives: Float[Tensor, "b k"]) -> Float[Tensor, ""]:

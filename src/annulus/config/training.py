@@ -74,6 +74,7 @@ class PretrainScale(Params):
     negatives: Rows  # K, where a method samples its negatives
     queue: Rows  # keys that moco keeps
     learning_rate: Rate  # per 256 images of a batch
+    validation_images: Count | None  # embedded after an epoch, of the validation part, and again where no bank is kept
 
 
 class Scale(Params):

@@ -18,9 +18,13 @@ class SmallMapConv2d(nn.Conv2d):
     """A convolution with kernel 3, padding 1, stride 1 or 2, without bias: `nn.Conv2d`, but faster for small maps."""
 
     def forward(self, maps: Float[Tensor, "b i h w"]) -> Float[Tensor, "b o y x"]:
-        if maps.device.type == "cpu" and max(maps.shape[2:]) <= MOST and not torch.is_autocast_enabled("cpu"):
-            return _SmallMap.apply(maps, self.weight, self.stride[0])
-        return super().forward(maps)
+        if maps.device.type != "cpu" or max(maps.shape[2:]) > MOST:
+            return super().forward(maps)
+        weight = self.weight
+        if torch.is_autocast_enabled("cpu"):
+            lower = torch.get_autocast_dtype("cpu")
+            maps, weight = maps.to(lower), weight.to(lower)
+        return _SmallMap.apply(maps, weight, self.stride[0])
 
 
 def for_small_maps(network: nn.Module) -> None:

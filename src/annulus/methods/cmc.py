@@ -16,6 +16,7 @@ from annulus.methods.contrast import Contrast, Progress
 from annulus.methods.critics import scaled
 from annulus.methods.memory import MemoryBank
 from annulus.methods.step import Method, Setting, Step
+from annulus.negatives.scores import Products
 
 
 class ContrastiveMultiviewCoding(Method):
@@ -62,8 +63,8 @@ class ContrastiveMultiviewCoding(Method):
         with autocast(views[0].device):
             of_l, of_ab = self.encoder.pair(views[0])
         of_l, of_ab = all_gather_with_grad(of_l), all_gather_with_grad(of_ab)
-        from_l = scaled(of_l, self.params.temperature) @ self.ab_bank.rows.T
-        from_ab = scaled(of_ab, self.params.temperature) @ self.l_bank.rows.T
+        from_l = Products(scaled(of_l, self.params.temperature), self.ab_bank.rows)
+        from_ab = Products(scaled(of_ab, self.params.temperature), self.l_bank.rows)
         both = self.l_contrast(from_l, index, progress, self_index=index) + self.ab_contrast(
             from_ab, index, progress, self_index=index
         )

@@ -17,6 +17,7 @@ from annulus.errors import InputError
 from annulus.negatives.clusters import Clustering, Clusters, kmeans
 from annulus.negatives.neighbours import Neighbours
 from annulus.negatives.samplers import Sampler, SelfIndex
+from annulus.negatives.scores import Given, Scores
 from annulus.negatives.selection import Selection, gather
 from annulus.ranks import rank_limits
 
@@ -114,7 +115,7 @@ class Contrast(nn.Module):
 
     def forward(
         self,
-        scores: Float[Tensor, "b n"],
+        scores: Float[Tensor, "b n"] | Scores,
         index: Int[Tensor, "b"],
         progress: Progress = END,
         self_index: SelfIndex = None,
@@ -127,7 +128,8 @@ class Contrast(nn.Module):
         -1 where it has none. `positive`: the score of the positive; by default that of the column `self_index`.
         `column_images`: the training image of each column, -1 where there is none yet; by default column i is image i.
         """
-        similarity = scores.detach()
+        scores = Given(scores) if isinstance(scores, Tensor) else scores
+        similarity = scores.table
         negatives = self.config.sampler.draw(
             similarity,
             self_index,
@@ -147,7 +149,8 @@ class Contrast(nn.Module):
             positives.append(drawn.masked_fill(~_shared(negatives, neighbours, similarity), -torch.inf))
         candidates = positives[0] if len(positives) == 1 else torch.cat(positives, dim=1)
         in_denominator = among or self.config.neighbours is None or self.config.neighbours.in_denominator
-        return self.bound.estimate(candidates, drawn, progress.training, similarity, in_denominator)
+        counts = negatives.counts(similarity)
+        return self.bound.estimate(candidates, drawn, progress.training, counts, lambda: scores.table, in_denominator)
 
     def _neighbours(
         self,

@@ -3,13 +3,17 @@
 from typing import Literal
 
 import torch
-from jaxtyping import Float
+import torch.nn.functional as F
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from annulus.compute.rng import derive
 from annulus.errors import InputError
+from annulus.negatives.ranked import SelfIndex
+from annulus.negatives.scores import Given, Products, Scores
 
 HIDDEN = 128  # units of a nonlinear layer; the paper says so in appendix H
+BLOCK = 2**20  # units of all pairs that are made at a time without gradient: they stay in the processor's cache
 
 
 def scaled(queries: Float[Tensor, "b d"], temperature: float) -> Float[Tensor, "b d"]:
@@ -27,8 +31,8 @@ class Dot(nn.Module):
         super().__init__()
         self.temperature = temperature
 
-    def forward(self, queries: Float[Tensor, "b d"], rows: Float[Tensor, "n d"]) -> Float[Tensor, "b n"]:
-        return scaled(queries, self.temperature) @ rows.T
+    def forward(self, queries: Float[Tensor, "b d"], rows: Float[Tensor, "n d"]) -> Scores:
+        return Products(scaled(queries, self.temperature), rows)
 
 
 class Bilinear(Dot):
@@ -38,7 +42,7 @@ class Bilinear(Dot):
         super().__init__(temperature)
         self.weight = nn.Parameter(torch.eye(dim))
 
-    def forward(self, queries: Float[Tensor, "b d"], rows: Float[Tensor, "n d"]) -> Float[Tensor, "b n"]:
+    def forward(self, queries: Float[Tensor, "b d"], rows: Float[Tensor, "n d"]) -> Scores:
         return super().forward(queries @ self.weight, rows)
 
 
@@ -57,8 +61,29 @@ class Concatenation(nn.Module):
             layers += [nn.ReLU(), nn.Linear(HIDDEN, HIDDEN if layer + 1 < hidden else 1)]
         self.rest = nn.Sequential(*layers)
 
-    def forward(self, queries: Float[Tensor, "b d"], rows: Float[Tensor, "n d"]) -> Float[Tensor, "b n"]:
-        return self.rest(self.of_query(queries)[:, None] + self.of_row(rows)).squeeze(2)
+    def forward(self, queries: Float[Tensor, "b d"], rows: Float[Tensor, "n d"]) -> Scores:
+        return _Pairs(self.rest, self.of_query(queries)[:, None], self.of_row(rows))
+
+
+class _Pairs:
+    """Scores of a concatenation, by what its first layer makes of queries (b, 1, h) and rows (n, h).
+
+    Only chosen pairs get a gradient: for that, each layer's units of a pair are kept.
+    """
+
+    def __init__(self, rest: nn.Module, of_queries: Float[Tensor, "b 1 h"], of_rows: Float[Tensor, "n h"]) -> None:
+        self.rest, self.of_queries, self.of_rows = rest, of_queries, of_rows
+        with torch.no_grad():
+            blocks = of_queries.split(max(1, BLOCK // of_rows.numel()))
+            self.table = torch.cat([rest(block + of_rows).squeeze(2) for block in blocks])
+
+    def gather(self, index: Int[Tensor, "b k"]) -> Float[Tensor, "b k"]:
+        return self.rest(self.of_queries + F.embedding(index, self.of_rows)).squeeze(2)
+
+    def every(
+        self, own: SelfIndex, index: Int[Tensor, "b k"] | None = None
+    ) -> tuple[Float[Tensor, "b n"], Float[Tensor, "b k"] | None]:
+        return Given(self.rest(self.of_queries + self.of_rows).squeeze(2)).every(own, index)
 
 
 def build_critic(

@@ -15,6 +15,7 @@ from annulus.methods.critics import scaled
 from annulus.methods.keys import KeyEncoder
 from annulus.methods.memory import KeyQueue, most_keys
 from annulus.methods.step import Method, Setting, Step
+from annulus.negatives.scores import Products
 
 
 class MomentumContrast(Method):
@@ -46,7 +47,7 @@ class MomentumContrast(Method):
         query, key = all_gather_with_grad(query), self.keys(views[1])
         of_query = scaled(query, self.params.temperature)
         estimate = self.contrast(
-            of_query @ self.queue.keys.T,
+            Products(of_query, self.queue.keys),
             index,
             progress,
             self_index=self.queue.own(index),

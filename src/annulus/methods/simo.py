@@ -15,6 +15,7 @@ from annulus.methods.contrast import Contrast, Progress
 from annulus.methods.critics import scaled
 from annulus.methods.keys import KeyEncoder
 from annulus.methods.step import Method, Setting, Step
+from annulus.negatives.scores import Products
 
 log = logging.getLogger("annulus")
 
@@ -44,7 +45,7 @@ class SiMo(Method):
         with autocast(views[0].device):
             query = self.encoder(views[0])
         query, key = all_gather_with_grad(query), self.keys(views[1])
-        scores = scaled(query, self.params.temperature) @ key.T
+        scores = Products(scaled(query, self.params.temperature), key)
         # Column i holds image i's key: each query's own, and its positive.
         own = torch.arange(len(index), device=index.device)
         return Step(self.contrast(scores, index, progress, self_index=own, column_images=index), query)

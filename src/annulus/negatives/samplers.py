@@ -132,7 +132,7 @@ def _of_all(scores: Float[Tensor, "b n"], self_index: SelfIndex, k: Count, gener
     """Negatives from all other columns, which need no ranks."""
     columns, shape = scores.shape[1], (len(scores), k)
     if k == "all":
-        return Selection(None, None if self_index is None else ~own_columns(scores, self_index))
+        return Selection(None, own=self_index)
     if self_index is None:
         return Selection(torch.randint(columns, shape, generator=generator, device=scores.device))
     if self_index.ndim == 1:

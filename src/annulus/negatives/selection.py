@@ -6,39 +6,56 @@ import torch
 from jaxtyping import Bool, Float, Int, Num
 from torch import Tensor
 
+from annulus.negatives.ranked import SelfIndex, own_columns
+from annulus.negatives.scores import Given, Scores
+
 
 @dataclass(frozen=True)
 class Selection:
     """The selected columns of each query.
 
-    `index` holds column numbers; None selects every column, in order. False in `mask` leaves that place out; None
-    leaves out nothing.
+    `index` holds column numbers, and False in `mask` leaves that place out; a mask of None leaves out nothing. Without
+    an index every column is selected, in order, but for the query's `own`.
     """
 
     index: Int[Tensor, "b k"] | None
     mask: Bool[Tensor, "b k"] | None = None
+    own: SelfIndex = None
 
     def gather(self, scores: Float[Tensor, "b n"]) -> Float[Tensor, "b k"]:
         """The scores of the selected columns; -inf, which adds nothing to a softmax, at places that are left out."""
-        return gather(scores, self)[0]
+        return gather(Given(scores), self)[0]
+
+    def counts(self, scores: Num[Tensor, "b n"]) -> Int[Tensor, "b"]:
+        """How many columns of these scores are selected for each query, repeated ones as often as they are."""
+        if self.mask is not None:
+            return self.mask.sum(dim=1)
+        columns = scores.shape[1] if self.index is None else self.index.shape[1]
+        every = torch.full((len(scores),), columns, device=scores.device)
+        return every if self.own is None else every - (self.own.view(len(scores), -1) >= 0).sum(dim=1)
 
     def marked(self, scores: Num[Tensor, "b n"]) -> Bool[Tensor, "b n"]:
         """Which of all columns are selected."""
         if self.index is None:
-            return torch.ones_like(scores, dtype=torch.bool) if self.mask is None else self.mask
+            return ~own_columns(scores, self.own)
         counts = torch.zeros_like(scores, dtype=torch.int32)
         kept = torch.ones_like(self.index, dtype=torch.int32) if self.mask is None else self.mask.int()
         # A place that is left out may repeat a selected column: a sum keeps that column, whatever the order.
         return counts.scatter_add_(1, self.index, kept) > 0
 
 
-def gather(scores: Float[Tensor, "b n"], *selections: Selection) -> list[Float[Tensor, "b _"]]:
-    """`Selection.gather` of each, by one gather: its backward fills one tensor of the size of `scores`, not several."""
+def gather(scores: Scores, *selections: Selection) -> list[Float[Tensor, "b _"]]:
+    """`Selection.gather` of each, by one gather and so by one backward."""
     listed = [one.index for one in selections if one.index is not None]
-    found = iter(())
-    if listed:
-        found = iter(scores.gather(1, torch.cat(listed, dim=1)).split([index.shape[1] for index in listed], dim=1))
-    columns = [scores if one.index is None else next(found) for one in selections]
+    index = torch.cat(listed, dim=1) if listed else None
+    columns: list[Tensor | None] = [None] * len(selections)
+    if len(listed) == len(selections):
+        chosen = scores.gather(index)
+    else:
+        [place] = (place for place, one in enumerate(selections) if one.index is None)
+        columns[place], chosen = scores.every(selections[place].own, index)
+    found = iter(() if chosen is None else chosen.split([each.shape[1] for each in listed], dim=1))
+    columns = [next(found) if each is None else each for each in columns]
     return [
         each if one.mask is None else each.masked_fill(~one.mask, -torch.inf)
         for each, one in zip(columns, selections, strict=True)

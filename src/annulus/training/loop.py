@@ -12,12 +12,13 @@ from torch import Tensor
 
 from annulus.compute import progress
 from annulus.compute.distributed import broadcast, local_slice, mean_gradients
-from annulus.compute.optimizers import SGD
+from annulus.compute.optimizers import FusedSGD
 from annulus.compute.rng import generator
 from annulus.encoders.extract import extract
 from annulus.errors import InputError
 from annulus.files.images import ImageSet
 from annulus.files.results import Number
+from annulus.files.subset import even_subset
 from annulus.methods.contrast import Progress
 from annulus.methods.step import Method, Step
 from annulus.pipeline.checkpoint import Checkpoint
@@ -37,6 +38,11 @@ CHECKPOINT_MOST_SECONDS = 300.0  # but one slow save (a process that was paused 
 LOSS_CHECK_STEPS = 50  # reading a loss waits for the GPU, so it is read this often; a CPU reads every step
 
 
+def _some(images: ImageSet, limit: int | None, random: torch.Generator) -> ImageSet:
+    """As many of each class, and no more than the limit."""
+    return images if limit is None or len(images) <= limit else images.take(even_subset(images.labels, limit, random))
+
+
 def seconds_to_next_save(seconds: float) -> float:
     """How long a run goes on after a save that took so many seconds."""
     return max(CHECKPOINT_SECONDS, min(seconds / CHECKPOINT_SHARE, CHECKPOINT_MOST_SECONDS))
@@ -54,15 +60,17 @@ class Training:
         device: torch.device,
     ) -> None:
         self.method, self.recipe, self.device = method, recipe, device
-        self.source, self.validation = images, validation
+        self.source = images
+        limit, random = recipe.scale.validation_images, generator(recipe.seed, "validation images")
+        self.validation = _some(validation, limit, random)
+        self.nearest = _some(images, limit, random)  # among these validation looks, where a method keeps no bank
         self.images, self.labels = images.images.to(device), images.labels.to(device)
         self.trainable = [parameter for parameter in method.parameters() if parameter.requires_grad]
-        self.optimizer = SGD(
+        self.optimizer = FusedSGD(
             self.trainable,
             lr=recipe.learning_rate,
             momentum=recipe.optimizer.momentum,
             weight_decay=recipe.optimizer.weight_decay,
-            fused=True,
         )
         self.schedule = Schedule(recipe.schedule, recipe.learning_rate, method.params.warmup)
         self.annealing = recipe.annealing
@@ -186,14 +194,18 @@ class Training:
         """Percent of validation images whose nearest training image has their label (Wu et al. 2020,
         arXiv:2005.13149, Fig. 1).
 
-        Training images stand there as their rows in the bank; where a method keeps none, as embeddings made now.
+        Training images stand there as their rows in the bank. Where a method keeps none, embeddings are made now, of so
+        many of them as there are validation images at most.
         """
         if len(self.validation.images) == 0:
             return None
         seen = extract(self.method.encoder, self.validation, ["embedding"], self.device)
         embedding, labels = seen.layers["embedding"].to(self.device), seen.labels.to(self.device)
-        stored = self.method.stored
-        return nearest_label_accuracy(embedding, self._embed() if stored is None else stored, labels, self.labels)
+        if (stored := self.method.stored) is not None:
+            return nearest_label_accuracy(embedding, stored, labels, self.labels)
+        standing = extract(self.method.encoder, self.nearest, ["embedding"], self.device)
+        rows, of_rows = standing.layers["embedding"].to(self.device), standing.labels.to(self.device)
+        return nearest_label_accuracy(embedding, rows, labels, of_rows)
 
     def _order(self) -> Int[Tensor, "batches b"]:
         """This epoch's images, batch by batch; depends only on the seed and the epoch."""

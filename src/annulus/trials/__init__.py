@@ -1,6 +1,7 @@
 """Whole runs in memory, several at a time: what the studies of image encoders are made of.
 
-store      what a run measured, kept under all that its numbers depend on
+measured   what a run measured
+store      the same, kept under all that its numbers depend on
 runs       the runs of one stage
 outcomes   over seeds and as rows of tables
 fixed      estimates with a trained encoder held fixed

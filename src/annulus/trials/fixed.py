@@ -29,7 +29,7 @@ def score(training: Training, queries: int, seed: int) -> tuple[Float[Tensor, "q
         method.encoder.view_size,
         generator(seed, "queries", device=device),
     )
-    return method.critic(method.encoder(views), method.bank.rows), self_index
+    return method.critic(method.encoder(views), method.bank.rows).table, self_index
 
 
 def row(series: str, k: int, seeds: Sequence[Spread]) -> dict[str, Number]:

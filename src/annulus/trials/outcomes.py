@@ -9,7 +9,7 @@ import numpy as np
 from annulus.files.results import Number
 from annulus.files.right import Bits
 from annulus.intervals import Interval, over_seeds, over_seeds_and_images, verdict
-from annulus.trials.store import Outcome
+from annulus.trials.measured import Outcome
 
 ACCURACIES = ["nn1_top1_percent", "knn_top1_percent", "linear_top1_percent"]
 SHOWN = "nn1_top1_percent"  # the papers' figures show the nearest neighbour's accuracy

@@ -20,7 +20,8 @@ from annulus.pipeline.checkpoint import Held, hash_files
 from annulus.pipeline.code import hash_code
 from annulus.training.loop import Training
 from annulus.training.setup import build_training
-from annulus.trials.store import Outcome, Place
+from annulus.trials.measured import Outcome
+from annulus.trials.store import Place
 
 LOOK_SECONDS = 1.0  # between two looks at a run that another process trains
 

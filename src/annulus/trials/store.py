@@ -6,30 +6,19 @@ that are one run train once, another seed trains that seed only, and a sweep fil
 checkpoint under the same key, and its lock keeps other processes off, on other machines too.
 """
 
-import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import faiss
-import numpy as np
 import torch
 
-from annulus.files.results import Number, atomic_write
-from annulus.files.right import packed, unpacked
+from annulus.compute.device import half_precision
+from annulus.files.results import atomic_write
 from annulus.pipeline.checkpoint import Checkpoint
+from annulus.trials.measured import Outcome
 
 log = logging.getLogger("annulus")
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What one run measured: the last epoch's numbers, a row per epoch, and which test images each accuracy counts."""
-
-    metrics: dict[str, Number]
-    history: list[dict[str, Number]]
-    right: dict[str, list[bool]]
 
 
 class Place:
@@ -39,8 +28,8 @@ class Place:
         self, params: Mapping[str, Any], images: Mapping[str, str], code: Mapping[str, str], device: torch.device
     ) -> None:
         """`images` and `code` are SHA-256 sums, by file."""
-        packages = {"torch": torch.__version__, "faiss": faiss.__version__}
-        key = {"params": dict(params), "images": dict(images), "code": dict(code), "packages": packages}
+        around = {"torch": torch.__version__, "faiss": faiss.__version__, "bf16": half_precision()}
+        key = {"params": dict(params), "images": dict(images), "code": dict(code), "around": around}
         self.checkpoint = Checkpoint("trials", key, device=device.type)
         self.name = self.checkpoint.folder.name
         self.file = self.checkpoint.folder.parents[2] / "outcomes" / f"{self.name}.json"
@@ -48,7 +37,7 @@ class Place:
     def read(self) -> Outcome | None:
         """The outcome, or None when there is none. A damaged one is none, with a warning."""
         try:
-            return _parsed(self.file.read_text(encoding="utf-8"))
+            return Outcome.parsed(self.file.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
@@ -61,22 +50,6 @@ class Place:
         Raises:
             InputError: when the disk is full.
         """
-        (images,) = {len(bits) for bits in outcome.right.values()}
-        right = {name: packed(np.array(bits)) for name, bits in outcome.right.items()}
-        content = vars(outcome) | {"images": images, "right": right}
         with atomic_write(self.file) as temporary:
-            temporary.write_text(json.dumps(content) + "\n", encoding="utf-8")
+            temporary.write_text(outcome.as_text(), encoding="utf-8")
         self.checkpoint.done()
-
-
-def _parsed(text: str) -> Outcome:
-    """
-    Raises:
-        ValueError: when the text holds something else.
-    """
-    try:
-        content = json.loads(text)
-        right = {name: unpacked(bits, content["images"]).tolist() for name, bits in content["right"].items()}
-        return Outcome(dict(content["metrics"]), [dict(row) for row in content["history"]], right)
-    except (LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"no outcome: {type(error).__name__} {error}") from error

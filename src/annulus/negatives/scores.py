@@ -1,0 +1,123 @@
+"""Scores of queries against a memory: all of them to choose by, the chosen ones with a gradient.
+
+The scores are the largest tensor of a step, and each pass over them takes a part of the time of the product that made
+them. So the columns of the query's own image are left out in place, and the gradient of few chosen columns of a large
+memory is no table of mostly zeros.
+"""
+
+import math
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+from annulus.negatives.ranked import SelfIndex, own_columns
+
+LARGE = 2**16  # rows of a memory, from which on
+SHARE = 1 / 12  # or less of them, chosen for each query, are added up faster than a product with a table takes (a CPU)
+
+
+@runtime_checkable
+class Scores(Protocol):
+    """Scores (b, n), and those of them that carry a gradient."""
+
+    @property
+    def table(self) -> Float[Tensor, "b n"]:
+        """The scores of all columns, without gradient, to be read and not kept: `every` may take it over."""
+
+    def gather(self, index: Int[Tensor, "b k"]) -> Float[Tensor, "b k"]:
+        """The scores of some columns, with gradient."""
+
+    def every(
+        self, own: SelfIndex, index: Int[Tensor, "b k"] | None = None
+    ) -> tuple[Float[Tensor, "b n"], Float[Tensor, "b k"] | None]:
+        """The scores of all columns, with gradient and -inf in the query's own ones; and those of `index`, as they are.
+
+        One gradient of all columns is made for both.
+        """
+
+
+class Given:
+    """Scores that were made already, by whatever made them."""
+
+    def __init__(self, scores: Float[Tensor, "b n"]) -> None:
+        self.scores, self.table = scores, scores.detach()
+
+    def gather(self, index: Int[Tensor, "b k"]) -> Float[Tensor, "b k"]:
+        return self.scores.gather(1, index)
+
+    def every(
+        self, own: SelfIndex, index: Int[Tensor, "b k"] | None = None
+    ) -> tuple[Float[Tensor, "b n"], Float[Tensor, "b k"] | None]:
+        chosen = None if index is None else self.gather(index)
+        if own is None:
+            return self.scores, chosen
+        return self.scores.masked_fill(own_columns(self.scores, own), -torch.inf), chosen
+
+
+class Products:
+    """Dot products of queries with the rows of a memory, which get no gradient."""
+
+    def __init__(self, queries: Float[Tensor, "b d"], rows: Float[Tensor, "n d"]) -> None:
+        self.queries, self.rows = queries, rows
+        self.made: Tensor | None = None
+
+    @property
+    def table(self) -> Float[Tensor, "b n"]:
+        if self.made is None:
+            self.made = self.queries.detach() @ self.rows.T
+        return self.made
+
+    def gather(self, index: Int[Tensor, "b k"]) -> Float[Tensor, "b k"]:
+        return _Chosen.apply(self.queries, self.rows, self.table, index)
+
+    def every(
+        self, own: SelfIndex, index: Int[Tensor, "b k"] | None = None
+    ) -> tuple[Float[Tensor, "b n"], Float[Tensor, "b k"] | None]:
+        table, self.made = self.table, None
+        own = None if own is None else own.view(len(own), -1)
+        return _Every.apply(self.queries, self.rows, table, own, index)
+
+
+class _Chosen(Function):
+    @staticmethod
+    def forward(ctx: Any, queries: Tensor, rows: Tensor, table: Tensor, index: Tensor) -> Tensor:
+        ctx.save_for_backward(rows, index)
+        return table.gather(1, index)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        rows, index = ctx.saved_tensors
+        if len(rows) < LARGE or index.shape[1] > SHARE * len(rows):
+            table = gradient.new_zeros(len(index), len(rows)).scatter_add_(1, index, gradient)
+            return table @ rows, None, None, None
+        return F.embedding_bag(index, rows, per_sample_weights=gradient, mode="sum"), None, None, None
+
+
+class _Every(Function):
+    """The table becomes the result: own columns, padded with -1, are left out in place, without asking the device."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, queries: Tensor, rows: Tensor, table: Tensor, own: Tensor | None, index: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        ctx.mark_dirty(table)
+        ctx.save_for_backward(rows, index)
+        chosen = None if index is None else table.gather(1, index)
+        if own is not None:
+            values = torch.full_like(own, math.inf, dtype=table.dtype).masked_fill(own >= 0, -math.inf)
+            table.scatter_reduce_(1, own.clamp(min=0), values, "amin")  # padding lowers nothing
+        return table, chosen
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, of_every: Tensor, of_chosen: Tensor | None) -> tuple[Tensor | None, ...]:
+        rows, index = ctx.saved_tensors
+        # Every bound has a gradient of 0 in what is left out.
+        gradient = of_every if index is None else of_every.scatter_add(1, index, of_chosen)
+        return gradient @ rows, None, None, None, None

@@ -1,0 +1,109 @@
+"""Long memories: all of a queue of 65,536 keys, and a ring over a row for each image of ImageNet.
+
+The queue's loss, forward and backward, stands against the one product that makes its scores. The ring's step says its
+seconds, and how much memory it takes at most, in units of its scores.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from timing import calls_per_turn, medians, write
+from torch import Tensor
+
+from annulus.bounds.infonce import InfoNCE
+from annulus.compute.device import keep_freed_memory, pick_device
+from annulus.methods.contrast import Contrast, ContrastConfig
+from annulus.negatives.samplers import Ring
+from annulus.negatives.scores import Products
+
+DIM, REPETITIONS = 128, 11
+QUERIES, KEYS = 64, 65_536
+BATCH, ROWS, NEGATIVES = 256, 1_281_167, 4_096
+TEMPERATURE = 0.2
+
+
+def unit(count: int, random: torch.Generator) -> Tensor:
+    drawn = torch.randn(count, DIM, generator=random, device=random.device)
+    return F.normalize(drawn, dim=1, out=drawn)
+
+
+def ring_step(queries: Tensor, bank: Tensor, own: Tensor) -> Callable[[], None]:
+    """Loss and gradient of queries whose positive is their own row in a bank."""
+    contrast = Contrast(ContrastConfig(Ring(0.01, 0.1), None, InfoNCE(), NEGATIVES), len(bank), 0, bank.device)
+
+    def step() -> None:
+        leaf = queries.detach().requires_grad_()
+        contrast(Products(leaf / TEMPERATURE, bank), own, self_index=own).loss.backward()
+
+    return step
+
+
+def queue_step(queries: Tensor, keys: Tensor) -> Callable[[], None]:
+    """Loss and gradient of queries whose positive is their key, against all of a queue that holds an older one."""
+    contrast = Contrast(ContrastConfig(Ring(0.0, 1.0), None, InfoNCE(), "all"), len(keys), 0, keys.device)
+    index = torch.arange(len(queries), device=keys.device)
+    own = torch.stack([index, torch.full_like(index, -1)], dim=1)
+
+    def step() -> None:
+        leaf = queries.detach().requires_grad_()
+        scaled = leaf / TEMPERATURE
+        positive = (scaled * keys[-len(queries) :]).sum(dim=1)
+        contrast(Products(scaled, keys), index, self_index=own, positive=positive).loss.backward()
+
+    return step
+
+
+def peak_bytes(step: Callable[[], None], device: torch.device) -> int:
+    """The most memory that a step holds beyond what was there before. On a CPU: resident, by Linux's own count."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        step()
+        return torch.cuda.max_memory_allocated(device) - before
+    Path("/proc/self/clear_refs").write_text("5")  # the peak is the present from here on
+    before = resident("VmRSS")
+    step()
+    return resident("VmHWM") - before
+
+
+def resident(name: str) -> int:
+    [line] = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(name))
+    return int(line.split()[1]) * 1024
+
+
+def main() -> None:
+    device = pick_device()
+    keep_freed_memory()
+    random = torch.Generator(device).manual_seed(0)
+    rows = unit(ROWS, random)
+    queries, own = unit(BATCH, random), torch.randint(ROWS, (BATCH,), generator=random, device=device)
+    ring = ring_step(queries, rows, own)
+    peak = peak_bytes(ring, device)
+    seconds = medians({"ring": ring, "product": lambda: queries @ rows.T}, REPETITIONS // 3, calls=1)
+
+    keys, queries = rows[:KEYS].clone(), queries[:QUERIES]
+    queue = queue_step(queries, keys)
+    calls = calls_per_turn(device)
+    of_queue = medians({"all": queue, "product": lambda: queries @ keys.T}, REPETITIONS, calls)
+    write(
+        "memory",
+        {
+            "all_of_queue_over_product": round(of_queue["all"] / of_queue["product"], 2),
+            "ring_over_product": round(seconds["ring"] / seconds["product"], 2),
+            "ring_seconds": round(seconds["ring"], 2),
+            "ring_peak_over_scores": round(peak / (BATCH * ROWS * 4), 3),
+            "batch": BATCH,
+            "rows": ROWS,
+            "negatives": NEGATIVES,
+            "queue": KEYS,
+            "queue_batch": QUERIES,
+            "dim": DIM,
+        },
+        device,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""The fused optimiser over parameters as they lie in memory."""
+
+import pytest
+import torch
+from torch import nn
+
+from annulus.compute.optimizers import FusedSGD
+
+SETTINGS = {"lr": 0.1, "momentum": 0.9, "weight_decay": 1e-2}
+
+
+def network() -> nn.Sequential:
+    torch.manual_seed(0)
+    layers = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(144, 5)
+    return nn.Sequential(*layers).to(memory_format=torch.channels_last)
+
+
+def test_steps_are_those_of_plain_sgd_to_the_bit_whatever_the_layout_and_a_resumed_run_goes_on(generator):
+    ours, plain = network(), network()
+    optimizers = FusedSGD(ours.parameters(), **SETTINGS), torch.optim.SGD(plain.parameters(), fused=True, **SETTINGS)
+    for _ in range(4):
+        images = torch.randn(6, 3, 8, 8, generator=generator)
+        for each, optimizer in zip((ours, plain), optimizers, strict=True):
+            optimizer.zero_grad()
+            each(images).square().mean().backward()
+            optimizer.step()
+        state, optimizers = optimizers[0].state_dict(), (FusedSGD(ours.parameters(), **SETTINGS), optimizers[1])
+        optimizers[0].load_state_dict(state)
+    assert not ours[0].weight.is_contiguous()
+    assert all(torch.equal(*pair) for pair in zip(ours.parameters(), plain.parameters(), strict=True))
+
+
+def test_a_gradient_that_lies_otherwise_than_its_parameter_is_refused():
+    weight = nn.Parameter(torch.zeros(4, 3, 3, 3).to(memory_format=torch.channels_last))
+    weight.grad = torch.ones(4, 3, 3, 3)
+    with pytest.raises(
+        RuntimeError, match=r"of shape \(4, 3, 3, 3\) has strides \(27, 9, 3, 1\), its parameter \(27, 1, 9, 3\)"
+    ):
+        FusedSGD([weight], **SETTINGS).step()
