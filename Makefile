@@ -11,7 +11,7 @@ VERSION := $(if $(filter file,$(origin PYTHON)),,-$(notdir $(PYTHON)))
 INSTALLED := .venv/installed-$(PINS)$(VERSION)
 RUN := PATH="$(CURDIR)/.venv/bin:$$PATH"
 
-.PHONY: help install repro compare report test lint bench mlflow mlflow-send lock
+.PHONY: help install repro sweep compare report test lint bench mlflow mlflow-send lock
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' Makefile | expand -t 14
@@ -21,6 +21,9 @@ install: $(INSTALLED)  ## .venv with the pinned packages; every target below doe
 repro: $(INSTALLED)  ## run what has changed of the main line: dvc repro
 	@$(RUN) dvc repro $(ARGS)
 	@echo; echo "metrics/summary.json (more: metrics/, dvc plots show, make mlflow):"; sed '/[{}]/d; s/[",]//g' metrics/summary.json
+
+sweep: $(INSTALLED)  ## all runs of a study in parallel: make sweep STUDY=stages/algorithms [ARGS="--executor slurm"]
+	@$(RUN) PYTHONPATH=src python -m annulus.sweep $(or $(STUDY),$(error give STUDY=, such as stages/algorithms)) $(ARGS)
 
 HEAD ?= workspace
 compare: $(INSTALLED)  ## two variants, number by number: make compare BASE=main [HEAD=experiment]

@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,7 +15,8 @@ from annulus.config.resolved import PRETRAIN
 from annulus.encoders.encoder import save_encoder
 from annulus.files.images import load_images
 from annulus.files.results import Metrics
-from annulus.pipeline.checkpoint import Checkpoint, hash_code, hash_files
+from annulus.pipeline.checkpoint import Checkpoint, hash_files
+from annulus.pipeline.code import hash_code
 from annulus.pipeline.provenance import processor
 from annulus.pipeline.stage import Results, run_stage
 from annulus.training.setup import build_training
@@ -52,7 +54,7 @@ class Pretraining:
         return training.metrics() | {"processor": _computed_on(device)}, history
 
     def checkpoint(self, seed: int) -> Checkpoint:
-        return Checkpoint("pretrain", {**self.key, "seed": seed})
+        return Checkpoint("pretrain", {**self.key, "seed": seed}, device=described(pick_device()))
 
     def done(self) -> None:
         """Forget where the runs stood: all results are written."""
@@ -64,12 +66,7 @@ class Pretraining:
 def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     with process_group():
         run = {name: value for name, value in params.items() if name != "seeds"}  # another seed changes no run
-        key = {
-            "params": run,
-            "images": hash_files(paths.images),
-            "code": hash_code(),
-            "device": described(pick_device()),
-        }
+        key = {"params": run, "images": hash_files(paths.images), "code": hash_code(Path(__file__))}
         pretraining = Pretraining(params, paths, key)
         found = each_seed(pretraining, params["seeds"], pick_device())
         if rank() > 0:

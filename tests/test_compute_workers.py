@@ -228,7 +228,7 @@ def test_other_settings_another_key_stage_or_code_never_see_them(monkeypatch):
     ):
         Pieces(stage, settings, piece).run([key])
         assert begun() == [str(key)]
-    monkeypatch.setattr(module, "hash_code", lambda: {"annulus.bounds": "edited"})
+    monkeypatch.setattr(module, "hash_code", lambda module: {"annulus.bounds": "edited"})
     Pieces("a stage", half, piece).run([1])
     assert begun() == ["1"]
 
@@ -236,7 +236,7 @@ def test_other_settings_another_key_stage_or_code_never_see_them(monkeypatch):
 def test_an_edit_while_pieces_run_leaves_no_state_behind(monkeypatch):
     """A worker that named its state by the code as it then is would keep it where the stage does not look."""
     edits = itertools.count()
-    monkeypatch.setattr(module, "hash_code", lambda: {"annulus.bounds": str(next(edits))})
+    monkeypatch.setattr(module, "hash_code", lambda module: {"annulus.bounds": str(next(edits))})
     pieces = Pieces("a stage", {}, piece)
     pieces.run([1])
     pieces.done()

@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
     [
         (["-c", "import annulus.config.file"], "annulus.config", ["yaml"], "pipeline"),
         (["-m", "annulus.report"], "annulus.report", ["jinja2", "matplotlib"], "report"),
+        (["-m", "annulus.sweep", "stages/algorithms"], "annulus.sweep", ["submitit"], "sweep"),
         ([f"{ROOT}/stages", "knn"], "annulus.pipeline", ["mlflow", "pydantic"], "pipeline"),
     ],
 )

@@ -5,11 +5,9 @@ import os
 import re
 import resource
 import shutil
-import subprocess
-import sys
+import socket
 from multiprocessing import get_context
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 import torch
@@ -17,9 +15,8 @@ import torch
 from annulus.config.training import ConstantSchedule, CosineSchedule
 from annulus.errors import InputError
 from annulus.pipeline import checkpoint as checkpoint_module
-from annulus.pipeline.checkpoint import Checkpoint, hash_code, hash_files
+from annulus.pipeline.checkpoint import Checkpoint, Held, hash_files
 
-SOURCE = Path(checkpoint_module.__file__).parents[2]
 KEY = {"seed": 0}
 
 
@@ -72,27 +69,12 @@ def test_the_state_can_be_forgotten_after_the_block_but_not_under_another_proces
     assert not list((checkout / ".annulus/checkpoints/pretrain").iterdir())
 
 
-@pytest.fixture
-def code(tmp_path, monkeypatch):
-    """Replaces the source of a module that is loaded."""
-    module = ModuleType("annulus.made_up")
-    monkeypatch.setitem(sys.modules, "annulus.made_up", module)
-
-    def write(text, folder="here", name="annulus.made_up"):
-        module.__file__ = str(tmp_path / folder / "made_up.py")
-        (tmp_path / folder).mkdir(exist_ok=True)
-        Path(module.__file__).write_text(text)
-        return hash_code()
-
-    return write
-
-
-def test_any_other_key_or_stage_never_sees_the_state(tmp_path, code):
+def test_any_other_key_or_stage_never_sees_the_state(tmp_path):
     images = tmp_path / "images"
     images.mkdir()
     (images / "train").write_bytes(b"1")
     params = {"seed": 0, "schedules.${schedule}": CosineSchedule()}
-    key = {"params": params, "images": hash_files(images), "code": code("a = 1")}
+    key = {"params": params, "images": hash_files(images), "code": {"a.py": "1"}}
     with Checkpoint("pretrain", key) as checkpoint:
         checkpoint.save({"epoch": 1})
 
@@ -105,24 +87,14 @@ def test_any_other_key_or_stage_never_sees_the_state(tmp_path, code):
     assert state("linear") is None
     assert state(params=params | {"seed": 1}) is None
     assert state(params=params | {"schedules.${schedule}": ConstantSchedule()}) is None  # both hold nothing
-    assert state(code=code("a = 2")) is None
-    assert state(code=code("a = 1", "there")) == {"epoch": 1}, "code counts by its source, wherever it lies"
+    assert state(code={"a.py": "2"}) is None
     (images / "train").write_bytes(b"2")
     assert state(images=hash_files(images)) is None
     (images / "train").write_bytes(b"1")
     assert state(images=hash_files(images)) == {"epoch": 1}
 
 
-def test_code_is_the_script_and_the_imported_modules_that_compute(tmp_path):
-    imports = "from annulus.bounds import la\nfrom annulus.pipeline import checkpoint, stage\n"
-    (tmp_path / "stage.py").write_text(f"{imports}print(*checkpoint.hash_code())")
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
-    names = subprocess.check_output([sys.executable, "stage.py"], env=environment, text=True).split()
-    rooms = {".".join(name.split(".")[:2]) for name in names}
-    assert rooms == {"__main__", "annulus.bounds", "annulus.files", "annulus.ranks"}
-
-
-def test_a_second_process_is_told_who_computes():
+def test_a_second_process_is_told_who_computes_and_where(monkeypatch):
     def hold(pipe):
         with Checkpoint("pretrain", KEY):
             pipe.send("in")
@@ -130,8 +102,15 @@ def test_a_second_process_is_told_who_computes():
 
     holder, pipe = start(hold)
     pipe.recv()
+    assert Checkpoint("pretrain", KEY).held()
     with (
-        pytest.raises(InputError, match=f"pretrain: process {holder.pid} is already .*`kill {holder.pid}`"),
+        pytest.raises(Held, match=f"pretrain: process {holder.pid} is already .*`kill {holder.pid}`"),
+        Checkpoint("pretrain", KEY),
+    ):
+        pass
+    monkeypatch.setattr(socket, "gethostname", lambda: "another")
+    with (
+        pytest.raises(Held, match=rf"process {holder.pid} on \S+ is already .*`kill {holder.pid}` on \S+$"),
         Checkpoint("pretrain", KEY),
     ):
         pass
@@ -139,6 +118,7 @@ def test_a_second_process_is_told_who_computes():
         pass  # other variants and other stages are free
     pipe.send("out")
     holder.join()
+    assert not Checkpoint("pretrain", KEY).held()
     with Checkpoint("pretrain", KEY):
         pass
 
@@ -160,7 +140,7 @@ def test_a_lock_on_a_file_that_was_removed_since_is_taken_again(monkeypatch, aga
     monkeypatch.setattr(checkpoint_module.fcntl, "flock", late)
     with checkpoint:
         assert len(calls) == 2
-        assert (checkpoint.folder / "lock").read_text() == str(os.getpid())
+        assert (checkpoint.folder / "lock").read_text() == f"{os.getpid()} {socket.gethostname()}"
 
 
 def test_a_process_killed_while_saving_leaves_the_last_whole_state():

@@ -1,10 +1,12 @@
 """Trials against the same runs one by one; pairs of a seed; what a kill costs."""
 
 import dataclasses
+import json
 import os
+import re
+import shutil
 import signal
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import torch
 from settings import CPU, SMALL, load, stripes
 from test_trials_outcomes import outcome
 
+from annulus.compute import progress
 from annulus.config.resolved import RUN, resolved
 from annulus.errors import InputError
 from annulus.training import loop as training_module
@@ -58,7 +61,11 @@ def cores(monkeypatch, count: int) -> None:
 
 
 def states() -> list[Path]:
-    return list(Path(".annulus/checkpoints").glob("*/*/state.pt"))
+    return list(Path(".annulus/checkpoints").glob("*/*/*.pt"))
+
+
+def forget() -> None:
+    shutil.rmtree(".annulus/outcomes")
 
 
 def trained() -> list[str]:
@@ -87,10 +94,10 @@ def test_any_number_of_workers_gives_the_numbers_of_runs_alone(splits, monkeypat
         ("moco", 0): variant(0, {"method": "moco"} | short),
     }
     cores(monkeypatch, count)
-    outcomes = Trials("a stage", splits).run(variants)
+    outcomes = Trials(splits).run(variants)
     assert list(outcomes) == list(variants)
     for key, params in variants.items():
-        alone = Trials("another", splits).training(params)
+        alone = Trials(splits).training(params)
         assert outcomes[key].history == alone.run()
         accuracies, right = probe(alone, splits, params)
         assert outcomes[key].metrics == alone.metrics() | accuracies
@@ -102,7 +109,7 @@ def test_the_probes_see_the_test_images_and_learn_from_the_training_images(split
     """With the test labels swapped, what was right is wrong."""
     seeds, fit = [], module.probe_features
     monkeypatch.setattr(module, "probe_features", lambda *given: seeds.append(given[-2]) or fit(*given))
-    training = Trials("a stage", splits).training(variant(0))
+    training = Trials(splits).training(variant(0))
     training.run()
     right, bits = probe(training, splits, variant(3))
     swapped = dataclasses.replace(splits.test, labels=1 - splits.test.labels)
@@ -141,7 +148,7 @@ def test_runs_of_one_seed_share_weights_order_and_views(splits, monkeypatch):
     }
     losses = {}
     for key, params in variants.items():
-        run = Trials("a stage", splits).training(params)
+        run = Trials(splits).training(params)
         now = [parameter.detach().clone() for parameter in run.method.parameters()]
         losses[key] = run.run()[-1]["loss_nats"]
         seen[key] = now
@@ -160,7 +167,8 @@ def test_a_killed_stage_goes_on_and_runs_no_finished_trial_again(splits, monkeyp
     """The second trial is killed in its second epoch: the first one's outcome is there, the second's checkpoint too."""
     cores(monkeypatch, 1)
     variants = {seed: variant(seed) for seed in (0, 1, 2)}
-    whole = Trials("whole", splits).run(variants)
+    whole = Trials(splits).run(variants)
+    forget()
 
     writing_down(monkeypatch)
     monkeypatch.setattr(training_module, "CHECKPOINT_SECONDS", 0.0)  # a checkpoint after every step
@@ -177,21 +185,21 @@ def test_a_killed_stage_goes_on_and_runs_no_finished_trial_again(splits, monkeyp
 
     monkeypatch.setattr(Training, "step", killed)
     with pytest.raises(BrokenProcessPool):
-        Trials("a stage", splits).run(variants)
+        Trials(splits).run(variants)
     assert trained() == ["0", "1"]
 
     Path("begun").unlink()
-    assert Trials("a stage", splits).run(variants) == whole
+    assert Trials(splits).run(variants) == whole
     assert trained() == ["1", "2"]
     assert resumed.read_text() == "1 1 0", "from the last checkpoint, not from the beginning"
 
     Path("begun").unlink()
-    assert Trials("a stage", splits).run(variants) == whole
+    assert Trials(splits).run(variants) == whole
     assert trained() == []
 
 
-def test_the_workers_of_a_killed_stage_end_with_it_and_it_can_be_run_again(splits, monkeypatch):
-    """A worker that went on would hold its trial for as long as it takes."""
+def test_the_workers_of_a_killed_stage_end_with_it_and_it_can_be_run_again(splits, monkeypatch, caplog):
+    """A worker that went on would hold its trial for as long as it takes; until it has ended, the next one waits."""
     variants = {seed: variant(seed) for seed in (0, 1)}
     step = Training.step
 
@@ -204,44 +212,79 @@ def test_the_workers_of_a_killed_stage_end_with_it_and_it_can_be_run_again(split
     monkeypatch.setattr(Training, "step", slow)
     cores(monkeypatch, 2)
     Path("slow").mkdir()
-    stage = get_context("fork").Process(target=lambda: Trials("a stage", splits).run(variants))
+    stage = get_context("fork").Process(target=lambda: Trials(splits).run(variants))
     stage.start()
     while len(list(Path("slow").iterdir())) < 2:
         assert stage.is_alive()
     stage.kill()
     stage.join()
-    outcomes = None
-    while outcomes is None:
-        with suppress(InputError):  # for a moment: process N is already computing this variant
-            outcomes = Trials("a stage", splits).run(variants)
-    assert list(outcomes) == [0, 1]
+    assert list(Trials(splits).run(variants)) == [0, 1]
+    assert states() == []
 
 
-def test_what_is_done_is_forgotten_and_other_stages_are_left_alone(splits, monkeypatch):
+def test_a_run_that_another_process_trains_is_waited_for_and_not_trained_again(splits, monkeypatch, caplog):
     writing_down(monkeypatch)
-    trials, other = Trials("a stage", splits), Trials("another", splits)
-    first = trials.run({0: variant(0)}) | trials.run({1: variant(1)})
-    other.run({0: variant(0)})
-    assert len(states()) == 3
-    trials.done()
-    assert [path.parts[2] for path in states()] == ["another"]
-    assert [path.name for path in Path(".annulus/checkpoints/a stage").iterdir()] == []
-    assert Trials("a stage", splits).run({0: variant(0)}) == {0: first[0]}
-    assert trained() == ["0", "1", "0", "0"]
+    step, going = Training.step, get_context("fork").Event()
+
+    def slow(self, order):
+        Path("training").touch()
+        going.wait()
+        step(self, order)
+
+    monkeypatch.setattr(Training, "step", slow)
+    monkeypatch.setattr(progress, "say", lambda line: (Path("said").write_text(line), going.set()))
+    first = get_context("fork").Process(target=lambda: Trials(splits).run({0: variant(0)}))
+    first.start()
+    while not Path("training").exists():
+        assert first.is_alive()
+    found = Trials(splits).run({0: variant(0)})
+    first.join()
+    assert trained() == ["0"]
+    assert re.fullmatch(r"trials: process \d+ is already computing .* \(this process waits\)", Path("said").read_text())
+    assert found == Trials(splits).run({0: variant(0)})
+
+
+def test_a_finished_run_is_kept_as_json_and_trains_once_whoever_asks_for_it(splits, monkeypatch, caplog):
+    """Of equal variants one, too; a damaged outcome is none."""
+    writing_down(monkeypatch)
+    asked = {"a": variant(0), "b": variant(0, {"samplers.ring.outer": 0.9})}  # which no uniform sampler reads
+    found = Trials(splits).run(asked)
+    assert trained() == ["0"]
+    assert found["a"] == found["b"]
+    assert states() == []
+    (file,) = Path(".annulus/outcomes").iterdir()
+    content = json.loads(file.read_text())
+    assert content["metrics"] == found["a"].metrics
+    assert content["history"] == found["a"].history
+    assert content["images"] == 30
+    assert file.stat().st_size < 3000
+    monkeypatch.setattr(module, "pick_device", lambda: torch.device("meta"))  # a machine with another device
+    assert Trials(splits).run(asked) == found
+    assert trained() == ["0"]
+    monkeypatch.setattr(module, "pick_device", lambda: CPU)
+    for damage in ("", "[]", "{}", file.read_text().replace('"images": 30', '"images": 300')):
+        file.write_text(damage)
+        assert Trials(splits).run({"a": variant(0)}) == {"a": found["a"]}
+        assert "is damaged" in caplog.text
+        caplog.clear()
+    assert trained() == ["0"] * 5
 
 
 def test_a_state_serves_the_same_settings_and_images_alone(splits, monkeypatch):
     writing_down(monkeypatch)
     short = {"scales.tiny.pretrain.epochs": 1}
-    Trials("a stage", splits).run({0: variant(0, short)})
+    Trials(splits).run({0: variant(0, short)})
     unread = {"methods.moco.momentum": 0.5, "samplers.ring.outer": 0.9}
-    Trials("a stage", splits).run({0: variant(0, short | unread)})
+    Trials(splits).run({0: variant(0, short | unread)})
     assert len(trained()) == 1
-    Trials("a stage", dataclasses.replace(splits, hashes={"train": "others"})).run({0: variant(0, short)})
+    Trials(dataclasses.replace(splits, hashes={"train": "others"})).run({0: variant(0, short)})
     assert len(trained()) == 2
     read = [{"sampler": "ball"}, {"methods.ir.temperature": 0.1}, {"knn.k": 7}, {"scales.tiny.linear.epochs": 3}]
-    Trials("a stage", splits).run({number: variant(0, short | changes) for number, changes in enumerate(read)})
+    Trials(splits).run({number: variant(0, short | changes) for number, changes in enumerate(read)})
     assert len(trained()) == 6
+    monkeypatch.setattr(module, "hash_trial", lambda: {"bounds/la.py": "edited"})
+    Trials(splits).run({0: variant(0, short)})
+    assert len(trained()) == 7
 
 
 def test_progress_calls_a_run_by_its_point_and_seed(splits, monkeypatch):
@@ -252,7 +295,8 @@ def test_progress_calls_a_run_by_its_point_and_seed(splits, monkeypatch):
         return [outcome([True])] * len(items)
 
     monkeypatch.setattr(module, "each", made_up)
-    Trials("a stage", splits).run(dict.fromkeys([3, (("IR", 0.5), 1), (("ball", None), 0)], variant(0)))
+    keys = [3, (("IR", 0.5), 1), (("ball", None), 0)]
+    Trials(splits).run({key: variant(seed) for seed, key in enumerate(keys)})
     assert asked == ["seed 3", "IR, 0.5, seed 1", "ball, seed 0"]
 
 
@@ -263,5 +307,5 @@ def test_a_mistake_in_a_worker_reaches_the_caller_as_its_sentence(splits, monkey
     scale = variant(0)["scales.${scale}.pretrain"].model_copy(update=rate)
     variants = {0: variant(0), "diverges": {**variant(0), "scales.${scale}.pretrain": scale}}
     with pytest.raises(InputError, match=r"lower scales\.SCALE\.pretrain\.learning_rate"):
-        Trials("a stage", splits).run(variants)
-    assert len(states()) == 1
+        Trials(splits).run(variants)
+    assert len(list(Path(".annulus/outcomes").iterdir())) == 1

@@ -20,7 +20,7 @@ PATHS = ["images", "points"]
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     torch.set_num_threads(1)  # as the other parts' trials, so that the numbers do not depend on the cores
-    trials = Trials("negatives", load_splits(paths.images))
+    trials = Trials(load_splits(paths.images))
     found: dict[tuple[str, int], list[Spread]] = {}
     for seed in settings["seeds"]:
         training = trials.training(run_of(settings["run"], seed))

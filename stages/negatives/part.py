@@ -1,35 +1,32 @@
 """One part of the study, a grid of runs: the images -> its figure, all its numbers beside its base, its curves."""
 
 import argparse
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.trials.outcomes import by_epoch, by_value, numbers
-from annulus.trials.runs import Trials, load_splits, run_of
+from annulus.trials.runs import Run, Trials, load_splits, run_of
 
 PATHS = ["images", "points", "figure"]
 
 
+def runs(settings: Mapping[str, Any]) -> dict[tuple, Run]:
+    """What the stage trains, also for `python -m annulus.sweep`."""
+    points = {(point["series"], point["value"]): point["run"] for point in settings["points"]}
+    return {(point, seed): run_of(run, seed) for point, run in points.items() for seed in settings["seeds"]}
+
+
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
+    outcomes = Trials(load_splits(paths.images)).run(runs(settings))
     points = {(point["series"], point["value"]): point for point in settings["points"]}
-    # Where a series does not read the swept key, its points are one variant, which runs once.
-    first: dict[str, tuple] = {}
-    same = {point: first.setdefault(json.dumps(entry["run"]), point) for point, entry in points.items()}
-    seeds = settings["seeds"]
-    trials = Trials("negatives", load_splits(paths.images))
-    outcomes = trials.run(
-        {(point, seed): run_of(points[point]["run"], seed) for point in first.values() for seed in seeds}
-    )
-    of_first = {point: {seed: outcomes[point, seed] for seed in seeds} for point in first.values()}
-    runs = {point: of_first[same[point]] for point in points}
+    found = {point: {seed: outcomes[point, seed] for seed in settings["seeds"]} for point in points}
     write_table(
-        paths.points, [numbers(point, runs[point], runs[tuple(entry["base"])]) for point, entry in points.items()]
+        paths.points, [numbers(point, found[point], found[tuple(entry["base"])]) for point, entry in points.items()]
     )
-    write_table(paths.figure, by_value(runs) if settings["swept"] else by_epoch(runs))
-    return Results({}, written=trials.done)
+    write_table(paths.figure, by_value(found) if settings["swept"] else by_epoch(found))
+    return Results({})
 
 
 if __name__ == "__main__":

@@ -4,14 +4,17 @@ Two small computations use two cores better in parallel than one after the other
 do not depend on the number of cores.
 """
 
+import inspect
 import logging
 import os
+import select
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from multiprocessing import get_context
 from multiprocessing.queues import SimpleQueue
+from pathlib import Path
 from typing import Any, TypeVar
 
 import faiss
@@ -20,7 +23,8 @@ import torch
 from annulus.compute import progress
 from annulus.compute.device import keep_freed_memory
 from annulus.compute.distributed import world_size
-from annulus.pipeline.checkpoint import Checkpoint, hash_code
+from annulus.pipeline.checkpoint import Checkpoint
+from annulus.pipeline.code import hash_code
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -49,7 +53,7 @@ def each(
     names = [""] * len(items) if names is None else names
     gpus = torch.cuda.device_count() if device.type == "cuda" else 0
     alone = len(items) == 1 and threads > 1
-    if gpus == 1 or alone or world_size() > 1:  # a group of processes shares one run
+    if not items or gpus == 1 or alone or world_size() > 1:  # a group of processes shares one run
         yield from _one_by_one(compute, items, names)
         return
     # A fork needs no imports of its own. But neither CUDA nor OpenMP's threads survive one: where this process has
@@ -81,16 +85,35 @@ def each_seed(compute: Callable[[int], Result], seeds: Sequence[int], device: to
     return dict(zip(seeds, each(compute, seeds, names=names, device=device, threads=threads), strict=True))
 
 
+def end_with(process: int) -> None:
+    """End this process when another one is gone: it would otherwise continue and hold the checkpoint's lock."""
+
+    def wait() -> None:
+        with suppress(ProcessLookupError):  # it has gone already
+            select.select([os.pidfd_open(process)], [], [])
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def compute_with(threads: int) -> None:
+    """The settings of a process that computes beside others: how many threads, and what becomes of freed memory."""
+    torch.set_num_threads(threads)
+    faiss.omp_set_num_threads(threads)
+    keep_freed_memory()
+
+
 class Pieces:
     """A stage's work in pieces, several at a time; a killed stage goes on with those that it had not finished."""
 
     def __init__(self, stage: str, settings: Any, compute: Callable[[Any, Any], Mapping[str, Any]]) -> None:
         """`compute(settings, key)` makes a piece's result: numbers, text, tensors, and lists and dicts of them.
 
-        It is a module's function, so that a worker can be told which.
+        It is a module's function, so that a worker can be told which, and its module is the code that computes.
         """
         self.stage, self.settings, self.compute = stage, settings, compute
-        self.code = hash_code()  # as it is now: an edit while pieces wait for a worker does not change what runs
+        # As it is now: an edit while pieces wait for a worker does not change what runs.
+        self.code = hash_code(Path(inspect.getfile(compute)))
         self.begun: list[Checkpoint] = []
 
     def run(self, keys: Sequence[Any]) -> list[Mapping[str, Any]]:
@@ -134,12 +157,10 @@ def _show(reports: SimpleQueue) -> None:
 
 def _begin(stage: int, reports: SimpleQueue, places: SimpleQueue, threads: int, gpus: int) -> None:
     """What a worker starts with: its cores or its GPU, no lines of its own, and the stage's process to end with."""
-    threading.Thread(target=_end_with, args=(stage,), daemon=True).start()
+    end_with(stage)
     if gpus:
         os.environ["CUDA_VISIBLE_DEVICES"] = str(places.get())  # what "cuda" means from here on
-    torch.set_num_threads(threads)
-    faiss.omp_set_num_threads(threads)
-    keep_freed_memory()
+    compute_with(threads)
     progress.begin("", reports.put)
     log.handlers = [progress.Forwarding()]
     log.propagate = False
@@ -149,10 +170,3 @@ def _begin(stage: int, reports: SimpleQueue, places: SimpleQueue, threads: int, 
 def _named(compute: Callable[[Item], Result], name: str, item: Item) -> Result:
     progress.rename(name)
     return compute(item)
-
-
-def _end_with(stage: int) -> None:
-    """End this worker when its stage is gone: it would otherwise continue and hold the checkpoint's lock."""
-    while os.getppid() == stage:
-        time.sleep(0.5)
-    os._exit(1)

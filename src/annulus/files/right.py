@@ -23,15 +23,29 @@ def by_number(of_seeds: Mapping[int, Mapping[str, Bits]]) -> dict[str, dict[int,
     return {number: {seed: right[number] for seed, right in of_seeds.items()} for number in numbers}
 
 
+def packed(bits: Bits) -> str:
+    """Bits as hexadecimal text."""
+    return np.packbits(bits).tobytes().hex()
+
+
+def unpacked(text: str, count: int) -> Bits:
+    """So many bits of such a text.
+
+    Raises:
+        ValueError: when it holds something else.
+    """
+    found = np.unpackbits(np.frombuffer(bytes.fromhex(text), np.uint8))
+    if len(found) != 8 * -(-count // 8):
+        raise ValueError(f"{len(found)} bits in the place of {count}")
+    return found[:count].astype(bool)
+
+
 def right_text(right: Right) -> str:
     """The file's text."""
-    packed = {
-        number: {str(seed): np.packbits(bits).tobytes().hex() for seed, bits in by_seed.items()}
-        for number, by_seed in right.items()
-    }
+    texts = {number: {str(seed): packed(bits) for seed, bits in by_seed.items()} for number, by_seed in right.items()}
     images = {len(bits) for by_seed in right.values() for bits in by_seed.values()}
     (count,) = images  # every seed sees the same test images
-    return json.dumps({"images": count, "right": packed}, indent=1) + "\n"
+    return json.dumps({"images": count, "right": texts}, indent=1) + "\n"
 
 
 def write_right(path: Path, right: Right) -> None:
@@ -62,17 +76,9 @@ def parse_right(text: str) -> dict[str, dict[int, Bits]]:
     try:
         content = json.loads(text)
         count = content["images"]
-        found = {
-            number: {
-                int(seed): np.unpackbits(np.frombuffer(bytes.fromhex(bits), np.uint8), count=count).astype(bool)
-                for seed, bits in by_seed.items()
-            }
+        return {
+            number: {int(seed): unpacked(bits, count) for seed, bits in by_seed.items()}
             for number, by_seed in content["right"].items()
         }
     except (LookupError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"no table of right and wrong: {type(error).__name__} {error}") from error
-    for number, by_seed in found.items():
-        for seed, bits in by_seed.items():
-            if len(bits) != count or len(content["right"][number][str(seed)]) != 2 * -(-count // 8):
-                raise ValueError(f"{number} of seed {seed} holds other than {count} bits")
-    return found

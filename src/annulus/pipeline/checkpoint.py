@@ -12,7 +12,7 @@ import json
 import logging
 import os
 import shutil
-import sys
+import socket
 import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
@@ -27,9 +27,6 @@ from annulus.files.results import atomic_write
 
 log = logging.getLogger("annulus")
 
-# What can change no number: errors, what params.yaml may hold (its values are in the key), what stands around a stage.
-ENTERS_NO_NUMBER = ("annulus.errors", "annulus.extras", "annulus.waits", "annulus.config", "annulus.pipeline")
-
 
 def hash_files(*paths: Path) -> dict[str, str]:
     """SHA-256 of each file's content, by path; of a folder, of each file in it.
@@ -41,29 +38,18 @@ def hash_files(*paths: Path) -> dict[str, str]:
     return {file.as_posix(): _sha256(file) for file in files if not file.is_dir()}
 
 
-def hash_code() -> dict[str, str]:
-    """SHA-256 of the source of what computes: the stage's script and the modules of annulus that it imported.
-
-    By module name, since checkouts differ in their place. Modules that only read, write and report are left out:
-    an edit there must not cost hours of training.
-    """
-    loaded = {name: module for name, module in sys.modules.items() if name.startswith("annulus.")}
-    files = {
-        name: getattr(module, "__file__", None)
-        for name, module in loaded.items()
-        if not name.startswith(ENTERS_NO_NUMBER)
-    }
-    files["__main__"] = getattr(sys.modules["__main__"], "__file__", None)
-    return {name: _sha256(Path(file)) for name, file in files.items() if file}
+class Held(InputError):
+    """Another process computes the same at this moment."""
 
 
 class Checkpoint:
     """The resume state of one computation, held by one process at a time.
 
-    `key` is all that the state depends on: parameters (values and sections), `hash_files` of the inputs,
-    `hash_code` of what computes. Another key is another computation and never sees this state.
+    `key` is all that the result depends on: parameters (values and sections), `hash_files` of the inputs,
+    `hash_code` of what computes. Another key is another computation and never sees this state. `device` names the
+    kind of device where only that kind can go on from the state.
 
-        key = {"params": params, "images": hash_files(images), "code": hash_code()}
+        key = {"params": params, "images": hash_files(images), "code": hash_code(Path(__file__))}
         with Checkpoint("pretrain", key) as checkpoint:
             state = checkpoint.load()
             ...  # each epoch: checkpoint.save(state)
@@ -71,23 +57,24 @@ class Checkpoint:
             checkpoint.done()
 
     Raises:
-        InputError: on entering, when another process computes the same, or the folder cannot be written.
+        Held: on entering, when another process computes the same, here or on another machine with the same files.
+        InputError: on entering, when the folder cannot be written.
     """
 
-    def __init__(self, stage: str, key: Mapping[str, Any]):
+    def __init__(self, stage: str, key: Mapping[str, Any], device: str = "state"):
         content = json.dumps([stage, key], sort_keys=True, default=_plain)
         name = hashlib.sha256(content.encode()).hexdigest()[:32]
         main_checkout = Path(os.environ.get("DVC_ROOT") or ".").resolve()
         self.stage = stage
         self.folder = main_checkout / ".annulus" / "checkpoints" / stage / name
-        self.state = self.folder / "state.pt"
+        self.state = self.folder / f"{device}.pt"
 
     def __enter__(self) -> "Checkpoint":
         try:
             while (lock := self._acquire()) is None:
                 pass
             self._lock = lock
-            for leftover in self.folder.glob(".state.pt.*"):  # killed while saving
+            for leftover in self.folder.glob(".*.pt.*"):  # killed while saving
                 leftover.unlink()
         except OSError as error:
             raise InputError(
@@ -96,9 +83,20 @@ class Checkpoint:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if not self.state.exists():
+        if not list(self.folder.glob("*.pt")):
             shutil.rmtree(self.folder, ignore_errors=True)  # another process may be waiting in it
         self._lock.close()
+
+    def held(self) -> bool:
+        """Whether a process computes it at this moment."""
+        try:
+            with (self.folder / "lock").open() as lock:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except BlockingIOError:
+            return True
+        return False
 
     def load(self) -> dict[str, Any] | None:
         """The saved state, on the CPU, or None when there is none. A damaged one is ignored with a warning."""
@@ -128,11 +126,12 @@ class Checkpoint:
 
     def done(self) -> None:
         """Forget the state, as the outputs are written: within the `with` block or after it."""
-        if not self._lock.closed:
-            self.state.unlink(missing_ok=True)
+        if self._lock.closed:
+            with suppress(InputError), self:  # another process may have begun the same since, and keeps the state
+                self.done()
             return
-        with suppress(InputError), self:  # another process may have begun the same since, and keeps the state
-            self.state.unlink(missing_ok=True)
+        for state in self.folder.glob("*.pt"):
+            state.unlink()
 
     def _acquire(self) -> TextIO | None:
         """The lock, or None when the holder before is removing the folder at this moment."""
@@ -150,10 +149,11 @@ class Checkpoint:
         except BlockingIOError:
             with lock:
                 lock.seek(0)
-                pid = lock.read()
-            raise InputError(
-                f"{self.stage}: process {pid} is already computing this variant, with its state in "
-                f"{self.folder}; wait for it, or end it with `kill {pid}`"
+                pid, _, host = lock.read().partition(" ")
+            where = f" on {host}" if host not in ("", socket.gethostname()) else ""
+            raise Held(
+                f"{self.stage}: process {pid}{where} is already computing this variant, with its state in "
+                f"{self.folder}; wait for it, or end it with `kill {pid}`{where}"
             ) from None
         except FileNotFoundError:
             same = False
@@ -161,7 +161,7 @@ class Checkpoint:
             lock.close()
             return None
         lock.truncate(0)
-        lock.write(str(os.getpid()))
+        lock.write(f"{os.getpid()} {socket.gethostname()}")
         lock.flush()
         return lock
 

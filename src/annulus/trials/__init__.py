@@ -1,7 +1,9 @@
 """Whole runs in memory, several at a time: what the studies of image encoders are made of.
 
-outcomes   what a run measured, over seeds and as rows of tables
+measured   what a run measured
+store      the same, kept under all that its numbers depend on
 runs       the runs of one stage
+outcomes   over seeds and as rows of tables
 fixed      estimates with a trained encoder held fixed
 papers     a table of runs beside the papers' numbers
 """

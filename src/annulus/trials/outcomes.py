@@ -2,7 +2,6 @@
 
 import statistics
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,21 +9,13 @@ import numpy as np
 from annulus.files.results import Number
 from annulus.files.right import Bits
 from annulus.intervals import Interval, over_seeds, over_seeds_and_images, verdict
+from annulus.trials.measured import Outcome
 
 ACCURACIES = ["nn1_top1_percent", "knn_top1_percent", "linear_top1_percent"]
 SHOWN = "nn1_top1_percent"  # the papers' figures show the nearest neighbour's accuracy
 
 Point = tuple[str, Any]  # a series, and the value that the sweep takes there; None without a sweep
 BySeed = Mapping[int, Bits]  # which test images are right
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What one run measured: the last epoch's numbers, a row per epoch, and which test images each accuracy counts."""
-
-    metrics: dict[str, Number]
-    history: list[dict[str, Number]]
-    right: dict[str, list[bool]]
 
 
 Runs = Mapping[int, Outcome]  # of one variant, by seed

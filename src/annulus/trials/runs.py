@@ -1,11 +1,13 @@
 """The runs of one stage, several at a time: on a CPU one a core, on GPUs one each."""
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from annulus.compute.device import described, pick_device
+from annulus.compute import progress
+from annulus.compute.device import pick_device
 from annulus.compute.workers import each
 from annulus.config.resolved import RUN, values
 from annulus.encoders.extract import extract
@@ -14,10 +16,14 @@ from annulus.evals.knn import evaluate_knn
 from annulus.evals.linear import probe_features
 from annulus.files.images import ImageSet, load_images
 from annulus.files.results import Number
-from annulus.pipeline.checkpoint import Checkpoint, hash_code, hash_files
+from annulus.pipeline.checkpoint import Held, hash_files
+from annulus.pipeline.code import hash_code
 from annulus.training.loop import Training
 from annulus.training.setup import build_training
-from annulus.trials.outcomes import Outcome
+from annulus.trials.measured import Outcome
+from annulus.trials.store import Place
+
+LOOK_SECONDS = 1.0  # between two looks at a run that another process trains
 
 
 @dataclass(frozen=True)
@@ -33,7 +39,17 @@ class Splits:
 def load_splits(folder: Path) -> Splits:
     """The images that stages/study_images.py has written."""
     parts = (load_images(folder / f"{split}.safetensors") for split in SPLITS)
-    return Splits(*parts, hashes=hash_files(folder))
+    return Splits(*parts, hashes=hash_images(folder))
+
+
+def hash_images(folder: Path) -> dict[str, str]:
+    """SHA-256 of each of the files, by its name: two studies with the same images have the same runs."""
+    return {Path(name).name: digest for name, digest in hash_files(folder).items()}
+
+
+def hash_trial() -> dict[str, str]:
+    """The code that a run's numbers depend on: this file and all that it imports. A stage only names the parameters."""
+    return hash_code(Path(__file__))
 
 
 Run = Mapping[str, Any]  # a seed and what config.resolved.RUN names
@@ -45,56 +61,68 @@ def run_of(tree: Mapping[str, Any], seed: int) -> Run:
 
 
 class Trials:
-    """Runs that belong to one stage; a killed stage goes on with the trials that it had not finished."""
+    """Runs over the same images. Each trains once, whichever process comes first, and its outcome is kept.
 
-    def __init__(self, stage: str, splits: Splits) -> None:
-        self.stage, self.splits, self.device = stage, splits, pick_device()
-        self.begun: list[Checkpoint] = []
+    A run that was killed goes on from its last state.
+    """
+
+    def __init__(self, splits: Splits) -> None:
+        self.splits, self.device = splits, pick_device()
+        self.code = hash_trial()  # as it is now: an edit while runs wait for a worker does not change what runs
 
     def run(self, variants: Mapping[Any, Run]) -> dict[Any, Outcome]:
-        """The outcome of each variant, under its key.
+        """The outcome of each variant, under its key. What another process trains is waited for.
 
         Raises:
-            InputError: from the first trial that fails.
+            InputError: from the first run that fails.
         """
-        self.begun += [self._checkpoint(params) for params in variants.values()]
-        names = [_name(key) for key in variants]
-        return dict(
-            zip(variants, each(self._one, list(variants.values()), names=names, device=self.device), strict=True)
-        )
+        places = {key: self.place(params) for key, params in variants.items()}
+        outcomes = {place.name: outcome for place in places.values() if (outcome := place.read())}
+        # Variants that differ only in what no run reads are one run, and train once.
+        missing = {place.name: key for key, place in places.items() if place.name not in outcomes}
+        names, runs = [name_of(key) for key in missing.values()], [variants[key] for key in missing.values()]
+        outcomes |= zip(missing, each(self._one, runs, names=names, device=self.device), strict=True)
+        return {key: outcomes[place.name] for key, place in places.items()}
 
-    def done(self) -> None:
-        """Forget the trials' states: the results are written."""
-        for checkpoint in self.begun:
-            with checkpoint:
-                checkpoint.done()
+    def place(self, params: Run) -> Place:
+        """Where the outcome of a run is."""
+        return Place(params, self.splits.hashes, self.code, self.device)
 
-    def _one(self, params: Run) -> Outcome:
-        with self._checkpoint(params) as checkpoint:
-            state = checkpoint.load()
-            if state is not None and "outcome" in state:
-                return Outcome(**state["outcome"])
-            training = self.training(params)
-            history = training.run(checkpoint)
-            accuracies, right = probe(training, self.splits, params)
-            outcome = Outcome(training.metrics() | accuracies, history, right)
-            checkpoint.save({"outcome": vars(outcome)})
+    def train(self, params: Run, place: Place) -> Outcome:
+        """Train, probe, and keep the outcome; within the `with` block of the place's checkpoint.
+
+        Raises:
+            InputError: when the loss is not finite, or the disk is full.
+        """
+        training = self.training(params)
+        history = training.run(place.checkpoint)
+        accuracies, right = probe(training, self.splits, params)
+        outcome = Outcome(training.metrics() | accuracies, history, right)
+        place.write(outcome)
         return outcome
 
     def training(self, params: Run) -> Training:
         """A variant's run at its first step."""
         return build_training(params, self.splits.train, self.splits.validation, self.device)
 
-    def _checkpoint(self, params: Run) -> Checkpoint:
-        key = {"params": dict(params), "images": dict(self.splits.hashes), "code": hash_code()}
-        return Checkpoint(self.stage, key | {"device": described(self.device)})
+    def _one(self, params: Run) -> Outcome:
+        place, told = self.place(params), False
+        while True:
+            try:
+                with place.checkpoint:
+                    return place.read() or self.train(params, place)
+            except Held as held:
+                if not told:
+                    progress.say(f"{held} (this process waits)")
+                told = True
+                time.sleep(LOOK_SECONDS)
 
 
-def _name(key: Any) -> str:
+def name_of(key: Any) -> str:
     """What progress calls a run: a seed, or a point of a grid and a seed."""
     if isinstance(key, tuple):
         *point, seed = key
-        return ", ".join([*(str(part) for part in point[0] if part is not None), _name(seed)])
+        return ", ".join([*(str(part) for part in point[0] if part is not None), name_of(seed)])
     return f"seed {key}"
 
 

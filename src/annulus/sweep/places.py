@@ -1,0 +1,137 @@
+"""Where workers run: processes of this machine or jobs of a Slurm array, which submitit starts and follows."""
+
+import math
+import os
+import shutil
+import signal
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import submitit
+import torch
+from submitit.core.utils import FailedJobError
+
+from annulus.config.params import nearest
+from annulus.errors import InputError
+from annulus.sweep.worker import Worker
+
+YEAR_MINUTES = 366 * 24 * 60
+SLURM_MINUTES = 4 * 60  # of a job; one whose time is over is requeued, and goes on
+REQUEUES = 10_000
+
+
+class Executor(ABC):
+    """Starts jobs, of so many workers each (`tasks`)."""
+
+    tasks: int
+
+    @abstractmethod
+    def slots(self, trials: int) -> int:
+        """How many jobs there may be at a time."""
+
+    @abstractmethod
+    def start(self, worker: Worker, slots: Sequence[int]) -> Sequence[submitit.Job]:
+        """A job in each of the slots.
+
+        Raises:
+            InputError: when Slurm refuses it.
+        """
+
+    @abstractmethod
+    def stop(self, jobs: Sequence[submitit.Job]) -> None:
+        """End jobs, now."""
+
+
+class Local(Executor):
+    """Workers on this machine: on a CPU one a core, on GPUs as many on each as have their share of it."""
+
+    tasks = 1
+
+    def __init__(self, folder: Path, workers: int | None, gpus_per_worker: float | None) -> None:
+        """
+        Raises:
+            InputError: when more of the GPUs are asked for than there are.
+        """
+        gpus = torch.cuda.device_count()
+        if gpus_per_worker and not gpus:
+            raise InputError(f"--gpus-per-worker {gpus_per_worker:g}: torch finds no GPU here; leave it out")
+        self.share = (1.0 if gpus else 0.0) if gpus_per_worker is None else gpus_per_worker
+        places = math.floor(gpus / self.share + 1e-6) if self.share else len(os.sched_getaffinity(0))
+        if self.share and workers is not None and workers > places:
+            raise InputError(
+                f"--workers {workers}, each with {self.share:g} of a GPU, are too many for {gpus} GPUs; take at most "
+                f"{places}, or a smaller --gpus-per-worker"
+            )
+        self.places = places if workers is None else workers
+        self.executor = submitit.LocalExecutor(folder)
+
+    def slots(self, trials: int) -> int:
+        return self.places
+
+    def start(self, worker: Worker, slots: Sequence[int]) -> Sequence[submitit.Job]:
+        return [self._start(worker, slot) for slot in slots]
+
+    def _start(self, worker: Worker, slot: int) -> submitit.Job:
+        gpu = {"gpus_per_node": 1, "visible_gpus": [math.floor(slot * self.share + 1e-6)]} if self.share else {}
+        self.executor.update_parameters(timeout_min=YEAR_MINUTES, **gpu)
+        # Ctrl-C reaches every process of the terminal; it is for the sweep alone, which ends its workers.
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            return self.executor.submit(worker)
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def stop(self, jobs: Sequence[submitit.Job]) -> None:
+        for job in jobs:
+            with suppress(ProcessLookupError):
+                os.kill(int(job.job_id), signal.SIGTERM)  # submitit's process of the job, which hands it on
+        for job in jobs:
+            job.wait()
+
+
+class Slurm(Executor):
+    """Workers in jobs of a Slurm array, one in each; with a fraction of a GPU each, as many as share one GPU."""
+
+    def __init__(
+        self, folder: Path, workers: int | None, gpus_per_worker: float | None, settings: Mapping[str, Any]
+    ) -> None:
+        """
+        Raises:
+            InputError: without Slurm's commands, or for a setting that submitit does not know or refuses.
+        """
+        missing = [command for command in ("sbatch", "srun", "scancel", "sacct") if shutil.which(command) is None]
+        if missing:
+            raise InputError(
+                f"--executor slurm: no {' and no '.join(missing)} here; run the sweep where jobs are submitted, or "
+                "with --executor local"
+            )
+        share = gpus_per_worker or 0.0
+        self.tasks = max(1, math.floor(1 / share + 1e-6)) if share else 1
+        self.workers = workers
+        self.executor = submitit.SlurmExecutor(folder, max_num_timeout=REQUEUES)
+        known = self.executor._valid_parameters()
+        for key in settings:
+            if key not in known:
+                raise InputError(f"--slurm {key}=: unknown{nearest(key, known)} (known: {', '.join(sorted(known))})")
+        if not isinstance(settings.get("time", 0), int):
+            raise InputError(f"--slurm time={settings['time']}: not a number of minutes; write time=240")
+        asked = {"job_name": "annulus-sweep", "time": SLURM_MINUTES, "cpus_per_task": 1, "ntasks_per_node": self.tasks}
+        self.executor.update_parameters(**asked | ({"gpus_per_node": 1} if share else {}) | dict(settings))
+
+    def slots(self, trials: int) -> int:
+        return math.ceil((trials if self.workers is None else self.workers) / self.tasks)
+
+    def start(self, worker: Worker, slots: Sequence[int]) -> Sequence[submitit.Job]:
+        try:
+            with self.executor.batch():
+                jobs = [self.executor.submit(worker) for _ in slots]
+        except FailedJobError as error:
+            raise InputError(f"Slurm refuses the workers: {' '.join(str(error).split())}") from error
+        return jobs
+
+    def stop(self, jobs: Sequence[submitit.Job]) -> None:
+        for job in jobs:
+            job.cancel(check=False)

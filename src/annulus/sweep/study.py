@@ -1,0 +1,118 @@
+"""Which trials a study has: what its stages train, as DVC and the stages' own scripts say."""
+
+import fcntl
+import importlib.util
+import logging
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from dvc.exceptions import DvcException
+from dvc.lock import LockError
+from dvc.repo import Repo
+from dvc.stage import PipelineStage
+
+from annulus.compute.device import pick_device
+from annulus.config.params import nearest
+from annulus.config.resolved import read_settings
+from annulus.errors import InputError
+from annulus.sweep.worker import Trial
+from annulus.trials.runs import Run, hash_images, hash_trial, name_of
+from annulus.trials.store import Place
+
+log = logging.getLogger("annulus")
+
+Runs = Callable[[Mapping[str, Any]], Mapping[Any, Run]]  # a script's own: settings -> what the stage trains
+
+
+def read_trials(study: Path, rows: Sequence[str]) -> list[Trial]:
+    """The trials of those of the rows (none: of all) that `dvc repro` would run, each once. Makes the images first.
+
+    Raises:
+        InputError: when there is no such study or row, or DVC cannot make the settings and the images.
+    """
+    pipeline = study / "dvc.yaml"
+    known = [path.parent.as_posix() for path in sorted(Path("stages").glob("*/dvc.yaml"))]
+    if study.as_posix() not in known:
+        listed = ", ".join(known) or "none here; run it in the repository's root"
+        raise InputError(f"{study} is no study{nearest(study.as_posix(), known)} (studies: {listed})")
+    with _stages(pipeline) as stages:
+        trained = {stage.name.partition("@")[2]: stage for stage in stages if _runs_of(stage) is not None}
+        prepared = [stage for stage in stages if stage.name in ("settings", "images")]
+        unprepared = any(stage.changed() for stage in prepared)
+    if not trained:
+        raise InputError(
+            f"no stage of {study} trains runs that a sweep could share out; `dvc repro {pipeline}` runs it"
+        )
+    for row in rows:
+        if row not in trained:
+            raise InputError(f"{study} has no row {row!r}{nearest(row, trained)} (rows: {', '.join(trained)})")
+    if unprepared:
+        _repro(f"{pipeline}:images")
+    with _stages(pipeline) as stages:
+        asked = {stage.name.partition("@")[2]: stage for stage in stages if stage.name.partition("@")[2] in trained}
+        asked = {row: stage for row, stage in asked.items() if not rows or row in rows}
+        changed = {row: stage for row, stage in asked.items() if stage.changed()}
+    if len(changed) < len(asked):
+        log.info("%d of %d rows: DVC has their results, nothing to do", len(asked) - len(changed), len(asked))
+    trials = [trial for row, stage in changed.items() for trial in _trials(row, stage)]
+    return list({trial.place.name: trial for trial in trials}.values())
+
+
+@contextmanager
+def _stages(pipeline: Path) -> Iterator[list[PipelineStage]]:
+    """The study's stages, while no other process changes what DVC knows of them."""
+    try:
+        with Repo() as repo, repo.lock:
+            yield [stage for stage in repo.index.stages if stage.addressing.startswith(f"{pipeline}:")]
+    except LockError as error:
+        raise InputError(f"another dvc command is at work here ({error}); wait for its end, then run again") from error
+    except DvcException as error:
+        raise InputError(f"{pipeline}: {error}") from error
+
+
+def _repro(target: str) -> None:
+    python = Path(sys.executable).parent  # the stage's own `python` is this one
+    path = os.pathsep.join([str(python), os.environ.get("PATH", "")])
+    done = subprocess.run([sys.executable, "-m", "dvc", "repro", target], env={**os.environ, "PATH": path})
+    if done.returncode:
+        raise InputError(f"the study's images cannot be made; mend what `dvc repro {target}` says above")
+
+
+@contextmanager
+def alone(lock: Path) -> Iterator[None]:
+    """One sweep at a time, while it asks DVC; another one waits."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _trials(row: str, stage: PipelineStage) -> list[Trial]:
+    _, options = _command(stage)
+    images, code = Path(options["--images"]), hash_trial()
+    hashes, runs = hash_images(images), _runs_of(stage)(read_settings(Path(options["--settings"])))
+    return [
+        Trial(f"{row}, {name_of(key)}", images.absolute(), params, Place(params, hashes, code, pick_device()))
+        for key, params in runs.items()
+    ]
+
+
+def _command(stage: PipelineStage) -> tuple[Path, dict[str, str]]:
+    """The script of `python stages NAME --option value ...`, and its options."""
+    _, folder, name, *words = shlex.split(stage.cmd)
+    return Path(folder) / f"{name}.py", dict(zip(words[::2], words[1::2], strict=True))
+
+
+def _runs_of(stage: PipelineStage) -> Runs | None:
+    """What the stage's script says that it trains, or None where it trains nothing."""
+    script, _ = _command(stage)
+    spec = importlib.util.spec_from_file_location(f"stages.{script.stem}", script)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, "runs", None)

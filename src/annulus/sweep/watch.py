@@ -1,0 +1,126 @@
+"""A sweep from its first worker to its last trial."""
+
+import logging
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from submitit import Job
+from tqdm import tqdm
+
+from annulus.errors import InputError
+from annulus.sweep.places import Executor
+from annulus.sweep.worker import Trial, Worker, note
+
+LOOK_SECONDS = 0.5
+MOST_KILLS = 3  # of workers at the same trial, or before any trial
+
+log = logging.getLogger("annulus")
+
+
+class Watch:
+    """Starts workers, tells what they finish, and starts others in the place of those that were killed."""
+
+    def __init__(self, trials: Sequence[Trial], notes: Path, executor: Executor, sweep: int | None) -> None:
+        self.trials, self.notes, self.executor = trials, notes, executor
+        self.worker = Worker(notes, trials, sweep)
+        self.open = {number: trial for number, trial in enumerate(trials) if trial.place.read() is None}
+        self.slots = executor.slots(len(self.open))
+        self.jobs: dict[int, Job] = {}  # by slot
+        self.kills: Counter[int | None] = Counter()  # by trial; None: before any
+        self.seconds = 0.0  # of the trials that this sweep's workers did
+        self.failed: list[str] = []
+        done, quiet = len(trials) - len(self.open), not sys.stderr.isatty()
+        self.bar = tqdm(total=len(trials), initial=done, unit=" trials", leave=False, disable=quiet)
+
+    def run(self) -> None:
+        """Until every trial is done or has failed. Whatever ends it, ends the workers.
+
+        Raises:
+            InputError: when workers end before they take a trial.
+        """
+        try:
+            while self._look():
+                self._start()
+                time.sleep(LOOK_SECONDS)
+                self._bury()
+        finally:
+            self.bar.close()
+            self.executor.stop([job for job in self.jobs.values() if not job.done()])
+
+    def _look(self) -> bool:
+        """Tell of trials that are over, whichever sweep did them; whether others are left."""
+        notes = {path.name for path in self.notes.iterdir()}
+        for number, trial in list(self.open.items()):
+            done = self.notes / f"done-{number}"
+            if f"failed-{number}" in notes:
+                why = (self.notes / f"failed-{number}").read_text(encoding="utf-8")
+                self.failed.append(f"{trial.name}: {why}")
+                self._over(number, f"failed: {why}")
+            elif done.name in notes:
+                seconds = float(done.read_text(encoding="utf-8"))
+                self.seconds += seconds
+                self._over(number, f"done in {seconds:.0f} s")
+            elif trial.place.file.exists() and not trial.place.checkpoint.held() and not done.exists():
+                self._over(number, "done by another process")
+        return bool(self.open)
+
+    def _over(self, number: int, said: str) -> None:
+        trial = self.open.pop(number)
+        self.bar.update()
+        self._say(f"{trial.name}: {said} ({len(self.trials) - len(self.open)} of {len(self.trials)})")
+
+    def _say(self, line: str) -> None:
+        if self.bar.disable:
+            log.info("%s", line)
+        else:
+            self.bar.write(line, file=sys.stderr)
+
+    def _bury(self) -> None:
+        """Take note of jobs that have ended, and of what those that were killed leave behind."""
+        for slot, job in list(self.jobs.items()):
+            if not job.done():
+                continue
+            del self.jobs[slot]
+            tasks = [job.task(number) for number in range(job.num_tasks)]
+            killed = [task for task in tasks if not task.paths.result_pickle.exists()]
+            raised = [error for task in tasks if task not in killed and (error := task.exception()) is not None]
+            if raised:
+                raise InputError(f"a worker ended: {_raised(str(raised[0]))}")
+            if killed:
+                self._killed(job, killed[0].paths.stderr)
+
+    def _killed(self, job: Job, stderr: Path) -> None:
+        for number in self._begun(job) or [None]:
+            self.kills[number] += 1
+            kills, last = self.kills[number], f"its last words are in {stderr}"
+            if number is None and kills >= MOST_KILLS:
+                raise InputError(f"{kills} workers were killed before they took a trial; {last}")
+            if number is not None and kills >= MOST_KILLS:
+                note(self.notes / f"failed-{number}", f"{kills} workers were killed at it; {last}")
+            elif number is not None:
+                self._say(f"{self.trials[number].name}: its worker was killed; another one goes on where it stood")
+
+    def _start(self) -> None:
+        """As many workers as there are trials that nobody works at, and slots."""
+        idle = [slot for slot in range(self.slots) if slot not in self.jobs]
+        if not idle:
+            return
+        busy = sum(len(self._begun(job)) for job in self.jobs.values())
+        free = sum(not trial.place.checkpoint.held() for trial in self.open.values())
+        looking = len(self.jobs) * self.executor.tasks - busy  # each of them takes one of the free ones
+        wanted = -(-(free - looking) // self.executor.tasks)
+        if wanted > 0:
+            slots = idle[:wanted]
+            self.jobs |= zip(slots, self.executor.start(self.worker, slots), strict=True)
+
+    def _begun(self, job: Job) -> list[int]:
+        """The trials that workers of a job have begun, and that are not over."""
+        return [number for number in self.open if (self.notes / f"begun-{number}-{job.job_id}").exists()]
+
+
+def _raised(text: str) -> str:
+    """What was raised, of submitit's text: the last line of the traceback that it quotes."""
+    return text.split("-" * 22)[1].strip().splitlines()[-1]

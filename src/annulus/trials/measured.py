@@ -1,0 +1,38 @@
+"""What one run measured, and the same as JSON."""
+
+import json
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from annulus.files.results import Number
+from annulus.files.right import packed, unpacked
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one run measured: the last epoch's numbers, a row per epoch, and which test images each accuracy counts."""
+
+    metrics: dict[str, Number]
+    history: list[dict[str, Number]]
+    right: dict[str, list[bool]]
+
+    def as_text(self) -> str:
+        """JSON: numbers as they are, right and wrong as bits."""
+        (images,) = {len(bits) for bits in self.right.values()}
+        right = {name: packed(np.array(bits)) for name, bits in self.right.items()}
+        return json.dumps(vars(self) | {"images": images, "right": right}) + "\n"
+
+    @classmethod
+    def parsed(cls, text: str) -> Self:
+        """
+        Raises:
+            ValueError: when the text holds something else.
+        """
+        try:
+            content = json.loads(text)
+            right = {name: unpacked(bits, content["images"]).tolist() for name, bits in content["right"].items()}
+            return cls(dict(content["metrics"]), [dict(row) for row in content["history"]], right)
+        except (LookupError, TypeError, AttributeError, RecursionError) as error:
+            raise ValueError(f"no outcome: {type(error).__name__} {error}") from error

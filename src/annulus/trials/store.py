@@ -1,0 +1,55 @@
+"""The store of trials' outcomes: what a run measured, under all that its numbers depend on.
+
+`.annulus/outcomes/KEY.json` in the main checkout, 20 kB each. An outcome stays: variants of several studies or parts
+that are one run train once, another seed trains that seed only, and a sweep fills the store that `dvc repro` reads.
+`rm -r .annulus/outcomes` frees the space, and lets every run train again. While a run trains, its state is a
+checkpoint under the same key, and its lock keeps other processes off, on other machines too.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import faiss
+import torch
+
+from annulus.compute.device import half_precision
+from annulus.files.results import atomic_write
+from annulus.pipeline.checkpoint import Checkpoint
+from annulus.trials.measured import Outcome
+
+log = logging.getLogger("annulus")
+
+
+class Place:
+    """A run's place in the store. Its key has no device: a machine without a GPU finds what a GPU has computed."""
+
+    def __init__(
+        self, params: Mapping[str, Any], images: Mapping[str, str], code: Mapping[str, str], device: torch.device
+    ) -> None:
+        """`images` and `code` are SHA-256 sums, by file."""
+        around = {"torch": torch.__version__, "faiss": faiss.__version__, "bf16": half_precision()}
+        key = {"params": dict(params), "images": dict(images), "code": dict(code), "around": around}
+        self.checkpoint = Checkpoint("trials", key, device=device.type)
+        self.name = self.checkpoint.folder.name
+        self.file = self.checkpoint.folder.parents[2] / "outcomes" / f"{self.name}.json"
+
+    def read(self) -> Outcome | None:
+        """The outcome, or None when there is none. A damaged one is none, with a warning."""
+        try:
+            return Outcome.parsed(self.file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            log.warning("WARNING: %s is damaged (%s); the run starts from its beginning", self.file, error)
+            return None
+
+    def write(self, outcome: Outcome) -> None:
+        """Keep the outcome, and forget the run's state; within the checkpoint's `with` block.
+
+        Raises:
+            InputError: when the disk is full.
+        """
+        with atomic_write(self.file) as temporary:
+            temporary.write_text(outcome.as_text(), encoding="utf-8")
+        self.checkpoint.done()

@@ -1,0 +1,301 @@
+"""Sweeps: the same bytes as without, each run once, whatever is killed; real workers, on runs of seconds."""
+
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+from settings import CPU, stripes
+from test_main_line import Checkout
+from test_studies import cut, ran
+from test_trials_runs import variant
+
+pytest.importorskip("submitit", reason="submitit is not installed; it comes with `make install`")
+
+from annulus.errors import InputError
+from annulus.files.images import save_images
+from annulus.sweep import places
+from annulus.sweep.__main__ import main
+from annulus.sweep.places import Local, Slurm
+from annulus.sweep.watch import Watch
+from annulus.sweep.worker import Trial, Worker, note
+from annulus.trials.runs import Trials, hash_images, hash_trial, load_splits
+from annulus.trials.store import Place
+
+pytestmark = pytest.mark.slow
+
+ROWS = ["IR-nce", "MoCo"]
+SOURCE = Path(__file__).resolve().parents[1] / "src"
+
+
+# --- a study, as a user sweeps it ---------------------------------------------------------------------
+
+
+def two_rows(content: dict) -> None:
+    methods = {row: {"row": row, "top1_percent": 80.0} for row in ROWS}
+    content |= {"scale": "tiny", "seeds": [0, 1], "pairs": {"MoCo": ["IR-nce"]}}
+    content["rows"] = {row: content["rows"][row] for row in ROWS}
+    content["tables"] = {"a table": {"base": "IR-nce", "methods": methods}}
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory) -> Checkout:
+    checkout = Checkout(tmp_path_factory.mktemp("annulus"))
+    for lock in checkout.folder.glob("stages/*/dvc.lock"):
+        lock.unlink()
+    cut(checkout, "algorithms", two_rows)
+    checkout.commit()
+    return checkout
+
+
+def begin_sweep(checkout: Checkout, *words: str) -> subprocess.Popen:
+    command = checkout.command(PYTHONPATH=os.pathsep.join(["src", os.environ.get("PYTHONPATH", "")]))
+    command["args"] = [sys.executable, "-m", "annulus.sweep", "stages/algorithms", *words]
+    return subprocess.Popen(**command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def test_two_sweeps_at_once_train_each_run_once_and_dvc_repro_trains_none(checkout):
+    sweeps = [begin_sweep(checkout, "--workers", "1") for _ in range(2)]
+    outputs = [sweep.communicate()[0] for sweep in sweeps]
+    assert [sweep.returncode for sweep in sweeps] == [0, 0], outputs
+    done = re.findall(r"^(.+, seed \d): done in \d+ s", "\n".join(outputs), re.MULTILINE)
+    assert sorted(done) == [f"{row}, seed {seed}" for row in ROWS for seed in (0, 1)]
+    assert len(list(checkout.folder.glob(".annulus/outcomes/*.json"))) == 4
+    assert not list(checkout.folder.glob(".annulus/checkpoints/trials/*"))
+    assert [path.name for path in checkout.folder.glob(".annulus/sweeps/*")] == ["lock"]
+
+    def metrics() -> dict[Path, bytes]:
+        return {path: path.read_bytes() for path in checkout.folder.glob("metrics/algorithms/rows/*.json")}
+
+    output = checkout.dvc("repro", "stages/algorithms/dvc.yaml")
+    assert set(ran(output)) == {"train@IR-nce", "train@MoCo", "table"}
+    assert "epoch 1/1" not in output
+    swept = metrics()
+    assert len(swept) == 2
+    for path in checkout.folder.glob(".annulus/outcomes/*.json"):
+        path.unlink()
+    output = checkout.dvc(
+        "repro", "--force", "--single-item", *(f"stages/algorithms/dvc.yaml:train@{row}" for row in ROWS)
+    )
+    assert output.count("epoch 1/1") == 4
+    assert metrics() == swept
+
+    again = begin_sweep(checkout)
+    output, _ = again.communicate()
+    assert again.returncode == 0
+    assert "2 of 2 rows: DVC has their results, nothing to do" in output
+
+
+def refusal(capsys, *words: str) -> str:
+    with pytest.raises(SystemExit) as ended:
+        main(list(words))
+    return str(ended.value.code)
+
+
+def test_what_cannot_be_is_refused_in_a_sentence_before_anything_runs(checkout, monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(checkout.folder)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    sentences = {
+        (
+            "stages/algorithm",
+        ): r"stages/algorithm is no study; did you mean 'stages/algorithms'\? \(studies: .*cifar10, ",
+        ("stages/estimators",): "no stage of stages/estimators trains runs .*; `dvc repro stages/estimators/dvc.yaml`",
+        (
+            "stages/algorithms",
+            "Moco",
+        ): r"stages/algorithms has no row 'Moco'; did you mean 'MoCo'\? \(rows: IR-nce, MoCo\)",
+        ("stages/algorithms", "--workers", "0"): "--workers 0: name a number of processes, 1 or more",
+        (
+            "stages/algorithms",
+            "--gpus-per-worker",
+            "2",
+        ): "--gpus-per-worker 2: a run uses one GPU at most; name 1, or a",
+        (
+            "stages/algorithms",
+            "--gpus-per-worker",
+            "0.5",
+        ): "--gpus-per-worker 0.5: torch finds no GPU here; leave it out",
+        ("stages/algorithms", "--slurm", "time=3"): "--slurm time= is for --executor slurm; name that too, or leave it",
+    }
+    monkeypatch.setattr(places.torch.cuda, "device_count", lambda: 0)
+    for words, sentence in sentences.items():
+        assert re.match(f"ERROR: {sentence}", refusal(capsys, *words)), words
+    monkeypatch.setattr(places.torch.cuda, "device_count", lambda: 2)
+    words = ["stages/algorithms", "--workers", "5", "--gpus-per-worker", "0.5"]
+    assert "5, each with 0.5 of a GPU, are too many for 2 GPUs; take at most 4, or" in refusal(capsys, *words)
+    assert not list(Path(".annulus").glob("sweeps/2*"))
+
+
+# --- on Slurm, without one ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def commands(tmp_path, monkeypatch) -> Path:
+    """Slurm's commands, as stand-ins; what is submitted is kept in `submitted`."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in ("sbatch", "srun", "scancel", "sacct"):
+        (folder / name).write_text(f'#!/bin/sh\ncp "$1" {tmp_path}/submitted && echo Submitted batch job 7\n')
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+    return folder
+
+
+def test_without_slurm_or_with_an_unknown_setting_nothing_is_submitted(commands, tmp_path, monkeypatch):
+    with pytest.raises(InputError, match=r"--slurm partitoin=: unknown; did you mean 'partition'\? \(known: account, "):
+        Slurm(tmp_path, 2, None, {"partitoin": "gpu"})
+    with pytest.raises(InputError, match=r"--slurm time=4:00:00: not a number of minutes; write time=240"):
+        Slurm(tmp_path, 2, None, {"time": "4:00:00"})
+    (commands / "sbatch").write_text("#!/bin/sh\necho sbatch: error: no partition gpu >&2; exit 1\n")
+    with pytest.raises(InputError, match=r"Slurm refuses the workers: .*no partition gpu"):
+        Slurm(tmp_path, 2, None, {}).start(Worker(tmp_path, [], None), [0, 1])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(
+        InputError, match=r"--executor slurm: no sbatch and no srun .* here; run the sweep where jobs are"
+    ):
+        Slurm(tmp_path, 2, None, {})
+
+
+def test_workers_are_an_array_of_jobs_that_share_a_gpu_and_are_told_before_their_time_is_over(commands, tmp_path):
+    slurm = Slurm(tmp_path, None, 0.5, {"partition": "gpu", "time": 90})
+    assert (slurm.tasks, slurm.slots(trials=7)) == (2, 4)
+    jobs = slurm.start(Worker(tmp_path, [], None), range(4))
+    assert [job.job_id for job in jobs] == ["7_0", "7_1", "7_2", "7_3"]
+    asked = set(re.findall(r"#SBATCH --(.+)", (tmp_path / "submitted").read_text()))
+    assert {
+        "array=0-3%4",
+        "gpus-per-node=1",
+        "ntasks-per-node=2",
+        "partition=gpu",
+        "time=90",
+        "signal=USR2@90",
+    } <= asked
+
+
+# --- workers, killed and watched ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def trials(tmp_path, monkeypatch):
+    """Builds trials over images of stripes, in an empty checkout."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DVC_ROOT", raising=False)
+    monkeypatch.setenv("ANNULUS_CHECKPOINT_SECONDS", "0")
+    monkeypatch.setenv("PYTHONPATH", str(SOURCE), prepend=os.pathsep)
+    folder = tmp_path / "images"
+    for split, (images, seed) in {"train": (70, 0), "validation": (10, 1), "test": (30, 2)}.items():
+        save_images(folder / f"{split}.safetensors", stripes(images, seed))
+
+    def build(**changes: dict) -> list[Trial]:
+        runs = {name: variant(0, change) for name, change in changes.items()}
+        hashes, code = hash_images(folder), hash_trial()
+        return [Trial(name, folder, run, Place(run, hashes, code, CPU)) for name, run in runs.items()]
+
+    return build
+
+
+def watch(trials: list[Trial], notes: Path) -> Watch:
+    notes.mkdir()
+    return Watch(trials, notes, Local(notes, 2, None), os.getpid())
+
+
+def at_work(trial: Trial) -> int:
+    """The process that trains a trial, as soon as it has saved a state."""
+    checkpoint = trial.place.checkpoint
+    before = checkpoint.state.stat().st_mtime_ns if checkpoint.state.exists() else 0
+    while not (checkpoint.held() and checkpoint.state.exists() and checkpoint.state.stat().st_mtime_ns > before):
+        time.sleep(0.01)
+    return int((checkpoint.folder / "lock").read_text().split()[0])
+
+
+def test_a_stopped_sweep_and_a_killed_worker_cost_nothing(trials, tmp_path, caplog):
+    """The numbers are those of the run alone; Ctrl-C leaves no worker behind."""
+    caplog.set_level(logging.INFO)
+    long, short = trials(long={"scales.tiny.pretrain.epochs": 30}, short={})
+    stopped = get_context("fork").Process(target=lambda: watch([long, short], tmp_path / "stopped").run())
+    stopped.start()
+    worker = at_work(long)
+    os.kill(stopped.pid, signal.SIGINT)
+    stopped.join()
+    assert not Path(f"/proc/{worker}").exists()
+    assert long.place.checkpoint.state.exists()
+    assert not long.place.checkpoint.held()
+
+    threading.Thread(target=lambda: os.kill(at_work(long), signal.SIGKILL)).start()
+    sweep = watch([long, short], tmp_path / "notes")
+    sweep.run()
+    assert sweep.failed == []
+    said = caplog.text
+    assert "long: its worker was killed; another one goes on where it stood" in said
+    assert re.search(r"long: done in \d+ s \(\d of 2\)", said)
+    logs = [path.read_text() for path in (tmp_path / "notes").glob("*_log.err")]
+    assert len(re.findall(r"long: resuming at epoch \d+", "".join(logs))) == 2
+    found = long.place.read()
+    for path in Path(".annulus/outcomes").iterdir():
+        path.unlink()
+    alone = Trials(load_splits(long.images))
+    alone.code = hash_trial()
+    assert alone.run({0: long.params}) == {0: found}
+
+
+def test_a_run_that_fails_is_told_and_the_others_go_on(trials, tmp_path):
+    diverging, whole = trials(diverging={"samplers.ring.outer": 0.9}, whole={})
+    scale = diverging.params["scales.${scale}.pretrain"].model_copy(update={"learning_rate": 1e30})
+    params = {**diverging.params, "scales.${scale}.pretrain": scale}
+    place = Place(params, hash_images(diverging.images), hash_trial(), CPU)
+    sweep = watch([Trial("diverging", diverging.images, params, place), whole], tmp_path / "notes")
+    sweep.run()
+    assert len(sweep.failed) == 1
+    assert re.match(r"diverging: the loss is nan at step .*; lower scales\.SCALE", sweep.failed[0])
+    assert whole.place.read() is not None
+
+
+def test_workers_that_came_after_an_edit_of_the_code_are_refused(trials, tmp_path):
+    (trial,) = trials(edited={})
+    place = Place(trial.params, hash_images(trial.images), {"methods/ir.py": "as it was"}, CPU)
+    with pytest.raises(
+        InputError, match=r"a worker ended: .*the code or the images were edited after the sweep began; "
+    ):
+        watch([Trial("edited", trial.images, trial.params, place)], tmp_path / "notes").run()
+
+
+class Killed(places.Executor):
+    """Jobs that end without a result, at the first trial or before any."""
+
+    tasks = 1
+
+    def __init__(self, notes: Path, begun: bool) -> None:
+        self.notes, self.begun, self.started = notes, begun, 0
+
+    def slots(self, trials: int) -> int:
+        return 1
+
+    def start(self, worker: Worker, slots: list[int]) -> list:
+        self.started += 1
+        if self.begun:
+            note(self.notes / f"begun-0-{self.started}", "")
+        return [places.submitit.Job(self.notes, str(self.started))]
+
+    def stop(self, jobs: list) -> None: ...
+
+
+@pytest.mark.parametrize("begun", [True, False], ids=["at a run", "before any"])
+def test_a_run_that_kills_its_workers_is_given_up(trials, tmp_path, monkeypatch, begun):
+    monkeypatch.setattr(places.submitit.Job, "done", lambda job: True)
+    (trial,) = trials(hungry={})
+    executor = Killed(tmp_path, begun)
+    sweep = Watch([trial], tmp_path, executor, None)
+    if begun:
+        sweep.run()
+        assert re.match(r"hungry: 3 workers were killed at it; its last words are in .*3_0_log\.err", sweep.failed[0])
+    else:
+        with pytest.raises(InputError, match=r"3 workers were killed before they took a trial; its last words are in"):
+            sweep.run()
+    assert executor.started == 3
