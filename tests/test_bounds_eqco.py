@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from annulus.bounds.alpha import CPC
+from annulus.bounds.bound import present
 from annulus.bounds.eqco import margin
 from annulus.bounds.infonce import InfoNCE, infonce
 
@@ -33,7 +34,7 @@ def test_the_eqco_estimate_is_cpc_with_alpha_of_k_and_at_most_log_1_plus_eqco_al
     """eqco section 3, 9: alpha = (K + 1)/(eqco_alpha + 1)."""
     for lead in (0.0, 9.0, 1e4):
         eqco, cpc = (
-            bound.estimate(scores[0] + lead, scores[1], 0.0, lambda: scores[1]).bound_nats.item()
+            bound.estimate(scores[0] + lead, scores[1], 0.0, present(scores[1]), lambda: scores[1]).bound_nats.item()
             for bound in (InfoNCE(eqco_alpha), CPC(8 / (eqco_alpha + 1)))
         )
         assert eqco == pytest.approx(cpc, abs=1e-5)

@@ -22,7 +22,7 @@ def scores(generator):
 
 
 def estimate(bound, positives, negatives):
-    return bound.estimate(positives, negatives, 0.0, lambda: negatives).bound_nats.item()
+    return bound.estimate(positives, negatives, 0.0, present(negatives), lambda: negatives).bound_nats.item()
 
 
 def estimate_infonce(positives, negatives):

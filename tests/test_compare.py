@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from matplotlib.figure import Figure
 
 from annulus.compare.__main__ import main
 from annulus.compare.sides import flat, read_side
@@ -16,6 +17,7 @@ from annulus.compare.table import compare
 from annulus.compare.text import as_markdown, as_text
 from annulus.errors import InputError
 from annulus.files.right import by_number, right_text
+from annulus.headlines import HEADLINES
 
 IMAGES = 4000
 XEON, EPYC = "Xeon, AVX512", "EPYC, AVX2"
@@ -85,16 +87,21 @@ def test_nothing_changed_is_equal(root):
 
 @pytest.mark.parametrize(("gain", "word", "of_bound"), [(2.0, "better", "higher"), (-2.0, "worse", "lower")])
 def test_a_difference_beyond_the_interval_has_a_word_and_its_parameter_stands_first(root, gain, word, of_bound):
-    write(root, files(gain, sampler="uniform"))
+    write(root, files(gain, sampler="uniform", scale="cpu"))
     comparison = compare(read_side(root, "HEAD"), read_side(root, "workspace"))
     rows = {row.number: row for row in comparison.rows}
-    assert comparison.changed == [("sampler", "ring", "uniform")]
+    assert list(rows) == [name for name in HEADLINES if name in rows]
+    assert comparison.changed == [("sampler", "ring", "uniform"), ("scale", "(absent)", "cpu")]
     assert rows["knn_top1_percent"].verdict == rows["linear_top1_percent"].verdict == word
     assert rows["knn_top1_percent"].difference.mean == pytest.approx(gain, abs=0.5)
-    assert rows["bound_nats"].verdict == of_bound
+    assert rows["knn_top1_percent"].difference.freedom > 4, "over test images too, not over five seeds only"
+    assert (rows["bound_nats"].base, rows["bound_nats"].head, rows["bound_nats"].verdict) == (0.5, 0.5 + gain, of_bound)
     assert rows["bound_ceiling_nats"].verdict == "equal"
     text = as_text(comparison)
     assert text.index("sampler: ring -> uniform") < text.index("knn_top1_percent")
+    cells, knn = [line.split()[:3] for line in text.splitlines()], rows["knn_top1_percent"]
+    assert ["bound_nats", "0.5000", f"{0.5 + gain:.4f}"] in cells
+    assert ["knn_top1_percent", f"{knn.base:.2f}", f"{knn.head:.2f}"] in cells
     assert max(map(len, text.splitlines())) <= 100
 
 
@@ -138,10 +145,14 @@ def test_an_experiment_is_found_by_its_name(root):
     git(root, "add", "-A")
     git(root, "commit", "-q", "-m", "experiment")
     git(root, "update-ref", "refs/exps/ab/cdef/noisy-coho", "HEAD")
+    git(root, "update-ref", "refs/exps/exec/EXEC_HEAD", "HEAD")
     git(root, "reset", "-q", "--hard", "HEAD~1")
     assert table_of(root, "HEAD", "noisy-coho")["knn_top1_percent"] == "better"
-    with pytest.raises(InputError, match=r"'noisy-cow' is no git revision and no DVC experiment; .*here: noisy-coho"):
-        read_side(root, "noisy-cow")
+    with pytest.raises(InputError, match=r"'coho' is no git revision and no DVC experiment; .*here: noisy-coho$"):
+        read_side(root, "coho")
+    git(root, "update-ref", "refs/exps/ab/1234/noisy-coho", "HEAD")
+    with pytest.raises(InputError, match="'noisy-coho' is no git revision and more than one DVC experiment"):
+        read_side(root, "noisy-coho")
 
 
 @pytest.mark.parametrize(
@@ -160,14 +171,18 @@ def test_a_side_without_numbers_by_seed_is_one_sentence(root, content):
         read_side(root, "workspace")
 
 
-def test_the_command_prints_the_table_as_markdown_and_draws_the_curves(root, capsys):
+def test_the_command_prints_the_table_as_markdown_and_draws_the_curves(root, capsys, monkeypatch):
     write(root, files(2.0))
+    drawn = []
+    monkeypatch.setattr("annulus.compare.figure.Figure", lambda **of: drawn.append(Figure(**of)) or drawn[-1])
     main(["HEAD", "--markdown", "--root", str(root), "--figure", str(root / "curves.png")])
     printed = capsys.readouterr().out
     assert "| knn_top1_percent |" in printed
     assert "**better**" in printed
     assert printed.strip() == as_markdown(compare(read_side(root, "HEAD"), read_side(root, "workspace"))).strip()
     assert (root / "curves.png").read_bytes().startswith(b"\x89PNG")
+    named = [line for line in drawn[0].axes[0].lines if not line.get_label().startswith("_")]
+    assert [line.get_ydata().tolist() for line in named] == [[10, 20]] * 2, "the means over seeds of both sides"
     with pytest.raises(SystemExit, match=r"ERROR: --figure .*curves.pdf: the name must end in .png or .svg"):
         main(["HEAD", "--root", str(root), "--figure", str(root / "curves.pdf")])
 

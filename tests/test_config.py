@@ -76,6 +76,7 @@ def test_an_unknown_choice_is_refused_with_all_known_ones_and_the_nearest():
 # Of each kind of border those that mean something; that every number has two is tested below.
 BORDERS = [
     ("methods.ir.embedding_dim", 2**16, 2**16 + 1, "less than or equal to"),
+    ("datasets.shapes.validation_fraction", 0.5, 0.51, "less than or equal to"),
     ("datasets.shapes.view_size", 8, 7, "greater than or equal to 8"),
     ("samplers.ball.outer", 1e-6, 0, "greater than 0"),
     ("samplers.ring.inner", 0, -0.01, "greater than or equal to 0"),
@@ -146,6 +147,7 @@ CROP, BLUR = "view_sets.crop.crop", "view_sets.strong.blur"
         ({"samplers.ring.inner": 0.1}, "samplers.ring: ring needs inner < outer, got inner=0.1, outer=0.1"),
         ({"neighbour_sets.s.start": 0.6}, "neighbour_sets.s: needs start <= until, got start=0.6, until=0.5"),
         ({"schedules.milestones.at": [0.8, 0.6]}, "schedules.milestones: milestones must rise, got [0.8, 0.6]"),
+        ({"schedules.milestones.at": [0.6, 0.6]}, "schedules.milestones: milestones must rise, got [0.6, 0.6]"),
         ({"schedules.milestones.at": [0]}, "schedules.milestones.at.0: 0 refused"),
         (
             {"backbones.vit-small.stem": "cifar"},
@@ -210,6 +212,7 @@ def test_what_the_memory_cannot_serve_is_refused_with_the_numbers(changes, messa
         {IMAGES: 9},  # 8 images
         {"scales.tiny.pretrain.negatives": 10_000},  # drawn with replacement
         {"method": "moco", "sampler": "ball", "samplers.ball.outer": 0.00393},  # 1.002 of 255 places
+        {"method": "moco", QUEUE: 64},  # as long as a batch
         {QUEUE: 10_000},  # not used
         {"neighbours": "k", "neighbour_sets.k.clusters": 10_000},
         {"sampler": "ball", "samplers.ball.outer": 0.0028},  # 1.005 rows

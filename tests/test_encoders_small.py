@@ -35,6 +35,8 @@ def test_value_and_gradients_are_those_of_torch(height, width, stride, generator
     torch.testing.assert_close(found[1], found[0], rtol=1e-12, atol=1e-14)
     torch.testing.assert_close(inputs[1].grad, inputs[0].grad, rtol=1e-12, atol=1e-14)
     torch.testing.assert_close(ours.weight.grad, plain.weight.grad, rtol=1e-12, atol=1e-14)
+    with torch.autocast("cpu"):  # lowers float32 only
+        assert ours.float()(maps.float()).dtype == plain.float()(maps.float()).dtype == torch.bfloat16
 
 
 def test_a_whole_network_has_torch_s_gradients_under_torch_s_names(generator):

@@ -25,7 +25,7 @@ def plain_table_interval(table: np.ndarray) -> tuple[float, float]:
     return mean, stats.t.ppf(0.975, freedom) * (total / table.size) ** 0.5
 
 
-@pytest.mark.parametrize(("of_seed", "of_image"), [(0.0, 0.0), (0.2, 0.0), (0.0, 2.0), (0.3, 2.0)])
+@pytest.mark.parametrize(("of_seed", "of_image"), [(0.0, 0.0), (0.2, 0.0), (0.0, 2.0), (0.3, 2.0), (0.5, 1.0)])
 def test_a_table_gives_what_the_plain_formula_gives(of_seed, of_image):
     draws = np.random.default_rng(0)
     logits = of_seed * draws.normal(size=(4, 1)) + of_image * draws.normal(size=50)

@@ -58,7 +58,8 @@ def test_update_equals_the_plain_loop(bank, generator, rate):
 
 def test_an_update_touches_its_own_rows_only_and_nothing_learns(bank, generator):
     """An embedding that is not finite spoils only its own row."""
-    before, new = bank.rows.clone(), embeddings(2, generator).index_fill(0, torch.tensor([0]), torch.nan)
+    before, new = bank.rows.clone(), embeddings(2, generator)
+    new[0, 0] = torch.nan
     bank.update(torch.tensor([2, 7]), new.requires_grad_())
     assert bank.rows.isnan().any(dim=1).nonzero().flatten().tolist() == [2]
     assert (bank.rows != before).any(dim=1).nonzero().flatten().tolist() == [2, 7]

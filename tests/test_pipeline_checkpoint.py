@@ -3,6 +3,7 @@
 import fcntl
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -100,6 +101,7 @@ def test_any_other_key_or_stage_never_sees_the_state(tmp_path, code):
             return checkpoint.load()
 
     assert state() == {"epoch": 1}
+    assert Checkpoint("pretrain", dict(reversed(key.items()))).folder == checkpoint.folder
     assert state("linear") is None
     assert state(params=params | {"seed": 1}) is None
     assert state(params=params | {"schedules.${schedule}": ConstantSchedule()}) is None  # both hold nothing
@@ -185,6 +187,7 @@ def test_a_process_killed_while_saving_leaves_the_last_whole_state():
         with Checkpoint("pretrain", KEY) as checkpoint:
             state = checkpoint.load()
             assert not list(checkpoint.folder.glob(".*"))  # the half-written file is gone
+            assert (checkpoint.folder / "lock").read_text() == str(os.getpid())
         assert state["step"] >= last + saves
         assert all((tensor == state["step"]).all() for tensor in state["tensors"])
         last = state["step"]
@@ -204,6 +207,19 @@ def test_a_damaged_state_is_ignored_with_a_warning(caplog, damage):
         checkpoint.state.write_bytes(damage(checkpoint.state.read_bytes()))
         assert checkpoint.load() is None
     assert re.search(r"state\.pt is damaged \(.+\); starting from the beginning", caplog.text)
+
+
+def test_a_full_disk_is_said_in_the_disk_s_words_and_leaves_the_state_before():
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with Checkpoint("pretrain", KEY) as checkpoint:
+        checkpoint.save({"epoch": 1})
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
+        try:
+            with pytest.raises(InputError, match=r"cannot write .*state\.pt: File too large; .* Free some space"):
+                checkpoint.save({"rows": torch.zeros(100_000)})
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert checkpoint.load() == {"epoch": 1}
 
 
 def test_a_folder_that_cannot_be_made_is_named(checkout):

@@ -7,7 +7,7 @@ import pytest
 import report_root
 
 from annulus.report.drawing import CSS, looks, numbers, svg
-from annulus.report.gains import FILE, compared, gains
+from annulus.report.gains import FILE, compared, gains, told
 from annulus.report.metrics import Metrics
 from annulus.report.plots import PLOTS
 
@@ -100,6 +100,7 @@ def test_gains_have_intervals_verdicts_and_the_papers_gain(metrics):
     }  # fmt: skip
     rows = [row, row | {"method": "SiMo", "here_gain_interval_percent": "", "verdict": "one seed"}, *rows]
     assert list(compared(rows)) == ["ring.table1a", "none"], "the papers' tables first"
+    assert "about 2 would be called better or worse" in told([row | {"here_percent": float(i)} for i in range(40)])
     for table, methods, gains_here, halves, labels in (
         ("ring.table1a", ["MoCoRing"], [0.7], [0.5], ["the paper", "here, told from 0"]),
         ("none", ["SimCLR", "SiMo"], [-3.0, -3.0], [4.0, 0.0], ["here, within noise"]),

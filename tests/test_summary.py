@@ -45,7 +45,7 @@ def paths(tmp_path):
 
 def test_headlines_are_means_over_seeds_and_the_table_has_each_seed_and_an_interval(paths, capsys):
     found = summary.main(VARIANT, paths).metrics
-    assert found["knn_top1_percent"] == pytest.approx(64.5)
+    assert (found["knn_top1_percent"], found["nn1_top1_percent"]) == pytest.approx((64.5, 60.5))
     assert found["linear_top1_percent"] == pytest.approx(70.5)
     assert (found["bound_nats"], found["bound_ceiling_nats"], found["train_images"]) == (4.0, 6.9324, 3600)
     with paths.table.open() as file:
@@ -95,4 +95,10 @@ def test_a_number_that_need_not_be_there_is_left_out(paths, stage, name, headlin
 def test_what_a_stage_did_not_write_is_asked_for_by_name(paths, content, sentence):
     paths.knn.unlink() if content is None else paths.knn.write_text(content)
     with pytest.raises(InputError, match=rf"knn\.json {sentence}"):
+        summary.main(VARIANT, paths)
+
+
+def test_right_test_images_of_other_seeds_are_asked_for_by_name(paths):
+    write_right(paths.knn_right, {"top1_percent": {0: np.ones(1000, dtype=bool)}})
+    with pytest.raises(InputError, match=r"knn_right\.json has no top1_percent of seed 4; run `dvc repro -f knn`"):
         summary.main(VARIANT, paths)

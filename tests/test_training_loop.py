@@ -40,7 +40,7 @@ def adaptive(kind: str, delta: float, window: int) -> dict[str, Any]:
         (4, RING | LINEAR),
         (1, RING | LINEAR),
         (11, CAVE | adaptive("adaptive-epoch", 0.5, 2)),
-        (6, UNIFORM | adaptive("adaptive-step", 0.1, 3)),
+        (6, RING | adaptive("adaptive-step", 0.1, 3)),
         (6, {"bound": "binary-nce", "bounds.binary-nce.normaliser": "moving-average", "methods.ir.critic": "mlp-1"}),
         (6, {"bound": "la", "neighbours": "k"}),
         (6, {"method": "cmc", "neighbours": "s"}),
@@ -49,7 +49,7 @@ def adaptive(kind: str, delta: float, window: int) -> dict[str, Any]:
         (4, {"method": "simo", "methods.simo.batch_norm": "shuffle"} | CAVE),
         (13, PLATEAU | {"scales.tiny.pretrain.epochs": 5}),
     ],
-    ids=["ring", "ring at once", "cave", "uniform", "nce", "la", "cmc", "moco", "simclr", "simo", "plateau"],
+    ids=["ring", "ring at once", "cave", "adaptive", "nce", "la", "cmc", "moco", "simclr", "simo", "plateau"],
 )
 def test_a_killed_run_ends_in_the_same_bits_as_an_uninterrupted_one(steps, choice, tmp_path, monkeypatch):
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
@@ -149,10 +149,13 @@ def test_the_gradient_norm_is_that_of_each_query_s_own_loss():
     assert row["gradient_norm_std"] == pytest.approx(norms.std(correction=0).item(), rel=1e-4)
 
 
-@pytest.mark.parametrize(("limit", "counts"), [(None, (70, 10)), (10, (10, 10)), (6, (6, 6))])
-def test_without_a_stored_embedding_validation_looks_among_embeddings_made_now(limit, counts):
-    """Of a limited number of images, as many of each class, a new draw for each seed."""
-    changes = {"method": "moco", "scales.tiny.pretrain.validation_images": limit}
+@pytest.mark.parametrize(
+    ("method", "limit", "counts"),
+    [("ir", None, (70, 10)), ("moco", None, (70, 10)), ("ir", 6, (6, 6)), ("moco", 10, (10, 10)), ("moco", 6, (6, 6))],
+)
+def test_validation_looks_among_stored_embeddings_or_without_any_among_those_made_now(method, limit, counts):
+    """Of a limited number of images, as many of each class, a new draw for each seed; a bank is there as a whole."""
+    changes = {"method": method, "methods.ir.bank_start": "random", "scales.tiny.pretrain.validation_images": limit}
     run, other = training(changes, UNIFORM, epochs=1), training(changes | {"seed": 1}, UNIFORM, epochs=1)
     [row] = run.run()
     embed, (train, validation) = run.method.encoder.eval(), (run.nearest, run.validation)
@@ -161,8 +164,10 @@ def test_without_a_stored_embedding_validation_looks_among_embeddings_made_now(l
         assert torch.equal(some.images, every.images[some.rows - 1000])
     assert torch.equal(train.rows, other.nearest.rows) == (limit is None)
     with torch.no_grad():
-        nearest = (embed(validation.images / 255) @ embed(train.images / 255).T).argmax(dim=1)
-    expected = 100 * (train.labels[nearest] == validation.labels).double().mean().item()
+        rows = run.method.bank.rows if method == "ir" else embed(train.images / 255)
+        nearest = (embed(validation.images / 255) @ rows.T).argmax(dim=1)
+    labels = stripes(70, 0).labels if method == "ir" else train.labels
+    expected = 100 * (labels[nearest] == validation.labels).double().mean().item()
     assert row["validation_nn1_percent"] == pytest.approx(expected)
     assert run.metrics()["validation_images"] == counts[1]
 

@@ -225,6 +225,7 @@ def test_what_a_choice_loses_is_said_in_a_sentence_each():
     """cpc loses log(1/alpha), and its ceiling is log(m/alpha), with 8 negatives log 36.
 
     mlcpc: m = 9, n = 16, alpha_{m,n} = 9/129; at 0.01 log 6.977 are lost. A margin of 26: (1 + 26)/(1 + 8) = 3.
+    cpc with alpha 3 and a margin of 96: beta = 6/8, so that alpha is 9/(1 + 6/8 * 96/3) = 0.36.
     """
     chance = "by chance, and the paper's runs got worse by them (Wu et al. 2020, arXiv:2005.13149, table 1, s-neigh wit"
     cpc = "alpha {}, below 1, is not a lower bound: it may exceed the information by up to log(1/alpha) = {} nats"
@@ -235,7 +236,7 @@ def test_what_a_choice_loses_is_said_in_a_sentence_each():
         ({"neighbours": replace(CLUSTERED, start=0.0)}, ["let neighbour_sets.k.start be 0.05, say"]),
         ({"neighbours": replace(CLUSTERED, start=0.0), "bound": CPC(0.25)}, [chance, cpc.format(0.25, 1.39)]),
         ({"bound": CPC(alpha=0.25)}, ["and its ceiling is 3.58 nats, not log m = 2.2"]),
-        ({"bound": CPC(alpha=1.0, eqco_alpha=26.0)}, [cpc.format(0.333333, 1.1)]),
+        ({"bound": CPC(alpha=3.0, eqco_alpha=96.0)}, [cpc.format(0.36, 1.02)]),
         ({"bound": mlcpc(2.0, 0.01)}, ["mlcpc with alpha 0.01 is not a lower bound: below m/(n(m-1)+1) = 0.06977"]),
         ({"bound": mlcpc(0.02, 0.01)}, [joint + " 1.25 nats", joint + " 1.94 nats"]),
         ({"bound": mlcpc(1.0, 1.0, eqco_alpha=1000.0)}, [joint + " 2.05 nats"]),

@@ -74,6 +74,6 @@ def test_the_text_counts_the_comparisons_that_chance_alone_would_give():
 
 def test_files_of_other_seeds_are_refused(tmp_path):
     row_of(tmp_path, "IR", 80, 100)
-    write_right(tmp_path / "right/IR.json", {"linear_top1_percent": bits(80)})
+    write_right(tmp_path / "right/IR.json", {"linear_top1_percent": {0: bits(80)[0], 2: bits(100)[0]}})
     with pytest.raises(InputError, match="IR: metrics and right test images are of other seeds; run `dvc repro` again"):
         Rows(tmp_path / "rows", tmp_path / "right")["IR"]

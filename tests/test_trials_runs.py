@@ -98,13 +98,16 @@ def test_any_number_of_workers_gives_the_numbers_of_runs_alone(splits, monkeypat
     assert [len(outcome.history) for outcome in outcomes.values()] == [3, 1, 1]
 
 
-def test_the_probes_see_the_test_images_and_learn_from_the_training_images(splits, one_thread):
+def test_the_probes_see_the_test_images_and_learn_from_the_training_images(splits, one_thread, monkeypatch):
     """With the test labels swapped, what was right is wrong."""
+    seeds, fit = [], module.probe_features
+    monkeypatch.setattr(module, "probe_features", lambda *given: seeds.append(given[-2]) or fit(*given))
     training = Trials("a stage", splits).training(variant(0))
     training.run()
-    right, bits = probe(training, splits, variant(0))
+    right, bits = probe(training, splits, variant(3))
     swapped = dataclasses.replace(splits.test, labels=1 - splits.test.labels)
-    wrong, swapped_bits = probe(training, dataclasses.replace(splits, test=swapped), variant(0))
+    wrong, swapped_bits = probe(training, dataclasses.replace(splits, test=swapped), variant(3))
+    assert seeds == [3, 3]
     assert right.keys() == bits.keys() == set(ACCURACIES)
     assert right["nn1_top1_percent"] > 60
     for name, value in right.items():

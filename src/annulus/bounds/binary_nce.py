@@ -49,12 +49,13 @@ class BinaryNCE(Bound, nn.Module):
         positives: Float[Tensor, "b p"],
         negatives: Float[Tensor, "b k"],
         training: float,
+        counts: Int[Tensor, "b"],
         scores: Callable[[], Float[Tensor, "b n"]],
         in_denominator: bool = True,
     ) -> Estimate:
         every = scores()
         log_partition = self.partition(every, negatives.detach())
         loss = binary_nce(positives[:, 0], negatives, log_partition, every.shape[1])
-        ceiling = self.ceiling(present(positives), present(negatives))
+        ceiling = self.ceiling(present(positives), counts)
         reached = ceiling - infonce(positives.detach(), negatives.detach())
         return Estimate(loss, loss.detach(), reached, ceiling)

@@ -71,10 +71,14 @@ class Bound:
         positives: Float[Tensor, "b p"],
         negatives: Float[Tensor, "b k"],
         training: float,
+        counts: Int[Tensor, "b"],
         scores: Callable[[], Float[Tensor, "b n"]],
         in_denominator: bool = True,
     ) -> Estimate:
         """Loss, bound and ceiling of these scores; `scores` gives those of all columns, without gradient.
+
+        `counts`: how many of a query's negatives are present. Who chose them knows; counting takes as long as the loss.
+
 
         The first of the positives is the query's own, the others are neighbours. `in_denominator`: neighbours are
         candidates too, so that the loss is at least 0. Without, they stand only in the numerator, as the papers print
@@ -84,7 +88,7 @@ class Bound:
 
         Source: Wu et al. 2020, arXiv:2005.13149, Section 4.3 (RING with s-neighbours).
         """
-        ceiling = self.ceiling(present(positives), present(negatives), training)
+        ceiling = self.ceiling(present(positives), counts, training)
         loss = self.loss(positives if in_denominator else positives[:, :1], negatives, training)
         reached = loss.detach()
         if not in_denominator and positives.shape[1] > 1:

@@ -149,7 +149,8 @@ class Contrast(nn.Module):
             positives.append(drawn.masked_fill(~_shared(negatives, neighbours, similarity), -torch.inf))
         candidates = positives[0] if len(positives) == 1 else torch.cat(positives, dim=1)
         in_denominator = among or self.config.neighbours is None or self.config.neighbours.in_denominator
-        return self.bound.estimate(candidates, drawn, progress.training, lambda: scores.table, in_denominator)
+        counts = negatives.counts(similarity)
+        return self.bound.estimate(candidates, drawn, progress.training, counts, lambda: scores.table, in_denominator)
 
     def _neighbours(
         self,

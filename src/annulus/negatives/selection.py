@@ -26,6 +26,14 @@ class Selection:
         """The scores of the selected columns; -inf, which adds nothing to a softmax, at places that are left out."""
         return gather(Given(scores), self)[0]
 
+    def counts(self, scores: Num[Tensor, "b n"]) -> Int[Tensor, "b"]:
+        """How many columns of these scores are selected for each query, repeated ones as often as they are."""
+        if self.mask is not None:
+            return self.mask.sum(dim=1)
+        columns = scores.shape[1] if self.index is None else self.index.shape[1]
+        every = torch.full((len(scores),), columns, device=scores.device)
+        return every if self.own is None else every - (self.own.view(len(scores), -1) >= 0).sum(dim=1)
+
     def marked(self, scores: Num[Tensor, "b n"]) -> Bool[Tensor, "b n"]:
         """Which of all columns are selected."""
         if self.index is None:
