@@ -4,12 +4,14 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
 from settings import CPU, run
 
 from annulus.compute import space
 from annulus.config.images import ShapesParams
 from annulus.config.training import PrepareScale
 from annulus.datasets.prepare import prepare_images
+from annulus.encoders.encoder import build_encoder
 from annulus.errors import InputError
 
 GIB = 2**30
@@ -50,6 +52,15 @@ def test_images_that_no_machine_holds_are_refused_before_work():
         ({"method": "ir"}, {"bank (70 x 8)": 70 * 8 * 4, "scores of a batch (16 x 69)": 16 * 69 * 8}),
         ({"method": "cmc"}, {"bank (70 x 16)": 70 * 16 * 4, "negatives of a batch (16 x 12)": 16 * 12 * 12}),
         ({"method": "moco"}, {"queue (32 x 8)": 32 * (8 * 4 + 8), "negatives of a batch (16 x 0)": 0}),
+        # ResNet-50 without its classifier, with the head: weights, gradients, momentum, and the key encoder.
+        (
+            {"method": "moco", "backbone": "resnet50"},
+            {"networks (4 x 23,524,424)": 4 * 4 * (25_557_032 - 2_049_000 + 2048 * 8 + 8)},
+        ),
+        (
+            {"method": "ir", "backbone": "resnet18", "optimizer.momentum": 0.0},
+            {"networks (2 x 11,180,616)": 89_444_928},
+        ),
         ({"method": "simclr"}, {"images (70 of 16 px)": 70 * 3 * 256, "views of a batch (16 of 16 px)": 32 * 768 * 4}),
     ],
 )
@@ -62,9 +73,13 @@ def test_a_training_needs_what_it_keeps_and_a_batch_of_scores(changes, needs, mo
     assert len(banks) == (0 if changes["method"] == "simclr" else 1)
 
 
-def test_a_training_that_memory_cannot_hold_is_refused_before_the_encoder_is_built(monkeypatch):
+def test_a_training_that_memory_cannot_hold_is_refused_before_the_encoder_is_allocated(monkeypatch):
+    def counted(config, seed):
+        assert torch.get_default_device().type == "meta"
+        return build_encoder(config, seed)
+
     monkeypatch.setattr(space, "free_bytes", lambda device: 10_000)
-    monkeypatch.setattr("annulus.training.setup.build_encoder", None)
+    monkeypatch.setattr("annulus.training.setup.build_encoder", counted)
     with pytest.raises(
         InputError, match=r"0\.0 GiB are free: .*; lower batch_size, negatives or queue in scales\.SCALE"
     ):

@@ -15,6 +15,7 @@ class MethodParams(Params):
     """What every method has."""
 
     keeps_queue: ClassVar = False
+    networks: ClassVar = 1  # 2 with a slow copy that gives the keys
     banks: ClassVar = 0  # memories of one row per image
     temperature: Temperature
     negatives: Negatives
@@ -55,6 +56,7 @@ class MoCoParams(MethodParams):
     """A momentum encoder and a queue of its keys. shuffle_groups: key batches normalised apart, shuffled."""
 
     keeps_queue: ClassVar = True
+    networks: ClassVar = 2
     momentum: float = Field(ge=0, lt=1)
     shuffle_groups: Rows
     head: Literal["linear", "mlp"]
@@ -77,6 +79,7 @@ class SimCLRParams(MethodParams):
 class SiMoParams(MethodParams):
     """Momentum keys of the current batch. batch_norm: over all processes' batches, or shuffled groups as in MoCo."""
 
+    networks: ClassVar = 2
     momentum: float = Field(ge=0, lt=1)
     batch_norm: Literal["sync", "shuffle"]
     shuffle_groups: Rows

@@ -48,14 +48,18 @@ def build_training(params: Mapping[str, Any], images: ImageSet, validation: Imag
     )
     columns = method_params.negative_columns(len(images), scale)
     queries = scale.batch_size * method_class(method_params).queries_per_image
+    config = encoder_config(params, images)
+    with torch.device("meta"):  # nothing is allocated
+        weights = sum(weight.numel() for weight in build_encoder(config, seed).parameters())
     check_space(
-        bytes_needed(images, params["datasets.${dataset}.view_size"], method_params, scale, queries, columns),
+        bytes_needed(images, config.view_size, method_params, scale, params["optimizer"], weights, queries, columns),
         device,
-        "lower batch_size, negatives or queue in scales.SCALE.pretrain, or methods.METHOD.embedding_dim",
+        "lower batch_size, negatives or queue in scales.SCALE.pretrain, or methods.METHOD.embedding_dim, "
+        "or take a smaller backbone",
     )
     for warning in contrast.warnings_for(columns, queries):
         log.warning("%s", warning)
-    encoder = build_encoder(encoder_config(params, images), seed)
+    encoder = build_encoder(config, seed)
     shown = len(images) // scale.batch_size * scale.batch_size
     method = build_method(encoder, method_params, Setting(contrast, len(images), shown, scale.queue, seed, device))
     if world_size() > 1:  # two processes give the numbers of one: so must their batch statistics

@@ -1,21 +1,30 @@
 """How much memory a training surely takes, before any of it is allocated."""
 
 from annulus.config.methods import AnyMethod
-from annulus.config.training import PretrainScale
+from annulus.config.training import OptimizerParams, PretrainScale
 from annulus.files.images import ImageSet
 
 FLOAT, INDEX = 4, 8  # bytes
 
 
 def bytes_needed(
-    images: ImageSet, view_size: int, method: AnyMethod, scale: PretrainScale, queries: int, columns: int
+    images: ImageSet,
+    view_size: int,
+    method: AnyMethod,
+    scale: PretrainScale,
+    optimizer: OptimizerParams,
+    weights: int,
+    queries: int,
+    columns: int,
 ) -> dict[str, int]:
-    """Bytes by what they are for; `queries` in a batch, and `columns` of the memory that each is scored against.
+    """Bytes by what they are for; a network has `weights`, a batch `queries`, each scored against `columns`.
 
-    The network and its activations come on top.
+    The network's activations come on top.
     """
     dim, negatives = method.embedding_dim, scale.negatives if method.negatives == "sampled" else 0
+    tensors = method.networks + 1 + (optimizer.momentum > 0)  # with gradients, and what the optimiser keeps
     needs = {
+        f"networks ({tensors} x {weights:,})": tensors * weights * FLOAT,
         f"images ({len(images):,} of {images.images.shape[-1]} px)": images.images.numel(),
         f"views of a batch ({scale.batch_size:,} of {view_size} px)": 2 * scale.batch_size * 3 * view_size**2 * FLOAT,
         # The scores and their gradient.
