@@ -30,6 +30,13 @@ def test_steps_are_those_of_plain_sgd_to_the_bit_whatever_the_layout_and_a_resum
     assert all(torch.equal(*pair) for pair in zip(ours.parameters(), plain.parameters(), strict=True))
 
 
+def test_the_stride_of_a_single_row_says_nothing():
+    token = nn.Parameter(torch.zeros(1, 1, 4))
+    token.grad = torch.ones(1, 1, 4).as_strided((1, 1, 4), (8, 8, 1))
+    FusedSGD([token], lr=1.0).step()
+    assert torch.equal(token.detach(), -torch.ones(1, 1, 4))
+
+
 def test_a_gradient_that_lies_otherwise_than_its_parameter_is_refused():
     weight = nn.Parameter(torch.zeros(4, 3, 3, 3).to(memory_format=torch.channels_last))
     weight.grad = torch.ones(4, 3, 3, 3)

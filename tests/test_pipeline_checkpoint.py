@@ -167,7 +167,7 @@ def test_a_process_killed_while_saving_leaves_the_last_whole_state():
         with Checkpoint("pretrain", KEY) as checkpoint:
             state = checkpoint.load()
             assert not list(checkpoint.folder.glob(".*"))  # the half-written file is gone
-            assert (checkpoint.folder / "lock").read_text() == str(os.getpid())
+            assert (checkpoint.folder / "lock").read_text().split()[0] == str(os.getpid())
         assert state["step"] >= last + saves
         assert all((tensor == state["step"]).all() for tensor in state["tensors"])
         last = state["step"]

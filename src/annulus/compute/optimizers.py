@@ -34,7 +34,7 @@ class FusedSGD(SGD):
         """
         for parameter, seen in zip(self.parameters, self.param_groups[0]["params"], strict=True):
             gradient = parameter.grad
-            if gradient is not None and gradient.stride() != parameter.stride():
+            if gradient is not None and _steps(gradient) != _steps(parameter):
                 raise RuntimeError(
                     f"a gradient of shape {tuple(gradient.shape)} has strides {gradient.stride()}, its parameter "
                     f"{parameter.stride()}; let the backward that made it keep the parameter's layout"
@@ -42,6 +42,11 @@ class FusedSGD(SGD):
             seen.data = _as_in_memory(parameter.detach())  # a network that was moved or cast has other tensors
             seen.grad = None if gradient is None else _as_in_memory(gradient)
         super().step()
+
+
+def _steps(tensor: Tensor) -> list[int]:
+    """The strides of all dimensions but those of size 1, along which there is no step."""
+    return [stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if size > 1]
 
 
 def _as_in_memory(tensor: Tensor) -> Tensor:
