@@ -222,7 +222,7 @@ def test_a_killed_pretraining_goes_on_and_ends_in_the_same_bytes(checkout):
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    while len(list(checkout.folder.glob(".annulus/checkpoints/pretrain/*/state.pt"))) < 3:
+    while len(list(checkout.folder.glob(".annulus/checkpoints/pretrain/*/*.pt"))) < 3:
         with pytest.raises(subprocess.TimeoutExpired):  # of two cores one has ended a seed, and is at the third
             process.wait(0.1)
     os.killpg(process.pid, signal.SIGKILL)

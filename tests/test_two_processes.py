@@ -156,9 +156,9 @@ def test_two_killed_processes_go_on_and_write_the_results_of_one_once(tmp_path):
     stage.run("one")
     environment = {"ANNULUS_PROCESSES": "2", "ANNULUS_CHECKPOINT_SECONDS": "0"}
     with subprocess.Popen(**stage.command("two", **environment)) as process:
-        while not (saved := list(tmp_path.glob(".annulus/checkpoints/pretrain/*/state.pt"))):
+        while not (saved := list(tmp_path.glob(".annulus/checkpoints/pretrain/*/*.pt"))):
             assert process.poll() is None, process.communicate()[0]
-        holder = int(next(saved[0].parent.glob("*lock*")).read_text())
+        holder = int(next(saved[0].parent.glob("*lock*")).read_text().split()[0])
         os.kill(holder, signal.SIGKILL)  # the launcher ends the other one
         output, _ = process.communicate()
     assert process.returncode != 0, output
