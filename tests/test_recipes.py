@@ -114,7 +114,7 @@ from annulus.bounds.margin import Margin
 
 
 def test_the_loss_is_that_of_the_plain_loop_and_the_ceiling_that_of_equal_scores():
-    scores, bound = torch.rand(3, 5), Margin(0.5)
+    scores, bound = torch.rand(3, 5, dtype=torch.float64), Margin(0.5)
     each = [math.log(1 + sum(math.exp(other - own + 0.5) for other in others)) for own, *others in scores.tolist()]
     torch.testing.assert_close(bound.loss(scores[:, :1], scores[:, 1:], 0.0).item(), sum(each) / 3)
     equal = bound.loss(torch.zeros(3, 1), torch.zeros(3, 4), 0.0)

@@ -218,7 +218,7 @@ def at_work(trial: Trial) -> int:
 def test_a_stopped_sweep_and_a_killed_worker_cost_nothing(trials, tmp_path, caplog):
     """The numbers are those of the run alone; Ctrl-C leaves no worker behind."""
     caplog.set_level(logging.INFO)
-    long, short = trials(long={"scales.tiny.pretrain.epochs": 30}, short={})
+    long, short = trials(long={"scales.tiny.pretrain.epochs": 150}, short={})
     stopped = get_context("fork").Process(target=lambda: watch([long, short], tmp_path / "stopped").run())
     stopped.start()
     worker = at_work(long)

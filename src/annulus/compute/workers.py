@@ -4,10 +4,10 @@ Two small computations use two cores better in parallel than one after the other
 do not depend on the number of cores.
 """
 
-import inspect
 import logging
 import os
 import select
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -113,7 +113,7 @@ class Pieces:
         """
         self.stage, self.settings, self.compute = stage, settings, compute
         # As it is now: an edit while pieces wait for a worker does not change what runs.
-        self.code = hash_code(Path(inspect.getfile(compute)))
+        self.code = hash_code(Path(sys.modules[compute.__module__].__file__))
         self.begun: list[Checkpoint] = []
 
     def run(self, keys: Sequence[Any]) -> list[Mapping[str, Any]]:
