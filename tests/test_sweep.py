@@ -218,8 +218,13 @@ def at_work(trial: Trial) -> int:
 def test_a_stopped_sweep_and_a_killed_worker_cost_nothing(trials, tmp_path, caplog):
     """The numbers are those of the run alone; Ctrl-C leaves no worker behind."""
     caplog.set_level(logging.INFO)
-    long, short = trials(long={"scales.tiny.pretrain.epochs": 150}, short={})
-    stopped = get_context("fork").Process(target=lambda: watch([long, short], tmp_path / "stopped").run())
+    long, short = trials(long={"scales.tiny.pretrain.epochs": 60}, short={})
+
+    def sweep_until_stopped() -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+        watch([long, short], tmp_path / "stopped").run()
+
+    stopped = get_context("fork").Process(target=sweep_until_stopped)
     stopped.start()
     worker = at_work(long)
     os.kill(stopped.pid, signal.SIGINT)
