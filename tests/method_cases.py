@@ -14,8 +14,7 @@ from annulus.bounds.binary_nce import BinaryNCE
 from annulus.bounds.infonce import InfoNCE
 from annulus.bounds.la import LocalAggregation
 from annulus.bounds.partition import PartitionFunction
-from annulus.config.methods import CMCParams
-from annulus.encoders.encoder import Encoder, LabEncoder
+from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.methods.build import build_method
 from annulus.methods.contrast import Contrast, ContrastConfig, Progress
 from annulus.methods.step import Setting
@@ -150,15 +149,17 @@ class Given(Encoder):
         return F.normalize(images.flatten(start_dim=1) @ self.weight, dim=1)
 
 
-class GivenPair(LabEncoder):
-    """The same of the first channel's numbers for L and of the second's for ab, with a weight each."""
+class GivenPair(SplitEncoder):
+    """The same of the first channel's numbers and of the second's, with a weight each."""
+
+    names = "l", "ab"
 
     def __init__(self, generator):
         nn.Module.__init__(self)
-        self.l, self.ab = Given(generator), Given(generator)
+        self.parts = nn.ModuleList([Given(generator), Given(generator)])
 
-    def pair(self, images):
-        return self.l(images[:, 0]), self.ab(images[:, 1])
+    def embeddings(self, images):
+        return tuple(part(images[:, channel]) for channel, part in enumerate(self.parts))
 
 
 def section(**settings):
@@ -175,8 +176,7 @@ def section(**settings):
 def method_of(params, config, seed=0, encoder=None):
     """A method in double precision, its clusters of the first epoch made."""
     if encoder is None:
-        kind = GivenPair if isinstance(params, CMCParams) else Given
-        encoder = kind(torch.Generator().manual_seed(2))
+        encoder = Given(torch.Generator().manual_seed(2))
     method = build_method(encoder, params, Setting(config, IMAGES, IMAGES, QUEUE, seed, CPU)).double()
     method.before_epoch(0, images_embedded)
     return method
@@ -184,15 +184,16 @@ def method_of(params, config, seed=0, encoder=None):
 
 def in_two_clusters(method):
     """So that every image of a small batch has another one in its cluster, and one outside."""
-    for clusters in (method.contrast.clusters, method.contrast.neighbour_clusters):
-        clusters.zero_()
-        clusters[:, INDEX[2:]] = 1
+    for contrast in method.contrasts:
+        for clusters in (contrast.clusters, contrast.neighbour_clusters):
+            clusters.zero_()
+            clusters[:, INDEX[2:]] = 1
     return method
 
 
 def assert_plain(method, plain, views, progress):
     """Value and gradient of one step; `plain` takes the method, its generator's state before the step, and progress."""
-    state = method.contrast.generator.get_state()
+    state = method.contrasts[0].generator.get_state()
     estimate = method.loss(views, INDEX, progress).estimate
     assert_same(estimate, plain(method, state, progress), method.encoder.weight)
 
@@ -229,9 +230,11 @@ def indices(steps, seed=5, images=IMAGES):
     return found[:steps]
 
 
-def assert_resumes(params, config, views):
+def assert_resumes(params, config, views, kind=Given):
     """A method loaded into another seed's goes on bit for bit like the one that was saved; `views` of each step."""
-    saved, loaded = method_of(params, config), method_of(params, config, seed=1)
+    saved, loaded = (
+        method_of(params, config, seed, encoder=kind(torch.Generator().manual_seed(2))) for seed in range(2)
+    )
     batches = indices(len(views))
     half = len(views) // 2
     for index, some in zip(batches[:half], views[:half], strict=True):

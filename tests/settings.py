@@ -73,6 +73,11 @@ def load(changes: dict[str, Any]) -> AllParams:
     return checked(changed(changes), "params.yaml")
 
 
+def chosen(method: str) -> dict[str, Any]:
+    """A method by its name, or `cmc`: ir with the split lab."""
+    return {"method": "ir", "split": "lab"} if method == "cmc" else {"method": method}
+
+
 def refusal(changes: dict[str, Any]) -> str:
     """What the user reads when some values are changed: one line per fault, without the file's name."""
     with pytest.raises(InputError) as refused:

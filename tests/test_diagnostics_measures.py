@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from settings import CPU, SMALL, load, run, stripes
+from settings import CPU, SMALL, chosen, load, run, stripes
 
 from annulus.diagnostics import measures as module
 from annulus.diagnostics import membership
@@ -98,7 +98,7 @@ def test_queries_meet_the_bank_or_where_there_is_none_the_embeddings_of_now():
         assert torch.equal(others, rows)
 
 
-def test_in_cmc_l_meets_the_bank_of_ab_and_ab_that_of_l():
+def test_with_a_split_each_part_meets_the_other_part_s_rows():
     one = snapshot(crossed=True)
     (of_l, ab_rows), (of_ab, l_rows) = one.comparisons()
     torch.testing.assert_close(of_l, F.normalize(one.queries[:, :4], dim=1))
@@ -208,7 +208,7 @@ def diagnosed(paths: Namespace, changes: dict) -> tuple[dict, list[dict]]:
     ("method", "sampler"), [("ir", "cave"), ("cmc", "ring"), ("moco", "cave"), ("simclr", "ring"), ("simo", "ring")]
 )
 def test_the_stage_measures_a_run_of_every_method(method, sampler, tmp_path, untouched_global_randomness):
-    changes = {"method": method, "sampler": sampler}
+    changes = chosen(method) | {"sampler": sampler}
     paths = pretrained(tmp_path, changes)
     metrics, history = diagnosed(paths, changes)
     examples = read_packed(paths.examples)[0]

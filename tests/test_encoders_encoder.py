@@ -11,16 +11,16 @@ from torchvision import models
 
 from annulus.encoders import encoder as encoders
 from annulus.encoders import resnet
-from annulus.encoders.encoder import Encoder, EncoderConfig, LabEncoder, build_encoder, load_encoder, save_encoder
-from annulus.encoders.lab import rgb_to_lab
+from annulus.encoders.encoder import Encoder, EncoderConfig, SplitEncoder, build_encoder, load_encoder, save_encoder
 from annulus.errors import InputError
+from annulus.views.splits import ColourSplit, FrequencySplit
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 
 MEAN, STD = (0.5, 0.4, 0.3), (0.2, 0.25, 0.3)
-SMALL = EncoderConfig("alexnet", "cifar", "linear", embedding_dim=16, view_size=16, channels="rgb", mean=MEAN, std=STD)
+SMALL = EncoderConfig("alexnet", "cifar", "linear", embedding_dim=16, view_size=16, split=None, mean=MEAN, std=STD)
 LAB_MEAN, LAB_STD = (50.0, 3.0, -8.0), (22.0, 11.0, 17.0)
-LAB = replace(SMALL, channels="lab", mean=LAB_MEAN, std=LAB_STD)
+LAB = replace(SMALL, split=ColourSplit("lab"), mean=LAB_MEAN, std=LAB_STD)
 
 # Width, and sides of the map for views of 32 and 96 pixels: with the imagenet stem a 32nd of the view (a 16th
 # for AlexNet, an 8th for the convnet), with the cifar stem an 8th (a 4th for these two); a transformer's patches.
@@ -50,7 +50,7 @@ def trained(images):
 
 
 @pytest.fixture
-def trained_lab(images):
+def trained_split(images):
     return moved(LAB, images)
 
 
@@ -97,28 +97,28 @@ def test_the_backbone_is_torchvision_s_network_on_normalised_images(generator):
 
 
 @pytest.mark.parametrize(
-    ("architecture", "channels", "millions"),
+    ("architecture", "split", "millions"),
     [  # arXiv:2005.10243, Table 14; CMC has two networks
-        ("resnet50", "rgb", 24),
-        ("resnet50_x2", "rgb", 94),  # arXiv:2010.01929, Table 7 prints these two as well
-        ("resnet50_x4", "rgb", 375),
+        ("resnet50", None, 24),
+        ("resnet50_x2", None, 94),  # arXiv:2010.01929, Table 7 prints these two as well
+        ("resnet50_x4", None, 375),
         ("resnet50", "lab", 47),
         ("resnet50_x2", "lab", 188),
-        ("resnet101", "rgb", 43),
-        ("resnet152", "rgb", 58),
-        ("resnext101_32x8d", "rgb", 87),
-        ("resnext152_32x8d", "rgb", 120),
-        ("vit_small", "rgb", 22),  # arXiv:2012.12877, Table 1
+        ("resnet101", None, 43),
+        ("resnet152", None, 58),
+        ("resnext101_32x8d", None, 87),
+        ("resnext152_32x8d", None, 120),
+        ("vit_small", None, 22),  # arXiv:2012.12877, Table 1
     ],
 )
-def test_a_network_has_as_many_weights_as_the_papers_print_and_torchvision_counts(architecture, channels, millions):
+def test_a_network_has_as_many_weights_as_the_papers_print_and_torchvision_counts(architecture, split, millions):
     stem = "patch16" if architecture == "vit_small" else "imagenet"
-    config = replace(LAB if channels == "lab" else SMALL, architecture=architecture, stem=stem, view_size=224)
+    config = replace(SMALL if split is None else LAB, architecture=architecture, stem=stem, view_size=224)
     with torch.device("meta"):
-        encoder = LabEncoder(config) if channels == "lab" else Encoder(config)
+        encoder = Encoder(config) if split is None else SplitEncoder(config)
     count = sum(weight.numel() for name, weight in encoder.named_parameters() if "backbone" in name)
     assert round(count / 1e6) == millions
-    if channels == "rgb" and architecture in models.list_models():
+    if split is None and architecture in models.list_models():
         published = models.get_model_weights(architecture).DEFAULT.meta["num_params"]
         assert count == published - 2048 * 1000 - 1000  # without the classifier
     if architecture == "vit_small":
@@ -181,7 +181,7 @@ def test_what_no_network_can_be_built_of_is_refused():
 
 def test_a_convolution_that_torchvision_s_network_lacks_starts_as_he_s_rule_says(monkeypatch):
     monkeypatch.setattr(resnet, "BLOCKS_50", [1, 1, 1, 1])
-    two = {"channels": "lab-ab", "mean": LAB_MEAN[1:], "std": LAB_STD[1:]}
+    two = {"mean": LAB_MEAN[1:], "std": LAB_STD[1:]}  # of a split's second part
     for name, stem, changes, shape, stride in (
         ("resnet18", "cifar", {}, (64, 3, 3, 3), 1),
         ("resnet18", "imagenet", two, (64, 2, 7, 7), 2),
@@ -256,30 +256,36 @@ def test_an_mlp_bn_head_normalises_the_batch_after_each_layer_and_ends_without_a
     torch.testing.assert_close(found, expected / expected.norm(dim=1, keepdim=True), atol=1e-5, rtol=1e-4)
 
 
-def test_lightness_and_colour_each_have_a_network_of_their_own_that_sees_its_planes_normalised(trained_lab, images):
-    lab = rgb_to_lab(images)
-    for encoder, planes in ((trained_lab.l, slice(0, 1)), (trained_lab.ab, slice(1, 3))):
-        centre, spread = (torch.tensor(some[planes])[:, None, None] for some in (LAB_MEAN, LAB_STD))
+@pytest.mark.parametrize(
+    ("split", "first"), [(ColourSplit("lab"), 1), (ColourSplit("hsv"), 1), (FrequencySplit(0.7), 3)], ids=str
+)
+def test_each_part_has_a_network_of_its_own_that_sees_its_planes_normalised(split, first, images):
+    planes = sum(split.planes)
+    mean, std = (tuple(float(start + plane) for plane in range(planes)) for start in (0, 1))
+    encoder = moved(replace(SMALL, split=split, mean=mean, std=std), images)
+    for network, part, some in zip(encoder.parts, split(images), (slice(first), slice(first, None)), strict=True):
+        centre, spread = (torch.tensor(numbers[some])[:, None, None] for numbers in (mean, std))
         with torch.no_grad():
-            torch.testing.assert_close(encoder.map(images), encoder.backbone((lab[:, planes] - centre) / spread))
-    first, second = (state(encoder) for encoder in (trained_lab.l, trained_lab.ab))
+            torch.testing.assert_close(network.map(part), network.backbone((part - centre) / spread))
+    first, second = (state(network) for network in encoder.parts)
     assert not any(torch.equal(first[name], second[name]) for name in first if first[name].dim() > 1)
 
 
-def test_two_networks_have_one_encoder_s_interface(trained_lab, images):
+def test_two_networks_have_one_encoder_s_interface(trained_split, images):
     with torch.no_grad():
-        maps, pooled, joint = trained_lab.map(images), trained_lab.pooled(images), trained_lab(images)
-        each = [(one.map(images), one.pooled(images), one(images)) for one in (trained_lab.l, trained_lab.ab)]
-        pair = trained_lab.pair(images)
+        maps, pooled, joint = trained_split.map(images), trained_split.pooled(images), trained_split(images)
+        parts = zip(trained_split.parts, ColourSplit("lab")(images), strict=True)
+        each = [(one.map(part), one.pooled(part), one(part)) for one, part in parts]
+        pair = trained_split.embeddings(images)
         assert (maps.shape, pooled.shape, joint.shape) == ((3, 256, 4, 4), (3, 256), (3, 32))
         torch.testing.assert_close(maps, torch.cat([each[0][0], each[1][0]], dim=1))
         torch.testing.assert_close(pooled, torch.cat([each[0][1], each[1][1]], dim=1))
         torch.testing.assert_close(pooled, maps.mean(dim=(2, 3)))
         torch.testing.assert_close(pair, (each[0][2], each[1][2]))
         torch.testing.assert_close(joint, torch.cat(pair, dim=1) / 2**0.5)
-        torch.testing.assert_close(trained_lab.embed(pooled), joint)
+        torch.testing.assert_close(trained_split.embed(pooled), joint)
     torch.testing.assert_close(joint.norm(dim=1), torch.ones(3))
-    assert trained_lab.view_size == 16
+    assert trained_split.view_size == 16
 
 
 @pytest.mark.parametrize(
@@ -291,7 +297,7 @@ def test_what_is_loaded_is_what_was_saved_bit_for_bit_frozen_and_in_evaluation_m
         expected = trained(images)
     save_encoder(trained.train(), tmp_path / "encoder.safetensors")
     loaded = load_encoder(tmp_path / "encoder.safetensors")
-    assert type(loaded) is (LabEncoder if config.channels == "lab" else Encoder)
+    assert type(loaded) is (Encoder if config.split is None else SplitEncoder)
     assert same(state(loaded), state(trained))
     assert loaded.config == trained.config
     assert loaded.view_size == 16
@@ -313,7 +319,7 @@ def test_weights_of_another_shape_are_refused_with_what_differs(trained, tmp_pat
     weights = tmp_path / "encoder.safetensors"
     save_encoder(trained, weights)
     described = json.loads(weights.with_suffix(".json").read_text())
-    two = {"channels": "lab-ab", "mean": [0.0, 0.0], "std": [1.0, 1.0]}
+    two = {"split": {"space": "hsv"}}
     for change, differs in (({"embedding_dim": 8}, "head.weight"), ({"stem": "imagenet"}, "backbone"), (two, "")):
         weights.with_suffix(".json").write_text(json.dumps(described | change))
         sentence = rf"^[^\n]*not have the shapes of encoder\.json \([^\n]*{differs}.*\); load the two files of one run$"
@@ -329,7 +335,7 @@ def test_weights_of_another_shape_are_refused_with_what_differs(trained, tmp_pat
         (".safetensors", b"not weights", "not an encoder of annulus"),
         (".json", b"\xff\xfe", "not an encoder of annulus"),
         (".json", b"[]", "not an encoder of annulus"),
-        (".json", json.dumps(asdict(replace(SMALL, channels="hsv"))).encode(), "not an encoder of annulus"),
+        (".json", json.dumps(asdict(SMALL) | {"split": {"space": "luv"}}).encode(), "not an encoder of annulus"),
     ],
 )
 def test_a_file_that_is_no_encoder_is_refused(suffix, content, fault, trained, tmp_path):

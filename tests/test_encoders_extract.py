@@ -11,11 +11,12 @@ from annulus.encoders.features import Features, load_features, save_features
 from annulus.errors import InputError
 from annulus.files.images import ImageSet, save_images
 from annulus.views.recipe import center_view
+from annulus.views.splits import ColourSplit
 
 CPU = torch.device("cpu")
 STATISTICS = {"mean": (0.5, 0.4, 0.3), "std": (0.2, 0.3, 0.2)}
-CONFIG = EncoderConfig("alexnet", "imagenet", "mlp", embedding_dim=6, view_size=32, channels="rgb", **STATISTICS)
-LAB = replace(CONFIG, channels="lab", mean=(55.0, 2.0, 4.0), std=(24.0, 12.0, 15.0))
+CONFIG = EncoderConfig("alexnet", "imagenet", "mlp", embedding_dim=6, view_size=32, split=None, **STATISTICS)
+LAB = replace(CONFIG, split=ColourSplit("lab"), mean=(55.0, 2.0, 4.0), std=(24.0, 12.0, 15.0))
 
 
 def image_set(count, seed=0, size=36):
@@ -53,10 +54,10 @@ def test_an_empty_split_has_features_of_the_right_width(config, networks):
 
 def test_each_network_sees_a_batch_once_whatever_the_layers():
     lab_encoder, seen = build_encoder(LAB, seed=0).eval(), []
-    for one in (lab_encoder.l, lab_encoder.ab):
-        one.backbone.register_forward_hook(lambda *_, name=one.config.channels: seen.append(name))
+    for one in lab_encoder.parts:
+        one.backbone.register_forward_hook(lambda *_, planes=one.config.planes: seen.append(planes))
     encode(lab_encoder, torch.rand(4, 3, 32, 32), ["map", "pooled", "embedding"])
-    assert seen == ["lab-l", "lab-ab"]
+    assert seen == [1, 2]
 
 
 @pytest.mark.parametrize("config", [replace(CONFIG, head="mlp-bn"), LAB], ids=["mlp-bn", "lab"])
@@ -72,7 +73,7 @@ def test_damaged_weights_are_refused_by_layer_and_image():
     encoder, lab_encoder = build_encoder(CONFIG, seed=0), build_encoder(LAB, seed=0)
     with torch.no_grad():
         encoder.head[-1].bias.fill_(torch.nan)
-        lab_encoder.ab.backbone[0].weight.fill_(torch.nan)
+        lab_encoder.parts[1].backbone[0].weight.fill_(torch.nan)
     for damaged, layer in ((encoder, "embedding"), (lab_encoder, "pooled")):
         with pytest.raises(InputError, match=rf"encoder's {layer} features of image 0 are not finite"):
             extract(damaged, image_set(2), ["pooled", "embedding"], CPU)

@@ -7,7 +7,7 @@ from annulus.encoders.encoder import EncoderConfig, build_encoder
 from annulus.encoders.momentum import momentum_copy, update_momentum_
 
 STATISTICS = {"mean": (0.5, 0.4, 0.3), "std": (0.2, 0.3, 0.2)}
-CONFIG = EncoderConfig("alexnet", "imagenet", "mlp-bn", embedding_dim=6, view_size=32, channels="rgb", **STATISTICS)
+CONFIG = EncoderConfig("alexnet", "imagenet", "mlp-bn", embedding_dim=6, view_size=32, split=None, **STATISTICS)
 
 
 @pytest.fixture

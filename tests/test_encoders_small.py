@@ -73,7 +73,7 @@ def test_in_bfloat16_a_network_is_about_as_near_to_float32_as_torch_s(generator)
 
 
 def test_an_encoder_s_weights_do_not_depend_on_the_replacement(monkeypatch):
-    config = EncoderConfig("resnet18", "imagenet", "linear", 8, 32, "rgb", (0.5,) * 3, (0.25,) * 3)
+    config = EncoderConfig("resnet18", "imagenet", "linear", 8, 32, None, (0.5,) * 3, (0.25,) * 3)
     found = build_encoder(config, 0)
     monkeypatch.setattr("annulus.encoders.encoder.for_small_maps", lambda network: None)
     plain = build_encoder(config, 0)

@@ -12,9 +12,10 @@ import yaml
 from annulus.encoders.encoder import Encoder, EncoderConfig, build_encoder, save_encoder
 from annulus.errors import InputError
 from annulus.export import backbone_state, export, main, usage
+from annulus.views.splits import ColourSplit
 
 MEAN, STD = (0.5, 0.4, 0.3), (0.2, 0.25, 0.3)
-CONFIG = EncoderConfig("resnet18", "imagenet", "linear", 8, view_size=16, channels="rgb", mean=MEAN, std=STD)
+CONFIG = EncoderConfig("resnet18", "imagenet", "linear", 8, view_size=16, split=None, mean=MEAN, std=STD)
 
 
 def trained(**changes):
@@ -142,13 +143,17 @@ def test_detectron2_s_file_has_its_names_and_the_settings_its_network(architectu
 
 VIT = {"architecture": "vit_small", "stem": "patch8"}
 WIDE = {"architecture": "resnet50_x2"}
-LAB = {"architecture": "alexnet", "channels": "lab", "mean": (50.0, 3.0, -8.0), "std": (22.0, 11.0, 17.0)}
+LAB = {"architecture": "alexnet", "split": ColourSplit("lab"), "mean": (50.0, 3.0, -8.0), "std": (22.0, 11.0, 17.0)}
 
 
 @pytest.mark.parametrize(
     ("changes", "library", "sentence"),
     [
-        (LAB, "timm", r"sees lab channels \(method: cmc\), but a network of timm takes RGB.*another method"),
+        (
+            LAB,
+            "timm",
+            r"two networks, each of a part of the image \(.*lab.*\), but .* timm takes RGB.*with split: none",
+        ),
         ({"architecture": "convnet"}, "torchvision", r"small convnet.*no counterpart in torchvision.*resnet18"),
         ({"architecture": "alexnet"}, "torchvision", r"small alexnet.*no counterpart in torchvision.*resnet18"),
         ({"stem": "cifar"}, "detectron2", r"cifar stem.*which detectron2 cannot build; export to torchvision or timm"),

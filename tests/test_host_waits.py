@@ -25,7 +25,8 @@ EXCUSED = {
 KERNELS = {"ir": 429, "moco": 837}
 
 CHOICES = {
-    "method": ("ir", "cmc", "moco", "simclr", "simo"),
+    "method": ("ir", "moco", "simclr", "simo"),
+    "split": ("none", "lab"),
     "sampler": ("uniform", "ball", "ring", "cave"),
     "neighbours": ("none", "s", "k"),
     "bound": ("infonce", "cpc", "mlcpc", "la", "binary-nce"),

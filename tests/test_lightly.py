@@ -84,7 +84,7 @@ def test_moco_has_the_value_and_gradient_of_lightly_s_loss_over_the_same_queue(t
     takes the query's own older key as a negative.
     """
     method = build(partial(MoCoParams, momentum=0.9, shuffle_groups=2), temperature).to(dtype)
-    criterion = lightly_s(temperature, method.queue.keys)
+    criterion = lightly_s(temperature, method.queues[0].keys)
     order = torch.randperm(IMAGES, generator=generator)
     for index in order[: 2 * BATCH].split(BATCH):
         views, steps = views_of(generator, dtype), []
@@ -100,5 +100,5 @@ def test_moco_has_the_value_and_gradient_of_lightly_s_loss_over_the_same_queue(t
         assert len(ours[1]) == 1  # no gradient into the keys
         assert_same(ours, theirs, close)
         method.after_step(index, *steps)
-        torch.testing.assert_close(method.queue.keys, criterion.memory_bank.bank, rtol=0, atol=close)
-    assert (method.queue.images >= 0).sum() == 2 * BATCH
+        torch.testing.assert_close(method.queues[0].keys, criterion.memory_bank.bank, rtol=0, atol=close)
+    assert (method.queues[0].images >= 0).sum() == 2 * BATCH

@@ -48,7 +48,7 @@ def test_each_group_of_the_shuffled_batch_is_normalised_apart_and_keys_come_back
         expected = torch.empty(BATCH, DIM, dtype=torch.float64)
         for part in torch.randperm(BATCH, generator=order).chunk(groups):
             expected[part] = plain_keys(keys.encoder, VIEWS[part])
-        found.append(keys(VIEWS))
+        found.append(*keys(VIEWS))
         torch.testing.assert_close(found[-1], expected)
     assert ((found[0] - found[1]).norm(dim=1) > 1e-3).any() == (groups > 1), "other groups at each step"
 
@@ -56,7 +56,7 @@ def test_each_group_of_the_shuffled_batch_is_normalised_apart_and_keys_come_back
 def test_without_groups_statistics_are_the_whole_batch_s(generator):
     keys = keys_of(Normed, None, generator)
     state = keys.generator.get_state()
-    torch.testing.assert_close(keys(VIEWS), plain_keys(keys.encoder, VIEWS))
+    torch.testing.assert_close(*keys(VIEWS), plain_keys(keys.encoder, VIEWS))
     assert torch.equal(keys.generator.get_state(), state), "nothing is shuffled"
 
 
@@ -81,7 +81,7 @@ def test_the_seed_repeats_the_shuffling_and_a_loaded_key_encoder_goes_on_with_it
         return keys_of(Normed, 3, generator, seed)
 
     first, again, other = made(0), made(0), made(1)
-    assert torch.equal(first(VIEWS), again(VIEWS))
-    assert not torch.equal(first(VIEWS), other(VIEWS))
+    assert torch.equal(*first(VIEWS), *again(VIEWS))
+    assert not torch.equal(*first(VIEWS), *other(VIEWS))
     other.load_state_dict(first.state_dict())
-    assert torch.equal(first(VIEWS), other(VIEWS))
+    assert torch.equal(*first(VIEWS), *other(VIEWS))

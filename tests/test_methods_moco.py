@@ -20,7 +20,7 @@ def moco(sampler="uniform", neighbours="none", bound="infonce", negatives="all",
     if images is None:
         images = torch.arange(1, cases.QUEUE + 1)  # images 3, 17 and 22 have older keys, 0 and 40 have none
         images[4] = 3  # two of image 3
-    method.queue.images.copy_(images)
+    method.queues[0].images.copy_(images)
     return method
 
 
@@ -28,11 +28,11 @@ def plain(method, state=None, progress=cases.PROGRESS, views=VIEWS, index=cases.
     queries = plain_embeddings(views[0], method.encoder.weight)
     keys = plain_embeddings(views[1], method.keys.encoder.weight)
     positive = torch.stack([(query * key).sum() / cases.TEMPERATURE for query, key in zip(queries, keys, strict=True)])
-    images = method.queue.images
+    images = method.queues[0].images
     places = [(images == image).nonzero().flatten().tolist() for image in index]
     own = torch.tensor([[*found, -1, -1][:2] for found in places])
-    scores = plain_scores(queries, method.queue.keys, cases.TEMPERATURE)
-    return plain_of(method.contrast, progress, scores, index, own, positive, images, state)
+    scores = plain_scores(queries, method.queues[0].keys, cases.TEMPERATURE)
+    return plain_of(method.contrasts[0], progress, scores, index, own, positive, images, state)
 
 
 @cases.each_pick
@@ -44,26 +44,26 @@ def test_value_and_gradient_are_those_of_the_plain_loops(sampler, neighbours, bo
 def test_steps_equal_plain_steps_and_the_queue_a_plain_deque_entry_by_entry():
     """Seven batches through a queue of 23: twice past its end, with images that come again while they are in it."""
     method = moco("ring", negatives=9, images=torch.full((cases.QUEUE,), -1))
-    held = deque(zip(method.queue.keys.clone(), [-1] * cases.QUEUE, strict=True), maxlen=cases.QUEUE)
+    held = deque(zip(method.queues[0].keys.clone(), [-1] * cases.QUEUE, strict=True), maxlen=cases.QUEUE)
     slow, again = method.keys.encoder.weight.clone(), 0
     for number, index in enumerate(cases.indices(10, images=25)):
         views = cases.views_of(2, seed=number)
         again += len({image for _, image in held} & set(index.tolist()))
         keys = plain_embeddings(views[1], slow)
-        state, in_queue = method.contrast.generator.get_state(), method.queue.keys.clone()
+        state, in_queue = method.contrasts[0].generator.get_state(), method.queues[0].keys.clone()
         expected = plain(method, state, views=views, index=index)
         step = method.loss(views, index, cases.PROGRESS)
         assert_same(step.estimate, expected, method.encoder.weight)
-        assert torch.equal(method.queue.keys, in_queue), "the batch's keys go in after the step"
+        assert torch.equal(method.queues[0].keys, in_queue), "the batch's keys go in after the step"
         method.encoder.weight.data -= 0.1 * gradient(step.estimate.loss, method.encoder.weight)[0]
         method.after_step(index, step)
 
         slow = 0.9 * slow + 0.1 * method.encoder.weight.detach()
         torch.testing.assert_close(method.keys.encoder.weight, slow)
         held.extend(zip(keys, index.tolist(), strict=True))
-        oldest_first = (int(method.queue.next) + torch.arange(cases.QUEUE)) % cases.QUEUE
-        torch.testing.assert_close(method.queue.keys[oldest_first], torch.stack([key for key, _ in held]))
-        assert method.queue.images[oldest_first].tolist() == [image for _, image in held]
+        oldest_first = (int(method.queues[0].next) + torch.arange(cases.QUEUE)) % cases.QUEUE
+        torch.testing.assert_close(method.queues[0].keys[oldest_first], torch.stack([key for key, _ in held]))
+        assert method.queues[0].images[oldest_first].tolist() == [image for _, image in held]
     assert again > 10, "hardly any image met an older key of its own"
 
 

@@ -29,7 +29,7 @@ def plain(method, state=None, progress=cases.PROGRESS):
     scores = torch.stack([similarity[view, columns[view]] for view in range(BOTH)])
     positive = torch.stack([similarity[view, (view + cases.BATCH) % BOTH] for view in range(BOTH)])
     images = torch.cat([cases.INDEX, cases.INDEX])
-    return plain_of(method.contrast, progress, scores, images, None, positive, images[columns], state)
+    return plain_of(method.contrasts[0], progress, scores, images, None, positive, images[columns], state)
 
 
 def nt_xent(embeddings):

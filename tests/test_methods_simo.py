@@ -23,7 +23,7 @@ def plain(method, state=None, progress=cases.PROGRESS, views=VIEWS, index=cases.
     keys = plain_embeddings(views[1], method.keys.encoder.weight)
     scores = plain_scores(queries, keys, cases.TEMPERATURE)
     return plain_of(
-        method.contrast, progress, scores, index, self_index=torch.arange(cases.BATCH), columns=index, state=state
+        method.contrasts[0], progress, scores, index, self_index=torch.arange(cases.BATCH), columns=index, state=state
     )
 
 

@@ -43,13 +43,13 @@ def adaptive(kind: str, delta: float, window: int) -> dict[str, Any]:
         (6, RING | adaptive("adaptive-step", 0.1, 3)),
         (6, {"bound": "binary-nce", "bounds.binary-nce.normaliser": "moving-average", "methods.ir.critic": "mlp-1"}),
         (6, {"bound": "la", "neighbours": "k"}),
-        (6, {"method": "cmc", "neighbours": "s"}),
+        (6, {"method": "simo", "split": "frequency", "neighbours": "s"}),
         (11, {"method": "moco", "methods.moco.negatives": "sampled"}),
         (6, {"method": "simclr", "bound": "mlcpc", "methods.simclr.negatives": "sampled"}),
         (4, {"method": "simo", "methods.simo.batch_norm": "shuffle"} | CAVE),
         (13, PLATEAU | {"scales.tiny.pretrain.epochs": 5}),
     ],
-    ids=["ring", "ring at once", "cave", "adaptive", "nce", "la", "cmc", "moco", "simclr", "simo", "plateau"],
+    ids=["ring", "ring at once", "cave", "adaptive", "nce", "la", "split", "moco", "simclr", "simo", "plateau"],
 )
 def test_a_killed_run_ends_in_the_same_bits_as_an_uninterrupted_one(steps, choice, tmp_path, monkeypatch):
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
@@ -83,7 +83,7 @@ def test_the_bank_starts_from_the_encoder_s_embeddings():
     run.run()
     with torch.no_grad():
         embedded = run.method.encoder.eval()(stripes(70, 0).images / 255)
-    torch.testing.assert_close(run.method.bank.rows, embedded)
+    torch.testing.assert_close(run.method.banks[0].rows, embedded)
 
 
 def test_history_holds_the_bound_its_ceiling_and_the_annealed_shares():
@@ -137,7 +137,7 @@ def test_the_gradient_norm_is_that_of_each_query_s_own_loss():
     loss = run.method.loss
 
     def watched(views, index, progress):
-        step, rows = loss(views, index, progress), run.method.bank.rows.clone()
+        step, rows = loss(views, index, progress), run.method.banks[0].rows.clone()
         expected = (step.queries.detach() @ rows.T / 0.2).softmax(dim=1) @ rows
         seen.append(((expected - rows[index]) / 0.2).norm(dim=1))
         return step
@@ -164,7 +164,7 @@ def test_validation_looks_among_stored_embeddings_or_without_any_among_those_mad
         assert torch.equal(some.images, every.images[some.rows - 1000])
     assert torch.equal(train.rows, other.nearest.rows) == (limit is None)
     with torch.no_grad():
-        rows = run.method.bank.rows if method == "ir" else embed(train.images / 255)
+        rows = run.method.banks[0].rows if method == "ir" else embed(train.images / 255)
         nearest = (embed(validation.images / 255) @ rows.T).argmax(dim=1)
     labels = stripes(70, 0).labels if method == "ir" else train.labels
     expected = 100 * (labels[nearest] == validation.labels).double().mean().item()

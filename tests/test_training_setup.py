@@ -16,11 +16,9 @@ from annulus.bounds.la import LocalAggregation
 from annulus.bounds.partition import PartitionFunction
 from annulus.config.training import PretrainScale
 from annulus.encoders import transformer
-from annulus.encoders.encoder import Encoder, LabEncoder
-from annulus.encoders.lab import lab_statistics
+from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.errors import InputError
 from annulus.files.images import ImageSet
-from annulus.methods.cmc import ContrastiveMultiviewCoding
 from annulus.methods.contrast import ContrastConfig
 from annulus.methods.ir import InstanceDiscrimination
 from annulus.methods.moco import MomentumContrast
@@ -31,10 +29,10 @@ from annulus.negatives.clusters import Clustering
 from annulus.negatives.neighbours import CloseNeighbours, ClusterNeighbours
 from annulus.negatives.samplers import Cave, Ring
 from annulus.training.setup import build_training, encoder_config, scaled_learning_rate
+from annulus.views.splits import ColourSplit, FrequencySplit, channel_statistics
 
 METHODS = {
     "ir": InstanceDiscrimination,
-    "cmc": ContrastiveMultiviewCoding,
     "moco": MomentumContrast,
     "simclr": SimCLR,
     "simo": SiMo,
@@ -70,12 +68,13 @@ def test_the_method_is_the_one_chosen_with_its_own_parameters():
         training = run({"method": method, f"methods.{method}.temperature": 0.123})
         assert type(training.method) is kind
         assert training.method.params.temperature == 0.123
-        assert type(training.method.encoder) is (LabEncoder if method == "cmc" else Encoder)
+        assert type(training.method.encoder) is Encoder
+        assert type(run({"method": method, "split": "lab"}).method.encoder) is SplitEncoder
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_takes_a_step_with_every_bound_sampler_and_kind_of_neighbours(method):
-    others = {"ir": 69, "cmc": 69, "moco": 32, "simclr": 30, "simo": 15}[method]
+    others = {"ir": 69, "moco": 32, "simclr": 30, "simo": 15}[method]
     for bound, sampler, negatives, k in (
         ("infonce", "uniform", "all", others),
         ("la", "ball", "sampled", 12),
@@ -108,7 +107,7 @@ def test_all_chosen_sections_arrive_where_they_belong():
         "seed": 7,
     }
     training = run(choices | {"anneal": "step", "schedule": "milestones", "optimizer.momentum": 0.8})
-    config, recipe = training.method.contrast.config, training.recipe
+    config, recipe = training.method.contrasts[0].config, training.recipe
     params = read(choices | {"anneal": "step", "schedule": "milestones"})
     cave = Cave(0.5, "outside", Clustering(clusters=20, iterations=3, runs=2))
     close = CloseNeighbours(share=0.1, start=0.05, until=0.5, in_denominator=False)
@@ -118,12 +117,12 @@ def test_all_chosen_sections_arrive_where_they_belong():
     assert (recipe.annealing.until, recipe.annealing.steps) == (0.5, 5)
     assert recipe.schedule == params["schedules.${schedule}"]
     assert recipe.views == params["view_sets.${views}"]
-    assert recipe.seed == training.method.contrast.seed == 7
+    assert recipe.seed == training.method.contrasts[0].seed == 7
     assert training.optimizer.param_groups[0]["momentum"] == 0.8
-    assert len(run({"method": "moco"}).method.queue.keys) == 32
+    assert len(run({"method": "moco"}).method.queues[0].keys) == 32
 
 
-@pytest.mark.parametrize(("method", "memory"), [("ir", "bank.rows"), ("moco", "queue.keys")])
+@pytest.mark.parametrize(("method", "memory"), [("ir", "banks.0.rows"), ("moco", "queues.0.keys")])
 def test_the_seed_decides_weights_memory_order_and_views(method, memory):
     first, again, other = (run({"method": method, "seed": seed}) for seed in (0, 0, 1))
     assert_equal_states(first.method, again.method)
@@ -146,13 +145,15 @@ def test_the_learning_rate_is_proportional_to_the_queries_of_a_batch():
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_encoder_sees_colours_or_cielab_normalised_by_the_training_images(method):
+@pytest.mark.parametrize("split", ["none", "lab", "frequency"])
+def test_the_encoder_sees_colours_or_a_split_s_parts_normalised_by_the_training_images(method, split):
     images = stripes(20, 0)
-    config = encoder_config(read({"method": method, f"methods.{method}.embedding_dim": 24}), images)
+    config = encoder_config(read({"method": method, "split": split, f"methods.{method}.embedding_dim": 24}), images)
     assert (config.architecture, config.stem, config.head) == ("alexnet", "imagenet", TREE["methods"][method]["head"])
     assert (config.embedding_dim, config.view_size) == (24, 16)
-    assert config.channels == ("lab" if method == "cmc" else "rgb")
-    statistics = lab_statistics(images.images) if method == "cmc" else images.channel_statistics()
+    assert config.split == {"none": None, "lab": ColourSplit("lab"), "frequency": FrequencySplit(1.0)}[split]
+    whole = config.split is None
+    statistics = images.channel_statistics() if whole else channel_statistics(images.images, config.split)
     assert (config.mean, config.std) == statistics
 
 
@@ -169,24 +170,25 @@ def test_without_batch_normalisation_moco_s_shuffled_groups_change_no_number(mon
     assert first["class_token"].any(), "the key encoder's zeros at the start have followed"
 
 
-def test_cmc_with_grey_images_is_refused():
+def test_splitting_the_colours_of_grey_images_is_refused():
     coloured = stripes(70, 0)
     images = coloured.images.float().mean(dim=1, keepdim=True).expand(-1, 3, -1, -1).to(torch.uint8)
     grey = ImageSet.of(images, coloured.labels, coloured.rows, coloured.classes)
-    with pytest.raises(InputError, match=r"^method: cmc contrasts .* no colour: .*; take method: ir, or a data set"):
-        build_training(read({"method": "cmc"}), grey, grey, CPU)
+    with pytest.raises(InputError, match=r"^split: lab contrasts L with AB.* no colour: .*; take split: none, or a d"):
+        build_training(read({"split": "lab"}), grey, grey, CPU)
 
 
-def test_cmc_s_views_keep_their_colour(caplog):
-    """mutualinfo C.1: no greyscale for CMC, whose colour encoder would see nothing; colour jitter stays."""
+def test_the_views_of_a_colour_split_keep_their_colour(caplog):
+    """arXiv:2005.13149, Appendix C.1: no greyscale for CMC, whose colour network would see nothing; jitter stays."""
     choice = {"views": "standard", "view_sets.standard.grayscale": 1.0}
     with caplog.at_level(logging.INFO, logger="annulus"):
-        views = run(choice | {"method": "cmc"}).recipe.views
-    said = "cmc leaves out the views' greyscale (probability 1): a grey view has no colours to find"
+        views = run(choice | {"split": "lab"}).recipe.views
+    said = "a split of colours leaves out the views' greyscale (probability 1): a grey view has none"
     assert [record.getMessage() for record in caplog.records] == [said]
     assert views.grayscale == 0.0
     assert views.jitter == read(choice)["view_sets.${views}"].jitter
-    assert run(choice | {"method": "ir"}).recipe.views.grayscale == 1.0
+    for split in ("none", "frequency"):
+        assert run(choice | {"split": split}).recipe.views.grayscale == 1.0
 
 
 # --- what the images cannot serve ---------------------------------------------------------------------

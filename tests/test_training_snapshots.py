@@ -3,7 +3,7 @@
 import pytest
 import torch
 from method_cases import assert_equal_states
-from settings import CPU, killed_after, run, stripes
+from settings import CPU, chosen, killed_after, run, stripes
 
 from annulus.files.packed import read_packed
 from annulus.pipeline.checkpoint import Checkpoint
@@ -35,7 +35,7 @@ def same(one: list[dict[str, torch.Tensor]], other: list[dict[str, torch.Tensor]
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_run_with_snapshots_is_bit_for_bit_the_run_without(method, untouched_global_randomness):
-    plain, looked_at = run({"method": method}), watched({"method": method})
+    plain, looked_at = run(chosen(method)), watched(chosen(method))
     assert looked_at.run() == plain.run()
     assert looked_at.metrics() == plain.metrics()
     assert_equal_states(looked_at.method, plain.method)
@@ -47,7 +47,7 @@ def test_a_run_with_snapshots_is_bit_for_bit_the_run_without(method, untouched_g
 def test_a_killed_run_keeps_its_snapshots_and_goes_on_to_the_same_ones(method, steps, tmp_path, monkeypatch):
     """Of twelve steps in three epochs: before the first snapshot, between an epoch and its end, after the second."""
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
-    whole, killed, resumed = (watched({"method": method}) for _ in range(3))
+    whole, killed, resumed = (watched(chosen(method)) for _ in range(3))
     whole.run()
     with Checkpoint("pretrain", {"method": method, "steps": steps}) as checkpoint:
         killed_after(killed, steps, checkpoint)
@@ -95,7 +95,7 @@ def test_the_last_snapshot_holds_what_the_trained_encoder_makes_of_the_images(me
     monkeypatch.setattr(module, "MOST_IMAGES", 40)
     monkeypatch.setattr(module, "MOST_QUERIES", 12)
     monkeypatch.setattr(module, "BATCH_SIZE", 7)
-    training = watched({"method": method})
+    training = watched(chosen(method))
     training.run()
     snapshots, last = training.snapshots, training.snapshots.taken[-1]
     encoder, images = training.method.encoder.eval(), stripes(70, 0).images
@@ -116,11 +116,11 @@ def test_the_last_snapshot_holds_what_the_trained_encoder_makes_of_the_images(me
 def test_of_a_bank_its_rows_are_kept_and_of_cmc_both_banks_side_by_side_as_the_encoder_s_embeddings_are():
     training = watched()
     training.run()
-    rows = training.method.bank.rows[training.snapshots.images]
+    rows = training.method.banks[0].rows[training.snapshots.images]
     assert torch.equal(training.snapshots.taken[-1]["memory"], rows.half())
-    training = watched({"method": "cmc"})
+    training = watched(chosen("cmc"))
     training.run()
-    both = torch.cat([training.method.l_bank.rows, training.method.ab_bank.rows], dim=1) * 0.5**0.5
+    both = torch.cat([bank.rows for bank in training.method.banks], dim=1) * 0.5**0.5
     memory = training.snapshots.taken[-1]["memory"].float()
     torch.testing.assert_close(memory, both[training.snapshots.images], rtol=2e-3, atol=1e-4)
 
@@ -129,7 +129,7 @@ def test_of_a_queue_each_image_s_newest_key_is_kept_and_zeros_for_images_without
     """By hand: the queue from its oldest place to its newest, a later key in place of an earlier one."""
     training = watched({"method": "moco", "scales.tiny.pretrain.epochs": 2})
     training.run()
-    queue, expected = training.method.queue, torch.zeros(70, 8)
+    queue, expected = training.method.queues[0], torch.zeros(70, 8)
     for step in range(len(queue.keys)):
         place = (int(queue.next) + step) % len(queue.keys)
         expected[queue.images[place]] = queue.keys[place]
@@ -140,7 +140,7 @@ def test_of_a_queue_each_image_s_newest_key_is_kept_and_zeros_for_images_without
 
 @pytest.mark.parametrize("method", METHODS)
 def test_the_file_says_what_is_in_it(method, tmp_path):
-    training = watched({"method": method})
+    training = watched(chosen(method))
     training.run()
     training.snapshots.write(tmp_path / "file", training.method)
     tensors, about = read_packed(tmp_path / "file")

@@ -75,7 +75,7 @@ class PlainIR:
     views = 1
 
     def __init__(self, method):
-        self.bank = method.bank.rows.clone()
+        self.bank = method.banks[0].rows.clone()
 
     def loss(self, encoder, views, index, progress):
         self.queries = encoder(views[0])
@@ -91,14 +91,14 @@ class PlainIR:
         self.bank[index] = unit(mixed)
 
     def memory(self, method):
-        return self.bank, method.bank.rows
+        return self.bank, method.banks[0].rows
 
 
 class PlainMoCo:
     views = 2
 
     def __init__(self, method):
-        self.keys, self.images = list(method.queue.keys.clone()), [-1] * len(method.queue.keys)
+        self.keys, self.images = list(method.queues[0].keys.clone()), [-1] * len(method.queues[0].keys)
         self.key_encoder = copy.deepcopy(method.encoder)
 
     def loss(self, encoder, views, index, progress):
@@ -123,8 +123,8 @@ class PlainMoCo:
         self.images = self.images[len(index) :] + index.tolist()
 
     def memory(self, method):
-        oldest = int(method.queue.next)
-        return torch.stack(self.keys), method.queue.keys.roll(-oldest, dims=0)
+        oldest = int(method.queues[0].next)
+        return torch.stack(self.keys), method.queues[0].keys.roll(-oldest, dims=0)
 
 
 class PlainSimCLR:

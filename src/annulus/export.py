@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from annulus.encoders.encoder import Encoder, EncoderConfig, LabEncoder, load_encoder
+from annulus.encoders.encoder import Encoder, EncoderConfig, SplitEncoder, load_encoder
 from annulus.errors import InputError
 from annulus.files.results import atomic_write
 
@@ -34,7 +34,7 @@ TIMM_NAMES = (
 )
 
 
-def backbone_state(encoder: Encoder | LabEncoder, library: str) -> dict[str, Tensor]:
+def backbone_state(encoder: Encoder | SplitEncoder, library: str) -> dict[str, Tensor]:
     """The backbone's weights and statistics under the names that `library` gives them, on the CPU.
 
     torchvision's names are those of timm's ResNets too. detectron2's have no `num_batches_tracked`, as its frozen batch
@@ -53,7 +53,7 @@ def backbone_state(encoder: Encoder | LabEncoder, library: str) -> dict[str, Ten
     return backbone
 
 
-def export(encoder: Encoder | LabEncoder, library: str, path: Path) -> None:
+def export(encoder: Encoder | SplitEncoder, library: str, path: Path) -> None:
     """Write `backbone_state` where `library` can load it: safetensors, or for detectron2 a .pth without pickled code.
 
     Raises:
@@ -142,10 +142,10 @@ def _wide(architecture: str) -> bool:
 
 def _check(config: EncoderConfig, library: str) -> None:
     architecture = config.architecture
-    if config.channels != "rgb":
+    if config.split is not None:
         raise InputError(
-            f"this encoder sees {config.channels} channels (method: cmc), but a network of {library} takes RGB images; "
-            "export an encoder of another method"
+            f"this encoder is two networks, each of a part of the image ({config.split}), but a network of {library} "
+            "takes RGB images; export an encoder trained with split: none"
         )
     if architecture in ("alexnet", "convnet"):
         raise InputError(

@@ -92,9 +92,9 @@ def bare_step(run: Training) -> Callable[[], None]:
         with autocast(device):
             query = method.encoder(views[0])
         key, scaled = method.keys(views[1]), query / temperature
-        learn((scaled * key).sum(dim=1, keepdim=True), scaled @ method.queue.keys.T)
+        learn((scaled * key).sum(dim=1, keepdim=True), scaled @ method.queues[0].keys.T)
         method.keys.follow(method.encoder)
-        method.queue.push(key, index)
+        method.queues[0].push(key, index)
 
     def simclr() -> None:
         with autocast(device):
@@ -185,7 +185,7 @@ def ring_against_all(device: torch.device) -> dict[str, float | int]:
         ("ring", "ring", whole_step),
     ):
         run = of_keys("moco", sampler, "imagenet", LONG_QUEUE, images, device)
-        run.method.queue.images.copy_(torch.randperm(LONG_QUEUE, generator=random))
+        run.method.queues[0].images.copy_(torch.randperm(LONG_QUEUE, generator=random))
         steps[name] = turn_of(step(run), 1, max(4, calls_per_turn(device)))
     seconds = go_round(steps, 7)
     return {

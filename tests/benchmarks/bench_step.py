@@ -57,12 +57,12 @@ def bare_step(run: Training) -> Callable[[], None]:
     def step() -> None:
         with autocast(run.device):
             query = method.encoder(views)
-        scores = (query / method.params.temperature) @ method.bank.rows.T
+        scores = (query / method.params.temperature) @ method.banks[0].rows.T
         candidates = scores.gather(1, torch.cat([index[:, None], rows], dim=1))
         run.optimizer.zero_grad()
         infonce(candidates[:, :1], candidates[:, 1:]).backward()
         run.optimizer.step()
-        method.bank.update(index, query.detach())
+        method.banks[0].update(index, query.detach())
 
     return step
 

@@ -31,6 +31,7 @@ from annulus.config.checks import check_memory
 from annulus.config.evals import KnnParams, LinearParams
 from annulus.config.images import (
     Datasets,
+    SplitParams,
     ViewSetParams,
 )
 from annulus.config.methods import (
@@ -53,6 +54,7 @@ SECTION_OF = {
     "scale": "scales",
     "dataset": "datasets",
     "method": "methods",
+    "split": "splits",
     "bound": "bounds",
     "sampler": "samplers",
     "anneal": "anneals",
@@ -70,6 +72,7 @@ class AllParams(Params):
     scale: str
     dataset: str
     method: str
+    split: str
     bound: str
     sampler: str
     anneal: str
@@ -80,6 +83,7 @@ class AllParams(Params):
 
     datasets: Datasets
     methods: Methods
+    splits: dict[Name, SplitParams]
     bounds: Bounds
     samplers: Samplers
     anneals: Anneals

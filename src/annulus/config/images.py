@@ -1,10 +1,10 @@
 """Sections that say which images, and how a view is made of one."""
 
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from annulus.config.params import Fraction, Params
+from annulus.config.params import Fraction, Params, Positive
 
 
 class DatasetParams(Params):
@@ -87,6 +87,24 @@ class BlurParams(Params):
         if self.sigma_min > self.sigma_max:
             raise ValueError(f"needs sigma_min <= sigma_max, got {self.sigma_min} and {self.sigma_max}")
         return self
+
+
+class SplitParams(Params):
+    """How an image is shared between two networks: by colour, or by frequency; both null: it is not."""
+
+    space: Literal["lab", "ydbdr", "yuv", "yiq", "rgb", "hsv", "xyz"] | None  # its first channel, and the other two
+    sigma: Positive | None  # pixels: what a Gaussian blur leaves, and what it takes away
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if self.space is not None and self.sigma is not None:
+            raise ValueError(f"splits by space: {self.space} and by sigma: {self.sigma:g}; set one of them to null")
+        return self
+
+    @property
+    def described(self) -> dict[str, str | float] | None:
+        """The one that is set, under its name."""
+        return {name: value for name, value in self if value is not None} or None
 
 
 class ViewSetParams(Params):

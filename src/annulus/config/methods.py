@@ -16,7 +16,7 @@ class MethodParams(Params):
 
     keeps_queue: ClassVar = False
     networks: ClassVar = 1  # 2 with a slow copy that gives the keys
-    banks: ClassVar = 0  # memories of one row per image
+    keeps_bank: ClassVar = False  # a row for each image
     temperature: Temperature
     negatives: Negatives
     embedding_dim: Width
@@ -30,7 +30,7 @@ class MethodParams(Params):
 class BankParams(MethodParams):
     """A memory bank. bank_rate: share of the old row that an update keeps; bank_start: rows before the first step."""
 
-    banks: ClassVar = 1
+    keeps_bank: ClassVar = True
     bank_rate: float = Field(ge=0, lt=1)
     bank_start: Literal["encoder", "random"]
     head: Literal["linear", "mlp"]
@@ -44,12 +44,6 @@ class IRParams(BankParams):
     """Instance discrimination: one encoder and a memory bank. critic: how a pair of embeddings is scored."""
 
     critic: Literal["dot", "bilinear", "concat-linear", "mlp-1", "mlp-2"]
-
-
-class CMCParams(BankParams):
-    """Two encoders, of L and of ab, each with a memory bank that the other one reads."""
-
-    banks: ClassVar = 2
 
 
 class MoCoParams(MethodParams):
@@ -90,12 +84,11 @@ class SiMoParams(MethodParams):
         return pretrain.batch_size - 1
 
 
-AnyMethod = IRParams | CMCParams | MoCoParams | SimCLRParams | SiMoParams
+AnyMethod = IRParams | MoCoParams | SimCLRParams | SiMoParams
 
 
 class Methods(Params):
     ir: IRParams
-    cmc: CMCParams
     moco: MoCoParams
     simclr: SimCLRParams
     simo: SiMoParams

@@ -16,10 +16,12 @@ from annulus.config import AllParams
 from annulus.config.params import Params
 from annulus.errors import InputError
 
-SELECTORS = ["dataset", "method", "bound", "sampler", "anneal", "neighbours", "views", "backbone", "schedule", "scale"]
+SELECTORS = ["dataset", "method", "split", "bound", "sampler", "anneal", "neighbours"]
+SELECTORS += ["views", "backbone", "schedule", "scale"]
 PRETRAIN = [  # a run's seed comes beside these
     "datasets.${dataset}.view_size",
     "methods.${method}",
+    "splits.${split}",
     "bounds.${bound}",
     "samplers.${sampler}",
     "anneals.${anneal}",

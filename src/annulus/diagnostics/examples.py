@@ -46,7 +46,7 @@ def picked_negatives(
     """Training images as queries, and of each named sampler's set eight members at random, the most similar first.
 
     All are positions in the training split, -1 where a set holds fewer; a sampler without a set is left out. `images`
-    are the positions of the sets' rows. Of cmc these are the negatives of L.
+    are the positions of the sets' rows. With a split these are the first part's negatives.
     """
     self_index = torch.searchsorted(images, query_images)
     chosen = spread_queries(labels[self_index], seed, "train")

@@ -49,10 +49,10 @@ class Snapshot:
     memory: Float[Tensor, "n d"] | None  # zeros for an image that a queue does not hold
     self_index: Int[Tensor, "q"]  # the queries' images among the n
     whole: bool  # the memory holds every image, as a bank does
-    crossed: bool  # queries meet the other half of the memory's rows, as in cmc
+    crossed: bool  # queries meet the other half of the memory's rows, as with a split
 
     def comparisons(self) -> list[Comparison]:
-        """Queries, and the rows that they are compared with; for cmc L with the bank of ab, and ab with that of L."""
+        """Queries, and the rows that they are compared with; with a split each part with the other's rows."""
         rows = self.memory if self.whole else self.current
         if not self.crossed:
             return [(self.queries, rows)]

@@ -5,8 +5,8 @@ from dataclasses import dataclass, fields
 from typing import Any, Self
 
 from annulus.errors import InputError
+from annulus.views.splits import Split, split_of
 
-WIDTHS = {"rgb": 3, "lab-l": 1, "lab-ab": 2}  # channels of what one network sees
 CHOICES = {
     "architecture": (
         *("resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnet50_x2", "resnet50_x4"),
@@ -14,7 +14,6 @@ CHOICES = {
     ),
     "stem": ("imagenet", "cifar", "patch16", "patch8", "patch4"),
     "head": ("linear", "mlp", "mlp-bn"),
-    "channels": (*WIDTHS, "lab"),
 }
 MOST = {"embedding_dim": 2**16, "view_size": 1024}
 
@@ -28,8 +27,8 @@ class EncoderConfig:
     head: str  # linear | mlp | mlp-bn
     embedding_dim: int  # of each network's embedding
     view_size: int  # pixels a side that it was trained on
-    channels: str  # rgb | lab-l | lab-ab: one network that sees these; lab: two networks, one sees L, the other ab
-    mean: tuple[float, ...]  # of the training images, per channel: RGB in [0, 1], CIELAB in its own units
+    split: Split | None  # how an image is shared between two networks; None: one network sees RGB
+    mean: tuple[float, ...]  # of the training images, per channel: RGB in [0, 1], a split's in its own units
     std: tuple[float, ...]
 
     def __post_init__(self) -> None:
@@ -48,6 +47,11 @@ class EncoderConfig:
                 f"view_size {self.view_size} cannot be cut into patches of {self.patch} pixels; take a view_size that "
                 f"is a multiple of {self.patch}, or another stem: patch16, patch8, patch4"
             )
+
+    @property
+    def planes(self) -> int:
+        """Channels that a network sees; of two networks, both parts' together."""
+        return len(self.mean)
 
     @property
     def patch(self) -> int:
@@ -71,12 +75,14 @@ class EncoderConfig:
         for name, most in MOST.items():
             if type(described[name]) is not int or not 1 <= described[name] <= most:
                 raise ValueError(f"{name} is {described[name]!r}, expected a whole number from 1 to {most}")
-        planes = WIDTHS.get(described["channels"], 3)
+        split = split_of(described["split"])
+        planes = 3 if split is None else sum(split.planes)
         for name in ("mean", "std"):
             numbers = described[name]
             if not isinstance(numbers, list) or len(numbers) != planes or not all(map(_finite, numbers)):
                 raise ValueError(f"{name} is {numbers!r}, expected {planes} finite numbers")
-        return cls(**described | {name: tuple(map(float, described[name])) for name in ("mean", "std")})
+        numbers = {name: tuple(map(float, described[name])) for name in ("mean", "std")}
+        return cls(**described | numbers | {"split": split})
 
 
 def _finite(number: Any) -> bool:

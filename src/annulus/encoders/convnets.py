@@ -2,13 +2,13 @@
 
 from torch import nn
 
-from annulus.encoders.config import WIDTHS, EncoderConfig
+from annulus.encoders.config import EncoderConfig
 
 
 def build_alexnet(config: EncoderConfig) -> tuple[nn.Module, int]:
     """A small AlexNet with batch normalisation: five convolutions, half of the original widths."""
     kernel, stride = (11, 4) if config.stem == "imagenet" else (3, 1)
-    planes = WIDTHS[config.channels]
+    planes = config.planes
     layers: list[nn.Module] = []
     for position, (inputs, outputs, size, step) in enumerate(
         [(planes, 32, kernel, stride), (32, 96, 5, 1), (96, 192, 3, 1), (192, 128, 3, 1), (128, 128, 3, 1)]
@@ -29,7 +29,7 @@ def build_convnet(config: EncoderConfig) -> tuple[nn.Module, int]:
     No ReLU behind the last one: features then have mean zero over a batch, and a linear head's embeddings point
     everywhere from the first step, where rectified features lie in a narrow cone that training takes long to leave.
     """
-    planes, stride = WIDTHS[config.channels], 2 if config.stem == "imagenet" else 1
+    planes, stride = config.planes, 2 if config.stem == "imagenet" else 1
     layers: list[nn.Module] = []
     for inputs, outputs, step in [(planes, 32, stride), (32, 64, 2), (64, 128, 2), (128, 128, 1)]:
         layers += [

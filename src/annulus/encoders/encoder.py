@@ -1,10 +1,10 @@
 """Encoders: images to a map, to pooled features, to a unit embedding; saved as weights and a JSON beside.
 
-`Encoder` is one network, `LabEncoder` cmc's two, of lightness and of colour; both take RGB images in [0, 1].
+`Encoder` is one network, `SplitEncoder` two, each of a part of the image; both take RGB images in [0, 1].
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -16,9 +16,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from annulus.compute.rng import derive
-from annulus.encoders.config import WIDTHS, EncoderConfig
+from annulus.encoders.config import EncoderConfig
 from annulus.encoders.convnets import build_alexnet, build_convnet
-from annulus.encoders.lab import rgb_to_lab
 from annulus.encoders.small import for_small_maps
 from annulus.errors import InputError
 from annulus.files.regular import check_regular, read_text
@@ -28,14 +27,15 @@ MapAndPooled = tuple[Float[Tensor, "b c y x"], Float[Tensor, "b c"]]
 
 
 class Encoder(nn.Module):
-    """Backbone and head. Takes RGB images in [0, 1]; colour space and the data set's normalisation are inside."""
+    """Backbone and head. Takes images in [0, 1], RGB or a split's part; the data set's normalisation is inside."""
+
+    names: tuple[str, ...] = ("",)  # of its networks
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.config = config
-        planes = WIDTHS[config.channels]
-        self.register_buffer("mean", torch.tensor(config.mean).view(planes, 1, 1), persistent=False)
-        self.register_buffer("std", torch.tensor(config.std).view(planes, 1, 1), persistent=False)
+        self.register_buffer("mean", torch.tensor(config.mean).view(-1, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(config.std).view(-1, 1, 1), persistent=False)
         self.backbone, width = _backbone(config)
         for_small_maps(self.backbone)
         self.head = _head(config, width)
@@ -44,24 +44,17 @@ class Encoder(nn.Module):
     def view_size(self) -> int:
         return self.config.view_size
 
-    def map(self, images: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b c y x"]:
+    def map(self, images: Float[Tensor, "b k h w"]) -> Float[Tensor, "b c y x"]:
         """The feature map before pooling; a transformer's patches."""
         return self.map_and_pooled(images)[0]
 
-    def pooled(self, images: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b c"]:
+    def pooled(self, images: Float[Tensor, "b k h w"]) -> Float[Tensor, "b c"]:
         """What the probes read: the map's mean over space, or a transformer's class token."""
         return self.map_and_pooled(images)[1]
 
-    def map_and_pooled(self, images: Float[Tensor, "b 3 h w"]) -> MapAndPooled:
+    def map_and_pooled(self, images: Float[Tensor, "b k h w"]) -> MapAndPooled:
         """`map` and `pooled` of one pass through the backbone."""
-        if self.config.channels == "rgb":
-            return self.of_channels(images)
-        lightness, colour = rgb_to_lab(images).split([1, 2], dim=1)
-        return self.of_channels(lightness if self.config.channels == "lab-l" else colour)
-
-    def of_channels(self, planes: Float[Tensor, "b k h w"]) -> MapAndPooled:
-        """`map_and_pooled` of images that are already in the encoder's own colour space."""
-        normalised = (planes - self.mean) / self.std
+        normalised = (images - self.mean) / self.std
         found = self.backbone(normalised.contiguous(memory_format=torch.channels_last))
         return found if isinstance(found, tuple) else (found, found.mean(dim=(2, 3)))
 
@@ -69,12 +62,16 @@ class Encoder(nn.Module):
         """Pooled features to the unit sphere, where similarity is the dot product."""
         return F.normalize(self.head(pooled).float(), dim=1)
 
-    def forward(self, images: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b d"]:
+    def embeddings(self, images: Float[Tensor, "b k h w"]) -> tuple[Float[Tensor, "b d"], ...]:
+        """The embedding of each of its networks: of the one that there is."""
+        return (self(images),)
+
+    def forward(self, images: Float[Tensor, "b k h w"]) -> Float[Tensor, "b d"]:
         return self.embed(self.pooled(images))
 
 
-class LabEncoder(nn.Module):
-    """Two encoders of one architecture: `l` sees lightness, `ab` colour, so that neither sees what the other does.
+class SplitEncoder(nn.Module):
+    """Two encoders of one architecture, each of one part of an image, so that neither sees what the other does.
 
     Probes read both, one after the other along the channels.
 
@@ -82,57 +79,58 @@ class LabEncoder(nn.Module):
     """
 
     def __init__(self, config: EncoderConfig) -> None:
-        """`config.channels` is lab; `mean` and `std` are those of L, a and b."""
+        """`config.mean` and `config.std` are those of the first part's channels, then of the second's."""
         super().__init__()
-        self.config = config
-        self.l = Encoder(replace(config, channels="lab-l", mean=config.mean[:1], std=config.std[:1]))
-        self.ab = Encoder(replace(config, channels="lab-ab", mean=config.mean[1:], std=config.std[1:]))
+        self.config, self.names = config, config.split.names
+        border = config.split.planes[0]
+        self.parts = nn.ModuleList(
+            Encoder(replace(config, split=None, mean=config.mean[some], std=config.std[some]))
+            for some in (slice(border), slice(border, None))
+        )
 
     @property
     def view_size(self) -> int:
         return self.config.view_size
 
     def map(self, images: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b c y x"]:
-        """Both feature maps, L's channels first."""
+        """Both feature maps, the first part's channels first."""
         return self.map_and_pooled(images)[0]
 
     def pooled(self, images: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b c"]:
-        """What the probes read: both networks' pooled features, L's first."""
+        """What the probes read: both networks' pooled features, the first part's first."""
         return self.map_and_pooled(images)[1]
 
     def map_and_pooled(self, images: Float[Tensor, "b 3 h w"]) -> MapAndPooled:
         """`map` and `pooled` of one pass through both networks."""
-        maps, pooled = zip(*self.each(images), strict=True)
+        found = [network.map_and_pooled(part) for network, part in self._seen(images)]
+        maps, pooled = zip(*found, strict=True)
         return torch.cat(maps, dim=1), torch.cat(pooled, dim=1)
 
-    def each(self, images: Float[Tensor, "b 3 h w"]) -> tuple[MapAndPooled, MapAndPooled]:
-        """`map_and_pooled` of L's network and of ab's; colour is converted once."""
-        lightness, colour = rgb_to_lab(images).split([1, 2], dim=1)
-        return self.l.of_channels(lightness), self.ab.of_channels(colour)
-
-    def pair(self, images: Float[Tensor, "b 3 h w"]) -> tuple[Float[Tensor, "b d"], Float[Tensor, "b d"]]:
-        """The unit embeddings of L and of ab, which CMC contrasts with each other."""
-        (_, lightness), (_, colour) = self.each(images)
-        return self.l.embed(lightness), self.ab.embed(colour)
+    def embeddings(self, images: Float[Tensor, "b 3 h w"]) -> tuple[Float[Tensor, "b d"], ...]:
+        """The unit embedding of each network, which a method contrasts with the other's."""
+        return tuple(network(part) for network, part in self._seen(images))
 
     def embed(self, pooled: Float[Tensor, "b c"]) -> Float[Tensor, "b d"]:
         """Pooled features to one unit vector: the two embeddings side by side, whose similarity is the mean of both."""
-        lightness, colour = pooled.chunk(2, dim=1)
-        return torch.cat([self.l.embed(lightness), self.ab.embed(colour)], dim=1) * 0.5**0.5
+        halves = zip(self.parts, pooled.chunk(2, dim=1), strict=True)
+        return torch.cat([network.embed(half) for network, half in halves], dim=1) * 0.5**0.5
 
     def forward(self, images: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b d"]:
         return self.embed(self.pooled(images))
 
+    def _seen(self, images: Float[Tensor, "b 3 h w"]) -> Iterator[tuple[Encoder, Float[Tensor, "b k h w"]]]:
+        return zip(self.parts, self.config.split(images), strict=True)
 
-def build_encoder(config: EncoderConfig, seed: int) -> Encoder | LabEncoder:
+
+def build_encoder(config: EncoderConfig, seed: int) -> Encoder | SplitEncoder:
     """An encoder with fresh weights; the same seed gives the same weights."""
-    build = LabEncoder if config.channels == "lab" else Encoder
+    build = Encoder if config.split is None else SplitEncoder
     with torch.random.fork_rng(devices=[]):  # torchvision initialises from the global generator
         torch.default_generator.manual_seed(derive(seed, "weights"))  # torch.manual_seed would reseed GPUs too
         return build(config).to(memory_format=torch.channels_last)
 
 
-def save_encoder(encoder: Encoder | LabEncoder, weights: Path) -> None:
+def save_encoder(encoder: Encoder | SplitEncoder, weights: Path) -> None:
     """Write the weights, and the configuration as JSON of the same name beside them."""
     with atomic_write(weights) as temporary:
         try:
@@ -144,7 +142,7 @@ def save_encoder(encoder: Encoder | LabEncoder, weights: Path) -> None:
         temporary.write_text(json.dumps(asdict(encoder.config), indent=2, sort_keys=True) + "\n")
 
 
-def load_encoder(weights: Path) -> Encoder | LabEncoder:
+def load_encoder(weights: Path) -> Encoder | SplitEncoder:
     """The encoder that `save_encoder` wrote, in evaluation mode and frozen.
 
     Raises:

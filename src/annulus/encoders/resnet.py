@@ -10,7 +10,7 @@ from torch import nn
 from torchvision import models
 from torchvision.models.resnet import Bottleneck, ResNet
 
-from annulus.encoders.config import WIDTHS, EncoderConfig
+from annulus.encoders.config import EncoderConfig
 
 BLOCKS_50, BLOCKS_152 = [3, 4, 6, 3], [3, 8, 36, 3]  # bottlenecks at each of the four resolutions
 
@@ -44,7 +44,7 @@ def build_resnet(config: EncoderConfig) -> tuple[nn.Module, int]:
             network = ResNet(Bottleneck, BLOCKS_152, groups=32, width_per_group=8)
         case name:
             network = getattr(models, name)(weights=None)
-    width, stem, inputs = network.inplanes, network.bn1.num_features, WIDTHS[config.channels]
+    width, stem, inputs = network.inplanes, network.bn1.num_features, config.planes
     if config.stem == "cifar":
         network.conv1 = nn.Conv2d(inputs, stem, kernel_size=3, stride=1, padding=1, bias=False)
         network.maxpool = nn.Identity()

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torchvision.models import VisionTransformer
 
-from annulus.encoders.config import WIDTHS, EncoderConfig
+from annulus.encoders.config import EncoderConfig
 from annulus.errors import InputError
 
 SIZES = {"num_layers": 12, "num_heads": 6, "hidden_dim": 384, "mlp_dim": 1536}
@@ -51,5 +51,5 @@ class SmallTransformer(VisionTransformer):
 
 def build_transformer(config: EncoderConfig) -> tuple[nn.Module, int]:
     """The network without a classifier under torchvision's names, and the width of its tokens."""
-    network = SmallTransformer(config.view_size, config.patch, WIDTHS[config.channels])
+    network = SmallTransformer(config.view_size, config.patch, config.planes)
     return network, network.hidden_dim

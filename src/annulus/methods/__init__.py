@@ -1,10 +1,12 @@
 """Who holds the keys that a query is compared with.
 
-    ir       one encoder, a memory bank
-    cmc      two encoders, of L and of ab, and two banks
+    ir       a memory bank
     moco     a momentum encoder, a queue of its keys
     simclr   the other views of the batch
     simo     a momentum encoder, its keys of the batch
+
+Any of them may have a split: two encoders, each of a part of the image, and two memories; each encoder's queries meet
+the other one's keys. CMC is ir with the split lab.
 
 The loop knows no method by name; it calls
 

@@ -1,8 +1,7 @@
 """From a method's section of params.yaml to the method."""
 
-from annulus.config.methods import AnyMethod, CMCParams, IRParams, MoCoParams, SimCLRParams, SiMoParams
-from annulus.encoders.encoder import Encoder, LabEncoder
-from annulus.methods.cmc import ContrastiveMultiviewCoding
+from annulus.config.methods import AnyMethod, IRParams, MoCoParams, SimCLRParams, SiMoParams
+from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.methods.ir import InstanceDiscrimination
 from annulus.methods.moco import MomentumContrast
 from annulus.methods.simclr import SimCLR
@@ -11,7 +10,6 @@ from annulus.methods.step import Method, Setting
 
 METHODS: dict[type[AnyMethod], type[Method]] = {
     IRParams: InstanceDiscrimination,
-    CMCParams: ContrastiveMultiviewCoding,
     MoCoParams: MomentumContrast,
     SimCLRParams: SimCLR,
     SiMoParams: SiMo,
@@ -25,6 +23,6 @@ def method_class(params: AnyMethod) -> type[Method]:
     return METHODS[type(params)]
 
 
-def build_method(encoder: Encoder | LabEncoder, params: AnyMethod, setting: Setting) -> Method:
+def build_method(encoder: Encoder | SplitEncoder, params: AnyMethod, setting: Setting) -> Method:
     """The method that the parameters are for."""
     return method_class(params)(encoder, params, setting)

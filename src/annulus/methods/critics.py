@@ -87,9 +87,15 @@ class _Pairs:
 
 
 def build_critic(
-    critic: Literal["dot", "bilinear", "concat-linear", "mlp-1", "mlp-2"], dim: int, temperature: float, seed: int
+    critic: Literal["dot", "bilinear", "concat-linear", "mlp-1", "mlp-2"],
+    dim: int,
+    temperature: float,
+    seed: int,
+    name: str = "",
 ) -> nn.Module:
     """The critic of embeddings of `dim` numbers, with fresh weights from the seed, in rising expressivity.
+
+    `name` tells two critics of one method apart.
 
     Source: Wu et al. 2020, arXiv:2005.13149, Figure 7.
 
@@ -103,7 +109,7 @@ def build_critic(
             return Bilinear(dim, temperature)
         case "concat-linear" | "mlp-1" | "mlp-2":
             with torch.random.fork_rng(devices=[]):  # torch initialises from the global generator
-                torch.default_generator.manual_seed(derive(seed, "critic"))
+                torch.default_generator.manual_seed(derive(seed, *filter(None, ["critic", name])))
                 return Concatenation(dim, {"concat-linear": 0, "mlp-1": 1, "mlp-2": 2}[critic])
         case _:
             raise InputError(f"critic {critic!r} is none of dot, bilinear, concat-linear, mlp-1, mlp-2")

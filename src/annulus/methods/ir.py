@@ -1,60 +1,74 @@
 """IR: each image is its own class, told from other images' rows in a memory bank."""
 
 from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import add
 
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from annulus.compute.device import autocast
 from annulus.compute.distributed import all_gather_with_grad
 from annulus.compute.rng import generator
 from annulus.config.methods import IRParams
-from annulus.encoders.encoder import Encoder
-from annulus.methods.contrast import Contrast, Progress
+from annulus.encoders.encoder import Encoder, SplitEncoder
+from annulus.methods.contrast import Progress
 from annulus.methods.critics import build_critic
 from annulus.methods.memory import MemoryBank
 from annulus.methods.step import Method, Setting, Step
 
 
 class InstanceDiscrimination(Method):
-    """One encoder; the positive of a view is its image's row in the bank, the negatives are other rows.
+    """The positive of a view is its image's row in a memory bank, the negatives are other rows.
 
-    BALL, RING, CAVE and IRing by the sampler, LA by neighbours and bound.
+    BALL, RING, CAVE and IRing by the sampler, LA by neighbours and bound. With a split, CMC: two networks and two
+    banks, each network compared with the other one's bank; the sum of two IRs with swapped banks.
 
-    Source: Wu et al. 2020, arXiv:2005.13149, Eqs. 1 and 7; Wu et al. 2020, arXiv:2010.02037, Section 2.
+    Source: Wu et al. 2020, arXiv:2005.13149, Eqs. 1 and 7, Section 3.1 (Lemma 3.1); Wu et al. 2020, arXiv:2010.02037,
+    Section 2; Tian et al. 2019, arXiv:1906.05849, Section 3.
     """
 
     views = 1
     memory = "bank"
 
-    def __init__(self, encoder: Encoder, params: IRParams, setting: Setting) -> None:
-        super().__init__()
-        self.encoder, self.params = encoder, params
-        # The bank starts from CPU draws, so that a GPU starts from the same rows.
-        start = generator(setting.seed, "bank")
-        self.bank = MemoryBank(setting.images, params.embedding_dim, params.bank_rate, start)
-        self.contrast = Contrast(setting.contrast, setting.images, setting.seed, setting.device)
-        self.critic = build_critic(params.critic, params.embedding_dim, params.temperature, setting.seed)
+    def __init__(self, encoder: Encoder | SplitEncoder, params: IRParams, setting: Setting) -> None:
+        super().__init__(encoder, params, setting)
+        # A bank starts from CPU draws, so that a GPU starts from the same rows.
+        size = setting.images, params.embedding_dim, params.bank_rate
+        self.banks = nn.ModuleList(
+            MemoryBank(*size, generator(setting.seed, *filter(None, ["bank", name]))) for name in encoder.names
+        )
+        self.critics = nn.ModuleList(
+            build_critic(params.critic, params.embedding_dim, params.temperature, setting.seed, name)
+            for name in encoder.names
+        )
         self.to(setting.device)
 
     @property
-    def stored(self) -> Float[Tensor, "n d"]:
-        """The bank."""
-        return self.bank.rows
+    def stored_parts(self) -> list[Float[Tensor, "n d"]]:
+        """The banks."""
+        return [bank.rows for bank in self.banks]
 
     def start(self, embed: Callable[[], Tensor]) -> None:
-        """Fill the bank with embeddings of the images, where the parameters say so."""
+        """Fill the banks with embeddings of the images, where the parameters say so."""
         if self.params.bank_start == "encoder":
-            self.bank.fill(embed())
+            for bank, embeddings in zip(self.banks, embed().chunk(len(self.banks), dim=1), strict=True):
+                bank.fill(embeddings)
 
     def loss(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "b"], progress: Progress) -> Step:
-        """Each view against its own row and negatives from the bank."""
+        """Each view against its own row and negatives from the bank: of two parts, each against the other's bank."""
         with autocast(views[0].device):
-            query = self.encoder(views[0])
-        query = all_gather_with_grad(query)  # (b, d)
-        scores = self.critic(query, self.bank.rows)
-        return Step(self.contrast(scores, index, progress, self_index=index), query, (query.detach(),))
+            queries = self.encoder.embeddings(views[0])
+        queries = [all_gather_with_grad(query) for query in queries]  # of each part (b, d)
+        estimates = [
+            contrast(critic(query, bank.rows), index, progress, self_index=index)
+            for contrast, critic, query, bank in zip(
+                self.contrasts, self.critics, queries, reversed(self.banks), strict=True
+            )
+        ]
+        return Step(reduce(add, estimates), queries[0], tuple(query.detach() for query in queries))
 
     def after_step(self, index: Int[Tensor, "b"], step: Step) -> None:
-        """Store the embeddings."""
-        self.bank.update(index, *step.stored)
+        """Store the embeddings, each in its own bank."""
+        for bank, embedding in zip(self.banks, step.stored, strict=True):
+            bank.update(index, embedding)

@@ -10,7 +10,7 @@ from annulus.compute.device import autocast
 from annulus.compute.distributed import all_gather, local, world_size
 from annulus.compute.rng import generator
 from annulus.encoders.batchnorm import convert, shuffled, synchronised
-from annulus.encoders.encoder import Encoder
+from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.encoders.momentum import momentum_copy, update_momentum_
 from annulus.errors import InputError
 from annulus.waits import sent
@@ -24,7 +24,7 @@ class KeyEncoder(nn.Module):
     statistics of the whole batch.
     """
 
-    def __init__(self, encoder: Encoder, momentum: float, groups: int | None, seed: int) -> None:
+    def __init__(self, encoder: Encoder | SplitEncoder, momentum: float, groups: int | None, seed: int) -> None:
         super().__init__()
         self.momentum, self.groups = momentum, groups
         self.encoder = momentum_copy(encoder)
@@ -40,18 +40,18 @@ class KeyEncoder(nn.Module):
         self.generator = generator(seed, "shuffle")
 
     @torch.no_grad()
-    def forward(self, views: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "all d"]:
-        """The keys of the whole batch, in its order; `views` are this process's share."""
+    def forward(self, views: Float[Tensor, "b 3 h w"]) -> tuple[Float[Tensor, "all d"], ...]:
+        """The keys of the whole batch, in its order, of each network; `views` are this process's share."""
         if self.groups is None:
             with autocast(views.device):
-                return all_gather(self.encoder(views))
+                return tuple(all_gather(keys) for keys in self.encoder.embeddings(views))
         everyone = all_gather(views)
         order, back = sent(shuffled(len(everyone), self.generator), views.device)
         with autocast(views.device):
-            keys = self.encoder(local(everyone[order]))
-        return all_gather(keys)[back]
+            found = self.encoder.embeddings(local(everyone[order]))
+        return tuple(all_gather(keys)[back] for keys in found)
 
-    def follow(self, encoder: Encoder) -> None:
+    def follow(self, encoder: Encoder | SplitEncoder) -> None:
         """One step towards the encoder."""
         update_momentum_(self.encoder, encoder, self.momentum)
 

@@ -2,6 +2,8 @@
 
 import logging
 from collections.abc import Sequence
+from functools import reduce
+from operator import add
 
 import torch
 from jaxtyping import Float, Int
@@ -10,8 +12,8 @@ from torch import Tensor
 from annulus.compute.device import autocast
 from annulus.compute.distributed import all_gather_with_grad, world_size
 from annulus.config.methods import SiMoParams
-from annulus.encoders.encoder import Encoder
-from annulus.methods.contrast import Contrast, Progress
+from annulus.encoders.encoder import Encoder, SplitEncoder
+from annulus.methods.contrast import Progress
 from annulus.methods.critics import scaled
 from annulus.methods.keys import KeyEncoder
 from annulus.methods.step import Method, Setting, Step
@@ -23,13 +25,14 @@ log = logging.getLogger("annulus")
 class SiMo(Method):
     """Momentum keys of the current batch, positive and negative; K of the others are drawn per query, or all.
 
+    With a split, each network's queries meet the other network's keys.
+
     Source: Zhu et al. 2020, arXiv:2010.01929, Section 3. The paper does not say how K < N negatives are picked; here
     they are drawn.
     """
 
-    def __init__(self, encoder: Encoder, params: SiMoParams, setting: Setting) -> None:
-        super().__init__()
-        self.encoder, self.params = encoder, params
+    def __init__(self, encoder: Encoder | SplitEncoder, params: SiMoParams, setting: Setting) -> None:
+        super().__init__(encoder, params, setting)
         groups = params.shuffle_groups if params.batch_norm == "shuffle" else None
         if groups is None and world_size() == 1:
             log.warning(
@@ -37,18 +40,26 @@ class SiMo(Method):
                 "in one process it is ordinary batch normalisation over the whole batch"
             )
         self.keys = KeyEncoder(encoder, params.momentum, groups, setting.seed)
-        self.contrast = Contrast(setting.contrast, setting.images, setting.seed, setting.device)
         self.to(setting.device)
 
     def loss(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "b"], progress: Progress) -> Step:
         """Each query against its key and the keys of other images in the batch."""
         with autocast(views[0].device):
-            query = self.encoder(views[0])
-        query, key = all_gather_with_grad(query), self.keys(views[1])
-        scores = Products(scaled(query, self.params.temperature), key)
+            queries = self.encoder.embeddings(views[0])
+        queries, keys = [all_gather_with_grad(query) for query in queries], self.keys(views[1])
         # Column i holds image i's key: each query's own, and its positive.
         own = torch.arange(len(index), device=index.device)
-        return Step(self.contrast(scores, index, progress, self_index=own, column_images=index), query)
+        estimates = [
+            contrast(
+                Products(scaled(query, self.params.temperature), key),
+                index,
+                progress,
+                self_index=own,
+                column_images=index,
+            )
+            for contrast, query, key in zip(self.contrasts, queries, reversed(keys), strict=True)
+        ]
+        return Step(reduce(add, estimates), queries[0])
 
     def after_step(self, index: Int[Tensor, "b"], step: Step) -> None:
         """Let the key encoder follow."""

@@ -5,11 +5,14 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from annulus.bounds.bound import Estimate
-from annulus.methods.contrast import ContrastConfig, Progress
+from annulus.config.methods import AnyMethod
+from annulus.encoders.encoder import Encoder, SplitEncoder
+from annulus.methods.contrast import Contrast, ContrastConfig, Progress
 
 
 class Setting(NamedTuple):
@@ -37,17 +40,35 @@ class Method(nn.Module):
 
     views: ClassVar[int] = 2  # of each image, in a step
     queries_per_image: ClassVar[int] = 1
-    channels: ClassVar[Literal["rgb", "lab"]] = "rgb"  # what its encoder sees
     memory: ClassVar[Literal["bank", "queue", "batch"]] = "batch"
-    stored: Float[Tensor, "n d"] | None = None  # an embedding of every training image, where a method stores them
+
+    def __init__(self, encoder: Encoder | SplitEncoder, params: AnyMethod, setting: Setting) -> None:
+        """Where the encoder is two networks, each one's queries meet the memory of the other's keys, in a contrast."""
+        super().__init__()
+        self.encoder, self.params = encoder, params
+        self.contrasts = nn.ModuleList(
+            Contrast(setting.contrast, setting.images, setting.seed, setting.device, name) for name in encoder.names
+        )
+
+    @property
+    def stored_parts(self) -> Sequence[Float[Tensor, "n d"]] | None:
+        """An embedding of every training image by each network, where the method stores them."""
+        return None
+
+    @property
+    def stored(self) -> Float[Tensor, "n d"] | None:
+        """The same, of two networks side by side, as the encoder's own embeddings are."""
+        return None if self.stored_parts is None else side_by_side(self.stored_parts)
 
     def start(self, embed: Callable[[], Tensor]) -> None:
         """Before the first step; `embed` gives the embeddings of all training images now."""
 
     def before_epoch(self, epoch: int, embed: Callable[[], Tensor]) -> None:
         """Cluster the training images anew, where clusters are needed."""
-        if self.contrast.needs_clusters:
-            self.contrast.cluster(embed() if self.stored is None else self.stored, epoch)
+        if self.contrasts[0].needs_clusters:
+            parts = self.stored_parts or embed().chunk(len(self.contrasts), dim=1)
+            for contrast, part in zip(self.contrasts, reversed(parts), strict=True):
+                contrast.cluster(part, epoch)
 
     def loss(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "b"], progress: Progress) -> Step:
         """The estimate of a batch of views of the images `index`."""
@@ -59,3 +80,8 @@ class Method(nn.Module):
     def stored_of(self, images: Int[Tensor, "m"]) -> Float[Tensor, "m d"] | None:
         """What is stored of these images now, zeros for an image of which nothing is; None: nothing ever is."""
         return None if self.stored is None else self.stored[images]
+
+
+def side_by_side(parts: Sequence[Float[Tensor, "n d"]]) -> Float[Tensor, "n d2"]:
+    """Several networks' unit embeddings as one unit vector; zeros stay zeros."""
+    return parts[0] if len(parts) == 1 else F.normalize(torch.cat([*parts], dim=1), dim=1)

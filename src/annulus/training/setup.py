@@ -14,7 +14,6 @@ from annulus.config.images import ViewSetParams
 from annulus.config.training import PretrainScale
 from annulus.encoders.batchnorm import synchronised
 from annulus.encoders.encoder import EncoderConfig, build_encoder
-from annulus.encoders.lab import lab_statistics
 from annulus.files.images import ImageSet
 from annulus.methods.build import build_method, method_class
 from annulus.methods.contrast import ContrastConfig
@@ -24,6 +23,7 @@ from annulus.training.few import for_few_images
 from annulus.training.loop import Training
 from annulus.training.recipe import Recipe
 from annulus.training.space import bytes_needed
+from annulus.views.splits import channel_statistics, split_of
 
 log = logging.getLogger("annulus")
 
@@ -52,7 +52,17 @@ def build_training(params: Mapping[str, Any], images: ImageSet, validation: Imag
     with torch.device("meta"):  # nothing is allocated
         weights = sum(weight.numel() for weight in build_encoder(config, seed).parameters())
     check_space(
-        bytes_needed(images, config.view_size, method_params, scale, params["optimizer"], weights, queries, columns),
+        bytes_needed(
+            images,
+            config.view_size,
+            method_params,
+            scale,
+            params["optimizer"],
+            weights,
+            queries,
+            columns,
+            1 if config.split is None else 2,
+        ),
         device,
         "lower batch_size, negatives or queue in scales.SCALE.pretrain, or methods.METHOD.embedding_dim, "
         "or take a smaller backbone",
@@ -86,35 +96,35 @@ def scaled_learning_rate(scale: PretrainScale) -> float:
 
 
 def view_set(params: Mapping[str, Any]) -> ViewSetParams:
-    """The views that a method sees: without greyscale for a method of two colour spaces, which a grey view lacks.
+    """The views that a method sees: without greyscale where colours are split, which a grey view lacks.
 
     Source: Wu et al. 2020, arXiv:2005.13149, Appendix C.1.
     """
     views = params["view_sets.${views}"]
-    if method_class(params["methods.${method}"]).channels != "lab" or views.grayscale == 0:
+    if params["splits.${split}"].space is None or views.grayscale == 0:
         return views
     log.info(
-        "cmc leaves out the views' greyscale (probability %g): a grey view has no colours to find", views.grayscale
+        "a split of colours leaves out the views' greyscale (probability %g): a grey view has none", views.grayscale
     )
     return views.model_copy(update={"grayscale": 0.0})
 
 
 def encoder_config(params: Mapping[str, Any], images: ImageSet) -> EncoderConfig:
-    """The encoder that a method trains: of RGB, or two networks, of L and of ab.
+    """The encoder that a method trains: of RGB, or two networks, each of a part of the image.
 
     Raises:
-        InputError: when a method of two colour spaces gets images without colour.
+        InputError: when colours are split and the images have none.
     """
     method, backbone = params["methods.${method}"], params["backbones.${backbone}"]
-    channels = method_class(method).channels
-    mean, std = lab_statistics(images.images) if channels == "lab" else images.channel_statistics()
+    split = split_of(params["splits.${split}"].described)
+    mean, std = images.channel_statistics() if split is None else channel_statistics(images.images, split)
     return EncoderConfig(
         architecture=backbone.architecture,
         stem=backbone.stem,
         head=method.head,
         embedding_dim=method.embedding_dim,
         view_size=params["datasets.${dataset}.view_size"],
-        channels=channels,
+        split=split,
         mean=mean,
         std=std,
     )

@@ -31,7 +31,7 @@ class Snapshots:
     memory            what the method stores of them: rows of its bank; of its queue an image's newest key, and zeros
                       for an image that has none there; nothing where the memory is the batch
 
-    Of cmc's two networks each embedding holds both parts, L's first, as `LabEncoder.embed` joins them.
+    Of a split's two networks each embedding holds both, the first part's first, as `SplitEncoder.embed` joins them.
     """
 
     def __init__(self, images: ImageSet, views: ViewSetParams, epochs: int, seed: int, device: torch.device) -> None:
@@ -70,7 +70,7 @@ class Snapshots:
         tensors = {name: torch.stack([one[name] for one in self.taken]) for name in self.taken[0]}
         tensors["epochs"] = tensors.pop("epoch")
         tensors |= {"images": self.images, "query_images": self.query_images}
-        crossed = method.channels == "lab"
+        crossed = len(method.contrasts) > 1
         write_packed(path, tensors, {"memory": method.memory, "crossed": crossed, "train_images": len(self.source)})
 
     def state_dict(self) -> dict[str, Any]:

@@ -16,9 +16,11 @@ def bytes_needed(
     weights: int,
     queries: int,
     columns: int,
+    parts: int,
 ) -> dict[str, int]:
-    """Bytes by what they are for; a network has `weights`, a batch `queries`, each scored against `columns`.
+    """Bytes by what they are for; the encoder has `weights`, a batch `queries`, each scored against `columns`.
 
+    With a split, the encoder is 2 `parts`, each with a memory of its own.
     The network's activations come on top.
     """
     dim, negatives = method.embedding_dim, scale.negatives if method.negatives == "sampled" else 0
@@ -31,8 +33,8 @@ def bytes_needed(
         f"scores of a batch ({queries:,} x {columns:,})": 2 * queries * columns * FLOAT,
         f"negatives of a batch ({queries:,} x {negatives:,})": queries * negatives * (INDEX + FLOAT),
     }
-    if method.banks:
-        needs[f"bank ({len(images):,} x {method.banks * dim:,})"] = len(images) * method.banks * dim * FLOAT
+    if method.keeps_bank:
+        needs[f"bank ({len(images):,} x {parts * dim:,})"] = len(images) * parts * dim * FLOAT
     if method.keeps_queue:
-        needs[f"queue ({scale.queue:,} x {dim:,})"] = scale.queue * (dim * FLOAT + INDEX)
+        needs[f"queue ({scale.queue:,} x {parts * dim:,})"] = scale.queue * parts * (dim * FLOAT + INDEX)
     return needs

@@ -29,7 +29,8 @@ def score(training: Training, queries: int, seed: int) -> tuple[Float[Tensor, "q
         method.encoder.view_size,
         generator(seed, "queries"),
     )
-    return method.critic(method.encoder(views), method.bank.rows).table, self_index
+    [critic], [bank] = method.critics, method.banks
+    return critic(method.encoder(views), bank.rows).table, self_index
 
 
 def row(series: str, k: int, seeds: Sequence[Spread]) -> dict[str, Number]:

@@ -1,0 +1,136 @@
+"""Splits: an image as two parts, each seen by a network of its own, which share what the networks learn.
+
+Source: Tian et al. 2019, arXiv:1906.05849, Section 3 (CMC); Tian et al. 2020, arXiv:2005.10243, Sections 5.2.2 and
+5.2.3.
+"""
+
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+import torch
+from jaxtyping import Float, UInt8
+from torch import Tensor
+
+from annulus.errors import InputError
+from annulus.views.blur import gaussian_blur
+from annulus.views.spaces import LEVEL, SPACES, rgb_to_lab
+
+COLOURLESS = 0.5  # standard deviation of CIELAB's a or b: rounding greys to 8 bits gives 0.2, one level up or down 0.6
+REACH = 4  # standard deviations of a Gaussian, beyond which it is cut
+CHUNK_PIXELS = 2**18
+
+Parts = tuple[Float[Tensor, "b p h w"], Float[Tensor, "b q h w"]]
+Statistics = tuple[tuple[float, ...], tuple[float, ...]]
+
+
+@dataclass(frozen=True)
+class ColourSplit:
+    """The first channel of a colour space, and the other two."""
+
+    space: str
+
+    def __post_init__(self) -> None:
+        if self.space not in SPACES:
+            raise InputError(f"colour space {self.space!r} is none of {', '.join(SPACES)}")
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """What the parts are called: l and ab."""
+        return SPACES[self.space].first, SPACES[self.space].rest
+
+    planes = 1, 2  # channels of the parts
+
+    @property
+    def least(self) -> float:
+        """The least standard deviation of a channel that is no noise."""
+        return SPACES[self.space].least
+
+    def __call__(self, images: Float[Tensor, "b 3 h w"]) -> Parts:
+        return SPACES[self.space].of_rgb(images).split([1, 2], dim=1)
+
+
+@dataclass(frozen=True)
+class FrequencySplit:
+    """What a Gaussian blur of `sigma` pixels leaves of an image, and what it takes away: their sum is the image."""
+
+    sigma: float
+
+    def __post_init__(self) -> None:
+        if not self.sigma > 0:
+            raise InputError(f"sigma {self.sigma:g} of a frequency split is no width; take more than 0 pixels")
+
+    names = "low", "high"
+    planes = 3, 3
+    least = LEVEL
+
+    def __call__(self, images: Float[Tensor, "b 3 h w"]) -> Parts:
+        images = images.to(torch.promote_types(images.dtype, torch.float32))
+        reach = min(ceil(REACH * self.sigma), min(images.shape[2:]) - 1)  # borders are mirrored once
+        sigma = torch.full((len(images),), self.sigma, device=images.device)
+        low = gaussian_blur(images, sigma, 2 * reach + 1)
+        return low, images - low
+
+
+Split = ColourSplit | FrequencySplit
+
+
+def split_of(described: Any) -> Split | None:
+    """The split that {"space": "lab"} or {"sigma": 1.0} describes; None: none.
+
+    Raises:
+        ValueError: for anything else.
+    """
+    match described:
+        case None:
+            return None
+        case {"space": str(space), **rest} if not rest:
+            return ColourSplit(space)
+        case {"sigma": float(sigma), **rest} if not rest:
+            return FrequencySplit(sigma)
+        case _:
+            raise ValueError(f"split is {described!r}, expected null, a colour space or a sigma")
+
+
+@torch.no_grad()
+def channel_statistics(images: UInt8[Tensor, "n 3 h w"], split: Split) -> Statistics:
+    """Mean and standard deviation of each channel of both parts, the first part's first, over a data set's pixels.
+
+    A standard deviation is at least `split.least`: dividing by less would show an encoder the rounding of 8 bits.
+
+    Raises:
+        InputError: when colours are split and the images have none.
+    """
+    channels, pixels = sum(split.planes), len(images) * images.shape[2] * images.shape[3]
+    sums, of_lab = (torch.zeros(2, count, dtype=torch.float64, device=images.device) for count in (channels, 3))
+    coloured = isinstance(split, ColourSplit)
+    for chunk in images.split(max(1, CHUNK_PIXELS // (images.shape[2] * images.shape[3]))):
+        chunk = chunk.float().div_(255)
+        _add(sums, torch.cat(split(chunk), dim=1))
+        if coloured:
+            _add(of_lab, rgb_to_lab(chunk))
+    if coloured:
+        _check_colours(_mean_and_std(of_lab, pixels)[1], split)
+    mean, std = _mean_and_std(sums, pixels)
+    return tuple(mean.tolist()), tuple(std.clamp_min(split.least).tolist())
+
+
+def _add(sums: Float[Tensor, "2 c"], planes: Float[Tensor, "b c h w"]) -> None:
+    planes = planes.double()
+    sums[0] += planes.sum(dim=(0, 2, 3))
+    sums[1] += planes.square_().sum(dim=(0, 2, 3))
+
+
+def _mean_and_std(sums: Float[Tensor, "2 c"], pixels: int) -> tuple[Float[Tensor, "c"], Float[Tensor, "c"]]:
+    mean = sums[0] / pixels
+    return mean, (sums[1] / pixels - mean**2).clamp_min(0).sqrt()
+
+
+def _check_colours(std: Float[Tensor, "3"], split: ColourSplit) -> None:
+    if (std[1:] < COLOURLESS).all():
+        first, rest = (name.upper() for name in split.names)
+        raise InputError(
+            f"split: {split.space} contrasts {first} with {rest}, but the images of this data set have no colour: "
+            f"a and b of CIELAB deviate by {std[1]:.2f} and {std[2]:.2f} from their means, below {COLOURLESS}; "
+            "take split: none, or a data set in colour"
+        )

@@ -1,0 +1,126 @@
+"""Colour spaces: the published formulas pixel by pixel, known colours, what kornia makes of the same images."""
+
+import colorsys
+
+import pytest
+import torch
+
+from annulus.views.spaces import SPACES, rgb_to_lab
+
+WHITE = (0.95047, 1.0, 1.08883)  # D65, 2 degree observer
+
+
+def lab_of_pixel(rgb):
+    """L*, a*, b* of one sRGB colour in Python's floats: companding, XYZ, CIELAB, with their cases written out."""
+    r, g, b = (value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in rgb)
+    xyz = (
+        0.4124564 * r + 0.3575761 * g + 0.1804375 * b,
+        0.2126729 * r + 0.7151522 * g + 0.0721750 * b,
+        0.0193339 * r + 0.1191920 * g + 0.9503041 * b,
+    )
+
+    def f(t):
+        return t ** (1 / 3) if t > 216 / 24389 else (24389 / 27 * t + 16) / 116
+
+    fx, fy, fz = (f(value / white) for value, white in zip(xyz, WHITE, strict=True))
+    return 116 * fy - 16, 500 * (fx - fy), 200 * (fy - fz)
+
+
+def by_pixel(images):
+    """Reference for a batch (b, 3, h, w)."""
+    pixels = [lab_of_pixel(pixel) for pixel in images.double().movedim(1, -1).reshape(-1, 3).tolist()]
+    return torch.tensor(pixels, dtype=torch.float64).view(len(images), *images.shape[2:], 3).movedim(-1, 1)
+
+
+def test_every_pixel_is_what_the_cie_formulas_say(generator):
+    images = torch.rand(4, 3, 5, 7, generator=generator)
+    images[1] *= 0.08  # about the bend of sRGB's curve, and below that of CIELAB's
+    images[2] *= torch.rand(3, 5, 7, generator=generator) > 0.5  # colours of the gamut's faces and edges
+    before, expected = images.clone(), by_pixel(images)
+    torch.testing.assert_close(rgb_to_lab(images).double(), expected, atol=5e-4, rtol=0)
+    torch.testing.assert_close(rgb_to_lab(images.double()), by_pixel(images), atol=2e-5, rtol=0)
+    assert torch.equal(images, before)
+
+
+def test_known_colours():
+    for rgb, expected in (
+        ((1.0, 1.0, 1.0), (100.0, 0.0, 0.0)),
+        ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0)),
+        ((1.0, 0.0, 0.0), (53.24, 80.09, 67.20)),
+        ((1.0, 1.0, 0.0), (97.14, -21.55, 94.48)),
+        ((119 / 255, 119 / 255, 119 / 255), (50.03, 0.0, 0.0)),  # what photographers know as middle grey
+    ):
+        found = rgb_to_lab(torch.tensor(rgb).view(1, 3, 1, 1)).flatten()
+        torch.testing.assert_close(found, torch.tensor(expected), atol=6e-3, rtol=0)
+
+
+def test_autocast_does_not_round_colours(generator):
+    images = torch.rand(2, 3, 8, 8, generator=generator)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = rgb_to_lab(images)
+    assert found.dtype == rgb_to_lab(images.bfloat16()).dtype == torch.float32
+    torch.testing.assert_close(found.double(), by_pixel(images), atol=5e-4, rtol=0)
+
+
+def test_gradients_are_right_and_finite_at_black(generator):
+    images = torch.rand(1, 3, 2, 3, dtype=torch.float64, generator=generator) * 0.9 + 0.05
+    images[..., 0] *= 0.1
+    assert torch.autograd.gradcheck(rgb_to_lab, images.requires_grad_())
+    black = torch.zeros(1, 3, 1, 1, requires_grad=True)
+    rgb_to_lab(black)[:, 0].sum().backward()
+    # At black both curves are lines: dL/dv of one channel is 24389 / 27 / 12.92 times its share of Y.
+    expected = torch.tensor([0.2126729, 0.7151522, 0.0721750]) * 24389 / 27 / 12.92
+    torch.testing.assert_close(black.grad.flatten(), expected, atol=1e-3, rtol=1e-4)
+
+
+# Each row's weights of R, G and B, as printed: ITU-R BT.470 (SECAM, PAL, NTSC), IEC 61966-2-1.
+PRINTED = {
+    "ydbdr": [[0.299, 0.587, 0.114], [-0.450, -0.883, 1.333], [-1.333, 1.116, 0.217]],
+    "yuv": [[0.299, 0.587, 0.114], [-0.147, -0.289, 0.436], [0.615, -0.515, -0.100]],
+    "yiq": [[0.299, 0.587, 0.114], [0.596, -0.275, -0.321], [0.212, -0.523, 0.311]],
+}
+
+
+@pytest.mark.parametrize("space", PRINTED)
+def test_linear_spaces_are_the_printed_matrices_and_can_be_undone(space, generator):
+    images = torch.rand(3, 3, 4, 5, generator=generator, dtype=torch.float64)
+    found, matrix = SPACES[space].of_rgb(images), torch.tensor(PRINTED[space], dtype=torch.float64)
+    torch.testing.assert_close(found, torch.einsum("ij,bjhw->bihw", matrix, images), atol=1e-3, rtol=0)
+    exact = SPACES[space].of_rgb(torch.eye(3, dtype=torch.float64).view(3, 3, 1, 1))[..., 0, 0].T
+    back = torch.einsum("ij,bjhw->bihw", torch.linalg.inv(exact), found)
+    torch.testing.assert_close(back, images)
+    grey = SPACES[space].of_rgb(torch.full((1, 3, 1, 1), 0.5, dtype=torch.float64)).flatten()
+    torch.testing.assert_close(grey, torch.tensor([0.5, 0, 0], dtype=torch.float64), atol=1e-7, rtol=0)
+
+
+def test_hue_saturation_and_value_are_those_of_python_s_own_module(generator):
+    images = torch.rand(2, 3, 5, 6, generator=generator, dtype=torch.float64)
+    images[0, :, 0] = images[0, :1, 0]  # greys
+    images[0, :, 1, 0], images[0, 1, 1, 1] = 0, images[0, 0, 1, 1]  # black; two channels equal
+    pixels = [colorsys.rgb_to_hsv(*pixel) for pixel in images.movedim(1, -1).reshape(-1, 3).tolist()]
+    expected = torch.tensor(pixels, dtype=torch.float64).view(2, 5, 6, 3).movedim(-1, 1)
+    torch.testing.assert_close(SPACES["hsv"].of_rgb(images), expected)
+
+
+def test_xyz_is_half_way_to_lab(generator):
+    images = torch.rand(2, 3, 5, 6, generator=generator, dtype=torch.float64)
+    ratios = SPACES["xyz"].of_rgb(images) / torch.tensor(WHITE, dtype=torch.float64).view(1, 3, 1, 1)
+    torch.testing.assert_close(116 * ratios[:, 1] ** (1 / 3) - 16, by_pixel(images)[:, 0], atol=1e-4, rtol=0)
+    torch.testing.assert_close(SPACES["xyz"].of_rgb(torch.ones(1, 3, 1, 1)).flatten(), torch.tensor(WHITE))
+
+
+@pytest.mark.parametrize(("space", "function"), [("lab", "rgb_to_lab"), ("yuv", "rgb_to_yuv")])
+def test_kornia_agrees(space, function, generator):
+    color = pytest.importorskip("kornia.color", reason="kornia comes with annulus[bench]")
+    images = torch.rand(2, 3, 8, 8, generator=generator)
+    expected = getattr(color, function)(images)
+    torch.testing.assert_close(SPACES[space].of_rgb(images), expected, atol=0.05 if space == "lab" else 2e-3, rtol=0)
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_no_space_changes_its_images_or_rounds_them(space, generator):
+    images = torch.rand(2, 3, 4, 4, generator=generator)
+    before = images.clone()
+    assert SPACES[space].of_rgb(images.bfloat16()).dtype == torch.float32
+    SPACES[space].of_rgb(images)
+    assert torch.equal(images, before)
