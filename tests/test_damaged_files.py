@@ -23,7 +23,7 @@ from annulus.evals.knn import evaluate_knn
 from annulus.files.images import load_images, save_images
 from annulus.files.packed import write_packed
 
-CONFIG = EncoderConfig("alexnet", "imagenet", "linear", 4, 16, "rgb", (0.5, 0.5, 0.5), (0.2, 0.2, 0.2))
+CONFIG = EncoderConfig("alexnet", "imagenet", "linear", 4, 16, None, (0.5, 0.5, 0.5), (0.2, 0.2, 0.2))
 ENCODER, SNAPSHOTS = "encoder.safetensors", "snapshots.safetensors"
 COLUMNS = ("seed", "epoch", "bound_nats", "ceiling_nats", "inner_share", "outer_share")
 
@@ -195,11 +195,13 @@ def test_a_description_of_another_type_or_without_a_key(name, about, fault, tmp_
 @pytest.mark.parametrize(
     ("changes", "fault"),
     [
-        ({"head": None}, "it holds .*, expected architecture, channels, embedding_dim, head"),
+        ({"head": None}, "it holds .*, expected architecture, embedding_dim, head"),
         ({"architecture": "vgg"}, "architecture is 'vgg', expected resnet18, resnet34, .*, vit_small, alexnet"),
         ({"stem": "patch16"}, "alexnet has no stem patch16: vit_small takes patch16, patch8 or patch4"),
         ({"embedding_dim": 10**30}, "expected a whole number from 1 to 65536"),
         ({"view_size": True}, "view_size is True, expected a whole number from 1 to 1024"),
+        ({"split": "lab"}, "split is 'lab', expected null, a colour space or a sigma"),
+        ({"split": {"sigma": 1.0}}, r"mean is \[0.5, 0.5, 0.5\], expected 6 finite numbers"),
         ({"std": [0.2, 0.2, float("nan")]}, "std is .*nan.*, expected 3 finite numbers"),
     ],
 )
@@ -208,7 +210,8 @@ def test_an_encoder_s_json_of_another_version(changes, fault, tmp_path):
     kind.write(tmp_path)
     path = tmp_path / kind.file
     described = json.loads(path.read_text()) | changes
-    path.write_text(json.dumps({key: value for key, value in described.items() if value is not None}))
+    taken_out = [key for key, value in changes.items() if value is None]
+    path.write_text(json.dumps({key: value for key, value in described.items() if key not in taken_out}))
     assert_refused(kind, tmp_path, fault)
 
 

@@ -171,7 +171,7 @@ def test_a_diverging_probe_stops_with_step_and_learning_rate(steps):
 
 @pytest.fixture
 def encoder():
-    config = EncoderConfig("alexnet", "imagenet", "linear", 6, 32, "rgb", mean=(0.5,) * 3, std=(0.3,) * 3)
+    config = EncoderConfig("alexnet", "imagenet", "linear", 6, 32, None, mean=(0.5,) * 3, std=(0.3,) * 3)
     encoder = build_encoder(config, seed=0).train()
     for layer in encoder.modules():
         if isinstance(layer, torch.nn.BatchNorm2d):

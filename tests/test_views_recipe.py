@@ -12,8 +12,9 @@ from annulus.config.images import BlurParams, CropParams, JitterParams, ViewSetP
 from annulus.errors import InputError
 from annulus.views import colour
 from annulus.views import recipe as views
-from annulus.views.blur import draw_blur, gaussian_blur, kernel_size
+from annulus.views.blur import draw_blur, kernel_size
 from annulus.views.crop import Boxes, center_crop, draw_boxes, resized_crop
+from annulus.views.gaussian import gaussian_blur
 from annulus.views.recipe import augment, center_view
 
 CROP = CropParams(scale_min=0.2, scale_max=1.0, ratio_min=3 / 4, ratio_max=4 / 3)

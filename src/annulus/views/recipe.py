@@ -16,9 +16,10 @@ from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
 from annulus.config.images import ViewSetParams
-from annulus.views.blur import Blur, draw_blur, gaussian_blur, kernel_size
+from annulus.views.blur import Blur, draw_blur, kernel_size
 from annulus.views.colour import Jitter, draw_jitter, grayscale, hue_ends, jitter_
 from annulus.views.crop import Boxes, center_crop, draw_boxes, resized_crop
+from annulus.views.gaussian import gaussian_blur
 from annulus.waits import sent
 
 # Pixels worked on at a time: on a CPU what, with temporaries, a core's L2 cache about holds; on a GPU a

@@ -13,7 +13,7 @@ from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from annulus.errors import InputError
-from annulus.views.blur import gaussian_blur
+from annulus.views.gaussian import gaussian_blur
 from annulus.views.spaces import LEVEL, SPACES, rgb_to_lab
 
 COLOURLESS = 0.5  # standard deviation of CIELAB's a or b: rounding greys to 8 bits gives 0.2, one level up or down 0.6
