@@ -50,7 +50,7 @@ def rgb_to_xyz(images: Rgb) -> Planes:
 def rgb_to_ydbdr(images: Rgb) -> Planes:
     """SECAM's luma in [0, 1] and colour differences in [-1.333, 1.333].
 
-    Source: ITU-R BT.470, SECAM.
+    Source: ITU-R BT.470 (SECAM, PAL, NTSC).
     """
     return _mixed(_float(images), YDBDR_OF_RGB)
 
@@ -58,7 +58,7 @@ def rgb_to_ydbdr(images: Rgb) -> Planes:
 def rgb_to_yuv(images: Rgb) -> Planes:
     """PAL's luma in [0, 1], U in [-0.436, 0.436], V in [-0.615, 0.615].
 
-    Source: ITU-R BT.470, PAL.
+    Source: ITU-R BT.470 (SECAM, PAL, NTSC).
     """
     return _mixed(_float(images), YUV_OF_RGB)
 
@@ -66,7 +66,7 @@ def rgb_to_yuv(images: Rgb) -> Planes:
 def rgb_to_yiq(images: Rgb) -> Planes:
     """NTSC's luma in [0, 1], I in [-0.596, 0.596], Q in [-0.523, 0.523].
 
-    Source: ITU-R BT.470, NTSC, with the luma of BT.601.
+    Source: ITU-R BT.470 (SECAM, PAL, NTSC).
     """
     return _mixed(_float(images), YIQ_OF_RGB)
 
