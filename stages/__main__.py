@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
-UNTRACKED = ("check", "settings")  # a second each, and no numbers
+UNTRACKED = ("check", "settings", "study_settings")  # a second each, and no numbers
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from annulus.config.study import Study
 from annulus.errors import InputError
 from annulus.trials.runs import Run
 
-part = script("stages/negatives/part.py")
+part = script("stages/study_part.py")
 settings = script("stages/negatives/settings.py")
 TEMPERATURES = {"keys": ["methods.ir.temperature"], "values": [0.2, 0.1]}
 CONTENT = yaml.safe_load((ROOT / "stages/negatives/params.yaml").read_text())

@@ -18,7 +18,7 @@ from annulus.views.gaussian import gaussian_blur
 from annulus.views.recipe import augment, center_view
 
 CROP = CropParams(scale_min=0.2, scale_max=1.0, ratio_min=3 / 4, ratio_max=4 / 3)
-JITTER = JitterParams(probability=0.8, brightness=0.4, contrast=0.4, saturation=0.4, hue=0.1)
+JITTER = JitterParams(probability=0.8, brightness=0.4, contrast=0.4, saturation=0.4, hue=0.1, strength=1.0)
 BLUR = BlurParams(probability=0.5, sigma_min=0.1, sigma_max=2.0)
 STANDARD = ViewSetParams(crop=CROP, flip=0.5, jitter=JITTER, grayscale=0.2, blur=None)
 STRONG = ViewSetParams(crop=CROP, flip=0.5, jitter=JITTER, grayscale=0.2, blur=BLUR)
@@ -169,8 +169,10 @@ def test_jitter_in_each_of_the_24_orders_equals_torchvision(photos, generator):
         torch.testing.assert_close(found, expected, atol=2e-5, rtol=0)
 
 
-def test_drawn_jitter_is_uniform_in_factors_turn_and_order(generator):
-    params = JitterParams(probability=0.8, brightness=0.4, contrast=0.2, saturation=1.5, hue=0.1)
+@pytest.mark.parametrize("strength", [1.0, 2.0])
+def test_drawn_jitter_is_uniform_in_factors_turn_and_order_times_its_strength(strength, generator):
+    settings = {"brightness": 0.4 / strength, "contrast": 0.2 / strength, "saturation": 1.5 / strength}
+    params = JitterParams(probability=0.8, hue=0.1 / strength, strength=strength, **settings)
     count = 24_000
     jitter = colour.draw_jitter(params, count, generator)
     chosen = jitter.hue_after != colour.NEVER

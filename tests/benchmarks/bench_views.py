@@ -20,7 +20,7 @@ ROUNDS = 4  # batches in a row, as a loader makes them: a single one would mostl
 STANDARD = ViewSetParams(
     crop=CropParams(scale_min=0.2, scale_max=1.0, ratio_min=3 / 4, ratio_max=4 / 3),
     flip=0.5,
-    jitter=JitterParams(probability=0.8, brightness=0.4, contrast=0.4, saturation=0.4, hue=0.1),
+    jitter=JitterParams(probability=0.8, brightness=0.4, contrast=0.4, saturation=0.4, hue=0.1, strength=1.0),
     grayscale=0.2,
     blur=None,
 )

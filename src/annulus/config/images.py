@@ -66,13 +66,26 @@ class CropParams(Params):
 
 
 class JitterParams(Params):
-    """Colour jitter with torchvision's meaning: factors in [1 - x, 1 + x], hue in [-x, x] turns."""
+    """Colour jitter with torchvision's meaning: factors in [1 - x, 1 + x], hue in [-x, x] turns.
+
+    All four x are multiplied by the strength (Tian et al. 2020, arXiv:2005.10243, Figure 12).
+    """
 
     probability: Fraction
     brightness: float = Field(ge=0, le=1000)
     contrast: float = Field(ge=0, le=1000)
     saturation: float = Field(ge=0, le=1000)
     hue: float = Field(ge=0, le=0.5)
+    strength: float = Field(ge=0, le=1000)
+
+    @model_validator(mode="after")
+    def _turns(self) -> Self:
+        if self.hue * self.strength > 0.5:
+            raise ValueError(
+                f"hue {self.hue:g} times strength {self.strength:g} is more than half a turn of the hue; "
+                "lower one of them"
+            )
+        return self
 
 
 class BlurParams(Params):

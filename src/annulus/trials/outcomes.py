@@ -52,8 +52,9 @@ def numbers(point: Point, runs: Runs, base: Runs) -> dict[str, Number]:
         stem, above = name.removesuffix("_top1_percent"), gain(right[name], other[name])
         row |= with_interval(name, accuracy(right[name])) | with_interval(f"{stem}_gain_percent", above)
         row[f"{stem}_verdict"] = "base" if runs is base else said(above)
-    for name in ("bound_nats", "ceiling_nats"):
-        row |= with_interval(name, over_seeds([float(run.metrics[name]) for run in runs.values()]))
+    for name in ("bound_nats", "ceiling_nats", "held_out_nats", "held_out_ceiling_nats"):
+        if all(name in run.metrics for run in runs.values()):
+            row |= with_interval(name, over_seeds([float(run.metrics[name]) for run in runs.values()]))
     last = [run.history[-1] for run in runs.values()]
     row |= with_interval("gradient_mean_norm", over_seeds([float(each["gradient_norm"]) for each in last]))
     return row | {"gradient_std_norm": statistics.fmean(float(each["gradient_norm_std"]) for each in last)}

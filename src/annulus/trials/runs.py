@@ -20,6 +20,7 @@ from annulus.pipeline.checkpoint import Held, hash_files
 from annulus.pipeline.code import hash_code
 from annulus.training.loop import Training
 from annulus.training.setup import build_training
+from annulus.trials.information import held_out
 from annulus.trials.measured import Outcome
 from annulus.trials.store import Place
 
@@ -52,12 +53,13 @@ def hash_trial() -> dict[str, str]:
     return hash_code(Path(__file__))
 
 
-Run = Mapping[str, Any]  # a seed and what config.resolved.RUN names
+Run = Mapping[str, Any]  # a seed and what config.resolved.RUN names; held_out_pairs, where a study asks for them
 
 
-def run_of(tree: Mapping[str, Any], seed: int) -> Run:
-    """A run of resolved settings with a seed."""
-    return {"seed": seed} | values(tree, RUN)
+def run_of(tree: Mapping[str, Any], seed: int, held_out_pairs: int | None = None) -> Run:
+    """A run of resolved settings with a seed; with `held_out_pairs`, it also tells what two views share."""
+    asked = {} if held_out_pairs is None else {"held_out_pairs": held_out_pairs}
+    return {"seed": seed} | values(tree, RUN) | asked
 
 
 class Trials:
@@ -102,6 +104,8 @@ class Trials:
         training = self.training(params)
         history = training.run(place.checkpoint)
         accuracies, right = probe(training, self.splits, params)
+        if pairs := params.get("held_out_pairs"):
+            accuracies |= held_out(training, self.splits.test, pairs, params["seed"])
         outcome = Outcome(training.metrics() | accuracies, history, right)
         place.write(outcome)
         return outcome

@@ -109,14 +109,15 @@ class Jitter(NamedTuple):
 def draw_jitter(params: JitterParams, count: int, generator: torch.Generator) -> Jitter:
     """Draw one jitter per image.
 
-    Factors are uniform in [max(0, 1 - x), 1 + x], the turn of hue in [-hue, hue], all 24 orders equally
-    likely: any order of the blends, and the hue in any of the four places around them.
+    Factors are uniform in [max(0, 1 - x), 1 + x], the turn of hue in [-hue, hue], x and hue times the strength. All 24
+    orders are equally likely: any order of the blends, and the hue in any of the four places around them.
     """
-    strength = torch.tensor([params.brightness, params.contrast, params.saturation])
-    low = (1 - strength).clamp_min(0)
-    by_kind = low + torch.rand(count, 3, generator=generator) * (1 + strength - low)
+    reach = torch.tensor([params.brightness, params.contrast, params.saturation]) * params.strength
+    hue = params.hue * params.strength
+    low = (1 - reach).clamp_min(0)
+    by_kind = low + torch.rand(count, 3, generator=generator) * (1 + reach - low)
     kind = torch.rand(count, 3, generator=generator).argsort(dim=1)
-    turn = torch.empty(count).uniform_(-params.hue, params.hue, generator=generator)
+    turn = torch.empty(count).uniform_(-hue, hue, generator=generator)
     hue_after = torch.randint(4, (count,), generator=generator)
     chosen = torch.rand(count, generator=generator) < params.probability
     return Jitter(by_kind.gather(1, kind), kind, turn, hue_after.where(chosen, NEVER))

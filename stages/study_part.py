@@ -1,4 +1,4 @@
-"""One part of the study, a grid of runs: the images -> its figure, all its numbers beside its base, its curves."""
+"""One part of a study, a grid of runs: the images -> its figure, all its numbers beside its base, its curves."""
 
 import argparse
 from collections.abc import Mapping
@@ -15,7 +15,8 @@ PATHS = ["images", "points", "figure"]
 def runs(settings: Mapping[str, Any]) -> dict[tuple, Run]:
     """What the stage trains, also for `python -m annulus.sweep`."""
     points = {(point["series"], point["value"]): point["run"] for point in settings["points"]}
-    return {(point, seed): run_of(run, seed) for point, run in points.items() for seed in settings["seeds"]}
+    pairs = settings["held_out_pairs"]
+    return {(point, seed): run_of(run, seed, pairs) for point, run in points.items() for seed in settings["seeds"]}
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:

@@ -1,0 +1,58 @@
+"""How much information two views share, as far as a trained encoder tells, of images that no training has seen."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from annulus.bounds.infonce import infonce
+from annulus.compute.device import autocast
+from annulus.compute.rng import generator
+from annulus.encoders.extract import BATCH_SIZE
+from annulus.errors import InputError
+from annulus.files.images import ImageSet
+from annulus.files.results import Number
+from annulus.methods.critics import scaled
+from annulus.training.loop import Training
+from annulus.views.recipe import augment
+
+
+@torch.no_grad()
+def held_out(training: Training, images: ImageSet, pairs: int, seed: int) -> dict[str, Number]:
+    """I_NCE of two views of each of the first images among as many, and log of their number, which it cannot exceed.
+
+    Views as in training; the method's temperature, without its memory or a learned critic. Where a split gives two
+    networks, each one's embedding of a view finds the other's of the other view, and the estimate is the mean.
+
+    Source: Tian et al. 2020, arXiv:2005.10243, Eq. 3.2.
+
+    Raises:
+        InputError: when there are fewer images.
+    """
+    if len(images) < pairs:
+        raise InputError(f"held_out_pairs: {pairs} is more than the {len(images)} test images; take fewer pairs")
+    first, second = (_embeddings(training, images, pairs, generator(seed, "held-out views", view)) for view in range(2))
+    temperature = training.method.params.temperature
+    estimates = [
+        _estimate(scaled(queries, temperature) @ keys.T) for queries, keys in zip(first, reversed(second), strict=True)
+    ]
+    return {"held_out_nats": sum(estimates) / len(estimates), "held_out_ceiling_nats": math.log(pairs)}
+
+
+def _embeddings(
+    training: Training, images: ImageSet, pairs: int, random: torch.Generator
+) -> list[Float[Tensor, "pairs d"]]:
+    """One view of each image, by each network of the encoder."""
+    encoder, found = training.method.encoder.eval(), []
+    for chunk in images.images[:pairs].split(BATCH_SIZE):
+        views = augment(chunk.to(training.device), training.recipe.views, encoder.view_size, random)
+        with autocast(training.device):
+            found.append(encoder.embeddings(views))
+    return [torch.cat(parts).float() for parts in zip(*found, strict=True)]
+
+
+def _estimate(scores: Float[Tensor, "n n"]) -> float:
+    """log n less the loss of finding each row's own column."""
+    negatives = scores.masked_fill(torch.eye(len(scores), dtype=torch.bool, device=scores.device), -torch.inf)
+    return math.log(len(scores)) - infonce(scores.diagonal()[:, None], negatives).item()

@@ -1,0 +1,18 @@
+"""The parameters of a study of parts -> what its images and each part read: a file for each."""
+
+from typing import Any
+
+from annulus.config.grid import part_settings
+from annulus.config.resolved import IMAGES, resolved
+from annulus.config.study import Study
+from annulus.pipeline.stage import write_settings
+
+
+def main(study: Study) -> dict[str, Any]:
+    base = study.variant("images", {}, study.params.seeds[0])
+    parts = {f"parts/{part}": part_settings(study, part) for part in study.content["parts"]}
+    return {"images": resolved(base, IMAGES)} | parts
+
+
+if __name__ == "__main__":
+    write_settings(main, Study)
