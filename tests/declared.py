@@ -15,7 +15,7 @@ def rooms(script: Path) -> set[str]:
     """The rooms that a script reaches and that can change its numbers."""
     files = {file for file in imported_files(script) if file.is_relative_to(ROOT / "src/annulus")}
     config = {file for file in files if file.is_relative_to(CONFIG) and not is_docstring(file)}
-    counting = {file for file in files if computes(file)} | (config if script.stem == "settings" else set())
+    counting = {file for file in files if computes(file)} | (config if script.stem.endswith("settings") else set())
     return {"/".join(file.relative_to(ROOT).parts[:3]) for file in counting}
 
 
