@@ -94,16 +94,42 @@ def negatives_study(root: Path, series: str = "IR") -> None:
             for i, name in enumerate(names) for j, value in enumerate(values)
         ]  # fmt: skip
         write_table(folder / f"{part}.csv", rows)
-    for part in ("stability", "critic", "annealing"):
+    for part in (
+        "negatives/stability",
+        "negatives/critic",
+        "negatives/annealing",
+        "augmentations/ir",
+        "augmentations/cmc",
+    ):
         rows = [
             {"series": name, "x": x, "nn1_top1_percent": 10.0 + x} for name in (series, "constant") for x in (1, 2, 3)
         ]
-        write_table(folder / f"{part}_figure.csv", rows)
+        write_table(root / f"metrics/{part}_figure.csv", rows)
     rows = [
         {"series": name, "k": k, "seeds": 2, "mean_nats": 0.7 - i, "bias_nats": -0.01, "std_nats": 0.2 / k}
         for i, name in enumerate(("NCE", "CNCE, ring")) for k in (16, 64, 256)
     ]  # fmt: skip
     write_table(folder / "estimates.csv", rows)
+
+
+def shared_by_views(root: Path) -> None:
+    """The files of the studies of views that have figures, beside those over epochs."""
+    for part in ("noise", "crop", "small-crops"):
+        rows = [
+            {"series": part, "held_out_nats": nats, "linear_top1_percent": 50 - (nats - 2) ** 2,
+             "linear_top1_interval_percent": 1.0} for nats in (1.0, 2.0, 3.0)
+        ]  # fmt: skip
+        write_table(root / f"metrics/augmentations/{part}.csv", rows)
+    points = [
+        {"noise": noise, "bound_nats": 2 - noise, "bound_interval_nats": 0.1, "top1_percent": 60 + 20 * noise,
+         "top1_interval_percent": 5.0, "gain_percent": 20 * noise, "gain_interval_percent": 6.0}
+        for noise in (0.0, 0.8)
+    ]  # fmt: skip
+    write_table(root / "metrics/spirals/points.csv", points)
+    curve = [{"series": f"noise {n}", "x": x, "loss_nats": 6 - x / 10} for n in (0.0, 0.8) for x in (10, 20)]
+    write_table(root / "metrics/spirals/curve.csv", curve)
+    plane = [{"noise": n, "x": x / 9, "y": -x, "spiral": x % 2} for n in (0.0, 0.8) for x in range(6)]
+    write_table(root / "metrics/spirals/plane.csv", plane)
 
 
 def algorithms(root: Path) -> None:
@@ -194,6 +220,7 @@ def everything(root: Path, classes: tuple[str, ...] = CLASSES, series: str = "IR
     params(root)
     main_line(root, classes)
     negatives_study(root, series)
+    shared_by_views(root)
     algorithms(root)
     estimators(root)
     diagnostics(root)

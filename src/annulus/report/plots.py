@@ -25,6 +25,7 @@ from annulus.report.figures import (
     staircase,
 )
 from annulus.report.gains import compared, gains
+from annulus.report.views import against_information, learned_planes, spirals
 
 SEEDS = "Bars: standard deviation over seeds."
 INTERVALS = "Bars: 95 % intervals."
@@ -69,16 +70,16 @@ FINDINGS = {
 
 
 def _swept(name: str, part: str, x: str, title: str, y: str = "nn1_top1") -> Plot:
-    """A figure of the negatives study: accuracy over the values of a setting."""
+    """A figure of a study's part: accuracy over the values of a setting."""
     unit = {"nn1_top1": NN1, "linear_top1": LINEAR}[y]
     draw = partial(accuracy, x="value", y=f"{y}_percent", label=x, unit=unit, half=f"{y}_interval_percent", log_x=True)
-    return Plot(name, title, "papers", (f"negatives/{part}.csv",), draw, bars=INTERVALS)
+    return Plot(name, title, "papers", (f"{part}.csv",), draw, bars=INTERVALS)
 
 
-def _epochs(name: str, part: str, title: str) -> Plot:
-    """A figure of the negatives study: accuracy over epochs."""
+def _epochs(name: str, part: str, title: str, of: str = "") -> Plot:
+    """A figure of a study's part: accuracy over epochs."""
     draw = partial(accuracy, x="x", y="nn1_top1_percent", label="epoch", unit=NN1)
-    return Plot(name, title, "papers", (f"negatives/{part}_figure.csv",), draw)
+    return Plot(name, title, "papers", (f"{part}_figure.csv",), draw, of)
 
 
 def _curve(name: str, title: str, columns: dict[str, str], y: str, file: str, scale: float = 1.0) -> Plot:
@@ -127,9 +128,18 @@ PLOTS = [
     Plot("diagnostics.geometry", "The embeddings over training", "diagnostics", (DIAGNOSTICS,), geometry),
     Plot("mutualinfo.fig2", "Stability of the objectives; bank rate", "papers",
          ("negatives/stability_figure.csv", "negatives/bank-rate.csv"), stability, bars=INTERVALS),
-    _epochs("mutualinfo.fig7", "critic", "Witness functions"),
-    _swept("mutualinfo.fig9", "count", "negatives", "How many negatives"),
-    _swept("mutualinfo.fig10", "temperature", "temperature", "Temperature"),
+    Plot("mutualinfo.fig4", "Accuracy against what two views share", "papers",
+         tuple(f"augmentations/{part}.csv" for part in ("noise", "crop", "small-crops")), against_information,
+         bars=INTERVALS),
+    _epochs("mutualinfo.fig5-ir", "augmentations/ir", "Which augmentations IR needs", "mutualinfo.fig5"),
+    _epochs("mutualinfo.fig5-cmc", "augmentations/cmc", "Which augmentations CMC needs", "mutualinfo.fig5"),
+    Plot("mutualinfo.fig6", "Two spirals seen through noise", "papers", ("spirals/points.csv", "spirals/curve.csv"),
+         spirals, bars=INTERVALS),
+    Plot("mutualinfo.fig6-planes", "The learned planes of the spirals", "papers", ("spirals/plane.csv",),
+         learned_planes, "mutualinfo.fig6"),
+    _epochs("mutualinfo.fig7", "negatives/critic", "Witness functions"),
+    _swept("mutualinfo.fig9", "negatives/count", "negatives", "How many negatives"),
+    _swept("mutualinfo.fig10", "negatives/temperature", "temperature", "Temperature"),
     Plot("mutualinfo.table3", "NCE and CNCE on a toy of known information", "papers", ("estimators/conditional.csv",),
          conditional, bars="Bars: 95 % interval over seeds. cosine: the printed setting. cosine-slow-warm: a tenth of "
          "the printed learning rate, uniform negatives at first. Estimates of 0 and less have no place on the axis."),
@@ -141,8 +151,8 @@ PLOTS = [
          staircase, "mlcpc.fig3"),
     Plot("estimators.ideal", "Every estimator with the ideal critic", "papers", ("estimators/ideal.csv",), ideal,
          bars="Bars: standard deviation over repetitions."),
-    _swept("eqco.fig2", "eqco-moco", "K, negatives", "MoCo with and without EqCo", "linear_top1"),
-    _swept("eqco.fig3", "eqco-simo", "K, negatives", "SiMo with and without EqCo", "linear_top1"),
+    _swept("eqco.fig2", "negatives/eqco-moco", "K, negatives", "MoCo with and without EqCo", "linear_top1"),
+    _swept("eqco.fig3", "negatives/eqco-simo", "K, negatives", "SiMo with and without EqCo", "linear_top1"),
     Plot("eqco.fig4", "Gradient's norm with and without EqCo", "papers", ("negatives/eqco-moco.csv",),
          partial(accuracy, x="value", y="gradient_mean_norm", half="gradient_std_norm", log_x=True,
                  label="K, negatives", unit="gradient norm"), bars="Bars: standard deviation over steps."),
@@ -150,7 +160,7 @@ PLOTS = [
          gaussians, bars=SEEDS),
     Plot("ring.fig2a", "Hard negatives from the start, or later", "papers", ("negatives/start.csv",), over_start,
          bars=INTERVALS),
-    _epochs("ring.fig2b", "annealing", "Annealing policies"),
+    _epochs("ring.fig2b", "negatives/annealing", "Annealing policies"),
     Plot("ring.appC", "Bias and spread of the estimate, one encoder held fixed", "papers", ("negatives/estimates.csv",),
          bias_and_spread),
 ]  # fmt: skip
