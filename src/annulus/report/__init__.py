@@ -10,6 +10,7 @@ In the order in which it is put together:
     context        what was run, and where
     drawing        how figures look
     figures        rows of metrics files to figures
+    views          the same, of studies of what views share
     gains          the comparison figure: gains over a base, with intervals
     plots          every figure's files, title and finding
     pictures       images with their neighbours and negatives

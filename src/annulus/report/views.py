@@ -21,7 +21,7 @@ def spirals(points: Rows, curve: Rows) -> Figure:
     """Read-out accuracy and what views share, by their noise; the loss over training."""
     figure, (left, middle, right) = panels(3, ["linear read-out", "information between views", "training"])
     curves(left, {"": points}, "noise", "top1_percent", "top1_interval_percent")
-    reference(left, 50, "chance")
+    reference(left, 50.0, "chance")
     finish(left, "noise of a view", "percent of unseen points")
     curves(middle, {"bound": points}, "noise", "bound_nats", "bound_interval_nats")
     finish(middle, "noise of a view", "nats")
