@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from annulus.negatives.ranked import SelfIndex, own_columns
+from annulus.negatives.own import SelfIndex, own_columns
 
 LARGE = 2**16  # rows of a memory, from which on
 SHARE = 1 / 12  # or less of them, chosen for each query, are added up faster than a product with a table takes (a CPU)
