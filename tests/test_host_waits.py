@@ -10,6 +10,7 @@ from pretended_gpu import PretendedGPU
 from settings import CPU, ROOT, read, run, stripes
 
 from annulus.errors import InputError
+from annulus.negatives import clusters
 from annulus.pipeline.checkpoint import Checkpoint
 from annulus.training import loop
 from annulus.training.setup import build_training
@@ -100,7 +101,8 @@ def test_a_step_never_waits_for_the_gpu(case):
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case["negatives"] == "all"][:8])
-def test_the_paths_of_a_gpu_give_the_numbers_of_a_cpu(case):
+def test_the_paths_of_a_gpu_give_the_numbers_of_a_cpu(case, monkeypatch):
+    monkeypatch.setattr(clusters, "lloyd", lambda rows, *asked: clusters.kmeans(rows.cpu(), *asked).to(rows.device))
     on_cpu, order = begun(settings_of(case), CPU)
     on_cpu.step(order)
     with PretendedGPU(autocast=False) as gpu:
