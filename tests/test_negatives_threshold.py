@@ -1,18 +1,12 @@
 """Selection on a GPU against sorted(): by Triton's kernels, interpreted and compiled, and by plain PyTorch."""
 
-import importlib.util
 import itertools
-import os
-import subprocess
-import sys
 
 import pytest
 import torch
-from settings import ROOT
+from interpreted import compiled, interpreted, needs_triton
 
 from annulus.negatives.threshold import plain
-
-needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 
 SIZES = (1, 300, 4609)  # columns: within a block of 256, a block and more, a tile of 4096 and two blocks and more
 SCORES = {
@@ -71,17 +65,12 @@ def test_plain_selection_is_exact():
 
 @pytest.mark.slow
 @needs_triton
-def test_the_kernels_select_the_same(tmp_path):
+def test_the_kernels_select_the_same():
     asked = []
     for scores, own, *ranks, places in CASES:
         padded = torch.empty(3, 0, dtype=torch.int64) if own is None else own.view(3, -1)
         asked += [(scores, padded, *ranks, None), (scores, padded, *ranks, places)]
-    given, found = tmp_path / "cases.pt", tmp_path / "found.pt"
-    torch.save(asked, given)
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
-    command = [sys.executable, "tests/interpreted.py", given, found]
-    subprocess.run(command, cwd=ROOT, env=environment, check=True)
-    found = torch.load(found)
+    found = interpreted("annulus.negatives.radix:select", asked)
     for (*_, places), rows, listed, drawn in zip(CASES, EXPECTED, found[::2], found[1::2], strict=True):
         assert torch.equal(listed, rows)
         assert torch.equal(drawn, rows.gather(1, places))
@@ -90,19 +79,12 @@ def test_the_kernels_select_the_same(tmp_path):
 @pytest.mark.slow
 @needs_triton
 def test_the_kernels_compile_for_a_gpu_that_is_not_here():
-    from triton import compile
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
-
     from annulus.negatives import radix
 
-    tensors = {"scores": "*fp32", "starts": "*i32"} | dict.fromkeys(
-        ("own", "listed", "borders", "picked", "drawn"), "*i64"
-    )
+    types = dict.fromkeys(("own", "listed", "borders", "picked", "drawn"), "*i64") | {
+        "scores": "*fp32",
+        "starts": "*i32",
+    }
     sizes = {"TILE": radix.TILE, "BLOCK": radix.BLOCK, "DRAWS": radix.DRAWS}
     for kernel, chosen in ((radix._members, {"LIST": True}), (radix._members, {"LIST": False}), (radix._drawn, {})):
-        constants = {name: value for name, value in (sizes | chosen).items() if name in kernel.arg_names}
-        types = {name: "constexpr" if name in constants else tensors.get(name, "i32") for name in kernel.arg_names}
-        source, target = ASTSource(kernel, types, constants), GPUTarget("cuda", 90, 32)
-        compiled = compile(source, target=target, options={"num_warps": radix.WARPS})
-        assert compiled.asm["cubin"]
+        assert compiled(kernel, types, sizes | chosen, radix.WARPS)

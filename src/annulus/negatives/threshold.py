@@ -5,14 +5,11 @@ found and listed by column without sorting (`annulus.negatives.radix`, in Triton
 for float64, plain PyTorch sorts. Both give the same columns in the same order.
 """
 
-import importlib.util
-from functools import cache
-from types import ModuleType
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from annulus.extras import runs_triton
 from annulus.negatives.own import SelfIndex, own_columns
 
 
@@ -27,9 +24,10 @@ def select(
 
     Own columns rank after all others, and equal scores by column. NaN has no rank that means anything.
     """
-    radix = _radix()
-    if radix is None or scores.dtype == torch.float64:
+    if not runs_triton() or scores.dtype == torch.float64:
         return plain(scores, self_index, first, last, picked)
+    from annulus.negatives import radix  # it needs Triton
+
     own = torch.empty(0, dtype=torch.int64, device=scores.device) if self_index is None else self_index
     return radix.select(scores, own.view(len(scores), -1 if own.numel() else 0), first, last, picked)
 
@@ -45,13 +43,3 @@ def plain(
     rising = (-scores.detach()).masked_fill(own_columns(scores, self_index), torch.nan)  # NaN comes last
     members = rising.sort(dim=1, stable=True).indices[:, first:last].sort(dim=1).values
     return members if picked is None else members.gather(1, picked)
-
-
-@cache
-def _radix() -> ModuleType | None:
-    """The kernels, where something can run them."""
-    if not torch.cuda.is_available() or importlib.util.find_spec("triton") is None:
-        return None
-    from annulus.negatives import radix
-
-    return radix
