@@ -123,15 +123,16 @@ def test_selection_is_that_of_plain_pytorch(queries, columns, spread, gpu):
 
 @pytest.mark.parametrize(("height", "width", "size"), [(32, 32, 32), (250, 300, 224)])
 def test_views_are_those_of_a_cpu(height, width, size, gpu):
-    images = torch.randint(
-        0, 256, (64, 3, height, width), generator=torch.Generator().manual_seed(0), dtype=torch.uint8
-    )
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randint(0, 256, (64, 3, height, width), generator=generator, dtype=torch.uint8)
     views, there = read({"views": "strong"})["view_sets.${views}"], images.to(GPU)
     augment(there, views, size, torch.Generator().manual_seed(1))
     with gpu():
         found = augment(there, views, size, torch.Generator().manual_seed(2))
     expected = augment(images, views, size, torch.Generator().manual_seed(2))
-    torch.testing.assert_close(found.cpu(), expected, rtol=0, atol=1e-5)
+    difference = (found.cpu() - expected).abs()
+    assert difference.max() < 2e-3, "grey pixels have next to no hue, and rounding turns it"
+    assert difference.mean() < 1e-6
 
 
 # --- against itself -----------------------------------------------------------------------------------
