@@ -19,6 +19,7 @@ from annulus.compute.rng import derive
 from annulus.encoders.config import WIDTHS, EncoderConfig
 from annulus.encoders.convnets import build_alexnet, build_convnet
 from annulus.encoders.lab import rgb_to_lab
+from annulus.encoders.lower import in_lower
 from annulus.encoders.small import for_small_maps
 from annulus.errors import InputError
 from annulus.files.regular import check_regular, read_text
@@ -62,12 +63,12 @@ class Encoder(nn.Module):
     def of_channels(self, planes: Float[Tensor, "b k h w"]) -> MapAndPooled:
         """`map_and_pooled` of images that are already in the encoder's own colour space."""
         normalised = (planes - self.mean) / self.std
-        found = self.backbone(normalised.contiguous(memory_format=torch.channels_last))
+        found = in_lower(self.backbone, normalised.contiguous(memory_format=torch.channels_last))
         return found if isinstance(found, tuple) else (found, found.mean(dim=(2, 3)))
 
     def embed(self, pooled: Float[Tensor, "b c"]) -> Float[Tensor, "b d"]:
         """Pooled features to the unit sphere, where similarity is the dot product."""
-        return F.normalize(self.head(pooled).float(), dim=1)
+        return F.normalize(in_lower(self.head, pooled).float(), dim=1)
 
     def forward(self, images: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b d"]:
         return self.embed(self.pooled(images))
