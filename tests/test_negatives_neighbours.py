@@ -8,7 +8,7 @@ import torch
 from plain_objectives import in_own_cluster, ranked_others, sets_of
 
 from annulus.negatives.clusters import Clusters
-from annulus.negatives.neighbours import closest, clustered, marked, share_at
+from annulus.negatives.neighbours import among_all, closest, clustered, share_at
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 
@@ -68,7 +68,7 @@ def test_the_closest_are_the_first_of_the_ranked_others(scores, own):
 def test_cluster_neighbours_are_the_plain_union_over_runs(runs, own, clusters):
     """A query in no cluster has none, not even among columns in none."""
     some = Clusters(clusters.columns[:runs], clusters.queries[:runs])
-    for found in (clustered(some, own), marked(some, own)):
+    for found in (clustered(some, own), among_all(some, own)):
         for query, columns in enumerate(sets_of(found)):
             others = [column for column in range(COLUMNS) if column not in own_of(own, query)]
             assert sorted(columns) == [column for column in others if in_own_cluster(column, some, query)]

@@ -79,7 +79,6 @@ class Bound:
 
         `counts`: how many of a query's negatives are present. Who chose them knows; counting takes as long as the loss.
 
-
         The first of the positives is the query's own, the others are neighbours. `in_denominator`: neighbours are
         candidates too, so that the loss is at least 0. Without, they stand only in the numerator, as the papers print
         it: the loss is that of the query's own positive less log(sum over positives of exp(score - own score)). It has

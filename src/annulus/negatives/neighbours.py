@@ -50,7 +50,7 @@ def clustered(clusters: Clusters, self_index: SelfIndex) -> Selection:
     the clusterings combine; here they are united.
     """
     if clusters.columns.is_cuda:
-        return marked(clusters, self_index)
+        return among_all(clusters, self_index)
     queries = clusters.queries.shape[1]
     if clusters.columns.ndim == 3:
         every = torch.arange(clusters.columns.shape[2], device=clusters.columns.device).expand(queries, -1)
@@ -67,8 +67,8 @@ def clustered(clusters: Clusters, self_index: SelfIndex) -> Selection:
     return Selection(index, mask)
 
 
-def marked(clusters: Clusters, self_index: SelfIndex) -> Selection:
-    """The same neighbours, marked among all columns: how many a query has, a GPU would have to be asked."""
+def among_all(clusters: Clusters, self_index: SelfIndex) -> Selection:
+    """The same neighbours as a mask over all columns: how many a query has, a GPU would have to be asked."""
     every = torch.arange(clusters.columns.shape[-1], device=clusters.columns.device)
     every = every.expand(clusters.queries.shape[1], -1)
     return Selection(every, clusters.shared(every) & ~own_columns(every, self_index))

@@ -4,6 +4,7 @@ import logging
 import os
 import time
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -39,11 +40,6 @@ CHECKPOINT_MOST_SECONDS = 300.0  # but one slow save (a process that was paused 
 LOSS_CHECK_STEPS = 50  # reading a loss waits for the GPU, so it is read this often; a CPU reads every step
 
 
-def _some(images: ImageSet, limit: int | None, random: torch.Generator) -> ImageSet:
-    """As many of each class, and no more than the limit."""
-    return images if limit is None or len(images) <= limit else images.take(even_subset(images.labels, limit, random))
-
-
 def seconds_to_next_save(seconds: float) -> float:
     """How long a run goes on after a save that took so many seconds."""
     return max(CHECKPOINT_SECONDS, min(seconds / CHECKPOINT_SHARE, CHECKPOINT_MOST_SECONDS))
@@ -62,9 +58,7 @@ class Training:
     ) -> None:
         self.method, self.recipe, self.device = method, recipe, device
         self.source = images
-        limit, random = recipe.scale.validation_images, generator(recipe.seed, "validation images")
-        self.validation = _some(validation, limit, random)
-        self.nearest = _some(images, limit, random)  # among these validation looks, where a method keeps no bank
+        self.validation = self._drawn(validation, "validation images")
         self.images, self.labels = images.images.to(device), images.labels.to(device)
         self.trainable = [parameter for parameter in method.parameters() if parameter.requires_grad]
         self.optimizer = FusedSGD(
@@ -89,6 +83,11 @@ class Training:
         self.measured = torch.zeros(self.batches, 5, device=device)
         self.history: list[dict[str, Number]] = []
         self.snapshots: Snapshots | None = None  # for a stage to set before `run`; nothing here reads what they hold
+
+    @cached_property
+    def nearest(self) -> ImageSet:
+        """The training images among which validation looks where a method keeps no bank."""
+        return self._drawn(self.source, "nearest images")
 
     def run(self, checkpoint: Checkpoint | None = None) -> list[dict[str, Number]]:
         """Train to the end, from the checkpoint when there is one; returns one row per epoch.
@@ -197,8 +196,8 @@ class Training:
         """Percent of validation images whose nearest training image has their label (Wu et al. 2020,
         arXiv:2005.13149, Fig. 1).
 
-        Training images stand there as their rows in the bank. Where a method keeps none, embeddings are made now, of so
-        many of them as there are validation images at most.
+        Training images stand there as their rows in the bank. Where a method keeps none, embeddings are made now, of
+        `scales.SCALE.pretrain.validation_images` of them at most.
         """
         if len(self.validation.images) == 0:
             return None
@@ -209,6 +208,13 @@ class Training:
         standing = extract(self.method.encoder, self.nearest, ["embedding"], self.device)
         rows, of_rows = standing.layers["embedding"].to(self.device), standing.labels.to(self.device)
         return nearest_label_accuracy(embedding, rows, labels, of_rows)
+
+    def _drawn(self, images: ImageSet, name: str) -> ImageSet:
+        """As many images of each class, in all no more than validation may embed."""
+        limit, random = self.recipe.scale.validation_images, generator(self.recipe.seed, name)
+        if limit is None or len(images) <= limit:
+            return images
+        return images.take(even_subset(images.labels, limit, random))
 
     def _order(self) -> Int[Tensor, "batches b"]:
         """This epoch's images, batch by batch; depends only on the seed and the epoch."""

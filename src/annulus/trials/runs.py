@@ -78,6 +78,11 @@ class Trials:
         """
         places = {key: self.place(params) for key, params in variants.items()}
         outcomes = {place.name: outcome for place in places.values() if (outcome := place.read())}
+        if outcomes:
+            progress.say(
+                f"{len(outcomes)} of {len({place.name for place in places.values()})} runs have their outcome in "
+                ".annulus/outcomes and train no more (remove that folder to train them again)"
+            )
         # Variants that differ only in what no run reads are one run, and train once.
         missing = {place.name: key for key, place in places.items() if place.name not in outcomes}
         names, runs = [name_of(key) for key in missing.values()], [variants[key] for key in missing.values()]
