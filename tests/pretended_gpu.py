@@ -49,6 +49,8 @@ class PretendedGPU:
         for context in (
             mock.patch.object(torch, "Generator", _Generator),
             mock.patch.object(torch, "autocast", self._cast(torch.autocast)),
+            mock.patch.object(torch, "is_autocast_enabled", _of_cpu(torch.is_autocast_enabled)),
+            mock.patch.object(torch, "get_autocast_dtype", _of_cpu(torch.get_autocast_dtype)),
             mock.patch.object(torch.cuda, "mem_get_info", return_value=(2**40, 2**40)),
             _Operators(self),
             _Functions(self),
@@ -73,6 +75,15 @@ class PretendedGPU:
             yield self._counts
         finally:
             self._counts = None
+
+    @contextmanager
+    def uncounted(self) -> Iterator[None]:
+        """What happens in this context is the test's own."""
+        counts, self._counts = self._counts, None
+        try:
+            yield
+        finally:
+            self._counts = counts
 
     def count(self, events: str, event: str) -> None:
         if self._counts is not None:
@@ -106,6 +117,10 @@ class PretendedGPU:
             yield
         finally:
             vars(self).update(before)
+
+
+def _of_cpu(asked: Callable[[str], Any]) -> Callable[[str], Any]:
+    return lambda device: asked("cpu" if device == "cuda" else device)
 
 
 class _Generator(torch.Generator):

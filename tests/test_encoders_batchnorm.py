@@ -8,8 +8,9 @@ from gloo import together
 from torch import nn
 
 from annulus.compute.distributed import local, local_slice, mean_gradients, world_size
-from annulus.encoders import batchnorm
-from annulus.encoders.batchnorm import GroupedBatchNorm1d, GroupedBatchNorm2d, SyncBatchNorm
+from annulus.encoders import batchnorm, grouped
+from annulus.encoders.batchnorm import SyncBatchNorm
+from annulus.encoders.grouped import GroupedBatchNorm1d, GroupedBatchNorm2d
 from annulus.errors import InputError
 
 PLAIN = {2: nn.BatchNorm1d, 4: nn.BatchNorm2d}
@@ -60,7 +61,7 @@ def test_a_network_without_batch_norm_stays_as_it_is(monkeypatch):
     monkeypatch.setattr(batchnorm, "world_size", lambda: 2)
     network = nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4), nn.MultiheadAttention(4, 2))
     parts = list(network.modules())
-    for changed in (batchnorm.convert(network, 2), batchnorm.synchronised(network)):
+    for changed in (grouped.convert(network, 2), batchnorm.synchronised(network)):
         assert all(mine is theirs for mine, theirs in zip(changed.modules(), parts, strict=True))
 
 
@@ -119,7 +120,7 @@ def test_groups_that_do_not_fit_the_batch_are_refused():
 def test_a_leak_through_batch_statistics_ends_with_shuffling_which_its_inverse_undoes(generator):
     """Rows of one group share its mean: the sum of a normalised group is 0, of a shuffled one it is not."""
     x, norm = torch.randn(32, 5, generator=generator), GroupedBatchNorm1d(5, groups=4, affine=False)
-    order, back = batchnorm.shuffled(32, torch.Generator().manual_seed(0))
+    order, back = grouped.shuffled(32, torch.Generator().manual_seed(0))
     near(norm(x).view(4, 8, 5).sum(dim=1), torch.zeros(4, 5), atol=1e-5)
     assert norm(x[order])[back].view(4, 8, 5).sum(dim=1).abs().min() > 0.01
     assert torch.equal(x[order][back], x)
@@ -228,7 +229,7 @@ def test_converting_keeps_weights_statistics_names_and_settings():
     before = copy.deepcopy(plain)
     pointers = {name: tensor.data_ptr() for name, tensor in plain.state_dict().items()}
 
-    converted = batchnorm.convert(plain, groups=2)
+    converted = grouped.convert(plain, groups=2)
     assert converted is plain
     assert kinds(converted) == [GroupedBatchNorm2d, GroupedBatchNorm1d, GroupedBatchNorm1d]
     assert {name: tensor.data_ptr() for name, tensor in converted.state_dict().items()} == pointers
@@ -236,9 +237,9 @@ def test_converting_keeps_weights_statistics_names_and_settings():
     assert (converted[0][1].eps, converted[0][1].momentum, converted[0][1].groups) == (0.1, 0.3, 2)
     x = torch.rand(8, 3, 4, 4)
     assert torch.equal(converted.eval()(x), before.eval()(x))
-    assert batchnorm.convert(converted[4], groups=4).groups == 4, "one alone, which has groups"
+    assert grouped.convert(converted[4], groups=4).groups == 4, "one alone, which has groups"
     with pytest.raises(AssertionError, match="convert before"):
-        batchnorm.convert(nn.Sequential(SyncBatchNorm(3)), groups=2)
+        grouped.convert(nn.Sequential(SyncBatchNorm(3)), groups=2)
 
 
 def test_one_process_cannot_synchronise():

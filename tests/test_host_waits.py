@@ -1,15 +1,18 @@
 """A training step never waits for a GPU, counted where there is none (pretended_gpu.py), and starts so many kernels."""
 
-import itertools
 import linecache
 from collections import Counter
+from contextlib import nullcontext
 
 import pytest
 import torch
+from gpu_cases import CASES, begun, settings_of
 from pretended_gpu import PretendedGPU
+from pretended_kernels import pretended_kernels
 from settings import CPU, ROOT, read, run, stripes
 
 from annulus.errors import InputError
+from annulus.negatives import clusters
 from annulus.pipeline.checkpoint import Checkpoint
 from annulus.training import loop
 from annulus.training.setup import build_training
@@ -22,62 +25,12 @@ EXCUSED = {
     "if losses.isfinite().all():": "so are losses",
 }
 # Of ResNet-18. Fewer are better: these may fall, not rise.
-KERNELS = {"ir": 429, "moco": 837}
-
-CHOICES = {
-    "method": ("ir", "moco", "simclr", "simo"),
-    "split": ("none", "lab"),
-    "sampler": ("uniform", "ball", "ring", "cave"),
-    "neighbours": ("none", "s", "k"),
-    "bound": ("infonce", "cpc", "mlcpc", "la", "binary-nce"),
-    "negatives": ("sampled", "all"),
-    "views": ("strong", "none"),
-}
+KERNELS = {"ir": 250, "moco": 408}
 
 
-def fits(case):
-    return case["neighbours"] == "none" or case["bound"] not in ("mlcpc", "binary-nce")
-
-
-def pairs_of(case):
-    return set(itertools.combinations(case.items(), 2))
-
-
-def every_pair():
-    """Few cases that hold each pair of choices that some case can hold."""
-    cases = [dict(zip(CHOICES, values, strict=True)) for values in itertools.product(*CHOICES.values())]
-    cases = [case for case in cases if fits(case)]
-    missing = set().union(*map(pairs_of, cases))
-    while missing:
-        best = max(cases, key=lambda case: len(pairs_of(case) & missing))
-        missing -= pairs_of(best)
-        yield best
-
-
-CASES = list(every_pair())
-
-
-def settings_of(case):
-    """With clusters so large that each query of a small batch finds members and others."""
-    case = dict(case)
-    negatives = {f"methods.{case['method']}.negatives": case.pop("negatives")} if "negatives" in case else {}
-    large = {"samplers.cave.clusters": 4, "samplers.cave.outer": 1.0, "neighbour_sets.k.clusters": 4}
-    return {"bounds.mlcpc.alpha_start": 2.0} | large | negatives | case
-
-
-def begun(changes, device):
-    """A training in its third step, when neighbours have come, and its epoch's order."""
-    training = build_training(read(changes), stripes(70, 0), stripes(10, 1), device)
-    training.method.start(training._embed)
-    training.method.before_epoch(0, training._embed)
-    training.method.train()
-    training.batch = 2
-    return training, training._order()
-
-
-def counted(changes):
-    """What happens on a GPU in a step."""
-    with PretendedGPU() as gpu:
+def counted(changes, kernels=pretended_kernels):
+    """What happens on a GPU in a step, where Triton is there or, without `kernels`, where it is not."""
+    with PretendedGPU() as gpu, kernels(gpu):
         training, order = begun(changes, gpu.device)
         training.step(order)
         with gpu.counting() as counts:
@@ -93,15 +46,20 @@ def source(place):
 # --- steps --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: " ".join(case.values()))
-def test_a_step_never_waits_for_the_gpu(case):
-    counts = counted(settings_of(case))
+@pytest.mark.parametrize(
+    ("case", "kernels"),
+    [*((case, pretended_kernels) for case in CASES), *((case, nullcontext) for case in CASES[:4])],
+    ids=lambda value: " ".join(value.values()) if isinstance(value, dict) else value.__name__,
+)
+def test_a_step_never_waits_for_the_gpu(case, kernels):
+    counts = counted(settings_of(case), kernels)
     assert not counts.waits, counts.table()
     assert counts.copies.total() > 0, "the views' parameters are copied"
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case["negatives"] == "all"][:8])
-def test_the_paths_of_a_gpu_give_the_numbers_of_a_cpu(case):
+def test_the_paths_of_a_gpu_give_the_numbers_of_a_cpu(case, monkeypatch):
+    monkeypatch.setattr(clusters, "lloyd", lambda rows, *asked: clusters.kmeans(rows.cpu(), *asked).to(rows.device))
     on_cpu, order = begun(settings_of(case), CPU)
     on_cpu.step(order)
     with PretendedGPU(autocast=False) as gpu:

@@ -3,10 +3,14 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from pretended_gpu import PretendedGPU
 
+from annulus.compute.rng import generator as derived
+from annulus.negatives import lloyd
 from annulus.negatives.clusters import kmeans
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
+each_device = pytest.mark.parametrize("kmeans", [kmeans, lloyd.lloyd], ids=["CPU", "GPU"])
 
 
 @pytest.fixture
@@ -22,7 +26,8 @@ def partition(assigned):
     return {frozenset(group) for group in groups.values()}
 
 
-def test_separate_groups_are_found(generator):
+@each_device
+def test_separate_groups_are_found(kmeans, generator):
     centres = F.normalize(torch.randn(5, 8, generator=generator), dim=1)
     rows = F.normalize(centres.repeat(20, 1) + 0.02 * torch.randn(100, 8, generator=generator), dim=1)
     truth = {frozenset(range(group, 100, 5)) for group in range(5)}
@@ -31,23 +36,28 @@ def test_separate_groups_are_found(generator):
     assert all(len(groups) <= 5 for groups in found)
 
 
-def test_every_row_is_in_the_cluster_of_its_nearest_mean(rows):
+@each_device
+def test_every_row_is_in_the_cluster_of_its_nearest_mean(kmeans, rows):
     """Lloyd's fixed point, over all rows: faiss on its own would see a sample of 256 per cluster."""
     [assigned] = kmeans(rows, clusters=2, iterations=200, runs=1, seed=0)
     means = torch.stack([rows[assigned == cluster].mean(dim=0) for cluster in range(2)])
     assert torch.equal(torch.cdist(rows, means).argmin(dim=1).int(), assigned)
 
 
-def test_more_iterations_reach_tighter_clusters(rows):
-    def scatter(iterations):
-        [assigned] = kmeans(rows, clusters=20, iterations=iterations, runs=1, seed=0)
-        parts = [rows[assigned == cluster] for cluster in assigned.unique()]
-        return sum(((part - part.mean(dim=0)) ** 2).sum() for part in parts)
-
-    assert scatter(30) < scatter(1)
+def scatter(rows, assigned):
+    """The squared distances of rows from their cluster's mean, summed."""
+    parts = [rows[assigned == cluster] for cluster in assigned.unique()]
+    return float(sum(((part - part.mean(dim=0)) ** 2).sum() for part in parts))
 
 
-def test_runs_start_differently_and_the_seed_repeats_them(rows):
+@each_device
+def test_more_iterations_reach_tighter_clusters(kmeans, rows):
+    few, many = (scatter(rows, *kmeans(rows, clusters=20, iterations=count, runs=1, seed=0)) for count in (1, 30))
+    assert many < few
+
+
+@each_device
+def test_runs_start_differently_and_the_seed_repeats_them(kmeans, rows):
     first, again, other = (kmeans(rows, clusters=30, iterations=3, runs=3, seed=seed) for seed in (0, 0, 1))
     assert first.shape == (3, 1200)
     assert torch.equal(first, again)
@@ -67,7 +77,8 @@ def test_the_number_of_threads_does_not_change_the_clusters(rows):
     assert torch.equal(*found)
 
 
-def test_a_cluster_that_runs_empty_takes_part_of_a_large_one(generator):
+@each_device
+def test_a_cluster_that_runs_empty_takes_part_of_a_large_one(kmeans, generator):
     """Half of the rows are one and the same, so most starts are equal, and all but one of these lose their rows."""
     spread = F.normalize(torch.randn(300, 4, generator=generator), dim=1)
     rows = torch.cat([spread[:1].repeat(300, 1), spread])
@@ -76,9 +87,48 @@ def test_a_cluster_that_runs_empty_takes_part_of_a_large_one(generator):
     assert assigned[:300].unique().numel() == 1
 
 
-def test_fewer_different_rows_than_clusters_leave_some_empty_and_are_no_cause_for_a_warning(generator, capfd):
+@each_device
+def test_fewer_different_rows_than_clusters_leave_some_empty_and_are_no_cause_for_a_warning(kmeans, generator, capfd):
     different = F.normalize(torch.randn(3, 4, generator=generator), dim=1)
     [assigned] = kmeans(different.repeat(20, 1), clusters=10, iterations=10, runs=1, seed=0)
     assert partition(assigned) == {frozenset(range(row, 60, 3)) for row in range(3)}
     assert ((assigned >= 0) & (assigned < 10)).all()
     assert "WARNING" not in "".join(capfd.readouterr())
+
+
+def plain_kmeans(rows, clusters, iterations, seed, run):
+    """Lloyd's iterations in float64, row by row and cluster by cluster; none may run empty."""
+    rows = rows.double()
+    centres = rows[torch.randperm(len(rows), generator=derived(seed, "kmeans", run))[:clusters]]
+    for step in range(iterations + 1):
+        assigned = torch.stack([((row - centres) ** 2).sum(dim=1).argmin() for row in rows])
+        if step < iterations:
+            centres = torch.stack([rows[assigned == cluster].mean(dim=0) for cluster in range(clusters)])
+    return assigned
+
+
+@pytest.mark.parametrize("scored", [2**26, 100])
+def test_on_a_gpu_clusters_are_those_of_plain_k_means_in_however_many_parts(scored, rows, monkeypatch):
+    monkeypatch.setattr(lloyd, "SCORED", scored)
+    rows = rows[:300]
+    found = lloyd.lloyd(rows, clusters=7, iterations=4, runs=2, seed=3)
+    for run, assigned in enumerate(found):
+        assert torch.equal(assigned.long(), plain_kmeans(rows, 7, 4, 3, run))
+
+
+def test_on_a_gpu_clusters_are_as_tight_as_faiss_s(rows):
+    """Within 1 % in the mean of ten runs, of which single ones differ by as much."""
+    settings = {"clusters": 20, "iterations": 20, "runs": 10, "seed": 0}
+    ours, theirs = (
+        sum(scatter(rows, assigned) for assigned in found)
+        for found in (lloyd.lloyd(rows, **settings), kmeans(rows, **settings))
+    )
+    assert ours == pytest.approx(theirs, rel=0.01)
+
+
+def test_rows_on_a_gpu_are_clustered_there(rows):
+    with PretendedGPU() as gpu:
+        found = kmeans(rows.to(gpu.device), clusters=20, iterations=2, runs=2, seed=0)
+        assert found.is_cuda
+        found = found.cpu()
+    assert torch.equal(found, lloyd.lloyd(rows, clusters=20, iterations=2, runs=2, seed=0))

@@ -9,7 +9,7 @@ from annulus.negatives.scores import Given, Products
 
 QUERIES, ROWS, DIM = 5, 30, 4
 OWN = torch.tensor([[3, -1], [0, 29], [-1, -1], [0, -1], [7, 7]])
-KINDS = ["given", "products", "products of a large memory", "pairs"]
+KINDS = ["given", "products", "products of a large memory", "products in a fixed order", "pairs"]
 
 
 @pytest.fixture(params=KINDS)
@@ -18,6 +18,8 @@ def both(request, generator, monkeypatch):
     if request.param == "products of a large memory":
         monkeypatch.setattr(module, "LARGE", 1)
         monkeypatch.setattr(module, "SHARE", 1.0)
+    if request.param == "products in a fixed order":
+        monkeypatch.setattr(torch, "are_deterministic_algorithms_enabled", lambda: True)
     queries, rows = torch.randn(QUERIES + ROWS, DIM, generator=generator, dtype=torch.float64).split([QUERIES, ROWS])
     queries.requires_grad_()
     critic = build_critic("mlp-2", DIM, 1.0, seed=0).double()

@@ -93,4 +93,5 @@ class Bound:
         if not in_denominator and positives.shape[1] > 1:
             loss = loss - (positives.logsumexp(dim=1) - positives[:, 0]).mean()
             reached = self.loss(positives.detach(), negatives.detach(), training)
-        return Estimate(loss * self.gradient_scale(training), loss.detach(), ceiling - reached, ceiling)
+        scale = self.gradient_scale(training)
+        return Estimate(loss if scale == 1 else loss * scale, loss.detach(), ceiling - reached, ceiling)

@@ -50,7 +50,8 @@ def infonce(positives: Float[Tensor, "b p"], negatives: Float[Tensor, "b k"]) ->
     the positive too, and Section 4.3 (neighbours, summed inside the log).
     """
     # The log odds of positives against negatives keep the small losses that a difference of logsumexps would round off.
-    return -logsigmoid(positives.logsumexp(dim=1) - log_sum(negatives)).mean()
+    own = positives.squeeze(1) if positives.shape[1] == 1 else positives.logsumexp(dim=1)
+    return -logsigmoid(own - log_sum(negatives)).mean()
 
 
 def infonce_ceiling(

@@ -13,12 +13,16 @@ M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
 
 
 def pick_device() -> torch.device:
-    """The GPU when there is one, else the CPU.
+    """The GPU when there is one, else the CPU; each process calls this, for its own settings.
 
     Raises:
-        InputError: when ANNULUS_PRECISION asks for what is unknown, or for what the CPU does not have.
+        InputError: when ANNULUS_PRECISION or ANNULUS_DETERMINISTIC asks for what is unknown, or ANNULUS_PRECISION for
+            what the CPU does not have.
     """
+    same_bits = deterministic()
     if torch.cuda.is_available():
+        if same_bits:
+            _compute_deterministically()
         return torch.device("cuda")
     if half_precision() and not torch.cpu._is_amx_tile_supported():
         raise InputError(
@@ -47,9 +51,33 @@ def half_precision() -> bool:
     return asked == "bf16"
 
 
+def deterministic() -> bool:
+    """Whether the same run gives the same bits on a GPU each time, which takes time; a CPU always does.
+
+    No parameter: a run's numbers are those of its parameters, with the switch or without it, up to a GPU's rounding.
+
+    Raises:
+        InputError: when ANNULUS_DETERMINISTIC is unknown.
+    """
+    asked = os.environ.get("ANNULUS_DETERMINISTIC", "no")
+    if asked not in ("no", "yes"):
+        raise InputError(f"ANNULUS_DETERMINISTIC is {asked!r}; give yes or no, or unset it for no")
+    return asked == "yes"
+
+
 def described(device: torch.device) -> str:
-    """The kind of device and what its encoders compute in: two of one description give the same digits, or nearly."""
-    return f"{device.type} bf16" if device.type == "cpu" and half_precision() else device.type
+    """The kind of device and how it computes: two of one description give the same digits, or nearly."""
+    if device.type == "cuda":
+        return "cuda deterministic" if deterministic() else "cuda"
+    return "cpu bf16" if half_precision() else "cpu"
+
+
+def _compute_deterministically() -> None:
+    """Let torch take none but deterministic ways on a GPU, and refuse an operator that has none."""
+    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # read at cuBLAS's first product
+    torch.backends.cudnn.deterministic = True
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # nothing here reads memory that it has not written
 
 
 def keep_freed_memory() -> None:

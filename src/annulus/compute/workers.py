@@ -21,7 +21,7 @@ import faiss
 import torch
 
 from annulus.compute import progress
-from annulus.compute.device import keep_freed_memory
+from annulus.compute.device import keep_freed_memory, pick_device
 from annulus.compute.distributed import world_size
 from annulus.pipeline.checkpoint import Checkpoint
 from annulus.pipeline.code import hash_code
@@ -160,6 +160,7 @@ def _begin(stage: int, reports: SimpleQueue, places: SimpleQueue, threads: int, 
     end_with(stage)
     if gpus:
         os.environ["CUDA_VISIBLE_DEVICES"] = str(places.get())  # what "cuda" means from here on
+        pick_device()
     compute_with(threads)
     progress.begin("", reports.put)
     log.handlers = [progress.Forwarding()]

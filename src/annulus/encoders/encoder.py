@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from annulus.compute.rng import derive
 from annulus.encoders.config import EncoderConfig
 from annulus.encoders.convnets import build_alexnet, build_convnet
+from annulus.encoders.lower import in_lower
 from annulus.encoders.small import for_small_maps
 from annulus.errors import InputError
 from annulus.files.regular import check_regular, read_text
@@ -55,12 +56,12 @@ class Encoder(nn.Module):
     def map_and_pooled(self, images: Float[Tensor, "b k h w"]) -> MapAndPooled:
         """`map` and `pooled` of one pass through the backbone."""
         normalised = (images - self.mean) / self.std
-        found = self.backbone(normalised.contiguous(memory_format=torch.channels_last))
+        found = in_lower(self.backbone, normalised.contiguous(memory_format=torch.channels_last))
         return found if isinstance(found, tuple) else (found, found.mean(dim=(2, 3)))
 
     def embed(self, pooled: Float[Tensor, "b c"]) -> Float[Tensor, "b d"]:
         """Pooled features to the unit sphere, where similarity is the dot product."""
-        return F.normalize(self.head(pooled).float(), dim=1)
+        return F.normalize(in_lower(self.head, pooled).float(), dim=1)
 
     def embeddings(self, images: Float[Tensor, "b k h w"]) -> tuple[Float[Tensor, "b d"], ...]:
         """The embedding of each of its networks: of the one that there is."""

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from annulus.compute.rng import derive
 from annulus.errors import InputError
-from annulus.negatives.ranked import SelfIndex
+from annulus.negatives.own import SelfIndex
 from annulus.negatives.scores import Given, Products, Scores
 
 HIDDEN = 128  # units of a nonlinear layer; the paper says so in appendix H

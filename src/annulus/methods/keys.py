@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from annulus.compute.device import autocast
 from annulus.compute.distributed import all_gather, local, world_size
 from annulus.compute.rng import generator
-from annulus.encoders.batchnorm import convert, shuffled, synchronised
+from annulus.encoders.batchnorm import synchronised
 from annulus.encoders.encoder import Encoder, SplitEncoder
+from annulus.encoders.grouped import convert, learning, shuffled
 from annulus.encoders.momentum import momentum_copy, update_momentum_
 from annulus.errors import InputError
 from annulus.waits import sent
@@ -47,7 +48,7 @@ class KeyEncoder(nn.Module):
                 return tuple(all_gather(keys) for keys in self.encoder.embeddings(views))
         everyone = all_gather(views)
         order, back = sent(shuffled(len(everyone), self.generator), views.device)
-        with autocast(views.device):
+        with autocast(views.device), learning(self.encoder):
             found = self.encoder.embeddings(local(everyone[order]))
         return tuple(all_gather(keys)[back] for keys in found)
 

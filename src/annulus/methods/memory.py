@@ -40,10 +40,10 @@ class MemoryBank(nn.Module):
         embedding that is not finite spoils only its own image's row, and so the loss names that image.
         """
         same = index[:, None] == index
-        finite = embedding.isfinite().all(dim=1)
+        broken = (embedding - embedding != 0).any(dim=1)  # infinity and NaN alone differ from themselves
         weights = same.to(embedding.dtype)
-        mean = weights @ embedding.where(finite[:, None], 0.0) / weights.sum(dim=1, keepdim=True)
-        mean = mean.masked_fill((same & ~finite).any(dim=1, keepdim=True), torch.nan)
+        mean = weights @ embedding.masked_fill(broken[:, None], 0.0) / weights.sum(dim=1, keepdim=True)
+        mean = mean.masked_fill((same & broken).any(dim=1, keepdim=True), torch.nan)
         mixed = self.rate * self.rows[index] + (1 - self.rate) * mean
         # Equal indices write equal values, so the order of writing does not matter.
         self.rows[index] = F.normalize(mixed, dim=1)

@@ -1,4 +1,4 @@
-"""k-means clusters of the memory's rows, by faiss."""
+"""k-means clusters of the memory's rows: by faiss on a CPU, in PyTorch on a GPU."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from annulus.compute.rng import derive
+from annulus.negatives.lloyd import lloyd
 
 
 class Clustering(NamedTuple):
@@ -51,11 +52,12 @@ def fewer_clusters(clusters: int, rows: int) -> int:
 def kmeans(rows: Float[Tensor, "n d"], clusters: int, iterations: int, runs: int, seed: int) -> Int[Tensor, "runs n"]:
     """The cluster of each row, in `runs` clusterings with different starts. Euclidean distance, as LA's.
 
-    The same seed gives the same clusters, however many threads work. faiss splits a large cluster when another runs
-    empty; where there are fewer different rows than clusters, some stay empty.
+    The same seed gives the same clusters on one kind of device, however many threads work. faiss splits a large cluster
+    when another runs empty; where there are fewer different rows than clusters, some stay empty.
     """
-    points = rows.detach().float().cpu().numpy()
-    gpu = faiss.get_num_gpus() > 0
+    if rows.is_cuda:
+        return lloyd(rows, clusters, iterations, runs, seed)
+    points = rows.detach().float().numpy()
 
     def assign(run: int) -> Tensor:
         machine = faiss.Kmeans(
@@ -63,7 +65,6 @@ def kmeans(rows: Float[Tensor, "n d"], clusters: int, iterations: int, runs: int
             clusters,
             niter=iterations,
             seed=derive(seed, "kmeans", run) % 2**31,
-            gpu=gpu,
             # Every row counts, and small clusters are no mistake: faiss would subsample, or warn.
             min_points_per_centroid=1,
             max_points_per_centroid=len(points),
@@ -74,7 +75,7 @@ def kmeans(rows: Float[Tensor, "n d"], clusters: int, iterations: int, runs: int
     # A thread for each run rather than all threads for one: faiss waits for its slowest thread hundreds of times per
     # run, which takes several times as long where other programs share the cores.
     threads = torch.get_num_threads()
-    workers = 1 if gpu else min(runs, threads)
+    workers = min(runs, threads)
     with ThreadPoolExecutor(workers, initializer=faiss.omp_set_num_threads, initargs=(threads // workers,)) as pool:
         assigned = list(pool.map(assign, range(runs)))
-    return torch.stack(assigned).int().to(rows.device)
+    return torch.stack(assigned).int()

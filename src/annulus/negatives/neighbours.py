@@ -13,7 +13,7 @@ from torch import Tensor
 
 from annulus.negatives import samplers
 from annulus.negatives.clusters import Clustering, Clusters
-from annulus.negatives.ranked import SelfIndex, own_columns
+from annulus.negatives.own import SelfIndex, own_columns
 from annulus.negatives.selection import Selection
 
 

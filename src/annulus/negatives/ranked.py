@@ -1,22 +1,21 @@
 """The columns of given ranks: exact, and selected rather than sorted: this costs about as much as making the scores.
 
-`self_index` holds the columns of a query's own image, which have no rank:
-
-    None        no query has one: the other views of a batch
-    (b,)        every query has one: a bank
-    (b, w)      a query has up to w, padded with -1: a queue, which may hold several keys of an image, or none
+On a CPU NumPy selects. A GPU would wait for that, and torch.topk leaves equal scores to chance and needs memory that
+grows with the ranks: there `annulus.negatives.threshold` selects.
 """
 
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Float, Int
 from torch import Tensor
+
+from annulus.negatives import threshold
+from annulus.negatives.own import SelfIndex
 
 BLOCK = 2**17  # scores that a thread selects from at a time: they stay in its cache, and calls are few
 THREADED = 2**22  # scores; with fewer, threads take longer to begin, while torch's own still spin, than they save
-SelfIndex = Int[Tensor, "b"] | Int[Tensor, "b w"] | None
 
 
 def select(
@@ -32,14 +31,7 @@ def select(
     order. With `picked`, only the columns at these places of it are returned.
     """
     if scores.is_cuda:
-        ranked = scores if self_index is None else scores.masked_fill(own_columns(scores, self_index), -torch.inf)
-        closest = ranked.topk(last, sorted=False)
-        members = closest.indices
-        if first > 0:
-            ring = closest.values.topk(last - first, largest=False, sorted=False).indices
-            members = members.gather(1, ring)
-        return members if picked is None else members.gather(1, picked)
-
+        return threshold.select(scores, self_index, first, last, picked)
     values = (scores.float() if scores.dtype == torch.bfloat16 else scores).detach().numpy()  # NumPy has no bfloat16
     own = np.full((len(values), 0), -1) if self_index is None else self_index.view(len(values), -1).numpy()
     places = None if picked is None else picked.numpy()
@@ -63,16 +55,6 @@ def select(
             parts = [range(start, min(start + share, len(values))) for start in range(0, len(values), share)]
             list(pool.map(select_queries, parts))
     return torch.from_numpy(selected)
-
-
-def own_columns(scores: Shaped[Tensor, "b n"], self_index: SelfIndex) -> Bool[Tensor, "b n"]:
-    """Which columns are of the query's own image."""
-    count = scores.shape[1]
-    mask = torch.zeros(len(scores), count + 1, dtype=torch.bool, device=scores.device)
-    if self_index is not None:
-        columns = self_index.view(len(scores), -1)
-        mask.scatter_(1, columns.where(columns >= 0, count), True)  # padding marks a column that is cut off
-    return mask[:, :count]
 
 
 def _select_block(scores: np.ndarray, own: np.ndarray, first: int, last: int) -> np.ndarray:

@@ -3,7 +3,7 @@
 Columns are ranked by score, highest first. The query's own column has no rank and is never a negative. With m other
 columns, a set keeps the ranks from floor(inner * m) up to, not including, floor(outer * m). Ranks are exact.
 
-`self_index` holds the columns of each query's own image; annulus.negatives.ranked says in which forms. Where a query
+`self_index` holds the columns of each query's own image; annulus.negatives.own says in which forms. Where a query
 may have one, m is one less than the columns for all queries, so that their sets are equally large and a GPU need not be
 asked which queries have how many. Own columns rank last, and a set that reaches them leaves them out.
 
@@ -19,7 +19,8 @@ from torch import Tensor
 
 from annulus.errors import InputError
 from annulus.negatives.clusters import Clustering, Clusters
-from annulus.negatives.ranked import SelfIndex, own_columns, select
+from annulus.negatives.own import SelfIndex, own_columns
+from annulus.negatives.ranked import select
 from annulus.negatives.selection import Selection
 from annulus.ranks import kept_shares, rank_limits
 from annulus.waits import check

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from annulus.negatives.ranked import SelfIndex, own_columns
+from annulus.negatives.own import SelfIndex, own_columns
 
 LARGE = 2**16  # rows of a memory, from which on
 SHARE = 1 / 12  # or less of them, chosen for each query, are added up faster than a product with a table takes (a CPU)
@@ -93,7 +93,8 @@ class _Chosen(Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         rows, index = ctx.saved_tensors
-        if len(rows) < LARGE or index.shape[1] > SHARE * len(rows):
+        many = len(rows) < LARGE or index.shape[1] > SHARE * len(rows)
+        if many and not torch.are_deterministic_algorithms_enabled():  # a GPU adds to a table in any order
             table = gradient.new_zeros(len(index), len(rows)).scatter_add_(1, index, gradient)
             return table @ rows, None, None, None
         return F.embedding_bag(index, rows, per_sample_weights=gradient, mode="sum"), None, None, None
@@ -110,8 +111,10 @@ class _Every(Function):
         ctx.save_for_backward(rows, index)
         chosen = None if index is None else table.gather(1, index)
         if own is not None:
-            values = torch.full_like(own, math.inf, dtype=table.dtype).masked_fill(own >= 0, -math.inf)
-            table.scatter_reduce_(1, own.clamp(min=0), values, "amin")  # padding lowers nothing
+            # Padding stands for another own column, or where there is none, for column 0 as it is.
+            last = own.amax(dim=1, keepdim=True)
+            places = own.where(own >= 0, last).clamp(min=0)
+            table.scatter_(1, places, table.gather(1, places).masked_fill(last >= 0, -math.inf))
         return table, chosen
 
     @staticmethod

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Num
 from torch import Tensor
 
-from annulus.negatives.ranked import SelfIndex, own_columns
+from annulus.negatives.own import SelfIndex, own_columns
 from annulus.negatives.scores import Given, Scores
 
 

@@ -161,9 +161,8 @@ class Training:
         # The loss is a mean over queries, so a query's own gradient is as many times larger (arXiv:2010.01929, eq. 11).
         norms = step.queries.grad.norm(dim=1) * len(step.queries)
         estimate = step.estimate
-        self.measured[self.batch] = torch.stack(
-            [estimate.loss_nats, estimate.bound_nats, estimate.ceiling_nats, norms.mean(), norms.square().mean()]
-        )
+        found = [estimate.loss_nats, estimate.bound_nats, estimate.ceiling_nats, norms.mean(), norms.square().mean()]
+        torch.stack(found, out=self.measured[self.batch])
 
     def _end_epoch(self) -> None:
         accuracy = self._validate()

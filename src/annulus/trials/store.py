@@ -13,7 +13,7 @@ from typing import Any
 import faiss
 import torch
 
-from annulus.compute.device import half_precision
+from annulus.compute.device import described, half_precision
 from annulus.files.results import atomic_write
 from annulus.pipeline.checkpoint import Checkpoint
 from annulus.trials.measured import Outcome
@@ -30,7 +30,7 @@ class Place:
         """`images` and `code` are SHA-256 sums, by file."""
         around = {"torch": torch.__version__, "faiss": faiss.__version__, "bf16": half_precision()}
         key = {"params": dict(params), "images": dict(images), "code": dict(code), "around": around}
-        self.checkpoint = Checkpoint("trials", key, device=device.type)
+        self.checkpoint = Checkpoint("trials", key, device=described(device))
         self.name = self.checkpoint.folder.name
         self.file = self.checkpoint.folder.parents[2] / "outcomes" / f"{self.name}.json"
 

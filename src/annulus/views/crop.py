@@ -130,11 +130,19 @@ def center_crop(images: Shaped[Tensor, "b c h w"], size: int) -> Shaped[Tensor, 
     Raises:
         InputError: when the images are smaller than that.
     """
-    height, width = images.shape[2:]
+    top, left = middle(*images.shape[2:], size)
+    return images[:, :, top : top + size, left : left + size]
+
+
+def middle(height: int, width: int, size: int) -> tuple[int, int]:
+    """The first row and column of the middle size x size pixels.
+
+    Raises:
+        InputError: when there are fewer.
+    """
     if size > min(height, width):
         raise InputError(
             f"a centre crop of {size} x {size} does not fit images of {height} x {width} pixels (height x "
             f"width); lower view_size to {min(height, width)} or raise image_size to {size}"
         )
-    top, left = round((height - size) / 2), round((width - size) / 2)
-    return images[:, :, top : top + size, left : left + size]
+    return round((height - size) / 2), round((width - size) / 2)

@@ -16,9 +16,10 @@ from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
 from annulus.config.images import ViewSetParams
+from annulus.extras import runs_triton
 from annulus.views.blur import Blur, draw_blur, kernel_size
 from annulus.views.colour import Jitter, draw_jitter, grayscale, hue_ends, jitter_
-from annulus.views.crop import Boxes, center_crop, draw_boxes, resized_crop
+from annulus.views.crop import Boxes, center_crop, draw_boxes, middle, resized_crop
 from annulus.views.gaussian import gaussian_blur
 from annulus.waits import sent
 
@@ -69,7 +70,13 @@ def augment(
     recipe = draw_recipe(views, len(images), height, width, generator)
     if part is not None:
         images, recipe = images[part], pick(recipe, part)
-    count = len(images)
+    make = _by_kernels if images.is_cuda and runs_triton() else by_chunks
+    return make(images, recipe, size)
+
+
+def by_chunks(images: UInt8[Tensor, "b 3 h w"], recipe: Recipe, size: int) -> Float[Tensor, "b 3 {size} {size}"]:
+    """The views of a recipe, which is on the CPU, some images at a time."""
+    count, _, height, width = images.shape
     order = torch.arange(count) if recipe.jitter is None else recipe.jitter.hue_after.argsort()
 
     chunk = CPU_CHUNK if images.device.type == "cpu" else GPU_CHUNK
@@ -84,6 +91,18 @@ def augment(
             rows, some = on(Chunk(rows, numbered(some)), images.device)
             result.index_copy_(0, rows, apply_recipe(images.index_select(0, rows), some, ends, size))
     return result
+
+
+def _by_kernels(images: UInt8[Tensor, "b 3 h w"], recipe: Recipe, size: int) -> Float[Tensor, "b 3 {size} {size}"]:
+    """The views of a recipe on a GPU, each image by its own parameters: no list of chosen images but the blurred."""
+    from annulus.views import kernels  # it needs Triton
+
+    if recipe.boxes is None:
+        place = middle(*images.shape[2:], size)
+        recipe = recipe._replace(boxes=Boxes(*(torch.full((len(images),), each) for each in (*place, size, size))))
+    boxes, mirrored, jitter, grey, blur = on(recipe._replace(blur=numbered(recipe.blur)), images.device)
+    view = kernels.view(images, boxes, mirrored, jitter, grey, size)
+    return view if blur is None else blur_(view, blur, size).clamp_(max=1)
 
 
 def draw_recipe(views: ViewSetParams, count: int, height: int, width: int, generator: torch.Generator) -> Recipe:
@@ -117,9 +136,15 @@ def apply_recipe(
         jitter_(view, recipe.jitter, ends)
     replace_(view, recipe.grey, grayscale)
     if recipe.blur is not None:
-        sigma = recipe.blur.sigma.index_select(0, recipe.blur.chosen)
-        replace_(view, recipe.blur.chosen, lambda some: gaussian_blur(some, sigma, kernel_size(size)))
+        blur_(view, recipe.blur, size)
     return view.clamp_(max=1)  # weights that sum to one only up to rounding can step past it
+
+
+def blur_(view: Float[Tensor, "b 3 h w"], blur: Blur, size: int) -> Float[Tensor, "b 3 h w"]:
+    """Blur the chosen images, whose numbers `blur` holds, in place."""
+    sigma = blur.sigma.index_select(0, blur.chosen)
+    replace_(view, blur.chosen, lambda some: gaussian_blur(some, sigma, kernel_size(size)))
+    return view
 
 
 def replace_(view: Float[Tensor, "b c h w"], chosen: Int[Tensor, "_"], operator: Callable[[Tensor], Tensor]) -> None:
@@ -142,8 +167,8 @@ def pick(parameters: Parameters, rows: Int[Tensor, "r"] | slice) -> Parameters:
     return each(parameters, lambda field: field[rows])
 
 
-def numbered(recipe: Recipe) -> Recipe:
-    """The same recipe with the numbers of the chosen images; how many there are a GPU would have to be asked."""
+def numbered(recipe: Parameters) -> Parameters:
+    """The same parameters with the numbers of the chosen images; how many there are a GPU would have to be asked."""
     return each(recipe, lambda field: field.nonzero().squeeze(1) if field.dtype == torch.bool else field)
 
 

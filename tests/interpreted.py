@@ -1,0 +1,48 @@
+"""Kernels in Triton, interpreted on the CPU, and compiled for a GPU that is not here.
+
+    found = interpreted("annulus.negatives.radix:select", [(scores, own, 0, 5, None), ...])
+
+A process of its own interprets: Triton decides at its import whether it does.
+"""
+
+import importlib
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+import torch
+
+needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+
+
+def interpreted(function, calls):
+    """What a function of the library that starts kernels returns for each of these arguments, tensors and numbers."""
+    source = Path(__file__).resolve().parents[1] / "src"
+    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": str(source)}
+    with tempfile.TemporaryDirectory() as folder:
+        given, found = Path(folder) / "given.pt", Path(folder) / "found.pt"
+        torch.save(calls, given)
+        subprocess.run([sys.executable, __file__, function, given, found], env=environment, check=True)
+        return torch.load(found)
+
+
+def compiled(kernel, types, constants, warps):
+    """The kernel as machine code for an H200; `types` of its pointers, all other arguments are 32-bit integers."""
+    from triton import compile
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    constants = {name: value for name, value in constants.items() if name in kernel.arg_names}
+    types = {name: "constexpr" if name in constants else types.get(name, "i32") for name in kernel.arg_names}
+    source, target = ASTSource(kernel, types, constants), GPUTarget("cuda", 90, 32)
+    return compile(source, target=target, options={"num_warps": warps}).asm["cubin"]
+
+
+if __name__ == "__main__":
+    module, _, name = sys.argv[1].partition(":")
+    called = getattr(importlib.import_module(module), name)
+    torch.save([called(*call) for call in torch.load(sys.argv[2], weights_only=False)], sys.argv[3])

@@ -1,0 +1,43 @@
+"""Weights cast together against autocast, layer by layer: the same bits."""
+
+import pytest
+import torch
+from torch import nn
+
+from annulus.encoders.lower import cast_together
+
+
+def network():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        convs = [nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 4, 3, bias=False), nn.Flatten()]
+        return nn.Sequential(*convs, nn.Linear(64, 5)).to(memory_format=torch.channels_last)
+
+
+def through(call, x):
+    """Output, gradients by name, and statistics afterwards."""
+    net = network()
+    with torch.autocast("cpu", torch.bfloat16):
+        result = call(net, x)
+    result.float().square().sum().backward()
+    return net, {"output": result} | {name: weight.grad for name, weight in net.named_parameters()} | net.state_dict()
+
+
+def test_outputs_gradients_and_statistics_are_those_of_autocast(generator):
+    x = torch.randn(6, 3, 8, 8, generator=generator)
+    net, found = through(lambda net, x: cast_together(net, x, torch.bfloat16), x)
+    _, expected = through(lambda net, x: net(x), x)
+    assert found.keys() == expected.keys()
+    assert found["output"].dtype == torch.bfloat16
+    for name, value in expected.items():
+        assert torch.equal(found[name], value), name
+    for name, weight in net.named_parameters():
+        assert weight.grad.dtype == weight.dtype == torch.float32
+        assert weight.grad.stride() == weight.stride(), name
+
+
+@pytest.mark.parametrize("layer", [nn.Linear(4, 3), nn.Identity()])
+def test_a_layer_alone_or_nothing_to_cast(layer, generator):
+    x = torch.randn(5, 4, generator=generator)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(cast_together(layer, x, torch.bfloat16), layer(x))

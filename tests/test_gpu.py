@@ -1,0 +1,203 @@
+"""A GPU against a CPU, and against itself: `python -m pytest -q tests/test_gpu.py` on a machine that has one.
+
+PRETENDED_GPU=yes runs these tests where there is none (pretended_gpu.py), to see that they would not fail by a slip.
+"""
+
+import hashlib
+import itertools
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from gpu_cases import CASES, CHOICES, begun, fits, settings_of
+from pretended_gpu import PretendedGPU
+from settings import CPU, ROOT, read, stripes
+
+from annulus.compute import device
+from annulus.negatives import threshold
+from annulus.training.setup import build_training
+from annulus.views.recipe import augment
+
+REAL, PRETENDED = torch.cuda.is_available(), "PRETENDED_GPU" in os.environ
+pytestmark = [
+    pytest.mark.skipif(not (REAL or PRETENDED), reason="no GPU is here; PRETENDED_GPU=yes takes the CPU for one"),
+    pytest.mark.slow,
+]
+GPU = torch.device("cuda")
+# The bits of a product depend on the memory that cuBLAS gets, which it asks for once in a process.
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+
+
+@pytest.fixture
+def gpu():
+    """What never waits, in `gpu()`."""
+    if REAL:
+        yield _real
+    else:
+        with PretendedGPU() as pretended:
+            yield lambda: _pretended(pretended)
+
+
+class _real:
+    def __enter__(self):
+        torch.cuda.synchronize()
+        torch.cuda.set_sync_debug_mode("error")
+
+    def __exit__(self, *error):
+        torch.cuda.set_sync_debug_mode("default")
+
+
+class _pretended:
+    def __init__(self, pretended):
+        self.counting = pretended.counting()
+
+    def __enter__(self):
+        self.counts = self.counting.__enter__()
+
+    def __exit__(self, *error):
+        self.counting.__exit__(*error)
+        assert not self.counts.waits, self.counts.table()
+
+
+@pytest.fixture
+def in_float32(monkeypatch):
+    """Encoders compute in float32 on a GPU too, and no product is rounded to TF32."""
+    autocast = torch.autocast
+    monkeypatch.setattr(torch, "autocast", lambda *args, **settings: autocast(*args, **settings | {"enabled": False}))
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+
+
+@pytest.fixture
+def deterministic(monkeypatch):
+    monkeypatch.setenv("ANNULUS_DETERMINISTIC", "yes")
+    monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
+    device._compute_deterministically()
+    yield
+    torch.use_deterministic_algorithms(False)
+    torch.utils.deterministic.fill_uninitialized_memory = True
+
+
+# --- against a CPU ------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("in_float32")
+@pytest.mark.parametrize("method", CHOICES["method"])
+@pytest.mark.parametrize("sampler", CHOICES["sampler"])
+def test_first_losses_of_every_combination_are_those_of_a_cpu(method, sampler, gpu):
+    """Of all negatives, since a GPU draws others."""
+    for neighbours, bound in itertools.product(CHOICES["neighbours"], CHOICES["bound"]):
+        case = {"method": method, "sampler": sampler, "neighbours": neighbours, "bound": bound}
+        if not fits(case):
+            continue
+        changes = settings_of(case | {"negatives": "all", "views": "strong" if bound == "infonce" else "none"})
+        on_cpu, order = begun(changes, CPU)
+        on_gpu, gpu_order = begun(changes, GPU)
+        start = {name: value for name, value in on_cpu.method.state_dict().items() if isinstance(value, torch.Tensor)}
+        on_gpu.method.load_state_dict(start, strict=False)  # clusters too, and each side has random states of its own
+        for _ in range(2):
+            on_cpu.step(order)
+            on_gpu.step(gpu_order)
+        found, expected = on_gpu.measured[2:4].cpu(), on_cpu.measured[2:4]
+        assert expected.isfinite().all()
+        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4, msg=lambda text, case=case: f"{case}: {text}")
+
+
+@pytest.mark.parametrize(("queries", "columns"), [(256, 4096), (33, 50_001), (8, 1_281_167)])
+@pytest.mark.parametrize("spread", [1.0, 2**-20])
+def test_selection_is_that_of_plain_pytorch(queries, columns, spread, gpu):
+    generator = torch.Generator().manual_seed(0)
+    scores = (1 + spread * torch.randn(queries, columns, generator=generator)).to(GPU)  # with many ties where close
+    own = torch.randint(-1, columns, (queries, 2), generator=generator).to(GPU)
+    first, last = columns // 100, columns // 10
+    picked = torch.randint(last - first, (queries, 1000), generator=generator).to(GPU)
+    threshold.select(scores, own, first, last, picked)
+    with gpu():
+        listed = threshold.select(scores, own, first, last)
+        drawn = threshold.select(scores, own, first, last, picked)
+    expected = threshold.plain(scores, own, first, last)
+    assert torch.equal(listed.cpu(), expected.cpu())
+    assert torch.equal(drawn.cpu(), expected.gather(1, picked).cpu())
+
+
+@pytest.mark.parametrize(("height", "width", "size"), [(32, 32, 32), (250, 300, 224)])
+def test_views_are_those_of_a_cpu(height, width, size, gpu):
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randint(0, 256, (64, 3, height, width), generator=generator, dtype=torch.uint8)
+    views, there = read({"views": "strong"})["view_sets.${views}"], images.to(GPU)
+    augment(there, views, size, torch.Generator().manual_seed(1))
+    with gpu():
+        found = augment(there, views, size, torch.Generator().manual_seed(2))
+    expected = augment(images, views, size, torch.Generator().manual_seed(2))
+    difference = (found.cpu() - expected).abs()
+    assert difference.max() < 2e-3, "grey pixels have next to no hue, and rounding turns it"
+    assert difference.mean() < 1e-6
+
+
+# --- against itself -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: " ".join(case.values()))
+def test_a_step_never_waits(case, gpu):
+    training, order = begun(settings_of(case), GPU)
+    training.step(order)
+    with gpu():
+        training.step(order)
+    assert training.measured[2:4, 0].isfinite().all()
+
+
+@pytest.mark.usefixtures("deterministic", "gpu")
+@pytest.mark.parametrize("method", CHOICES["method"])
+@pytest.mark.parametrize(("sampler", "negatives"), [("ring", "sampled"), ("cave", "sampled"), ("uniform", "all")])
+def test_a_run_has_the_same_bits_again_and_after_a_kill(method, sampler, negatives, tmp_path):
+    neighbours = "none" if sampler == "uniform" else "s"
+    changes = settings_of({"method": method, "sampler": sampler, "neighbours": neighbours, "negatives": negatives})
+    first, again, killed, resumed = (
+        build_training(read(changes), stripes(70, 0), stripes(10, 1), GPU) for _ in range(4)
+    )
+    history = first.run()
+    assert again.run() == history
+    killed.method.start(killed._embed)
+    killed.method.before_epoch(0, killed._embed)
+    killed.method.train()
+    for _ in range(3):
+        killed.step(killed._order())
+    torch.save(killed.state_dict(), tmp_path / "state.pt")
+    resumed.run(_Saved(tmp_path / "state.pt"))
+    assert resumed.history == history
+    for other in (again, resumed):
+        for name, value in first.method.state_dict().items():
+            if isinstance(value, torch.Tensor):
+                assert torch.equal(value.cpu(), other.method.state_dict()[name].cpu()), name
+
+
+class _Saved:
+    """What a run resumes from; it saves nothing."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def load(self):
+        return torch.load(self.path, map_location="cpu", weights_only=True)
+
+    def save(self, state):
+        """Later states are not needed."""
+
+
+CLUSTERED = """
+import hashlib, sys, torch
+from annulus.negatives.lloyd import lloyd
+rows = torch.randn(20_000, 128, generator=torch.Generator().manual_seed(0)).to(sys.argv[1])
+print(hashlib.sha256(lloyd(rows, 300, 5, 3, seed=1).cpu().numpy().tobytes()).hexdigest())
+"""
+
+
+def test_every_process_finds_the_same_clusters():
+    """Each process of a group clusters the same rows, and must not disagree with another."""
+    command = [sys.executable, "-c", CLUSTERED, "cuda" if REAL else "cpu"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), *sys.path])}
+    processes = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    found = [process.communicate()[0].strip() for process in processes]
+    assert found[0] == found[1]
+    assert len(found[0]) == hashlib.sha256().digest_size * 2

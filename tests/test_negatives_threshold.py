@@ -1,0 +1,90 @@
+"""Selection on a GPU against sorted(): by Triton's kernels, interpreted and compiled, and by plain PyTorch."""
+
+import itertools
+
+import pytest
+import torch
+from interpreted import compiled, interpreted, needs_triton
+
+from annulus.negatives.threshold import plain
+
+SIZES = (1, 300, 4609)  # columns: within a block of 256, a block and more, a tile of 4096 and two blocks and more
+SCORES = {
+    "distinct": lambda drawn: drawn,
+    "tied": lambda drawn: (3 * drawn).round() * torch.tensor([[0.25], [-1.0], [0.0]]),  # 0 and -0 as well
+    "close": lambda drawn: 1 + drawn * 2**-21,  # they differ in their last bits
+    "all the same": torch.zeros_like,
+    "half of them -inf": lambda drawn: drawn.masked_fill(drawn < 0, -torch.inf),
+    "of both ends": lambda drawn: drawn.sign() * torch.exp(80 * drawn.abs() - 80),  # infinities, and less than normal
+}
+
+
+def owns_of(count, generator):
+    """Own columns of every form: in a queue up to three, some of them nowhere."""
+    yield torch.randint(count, (3,), generator=generator)
+    yield None
+    places = torch.rand(3, count, generator=generator).argsort(dim=1)[:, :3]
+    yield places.masked_fill(torch.eye(3, dtype=torch.bool)[:, : places.shape[1]], -1)
+
+
+def ranks_of(count):
+    third = max(count // 3, 1)
+    return itertools.cycle([(0, third), (third, min(2 * third, count)), (third, count), (0, count), (count - 1, count)])
+
+
+def cases():
+    """Scores, own columns, ranks, and places: one for each size and kind of scores."""
+    generator = torch.Generator().manual_seed(0)
+    for count in SIZES:
+        owns, ranks = itertools.cycle(owns_of(count, generator)), ranks_of(count)
+        for change, own, (first, last) in zip(SCORES.values(), owns, ranks):  # noqa: B905
+            if first < last:
+                places = torch.randint(last - first, (3, 21), generator=generator)
+                yield change(torch.randn(3, count, generator=generator)), own, first, last, places
+
+
+CASES = list(cases())
+
+
+def expected(scores, own, first, last):
+    """The columns of these ranks: own ones last, equal scores by column."""
+    for query, values in enumerate(scores.tolist()):
+        mine = set() if own is None else set(own.view(len(scores), -1)[query].tolist())
+        ranked = sorted(set(range(len(values))) - mine, key=lambda column: (-values[column], column))
+        yield sorted([*ranked, *sorted(mine - {-1})][first:last])
+
+
+EXPECTED = [torch.tensor(list(expected(*case[:4]))) for case in CASES]
+
+
+def test_plain_selection_is_exact():
+    for (*case, places), rows in zip(CASES, EXPECTED, strict=True):
+        assert torch.equal(plain(*case), rows)
+        assert torch.equal(plain(*case, places), rows.gather(1, places))
+
+
+@pytest.mark.slow
+@needs_triton
+def test_the_kernels_select_the_same():
+    asked = []
+    for scores, own, *ranks, places in CASES:
+        padded = torch.empty(3, 0, dtype=torch.int64) if own is None else own.view(3, -1)
+        asked += [(scores, padded, *ranks, None), (scores, padded, *ranks, places)]
+    found = interpreted("annulus.negatives.radix:select", asked)
+    for (*_, places), rows, listed, drawn in zip(CASES, EXPECTED, found[::2], found[1::2], strict=True):
+        assert torch.equal(listed, rows)
+        assert torch.equal(drawn, rows.gather(1, places))
+
+
+@pytest.mark.slow
+@needs_triton
+def test_the_kernels_compile_for_a_gpu_that_is_not_here():
+    from annulus.negatives import radix
+
+    types = dict.fromkeys(("own", "listed", "borders", "picked", "drawn"), "*i64") | {
+        "scores": "*fp32",
+        "starts": "*i32",
+    }
+    sizes = {"TILE": radix.TILE, "BLOCK": radix.BLOCK, "DRAWS": radix.DRAWS}
+    for kernel, chosen in ((radix._members, {"LIST": True}), (radix._members, {"LIST": False}), (radix._drawn, {})):
+        assert compiled(kernel, types, sizes | chosen, radix.WARPS)

@@ -1,0 +1,40 @@
+"""Views by Triton's kernels, interpreted and compiled, against those of a CPU."""
+
+import pytest
+import torch
+from interpreted import compiled, interpreted, needs_triton
+from settings import read
+
+from annulus.views.colour import NEVER, draw_jitter
+from annulus.views.recipe import by_chunks, draw_recipe
+
+pytestmark = [needs_triton, pytest.mark.slow]
+
+STANDARD = read({"views": "strong"})["view_sets.${views}"].model_copy(update={"blur": None})
+PLAIN = STANDARD.model_copy(update={"jitter": None, "grayscale": 0.5})
+
+
+def test_views_are_those_of_a_cpu(generator):
+    """Boxes that shrink and grow, images that are not square; each image has its own order of operators."""
+    given, expected = [], []
+    for count, height, width, size, views in ((12, 8, 8, 8, STANDARD), (3, 30, 20, 7, PLAIN), (3, 5, 7, 33, STANDARD)):
+        images = torch.randint(0, 256, (count, 3, height, width), generator=generator, dtype=torch.uint8)
+        recipe = draw_recipe(views, count, height, width, generator)
+        if recipe.jitter is not None:
+            always = views.jitter.model_copy(update={"probability": 1.0})
+            jitter = draw_jitter(always, count, generator)
+            recipe = recipe._replace(jitter=jitter._replace(hue_after=torch.arange(count) % (NEVER + 1)))
+        given.append((images, *recipe[:4], size))
+        expected.append(by_chunks(images, recipe, size))
+    found = interpreted("annulus.views.kernels:view", given)
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
+
+
+def test_the_kernels_compile_for_a_gpu_that_is_not_here():
+    from annulus.views import kernels
+
+    types = {"images": "*u8", "mirrored": "*u8", "greys": "*u8", "views": "*fp32", "factors": "*fp32", "turns": "*fp32"}
+    types |= dict.fromkeys(("tops", "lefts", "heights", "widths", "kinds", "hues_after"), "*i64")
+    for kernel in (kernels._cropped, kernels._coloured):
+        assert compiled(kernel, types, {"PIXELS": kernels.PIXELS, "JITTER": True}, kernels.WARPS)
