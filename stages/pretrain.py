@@ -45,7 +45,7 @@ class Pretraining:
             history = training.run()
             return training.metrics(), history
         recipe = training.recipe
-        training.snapshots = Snapshots(train, recipe.views, recipe.scale.epochs, seed, device)
+        training.snapshots = Snapshots(training.source, recipe.views, recipe.scale.epochs, seed, device)
         with self.checkpoint(seed) as checkpoint:
             history = training.run(checkpoint)
             checkpoint.save(training.state_dict())  # DVC deletes the outputs, should another seed fail

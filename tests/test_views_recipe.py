@@ -36,6 +36,11 @@ def photos(generator):
     return torch.cat([noise, (smooth * 255).round().to(torch.uint8), corners, grey])
 
 
+def sides(height: int, width: int, count: int) -> torch.Tensor:
+    """Heights and widths of so many images."""
+    return torch.tensor([[height, width]]).expand(count, 2)
+
+
 def assert_uniform(values, low, high):
     """Kolmogorov-Smirnov at the 0.1 % level; the seed is fixed, so it passes always or never."""
     ordered = ((values.flatten().double() - low) / (high - low)).sort().values
@@ -49,7 +54,7 @@ def assert_uniform(values, low, high):
 @pytest.mark.parametrize(("height", "width", "size"), [(20, 28, 40), (60, 45, 16), (80, 90, 96), (128, 100, 48)])
 def test_resized_crop_equals_torchvision(height, width, size, generator):
     images = torch.randint(0, 256, (24, 3, height, width), generator=generator, dtype=torch.uint8)
-    boxes = draw_boxes(CROP, height, width, 22, generator)
+    boxes = draw_boxes(CROP, sides(height, width, 22), generator)
     extremes = Boxes(*(torch.tensor(pair) for pair in ((0, height - 1), (0, 2), (height, 1), (width, 5))))
     boxes = Boxes(*(torch.cat(pair) for pair in zip(boxes, extremes, strict=True)))
     mirrored = torch.rand(24, generator=generator) < 0.5
@@ -67,7 +72,7 @@ def test_resized_crop_equals_torchvision(height, width, size, generator):
 def test_boxes_have_uniform_area_log_uniform_aspect_and_uniform_place(generator):
     crop = CropParams(scale_min=0.2, scale_max=0.5, ratio_min=0.75, ratio_max=4 / 3)  # every try fits
     side = 100_000  # so large that rounding to pixels does not show
-    boxes = Boxes(*(field.double() for field in draw_boxes(crop, side, side, 5000, generator)))
+    boxes = Boxes(*(field.double() for field in draw_boxes(crop, sides(side, side, 5000), generator)))
     area = boxes.height * boxes.width / side**2
     aspect = (boxes.width / boxes.height).log()
     down, along = boxes.top / (side - boxes.height), boxes.left / (side - boxes.width)
@@ -87,7 +92,7 @@ def test_boxes_of_small_images_are_distributed_as_torchvisions(generator):
         torch.manual_seed(0)
         theirs = [transforms.RandomResizedCrop.get_params(image, [0.2, 1.0], [3 / 4, 4 / 3]) for _ in range(draws)]
     theirs = torch.tensor(theirs, dtype=torch.float64)
-    ours = torch.stack(draw_boxes(CROP, 32, 24, draws, generator), dim=1).double()
+    ours = torch.stack(draw_boxes(CROP, sides(32, 24, draws), generator), dim=1).double()
 
     assert (ours[:, 0] + ours[:, 2]).max() == 32  # the last row is reached, and none beyond
     assert (ours[:, 1] + ours[:, 3]).max() == 24
@@ -96,14 +101,14 @@ def test_boxes_of_small_images_are_distributed_as_torchvisions(generator):
     assert ((ours.mean(0) - theirs.mean(0)).abs() < 4 * spread).all()
     torch.testing.assert_close(ours.std(0), theirs.std(0), rtol=0.06, atol=0)
     square = CropParams(scale_min=0.9, scale_max=1.0, ratio_min=1.0, ratio_max=1.0)
-    assert set(draw_boxes(square, 30, 30, 100, generator).height.tolist()) == {28, 29, 30}  # the whole side fits
+    assert set(draw_boxes(square, sides(30, 30, 100), generator).height.tolist()) == {28, 29, 30}  # the whole side fits
 
 
 def test_a_box_that_never_fits_falls_back_to_the_central_one(generator):
     whole = CropParams(scale_min=1.0, scale_max=1.0, ratio_min=3 / 4, ratio_max=4 / 3)
-    for sides in ((10, 100), (100, 10), (37, 90)):
-        expected = transforms.RandomResizedCrop.get_params(torch.zeros(3, *sides), [1.0, 1.0], [3 / 4, 4 / 3])
-        assert torch.stack(draw_boxes(whole, *sides, 3, generator), dim=1).tolist() == [list(expected)] * 3
+    for size in ((10, 100), (100, 10), (37, 90)):
+        expected = transforms.RandomResizedCrop.get_params(torch.zeros(3, *size), [1.0, 1.0], [3 / 4, 4 / 3])
+        assert torch.stack(draw_boxes(whole, sides(*size, 3), generator), dim=1).tolist() == [list(expected)] * 3
 
 
 def test_center_view_equals_torchvision_and_no_larger_one_fits(photos, generator):
@@ -215,7 +220,7 @@ def test_a_view_equals_torchvisions_operators_one_by_one(crop, generator):
     images = torch.randint(0, 256, (60, 3, 26, 30), generator=generator, dtype=torch.uint8)
     ours = augment(images, params, 24, torch.Generator().manual_seed(1))
 
-    recipe = views.draw_recipe(params, 60, 26, 30, torch.Generator().manual_seed(1))
+    recipe = views.draw_recipe(params, sides(26, 30, 60), torch.Generator().manual_seed(1))
     for row in range(60):
         expected = images[row] / 255
         if crop is None:

@@ -49,7 +49,7 @@ class Prepared:
             "validation_images": len(self.validation),
             "test_images": len(self.test),
             "classes": len(self.train.classes),
-            "image_size": self.train.images.shape[-1],
+            "image_size": self.train.images.side,
             "bad_files": self.bad_files,
             "test_images_also_in_train": shared_images(self.test, (self.train, self.validation)),
             "digest": hashlib.sha256(digests.encode()).hexdigest()[:16],
@@ -118,12 +118,8 @@ def save_prepared(folder: Path, prepared: Prepared) -> None:
 
 def shared_images(test: ImageSet, others: Sequence[ImageSet]) -> int:
     """How many test images have exactly the pixels of one in the others."""
-    known = {fingerprint for other in others for fingerprint in _fingerprints(other)}
-    return sum(fingerprint in known for fingerprint in _fingerprints(test))
-
-
-def _fingerprints(image_set: ImageSet) -> list[bytes]:
-    return [hashlib.blake2b(image.data, digest_size=16).digest() for image in image_set.images.numpy()]
+    known = torch.cat([other.images.fingerprints() for other in others])
+    return int(torch.isin(test.images.fingerprints(), known).sum())
 
 
 def _open(dataset: str, params: DatasetParams, limits: Mapping[str, int | None], seed: int) -> dict[str, Source]:

@@ -1,10 +1,11 @@
 """CIELAB of whole batches: lightness (L) apart from colour (a: green to red, b: blue to yellow)."""
 
 import torch
-from jaxtyping import Float, UInt8
+from jaxtyping import Float
 from torch import Tensor
 
 from annulus.errors import InputError
+from annulus.files.store import Store, pieces
 
 # XYZ of linear sRGB over XYZ of its white D65 (IEC 61966-2-1, to seven digits), so that white is (1, 1, 1).
 XYZ_OF_RGB = ((0.4124564, 0.3575761, 0.1804375), (0.2126729, 0.7151522, 0.0721750), (0.0193339, 0.1191920, 0.9503041))
@@ -14,6 +15,7 @@ BEND = 6 / 29  # below its cube, CIELAB's cube root goes on as its tangent
 
 COLOURLESS = 0.5  # standard deviation of a or b: rounding greys to 8 bits gives 0.2, one level up or down 0.6
 CHUNK_PIXELS = 2**18
+MOST_PIXELS = 2**27  # 2,048 images of 256 px; all of 131,072 of 32 px
 
 Channels = tuple[float, float, float]
 
@@ -39,20 +41,25 @@ def rgb_to_lab(images: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b 3 h w"]:
 
 
 @torch.no_grad()
-def lab_statistics(images: UInt8[Tensor, "n 3 h w"]) -> tuple[Channels, Channels]:
+def lab_statistics(images: Store) -> tuple[Channels, Channels]:
     """Mean and standard deviation of L, a and b over the pixels of a data set, in CIELAB's units.
 
-    A standard deviation is at least 0.5: dividing by less would show an encoder the rounding of 8 bits.
+    Of more than `MOST_PIXELS`, those of some images, always the same ones. A standard deviation is at least 0.5:
+    dividing by less would show an encoder the rounding of 8 bits.
 
     Raises:
         InputError: when the images are grey.
     """
     total, squares = torch.zeros(2, 3, dtype=torch.float64, device=images.device)
-    pixels = len(images) * images.shape[2] * images.shape[3]
-    for chunk in images.split(max(1, CHUNK_PIXELS // (images.shape[2] * images.shape[3]))):
-        lab = rgb_to_lab(chunk.float().div_(255)).double()
-        total += lab.sum(dim=(0, 2, 3))
-        squares += lab.square_().sum(dim=(0, 2, 3))
+    chosen, pixels = torch.arange(len(images)), 0
+    if (most := MOST_PIXELS // images.side**2) < len(images):
+        chosen = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))[:most].sort().values
+    for index, chunk in images.in_turn(chosen.split(max(1, CHUNK_PIXELS // images.side**2))):
+        for part in pieces(chunk, images.sizes_of(index)):
+            lab = rgb_to_lab(part.float().div_(255)).double()
+            total += lab.sum(dim=(0, 2, 3))
+            squares += lab.square_().sum(dim=(0, 2, 3))
+            pixels += lab[:, 0].numel()
     mean = total / pixels
     std = (squares / pixels - mean**2).clamp_min(0).sqrt()
     if (std[1:] < COLOURLESS).all():

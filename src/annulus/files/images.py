@@ -1,7 +1,7 @@
-"""`ImageSet`: labelled images of one size, and the packed file that holds them."""
+"""`ImageSet`: labelled images, and the packed file that holds them."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from annulus.errors import InputError
 from annulus.files.packed import check_about, check_labels, check_tensors, read_packed, write_packed
+from annulus.files.store import Resident, Store
 
 Channels = tuple[float, float, float]
 
@@ -23,7 +24,7 @@ class ImageSet:
     anything was left out. `digest` is the SHA-256 of the class names, labels and pixels.
     """
 
-    images: UInt8[Tensor, "n 3 h w"]
+    images: Store
     labels: Int64[Tensor, " n"]
     rows: Int64[Tensor, " n"]
     classes: tuple[str, ...]
@@ -32,15 +33,19 @@ class ImageSet:
     @classmethod
     def of(
         cls,
-        images: UInt8[Tensor, "n 3 h w"],
+        pixels: UInt8[Tensor, "n 3 s s"],
         labels: Int64[Tensor, " n"],
         rows: Int64[Tensor, " n"],
         classes: tuple[str, ...],
     ) -> Self:
-        """An image set with its digest."""
-        digest = hashlib.sha256(repr((classes, tuple(images.shape))).encode())
+        """An image set in memory, with its digest."""
+        return cls._with_digest(Resident(pixels), labels, rows, classes)
+
+    @classmethod
+    def _with_digest(cls, images: Store, labels: Tensor, rows: Tensor, classes: tuple[str, ...]) -> Self:
+        digest = hashlib.sha256(repr((classes, (len(images), 3, images.side, images.side))).encode())
         digest.update(labels.numpy().astype("<i8").tobytes())
-        digest.update(images.contiguous().numpy().data)
+        digest.update(images.content())
         return cls(images, labels, rows, classes, digest.hexdigest())
 
     def __len__(self) -> int:
@@ -48,7 +53,12 @@ class ImageSet:
 
     def take(self, chosen: Int64[Tensor, " k"] | Bool[Tensor, " n"]) -> Self:
         """Some of the images, by position or mask."""
-        return self.of(self.images[chosen], self.labels[chosen], self.rows[chosen], self.classes)
+        index = chosen.nonzero().squeeze(1) if chosen.dtype == torch.bool else chosen
+        return self._with_digest(self.images.some(index), self.labels[index], self.rows[index], self.classes)
+
+    def on(self, device: torch.device) -> Self:
+        """The same set, whose images come to a device."""
+        return replace(self, images=self.images.on(device))
 
     def channel_statistics(self) -> tuple[Channels, Channels]:
         """Mean and standard deviation of red, green and blue, in [0, 1].
@@ -57,8 +67,7 @@ class ImageSet:
         """
         levels = torch.arange(256, dtype=torch.float64) / 255
         means, deviations = [], []
-        for channel in range(3):
-            counts = torch.bincount(self.images[:, channel].flatten(), minlength=256)
+        for counts in self.images.levels():
             share = counts.double() / counts.sum()
             mean = (share * levels).sum()
             means.append(mean.item())
@@ -68,7 +77,7 @@ class ImageSet:
 
 def save_images(path: Path, image_set: ImageSet) -> None:
     """Write one packed file, whole or not at all."""
-    tensors = {"images": image_set.images, "labels": image_set.labels, "rows": image_set.rows}
+    tensors = {"images": image_set.images.pixels, "labels": image_set.labels, "rows": image_set.rows}
     write_packed(path, tensors, {"classes": image_set.classes, "digest": image_set.digest})
 
 
@@ -85,4 +94,5 @@ def load_images(path: Path) -> ImageSet:
     check_tensors(path, tensors, expected, "prepare")
     check_about(path, about, {"classes": list, "digest": str}, "prepare")
     check_labels(path, tensors["labels"], about["classes"], "prepare")
-    return ImageSet(**tensors, classes=tuple(about["classes"]), digest=about["digest"])
+    store = Resident(tensors.pop("images"))
+    return ImageSet(store, **tensors, classes=tuple(about["classes"]), digest=about["digest"])

@@ -16,9 +16,10 @@ from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
 from annulus.config.images import ViewSetParams
+from annulus.files.store import pieces
 from annulus.views.blur import Blur, draw_blur, gaussian_blur, kernel_size
 from annulus.views.colour import Jitter, draw_jitter, grayscale, hue_ends, jitter_
-from annulus.views.crop import Boxes, center_crop, draw_boxes, resized_crop
+from annulus.views.crop import Boxes, center_boxes, center_crop, draw_boxes, resized_crop
 from annulus.waits import sent
 
 # Pixels worked on at a time: on a CPU what, with temporaries, a core's L2 cache about holds; on a GPU a
@@ -53,9 +54,11 @@ def augment(
     size: int,
     generator: torch.Generator,
     part: slice | None = None,
+    sizes: Int[Tensor, "b 2"] | None = None,
 ) -> Float[Tensor, "views 3 {size} {size}"]:
     """One random view of each image, values in [0, 1]; with `part`, only these rows of what it would be without.
 
+    Where images differ in size, `sizes` are their heights and widths, on the CPU; each lies in the upper left corner.
     The generator always draws for all images, so processes that share a batch go on with the same randomness.
 
     Random resized crop (without one: the middle size x size pixels), flip, colour jitter, greyscale, blur:
@@ -64,8 +67,11 @@ def augment(
     Raises:
         InputError: without a crop, when the images are smaller than the view.
     """
-    _, _, height, width = images.shape
-    recipe = draw_recipe(views, len(images), height, width, generator)
+    height, width = images.shape[2:]
+    squares = torch.tensor([[height, width]]).expand(len(images), 2)
+    recipe = draw_recipe(views, squares if sizes is None else sizes, generator)
+    if sizes is not None and recipe.boxes is None:
+        recipe = recipe._replace(boxes=center_boxes(sizes, size))
     if part is not None:
         images, recipe = images[part], pick(recipe, part)
     count = len(images)
@@ -85,14 +91,15 @@ def augment(
     return result
 
 
-def draw_recipe(views: ViewSetParams, count: int, height: int, width: int, generator: torch.Generator) -> Recipe:
-    """Draw the parameters of `count` views of images of height x width pixels."""
+def draw_recipe(views: ViewSetParams, sizes: Int[Tensor, "b 2"], generator: torch.Generator) -> Recipe:
+    """Draw the parameters of one view of each image, of so many pixels (height, width)."""
+    count = len(sizes)
 
     def chosen(probability: float) -> Bool[Tensor, "b"]:
         return torch.rand(count, generator=generator) < probability
 
     return Recipe(
-        boxes=views.crop and draw_boxes(views.crop, height, width, count, generator),
+        boxes=views.crop and draw_boxes(views.crop, sizes, generator),
         mirrored=chosen(views.flip),
         jitter=views.jitter and draw_jitter(views.jitter, count, generator),
         grey=chosen(views.grayscale),
@@ -154,10 +161,14 @@ def on(parameters: Parameters, device: torch.device) -> Parameters:
     return each(parameters, lambda _: next(arrived))
 
 
-def center_view(images: UInt8[Tensor, "b c h w"], size: int) -> Float[Tensor, "b c {size} {size}"]:
-    """The evaluation view: the middle size x size pixels, values in [0, 1].
+def center_view(
+    images: UInt8[Tensor, "b c h w"], size: int, sizes: Int[Tensor, "b 2"] | None = None
+) -> Float[Tensor, "b c {size} {size}"]:
+    """The evaluation view: the middle size x size pixels, values in [0, 1]; `sizes` as for `augment`.
 
     Raises:
         InputError: when the images are smaller than the view.
     """
+    if sizes is not None:
+        images = torch.cat([center_crop(one, size) for one in pieces(images, sizes)])
     return center_crop(images, size).float().div_(255)
