@@ -66,7 +66,8 @@ class Pretraining:
 def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     with process_group():
         run = {name: value for name, value in params.items() if name != "seeds"}  # another seed changes no run
-        key = {"params": run, "images": hash_files(paths.images), "code": hash_code(Path(__file__))}
+        indexes = sorted(paths.images.glob("*.safetensors"))  # each tells what its shards hold
+        key = {"params": run, "images": hash_files(*indexes), "code": hash_code(Path(__file__))}
         pretraining = Pretraining(params, paths, key)
         found = each_seed(pretraining, params["seeds"], pick_device())
         if rank() > 0:

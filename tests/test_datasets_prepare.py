@@ -26,8 +26,10 @@ def scale(train: int | None, test: int | None) -> PrepareScale:
     return PrepareScale(train_images=train, test_images=test)
 
 
-def folder_params(root: Path, bad: int = 0, fraction: float = 0.1) -> FolderParams:
-    return FolderParams(root=str(root), image_size=8, view_size=8, validation_fraction=fraction, max_bad_files=bad)
+def folder_params(root: Path, bad: int = 0, fraction: float = 0.1, store: str = "memory") -> FolderParams:
+    return FolderParams(
+        root=str(root), image_size=8, view_size=8, validation_fraction=fraction, max_bad_files=bad, store=store
+    )
 
 
 def counts(prepared) -> dict[str, list[int]]:

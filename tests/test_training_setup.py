@@ -20,6 +20,7 @@ from annulus.encoders.encoder import Encoder, LabEncoder
 from annulus.encoders.lab import lab_statistics
 from annulus.errors import InputError
 from annulus.files.images import ImageSet
+from annulus.files.store import Resident
 from annulus.methods.cmc import ContrastiveMultiviewCoding
 from annulus.methods.contrast import ContrastConfig
 from annulus.methods.ir import InstanceDiscrimination
@@ -172,7 +173,7 @@ def test_without_batch_normalisation_moco_s_shuffled_groups_change_no_number(mon
 def test_cmc_with_grey_images_is_refused():
     coloured = stripes(70, 0)
     images = coloured.images.pixels.float().mean(dim=1, keepdim=True).expand(-1, 3, -1, -1).to(torch.uint8)
-    grey = ImageSet.of(images, coloured.labels, coloured.rows, coloured.classes)
+    grey = ImageSet.of(Resident(images), coloured.labels, coloured.rows, coloured.classes)
     with pytest.raises(InputError, match=r"^method: cmc contrasts .* no colour: .*; take method: ir, or a data set"):
         build_training(read({"method": "cmc"}), grey, grey, CPU)
 

@@ -13,7 +13,8 @@ from torch import Tensor
 from annulus.waits import sent
 
 AHEAD = 2  # batches that are prepared while one is used
-BATCH_SIZE = 512  # images at a time where all are read: decides memory and speed, no number
+BATCH_SIZE = 512  # images at a time that an encoder sees: decides memory and speed, no number
+COUNTED_AT_ONCE = 64  # images whose pixels are counted
 
 
 class Store(ABC):
@@ -77,7 +78,7 @@ class Store(ABC):
     def levels(self) -> Int64[Tensor, "3 256"]:
         """How many pixels of red, green and blue have each of the 256 levels."""
         counts = torch.zeros(3, 256, dtype=torch.int64)
-        for index, images in self.in_turn(torch.arange(len(self)).split(BATCH_SIZE)):
+        for index, images in self.in_turn(torch.arange(len(self)).split(COUNTED_AT_ONCE)):
             for part in pieces(images, self.sizes_of(index)):
                 counts += torch.stack([channel.flatten().bincount(minlength=256) for channel in part.unbind(1)]).cpu()
         return counts
