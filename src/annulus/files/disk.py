@@ -157,7 +157,7 @@ def decode_jpeg(coded: UInt8[np.ndarray, " k"]) -> UInt8[np.ndarray, "h w 3"]:
     from PIL import Image  # only those who read JPEG need it
 
     with Image.open(io.BytesIO(coded), formats=("JPEG",)) as image:
-        return np.asarray(image.convert("RGB"))
+        return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
 
 
 @cache

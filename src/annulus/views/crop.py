@@ -105,11 +105,16 @@ def resized_crop(
 def _one_by_one(
     images: Shaped[Tensor, "b c h w"], boxes: Boxes, mirrored: Int[Tensor, "_"], size: int
 ) -> Float[Tensor, "b c {size} {size}"]:
-    """The same crops on the images' own scale, by a call per image that skips the matrices' zeros."""
+    """The same crops on the images' own scale, by a call per image that skips the matrices' zeros.
+
+    uint8 images whose channels lie together, as JPEG's do, are resized in 8 bits, as Pillow and torchvision do.
+    """
+    eight_bits = images.dtype == torch.uint8 and images.stride(1) == 1
     result = torch.empty(*images.shape[:2], size, size)
     mirrored = set(mirrored.tolist())
     for number, (top, left, height, width) in enumerate(zip(*(field.tolist() for field in boxes), strict=True)):
-        part = images[number, None, :, top : top + height, left : left + width].float()
+        part = images[number, None, :, top : top + height, left : left + width]
+        part = part if eight_bits else part.float()
         resized = F.interpolate(part, (size, size), mode="bilinear", antialias=True)[0]
         result[number] = resized.flip(2) if number in mirrored else resized
     return result

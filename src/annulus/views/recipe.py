@@ -8,7 +8,10 @@ All parameters of a batch are drawn before any pixel is touched, so the order in
 worked on, and in how large chunks, changes nothing but the speed.
 """
 
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -77,18 +80,34 @@ def augment(
     count = len(images)
     order = torch.arange(count) if recipe.jitter is None else recipe.jitter.hue_after.argsort()
 
-    chunk = CPU_CHUNK if images.device.type == "cpu" else GPU_CHUNK
-    step = max(1, chunk // max(height * width, size * size))
+    recipe, cpu = pick(recipe, order), images.device.type == "cpu"
+    step = max(1, (CPU_CHUNK if cpu else GPU_CHUNK) // max(height * width, size * size))
     result = torch.empty(count, 3, size, size, device=images.device)
+
+    def view(start: int) -> None:
+        part = slice(start, start + step)
+        rows, some = order[part], pick(recipe, part)
+        ends = [] if some.jitter is None else hue_ends(some.jitter.hue_after)
+        rows, some = on(Chunk(rows, numbered(some)), images.device)
+        # A large image is not copied.
+        seen = images[int(rows) :][:1] if cpu and step == 1 else images.index_select(0, rows)
+        result.index_copy_(0, rows, apply_recipe(seen, some, ends, size))
+
     # A training step's autocast would resample in bfloat16, whose 8 bits lose what a pixel holds.
     with torch.autocast(images.device.type, enabled=False):
-        for start in range(0, count, step):
-            rows = order[start : start + step]
-            some = pick(recipe, rows)
-            ends = [] if some.jitter is None else hue_ends(some.jitter.hue_after)
-            rows, some = on(Chunk(rows, numbered(some)), images.device)
-            result.index_copy_(0, rows, apply_recipe(images.index_select(0, rows), some, ends, size))
+        if cpu and step == 1 and torch.get_num_threads() > 1:
+            # Threads that share an image's many short operations would mostly wait for each other.
+            list(_one_thread_each(os.getpid(), torch.get_num_threads()).map(view, range(count)))
+        else:
+            for start in range(0, count, step):
+                view(start)
     return result
+
+
+@cache
+def _one_thread_each(process: int, threads: int) -> ThreadPoolExecutor:
+    """Threads of this process (they do not survive a fork), in each of which an operation has no others."""
+    return ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
 
 
 def draw_recipe(views: ViewSetParams, sizes: Int[Tensor, "b 2"], generator: torch.Generator) -> Recipe:
@@ -130,7 +149,8 @@ def apply_recipe(
 
 def replace_(view: Float[Tensor, "b c h w"], chosen: Int[Tensor, "_"], operator: Callable[[Tensor], Tensor]) -> None:
     """Put operator(image) in the place of each chosen image; the others cost nothing."""
-    view.index_copy_(0, chosen, operator(view.index_select(0, chosen)))
+    if len(chosen):
+        view.index_copy_(0, chosen, operator(view.index_select(0, chosen)))
 
 
 Parameters = TypeVar("Parameters", Chunk, Recipe, Boxes, Jitter, Blur, Tensor, None)
@@ -155,6 +175,8 @@ def numbered(recipe: Recipe) -> Recipe:
 
 def on(parameters: Parameters, device: torch.device) -> Parameters:
     """The parameters on a device, sent together."""
+    if device.type == "cpu":
+        return parameters
     fields: list[Tensor] = []
     each(parameters, lambda field: fields.append(field) or field)
     arrived = iter(sent(fields, device))
