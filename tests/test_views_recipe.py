@@ -111,6 +111,44 @@ def test_a_box_that_never_fits_falls_back_to_the_central_one(generator):
         assert torch.stack(draw_boxes(whole, sides(*size, 3), generator), dim=1).tolist() == [list(expected)] * 3
 
 
+@pytest.mark.parametrize("params", [STRONG, NOTHING], ids=["strong", "nothing"])
+def test_images_of_several_sizes_are_seen_as_each_by_itself_whatever_lies_beside_them(params, generator):
+    shapes = torch.tensor([[20, 28], [33, 20], [20, 20], [40, 20]])
+    whole = [torch.randint(256, (1, 3, *shape), generator=generator, dtype=torch.uint8) for shape in shapes.tolist()]
+    recipe = views.draw_recipe(params, shapes, torch.Generator().manual_seed(5))
+    for junk in (0, 255):
+        batch = torch.full((4, 3, 40, 28), junk, dtype=torch.uint8)
+        for place, (height, width) in enumerate(shapes.tolist()):
+            batch[place, :, :height, :width] = whole[place][0]
+        seen = augment(batch, params, 16, torch.Generator().manual_seed(5), sizes=shapes)
+        plain = center_view(batch, 16, shapes)
+        for place, image in enumerate(whole):
+            own = views.numbered(views.pick(recipe, slice(place, place + 1)))
+            ends = [] if own.jitter is None else views.hue_ends(own.jitter.hue_after)
+            expected = views.apply_recipe(image, own, ends, 16)[0]
+            torch.testing.assert_close(seen[place], expected, atol=2e-5, rtol=0)
+            assert torch.equal(plain[place], oracle.center_crop(image, [16, 16])[0] / 255)
+    with pytest.raises(InputError, match="a centre crop of 24 x 24 does not fit images of 20 x 20 pixels"):
+        augment(batch, NOTHING, 24, generator, sizes=shapes)
+
+
+def test_large_images_have_the_same_views_with_several_threads_and_jpeg_s_are_resized_in_eight_bits(generator):
+    images = torch.randint(256, (6, 3, 200, 230), generator=generator, dtype=torch.uint8)
+    threads, found = torch.get_num_threads(), []
+    try:
+        for count in (1, 3):
+            torch.set_num_threads(count)
+            found.append(augment(images, STANDARD, 192, torch.Generator().manual_seed(2)))
+    finally:
+        torch.set_num_threads(threads)
+    assert torch.equal(found[0], found[1])
+    together = images.contiguous(memory_format=torch.channels_last)
+    crops = STANDARD.model_copy(update={"jitter": None, "grayscale": 0.0})
+    fine, coarse = (augment(some, crops, 192, torch.Generator().manual_seed(2)) for some in (images, together))
+    torch.testing.assert_close(coarse * 255, (coarse * 255).round(), atol=1e-3, rtol=0)
+    torch.testing.assert_close(coarse, fine, atol=1.01 / 255, rtol=0)
+
+
 def test_center_view_equals_torchvision_and_no_larger_one_fits(photos, generator):
     for size in (7, 20):
         expected = oracle.center_crop(photos, [size, size]) / 255

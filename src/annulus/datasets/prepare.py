@@ -103,6 +103,8 @@ def prepare_images(
         else:
             packed = pack(source.files, chosen[split], params.store, params.image_size, shards, split)
             read[split], bad[split] = packed[0], source.files.shown(chosen[split], packed[1])
+    if shards is not None:
+        log.info("all files are packed; the statistics of the pixels take a second look at each")
     asked = sum(len(rows) for rows in chosen.values())
     _check_bad_files([name for names in bad.values() for name in names.values()], asked, dataset, params)
 
