@@ -5,7 +5,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from annulus.datasets.prepare import prepare_images, save_prepared
+from annulus.datasets.prepare import packing, prepare_images, save_prepared
 from annulus.pipeline.stage import Results, run_stage
 
 READS = ["seeds", "dataset", "datasets.${dataset}", "scales.${scale}.prepare"]
@@ -17,11 +17,12 @@ log = logging.getLogger("annulus")
 def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     dataset, scale = params["datasets.${dataset}"], params["scales.${scale}.prepare"]
     # The first seed draws the images and splits them: all seeds see the same ones.
-    prepared = prepare_images(params["dataset"], dataset, scale, params["seeds"][0])
-    metrics = prepared.metrics()
-    if shared := metrics["test_images_also_in_train"]:
-        log.warning("%d test images are also training images, pixel by pixel; accuracy will flatter", shared)
-    save_prepared(paths.images, prepared)
+    with packing(params["dataset"], dataset) as shards:
+        prepared = prepare_images(params["dataset"], dataset, scale, params["seeds"][0], shards)
+        metrics = prepared.metrics()
+        if shared := metrics["test_images_also_in_train"]:
+            log.warning("%d test images are also training images, pixel by pixel; accuracy will flatter", shared)
+        save_prepared(paths.images, prepared)
     log.info(
         "%s: %d training, %d validation, %d test images of %d classes, %d px",
         params["dataset"],

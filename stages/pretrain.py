@@ -45,7 +45,7 @@ class Pretraining:
             history = training.run()
             return training.metrics(), history
         recipe = training.recipe
-        training.snapshots = Snapshots(train, recipe.views, recipe.scale.epochs, seed, device)
+        training.snapshots = Snapshots(training.source, recipe.views, recipe.scale.epochs, seed, device)
         with self.checkpoint(seed) as checkpoint:
             history = training.run(checkpoint)
             checkpoint.save(training.state_dict())  # DVC deletes the outputs, should another seed fail
@@ -66,7 +66,8 @@ class Pretraining:
 def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     with process_group():
         run = {name: value for name, value in params.items() if name != "seeds"}  # another seed changes no run
-        key = {"params": run, "images": hash_files(paths.images), "code": hash_code(Path(__file__))}
+        indexes = sorted(paths.images.glob("*.safetensors"))  # each tells what its shards hold
+        key = {"params": run, "images": hash_files(*indexes), "code": hash_code(Path(__file__))}
         pretraining = Pretraining(params, paths, key)
         found = each_seed(pretraining, params["seeds"], pick_device())
         if rank() > 0:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from annulus.config.resolved import IMAGES, values
-from annulus.datasets.prepare import prepare_images, save_prepared
+from annulus.datasets.prepare import packing, prepare_images, save_prepared
 from annulus.pipeline.stage import Results, run_resolved
 
 PATHS = ["images"]
@@ -14,8 +14,9 @@ PATHS = ["images"]
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     # The first seed draws the images and splits them: all runs of a study see the same ones.
     seeds, dataset, params, scale = values(settings, IMAGES).values()
-    prepared = prepare_images(dataset, params, scale, seeds[0])
-    save_prepared(paths.images, prepared)
+    with packing(dataset, params) as shards:
+        prepared = prepare_images(dataset, params, scale, seeds[0], shards)
+        save_prepared(paths.images, prepared)
     return Results(prepared.metrics())
 
 

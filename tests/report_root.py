@@ -11,6 +11,7 @@ import torch
 from annulus.files.images import ImageSet, save_images
 from annulus.files.packed import write_packed
 from annulus.files.results import write_metrics, write_seeds, write_table
+from annulus.files.store import Resident
 
 ROOT = Path(__file__).resolve().parents[1]
 CLASSES = ("disc", "ring", "star")
@@ -200,7 +201,7 @@ def pictures(root: Path, classes: tuple[str, ...] = CLASSES, size: int = 8) -> t
         random = torch.Generator().manual_seed(count)
         images = torch.randint(0, 256, (count, 3, size, size), generator=random, dtype=torch.uint8)
         labels = torch.arange(count) % len(classes)
-        sets.append(ImageSet.of(images, labels, torch.arange(count), classes))
+        sets.append(ImageSet.of(Resident(images), labels, torch.arange(count), classes))
         save_images(root / f"data/main/images/{split}.safetensors", sets[-1])
     found = {
         "test_queries": torch.tensor([0, 3]),

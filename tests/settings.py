@@ -17,6 +17,7 @@ from annulus.config.file import checked
 from annulus.config.resolved import PRETRAIN
 from annulus.errors import InputError
 from annulus.files.images import ImageSet
+from annulus.files.store import Resident
 from annulus.pipeline.checkpoint import Checkpoint
 from annulus.training.loop import Training
 from annulus.training.setup import build_training
@@ -101,7 +102,8 @@ def stripes(images: int, seed: int) -> ImageSet:
     across = waves.view(1, 1, 16, 1).expand(images, 3, 16, 16)
     pixels = torch.where(labels.view(-1, 1, 1, 1) == 0, across, across.transpose(2, 3))
     colour = torch.randint(0, 100, (images, 3, 1, 1), generator=random)
-    return ImageSet.of((pixels + colour).to(torch.uint8), labels, torch.arange(images) + 1000, ("across", "along"))
+    store = Resident((pixels + colour).to(torch.uint8))
+    return ImageSet.of(store, labels, torch.arange(images) + 1000, ("across", "along"))
 
 
 def run(changes: dict[str, Any], images: int = 70, validation: int = 10) -> Training:

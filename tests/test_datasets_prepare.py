@@ -26,8 +26,10 @@ def scale(train: int | None, test: int | None) -> PrepareScale:
     return PrepareScale(train_images=train, test_images=test)
 
 
-def folder_params(root: Path, bad: int = 0, fraction: float = 0.1) -> FolderParams:
-    return FolderParams(root=str(root), image_size=8, view_size=8, validation_fraction=fraction, max_bad_files=bad)
+def folder_params(root: Path, bad: int = 0, fraction: float = 0.1, store: str = "memory") -> FolderParams:
+    return FolderParams(
+        root=str(root), image_size=8, view_size=8, validation_fraction=fraction, max_bad_files=bad, store=store
+    )
 
 
 def counts(prepared) -> dict[str, list[int]]:
@@ -65,9 +67,9 @@ def test_the_same_seed_gives_the_same_images_and_another_seed_others():
 def test_more_shapes_begin_with_the_fewer_ones_and_an_empty_validation_part_has_their_shape(tmp_path):
     params = SHAPES.model_copy(update={"validation_fraction": 0.0})
     few, many = (prepare_images("shapes", params, scale(count, 100), seed=0) for count in (100, 400))
-    assert torch.equal(many.train.images[:100], few.train.images)
+    assert torch.equal(many.train.images.pixels[:100], few.train.images.pixels)
     save_prepared(tmp_path / "images", few)
-    assert load_images(tmp_path / "images" / "validation.safetensors").images.shape == (0, 3, 16, 16)
+    assert load_images(tmp_path / "images" / "validation.safetensors").images.pixels.shape == (0, 3, 16, 16)
 
 
 def test_a_limited_folder_is_even_and_only_the_chosen_files_are_read(root, monkeypatch):
@@ -84,7 +86,7 @@ def test_rows_are_places_in_the_sorted_folder(root):
     prepared = prepare_images("folder", folder_params(root), scale(30, None), seed=0)
     files = [root / "train" / name / f"{number}.png" for name in ("ant", "bee", "cat") for number in range(60)]
     for part in (prepared.train, prepared.validation):
-        for image, label, row in zip(part.images, part.labels, part.rows, strict=True):
+        for image, label, row in zip(part.images.pixels, part.labels, part.rows, strict=True):
             with Image.open(files[row]) as stored:
                 expected = np.asarray(stored.resize((8, 8), Image.Resampling.BILINEAR)).transpose(2, 0, 1)
             np.testing.assert_array_equal(image, expected)

@@ -10,6 +10,7 @@ from annulus.encoders.extract import encode, extract
 from annulus.encoders.features import Features, load_features, save_features
 from annulus.errors import InputError
 from annulus.files.images import ImageSet, save_images
+from annulus.files.store import Resident
 from annulus.views.recipe import center_view
 from annulus.views.splits import ColourSplit
 
@@ -22,13 +23,13 @@ LAB = replace(CONFIG, split=ColourSplit("lab"), mean=(55.0, 2.0, 4.0), std=(24.0
 def image_set(count, seed=0, size=36):
     generator = torch.Generator().manual_seed(seed)
     images = torch.randint(0, 256, (count, 3, size, size), generator=generator, dtype=torch.uint8)
-    return ImageSet(images, torch.arange(count) % 2, torch.arange(count), ("cat", "dog"), "digest")
+    return ImageSet(Resident(images), torch.arange(count) % 2, torch.arange(count), ("cat", "dog"), "digest")
 
 
 @pytest.mark.parametrize("config", [CONFIG, LAB], ids=["rgb", "lab"])
 def test_layers_are_what_the_encoder_gives_for_centre_views_whatever_the_batches(config):
     encoder, images = build_encoder(config, seed=0).eval(), image_set(7)
-    views = center_view(images.images, 32)
+    views = center_view(images.images.pixels, 32)
     with torch.no_grad():
         expected = {"map": encoder.map(views), "pooled": encoder.pooled(views), "embedding": encoder(views)}
     for batch_size in (3, 100):

@@ -19,6 +19,7 @@ from annulus.evals.linear import feature_batches, fit, probe_features, view_batc
 from annulus.evals.probe import Probe, standardised, unchanged
 from annulus.files.images import ImageSet, save_images
 from annulus.files.right import read_right
+from annulus.files.store import Resident
 from annulus.views.recipe import center_view
 
 CPU = torch.device("cpu")
@@ -177,7 +178,7 @@ def encoder():
         if isinstance(layer, torch.nn.BatchNorm2d):
             layer.momentum = 1.0
     with torch.no_grad():  # running statistics of real activations, as after training
-        encoder(center_view(image_set(60).images, 32))
+        encoder(center_view(image_set(60).images.pixels, 32))
     return encoder.eval()
 
 
@@ -186,7 +187,7 @@ def image_set(count, seed=0):
     draws = torch.Generator().manual_seed(seed)
     labels = torch.arange(count) % 2
     images = torch.randint(0, 128, (count, 3, 36, 36), generator=draws) + 120 * labels[:, None, None, None]
-    return ImageSet(images.to(torch.uint8), labels, torch.arange(count), ("dark", "bright"), "digest")
+    return ImageSet(Resident(images.to(torch.uint8)), labels, torch.arange(count), ("dark", "bright"), "digest")
 
 
 @pytest.mark.parametrize(("layer", "dim"), [("pooled", 128), ("map", 512)])
@@ -195,7 +196,7 @@ def test_plain_views_are_what_the_encoder_sees(encoder, layer, dim):
     batches = view_batches(encoder, images, params(layer=layer), PLAIN_VIEWS, 4, seed=0, device=CPU)
     rows = torch.randperm(10, generator=generator(0, "linear", 5))
     features, labels = zip(*batches(5), strict=True)
-    expected = encode(encoder, center_view(images.images[rows], 32), [layer])[layer]
+    expected = encode(encoder, center_view(images.images.take(rows), 32), [layer])[layer]
     torch.testing.assert_close(torch.cat(features), expected)
     assert expected.flatten(1).shape[1] == dim
     assert torch.equal(torch.cat(labels), images.labels[rows])

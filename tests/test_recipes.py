@@ -198,7 +198,7 @@ from annulus.datasets.prepare import prepare_images
 def test_the_brightness_is_the_class():
     params = load({"dataset": "plain"})
     found = prepare_images("plain", params.get("datasets.${dataset}"), params.get("scales.tiny.prepare"), 0)
-    assert (found.train.images[:, 0, 0, 0] == found.train.labels * 85).all()
+    assert (found.train.images.pixels[:, 0, 0, 0] == found.train.labels * 85).all()
     assert (len(found.train), len(found.validation)) == (135, 15)
 """,
 }

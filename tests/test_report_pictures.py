@@ -22,10 +22,10 @@ def pixels(tile):
 def test_each_query_stands_with_its_own_neighbours_in_their_order(tmp_path):
     train, test = report_root.pictures(tmp_path)
     first, second = pictures(tmp_path).neighbours
-    assert np.array_equal(pixels(first.query), test.images[0].numpy())
-    assert np.array_equal(pixels(second.query), test.images[3].numpy())
+    assert np.array_equal(pixels(first.query), test.images.pixels[0].numpy())
+    assert np.array_equal(pixels(second.query), test.images.pixels[3].numpy())
     for tile, row in zip(first.tiles, (3, 1, 2), strict=True):
-        assert np.array_equal(pixels(tile), train.images[row].numpy())
+        assert np.array_equal(pixels(tile), train.images.pixels[row].numpy())
     assert [tile.similarity for tile in first.tiles] == pytest.approx([0.9, 0.5, 0.25])
     # Classes go round: disc, ring, star. An image of the query's own is told from the others.
     assert (first.query.name, first.query.same) == ("disc", None)
@@ -37,8 +37,8 @@ def test_negatives_are_by_sampler_and_what_a_set_has_not_is_left_out(tmp_path):
     (strips,) = pictures(tmp_path).negatives
     assert [strip.label for strip in strips] == ["uniform", "ball", "cave"]  # no ring in these picks
     assert [len(strip.tiles) for strip in strips] == [3, 3, 2]  # the cave's third is -1
-    assert np.array_equal(pixels(strips[1].tiles[0]), train.images[8].numpy())
-    assert np.array_equal(pixels(strips[1].query), train.images[2].numpy())
+    assert np.array_equal(pixels(strips[1].tiles[0]), train.images.pixels[8].numpy())
+    assert np.array_equal(pixels(strips[1].query), train.images.pixels[2].numpy())
 
 
 @pytest.mark.parametrize("file", ["examples.safetensors", "images/train.safetensors", "images/test.safetensors"])

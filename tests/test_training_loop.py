@@ -82,7 +82,7 @@ def test_the_bank_starts_from_the_encoder_s_embeddings():
     run.step = lambda order: setattr(run, "batch", run.batches)
     run.run()
     with torch.no_grad():
-        embedded = run.method.encoder.eval()(stripes(70, 0).images / 255)
+        embedded = run.method.encoder.eval()(stripes(70, 0).images.pixels / 255)
     torch.testing.assert_close(run.method.banks[0].rows, embedded)
 
 
@@ -161,11 +161,11 @@ def test_validation_looks_among_stored_embeddings_or_without_any_among_those_mad
     embed, (train, validation) = run.method.encoder.eval(), (run.nearest, run.validation)
     for some, every, count in zip((train, validation), (stripes(70, 0), stripes(10, 1)), counts, strict=True):
         assert len(some) == count == 2 * int(some.labels.sum())
-        assert torch.equal(some.images, every.images[some.rows - 1000])
+        assert torch.equal(some.images.pixels, every.images.pixels[some.rows - 1000])
     assert torch.equal(train.rows, other.nearest.rows) == (limit is None)
     with torch.no_grad():
-        rows = run.method.banks[0].rows if method == "ir" else embed(train.images / 255)
-        nearest = (embed(validation.images / 255) @ rows.T).argmax(dim=1)
+        rows = run.method.banks[0].rows if method == "ir" else embed(train.images.pixels / 255)
+        nearest = (embed(validation.images.pixels / 255) @ rows.T).argmax(dim=1)
     labels = stripes(70, 0).labels if method == "ir" else train.labels
     expected = 100 * (labels[nearest] == validation.labels).double().mean().item()
     assert row["validation_nn1_percent"] == pytest.approx(expected)

@@ -19,6 +19,7 @@ from annulus.encoders import transformer
 from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.errors import InputError
 from annulus.files.images import ImageSet
+from annulus.files.store import Resident
 from annulus.methods.contrast import ContrastConfig
 from annulus.methods.ir import InstanceDiscrimination
 from annulus.methods.moco import MomentumContrast
@@ -172,8 +173,8 @@ def test_without_batch_normalisation_moco_s_shuffled_groups_change_no_number(mon
 
 def test_splitting_the_colours_of_grey_images_is_refused():
     coloured = stripes(70, 0)
-    images = coloured.images.float().mean(dim=1, keepdim=True).expand(-1, 3, -1, -1).to(torch.uint8)
-    grey = ImageSet.of(images, coloured.labels, coloured.rows, coloured.classes)
+    images = coloured.images.pixels.float().mean(dim=1, keepdim=True).expand(-1, 3, -1, -1).to(torch.uint8)
+    grey = ImageSet.of(Resident(images), coloured.labels, coloured.rows, coloured.classes)
     with pytest.raises(InputError, match=r"^split: lab contrasts L with AB.* no colour: .*; take split: none, or a d"):
         build_training(read({"split": "lab"}), grey, grey, CPU)
 

@@ -98,7 +98,7 @@ def test_the_last_snapshot_holds_what_the_trained_encoder_makes_of_the_images(me
     training = watched(chosen(method))
     training.run()
     snapshots, last = training.snapshots, training.snapshots.taken[-1]
-    encoder, images = training.method.encoder.eval(), stripes(70, 0).images
+    encoder, images = training.method.encoder.eval(), stripes(70, 0).images.pixels
     seen = module.generator(0, "snapshot views")
     with torch.no_grad():
         expected = {"current": encoder(center_view(images[snapshots.images], 16))}

@@ -175,7 +175,7 @@ def test_two_epochs_are_the_plain_steps_of_the_papers(name):
         for batch in range(BATCHES):
             index = order[batch * BATCH : (batch + 1) * BATCH]
             trained = (epoch * BATCHES + batch) / (EPOCHS * BATCHES)
-            images = training.images[index]
+            images = training.images.take(index)
             views = [augment(images, training.recipe.views, 16, sgd_views) for _ in range(plain.views)]
             loss = plain.loss(encoder, views, index, min(trained / 0.75, 1.0))
             rate = RATE * BATCH / 256 * (1 + math.cos(math.pi * trained)) / 2

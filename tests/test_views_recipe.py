@@ -37,6 +37,11 @@ def photos(generator):
     return torch.cat([noise, (smooth * 255).round().to(torch.uint8), corners, grey])
 
 
+def sides(height: int, width: int, count: int) -> torch.Tensor:
+    """Heights and widths of so many images."""
+    return torch.tensor([[height, width]]).expand(count, 2)
+
+
 def assert_uniform(values, low, high):
     """Kolmogorov-Smirnov at the 0.1 % level; the seed is fixed, so it passes always or never."""
     ordered = ((values.flatten().double() - low) / (high - low)).sort().values
@@ -50,7 +55,7 @@ def assert_uniform(values, low, high):
 @pytest.mark.parametrize(("height", "width", "size"), [(20, 28, 40), (60, 45, 16), (80, 90, 96), (128, 100, 48)])
 def test_resized_crop_equals_torchvision(height, width, size, generator):
     images = torch.randint(0, 256, (24, 3, height, width), generator=generator, dtype=torch.uint8)
-    boxes = draw_boxes(CROP, height, width, 22, generator)
+    boxes = draw_boxes(CROP, sides(height, width, 22), generator)
     extremes = Boxes(*(torch.tensor(pair) for pair in ((0, height - 1), (0, 2), (height, 1), (width, 5))))
     boxes = Boxes(*(torch.cat(pair) for pair in zip(boxes, extremes, strict=True)))
     mirrored = torch.rand(24, generator=generator) < 0.5
@@ -68,7 +73,7 @@ def test_resized_crop_equals_torchvision(height, width, size, generator):
 def test_boxes_have_uniform_area_log_uniform_aspect_and_uniform_place(generator):
     crop = CropParams(scale_min=0.2, scale_max=0.5, ratio_min=0.75, ratio_max=4 / 3)  # every try fits
     side = 100_000  # so large that rounding to pixels does not show
-    boxes = Boxes(*(field.double() for field in draw_boxes(crop, side, side, 5000, generator)))
+    boxes = Boxes(*(field.double() for field in draw_boxes(crop, sides(side, side, 5000), generator)))
     area = boxes.height * boxes.width / side**2
     aspect = (boxes.width / boxes.height).log()
     down, along = boxes.top / (side - boxes.height), boxes.left / (side - boxes.width)
@@ -88,7 +93,7 @@ def test_boxes_of_small_images_are_distributed_as_torchvisions(generator):
         torch.manual_seed(0)
         theirs = [transforms.RandomResizedCrop.get_params(image, [0.2, 1.0], [3 / 4, 4 / 3]) for _ in range(draws)]
     theirs = torch.tensor(theirs, dtype=torch.float64)
-    ours = torch.stack(draw_boxes(CROP, 32, 24, draws, generator), dim=1).double()
+    ours = torch.stack(draw_boxes(CROP, sides(32, 24, draws), generator), dim=1).double()
 
     assert (ours[:, 0] + ours[:, 2]).max() == 32  # the last row is reached, and none beyond
     assert (ours[:, 1] + ours[:, 3]).max() == 24
@@ -97,14 +102,52 @@ def test_boxes_of_small_images_are_distributed_as_torchvisions(generator):
     assert ((ours.mean(0) - theirs.mean(0)).abs() < 4 * spread).all()
     torch.testing.assert_close(ours.std(0), theirs.std(0), rtol=0.06, atol=0)
     square = CropParams(scale_min=0.9, scale_max=1.0, ratio_min=1.0, ratio_max=1.0)
-    assert set(draw_boxes(square, 30, 30, 100, generator).height.tolist()) == {28, 29, 30}  # the whole side fits
+    assert set(draw_boxes(square, sides(30, 30, 100), generator).height.tolist()) == {28, 29, 30}  # the whole side fits
 
 
 def test_a_box_that_never_fits_falls_back_to_the_central_one(generator):
     whole = CropParams(scale_min=1.0, scale_max=1.0, ratio_min=3 / 4, ratio_max=4 / 3)
-    for sides in ((10, 100), (100, 10), (37, 90)):
-        expected = transforms.RandomResizedCrop.get_params(torch.zeros(3, *sides), [1.0, 1.0], [3 / 4, 4 / 3])
-        assert torch.stack(draw_boxes(whole, *sides, 3, generator), dim=1).tolist() == [list(expected)] * 3
+    for size in ((10, 100), (100, 10), (37, 90)):
+        expected = transforms.RandomResizedCrop.get_params(torch.zeros(3, *size), [1.0, 1.0], [3 / 4, 4 / 3])
+        assert torch.stack(draw_boxes(whole, sides(*size, 3), generator), dim=1).tolist() == [list(expected)] * 3
+
+
+@pytest.mark.parametrize("params", [STRONG, NOTHING], ids=["strong", "nothing"])
+def test_images_of_several_sizes_are_seen_as_each_by_itself_whatever_lies_beside_them(params, generator):
+    shapes = torch.tensor([[20, 28], [33, 20], [20, 20], [40, 20]])
+    whole = [torch.randint(256, (1, 3, *shape), generator=generator, dtype=torch.uint8) for shape in shapes.tolist()]
+    recipe = views.draw_recipe(params, shapes, torch.Generator().manual_seed(5))
+    for junk in (0, 255):
+        batch = torch.full((4, 3, 40, 28), junk, dtype=torch.uint8)
+        for place, (height, width) in enumerate(shapes.tolist()):
+            batch[place, :, :height, :width] = whole[place][0]
+        seen = augment(batch, params, 16, torch.Generator().manual_seed(5), sizes=shapes)
+        plain = center_view(batch, 16, shapes)
+        for place, image in enumerate(whole):
+            own = views.numbered(views.pick(recipe, slice(place, place + 1)))
+            ends = [] if own.jitter is None else views.hue_ends(own.jitter.hue_after)
+            expected = views.apply_recipe(image, own, ends, 16)[0]
+            torch.testing.assert_close(seen[place], expected, atol=2e-5, rtol=0)
+            assert torch.equal(plain[place], oracle.center_crop(image, [16, 16])[0] / 255)
+    with pytest.raises(InputError, match="a centre crop of 24 x 24 does not fit images of 20 x 20 pixels"):
+        augment(batch, NOTHING, 24, generator, sizes=shapes)
+
+
+def test_large_images_have_the_same_views_with_several_threads_and_jpeg_s_are_resized_in_eight_bits(generator):
+    images = torch.randint(256, (6, 3, 200, 230), generator=generator, dtype=torch.uint8)
+    threads, found = torch.get_num_threads(), []
+    try:
+        for count in (1, 3):
+            torch.set_num_threads(count)
+            found.append(augment(images, STANDARD, 192, torch.Generator().manual_seed(2)))
+    finally:
+        torch.set_num_threads(threads)
+    assert torch.equal(found[0], found[1])
+    together = images.contiguous(memory_format=torch.channels_last)
+    crops = STANDARD.model_copy(update={"jitter": None, "grayscale": 0.0})
+    fine, coarse = (augment(some, crops, 192, torch.Generator().manual_seed(2)) for some in (images, together))
+    torch.testing.assert_close(coarse * 255, (coarse * 255).round(), atol=1e-3, rtol=0)
+    torch.testing.assert_close(coarse, fine, atol=1.01 / 255, rtol=0)
 
 
 def test_center_view_equals_torchvision_and_no_larger_one_fits(photos, generator):
@@ -218,7 +261,7 @@ def test_a_view_equals_torchvisions_operators_one_by_one(crop, generator):
     images = torch.randint(0, 256, (60, 3, 26, 30), generator=generator, dtype=torch.uint8)
     ours = augment(images, params, 24, torch.Generator().manual_seed(1))
 
-    recipe = views.draw_recipe(params, 60, 26, 30, torch.Generator().manual_seed(1))
+    recipe = views.draw_recipe(params, sides(26, 30, 60), torch.Generator().manual_seed(1))
     for row in range(60):
         expected = images[row] / 255
         if crop is None:

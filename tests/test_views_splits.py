@@ -5,6 +5,7 @@ import torch
 from torchvision.transforms.v2.functional import gaussian_blur
 
 from annulus.errors import InputError
+from annulus.files.store import Resident
 from annulus.views import splits
 from annulus.views.spaces import SPACES, rgb_to_lab
 from annulus.views.splits import ColourSplit, FrequencySplit, channel_statistics, split_of
@@ -53,9 +54,9 @@ def test_a_split_is_described_by_one_key_and_nothing_else_is_one():
 @pytest.mark.parametrize("chunk", [1, 50])
 def test_statistics_are_those_of_all_pixels_whatever_the_chunks(split, chunk, generator, monkeypatch):
     monkeypatch.setattr(splits, "CHUNK_PIXELS", chunk)
-    images = torch.randint(0, 256, (7, 3, 4, 5), generator=generator, dtype=torch.uint8)
+    images = torch.randint(0, 256, (7, 3, 5, 5), generator=generator, dtype=torch.uint8)
     pixels = torch.cat(split(images.double() / 255), dim=1).movedim(1, -1).flatten(0, 2)
-    mean, std = channel_statistics(images, split)
+    mean, std = channel_statistics(Resident(images), split)
     assert mean == pytest.approx(pixels.mean(dim=0).tolist(), abs=1e-3)
     assert std == pytest.approx(pixels.std(dim=0, correction=0).tolist(), abs=1e-3)
 
@@ -67,17 +68,17 @@ def test_grey_images_are_refused_with_the_way_out(generator):
         match=r"^split: ydbdr contrasts Y with DBDR, but the images of this data set have no colour: a and b of CIELAB "
         r"deviate by 0\.00 and 0\.00 .*; take split: none, or a data set in colour",
     ):
-        channel_statistics(grey, ColourSplit("ydbdr"))
+        channel_statistics(Resident(grey), ColourSplit("ydbdr"))
     bright = grey.clamp(40, 250).int()
     rounded = bright + torch.randint(-1, 2, bright.shape, generator=generator) * (torch.arange(8) == 0)
     with pytest.raises(InputError, match="have no colour"):  # a scan's or a JPEG's rounding is no colour
-        channel_statistics(rounded.byte(), ColourSplit("lab"))
-    assert channel_statistics(grey, FrequencySplit(1.0)), "frequencies can be split"
+        channel_statistics(Resident(rounded.byte()), ColourSplit("lab"))
+    assert channel_statistics(Resident(grey), FrequencySplit(1.0)), "frequencies can be split"
 
 
 def test_a_channel_that_hardly_varies_is_not_blown_up():
     for colours, flat in (([[200, 60, 60], [60, 125, 60]], 0), ([[100, 120, 50], [20, 100, 110]], 1)):
         images = torch.tensor(colours, dtype=torch.uint8)[:, :, None, None].expand(2, 3, 4, 4)
-        std = channel_statistics(images, ColourSplit("lab"))[1]
+        std = channel_statistics(Resident(images), ColourSplit("lab"))[1]
         assert rgb_to_lab(images / 255)[:, flat].std() < std[flat] == 0.5
         assert all(std[channel] > 1 for channel in range(3) if channel != flat)

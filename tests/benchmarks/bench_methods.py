@@ -33,6 +33,7 @@ from annulus.bounds.infonce import infonce
 from annulus.compute.device import autocast, pick_device
 from annulus.datasets.shapes import CLASSES, class_of, draw_shapes
 from annulus.files.images import ImageSet
+from annulus.files.store import Resident
 from annulus.methods.simclr import SimCLR
 from annulus.training.loop import Training
 
@@ -47,7 +48,7 @@ Turn = Callable[[], float]  # seconds per step
 def images_of(count: int, pixels: Tensor) -> ImageSet:
     rows = np.arange(count)
     labels = torch.from_numpy(class_of(rows)).long()
-    return ImageSet(pixels, labels, torch.from_numpy(rows).long(), CLASSES, "shapes")
+    return ImageSet(Resident(pixels), labels, torch.from_numpy(rows).long(), CLASSES, "shapes")
 
 
 def of_keys(method: str, sampler: str, stem: str, queue: int, images: ImageSet, device: torch.device) -> Training:

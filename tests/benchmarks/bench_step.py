@@ -19,6 +19,7 @@ from timing import calls_per_turn, medians, write
 from annulus.bounds.infonce import infonce
 from annulus.compute.device import autocast, pick_device
 from annulus.files.images import ImageSet
+from annulus.files.store import Resident
 from annulus.training.loop import Training
 
 IMAGES, BATCH, NEGATIVES, SIZE = 50_000, 256, 4_096, 32
@@ -29,7 +30,7 @@ EPOCH_TURNS = 3
 def random_images(images: int) -> ImageSet:
     random = torch.Generator().manual_seed(0)
     pixels = torch.randint(0, 256, (images, 3, SIZE, SIZE), generator=random, dtype=torch.uint8)
-    return ImageSet(pixels, torch.arange(images) % 10, torch.arange(images), tuple("0123456789"), "random")
+    return ImageSet(Resident(pixels), torch.arange(images) % 10, torch.arange(images), tuple("0123456789"), "random")
 
 
 def of_memory(sampler: str, stem: str, device: torch.device, images: int) -> Training:

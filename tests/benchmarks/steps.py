@@ -23,6 +23,7 @@ def training(
     images: ImageSet,
     validation: ImageSet,
     device: torch.device,
+    view_size: int | None = None,
 ) -> Training:
     """Without annealing: every step draws from the sampler's own set. `changes` are to what the stage reads."""
     choices = {"method": method, "sampler": sampler, "bound": "infonce", "anneal": "none", "neighbours": "none"}
@@ -30,6 +31,8 @@ def training(
     read = {"seed": 0} | {key: chosen.get(key) for key in PRETRAIN}
     for key, change in changes.items():
         read[key] = read[key].model_copy(update=change)
+    if view_size is not None:
+        read["datasets.${dataset}.view_size"] = view_size
     return build_training(read, images, validation, device)
 
 

@@ -35,15 +35,18 @@ class DownloadParams(DatasetParams):
 
 
 class FolderParams(DatasetParams):
-    """Images under root/train/CLASS/* and root/test/CLASS/*."""
+    """Image files under `root`; `store` is where their pixels are: in memory, or on the disk, as pixels or as JPEG."""
 
     root: str
     max_bad_files: int = Field(ge=0, le=10**9)
+    store: Literal["memory", "raw", "jpeg"]
 
 
 class Datasets(Params):
     shapes: ShapesParams
     folder: FolderParams
+    imagenet: FolderParams
+    tinyimagenet: FolderParams
     cifar10: DownloadParams
     cifar100: DownloadParams
     stl10: DownloadParams

@@ -36,7 +36,7 @@ def decode_files(files: Sequence[Path], size: int, title: str) -> tuple[UInt8[Te
             except MemoryError:
                 raise
             except Exception as error:  # on broken bytes Pillow's decoders raise about anything
-                bad[position] = _reason(error)
+                bad[position] = reason(error)
         return len(portion)
 
     pool = ThreadPoolExecutor(torch.get_num_threads())
@@ -51,10 +51,18 @@ def decode_files(files: Sequence[Path], size: int, title: str) -> tuple[UInt8[Te
 
 
 def decode(path: Path, size: int) -> UInt8[np.ndarray, "h w 3"]:
-    """One file: its first frame, turned upright as its EXIF says, in RGB, the central square resized to `size`.
+    """One file: the central square of what `opened` gives, resized to `size`.
 
     Antialiased bilinear; torchvision's Resize and CenterCrop, without their rounding of the long side to whole pixels.
-    Colour profiles are not applied.
+
+    Raises:
+        Exception: of any kind, when the file cannot be read.
+    """
+    return np.asarray(ImageOps.fit(opened(path), (size, size), Image.Resampling.BILINEAR))
+
+
+def opened(path: Path) -> Image.Image:
+    """One file's first frame in RGB, turned upright as its EXIF says. Colour profiles are not applied.
 
     Raises:
         Exception: of any kind, when the file cannot be read.
@@ -67,8 +75,7 @@ def decode(path: Path, size: int) -> UInt8[np.ndarray, "h w 3"]:
             raise ValueError(
                 f"{image.width} x {image.height} pixels are more than Pillow's limit of {Image.MAX_IMAGE_PIXELS}"
             )
-        upright = to_rgb(ImageOps.exif_transpose(image))
-    return np.asarray(ImageOps.fit(upright, (size, size), Image.Resampling.BILINEAR))
+        return to_rgb(ImageOps.exif_transpose(image))
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
@@ -90,7 +97,8 @@ def to_rgb(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
+    """Why a file cannot be read, in a few words."""
     if isinstance(error, UnidentifiedImageError):  # Pillow's own text repeats the path
         return "not an image in a format that is read here"
     if isinstance(error, OSError) and error.strerror:

@@ -5,7 +5,6 @@ import os
 import re
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -13,7 +12,7 @@ from jaxtyping import Int64, UInt8
 from torch import Tensor
 
 from annulus.datasets.decode import SUFFIXES, decode_files
-from annulus.datasets.source import Source
+from annulus.datasets.source import Files, Source
 from annulus.errors import InputError
 
 log = logging.getLogger(__name__)
@@ -22,15 +21,6 @@ log = logging.getLogger(__name__)
 # other file in a class folder is taken for one, whatever its suffix.
 SIDE_FILES = {"thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r", "__macosx"}
 LAYOUT = "train/CLASS/* and test/CLASS/*"
-
-
-@dataclass(frozen=True)
-class Listing:
-    """The files of one split, class after class in natural order; a file's position is its row number."""
-
-    classes: tuple[str, ...]
-    files: Sequence[Path]
-    labels: Int64[Tensor, " n"]
 
 
 def open_folder(root: Path, image_size: int) -> dict[str, Source]:
@@ -46,9 +36,9 @@ def open_folder(root: Path, image_size: int) -> dict[str, Source]:
                 f"datasets.folder.root: {folder} {fault}; {root} needs {LAYOUT}. "
                 "Put images there, or name another root in params.yaml"
             )
-    listings = {split: _listed(root / split) for split in ("train", "test")}
-    _check_classes(listings["train"].classes, listings["test"].classes, root)
-    return {split: _source(listing, image_size, root, split) for split, listing in listings.items()}
+    sources = {split: listed(root, split, image_size) for split in ("train", "test")}
+    _check_classes(sources["train"].classes, sources["test"].classes, root)
+    return sources
 
 
 def natural(name: str) -> tuple[list[str | int], str]:
@@ -77,16 +67,24 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _source(listing: Listing, image_size: int, root: Path, split: str) -> Source:
+def of_files(classes: Sequence[str], labels: Int64[Tensor, " n"], files: Files, image_size: int, split: str) -> Source:
+    """A split whose images are files."""
+
     def read(rows: Int64[Tensor, " k"]) -> tuple[UInt8[Tensor, "k 3 h w"], Mapping[int, str]]:
-        files = [listing.files[row] for row in rows.tolist()]
-        images, bad = decode_files(files, image_size, f"{split} images")
-        return images, {place: f"{files[place].relative_to(root)} ({why})" for place, why in bad.items()}
+        some = files.some(rows)
+        images, bad = decode_files(some, image_size, f"{split} images")
+        return images, files.shown(rows, bad)
 
-    return Source(listing.classes, listing.labels, read)
+    return Source(tuple(classes), labels, read, files)
 
 
-def _listed(folder: Path) -> Listing:
+def listed(root: Path, split: str, image_size: int) -> Source:
+    """The files of root/SPLIT/CLASS/*, class after class in natural order; a file's position is its row number.
+
+    Raises:
+        InputError: when a class has no file, or the folder holds anything else.
+    """
+    folder = root / split
     entries = _entries(folder)
     loose = [entry.name for entry in entries if not _is_folder(entry)]
     for name in loose:
@@ -95,7 +93,7 @@ def _listed(folder: Path) -> Listing:
     if loose:
         log.info("%s: %d files beside the class folders are not used", folder, len(loose))
     classes = [entry.name for entry in entries if _is_folder(entry)]
-    files: list[Path] = []
+    names: list[str] = []
     labels: list[int] = []
     for label, name in enumerate(classes):
         if not name.isprintable():
@@ -112,9 +110,11 @@ def _listed(folder: Path) -> Listing:
                 )
         if not inside:
             raise InputError(f"{folder / name} has no images; every class needs some, or remove the folder")
-        files += [folder / name / entry.name for entry in inside]
+        names += [entry.name for entry in inside]
         labels += [label] * len(inside)
-    return Listing(tuple(classes), files, torch.tensor(labels, dtype=torch.int64))
+    of_class = torch.tensor(labels, dtype=torch.int64)
+    files = Files(root, [f"{split}/{name}" for name in classes], of_class, names)
+    return of_files(classes, of_class, files, image_size, split)
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:

@@ -5,6 +5,7 @@ import logging
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,15 +19,20 @@ from annulus.compute.space import check_space
 from annulus.config.images import DatasetParams, DownloadParams, FolderParams, ShapesParams
 from annulus.config.training import PrepareScale
 from annulus.datasets.folder import named, open_folder
+from annulus.datasets.imagenet import open_imagenet, open_tinyimagenet
+from annulus.datasets.pack import pack, workplace
 from annulus.datasets.shapes import CLASSES, class_of, draw_shapes
 from annulus.datasets.source import Source, root_of
 from annulus.errors import InputError
+from annulus.files.disk import Packed
 from annulus.files.images import ImageSet, save_images
 from annulus.files.results import Number
+from annulus.files.store import Resident, Store
 from annulus.files.subset import even_subset, held_out
 
 log = logging.getLogger(__name__)
 
+FOLDERS = {"folder": open_folder, "imagenet": open_imagenet, "tinyimagenet": open_tinyimagenet}
 SHAPES_IMAGES = {"train": 50_000, "test": 10_000}  # where the limit is null: as many as CIFAR-10 has
 
 
@@ -49,7 +55,7 @@ class Prepared:
             "validation_images": len(self.validation),
             "test_images": len(self.test),
             "classes": len(self.train.classes),
-            "image_size": self.train.images.shape[-1],
+            "image_size": self.train.images.side,
             "bad_files": self.bad_files,
             "test_images_also_in_train": shared_images(self.test, (self.train, self.validation)),
             "digest": hashlib.sha256(digests.encode()).hexdigest()[:16],
@@ -60,8 +66,24 @@ class Prepared:
         return numbers
 
 
-def prepare_images(dataset: str, params: DatasetParams, scale: PrepareScale, seed: int) -> Prepared:
+def packing(dataset: str, params: DatasetParams) -> AbstractContextManager[Path | None]:
+    """A folder for the shards of a set that is packed, until they are saved; None for a set in memory.
+
+    Raises:
+        InputError: on entering, when another process packs the same set.
+    """
+    if isinstance(params, FolderParams) and params.store != "memory":
+        key = {"root": root_of(dataset, params.root), "image_size": params.image_size, "store": params.store}
+        return workplace({"dataset": dataset, **key})
+    return nullcontext()
+
+
+def prepare_images(
+    dataset: str, params: DatasetParams, scale: PrepareScale, seed: int, shards: Path | None = None
+) -> Prepared:
     """Read, limit and divide a data set. The same arguments and files give the same images.
+
+    `shards` is what `packing` gives: where a set is packed of which memory holds no more than a few images.
 
     Raises:
         InputError: when the set is missing, malformed, has more unreadable files than its limit, or fewer images are
@@ -70,19 +92,29 @@ def prepare_images(dataset: str, params: DatasetParams, scale: PrepareScale, see
     limits = {"train": scale.train_images, "test": scale.test_images}
     sources = _open(dataset, params, limits, seed)
     chosen = {split: _chosen_rows(source, limits[split], split, seed) for split, source in sources.items()}
-    _check_space({split: len(rows) for split, rows in chosen.items()}, params)
-    read, bad = {}, {}
+    read: dict[str, Store] = {}
+    bad = {}
+    if shards is None:
+        _check_space({split: len(rows) for split, rows in chosen.items()}, params)
     for split, source in sources.items():
-        read[split], bad[split] = source.read(chosen[split])
+        if shards is None:
+            pixels, bad[split] = source.read(chosen[split])
+            read[split] = Resident(pixels)
+        else:
+            packed = pack(source.files, chosen[split], params.store, params.image_size, shards, split)
+            read[split], bad[split] = packed[0], source.files.shown(chosen[split], packed[1])
+    if shards is not None:
+        log.info("all files are packed; the statistics of the pixels take a second look at each")
     asked = sum(len(rows) for rows in chosen.values())
-    _check_bad_files([name for names in bad.values() for name in names.values()], asked, params)
+    _check_bad_files([name for names in bad.values() for name in names.values()], asked, dataset, params)
 
     sets = {}
     for split, source in sources.items():
         good = torch.ones(len(chosen[split]), dtype=torch.bool)
         good[list(bad[split])] = False
         rows = chosen[split][good]
-        sets[split] = ImageSet.of(read[split][good], source.labels[rows], rows, source.classes)
+        images = read[split].some(good.nonzero().squeeze(1))
+        sets[split] = ImageSet.of(images, source.labels[rows], rows, source.classes)
         _check_every_class(sets[split], split)
 
     cut = torch.zeros(len(sets["train"]), dtype=torch.bool)
@@ -92,7 +124,8 @@ def prepare_images(dataset: str, params: DatasetParams, scale: PrepareScale, see
 
 
 def save_prepared(folder: Path, prepared: Prepared) -> None:
-    """Write train, validation and test.safetensors; a failure leaves what stood there before.
+    """Write train, validation and test.safetensors, and the shards of a packed set beside; a failure leaves what stood
+    there before.
 
     Raises:
         InputError: when the disk is full or the folder cannot be written.
@@ -102,7 +135,10 @@ def save_prepared(folder: Path, prepared: Prepared) -> None:
         folder.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
         for split in ("train", "validation", "test"):
-            save_images(temporary / f"{split}.safetensors", getattr(prepared, split))
+            part = getattr(prepared, split)
+            save_images(temporary / f"{split}.safetensors", part)
+            if isinstance(part.images, Packed):
+                part.images.shards.link(temporary)
         temporary.chmod(0o755)
         if folder.exists():
             shutil.rmtree(folder)
@@ -118,18 +154,14 @@ def save_prepared(folder: Path, prepared: Prepared) -> None:
 
 def shared_images(test: ImageSet, others: Sequence[ImageSet]) -> int:
     """How many test images have exactly the pixels of one in the others."""
-    known = {fingerprint for other in others for fingerprint in _fingerprints(other)}
-    return sum(fingerprint in known for fingerprint in _fingerprints(test))
-
-
-def _fingerprints(image_set: ImageSet) -> list[bytes]:
-    return [hashlib.blake2b(image.data, digest_size=16).digest() for image in image_set.images.numpy()]
+    known = torch.cat([other.images.fingerprints() for other in others])
+    return int(torch.isin(test.images.fingerprints(), known).sum())
 
 
 def _open(dataset: str, params: DatasetParams, limits: Mapping[str, int | None], seed: int) -> dict[str, Source]:
     match params:
         case FolderParams(root=root):
-            return open_folder(root_of(dataset, root), params.image_size)
+            return FOLDERS[dataset](root_of(dataset, root), params.image_size)
         case DownloadParams(root=root):
             from annulus.datasets.downloads import open_download  # torchvision takes four seconds
 
@@ -147,11 +179,10 @@ def _check_space(counts: Mapping[str, int], params: DatasetParams) -> None:
     size = params.image_size
     # Twice: as they are read, and without the bad files.
     needs = {f"{split} images ({count:,} of {size} px)": 2 * count * 3 * size**2 for split, count in counts.items()}
-    check_space(
-        needs,
-        torch.device("cpu"),
-        "lower train_images or test_images in scales.SCALE.prepare, or datasets.DATASET.image_size",
-    )
+    way_out = "lower train_images or test_images in scales.SCALE.prepare, or datasets.DATASET.image_size"
+    if isinstance(params, FolderParams):
+        way_out += ", or give datasets.DATASET.store jpeg or raw"
+    check_space(needs, torch.device("cpu"), way_out)
 
 
 def _shapes(count: int, image_size: int, key: int) -> Source:
@@ -175,14 +206,14 @@ def _chosen_rows(source: Source, limit: int | None, split: str, seed: int) -> In
     return even_subset(source.labels, limit, generator(seed, "subset", split))
 
 
-def _check_bad_files(names: Sequence[str], asked: int, params: DatasetParams) -> None:
+def _check_bad_files(names: Sequence[str], asked: int, dataset: str, params: DatasetParams) -> None:
     if not names:
         return
     found = f"{len(names)} of {asked} image files cannot be read: {named(names)}"
     allowed = params.max_bad_files if isinstance(params, FolderParams) else 0
     if len(names) > allowed:
         raise InputError(
-            f"{found}. max_bad_files is {allowed}: fix or remove them, or raise datasets.folder.max_bad_files"
+            f"{found}. max_bad_files is {allowed}: fix or remove them, or raise datasets.{dataset}.max_bad_files"
         )
     log.warning("%s; going on without (max_bad_files %d)", found, allowed)
 

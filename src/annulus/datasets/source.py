@@ -1,7 +1,7 @@
 """What every kind of image set offers before its pixels are read: labels of all rows, and how to read some."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,30 @@ from annulus.errors import InputError
 
 
 @dataclass(frozen=True)
+class Files(Sequence[Path]):
+    """Files by number, each a name in one of a few folders: a million paths would take half a gigabyte."""
+
+    root: Path
+    folders: Sequence[str]
+    folder_of: Int64[Tensor, " n"]
+    names: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, number: int) -> Path:
+        return self.root / self.folders[self.folder_of[number]] / self.names[number]
+
+    def some(self, rows: Int64[Tensor, " k"]) -> list[Path]:
+        """Some of the files."""
+        return [self[row] for row in rows.tolist()]
+
+    def shown(self, rows: Int64[Tensor, " k"], bad: Mapping[int, str]) -> dict[int, str]:
+        """What is said of bad files: the path from the root, and why, by position in `rows`."""
+        return {place: f"{self[int(rows[place])].relative_to(self.root)} ({why})" for place, why in bad.items()}
+
+
+@dataclass(frozen=True)
 class Source:
     """One split. `read(rows)` gives the images of these rows, and for those that could not be read, in whose place
     the images are black, the reason by position in `rows`."""
@@ -20,6 +44,7 @@ class Source:
     classes: tuple[str, ...]
     labels: Int64[Tensor, " n"]
     read: Callable[[Int64[Tensor, " k"]], tuple[UInt8[Tensor, "k 3 h w"], Mapping[int, str]]]
+    files: Files | None = None  # where the images are files, which can be packed without being read together
 
 
 def root_of(dataset: str, root: str) -> Path:

@@ -9,9 +9,8 @@ from annulus.compute.device import autocast
 from annulus.encoders.features import Features, Layer
 from annulus.errors import InputError
 from annulus.files.images import ImageSet
+from annulus.files.store import BATCH_SIZE
 from annulus.views.recipe import center_view
-
-BATCH_SIZE = 512  # images per pass: decides memory and speed, no number
 
 
 @torch.no_grad()
@@ -45,9 +44,10 @@ def extract(
         InputError: when the encoder gives NaN or infinity.
     """
     encoder = encoder.to(device)
-    chunks = []
-    for batch in images.images.split(batch_size):  # an empty split gives one empty batch, and so the shapes
-        found = encode(encoder, center_view(batch.to(device), encoder.view_size), layers)
+    chunks, store = [], images.images.on(device)
+    # An empty split gives one empty batch, and so the shapes.
+    for index, batch in store.in_turn(torch.arange(len(images)).split(batch_size)):
+        found = encode(encoder, center_view(batch, encoder.view_size, store.sizes_of(index)), layers)
         kept = {name: values.half() if name == "map" else values for name, values in found.items()}
         chunks.append({name: values.contiguous().cpu() for name, values in kept.items()})
     gathered = {name: torch.cat([chunk[name] for chunk in chunks]) for name in layers}

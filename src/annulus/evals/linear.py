@@ -131,10 +131,12 @@ def view_batches(
 ) -> Batches:
     """The same, each image augmented anew and seen by the encoder, which does not learn."""
 
+    store = images.images.on(device)
+
     def batches(epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
         draws = generator(seed, "linear", "views", epoch)
-        for rows in _order(len(images), batch_size, seed, epoch):
-            batch = augment(images.images[rows].to(device), views, encoder.view_size, draws)
+        for rows, some in store.in_turn(_order(len(images), batch_size, seed, epoch)):
+            batch = augment(some, views, encoder.view_size, draws, sizes=store.sizes_of(rows))
             yield encode(encoder, batch, [params.layer])[params.layer], images.labels[rows].to(device)
 
     return batches

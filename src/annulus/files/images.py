@@ -1,16 +1,19 @@
-"""`ImageSet`: labelled images of one size, and the packed file that holds them."""
+"""`ImageSet`: labelled images, and the packed file that holds them."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
 import torch
-from jaxtyping import Bool, Int64, UInt8
+from jaxtyping import Bool, Int64
 from torch import Tensor
 
 from annulus.errors import InputError
+from annulus.files.disk import Packed, open_packed
 from annulus.files.packed import check_about, check_labels, check_tensors, read_packed, write_packed
+from annulus.files.shards import NUMBERS, PLACES
+from annulus.files.store import Resident, Store
 
 Channels = tuple[float, float, float]
 
@@ -20,10 +23,11 @@ class ImageSet:
     """Images with their classes; may be empty.
 
     `rows` are numbers in the source split (the generated sequence, the sorted files, the downloaded archive), before
-    anything was left out. `digest` is the SHA-256 of the class names, labels and pixels.
+    anything was left out. `digest` is the SHA-256 of the class names, the labels and the pixels,
+    or of the pixels' fingerprints where images are in shards.
     """
 
-    images: UInt8[Tensor, "n 3 h w"]
+    images: Store
     labels: Int64[Tensor, " n"]
     rows: Int64[Tensor, " n"]
     classes: tuple[str, ...]
@@ -31,16 +35,12 @@ class ImageSet:
 
     @classmethod
     def of(
-        cls,
-        images: UInt8[Tensor, "n 3 h w"],
-        labels: Int64[Tensor, " n"],
-        rows: Int64[Tensor, " n"],
-        classes: tuple[str, ...],
+        cls, images: Store, labels: Int64[Tensor, " n"], rows: Int64[Tensor, " n"], classes: tuple[str, ...]
     ) -> Self:
         """An image set with its digest."""
-        digest = hashlib.sha256(repr((classes, tuple(images.shape))).encode())
+        digest = hashlib.sha256(repr((classes, (len(images), 3, images.side, images.side))).encode())
         digest.update(labels.numpy().astype("<i8").tobytes())
-        digest.update(images.contiguous().numpy().data)
+        digest.update(images.content())
         return cls(images, labels, rows, classes, digest.hexdigest())
 
     def __len__(self) -> int:
@@ -48,7 +48,12 @@ class ImageSet:
 
     def take(self, chosen: Int64[Tensor, " k"] | Bool[Tensor, " n"]) -> Self:
         """Some of the images, by position or mask."""
-        return self.of(self.images[chosen], self.labels[chosen], self.rows[chosen], self.classes)
+        index = chosen.nonzero().squeeze(1) if chosen.dtype == torch.bool else chosen
+        return self.of(self.images.some(index), self.labels[index], self.rows[index], self.classes)
+
+    def on(self, device: torch.device) -> Self:
+        """The same set, whose images come to a device."""
+        return replace(self, images=self.images.on(device))
 
     def channel_statistics(self) -> tuple[Channels, Channels]:
         """Mean and standard deviation of red, green and blue, in [0, 1].
@@ -57,8 +62,7 @@ class ImageSet:
         """
         levels = torch.arange(256, dtype=torch.float64) / 255
         means, deviations = [], []
-        for channel in range(3):
-            counts = torch.bincount(self.images[:, channel].flatten(), minlength=256)
+        for counts in self.images.levels():
             share = counts.double() / counts.sum()
             mean = (share * levels).sum()
             means.append(mean.item())
@@ -67,22 +71,32 @@ class ImageSet:
 
 
 def save_images(path: Path, image_set: ImageSet) -> None:
-    """Write one packed file, whole or not at all."""
-    tensors = {"images": image_set.images, "labels": image_set.labels, "rows": image_set.rows}
-    write_packed(path, tensors, {"classes": image_set.classes, "digest": image_set.digest})
+    """Write one packed file, whole or not at all: of images in memory their pixels, else where they are in shards."""
+    tensors = {"labels": image_set.labels, "rows": image_set.rows}
+    about = {"classes": image_set.classes, "digest": image_set.digest}
+    match image_set.images:
+        case Resident(pixels=pixels):
+            tensors |= {"images": pixels}
+        case Packed() as packed:
+            tensors |= packed.places._asdict() | {"levels": packed.levels()}
+            about |= {"kind": packed.kind, "side": packed.side, "shards": packed.shards.lengths}
+    write_packed(path, tensors, about)
 
 
 def load_images(path: Path) -> ImageSet:
     """Read what `save_images` wrote.
 
     Raises:
-        InputError: when the file is missing or holds something else, or damaged images.
+        InputError: when the file is missing or holds something else, or damaged images, or its shards are.
     """
     tensors, about = read_packed(path)
-    if "images" not in tensors:
+    if "images" not in tensors and "fingerprint" not in tensors:
         raise InputError(f"{path} is a file of annulus, but holds no images; give one that `prepare` wrote")
-    expected = {"images": (torch.uint8, "n 3 h h"), "labels": (torch.int64, "n"), "rows": (torch.int64, "n")}
-    check_tensors(path, tensors, expected, "prepare")
+    in_memory = "images" in tensors
+    pixels = {"images": (torch.uint8, "n 3 h h")} if in_memory else {"levels": (torch.int64, "3 256")} | PLACES
+    check_tensors(path, tensors, pixels | {"labels": NUMBERS, "rows": NUMBERS}, "prepare")
     check_about(path, about, {"classes": list, "digest": str}, "prepare")
     check_labels(path, tensors["labels"], about["classes"], "prepare")
-    return ImageSet(**tensors, classes=tuple(about["classes"]), digest=about["digest"])
+    labels, rows = tensors.pop("labels"), tensors.pop("rows")
+    store = Resident(tensors["images"]) if in_memory else open_packed(path, tensors, about)
+    return ImageSet(store, labels, rows, tuple(about["classes"]), about["digest"])

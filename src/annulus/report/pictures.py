@@ -5,14 +5,18 @@
 
 import base64
 import io
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 from jaxtyping import Int64, UInt8
 from PIL import Image
 from safetensors import SafetensorError, safe_open
+
+from annulus.errors import InputError
+from annulus.files.images import load_images
+from annulus.files.store import pieces
 
 SAMPLERS = ("uniform", "ball", "ring", "cave")
 LARGEST = 96  # pixels a side; a stored image that is larger is made smaller
@@ -57,7 +61,7 @@ def pictures(root: Path) -> Pictures:
     Raises:
         NoPictures: when a file is missing or broken, with the command that makes it.
     """
-    examples, _ = _arrays(root, "examples.safetensors")
+    examples = _arrays(root, "examples.safetensors")
     train, test = (_Images(root, f"images/{split}.safetensors") for split in ("train", "test"))
     neighbours = []
     similarities = examples.get("test_similarity")
@@ -78,21 +82,24 @@ def pictures(root: Path) -> Pictures:
 
 
 class _Images:
-    """One split's packed images, of which a few rows are read."""
+    """One split's images, of which a few are read."""
 
     def __init__(self, root: Path, name: str) -> None:
-        self.name = name
-        arrays, about = _arrays(root, name, rows_of="images")
-        self.images, self.labels = arrays["images"], _whole(arrays, "labels")
-        self.classes = about.get("classes") or []
+        self.name, path = name, _path(root, name)
+        try:
+            self.of = load_images(path)
+        except InputError as error:
+            raise NoPictures(f"data/main/{name} cannot be read: {error}") from error
 
     def tile(self, row: int, query: Tile | None = None, similarity: float | None = None) -> Tile:
-        if not 0 <= row < len(self.labels):
-            raise NoPictures(f"examples.safetensors names image {row} of {self.name}, which has {len(self.labels)}")
-        label = int(self.labels[row])
-        name = str(self.classes[label]) if 0 <= label < len(self.classes) else f"class {label}"
-        pixels = np.asarray(self.images[row : row + 1])[0]
-        return Tile(png(pixels), name, None if query is None else name == query.name, similarity)
+        if not 0 <= row < len(self.of):
+            raise NoPictures(f"examples.safetensors names image {row} of {self.name}, which has {len(self.of)}")
+        name, index = self.of.classes[int(self.of.labels[row])], torch.tensor([row])
+        try:
+            [image] = pieces(self.of.images.take(index), self.of.images.sizes_of(index))
+        except InputError as error:
+            raise NoPictures(f"data/main/{self.name} cannot be read: {error}") from error
+        return Tile(png(image[0].numpy()), name, None if query is None else name == query.name, similarity)
 
 
 def png(pixels: UInt8[np.ndarray, "3 h w"]) -> str:
@@ -119,17 +126,17 @@ def _whole(arrays: dict[str, np.ndarray], name: str) -> Int64[np.ndarray, "..."]
     return arrays[name].astype(np.int64)
 
 
-def _arrays(root: Path, name: str, rows_of: str = "") -> tuple[dict, dict]:
-    """A packed file's arrays and description; the array `rows_of` is left on the disk, to be read by rows."""
+def _path(root: Path, name: str) -> Path:
     path = root / "data" / "main" / name
     if not path.is_file():
         raise NoPictures(f"data/main/{name} is not here", "make repro")
+    return path
+
+
+def _arrays(root: Path, name: str) -> dict[str, np.ndarray]:
+    """A packed file's arrays."""
     try:
-        with safe_open(path, framework="numpy") as file:
-            about = json.loads((file.metadata() or {}).get("annulus", "{}"))
-            arrays = {key: file.get_tensor(key) for key in file.keys() if key != rows_of}  # noqa: SIM118 (not a dict)
-        if rows_of:
-            arrays[rows_of] = safe_open(path, framework="numpy").get_slice(rows_of)
+        with safe_open(_path(root, name), framework="numpy") as file:
+            return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
     except (OSError, SafetensorError, ValueError) as error:
         raise NoPictures(f"data/main/{name} cannot be read: {error}") from error
-    return arrays, about

@@ -19,6 +19,7 @@ from annulus.encoders.extract import extract
 from annulus.errors import InputError
 from annulus.files.images import ImageSet
 from annulus.files.results import Number
+from annulus.files.store import AHEAD
 from annulus.files.subset import even_subset
 from annulus.methods.contrast import Progress
 from annulus.methods.step import Method, Step
@@ -30,7 +31,7 @@ from annulus.training.nearest import nearest_label_accuracy
 from annulus.training.recipe import Recipe
 from annulus.training.snapshots import Snapshots
 from annulus.views.recipe import augment
-from annulus.waits import Checks
+from annulus.waits import Checks, sent
 
 log = logging.getLogger("annulus")
 
@@ -57,9 +58,10 @@ class Training:
         device: torch.device,
     ) -> None:
         self.method, self.recipe, self.device = method, recipe, device
+        images, validation = images.on(device), validation.on(device)
         self.source = images
         self.validation = self._drawn(validation, "validation images")
-        self.images, self.labels = images.images.to(device), images.labels.to(device)
+        self.images, self.labels = images.images, images.labels.to(device)
         self.trainable = [parameter for parameter in method.parameters() if parameter.requires_grad]
         self.optimizer = FusedSGD(
             self.trainable,
@@ -134,13 +136,16 @@ class Training:
 
     def step(self, order: Int[Tensor, "batches b"]) -> None:
         """One batch of the epoch's order: see, learn, store, look at the loss."""
-        index = order[self.batch]
+        rows = order[self.batch]
+        [index] = sent([rows], self.device)
         for group in self.optimizer.param_groups:
             group["lr"] = self._rate()
-        size, images = self.method.encoder.view_size, self.images.index_select(0, index)
-        own_slice = local_slice(len(index))
+        size, own_slice = self.method.encoder.view_size, local_slice(len(rows))
+        images, sizes = self.images.take(rows), self.images.sizes_of(rows)
+        self.images.ahead(order[self.batch + 1 : self.batch + 1 + AHEAD])
         views = [
-            augment(images, self.recipe.views, size, self.view_generator, own_slice) for _ in range(self.method.views)
+            augment(images, self.recipe.views, size, self.view_generator, own_slice, sizes)
+            for _ in range(self.method.views)
         ]
         with self.checks.put_off():
             step = self.method.loss(views, index, Progress(self._share_done(), self._progress()))
@@ -199,7 +204,7 @@ class Training:
         Training images stand there as their rows in the bank. Where a method keeps none, embeddings are made now, of
         `scales.SCALE.pretrain.validation_images` of them at most.
         """
-        if len(self.validation.images) == 0:
+        if len(self.validation) == 0:
             return None
         seen = extract(self.method.encoder, self.validation, ["embedding"], self.device)
         embedding, labels = seen.layers["embedding"].to(self.device), seen.labels.to(self.device)
@@ -217,10 +222,10 @@ class Training:
         return images.take(even_subset(images.labels, limit, random))
 
     def _order(self) -> Int[Tensor, "batches b"]:
-        """This epoch's images, batch by batch; depends only on the seed and the epoch."""
+        """This epoch's images, batch by batch, on the CPU; depends only on the seed and the epoch."""
         shuffled = torch.randperm(len(self.images), generator=generator(self.recipe.seed, "order", self.epoch))
         used = shuffled[: self.batches * self.recipe.scale.batch_size]
-        return used.view(self.batches, -1).to(self.device)
+        return used.view(self.batches, -1)
 
     def _report(self, said: Callable[[], str]) -> None:
         """Tell how many views' images of all are seen."""
@@ -248,7 +253,7 @@ class Training:
         if losses.isfinite().all():
             return
         batch = int((~losses.isfinite()).nonzero()[0])
-        rows = self.source.rows[order[batch].cpu()].tolist()
+        rows = self.source.rows[order[batch]].tolist()
         rate = self.schedule.rate((self.epoch + batch / self.batches) / self.recipe.scale.epochs)
         raise InputError(
             f"the loss is {losses[batch].item()} at step {self.epoch * self.batches + batch + 1} "

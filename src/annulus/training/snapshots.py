@@ -13,9 +13,10 @@ from torch import Tensor
 
 from annulus.compute.rng import generator
 from annulus.config.images import ViewSetParams
-from annulus.encoders.extract import BATCH_SIZE, encode
+from annulus.encoders.extract import encode
 from annulus.files.images import ImageSet
 from annulus.files.packed import write_packed
+from annulus.files.store import BATCH_SIZE
 from annulus.methods.step import Method
 from annulus.views.recipe import augment, center_view
 
@@ -35,7 +36,7 @@ class Snapshots:
     """
 
     def __init__(self, images: ImageSet, views: ViewSetParams, epochs: int, seed: int, device: torch.device) -> None:
-        self.source, self.views, self.seed, self.device = images.images, views, seed, device
+        self.source, self.views, self.seed, self.device = images.images.on(device), views, seed, device
         count = min(MOST_SNAPSHOTS, epochs)
         self.due = {(place + 1) * epochs // count for place in range(count)}
         shuffled = torch.randperm(len(images), generator=generator(seed, "snapshot images"))
@@ -48,12 +49,15 @@ class Snapshots:
         if epoch not in self.due:
             return
         seen = generator(self.seed, "snapshot views")
-        images = self.source[self.query_images].to(self.device)
+        images, sizes = self.source.take(self.query_images), self.source.sizes_of(self.query_images)
         size = method.encoder.view_size
-        found = {name: _embedded(method, augment(images, self.views, size, seen)) for name in ("queries", "second")}
+        found = {
+            name: _embedded(method, augment(images, self.views, size, seen, sizes=sizes))
+            for name in ("queries", "second")
+        }
         plain = [
-            _embedded(method, center_view(self.source[some].to(self.device), size))
-            for some in self.images.split(BATCH_SIZE)
+            _embedded(method, center_view(some, size, self.source.sizes_of(index)))
+            for index, some in self.source.in_turn(self.images.split(BATCH_SIZE))
         ]
         found["current"] = torch.cat(plain)
         stored = method.stored_of(self.images.to(self.device))

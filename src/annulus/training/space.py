@@ -27,7 +27,7 @@ def bytes_needed(
     tensors = method.networks + 1 + (optimizer.momentum > 0)  # with gradients, and what the optimiser keeps
     needs = {
         f"networks ({tensors} x {weights:,})": tensors * weights * FLOAT,
-        f"images ({len(images):,} of {images.images.shape[-1]} px)": images.images.numel(),
+        f"images ({len(images):,} of {images.images.side} px)": images.images.memory(scale.batch_size),
         f"views of a batch ({scale.batch_size:,} of {view_size} px)": 2 * scale.batch_size * 3 * view_size**2 * FLOAT,
         # The scores and their gradient.
         f"scores of a batch ({queries:,} x {columns:,})": 2 * queries * columns * FLOAT,

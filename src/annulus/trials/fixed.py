@@ -22,15 +22,16 @@ def score(training: Training, queries: int, seed: int) -> tuple[Float[Tensor, "q
     And each query's own column.
     """
     method, device = training.method.eval(), training.device
-    self_index = torch.arange(min(queries, len(training.images)), device=device)
+    self_index = torch.arange(min(queries, len(training.images)))
     views = augment(
-        training.images[self_index],
+        training.images.take(self_index),
         training.recipe.views,
         method.encoder.view_size,
         generator(seed, "queries"),
+        sizes=training.images.sizes_of(self_index),
     )
     [critic], [bank] = method.critics, method.banks
-    return critic(method.encoder(views), bank.rows).table, self_index
+    return critic(method.encoder(views), bank.rows).table, self_index.to(device)
 
 
 def row(series: str, k: int, seeds: Sequence[Spread]) -> dict[str, Number]:

@@ -9,10 +9,10 @@ from torch import Tensor
 from annulus.bounds.infonce import infonce
 from annulus.compute.device import autocast
 from annulus.compute.rng import generator
-from annulus.encoders.extract import BATCH_SIZE
 from annulus.errors import InputError
 from annulus.files.images import ImageSet
 from annulus.files.results import Number
+from annulus.files.store import BATCH_SIZE
 from annulus.methods.critics import scaled
 from annulus.training.loop import Training
 from annulus.views.recipe import augment
@@ -44,9 +44,10 @@ def _embeddings(
     training: Training, images: ImageSet, pairs: int, random: torch.Generator
 ) -> list[Float[Tensor, "pairs d"]]:
     """One view of each image, by each network of the encoder."""
-    encoder, found = training.method.encoder.eval(), []
-    for chunk in images.images[:pairs].split(BATCH_SIZE):
-        views = augment(chunk.to(training.device), training.recipe.views, encoder.view_size, random)
+    encoder, store, found = training.method.encoder.eval(), images.images.on(training.device), []
+    for index, chunk in store.in_turn(torch.arange(pairs).split(BATCH_SIZE)):
+        sizes = store.sizes_of(index)
+        views = augment(chunk, training.recipe.views, encoder.view_size, random, sizes=sizes)
         with autocast(training.device):
             found.append(encoder.embeddings(views))
     return [torch.cat(parts).float() for parts in zip(*found, strict=True)]

@@ -45,7 +45,8 @@ def load_splits(folder: Path) -> Splits:
 
 def hash_images(folder: Path) -> dict[str, str]:
     """SHA-256 of each of the files, by its name: two studies with the same images have the same runs."""
-    return {Path(name).name: digest for name, digest in hash_files(folder).items()}
+    indexes = sorted(folder.glob("*.safetensors"))  # each tells what its shards hold
+    return {Path(name).name: digest for name, digest in hash_files(*indexes).items()}
 
 
 def hash_trial() -> dict[str, str]:

@@ -137,10 +137,13 @@ def jitter_(images: Float[Tensor, "b 3 h w"], jitter: Jitter, ends: list[int]) -
     shares = (jitter.factor, rest * (jitter.kind == CONTRAST), rest * (jitter.kind == SATURATION))
     jittered = ends[-1]
     for place in range(3):
-        before_hue = slice(ends[place], jittered)
-        blend_(images[before_hue], *(share[before_hue, place] for share in shares))
-    turn_hue_(images[:jittered], jitter.turn[:jittered])
+        if ends[place] < jittered:
+            before_hue = slice(ends[place], jittered)
+            blend_(images[before_hue], *(share[before_hue, place] for share in shares))
+    if jittered:
+        turn_hue_(images[:jittered], jitter.turn[:jittered])
     for place in range(3):
-        behind_hue = slice(ends[place])
-        blend_(images[behind_hue], *(share[behind_hue, place] for share in shares))
+        if ends[place]:
+            behind_hue = slice(ends[place])
+            blend_(images[behind_hue], *(share[behind_hue, place] for share in shares))
     return images

@@ -30,8 +30,8 @@ class Boxes(NamedTuple):
     width: Int[Tensor, "b"]
 
 
-def draw_boxes(crop: CropParams, height: int, width: int, count: int, generator: torch.Generator) -> Boxes:
-    """Draw `count` boxes inside images of height x width pixels.
+def draw_boxes(crop: CropParams, sizes: Int[Tensor, "b 2"], generator: torch.Generator) -> Boxes:
+    """Draw a box inside each image, of so many pixels (height, width).
 
     The area is uniform between the scales, as a share of the image; the aspect ratio (width over height) is
     log-uniform; the place is uniform. Of ten tries the first that fits is taken; where none does, the box is
@@ -39,13 +39,14 @@ def draw_boxes(crop: CropParams, height: int, width: int, count: int, generator:
 
     Source: torchvision's RandomResizedCrop.get_params; Szegedy et al. 2015, arXiv:1409.4842, Section 6.
     """
+    count, (height, width) = len(sizes), sizes.unbind(1)
     area = torch.empty(count, TRIES)
-    area.uniform_(crop.scale_min, crop.scale_max, generator=generator).mul_(height * width)
+    area.uniform_(crop.scale_min, crop.scale_max, generator=generator).mul_((height * width)[:, None])
     aspect = torch.empty_like(area)
     aspect.uniform_(math.log(crop.ratio_min), math.log(crop.ratio_max), generator=generator).exp_()
     widths, heights = (area * aspect).sqrt_().round_(), (area / aspect).sqrt_().round_()
 
-    fits = (widths > 0) & (widths <= width) & (heights > 0) & (heights <= height)
+    fits = (widths > 0) & (widths <= width[:, None]) & (heights > 0) & (heights <= height[:, None])
     first = fits.int().argmax(dim=1, keepdim=True)  # the first maximum: the earliest try that fits
     found = fits.any(dim=1)
     fallback = _central_box(crop, height, width)
@@ -59,13 +60,25 @@ def draw_boxes(crop: CropParams, height: int, width: int, count: int, generator:
     return Boxes(top.long(), left.long(), box_height.long(), box_width.long())
 
 
-def _central_box(crop: CropParams, height: int, width: int) -> tuple[int, int]:
+def _central_box(
+    crop: CropParams, height: Int[Tensor, "b"], width: Int[Tensor, "b"]
+) -> tuple[Int[Tensor, "b"], Int[Tensor, "b"]]:
     """Height and width of the largest box with an allowed aspect ratio."""
-    if width / height < crop.ratio_min:
-        return round(width / crop.ratio_min), width
-    if width / height > crop.ratio_max:
-        return height, round(height * crop.ratio_max)
-    return height, width
+    ratio = width.double() / height
+    lower = (width.double() / crop.ratio_min).round().long().where(ratio < crop.ratio_min, height)
+    narrower = (height.double() * crop.ratio_max).round().long().where(ratio > crop.ratio_max, width)
+    return lower, narrower
+
+
+def center_boxes(sizes: Int[Tensor, "b 2"], size: int) -> Boxes:
+    """The middle size x size pixels of each image, as `center_crop` cuts them.
+
+    Raises:
+        InputError: when an image is smaller than that.
+    """
+    check_fits(int(sizes[:, 0].min()), int(sizes[:, 1].min()), size)
+    top, left = ((sizes - size).double() / 2).round().long().unbind(1)
+    return Boxes(top, left, torch.full_like(top, size), torch.full_like(left, size))
 
 
 def resized_crop(
@@ -92,11 +105,16 @@ def resized_crop(
 def _one_by_one(
     images: Shaped[Tensor, "b c h w"], boxes: Boxes, mirrored: Int[Tensor, "_"], size: int
 ) -> Float[Tensor, "b c {size} {size}"]:
-    """The same crops on the images' own scale, by a call per image that skips the matrices' zeros."""
+    """The same crops on the images' own scale, by a call per image that skips the matrices' zeros.
+
+    uint8 images whose channels lie together, as JPEG's do, are resized in 8 bits, as Pillow and torchvision do.
+    """
+    eight_bits = images.dtype == torch.uint8 and images.stride(1) == 1
     result = torch.empty(*images.shape[:2], size, size)
     mirrored = set(mirrored.tolist())
     for number, (top, left, height, width) in enumerate(zip(*(field.tolist() for field in boxes), strict=True)):
-        part = images[number, None, :, top : top + height, left : left + width].float()
+        part = images[number, None, :, top : top + height, left : left + width]
+        part = part if eight_bits else part.float()
         resized = F.interpolate(part, (size, size), mode="bilinear", antialias=True)[0]
         result[number] = resized.flip(2) if number in mirrored else resized
     return result
@@ -140,9 +158,18 @@ def middle(height: int, width: int, size: int) -> tuple[int, int]:
     Raises:
         InputError: when there are fewer.
     """
+    check_fits(height, width, size)
+    return round((height - size) / 2), round((width - size) / 2)
+
+
+def check_fits(height: int, width: int, size: int) -> None:
+    """Refuse images that are smaller than a view of size x size pixels.
+
+    Raises:
+        InputError: with both sizes.
+    """
     if size > min(height, width):
         raise InputError(
             f"a centre crop of {size} x {size} does not fit images of {height} x {width} pixels (height x "
             f"width); lower view_size to {min(height, width)} or raise image_size to {size}"
         )
-    return round((height - size) / 2), round((width - size) / 2)

@@ -8,7 +8,10 @@ All parameters of a batch are drawn before any pixel is touched, so the order in
 worked on, and in how large chunks, changes nothing but the speed.
 """
 
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -17,9 +20,10 @@ from torch import Tensor
 
 from annulus.config.images import ViewSetParams
 from annulus.extras import runs_triton
+from annulus.files.store import pieces
 from annulus.views.blur import Blur, draw_blur, kernel_size
 from annulus.views.colour import Jitter, draw_jitter, grayscale, hue_ends, jitter_
-from annulus.views.crop import Boxes, center_crop, draw_boxes, middle, resized_crop
+from annulus.views.crop import Boxes, center_boxes, center_crop, draw_boxes, middle, resized_crop
 from annulus.views.gaussian import gaussian_blur
 from annulus.waits import sent
 
@@ -55,9 +59,11 @@ def augment(
     size: int,
     generator: torch.Generator,
     part: slice | None = None,
+    sizes: Int[Tensor, "b 2"] | None = None,
 ) -> Float[Tensor, "views 3 {size} {size}"]:
     """One random view of each image, values in [0, 1]; with `part`, only these rows of what it would be without.
 
+    Where images differ in size, `sizes` are their heights and widths, on the CPU; each lies in the upper left corner.
     The generator always draws for all images, so processes that share a batch go on with the same randomness.
 
     Random resized crop (without one: the middle size x size pixels), flip, colour jitter, greyscale, blur:
@@ -66,8 +72,11 @@ def augment(
     Raises:
         InputError: without a crop, when the images are smaller than the view.
     """
-    _, _, height, width = images.shape
-    recipe = draw_recipe(views, len(images), height, width, generator)
+    height, width = images.shape[2:]
+    squares = torch.tensor([[height, width]]).expand(len(images), 2)
+    recipe = draw_recipe(views, squares if sizes is None else sizes, generator)
+    if sizes is not None and recipe.boxes is None:
+        recipe = recipe._replace(boxes=center_boxes(sizes, size))
     if part is not None:
         images, recipe = images[part], pick(recipe, part)
     make = _by_kernels if images.is_cuda and runs_triton() else by_chunks
@@ -79,18 +88,34 @@ def by_chunks(images: UInt8[Tensor, "b 3 h w"], recipe: Recipe, size: int) -> Fl
     count, _, height, width = images.shape
     order = torch.arange(count) if recipe.jitter is None else recipe.jitter.hue_after.argsort()
 
-    chunk = CPU_CHUNK if images.device.type == "cpu" else GPU_CHUNK
-    step = max(1, chunk // max(height * width, size * size))
+    recipe, cpu = pick(recipe, order), images.device.type == "cpu"
+    step = max(1, (CPU_CHUNK if cpu else GPU_CHUNK) // max(height * width, size * size))
     result = torch.empty(count, 3, size, size, device=images.device)
+
+    def view(start: int) -> None:
+        part = slice(start, start + step)
+        rows, some = order[part], pick(recipe, part)
+        ends = [] if some.jitter is None else hue_ends(some.jitter.hue_after)
+        rows, some = on(Chunk(rows, numbered(some)), images.device)
+        # A large image is not copied.
+        seen = images[int(rows) :][:1] if cpu and step == 1 else images.index_select(0, rows)
+        result.index_copy_(0, rows, apply_recipe(seen, some, ends, size))
+
     # A training step's autocast would resample in bfloat16, whose 8 bits lose what a pixel holds.
     with torch.autocast(images.device.type, enabled=False):
-        for start in range(0, count, step):
-            rows = order[start : start + step]
-            some = pick(recipe, rows)
-            ends = [] if some.jitter is None else hue_ends(some.jitter.hue_after)
-            rows, some = on(Chunk(rows, numbered(some)), images.device)
-            result.index_copy_(0, rows, apply_recipe(images.index_select(0, rows), some, ends, size))
+        if cpu and step == 1 and torch.get_num_threads() > 1:
+            # Threads that share an image's many short operations would mostly wait for each other.
+            list(_one_thread_each(os.getpid(), torch.get_num_threads()).map(view, range(count)))
+        else:
+            for start in range(0, count, step):
+                view(start)
     return result
+
+
+@cache
+def _one_thread_each(process: int, threads: int) -> ThreadPoolExecutor:
+    """Threads of this process (they do not survive a fork), in each of which an operation has no others."""
+    return ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
 
 
 def _by_kernels(images: UInt8[Tensor, "b 3 h w"], recipe: Recipe, size: int) -> Float[Tensor, "b 3 {size} {size}"]:
@@ -105,14 +130,15 @@ def _by_kernels(images: UInt8[Tensor, "b 3 h w"], recipe: Recipe, size: int) -> 
     return view if blur is None else blur_(view, blur, size).clamp_(max=1)
 
 
-def draw_recipe(views: ViewSetParams, count: int, height: int, width: int, generator: torch.Generator) -> Recipe:
-    """Draw the parameters of `count` views of images of height x width pixels."""
+def draw_recipe(views: ViewSetParams, sizes: Int[Tensor, "b 2"], generator: torch.Generator) -> Recipe:
+    """Draw the parameters of one view of each image, of so many pixels (height, width)."""
+    count = len(sizes)
 
     def chosen(probability: float) -> Bool[Tensor, "b"]:
         return torch.rand(count, generator=generator) < probability
 
     return Recipe(
-        boxes=views.crop and draw_boxes(views.crop, height, width, count, generator),
+        boxes=views.crop and draw_boxes(views.crop, sizes, generator),
         mirrored=chosen(views.flip),
         jitter=views.jitter and draw_jitter(views.jitter, count, generator),
         grey=chosen(views.grayscale),
@@ -149,7 +175,8 @@ def blur_(view: Float[Tensor, "b 3 h w"], blur: Blur, size: int) -> Float[Tensor
 
 def replace_(view: Float[Tensor, "b c h w"], chosen: Int[Tensor, "_"], operator: Callable[[Tensor], Tensor]) -> None:
     """Put operator(image) in the place of each chosen image; the others cost nothing."""
-    view.index_copy_(0, chosen, operator(view.index_select(0, chosen)))
+    if len(chosen):
+        view.index_copy_(0, chosen, operator(view.index_select(0, chosen)))
 
 
 Parameters = TypeVar("Parameters", Chunk, Recipe, Boxes, Jitter, Blur, Tensor, None)
@@ -174,16 +201,22 @@ def numbered(recipe: Parameters) -> Parameters:
 
 def on(parameters: Parameters, device: torch.device) -> Parameters:
     """The parameters on a device, sent together."""
+    if device.type == "cpu":
+        return parameters
     fields: list[Tensor] = []
     each(parameters, lambda field: fields.append(field) or field)
     arrived = iter(sent(fields, device))
     return each(parameters, lambda _: next(arrived))
 
 
-def center_view(images: UInt8[Tensor, "b c h w"], size: int) -> Float[Tensor, "b c {size} {size}"]:
-    """The evaluation view: the middle size x size pixels, values in [0, 1].
+def center_view(
+    images: UInt8[Tensor, "b c h w"], size: int, sizes: Int[Tensor, "b 2"] | None = None
+) -> Float[Tensor, "b c {size} {size}"]:
+    """The evaluation view: the middle size x size pixels, values in [0, 1]; `sizes` as for `augment`.
 
     Raises:
         InputError: when the images are smaller than the view.
     """
+    if sizes is not None:
+        images = torch.cat([center_crop(one, size) for one in pieces(images, sizes)])
     return center_crop(images, size).float().div_(255)

@@ -9,16 +9,18 @@ from math import ceil
 from typing import Any
 
 import torch
-from jaxtyping import Float, UInt8
+from jaxtyping import Float
 from torch import Tensor
 
 from annulus.errors import InputError
+from annulus.files.store import Store, pieces
 from annulus.views.gaussian import gaussian_blur
 from annulus.views.spaces import LEVEL, SPACES, rgb_to_lab
 
 COLOURLESS = 0.5  # standard deviation of CIELAB's a or b: rounding greys to 8 bits gives 0.2, one level up or down 0.6
 REACH = 4  # standard deviations of a Gaussian, beyond which it is cut
 CHUNK_PIXELS = 2**18
+MOST_PIXELS = 2**27  # 2,048 images of 256 px; all of 131,072 of 32 px
 
 Parts = tuple[Float[Tensor, "b p h w"], Float[Tensor, "b q h w"]]
 Statistics = tuple[tuple[float, ...], tuple[float, ...]]
@@ -93,22 +95,28 @@ def split_of(described: Any) -> Split | None:
 
 
 @torch.no_grad()
-def channel_statistics(images: UInt8[Tensor, "n 3 h w"], split: Split) -> Statistics:
+def channel_statistics(images: Store, split: Split) -> Statistics:
     """Mean and standard deviation of each channel of both parts, the first part's first, over a data set's pixels.
 
-    A standard deviation is at least `split.least`: dividing by less would show an encoder the rounding of 8 bits.
+    Of more than `MOST_PIXELS`, those of some images, always the same ones. A standard deviation is at least
+    `split.least`: dividing by less would show an encoder the rounding of 8 bits.
 
     Raises:
         InputError: when colours are split and the images have none.
     """
-    channels, pixels = sum(split.planes), len(images) * images.shape[2] * images.shape[3]
-    sums, of_lab = (torch.zeros(2, count, dtype=torch.float64, device=images.device) for count in (channels, 3))
-    coloured = isinstance(split, ColourSplit)
-    for chunk in images.split(max(1, CHUNK_PIXELS // (images.shape[2] * images.shape[3]))):
-        chunk = chunk.float().div_(255)
-        _add(sums, torch.cat(split(chunk), dim=1))
-        if coloured:
-            _add(of_lab, rgb_to_lab(chunk))
+    sums, of_lab = (
+        torch.zeros(2, count, dtype=torch.float64, device=images.device) for count in (sum(split.planes), 3)
+    )
+    chosen, pixels, coloured = torch.arange(len(images)), 0, isinstance(split, ColourSplit)
+    if (most := MOST_PIXELS // images.side**2) < len(images):
+        chosen = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))[:most].sort().values
+    for index, chunk in images.in_turn(chosen.split(max(1, CHUNK_PIXELS // images.side**2))):
+        for part in pieces(chunk, images.sizes_of(index)):
+            part = part.float().div_(255)
+            _add(sums, torch.cat(split(part), dim=1))
+            if coloured:
+                _add(of_lab, rgb_to_lab(part))
+            pixels += part[:, 0].numel()
     if coloured:
         _check_colours(_mean_and_std(of_lab, pixels)[1], split)
     mean, std = _mean_and_std(sums, pixels)

@@ -1,0 +1,115 @@
+"""`imagenet` (ILSVRC 2012) and `tinyimagenet`: the official archives, unpacked; nobody may download them unasked.
+
+Row numbers follow the classes, and in a class the names; the test split is the archives' validation part.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import torch
+
+from annulus.datasets.folder import listed, of_files
+from annulus.datasets.source import Files, Source
+from annulus.errors import InputError
+from annulus.files.regular import read_text
+
+DEVKIT = Path("ILSVRC2012_devkit_t12", "data")
+TRUTH = DEVKIT / "ILSVRC2012_validation_ground_truth.txt"
+NUMBERS = DEVKIT / "meta.mat"
+IMAGENET = (
+    "get ILSVRC2012_img_train.tar, ILSVRC2012_img_val.tar and ILSVRC2012_devkit_t12.tar.gz from https://image-net.org "
+    "(it asks for a login and its terms) and unpack them as train/nXXXXXXXX/*.JPEG, val/*.JPEG and "
+    "ILSVRC2012_devkit_t12/data/ (data/README.md has the commands)"
+)
+TINY = (
+    "get https://cs231n.stanford.edu/tiny-imagenet-200.zip (ImageNet's terms hold) and unpack it: the folder holds "
+    "train/nXXXXXXXX/images/*.JPEG, val/images/*.JPEG and val/val_annotations.txt"
+)
+
+
+def open_imagenet(root: Path, image_size: int) -> dict[str, Source]:
+    """train/CLASS/*, and val/CLASS/* or val/* with the development kit's labels.
+
+    Raises:
+        InputError: when something is missing, with where to get it.
+    """
+    _check_there(root, ["train", "val"], "imagenet", IMAGENET)
+    train = listed(root, "train", image_size)
+    if any(entry.is_dir() for entry in (root / "val").iterdir()):
+        test = listed(root, "val", image_size)
+        if test.classes != train.classes:
+            raise InputError(f"{root}: the class folders of train and val differ; {IMAGENET}")
+        return {"train": train, "test": test}
+    return {"train": train, "test": _split(root, "val", _truth(root), train.classes, image_size, IMAGENET)}
+
+
+def open_tinyimagenet(root: Path, image_size: int) -> dict[str, Source]:
+    """train/CLASS/images/*, and val/images/* with val_annotations.txt.
+
+    Raises:
+        InputError: when something is missing, with where to get it.
+    """
+    _check_there(root, ["train", "val/images", "val/val_annotations.txt"], "tinyimagenet", TINY)
+    classes = tuple(sorted(folder.name for folder in (root / "train").iterdir() if folder.is_dir()))
+    folders = [f"train/{name}/images" for name in classes]
+    names: list[str] = []
+    labels: list[int] = []
+    for label, folder in enumerate(folders):
+        inside = sorted(path.name for path in (root / folder).glob("*.JPEG"))
+        if not inside:
+            raise InputError(f"{root / folder} has no images; {TINY}")
+        names += inside
+        labels += [label] * len(inside)
+    of_class = torch.tensor(labels, dtype=torch.int64)
+    train = of_files(classes, of_class, Files(root, folders, of_class, names), image_size, "train")
+    # A line: name, class, and the object's box.
+    lines = [line.split("\t") for line in _text(root / "val/val_annotations.txt", TINY).splitlines()]
+    truth = {line[0]: line[1] for line in lines if len(line) > 1}
+    return {"train": train, "test": _split(root, "val/images", truth, classes, image_size, TINY)}
+
+
+def _split(
+    root: Path, folder: str, truth: Mapping[str, str], classes: Sequence[str], image_size: int, way_out: str
+) -> Source:
+    """The images of one folder, whose classes are given by name."""
+    names = sorted(path.name for path in (root / folder).glob("*.JPEG"))
+    number = {name: label for label, name in enumerate(classes)}
+    lost = [name for name in names if truth.get(name) not in number]
+    if lost or not names:
+        found = f"no label says of which class {lost[0]} is" if lost else "there are no images"
+        raise InputError(f"{root / folder}: {found}; {way_out}")
+    names.sort(key=lambda name: number[truth[name]])
+    labels = torch.tensor([number[truth[name]] for name in names], dtype=torch.int64)
+    return of_files(classes, labels, Files(root, [folder], torch.zeros_like(labels), names), image_size, "test")
+
+
+def _truth(root: Path) -> dict[str, str]:
+    """The class of each validation image by its name, as the development kit numbers both."""
+    from scipy.io import loadmat  # half a second
+
+    numbers = _text(root / TRUTH, IMAGENET).split()
+    try:
+        synsets = loadmat(root / NUMBERS, squeeze_me=True)["synsets"]
+        pairs = zip(synsets["ILSVRC2012_ID"], synsets["WNID"], strict=True)
+        wnids = {str(int(number)): str(wnid) for number, wnid in pairs}
+    except Exception as error:  # on broken bytes scipy's reader raises about anything
+        raise InputError(f"{root / NUMBERS} is missing or is not the kit's ({error}); {IMAGENET}") from error
+    names = sorted(path.name for path in (root / "val").glob("*.JPEG"))
+    if len(numbers) != len(names):
+        raise InputError(f"{root}: {len(numbers)} labels in {TRUTH}, but {len(names)} images in val; {IMAGENET}")
+    # ILSVRC2012_val_00000001.JPEG has the first label.
+    return {name: wnids.get(numbers[int(re.findall(r"\d+", name)[-1]) - 1], "") for name in names}
+
+
+def _check_there(root: Path, parts: Sequence[str], dataset: str, way_out: str) -> None:
+    for part in parts:
+        if not (root / part).exists():
+            raise InputError(f"datasets.{dataset}.root: {root / part} does not exist; {way_out}")
+
+
+def _text(path: Path, way_out: str) -> str:
+    try:
+        return read_text(path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read ({error}); {way_out}") from error

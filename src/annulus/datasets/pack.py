@@ -1,0 +1,185 @@
+"""Image files to shards, a few at a time, for sets too large for memory; a killed run goes on at its last shard."""
+
+import hashlib
+import io
+import json
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import torch
+from jaxtyping import Int64
+from PIL import Image, UnidentifiedImageError
+from torch import Tensor
+from tqdm import tqdm
+
+from annulus.datasets.decode import decode, opened, reason
+from annulus.datasets.source import Files
+from annulus.files.disk import Packed
+from annulus.files.packed import read_packed, write_packed
+from annulus.files.results import atomic_write
+from annulus.files.shards import LONGEST, Kind, Places, Shards
+from annulus.files.store import fingerprint
+from annulus.pipeline.checkpoint import Checkpoint
+from annulus.pipeline.code import hash_code
+
+SHARD = 8192  # images in a file; of 256 px about 250 MB of JPEG, 1.6 GB of pixels
+QUALITY = 90  # of JPEG: 30 KB at 256 px
+WAITING = 64  # coded images that wait for the disk, at most
+ORIENTATION = 0x0112  # EXIF's tag; 1: upright
+
+Given, Made = TypeVar("Given"), TypeVar("Made")
+
+
+class Coded(NamedTuple):
+    """An image as it is stored; without bytes, the reason why there are none."""
+
+    content: bytes
+    sizes: tuple[int, int]
+    fingerprint: int
+    bad: str | None
+
+
+@contextmanager
+def workplace(key: Mapping[str, Any]) -> Iterator[Path]:
+    """A folder outside DVC's outputs, which DVC deletes: it stays when the stage is killed or fails, for the next run.
+
+    Raises:
+        InputError: when another process packs the same images at this moment.
+    """
+    with Checkpoint("prepare", {**key, "code": hash_code(Path(__file__))}) as checkpoint:
+        checkpoint.save({})
+        yield checkpoint.folder
+        checkpoint.done()
+
+
+def pack(
+    files: Files, rows: Int64[Tensor, " k"], kind: Kind, size: int, folder: Path, split: str
+) -> tuple[Packed, Mapping[int, str]]:
+    """These files in shards of `folder`, and by position the reason why one could not be read (it has no bytes).
+
+    raw: the central square in `size` x `size` pixels. jpeg: the shorter side has `size` pixels, and of the longer one
+    are kept the middle 2 x `size`; a file that is such a JPEG already is taken as it is.
+
+    Raises:
+        InputError: when the disk is full. The shards before stay.
+    """
+    pool = ThreadPoolExecutor(torch.get_num_threads())
+    lengths, found, bad = {}, [], {}
+    try:
+        # disable=None: a bar on a terminal, nothing elsewhere.
+        with tqdm(total=len(rows), desc=f"{split} images", unit=" images", disable=None) as bar:
+            for first in range(0, len(rows), SHARD):
+                some = files.some(rows[first : first + SHARD])
+                path = folder / f"{split}-{first // SHARD:05}.{kind}"
+                tensors, about = _before(path, some) or _pack_shard(path, some, kind, size, pool, bar.update)
+                bar.update(max(0, first + len(some) - bar.n))
+                lengths[path.name] = about["bytes"]
+                found.append(tensors | {"shard": torch.full((len(some),), first // SHARD)})
+                bad |= {first + int(place): why for place, why in about["bad"].items()}
+    finally:
+        pool.shutdown(cancel_futures=True)  # on Ctrl-C, not after the remaining files
+    places = Places(*(torch.cat([tensors[name] for tensors in found]) for name in Places._fields))
+    return Packed(places, Shards(folder, lengths), kind, size), bad
+
+
+def _pack_shard(
+    path: Path, files: list[Path], kind: Kind, size: int, pool: ThreadPoolExecutor, done: Callable[[int], object]
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    coded, bad = [], {}
+    with atomic_write(path) as temporary, temporary.open("wb") as shard:
+        for image in in_order(pool, lambda file: _coded(file, kind, size), files):
+            shard.write(image.content)
+            if image.bad is not None:
+                bad[str(len(coded))] = image.bad
+            coded.append((len(image.content), image.sizes, image.fingerprint))
+            done(1)
+    lengths, sizes, fingerprints = (torch.tensor(field, dtype=torch.int64) for field in zip(*coded, strict=True))
+    starts = lengths.cumsum(0) - lengths
+    tensors = {"length": lengths, "start": starts, "sizes": sizes, "fingerprint": fingerprints}
+    about = {"bytes": int(lengths.sum()), "bad": bad, "files": _identity(files)}
+    write_packed(_index(path), tensors, about)
+    return tensors, about
+
+
+def _before(path: Path, files: list[Path]) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+    """What an earlier run left of a shard, where it is whole and its files have not changed."""
+    if not _index(path).exists() or not path.exists():
+        return None
+    tensors, about = read_packed(_index(path))
+    same = about["files"] == _identity(files) and about["bytes"] == path.stat().st_size
+    return (tensors, about) if same else None
+
+
+def _index(path: Path) -> Path:
+    return path.with_name(f"{path.name}.safetensors")
+
+
+def _identity(files: list[Path]) -> str:
+    """Changes with a file's name, size and time of its last change."""
+    seen = []
+    for file in files:
+        try:
+            seen.append((str(file), file.stat().st_size, file.stat().st_mtime_ns))
+        except OSError:
+            seen.append((str(file), -1, -1))
+    return hashlib.sha256(json.dumps(seen).encode()).hexdigest()
+
+
+def _coded(file: Path, kind: Kind, size: int) -> Coded:
+    try:
+        return _raw(file, size) if kind == "raw" else _jpeg(file, size)
+    except MemoryError:
+        raise
+    except Exception as error:  # on broken bytes Pillow's decoders raise about anything
+        return Coded(b"", (size, size), 0, reason(error))
+
+
+def _raw(file: Path, size: int) -> Coded:
+    pixels = np.ascontiguousarray(decode(file, size).transpose(2, 0, 1))
+    return Coded(pixels.tobytes(), (size, size), fingerprint(pixels), None)
+
+
+def _jpeg(file: Path, size: int) -> Coded:
+    image = opened(file)
+    fitted = _fitted(image, size)
+    width, height = fitted.size
+    if fitted is image and _upright_rgb_jpeg(file):
+        content = file.read_bytes()
+    else:
+        coded = io.BytesIO()
+        fitted.save(coded, "JPEG", quality=QUALITY)
+        content = coded.getvalue()
+    return Coded(content, (height, width), fingerprint(np.asarray(fitted)), None)
+
+
+def _fitted(image: Image.Image, size: int) -> Image.Image:
+    """The image with a shorter side of `size` pixels and a longer one of at most LONGEST times that."""
+    width, height = (max(size, round(side * size / min(image.size))) for side in image.size)
+    if (width, height) != image.size:
+        image = image.resize((width, height), Image.Resampling.BILINEAR)
+    left, top = (max(0, (side - LONGEST * size) // 2) for side in (width, height))
+    return image.crop((left, top, width - left, height - top)) if left or top else image
+
+
+def _upright_rgb_jpeg(file: Path) -> bool:
+    try:
+        with Image.open(file, formats=("JPEG",)) as image:
+            return (image.format, image.mode, image.getexif().get(ORIENTATION, 1)) == ("JPEG", "RGB", 1)
+    except UnidentifiedImageError:
+        return False
+
+
+def in_order(pool: ThreadPoolExecutor, make: Callable[[Given], Made], items: Iterable[Given]) -> Iterator[Made]:
+    """`make` of each item, by threads, in the items' order; no more are under way than WAITING."""
+    waiting = deque()
+    for item in items:
+        waiting.append(pool.submit(make, item))
+        if len(waiting) == WAITING:
+            yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()

@@ -1,0 +1,166 @@
+"""`Packed`: the store on a disk, whose images threads read from shards, and decode where they are JPEG."""
+
+import io
+import os
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple, Self, get_args
+
+import numpy as np
+import torch
+from jaxtyping import Int64, UInt8
+from torch import Tensor
+
+from annulus.files.packed import Damaged, check_about
+from annulus.files.shards import LONGEST, Kind, Places, Shards
+from annulus.files.store import Store
+
+PORTION = 8  # images that a thread prepares at a time
+
+
+class Prepared(NamedTuple):
+    """A batch that threads fill: its numbers, its memory, and what is not done yet."""
+
+    index: Int64[Tensor, " b"]
+    images: UInt8[Tensor, "b 3 h w"]
+    parts: list[Future]
+
+
+class Packed(Store):
+    """Images of shards. Threads put them into one batch, which goes to a GPU from pinned memory."""
+
+    def __init__(
+        self,
+        places: Places,
+        shards: Shards,
+        kind: Kind,
+        side: int,
+        levels: Int64[Tensor, "3 256"] | None = None,
+        device: torch.device | None = None,
+    ) -> None:
+        self.places, self.shards, self.kind, self.side = places, shards, kind, side
+        self.sizes = None if (places.sizes == side).all() else places.sizes
+        self.device = device or torch.device("cpu")
+        self._levels = levels
+        self._prepared: list[Prepared] = []
+
+    def __len__(self) -> int:
+        return len(self.places.start)
+
+    def take(self, index: Int64[Tensor, " b"]) -> UInt8[Tensor, "b 3 h w"]:
+        while self._prepared:
+            batch = self._prepared.pop(0)
+            if torch.equal(batch.index, index):
+                break
+            for part in batch.parts:  # it was announced and is not wanted
+                part.cancel()
+        else:
+            batch = self._begin(index)
+        for part in batch.parts:
+            part.result()
+        # Torch gives pinned memory to the next batch only when this copy is done.
+        return batch.images.to(self.device, non_blocking=True)
+
+    def ahead(self, batches: Iterable[Tensor]) -> None:
+        for index in batches:
+            if not any(torch.equal(batch.index, index) for batch in self._prepared):
+                self._prepared.append(self._begin(index))
+
+    def some(self, index: Int64[Tensor, " k"]) -> Self:
+        return type(self)(self.places.some(index), self.shards, self.kind, self.side, None, self.device)
+
+    def on(self, device: torch.device) -> Self:
+        return type(self)(self.places, self.shards, self.kind, self.side, self._levels, device)
+
+    def memory(self, batch_size: int) -> int:
+        return batch_size * 3 * self.side**2
+
+    def content(self) -> bytes:
+        return b"".join(field.numpy().astype("<i8").tobytes() for field in (self.places.sizes, self.fingerprints()))
+
+    def fingerprints(self) -> Int64[Tensor, " n"]:
+        return self.places.fingerprint
+
+    def levels(self) -> Int64[Tensor, "3 256"]:
+        if self._levels is None:  # all images are read, once
+            self._levels = super().levels()
+        return self._levels
+
+    def _begin(self, index: Int64[Tensor, " b"]) -> Prepared:
+        some = self.places.some(index)
+        height, width = some.sizes.amax(dim=0).tolist() if len(index) else (self.side, self.side)
+        shape = (len(index), 3, height, width) if self.kind == "raw" else (len(index), height, width, 3)
+        images = torch.empty(shape, dtype=torch.uint8, pin_memory=self.device.type == "cuda")
+        slots, rows = images.numpy(), list(zip(*(field.tolist() for field in some[:4]), strict=True))
+
+        def fill(first: int) -> None:
+            for place in range(first, min(first + PORTION, len(rows))):
+                self._read(rows[place], slots[place])
+
+        pool = _threads(os.getpid())
+        parts = [pool.submit(fill, first) for first in range(0, len(rows), PORTION)]
+        # JPEG's pixels are decoded channels last: so they are copied row by row.
+        return Prepared(index, images if self.kind == "raw" else images.permute(0, 3, 1, 2), parts)
+
+    def _read(self, place: tuple[int, int, int, list[int]], slot: UInt8[np.ndarray, "..."]) -> None:
+        shard, start, length, (height, width) = place
+        if self.kind == "raw":
+            self.shards.read(shard, start, slot)
+            return
+        coded = np.empty(length, np.uint8)
+        self.shards.read(shard, start, coded)
+        try:
+            pixels = decode_jpeg(coded)
+        except Exception as error:  # on broken bytes Pillow's decoders raise about anything
+            raise Damaged(self.shards.paths[shard], f"what begins at byte {start:,} is no JPEG", "prepare") from error
+        if pixels.shape != (height, width, 3):
+            found = f"an image of {pixels.shape[0]} x {pixels.shape[1]} pixels begins at byte {start:,}"
+            raise Damaged(self.shards.paths[shard], f"{found}, expected {height} x {width}", "prepare")
+        slot[:height, :width] = pixels
+
+
+def open_packed(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> Packed:
+    """The store that an index describes, its shards beside it.
+
+    Raises:
+        InputError: when the description, or a shard, is not what the index says.
+    """
+    check_about(path, about, {"kind": str, "side": int, "shards": dict}, "prepare")
+    kind, side, lengths = about["kind"], about["side"], about["shards"]
+    if kind not in get_args(Kind):
+        raise Damaged(path, f"its kind is {kind!r}, expected {' or '.join(get_args(Kind))}", "prepare")
+    if not all(type(length) is int and Path(name).name == name for name, length in lengths.items()):
+        raise Damaged(path, "its shards are not lengths by file name", "prepare")
+    places = Places(*(tensors[name] for name in Places._fields))
+    ends = torch.tensor([*lengths.values(), 0])  # so that there is one to look up
+    known = (places.shard >= 0) & (places.shard < len(lengths))
+    fits = known & (places.start >= 0) & (places.length > 0)
+    fits &= places.start + places.length <= ends[places.shard.where(known, -1)]
+    square = (places.sizes == side).all(dim=1) & (places.length == 3 * side**2)
+    fits &= (
+        square if kind == "raw" else (places.sizes.amin(dim=1) == side) & (places.sizes.amax(dim=1) <= LONGEST * side)
+    )
+    if side < 1 or not fits.all():
+        wrong = int((~fits).nonzero()[0]) if not fits.all() else 0
+        raise Damaged(path, f"image {wrong} does not lie in a shard, or has a size that no image has", "prepare")
+    return Packed(places, Shards(path.parent, lengths), kind, side, tensors["levels"])
+
+
+def decode_jpeg(coded: UInt8[np.ndarray, " k"]) -> UInt8[np.ndarray, "h w 3"]:
+    """The RGB pixels of a JPEG, by Pillow: torchvision's decoders will be removed (its 0.29 warns of it).
+
+    Raises:
+        Exception: of any kind, when it is none.
+    """
+    from PIL import Image  # only those who read JPEG need it
+
+    with Image.open(io.BytesIO(coded), formats=("JPEG",)) as image:
+        return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
+
+
+@cache
+def _threads(process: int) -> ThreadPoolExecutor:
+    """This process's threads: as many as torch has. They do not survive a fork."""
+    return ThreadPoolExecutor(torch.get_num_threads())

@@ -1,0 +1,101 @@
+"""Shards: files in which images lie one after the other, as pixels or as JPEG, and the index that says where.
+
+Bytes are read by position. The system's page cache keeps them as it would keep a memory map, for all processes
+together; but a file that is cut while it is read gives a sentence, where a memory map would end the process.
+"""
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from threading import Lock
+from typing import Literal, NamedTuple, Self
+
+import numpy as np
+import torch
+from jaxtyping import Int64, UInt8
+from torch import Tensor
+
+from annulus.files.packed import Damaged
+from annulus.files.regular import check_regular
+
+Kind = Literal["raw", "jpeg"]
+LONGEST = 2  # times the shorter side: a batch of images takes the room of its longest
+
+
+class Places(NamedTuple):
+    """Where each image is: its shard, its first byte there and how many there are; its height and width; its pixels'
+    fingerprint."""
+
+    shard: Int64[Tensor, " n"]
+    start: Int64[Tensor, " n"]
+    length: Int64[Tensor, " n"]
+    sizes: Int64[Tensor, "n 2"]
+    fingerprint: Int64[Tensor, " n"]
+
+    def some(self, index: Int64[Tensor, " k"]) -> Self:
+        return type(self)(*(field[index] for field in self))
+
+
+NUMBERS = torch.int64, "n"
+PLACES = dict.fromkeys(Places._fields, NUMBERS) | {"sizes": (torch.int64, "n 2")}
+
+
+class Shards:
+    """Files by their number, each opened when it is first read. `lengths` are their bytes by name."""
+
+    def __init__(self, folder: Path, lengths: Mapping[str, int]) -> None:
+        """Look at each file.
+
+        Raises:
+            InputError: when one is missing or has another length.
+        """
+        self.folder, self.lengths = folder, dict(lengths)
+        self.paths = [folder / name for name in lengths]
+        self._opened: dict[int, int] = {}
+        self._opening = Lock()
+        for path, length in zip(self.paths, lengths.values(), strict=True):
+            try:
+                check_regular(path)
+                found = path.stat().st_size
+            except OSError as error:
+                raise Damaged(path, f"cannot be opened ({error.strerror})", "prepare") from error
+            if found != length:
+                raise Damaged(path, f"holds {found:,} bytes, expected {length:,}", "prepare")
+
+    def read(self, shard: int, start: int, into: UInt8[np.ndarray, "..."]) -> None:
+        """Fill an array with the bytes from `start` on.
+
+        Raises:
+            InputError: when the file ends before.
+        """
+        try:
+            with self._opening:
+                if shard not in self._opened:
+                    self._opened[shard] = os.open(self.paths[shard], os.O_RDONLY)
+            found = os.preadv(self._opened[shard], [into], start)
+        except OSError as error:
+            raise Damaged(self.paths[shard], f"cannot be read ({error.strerror})", "prepare") from error
+        if found != into.nbytes:
+            raise Damaged(self.paths[shard], f"ends after {start + found:,} bytes, within an image", "prepare")
+
+    def link(self, folder: Path) -> None:
+        """Let the files be in another folder too: by a second name where the file system has it, else by a copy.
+
+        Raises:
+            OSError: when the folder cannot be written.
+        """
+        for path in self.paths:
+            try:
+                os.link(path, folder / path.name)
+            except FileExistsError:  # of the part that the same files hold
+                continue
+            except OSError:
+                shutil.copyfile(path, folder / path.name)
+
+    def __reduce__(self) -> tuple:
+        return type(self), (self.folder, self.lengths)  # another process opens them itself
+
+    def __del__(self) -> None:
+        for opened in getattr(self, "_opened", {}).values():
+            os.close(opened)

@@ -1,0 +1,196 @@
+"""Images on the disk: how fast JPEG becomes views, what a step from shards costs, and the memory of `prepare`.
+
+Against torchvision's DataLoader with as many workers as cores. Both read the same JPEGs (shorter side 256 px, quality
+90), decode them with Pillow and make views of 224 px by the standard recipe; torchvision's on Pillow's images, and on
+tensors.
+
+A step of ResNet-18 at 224 px from images in memory, as pixels in shards, and as JPEG in shards; all are squares.
+
+The peak memory of the whole stage, in a process of its own; it grows with the number of images, by a few hundred bytes
+each, from which that of ImageNet's number follows.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import bench_views
+import numpy as np
+import torch
+import yaml
+from bench_views import STANDARD, torchvision_on_pil, torchvision_on_tensors
+from PIL import Image
+from steps import training, whole_step
+from timing import ROOT, medians, write
+from torch.utils.data import DataLoader, Dataset
+
+from annulus.compute.device import pick_device
+from annulus.datasets.pack import pack
+from annulus.datasets.source import Files
+from annulus.files.disk import Packed
+from annulus.files.images import ImageSet
+from annulus.files.store import Resident, Store
+from annulus.training.loop import Training
+from annulus.views.recipe import augment
+
+IMAGES, BATCH, VIEW, SIDE = 512, 64, 224, 256
+STEP_BATCH, STEP_REPETITIONS, LOADER_REPETITIONS = 32, 7, 5
+FEW, MANY, LARGE = 20_000, 100_000, 4_000  # images of 64 px, and of 256 px
+ALL = 1_281_167
+TILES = 250  # different images; the others are further names of theirs
+
+
+def photo(height: int, width: int, random: np.random.Generator) -> Image.Image:
+    """Structure of several sizes and grain: a JPEG of quality 90 takes as many bytes as a photograph's."""
+    pixels = 128 + random.normal(0, 4, (height, width, 3))
+    for cells, amplitude in ((8, 60), (32, 40), (128, 18)):
+        coarse = random.integers(0, 256, (cells * height // 256 + 2, cells * width // 256 + 2, 3), dtype=np.uint8)
+        fine = Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC)
+        pixels += (np.asarray(fine, np.float64) - 128) / 128 * amplitude
+    return Image.fromarray(pixels.clip(0, 255).astype(np.uint8))
+
+
+def written(folder: Path, sizes: list[tuple[int, int]]) -> Files:
+    folder.mkdir()
+    random, names = np.random.default_rng(0), [f"{number}.jpg" for number in range(len(sizes))]
+    for name, size in zip(names, sizes, strict=True):
+        photo(*size, random).save(folder / name, quality=90)
+    return Files(folder.parent, [folder.name], torch.zeros(len(names), dtype=torch.int64), names)
+
+
+def packed(files: Files, kind: str, folder: Path) -> Packed:
+    folder.mkdir()
+    return pack(files, torch.arange(len(files)), kind, SIDE, folder, "train")[0]
+
+
+class Photos(Dataset):
+    def __init__(self, files: Files, view: Callable, as_tensors: bool) -> None:
+        self.files, self.view, self.as_tensors = files, view, as_tensors
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, number: int) -> torch.Tensor:
+        with Image.open(self.files[number]) as image:
+            rgb = image.convert("RGB")
+        return self.view(torch.from_numpy(np.array(rgb)).permute(2, 0, 1) if self.as_tensors else rgb)
+
+
+def loaders(folder: Path) -> dict[str, float]:
+    """Images a second, decoded and seen."""
+    shapes = [(256, 341), (341, 256), (256, 384), (256, 256)]  # of photographs of 4:3, 3:2 and 1:1
+    files = written(folder / "photos", [shapes[number % 4] for number in range(IMAGES)])
+    store, random = packed(files, "jpeg", folder / "shards"), torch.Generator().manual_seed(0)
+    bench_views.SIZE = VIEW
+
+    def ours() -> None:
+        for index, images in store.in_turn(torch.randperm(IMAGES, generator=random).split(BATCH)):
+            augment(images, STANDARD, VIEW, random, sizes=store.sizes_of(index))
+
+    def theirs(view: Callable, as_tensors: bool) -> Callable[[], None]:
+        workers = {"num_workers": torch.get_num_threads(), "persistent_workers": True}
+        loader = DataLoader(Photos(files, view, as_tensors), BATCH, shuffle=True, **workers)
+
+        def epoch() -> None:
+            for _ in loader:
+                pass
+
+        return epoch
+
+    contestants = {
+        "ours": ours,
+        "torchvision_pil": theirs(torchvision_on_pil(), False),
+        "torchvision_tensors": theirs(torchvision_on_tensors(), True),
+    }
+    return {name: IMAGES / seconds for name, seconds in medians(contestants, LOADER_REPETITIONS, calls=1).items()}
+
+
+def steps(folder: Path) -> dict[str, float]:
+    """Seconds of a step from each store."""
+    files = written(folder / "squares", [(SIDE, SIDE)] * IMAGES)
+    raw, jpeg = (packed(files, kind, folder / f"{kind} squares") for kind in ("raw", "jpeg"))
+    memory = Resident(torch.cat([images for _, images in raw.in_turn(torch.arange(IMAGES).split(BATCH))]))
+    runs = {name: whole_step(run_on(store)) for name, store in (("memory", memory), ("raw", raw), ("jpeg", jpeg))}
+    return medians(runs, STEP_REPETITIONS, calls=1)
+
+
+def run_on(store: Store) -> Training:
+    changes = {
+        "methods.${method}": {"negatives": "sampled", "bank_start": "random"},
+        "scales.${scale}.pretrain": {"batch_size": STEP_BATCH, "negatives": IMAGES // 2},
+    }
+    images = ImageSet.of(store, torch.arange(IMAGES) % 2, torch.arange(IMAGES), ("a", "b"))
+    return training("ir", "uniform", "imagenet", changes, images, images, pick_device(), view_size=VIEW)
+
+
+def peak_bytes(folder: Path, count: int, side: int) -> int:
+    """The most memory that the stage `prepare` has had, of so many JPEGs of that size."""
+    root = folder / f"{count} of {side}"
+    tiles = written(root.with_name(f"tiles of {side} for {count}"), [(side, side)] * TILES)
+    for split, images in (("train", count - count // 20), ("test", count // 20)):
+        for number in range(images):
+            place = root / split / str(number % 10)
+            place.mkdir(parents=True, exist_ok=True)
+            os.link(tiles[number % TILES], place / f"{number}.jpg")
+    tree = yaml.safe_load((ROOT / "params.yaml").read_text())
+    tree["datasets"]["folder"] |= {"root": str(root), "image_size": side, "view_size": side, "store": "jpeg"}
+    tree["datasets"]["folder"]["validation_fraction"] = 0.02
+    tree |= {"dataset": "folder", "scale": "paper"}
+    (root / "params.yaml").write_text(yaml.safe_dump(tree))
+    words = ["--params", root / "params.yaml", "--images", root / "images", "--metrics", root / "prepare.json"]
+    environment = {**os.environ, "DVC_ROOT": str(root), "PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'stages'}"}
+    stage = subprocess.Popen(
+        [sys.executable, "-c", MEASURED, *map(str, words)],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    said, _ = stage.communicate()
+    assert stage.returncode == 0
+    assert json.loads((root / "prepare.json").read_text())["train_images"] > 0.9 * count
+    return int(said.splitlines()[-1])
+
+
+# The stage, and then the most memory that the process has had.
+MEASURED = """
+import resource, sys
+import prepare
+from annulus.pipeline.stage import run_stage
+run_stage(prepare.main, prepare.READS, prepare.PATHS, sys.argv[1:], tracked=False)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+
+
+def main() -> None:
+    pick_device()
+    with tempfile.TemporaryDirectory() as name:  # 2 GB
+        folder = Path(name)
+        rates, seconds = loaders(folder), steps(folder)
+        few, many, large = (peak_bytes(folder, *each) for each in ((FEW, 64), (MANY, 64), (LARGE, SIDE)))
+    an_image = max(0.0, (many - few) / (MANY - FEW))
+    numbers = {f"{name}_images_per_second": round(rate) for name, rate in rates.items()}
+    numbers |= {f"times_{name}": round(rates["ours"] / rate, 2) for name, rate in rates.items() if name != "ours"}
+    numbers |= {
+        f"{name}_step_percent_of_memory": round(100 * seconds["memory"] / seconds[name], 1) for name in ("raw", "jpeg")
+    }
+    numbers |= {
+        "step_seconds": round(seconds["memory"], 2),
+        "prepare_peak_mib_20_000_of_64_px": round(few / 2**20),
+        "prepare_peak_mib_100_000_of_64_px": round(many / 2**20),
+        "prepare_peak_mib_4_000_of_256_px": round(large / 2**20),
+        "prepare_bytes_an_image": round(an_image),
+        "prepare_peak_mib_imagenet_estimated": round((large + an_image * (ALL - LARGE)) / 2**20),
+        "batch": BATCH,
+        "step_batch": STEP_BATCH,
+        "view_size": VIEW,
+    }
+    write("store", numbers, torch.device("cpu"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""ImageNet's and Tiny ImageNet's archives, made up: every image shows its class, whichever way the labels come."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from scipy.io import savemat
+from settings import load, refusal
+
+from annulus.datasets.prepare import prepare_images
+from annulus.errors import InputError
+
+WNIDS = ("n01440764", "n01443537", "n02102040")
+KIT = Path("ILSVRC2012_devkit_t12", "data")
+
+
+def picture(path: Path, label: int) -> None:
+    """Of one brightness for each class."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(np.full((70, 90, 3), 40 + 80 * label, np.uint8)).save(path, "JPEG", quality=95)
+
+
+def archives(root: Path, dataset: str) -> None:
+    inside = "images/" if dataset == "tinyimagenet" else ""
+    for label, wnid in enumerate(WNIDS):
+        for number in range(5):
+            picture(root / "train" / wnid / f"{inside}{wnid}_{number}.JPEG", label)
+    truth = [2, 0, 1, 1]
+    if dataset == "tinyimagenet":
+        for number, label in enumerate(truth):
+            picture(root / "val" / "images" / f"val_{number}.JPEG", label)
+        lines = [f"val_{number}.JPEG\t{WNIDS[label]}\t0\t32\t44\t62" for number, label in enumerate(truth)]
+        (root / "val" / "val_annotations.txt").write_text("\n".join(lines) + "\n")
+        return
+    for number, label in enumerate(truth):
+        picture(root / "val" / f"ILSVRC2012_val_{number + 1:08}.JPEG", label)
+    (root / KIT).mkdir(parents=True)
+    ids = {0: 7, 1: 3, 2: 5}  # the kit's numbers do not follow the classes' order
+    (root / KIT / "ILSVRC2012_validation_ground_truth.txt").write_text("".join(f"{ids[label]}\n" for label in truth))
+    synsets = np.array([(ids[n], WNIDS[n], "a fish") for n in (1, 2, 0)], dtype=[(k, object) for k in SYNSET])
+    savemat(root / KIT / "meta.mat", {"synsets": synsets})
+
+
+SYNSET = ("ILSVRC2012_ID", "WNID", "words")
+
+
+def opened(root: Path, dataset: str, shards: Path | None = None):
+    store = "memory" if shards is None else "jpeg"
+    changes = {"root": str(root), "image_size": 32, "view_size": 32, "validation_fraction": 0.2, "store": store}
+    params = load({f"datasets.{dataset}.{key}": value for key, value in changes.items()} | {"dataset": dataset})
+    return prepare_images(dataset, params.get("datasets.${dataset}"), params.get("scales.paper.prepare"), 0, shards)
+
+
+@pytest.mark.parametrize("dataset", ["imagenet", "tinyimagenet"])
+def test_labels_are_those_of_the_archives_in_memory_and_packed(dataset, tmp_path):
+    archives(tmp_path / "root", dataset)
+    (tmp_path / "shards").mkdir()
+    for found in (opened(tmp_path / "root", dataset), opened(tmp_path / "root", dataset, tmp_path / "shards")):
+        assert found.train.classes == found.test.classes == WNIDS
+        assert (len(found.train), len(found.validation), len(found.test)) == (12, 3, 4)
+        assert found.test.labels.tolist() == [0, 1, 1, 2]
+        for part in (found.train, found.validation, found.test):
+            shown = part.images.take(torch.arange(len(part)))[:, :, 10, 10].float().mean(dim=1)
+            torch.testing.assert_close(shown, 40.0 + 80 * part.labels, atol=3, rtol=0)
+
+
+def test_a_validation_part_in_class_folders_needs_no_kit(tmp_path):
+    archives(tmp_path, "imagenet")
+    shutil.rmtree(tmp_path / "val")
+    shutil.rmtree(tmp_path / "ILSVRC2012_devkit_t12")
+    for label, wnid in enumerate(WNIDS):
+        picture(tmp_path / "val" / wnid / "any.JPEG", label)
+    assert opened(tmp_path, "imagenet").test.labels.tolist() == [0, 1, 2]
+    (tmp_path / "val" / WNIDS[0]).rename(tmp_path / "val" / "n09999999")
+    with pytest.raises(InputError, match=r"the class folders of train and val differ; get ILSVRC2012_img_train.tar"):
+        opened(tmp_path, "imagenet")
+
+
+@pytest.mark.parametrize(
+    ("dataset", "part", "content", "sentence"),
+    [
+        (
+            "imagenet",
+            "train",
+            None,
+            r"datasets.imagenet.root: .*train does not exist; get ILSVRC2012_img_train.tar, .*",
+        ),
+        ("imagenet", KIT / "meta.mat", None, r"meta.mat is missing or is not the kit's \(.*\); get .*image-net.org"),
+        ("imagenet", KIT / "meta.mat", b"no matrix", r"meta.mat is missing or is not the kit's \(.*\); get"),
+        (
+            *("imagenet", KIT / "ILSVRC2012_validation_ground_truth.txt", b"7\n3\n"),
+            r"2 labels in .*ground_truth.txt, but 4 images in val; get",
+        ),
+        (
+            *("imagenet", KIT / "ILSVRC2012_validation_ground_truth.txt", b"7\n3\n9\n3\n"),
+            r"val: no label says of which class ILSVRC2012_val_00000003.JPEG is; get",
+        ),
+        ("tinyimagenet", "val/val_annotations.txt", b"\xff", r"val_annotations.txt cannot be read \(.*\); get"),
+        ("tinyimagenet", "val/val_annotations.txt", b"", r"no label says of which class val_0.JPEG is; get .*200.zip"),
+        ("tinyimagenet", f"train/{WNIDS[1]}/images", None, r"train/n01443537/images has no images; get"),
+    ],
+)
+def test_what_is_missing_is_told_with_where_to_get_it(dataset, part, content, sentence, tmp_path):
+    archives(tmp_path, dataset)
+    path = tmp_path / part
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(InputError, match=sentence):
+        opened(tmp_path, dataset)
+
+
+def test_an_unknown_store_is_refused():
+    assert "datasets.folder.store" in (sentence := refusal({"datasets.folder.store": "tape"}))
+    assert "'memory', 'raw' or 'jpeg'" in sentence
