@@ -19,7 +19,7 @@ def test_views_are_those_of_a_cpu(generator):
     given, expected = [], []
     for count, height, width, size, views in ((12, 8, 8, 8, STANDARD), (3, 30, 20, 7, PLAIN), (3, 5, 7, 33, STANDARD)):
         images = torch.randint(0, 256, (count, 3, height, width), generator=generator, dtype=torch.uint8)
-        recipe = draw_recipe(views, count, height, width, generator)
+        recipe = draw_recipe(views, torch.tensor([[height, width]]).expand(count, 2), generator)
         if recipe.jitter is not None:
             always = views.jitter.model_copy(update={"probability": 1.0})
             jitter = draw_jitter(always, count, generator)
