@@ -23,6 +23,7 @@ STANDARD = ViewSetParams(
     jitter=JitterParams(probability=0.8, brightness=0.4, contrast=0.4, saturation=0.4, hue=0.1, strength=1.0),
     grayscale=0.2,
     blur=None,
+    rand_augment=None,
 )
 
 

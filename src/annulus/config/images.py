@@ -105,6 +105,17 @@ class BlurParams(Params):
         return self
 
 
+class RandAugmentParams(Params):
+    """RandAugment: so many operators one after the other, each drawn from 14.
+
+    magnitude: 0 to 30, of the most that an operator has; spread: standard deviation of the magnitudes around it.
+    """
+
+    operators: int = Field(ge=1, le=14)
+    magnitude: float = Field(ge=0, le=30)
+    spread: float = Field(ge=0, le=30)
+
+
 class SplitParams(Params):
     """How an image is shared between two networks: by colour, or by frequency; both null: it is not."""
 
@@ -131,3 +142,4 @@ class ViewSetParams(Params):
     jitter: JitterParams | None
     grayscale: Fraction
     blur: BlurParams | None
+    rand_augment: RandAugmentParams | None

@@ -25,6 +25,7 @@ from annulus.views.blur import Blur, draw_blur, kernel_size
 from annulus.views.colour import Jitter, draw_jitter, grayscale, hue_ends, jitter_
 from annulus.views.crop import Boxes, center_boxes, center_crop, draw_boxes, middle, resized_crop
 from annulus.views.gaussian import gaussian_blur
+from annulus.views.randaugment import RandAugment, draw_randaugment, randaugment_
 from annulus.waits import sent
 
 # Pixels worked on at a time: on a CPU what, with temporaries, a core's L2 cache about holds; on a GPU a
@@ -67,7 +68,8 @@ def augment(
     The generator always draws for all images, so processes that share a batch go on with the same randomness.
 
     Random resized crop (without one: the middle size x size pixels), flip, colour jitter, greyscale, blur:
-    torchvision's usual contrastive recipe. The generator lives on the CPU: it draws the same views for every device.
+    torchvision's usual contrastive recipe; then RandAugment. The generator lives on the CPU: the same views for every
+    device.
 
     Raises:
         InputError: without a crop, when the images are smaller than the view.
@@ -77,10 +79,15 @@ def augment(
     recipe = draw_recipe(views, squares if sizes is None else sizes, generator)
     if sizes is not None and recipe.boxes is None:
         recipe = recipe._replace(boxes=center_boxes(sizes, size))
+    changes = views.rand_augment and draw_randaugment(views.rand_augment, len(images), generator)
     if part is not None:
-        images, recipe = images[part], pick(recipe, part)
+        images, recipe, changes = images[part], pick(recipe, part), pick(changes, part)
     make = _by_kernels if images.is_cuda and runs_triton() else by_chunks
-    return make(images, recipe, size)
+    view = make(images, recipe, size)
+    if changes is None:
+        return view
+    with torch.autocast(images.device.type, enabled=False):
+        return randaugment_(view, changes)
 
 
 def by_chunks(images: UInt8[Tensor, "b 3 h w"], recipe: Recipe, size: int) -> Float[Tensor, "b 3 {size} {size}"]:
@@ -179,7 +186,7 @@ def replace_(view: Float[Tensor, "b c h w"], chosen: Int[Tensor, "_"], operator:
         view.index_copy_(0, chosen, operator(view.index_select(0, chosen)))
 
 
-Parameters = TypeVar("Parameters", Chunk, Recipe, Boxes, Jitter, Blur, Tensor, None)
+Parameters = TypeVar("Parameters", Chunk, Recipe, Boxes, Jitter, Blur, RandAugment, Tensor, None)
 
 
 def each(parameters: Parameters, change: Callable[[Tensor], Tensor]) -> Parameters:
