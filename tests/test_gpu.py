@@ -13,10 +13,11 @@ import pytest
 import torch
 from gpu_cases import CASES, CHOICES, begun, fits, settings_of
 from pretended_gpu import PretendedGPU
-from settings import CPU, ROOT, read, stripes
+from settings import CPU, ROOT, killed_after, read, stripes
 
 from annulus.compute import device
 from annulus.negatives import threshold
+from annulus.pipeline.checkpoint import Checkpoint
 from annulus.training.setup import build_training
 from annulus.views.recipe import augment
 
@@ -150,7 +151,7 @@ def test_a_step_never_waits(case, gpu):
 @pytest.mark.usefixtures("deterministic", "gpu")
 @pytest.mark.parametrize("method", CHOICES["method"])
 @pytest.mark.parametrize(("sampler", "negatives"), [("ring", "sampled"), ("cave", "sampled"), ("uniform", "all")])
-def test_a_run_has_the_same_bits_again_and_after_a_kill(method, sampler, negatives, tmp_path):
+def test_a_run_has_the_same_bits_again_and_after_a_kill(method, sampler, negatives, tmp_path, monkeypatch):
     neighbours = "none" if sampler == "uniform" else "s"
     changes = settings_of({"method": method, "sampler": sampler, "neighbours": neighbours, "negatives": negatives})
     first, again, killed, resumed = (
@@ -158,31 +159,15 @@ def test_a_run_has_the_same_bits_again_and_after_a_kill(method, sampler, negativ
     )
     history = first.run()
     assert again.run() == history
-    killed.method.start(killed._embed)
-    killed.method.before_epoch(0, killed._embed)
-    killed.method.train()
-    for _ in range(3):
-        killed.step(killed._order())
-    torch.save(killed.state_dict(), tmp_path / "state.pt")
-    resumed.run(_Saved(tmp_path / "state.pt"))
+    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    with Checkpoint("pretrain", changes, device=device.described(GPU)) as checkpoint:
+        killed_after(killed, 3, checkpoint)
+        resumed.run(checkpoint)
     assert resumed.history == history
     for other in (again, resumed):
         for name, value in first.method.state_dict().items():
             if isinstance(value, torch.Tensor):
                 assert torch.equal(value.cpu(), other.method.state_dict()[name].cpu()), name
-
-
-class _Saved:
-    """What a run resumes from; it saves nothing."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def load(self):
-        return torch.load(self.path, map_location="cpu", weights_only=True)
-
-    def save(self, state):
-        """Later states are not needed."""
 
 
 CLUSTERED = """

@@ -85,6 +85,6 @@ def test_the_kernels_compile_for_a_gpu_that_is_not_here():
         "scores": "*fp32",
         "starts": "*i32",
     }
-    sizes = {"TILE": radix.TILE, "BLOCK": radix.BLOCK, "DRAWS": radix.DRAWS}
+    sizes = {"BITS": radix.BITS, "TILE": radix.TILE, "BLOCK": radix.BLOCK, "DRAWS": radix.DRAWS}
     for kernel, chosen in ((radix._members, {"LIST": True}), (radix._members, {"LIST": False}), (radix._drawn, {})):
         assert compiled(kernel, types, sizes | chosen, radix.WARPS)

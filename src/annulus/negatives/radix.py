@@ -16,6 +16,7 @@ import triton.language as tl
 from jaxtyping import Float, Int
 from torch import Tensor
 
+BITS = 11  # of a key that a reading counts by, and in the last one what is left of 32
 TILE = 4096  # columns that a program reads at a time
 BLOCK = 256  # columns among which a draw counts
 DRAWS = 16  # places that a program looks up together
@@ -61,12 +62,14 @@ def _counted(
     outer_left,
     inner,
     inner_left,
-    DECIDED: tl.constexpr,
-    BINS: tl.constexpr,
-    SHIFT: tl.constexpr,
+    OPEN: tl.constexpr,
+    BITS: tl.constexpr,
     TILE: tl.constexpr,
 ):
-    """One reading: both borders with their next bits; DECIDED masks the bits that they have."""
+    """One reading: both borders with their next bits, the highest of the OPEN ones."""
+    SHIFT: tl.constexpr = max(OPEN - BITS, 0)
+    BINS: tl.constexpr = 2 ** min(OPEN, BITS)
+    DECIDED: tl.constexpr = 2**32 - 2**OPEN  # a mask
     of_outer = tl.zeros([BINS], tl.int32)
     of_inner = tl.zeros([BINS], tl.int32)
     for start in range(0, count, TILE):
@@ -96,6 +99,7 @@ def _members(
     first,
     last,
     LIST: tl.constexpr,
+    BITS: tl.constexpr,
     TILE: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
@@ -109,15 +113,10 @@ def _members(
 
     outer, inner = tl.zeros([], tl.uint32), tl.zeros([], tl.uint32)
     outer_left, inner_left = last, first
-    outer, outer_left, inner, inner_left = _counted(
-        scores, own, width, count, outer, outer_left, inner, inner_left, 0, 2048, 21, TILE
-    )
-    outer, outer_left, inner, inner_left = _counted(
-        scores, own, width, count, outer, outer_left, inner, inner_left, 0xFFE00000, 2048, 10, TILE
-    )
-    outer, outer_left, inner, inner_left = _counted(
-        scores, own, width, count, outer, outer_left, inner, inner_left, 0xFFFFFC00, 1024, 0, TILE
-    )
+    for reading in tl.static_range((31 + BITS) // BITS):
+        outer, outer_left, inner, inner_left = _counted(
+            scores, own, width, count, outer, outer_left, inner, inner_left, 32 - BITS * reading, BITS, TILE
+        )
 
     # Of the keys that equal a border, those of the lowest columns come first: up to a cut.
     outer_seen, inner_seen, outer_cut, inner_cut, found = 0, 0, 0, 0, 0
@@ -212,8 +211,8 @@ def select(
     borders = scores.new_empty(queries, 4, dtype=torch.int64)
     sizes = scores.stride(0), width, count
     _members[(queries,)](
-        scores, own, members, starts, borders, *sizes, first, last, LIST=picked is None, TILE=TILE, BLOCK=BLOCK,
-        num_warps=WARPS,
+        scores, own, members, starts, borders, *sizes, first, last,
+        LIST=picked is None, BITS=BITS, TILE=TILE, BLOCK=BLOCK, num_warps=WARPS,
     )  # fmt: skip
     if picked is None:
         return members
