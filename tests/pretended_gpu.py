@@ -120,7 +120,7 @@ class PretendedGPU:
 
 
 def _of_cpu(asked: Callable[[str], Any]) -> Callable[[str], Any]:
-    return lambda device: asked("cpu" if device == "cuda" else device)
+    return lambda device="cuda": asked("cpu" if device == "cuda" else device)
 
 
 class _Generator(torch.Generator):

@@ -245,3 +245,22 @@ def test_converting_keeps_weights_statistics_names_and_settings():
 def test_one_process_cannot_synchronise():
     with pytest.raises(InputError, match=r"several processes.*torchrun.*batch_norm: shuffle"):
         batchnorm.synchronised(network())
+
+
+def test_layers_that_learn_together_learn_what_each_learns_alone(generator):
+    x = torch.rand(8, 3, 4, 4, generator=generator)
+    alone, joined = (grouped.convert(network(), groups=2) for _ in range(2))
+    with pytest.raises(AssertionError, match="differ in groups or momentum"), grouped.learning(joined):
+        pass
+    alone[0][1].momentum = joined[0][1].momentum = joined[3].momentum
+    start = copy.deepcopy(joined.state_dict())
+    alone(x)
+    with grouped.learning(joined):
+        joined(x)
+        assert torch.equal(joined[3].running_mean, start["3.running_mean"]), "not before the pass is done"
+    for name, value in alone.state_dict().items():
+        assert torch.equal(joined.state_dict()[name], value), name
+    assert not torch.equal(joined[3].running_mean, start["3.running_mean"])
+    with grouped.learning(joined.eval()):
+        joined(x)
+    assert torch.equal(joined[3].running_mean, alone[3].running_mean), "in evaluation nothing is learned"

@@ -1,6 +1,7 @@
 """A GPU against a CPU, and against itself: `python -m pytest -q tests/test_gpu.py` on a machine that has one.
 
-PRETENDED_GPU=yes runs these tests where there is none (pretended_gpu.py), to see that they would not fail by a slip.
+`tests/gpu.sh WHEELS` does that where nothing can be installed from a network. PRETENDED_GPU=yes runs these tests where
+there is no GPU (pretended_gpu.py), to see that they would not fail by a slip.
 """
 
 import hashlib

@@ -109,6 +109,7 @@ def learning(network: nn.Module) -> Iterator[None]:
     if not layers:
         yield
         return
+    assert len({(layer.groups, layer.momentum) for layer in layers}) == 1, "layers differ in groups or momentum"
     sizes = [2 * layer.num_features for layer in layers]
     measured = layers[0].running_mean.new_zeros(layers[0].groups // world_size(), sum(sizes))
     for layer, part in zip(layers, measured.split(sizes, dim=1), strict=True):
