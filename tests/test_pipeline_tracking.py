@@ -15,6 +15,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+import warm
 import yaml
 from mlflow import MlflowClient
 from report_root import first_commit
@@ -35,6 +36,7 @@ def checkout(tmp_path, monkeypatch):
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     monkeypatch.setenv("DVC_STAGE", "knn")
     monkeypatch.setattr(tracking, "_waiting", None)
+    monkeypatch.setattr(sys, "executable", str(warm.folder() / "python"))
     monkeypatch.chdir(tmp_path)
     shutil.copy(SOURCE.parent / "params.yaml", tmp_path)
     return tmp_path
@@ -404,6 +406,7 @@ def test_without_dvc_or_in_another_process_nothing_is_recorded_and_no_child_star
 
 
 def test_a_stage_does_not_import_mlflow():
+    """In a `python` that has loaded nothing."""
     check = "import sys, annulus.pipeline.stage; print([name for name in sys.modules if name.startswith('mlflow')])"
     assert python("-c", check).communicate()[0] == "[]\n"
 

@@ -12,9 +12,9 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
+import warm
+from checkout import Checkout, ran
 from settings import CPU, stripes
-from test_main_line import Checkout
-from test_studies import cut, ran
 from test_trials_runs import variant
 
 pytest.importorskip("submitit", reason="submitit is not installed; it comes with `make install`")
@@ -48,16 +48,14 @@ def two_rows(content: dict) -> None:
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory) -> Checkout:
     checkout = Checkout(tmp_path_factory.mktemp("annulus"))
-    for lock in checkout.folder.glob("stages/*/dvc.lock"):
-        lock.unlink()
-    cut(checkout, "algorithms", two_rows)
+    checkout.cut("algorithms", two_rows)
     checkout.commit()
     return checkout
 
 
 def begin_sweep(checkout: Checkout, *words: str) -> subprocess.Popen:
     command = checkout.command(PYTHONPATH=os.pathsep.join(["src", os.environ.get("PYTHONPATH", "")]))
-    command["args"] = [sys.executable, "-m", "annulus.sweep", "stages/algorithms", *words]
+    command["args"] = [command["args"][0], "-m", "annulus.sweep", "stages/algorithms", *words]
     return subprocess.Popen(**command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
@@ -189,6 +187,7 @@ def trials(tmp_path, monkeypatch):
     monkeypatch.delenv("DVC_ROOT", raising=False)
     monkeypatch.setenv("ANNULUS_CHECKPOINT_SECONDS", "0")
     monkeypatch.setenv("PYTHONPATH", str(SOURCE), prepend=os.pathsep)
+    monkeypatch.setattr(sys, "executable", str(warm.folder() / "python"))  # of submitit's workers
     folder = tmp_path / "images"
     for split, (images, seed) in {"train": (70, 0), "validation": (10, 1), "test": (30, 2)}.items():
         save_images(folder / f"{split}.safetensors", stripes(images, seed))

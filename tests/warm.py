@@ -28,17 +28,22 @@ LOADED = (
     *("torch", "torch._dynamo", "torchvision", "numpy", "faiss", "scipy.stats", "safetensors.torch", "pydantic"),
     *("jaxtyping", "tqdm", "mlflow", "dvc.cli", "dvc.repo", "dvc.commands.repro", "dvc.commands.experiments"),
 )
-# What `python` does: hand arguments, folder, environment and streams to the server, and end as the command ends.
+# What `python` does: hand arguments, folder, environment, streams and signals to the server, end as the command ends.
 CLIENT = """#!{python} -ISE
-import marshal, os, socket, sys
+import marshal, os, signal, socket, sys
 
 with socket.socket(socket.AF_UNIX) as server:
     server.connect({address!r})
     request = marshal.dumps((sys.argv[1:], os.getcwd(), dict(os.environ)))
     socket.send_fds(server, [len(request).to_bytes(8, "big")], [0, 1, 2])
     server.sendall(request)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR2):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, lambda number, frame: server.send(bytes([number])))
     status = int.from_bytes(server.recv(2), "big", signed=True)
 if status < 0:
+    if status != -signal.SIGKILL:
+        signal.signal(-status, signal.SIG_DFL)
     os.kill(os.getpid(), -status)
 sys.exit(status)
 """
@@ -46,7 +51,7 @@ sys.exit(status)
 
 @cache
 def folder() -> Path:
-    """The folder of that `python`, whose server ends with this process."""
+    """The folder of that `python`. Its server ends with this process."""
     if sys.platform != "linux":
         return Path(sys.executable).parent
     place = tempfile.TemporaryDirectory()
@@ -95,8 +100,9 @@ def attend(client: socket.socket) -> None:
     for stream in streams:
         os.close(stream)
     ended = os.pidfd_open(command)
-    if ended not in select.select([client, ended], [], [])[0]:
-        os.killpg(command, signal.SIGKILL)
+    while ended not in select.select([client, ended], [], [])[0]:
+        number = client.recv(1)
+        os.kill(command, number[0]) if number else os.killpg(command, signal.SIGKILL)
     status = os.waitstatus_to_exitcode(os.waitpid(command, 0)[1])
     with suppress(BrokenPipeError):
         client.sendall(status.to_bytes(2, "big", signed=True))
@@ -130,18 +136,23 @@ def status_of(streams: list[int], words: list[str], place: str, environment: dic
 
 
 def run(words: list[str], place: str, path: str) -> None:
-    """A script or folder, or `-m MODULE`, perhaps after `-P`."""
-    safe = words[0] == "-P"
-    words = words[safe:]
+    """A script or folder, `-m MODULE` or `-c CODE`, perhaps after `-P` or `-u`."""
+    sys.orig_argv = [sys.executable, *words]
+    option = words[0] if words[0] in ("-P", "-u") else ""
+    kind, *rest = words[bool(option) :]
     sys.path[:1] = [each for each in path.split(os.pathsep) if each]
-    if words[0] == "-m":
-        sys.path[:0] = [] if safe else [place]
-        sys.argv = words[1:]
-        runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+    if kind in ("-m", "-c"):
+        sys.path[:0] = [] if option == "-P" else [place]
+        sys.argv = rest
     else:
-        sys.path.insert(0, str(Path(words[0]).resolve().parent))
-        sys.argv = words
-        runpy.run_path(words[0], run_name="__main__")
+        sys.path.insert(0, str(Path(kind).resolve().parent))
+        sys.argv = [kind, *rest]
+    if kind == "-m":
+        runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
+    elif kind == "-c":
+        exec(rest[0], {"__name__": "__main__"})
+    else:
+        runpy.run_path(kind, run_name="__main__")
 
 
 if __name__ == "__main__":
