@@ -61,7 +61,7 @@ def folder() -> Path:
     command = [sys.executable, __file__, address, str(python)]
     server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
     assert server.stdout.readline() == b"ready\n"
-    atexit.register(lambda: (server.stdin.close(), server.wait(), place.cleanup()))
+    atexit.register(lambda: (server.kill(), server.wait(), place.cleanup()))
     return python.parent
 
 
@@ -124,7 +124,8 @@ def status_of(streams: list[int], words: list[str], place: str, environment: dic
         run(words, place, environment.get("PYTHONPATH", ""))
     except SystemExit as ended:
         status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
-        print(*([ended.code] if isinstance(ended.code, str) else []), sep="", end="", file=sys.stderr)
+        if isinstance(ended.code, str):
+            print(ended.code, file=sys.stderr)
     except BaseException:
         traceback.print_exc()
         status = 1
