@@ -10,7 +10,6 @@ from method_cases import (
     INDEX,
     PROGRESS,
     TEMPERATURE,
-    assert_resumes,
     config_of,
     each_pick,
     method_of,
@@ -95,11 +94,6 @@ def test_the_banks_start_from_their_own_encoder_s_half():
     torch.testing.assert_close(method.l_bank.rows, halves[0])
     torch.testing.assert_close(method.ab_bank.rows, halves[1])
     torch.testing.assert_close(method.stored, joined)
-
-
-def test_a_loaded_method_goes_on_like_the_one_that_was_saved():
-    config = config_of("outside", "none", "binary-nce moving-average", negatives=10)
-    assert_resumes(PARAMS, config, [views_of(1, seed=number, shape=SHAPE) for number in range(6)])
 
 
 def test_both_real_encoders_learn_from_what_they_see(generator):
