@@ -60,27 +60,27 @@ def checkout(repository) -> Checkout:
     restore(repository)
 
 
-def test_the_table_has_each_row_s_own_numbers_within_their_ceilings(checkout):
-    rows = rows_of(checkout.folder / "metrics/algorithms/table.csv")
+def test_the_table_has_each_row_s_own_numbers_within_their_ceilings(repository):
+    rows = rows_of(repository.folder / "metrics/algorithms/table.csv")
     assert [row["method"] for row in rows] == [f"method {row}" for row in ROWS]
     for row, name in zip(rows, ROWS, strict=True):
-        of_seeds = checkout.read(f"metrics/algorithms/rows/{name}.json")
+        of_seeds = repository.read(f"metrics/algorithms/rows/{name}.json")
         assert list(of_seeds) == ["0", "1"]
         accuracies = [metrics["linear_top1_percent"] for metrics in of_seeds.values()]
         assert float(row["here_percent"]) == pytest.approx(sum(accuracies) / 2, abs=0.011)
-        right = read_right(checkout.folder / f"data/algorithms/right/{name}.json")["linear_top1_percent"]
+        right = read_right(repository.folder / f"data/algorithms/right/{name}.json")["linear_top1_percent"]
         assert [100 * bits.mean() for bits in right.values()] == pytest.approx(accuracies)
         assert all(0 < metrics["linear_top1_percent"] < 100 for metrics in of_seeds.values())
         assert all(metrics["bound_nats"] <= metrics["ceiling_nats"] for metrics in of_seeds.values())
         assert (row["scale"], row["epochs"], row["seeds"]) == ("tiny", "1", "2")
     assert len({row["bound_nats"] for row in rows}) == 3
-    (pair,) = rows_of(checkout.folder / "metrics/algorithms/pairs.csv")
+    (pair,) = rows_of(repository.folder / "metrics/algorithms/pairs.csv")
     gains = [float(row["here_gain_percent"]) for row in rows]
     assert float(pair["gain_percent"]) == pytest.approx(gains[1] - gains[2], abs=0.011)
 
 
-def test_every_part_has_its_tables_and_eqco_the_ceiling_of_its_margin(checkout):
-    folder = checkout.folder / "metrics/negatives"
+def test_every_part_has_its_tables_and_eqco_the_ceiling_of_its_margin(repository):
+    folder = repository.folder / "metrics/negatives"
     expected = {f"{name}{kind}.csv" for name in ("annealing", "eqco-moco", "critic") for kind in ("", "_figure")}
     assert {path.name for path in folder.iterdir()} == expected | {"estimates.csv"}
     rows = rows_of(folder / "eqco-moco.csv")
