@@ -29,8 +29,7 @@ LOADED = (
     *("jaxtyping", "tqdm", "mlflow", "dvc.cli", "dvc.repo", "dvc.commands.repro", "dvc.commands.experiments"),
 )
 # What `python` does: hand arguments, folder, environment, streams and signals to the server, end as the command ends.
-CLIENT = """#!{python} -ISE
-import marshal, os, signal, socket, sys
+CLIENT = """import marshal, os, signal, socket, sys
 
 with socket.socket(socket.AF_UNIX) as server:
     server.connect({address!r})
@@ -56,7 +55,9 @@ def folder() -> Path:
         return Path(sys.executable).parent
     place = tempfile.TemporaryDirectory()
     python, address = Path(place.name) / "python", f"{place.name}/server"
-    python.write_text(CLIENT.format(python=sys.executable, address=address))
+    client = python.with_suffix(".client")
+    client.write_text(CLIENT.format(address=address))
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" -ISE "{client}" "$@"\n')
     python.chmod(0o755)
     command = [sys.executable, __file__, address, str(python)]
     server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
