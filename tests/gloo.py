@@ -32,7 +32,8 @@ class _Pair:
     """The processes, and a pipe to each."""
 
     def __init__(self) -> None:
-        context = multiprocessing.get_context("spawn")
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["torch.distributed", "torch._dynamo"])  # for the next pair too
         self.folder = tempfile.mkdtemp()
         self.pipes, self.processes = [], []
         for rank in range(PROCESSES):

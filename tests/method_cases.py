@@ -211,16 +211,6 @@ def views_of(count, seed=4, batch=BATCH, shape=(3, 2, 1)):
     return [common + torch.randn(common.shape, generator=generator, dtype=torch.float64) for _ in range(count)]
 
 
-def learn(method, views, index=INDEX, progress=PROGRESS):
-    """One step of training, as the loop takes it, by plain gradient descent."""
-    weights = [weight for weight in method.parameters() if weight.requires_grad]
-    step = method.loss(views, index, progress)
-    for weight, slope in zip(weights, torch.autograd.grad(step.estimate.loss, weights), strict=True):
-        weight.data -= 0.1 * slope
-    method.after_step(index, step)
-    return step
-
-
 def indices(steps, seed=5, images=IMAGES):
     """Batches of training, in epochs of a random order each; the last, smaller batch is left out."""
     generator = torch.Generator().manual_seed(seed)
@@ -228,22 +218,6 @@ def indices(steps, seed=5, images=IMAGES):
     while len(found) < steps:
         found += torch.randperm(images, generator=generator)[: images // BATCH * BATCH].split(BATCH)
     return found[:steps]
-
-
-def assert_resumes(params, config, views, kind=Given):
-    """A method loaded into another seed's goes on bit for bit like the one that was saved; `views` of each step."""
-    saved, loaded = (
-        method_of(params, config, seed, encoder=kind(torch.Generator().manual_seed(2))) for seed in range(2)
-    )
-    batches = indices(len(views))
-    half = len(views) // 2
-    for index, some in zip(batches[:half], views[:half], strict=True):
-        learn(saved, some, index)
-    loaded.load_state_dict(saved.state_dict())
-    for index, some in zip(batches[half:], views[half:], strict=True):
-        losses = [learn(method, some, index).estimate.loss_nats.item() for method in (saved, loaded)]
-        assert losses[0] == losses[1]
-    assert_equal_states(loaded, saved)
 
 
 def assert_equal_states(one, other):

@@ -14,8 +14,8 @@ from annulus.evals.knn import evaluate_knn
 from annulus.training.setup import build_training
 
 ARCHIVE = ROOT.parent / "shared" / "data" / "cifar10.tar.xz"
-TRAIN_IMAGES, TEST_IMAGES, EPOCHS = 4000, 1000, 12
-MARGIN_PERCENT = 3.0  # measured: 30.3 % untrained, 38.9 % trained
+TRAIN_IMAGES, TEST_IMAGES, EPOCHS = 2000, 1000, 8
+MARGIN_PERCENT = 3.0  # measured: 28.7 % untrained, 35.7 % trained
 
 pytestmark = [
     pytest.mark.slow,

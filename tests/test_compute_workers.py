@@ -52,6 +52,10 @@ def total(item: int) -> float:
     return torch.full((2_000_000,), float(item)).exp().sum().item()
 
 
+def threads_and_total(item: int) -> tuple[tuple[int, int, int, int], float]:
+    return threads(item), total(item)
+
+
 def meet(workers: int) -> int:
     """Waits until so many workers compute at a time."""
     Path(f"here-{os.getpid()}").touch()
@@ -161,26 +165,23 @@ def test_on_one_gpu_items_come_one_after_the_other_in_this_process(monkeypatch):
 
 
 @pytest.mark.parametrize(("count", "seeds", "each_takes"), [(5, 2, 2), (2, 5, 1)])
-def test_seeds_share_the_cores(monkeypatch, count, seeds, each_takes):
+def test_seeds_share_the_cores_also_after_this_process_has_computed_with_several_threads(
+    monkeypatch, count, seeds, each_takes
+):
+    """Its threads do not survive a fork: a forked worker with more than one of its own would wait for them for ever."""
     cores(monkeypatch, count)
-    found = each_seed(threads, range(7, 7 + seeds))
+    torch.set_num_threads(2)
+    here = total(7)
+    torch.set_num_threads(1)
+    found = each_seed(threads_and_total, range(7, 7 + seeds))
     assert list(found) == list(range(7, 7 + seeds))
-    assert {one[:2] for one in found.values()} == {(each_takes, each_takes)}
+    assert {one[:2] for one, _ in found.values()} == {(each_takes, each_takes)}
+    assert found[7][1] == pytest.approx(here)
 
 
 def test_a_seed_alone_on_several_cores_needs_no_worker(monkeypatch):
     cores(monkeypatch, 4)
     assert each_seed(threads, [7])[7][2] == os.getpid()
-
-
-@pytest.mark.parametrize("count", [2, 4])
-def test_workers_compute_after_this_process_has_computed_with_several_threads(monkeypatch, count):
-    """Its threads do not survive a fork: a forked worker with more than one of its own would wait for them for ever."""
-    cores(monkeypatch, count)
-    torch.set_num_threads(2)
-    here = total(1)
-    torch.set_num_threads(1)
-    assert each_seed(total, [1, 2])[1] == pytest.approx(here)
 
 
 @pytest.mark.parametrize("count", [1, 2])

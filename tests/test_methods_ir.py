@@ -94,12 +94,3 @@ def test_clusters_are_those_of_the_bank_anew_each_epoch():
     for first, second, of_other_rows in zip(*found, strict=True):
         assert not torch.equal(first, second)
         assert not torch.equal(first, of_other_rows)
-
-
-@pytest.mark.parametrize(
-    ("sampler", "neighbours", "bound"), [("outside", "k", "la"), ("uniform", "none", "binary-nce first-batch")]
-)
-def test_a_loaded_method_goes_on_like_the_one_that_was_saved(sampler, neighbours, bound):
-    """Weights, the critic's too, bank, clusters, partition and the negatives' random state are all in state_dict."""
-    config = cases.config_of(sampler, neighbours, bound, negatives=10)
-    cases.assert_resumes(params_of(critic="bilinear"), config, [cases.views_of(1, seed=number) for number in range(6)])

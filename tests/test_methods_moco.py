@@ -78,9 +78,3 @@ def test_images_are_clustered_for_cave_and_k_neighbours_and_embedded_for_nothing
         embedded.clear()
         moco(sampler, neighbours).before_epoch(1, embed)
         assert len(embedded) == needed
-
-
-def test_a_loaded_method_goes_on_like_the_one_that_was_saved():
-    """Both encoders, the queue with its images and pointer, clusters, partition and two generators."""
-    config = cases.config_of("outside", bound="binary-nce moving-average", negatives=10)
-    cases.assert_resumes(PARAMS, config, [cases.views_of(2, seed=number) for number in range(14)])

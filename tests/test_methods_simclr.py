@@ -69,8 +69,3 @@ def test_both_views_share_one_pass_and_so_one_batch_norm(monkeypatch):
     monkeypatch.setattr(method.encoder, "forward", lambda images: seen.append(len(images)) or forward(images))
     method.loss(VIEWS, cases.INDEX, cases.PROGRESS)
     assert seen == [BOTH]
-
-
-def test_a_loaded_method_goes_on_like_the_one_that_was_saved():
-    config = cases.config_of("ring", bound="binary-nce first-batch", negatives=3)
-    cases.assert_resumes(PARAMS, config, [cases.views_of(2, seed=number) for number in range(6)])

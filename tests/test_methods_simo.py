@@ -60,9 +60,3 @@ def test_one_process_has_nobody_to_synchronise_with_and_says_so(caplog):
         caplog.clear()
         assert simo(params=PARAMS.model_copy(update={"batch_norm": "shuffle"})).keys.groups == 2
         assert caplog.messages == []
-
-
-def test_a_loaded_method_goes_on_like_the_one_that_was_saved():
-    params = PARAMS.model_copy(update={"batch_norm": "shuffle"})
-    config = cases.config_of("ball", bound="binary-nce moving-average", negatives=3)
-    cases.assert_resumes(params, config, [cases.views_of(2, seed=number) for number in range(6)])

@@ -12,7 +12,6 @@ from method_cases import (
     QUEUE,
     TEMPERATURE,
     GivenPair,
-    assert_resumes,
     config_of,
     each_pick,
     in_two_clusters,
@@ -140,12 +139,6 @@ def test_the_banks_start_from_their_own_network_s_half():
     for bank, start in zip(method.banks, starts, strict=True):
         torch.testing.assert_close(bank.rows, start)
     torch.testing.assert_close(method.stored, joined)
-
-
-@pytest.mark.parametrize("name", PARAMS)
-def test_a_loaded_method_goes_on_like_the_one_that_was_saved(name):
-    views = [views_of(2, seed=number, shape=SHAPE) for number in range(6)]
-    assert_resumes(PARAMS[name], config_of("ball", "none", "binary-nce moving-average", negatives=3), views, GivenPair)
 
 
 @pytest.mark.parametrize("name", PARAMS)

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import warm
 import yaml
 from by_path import ROOT, script
 from report_root import first_commit
@@ -204,7 +205,7 @@ def test_settings_are_a_file_each_in_the_order_of_the_study_and_not_tracked(tmp_
 
 def stages(*words: str, folder: Path, **environment: str) -> subprocess.CompletedProcess:
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(("DVC_", "PYTHONPATH"))}
-    command = [sys.executable, str(ROOT / "stages"), *words]
+    command = [warm.folder() / "python", str(ROOT / "stages"), *words]
     return subprocess.run(command, cwd=folder, env=inherited | environment, capture_output=True, text=True)
 
 

@@ -4,9 +4,9 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 
 import pytest
+import warm
 from settings import ROOT
 
 RECIPES = (ROOT / "src/annulus/README.md").read_text()
@@ -311,7 +311,7 @@ def test_a_recipe_that_is_followed_runs(name, tmp_path):
         path.write_text(text)
     tests = [file for file in FOLLOWED[name] if file.startswith("tests/")]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests],
+        [warm.folder() / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests],
         cwd=tmp_path,
         capture_output=True,
         text=True,

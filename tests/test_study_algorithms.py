@@ -5,7 +5,7 @@ from argparse import Namespace
 import pytest
 import yaml
 from by_path import ROOT, script
-from test_studies import read
+from checkout import rows_of
 from test_trials_papers import row_of
 
 from annulus.config.study import Study
@@ -39,14 +39,14 @@ def arguments(tmp_path):
 
 def test_the_table_has_every_method_of_every_table_with_scale_epochs_and_seeds(resolved, arguments, capsys):
     assert table.main(resolved, arguments).metrics == {}
-    rows = read(arguments.table)
+    rows = rows_of(arguments.table)
     assert [(row["table"], row["method"]) for row in rows] == [("a", "IRing"), ("a", "IR"), ("b", "the same")]
     assert [(row["scale"], row["epochs"], row["seeds"]) for row in rows] == [("tiny", "20", "2")] * 3
     assert [row["paper_gain_percent"] for row in rows] == ["2.7", "0.0", ""]
     assert [row["here_gain_percent"] for row in rows] == ["2.0", "0.0", "0.0"]
     assert [row["verdict"] == "base" for row in rows] == [False, True, True]
     assert float(rows[0]["here_gain_interval_percent"]) > 0 == float(rows[1]["here_gain_interval_percent"])
-    (pair,) = read(arguments.pairs)
+    (pair,) = rows_of(arguments.pairs)
     assert (pair["row"], pair["base"], pair["gain_percent"], pair["scale"]) == ("RING", "IR", "2.0", "tiny")
     assert pair["gain_interval_percent"] == rows[0]["here_gain_interval_percent"]
     assert ["a", "IRing", "83.9"] in [line.split()[:3] for line in capsys.readouterr().out.splitlines()]

@@ -3,12 +3,12 @@
 import json
 import shutil
 import subprocess
-import sys
 import tarfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+import warm
 import yaml
 from by_path import ROOT, script
 from PIL import Image
@@ -59,7 +59,7 @@ def test_a_row_goes_on_with_the_next_call_until_its_metrics_are_there(archive, t
     said = []
     for seconds in ("0.1", "200", "0.1"):
         words = [str(archive), "out", "untrained", "--seconds", seconds, "--set", "{scale: tiny, seeds: [3]}"]
-        command = [sys.executable, str(ROOT / "stages"), "cifar10/pieces", *words]
+        command = [warm.folder() / "python", str(ROOT / "stages"), "cifar10/pieces", *words]
         said.append(subprocess.check_output(command, text=True).splitlines()[-1])
     assert said == ["untrained: goes on with the next call", "untrained: done", "untrained: done"]
     assert list(json.loads((tmp_path / "out/untrained.json").read_text())) == ["3"]

@@ -15,8 +15,7 @@ import torch
 import torch._dynamo  # an optimiser's first step imports it, for seconds: here once, not in every worker
 import yaml
 from by_path import ROOT, script
-from test_main_line import Checkout
-from test_studies import cut, ran, read
+from checkout import Checkout, ran, rows_of
 
 from annulus.compute.rng import derive, generator
 from annulus.config.study import OwnStudy
@@ -95,7 +94,7 @@ def run(stage: str, study: OwnStudy) -> tuple[Results, dict[str, list[dict]], by
     tables, content = {}, json.dumps(dict(results.metrics)).encode()
     for name, path in paths.items():
         if path.exists():
-            tables[name] = read(path)
+            tables[name] = rows_of(path)
             content += path.read_bytes()
     return results, tables, content
 
@@ -450,9 +449,7 @@ def tiny(content: dict) -> None:
 def test_the_study_as_a_user_runs_it(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     checkout = Checkout(tmp_path / "annulus")
-    for lock in checkout.folder.glob("stages/*/dvc.lock"):
-        lock.unlink()
-    cut(checkout, "estimators", tiny)
+    checkout.cut("estimators", tiny)
     assert set(ran(checkout.dvc("repro", DVC))) == {"settings", *(name.replace("-", "@") for name in STAGES)}
     assert {path.name for path in (checkout.folder / "metrics/estimators").iterdir()} == FILES
     assert checkout.read("metrics/estimators/theorems.json")["scale"] == "tiny"
@@ -463,7 +460,7 @@ def test_the_study_as_a_user_runs_it(tmp_path, monkeypatch):
         content["staircases"]["joint"]["learning_rate"] = 0.5
         content["scales"]["demo"]["ideal"] = {"repeats": 17}  # another scale: reaches nothing
 
-    cut(checkout, "estimators", edit)
+    checkout.cut("estimators", edit)
     checkout.edit("params.yaml", "method: ir ", "method: moco ")  # nor do the main line's choices
     assert ran(checkout.dvc("repro", f"{DVC}:settings")) == ["settings"]
     changed = json.loads(checkout.dvc("status", "--json", DVC))

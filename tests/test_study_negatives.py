@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 import yaml
 from by_path import ROOT, script
-from test_studies import read
+from checkout import rows_of
 from test_trials_outcomes import outcome
 
 from annulus.config.negatives import BallParams, UniformParams
@@ -52,7 +52,7 @@ def made(tmp_path, monkeypatch):
         resolved = json.loads(json.dumps(settings.main(Study(ROOT / "params.yaml", path))))
         results = part.main(resolved["parts/temperature"], arguments)
         assert results.metrics == {}
-        return read(arguments.points), read(arguments.figure)
+        return rows_of(arguments.points), rows_of(arguments.figure)
 
     return run
 

@@ -12,9 +12,8 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
+from checkout import Checkout, ran
 from settings import CPU, stripes
-from test_main_line import Checkout
-from test_studies import cut, ran
 from test_trials_runs import variant
 
 pytest.importorskip("submitit", reason="submitit is not installed; it comes with `make install`")
@@ -48,15 +47,16 @@ def two_rows(content: dict) -> None:
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory) -> Checkout:
     checkout = Checkout(tmp_path_factory.mktemp("annulus"))
-    for lock in checkout.folder.glob("stages/*/dvc.lock"):
-        lock.unlink()
-    cut(checkout, "algorithms", two_rows)
+    checkout.cut("algorithms", two_rows)
     checkout.commit()
     return checkout
 
 
 def begin_sweep(checkout: Checkout, *words: str) -> subprocess.Popen:
-    command = checkout.command(PYTHONPATH=os.pathsep.join(["src", os.environ.get("PYTHONPATH", "")]))
+    """By the usual `python`: submitit calls its jobs by their processes."""
+    command = checkout.command(
+        python=Path(sys.executable), PYTHONPATH=os.pathsep.join(["src", os.environ.get("PYTHONPATH", "")])
+    )
     command["args"] = [sys.executable, "-m", "annulus.sweep", "stages/algorithms", *words]
     return subprocess.Popen(**command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
@@ -201,9 +201,9 @@ def trials(tmp_path, monkeypatch):
     return build
 
 
-def watch(trials: list[Trial], notes: Path) -> Watch:
+def watch(trials: list[Trial], notes: Path, workers: int = 2) -> Watch:
     notes.mkdir()
-    return Watch(trials, notes, Local(notes, 2, None), os.getpid())
+    return Watch(trials, notes, Local(notes, workers, None), os.getpid())
 
 
 def at_work(trial: Trial) -> int:
@@ -222,7 +222,7 @@ def test_a_stopped_sweep_and_a_killed_worker_cost_nothing(trials, tmp_path, capl
 
     def sweep_until_stopped() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
-        watch([long, short], tmp_path / "stopped").run()
+        watch([long], tmp_path / "stopped").run()
 
     stopped = get_context("fork").Process(target=sweep_until_stopped)
     stopped.start()
@@ -255,7 +255,7 @@ def test_a_run_that_fails_is_told_and_the_others_go_on(trials, tmp_path):
     scale = diverging.params["scales.${scale}.pretrain"].model_copy(update={"learning_rate": 1e30})
     params = {**diverging.params, "scales.${scale}.pretrain": scale}
     place = Place(params, hash_images(diverging.images), hash_trial(), CPU)
-    sweep = watch([Trial("diverging", diverging.images, params, place), whole], tmp_path / "notes")
+    sweep = watch([Trial("diverging", diverging.images, params, place), whole], tmp_path / "notes", workers=1)
     sweep.run()
     assert len(sweep.failed) == 1
     assert re.match(r"diverging: the loss is nan at step .*; lower scales\.SCALE", sweep.failed[0])

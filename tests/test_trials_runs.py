@@ -198,30 +198,6 @@ def test_a_killed_stage_goes_on_and_runs_no_finished_trial_again(splits, monkeyp
     assert trained() == []
 
 
-def test_the_workers_of_a_killed_stage_end_with_it_and_it_can_be_run_again(splits, monkeypatch, caplog):
-    """A worker that went on would hold its trial for as long as it takes; until it has ended, the next one waits."""
-    variants = {seed: variant(seed) for seed in (0, 1)}
-    step = Training.step
-
-    def slow(self, order):
-        if not (Path("slow") / str(self.recipe.seed)).exists():
-            (Path("slow") / str(self.recipe.seed)).touch()
-            signal.pause()
-        step(self, order)
-
-    monkeypatch.setattr(Training, "step", slow)
-    cores(monkeypatch, 2)
-    Path("slow").mkdir()
-    stage = get_context("fork").Process(target=lambda: Trials(splits).run(variants))
-    stage.start()
-    while len(list(Path("slow").iterdir())) < 2:
-        assert stage.is_alive()
-    stage.kill()
-    stage.join()
-    assert list(Trials(splits).run(variants)) == [0, 1]
-    assert states() == []
-
-
 def test_a_run_that_another_process_trains_is_waited_for_and_not_trained_again(splits, monkeypatch, caplog):
     writing_down(monkeypatch)
     step, going = Training.step, get_context("fork").Event()

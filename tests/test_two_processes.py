@@ -8,13 +8,13 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import warm
 import yaml
 from gloo import together
 from safetensors.torch import load_file
@@ -128,7 +128,7 @@ class Stage:
         words = [f"--{output.partition('.')[0]}={name}/{output}" for output in outputs]
         inherited = {key: value for key, value in os.environ.items() if not key.startswith(("DVC_", "MLFLOW_"))}
         return {
-            "args": [sys.executable, str(ROOT / "stages"), "pretrain", "--images=images", *words],
+            "args": [str(warm.folder() / "python"), str(ROOT / "stages"), "pretrain", "--images=images", *words],
             "cwd": self.folder,
             "env": inherited | {"OMP_NUM_THREADS": "1"} | environment,
             "text": True,

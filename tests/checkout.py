@@ -1,0 +1,110 @@
+"""A checkout of this repository, in which DVC runs as a user runs it."""
+
+import csv
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import warm
+import yaml
+from declared import ROOT
+
+STAGES = ["check", "prepare", "pretrain", "embed", "knn", "linear", "diagnostics", "summary"]
+
+
+class Checkout:
+    """A committed copy of this working tree with its own DVC cache, without locks and, unless asked for, metrics.
+
+    `scale` is tiny, and there are three seeds.
+    """
+
+    def __init__(self, folder: Path, metrics: bool = False) -> None:
+        self.folder = folder
+        listed = subprocess.check_output(
+            ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"], cwd=ROOT, text=True
+        )
+        for name in filter(None, listed.split("\0")):
+            numbers = name.startswith("metrics/") and not name.endswith("dvc.yaml")
+            result = name.endswith("dvc.lock") or (numbers and not metrics)
+            if (ROOT / name).is_file() and not result:
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(ROOT / name, folder / name)
+        self.edit("params.yaml", "scale: demo ", "scale: tiny ")
+        self.edit("params.yaml", "- 2\n- 3\n- 4\n", "- 2\n")
+        self.git("init", "-q")
+        self.commit()
+
+    def git(self, *words: str) -> None:
+        name = ["-c", "user.name=test", "-c", "user.email=test@localhost"]
+        subprocess.run(["git", *name, *words], cwd=self.folder, check=True, capture_output=True)
+
+    def commit(self) -> None:
+        self.git("add", "-A")
+        self.git("commit", "-q", "--allow-empty", "-m", "test")
+
+    def command(self, *words: str, python: Path | None = None, **environment: str) -> dict:
+        """What Popen needs to run dvc here, in an environment without the caller's own tracking."""
+        python = python or warm.folder() / "python"
+        path = os.pathsep.join([str(python.parent), os.environ["PATH"]])
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("DVC_", "MLFLOW_"))}
+        env = inherited | {"PATH": path, "CI": "true", "ANNULUS_TRACKING": "off"} | environment
+        return {"args": [str(python), "-m", "dvc", *words], "cwd": self.folder, "env": env, "text": True}
+
+    def dvc(self, *words: str, status: int = 0, **environment: Any) -> str:
+        done = subprocess.run(**self.command(*words, **environment), capture_output=True)
+        output = done.stdout + done.stderr
+        assert done.returncode == status, output
+        return output
+
+    def run(self, *words: str) -> str:
+        """What Python prints here."""
+        command = self.command(PYTHONPATH="src")
+        return subprocess.check_output([command["args"][0], *words], cwd=self.folder, env=command["env"], text=True)
+
+    def edit(self, path: str, old: str, new: str) -> None:
+        text = (self.folder / path).read_text()
+        assert old in text, f"{path} has no {old!r}"
+        (self.folder / path).write_text(text.replace(old, new, 1))
+
+    def restore(self) -> None:
+        self.git("read-tree", "HEAD")  # forgets file times: after `exp run` git may take a changed file for unchanged
+        self.git("checkout", "-q", "--force", "HEAD", "--", ".")
+
+    def changed(self) -> set[str]:
+        """The main line's stages whose own dependencies have changed."""
+        return set(json.loads(self.dvc("status", "--json", *STAGES)))
+
+    def changed_files(self) -> list[str]:
+        """What differs from the last commit."""
+        status = subprocess.check_output(["git", "status", "--porcelain"], cwd=self.folder, text=True)
+        return sorted(line[3:] for line in status.splitlines())
+
+    def read(self, path: str) -> dict:
+        return json.loads((self.folder / path).read_text())
+
+    def output_hash(self, stage: str, path: str) -> str:
+        outputs = yaml.safe_load((self.folder / "dvc.lock").read_text())["stages"][stage]["outs"]
+        return next(out["md5"] for out in outputs if out["path"] == path)
+
+    def cut(self, study: str, change: Callable[[dict], Any]) -> None:
+        """Edit a study's params.yaml; what it holds beside is as it was."""
+        path = self.folder / "stages" / study / "params.yaml"
+        content = yaml.safe_load(path.read_text())
+        change(content)
+        path.write_text(yaml.safe_dump(content, sort_keys=False))
+
+
+def ran(output: str) -> list[str]:
+    """The stages that DVC ran, by their names in their own dvc.yaml."""
+    return [name.rpartition(":")[2] for name in re.findall(r"Running stage '(.+)':", output)]
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    """A table's rows."""
+    with path.open() as file:
+        return list(csv.DictReader(file))

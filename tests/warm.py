@@ -1,0 +1,161 @@
+"""A `python` that starts at once: each command is a fork of one process that has loaded torch, DVC and MLflow.
+
+    environment["PATH"] = f"{warm.folder()}:..."     # `python` there is this one
+
+Loading these packages is the most of a stage's seconds at `scale: tiny`, and of any call of DVC. The code of this
+repository is loaded by each command, from its own checkout. Elsewhere than on Linux `python` is the usual one.
+"""
+
+import atexit
+import gc
+import importlib
+import marshal
+import os
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import traceback
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+LOADED = (
+    *("torch", "torch._dynamo", "torchvision", "numpy", "faiss", "scipy.stats", "safetensors.torch", "pydantic"),
+    *("jaxtyping", "tqdm", "mlflow", "dvc.cli", "dvc.repo", "dvc.commands.repro", "dvc.commands.experiments"),
+)
+# What `python` does: hand arguments, folder, environment, streams and signals to the server, end as the command ends.
+CLIENT = """import marshal, os, signal, socket, sys
+
+with socket.socket(socket.AF_UNIX) as server:
+    server.connect({address!r})
+    request = marshal.dumps((sys.argv[1:], os.getcwd(), dict(os.environ)))
+    socket.send_fds(server, [len(request).to_bytes(8, "big")], [0, 1, 2])
+    server.sendall(request)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR2):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, lambda number, frame: server.send(bytes([number])))
+    status = int.from_bytes(server.recv(2), "big", signed=True)
+if status < 0:
+    if status != -signal.SIGKILL:
+        signal.signal(-status, signal.SIG_DFL)
+    os.kill(os.getpid(), -status)
+sys.exit(status)
+"""
+
+
+@cache
+def folder() -> Path:
+    """The folder of that `python`. Its server ends with this process."""
+    if sys.platform != "linux":
+        return Path(sys.executable).parent
+    place = tempfile.TemporaryDirectory()
+    python, address = Path(place.name) / "python", f"{place.name}/server"
+    client = python.with_suffix(".client")
+    client.write_text(CLIENT.format(address=address))
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" -ISE "{client}" "$@"\n')
+    python.chmod(0o755)
+    command = [sys.executable, __file__, address, str(python)]
+    server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+    assert server.stdout.readline() == b"ready\n"
+    atexit.register(lambda: (server.kill(), server.wait(), place.cleanup()))
+    return python.parent
+
+
+def serve(address: str, python: str) -> None:
+    """Fork for each client, until standard input is closed."""
+    for name in LOADED:
+        importlib.import_module(name)
+    gc.freeze()  # what is loaded stays shared with the forks
+    sys.executable = python
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen()
+        print("ready", flush=True)
+        while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
+            client, _ = listener.accept()
+            if os.fork() == 0:
+                listener.close()
+                attend(client)
+            client.close()
+            with suppress(ChildProcessError):
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+    os._exit(0)
+
+
+def attend(client: socket.socket) -> None:
+    """Run a client's command in a fork, which ends with the client where that is killed."""
+    size, streams, _, _ = socket.recv_fds(client, 8, 3)
+    request = b""
+    while len(request) < int.from_bytes(size, "big"):
+        request += client.recv(2**16)
+    command = os.fork()
+    if command == 0:
+        client.close()
+        os._exit(status_of(streams, *marshal.loads(request)))  # taking apart all that is loaded takes a second
+    for stream in streams:
+        os.close(stream)
+    ended = os.pidfd_open(command)
+    while ended not in select.select([client, ended], [], [])[0]:
+        number = client.recv(1)
+        os.kill(command, number[0]) if number else os.killpg(command, signal.SIGKILL)
+    status = os.waitstatus_to_exitcode(os.waitpid(command, 0)[1])
+    with suppress(BrokenPipeError):
+        client.sendall(status.to_bytes(2, "big", signed=True))
+    os._exit(0)
+
+
+def status_of(streams: list[int], words: list[str], place: str, environment: dict[str, str]) -> int:
+    """What this process, as `python WORDS` in a folder, ends with."""
+    os.setsid()
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
+    os.chdir(place)
+    os.environ.clear()
+    os.environ.update(environment)
+    status = 0
+    try:
+        run(words, place, environment.get("PYTHONPATH", ""))
+    except SystemExit as ended:
+        status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        if isinstance(ended.code, str):
+            print(ended.code, file=sys.stderr)
+    except BaseException:
+        traceback.print_exc()
+        status = 1
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return status
+
+
+def run(words: list[str], place: str, path: str) -> None:
+    """A script or folder, `-m MODULE` or `-c CODE`, perhaps after `-P` or `-u`."""
+    sys.orig_argv = [sys.executable, *words]
+    option = words[0] if words[0] in ("-P", "-u") else ""
+    kind, *rest = words[bool(option) :]
+    sys.path[:1] = [each for each in path.split(os.pathsep) if each]
+    if kind in ("-m", "-c"):
+        sys.path[:0] = [] if option == "-P" else [place]
+        sys.argv = rest
+    else:
+        sys.path.insert(0, str(Path(kind).resolve().parent))
+        sys.argv = [kind, *rest]
+    if kind == "-m":
+        runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
+    elif kind == "-c":
+        exec(rest[0], {"__name__": "__main__"})
+    else:
+        runpy.run_path(kind, run_name="__main__")
+
+
+if __name__ == "__main__":
+    serve(*sys.argv[1:])
