@@ -54,9 +54,9 @@ def test_a_run_with_snapshots_is_bit_for_bit_the_run_without_and_their_file_says
     assert torch.equal(tensors["images"], torch.arange(70))
     taken = looked_at.snapshots.taken
     assert torch.equal(tensors["current"], torch.stack([one["current"] for one in taken]))
-    kept = {"ir": ["bank"], "cmc": ["l_bank", "ab_bank"]}.get(method, [])
-    if kept:  # of cmc both banks side by side, as the encoder's embeddings are
-        rows = torch.cat([getattr(looked_at.method, bank).rows for bank in kept], dim=1) * len(kept) ** -0.5
+    if memory == "bank":  # of cmc both banks side by side, as the encoder's embeddings are
+        banks = [bank.rows for bank in looked_at.method.banks]
+        rows = torch.cat(banks, dim=1) * len(banks) ** -0.5
         torch.testing.assert_close(taken[-1]["memory"].float(), rows[looked_at.snapshots.images], rtol=2e-3, atol=1e-4)
 
 
