@@ -99,8 +99,10 @@ def processor_seconds() -> float:
     """Of all threads of this process, and of its children's, which Linux counts in hundredths."""
     process = os.getpid()
     children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
-    counted = [Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[11:13] for child in children]
-    return time.process_time() + sum(map(int, sum(counted, []))) / os.sysconf("SC_CLK_TCK")
+    ticks = 0
+    for child in children:
+        ticks += sum(map(int, Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[11:13]))
+    return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
 
 
 def loaders(folder: Path) -> tuple[dict[str, float], dict[str, float]]:
