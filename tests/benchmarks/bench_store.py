@@ -2,9 +2,10 @@
 
 Against torchvision's DataLoader with as many workers as cores. Both read the same JPEGs (shorter side 256 px, quality
 90), decode them with Pillow and make views of 224 px by the standard recipe; torchvision's on Pillow's images, and on
-tensors.
+tensors. Seconds of the clock, and seconds of the processor, workers included: these depend less on what else runs.
 
 A step of ResNet-18 at 224 px from images in memory, as pixels in shards, and as JPEG in shards; all are squares.
+Seconds of the processor, reading and decoding included.
 
 The peak memory of the whole stage, in a process of its own; it grows with the number of images, by a few hundred bytes
 each, from which that of ImageNet's number follows.
@@ -12,10 +13,12 @@ each, from which that of ImageNet's number follows.
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import bench_views
@@ -37,8 +40,8 @@ from annulus.files.store import Resident, Store
 from annulus.training.loop import Training
 from annulus.views.recipe import augment
 
-IMAGES, BATCH, VIEW, SIDE = 512, 64, 224, 256
-STEP_BATCH, STEP_REPETITIONS, LOADER_REPETITIONS = 32, 7, 5
+IMAGES, BATCH, VIEW, SIDE = 256, 64, 224, 256
+STEP_BATCH, STEP_REPETITIONS, LOADER_REPETITIONS = 16, 5, 5
 FEW, MANY, LARGE = 20_000, 100_000, 4_000  # images of 64 px, and of 256 px
 ALL = 1_281_167
 TILES = 250  # different images; the others are further names of theirs
@@ -80,8 +83,30 @@ class Photos(Dataset):
         return self.view(torch.from_numpy(np.array(rgb)).permute(2, 0, 1) if self.as_tensors else rgb)
 
 
-def loaders(folder: Path) -> dict[str, float]:
-    """Images a second, decoded and seen."""
+def processor_medians(contestants: Mapping[str, Callable[[], object]], repetitions: int) -> dict[str, float]:
+    """Median seconds that this process and its workers compute in a call, taken in turns, after one to warm up."""
+    seconds: dict[str, list[float]] = {name: [] for name in contestants}
+    for turn in range(repetitions + 1):
+        for name, call in contestants.items():
+            started = processor_seconds()
+            call()
+            if turn > 0:
+                seconds[name].append(processor_seconds() - started)
+    return {name: statistics.median(times) for name, times in seconds.items()}
+
+
+def processor_seconds() -> float:
+    """Of all threads of this process, and of its children's, which Linux counts in hundredths."""
+    process = os.getpid()
+    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    ticks = 0
+    for child in children:
+        ticks += sum(map(int, Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[11:13]))
+    return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def loaders(folder: Path) -> tuple[dict[str, float], dict[str, float]]:
+    """Seconds by the clock and of the processor for all images, decoded and seen."""
     shapes = [(256, 341), (341, 256), (256, 384), (256, 256)]  # of photographs of 4:3, 3:2 and 1:1
     files = written(folder / "photos", [shapes[number % 4] for number in range(IMAGES)])
     store, random = packed(files, "jpeg", folder / "shards"), torch.Generator().manual_seed(0)
@@ -106,16 +131,17 @@ def loaders(folder: Path) -> dict[str, float]:
         "torchvision_pil": theirs(torchvision_on_pil(), False),
         "torchvision_tensors": theirs(torchvision_on_tensors(), True),
     }
-    return {name: IMAGES / seconds for name, seconds in medians(contestants, LOADER_REPETITIONS, calls=1).items()}
+    clock = medians(contestants, LOADER_REPETITIONS, calls=1)
+    return clock, processor_medians(contestants, LOADER_REPETITIONS)
 
 
 def steps(folder: Path) -> dict[str, float]:
-    """Seconds of a step from each store."""
+    """Seconds of the processor in a step from each store."""
     files = written(folder / "squares", [(SIDE, SIDE)] * IMAGES)
     raw, jpeg = (packed(files, kind, folder / f"{kind} squares") for kind in ("raw", "jpeg"))
     memory = Resident(torch.cat([images for _, images in raw.in_turn(torch.arange(IMAGES).split(BATCH))]))
     runs = {name: whole_step(run_on(store)) for name, store in (("memory", memory), ("raw", raw), ("jpeg", jpeg))}
-    return medians(runs, STEP_REPETITIONS, calls=1)
+    return processor_medians(runs, STEP_REPETITIONS)
 
 
 def run_on(store: Store) -> Training:
@@ -170,16 +196,19 @@ def main() -> None:
     pick_device()
     with tempfile.TemporaryDirectory() as name:  # 2 GB
         folder = Path(name)
-        rates, seconds = loaders(folder), steps(folder)
+        (clock, processor), seconds = loaders(folder), steps(folder)
         few, many, large = (peak_bytes(folder, *each) for each in ((FEW, 64), (MANY, 64), (LARGE, SIDE)))
     an_image = max(0.0, (many - few) / (MANY - FEW))
-    numbers = {f"{name}_images_per_second": round(rate) for name, rate in rates.items()}
-    numbers |= {f"times_{name}": round(rates["ours"] / rate, 2) for name, rate in rates.items() if name != "ours"}
+    others = [name for name in clock if name != "ours"]
+    numbers = {f"{name}_images_per_second": round(IMAGES / each) for name, each in clock.items()}
+    numbers |= {f"{name}_images_per_processor_second": round(IMAGES / each) for name, each in processor.items()}
+    numbers |= {f"times_{name}": round(clock[name] / clock["ours"], 2) for name in others}
+    numbers |= {f"processor_times_{name}": round(processor[name] / processor["ours"], 2) for name in others}
     numbers |= {
         f"{name}_step_percent_of_memory": round(100 * seconds["memory"] / seconds[name], 1) for name in ("raw", "jpeg")
     }
     numbers |= {
-        "step_seconds": round(seconds["memory"], 2),
+        "step_processor_seconds": round(seconds["memory"], 2),
         "prepare_peak_mib_20_000_of_64_px": round(few / 2**20),
         "prepare_peak_mib_100_000_of_64_px": round(many / 2**20),
         "prepare_peak_mib_4_000_of_256_px": round(large / 2**20),

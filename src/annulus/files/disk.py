@@ -2,7 +2,7 @@
 
 import io
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -77,8 +77,9 @@ class Packed(Store):
     def memory(self, batch_size: int) -> int:
         return batch_size * 3 * self.side**2
 
-    def content(self) -> bytes:
-        return b"".join(field.numpy().astype("<i8").tobytes() for field in (self.places.sizes, self.fingerprints()))
+    def content(self) -> Iterator[bytes]:
+        for field in (self.places.sizes, self.fingerprints()):
+            yield field.numpy().astype("<i8").tobytes()
 
     def fingerprints(self) -> Int64[Tensor, " n"]:
         return self.places.fingerprint

@@ -14,7 +14,7 @@ from annulus.waits import sent
 
 AHEAD = 2  # batches that are prepared while one is used
 BATCH_SIZE = 512  # images at a time that an encoder sees: decides memory and speed, no number
-COUNTED_AT_ONCE = 64  # images whose pixels are counted
+COUNTED_AT_ONCE = 16  # images whose pixels are counted
 
 
 class Store(ABC):
@@ -57,8 +57,8 @@ class Store(ABC):
         """Bytes of the device that batches of this size surely take."""
 
     @abstractmethod
-    def content(self) -> bytes | memoryview:
-        """What tells these images from others."""
+    def content(self) -> Iterator[bytes | memoryview]:
+        """What tells these images from others, in parts."""
 
     @abstractmethod
     def fingerprints(self) -> Int64[Tensor, " n"]:
@@ -118,8 +118,8 @@ class Resident(Store):
     def memory(self, batch_size: int) -> int:
         return self.pixels.numel()
 
-    def content(self) -> memoryview:
-        return self.pixels.cpu().contiguous().numpy().data
+    def content(self) -> Iterator[memoryview]:
+        yield self.pixels.cpu().contiguous().numpy().data
 
     def fingerprints(self) -> Int64[Tensor, " n"]:
         return torch.tensor([fingerprint(image.numpy()) for image in self.pixels.cpu()], dtype=torch.int64)
