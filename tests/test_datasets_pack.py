@@ -20,7 +20,7 @@ from settings import SMALL, changed
 from annulus.datasets import pack as module
 from annulus.datasets.decode import decode
 from annulus.datasets.pack import pack
-from annulus.datasets.source import Files
+from annulus.datasets.source import Files, encoded
 from annulus.errors import InputError
 from annulus.files.images import ImageSet, load_images, save_images
 from annulus.pipeline.stage import run_stage
@@ -62,7 +62,7 @@ def files(tmp_path) -> Files:
         image.convert({3: "L", 4: "CMYK"}.get(n, "RGB")).save(folder / names[n], quality=95, **options)
     grey = np.arange(400, dtype=np.uint16).reshape(20, 20) * 160
     Image.fromarray(grey).save(folder / "10.jpg", "PNG")  # 16 bits, and not what its name says
-    return Files(tmp_path, ["files"], torch.zeros(len(names), dtype=torch.int64), names)
+    return Files(tmp_path, ["files"], torch.zeros(len(names), dtype=torch.int64), encoded(names))
 
 
 def packed(files: Files, kind: str, folder: Path, size: int = SIZE):

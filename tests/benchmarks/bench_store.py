@@ -33,7 +33,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from annulus.compute.device import pick_device
 from annulus.datasets.pack import pack
-from annulus.datasets.source import Files
+from annulus.datasets.source import Files, encoded
 from annulus.files.disk import Packed
 from annulus.files.images import ImageSet
 from annulus.files.store import Resident, Store
@@ -44,6 +44,7 @@ IMAGES, BATCH, VIEW, SIDE = 256, 64, 224, 256
 STEP_BATCH, STEP_REPETITIONS, LOADER_REPETITIONS = 16, 5, 5
 FEW, MANY, LARGE = 20_000, 100_000, 4_000  # images of 64 px, and of 256 px
 ALL = 1_281_167
+BENCHMARKS = Path(__file__).parent
 TILES = 250  # different images; the others are further names of theirs
 
 
@@ -62,7 +63,7 @@ def written(folder: Path, sizes: list[tuple[int, int]]) -> Files:
     random, names = np.random.default_rng(0), [f"{number}.jpg" for number in range(len(sizes))]
     for name, size in zip(names, sizes, strict=True):
         photo(*size, random).save(folder / name, quality=90)
-    return Files(folder.parent, [folder.name], torch.zeros(len(names), dtype=torch.int64), names)
+    return Files(folder.parent, [folder.name], torch.zeros(len(names), dtype=torch.int64), encoded(names))
 
 
 def packed(files: Files, kind: str, folder: Path) -> Packed:
@@ -153,8 +154,9 @@ def run_on(store: Store) -> Training:
     return training("ir", "uniform", "imagenet", changes, images, images, pick_device(), view_size=VIEW)
 
 
-def peak_bytes(folder: Path, count: int, side: int) -> int:
-    """The most memory that the stage `prepare` has had, of so many JPEGs of that size."""
+def peak_bytes(folder: Path, count: int, side: int) -> tuple[int, int]:
+    """The most memory that a process has had which has imported the stage `prepare`, and when the stage has ended, of
+    so many JPEGs of that size."""
     root = folder / f"{count} of {side}"
     tiles = written(root.with_name(f"tiles of {side} for {count}"), [(side, side)] * TILES)
     for split, images in (("train", count - count // 20), ("test", count // 20)):
@@ -168,7 +170,7 @@ def peak_bytes(folder: Path, count: int, side: int) -> int:
     tree |= {"dataset": "folder", "scale": "paper"}
     (root / "params.yaml").write_text(yaml.safe_dump(tree))
     words = ["--params", root / "params.yaml", "--images", root / "images", "--metrics", root / "prepare.json"]
-    environment = {**os.environ, "DVC_ROOT": str(root), "PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'stages'}"}
+    environment = {**os.environ, "DVC_ROOT": str(root), "PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'stages'}:{BENCHMARKS}"}
     stage = subprocess.Popen(
         [sys.executable, "-c", MEASURED, *map(str, words)],
         cwd=ROOT,
@@ -179,16 +181,19 @@ def peak_bytes(folder: Path, count: int, side: int) -> int:
     said, _ = stage.communicate()
     assert stage.returncode == 0
     assert json.loads((root / "prepare.json").read_text())["train_images"] > 0.9 * count
-    return int(said.splitlines()[-1])
+    imports, peak = map(int, said.splitlines())
+    return imports, peak
 
 
-# The stage, and then the most memory that the process has had.
+# The stage; before and after it, the most memory that the process has had.
 MEASURED = """
-import resource, sys
+import sys
 import prepare
+from bench_memory import resident
 from annulus.pipeline.stage import run_stage
+print(resident("VmHWM"))
 run_stage(prepare.main, prepare.READS, prepare.PATHS, sys.argv[1:], tracked=False)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+print(resident("VmHWM"))
 """
 
 
@@ -197,7 +202,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:  # 2 GB
         folder = Path(name)
         (clock, processor), seconds = loaders(folder), steps(folder)
-        few, many, large = (peak_bytes(folder, *each) for each in ((FEW, 64), (MANY, 64), (LARGE, SIDE)))
+        (imports, few), (_, many), (_, large) = (
+            peak_bytes(folder, *each) for each in ((FEW, 64), (MANY, 64), (LARGE, SIDE))
+        )
     an_image = max(0.0, (many - few) / (MANY - FEW))
     others = [name for name in clock if name != "ours"]
     numbers = {f"{name}_images_per_second": round(IMAGES / each) for name, each in clock.items()}
@@ -209,6 +216,7 @@ def main() -> None:
     }
     numbers |= {
         "step_processor_seconds": round(seconds["memory"], 2),
+        "prepare_imports_mib": round(imports / 2**20),
         "prepare_peak_mib_20_000_of_64_px": round(few / 2**20),
         "prepare_peak_mib_100_000_of_64_px": round(many / 2**20),
         "prepare_peak_mib_4_000_of_256_px": round(large / 2**20),

@@ -7,12 +7,13 @@ import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 from jaxtyping import Int64, UInt8
 from torch import Tensor
 
 from annulus.datasets.decode import SUFFIXES, decode_files
-from annulus.datasets.source import Files, Source
+from annulus.datasets.source import Files, Source, encoded
 from annulus.errors import InputError
 
 log = logging.getLogger(__name__)
@@ -93,7 +94,7 @@ def listed(root: Path, split: str, image_size: int) -> Source:
     if loose:
         log.info("%s: %d files beside the class folders are not used", folder, len(loose))
     classes = [entry.name for entry in entries if _is_folder(entry)]
-    names: list[str] = []
+    names: list[np.ndarray] = []
     labels: list[int] = []
     for label, name in enumerate(classes):
         if not name.isprintable():
@@ -110,10 +111,10 @@ def listed(root: Path, split: str, image_size: int) -> Source:
                 )
         if not inside:
             raise InputError(f"{folder / name} has no images; every class needs some, or remove the folder")
-        names += [entry.name for entry in inside]
+        names.append(encoded([entry.name for entry in inside]))
         labels += [label] * len(inside)
     of_class = torch.tensor(labels, dtype=torch.int64)
-    files = Files(root, [f"{split}/{name}" for name in classes], of_class, names)
+    files = Files(root, [f"{split}/{name}" for name in classes], of_class, np.concatenate(names or [encoded([])]))
     return of_files(classes, of_class, files, image_size, split)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from annulus.datasets.folder import listed, of_files
-from annulus.datasets.source import Files, Source
+from annulus.datasets.source import Files, Source, encoded
 from annulus.errors import InputError
 from annulus.files.regular import read_text
 
@@ -62,7 +62,7 @@ def open_tinyimagenet(root: Path, image_size: int) -> dict[str, Source]:
         names += inside
         labels += [label] * len(inside)
     of_class = torch.tensor(labels, dtype=torch.int64)
-    train = of_files(classes, of_class, Files(root, folders, of_class, names), image_size, "train")
+    train = of_files(classes, of_class, Files(root, folders, of_class, encoded(names)), image_size, "train")
     # A line: name, class, and the object's box.
     lines = [line.split("\t") for line in _text(root / "val/val_annotations.txt", TINY).splitlines()]
     truth = {line[0]: line[1] for line in lines if len(line) > 1}
@@ -81,7 +81,9 @@ def _split(
         raise InputError(f"{root / folder}: {found}; {way_out}")
     names.sort(key=lambda name: number[truth[name]])
     labels = torch.tensor([number[truth[name]] for name in names], dtype=torch.int64)
-    return of_files(classes, labels, Files(root, [folder], torch.zeros_like(labels), names), image_size, "test")
+    return of_files(
+        classes, labels, Files(root, [folder], torch.zeros_like(labels), encoded(names)), image_size, "test"
+    )
 
 
 def _truth(root: Path) -> dict[str, str]:

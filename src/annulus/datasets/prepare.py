@@ -109,10 +109,11 @@ def prepare_images(
     _check_bad_files([name for names in bad.values() for name in names.values()], asked, dataset, params)
 
     sets = {}
-    for split, source in sources.items():
+    for split in chosen:
+        source = sources.pop(split)  # and below an index: of a million images either takes a hundred megabytes
         good = torch.ones(len(chosen[split]), dtype=torch.bool)
         good[list(bad[split])] = False
-        rows, images = chosen[split][good], read.pop(split)  # of a million images an index is 60 MB
+        rows, images = chosen[split][good], read.pop(split)
         if bad[split]:
             images = images.some(good.nonzero().squeeze(1))
         sets[split] = ImageSet.of(images, source.labels[rows], rows, source.classes)

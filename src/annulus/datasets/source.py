@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from jaxtyping import Int64, UInt8
 from torch import Tensor
 
@@ -14,18 +15,19 @@ from annulus.errors import InputError
 
 @dataclass(frozen=True)
 class Files(Sequence[Path]):
-    """Files by number, each a name in one of a few folders: a million paths would take half a gigabyte."""
+    """Files by number, each a name in one of a few folders, in the file system's bytes: a million paths would take half
+    a gigabyte."""
 
     root: Path
     folders: Sequence[str]
     folder_of: Int64[Tensor, " n"]
-    names: Sequence[str]
+    names: np.ndarray
 
     def __len__(self) -> int:
         return len(self.names)
 
     def __getitem__(self, number: int) -> Path:
-        return self.root / self.folders[self.folder_of[number]] / self.names[number]
+        return self.root / self.folders[self.folder_of[number]] / os.fsdecode(self.names[number])
 
     def some(self, rows: Int64[Tensor, " k"]) -> list[Path]:
         """Some of the files."""
@@ -65,3 +67,8 @@ def root_of(dataset: str, root: str) -> Path:
             f"datasets.{dataset}.root: {shown(root)} cannot be opened ({why}); name a folder that can be in params.yaml"
         ) from error
     return path
+
+
+def encoded(names: Sequence[str]) -> np.ndarray:
+    """File names as `Files` keeps them."""
+    return np.array([os.fsencode(name) for name in names], np.bytes_)
