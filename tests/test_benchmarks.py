@@ -14,7 +14,7 @@ SMALL = {
     "negatives": {"IMAGES": 600, "DIM": 8, "BATCH": 8, "NEGATIVES": 16, "CLUSTERS": 4, "ITERATIONS": 2, "RUNS": 2},
     "memory": {"DIM": 8, "QUERIES": 4, "KEYS": 50, "BATCH": 4, "ROWS": 300, "NEGATIVES": 8},
     "step": {"IMAGES": 40, "BATCH": 4, "NEGATIVES": 8, "EPOCH_IMAGES": {"cuda": 20, "cpu": 20}},
-    "store": {"IMAGES": 8, "BATCH": 4, "STEP_BATCH": 2, "FEW": 40, "MANY": 60, "LARGE": 20, "TILES": 2},
+    "store": {"IMAGES": 8, "BATCH": 4, "STEP_BATCH": 2, "FEW": 40, "MANY": 60, "LARGE": 50, "TILES": 2},
     "views": {"BATCH": 4, "ROUNDS": 1},
 }
 

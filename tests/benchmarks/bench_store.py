@@ -161,7 +161,7 @@ def peak_bytes(folder: Path, count: int, side: int) -> tuple[int, int]:
     tiles = written(root.with_name(f"tiles of {side} for {count}"), [(side, side)] * TILES)
     for split, images in (("train", count - count // 20), ("test", count // 20)):
         for number in range(images):
-            place = root / split / str(number % 10)
+            place = root / split / str(number % min(10, count // 20))  # classes that both splits have
             place.mkdir(parents=True, exist_ok=True)
             os.link(tiles[number % TILES], place / f"{number}.jpg")
     tree = yaml.safe_load((ROOT / "params.yaml").read_text())
