@@ -33,7 +33,7 @@ def test_every_link_leads_to_a_file_or_a_heading(name):
 def test_the_choices_are_those_of_params_yaml():
     params = yaml.safe_load(read("params.yaml"))
     rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \|", read("README.md"), re.MULTILINE)
-    assert len(rows) == 6
+    assert len(rows) == 7
     for key, choices in rows:
         assert choices.strip().split(", ") == list(params[SECTION_OF[key]]), key
 

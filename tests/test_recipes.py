@@ -127,7 +127,7 @@ def test_it_trains():
 }
 
 VIEW = {
-    "params.yaml": [("    grayscale: ", "    invert: 0.0\n"), ("grayscale: 0.0, blur", "invert: 0.0, ")],
+    "params.yaml": [("    grayscale: ", "    invert: 0.0\n")],
     "src/annulus/config/images.py": [("    grayscale: Fraction\n", "    invert: Fraction\n")],
     "src/annulus/views/invert.py": '''
 def invert(images):
