@@ -15,7 +15,7 @@ from annulus.training.setup import build_training
 
 ARCHIVE = ROOT.parent / "shared" / "data" / "cifar10.tar.xz"
 TRAIN_IMAGES, TEST_IMAGES, EPOCHS = 2000, 1000, 8
-MARGIN_PERCENT = 3.0  # measured: 28.7 % untrained, 35.7 % trained
+MARGIN_PERCENT = 3.0  # measured: 28.7 % untrained, 35.0 % trained
 
 pytestmark = [
     pytest.mark.slow,
