@@ -35,6 +35,11 @@ def test_the_stride_of_a_single_row_says_nothing():
     token.grad = torch.ones(1, 1, 4).as_strided((1, 1, 4), (8, 8, 1))
     FusedSGD([token], lr=1.0).step()
     assert torch.equal(token.detach(), -torch.ones(1, 1, 4))
+    plane = nn.Parameter(torch.zeros(4, 1, 3, 2).to(memory_format=torch.channels_last))
+    gradient = torch.arange(24.0).view(4, 1, 3, 2)
+    plane.grad = gradient.as_strided((4, 1, 3, 2), (6, 2, 2, 1))  # a sum of two gradients may lie so
+    FusedSGD([plane], lr=1.0).step()
+    assert torch.equal(plane.detach(), -gradient)
 
 
 def test_a_gradient_that_lies_otherwise_than_its_parameter_is_refused():

@@ -44,12 +44,13 @@ def adaptive(kind: str, delta: float, window: int) -> dict[str, Any]:
         (6, {"bound": "binary-nce", "bounds.binary-nce.normaliser": "moving-average", "methods.ir.critic": "mlp-1"}),
         (6, {"bound": "la", "neighbours": "k"}),
         (6, {"method": "simo", "split": "frequency", "neighbours": "s"}),
+        (6, {"method": "pirl", "methods.pirl.negatives": "sampled"}),
         (11, {"method": "moco", "methods.moco.negatives": "sampled"}),
         (6, {"method": "simclr", "bound": "mlcpc", "methods.simclr.negatives": "sampled"}),
         (4, {"method": "simo", "methods.simo.batch_norm": "shuffle"} | CAVE),
         (13, PLATEAU | {"scales.tiny.pretrain.epochs": 5}),
     ],
-    ids=["ring", "ring at once", "cave", "adaptive", "nce", "la", "split", "moco", "simclr", "simo", "plateau"],
+    ids=["ring", "ring at once", "cave", "adaptive", "nce", "la", "split", "pirl", "moco", "simclr", "simo", "plateau"],
 )
 def test_a_killed_run_ends_in_the_same_bits_as_an_uninterrupted_one(steps, choice, tmp_path, monkeypatch):
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))

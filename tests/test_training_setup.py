@@ -23,6 +23,7 @@ from annulus.files.store import Resident
 from annulus.methods.contrast import ContrastConfig
 from annulus.methods.ir import InstanceDiscrimination
 from annulus.methods.moco import MomentumContrast
+from annulus.methods.pirl import PIRL
 from annulus.methods.simclr import SimCLR
 from annulus.methods.simo import SiMo
 from annulus.negatives.annealing import StepAnnealing
@@ -34,6 +35,7 @@ from annulus.views.splits import ColourSplit, FrequencySplit, channel_statistics
 
 METHODS = {
     "ir": InstanceDiscrimination,
+    "pirl": PIRL,
     "moco": MomentumContrast,
     "simclr": SimCLR,
     "simo": SiMo,
@@ -75,7 +77,7 @@ def test_the_method_is_the_one_chosen_with_its_own_parameters():
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_takes_a_step_with_every_bound_sampler_and_kind_of_neighbours(method):
-    others = {"ir": 69, "moco": 32, "simclr": 30, "simo": 15}[method]
+    others = {"ir": 69, "pirl": 69, "moco": 32, "simclr": 30, "simo": 15}[method]
     for bound, sampler, negatives, k in (
         ("infonce", "uniform", "all", others),
         ("la", "ball", "sampled", 12),

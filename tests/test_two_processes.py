@@ -31,6 +31,7 @@ CASES = {
     "ir critic": {"method": "ir", "methods.ir.critic": "mlp-1", "sampler": "uniform"},
     "ir la": {"method": "ir", "bound": "la", "neighbours": "s", "methods.ir.negatives": "all"},
     "cmc": {"split": "lab"},
+    "pirl": {"method": "pirl", "split": "lab"},
     "moco drawn": {"method": "moco", "methods.moco.negatives": "sampled"},
     "simclr mlcpc": {"method": "simclr", "bound": "mlcpc", "sampler": "uniform"},
     "simo sync": {"method": "simo"},
@@ -58,6 +59,8 @@ def whole_run(changes: dict[str, Any]) -> dict[str, Any]:
     training.method.encoder.double()
     if hasattr(training.method, "keys"):
         training.method.keys.encoder.double()
+    if hasattr(training.method, "jigsaw_heads"):
+        training.method.jigsaw_heads.double()
     return {"history": training.run()} | left_behind(training)
 
 

@@ -1,7 +1,7 @@
 """What every bound answers, and the result of evaluating one."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import torch
@@ -34,6 +34,10 @@ class Estimate:
             (self.bound_nats + other.bound_nats) / 2,
             (self.ceiling_nats + other.ceiling_nats) / 2,
         )
+
+    def times(self, weight: float) -> "Estimate":
+        """The loss of a share of a sum; bound and ceiling stay."""
+        return replace(self, loss=self.loss * weight, loss_nats=self.loss_nats * weight)
 
 
 class Bound:

@@ -20,7 +20,8 @@ class FusedSGD(SGD):
 
     def __init__(self, parameters: Iterable[nn.Parameter], **settings: Any) -> None:
         self.parameters = list(parameters)
-        super().__init__([_as_in_memory(parameter.detach()) for parameter in self.parameters], fused=True, **settings)
+        lying = [parameter.detach().permute(_order(parameter)) for parameter in self.parameters]
+        super().__init__(lying, fused=True, **settings)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         for parameter in self.parameters:
@@ -39,8 +40,9 @@ class FusedSGD(SGD):
                     f"a gradient of shape {tuple(gradient.shape)} has strides {gradient.stride()}, its parameter "
                     f"{parameter.stride()}; let the backward that made it keep the parameter's layout"
                 )
-            seen.data = _as_in_memory(parameter.detach())  # a network that was moved or cast has other tensors
-            seen.grad = None if gradient is None else _as_in_memory(gradient)
+            order = _order(parameter)  # a network that was moved or cast has other tensors
+            seen.data = parameter.detach().permute(order)
+            seen.grad = None if gradient is None else gradient.permute(order)
         super().step()
 
 
@@ -49,6 +51,6 @@ def _steps(tensor: Tensor) -> list[int]:
     return [stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if size > 1]
 
 
-def _as_in_memory(tensor: Tensor) -> Tensor:
-    """The same numbers with the innermost dimension last."""
-    return tensor.permute(sorted(range(tensor.ndim), key=tensor.stride, reverse=True))
+def _order(tensor: Tensor) -> list[int]:
+    """The dimensions, the innermost last. That of a gradient may differ in dimensions of size 1 alone."""
+    return sorted(range(tensor.ndim), key=tensor.stride, reverse=True)

@@ -46,6 +46,12 @@ class IRParams(BankParams):
     critic: Literal["dot", "bilinear", "concat-linear", "mlp-1", "mlp-2"]
 
 
+class PIRLParams(IRParams):
+    """IR with a jigsaw. jigsaw_weight: share of the loss that the jigsaw's branch has."""
+
+    jigsaw_weight: float = Field(ge=0, le=1)
+
+
 class MoCoParams(MethodParams):
     """A momentum encoder and a queue of its keys. shuffle_groups: key batches normalised apart, shuffled."""
 
@@ -84,11 +90,12 @@ class SiMoParams(MethodParams):
         return pretrain.batch_size - 1
 
 
-AnyMethod = IRParams | MoCoParams | SimCLRParams | SiMoParams
+AnyMethod = IRParams | PIRLParams | MoCoParams | SimCLRParams | SiMoParams
 
 
 class Methods(Params):
     ir: IRParams
+    pirl: PIRLParams
     moco: MoCoParams
     simclr: SimCLRParams
     simo: SiMoParams

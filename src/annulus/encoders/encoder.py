@@ -37,9 +37,9 @@ class Encoder(nn.Module):
         self.config = config
         self.register_buffer("mean", torch.tensor(config.mean).view(-1, 1, 1), persistent=False)
         self.register_buffer("std", torch.tensor(config.std).view(-1, 1, 1), persistent=False)
-        self.backbone, width = _backbone(config)
+        self.backbone, self.width = _backbone(config)
         for_small_maps(self.backbone)
-        self.head = _head(config, width)
+        self.head = _head(config, self.width)
 
     @property
     def view_size(self) -> int:
@@ -88,6 +88,7 @@ class SplitEncoder(nn.Module):
             Encoder(replace(config, split=None, mean=config.mean[some], std=config.std[some]))
             for some in (slice(border), slice(border, None))
         )
+        self.width = self.parts[0].width  # of the pooled features of each
 
     @property
     def view_size(self) -> int:

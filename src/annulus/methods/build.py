@@ -1,9 +1,10 @@
 """From a method's section of params.yaml to the method."""
 
-from annulus.config.methods import AnyMethod, IRParams, MoCoParams, SimCLRParams, SiMoParams
+from annulus.config.methods import AnyMethod, IRParams, MoCoParams, PIRLParams, SimCLRParams, SiMoParams
 from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.methods.ir import InstanceDiscrimination
 from annulus.methods.moco import MomentumContrast
+from annulus.methods.pirl import PIRL
 from annulus.methods.simclr import SimCLR
 from annulus.methods.simo import SiMo
 from annulus.methods.step import Method, Setting
@@ -11,6 +12,7 @@ from annulus.methods.step import Method, Setting
 METHODS: dict[type[AnyMethod], type[Method]] = {
     IRParams: InstanceDiscrimination,
     MoCoParams: MomentumContrast,
+    PIRLParams: PIRL,
     SimCLRParams: SimCLR,
     SiMoParams: SiMo,
 }

@@ -7,6 +7,7 @@ from operator import add
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from annulus.bounds.bound import Estimate
 from annulus.compute.device import autocast
 from annulus.compute.distributed import all_gather_with_grad
 from annulus.compute.rng import generator
@@ -60,13 +61,20 @@ class InstanceDiscrimination(Method):
         with autocast(views[0].device):
             queries = self.encoder.embeddings(views[0])
         queries = [all_gather_with_grad(query) for query in queries]  # of each part (b, d)
+        estimate = self.among_rows(queries, index, progress)
+        return Step(estimate, queries[0], tuple(query.detach() for query in queries))
+
+    def among_rows(
+        self, queries: Sequence[Float[Tensor, "b d"]], index: Int[Tensor, "b"], progress: Progress
+    ) -> Estimate:
+        """How well queries of the images `index`, a batch of each network, find their own rows."""
         estimates = [
             contrast(critic(query, bank.rows), index, progress, self_index=index)
             for contrast, critic, query, bank in zip(
                 self.contrasts, self.critics, queries, reversed(self.banks), strict=True
             )
         ]
-        return Step(reduce(add, estimates), queries[0], tuple(query.detach() for query in queries))
+        return reduce(add, estimates)
 
     def after_step(self, index: Int[Tensor, "b"], step: Step) -> None:
         """Store the embeddings, each in its own bank."""

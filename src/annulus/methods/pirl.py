@@ -1,0 +1,73 @@
+"""PIRL: IR whose image must also be found from the nine pieces of its jigsaw."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from annulus.compute.device import autocast
+from annulus.compute.distributed import all_gather_with_grad, local_slice, world_size
+from annulus.compute.rng import derive, generator
+from annulus.config.methods import PIRLParams
+from annulus.encoders.encoder import Encoder, SplitEncoder
+from annulus.encoders.lower import in_lower
+from annulus.methods.contrast import Progress
+from annulus.methods.ir import InstanceDiscrimination
+from annulus.methods.step import Setting, Step
+from annulus.views.jigsaw import CELLS, jigsaw
+
+
+class JigsawHead(nn.Module):
+    """Pooled features of nine patches to one unit embedding: each patch to `dim` numbers, all of them to `dim`."""
+
+    def __init__(self, width: int, dim: int, seed: int, name: str) -> None:
+        """`name` tells the heads of two networks apart."""
+        super().__init__()
+        with torch.random.fork_rng(devices=[]):  # torch initialises from the global generator
+            torch.default_generator.manual_seed(derive(seed, *filter(None, ["jigsaw head", name])))
+            self.each, self.all = nn.Linear(width, dim), nn.Linear(CELLS * dim, dim)
+
+    def forward(self, pooled: Float[Tensor, "b 9 c"]) -> Float[Tensor, "b d"]:
+        return F.normalize(in_lower(self.all, in_lower(self.each, pooled).flatten(1)).float(), dim=1)
+
+
+class PIRL(InstanceDiscrimination):
+    """IR with a second branch: another view's jigsaw is a query for the same row of the bank.
+
+    The bank holds embeddings of views, not of jigsaws. Bound and queries' gradients that are reported are the view's
+    and the mean of both branches.
+
+    Source: Misra and van der Maaten 2020, arXiv:1912.01991, Section 2; Tian et al. 2020, arXiv:2005.10243, Section 7.1.
+    """
+
+    views = 2
+
+    def __init__(self, encoder: Encoder | SplitEncoder, params: PIRLParams, setting: Setting) -> None:
+        super().__init__(encoder, params, setting)
+        self.jigsaw_heads = nn.ModuleList(
+            JigsawHead(encoder.width, params.embedding_dim, setting.seed, name) for name in encoder.names
+        ).to(setting.device)
+        self.generator = generator(setting.seed, "jigsaw")  # on the CPU: the same patches on every device
+
+    def loss(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "b"], progress: Progress) -> Step:
+        """(1 - weight) times the loss of the first view, plus weight times that of the second one's jigsaw."""
+        step = super().loss(views[:1], index, progress)
+        batch = len(views[1]) * world_size()
+        patches = jigsaw(views[1], self.generator, batch, local_slice(batch))
+        with autocast(patches.device):
+            pooled = self.encoder.pooled(patches.flatten(0, 1)).unflatten(0, (-1, CELLS))
+            parts = zip(self.jigsaw_heads, pooled.chunk(len(self.jigsaw_heads), dim=2), strict=True)
+            queries = [all_gather_with_grad(head(part)) for head, part in parts]
+        of_jigsaw = self.among_rows(queries, index, progress)
+        weight = self.params.jigsaw_weight
+        return Step(step.estimate.times(1 - weight) + of_jigsaw.times(weight), step.queries, step.stored)
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """The jigsaw's random state; checkpoints hold it beside the bank."""
+        return {"generator": self.generator.get_state()}
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        self.generator.set_state(state["generator"].cpu())

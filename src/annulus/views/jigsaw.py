@@ -1,0 +1,49 @@
+"""The jigsaw: nine patches of an image in a random order.
+
+Source: Misra and van der Maaten 2020, arXiv:1912.01991, Section 2.
+"""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from annulus.errors import InputError
+from annulus.waits import sent
+
+SIDE = 3  # cells along a side of the grid
+CELLS = SIDE**2
+OF_CELL = 64 / 85  # a patch's side over its cell's, in the paper's pixels: a gap, so that no edge goes on in the next
+
+
+def patch_side(size: int) -> int:
+    """Pixels a side of the patches of an image of this size.
+
+    Raises:
+        InputError: when a cell is less than two pixels.
+    """
+    if size < 2 * SIDE:
+        raise InputError(f"an image of {size} px has no {CELLS} patches; take a view_size of {2 * SIDE} or more")
+    return max(1, round(size // SIDE * OF_CELL))
+
+
+def jigsaw(
+    images: Float[Tensor, "b k h h"], random: torch.Generator, batch: int, rows: slice
+) -> Float[Tensor, "b 9 k p p"]:
+    """A patch at a random place of each of nine cells, in a random order.
+
+    The draws are those of a whole batch of `batch` images, of which `images` are these rows. `random` is on the CPU, so
+    that every device sees the same.
+    """
+    size = images.shape[-1]
+    cell, side = size // SIDE, patch_side(size)
+    offsets = torch.randint(cell - side + 1, (2, batch, CELLS), generator=random)
+    order = torch.rand(batch, CELLS, generator=random).argsort(dim=1)
+    corners = torch.stack([order // SIDE, order % SIDE]) * cell + offsets  # y and x of each patch's first pixel
+    [corners] = sent([corners[:, rows]], images.device)
+    y, x = (_spans(corner, side) for corner in corners)
+    image = torch.arange(len(images), device=images.device)[:, None, None, None]
+    return images[image, :, y[:, :, :, None], x[:, :, None, :]].permute(0, 1, 4, 2, 3)
+
+
+def _spans(corners: Int[Tensor, "b 9"], side: int) -> Int[Tensor, "b 9 p"]:
+    return corners[:, :, None] + torch.arange(side, device=corners.device)

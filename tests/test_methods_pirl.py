@@ -1,0 +1,119 @@
+"""PIRL: the jigsaw's patches, and the loss against plain loops over both branches."""
+
+import method_cases as cases
+import pytest
+import torch
+import torch.nn.functional as F
+from plain_objectives import assert_same, plain_of, plain_scores
+
+from annulus.config.methods import PIRLParams
+from annulus.encoders.encoder import Encoder, EncoderConfig, build_encoder
+from annulus.errors import InputError
+from annulus.methods.pirl import JigsawHead
+from annulus.views.jigsaw import jigsaw, patch_side
+
+pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
+SIZE, WEIGHT = 21, 0.3
+CONFIG = EncoderConfig("convnet", "imagenet", "linear", cases.DIM, SIZE, None, (0.5,) * 3, (0.25,) * 3)
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def test_each_cell_gives_one_patch_from_within_and_their_order_is_any():
+    rows = torch.arange(SIZE, dtype=torch.float64)
+    places = torch.stack([rows[:, None].expand(SIZE, SIZE), rows.expand(SIZE, SIZE)])  # a pixel's y and x
+    side = patch_side(SIZE)
+    assert side == 5
+    assert patch_side(255) == 64
+    found = jigsaw(places.expand(500, 2, SIZE, SIZE), seeded(), 500, slice(500))
+    corners = found[:, :, :, 0, 0].long()
+    grid = corners[..., None, None] + torch.stack(torch.meshgrid(*[torch.arange(side)] * 2, indexing="ij"))
+    assert torch.equal(found, grid.double()), "a patch is a piece of the image"
+    cells, within = corners // 7, corners % 7
+    numbers = 3 * cells[:, :, 0] + cells[:, :, 1]
+    assert torch.equal(numbers.sort(dim=1).values, torch.arange(9).expand(500, 9))
+    assert within.unique().tolist() == [0, 1, 2], "a patch leaves a gap to the next cell's"
+    counts = torch.stack([(numbers == cell).sum(dim=0) for cell in range(9)])  # of each cell at each place
+    assert counts.min() > 30  # 55.6 expected, deviating by 7.0
+    assert counts.max() < 84
+
+
+def test_rows_of_a_batch_have_the_whole_batch_s_patches_and_small_images_are_refused():
+    images = torch.rand(6, 3, SIZE, SIZE, generator=seeded())
+    whole = jigsaw(images, seeded(1), 6, slice(6))
+    assert torch.equal(jigsaw(images[2:4], seeded(1), 6, slice(2, 4)), whole[2:4])
+    assert not torch.equal(jigsaw(images, seeded(2), 6, slice(6)), whole)
+    with pytest.raises(InputError, match=r"^an image of 5 px has no 9 patches; take a view_size of 6 or more$"):
+        patch_side(5)
+
+
+class Exact(Encoder):
+    """Its embeddings are of the network's own type."""
+
+    def embed(self, pooled):
+        return F.normalize(self.head(pooled), dim=1)
+
+
+class ExactHead(JigsawHead):
+    """The same."""
+
+    def forward(self, pooled):
+        return F.normalize(self.all(self.each(pooled).flatten(1)), dim=1)
+
+
+def method_of(weight=WEIGHT, sampler="ring", bound="infonce"):
+    settings = cases.section(bank_rate=0.25, bank_start="random", critic="dot", jigsaw_weight=weight)
+    config = cases.config_of(sampler, "none", bound, "all")
+    encoder = build_encoder(CONFIG, 0)
+    encoder.__class__ = Exact
+    method = cases.method_of(PIRLParams(**settings), config, encoder=encoder)
+    method.jigsaw_heads[0].__class__ = ExactHead
+    return method
+
+
+VIEWS = [torch.rand(cases.BATCH, 3, SIZE, SIZE, generator=seeded(seed), dtype=torch.float64) for seed in (3, 4)]
+
+
+@pytest.mark.parametrize(("sampler", "bound"), [("ring", "infonce"), ("uniform", "mlcpc")])
+def test_the_loss_and_its_gradient_are_those_of_plain_loops_over_both_branches(sampler, bound):
+    method = method_of(sampler=sampler, bound=bound)
+    patches = jigsaw(VIEWS[1], torch.Generator().set_state(method.generator.get_state()), cases.BATCH, slice(None))
+    head, encoder, queries = method.jigsaw_heads[0], method.encoder.eval(), []
+    for of_image in patches:
+        parts = [encoder.pooled(patch[None]) @ head.each.weight.T + head.each.bias for patch in of_image]
+        queries.append(F.normalize(torch.cat(parts, dim=1) @ head.all.weight.T + head.all.bias, dim=1))
+    branches = [encoder(VIEWS[0]), torch.cat(queries)]
+    losses, bounds, ceilings, _ = zip(
+        *(
+            plain_of(
+                method.contrasts[0],
+                cases.PROGRESS,
+                plain_scores(queries, method.banks[0].rows, cases.TEMPERATURE),
+                cases.INDEX,
+                self_index=cases.INDEX,
+            )
+            for queries in branches
+        ),
+        strict=True,
+    )
+    expected = (1 - WEIGHT) * losses[0] + WEIGHT * losses[1], sum(bounds) / 2, sum(ceilings) / 2
+    step = method.loss(VIEWS, cases.INDEX, cases.PROGRESS)
+    weights = [head.each.weight, head.all.weight, next(encoder.parameters())]
+    assert_same(step.estimate, expected, *weights)
+    torch.testing.assert_close(step.stored[0], branches[0].detach()), "the bank keeps views, not jigsaws"
+
+
+def test_without_weight_it_is_ir_and_the_jigsaw_goes_on_where_a_state_was_saved():
+    method = method_of(weight=0.0)
+    losses = [method.loss(VIEWS, cases.INDEX, cases.PROGRESS).estimate.loss for _ in range(2)]
+    assert losses[0].item() == losses[1].item(), "whatever the jigsaw shows"
+    first, second = method_of(), method_of()
+    first.loss(VIEWS, cases.INDEX, cases.PROGRESS)
+    second.load_state_dict(first.state_dict())
+    for changed in (first, second):
+        changed.eval()
+    assert first.loss(VIEWS, cases.INDEX, cases.PROGRESS).estimate.loss.item() == (
+        second.loss(VIEWS, cases.INDEX, cases.PROGRESS).estimate.loss.item()
+    )
