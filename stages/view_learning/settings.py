@@ -1,0 +1,43 @@
+"""The parameters -> what the images, each generator, the views and the pictures read: a file for each."""
+
+from typing import Any
+
+from annulus.config.file import checked
+from annulus.config.resolved import IMAGES, PRETRAIN, RUN, resolved
+from annulus.config.study import Study
+from annulus.generators.params import GeneratorParams
+from annulus.pipeline.stage import write_settings
+
+
+def main(study: Study) -> dict[str, Any]:
+    own, names = study.params, list(study.content["generators"])
+    common = {"scale": own.scale, "seeds": own.seeds}
+    learned = {name: _params(study, name) for name in names}
+    seen = resolved(study.variant("generators", {}, own.seeds[0]), PRETRAIN)
+    files = {"images": resolved(study.variant("images", {}, own.seeds[0]), IMAGES)}
+    for name, params in learned.items():
+        files[f"generators/{name}"] = common | {"generator": params.model_dump(mode="json"), "seen": seen}
+    points = []
+    for backbone in study.row("backbones", own.scale):
+        for space in dict.fromkeys(params.space for params in learned.values()):
+            run = resolved(study.variant(space, {"split": space, "backbone": backbone}, own.seeds[0]), RUN)
+            raw = {"learns": "raw", "changes": "none", "volume_preserving": "", "generator": None}
+            of_space = [{"series": f"raw-{space}"} | raw]
+            for name in names:
+                if learned[name].space == space:
+                    told = learned[name].model_dump(mode="json", include={"learns", "changes", "volume_preserving"})
+                    of_space.append({"series": name} | told | {"generator": name})
+            points += [point | {"space": space, "backbone": backbone, "run": run} for point in of_space]
+    views = common | {"held_out_pairs": study.content["held_out_pairs"], "points": points}
+    return files | {"views": views, "pictures": common | {"generators": names, "shown": study.content["shown"]}}
+
+
+def _params(study: Study, name: str) -> GeneratorParams:
+    learning, scaled = study.row("learning", "all"), study.row("learning", study.params.scale)
+    return checked(
+        learning | scaled | study.row("generators", name), f"{study.path}: generators.{name}", GeneratorParams
+    )
+
+
+if __name__ == "__main__":
+    write_settings(main, Study)
