@@ -17,19 +17,21 @@ def main(study: Study) -> dict[str, Any]:
     files = {"images": resolved(study.variant("images", {}, own.seeds[0]), IMAGES)}
     for name, params in learned.items():
         files[f"generators/{name}"] = common | {"generator": params.model_dump(mode="json"), "seen": seen}
+    spaces = list(dict.fromkeys(params.space for params in learned.values()))
     points = []
     for backbone in study.row("backbones", own.scale):
-        for space in dict.fromkeys(params.space for params in learned.values()):
+        for space in spaces:
             run = resolved(study.variant(space, {"split": space, "backbone": backbone}, own.seeds[0]), RUN)
-            raw = {"learns": "raw", "changes": "none", "volume_preserving": "", "generator": None}
-            of_space = [{"series": f"raw-{space}"} | raw]
-            for name in names:
-                if learned[name].space == space:
-                    told = learned[name].model_dump(mode="json", include={"learns", "changes", "volume_preserving"})
-                    of_space.append({"series": name} | told | {"generator": name})
-            points += [point | {"space": space, "backbone": backbone, "run": run} for point in of_space]
+            raw = {"learns": "raw", "changes": "none", "volume_preserving": ""}
+            of_space = {f"raw-{space}": raw | {"generator": None}}
+            for name, params in learned.items():
+                if params.space == space:
+                    of_space[name] = params.model_dump(mode="json", include=set(raw)) | {"generator": name}
+            about = {"space": space, "backbone": backbone, "run": run}
+            points += [{"series": series} | point | about for series, point in of_space.items()]
     views = common | {"held_out_pairs": study.content["held_out_pairs"], "points": points}
-    return files | {"views": views, "pictures": common | {"generators": names, "shown": study.content["shown"]}}
+    pictures = common | {"generators": names, "spaces": spaces, "shown": study.content["shown"]}
+    return files | {"views": views, "pictures": pictures}
 
 
 def _params(study: Study, name: str) -> GeneratorParams:

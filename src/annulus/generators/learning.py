@@ -15,14 +15,14 @@ from annulus.views.learned import Parts, ViewGenerator
 
 
 class Played(NamedTuple):
-    """What a step's generator saw: I_NCE, and the classifiers' cross-entropies together, in nats; None: not asked for."""
+    """What a step's generator saw, in nats: I_NCE, both classifiers' cross-entropies together; None: not asked for."""
 
     shared: Float[Tensor, ""] | None
     classified: Float[Tensor, ""] | None
 
 
 class ViewLearning:
-    """A generator with two estimators and two classifiers, each of the three with an Adam of its own.
+    """A generator with two classifiers, and two estimators against them, each side with an Adam of its own.
 
     min over generator and classifiers, max over estimators, of
 
@@ -38,9 +38,13 @@ class ViewLearning:
     ) -> None:
         """`classifiers` are encoders whose head has an output for each class."""
         self.params, self.generator, self.estimators, self.classifiers = params, generator, estimators, classifiers
-        self.of_generator = torch.optim.Adam(generator.parameters(), lr=params.generator_rate)
-        self.of_estimators = torch.optim.Adam(estimators.parameters(), lr=params.estimator_rate)
-        self.of_classifiers = torch.optim.Adam(classifiers.parameters(), lr=params.estimator_rate)
+        self.climbing = torch.optim.Adam(estimators.parameters(), lr=params.estimator_rate)
+        self.descending = torch.optim.Adam(
+            [
+                {"params": list(generator.parameters()), "lr": params.generator_rate},
+                {"params": list(classifiers.parameters()) if params.sees_labels else [], "lr": params.estimator_rate},
+            ]
+        )
 
     def step(self, batch: Batch) -> Played:
         """The estimators climb I_NCE of the generator's views; then generator and classifiers descend the objective."""
@@ -48,12 +52,12 @@ class ViewLearning:
         if self.params.reduces_information:
             with torch.no_grad():
                 views = self.generator(batch.images)
-            _descend(-self.shared(views), self.of_estimators)
+            _descend(-self.shared(views), self.climbing)
             shared = self.shared(self.generator(batch.images))
         if self.params.sees_labels:
             classified = self.classified(self.generator(batch.labelled), batch.labels)
         terms = [term for term in (shared, classified) if term is not None]
-        _descend(sum(terms), self.of_generator, self.of_classifiers)
+        _descend(sum(terms), self.descending)
         return Played(*(None if term is None else term.detach() for term in (shared, classified)))
 
     def shared(self, views: Parts) -> Float[Tensor, ""]:
@@ -72,9 +76,8 @@ class ViewLearning:
         return sum(F.cross_entropy(network.head(network.pooled(view)), labels) for network, view in pairs)
 
 
-def _descend(loss: Float[Tensor, ""], *optimizers: torch.optim.Optimizer) -> None:
-    for optimizer in optimizers:
-        optimizer.zero_grad()
-    loss.backward()
-    for optimizer in optimizers:
-        optimizer.step()
+def _descend(loss: Float[Tensor, ""], optimizer: torch.optim.Adam) -> None:
+    """A step of the optimizer's own weights; gradients of the others, which the loss passes through, are not made."""
+    optimizer.zero_grad()
+    loss.backward(inputs=[weight for group in optimizer.param_groups for weight in group["params"]])
+    optimizer.step()

@@ -44,7 +44,10 @@ def trained(params: GeneratorParams, seen: Seen, images: ImageSet, seed: int, de
     batches = Batches(params, seen, images, seed, device)
     networks = [
         build_encoder(one, derive(seed, name)).to(device)
-        for name, one in {"estimators": config, "classifiers": replace(config, embedding_dim=len(images.classes))}.items()
+        for name, one in {
+            "estimators": config,
+            "classifiers": replace(config, embedding_dim=len(images.classes)),
+        }.items()
     ]
     learning = ViewLearning(params, generator, *networks)
     curve: list[dict[str, Number]] = []
@@ -54,7 +57,7 @@ def trained(params: GeneratorParams, seen: Seen, images: ImageSet, seed: int, de
         if step * CURVE_POINTS // params.steps > (step - 1) * CURVE_POINTS // params.steps:
             curve.append(_point(step, played))
             played.clear()
-        progress.report(step, params.steps, lambda: f"step {step}", ended=step == params.steps)
+        progress.report(step, params.steps, lambda step=step: f"step {step}", ended=step == params.steps)
     return Trained(generator.cpu(), curve)
 
 

@@ -59,9 +59,7 @@ def hash_trial() -> dict[str, str]:
 Run = Mapping[str, Any]
 
 
-def run_of(
-    tree: Mapping[str, Any], seed: int, held_out_pairs: int | None = None, generator: Path | None = None
-) -> Run:
+def run_of(tree: Mapping[str, Any], seed: int, held_out_pairs: int | None = None, generator: Path | None = None) -> Run:
     """A run of resolved settings with a seed; with `held_out_pairs`, it also tells what two views share.
 
     With the file of a view generator, its two views take the place of the settings' split; its SHA-256 names the run.

@@ -1,6 +1,6 @@
 """A view generator's two views of an image, and the split that a generator in a file gives.
 
-Source: Tian et al. 2020, arXiv:2005.10243, Sections 6.1 to 6.3.
+Source: Tian et al. 2020, arXiv:2005.10243, Sections 6.1, 6.2 and 6.3.
 """
 
 import hashlib

@@ -1,0 +1,38 @@
+"""Each generator's two views of some test images as a picture, and the curves of all generators' learning."""
+
+import argparse
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from annulus.files.images import load_images
+from annulus.files.results import atomic_write, write_table
+from annulus.generators.curves import over_steps
+from annulus.generators.pictures import Shown, grid
+from annulus.pipeline.stage import Results, run_resolved
+from annulus.views.learned import LearnedSplit
+from annulus.views.splits import ColourSplit
+
+PATHS = ["images", "generators", "views", "curves"]
+
+
+def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
+    images = load_images(paths.images / "test.safetensors").images.take(torch.arange(settings["shown"]))
+    seen, seed = images.float() / 255, settings["seeds"][0]
+    splits = {space: ColourSplit(space) for space in settings["spaces"]}
+    splits |= {
+        name: LearnedSplit.of(paths.generators / name / f"{seed}.safetensors") for name in settings["generators"]
+    }
+    with atomic_write(paths.views) as temporary:
+        grid(images, [Shown(name, split(seen)) for name, split in splits.items()]).save(temporary, "PNG")
+    curves = {
+        name: json.loads((paths.generators / name / "curves.json").read_text()) for name in settings["generators"]
+    }
+    write_table(paths.curves, over_steps(curves))
+    return Results({})
+
+
+if __name__ == "__main__":
+    run_resolved(main, PATHS)
