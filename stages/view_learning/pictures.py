@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from annulus.compute.rng import generator
 from annulus.files.images import load_images
 from annulus.files.results import atomic_write, write_table
 from annulus.generators.curves import over_steps
@@ -19,8 +20,9 @@ PATHS = ["images", "generators", "views", "curves"]
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
-    images = load_images(paths.images / "test.safetensors").images.take(torch.arange(settings["shown"]))
-    seen, seed = images.float() / 255, settings["seeds"][0]
+    test, seed = load_images(paths.images / "test.safetensors").images, settings["seeds"][0]
+    images = test.take(torch.randperm(len(test), generator=generator(seed, "pictures"))[: settings["shown"]])
+    seen = images.float() / 255
     splits = {space: ColourSplit(space) for space in settings["spaces"]}
     splits |= {
         name: LearnedSplit.of(paths.generators / name / f"{seed}.safetensors") for name in settings["generators"]

@@ -1,7 +1,7 @@
 """The adversarial game: estimators of what two views share, against the generator that makes the views."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -12,6 +12,8 @@ from annulus.encoders.encoder import SplitEncoder
 from annulus.generators.batches import Batch
 from annulus.generators.params import GeneratorParams
 from annulus.views.learned import Parts, ViewGenerator
+
+STATE = ("generator", "estimators", "classifiers", "climbing", "descending")
 
 
 class Played(NamedTuple):
@@ -59,6 +61,14 @@ class ViewLearning:
         terms = [term for term in (shared, classified) if term is not None]
         _descend(sum(terms), self.descending)
         return Played(*(None if term is None else term.detach() for term in (shared, classified)))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that the next step depends on, but for its batch."""
+        return {name: getattr(self, name).state_dict() for name in STATE}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for name in STATE:
+            getattr(self, name).load_state_dict(state[name])
 
     def shared(self, views: Parts) -> Float[Tensor, ""]:
         """I_NCE of a batch in nats, the mean of both directions: at most the log of the number of images.

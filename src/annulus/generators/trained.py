@@ -1,5 +1,6 @@
 """One view generator from settings and images: random, or after its steps of learning."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from annulus.files.results import Number
 from annulus.generators.batches import Batches, Seen
 from annulus.generators.learning import Played, ViewLearning
 from annulus.generators.params import GeneratorParams
+from annulus.pipeline.checkpoint import Checkpoint
 from annulus.views.learned import GeneratorConfig, ViewGenerator
 from annulus.views.splits import ColourSplit, channel_statistics
 
@@ -30,8 +32,17 @@ class Trained(NamedTuple):
     curve: list[dict[str, Number]]
 
 
-def trained(params: GeneratorParams, seen: Seen, images: ImageSet, seed: int, device: torch.device) -> Trained:
+def trained(
+    params: GeneratorParams,
+    seen: Seen,
+    images: ImageSet,
+    seed: int,
+    device: torch.device,
+    checkpoint: Checkpoint | None = None,
+) -> Trained:
     """The generator after its steps; the seed decides its first weights and every draw.
+
+    From a checkpoint, where there is one: it is saved at each point of the curve.
 
     Raises:
         InputError: when the images have no colour, a class has no labelled image, or an objective is not finite.
@@ -52,13 +63,33 @@ def trained(params: GeneratorParams, seen: Seen, images: ImageSet, seed: int, de
     learning = ViewLearning(params, generator, *networks)
     curve: list[dict[str, Number]] = []
     played: list[Played] = []
-    for step in range(1, params.steps + 1):
+    if checkpoint is not None and (state := checkpoint.load()) is not None:
+        learning.load_state_dict(state["learning"])
+        batches.draws.set_state(state["draws"])
+        curve = state["curve"]
+    for step in range(int(curve[-1]["step"]) + 1 if curve else 1, params.steps + 1):
         played.append(learning.step(batches.draw()))
+        progress.report(step, params.steps, lambda step=step: f"step {step}", ended=step == params.steps)
         if step * CURVE_POINTS // params.steps > (step - 1) * CURVE_POINTS // params.steps:
             curve.append(_point(step, played))
             played.clear()
-        progress.report(step, params.steps, lambda step=step: f"step {step}", ended=step == params.steps)
+            if checkpoint is not None:
+                state = {"learning": learning.state_dict(), "draws": batches.draws.get_state(), "curve": curve}
+                checkpoint.save(state)
     return Trained(generator.cpu(), curve)
+
+
+def resumed(
+    params: GeneratorParams,
+    seen: Seen,
+    images: ImageSet,
+    checkpoints: Mapping[int, Checkpoint],
+    device: torch.device,
+    seed: int,
+) -> Trained:
+    """`trained` with the checkpoint of its seed, which is held meanwhile."""
+    with checkpoints[seed] as checkpoint:
+        return trained(params, seen, images, seed, device, checkpoint)
 
 
 def encoder_config(params: GeneratorParams, seen: Seen, images: ImageSet) -> EncoderConfig:
