@@ -8,7 +8,7 @@ import torch
 from settings import CPU, SMALL, load, stripes
 
 from annulus.compute.rng import derive
-from annulus.config.resolved import PRETRAIN, resolved, values
+from annulus.config.resolved import resolved, values
 from annulus.encoders.encoder import build_encoder
 from annulus.errors import InputError
 from annulus.files.images import ImageSet
@@ -16,7 +16,7 @@ from annulus.files.store import Resident
 from annulus.generators import trained as module
 from annulus.generators.batches import Batch, labelled_images
 from annulus.generators.learning import ViewLearning
-from annulus.generators.params import GeneratorParams
+from annulus.generators.params import SEEN, GeneratorParams
 from annulus.generators.trained import encoder_config, trained
 from annulus.pipeline.checkpoint import Checkpoint
 from annulus.views.learned import GeneratorConfig, ViewGenerator
@@ -29,6 +29,7 @@ PARAMS = GeneratorParams(
     volume_preserving=False,
     couplings=3,
     hidden=4,
+    gain=1.0,
     learns="semi-supervised",
     steps=20,
     batch_size=8,
@@ -38,7 +39,7 @@ PARAMS = GeneratorParams(
     estimator_rate=0.003,
     labelled_share=0.5,
 )
-SEEN = values(resolved(load(SMALL | {"backbone": "convnet", "views": "gentle"}), PRETRAIN), PRETRAIN)
+SEEN = values(resolved(load(SMALL | {"backbone": "convnet", "views": "gentle"}), SEEN), SEEN)
 IMAGES = stripes(40, 0)
 
 
@@ -158,7 +159,9 @@ def test_only_the_labels_of_the_labelled_images_reach_a_generator():
 def test_the_seed_decides_everything():
     assert same(made(), made())
     assert not same(made(), made(seed=1))
-    assert not same(made(), made(learns="nothing")), "it learns"
+    random, doubled = (made(learns="nothing", gain=gain) for gain in (1.0, 2.0))
+    assert not same(made(), random), "it learns"
+    assert torch.equal(weights(doubled.generator), 2 * weights(random.generator))
 
 
 def test_a_killed_generator_goes_on_with_the_same_bits(tmp_path, monkeypatch):

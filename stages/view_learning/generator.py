@@ -9,11 +9,11 @@ from typing import Any
 
 from annulus.compute.device import pick_device
 from annulus.compute.workers import each
-from annulus.config.resolved import PRETRAIN, values
+from annulus.config.resolved import values
 from annulus.files.images import load_images
 from annulus.files.results import atomic_write
 from annulus.generators import trained as module
-from annulus.generators.params import GeneratorParams
+from annulus.generators.params import SEEN, GeneratorParams
 from annulus.pipeline.checkpoint import Checkpoint, hash_files
 from annulus.pipeline.code import hash_code
 from annulus.pipeline.stage import Results, run_resolved
@@ -23,7 +23,7 @@ PATHS = ["images", "generator"]
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
-    params, seen = GeneratorParams.model_validate(settings["generator"]), values(settings["seen"], PRETRAIN)
+    params, seen = GeneratorParams.model_validate(settings["generator"]), values(settings["seen"], SEEN)
     train, device = paths.images / "train.safetensors", pick_device()
     images = load_images(train)
     key = {"generator": params, "seen": seen, "images": hash_files(train), "code": hash_code(Path(module.__file__))}

@@ -3,9 +3,11 @@
 from typing import Any
 
 from annulus.config.file import checked
-from annulus.config.resolved import IMAGES, PRETRAIN, RUN, resolved
+from annulus.config.params import nearest
+from annulus.config.resolved import IMAGES, RUN, resolved
 from annulus.config.study import Study
-from annulus.generators.params import GeneratorParams
+from annulus.errors import InputError
+from annulus.generators.params import SEEN, GeneratorParams
 from annulus.pipeline.stage import write_settings
 
 
@@ -13,7 +15,7 @@ def main(study: Study) -> dict[str, Any]:
     own, names = study.params, list(study.content["generators"])
     common = {"scale": own.scale, "seeds": own.seeds}
     learned = {name: _params(study, name) for name in names}
-    seen = resolved(study.variant("generators", {}, own.seeds[0]), PRETRAIN)
+    seen = resolved(study.variant("generators", {}, own.seeds[0]), SEEN)
     files = {"images": resolved(study.variant("images", {}, own.seeds[0]), IMAGES)}
     for name, params in learned.items():
         files[f"generators/{name}"] = common | {"generator": params.model_dump(mode="json"), "seen": seen}
@@ -35,10 +37,15 @@ def main(study: Study) -> dict[str, Any]:
 
 
 def _params(study: Study, name: str) -> GeneratorParams:
-    learning, scaled = study.row("learning", "all"), study.row("learning", study.params.scale)
-    return checked(
-        learning | scaled | study.row("generators", name), f"{study.path}: generators.{name}", GeneratorParams
-    )
+    """What all generators have, what the scale sets, the generator's rates, and what it says itself."""
+    scale, own = study.params.scale, study.row("generators", name)
+    rates = study.row("rates", scale)
+    if own.get("rates") not in rates:
+        where = f"{study.path}: generators.{name}.rates: {own.get('rates')!r}"
+        raise InputError(f"{where} is none of {', '.join(rates)}{nearest(str(own.get('rates')), rates)}")
+    tree = study.row("learning", "all") | study.row("learning", scale) | rates[own["rates"]] | own
+    del tree["rates"]
+    return checked(tree, f"{study.path}: generators.{name}", GeneratorParams)
 
 
 if __name__ == "__main__":

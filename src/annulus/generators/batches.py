@@ -14,7 +14,7 @@ from annulus.generators.params import GeneratorParams
 from annulus.views.recipe import augment
 from annulus.waits import sent
 
-Seen = Mapping[str, Any]  # how networks see images: backbone, view set and view size, under their names in dvc.yaml
+Seen = Mapping[str, Any]  # what `params.SEEN` names
 Images = Float[Tensor, "b 3 h w"]
 
 

@@ -4,7 +4,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from annulus.config.params import Count, Depth, Params, Rate, Rows, Temperature, Width
+from annulus.config.params import Count, Depth, Params, Positive, Rate, Rows, Temperature, Width
+
+# How a generator's opponents see images, under their names in dvc.yaml.
+SEEN = ["datasets.${dataset}.view_size", "view_sets.${views}", "backbones.${backbone}"]
 
 
 class GeneratorParams(Params):
@@ -15,6 +18,7 @@ class GeneratorParams(Params):
     volume_preserving: bool
     couplings: Depth
     hidden: Width
+    gain: Positive  # that its fresh weights are multiplied by: the larger, the less it is like the identity
     learns: Literal["nothing", "unsupervised", "supervised", "semi-supervised"]
     steps: Count  # each of the estimators, then of the generator
     batch_size: Rows

@@ -50,6 +50,9 @@ def trained(
     config = encoder_config(params, seen, images)
     shape = params.couplings, params.hidden, params.volume_preserving
     generator = ViewGenerator(GeneratorConfig(params.space, params.changes, *shape), seed).to(device)
+    with torch.no_grad():
+        for weight in generator.parameters():
+            weight *= params.gain
     if params.learns == "nothing":
         return Trained(generator.cpu(), [])
     batches = Batches(params, seen, images, seed, device)

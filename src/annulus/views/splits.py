@@ -137,7 +137,7 @@ def _mean_and_std(sums: Float[Tensor, "2 c"], pixels: int) -> tuple[Float[Tensor
     return mean, (sums[1] / pixels - mean**2).clamp_min(0).sqrt()
 
 
-def _check_colours(std: Float[Tensor, "3"], split: ColourSplit) -> None:
+def _check_colours(std: Float[Tensor, "3"], split: ColourSplit | LearnedSplit) -> None:
     if (std[1:] < COLOURLESS).all():
         first, rest = (name.upper() for name in split.names)
         raise InputError(
