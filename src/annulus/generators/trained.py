@@ -72,7 +72,8 @@ def trained(
         curve = state["curve"]
     for step in range(int(curve[-1]["step"]) + 1 if curve else 1, params.steps + 1):
         played.append(learning.step(batches.draw()))
-        progress.report(step, params.steps, lambda step=step: f"step {step}", ended=step == params.steps)
+        done = step * params.batch_size, params.steps * params.batch_size
+        progress.report(*done, lambda step=step: f"step {step}", ended=step == params.steps)
         if step * CURVE_POINTS // params.steps > (step - 1) * CURVE_POINTS // params.steps:
             curve.append(_point(step, played))
             played.clear()
