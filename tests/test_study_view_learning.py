@@ -12,6 +12,7 @@ KEPT = ["random-rest-rgb", "semi-supervised-rgb"]
 
 def two_generators(content: dict) -> None:
     content |= {"scale": "tiny", "seeds": [0, 1]}
+    content["pairs"] = {KEPT[1]: [KEPT[0]]}
     content["generators"] = {name: content["generators"][name] for name in KEPT}
 
 
@@ -29,8 +30,12 @@ def checkout(tmp_path_factory) -> Checkout:
 def test_the_table_has_the_raw_channels_and_each_generator_beside_them(checkout):
     rows = rows_of(checkout.folder / "metrics/view_learning/points.csv")
     assert [row["series"] for row in rows] == ["raw-rgb", *KEPT]
-    assert [row["learns"] for row in rows] == ["raw", "nothing", "semi-supervised"]
+    assert [row["learns"] for row in rows] == ["raw input", "nothing", "semi-supervised"]
     assert [row["linear_verdict"] == "base" for row in rows] == [True, False, False]
+    assert [row["table"] for row in rows] == ["infomin.table2", "", "infomin.table2"]
+    (pair,) = rows_of(checkout.folder / "metrics/view_learning/pairs.csv")
+    gains = [float(row["linear_gain_percent"]) for row in rows]
+    assert float(pair["gain_percent"]) == pytest.approx(gains[2] - gains[1], abs=0.011)
     assert len({row["bound_nats"] for row in rows}) == 3, "each has views of its own"
     for row in rows:
         assert float(row["held_out_nats"]) <= float(row["held_out_ceiling_nats"]) == pytest.approx(6.9315)

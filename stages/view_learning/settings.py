@@ -24,14 +24,19 @@ def main(study: Study) -> dict[str, Any]:
     for backbone in study.row("backbones", own.scale):
         for space in spaces:
             run = resolved(study.variant(space, {"split": space, "backbone": backbone}, own.seeds[0]), RUN)
-            raw = {"learns": "raw", "changes": "none", "volume_preserving": ""}
-            of_space = {f"raw-{space}": raw | {"generator": None}}
+            about = {"table": "", "space": space, "backbone": backbone, "run": run}
+            raw = {"learns": "raw input", "changes": "none", "volume_preserving": ""}
+            points.append({"series": f"raw-{space}", "generator": None} | raw | about)
             for name, params in learned.items():
                 if params.space == space:
-                    of_space[name] = params.model_dump(mode="json", include=set(raw)) | {"generator": name}
-            about = {"space": space, "backbone": backbone, "run": run}
-            points += [{"series": series} | point | about for series, point in of_space.items()]
-    views = common | {"held_out_pairs": study.content["held_out_pairs"], "points": points}
+                    told = params.model_dump(mode="json", include=set(raw))
+                    points.append({"series": name, "generator": name} | told | about)
+    smallest = next(iter(study.row("backbones", own.scale)))
+    for point in points:
+        plain = point["series"].removeprefix("raw-") in (point["space"], f"{point['learns']}-{point['space']}")
+        if plain and point["backbone"] == smallest and point["learns"] != "nothing":
+            point["table"] = "infomin.table2"
+    views = common | {key: study.content[key] for key in ("held_out_pairs", "pairs")} | {"points": points}
     pictures = common | {"generators": names, "spaces": spaces, "shown": study.content["shown"]}
     return files | {"views": views, "pictures": pictures}
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
-from annulus.trials.outcomes import numbers
+from annulus.trials.outcomes import numbers, pair
 from annulus.trials.runs import Trials, load_splits, run_of
 
-PATHS = ["images", "generators", "points"]
+PATHS = ["images", "generators", "points", "pairs"]
 
-TOLD = ("space", "learns", "changes", "volume_preserving", "backbone")
+TOLD = ("table", "space", "learns", "changes", "volume_preserving", "backbone")
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
@@ -32,6 +32,15 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
             | numbers((point["series"], None), found[key], found[f"raw-{point['space']}", point["backbone"]])
             | {"scale": settings["scale"]}
             for key, point in points.items()
+        ],
+    )
+    write_table(
+        paths.pairs,
+        [
+            pair(point, base, found[point, backbone], found[base, backbone]) | {"backbone": backbone}
+            for point, bases in settings["pairs"].items()
+            for base in bases
+            for backbone in dict.fromkeys(backbone for _, backbone in points)
         ],
     )
     return Results({})
