@@ -21,6 +21,8 @@ COMMANDS = {
     "cifar10": "dvc repro stages/cifar10/dvc.yaml",
     "negatives": "dvc repro stages/negatives/dvc.yaml",
     "augmentations": "dvc repro stages/augmentations/dvc.yaml",
+    "strength": "dvc repro stages/strength/dvc.yaml",
+    "frequency": "dvc repro stages/frequency/dvc.yaml",
     "view_learning": "dvc repro stages/view_learning/dvc.yaml",
     "estimators": "dvc repro stages/estimators/dvc.yaml",
     "benchmarks": "make bench",
