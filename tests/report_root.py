@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import torch
+from PIL import Image
 
 from annulus.files.images import ImageSet, save_images
 from annulus.files.packed import write_packed
@@ -129,6 +130,18 @@ def shared_by_views(root: Path) -> None:
              "linear_top1_interval_percent": 1.0} for nats in (1.0, 2.0, 3.0)
         ]  # fmt: skip
         write_table(root / f"metrics/{part}.csv", rows)
+    points = [
+        {"series": name, "learns": learns, "held_out_nats": nats, "held_out_interval_nats": 0.1,
+         "linear_top1_percent": 50 + nats, "linear_top1_interval_percent": ""}
+        for name, learns, nats in (("raw-rgb", "raw", 1.3), ("a", "supervised", 1.0), ("b", "unsupervised", 0.5))
+    ]  # fmt: skip
+    write_table(root / "metrics/view_learning/points.csv", points)
+    curves = [
+        {"series": name, "step": step, "shared_nats": nats, "shared_interval_nats": ""}
+        for name, nats in (("a", ""), ("b", 0.5)) for step in (1, 2)
+    ]  # fmt: skip
+    write_table(root / "metrics/view_learning/curves.csv", curves)
+    Image.new("RGB", (4, 4)).save(root / "metrics/view_learning/views.png")
 
 
 def algorithms(root: Path) -> None:

@@ -86,7 +86,7 @@ def test_without_metrics_every_table_is_there_with_the_papers_numbers_and_not_ru
     commands = {comparison.table.id: comparison.command for comparison in found}
     assert commands["eqco.table9"] == "dvc repro stages/estimators/dvc.yaml"
     assert commands["mlcpc.text.walltime"] == "make bench"
-    assert commands["infomin.table2"] is None
+    assert commands["infomin.table5a"] is None
 
 
 def test_our_number_stands_in_its_own_row_and_column_with_difference_and_setting(tmp_path):

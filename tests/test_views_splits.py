@@ -42,7 +42,7 @@ def test_a_split_is_described_by_one_key_and_nothing_else_is_one():
     assert split_of({"space": "lab"}) == ColourSplit("lab")
     assert split_of({"sigma": 2.0}) == FrequencySplit(2.0)
     for described in ({}, {"space": "lab", "sigma": 1.0}, {"sigma": "1"}, "lab"):
-        with pytest.raises(ValueError, match="expected null, a colour space or a sigma"):
+        with pytest.raises(ValueError, match="expected null, a colour space, a sigma or a view generator"):
             split_of(described)
     with pytest.raises(InputError, match="colour space 'luv' is none of lab, ydbdr"):
         ColourSplit("luv")

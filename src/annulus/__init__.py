@@ -18,6 +18,7 @@ Rooms in the order in which data flows through them; each imports only from thos
     methods        who holds the keys: the three questions put together
     evals          what frozen features are worth
     estimators     information that is known: toys, critics, bounds without images
+    generators     view generators: flows that learn which views share little, and the label
     training       the loop, and what sets it up
     diagnostics    what snapshots say of embeddings and negatives
     trials         whole runs in memory, several at a time

@@ -19,6 +19,7 @@ from annulus.report.pictures import Pictures
 from annulus.report.plots import PLOTS
 from annulus.report.seeds import of_summary
 from annulus.report.setting import processors
+from annulus.report.sheets import Sheet, sheets
 from annulus.report.shown import Empty, Gains, Shown, annulus, by_seed, figure, flat, gains, grids, part
 from annulus.report.tables import (
     Cell,
@@ -85,6 +86,7 @@ class Report:
     diagnostics: Table | Empty
     diagnostics_figures: list[Shown]
     pictures: Pictures | Empty
+    sheets: list[Sheet | Empty]
     broken: list[Broken]
     counts: dict[str, int] = field(default_factory=dict)
 
@@ -119,6 +121,7 @@ def gather(root: Path, now: datetime) -> Report:
         diagnostics=by_seed(metrics, "main/diagnostics.json", "The encoder after the last epoch"),
         diagnostics_figures=sections["diagnostics"],
         pictures=grids(root, metrics),
+        sheets=sheets(root),
         broken=metrics.broken,
         counts={verdict: counted[verdict] for verdict in VERDICTS if counted[verdict]},
     )

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from annulus.report.claims import Verdict
 from annulus.report.content import Paper, Report, shown_numbers
 from annulus.report.pictures import Pictures
+from annulus.report.sheets import Sheet
 from annulus.report.shown import Empty, Gains, Shown
 from annulus.report.tables import Cell, Column, Table, number
 
@@ -28,6 +29,7 @@ def markdown(report: Report) -> str:
         *_gains("CIFAR-10", report.cifar10),
         "## Pictures",
         _pictures(report.pictures),
+        *map(_sheet, report.sheets),
         "## Main line",
         *([f"Computed by: {safe(report.processors)}."] if report.processors else []),
         part(report.headline),
@@ -218,6 +220,12 @@ def _figure(shown: Shown) -> str:
     if shown.of:
         return f"{said}\n\n{_empty(shown.of)}"
     return f"{said} Drawn from {', '.join(code(f'metrics/{file}') for file in shown.plot.files)}."
+
+
+def _sheet(content: Sheet | Empty) -> str:
+    if isinstance(content, Empty):
+        return _empty(content)
+    return f"**{safe(content.title)}.** {safe(content.finding)} Drawn in {code(f'metrics/{content.name}')}."
 
 
 def _pictures(content: Pictures | Empty) -> str:

@@ -23,6 +23,7 @@ COMMANDS = {
     "augmentations": "dvc repro stages/augmentations/dvc.yaml",
     "strength": "dvc repro stages/strength/dvc.yaml",
     "frequency": "dvc repro stages/frequency/dvc.yaml",
+    "view_learning": "dvc repro stages/view_learning/dvc.yaml",
     "estimators": "dvc repro stages/estimators/dvc.yaml",
     "benchmarks": "make bench",
     "main": "make repro",

@@ -25,7 +25,7 @@ from annulus.report.figures import (
     staircase,
 )
 from annulus.report.gains import compared, gains
-from annulus.report.views import against_information
+from annulus.report.views import against_information, of_generators
 
 SEEDS = "Bars: standard deviation over seeds."
 INTERVALS = "Bars: 95 % intervals."
@@ -147,6 +147,8 @@ PLOTS = [
     Plot("mutualinfo.table3", "NCE and CNCE on a toy of known information", "papers", ("estimators/conditional.csv",),
          conditional, bars="Bars: 95 % interval over seeds. cosine: the printed setting. cosine-slow-warm: a tenth of "
          "the printed learning rate, uniform negatives at first. Estimates of 0 and less have no place on the axis."),
+    Plot("infomin.fig9", "Views that generators make", "papers",
+         ("view_learning/points.csv", "view_learning/curves.csv"), of_generators, bars=INTERVALS),
     Plot("mlcpc.fig1", "CPC and ML-CPC on the binary pair", "papers", ("estimators/binary.csv",), binary_values),
     Plot("mlcpc.fig2", "Bias and variance on the binary pair", "papers", ("estimators/binary.csv",), binary_errors),
     Plot("mlcpc.fig3-separable", "The staircase, separable critic", "papers", ("estimators/staircase-separable.csv",),

@@ -112,11 +112,13 @@ def view_set(params: Mapping[str, Any]) -> ViewSetParams:
 def encoder_config(params: Mapping[str, Any], images: ImageSet) -> EncoderConfig:
     """The encoder that a method trains: of RGB, or two networks, each of a part of the image.
 
+    A view generator, where a run has one, takes the place of the split.
+
     Raises:
         InputError: when colours are split and the images have none.
     """
     method, backbone = params["methods.${method}"], params["backbones.${backbone}"]
-    split = split_of(params["splits.${split}"].described)
+    split = split_of(params.get("generator", params["splits.${split}"].described))
     mean, std = images.channel_statistics() if split is None else channel_statistics(images.images, split)
     return EncoderConfig(
         architecture=backbone.architecture,

@@ -60,6 +60,12 @@ def numbers(point: Point, runs: Runs, base: Runs) -> dict[str, Number]:
     return row | {"gradient_std_norm": statistics.fmean(float(each["gradient_norm_std"]) for each in last)}
 
 
+def pair(series: str, base: str, runs: Runs, of_base: Runs) -> dict[str, Number]:
+    """The linear probe's gain of one variant over another."""
+    above = gain(*(right_by_seed(each)["linear_top1_percent"] for each in (runs, of_base)))
+    return {"series": series, "base": base} | with_interval("gain_percent", above) | {"verdict": said(above)}
+
+
 def said(difference: Interval) -> str:
     """The verdict on a gain."""
     return verdict(difference, unit=" points")

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from annulus.training.setup import build_training
 from annulus.trials.information import held_out
 from annulus.trials.measured import Outcome
 from annulus.trials.store import Place
+from annulus.views.learned import LearnedSplit
 
 LOOK_SECONDS = 1.0  # between two looks at a run that another process trains
 
@@ -54,13 +55,21 @@ def hash_trial() -> dict[str, str]:
     return hash_code(Path(__file__))
 
 
-Run = Mapping[str, Any]  # a seed and what config.resolved.RUN names; held_out_pairs, where a study asks for them
+# A seed and what config.resolved.RUN names; where a study asks for them, `held_out_pairs`, and a `generator` of views.
+Run = Mapping[str, Any]
 
 
-def run_of(tree: Mapping[str, Any], seed: int, held_out_pairs: int | None = None) -> Run:
-    """A run of resolved settings with a seed; with `held_out_pairs`, it also tells what two views share."""
+def run_of(tree: Mapping[str, Any], seed: int, held_out_pairs: int | None = None, generator: Path | None = None) -> Run:
+    """A run of resolved settings with a seed; with `held_out_pairs`, it also tells what two views share.
+
+    With the file of a view generator, its two views take the place of the settings' split; its SHA-256 names the run.
+
+    Raises:
+        InputError: when the generator's file cannot be read.
+    """
     asked = {} if held_out_pairs is None else {"held_out_pairs": held_out_pairs}
-    return {"seed": seed} | values(tree, RUN) | asked
+    learned = {} if generator is None else {"generator": asdict(LearnedSplit.of(generator))}
+    return {"seed": seed} | values(tree, RUN) | asked | learned
 
 
 class Trials:

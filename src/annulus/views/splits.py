@@ -15,6 +15,7 @@ from torch import Tensor
 from annulus.errors import InputError
 from annulus.files.store import Store, pieces
 from annulus.views.gaussian import gaussian_blur
+from annulus.views.learned import LearnedSplit
 from annulus.views.spaces import LEVEL, SPACES, rgb_to_lab
 
 COLOURLESS = 0.5  # standard deviation of CIELAB's a or b: rounding greys to 8 bits gives 0.2, one level up or down 0.6
@@ -74,11 +75,11 @@ class FrequencySplit:
         return low, images - low
 
 
-Split = ColourSplit | FrequencySplit
+Split = ColourSplit | FrequencySplit | LearnedSplit
 
 
 def split_of(described: Any) -> Split | None:
-    """The split that {"space": "lab"} or {"sigma": 1.0} describes; None: none.
+    """The split that {"space": "lab"}, {"sigma": 1.0}, or {"generator": file, "sha256": its sum} describes; None: none.
 
     Raises:
         ValueError: for anything else.
@@ -90,8 +91,10 @@ def split_of(described: Any) -> Split | None:
             return ColourSplit(space)
         case {"sigma": float(sigma), **rest} if not rest:
             return FrequencySplit(sigma)
+        case {"generator": str(generator), "sha256": str(sha256), **rest} if not rest:
+            return LearnedSplit(generator, sha256)
         case _:
-            raise ValueError(f"split is {described!r}, expected null, a colour space or a sigma")
+            raise ValueError(f"split is {described!r}, expected null, a colour space, a sigma or a view generator")
 
 
 @torch.no_grad()
@@ -107,7 +110,7 @@ def channel_statistics(images: Store, split: Split) -> Statistics:
     sums, of_lab = (
         torch.zeros(2, count, dtype=torch.float64, device=images.device) for count in (sum(split.planes), 3)
     )
-    chosen, pixels, coloured = torch.arange(len(images)), 0, isinstance(split, ColourSplit)
+    chosen, pixels, coloured = torch.arange(len(images)), 0, not isinstance(split, FrequencySplit)
     if (most := MOST_PIXELS // images.side**2) < len(images):
         chosen = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))[:most].sort().values
     for index, chunk in images.in_turn(chosen.split(max(1, CHUNK_PIXELS // images.side**2))):
@@ -134,7 +137,7 @@ def _mean_and_std(sums: Float[Tensor, "2 c"], pixels: int) -> tuple[Float[Tensor
     return mean, (sums[1] / pixels - mean**2).clamp_min(0).sqrt()
 
 
-def _check_colours(std: Float[Tensor, "3"], split: ColourSplit) -> None:
+def _check_colours(std: Float[Tensor, "3"], split: ColourSplit | LearnedSplit) -> None:
     if (std[1:] < COLOURLESS).all():
         first, rest = (name.upper() for name in split.names)
         raise InputError(

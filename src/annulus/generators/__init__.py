@@ -1,0 +1,7 @@
+"""View generators, and how they learn which views share little, and the label.
+
+params      a generator's settings
+labelled    which training images have a label
+learning    the adversarial game of generator and estimators
+trained     one generator from settings and images
+"""

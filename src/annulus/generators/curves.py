@@ -1,0 +1,29 @@
+"""Learning curves of generators, over seeds."""
+
+from collections.abc import Mapping, Sequence
+
+from annulus.files.results import Number
+from annulus.intervals import over_seeds
+
+FOUND = ("shared", "classified")
+
+Curves = Mapping[str, Sequence[Mapping[str, Number]]]  # of one generator, by seed
+
+
+def over_steps(generators: Mapping[str, Curves]) -> list[dict[str, Number]]:
+    """A row for each generator that learns and each point of its curves; half a 95 % interval beside each mean.
+
+    Empty is what a generator does not ask for, and the interval of a single seed.
+    """
+    rows: list[dict[str, Number]] = []
+    for name, curves in generators.items():
+        for points in zip(*curves.values(), strict=True):
+            row: dict[str, Number] = {"series": name, "step": points[0]["step"], "seeds": len(points)}
+            for found in FOUND:
+                row |= {f"{found}_nats": "", f"{found}_interval_nats": ""}
+                if points[0][f"{found}_nats"] != "":
+                    mean = over_seeds([float(point[f"{found}_nats"]) for point in points])
+                    half = "" if mean.half is None else mean.half
+                    row |= {f"{found}_nats": mean.mean, f"{found}_interval_nats": half}
+            rows.append(row)
+    return rows

@@ -1,0 +1,37 @@
+"""What a study says of a view generator."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from annulus.config.params import Count, Depth, Params, Positive, Rate, Rows, Temperature, Width
+
+# How a generator's opponents see images, under their names in dvc.yaml.
+SEEN = ["datasets.${dataset}.view_size", "view_sets.${views}", "backbones.${backbone}"]
+
+
+class GeneratorParams(Params):
+    """A view generator: what it takes and changes, how its couplings are built, and how it learns."""
+
+    space: Literal["rgb", "ydbdr"]
+    changes: Literal["all", "rest"]  # all channels, or only those behind the first
+    volume_preserving: bool
+    couplings: Depth
+    hidden: Width
+    gain: Positive  # that its fresh weights are multiplied by: the larger, the less it is like the identity
+    learns: Literal["nothing", "unsupervised", "supervised", "semi-supervised"]
+    steps: Count  # each of the estimators, then of the generator
+    batch_size: Rows
+    temperature: Temperature  # of the estimators' scores
+    embedding_dim: Width
+    generator_rate: Rate
+    estimator_rate: Rate  # of the two estimators and the two classifiers
+    labelled_share: float = Field(gt=0, le=1)  # of the training images whose label the classifiers see
+
+    @property
+    def reduces_information(self) -> bool:
+        return self.learns in ("unsupervised", "semi-supervised")
+
+    @property
+    def sees_labels(self) -> bool:
+        return self.learns in ("supervised", "semi-supervised")

@@ -1,0 +1,47 @@
+"""Sheets of pictures that studies draw: PNG files beside their metrics."""
+
+import base64
+from dataclasses import dataclass
+from pathlib import Path
+
+from annulus.files.regular import check_regular
+from annulus.report.metrics import COMMANDS
+from annulus.report.shown import Empty
+
+MAGIC = b"\x89PNG\r\n\x1a\n"  # a PNG file's first bytes
+
+# File under metrics/: title, and what is to be seen.
+SHEETS = {
+    "view_learning/views.png": (
+        "Views that generators make",
+        "Above, test images. Below, two views of each: the first in grey, the second's two channels as red and blue. "
+        "First the raw channels, then the generators of the first seed (infomin Section 6).",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A sheet as a data: URI, which runs no script."""
+
+    name: str
+    title: str
+    finding: str
+    source: str
+
+
+def sheets(root: Path) -> list[Sheet | Empty]:
+    """Every sheet, or why it is not there."""
+    return [_sheet(root / "metrics" / name, name, *words) for name, words in SHEETS.items()]
+
+
+def _sheet(path: Path, name: str, title: str, finding: str) -> Sheet | Empty:
+    command = COMMANDS[name.split("/")[0]]
+    try:
+        check_regular(path)
+        content = path.read_bytes()
+    except OSError:
+        return Empty(f"metrics/{name} is not there", command)
+    if not content.startswith(MAGIC):
+        return Empty(f"metrics/{name} is no PNG file", command, broken=True)
+    return Sheet(name, title, finding, "data:image/png;base64," + base64.b64encode(content).decode())

@@ -1,0 +1,100 @@
+"""View generators: invertible pixel-wise flows, whose output is split into two views.
+
+A coupling changes two channels of each pixel by what it sees in the third: 1 x 1 convolutions see no other pixel. The
+three channels take that place in turn. A volume-preserving coupling shifts, any other scales too.
+
+Source: Tian et al. 2020, arXiv:2005.10243, Section 6, Figure 13. The paper does not state depths and widths.
+"""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from annulus.compute.rng import derive
+from annulus.errors import InputError
+
+
+class Flowed(NamedTuple):
+    """What a flow makes of images, and the logarithm of its Jacobian's determinant for each."""
+
+    images: Float[Tensor, "b c h w"]
+    log_determinant: Float[Tensor, "b"]
+
+
+class Coupling(nn.Module):
+    """The other channels of each pixel, times exp(scale) where it is not volume-preserving, plus a shift.
+
+    Both are functions of the `fixed` channel. The scale's logarithm lies in (-1, 1), so that no coupling wipes out or
+    blows up a channel.
+    """
+
+    def __init__(self, channels: int, fixed: int, hidden: int, volume_preserving: bool) -> None:
+        super().__init__()
+        self.fixed, self.volume_preserving = fixed, volume_preserving
+        self.others = [channel for channel in range(channels) if channel != fixed]
+        outputs = len(self.others) * (1 if volume_preserving else 2)
+        self.network = nn.Sequential(
+            nn.Conv2d(1, hidden, 1), nn.ReLU(), nn.Conv2d(hidden, hidden, 1), nn.ReLU(), nn.Conv2d(hidden, outputs, 1)
+        )
+
+    def forward(self, images: Float[Tensor, "b c h w"]) -> Flowed:
+        shift, log_scale = self._seen(images)
+        result = images.clone()
+        result[:, self.others] = images[:, self.others] * log_scale.exp() + shift
+        return Flowed(result, log_scale.sum(dim=(1, 2, 3)))
+
+    def inverse(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b c h w"]:
+        """What `forward` makes these of."""
+        shift, log_scale = self._seen(images)
+        result = images.clone()
+        result[:, self.others] = (images[:, self.others] - shift) * (-log_scale).exp()
+        return result
+
+    def _seen(self, images: Float[Tensor, "b c h w"]) -> tuple[Float[Tensor, "b o h w"], Float[Tensor, "b o h w"]]:
+        """Shift, and logarithm of the scale."""
+        found = self.network(images[:, self.fixed : self.fixed + 1])
+        if self.volume_preserving:
+            return found, torch.zeros_like(found)
+        shift, log_scale = found.chunk(2, dim=1)
+        return shift, log_scale.tanh()
+
+
+class Flow(nn.Module):
+    """Couplings one after the other, each with the next channel fixed."""
+
+    def __init__(self, channels: int, couplings: int, hidden: int, volume_preserving: bool) -> None:
+        """
+        Raises:
+            InputError: for a single channel, which has no other to be changed by.
+        """
+        super().__init__()
+        if channels < 2:
+            raise InputError(f"a flow of {channels} channel changes nothing; take 2 or more")
+        self.couplings = nn.ModuleList(
+            Coupling(channels, number % channels, hidden, volume_preserving) for number in range(couplings)
+        )
+
+    def forward(self, images: Float[Tensor, "b c h w"]) -> Flowed:
+        log_determinant = images.new_zeros(len(images))
+        for coupling in self.couplings:
+            images, log = coupling(images)
+            log_determinant = log_determinant + log
+        return Flowed(images, log_determinant)
+
+    def inverse(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b c h w"]:
+        """The images that `forward` makes these of."""
+        for coupling in reversed(self.couplings):
+            images = coupling.inverse(images)
+        return images
+
+
+def random_flow(channels: int, couplings: int, hidden: int, volume_preserving: bool, seed: int) -> Flow:
+    """A flow with fresh weights; the same seed gives the same weights.
+
+    Source: Tian et al. 2020, arXiv:2005.10243, Section 6.1 (random views).
+    """
+    with torch.random.fork_rng(devices=[]):  # torch initialises from the global generator
+        torch.default_generator.manual_seed(derive(seed, "flow"))
+        return Flow(channels, couplings, hidden, volume_preserving)

@@ -1,0 +1,48 @@
+"""One view generator: the training images -> its weights for each seed, and the curves of its learning."""
+
+import argparse
+import json
+from collections.abc import Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from annulus.compute.device import pick_device
+from annulus.compute.workers import each
+from annulus.config.resolved import values
+from annulus.files.images import load_images
+from annulus.files.results import atomic_write
+from annulus.generators import trained as module
+from annulus.generators.params import SEEN, GeneratorParams
+from annulus.pipeline.checkpoint import Checkpoint, hash_files
+from annulus.pipeline.code import hash_code
+from annulus.pipeline.stage import Results, run_resolved
+from annulus.views.learned import save_generator
+
+PATHS = ["images", "generator"]
+
+
+def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
+    params, seen = GeneratorParams.model_validate(settings["generator"]), values(settings["seen"], SEEN)
+    train, device = paths.images / "train.safetensors", pick_device()
+    images = load_images(train)
+    key = {"generator": params, "seen": seen, "images": hash_files(train), "code": hash_code(Path(module.__file__))}
+    checkpoints = {seed: Checkpoint("generator", key | {"seed": seed}) for seed in settings["seeds"]}
+    make = partial(module.resumed, params, seen, images, checkpoints, device)
+    names = [f"seed {seed}" for seed in checkpoints]
+    found = dict(zip(checkpoints, each(make, list(checkpoints), names=names, device=device), strict=True))
+    for seed, (generator, _) in found.items():
+        save_generator(paths.generator / f"{seed}.safetensors", generator)
+    with atomic_write(paths.generator / "curves.json") as temporary:
+        temporary.write_text(json.dumps({seed: curve for seed, (_, curve) in found.items()}) + "\n")
+    return Results({}, written=partial(_done, checkpoints.values()))
+
+
+def _done(checkpoints: Iterable[Checkpoint]) -> None:
+    for checkpoint in checkpoints:
+        with checkpoint:
+            checkpoint.done()
+
+
+if __name__ == "__main__":
+    run_resolved(main, PATHS)

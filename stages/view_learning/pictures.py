@@ -1,0 +1,40 @@
+"""Each generator's two views of some test images as a picture, and the curves of all generators' learning."""
+
+import argparse
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from annulus.compute.rng import generator
+from annulus.files.images import load_images
+from annulus.files.results import atomic_write, write_table
+from annulus.generators.curves import over_steps
+from annulus.generators.pictures import Shown, grid
+from annulus.pipeline.stage import Results, run_resolved
+from annulus.views.learned import LearnedSplit
+from annulus.views.splits import ColourSplit
+
+PATHS = ["images", "generators", "views", "curves"]
+
+
+def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
+    test, seed = load_images(paths.images / "test.safetensors").images, settings["seeds"][0]
+    images = test.take(torch.randperm(len(test), generator=generator(seed, "pictures"))[: settings["shown"]])
+    seen = images.float() / 255
+    splits = {space: ColourSplit(space) for space in settings["spaces"]}
+    splits |= {
+        name: LearnedSplit.of(paths.generators / name / f"{seed}.safetensors") for name in settings["generators"]
+    }
+    with atomic_write(paths.views) as temporary:
+        grid(images, [Shown(name, split(seen)) for name, split in splits.items()]).save(temporary, "PNG")
+    curves = {
+        name: json.loads((paths.generators / name / "curves.json").read_text()) for name in settings["generators"]
+    }
+    write_table(paths.curves, over_steps(curves))
+    return Results({})
+
+
+if __name__ == "__main__":
+    run_resolved(main, PATHS)

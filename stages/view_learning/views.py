@@ -1,0 +1,54 @@
+"""Encoders trained on each generator's views: the images -> accuracy and shared information beside the raw channels."""
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from annulus.files.results import write_table
+from annulus.pipeline.stage import Results, run_resolved
+from annulus.trials.outcomes import numbers, pair
+from annulus.trials.runs import Trials, load_splits, run_of
+
+PATHS = ["images", "generators", "points", "pairs"]
+
+TOLD = ("table", "space", "learns", "changes", "volume_preserving", "backbone")
+
+
+def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
+    seeds, pairs = settings["seeds"], settings["held_out_pairs"]
+    points = {(point["series"], point["backbone"]): point for point in settings["points"]}
+    variants = {
+        (key, seed): run_of(point["run"], seed, pairs, _file(paths.generators, point["generator"], seed))
+        for key, point in points.items()
+        for seed in seeds
+    }
+    outcomes = Trials(load_splits(paths.images)).run(variants)
+    found = {key: {seed: outcomes[key, seed] for seed in seeds} for key in points}
+    write_table(
+        paths.points,
+        [
+            {name: point[name] for name in TOLD}
+            | numbers((point["series"], None), found[key], found[f"raw-{point['space']}", point["backbone"]])
+            | {"scale": settings["scale"]}
+            for key, point in points.items()
+        ],
+    )
+    write_table(
+        paths.pairs,
+        [
+            pair(point, base, found[point, backbone], found[base, backbone]) | {"backbone": backbone}
+            for point, bases in settings["pairs"].items()
+            for base in bases
+            for backbone in dict.fromkeys(backbone for _, backbone in points)
+        ],
+    )
+    return Results({})
+
+
+def _file(folder: Path, generator: str | None, seed: int) -> Path | None:
+    return None if generator is None else folder / generator / f"{seed}.safetensors"
+
+
+if __name__ == "__main__":
+    run_resolved(main, PATHS)
