@@ -1,0 +1,83 @@
+"""Colourful moving digits: a video's first frames are one view, an image that shares chosen factors with a later frame
+is the other.
+
+The factors of a frame are the digit, the background and the position. The paper calls the first two classes, and finds
+that their bits let one factor drive out another; here they are images, as it says of the background: a shared digit is
+the same drawing of it, a shared background the same image, cropped anew.
+
+Source: Tian et al. 2020, arXiv:2005.10243, Section 4.2, Appendix B.1.
+"""
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int64, UInt8
+from torch import Tensor
+
+from annulus.toys.digits_params import WorldParams
+from annulus.toys.motion import draw_paths
+from annulus.toys.scenes import Scenes, draw_scenes
+
+
+class Images(NamedTuple):
+    """One split's digits and backgrounds, with their classes."""
+
+    digits: UInt8[Tensor, "m d d"]
+    digit_labels: Int64[Tensor, "m"]
+    grounds: UInt8[Tensor, "k 3 g g"]
+    ground_labels: Int64[Tensor, "k"]
+
+
+class Pair(NamedTuple):
+    """The two views of each video: its first frames, video after video, and an image."""
+
+    first: Scenes  # n * frames of them
+    second: Scenes
+    target: Scenes  # the frame whose factors the second view shares
+
+
+class World:
+    """Where scenes, videos and views are drawn from."""
+
+    def __init__(self, params: WorldParams, images: Images) -> None:
+        self.params, self.images = params, images
+        self.room = params.canvas - images.digits.shape[-1]
+        self.margin = images.grounds.shape[-1] - params.canvas
+
+    def scenes(self, count: int, random: torch.Generator) -> Scenes:
+        """Frames whose factors are independent."""
+        return Scenes(
+            torch.randint(len(self.images.digits), (count,), generator=random),
+            torch.randint(len(self.images.grounds), (count,), generator=random),
+            (self.room * torch.rand(count, 2, generator=random)).round().long(),
+            self.crops(count, random),
+        )
+
+    def crops(self, count: int, random: torch.Generator) -> Int64[Tensor, "n 2"]:
+        return torch.randint(self.margin + 1, (count, 2), generator=random)
+
+    def pairs(self, count: int, shared: Collection[str], random: torch.Generator) -> Pair:
+        """Two views of so many videos. All draws are made whatever is shared, so that every sharing sees the same."""
+        params = self.params
+        start, other = self.scenes(count, random), self.scenes(count, random)
+        frames = max(params.frames, params.target)
+        paths = draw_paths(count, frames, self.room, params.speed * params.canvas, random).round().long()
+        first = Scenes(
+            start.digit.repeat_interleave(params.frames),
+            start.ground.repeat_interleave(params.frames),
+            paths[:, : params.frames].flatten(0, 1),
+            self.crops(count * params.frames, random),
+        )
+        target = start._replace(place=paths[:, params.target - 1])
+        second = Scenes(
+            target.digit if "digit" in shared else other.digit,
+            target.ground if "background" in shared else other.ground,
+            target.place if "position" in shared else other.place,
+            other.crop,
+        )
+        return Pair(first, second, target)
+
+    def pixels(self, scenes: Scenes) -> Float[Tensor, "n 3 canvas canvas"]:
+        """The scenes as images."""
+        return draw_scenes(scenes, self.images.digits, self.images.grounds, self.params.canvas)
