@@ -1,7 +1,7 @@
 """What frozen features tell of a frame: a linear head for each task, fitted to convergence, on unseen images.
 
-Features are shifted by their mean and divided by one number, so that what an encoder has nearly dropped stays small, and
-the decay of the head's weights keeps it out.
+Features are shifted by their mean and divided by one number: what an encoder has nearly dropped stays small, and the
+decay of the head's weights keeps it out.
 
 Source: Tian et al. 2020, arXiv:2005.10243, Section 4.2, which does not describe the heads.
 """

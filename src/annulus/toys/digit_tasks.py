@@ -2,7 +2,6 @@
 
 from typing import Literal, NamedTuple
 
-import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Shaped
 from torch import Tensor

@@ -1,6 +1,7 @@
 """Contrastive training on views that share chosen factors, and supervised training of one task."""
 
 from collections.abc import Callable, Collection
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -74,8 +75,8 @@ def fit(network: nn.Module, loss: Callable[[torch.Generator], Tensor], params: T
         optimizer.step()
         if step >= steps - per_epoch:
             last.append(value.detach())
-        done = step + 1
-        progress.report(done * params.batch_size, steps * params.batch_size, lambda: "moving digits", done == steps)
+        seen, every = (step + 1) * params.batch_size, steps * params.batch_size
+        progress.report(seen, every, partial("{} of {} batches".format, step + 1, steps), step + 1 == steps)
     return torch.stack(last).mean().item()
 
 

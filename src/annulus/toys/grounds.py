@@ -1,4 +1,7 @@
-"""Generated backgrounds of ten classes: a pattern in a family of hues. Shades, period, phase and tilt are each image's own."""
+"""Generated backgrounds of ten classes: two patterns, each in five families of hues.
+
+Shades, period, phase and tilt are each image's own.
+"""
 
 import numpy as np
 import torch

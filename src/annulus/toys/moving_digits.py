@@ -1,9 +1,8 @@
 """Colourful moving digits: a video's first frames are one view, an image that shares chosen factors with a later frame
 is the other.
 
-The factors of a frame are the digit, the background and the position. The paper calls the first two classes, and finds
-that their bits let one factor drive out another; here they are images, as it says of the background: a shared digit is
-the same drawing of it, a shared background the same image, cropped anew.
+The factors of a frame are the digit's class, the background and the position. Views that share the digit have two
+drawings of one class, each drawn at random; a shared background is one image, cropped anew for every frame.
 
 Source: Tian et al. 2020, arXiv:2005.10243, Section 4.2, Appendix B.1.
 """
@@ -44,6 +43,8 @@ class World:
         self.params, self.images = params, images
         self.room = params.canvas - images.digits.shape[-1]
         self.margin = images.grounds.shape[-1] - params.canvas
+        self.by_class = images.digit_labels.argsort(stable=True)
+        self.of_class = images.digit_labels.bincount()
 
     def scenes(self, count: int, random: torch.Generator) -> Scenes:
         """Frames whose factors are independent."""
@@ -56,6 +57,12 @@ class World:
 
     def crops(self, count: int, random: torch.Generator) -> Int64[Tensor, "n 2"]:
         return torch.randint(self.margin + 1, (count, 2), generator=random)
+
+    def redrawn(self, digits: Int64[Tensor, "n"], random: torch.Generator) -> Int64[Tensor, "n"]:
+        """For each digit one of its class, at random."""
+        labels = self.images.digit_labels[digits]
+        places = (torch.rand(len(digits), generator=random, dtype=torch.float64) * self.of_class[labels]).long()
+        return self.by_class[self.of_class.cumsum(dim=0)[labels] - 1 - places]
 
     def pairs(self, count: int, shared: Collection[str], random: torch.Generator) -> Pair:
         """Two views of so many videos. All draws are made whatever is shared, so that every sharing sees the same."""
@@ -70,8 +77,9 @@ class World:
             self.crops(count * params.frames, random),
         )
         target = start._replace(place=paths[:, params.target - 1])
+        drawing = self.redrawn(target.digit, random)
         second = Scenes(
-            target.digit if "digit" in shared else other.digit,
+            drawing if "digit" in shared else other.digit,
             target.ground if "background" in shared else other.ground,
             target.place if "position" in shared else other.place,
             other.crop,
