@@ -21,6 +21,7 @@ COMMANDS = {
     "cifar10": "dvc repro stages/cifar10/dvc.yaml",
     "negatives": "dvc repro stages/negatives/dvc.yaml",
     "augmentations": "dvc repro stages/augmentations/dvc.yaml",
+    "moving_digits": "dvc repro stages/moving_digits/dvc.yaml",
     "estimators": "dvc repro stages/estimators/dvc.yaml",
     "benchmarks": "make bench",
     "main": "make repro",

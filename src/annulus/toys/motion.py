@@ -7,13 +7,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 
-def reflected(path: Float[Tensor, "..."], room: float) -> Float[Tensor, "..."]:
+def reflected(path: Float[Tensor, "..."], room: int | float) -> Float[Tensor, "..."]:
     """Where a point is that would be at `path` on an endless line, if walls at 0 and `room` reflect it."""
     return room - ((path.remainder(2 * room)) - room).abs()
 
 
 def draw_paths(
-    count: int, frames: int, room: float, speed: float, random: torch.Generator
+    count: int, frames: int, room: int | float, speed: float, random: torch.Generator
 ) -> Float[Tensor, "n frames 2"]:
     """The upper left corner of each square over the frames, in pixels from 0 to `room`: start and direction uniform.
 
