@@ -24,6 +24,7 @@ COMMANDS = {
     "strength": "dvc repro stages/strength/dvc.yaml",
     "frequency": "dvc repro stages/frequency/dvc.yaml",
     "view_learning": "dvc repro stages/view_learning/dvc.yaml",
+    "moving_digits": "dvc repro stages/moving_digits/dvc.yaml",
     "estimators": "dvc repro stages/estimators/dvc.yaml",
     "benchmarks": "make bench",
     "main": "make repro",

@@ -6,6 +6,7 @@ from functools import partial
 
 from matplotlib.figure import Figure
 
+from annulus.report.digits import moving_digits
 from annulus.report.drawing import Row
 from annulus.report.figures import (
     LINEAR,
@@ -48,6 +49,8 @@ class Plot:
 FINDINGS = {
     "mutualinfo.table3": "On a toy of known information NCE comes closest to it; CNCE falls by orders of magnitude as "
     "fewer, closer negatives are kept.",
+    "infomin.table1": "A task is solved when the views share its factor; a shared background drives digit and position "
+    "out, a shared digit the position.",
     "eqco.table9": "InfoNCE's estimate is capped by the logarithm of the number of pairs; EqCo's is not.",
     "mlcpc.fig1": "alpha-CPC can exceed log 2; ML-CPC with alpha >= alpha_{m,n}, the lowest that is proven, stays "
     "below. (The largest estimates leave the picture.)",
@@ -149,6 +152,9 @@ PLOTS = [
          "the printed learning rate, uniform negatives at first. Estimates of 0 and less have no place on the axis."),
     Plot("infomin.fig9", "Views that generators make", "papers",
          ("view_learning/points.csv", "view_learning/curves.csv"), of_generators, bars=INTERVALS),
+    Plot("infomin.table1", "Colourful moving digits: errors by what the views share", "papers",
+         ("moving_digits/table.csv",), moving_digits, bars="Filled: the views share the factor that the task asks for. "
+         + INTERVALS),
     Plot("mlcpc.fig1", "CPC and ML-CPC on the binary pair", "papers", ("estimators/binary.csv",), binary_values),
     Plot("mlcpc.fig2", "Bias and variance on the binary pair", "papers", ("estimators/binary.csv",), binary_errors),
     Plot("mlcpc.fig3-separable", "The staircase, separable critic", "papers", ("estimators/staircase-separable.csv",),

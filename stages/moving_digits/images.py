@@ -1,0 +1,28 @@
+"""Digits and backgrounds -> one packed file, and a picture of videos and second views."""
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from annulus.files.results import atomic_write
+from annulus.pipeline.stage import Results, run_resolved
+from annulus.toys.digit_images import make_images, save_images
+from annulus.toys.digits_params import WorldParams
+from annulus.toys.film_strips import film_strips
+from annulus.toys.moving_digits import World
+
+PATHS = ["images", "strips"]
+
+
+def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
+    # The first seed draws the images: all runs see the same ones.
+    params, seed = WorldParams.model_validate(settings["world"]), settings["seeds"][0]
+    train, test = make_images(params, seed)
+    save_images(paths.images, (train, test))
+    with atomic_write(paths.strips) as temporary:
+        film_strips(World(params, train), settings["sharings"], seed).save(temporary, "PNG", optimize=True)
+    return Results({})
+
+
+if __name__ == "__main__":
+    run_resolved(main, PATHS)

@@ -1,0 +1,22 @@
+"""The study's parameters -> what its images and its table read."""
+
+from typing import Any
+
+from annulus.config.study import OwnStudy
+from annulus.pipeline.stage import write_settings
+from annulus.toys.digits_params import TrainingParams, WorldParams
+
+
+def main(study: OwnStudy) -> dict[str, Any]:
+    world = study.section("world", WorldParams).model_dump(mode="json")
+    training = study.section("training", TrainingParams).model_dump(mode="json")
+    seeds = study.params.seeds
+    images = {"seeds": seeds, "world": world, "sharings": training["sharings"]}
+    return {
+        "images": images,
+        "table": {"scale": study.params.scale, "seeds": seeds, "world": world, "training": training},
+    }
+
+
+if __name__ == "__main__":
+    write_settings(main, OwnStudy)

@@ -1,0 +1,30 @@
+"""What networks learn of digit, background and position by what the two views share."""
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from annulus.compute.workers import Pieces
+from annulus.files.results import write_table
+from annulus.pipeline.checkpoint import hash_files
+from annulus.pipeline.stage import Results, run_resolved
+from annulus.toys.digit_rows import measured, names, pairs, rows
+from annulus.toys.digits_params import TrainingParams
+
+PATHS = ["images", "table", "pairs"]
+
+
+def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
+    params, seeds = TrainingParams.model_validate(settings["training"]), settings["seeds"]
+    inputs = {"images": paths.images, "content": hash_files(paths.images)}
+    pieces = Pieces("moving_digits", {**settings, **inputs}, measured)
+    keys = [(name, seed) for name in names(params) for seed in seeds]
+    outcomes = dict(zip(keys, pieces.run(keys), strict=True))
+    found = {name: {seed: outcomes[name, seed] for seed in seeds} for name in names(params)}
+    write_table(paths.table, [row | {"scale": settings["scale"]} for row in rows(found, params)])
+    write_table(paths.pairs, [row | {"scale": settings["scale"]} for row in pairs(found, params)])
+    return Results({}, written=pieces.done)
+
+
+if __name__ == "__main__":
+    run_resolved(main, PATHS)

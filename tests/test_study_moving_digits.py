@@ -1,0 +1,50 @@
+"""The study `moving_digits` as a user runs it, at `scale: tiny`, cut to two sharings."""
+
+import pytest
+from checkout import Checkout, ran, rows_of
+from declared import ROOT, missing_and_spare
+from PIL import Image
+
+from annulus.config.file import read_tree
+
+DVC = "stages/moving_digits/dvc.yaml"
+SHARINGS = [["digit"], ["digit", "position"]]
+
+
+def two_sharings(content: dict) -> None:
+    content |= {"scale": "tiny", "seeds": [0, 1]}
+    content["training"]["sharings"] = SHARINGS
+
+
+def test_each_stage_declares_what_it_reaches():
+    for name, stage in read_tree(ROOT / DVC)["stages"].items():
+        assert missing_and_spare(stage) == ([], []), name
+
+
+@pytest.mark.slow
+def test_the_study_as_a_user_runs_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    checkout = Checkout(tmp_path / "annulus")
+    checkout.cut("moving_digits", two_sharings)
+    assert ran(checkout.dvc("repro", DVC)) == ["settings", "images", "table"]
+    folder = checkout.folder / "metrics/moving_digits"
+    rows = rows_of(folder / "table.csv")
+    assert [row["sharing"] for row in rows] == ["digit", "digit + position", "supervised", "untrained"]
+    for row in rows:
+        assert (row["seeds"], row["scale"]) == ("2", "tiny")
+        assert 0 < float(row["digit_error_percent"]) <= 100
+        assert 0 < float(row["position_error_pixels"]) < 8 * 2**0.5
+        assert (row["bound_nats"] == "") == (row["sharing"] in ("supervised", "untrained"))
+    (pair,) = rows_of(folder / "pairs.csv")
+    difference = float(rows[1]["digit_error_percent"]) - float(rows[0]["digit_error_percent"])
+    assert float(pair["digit_gain_percent"]) == pytest.approx(difference, abs=0.011)
+    with Image.open(folder / "strips.png") as strips:
+        assert strips.height == 4 * (2 * 16 + 4) + 4, "a video, target frames, and a row for each sharing"
+    assert not list(checkout.folder.glob(".annulus/checkpoints/*/*"))
+
+    checkout.cut("moving_digits", lambda content: content["training"].update({"temperature": 0.3}))
+    assert ran(checkout.dvc("repro", DVC)) == ["settings", "table"], "the images are as they were"
+    checkout.cut("moving_digits", lambda content: content["training"].update({"sharings": [["dgit"]]}))
+    output = checkout.dvc("repro", DVC, status=255)
+    assert "factor 'dgit' is none of digit, background, position; did you mean 'digit'?" in output
+    assert "Traceback" not in output
