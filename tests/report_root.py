@@ -121,6 +121,16 @@ def shared_by_views(root: Path) -> None:
              "linear_top1_interval_percent": 1.0} for nats in (1.0, 2.0, 3.0)
         ]  # fmt: skip
         write_table(root / f"metrics/augmentations/{part}.csv", rows)
+    points = [
+        {"noise": noise, "bound_nats": 2 - noise, "bound_interval_nats": 0.1, "top1_percent": 60 + 20 * noise,
+         "top1_interval_percent": 5.0, "gain_percent": 20 * noise, "gain_interval_percent": 6.0}
+        for noise in (0.0, 0.8)
+    ]  # fmt: skip
+    write_table(root / "metrics/spirals/points.csv", points)
+    curve = [{"series": f"noise {n}", "x": x, "loss_nats": 6 - x / 10} for n in (0.0, 0.8) for x in (10, 20)]
+    write_table(root / "metrics/spirals/curve.csv", curve)
+    plane = [{"noise": n, "x": x / 9, "y": -x, "spiral": x % 2} for n in (0.0, 0.8) for x in range(6)]
+    write_table(root / "metrics/spirals/plane.csv", plane)
 
 
 def algorithms(root: Path) -> None:

@@ -21,6 +21,7 @@ COMMANDS = {
     "cifar10": "dvc repro stages/cifar10/dvc.yaml",
     "negatives": "dvc repro stages/negatives/dvc.yaml",
     "augmentations": "dvc repro stages/augmentations/dvc.yaml",
+    "spirals": "dvc repro stages/spirals/dvc.yaml",
     "estimators": "dvc repro stages/estimators/dvc.yaml",
     "benchmarks": "make bench",
     "main": "make repro",

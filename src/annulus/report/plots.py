@@ -25,7 +25,7 @@ from annulus.report.figures import (
     staircase,
 )
 from annulus.report.gains import compared, gains
-from annulus.report.views import against_information
+from annulus.report.views import against_information, learned_planes, spirals
 
 SEEDS = "Bars: standard deviation over seeds."
 INTERVALS = "Bars: 95 % intervals."
@@ -133,6 +133,10 @@ PLOTS = [
          bars=INTERVALS),
     _epochs("mutualinfo.fig5-ir", "augmentations/ir", "Which augmentations IR needs", "mutualinfo.fig5"),
     _epochs("mutualinfo.fig5-cmc", "augmentations/cmc", "Which augmentations CMC needs", "mutualinfo.fig5"),
+    Plot("mutualinfo.fig6", "Two spirals seen through noise", "papers", ("spirals/points.csv", "spirals/curve.csv"),
+         spirals, bars=INTERVALS),
+    Plot("mutualinfo.fig6-planes", "The learned planes of the spirals", "papers", ("spirals/plane.csv",),
+         learned_planes, "mutualinfo.fig6"),
     _epochs("mutualinfo.fig7", "negatives/critic", "Witness functions"),
     _swept("mutualinfo.fig9", "negatives/count", "negatives", "How many negatives"),
     _swept("mutualinfo.fig10", "negatives/temperature", "temperature", "Temperature"),

@@ -1,8 +1,8 @@
-"""The figure of what views share: accuracy against their information."""
+"""Figures of what views share: accuracy against shared information, and the spirals."""
 
 from matplotlib.figure import Figure
 
-from annulus.report.drawing import curves, finish, grouped, panels
+from annulus.report.drawing import SERIES, curves, finish, grouped, numbers, panels, reference
 from annulus.report.figures import LINEAR, Rows
 
 SHARED = "I_NCE of unseen pairs, nats"
@@ -14,4 +14,30 @@ def against_information(*files: Rows) -> Figure:
     groups = {name: points for rows in files for name, points in grouped(rows, "series").items()}
     curves(axes, groups, "held_out_nats", "linear_top1_percent", "linear_top1_interval_percent")
     finish(axes, SHARED, LINEAR)
+    return figure
+
+
+def spirals(points: Rows, curve: Rows) -> Figure:
+    """Read-out accuracy and what views share, by their noise; the loss over training."""
+    figure, (left, middle, right) = panels(3, ["linear read-out", "information between views", "training"])
+    curves(left, {"": points}, "noise", "top1_percent", "top1_interval_percent")
+    reference(left, 50.0, "chance")
+    finish(left, "noise of a view", "percent of unseen points")
+    curves(middle, {"bound": points}, "noise", "bound_nats", "bound_interval_nats")
+    finish(middle, "noise of a view", "nats")
+    curves(right, grouped(curve, "series"), "x", "loss_nats")
+    finish(right, "iteration", "loss, nats")
+    return figure
+
+
+def learned_planes(rows: Rows) -> Figure:
+    """Unseen points in the learned plane of the first seed, by noise; a colour for each spiral."""
+    groups = grouped(rows, "noise")
+    figure, axes = panels(len(groups), [f"noise {noise}" for noise in groups])
+    for each, points in zip(axes, groups.values(), strict=True):
+        for spiral, on in grouped(points, "spiral").items():
+            each.scatter(
+                numbers(on, "x"), numbers(on, "y"), s=5, color=SERIES[int(float(spiral))], label=f"spiral {spiral}"
+            )
+        finish(each, "first coordinate", "second coordinate")
     return figure

@@ -1,0 +1,30 @@
+"""Sections of the params.yaml of studies of toys."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from annulus.config.params import Count, Decay, Depth, Params, Positive, Rate, Rows, Temperature, Width
+
+Noise = Annotated[float, Field(ge=0, le=1e9)]
+
+
+class SpiralsParams(Params):
+    """mutualinfo Figure 6: two intertwined spirals, whose points are seen through noise."""
+
+    points: Rows
+    test_points: Rows  # for the read-out, which learns from `points`
+    turns: Positive  # of each spiral around the centre
+    noise: list[Noise] = Field(min_length=1)  # eta: a view adds up to so much to each coordinate
+    hidden: Width
+    layers: Depth  # hidden ones
+    negatives: Rows
+    batch_size: Rows
+    iterations: Count
+    learning_rate: Rate
+    momentum: float = Field(ge=0, lt=1)
+    weight_decay: Decay
+    temperature: Temperature
+    bank_rate: float = Field(ge=0, lt=1)
+    curve_points: Count  # of the loss over training
+    shown_points: Count  # of the learned plane, from the first seed
