@@ -7,27 +7,27 @@ import torch
 import torch.nn.functional as F
 
 from annulus.toys import spirals as module
-from annulus.toys.params import SpiralsParams
+from annulus.toys.params import SearchParams, SpiralsParams
 from annulus.toys.spirals import build_encoder, learned, read_out, row, spirals, train_encoder, view
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 COUNTS = {"points": 60, "test_points": 40, "batch_size": 8, "negatives": 7, "iterations": 6}
 RATES = {"learning_rate": 0.03, "momentum": 0.9, "weight_decay": 1e-5, "temperature": 0.2, "bank_rate": 0.5}
 SHOWN = {"curve_points": 3, "shown_points": 5}
-PARAMS = SpiralsParams(turns=1.0, noise=[0.0, 0.5], hidden=16, layers=2, **COUNTS, **RATES, **SHOWN)
+SHAPE = {"turns": 1.0, "inner": 0.25, "noise": [0.0, 0.5], "start": "he", "hidden": 16, "layers": 2}
+PARAMS = SpiralsParams(**SHAPE, **COUNTS, **RATES, **SHOWN)
 
 
 def test_each_point_is_on_its_spiral_and_the_arms_lie_between_each_other(generator):
-    points, labels = spirals(4000, 1.5, generator)
+    points, labels = spirals(4000, 1.5, 0.25, generator)
     assert points.abs().max() <= 2
     assert labels.bincount().tolist() == [2000, 2000]
     radius = points.norm(dim=1)
     angle = torch.atan2(points[:, 1], points[:, 0]) + math.pi * labels
-    assert ((angle - 1.5 * math.pi * radius).cos() > 1 - 1e-4).all(), "the angle grows in a line with the radius"
-    share = radius / 2  # the same number of points on equal areas
-    assert abs((share < 0.5).double().mean() - 0.25) < 4 * math.sqrt(0.25 * 0.75 / 4000)
-    apart = torch.cdist(points[labels == 0], points[labels == 1])
-    assert apart[radius[labels == 0] > 0.7].min() > 0.5
+    share = (radius / 2 - 0.25) / 0.75
+    assert ((angle - 3 * math.pi * share).cos() > 1 - 1e-4).all(), "the angle grows in a line with the radius"
+    assert abs((share < 0.5).double().mean() - 0.5) < 4 * math.sqrt(0.25 / 4000), "evenly over the angle"
+    assert torch.cdist(points[labels == 0], points[labels == 1]).min() > 0.4
 
 
 def test_a_view_adds_up_to_its_noise_to_each_coordinate(generator):
@@ -43,7 +43,7 @@ def test_a_view_adds_up_to_its_noise_to_each_coordinate(generator):
 def test_training_is_ir_written_plainly():
     """Two steps: a softmax over each point's own row and the drawn ones that are not, SGD, the bank's average."""
     every = PARAMS.model_copy(update={"iterations": 2, "curve_points": 2, "momentum": 0.0, "weight_decay": 0.0})
-    train, encoder, plain = spirals(60, 1.0, generator_of(0)), build_encoder(every, 3), build_encoder(every, 3)
+    train, encoder, plain = spirals(60, 1.0, 0.25, generator_of(0)), build_encoder(every, 3), build_encoder(every, 3)
     losses = train_encoder(encoder, train, every, 0.5, 3)
     seen, order, draws = (module.generator(3, name) for name in ("views", "order", "negatives"))
     with torch.no_grad():
@@ -79,12 +79,25 @@ def test_the_read_out_separates_what_a_line_separates_and_nothing_else(generator
         assert read_out(points[half[0]], labels[half[0]], points[half[1]], labels[half[1]]) == expected
 
 
+def test_each_setting_of_the_search_changes_what_it_names_and_weights_start_by_their_rule():
+    settings = {"as it is": {}, "start of PyTorch": {"start": "torch", "hidden": 64}}
+    found = SearchParams(iterations=2, noise=[0.4], settings=settings).of(PARAMS)
+    assert found["as it is"] == PARAMS.model_copy(update={"iterations": 2, "noise": [0.4]})
+    uniform = build_encoder(found["start of PyTorch"], 0)[2]  # 64 inputs: all weights and biases within 1 / 8
+    assert 0.124 < uniform.weight.abs().max() <= 0.125
+    assert 0 < uniform.bias.abs().max() <= 0.125
+    assert not build_encoder(PARAMS, 0)[2].bias.any(), "by He's rule biases start at 0"
+    with pytest.raises(ValueError, match="turn\\b"):
+        SearchParams(iterations=2, noise=[0.4], settings={"typo": {"turn": 1.0}}).of(PARAMS)
+
+
 def test_a_piece_repeats_itself_and_its_row_is_over_seeds():
     first, again, other = (learned(PARAMS, (0.5, seed)) for seed in (0, 0, 1))
     assert first == again
     assert first["curve"] != other["curve"]
     assert len(first["curve"]) == 3
     assert len(first["plane"]) == len(first["labels"]) == 5
+    assert first["points"] == learned(PARAMS, (0.0, 0))["points"], "the coordinates know nothing of the views"
     both = [first, other]
     found = row(PARAMS, 0.5, both, both)
     assert found["verdict"] == "base"

@@ -2,7 +2,8 @@
 they are told apart; with much, views share nothing.
 
 Source: Wu et al. 2020, arXiv:2005.13149, Appendix G, Figure 6. The paper does not give the spirals' equation; here the
-second is the first turned by half a turn, so that the arms lie between each other and never meet.
+second is the first turned by half a turn, so that the arms lie between each other and never meet, and points lie evenly
+along the angle, so that their own coordinates tell little of their spiral.
 """
 
 import math
@@ -37,11 +38,11 @@ class Spirals(NamedTuple):
     labels: Int[Tensor, "n"]
 
 
-def spirals(count: int, turns: float, random: torch.Generator) -> Spirals:
-    """Points spread evenly over the area that each spiral sweeps, half of them on each."""
-    share = torch.rand(count, generator=random).sqrt()
-    angle, labels = 2 * math.pi * turns * share, torch.arange(count) % 2
-    first = SIDE * share[:, None] * torch.stack([angle.cos(), angle.sin()], dim=1)
+def spirals(count: int, turns: float, inner: float, random: torch.Generator) -> Spirals:
+    """Points spread evenly over the angle, half of them on each spiral; `inner` of the radius is its least share."""
+    share, labels = torch.rand(count, generator=random), torch.arange(count) % 2
+    angle, radius = 2 * math.pi * turns * share, SIDE * (inner + (1 - inner) * share)
+    first = radius[:, None] * torch.stack([angle.cos(), angle.sin()], dim=1)
     return Spirals(first * (1 - 2 * labels)[:, None], labels)
 
 
@@ -51,32 +52,42 @@ def view(points: Float[Tensor, "n 2"], noise: float, random: torch.Generator) ->
 
 
 def build_encoder(params: SpiralsParams, seed: int) -> nn.Sequential:
-    """An MLP to the plane, with fresh weights by He's rule: with PyTorch's smaller ones, all points start as one."""
+    """An MLP to the plane, with fresh weights by He's rule, or by PyTorch's: all of a layer in +-1 / sqrt(inputs)."""
     widths, random = [2, *[params.hidden] * params.layers, 2], generator(seed, "weights")
     layers: list[nn.Module] = []
     for inputs, outputs in pairwise(widths):
         linear = nn.Linear(inputs, outputs, device="meta").to_empty(device="cpu")
-        nn.init.kaiming_normal_(linear.weight, generator=random)
-        nn.init.zeros_(linear.bias)
+        if params.start == "he":
+            nn.init.kaiming_normal_(linear.weight, generator=random)
+            nn.init.zeros_(linear.bias)
+        else:
+            for weights in (linear.weight, linear.bias):
+                nn.init.uniform_(weights, -(inputs**-0.5), inputs**-0.5, generator=random)
         layers += [linear, nn.ReLU()]
     return nn.Sequential(*layers[:-1])
 
 
 def learned(params: SpiralsParams, key: tuple[float, int]) -> Mapping[str, Any]:
-    """What an encoder learns of views with this noise, for (noise, seed): its curve, its plane, its read-out."""
+    """What an encoder learns of views with this noise, for (noise, seed): its curve, its plane, and read-outs.
+
+    `accuracy` is read from the plane, `circle` from its unit vectors, `points` from the points' own coordinates.
+    """
     noise, seed = key
     train, test = (
-        spirals(count, params.turns, generator(seed, name))
+        spirals(count, params.turns, params.inner, generator(seed, name))
         for name, count in (("points", params.points), ("test points", params.test_points))
     )
     encoder = build_encoder(params, seed)
     curve = train_encoder(encoder, train, params, noise, seed)
     with torch.no_grad():
         planes = encoder(train.points), encoder(test.points)
+        circles = [F.normalize(plane, dim=1) for plane in planes]
     shown = slice(params.shown_points)
     return {
         "curve": curve,
         "accuracy": read_out(planes[0], train.labels, planes[1], test.labels),
+        "circle": read_out(circles[0], train.labels, circles[1], test.labels),
+        "points": read_out(train.points, train.labels, test.points, test.labels),
         "plane": planes[1][shown].tolist(),
         "labels": test.labels[shown].tolist(),
     }
@@ -129,7 +140,7 @@ def read_out(
 
 
 def row(params: SpiralsParams, noise: float, found: OverSeeds, base: OverSeeds) -> dict[str, Number]:
-    """Bound at the end of training and accuracy over seeds; the gain over no noise, in pairs of a seed."""
+    """Bound at the end of training and the three read-outs over seeds; the gain over no noise, in pairs of a seed."""
     ceiling = math.log(1 + params.negatives)
     gains = over_seeds([one["accuracy"] - other["accuracy"] for one, other in zip(found, base, strict=True)])
     return {
@@ -138,6 +149,8 @@ def row(params: SpiralsParams, noise: float, found: OverSeeds, base: OverSeeds) 
         **with_interval("bound_nats", over_seeds([ceiling - one["curve"][-1] for one in found])),
         "ceiling_nats": ceiling,
         **with_interval("top1_percent", over_seeds([one["accuracy"] for one in found])),
+        **with_interval("circle_percent", over_seeds([one["circle"] for one in found])),
+        **with_interval("coordinates_percent", over_seeds([one["points"] for one in found])),
         **with_interval("gain_percent", gains),
         "verdict": "base" if found is base else verdict(gains, unit=" points"),
     }

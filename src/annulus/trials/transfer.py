@@ -1,0 +1,45 @@
+"""Runs that train on one data set, and whose frozen features are probed on others."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from annulus.compute.device import pick_device
+from annulus.config.params import Params
+from annulus.pipeline.checkpoint import Checkpoint
+from annulus.trials.information import held_out
+from annulus.trials.measured import Outcome
+from annulus.trials.runs import hash_images, hash_trial, load_splits, probe, run_of
+from annulus.training.setup import build_training
+
+
+class Transfer(Params):
+    """What the runs share: the training images, and the sets to probe on by their names."""
+
+    large: Path
+    probes: dict[str, Path]
+    held_out_pairs: int
+
+
+def transferred(shared: tuple[Transfer, Mapping[Any, Mapping[str, Any]]], key: tuple[Any, int]) -> Mapping[str, Any]:
+    """What a run measured on each set, for (point, seed); `shared` has each point's resolved parameters.
+
+    Views for the information are of the test images of the training set.
+    """
+    (sets, points), (point, seed) = shared, key
+    large, params = load_splits(sets.large), run_of(points[point], seed)
+    training = build_training(params, large.train, large.validation, pick_device())
+    with Checkpoint("transfer", params | {"images": hash_images(sets.large), "code": hash_trial()}) as checkpoint:
+        history = training.run(checkpoint)
+        metrics = training.metrics() | held_out(training, large.test, sets.held_out_pairs, seed)
+        found = {}
+        for name, folder in sets.probes.items():
+            accuracies, right = probe(training, load_splits(folder), params)
+            found[name] = {"metrics": metrics | accuracies, "history": history, "right": right}
+        checkpoint.done()
+    return found
+
+
+def outcomes(found: Mapping[str, Any], name: str) -> Outcome:
+    """What a run measured on one of the sets."""
+    return Outcome(**found[name])
