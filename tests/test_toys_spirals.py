@@ -87,7 +87,7 @@ def test_each_setting_of_the_search_changes_what_it_names_and_weights_start_by_t
     assert 0.124 < uniform.weight.abs().max() <= 0.125
     assert 0 < uniform.bias.abs().max() <= 0.125
     assert not build_encoder(PARAMS, 0)[2].bias.any(), "by He's rule biases start at 0"
-    with pytest.raises(ValueError, match="turn\\b"):
+    with pytest.raises(ValueError, match=r"turn\n"):
         SearchParams(iterations=2, noise=[0.4], settings={"typo": {"turn": 1.0}}).of(PARAMS)
 
 

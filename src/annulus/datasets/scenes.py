@@ -1,7 +1,7 @@
 """`scenes`: large generated images whose near places share more than far ones, the same bytes on every machine.
 
-A scene is a lattice of zones, and a zone a mosaic of pictures of `shapes` that are all of one class. The mosaic is bent,
-and lies under a light whose colour changes from place to place. Two places of one picture share its pattern, those less
+A scene is a lattice of zones, and a zone a mosaic of pictures of `shapes` that are all of one class. The mosaic is
+bent, and lies under a light whose colour changes from place to place. Two places of one picture share its pattern, those less
 than NEAR apart the light and how the mosaic lies, and those of one zone the class: what is shared by the farthest.
 A scene's class is that of its middle.
 """

@@ -7,10 +7,10 @@ from typing import Any
 from annulus.compute.device import pick_device
 from annulus.config.params import Params
 from annulus.pipeline.checkpoint import Checkpoint
+from annulus.training.setup import build_training
 from annulus.trials.information import held_out
 from annulus.trials.measured import Outcome
 from annulus.trials.runs import hash_images, hash_trial, load_splits, probe, run_of
-from annulus.training.setup import build_training
 
 
 class Transfer(Params):
