@@ -1,8 +1,8 @@
 """`scenes`: large generated images whose near places share more than far ones, the same bytes on every machine.
 
 A scene is a lattice of zones, and a zone a mosaic of pictures of `shapes` that are all of one class. The mosaic is
-bent, and lies under a light whose colour changes from place to place. Two places of one picture share its pattern, those less
-than NEAR apart the light and how the mosaic lies, and those of one zone the class: what is shared by the farthest.
+bent, and lies under a light whose colour changes from place to place. Two places of one picture share its pattern,
+those less than NEAR apart the light and how the mosaic lies, and those of one zone the class, as far as it reaches.
 A scene's class is that of its middle.
 """
 
