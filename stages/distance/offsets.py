@@ -15,9 +15,9 @@ PATHS = ["large", "first", "second", "offsets"]
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     probes = {name: getattr(paths, slot) for slot, name in settings["sets"].items()}
-    shared = Transfer(large=paths.large, probes=probes, held_out_pairs=settings["held_out_pairs"])
+    sets = Transfer(large=paths.large, probes=probes, held_out_pairs=settings["held_out_pairs"])
     points = {point["offset"]: point["run"] for point in settings["points"]}
-    pieces = Pieces("distance", (shared, points), transferred)
+    pieces = Pieces("distance", {"sets": sets, "hashes": sets.hashes, "points": points}, transferred)
     keys = [(offset, seed) for offset in points for seed in settings["seeds"]]
     found = dict(zip(keys, pieces.run(keys), strict=True))
     runs = {

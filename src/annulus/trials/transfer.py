@@ -18,18 +18,20 @@ class Transfer(Params):
 
     large: Path
     probes: dict[str, Path]
-    held_out_pairs: int
+    held_out_pairs: int  # of the training set's test images
+
+    @property
+    def hashes(self) -> dict[str, dict[str, str]]:
+        """Of the files of each set."""
+        return {str(folder): hash_images(folder) for folder in (self.large, *self.probes.values())}
 
 
-def transferred(shared: tuple[Transfer, Mapping[Any, Mapping[str, Any]]], key: tuple[Any, int]) -> Mapping[str, Any]:
-    """What a run measured on each set, for (point, seed); `shared` has each point's resolved parameters.
-
-    Views for the information are of the test images of the training set.
-    """
-    (sets, points), (point, seed) = shared, key
+def transferred(shared: Mapping[str, Any], key: tuple[Any, int]) -> Mapping[str, Any]:
+    """What a run measured on each set, for (point, seed); `shared` has the sets, and each point's resolved parameters."""
+    (point, seed), sets, points = key, shared["sets"], shared["points"]
     large, params = load_splits(sets.large), run_of(points[point], seed)
     training = build_training(params, large.train, large.validation, pick_device())
-    with Checkpoint("transfer", params | {"images": hash_images(sets.large), "code": hash_trial()}) as checkpoint:
+    with Checkpoint("transfer", params | {"images": shared["hashes"], "code": hash_trial()}) as checkpoint:
         history = training.run(checkpoint)
         metrics = training.metrics() | held_out(training, large.test, sets.held_out_pairs, seed)
         found = {}
