@@ -31,8 +31,8 @@ def draw_scenes(rows: np.ndarray, size: int, key: int) -> UInt8[Tensor, "n 3 h w
 def _draw(row: int, size: int, key: int) -> np.ndarray:
     draws = Draws(key, np.array([row]))
     y, x = _field(draws, 2, size, TILE) + np.stack(np.mgrid[:size, :size])  # of the mosaic
-    across, middle = (size - 1) // TILE + 2, size // 2
-    classes = _classes(row, across, (y[middle, middle] // TILE, x[middle, middle] // TILE), draws)
+    across, middle = (size - 1) // TILE + 2, tuple(int(at[size // 2, size // 2]) // TILE for at in (y, x))
+    classes = _classes(row, across, middle, draws)
     numbers = (row * across**2 + np.arange(across**2)) * len(CLASSES) + classes.ravel()  # a picture for each tile
     tiles = draw_shapes(numbers, TILE, key).numpy().reshape(across, across, 3, TILE, TILE)
     mosaic = tiles.transpose(2, 0, 3, 1, 4).reshape(3, across * TILE, across * TILE)
@@ -45,7 +45,7 @@ def _classes(row: int, across: int, middle: tuple[int, int], draws: Draws) -> np
     zones = [(np.arange(across) + draws.integers(0, ZONE).item()) // ZONE for _ in middle]
     count = across // ZONE + 2
     drawn = _below(draws.words(count**2), len(CLASSES)).reshape(count, count)
-    drawn[zones[0][middle[0]], zones[1][middle[1]]] = class_of(np.array(row))
+    drawn[zones[0][middle[0]], zones[1][middle[1]]] = class_of(np.array([row])).item()
     return drawn[zones[0][:, None], zones[1]]
 
 

@@ -22,6 +22,7 @@ COMMANDS = {
     "negatives": "dvc repro stages/negatives/dvc.yaml",
     "augmentations": "dvc repro stages/augmentations/dvc.yaml",
     "spirals": "dvc repro stages/spirals/dvc.yaml",
+    "distance": "dvc repro stages/distance/dvc.yaml",
     "estimators": "dvc repro stages/estimators/dvc.yaml",
     "benchmarks": "make bench",
     "main": "make repro",

@@ -25,7 +25,7 @@ from annulus.report.figures import (
     staircase,
 )
 from annulus.report.gains import compared, gains
-from annulus.report.views import against_information, learned_planes, spirals
+from annulus.report.views import against_information, distance, learned_planes, spirals
 
 SEEDS = "Bars: standard deviation over seeds."
 INTERVALS = "Bars: 95 % intervals."
@@ -151,6 +151,8 @@ PLOTS = [
          staircase, "mlcpc.fig3"),
     Plot("estimators.ideal", "Every estimator with the ideal critic", "papers", ("estimators/ideal.csv",), ideal,
          bars="Bars: standard deviation over repetitions."),
+    Plot("infomin.fig4", "Patches of one image at a distance", "papers", ("distance/offsets.csv",), distance,
+         bars=INTERVALS),
     _swept("eqco.fig2", "negatives/eqco-moco", "K, negatives", "MoCo with and without EqCo", "linear_top1"),
     _swept("eqco.fig3", "negatives/eqco-simo", "K, negatives", "SiMo with and without EqCo", "linear_top1"),
     Plot("eqco.fig4", "Gradient's norm with and without EqCo", "papers", ("negatives/eqco-moco.csv",),

@@ -1,4 +1,4 @@
-"""Figures of what views share: accuracy against shared information, and the spirals."""
+"""Figures of what views share: accuracy against shared information, patches at a distance, and the spirals."""
 
 from matplotlib.figure import Figure
 
@@ -6,6 +6,7 @@ from annulus.report.drawing import SERIES, curves, finish, grouped, numbers, pan
 from annulus.report.figures import LINEAR, Rows
 
 SHARED = "I_NCE of unseen pairs, nats"
+OFFSET = "offset of the second patch, pixels"
 
 
 def against_information(*files: Rows) -> Figure:
@@ -14,6 +15,21 @@ def against_information(*files: Rows) -> Figure:
     groups = {name: points for rows in files for name, points in grouped(rows, "series").items()}
     curves(axes, groups, "held_out_nats", "linear_top1_percent", "linear_top1_interval_percent")
     finish(axes, SHARED, LINEAR)
+    return figure
+
+
+def distance(rows: Rows) -> Figure:
+    """The linear probe of each set over the patches' offset, and over what they share; what they share by the offset."""
+    figure, (left, middle, right) = panels(3, ["over the distance", "over what is shared", "what is shared"])
+    groups = grouped(rows, "series")
+    curves(left, groups, "value", "linear_top1_percent", "linear_top1_interval_percent")
+    finish(left, OFFSET, LINEAR)
+    curves(middle, groups, "held_out_nats", "linear_top1_percent", "linear_top1_interval_percent")
+    finish(middle, SHARED, LINEAR)
+    one = next(iter(groups.values()))  # the runs are the same for each set
+    curves(right, {"I_NCE": one}, "value", "held_out_nats", "held_out_interval_nats")
+    reference(right, numbers(one, "held_out_ceiling_nats")[0], "ceiling")
+    finish(right, OFFSET, "nats")
     return figure
 
 

@@ -27,7 +27,7 @@ class Transfer(Params):
 
 
 def transferred(shared: Mapping[str, Any], key: tuple[Any, int]) -> Mapping[str, Any]:
-    """What a run measured on each set, for (point, seed); `shared` has the sets and each point's resolved parameters."""
+    """What a run measured on each set, for (point, seed); `shared` has the sets and the resolved settings of points."""
     (point, seed), sets, points = key, shared["sets"], shared["points"]
     large, params = load_splits(sets.large), run_of(points[point], seed)
     training = build_training(params, large.train, large.validation, pick_device())
