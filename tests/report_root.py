@@ -123,7 +123,9 @@ def shared_by_views(root: Path) -> None:
         write_table(root / f"metrics/augmentations/{part}.csv", rows)
     points = [
         {"noise": noise, "bound_nats": 2 - noise, "bound_interval_nats": 0.1, "top1_percent": 60 + 20 * noise,
-         "top1_interval_percent": 5.0, "gain_percent": 20 * noise, "gain_interval_percent": 6.0}
+         "top1_interval_percent": 5.0, "circle_percent": 61, "circle_interval_percent": 2.0,
+         "coordinates_percent": 55, "coordinates_interval_percent": 1.0, "gain_percent": 20 * noise,
+         "gain_interval_percent": 6.0}
         for noise in (0.0, 0.8)
     ]  # fmt: skip
     write_table(root / "metrics/spirals/points.csv", points)
@@ -131,6 +133,12 @@ def shared_by_views(root: Path) -> None:
     write_table(root / "metrics/spirals/curve.csv", curve)
     plane = [{"noise": n, "x": x / 9, "y": -x, "spiral": x % 2} for n in (0.0, 0.8) for x in range(6)]
     write_table(root / "metrics/spirals/plane.csv", plane)
+    offsets = [
+        {"series": series, "value": offset, "linear_top1_percent": 40 - abs(offset - 40) / 4,
+         "linear_top1_interval_percent": 1.0, "held_out_nats": 60 / offset, "held_out_interval_nats": 0.1,
+         "held_out_ceiling_nats": 5.5} for series in ("shapes", "scenes") for offset in (20, 40, 80)
+    ]  # fmt: skip
+    write_table(root / "metrics/distance/offsets.csv", offsets)
 
 
 def algorithms(root: Path) -> None:

@@ -2,7 +2,7 @@
 
 from matplotlib.figure import Figure
 
-from annulus.report.drawing import SERIES, curves, finish, grouped, numbers, panels, reference
+from annulus.report.drawing import SERIES, curves, finish, grouped, numbers, optional, panels, reference
 from annulus.report.figures import LINEAR, Rows
 
 SHARED = "I_NCE of unseen pairs, nats"
@@ -19,7 +19,7 @@ def against_information(*files: Rows) -> Figure:
 
 
 def distance(rows: Rows) -> Figure:
-    """The linear probe of each set over the patches' offset, and over what they share; what they share by the offset."""
+    """The linear probe of each set over the patches' offset and over what they share; what they share by the offset."""
     figure, (left, middle, right) = panels(3, ["over the distance", "over what is shared", "what is shared"])
     groups = grouped(rows, "series")
     curves(left, groups, "value", "linear_top1_percent", "linear_top1_interval_percent")
@@ -34,9 +34,15 @@ def distance(rows: Rows) -> Figure:
 
 
 def spirals(points: Rows, curve: Rows) -> Figure:
-    """Read-out accuracy and what views share, by their noise; the loss over training."""
+    """Three read-outs and what views share, by their noise; the loss over training."""
     figure, (left, middle, right) = panels(3, ["linear read-out", "information between views", "training"])
-    curves(left, {"": points}, "noise", "top1_percent", "top1_interval_percent")
+    of = {"plane": "top1", "unit circle": "circle", "coordinates": "coordinates"}
+    noise, read = numbers(points, "noise"), {}
+    for name, column in of.items():
+        halves = [optional(row, f"{column}_interval_percent") or "" for row in points]
+        columns = zip(noise, numbers(points, f"{column}_percent"), halves, strict=True)
+        read[name] = [dict(zip(("noise", "percent", "half"), row, strict=True)) for row in columns]
+    curves(left, read, "noise", "percent", "half")
     reference(left, 50.0, "chance")
     finish(left, "noise of a view", "percent of unseen points")
     curves(middle, {"bound": points}, "noise", "bound_nats", "bound_interval_nats")
