@@ -82,7 +82,7 @@ def test_what_cannot_be_cut_is_refused_with_the_way_out():
         "patches.offset: 7 puts the second patch of 20 pixels (view_size) outside of images of 20 pixels; "
         "take an offset of at most 0, or larger images"
     )
-    small = PLAIN | {"view_sets.patches.patches.offset": 0}
+    small = PLAIN
     with pytest.raises(InputError, match="the method sees one; take method: moco, simclr or simo"):
         run(small | {"method": "ir"})
     for method in ("moco", "simclr", "simo"):

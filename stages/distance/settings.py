@@ -10,16 +10,17 @@ SETS = ("large", "first", "second")  # the training images, and what the feature
 
 
 def main(study: Study) -> dict[str, Any]:
-    chosen, scale, seeds = study.row("worlds", study.params.scale), study.params.scale, study.params.seeds
-    variants = {name: study.variant(f"worlds.{scale}.{name}", chosen[name], seeds[0]) for name in SETS}
+    scale, seeds = study.params.scale, study.params.seeds
+    pairs, sets = study.row("pairs", scale), {name: study.row("sets", name)[scale] for name in SETS}
+    variants = {name: study.variant(f"sets.{name}", own, seeds[0]) for name, own in sets.items()}
     images = {f"images/{name}": resolved(params, IMAGES) for name, params in variants.items()}
     points = [
-        {"offset": offset, "run": resolved(study.variant(f"offset {offset}", chosen["large"] | apart, seeds[0]), RUN)}
-        for offset in chosen["offsets"]
-        for apart in [{"view_sets.patches.patches": {"offset": offset}}]
+        {"offset": offset, "run": resolved(study.variant(f"offset {offset}", sets["large"] | apart, seeds[0]), RUN)}
+        for offset in pairs["offsets"]
+        for apart in [{"view_sets.patches.patches.offset": offset}]
     ]
     names = {name: variants[name].dataset for name in SETS[1:]}
-    own = {"scale": scale, "seeds": seeds, "held_out_pairs": chosen["held_out_pairs"]}
+    own = {"scale": scale, "seeds": seeds, "held_out_pairs": pairs["held_out_pairs"]}
     return images | {"offsets": own | {"sets": names, "points": points}}
 
 
