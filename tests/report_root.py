@@ -115,12 +115,20 @@ def negatives_study(root: Path, series: str = "IR") -> None:
 
 def shared_by_views(root: Path) -> None:
     """The files of the studies of views that have figures, beside those over epochs."""
-    for part in ("noise", "crop", "small-crops"):
+    for part in (
+        "augmentations/noise",
+        "augmentations/crop",
+        "augmentations/small-crops",
+        "strength/steps",
+        "strength/crop",
+        "strength/jitter",
+        "frequency/sigma",
+    ):
         rows = [
             {"series": part, "held_out_nats": nats, "linear_top1_percent": 50 - (nats - 2) ** 2,
              "linear_top1_interval_percent": 1.0} for nats in (1.0, 2.0, 3.0)
         ]  # fmt: skip
-        write_table(root / f"metrics/augmentations/{part}.csv", rows)
+        write_table(root / f"metrics/{part}.csv", rows)
     points = [
         {"noise": noise, "bound_nats": 2 - noise, "bound_interval_nats": 0.1, "top1_percent": 60 + 20 * noise,
          "top1_interval_percent": 5.0, "circle_percent": 61, "circle_interval_percent": 2.0,

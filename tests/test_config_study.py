@@ -5,6 +5,7 @@ import yaml
 from settings import ROOT, TREE
 
 from annulus.config import SECTION_OF
+from annulus.config.grid import part_settings
 from annulus.config.negatives import BallParams, RingParams
 from annulus.config.study import OwnStudy, Study
 from annulus.errors import InputError
@@ -32,6 +33,7 @@ OWN = {
     "rows": {"IR": {}, "MoCo": {"method": "moco"}, "BALL+anneal": {"sampler": "ball", "anneal": "linear"}},
 }
 SCALES = ["tiny", "demo", "paper"]
+PUBLISHED = ROOT / "src/annulus/report/results.yaml"
 
 
 @pytest.fixture
@@ -230,6 +232,29 @@ def test_every_point_of_negatives_is_valid_and_no_two_of_a_part_are_the_same(tmp
                 assert params.get(key) == point[1]
     for name, choice in study.content["estimates"]["samplers"].items():
         study.variant(name, choice, 0)
+
+
+@pytest.mark.parametrize("scale", ["tiny", "paper"])
+@pytest.mark.parametrize("name", ["augmentations", "strength", "frequency"])
+def test_every_point_of_a_study_of_views_is_valid_and_no_two_of_a_part_are_the_same(tmp_path, name, scale):
+    study = at_scale(tmp_path, name, scale)
+    for part in study.content["parts"]:
+        points = part_settings(study, part)["points"]
+        runs = [point["run"] for point in points]
+        assert all(runs.count(run) == 1 for run in runs)
+        assert all(point["base"] in [[other["series"], other["value"]] for other in points] for point in points)
+
+
+@pytest.mark.parametrize(("part", "figure", "base"), [("crop", "infomin.fig11", 0.2), ("jitter", "infomin.fig12", 1.0)])
+def test_at_the_paper_s_scale_a_part_has_the_paper_s_values_and_both_heads(tmp_path, part, figure, base):
+    points = part_settings(at_scale(tmp_path, "strength", "paper"), part)["points"]
+    (published,) = (entry for entry in yaml.safe_load(PUBLISHED.read_text()) if entry["id"] == figure)
+    found = [point["value"] for point in points if point["run"]["methods"]["moco"]["head"] == "mlp"]
+    assert found == published["sweep"]
+    assert [point["value"] for point in points if point["run"]["methods"]["moco"]["head"] == "linear"] == found
+    assert {point["base"][1] for point in points} == {base}
+    demo = part_settings(at_scale(tmp_path, "strength", "demo"), part)["points"]
+    assert {point["value"] for point in demo} != set(found)
 
 
 def test_a_row_of_lab_images_is_cmc_and_one_whose_name_says_ring_or_ball_has_it(tmp_path):

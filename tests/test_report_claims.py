@@ -117,7 +117,7 @@ def test_without_metrics_nothing_was_run_and_each_command_is_named(tmp_path):
 
 
 def test_a_claim_that_nothing_measures_says_so_and_names_the_test_that_asserts_it(tmp_path):
-    assert found(tmp_path, "infomin.crop-reverse-u").reason == "no study here measures it yet"
+    assert found(tmp_path, "infomin.imagenet").reason == "no study here measures it yet"
     assert found(tmp_path, "mutualinfo.la-without-neighbours").reason == (
         "no study here measures it yet; `make test` asserts it: `tests/test_bounds_theorems.py::"
         "test_la_with_only_itself_as_neighbour_is_infonce_on_the_same_background`"

@@ -11,10 +11,13 @@ from annulus.errors import InputError
 def part_settings(study: Study, name: str) -> dict[str, Any]:
     """What stages/study_part.py reads: the seeds, each series at each value of its sweep, and its base.
 
+    What stands under the part's `scales` for the study's scale takes the place of the part's own.
+
     Raises:
         InputError: when there is no such part, or its base is no point of the grid.
     """
     part = study.row("parts", name)
+    part = part | part.get("scales", {}).get(study.params.scale, {})
     sweep, base = part.get("sweep", {"keys": [], "values": [None]}), part.get("base", {})
     grid = {"series": part["series"], "value": sweep["values"]}
     if not base or any(key not in grid or value not in grid[key] for key, value in base.items()):

@@ -21,6 +21,8 @@ COMMANDS = {
     "cifar10": "dvc repro stages/cifar10/dvc.yaml",
     "negatives": "dvc repro stages/negatives/dvc.yaml",
     "augmentations": "dvc repro stages/augmentations/dvc.yaml",
+    "strength": "dvc repro stages/strength/dvc.yaml",
+    "frequency": "dvc repro stages/frequency/dvc.yaml",
     "spirals": "dvc repro stages/spirals/dvc.yaml",
     "distance": "dvc repro stages/distance/dvc.yaml",
     "estimators": "dvc repro stages/estimators/dvc.yaml",

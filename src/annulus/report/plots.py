@@ -82,6 +82,11 @@ def _epochs(name: str, part: str, title: str, of: str = "") -> Plot:
     return Plot(name, title, "papers", (f"{part}_figure.csv",), draw, of)
 
 
+def _shared(name: str, title: str, *parts: str) -> Plot:
+    """A figure of a study's parts: accuracy against what two views share."""
+    return Plot(name, title, "papers", tuple(f"{part}.csv" for part in parts), against_information, bars=INTERVALS)
+
+
 def _curve(name: str, title: str, columns: dict[str, str], y: str, file: str, scale: float = 1.0) -> Plot:
     section = "diagnostics" if "diagnostics" in file else "curves"
     return Plot(name, title, section, (file,), partial(over_training, columns=columns, y=y, scale=scale))
@@ -128,9 +133,12 @@ PLOTS = [
     Plot("diagnostics.geometry", "The embeddings over training", "diagnostics", (DIAGNOSTICS,), geometry),
     Plot("mutualinfo.fig2", "Stability of the objectives; bank rate", "papers",
          ("negatives/stability_figure.csv", "negatives/bank-rate.csv"), stability, bars=INTERVALS),
-    Plot("mutualinfo.fig4", "Accuracy against what two views share", "papers",
-         tuple(f"augmentations/{part}.csv" for part in ("noise", "crop", "small-crops")), against_information,
-         bars=INTERVALS),
+    _shared("mutualinfo.fig4", "Accuracy against what two views share", "augmentations/noise", "augmentations/crop",
+            "augmentations/small-crops"),
+    _shared("infomin.fig6", "Low against high frequencies, by the blur between them", "frequency/sigma"),
+    _shared("infomin.fig10", "Stronger augmentation, step by step", "strength/steps"),
+    _shared("infomin.fig11", "How small crops may be", "strength/crop"),
+    _shared("infomin.fig12", "How strong colour jitter may be", "strength/jitter"),
     _epochs("mutualinfo.fig5-ir", "augmentations/ir", "Which augmentations IR needs", "mutualinfo.fig5"),
     _epochs("mutualinfo.fig5-cmc", "augmentations/cmc", "Which augmentations CMC needs", "mutualinfo.fig5"),
     Plot("mutualinfo.fig6", "Two spirals seen through noise", "papers", ("spirals/points.csv", "spirals/curve.csv"),
