@@ -156,6 +156,28 @@ def moving_digits(root: Path) -> None:
     write_table(root / "metrics/moving_digits/table.csv", rows)
 
 
+def spirals_and_patches(root: Path) -> None:
+    """The files of both studies' figures."""
+    points = [
+        {"noise": noise, "bound_nats": 2 - noise, "bound_interval_nats": 0.1, "top1_percent": 60 + 20 * noise,
+         "top1_interval_percent": 5.0, "circle_percent": 61, "circle_interval_percent": 2.0,
+         "coordinates_percent": 55, "coordinates_interval_percent": 1.0, "gain_percent": 20 * noise,
+         "gain_interval_percent": 6.0}
+        for noise in (0.0, 0.8)
+    ]  # fmt: skip
+    write_table(root / "metrics/spirals/points.csv", points)
+    curve = [{"series": f"noise {n}", "x": x, "loss_nats": 6 - x / 10} for n in (0.0, 0.8) for x in (10, 20)]
+    write_table(root / "metrics/spirals/curve.csv", curve)
+    plane = [{"noise": n, "x": x / 9, "y": -x, "spiral": x % 2} for n in (0.0, 0.8) for x in range(6)]
+    write_table(root / "metrics/spirals/plane.csv", plane)
+    offsets = [
+        {"series": series, "value": offset, "linear_top1_percent": 40 - abs(offset - 40) / 4,
+         "linear_top1_interval_percent": 1.0, "held_out_nats": 60 / offset, "held_out_interval_nats": 0.1,
+         "held_out_ceiling_nats": 5.5} for series in ("shapes", "scenes") for offset in (20, 40, 80)
+    ]  # fmt: skip
+    write_table(root / "metrics/distance/offsets.csv", offsets)
+
+
 def algorithms(root: Path) -> None:
     """Two rows of one of the papers' tables."""
     rows = [
@@ -245,6 +267,7 @@ def everything(root: Path, classes: tuple[str, ...] = CLASSES, series: str = "IR
     main_line(root, classes)
     negatives_study(root, series)
     shared_by_views(root)
+    spirals_and_patches(root)
     moving_digits(root)
     algorithms(root)
     estimators(root)

@@ -182,7 +182,7 @@ def open_plain(size, colours):
     return {split: Source(tuple(map(str, range(colours))), labels, read) for split in ("train", "test")}
 ''',
     "src/annulus/datasets/prepare.py": [
-        ("FolderParams, ShapesParams\n", "PlainParams, "),
+        ("ScenesParams, ShapesParams\n", "PlainParams, "),
         ("from annulus.datasets.shapes", "from annulus.datasets.plain import open_plain\n"),
         (
             "        case ShapesParams():\n",

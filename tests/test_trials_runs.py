@@ -126,19 +126,19 @@ def test_the_probes_see_the_test_images_and_learn_from_the_training_images(split
 def test_runs_of_one_seed_share_weights_order_and_views(splits, monkeypatch):
     """And of another seed none of them."""
     seen: dict[object, list] = {}
-    augment, step = training_module.augment, Training.step
+    views_of, step = training_module.views_of, Training.step
     now: list = []
 
-    def watched_augment(*arguments):
-        views = augment(*arguments)
-        now.append(views.clone())
+    def watched_views(*arguments):
+        views = views_of(*arguments)
+        now.extend(view.clone() for view in views)
         return views
 
     def watched_step(self, order):
         now.append(order[self.batch].clone())
         step(self, order)
 
-    monkeypatch.setattr(training_module, "augment", watched_augment)
+    monkeypatch.setattr(training_module, "views_of", watched_views)
     monkeypatch.setattr(Training, "step", watched_step)
     variants = {
         "uniform": variant(0),

@@ -141,6 +141,8 @@ class AllParams(Params):
                 f"datasets.{self.dataset}.view_size: {view_size} cannot be cut into the patches of {patch} pixels of "
                 f"backbone: {self.backbone}; take a multiple of {patch}, or a backbone with smaller patches or none"
             )
+        if (patches := self.get("view_sets.${views}").patches) is not None:
+            patches.check(self.get("datasets.${dataset}").image_size, view_size)
         prepared = self.get("scales.${scale}.prepare")
         if prepared.train_images is not None:
             held_out = round(prepared.train_images * self.get("datasets.${dataset}").validation_fraction)

@@ -5,6 +5,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from annulus.config.params import Fraction, Params, Positive
+from annulus.errors import InputError
 
 
 class DatasetParams(Params):
@@ -28,6 +29,10 @@ class ShapesParams(DatasetParams):
     """Generated images: nothing to download."""
 
 
+class ScenesParams(DatasetParams):
+    """Generated large images, whose near places share more than far ones."""
+
+
 class DownloadParams(DatasetParams):
     """A torchvision set, downloaded into `root` on first use."""
 
@@ -44,6 +49,7 @@ class FolderParams(DatasetParams):
 
 class Datasets(Params):
     shapes: ShapesParams
+    scenes: ScenesParams
     folder: FolderParams
     imagenet: FolderParams
     tinyimagenet: FolderParams
@@ -134,6 +140,24 @@ class SplitParams(Params):
         return {name: value for name, value in self if value is not None} or None
 
 
+class PatchParams(Params):
+    """The two views of an image are squares of view_size pixels at (x, y) and (x + offset, y + offset)."""
+
+    offset: int = Field(ge=0, le=2**16)  # pixels
+
+    def check(self, image_size: int, view_size: int) -> None:
+        """Refuse an offset that images of so many pixels a side do not hold.
+
+        Raises:
+            InputError: with the three sizes.
+        """
+        if view_size + self.offset > image_size:
+            raise InputError(
+                f"patches.offset: {self.offset} puts the second patch of {view_size} pixels (view_size) outside of "
+                f"images of {image_size} pixels; take an offset of at most {image_size - view_size}, or larger images"
+            )
+
+
 class ViewSetParams(Params):
     """Which augmentations make a view; null or probability 0 leaves one out."""
 
@@ -143,3 +167,5 @@ class ViewSetParams(Params):
     grayscale: Fraction
     blur: BlurParams | None
     rand_augment: RandAugmentParams | None
+    # The one key that most sets lack: runs are kept under their parameters, and those of views of one place stay.
+    patches: PatchParams | None = Field(default=None, exclude_if=lambda patches: patches is None)

@@ -4,7 +4,7 @@ import hashlib
 import logging
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +16,12 @@ from torch import Tensor
 
 from annulus.compute.rng import derive, generator
 from annulus.compute.space import check_space
-from annulus.config.images import DatasetParams, DownloadParams, FolderParams, ShapesParams
+from annulus.config.images import DatasetParams, DownloadParams, FolderParams, ScenesParams, ShapesParams
 from annulus.config.training import PrepareScale
 from annulus.datasets.folder import named, open_folder
 from annulus.datasets.imagenet import open_imagenet, open_tinyimagenet
 from annulus.datasets.pack import pack, workplace
+from annulus.datasets.scenes import draw_scenes
 from annulus.datasets.shapes import CLASSES, class_of, draw_shapes
 from annulus.datasets.source import Source, root_of
 from annulus.errors import InputError
@@ -33,7 +34,9 @@ from annulus.files.subset import even_subset, held_out
 log = logging.getLogger(__name__)
 
 FOLDERS = {"folder": open_folder, "imagenet": open_imagenet, "tinyimagenet": open_tinyimagenet}
-SHAPES_IMAGES = {"train": 50_000, "test": 10_000}  # where the limit is null: as many as CIFAR-10 has
+# Generated images where the limit is null: as many as CIFAR-10 and DIV2K have.
+SHAPES_IMAGES = {"train": 50_000, "test": 10_000}
+SCENES_IMAGES = {"train": 800, "test": 100}
 
 
 @dataclass(frozen=True)
@@ -169,10 +172,9 @@ def _open(dataset: str, params: DatasetParams, limits: Mapping[str, int | None],
 
             return open_download(dataset, root_of(dataset, root), params.image_size)
         case ShapesParams():
-            counts = {split: limits[split] or SHAPES_IMAGES[split] for split in ("train", "test")}
-            _check_space(counts, params)  # their labels alone may be too many
-            keys = {split: derive(seed, "shapes", split) for split in counts}
-            return {split: _shapes(count, params.image_size, keys[split]) for split, count in counts.items()}
+            return _generated(dataset, draw_shapes, params, limits, SHAPES_IMAGES, seed)
+        case ScenesParams():
+            return _generated(dataset, draw_scenes, params, limits, SCENES_IMAGES, seed)
         case _:
             raise TypeError(f"no data set is known for {type(params).__name__}")
 
@@ -187,11 +189,25 @@ def _check_space(counts: Mapping[str, int], params: DatasetParams) -> None:
     check_space(needs, torch.device("cpu"), way_out)
 
 
-def _shapes(count: int, image_size: int, key: int) -> Source:
-    def read(rows: Int64[Tensor, " k"]) -> tuple[UInt8[Tensor, "k 3 h w"], Mapping[int, str]]:
-        return draw_shapes(rows.numpy(), image_size, key), {}
+def _generated(
+    dataset: str,
+    draw: Callable[[np.ndarray, int, int], UInt8[Tensor, "n 3 h w"]],
+    params: DatasetParams,
+    limits: Mapping[str, int | None],
+    most: Mapping[str, int],
+    seed: int,
+) -> dict[str, Source]:
+    counts = {split: limits[split] or most[split] for split in most}
+    _check_space(counts, params)  # their labels alone may be too many
 
-    return Source(CLASSES, torch.from_numpy(class_of(np.arange(count))), read)
+    def source(split: str) -> Source:
+        def read(rows: Int64[Tensor, " k"]) -> tuple[UInt8[Tensor, "k 3 h w"], Mapping[int, str]]:
+            return draw(rows.numpy(), params.image_size, key), {}
+
+        key = derive(seed, dataset, split)
+        return Source(CLASSES, torch.from_numpy(class_of(np.arange(counts[split]))), read)
+
+    return {split: source(split) for split in counts}
 
 
 def _chosen_rows(source: Source, limit: int | None, split: str, seed: int) -> Int64[Tensor, " k"]:

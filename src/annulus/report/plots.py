@@ -26,7 +26,7 @@ from annulus.report.figures import (
     staircase,
 )
 from annulus.report.gains import compared, gains
-from annulus.report.views import against_information, of_generators
+from annulus.report.views import against_information, distance, learned_planes, of_generators, spirals
 
 SEEDS = "Bars: standard deviation over seeds."
 INTERVALS = "Bars: 95 % intervals."
@@ -144,6 +144,10 @@ PLOTS = [
     _shared("infomin.fig12", "How strong colour jitter may be", "strength/jitter"),
     _epochs("mutualinfo.fig5-ir", "augmentations/ir", "Which augmentations IR needs", "mutualinfo.fig5"),
     _epochs("mutualinfo.fig5-cmc", "augmentations/cmc", "Which augmentations CMC needs", "mutualinfo.fig5"),
+    Plot("mutualinfo.fig6", "Two spirals seen through noise", "papers", ("spirals/points.csv", "spirals/curve.csv"),
+         spirals, bars=INTERVALS),
+    Plot("mutualinfo.fig6-planes", "The learned planes of the spirals", "papers", ("spirals/plane.csv",),
+         learned_planes, "mutualinfo.fig6"),
     _epochs("mutualinfo.fig7", "negatives/critic", "Witness functions"),
     _swept("mutualinfo.fig9", "negatives/count", "negatives", "How many negatives"),
     _swept("mutualinfo.fig10", "negatives/temperature", "temperature", "Temperature"),
@@ -163,6 +167,8 @@ PLOTS = [
          staircase, "mlcpc.fig3"),
     Plot("estimators.ideal", "Every estimator with the ideal critic", "papers", ("estimators/ideal.csv",), ideal,
          bars="Bars: standard deviation over repetitions."),
+    Plot("infomin.fig4", "Patches of one image at a distance", "papers", ("distance/offsets.csv",), distance,
+         bars=INTERVALS),
     _swept("eqco.fig2", "negatives/eqco-moco", "K, negatives", "MoCo with and without EqCo", "linear_top1"),
     _swept("eqco.fig3", "negatives/eqco-simo", "K, negatives", "SiMo with and without EqCo", "linear_top1"),
     Plot("eqco.fig4", "Gradient's norm with and without EqCo", "papers", ("negatives/eqco-moco.csv",),

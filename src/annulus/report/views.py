@@ -1,11 +1,23 @@
-"""Figures of what views share: accuracy against their information, and generators that learn to share less."""
+"""Figures of what views share: accuracy against their information, patches at a distance, generators, the spirals."""
 
 from matplotlib.figure import Figure
 
-from annulus.report.drawing import curves, finish, grouped, looks, numbers, optional, panels, plain
+from annulus.report.drawing import (
+    SERIES,
+    curves,
+    finish,
+    grouped,
+    looks,
+    numbers,
+    optional,
+    panels,
+    plain,
+    reference,
+)
 from annulus.report.figures import LINEAR, Rows
 
 SHARED = "I_NCE of unseen pairs, nats"
+OFFSET = "offset of the second patch, pixels"
 
 
 def against_information(*files: Rows) -> Figure:
@@ -33,4 +45,51 @@ def of_generators(rows: Rows, curves_of: Rows) -> Figure:
     shared = [row for row in curves_of if row.get("shared_nats", 0) != ""]
     curves(right, grouped(shared, "series"), "step", "shared_nats", "shared_interval_nats")
     finish(right, "steps", "I_NCE that the estimators find, nats")
+    return figure
+
+
+def distance(rows: Rows) -> Figure:
+    """The linear probe of each set over the patches' offset and over what they share; what they share by the offset."""
+    figure, (left, middle, right) = panels(3, ["over the distance", "over what is shared", "what is shared"])
+    groups = grouped(rows, "series")
+    curves(left, groups, "value", "linear_top1_percent", "linear_top1_interval_percent")
+    finish(left, OFFSET, LINEAR)
+    curves(middle, groups, "held_out_nats", "linear_top1_percent", "linear_top1_interval_percent")
+    finish(middle, SHARED, LINEAR)
+    one = next(iter(groups.values()))  # the runs are the same for each set
+    curves(right, {"I_NCE": one}, "value", "held_out_nats", "held_out_interval_nats")
+    reference(right, numbers(one, "held_out_ceiling_nats")[0], "ceiling")
+    finish(right, OFFSET, "nats")
+    return figure
+
+
+def spirals(points: Rows, curve: Rows) -> Figure:
+    """Three read-outs and what views share, by their noise; the loss over training."""
+    figure, (left, middle, right) = panels(3, ["linear read-out", "information between views", "training"])
+    of = {"plane": "top1", "unit circle": "circle", "coordinates": "coordinates"}
+    noise, read = numbers(points, "noise"), {}
+    for name, column in of.items():
+        halves = [optional(row, f"{column}_interval_percent") or "" for row in points]
+        columns = zip(noise, numbers(points, f"{column}_percent"), halves, strict=True)
+        read[name] = [dict(zip(("noise", "percent", "half"), row, strict=True)) for row in columns]
+    curves(left, read, "noise", "percent", "half")
+    reference(left, 50.0, "chance")
+    finish(left, "noise of a view", "percent of unseen points")
+    curves(middle, {"bound": points}, "noise", "bound_nats", "bound_interval_nats")
+    finish(middle, "noise of a view", "nats")
+    curves(right, grouped(curve, "series"), "x", "loss_nats")
+    finish(right, "iteration", "loss, nats")
+    return figure
+
+
+def learned_planes(rows: Rows) -> Figure:
+    """Unseen points in the learned plane of the first seed, by noise; a colour for each spiral."""
+    groups = grouped(rows, "noise")
+    figure, axes = panels(len(groups), [f"noise {noise}" for noise in groups])
+    for each, points in zip(axes, groups.values(), strict=True):
+        for spiral, on in grouped(points, "spiral").items():
+            each.scatter(
+                numbers(on, "x"), numbers(on, "y"), s=5, color=SERIES[int(float(spiral))], label=f"spiral {spiral}"
+            )
+        finish(each, "first coordinate", "second coordinate")
     return figure

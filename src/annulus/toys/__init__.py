@@ -11,4 +11,6 @@ digit_training    contrastive training on such views, and supervised training
 digit_readouts    what a frozen network tells of digit, background and position
 digit_rows        the study's tables
 film_strips       its picture
+params            settings of the spirals
+spirals           points on two spirals, seen through noise
 """

@@ -30,7 +30,7 @@ from annulus.training.line import line
 from annulus.training.nearest import nearest_label_accuracy
 from annulus.training.recipe import Recipe
 from annulus.training.snapshots import Snapshots
-from annulus.views.recipe import augment
+from annulus.views.patches import views_of
 from annulus.waits import Checks, sent
 
 log = logging.getLogger("annulus")
@@ -143,10 +143,8 @@ class Training:
         size, own_slice = self.method.encoder.view_size, local_slice(len(rows))
         images, sizes = self.images.take(rows), self.images.sizes_of(rows)
         self.images.ahead(order[self.batch + 1 : self.batch + 1 + AHEAD])
-        views = [
-            augment(images, self.recipe.views, size, self.view_generator, own_slice, sizes)
-            for _ in range(self.method.views)
-        ]
+        random = [self.view_generator] * self.method.views
+        views = views_of(images, self.recipe.views, size, random, own_slice, sizes)
         with self.checks.put_off():
             step = self.method.loss(views, index, Progress(self._share_done(), self._progress()))
         step.queries.retain_grad()

@@ -14,6 +14,7 @@ from annulus.config.images import ViewSetParams
 from annulus.config.training import PretrainScale
 from annulus.encoders.batchnorm import synchronised
 from annulus.encoders.encoder import EncoderConfig, build_encoder
+from annulus.errors import InputError
 from annulus.files.images import ImageSet
 from annulus.methods.build import build_method, method_class
 from annulus.methods.contrast import ContrastConfig
@@ -38,6 +39,13 @@ def build_training(params: Mapping[str, Any], images: ImageSet, validation: Imag
     """
     method_params, scale, seed = params["methods.${method}"], params["scales.${scale}.pretrain"], params["seed"]
     sampler, neighbours = params["samplers.${sampler}"], params["neighbour_sets.${neighbours}"]
+    view_size = params["datasets.${dataset}.view_size"]
+    if (patches := params["view_sets.${views}"].patches) is not None:
+        patches.check(images.images.side, view_size)
+        if method_class(method_params).views < 2:
+            raise InputError(
+                "views with patches are two of an image, and the method sees one; take method: moco, simclr or simo"
+            )
     scale, sampler, neighbours = for_few_images(len(images), scale, sampler, neighbours)
     check_memory(len(images), method_params, sampler, scale)
     contrast = ContrastConfig(

@@ -15,7 +15,7 @@ from annulus.files.results import Number
 from annulus.files.store import BATCH_SIZE
 from annulus.methods.critics import scaled
 from annulus.training.loop import Training
-from annulus.views.recipe import augment
+from annulus.views.patches import views_of
 
 
 @torch.no_grad()
@@ -32,7 +32,7 @@ def held_out(training: Training, images: ImageSet, pairs: int, seed: int) -> dic
     """
     if len(images) < pairs:
         raise InputError(f"held_out_pairs: {pairs} is more than the {len(images)} test images; take fewer pairs")
-    first, second = (_embeddings(training, images, pairs, generator(seed, "held-out views", view)) for view in range(2))
+    first, second = _embeddings(training, images, pairs, seed)
     temperature = training.method.params.temperature
     estimates = [
         _estimate(scaled(queries, temperature) @ keys.T) for queries, keys in zip(first, reversed(second), strict=True)
@@ -40,17 +40,18 @@ def held_out(training: Training, images: ImageSet, pairs: int, seed: int) -> dic
     return {"held_out_nats": sum(estimates) / len(estimates), "held_out_ceiling_nats": math.log(pairs)}
 
 
-def _embeddings(
-    training: Training, images: ImageSet, pairs: int, random: torch.Generator
-) -> list[Float[Tensor, "pairs d"]]:
-    """One view of each image, by each network of the encoder."""
-    encoder, store, found = training.method.encoder.eval(), images.images.on(training.device), []
+def _embeddings(training: Training, images: ImageSet, pairs: int, seed: int) -> list[list[Float[Tensor, "pairs d"]]]:
+    """Two views of each image, each by each network of the encoder."""
+    encoder, store = training.method.encoder.eval(), images.images.on(training.device)
+    random = [generator(seed, "held-out views", view) for view in range(2)]
+    found: list[list[tuple[Tensor, ...]]] = [[], []]
     for index, chunk in store.in_turn(torch.arange(pairs).split(BATCH_SIZE)):
         sizes = store.sizes_of(index)
-        views = augment(chunk, training.recipe.views, encoder.view_size, random, sizes=sizes)
-        with autocast(training.device):
-            found.append(encoder.embeddings(views))
-    return [torch.cat(parts).float() for parts in zip(*found, strict=True)]
+        views = views_of(chunk, training.recipe.views, encoder.view_size, random, sizes=sizes)
+        for view, of_view in zip(views, found, strict=True):
+            with autocast(training.device):
+                of_view.append(encoder.embeddings(view))
+    return [[torch.cat(parts).float() for parts in zip(*of_view, strict=True)] for of_view in found]
 
 
 def _estimate(scores: Float[Tensor, "n n"]) -> float:

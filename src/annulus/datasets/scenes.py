@@ -1,0 +1,64 @@
+"""`scenes`: large generated images whose near places share more than far ones, the same bytes on every machine.
+
+A scene is a lattice of zones, and a zone a mosaic of pictures of `shapes` that are all of one class. The mosaic is
+bent, and lies under a light whose colour changes from place to place. Two places of one picture share its pattern,
+those less than NEAR apart the light and how the mosaic lies, and those of one zone the class, as far as it reaches.
+A scene's class is that of its middle.
+"""
+
+import numpy as np
+import torch
+from jaxtyping import UInt8
+from torch import Tensor
+
+from annulus.datasets.draws import Draws
+from annulus.datasets.shapes import CLASSES, class_of, draw_shapes
+
+TILE = 20  # pixels a side of a picture
+ZONE = 10  # pictures a side of a zone: 200 pixels
+NEAR = 40  # pixels between the points at which light and bend are drawn; between them both are linear
+DEPTH = 112  # of the light, in 1/256: each channel is multiplied by 0.56 to 1.44
+
+
+def draw_scenes(rows: np.ndarray, size: int, key: int) -> UInt8[Tensor, "n 3 h w"]:
+    """The images of these rows, `size` pixels a side. An image depends only on its row, the size and the key."""
+    images = np.empty((len(rows), 3, size, size), np.uint8)
+    for place, row in enumerate(rows):
+        images[place] = _draw(int(row), size, key)
+    return torch.from_numpy(images)
+
+
+def _draw(row: int, size: int, key: int) -> np.ndarray:
+    draws = Draws(key, np.array([row]))
+    y, x = _field(draws, 2, size, TILE) + np.stack(np.mgrid[:size, :size])  # of the mosaic
+    across, middle = (size - 1) // TILE + 2, tuple(int(at[size // 2, size // 2]) // TILE for at in (y, x))
+    classes = _classes(row, across, middle, draws)
+    numbers = (row * across**2 + np.arange(across**2)) * len(CLASSES) + classes.ravel()  # a picture for each tile
+    tiles = draw_shapes(numbers, TILE, key).numpy().reshape(across, across, 3, TILE, TILE)
+    mosaic = tiles.transpose(2, 0, 3, 1, 4).reshape(3, across * TILE, across * TILE)
+    light = 256 - DEPTH + _field(draws, 3, size, 2 * DEPTH + 1)
+    return np.clip((mosaic[:, y, x].astype(np.int32) * light) >> 8, 0, 255).astype(np.uint8)
+
+
+def _classes(row: int, across: int, middle: tuple[int, int], draws: Draws) -> np.ndarray:
+    """The class of each tile, (across, across): that of the tile in the middle, and of its zone, is the scene's own."""
+    zones = [(np.arange(across) + draws.integers(0, ZONE).item()) // ZONE for _ in middle]
+    count = across // ZONE + 2
+    drawn = _below(draws.words(count**2), len(CLASSES)).reshape(count, count)
+    drawn[zones[0][middle[0]], zones[1][middle[1]]] = class_of(np.array([row])).item()
+    return drawn[zones[0][:, None], zones[1]]
+
+
+def _field(draws: Draws, planes: int, size: int, values: int) -> np.ndarray:
+    """Planes of integers in [0, values), (planes, size, size), linear between points that are NEAR apart."""
+    count = (size - 1) // NEAR + 3
+    points = _below(draws.words(planes * count**2), values).reshape(planes, count, count)
+    place = np.arange(size, dtype=np.int32) + draws.integers(0, NEAR).item()
+    first, share = place // NEAR, place % NEAR
+    rows = points[:, first] * (NEAR - share)[:, None] + points[:, first + 1] * share[:, None]
+    return (rows[:, :, first] * (NEAR - share) + rows[:, :, first + 1] * share) // NEAR**2
+
+
+def _below(words: np.ndarray, values: int) -> np.ndarray:
+    """Integers in [0, values) of random bits."""
+    return (((words >> np.uint64(32)) * np.uint64(values)) >> np.uint64(32)).astype(np.int32)

@@ -1,0 +1,49 @@
+"""Sections of the params.yaml of studies of toys."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from annulus.config.params import Count, Decay, Depth, Fraction, Params, Positive, Rate, Rows, Temperature, Width
+
+Noise = Annotated[float, Field(ge=0, le=1e9)]
+
+
+class SpiralsParams(Params):
+    """mutualinfo Figure 6: two intertwined spirals, whose points are seen through noise."""
+
+    points: Rows
+    test_points: Rows  # for the read-out, which learns from `points`
+    turns: Positive  # of each spiral around the centre
+    inner: Fraction  # radius at which they start, over that at which they end
+    noise: list[Noise] = Field(min_length=1)  # eta: a view adds up to so much to each coordinate
+    start: Literal["he", "torch"]  # the rule of the fresh weights
+    hidden: Width
+    layers: Depth  # hidden ones
+    negatives: Rows
+    batch_size: Rows
+    iterations: Count
+    learning_rate: Rate
+    momentum: float = Field(ge=0, lt=1)
+    weight_decay: Decay
+    temperature: Temperature
+    bank_rate: float = Field(ge=0, lt=1)
+    curve_points: Count  # of the loss over training
+    shown_points: Count  # of the learned plane, from the first seed
+
+
+class SearchParams(Params):
+    """Settings of what the paper leaves open, by name: each sets some of the spirals' parameters."""
+
+    iterations: Count
+    noise: list[Noise] = Field(min_length=1)
+    settings: dict[str, dict[str, int | float | str]]
+
+    def of(self, spirals: SpiralsParams) -> dict[str, SpiralsParams]:
+        """The parameters of each setting.
+
+        Raises:
+            ValueError: for a key or a value that the spirals' parameters have not.
+        """
+        shared = spirals.model_dump() | {"iterations": self.iterations, "noise": self.noise}
+        return {name: SpiralsParams.model_validate(shared | own) for name, own in self.settings.items()}

@@ -1,0 +1,54 @@
+"""Views of whole batches: each a random augmentation of its image, or of one of two patches at a distance.
+
+Source: Tian et al. 2020, arXiv:2005.10243, Section 5.2.1.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int, UInt8
+from torch import Tensor
+
+from annulus.config.images import ViewSetParams
+from annulus.views.recipe import augment
+
+
+def views_of(
+    images: UInt8[Tensor, "b 3 h w"],
+    views: ViewSetParams,
+    size: int,
+    generators: Sequence[torch.Generator],
+    part: slice | None = None,
+    sizes: Int[Tensor, "b 2"] | None = None,
+) -> list[Float[Tensor, "v 3 {size} {size}"]]:
+    """A view of each image by each generator, as `augment` makes them; `part` and `sizes` as there.
+
+    With `views.patches`, view n is of the patch n offsets down and to the right of the first one, whose place the first
+    generator draws, evenly over where all patches fit.
+    """
+    if views.patches is None:
+        return [augment(images, views, size, random, part, sizes) for random in generators]
+    squares = torch.tensor([images.shape[2:]]).expand(len(images), 2)
+    reach = size + views.patches.offset * (len(generators) - 1)
+    corners = draw_corners(squares if sizes is None else sizes, reach, generators[0])
+    return [
+        augment(cut(images, corners + number * views.patches.offset, size), views, size, random, part)
+        for number, random in enumerate(generators)
+    ]
+
+
+def draw_corners(sizes: Int[Tensor, "b 2"], reach: int, random: torch.Generator) -> Int[Tensor, "b 2"]:
+    """The first row and column of a square of `reach` pixels in each image of so many (height, width)."""
+    # A double below 1: the floor never reaches one past the last place.
+    shares = torch.rand(sizes.shape, generator=random, dtype=torch.float64)
+    return (shares * (sizes - reach + 1)).floor().long()
+
+
+def cut(images: UInt8[Tensor, "b 3 h w"], corners: Int[Tensor, "b 2"], size: int) -> UInt8[Tensor, "b 3 {size} {size}"]:
+    """The squares of size x size pixels whose first rows and columns these are."""
+    return torch.stack(
+        [
+            image[:, top : top + size, left : left + size]
+            for image, (top, left) in zip(images, corners.tolist(), strict=True)
+        ]
+    )

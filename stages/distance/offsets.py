@@ -1,0 +1,37 @@
+"""Pairs of patches at each offset: the large images -> what the pairs share, and what two sets' probes read of it."""
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from annulus.compute.workers import Pieces
+from annulus.files.results import write_table
+from annulus.pipeline.stage import Results, run_resolved
+from annulus.trials.outcomes import numbers
+from annulus.trials.transfer import Transfer, outcomes, transferred
+
+PATHS = ["large", "first", "second", "offsets"]
+
+
+def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
+    probes = {name: getattr(paths, slot) for slot, name in settings["sets"].items()}
+    sets = Transfer(large=paths.large, probes=probes, held_out_pairs=settings["held_out_pairs"])
+    points = {point["offset"]: point["run"] for point in settings["points"]}
+    pieces = Pieces("distance", {"sets": sets, "hashes": sets.hashes, "points": points}, transferred)
+    keys = [(offset, seed) for offset in points for seed in settings["seeds"]]
+    found = dict(zip(keys, pieces.run(keys), strict=True))
+    runs = {
+        (name, offset): {seed: outcomes(found[offset, seed], name) for seed in settings["seeds"]}
+        for name in probes
+        for offset in points
+    }
+    base = next(iter(points))
+    write_table(
+        paths.offsets,
+        [numbers(point, each, runs[point[0], base]) | {"scale": settings["scale"]} for point, each in runs.items()],
+    )
+    return Results({}, written=pieces.done)
+
+
+if __name__ == "__main__":
+    run_resolved(main, PATHS)

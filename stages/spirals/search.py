@@ -1,0 +1,33 @@
+"""The spirals under settings that the paper leaves open: what each read-out finds without and with noise."""
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from annulus.compute.workers import Pieces
+from annulus.files.results import write_table
+from annulus.pipeline.stage import Results, run_resolved
+from annulus.toys.params import SpiralsParams
+from annulus.toys.spirals import learned, row
+
+PATHS = ["search"]
+
+
+def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
+    rows, done = [], []
+    for name, own in settings["settings"].items():
+        params = SpiralsParams.model_validate(own)
+        pieces = Pieces("spirals", params, learned)
+        keys = [(noise, seed) for noise in params.noise for seed in settings["seeds"]]
+        found = dict(zip(keys, pieces.run(keys), strict=True))
+        by_noise = {noise: [found[noise, seed] for seed in settings["seeds"]] for noise in params.noise}
+        base = by_noise[params.noise[0]]
+        shown = {"scale": settings["scale"], "iterations": params.iterations}
+        rows += [{"series": name} | row(params, noise, each, base) | shown for noise, each in by_noise.items()]
+        done.append(pieces.done)
+    write_table(paths.search, rows)
+    return Results({}, written=lambda: [forget() for forget in done])
+
+
+if __name__ == "__main__":
+    run_resolved(main, PATHS)

@@ -1,0 +1,20 @@
+"""The study's parameters -> what its stages read."""
+
+from typing import Any
+
+from annulus.config.study import OwnStudy
+from annulus.pipeline.stage import write_settings
+from annulus.toys.params import SearchParams, SpiralsParams
+
+
+def main(study: OwnStudy) -> dict[str, Any]:
+    own, params = {"scale": study.params.scale, "seeds": study.params.seeds}, study.section("spirals", SpiralsParams)
+    searched = study.section("search", SearchParams).of(params)
+    return {
+        "spirals": own | {"params": params.model_dump(mode="json")},
+        "search": own | {"settings": {name: found.model_dump(mode="json") for name, found in searched.items()}},
+    }
+
+
+if __name__ == "__main__":
+    write_settings(main, OwnStudy)
