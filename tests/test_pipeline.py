@@ -84,9 +84,9 @@ def test_the_files_stay_as_short_as_a_reviewer_reads():
     assert len((ROOT / "dvc.yaml").read_text().splitlines()) <= 200
     locks = {path.parent.name: len(path.with_suffix(".lock").read_text().splitlines()) for path in FILES}
     assert locks.pop("cifar10") <= 4000, "of all its rows"
-    assert locks.pop("augmentations") <= 1100
-    assert locks.pop("view_learning") <= 1400
-    assert sum(locks.values()) <= 7000
+    first = [ROOT.name, "algorithms", "negatives", "estimators"]
+    assert sum(locks.pop(name) for name in first) <= 7000
+    assert max(locks.values()) <= 1400
     code = [dep for dep in STAGES["main pretrain"]["deps"] if dep.startswith(("src/", "stages/"))]
     assert len(code) <= 13
     for study in STUDIES:

@@ -155,7 +155,7 @@ def test_every_pair_of_names_points_to_one_row_and_a_column_of_the_table():
         for pair in ours.rows or []:
             assert [agrees(row, pair.theirs) for row in table.rows].count(True) == 1, pair.theirs
         columns = {column for row in table.rows for column in row.numbers()} - {"value"}
-        named = set() if ours.column is None else {ours.column}
+        named = {column for column in [ours.column, *(pair.column for pair in ours.rows or [])] if column}
         named |= {column for names in (ours.columns or {}).values() for column in names}
         assert named <= columns
         assert bool(named) == bool(columns)
