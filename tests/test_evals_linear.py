@@ -23,8 +23,8 @@ from annulus.files.store import Resident
 from annulus.views.recipe import center_view
 
 CPU = torch.device("cpu")
-PLAIN_VIEWS = ViewSetParams(crop=None, flip=0.0, jitter=None, grayscale=0.0, blur=None, rand_augment=None)
-FLIPPED_VIEWS = ViewSetParams(crop=None, flip=0.5, jitter=None, grayscale=0.0, blur=None, rand_augment=None)
+PLAIN_VIEWS = ViewSetParams(crop=None, flip=0.0, jitter=None, grayscale=0.0, blur=None, rand_augment=None, patches=None)
+FLIPPED_VIEWS = PLAIN_VIEWS.model_copy(update={"flip": 0.5})
 
 
 def params(**changes):

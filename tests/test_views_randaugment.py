@@ -95,7 +95,7 @@ def test_operators_are_drawn_alike_often_and_magnitudes_about_the_chosen_one(gen
 
 def test_views_are_what_they_were_without_and_then_changed(generator):
     """The rest of the recipe is drawn first, so that a set without RandAugment has the same views as before it."""
-    plain = ViewSetParams(crop=None, flip=0.5, jitter=None, grayscale=0.2, blur=None, rand_augment=None)
+    plain = ViewSetParams(crop=None, flip=0.5, jitter=None, grayscale=0.2, blur=None, rand_augment=None, patches=None)
     params = RandAugmentParams(operators=2, magnitude=10.0, spread=0.5)
     images = torch.randint(0, 256, (12, 3, 16, 16), generator=generator, dtype=torch.uint8)
     one, other = torch.Generator().manual_seed(3), torch.Generator().manual_seed(3)

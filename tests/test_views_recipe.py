@@ -20,9 +20,9 @@ from annulus.views.recipe import augment, center_view
 CROP = CropParams(scale_min=0.2, scale_max=1.0, ratio_min=3 / 4, ratio_max=4 / 3)
 JITTER = JitterParams(probability=0.8, brightness=0.4, contrast=0.4, saturation=0.4, hue=0.1, strength=1.0)
 BLUR = BlurParams(probability=0.5, sigma_min=0.1, sigma_max=2.0)
-STANDARD = ViewSetParams(crop=CROP, flip=0.5, jitter=JITTER, grayscale=0.2, blur=None, rand_augment=None)
-STRONG = ViewSetParams(crop=CROP, flip=0.5, jitter=JITTER, grayscale=0.2, blur=BLUR, rand_augment=None)
-NOTHING = ViewSetParams(crop=None, flip=0.0, jitter=None, grayscale=0.0, blur=None, rand_augment=None)
+STANDARD = ViewSetParams(crop=CROP, flip=0.5, jitter=JITTER, grayscale=0.2, blur=None, rand_augment=None, patches=None)
+STRONG = ViewSetParams(crop=CROP, flip=0.5, jitter=JITTER, grayscale=0.2, blur=BLUR, rand_augment=None, patches=None)
+NOTHING = ViewSetParams(crop=None, flip=0.0, jitter=None, grayscale=0.0, blur=None, rand_augment=None, patches=None)
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ STANDARD = ViewSetParams(
     grayscale=0.2,
     blur=None,
     rand_augment=None,
+    patches=None,
 )
 
 

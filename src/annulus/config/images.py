@@ -167,5 +167,4 @@ class ViewSetParams(Params):
     grayscale: Fraction
     blur: BlurParams | None
     rand_augment: RandAugmentParams | None
-    # The one key that most sets lack: runs are kept under their parameters, and those of views of one place stay.
-    patches: PatchParams | None = Field(default=None, exclude_if=lambda patches: patches is None)
+    patches: PatchParams | None
