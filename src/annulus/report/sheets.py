@@ -12,6 +12,11 @@ MAGIC = b"\x89PNG\r\n\x1a\n"  # a PNG file's first bytes
 
 # File under metrics/: title, and what is to be seen.
 SHEETS = {
+    "moving_digits/strips.png": (
+        "Moving digits and what views share",
+        "Above, the first frames of a video: one view. Each column below is a video: its later frame, and the other "
+        "view by what it shares with that frame (infomin Section 4.2). What is not shared is the same in all rows.",
+    ),
     "view_learning/views.png": (
         "Views that generators make",
         "Above, test images. Below, two views of each: the first in grey, the second's two channels as red and blue. "
