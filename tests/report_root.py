@@ -126,7 +126,7 @@ def shared_by_views(root: Path) -> None:
         "frequency/sigma",
     ):
         rows = [
-            {"series": part, "held_out_nats": nats, "linear_top1_percent": 50 - (nats - 2) ** 2,
+            {"series": part, "value": nats, "held_out_nats": nats, "linear_top1_percent": 50 - (nats - 2) ** 2,
              "linear_top1_interval_percent": 1.0} for nats in (1.0, 2.0, 3.0)
         ]  # fmt: skip
         write_table(root / f"metrics/{part}.csv", rows)

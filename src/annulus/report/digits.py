@@ -6,8 +6,8 @@ from annulus.report.drawing import SERIES, numbers, optional, panels, plain
 from annulus.report.figures import Rows
 
 TASKS = {
-    "digit": ("digit_error_percent", "digit_error_interval_percent", "wrong digits, percent"),
-    "background": ("background_error_percent", "background_error_interval_percent", "wrong backgrounds, percent"),
+    "digit": ("digit_error_percent", "digit_error_interval_percent", "wrong, percent"),
+    "background": ("background_error_percent", "background_error_interval_percent", "wrong, percent"),
     "position": ("position_error_pixels", "position_error_interval_pixels", "distance, pixels"),
 }
 

@@ -170,7 +170,7 @@ def finish(axes: Axes, x: str, y: str, log_x: bool = False, log_y: bool = False,
     if len(handles) > 1:
         # Below the axis, where it covers no line: as many columns as fit side by side.
         below = axes.transAxes + ScaledTranslation(0, -36 / 72, axes.figure.dpi_scale_trans)
-        columns = max(1, min(len(labels), letters // (max(map(len, labels)) + 8)))
+        columns = max(1, min(len(labels), letters // (max(map(len, labels)) + 10)))
         lines = -(-len(labels) // columns)
         wanted = HIGH * axes.get_gridspec().nrows + 0.2 * (lines - 1)  # inches: the legend takes no room from the axes
         axes.figure.set_figheight(max(wanted, axes.figure.get_figheight()))
