@@ -200,7 +200,7 @@ def test_a_description_of_another_type_or_without_a_key(name, about, fault, tmp_
         ({"stem": "patch16"}, "alexnet has no stem patch16: vit_small takes patch16, patch8 or patch4"),
         ({"embedding_dim": 10**30}, "expected a whole number from 1 to 65536"),
         ({"view_size": True}, "view_size is True, expected a whole number from 1 to 1024"),
-        ({"split": "lab"}, "split is 'lab', expected null, a colour space or a sigma"),
+        ({"split": "lab"}, "split is 'lab', expected null, a colour space, a sigma or a view generator"),
         ({"split": {"sigma": 1.0}}, r"mean is \[0.5, 0.5, 0.5\], expected 6 finite numbers"),
         ({"std": [0.2, 0.2, float("nan")]}, "std is .*nan.*, expected 3 finite numbers"),
     ],
