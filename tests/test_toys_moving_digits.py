@@ -14,13 +14,13 @@ from annulus.toys.digit_images import load_images, make_images, save_images
 from annulus.toys.digit_networks import build_views
 from annulus.toys.digit_readouts import Frames, fit_head, read_out
 from annulus.toys.digit_rows import measured, pairs, rows
+from annulus.toys.digit_scenes import Scenes, draw_scenes
 from annulus.toys.digit_tasks import Task
 from annulus.toys.digit_training import contrast, train_supervised, train_views
 from annulus.toys.digits_params import FACTORS, TrainingParams, WorldParams
 from annulus.toys.grounds import CLASSES, draw_grounds
 from annulus.toys.motion import draw_paths, reflected
 from annulus.toys.moving_digits import Images, World
-from annulus.toys.scenes import Scenes, draw_scenes
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 

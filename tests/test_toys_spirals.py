@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 
 from annulus.toys import spirals as module
-from annulus.toys.params import SearchParams, SpiralsParams
 from annulus.toys.spirals import build_encoder, learned, read_out, row, spirals, train_encoder, view
+from annulus.toys.spirals_params import SearchParams, SpiralsParams
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 COUNTS = {"points": 60, "test_points": 40, "batch_size": 8, "negatives": 7, "iterations": 6}

@@ -7,8 +7,8 @@ from typing import Any
 from annulus.compute.workers import Pieces
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
-from annulus.toys.params import SpiralsParams
 from annulus.toys.spirals import learned, row
+from annulus.toys.spirals_params import SpiralsParams
 
 PATHS = ["search"]
 

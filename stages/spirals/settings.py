@@ -4,7 +4,7 @@ from typing import Any
 
 from annulus.config.study import OwnStudy
 from annulus.pipeline.stage import write_settings
-from annulus.toys.params import SearchParams, SpiralsParams
+from annulus.toys.spirals_params import SearchParams, SpiralsParams
 
 
 def main(study: OwnStudy) -> dict[str, Any]:

@@ -45,10 +45,7 @@ def half_precision() -> bool:
     Raises:
         InputError: when ANNULUS_PRECISION is unknown.
     """
-    asked = os.environ.get("ANNULUS_PRECISION", "float32")
-    if asked not in ("float32", "bf16"):
-        raise InputError(f"ANNULUS_PRECISION is {asked!r}; give float32 or bf16, or unset it for float32")
-    return asked == "bf16"
+    return _asked("ANNULUS_PRECISION", ("float32", "bf16"), "float32") == "bf16"
 
 
 def deterministic() -> bool:
@@ -59,10 +56,15 @@ def deterministic() -> bool:
     Raises:
         InputError: when ANNULUS_DETERMINISTIC is unknown.
     """
-    asked = os.environ.get("ANNULUS_DETERMINISTIC", "no")
-    if asked not in ("no", "yes"):
-        raise InputError(f"ANNULUS_DETERMINISTIC is {asked!r}; give yes or no, or unset it for no")
-    return asked == "yes"
+    return _asked("ANNULUS_DETERMINISTIC", ("yes", "no"), "no") == "yes"
+
+
+def _asked(variable: str, choices: tuple[str, str], usual: str) -> str:
+    """Which of two values the environment asks for."""
+    asked = os.environ.get(variable, usual)
+    if asked not in choices:
+        raise InputError(f"{variable} is {asked!r}; give {' or '.join(choices)}, or unset it for {usual}")
+    return asked
 
 
 def described(device: torch.device) -> str:

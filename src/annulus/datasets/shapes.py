@@ -55,10 +55,10 @@ def _draw(rows: np.ndarray, size: int, key: int) -> np.ndarray:
 
     # The object is bright and the ground dark and of the opposite hue, so that the object is seen in grey too.
     hue = (hues.astype(np.int32) * (TURN // len(HUES)))[:, None, None] + draws.integers(-46, 47)
-    ground = _colour(hue + TURN // 2 + draws.integers(-64, 65), draws.integers(60, 140), draws.integers(50, 100))
+    ground = colour(hue + TURN // 2 + draws.integers(-64, 65), draws.integers(60, 140), draws.integers(50, 100))
     pattern = draw_ground(draws, x, y, grounds) - 128
     image = ground + ((pattern * draws.integers(24, 48)) >> 7)[:, None]
-    thing = _colour(hue, draws.integers(120, 220), draws.integers(170, 240))
+    thing = colour(hue, draws.integers(120, 220), draws.integers(170, 240))
     image += ((thing - image) * _coverage(draws, x, y, outlines, size)[:, None]) >> 8
 
     # Light falls from one side, up to 25 % more or less at the rim; then grain, drawn for each channel.
@@ -87,8 +87,9 @@ def _coverage(draws: Draws, x: Plane, y: Plane, outlines: np.ndarray, size: int)
     return np.clip(128 + ((np.clip(depth, -2 * ONE, 2 * ONE) * pixels) >> 8), 0, 256)
 
 
-def _colour(hue: np.ndarray, saturation: np.ndarray, value: np.ndarray) -> np.ndarray:
-    """HSV to RGB, (n, 3, 1, 1): hue in 1/1536 of the circle, saturation and value in 1/256."""
-    thirds = np.array([0, 1024, 512], np.int32)[:, None, None]
-    pure = np.clip(abs((hue[:, None] + thirds) % TURN - TURN // 2) - 256, 0, 256)
+def colour(hue: np.ndarray, saturation: np.ndarray, value: np.ndarray, turn: int = TURN) -> np.ndarray:
+    """HSV to RGB, (n, 3, 1, 1): hue in 1/turn of the circle, saturation and value in 1/256."""
+    thirds = np.array([0, 2 * turn // 3, turn // 3], np.int32)[:, None, None]
+    far = abs((hue[:, None] + thirds) % turn - turn // 2)  # turn // 2 at the channel's own hue
+    pure = np.clip(far * 6 * 256 // turn - 256, 0, 256)
     return (value[:, None] * (256 - ((saturation[:, None] * (256 - pure)) >> 8))) >> 8

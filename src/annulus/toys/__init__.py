@@ -4,13 +4,13 @@ digits_params     settings of the moving digits
 motion            a square that moves on a canvas and bounces
 grounds           generated backgrounds of ten classes
 digit_images      digits and backgrounds: made or read, packed, loaded
-scenes            a digit on a background, drawn as pixels
+digit_scenes      a digit on a background, drawn as pixels
 moving_digits     videos by their factors, and second views that share some of them
 digit_networks    the network of an image, and that of a video
 digit_training    contrastive training on such views, and supervised training
 digit_readouts    what a frozen network tells of digit, background and position
 digit_rows        the study's tables
 film_strips       its picture
-params            settings of the spirals
+spirals_params    settings of the spirals
 spirals           points on two spirals, seen through noise
 """

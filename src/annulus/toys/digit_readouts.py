@@ -13,10 +13,10 @@ from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from annulus.compute.rng import generator
+from annulus.toys.digit_scenes import Scenes
 from annulus.toys.digit_tasks import Task, tasks_of
 from annulus.toys.digits_params import TrainingParams
 from annulus.toys.moving_digits import World
-from annulus.toys.scenes import Scenes
 
 STEPS = 100  # of L-BFGS, which converges in fewer
 ROWS_AT_ONCE = 512

@@ -6,8 +6,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
+from annulus.toys.digit_scenes import Scenes
 from annulus.toys.moving_digits import World
-from annulus.toys.scenes import Scenes
 
 
 class Task(NamedTuple):

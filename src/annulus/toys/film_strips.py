@@ -6,8 +6,8 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from annulus.compute.rng import generator
+from annulus.toys.digit_scenes import Scenes
 from annulus.toys.moving_digits import World
-from annulus.toys.scenes import Scenes
 
 LABEL, GAP, LARGER = 190, 4, 2  # pixels; how many times larger a frame is shown
 Tiles = Sequence[Image.Image]

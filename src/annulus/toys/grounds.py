@@ -9,13 +9,12 @@ from jaxtyping import Int64, UInt8
 from torch import Tensor
 
 from annulus.datasets.draws import Draws
-from annulus.datasets.shapes import HUES
+from annulus.datasets.shapes import FRAME, HUES, colour
 from annulus.datasets.textures import GROUNDS, draw_ground
 
 PATTERNS = ("upright", "checks")
 CLASSES = tuple(f"{hue}-{pattern}" for hue in HUES for pattern in PATTERNS)
 TURN = 1024  # the circle of hues
-FRAME = 2**14  # half of the picture's side, in the units of its coordinates
 
 
 def draw_grounds(count: int, size: int, key: int) -> tuple[UInt8[Tensor, "n 3 size size"], Int64[Tensor, "n"]]:
@@ -26,17 +25,9 @@ def draw_grounds(count: int, size: int, key: int) -> tuple[UInt8[Tensor, "n 3 si
     numbers = np.array([list(GROUNDS).index(pattern) for pattern in PATTERNS])[labels % len(PATTERNS)]
     hue = (labels // len(PATTERNS) * (TURN // len(HUES)))[:, None, None] + draws.integers(-100, 101)
     dark, light = (
-        _colours(hue + draws.integers(-100, 101), draws.integers(60, 240), draws.integers(*values))
+        colour(hue + draws.integers(-100, 101), draws.integers(60, 240), draws.integers(*values), TURN)
         for values in ((12, 66), (66, 126))  # darker than the ink
     )
     plane = draw_ground(draws, axis[None, None, :], axis[None, :, None], numbers)[:, None]
     images = dark + (((light - dark) * plane) >> 8)
     return torch.from_numpy(images.astype(np.uint8)), torch.from_numpy(labels)
-
-
-def _colours(hue: np.ndarray, saturation: np.ndarray, value: np.ndarray) -> np.ndarray:
-    """HSV to RGB from 0 to 255, (n, 3, 1, 1): hue in 1/1024 of the circle, saturation and value in 1/256."""
-    thirds = np.array([0, 2 * TURN // 3, TURN // 3])[:, None, None]
-    far = abs((hue[:, None] + thirds) % TURN - TURN // 2)  # TURN // 2 at the channel's own hue
-    pure = np.clip(far * 6 * 256 // TURN - 256, 0, 256)
-    return (value[:, None] * (256 - ((saturation[:, None] * (256 - pure)) >> 8))) >> 8

@@ -14,9 +14,9 @@ import torch
 from jaxtyping import Float, Int64, UInt8
 from torch import Tensor
 
+from annulus.toys.digit_scenes import Scenes, draw_scenes
 from annulus.toys.digits_params import WorldParams
 from annulus.toys.motion import draw_paths
-from annulus.toys.scenes import Scenes, draw_scenes
 
 
 class Images(NamedTuple):

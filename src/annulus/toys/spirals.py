@@ -22,7 +22,7 @@ from annulus.files.results import Number
 from annulus.intervals import over_seeds, verdict
 from annulus.methods.critics import scaled
 from annulus.methods.memory import MemoryBank
-from annulus.toys.params import SpiralsParams
+from annulus.toys.spirals_params import SpiralsParams
 from annulus.trials.outcomes import with_interval
 
 OverSeeds = Sequence[Mapping[str, Any]]  # what `learned` gives, for each seed

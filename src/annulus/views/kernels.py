@@ -122,6 +122,16 @@ def _jittered(red, green, blue, factors, kinds, turn, hue_after, mean, upto):
     return red, green, blue
 
 
+@triton.jit
+@no_type_check
+def _planes(views, count, pixel, there):
+    """Red, green and blue of some pixels."""
+    red = tl.load(views + pixel, mask=there, other=0.0)
+    green = tl.load(views + count + pixel, mask=there, other=0.0)
+    blue = tl.load(views + 2 * count + pixel, mask=there, other=0.0)
+    return red, green, blue
+
+
 @triton.jit(do_not_specialize=["count"])
 @no_type_check
 def _coloured(views, factors, kinds, turns, hues_after, greys, count, JITTER: tl.constexpr, PIXELS: tl.constexpr):
@@ -143,18 +153,14 @@ def _coloured(views, factors, kinds, turns, hues_after, greys, count, JITTER: tl
         for start in range(0, count, PIXELS):
             pixel = start + tl.arange(0, PIXELS)
             there = pixel < count
-            red = tl.load(views + pixel, mask=there, other=0.0)
-            green = tl.load(views + count + pixel, mask=there, other=0.0)
-            blue = tl.load(views + 2 * count + pixel, mask=there, other=0.0)
+            red, green, blue = _planes(views, count, pixel, there)
             red, green, blue = _jittered(red, green, blue, factors, kinds, turn, hue_after, mean, before)
             total += tl.where(there, _luma(red, green, blue), 0.0)
         mean = tl.sum(total) / count
     for start in range(0, count, PIXELS):
         pixel = start + tl.arange(0, PIXELS)
         there = pixel < count
-        red = tl.load(views + pixel, mask=there, other=0.0)
-        green = tl.load(views + count + pixel, mask=there, other=0.0)
-        blue = tl.load(views + 2 * count + pixel, mask=there, other=0.0)
+        red, green, blue = _planes(views, count, pixel, there)
         if JITTER and jittered:
             red, green, blue = _jittered(red, green, blue, factors, kinds, turn, hue_after, mean, STAGES)
         if grey:
