@@ -173,7 +173,7 @@ def spirals_and_patches(root: Path) -> None:
     offsets = [
         {"series": series, "value": offset, "linear_top1_percent": 40 - abs(offset - 40) / 4,
          "linear_top1_interval_percent": 1.0, "held_out_nats": 60 / offset, "held_out_interval_nats": 0.1,
-         "held_out_ceiling_nats": 5.5} for series in ("shapes", "scenes") for offset in (20, 40, 80)
+         "held_out_ceiling_nats": 5.5} for series in ("shapes", "mosaics") for offset in (20, 40, 80)
     ]  # fmt: skip
     write_table(root / "metrics/distance/offsets.csv", offsets)
 

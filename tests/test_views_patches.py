@@ -19,7 +19,7 @@ def coordinates(count, height, width):
 
 
 def patches(offset, images, size, seeds=(0, 0), **options):
-    views = load(PLAIN | {"dataset": "scenes", "view_sets.patches.patches.offset": offset}).get("view_sets.${views}")
+    views = load(PLAIN | {"dataset": "mosaics", "view_sets.patches.patches.offset": offset}).get("view_sets.${views}")
     random = {seed: torch.Generator().manual_seed(seed) for seed in seeds}
     return views_of(images, views, size, [random[seed] for seed in seeds], **options)
 

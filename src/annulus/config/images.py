@@ -29,7 +29,7 @@ class ShapesParams(DatasetParams):
     """Generated images: nothing to download."""
 
 
-class ScenesParams(DatasetParams):
+class MosaicsParams(DatasetParams):
     """Generated large images, whose near places share more than far ones."""
 
 
@@ -49,7 +49,7 @@ class FolderParams(DatasetParams):
 
 class Datasets(Params):
     shapes: ShapesParams
-    scenes: ScenesParams
+    mosaics: MosaicsParams
     folder: FolderParams
     imagenet: FolderParams
     tinyimagenet: FolderParams

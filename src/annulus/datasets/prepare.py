@@ -16,12 +16,12 @@ from torch import Tensor
 
 from annulus.compute.rng import derive, generator
 from annulus.compute.space import check_space
-from annulus.config.images import DatasetParams, DownloadParams, FolderParams, ScenesParams, ShapesParams
+from annulus.config.images import DatasetParams, DownloadParams, FolderParams, MosaicsParams, ShapesParams
 from annulus.config.training import PrepareScale
 from annulus.datasets.folder import named, open_folder
 from annulus.datasets.imagenet import open_imagenet, open_tinyimagenet
+from annulus.datasets.mosaics import draw_mosaics
 from annulus.datasets.pack import pack, workplace
-from annulus.datasets.scenes import draw_scenes
 from annulus.datasets.shapes import CLASSES, class_of, draw_shapes
 from annulus.datasets.source import Source, root_of
 from annulus.errors import InputError
@@ -173,8 +173,8 @@ def _open(dataset: str, params: DatasetParams, limits: Mapping[str, int | None],
             return open_download(dataset, root_of(dataset, root), params.image_size)
         case ShapesParams():
             return _generated(dataset, draw_shapes, params, limits, SHAPES_IMAGES, seed)
-        case ScenesParams():
-            return _generated(dataset, draw_scenes, params, limits, SCENES_IMAGES, seed)
+        case MosaicsParams():
+            return _generated(dataset, draw_mosaics, params, limits, SCENES_IMAGES, seed)
         case _:
             raise TypeError(f"no data set is known for {type(params).__name__}")
 

@@ -1,9 +1,9 @@
-"""`scenes`: large generated images whose near places share more than far ones, the same bytes on every machine.
+"""`mosaics`: large generated images whose near places share more than far ones, the same bytes on every machine.
 
-A scene is a lattice of zones, and a zone a mosaic of pictures of `shapes` that are all of one class. The mosaic is
+A picture is a lattice of zones, and a zone a mosaic of pictures of `shapes` that are all of one class. The mosaic is
 bent, and lies under a light whose colour changes from place to place. Two places of one picture share its pattern,
 those less than NEAR apart the light and how the mosaic lies, and those of one zone the class, as far as it reaches.
-A scene's class is that of its middle.
+A picture's class is that of its middle.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ NEAR = 40  # pixels between the points at which light and bend are drawn; betwee
 DEPTH = 112  # of the light, in 1/256: each channel is multiplied by 0.56 to 1.44
 
 
-def draw_scenes(rows: np.ndarray, size: int, key: int) -> UInt8[Tensor, "n 3 h w"]:
+def draw_mosaics(rows: np.ndarray, size: int, key: int) -> UInt8[Tensor, "n 3 h w"]:
     """The images of these rows, `size` pixels a side. An image depends only on its row, the size and the key."""
     images = np.empty((len(rows), 3, size, size), np.uint8)
     for place, row in enumerate(rows):
@@ -41,7 +41,7 @@ def _draw(row: int, size: int, key: int) -> np.ndarray:
 
 
 def _classes(row: int, across: int, middle: tuple[int, int], draws: Draws) -> np.ndarray:
-    """The class of each tile, (across, across): that of the tile in the middle, and of its zone, is the scene's own."""
+    """The class of each tile, (across, across): the middle tile's, and its zone's, is the picture's own."""
     zones = [(np.arange(across) + draws.integers(0, ZONE).item()) // ZONE for _ in middle]
     count = across // ZONE + 2
     drawn = _below(draws.words(count**2), len(CLASSES)).reshape(count, count)
