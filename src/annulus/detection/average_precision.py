@@ -3,7 +3,8 @@
 Matching and accumulation are faster-coco-eval's. A category of which no picture has an object enters no mean, and a
 number of which no category has one is left out.
 
-Source: Lin et al. 2014, arXiv:1405.0312; Gupta et al. 2019, arXiv:1908.03195, Section 2.
+Source: Lin et al. 2014, "Microsoft COCO: common objects in context", ECCV;
+Gupta et al. 2019, "LVIS: a dataset for large vocabulary instance segmentation", CVPR.
 """
 
 import math
