@@ -114,6 +114,12 @@ def test_polygons_cover_a_mask_exactly_and_boxes_are_tight():
         assert all(side.any() for side in sides)
 
 
+def test_rows_with_the_same_pixels_make_one_rectangle():
+    mask = np.zeros((9, 9), dtype=bool)
+    mask[2:7, 1:4] = mask[4:7, 6:8] = True
+    assert polygons_of(mask) == [[1, 2, 4, 2, 4, 7, 1, 7], [6, 4, 8, 4, 8, 7, 6, 7]]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_read_is_what_was_drawn(kind, tmp_path):
     write_scenes(tmp_path, kind, PARAMS, seed=3)
