@@ -123,13 +123,18 @@ def test_rows_with_the_same_pixels_make_one_rectangle():
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_read_is_what_was_drawn(kind, tmp_path):
     write_scenes(tmp_path, kind, PARAMS, seed=3)
+    partly = 0
     train, val = read_splits(tmp_path, kind, drop_empty=False)
     assert (len(train.pictures), len(val.pictures)) == (10, 5)
     for split, read in (("train", train), ("val", val)):
         for (number, scene), picture in zip(drawn(kind, split, PARAMS, seed=3), read.pictures, strict=True):
             assert np.array_equal(np.asarray(Image.open(picture.file)), scene.image)
-            known = federated(scene, number, derive(3, "federation", split)).things if kind == "lvis" else scene.things
-            for thing, one in zip(known, picture.instances, strict=True):
+            known = federated(scene, number, derive(3, "federation", split))
+            if kind == "lvis":
+                assert picture.negative == tuple(label + 1 for label in known.negative)
+                assert picture.not_exhaustive == tuple(label + 1 for label in known.not_exhaustive)
+                partly += len(picture.not_exhaustive)
+            for thing, one in zip(known.things if kind == "lvis" else scene.things, picture.instances, strict=True):
                 assert one.box == box_of(thing.mask)
                 assert one.keypoints == thing.keypoints
                 name = {category.id: category.name for category in read.categories}[one.category]
@@ -139,6 +144,7 @@ def test_what_is_read_is_what_was_drawn(kind, tmp_path):
                     assert one.area == thing.mask.sum()
                 assert one.difficult == (kind == "voc" and thing.seen < 60)
     assert (train.skeleton == LIMBS) == (kind == "keypoints")
+    assert (partly > 0) == (kind == "lvis")
 
 
 def test_other_seeds_draw_other_scenes_and_test_pictures_are_not_those_of_training():
