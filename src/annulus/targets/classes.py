@@ -7,7 +7,8 @@ from annulus.datasets.source import root_of
 from annulus.errors import InputError
 from annulus.files.regular import read_text
 
-# Meta-Dataset's names of its files NAME_splits.json. MNIST and Fashion-MNIST have none, and Omniglot's are alphabets.
+# Meta-Dataset's names of its files NAME_splits.json. The two MNISTs have none, Omniglot's are alphabets, and of GTSRB
+# every class is held out.
 FILES = {
     "aircraft": "aircraft",
     "cub": "cu_birds",
@@ -15,7 +16,6 @@ FILES = {
     "fungi": "fungi",
     "mscoco": "mscoco",
     "quickdraw": "quickdraw",
-    "trafficsign": "traffic_sign",
     "vggflower": "vgg_flower",
 }
 
@@ -35,12 +35,17 @@ def test_classes(target: str, classes: Sequence[str], folder: str | None) -> lis
     path = root_of("few_shot.class_splits", folder) / f"{FILES[target]}_splits.json"
     try:
         named = json.loads(read_text(path))["test"]
-        known = {name: number for number, name in enumerate(classes)}
-        return sorted(known[name] for name in named)
+        known = {_key(target, name): number for number, name in enumerate(classes)}
+        return sorted(known[_key(target, name)] for name in named)
     except (OSError, ValueError, TypeError) as error:
         raise InputError(f"{path} is missing or no file of class splits ({error}); {WAY_OUT}") from error
     except KeyError as error:
         raise InputError(f"{path}: {error} is no key of it or no class of {target}; {WAY_OUT}") from error
+
+
+def _key(target: str, name: str) -> str:
+    """A class by its name; of flowers by the number before it, as their names are spelt in several ways."""
+    return name.partition(".")[0] if target == "vggflower" else name
 
 
 WAY_OUT = (

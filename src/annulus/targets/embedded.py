@@ -37,7 +37,7 @@ def open_digits(image_size: int) -> dict[str, Source]:
 
     def source(part: slice) -> Source:
         def read(rows: Int64[Tensor, " k"]) -> tuple[UInt8[Tensor, "k 3 h w"], Mapping[int, str]]:
-            return resized(pixels[part][rows][:, None].expand(-1, 3, -1, -1), image_size), {}
+            return resized(pixels[part][rows][:, None], image_size).expand(-1, 3, -1, -1).contiguous(), {}
 
         return Source(tuple("0123456789"), labels[part], read)
 
@@ -72,7 +72,7 @@ TEXTURES: dict[str, Callable[[Plane, Plane], Plane]] = {
     "checks": lambda p, q: np.clip((_wave(p) * _wave(q)) >> 6, -256, 256),
     "dots": lambda p, q: np.clip(_wave(p) + _wave(q) - 128, -256, 256),
     "grid": lambda p, q: np.maximum(abs(_wave(p)), abs(_wave(q))) * 2 - 256,
-    "bricks": lambda p, q: np.minimum(abs(_wave(p + ((q >> 10) & 1) * 512)), abs(_wave(q))) * 4 - 256,
+    "bricks": lambda p, q: np.clip(np.minimum(abs(_wave(p + ((q >> 10) & 1) * 512)), abs(_wave(q))) * 4, 0, 512) - 256,
     "zigzag": lambda p, q: _wave(p + _wave(q)),
     "weave": lambda p, q: np.where(((p >> 9) + (q >> 9)) & 1, _wave(2 * p), _wave(2 * q)),
     "scales": lambda p, q: _wave(q + (_wave(p + ((q >> 10) & 1) * 512) ** 2 >> 7)),
@@ -95,7 +95,7 @@ def _textures(draws: Draws, classes: np.ndarray, size: int) -> np.ndarray:
 
 
 def _outlines(draws: Draws, classes: np.ndarray, size: int) -> np.ndarray:
-    """A grey outline of any turn, dark on bright or bright on dark."""
+    """A bright outline of any turn on a dark ground, both grey."""
     x, y = _axes(size)
     spans = np.array([round(SPAN[name] * 256) for name in OUTLINES], np.int32)
     radius = (draws.integers(FRAME * 45 // 100, FRAME * 70 // 100) * spans[classes][:, None, None]) >> 8
@@ -107,8 +107,7 @@ def _outlines(draws: Draws, classes: np.ndarray, size: int) -> np.ndarray:
     for number, outline in enumerate(OUTLINES.values()):
         depth[classes == number] = outline(u[classes == number], v[classes == number])
     covered = np.clip(128 + ((np.clip(depth, -2 * ONE, 2 * ONE) * (radius * size // (FRAME // 8))) >> 8), 0, 256)
-    ground, contrast = draws.integers(90, 166), draws.integers(30, 80) * (2 * draws.integers(0, 2) - 1)
-    grey = ground + ((contrast * covered) >> 8)
+    grey = draws.integers(40, 120) + ((draws.integers(40, 120) * covered) >> 8)
     return _grained(draws, np.repeat(grey[:, None], 3, axis=1), size, channels=1)
 
 
