@@ -16,7 +16,7 @@ from annulus.intervals import over_seeds_and_images
 from annulus.training.setup import build_training
 from annulus.trials.encoders import Encoders
 from annulus.trials.probed import normalised, numbers, probed
-from annulus.trials.target_tables import accuracies, gains, read_targets
+from annulus.trials.target_tables import accuracies, algorithm, gains, read_targets
 
 PROBE = {"layer": "pooled", "momentum": 0.9, "weight_decay": 0.0, "epochs": 5, "batch_size": 8, "learning_rate": 0.1}
 FEW = {"ways": 2, "shots": 2, "queries": 3, "episodes": 10, "classifier": "prototype", "class_splits": None}
@@ -108,13 +108,27 @@ def test_gains_are_in_pairs_of_a_seed_and_an_image_or_an_episode(tmp_path):
     targets = {"birds": measured | setting | {"ways": 5, "shots": 5, "episodes": 20}}
     trained = {"method": "moco", "split": "none", "sampler": "ring", "dataset": "shapes"}
     rows = accuracies(targets, ["uniform", "untrained"], trained)
-    assert [(row["variant"], row["sampler"]) for row in rows][::2] == [("main", "ring"), ("untrained", "untrained")]
+    assert [row["algorithm"] for row in rows] == ["MoCoRing", "MoCo", "untrained"]
     assert rows[1]["linear_top1_percent"] == measured["uniform_linear_top1_percent"]
     row = gains(targets, ["uniform", "untrained"], trained)[1]
-    assert (row["over"], row["method"]) == ("untrained", "moco")
+    assert (row["over"], row["dataset"]) == ("untrained", "shapes")
     assert row["linear_gain_percent"] == measured["over_untrained_linear_gain_percent"]
     with pytest.raises(InputError, match=r"has none of birds, fungi; run `dvc repro stages/meta/dvc.yaml`"):
         read_targets(tmp_path, ["birds", "fungi"])
+
+
+@pytest.mark.parametrize(
+    ("method", "split", "sampler", "expected"),
+    [
+        ("ir", "none", "ring", ["IRing", "IR"]),
+        ("ir", "lab", "ring", ["CMCRing", "CMC"]),
+        ("ir", "none", "uniform", ["IR", "uniform"]),
+        ("simo", "none", "cave", ["simo cave", "simo uniform"]),
+    ],
+)
+def test_variants_have_the_paper_s_names(method, split, sampler, expected):
+    trained = {"method": method, "split": split, "sampler": sampler, "dataset": "shapes"}
+    assert [algorithm(variant, trained) for variant in ("main", "uniform")] == expected
 
 
 @pytest.mark.parametrize("trained", [True, False])

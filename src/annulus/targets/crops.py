@@ -28,7 +28,7 @@ def open_mscoco(root: Path, image_size: int) -> dict[str, Source]:
     As Meta-Dataset makes them: the box is 1.2 times as large around its middle, cut at the image's edges, and the crop
     is resized without keeping its ratio.
 
-    Source: Triantafillou et al. 2020, arXiv:1903.03096, Appendix A.
+    Source: Triantafillou et al. 2020, arXiv:1903.03096, Section 3.1; google-research/meta-dataset's MSCOCOConverter.
 
     Raises:
         InputError: when a file is missing or malformed.

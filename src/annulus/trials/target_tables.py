@@ -26,9 +26,9 @@ def read_targets(folder: Path, targets: Sequence[str]) -> dict[str, Mapping[str,
 
 
 def accuracies(targets: Targets, variants: Sequence[str], trained: Trained) -> list[dict[str, Number]]:
-    """A row for each target and variant; `sampler` is what the variant trained with."""
+    """A row for each target and variant."""
     return [
-        {"target": target, "variant": variant, "sampler": trained["sampler"] if variant == MAIN else variant}
+        {"target": target, "variant": variant, "algorithm": algorithm(variant, trained)}
         | _own(metrics, variant, trained)
         for target, metrics in targets.items()
         for variant in (MAIN, *variants)
@@ -38,15 +38,29 @@ def accuracies(targets: Targets, variants: Sequence[str], trained: Trained) -> l
 def gains(targets: Targets, variants: Sequence[str], trained: Trained) -> list[dict[str, Number]]:
     """A row for each target and variant: the main line's gains over it."""
     return [
-        {"target": target, "over": base} | _own(metrics, f"over_{base}", trained)
+        {"target": target, "over": base, "algorithm": algorithm(MAIN, trained)} | _own(metrics, f"over_{base}", trained)
         for target, metrics in targets.items()
         for base in variants
     ]
 
 
+def algorithm(variant: str, trained: Trained) -> str:
+    """The paper's name of what a variant is, as far as it has one: IRing, MoCo, or `simo cave`.
+
+    A variant `uniform` of a main line with uniform negatives is the main line again, and has no name of its own.
+    """
+    sampler = trained["sampler"] if variant == MAIN else variant
+    if variant != MAIN and (sampler != "uniform" or sampler == trained["sampler"]):
+        return variant
+    split = "" if trained["split"] == "none" else f" {trained['split']}"
+    names = {"ir": ("IR", "IRing"), "moco": ("MoCo", "MoCoRing"), "ir lab": ("CMC", "CMCRing")}
+    method = trained["method"] + split
+    if method not in names or sampler not in ("uniform", "ring"):
+        return f"{method} {sampler}"
+    return names[method][sampler == "ring"]
+
+
 def _own(metrics: Mapping[str, Number], prefix: str, trained: Trained) -> dict[str, Number]:
-    numbers = {
-        name.removeprefix(f"{prefix}_"): value for name, value in metrics.items() if name.startswith(f"{prefix}_")
-    }
-    ran = {name: trained[name] for name in ("method", "split", "dataset")}
-    return numbers | {name: metrics[name] for name in SETTING} | ran
+    own = f"{prefix}_"
+    numbers = {name.removeprefix(own): value for name, value in metrics.items() if name.startswith(own)}
+    return numbers | {name: metrics[name] for name in SETTING} | {"dataset": trained["dataset"]}
