@@ -12,7 +12,7 @@ from annulus.files.store import Resident
 from annulus.targets.build import open_target
 from annulus.targets.classes import test_classes as held_out
 from annulus.targets.embedded import TEXTURES
-from annulus.targets.params import EMBEDDED, check_target
+from annulus.targets.params import EMBEDDED
 from annulus.targets.prepared import prepare_target
 from annulus.targets.sheet import GAP, LABEL, SHOWN, TILE, sheet
 
@@ -74,7 +74,7 @@ def test_textures_are_told_by_their_heights():
 
 def test_an_unknown_target_is_named_with_the_nearest():
     with pytest.raises(InputError, match=r"targets: 'aircrafts' is none of digits, .*; did you mean 'aircraft'\?"):
-        check_target("aircrafts")
+        opened("aircrafts")
 
 
 def test_a_target_is_prepared_within_its_limits_and_nothing_is_cut_for_validation():

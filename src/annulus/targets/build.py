@@ -8,7 +8,7 @@ from annulus.errors import InputError
 from annulus.targets.crops import open_mscoco
 from annulus.targets.embedded import open_digits, open_generated
 from annulus.targets.folders import open_cub, open_fungi, open_quickdraw
-from annulus.targets.params import EMBEDDED, check_target
+from annulus.targets.params import EMBEDDED, unknown
 
 BY_HAND = {"cub": open_cub, "fungi": open_fungi, "quickdraw": open_quickdraw, "mscoco": open_mscoco}
 
@@ -21,7 +21,8 @@ def open_target(
     Raises:
         InputError: for an unknown name, where its files are not there, or where it has one class only.
     """
-    check_target(name)
+    if fault := unknown(name):
+        raise InputError(fault)
     sources = _opened(name, root, image_size, limits, seed)
     if len(sources["train"].classes) < 2:
         raise InputError(f"target {name} has one class, {sources['train'].classes[0]}; at least two are needed")

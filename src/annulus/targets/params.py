@@ -1,12 +1,11 @@
 """Settings of the study of transfer: which images, which probe, which episodes."""
 
-from typing import Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from annulus.config.evals import LinearParams, LinearScale
 from annulus.config.params import Count, Decay, Params, Rate, Rows, nearest
-from annulus.errors import InputError
 
 EMBEDDED = ("digits", "textures", "outlines", "hues")  # without files
 
@@ -70,12 +69,37 @@ class FewShotParams(Params):
     class_splits: str | None
 
 
-def check_target(name: str) -> None:
-    """Refuse a name that no target has.
+class VariantParams(Params):
+    """Encoders beside the main line's: changes of the root's params.yaml, and whether they are trained at all."""
 
-    Raises:
-        InputError: with the nearest that there is.
-    """
+    trained: bool
+    changes: dict[str, Any]
+
+
+class Variants(Params):
+    """What the main line's encoders are compared with."""
+
+    uniform: VariantParams
+    untrained: VariantParams
+
+
+class Comparison(Params):
+    """Which targets, and which encoders."""
+
+    targets: list[str] = Field(min_length=1)
+    variants: Variants
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        for name in self.targets:
+            if fault := unknown(name):
+                raise ValueError(fault)
+        return self
+
+
+def unknown(name: str) -> str | None:
+    """What is said of a name that no target has, with the nearest that there is; nothing of a target."""
     known = [*EMBEDDED, *Roots.model_fields]
-    if name not in known:
-        raise InputError(f"targets: {name!r} is none of {', '.join(known)}{nearest(name, known)}")
+    if name in known:
+        return None
+    return f"targets: {name!r} is none of {', '.join(known)}{nearest(name, known)}"
