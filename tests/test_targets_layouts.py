@@ -220,6 +220,8 @@ def test_a_crop_s_pixels_by_hand():
     image = Image.fromarray(np.arange(100, dtype=np.uint8)[None].repeat(100, axis=0)).convert("RGB")
     found = cropped(image, scaled(np.array([10.0, 10.0, 20.0, 20.0])), 25)
     assert found[0, :, 0].tolist() == list(range(8, 33))
+    found = cropped(image, np.array([11.0, 11.0, 5.0, 5.0]), 7)
+    assert found[0, :, 0].tolist() == list(range(10, 17)), "10.5 rounds to 10, 15.5 to 16"
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
