@@ -237,3 +237,19 @@ def test_the_stage_reports_numbers_a_curve_and_one_row_per_test_image(tmp_path, 
     with paths.confusion.open() as file:
         rows = list(csv.DictReader(file))
     assert rows == [{"actual": name, "predicted": name} for name in ["dark"] * 10 + ["bright"] * 10]
+
+
+def test_the_default_probe_is_as_accurate_as_scikit_learn_s_logistic_regression():
+    from sklearn.linear_model import LogisticRegression
+
+    train, test = (
+        clouds(1500, seed=0, spread=2.5, classes=5, dim=20),
+        clouds(1500, seed=1, spread=2.5, classes=5, dim=20),
+    )
+    found = run(train, test, setting_scale=scale(epochs=10, batch_size=64)).metrics["top1_percent"]
+    vectors = [each.layer("pooled").numpy() for each in (train, test)]
+    mean, std = vectors[0].mean(axis=0), vectors[0].std(axis=0)
+    model = LogisticRegression().fit((vectors[0] - mean) / std, train.labels.numpy())
+    right = model.predict((vectors[1] - mean) / std) == test.labels.numpy()
+    assert found == pytest.approx(100 * right.mean(), abs=1.0)
+    assert 60 < found < 98, "neither chance nor without a fault"
