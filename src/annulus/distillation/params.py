@@ -1,0 +1,64 @@
+"""Sections of the params.yaml of the study of distillation."""
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from annulus.bounds.alpha import CPC, MLCPC
+from annulus.bounds.binary_nce import BinaryNCE
+from annulus.bounds.bound import Bound
+from annulus.bounds.infonce import InfoNCE
+from annulus.bounds.partition import PartitionFunction
+from annulus.config.negatives import Samplers
+from annulus.config.params import Count, Params, Positive, Temperature
+from annulus.errors import InputError
+from annulus.methods.contrast import ContrastConfig
+from annulus.negatives.build import build_sampler
+
+WITH_ALPHA = ("cpc", "mlcpc")
+
+
+class ContrastParams(Params):
+    """How a student's and a teacher's embeddings are contrasted."""
+
+    dim: int = Field(ge=1, le=2**16)  # of the embeddings
+    temperature: Temperature
+    negatives: Count  # K of each query, drawn with replacement
+    negatives_from: Literal["other-classes", "all"]  # whether images of the query's own class may be negatives
+    bank_rate: float = Field(ge=0, lt=1)  # share of a memory's row that an update keeps
+    bound: Literal["binary-nce", "infonce", "cpc", "mlcpc"]
+    alpha: Positive | None  # weight of the positive in the denominator of cpc and mlcpc
+    normaliser: Literal["constant", "first-batch", "first-batch-candidates", "moving-average", "exact"]  # of binary-nce
+    sampler: Literal["uniform", "ball", "ring", "cave"]
+    samplers: Samplers
+
+    @model_validator(mode="after")
+    def _alpha_belongs_to_its_bound(self) -> Self:
+        if (self.bound in WITH_ALPHA) != (self.alpha is not None):
+            wanted = "a number, such as 1.0" if self.bound in WITH_ALPHA else f"null, as {self.bound} has no weight"
+            raise InputError(f"alpha: {self.alpha} with bound {self.bound}; give {wanted}")
+        return self
+
+    @model_validator(mode="after")
+    def _alpha_leaves_weight_for_negatives(self) -> Self:
+        if self.alpha is not None and self.alpha >= 1 + self.negatives:
+            raise InputError(
+                f"alpha: {self.alpha:g} with {self.negatives} negatives leaves them no weight; take alpha below "
+                f"{1 + self.negatives}"
+            )
+        return self
+
+    def config(self) -> ContrastConfig:
+        """Sampler, bound and number of negatives of these settings."""
+        return ContrastConfig(build_sampler(getattr(self.samplers, self.sampler)), None, self._bound(), self.negatives)
+
+    def _bound(self) -> Bound:
+        match self.bound:
+            case "binary-nce":
+                return BinaryNCE(PartitionFunction(self.normaliser, constant=1.0, rate=0.99))
+            case "infonce":
+                return InfoNCE()
+            case "cpc":
+                return CPC(self.alpha)
+            case "mlcpc":
+                return MLCPC(self.alpha, self.alpha)
