@@ -71,7 +71,7 @@ class ContrastiveDistillation(nn.Module):
         rows: Int[Tensor, "b"],
         labels: Int[Tensor, "b"],
     ) -> Estimate:
-        """Both directions' estimates together, of features of the training images `rows`; no gradient to the teacher."""
+        """Both directions' estimates together; the teacher's features get no gradient."""
         self._cluster()
         embeddings = [
             F.normalize(head(features), dim=1)

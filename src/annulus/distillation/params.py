@@ -1,6 +1,6 @@
 """Sections of the params.yaml of the study of distillation."""
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -9,13 +9,31 @@ from annulus.bounds.binary_nce import BinaryNCE
 from annulus.bounds.bound import Bound
 from annulus.bounds.infonce import InfoNCE
 from annulus.bounds.partition import PartitionFunction
+from annulus.classifiers.config import check_name
+from annulus.config.file import checked
+from annulus.config.images import Datasets
 from annulus.config.negatives import Samplers
-from annulus.config.params import Count, Params, Positive, Temperature
+from annulus.config.params import Count, Name, Params, Positive, Rate, Temperature, nearest
 from annulus.errors import InputError
 from annulus.methods.contrast import ContrastConfig
 from annulus.negatives.build import build_sampler
 
 WITH_ALPHA = ("cpc", "mlcpc")
+
+
+class WeightParams(Params):
+    """What a student's loss is made of: labels, the teacher's softened answers, contrast with its features."""
+
+    labels: float = Field(ge=0, le=1e6)
+    answers: float = Field(ge=0, le=1e6)
+    answers_temperature: Temperature
+    contrast: float = Field(ge=0, le=1e6)
+
+    @model_validator(mode="after")
+    def _something_weighs(self) -> Self:
+        if self.labels == self.answers == self.contrast == 0:
+            raise InputError("labels, answers and contrast all weigh 0, so nothing is learned; give one a weight")
+        return self
 
 
 class ContrastParams(Params):
@@ -62,3 +80,41 @@ class ContrastParams(Params):
                 return CPC(self.alpha)
             case "mlcpc":
                 return MLCPC(self.alpha, self.alpha)
+
+
+class ImagesParams(Params):
+    """Which images: a data set of the root's, with that section's keys, and how many of them."""
+
+    dataset: str
+    settings: dict[str, Any]
+    train_images: Count | None  # null: all
+    test_images: Count | None
+
+    @model_validator(mode="after")
+    def _settings_fit_their_data_set(self) -> Self:
+        if self.dataset not in Datasets.model_fields:
+            known = list(Datasets.model_fields)
+            raise InputError(f"dataset {self.dataset!r} is none of {', '.join(known)}{nearest(self.dataset, known)}")
+        checked(self.settings, "settings", Datasets.model_fields[self.dataset].annotation)
+        return self
+
+    def resolved(self, seed: int) -> dict[str, Any]:
+        """What `stages/study_images.py` reads."""
+        prepare = {"train_images": self.train_images, "test_images": self.test_images}
+        images = {"datasets": {self.dataset: self.settings}, "scales": {"study": {"prepare": prepare}}}
+        return {"seeds": [seed], "dataset": self.dataset} | images
+
+
+class PairParams(Params):
+    """A teacher and its student; `learning_rate` of the student, null: the study's."""
+
+    name: Name
+    teacher: str
+    student: str
+    learning_rate: Rate | None
+
+    @model_validator(mode="after")
+    def _networks_exist(self) -> Self:
+        check_name(self.teacher)
+        check_name(self.student)
+        return self
