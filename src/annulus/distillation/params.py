@@ -4,19 +4,12 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from annulus.bounds.alpha import CPC, MLCPC
-from annulus.bounds.binary_nce import BinaryNCE
-from annulus.bounds.bound import Bound
-from annulus.bounds.infonce import InfoNCE
-from annulus.bounds.partition import PartitionFunction
 from annulus.classifiers.config import check_name
 from annulus.config.file import checked
 from annulus.config.images import Datasets
 from annulus.config.negatives import Samplers
 from annulus.config.params import Count, Name, Params, Positive, Rate, Temperature, nearest
 from annulus.errors import InputError
-from annulus.methods.contrast import ContrastConfig
-from annulus.negatives.build import build_sampler
 
 WITH_ALPHA = ("cpc", "mlcpc")
 
@@ -46,7 +39,7 @@ class ContrastParams(Params):
     bank_rate: float = Field(ge=0, lt=1)  # share of a memory's row that an update keeps
     bound: Literal["binary-nce", "infonce", "cpc", "mlcpc"]
     alpha: Positive | None  # weight of the positive in the denominator of cpc and mlcpc
-    normaliser: Literal["constant", "first-batch", "first-batch-candidates", "moving-average", "exact"]  # of binary-nce
+    normaliser: Literal["first-batch", "first-batch-candidates", "moving-average", "exact"]  # of binary-nce
     sampler: Literal["uniform", "ball", "ring", "cave"]
     samplers: Samplers
 
@@ -65,21 +58,6 @@ class ContrastParams(Params):
                 f"{1 + self.negatives}"
             )
         return self
-
-    def config(self) -> ContrastConfig:
-        """Sampler, bound and number of negatives of these settings."""
-        return ContrastConfig(build_sampler(getattr(self.samplers, self.sampler)), None, self._bound(), self.negatives)
-
-    def _bound(self) -> Bound:
-        match self.bound:
-            case "binary-nce":
-                return BinaryNCE(PartitionFunction(self.normaliser, constant=1.0, rate=0.99))
-            case "infonce":
-                return InfoNCE()
-            case "cpc":
-                return CPC(self.alpha)
-            case "mlcpc":
-                return MLCPC(self.alpha, self.alpha)
 
 
 class ImagesParams(Params):

@@ -15,6 +15,7 @@ from annulus.classifiers.params import FitParams
 from annulus.classifiers.training import Fitted, check_images, train
 from annulus.compute.device import described, pick_device
 from annulus.compute.workers import each
+from annulus.distillation.build import build_contrast
 from annulus.distillation.memories import ContrastiveDistillation
 from annulus.distillation.objective import Distillation
 from annulus.distillation.params import ContrastParams, WeightParams
@@ -71,7 +72,8 @@ class Task:
         if weights.contrast > 0:
             params = ContrastParams.model_validate(self.settings["contrast"])
             widths, steps = (classifier.width, teacher.width), -(-len(images) // fit.batch_size)
-            contrast = ContrastiveDistillation(widths, images.labels.to(device), params, params.config(), seed, steps)
+            labels, config = images.labels.to(device), build_contrast(params)
+            contrast = ContrastiveDistillation(widths, labels, params, config, seed, steps)
         return Distillation(classifier, teacher, weights, contrast)
 
 
