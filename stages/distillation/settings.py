@@ -13,7 +13,7 @@ def main(study: OwnStudy) -> dict[str, Any]:
     own, losses = study.params, study.content["losses"]
     pairs, fits = pairs_of(study), {name: study.section(name, FitParams) for name in ("teacher", "student")}
     images = study.section("images", ImagesParams)
-    files: dict[str, Any] = {"images": images.resolved(own.seeds[0])}
+    files: dict[str, Any] = {"images": images.resolved(own.scale, own.seeds[0])}
     for network in teachers_of(study, pairs):
         teacher = {"scale": own.scale, "seeds": own.seeds[:1], "network": network}
         files[f"teachers/{network}"] = teacher | {"fit": fits["teacher"].model_dump(mode="json")}

@@ -76,10 +76,10 @@ class ImagesParams(Params):
         checked(self.settings, "settings", Datasets.model_fields[self.dataset].annotation)
         return self
 
-    def resolved(self, seed: int) -> dict[str, Any]:
+    def resolved(self, scale: str, seed: int) -> dict[str, Any]:
         """What `stages/study_images.py` reads."""
         prepare = {"train_images": self.train_images, "test_images": self.test_images}
-        images = {"datasets": {self.dataset: self.settings}, "scales": {"study": {"prepare": prepare}}}
+        images = {"datasets": {self.dataset: self.settings}, "scales": {scale: {"prepare": prepare}}}
         return {"seeds": [seed], "dataset": self.dataset} | images
 
 
