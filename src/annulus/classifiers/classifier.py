@@ -1,21 +1,12 @@
-"""`Classifier`: images to pooled features to scores of classes; saved as weights and a JSON beside."""
-
-import json
-from dataclasses import asdict
-from pathlib import Path
+"""`Classifier`: images to pooled features to scores of classes."""
 
 import torch
 from jaxtyping import Float
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from annulus.classifiers.config import ClassifierConfig
-from annulus.encoders.encoder import difference
 from annulus.encoders.lower import in_lower
 from annulus.errors import InputError
-from annulus.files.regular import check_regular, read_text
-from annulus.files.results import atomic_write
 
 SMALLEST = 8  # pixels a side: VGG halves an image three times, and a pixel must be left
 
@@ -53,43 +44,3 @@ class Classifier(nn.Module):
 
     def forward(self, images: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b classes"]:
         return self.classify(self.features(images))
-
-
-def save_classifier(classifier: Classifier, weights: Path) -> None:
-    """Write the weights, and the configuration as JSON of the same name beside them."""
-    with atomic_write(weights) as temporary:
-        try:
-            save_file({name: held.contiguous().cpu() for name, held in classifier.state_dict().items()}, temporary)
-        except SafetensorError as error:
-            raise OSError(str(error)) from error
-    with atomic_write(weights.with_suffix(".json")) as temporary:
-        temporary.write_text(json.dumps(asdict(classifier.config), indent=2, sort_keys=True) + "\n")
-
-
-def load_classifier(weights: Path) -> Classifier:
-    """The classifier that `save_classifier` wrote, in evaluation mode and frozen.
-
-    Raises:
-        InputError: when a file is missing or no classifier's, or the weights do not have the configuration's shapes.
-    """
-    from annulus.classifiers.build import build  # it imports this module
-
-    try:
-        check_regular(weights)
-        config = ClassifierConfig.checked(json.loads(read_text(weights.with_suffix(".json"))))
-        state = load_file(weights)
-    except (OSError, SafetensorError, ValueError, RecursionError) as error:
-        raise InputError(
-            f"{weights} or its JSON is missing or not a classifier of annulus ({error}); train it again"
-        ) from error
-    classifier = build(config, seed=0)  # weights that the file's replace
-    if (fault := difference(classifier.state_dict(), state)) is not None:
-        raise InputError(
-            f"{weights} does not have the shapes of {weights.with_suffix('.json').name} ({fault}); "
-            "load the two files of one run"
-        )
-    for name, tensor in state.items():
-        if not tensor.isfinite().all():
-            raise InputError(f"{weights}: {name} holds NaN or infinity; train it again")
-    classifier.load_state_dict(state)
-    return classifier.eval().requires_grad_(False)

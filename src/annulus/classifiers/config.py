@@ -69,7 +69,7 @@ def check_name(name: str) -> None:
         InputError: with the nearest known name.
     """
     if name not in NAMES:
-        close = difflib.get_close_matches(name, NAMES, n=1, cutoff=0.0)
+        close = difflib.get_close_matches(name.lower().replace("-", "_"), NAMES, n=1, cutoff=0.0)
         raise InputError(f"no network is named {name!r}; did you mean {close[0]!r}? Known: {', '.join(NAMES)}")
 
 

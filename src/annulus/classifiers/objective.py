@@ -1,7 +1,7 @@
 """What a classifier learns from: `Objective`, and the labels alone."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch.nn.functional as F
 from jaxtyping import Float, Int
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from annulus.classifiers.classifier import Classifier
 
 
+@runtime_checkable
 class Objective(Protocol):
     """A loss of the classifier that it holds, and what it learns or remembers besides."""
 

@@ -9,7 +9,7 @@ from annulus.config.training import MilestoneSchedule
 class FitParams(Params):
     """SGD with momentum, and what its images go through.
 
-    Source: Tian et al. 2020, arXiv:1910.10699, Section 4.1; Song and Ermon 2020, arXiv:2007.09852, Section 5.2.
+    Source: Tian et al. 2020, arXiv:1910.10699, Section 4; Song and Ermon 2020, arXiv:2007.09852, Section 5.2.
     """
 
     epochs: Count

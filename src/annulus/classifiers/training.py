@@ -55,6 +55,14 @@ def train(
     """
     check_images(classifier, images, "training")
     check_images(classifier, test, "test")
+    if len(images) == 1:
+        raise InputError("there is 1 training image, and batch-norm needs at least 2; give more images")
+    if images.classes != test.classes:
+        differing = sorted(set(images.classes) ^ set(test.classes)) or ["their order"]
+        raise InputError(
+            f"the test images' classes differ from the training images' in {differing[0]}; "
+            "prepare both from one data set"
+        )
     run = _Run(classifier, objective, images, params, seed, device)
     if checkpoint is not None and (state := checkpoint.load()) is not None:
         run.load_state_dict(state)
@@ -128,13 +136,8 @@ class _Run:
         seed: int,
         device: torch.device,
     ) -> None:
-        self.classifier, self.objective, self.params, self.seed, self.device = (
-            classifier,
-            objective,
-            params,
-            seed,
-            device,
-        )
+        self.classifier, self.objective, self.params = classifier, objective, params
+        self.seed, self.device = seed, device
         self.images, self.labels = images.images.on(device), images.labels
         self.optimizer = FusedSGD(
             [*classifier.parameters(), *objective.parameters()],
@@ -161,9 +164,11 @@ class _Run:
             losses[step] = self._step(rows, padded_crops(some, self.params.padding, self.params.flip, views))
             if self.device.type == "cpu":
                 self._check(losses[: step + 1], len(batches), rate)
-            seen = epoch * len(self.images) + step * self.params.batch_size + len(rows)
-            said = partial("epoch {}/{}, learning rate {:.2g}".format, epoch + 1, epochs, rate)
-            progress.report(seen, epochs * len(self.images), said, ended=seen == epochs * len(self.images))
+            done, said = (
+                epoch + (step + 1) / len(batches),
+                partial("epoch {}/{}, rate {:.2g}".format, epoch + 1, epochs, rate),
+            )
+            progress.report(round(done * len(self.images)), epochs * len(self.images), said, ended=done == epochs)
         self._check(losses, len(batches), rate)
         self.history.append({"epoch": epoch + 1, "loss_nats": losses.mean().item(), "learning_rate": rate})
 

@@ -21,7 +21,7 @@ def he_normal_(network: nn.Module) -> nn.Module:
 def begin_head_(head: nn.Linear, name: str) -> None:
     """The linear layer's first weights: small for VGG and MobileNet, without bias for WRN, torch's own for the others.
 
-    Source: Tian et al. 2020, arXiv:1910.10699, Section 4.1 (their code says what the paper leaves out).
+    Source: Tian et al. 2020, arXiv:1910.10699, Section 4 (their code says what the paper leaves out).
     """
     if name.startswith(("vgg", "mobilenet")):
         nn.init.normal_(head.weight, std=0.01)

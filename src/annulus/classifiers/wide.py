@@ -1,6 +1,6 @@
 """Wide residual networks: blocks that normalise and rectify before they convolve.
 
-Source: Zagoruyko and Komodakis 2016, arXiv:1605.07146, Section 3, Table 1.
+Source: Zagoruyko and Komodakis 2016, arXiv:1605.07146, Table 1.
 """
 
 from collections import OrderedDict

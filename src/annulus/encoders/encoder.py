@@ -159,7 +159,7 @@ def load_encoder(weights: Path) -> Encoder | SplitEncoder:
             f"{weights} or its JSON is missing or not an encoder of annulus ({error}); run `dvc repro --force pretrain`"
         ) from error
     encoder = build_encoder(config, seed=0)  # weights that the file's replace
-    if (fault := difference(encoder.state_dict(), state)) is not None:
+    if (fault := _difference(encoder.state_dict(), state)) is not None:
         raise InputError(
             f"{weights} does not have the shapes of {weights.with_suffix('.json').name} ({fault}); "
             "load the two files of one run"
@@ -171,7 +171,7 @@ def load_encoder(weights: Path) -> Encoder | SplitEncoder:
     return encoder.eval().requires_grad_(False)
 
 
-def difference(expected: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> str | None:
+def _difference(expected: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> str | None:
     """The first tensor that is not what the configuration says, or None."""
     for name in [*expected, *(name for name in found if name not in expected)]:
         kinds = [
