@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from declared import ROOT
 
 from annulus.classifiers.build import build_classifier
-from annulus.classifiers.classifier import load_classifier, save_classifier
+from annulus.classifiers.saved import load_classifier, save_classifier
 from annulus.config.study import OwnStudy
 from annulus.datasets.shapes import draw_shapes
 from annulus.distillation.build import build_contrast
@@ -132,8 +132,8 @@ def study_with(tmp_path, old, new):
 
 
 def test_an_unknown_network_teacher_loss_or_data_set_is_refused_with_the_nearest_known_one(tmp_path):
-    with pytest.raises(InputError, match="no network is named 'resnet2'; did you mean 'resnet20'"):
-        pairs_of(study_with(tmp_path, "student: resnet8,", "student: resnet2,"))
+    with pytest.raises(InputError, match="no network is named 'resnett20'; did you mean 'resnet20'"):
+        pairs_of(study_with(tmp_path, "student: resnet8,", "student: resnett20,"))
     study = study_with(tmp_path, "teachers:\n- ", "teachers:\n- x")
     with pytest.raises(InputError, match=r"which `teachers` does not name; did you mean 'x.*'.; add it there"):
         teachers_of(study, pairs_of(study))

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from annulus.classifiers.classifier import save_classifier
+from annulus.classifiers.saved import save_classifier
 from annulus.distillation.runs import Task, run_seeds
 from annulus.files.right import write_right
 from annulus.pipeline.stage import Results, run_resolved

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from annulus.classifiers.classifier import load_classifier
+from annulus.classifiers.saved import load_classifier
 from annulus.classifiers.training import check_images, scores
 from annulus.files.images import load_images
 from annulus.files.results import atomic_write

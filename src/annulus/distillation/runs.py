@@ -9,9 +9,10 @@ from typing import Any
 import torch
 
 from annulus.classifiers.build import build_classifier
-from annulus.classifiers.classifier import Classifier, load_classifier
+from annulus.classifiers.classifier import Classifier
 from annulus.classifiers.objective import Objective, Supervised
 from annulus.classifiers.params import FitParams
+from annulus.classifiers.saved import load_classifier
 from annulus.classifiers.training import Fitted, check_images, train
 from annulus.compute.device import described, pick_device
 from annulus.compute.workers import each
