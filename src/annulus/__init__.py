@@ -23,6 +23,7 @@ Rooms in the order in which data flows through them; each imports only from thos
     training       the loop, and what sets it up
     diagnostics    what snapshots say of embeddings and negatives
     trials         whole runs in memory, several at a time
+    distillation   students that learn from a teacher: its features by a bound, or its softened answers
     toys           small worlds in which one knows what two views share: moving digits
     export         an encoder's backbone as a file for torchvision, timm or detectron2
     report         whatever was measured as one page, beside the papers

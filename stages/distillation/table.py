@@ -6,9 +6,9 @@ from typing import Any
 
 from annulus.distillation.correlation import differences as from_teacher
 from annulus.distillation.correlation import save_picture
-from annulus.distillation.table import ACCURACY, Students, differences, rows
+from annulus.distillation.table import Students, differences, rows, teacher_row
 from annulus.errors import InputError
-from annulus.files.results import read_metrics, write_table
+from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
 
 PATHS = ["images", "teachers", "students", "rows", "right", "table", "pairs", "correlations"]
@@ -21,8 +21,8 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
         students = Students(pair["name"], list(losses), paths.rows, paths.right)
         if not students.right:
             continue
-        (teacher,) = read_metrics(paths.rows / f"teacher-{pair['teacher']}.json").values()
-        table += [row | setting for row in rows(students, pair, losses, teacher[ACCURACY])]
+        teacher = teacher_row(pair, paths.rows, paths.right)
+        table += [row | setting for row in [teacher, *rows(students, pair, losses)]]
         pairs += [row | setting for row in differences(students, pair["name"], settings["comparisons"])]
     if not (table and pairs):
         raise InputError(f"{paths.rows}: nothing to compare has run yet; run `student@pair0-LOSS` of two losses")

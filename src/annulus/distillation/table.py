@@ -8,7 +8,9 @@ from annulus.files.results import Number, read_metrics
 from annulus.files.right import read_right
 from annulus.trials.outcomes import BySeed, accuracy, gain, said, with_interval
 
-ALONE, CRD = "alone", "crd"
+ALONE, CRD, TEACHER = "alone", "crd", "teacher"
+# What the paper's tables call the losses that they compare; the others are of this study only.
+METHODS = {ALONE: "Student", "kd": "KD", CRD: "CRD", "cpc": "alpha-CPC", "mlcpc": "alpha-ML-CPC", TEACHER: "Teacher"}
 ACCURACY = "top1_percent"
 
 
@@ -23,19 +25,20 @@ class Students:
         }
 
 
-def rows(
-    students: Students, pair: Mapping[str, Any], losses: Mapping[str, Any], teacher: float
-) -> list[dict[str, Number]]:
+def rows(students: Students, pair: Mapping[str, Any], losses: Mapping[str, Any]) -> list[dict[str, Number]]:
     """A row for each loss that has run: its accuracy, and its gains over the student alone and over CRD's.
 
     Gains are taken in pairs of a seed and a test image: students of one seed share first weights, order and views.
     """
     found = []
     for loss, right in students.right.items():
-        alpha = losses[loss]["alpha"]
         row: dict[str, Number] = {"pair": pair["name"], "teacher": pair["teacher"], "student": pair["student"]}
-        row |= {"loss": loss, "series": family(loss), "alpha": "" if alpha is None else alpha}
-        row |= {"teacher_percent": teacher, **with_interval("here_percent", accuracy(right))}
+        row |= {
+            "loss": loss,
+            "method": METHODS.get(family(loss), family(loss)),
+            "alpha": "" if alpha is None else alpha,
+        }
+        row |= with_interval("here_percent", accuracy(right))
         for name, base in (("gain", ALONE), ("crd_gain", CRD)):
             if base not in students.right:
                 row |= {f"{name}_percent": "", f"{name}_interval_percent": "", f"{name}_verdict": ""}
@@ -45,6 +48,18 @@ def rows(
             row[f"{name}_verdict"] = "base" if loss == base else said(above)
         found.append(row | {"epochs": students.epochs[loss], "seeds": len(right)})
     return found
+
+
+def teacher_row(pair: Mapping[str, Any], metrics: Path, right: Path) -> dict[str, Number]:
+    """The teacher's own accuracy, in a row like its students'; it has no gains."""
+    name = f"teacher-{pair['teacher']}.json"
+    (numbers,) = read_metrics(metrics / name).values()
+    row: dict[str, Number] = {"pair": pair["name"], "teacher": pair["teacher"], "student": pair["student"]}
+    row |= {"loss": TEACHER, "method": METHODS[TEACHER], "alpha": ""}
+    row |= with_interval("here_percent", accuracy(read_right(right / name)[ACCURACY]))
+    for name in ("gain", "crd_gain"):
+        row |= {f"{name}_percent": "", f"{name}_interval_percent": "", f"{name}_verdict": ""}
+    return row | {"epochs": numbers["epochs"], "seeds": 1}
 
 
 def family(loss: str) -> str:

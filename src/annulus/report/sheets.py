@@ -17,6 +17,11 @@ SHEETS = {
         "Above, the first frames of a video: one view. Each column below is a video: its later frame, and the other "
         "view by what it shares with that frame (infomin Section 4.2). What is not shared is the same in all rows.",
     ),
+    "distillation/correlations.png": (
+        "Which classes a student scores alike",
+        "Correlations of each two classes' scores over the test images: the teacher's less the student's, by what the "
+        "student learned from, and their mean size. White: as the teacher.",
+    ),
     "view_learning/views.png": (
         "Views that generators make",
         "Above, test images. Below, two views of each: the first in grey, the second's two channels as red and blue. "
