@@ -19,8 +19,8 @@ class PartitionFunction(nn.Module):
     gradient.
 
     Source: Wu et al. 2018, arXiv:1805.01978, Section 3.2 (first-batch is their code's way); Wu et al. 2020,
-    arXiv:2005.13149, Section 3.2 (the constant); first-batch-candidates is what the code of Tian et al. 2020,
-    arXiv:1910.10699, does.
+    arXiv:2005.13149, Section 3.2 (the constant); Tian et al. 2020, arXiv:1910.10699, Section 3.1
+    (first-batch-candidates is their code's way).
     """
 
     log_z: Float[Tensor, ""]
