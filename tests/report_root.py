@@ -165,7 +165,7 @@ def distillation(root: Path) -> None:
          "scale": "demo", "dataset": "shapes"}
         for loss, method, alpha, percent, gain in (
             ("teacher", "Teacher", "", 72.0, ""), ("alone", "Student", "", 69.0, 0.0), ("crd", "CRD", "", 71.0, 2.0),
-            ("mlcpc-1", "alpha-ML-CPC", 1.0, 71.2, 2.2), ("mlcpc-0.05", "alpha-ML-CPC", 0.05, 71.4, 2.4))
+            ("mlcpc-1", "alpha-ML-CPC", 1.0, 71.2, 2.2), ("mlcpc-005", "alpha-ML-CPC", 0.05, 71.4, 2.4))
     ]  # fmt: skip
     write_table(root / "metrics/distillation/table.csv", rows)
     Image.new("RGB", (4, 4)).save(root / "metrics/distillation/correlations.png")

@@ -58,7 +58,7 @@ def test_the_loss_is_labels_answers_and_contrast_weighed_and_the_teacher_stays_a
     teacher = load_classifier(teacher_file(images))
     before = {name: tensor.clone() for name, tensor in teacher.state_dict().items()}
     views, rows, labels = torch.rand(6, 3, 8, 8), torch.arange(6), torch.arange(40) % 4
-    params = ContrastParams.model_validate(settings_of("mlcpc-0.05")["contrast"])
+    params = ContrastParams.model_validate(settings_of("mlcpc-005")["contrast"])
     contrast = ContrastiveDistillation((64, 64), labels, params, build_contrast(params), 0, 4)
     student = build_classifier("resnet8", 4, seed=0)
     state = deepcopy(contrast.state_dict())
@@ -137,8 +137,8 @@ def test_an_unknown_network_teacher_loss_or_data_set_is_refused_with_the_nearest
     study = study_with(tmp_path, "teachers:\n- ", "teachers:\n- x")
     with pytest.raises(InputError, match=r"which `teachers` does not name; did you mean 'x.*'.; add it there"):
         teachers_of(study, pairs_of(study))
-    with pytest.raises(InputError, match=r"rows has no 'mlcpc-0.06'; did you mean 'mlcpc-0.0"):
-        loss_settings(OwnStudy(STUDY), "mlcpc-0.06")
+    with pytest.raises(InputError, match=r"rows has no 'mlcpc-006'; did you mean 'mlcpc-00"):
+        loss_settings(OwnStudy(STUDY), "mlcpc-006")
     with pytest.raises(InputError, match=r"rows.crd: 'weihgts' is none of weights, contrast"):
         loss_settings(study_with(tmp_path, "  crd: {}", "  crd: {weihgts: {}}"), "crd")
     with pytest.raises(InputError, match="labels, answers and contrast all weigh 0"):

@@ -9,7 +9,7 @@ from annulus.classifiers.saved import load_classifier
 from annulus.config.file import read_tree
 
 DVC = "stages/distillation/dvc.yaml"
-LOSSES = ["alone", "crd", "mlcpc-0.05", "mlcpc-0.05-cave"]
+LOSSES = ["alone", "crd", "mlcpc-005", "mlcpc-005-cave"]
 
 
 def four_losses(content: dict) -> None:
@@ -33,13 +33,13 @@ def test_the_study_as_a_user_runs_it(tmp_path, monkeypatch):
     folder = checkout.folder / "metrics/distillation"
     rows = {row["loss"]: row for row in rows_of(folder / "table.csv")}
     assert list(rows) == ["teacher", *LOSSES]
-    assert rows["mlcpc-0.05"]["method"] == "alpha-ML-CPC"
+    assert rows["mlcpc-005"]["method"] == "alpha-ML-CPC"
     assert (rows["alone"]["gain_verdict"], rows["crd"]["crd_gain_verdict"]) == ("base", "base")
     for loss in LOSSES:
         difference = float(rows[loss]["here_percent"]) - float(rows["alone"]["here_percent"])
         assert float(rows[loss]["gain_percent"]) == pytest.approx(difference, abs=0.011)
     pairs = [(row["loss"], row["base"]) for row in rows_of(folder / "pairs.csv")]
-    assert pairs == [("mlcpc-0.05", "crd"), ("mlcpc-0.05-cave", "mlcpc-0.05")]
+    assert pairs == [("mlcpc-005", "crd"), ("mlcpc-005-cave", "mlcpc-005")]
     with Image.open(folder / "correlations.png") as picture:
         assert picture.width > picture.height, "two panels, side by side"
     student = load_classifier(checkout.folder / "data/distillation/students/small.crd/1.safetensors")

@@ -63,7 +63,7 @@ def teacher_row(pair: Mapping[str, Any], metrics: Path, right: Path) -> dict[str
 
 
 def family(loss: str) -> str:
-    """A loss without its alpha: mlcpc-0.05-ring is of `mlcpc-ring`, crd of `crd`."""
+    """A loss without its alpha: mlcpc-005-ring is of `mlcpc-ring`, crd of `crd`."""
     return "-".join(part for part in loss.split("-") if not part.replace(".", "").isdigit())
 
 
