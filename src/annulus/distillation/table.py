@@ -33,11 +33,8 @@ def rows(students: Students, pair: Mapping[str, Any], losses: Mapping[str, Any])
     found = []
     for loss, right in students.right.items():
         row: dict[str, Number] = {"pair": pair["name"], "teacher": pair["teacher"], "student": pair["student"]}
-        row |= {
-            "loss": loss,
-            "method": METHODS.get(family(loss), family(loss)),
-            "alpha": "" if alpha is None else alpha,
-        }
+        name, alpha = family(loss), losses[loss]["alpha"]
+        row |= {"loss": loss, "method": METHODS.get(name, name), "alpha": "" if alpha is None else alpha}
         row |= with_interval("here_percent", accuracy(right))
         for name, base in (("gain", ALONE), ("crd_gain", CRD)):
             if base not in students.right:
