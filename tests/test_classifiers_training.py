@@ -139,6 +139,20 @@ def test_the_seed_decides_the_run(images, untouched_global_randomness):
     assert not torch.equal(same.head.weight, other.head.weight)
 
 
+@pytest.mark.parametrize("name", ["wrn_16_1", "vgg8", "mobilenet_v2", "shufflenet_v1", "shufflenet_v2"])
+def test_every_kind_of_network_takes_the_steps_of_sgd(images, name):
+    classifier = build_classifier(name, 3, seed=0).double()  # batch-norm of ten pixels makes much of rounding
+    plain = copy.deepcopy(classifier).train()
+    params = PARAMS.model_copy(update={"epochs": 1, "batch_size": 10, "padding": 0, "flip": 0.0, "momentum": 0.0})
+    train(classifier, Supervised(classifier), images, images, params, 0, CPU)
+    rows = torch.randperm(10, generator=random(0, "classifier", "order", 0))
+    views = padded_crops(images.images.pixels[rows], 0, 0.0, torch.Generator())
+    loss = F.cross_entropy(plain(views).float(), images.labels[rows])
+    gradients = torch.autograd.grad(loss, list(plain.parameters()))
+    for found, weight, gradient in zip(classifier.parameters(), plain.parameters(), gradients, strict=True):
+        torch.testing.assert_close(found, weight - 0.1 * (gradient + 0.01 * weight))
+
+
 class Remembering(Supervised):
     """An objective with a weight and a memory of its own, which both enter the loss."""
 
