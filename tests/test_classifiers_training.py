@@ -106,7 +106,7 @@ def test_training_is_sgd_with_momentum_written_out(images):
 
 
 def test_the_learning_rate_falls_tenfold_at_the_papers_epochs(images, monkeypatch):
-    """Song and Ermon 2020, arXiv:2007.09852, Section 5.2: epochs 150, 180 and 210 of 240."""
+    """Song and Ermon 2020, arXiv:2007.09852, Appendix C.3: epochs 150, 180 and 210 of 240."""
     schedule = MilestoneSchedule(at=[0.625, 0.75, 0.875], factor=0.1)
     params = PARAMS.model_copy(update={"epochs": 240, "schedule": schedule, "batch_size": 16})
     monkeypatch.setattr("annulus.classifiers.training._Run._step", lambda *_: torch.tensor(1.0))
