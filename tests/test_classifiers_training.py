@@ -20,16 +20,8 @@ from annulus.files.store import Resident
 from annulus.pipeline.checkpoint import Checkpoint
 
 CPU, CLASSES = torch.device("cpu"), ("a", "b", "c")
-PARAMS = FitParams(
-    epochs=2,
-    batch_size=4,
-    learning_rate=0.1,
-    momentum=0.9,
-    weight_decay=0.01,
-    schedule=MilestoneSchedule(at=[0.5], factor=0.1),
-    padding=2,
-    flip=0.5,
-)
+RATES = {"learning_rate": 0.1, "momentum": 0.9, "weight_decay": 0.01, "schedule": {"at": [0.5], "factor": 0.1}}
+PARAMS = FitParams.model_validate(RATES | {"epochs": 2, "batch_size": 4, "padding": 2, "flip": 0.5})
 
 
 @pytest.fixture
@@ -45,39 +37,6 @@ def fit(images, *, seed=0, params=PARAMS, objective=Supervised, checkpoint=None,
     if double:  # rounding in float32 grows over the steps
         classifier = classifier.double()
     return classifier, train(classifier, objective(classifier), images, images, params, seed, CPU, checkpoint)
-
-
-def test_padded_crops_are_windows_of_the_image_in_a_black_frame(generator):
-    images = torch.randint(1, 256, (6, 3, 5, 5), generator=generator, dtype=torch.uint8)
-    seen = padded_crops(images, 2, 0.5, torch.Generator().manual_seed(3))
-    places = set()
-    for image, view in zip(images, seen, strict=True):
-        framed = torch.zeros(3, 9, 9)
-        framed[:, 2:7, 2:7] = image / 255
-        windows = {
-            (top, left, mirrored): framed[:, top : top + 5, left : left + 5].flip([2] if mirrored else [])
-            for top in range(5)
-            for left in range(5)
-            for mirrored in (False, True)
-        }
-        found = [place for place, window in windows.items() if torch.allclose(window, view)]
-        assert len(found) == 1
-        places.add(found[0])
-    assert len(places) == 6
-    assert {mirrored for *_, mirrored in places} == {False, True}
-
-
-def test_views_without_padding_and_flips_are_the_images(images):
-    pixels = images.images.pixels
-    torch.testing.assert_close(padded_crops(pixels, 0, 0.0, torch.Generator()), pixels / 255)
-
-
-def test_every_place_of_the_frame_is_drawn_alike():
-    image = torch.zeros(1, 3, 3, 3, dtype=torch.uint8)
-    image[:, :, 1, 1] = 255  # the crop moves it by -1 to 1 each way
-    seen = padded_crops(image.expand(9000, 3, 3, 3), 1, 0.0, torch.Generator().manual_seed(0))
-    counts = seen[:, 0].flatten(1).argmax(dim=1).bincount(minlength=9)
-    assert (counts - 1000).abs().max() < 5 * math.sqrt(1000)  # five standard deviations
 
 
 def test_training_is_sgd_with_momentum_written_out(images):
@@ -182,6 +141,16 @@ class Remembering(Supervised):
         self.memory.copy_(state["memory"])
 
 
+def kept_in(held):
+    """A function that makes such objectives and puts them into the list."""
+
+    def build(classifier):
+        held.append(Remembering(classifier))
+        return held[-1]
+
+    return build
+
+
 class Killed(Exception):
     pass
 
@@ -196,11 +165,7 @@ def test_a_killed_run_goes_on_bit_for_bit(images, tmp_path, monkeypatch):
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     params = PARAMS.model_copy(update={"epochs": 3})
     held = []
-
-    def objective(classifier):
-        held.append(Remembering(classifier))
-        return held[-1]
-
+    objective = kept_in(held)
     whole, expected = fit(images, params=params, objective=objective)
     with KilledAfterOneEpoch("train", {"seed": 0}) as checkpoint, pytest.raises(Killed):
         fit(images, params=params, objective=objective, checkpoint=checkpoint)
@@ -219,12 +184,7 @@ def test_a_killed_run_goes_on_bit_for_bit(images, tmp_path, monkeypatch):
 
 def test_an_objective_sees_each_image_once_an_epoch_with_its_label_and_learns(images):
     held = []
-
-    def objective(classifier):
-        held.append(Remembering(classifier))
-        return held[-1]
-
-    fit(images, objective=objective)
+    fit(images, objective=kept_in(held))
     [objective] = held
     assert [rows for rows, *_ in objective.seen] == objective.stored
     for epoch in (objective.seen[:3], objective.seen[3:]):
