@@ -34,8 +34,7 @@ def images(generator):
 def fit(images, *, seed=0, params=PARAMS, objective=Supervised, checkpoint=None, double=False):
     """A small network trained on these images and tested on them, and what it gives."""
     classifier = build_classifier("resnet8", 3, seed=0)
-    if double:  # rounding in float32 grows over the steps
-        classifier = classifier.double()
+    classifier = classifier.double() if double else classifier  # rounding in float32 grows over the steps
     return classifier, train(classifier, objective(classifier), images, images, params, seed, CPU, checkpoint)
 
 
@@ -143,12 +142,7 @@ class Remembering(Supervised):
 
 def kept_in(held):
     """A function that makes such objectives and puts them into the list."""
-
-    def build(classifier):
-        held.append(Remembering(classifier))
-        return held[-1]
-
-    return build
+    return lambda classifier: held.append(Remembering(classifier)) or held[-1]
 
 
 class Killed(Exception):
