@@ -42,7 +42,7 @@ NEIGHBOURS = {
 }
 INFONCE = InfoNCE()
 CURRICULUM = MLCPC(alpha_start=2.0, alpha_end=0.125, divide_by_alpha=False)
-NORMALISERS = ("constant", "first-batch", "moving-average", "exact")
+NORMALISERS = ("constant", "first-batch", "first-batch-candidates", "moving-average", "exact")
 SEVERAL_POSITIVES = {
     "infonce": INFONCE,
     "infonce eqco": InfoNCE(eqco_alpha=64.0),

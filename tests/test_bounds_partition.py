@@ -1,4 +1,4 @@
-"""The partition function's four policies against plain sums, from batch to batch and through a checkpoint."""
+"""The partition function's five policies against plain sums, from batch to batch and through a checkpoint."""
 
 import pytest
 import torch

@@ -112,10 +112,12 @@ def test_a_matrix_goes_over_the_section_that_it_is_named_after(study):
     content = yaml.safe_load((ROOT / "stages" / study / "params.yaml").read_text())
     for stage in PIPELINES[study]["stages"].values():
         for item, rows in stage.get("matrix", {}).items():
-            assert rows == f"${{{item}s}}"
-            assert f"${{item.{item}}}" in arguments(stage)["settings"]
+            plural = f"{item}es" if item.endswith("s") else f"{item}s"
+            assert rows == f"${{{plural}}}"
+            assert f"${{item.{item}" in arguments(stage)["settings"]
             # The name is a key, a file's name and an argument in quotes.
-            assert not [name for name in content[f"{item}s"] if set('./"') & set(str(name))]
+            names_of = [row["name"] if isinstance(row, dict) else row for row in content[plural]]
+            assert not [name for name in names_of if set('./"') & set(str(name))]
 
 
 @pytest.mark.parametrize("path", ["params.yaml", "stages/algorithms/params.yaml"])

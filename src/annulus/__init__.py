@@ -20,11 +20,13 @@ Rooms in the order in which data flows through them; each imports only from thos
     methods        who holds the keys: the three questions put together
     evals          what frozen features are worth
     detection      annotated pictures, and what boxes, masks and keypoints found in them are worth
+    classifiers    networks that learn from labels, alone or from a teacher
     estimators     information that is known: toys, critics, bounds without images
     generators     view generators: flows that learn which views share little, and the label
     training       the loop, and what sets it up
     diagnostics    what snapshots say of embeddings and negatives
     trials         whole runs in memory, several at a time
+    distillation   students that learn from a teacher: its features by a bound, or its softened answers
     toys           small worlds in which one knows what two views share: moving digits
     export         an encoder's backbone as a file for torchvision, timm or detectron2
     report         whatever was measured as one page, beside the papers

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import ClassVar
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
@@ -54,7 +55,8 @@ class BinaryNCE(Bound, nn.Module):
         in_denominator: bool = True,
     ) -> Estimate:
         every = scores()
-        log_partition = self.partition(every, negatives.detach())
+        drawn = torch.cat([positives, negatives], dim=1) if self.partition.reads_positives else negatives
+        log_partition = self.partition(every, drawn.detach())
         loss = binary_nce(positives[:, 0], negatives, log_partition, every.shape[1])
         ceiling = self.ceiling(present(positives), counts)
         reached = ceiling - infonce(positives.detach(), negatives.detach())

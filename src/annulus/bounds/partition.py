@@ -11,21 +11,23 @@ from annulus.errors import InputError
 
 
 class PartitionFunction(nn.Module):
-    """log Z by one of four policies; the estimate is a persistent buffer, NaN before the first batch.
+    """log Z by one of five policies; the estimate is a persistent buffer, NaN before the first batch.
 
     constant: `constant` times the memory's columns; first-batch: from the mean of the first batch's negatives, for the
-    whole training; moving-average: from every batch, the old estimate keeping the share `rate`; exact: the sum over
-    the memory, per query. All of them are constants to the gradient.
+    whole training; first-batch-candidates: the same with its positives; moving-average: from every batch, the old
+    estimate keeping the share `rate`; exact: the sum over the memory, per query. All of them are constants to the
+    gradient.
 
     Source: Wu et al. 2018, arXiv:1805.01978, Section 3.2 (first-batch is their code's way); Wu et al. 2020,
-    arXiv:2005.13149, Section 3.2 (the constant).
+    arXiv:2005.13149, Section 3.2 (the constant); Tian et al. 2020, arXiv:1910.10699, Section 3.1
+    (first-batch-candidates is their code's way).
     """
 
     log_z: Float[Tensor, ""]
 
     def __init__(
         self,
-        normaliser: Literal["constant", "first-batch", "moving-average", "exact"],
+        normaliser: Literal["constant", "first-batch", "first-batch-candidates", "moving-average", "exact"],
         constant: float,
         rate: float,
     ) -> None:
@@ -33,28 +35,34 @@ class PartitionFunction(nn.Module):
         self.normaliser, self.constant, self.rate = normaliser, constant, rate
         self.register_buffer("log_z", torch.tensor(math.nan))
 
+    @property
+    def reads_positives(self) -> bool:
+        """Whether the batch's positives stand beside its negatives when log Z is estimated."""
+        return self.normaliser == "first-batch-candidates"
+
     @torch.no_grad()
     def forward(
-        self, scores: Float[Tensor, "b n"], negatives: Float[Tensor, "b k"]
+        self, scores: Float[Tensor, "b n"], drawn: Float[Tensor, "b k"]
     ) -> Float[Tensor, ""] | Float[Tensor, "b"]:
-        """log Z over all columns, updated by this batch; per query where it is exact."""
+        """log Z over all columns, updated by what this batch drew of them; per query where it is exact."""
         columns = scores.shape[1]
         match self.normaliser:
             case "exact":
                 return scores.logsumexp(dim=1)
             case "constant":
                 self.log_z.fill_(math.log(self.constant * columns))
-            case "first-batch" | "moving-average":
-                count = (negatives > -torch.inf).sum().to(negatives.dtype)
-                seen = negatives.flatten().logsumexp(0) - count.log() + math.log(columns)
+            case "first-batch" | "first-batch-candidates" | "moving-average":
+                count = (drawn > -torch.inf).sum().to(drawn.dtype)
+                seen = drawn.flatten().logsumexp(0) - count.log() + math.log(columns)
                 moved = seen
-                if self.normaliser == "first-batch":
+                if self.normaliser != "moving-average":
                     moved = self.log_z
                 elif self.rate > 0:
                     moved = torch.logaddexp(self.log_z + math.log(self.rate), seen + math.log1p(-self.rate))
                 self.log_z.copy_(torch.where(self.log_z.isnan(), seen, moved))
             case _:
                 raise InputError(
-                    f"normaliser {self.normaliser!r} is none of constant, first-batch, moving-average, exact"
+                    f"normaliser {self.normaliser!r} is none of constant, first-batch, first-batch-candidates, "
+                    "moving-average, exact"
                 )
         return self.log_z.clone()

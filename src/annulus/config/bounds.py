@@ -24,12 +24,13 @@ class BinaryNCEParams(BoundParams):
     """The original IR: positive against noise, each candidate by itself.
 
     normaliser says how the partition function is estimated. constant: `constant` times the memory's columns;
-    first-batch: from the first batch's negatives, for the whole training; moving-average: from every batch, the old
-    estimate keeping the share `rate`; exact: the sum over the memory, per query.
+    first-batch: from the first batch's negatives, for the whole training; first-batch-candidates: the same with its
+    positives; moving-average: from every batch, the old estimate keeping the share `rate`; exact: the sum over the
+    memory, per query.
     """
 
     takes_neighbours: ClassVar = False
-    normaliser: Literal["constant", "first-batch", "moving-average", "exact"]
+    normaliser: Literal["constant", "first-batch", "first-batch-candidates", "moving-average", "exact"]
     constant: Positive
     rate: float = Field(ge=0, lt=1)
 

@@ -143,9 +143,10 @@ def _of_all(scores: Float[Tensor, "b n"], self_index: SelfIndex, k: Count, gener
     others = columns - (self_index >= 0).sum(dim=1, keepdim=True)
     random = torch.rand(shape, generator=generator, device=scores.device, dtype=torch.float64)
     picked = (random * others).long()
-    for own in self_index.where(self_index >= 0, columns).sort(dim=1).values.unbind(dim=1):
-        picked += picked >= own[:, None]  # in rising order: each step leaves room for the own columns before it
-    return Selection(picked)
+    own = self_index.where(self_index >= 0, columns).sort(dim=1).values
+    # Before the own column at place j there are own - j others: each own column that a pick reaches moves it by one.
+    before = (own - torch.arange(own.shape[1], device=own.device)).where(own < columns, columns)
+    return Selection(picked + torch.searchsorted(before, picked, right=True))
 
 
 def _of_members(

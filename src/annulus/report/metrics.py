@@ -25,6 +25,7 @@ COMMANDS = {
     "frequency": "dvc repro stages/frequency/dvc.yaml",
     "view_learning": "dvc repro stages/view_learning/dvc.yaml",
     "moving_digits": "dvc repro stages/moving_digits/dvc.yaml",
+    "distillation": "dvc repro stages/distillation/dvc.yaml",
     "spirals": "dvc repro stages/spirals/dvc.yaml",
     "distance": "dvc repro stages/distance/dvc.yaml",
     "estimators": "dvc repro stages/estimators/dvc.yaml",

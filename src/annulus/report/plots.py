@@ -7,6 +7,7 @@ from functools import partial
 from matplotlib.figure import Figure
 
 from annulus.report.digits import moving_digits
+from annulus.report.distillation import over_alpha
 from annulus.report.drawing import Row
 from annulus.report.figures import (
     LINEAR,
@@ -169,6 +170,7 @@ PLOTS = [
          staircase, "mlcpc.fig3"),
     Plot("mlcpc.fig3-joint", "The staircase, joint critic", "papers", ("estimators/staircase-joint.csv",),
          staircase, "mlcpc.fig3"),
+    Plot("mlcpc.fig4", "Students over alpha", "papers", ("distillation/table.csv",), over_alpha, bars=INTERVALS),
     Plot("estimators.ideal", "Every estimator with the ideal critic", "papers", ("estimators/ideal.csv",), ideal,
          bars="Bars: standard deviation over repetitions."),
     Plot("infomin.fig4", "Patches of one image at a distance", "papers", ("distance/offsets.csv",), distance,

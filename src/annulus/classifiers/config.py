@@ -1,0 +1,77 @@
+"""What rebuilds a classifier, and its check when it is read back."""
+
+import difflib
+import math
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+from annulus.errors import InputError
+from annulus.files.images import Channels
+
+NAMES = (
+    *("resnet8", "resnet14", "resnet20", "resnet32", "resnet44", "resnet56", "resnet110", "resnet8x4", "resnet32x4"),
+    *("resnet50", "wrn_16_1", "wrn_16_2", "wrn_40_1", "wrn_40_2", "vgg8", "vgg13"),
+    *("mobilenet_v2", "shufflenet_v1", "shufflenet_v2"),
+)
+MOST_CLASSES = 2**20
+
+
+@dataclass(frozen=True)
+class ClassifierConfig:
+    """The arguments that rebuild a classifier; stored as JSON beside its weights."""
+
+    name: str  # of the network: one of NAMES
+    classes: int
+    mean: Channels  # of the training images' red, green and blue, in [0, 1]
+    std: Channels
+
+    def __post_init__(self) -> None:
+        """Refuse what no network can be built of.
+
+        Raises:
+            InputError: for an unknown name, with the nearest known one, no class or a std of zero.
+        """
+        check_name(self.name)
+        if not 1 <= self.classes <= MOST_CLASSES:
+            raise InputError(f"a classifier of {self.classes} classes; give a number from 1 to {MOST_CLASSES}")
+        if min(self.std) <= 0:
+            raise InputError(
+                f"the channels' standard deviations are {self.std}, expected numbers above 0 to divide by; "
+                "take images that are not all of one colour"
+            )
+
+    @classmethod
+    def checked(cls, described: Any) -> Self:
+        """What the JSON file holds.
+
+        Raises:
+            ValueError: for a missing or unknown key, or a value that no classifier has.
+        """
+        names = {field.name for field in fields(cls)}
+        if not isinstance(described, dict) or described.keys() != names:
+            held = ", ".join(sorted(described)) if isinstance(described, dict) else type(described).__name__
+            raise ValueError(f"it holds {held or 'nothing'}, expected {', '.join(sorted(names))}")
+        if not isinstance(described["name"], str) or type(described["classes"]) is not int:
+            raise ValueError(
+                f"name is {described['name']!r} and classes {described['classes']!r}, expected text and a whole number"
+            )
+        for name in ("mean", "std"):
+            numbers = described[name]
+            if not isinstance(numbers, list) or len(numbers) != 3 or not all(map(_finite, numbers)):
+                raise ValueError(f"{name} is {numbers!r}, expected 3 finite numbers")
+        return cls(**described | {name: tuple(map(float, described[name])) for name in ("mean", "std")})
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that is no network's.
+
+    Raises:
+        InputError: with the nearest known name.
+    """
+    if name not in NAMES:
+        close = difflib.get_close_matches(name.lower().replace("-", "_"), NAMES, n=1, cutoff=0.0)
+        raise InputError(f"no network is named {name!r}; did you mean {close[0]!r}? Known: {', '.join(NAMES)}")
+
+
+def _finite(number: Any) -> bool:
+    return type(number) in (int, float) and abs(number) < 1e30 and not math.isnan(number)

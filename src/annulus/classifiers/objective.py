@@ -1,0 +1,57 @@
+"""What a classifier learns from: `Objective`, and the labels alone."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol, runtime_checkable
+
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from annulus.classifiers.classifier import Classifier
+
+
+@runtime_checkable
+class Objective(Protocol):
+    """A loss of the classifier that it holds, and what it learns or remembers besides."""
+
+    def loss(
+        self, images: Float[Tensor, "b 3 h w"], rows: Int[Tensor, "b"], labels: Int[Tensor, "b"]
+    ) -> Float[Tensor, ""]:
+        """The mean over a batch of augmented images in [0, 1]; `rows` are their numbers in the training set."""
+
+    def after_step(self, rows: Int[Tensor, "b"]) -> None:
+        """Called when the optimiser has stepped: the place to write a memory."""
+
+    def parameters(self) -> Iterable[nn.Parameter]:
+        """What learns besides the classifier, whose own weights the loop knows."""
+
+    def state_dict(self) -> Mapping[str, Any]:
+        """What a killed run needs besides the classifier: tensors, numbers, text, lists and dicts of them."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take up what `state_dict` gave."""
+
+
+class Supervised:
+    """Cross-entropy with the labels: a teacher, or a student alone."""
+
+    def __init__(self, classifier: Classifier) -> None:
+        self.classifier = classifier
+
+    def loss(
+        self, images: Float[Tensor, "b 3 h w"], rows: Int[Tensor, "b"], labels: Int[Tensor, "b"]
+    ) -> Float[Tensor, ""]:
+        """Nats; log(classes) at chance."""
+        return F.cross_entropy(self.classifier(images).float(), labels)
+
+    def after_step(self, rows: Int[Tensor, "b"]) -> None:
+        return
+
+    def parameters(self) -> Iterable[nn.Parameter]:
+        return ()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        return

@@ -1,0 +1,1 @@
+"""A student learns from its teacher: their embeddings as two views, or the teacher's softened answers."""

@@ -1,0 +1,35 @@
+"""The study's parameters -> what its images, each teacher, each student and the table read."""
+
+from typing import Any
+
+from annulus.classifiers.params import FitParams
+from annulus.config.study import OwnStudy
+from annulus.distillation.choices import loss_settings, pairs_of, teachers_of
+from annulus.distillation.params import ImagesParams
+from annulus.pipeline.stage import write_settings
+
+
+def main(study: OwnStudy) -> dict[str, Any]:
+    own, losses = study.params, study.content["losses"]
+    pairs, fits = pairs_of(study), {name: study.section(name, FitParams) for name in ("teacher", "student")}
+    images = study.section("images", ImagesParams)
+    files: dict[str, Any] = {"images": images.resolved(own.scale, own.seeds[0])}
+    for network in teachers_of(study, pairs):
+        teacher = {"scale": own.scale, "seeds": own.seeds[:1], "network": network}
+        files[f"teachers/{network}"] = teacher | {"fit": fits["teacher"].model_dump(mode="json")}
+    for pair in pairs:
+        rate = pair.learning_rate or fits["student"].learning_rate
+        fit = fits["student"].model_copy(update={"learning_rate": rate}).model_dump(mode="json")
+        for loss in losses:
+            student = {"scale": own.scale, "seeds": own.seeds, "network": pair.student, "fit": fit}
+            files[f"students/{pair.name}.{loss}"] = student | loss_settings(study, loss)
+    table = {"pairs": [pair.model_dump() for pair in pairs], "comparisons": study.content["comparisons"]}
+    shown = pairs[0].model_dump() | {"seed": own.seeds[0], "losses": study.content["shown"]}
+    alphas = {loss: loss_settings(study, loss)["contrast"] for loss in losses}
+    return files | {
+        "table": {"scale": own.scale, "dataset": images.dataset} | table | {"losses": alphas, "shown": shown}
+    }
+
+
+if __name__ == "__main__":
+    write_settings(main, OwnStudy)

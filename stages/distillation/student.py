@@ -1,0 +1,24 @@
+"""One pair and one loss: the study's images and a teacher -> students of all seeds, and their numbers."""
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from annulus.classifiers.saved import save_classifier
+from annulus.distillation.runs import Task, run_seeds
+from annulus.files.right import by_number, write_right
+from annulus.pipeline.stage import Results, run_resolved
+
+PATHS = ["images", "teacher", "students", "metrics", "right"]
+
+
+def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
+    runs, forget = run_seeds(Task(settings, paths.images, paths.teacher), settings["seeds"])
+    for seed, (classifier, _) in runs.items():
+        save_classifier(classifier, paths.students / f"{seed}.safetensors")
+    write_right(paths.right, by_number({seed: fitted.right for seed, (_, fitted) in runs.items()}))
+    return Results.of_seeds({seed: fitted.metrics for seed, (_, fitted) in runs.items()}, written=forget)
+
+
+if __name__ == "__main__":
+    run_resolved(main, PATHS)

@@ -1,0 +1,26 @@
+"""A teacher: the study's images -> its weights, and its numbers on the test images."""
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from annulus.classifiers.saved import save_classifier
+from annulus.distillation.runs import Task, run_seeds
+from annulus.files.right import write_right
+from annulus.pipeline.stage import Results, run_resolved
+
+PATHS = ["images", "teacher", "metrics", "right"]
+
+
+def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
+    # One teacher, of the first seed, for all students and seeds.
+    (seed,) = settings["seeds"]
+    runs, forget = run_seeds(Task(settings, paths.images), [seed])
+    classifier, fitted = runs[seed]
+    save_classifier(classifier, paths.teacher)
+    write_right(paths.right, {name: {seed: bits} for name, bits in fitted.right.items()})
+    return Results.of_seeds({seed: fitted.metrics}, written=forget)
+
+
+if __name__ == "__main__":
+    run_resolved(main, PATHS)

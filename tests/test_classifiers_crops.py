@@ -1,0 +1,40 @@
+"""Views for supervised training: crops of padded images, and flips."""
+
+import math
+
+import torch
+
+from annulus.classifiers.crops import padded_crops
+
+
+def test_padded_crops_are_windows_of_the_image_in_a_black_frame(generator):
+    images = torch.randint(1, 256, (6, 3, 5, 5), generator=generator, dtype=torch.uint8)
+    seen = padded_crops(images, 2, 0.5, torch.Generator().manual_seed(3))
+    places = set()
+    for image, view in zip(images, seen, strict=True):
+        framed = torch.zeros(3, 9, 9)
+        framed[:, 2:7, 2:7] = image / 255
+        windows = {
+            (top, left, mirrored): framed[:, top : top + 5, left : left + 5].flip([2] if mirrored else [])
+            for top in range(5)
+            for left in range(5)
+            for mirrored in (False, True)
+        }
+        found = [place for place, window in windows.items() if torch.allclose(window, view)]
+        assert len(found) == 1
+        places.add(found[0])
+    assert len(places) == 6
+    assert {mirrored for *_, mirrored in places} == {False, True}
+
+
+def test_views_without_padding_and_flips_are_the_images(generator):
+    pixels = torch.randint(0, 256, (4, 3, 8, 8), generator=generator, dtype=torch.uint8)
+    torch.testing.assert_close(padded_crops(pixels, 0, 0.0, torch.Generator()), pixels / 255)
+
+
+def test_every_place_of_the_frame_is_drawn_alike():
+    image = torch.zeros(1, 3, 3, 3, dtype=torch.uint8)
+    image[:, :, 1, 1] = 255  # the crop moves it by -1 to 1 each way
+    seen = padded_crops(image.expand(9000, 3, 3, 3), 1, 0.0, torch.Generator().manual_seed(0))
+    counts = seen[:, 0].flatten(1).argmax(dim=1).bincount(minlength=9)
+    assert (counts - 1000).abs().max() < 5 * math.sqrt(1000)  # five standard deviations

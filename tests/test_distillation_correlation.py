@@ -1,0 +1,26 @@
+"""Correlations of scores against NumPy's, and their picture."""
+
+import numpy as np
+import torch
+from PIL import Image
+
+from annulus.distillation.correlation import correlations, difference, save_picture
+
+
+def test_correlations_are_numpy_s_and_do_not_see_scale_or_offset():
+    generator = torch.Generator().manual_seed(0)
+    teacher, student = (torch.randn(50, 4, generator=generator) for _ in range(2))
+    expected = np.corrcoef(teacher.double().numpy().T)
+    np.testing.assert_allclose(correlations(teacher), expected, atol=1e-12)
+    np.testing.assert_allclose(difference(3 * teacher + 5, teacher), np.zeros((4, 4)), atol=1e-6)
+    np.testing.assert_allclose(difference(teacher, student), expected - np.corrcoef(student.double().T), atol=1e-6)
+    assert correlations(torch.ones(5, 2)).isfinite().all()
+
+
+def test_the_picture_has_a_panel_for_each_student(tmp_path):
+    one, two = ({name: torch.eye(3) for name in names} for names in (["alone"], ["alone", "crd"]))
+    for name, each in (("one", one), ("two", two)):
+        save_picture(each, tmp_path / f"{name}.png")
+    sizes = [Image.open(tmp_path / f"{name}.png").size for name in ("one", "two")]
+    assert sizes[1][0] > 1.5 * sizes[0][0]
+    assert sizes[1][1] == sizes[0][1]

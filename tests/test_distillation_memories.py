@@ -1,0 +1,212 @@
+"""Contrast of a student and its teacher against plain loops: losses, gradients, negatives, memories."""
+
+import math
+
+import pytest
+import torch
+
+from annulus.distillation.build import build_contrast
+from annulus.distillation.hinton import softened
+from annulus.distillation.memories import ContrastiveDistillation
+from annulus.distillation.params import ContrastParams
+from annulus.errors import InputError
+from annulus.negatives.selection import Selection
+
+pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
+IMAGES, CLASSES, NEGATIVES, TEMPERATURE = 24, 3, 7, 0.5
+LABELS = torch.arange(IMAGES) % CLASSES
+ROWS = torch.tensor([3, 11, 20, 5])
+SAMPLERS = {
+    "uniform": {},
+    "ball": {"outer": 0.3},
+    "ring": {"inner": 0.1, "outer": 0.4},
+    "cave": {"outer": 0.6, "clusters": 6, "runs": 1, "iterations": 5, "keep": "outside"},
+}
+BOUNDS = [("binary-nce", None), ("infonce", None), ("cpc", 0.2), ("mlcpc", 1.0), ("mlcpc", 0.05)]
+
+
+def params_of(**changes):
+    settings = {
+        "dim": 4,
+        "temperature": TEMPERATURE,
+        "negatives": NEGATIVES,
+        "negatives_from": "other-classes",
+        "bank_rate": 0.25,
+        "bound": "infonce",
+        "alpha": None,
+        "normaliser": "first-batch-candidates",
+        "sampler": "uniform",
+        "samplers": SAMPLERS,
+    }
+    return ContrastParams.model_validate(settings | changes)
+
+
+def contrast_of(seed=0, labels=LABELS, **changes):
+    params = params_of(**changes)
+    return ContrastiveDistillation((5, 6), labels, params, build_contrast(params), seed, epoch_steps=6).double()
+
+
+def features(seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    draw = [torch.randn(len(ROWS), width, generator=generator, dtype=torch.float64) for width in (5, 6)]
+    return draw[0].requires_grad_(), draw[1]
+
+
+class Fixed:
+    """Negatives that the test knows, in the place of a sampler's."""
+
+    clustering, shares = None, (0.0, 1.0)
+
+    def __init__(self, index):
+        self.index = index
+
+    def draw(self, scores, self_index, k, generator, progress=1.0, clusters=None):
+        return Selection(self.index)
+
+
+def with_fixed(contrast, seed=0):
+    index = torch.randint(IMAGES, (len(ROWS), NEGATIVES), generator=torch.Generator().manual_seed(seed))
+    for each in contrast.contrasts:
+        object.__setattr__(each.config, "sampler", Fixed(index))
+    return index
+
+
+def plain_loss(queries, bank, index, bound, alpha, z):
+    """One direction's loss by loops, from queries and rows of the other's memory; z is the normaliser, or None."""
+    scores = [
+        [torch.dot(query, bank[row]) / TEMPERATURE for row in [int(own), *chosen.tolist()]]
+        for query, own, chosen in zip(queries, ROWS, index, strict=True)
+    ]
+    if bound == "binary-nce":
+        values = [score.exp() for row in scores for score in row]
+        z = float(sum(values).detach()) / len(values) * IMAGES if z is None else z
+        loss, noise = 0.0, NEGATIVES / IMAGES
+        for positive, *negatives in scores:
+            p = positive.exp() / z
+            loss = loss - (p / (p + noise)).log()
+            for negative in negatives:
+                loss = loss - (noise / (negative.exp() / z + noise)).log()
+        return loss / len(scores), z
+    m, n, alpha = NEGATIVES + 1, len(scores), 1.0 if alpha is None else alpha
+    beta = (m - alpha) / (m - 1)
+    total = [alpha * row[0].exp() + beta * sum(score.exp() for score in row[1:]) for row in scores]
+    if bound == "mlcpc":  # log(m/alpha) - J: one denominator for the batch
+        terms = [(n * m * row[0].exp() / sum(total)).log() for row in scores]
+    else:
+        terms = [(m * row[0].exp() / own).log() for row, own in zip(scores, total, strict=True)]
+    return math.log(m / alpha) - sum(terms) / n, z
+
+
+@pytest.mark.parametrize(("bound", "alpha"), BOUNDS)
+def test_loss_gradients_and_memories_are_those_of_plain_loops_step_after_step(bound, alpha):
+    """Both directions, each with its own normaliser; rows are written after the step, entry by entry."""
+    contrast = contrast_of(bound=bound, alpha=alpha)
+    rows = [bank.rows.tolist() for bank in contrast.banks]
+    normalisers = [None, None]
+    for step in range(3):
+        index = with_fixed(contrast, step)
+        student, teacher = features(step)
+        estimate = contrast(student, teacher, ROWS, LABELS[ROWS])
+        found = torch.autograd.grad(estimate.loss, [student, *contrast.heads.parameters()])
+        banks = [torch.tensor(each, dtype=torch.float64) for each in rows]
+        embeddings = [
+            (each @ head.weight.T + head.bias) / (each @ head.weight.T + head.bias).norm(dim=1, keepdim=True)
+            for head, each in zip(contrast.heads, (student, teacher), strict=True)
+        ]
+        towards, normalisers[0] = plain_loss(embeddings[0], banks[1], index, bound, alpha, normalisers[0])
+        back, normalisers[1] = plain_loss(embeddings[1], banks[0], index, bound, alpha, normalisers[1])
+        torch.testing.assert_close(estimate.loss, towards + back)
+        expected = torch.autograd.grad(towards + back, [student, *contrast.heads.parameters()])
+        torch.testing.assert_close(found, expected)
+        assert [bank.rows.tolist() for bank in contrast.banks] == rows, "no row is written before the step"
+        contrast.after_step(ROWS)
+        for side, memory in enumerate(rows):
+            for place, row in enumerate(ROWS.tolist()):
+                pairs = zip(memory[row], embeddings[side][place].tolist(), strict=True)
+                mixed = [0.25 * old + 0.75 * new for old, new in pairs]
+                length = math.sqrt(sum(each**2 for each in mixed))
+                memory[row] = [each / length for each in mixed]
+            torch.testing.assert_close(contrast.banks[side].rows, torch.tensor(memory, dtype=torch.float64))
+            rows[side] = contrast.banks[side].rows.tolist()
+
+
+@pytest.mark.parametrize("sampler", list(SAMPLERS))
+@pytest.mark.parametrize("origin", ["other-classes", "all"])
+def test_negatives_are_of_the_sampler_s_ranks_and_of_other_classes_where_asked(sampler, origin):
+    contrast = contrast_of(sampler=sampler, negatives_from=origin, negatives=400)
+    drawn, original = [], contrast.contrasts[0].config.sampler
+
+    class Watched(Fixed):
+        clustering = original.clustering
+        shares = original.shares
+
+        def draw(self, *args):
+            drawn.append((args[0].clone(), original.draw(*args)))
+            return drawn[-1][1]
+
+    for each in contrast.contrasts:
+        object.__setattr__(each.config, "sampler", Watched(None))
+    contrast(*features(), ROWS, LABELS[ROWS])
+    for contrasted, (scores, selection) in zip(contrast.contrasts, drawn, strict=True):
+        for query, own in enumerate(ROWS.tolist()):
+            same = {row for row in range(IMAGES) if LABELS[row] == LABELS[own]} if origin != "all" else {own}
+            ranked = sorted(set(range(IMAGES)) - same, key=lambda row: -scores[query, row].item())
+            first, last = (math.floor(share * (IMAGES - 1) + 1e-6) for share in original.shares)
+            kept = set(ranked[first:last])
+            if sampler == "cave":
+                clusters = contrasted.clusters[0]
+                kept = {row for row in kept if clusters[row] != clusters[own]}
+            assert set(selection.index[query].tolist()) == kept
+
+
+def test_a_sampler_that_may_leave_only_the_query_s_class_is_refused():
+    labels = torch.zeros(IMAGES, dtype=torch.long)
+    labels[:2] = 1
+    with pytest.raises(InputError, match=r"has 22 of the 24 images, so ranks 11 to 22 may hold none"):
+        contrast_of(labels=labels, sampler="ring", samplers=SAMPLERS | {"ring": {"inner": 0.5, "outer": 1.0}})
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"bound": "cpc"}, "alpha: None with bound cpc; give a number, such as 1.0"),
+        ({"bound": "infonce", "alpha": 0.1}, "alpha: 0.1 with bound infonce; give null, as infonce has no weight"),
+        ({"bound": "mlcpc", "alpha": 8.0}, "alpha: 8 with 7 negatives leaves them no weight; take alpha below 8"),
+    ],
+)
+def test_an_alpha_that_does_not_belong_to_its_bound_is_refused(changes, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        params_of(**changes)
+
+
+def test_softened_answers_are_hinton_s_divergence_with_a_gradient_that_no_temperature_shrinks():
+    generator = torch.Generator().manual_seed(0)
+    student, teacher = (torch.randn(3, 4, generator=generator, dtype=torch.float64) for _ in range(2))
+    for temperature in (1.0, 4.0):
+        total = 0.0
+        for s, t in zip(student.tolist(), teacher.tolist(), strict=True):
+            of_s, of_t = ([math.exp(each / temperature) for each in scores] for scores in (s, t))
+            for a, b in zip(of_s, of_t, strict=True):
+                p = b / sum(of_t)
+                total += p * math.log(p / (a / sum(of_s)))
+        found = softened(student, teacher, temperature)
+        assert found.item() == pytest.approx(total * temperature**2 / 3)
+    assert softened(teacher, teacher, 4.0).item() == pytest.approx(0)
+    large = student.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(softened(large, teacher, 1e4), large)
+    centred = (student - student.mean(dim=1, keepdim=True)) - (teacher - teacher.mean(dim=1, keepdim=True))
+    torch.testing.assert_close(gradient, centred / 4 / 3, rtol=1e-3, atol=1e-5)  # Hinton et al.'s limit
+
+
+def test_a_resumed_contrast_makes_the_same_step():
+    """Banks, normaliser, draws and the number of steps are in the state."""
+    first, other = (
+        contrast_of(bound="binary-nce", sampler="cave"),
+        contrast_of(seed=1, bound="binary-nce", sampler="cave"),
+    )
+    for each in range(2):
+        first(*features(each), ROWS, LABELS[ROWS])
+        first.after_step(ROWS)
+    other.load_state_dict(first.state_dict())
+    losses = [each(*features(7), ROWS, LABELS[ROWS]).loss for each in (first, other)]
+    torch.testing.assert_close(*losses, rtol=0, atol=0)

@@ -1,0 +1,147 @@
+"""A student's training: what its loss holds, what stays as it is, what is refused before the first step."""
+
+from copy import deepcopy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from declared import ROOT
+
+from annulus.classifiers.build import build_classifier
+from annulus.classifiers.saved import load_classifier, save_classifier
+from annulus.config.study import OwnStudy
+from annulus.datasets.shapes import draw_shapes
+from annulus.distillation.build import build_contrast
+from annulus.distillation.choices import loss_settings, pairs_of, teachers_of
+from annulus.distillation.memories import ContrastiveDistillation
+from annulus.distillation.objective import Distillation
+from annulus.distillation.params import ContrastParams, ImagesParams, WeightParams
+from annulus.distillation.runs import Task
+from annulus.errors import InputError
+from annulus.files.images import ImageSet, save_images
+from annulus.files.store import Resident
+
+CPU = torch.device("cpu")
+STUDY = ROOT / "stages/distillation/params.yaml"
+FIT = {"epochs": 2, "batch_size": 10, "learning_rate": 0.05, "momentum": 0.9, "weight_decay": 5e-4}
+FIT |= {"schedule": {"at": [0.5], "factor": 0.1}, "padding": 1, "flip": 0.5}
+
+
+@pytest.fixture
+def images(tmp_path):
+    """A folder with 40 training and 20 test images of 4 classes."""
+    for key, (split, count) in enumerate({"train": 40, "test": 20}.items()):
+        rows = torch.arange(count)
+        pixels = Resident(draw_shapes(rows.numpy(), 8, key))
+        save_images(tmp_path / f"{split}.safetensors", ImageSet.of(pixels, rows % 4, rows, tuple("abcd")))
+    return tmp_path
+
+
+def settings_of(loss, **weights):
+    found = loss_settings(OwnStudy(STUDY), loss)
+    found["contrast"] |= {"negatives": 8, "dim": 4}
+    found["weights"] |= weights
+    return {"network": "resnet8", "fit": FIT} | found
+
+
+def teacher_file(folder, classes=4, name="resnet8"):
+    teacher = build_classifier(name, classes, seed=1)
+    for layer in teacher.modules():
+        if isinstance(layer, torch.nn.BatchNorm2d):
+            torch.nn.init.uniform_(layer.running_mean, -0.1, 0.1)
+    save_classifier(teacher, folder / "teacher.safetensors")
+    return folder / "teacher.safetensors"
+
+
+def test_the_loss_is_labels_answers_and_contrast_weighed_and_the_teacher_stays_as_it_is(images):
+    torch.manual_seed(0)
+    teacher = load_classifier(teacher_file(images))
+    before = {name: tensor.clone() for name, tensor in teacher.state_dict().items()}
+    views, rows, labels = torch.rand(6, 3, 8, 8), torch.arange(6), torch.arange(40) % 4
+    params = ContrastParams.model_validate(settings_of("mlcpc-005")["contrast"])
+    contrast = ContrastiveDistillation((64, 64), labels, params, build_contrast(params), 0, 4)
+    student = build_classifier("resnet8", 4, seed=0)
+    state = deepcopy(contrast.state_dict())
+    both = student.features(views), teacher.features(views)
+    weights = WeightParams(labels=0.3, answers=0.5, answers_temperature=2.0, contrast=0.7)
+    expected = 0.7 * contrast(*both, rows, labels[rows]).loss + 0.3 * F.cross_entropy(student(views), labels[rows])
+    softened = F.log_softmax(student(views) / 2, 1), F.softmax(teacher(views) / 2, 1)
+    expected = expected + 0.5 * 4 * F.kl_div(*softened, reduction="batchmean")
+    contrast.load_state_dict(state)  # the draws begin anew
+    distillation = Distillation(student, teacher.train(), weights, contrast)
+    found = distillation.loss(views, rows, labels[rows])
+    torch.testing.assert_close(found, expected)
+    found.backward()
+    assert all(head.weight.grad.abs().sum() > 0 for head in contrast.heads)
+    distillation.after_step(rows)
+    assert all(parameter.grad is None for parameter in teacher.parameters())
+    for name, tensor in teacher.state_dict().items():
+        assert torch.equal(tensor, before[name]), name
+    assert not teacher.training
+
+
+def test_a_killed_run_goes_on_with_the_same_bits_and_a_teacher_file_is_only_read(images, monkeypatch):
+    monkeypatch.setenv("DVC_ROOT", str(images / "here"))
+    teacher = teacher_file(images)
+    content = teacher.read_bytes()
+    task = Task(settings_of("crd"), images, teacher)
+    whole, fitted = task.run(0, CPU)
+    monkeypatch.setenv("DVC_ROOT", str(images / "elsewhere"))
+    saved = []
+    with monkeypatch.context() as patch:
+        from annulus.pipeline.checkpoint import Checkpoint
+
+        save = Checkpoint.save
+
+        def killed(self, state):
+            save(self, state)
+            saved.append(state)
+            raise KeyboardInterrupt
+
+        patch.setattr(Checkpoint, "save", killed)
+        with pytest.raises(KeyboardInterrupt):
+            task.run(0, CPU)
+    resumed, again = task.run(0, CPU)
+    assert len(saved) == 1
+    for name, tensor in whole.state_dict().items():
+        assert torch.equal(tensor, resumed.state_dict()[name]), name
+    assert fitted.history == again.history
+    assert teacher.read_bytes() == content
+
+
+def test_a_teacher_of_other_classes_or_of_another_network_is_refused_before_the_first_step(images, monkeypatch):
+    monkeypatch.setenv("DVC_ROOT", str(images))
+    teacher = teacher_file(images, classes=5)
+    with pytest.raises(InputError, match="resnet8 scores 5 classes, and the training images have 4"):
+        Task(settings_of("kd"), images, teacher).run(0, CPU)
+    other = images / "other"
+    other.mkdir()
+    teacher.with_suffix(".json").write_bytes(teacher_file(other, name="resnet14").with_suffix(".json").read_bytes())
+    with pytest.raises(InputError, match=r"teacher.safetensors does not have the shapes of teacher.json"):
+        Task(settings_of("kd"), images, teacher).run(0, CPU)
+    student, taught = build_classifier("resnet8", 4, 0), build_classifier("resnet8", 5, 0)
+    with pytest.raises(InputError, match="the teacher resnet8 scores 5 classes, and the student's images have 4"):
+        Distillation(student, taught, WeightParams(labels=1, answers=1, answers_temperature=4, contrast=0), None)
+
+
+def study_with(tmp_path, old, new):
+    text = STUDY.read_text()
+    assert old in text
+    (tmp_path / "params.yaml").write_text(text.replace(old, new, 1))
+    return OwnStudy(tmp_path / "params.yaml")
+
+
+def test_an_unknown_network_teacher_loss_or_data_set_is_refused_with_the_nearest_known_one(tmp_path):
+    with pytest.raises(InputError, match="no network is named 'resnett20'; did you mean 'resnet20'"):
+        pairs_of(study_with(tmp_path, "student: resnet8,", "student: resnett20,"))
+    study = study_with(tmp_path, "teachers:\n- ", "teachers:\n- x")
+    with pytest.raises(InputError, match=r"which `teachers` does not name; did you mean 'x.*'.; add it there"):
+        teachers_of(study, pairs_of(study))
+    with pytest.raises(InputError, match=r"rows has no 'mlcpc-006'; did you mean 'mlcpc-00"):
+        loss_settings(OwnStudy(STUDY), "mlcpc-006")
+    with pytest.raises(InputError, match=r"rows.crd: 'weihgts' is none of weights, contrast"):
+        loss_settings(study_with(tmp_path, "  crd: {}", "  crd: {weihgts: {}}"), "crd")
+    with pytest.raises(InputError, match="labels, answers and contrast all weigh 0"):
+        loss_settings(study_with(tmp_path, "labels: 1.0", "labels: 0.0"), "alone")
+    with pytest.raises(ValueError, match=r"dataset 'shape' is none of .*; did you mean 'shapes'"):
+        ImagesParams(dataset="shape", settings={}, train_images=None, test_images=None)

@@ -1,0 +1,54 @@
+"""The study `distillation` as a user runs it, at `scale: tiny`, cut to four losses."""
+
+import pytest
+from checkout import Checkout, ran, rows_of
+from declared import ROOT, missing_and_spare
+from PIL import Image
+
+from annulus.classifiers.saved import load_classifier
+from annulus.config.file import read_tree
+
+DVC = "stages/distillation/dvc.yaml"
+LOSSES = ["alone", "crd", "mlcpc-005", "mlcpc-005-cave"]
+
+
+def four_losses(content: dict) -> None:
+    content |= {"scale": "tiny", "seeds": [0, 1], "losses": LOSSES, "teachers": ["resnet8"]}
+    content |= {"shown": ["alone", "crd"]}
+    content["pairs"] = [{"name": "small", "teacher": "resnet8", "student": "resnet8", "learning_rate": 0.02}]
+
+
+def test_each_stage_declares_what_it_reaches():
+    for name, stage in read_tree(ROOT / DVC)["stages"].items():
+        assert missing_and_spare(stage) == ([], []), name
+
+
+@pytest.mark.slow
+def test_the_study_as_a_user_runs_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    checkout = Checkout(tmp_path / "annulus")
+    checkout.cut("distillation", four_losses)
+    students = [f"student@pair0-{loss}" for loss in LOSSES]
+    assert set(ran(checkout.dvc("repro", DVC))) == {"settings", "images", "teacher@resnet8", *students, "table"}
+    folder = checkout.folder / "metrics/distillation"
+    rows = {row["loss"]: row for row in rows_of(folder / "table.csv")}
+    assert list(rows) == ["teacher", *LOSSES]
+    assert rows["mlcpc-005"]["method"] == "alpha-ML-CPC"
+    assert (rows["alone"]["gain_verdict"], rows["crd"]["crd_gain_verdict"]) == ("base", "base")
+    for loss in LOSSES:
+        difference = float(rows[loss]["here_percent"]) - float(rows["alone"]["here_percent"])
+        assert float(rows[loss]["gain_percent"]) == pytest.approx(difference, abs=0.011)
+    pairs = [(row["loss"], row["base"]) for row in rows_of(folder / "pairs.csv")]
+    assert pairs == [("mlcpc-005", "crd"), ("mlcpc-005-cave", "mlcpc-005")]
+    with Image.open(folder / "correlations.png") as picture:
+        assert picture.width > picture.height, "two panels, side by side"
+    student = load_classifier(checkout.folder / "data/distillation/students/small.crd/1.safetensors")
+    assert student.config.name == "resnet8"
+    assert not list(checkout.folder.glob(".annulus/checkpoints/*/*"))
+
+    checkout.cut("distillation", lambda content: content["rows"]["crd"].update({"contrast": {"temperature": 0.1}}))
+    assert ran(checkout.dvc("repro", DVC)) == ["settings", "student@pair0-crd", "table"], "one loss trains again"
+    checkout.cut("distillation", lambda content: content["pairs"][0].update({"student": "resnett8"}))
+    output = checkout.dvc("repro", DVC, status=255)
+    assert "no network is named 'resnett8'; did you mean 'resnet8'?" in output
+    assert "Traceback" not in output
