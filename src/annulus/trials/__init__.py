@@ -4,6 +4,7 @@ measured   what a run measured
 store      the same, kept under all that its numbers depend on
 runs       the runs of one stage
 outcomes   over seeds and as rows of tables
+segments   images with a class for each pixel, that a run's frozen encoder is read out on
 transfer   runs that are probed on other images than they train on
 fixed      estimates with a trained encoder held fixed
 papers     a table of runs beside the papers' numbers
