@@ -18,7 +18,7 @@ SPLITS = ("train", "test")
 class Segments(Params):
     """The images that a run segments, with what their files hash to, and how its decoder is trained."""
 
-    folder: Path
+    folder: str
     hashes: dict[str, str]
     decoder: SegmentationParams
 
@@ -26,7 +26,9 @@ class Segments(Params):
     def of(cls, folder: Path, decoder: SegmentationParams) -> Self:
         """Of a folder that stages/study_images.py has written."""
         hashes = hash_files(*(folder / f"{split}.safetensors" for split in SPLITS))
-        return cls(folder=folder, hashes={Path(name).name: digest for name, digest in hashes.items()}, decoder=decoder)
+        return cls(
+            folder=str(folder), hashes={Path(name).name: digest for name, digest in hashes.items()}, decoder=decoder
+        )
 
 
 def segmented(training: Training, segments: Segments, seed: int) -> dict[str, Number]:
@@ -36,7 +38,7 @@ def segmented(training: Training, segments: Segments, seed: int) -> dict[str, Nu
         InputError: when the images have no masks, or the decoder's loss is no longer finite.
     """
     encoder = training.method.encoder
-    images = [load_images(segments.folder / f"{split}.safetensors") for split in SPLITS]
+    images = [load_images(Path(segments.folder) / f"{split}.safetensors") for split in SPLITS]
     masks = [seen_masks(split, encoder.view_size) for split in images]
     features = [extract(encoder, split, ["map"], training.device) for split in images]
     found = segment(features[0], masks[0], features[1], masks[1], segments.decoder, seed, training.device)
