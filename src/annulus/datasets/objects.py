@@ -1,10 +1,11 @@
 """`objects`: generated pictures of one object with a class for each pixel, the same bytes on every machine.
 
 An image's class is the object's outline; a pixel's is 0 on the ground, and one more than the image's on the object.
-Colours are put together from a luma and a chroma that tell nothing of each other, as those of natural images hardly do.
-Both show the object: it is darker or brighter than the ground, and of another hue. Light is in the luma alone: a
-dapple that falls on object and ground alike, drawn for each image. So the colour channels of RGB all show the dapple,
-which tells images apart and says nothing of the class, and luma and chroma share the object's outline and place.
+Colours are put together from luma and chroma, which in natural images share little but the objects. Both show the
+object here: it is brighter than the ground and of an opposite hue, as warm things on cold grounds, and how bright and
+of which hue either is, is drawn apart. Light is in the luma alone: a dapple that falls on object and ground alike,
+drawn for each image. So all channels of RGB show the dapple, which tells images apart and says nothing of the class;
+luma and chroma share the object.
 
 All arithmetic is of integers within 31 bits, as in shapes.py.
 """
@@ -21,9 +22,9 @@ from annulus.datasets.shapes import CHUNK_PIXELS, FRAME, Placed, Plane, covered
 OBJECTS = tuple(OUTLINES)
 PLACED = Placed(smallest=45, largest=80, tilt=60, middle=4)
 TURN = 1024  # the circle of hues
-CONTRAST = 48
-HUES = 256
-DAPPLE = 40  # of the light, at most so many levels of 256 more or less
+WARM, COLD, AROUND = TURN // 4, 3 * TURN // 4, TURN // 8  # the object's hues, the ground's, and how far from these
+CONTRAST = 64  # levels of 256 that the object's luma is above the ground's: from a half of these on
+DAPPLE = 40  # levels that the light adds or takes away, at most
 CELLS = 4  # of the dapple in each direction: between their corners it is linear
 
 # Levels of red, green and blue for U and for V of YUV, in 1/1024: they change no luma (ITU-R BT.601).
@@ -65,7 +66,7 @@ def _draw(rows: np.ndarray, size: int, key: int) -> np.ndarray:
     contrast = draws.integers(CONTRAST // 2, CONTRAST)
     luma = 128 + draws.integers(-16, 17) - contrast // 2 + ((contrast * share) >> 8) + _dapple(draws, size)
 
-    ground, thing = TURN // 4 + TURN // 2 + draws.integers(-HUES, HUES), TURN // 4 + draws.integers(-HUES, HUES)
+    ground, thing = (hue + draws.integers(-AROUND, AROUND) for hue in (COLD, WARM))
     saturations = draws.integers(24, 40), draws.integers(24, 40)
     chroma = [
         (part * strength) >> 4
