@@ -15,7 +15,9 @@ DVC = "stages/colour/dvc.yaml"
 @pytest.mark.slow
 def test_the_study_as_a_user_runs_it(tmp_path):
     checkout = Checkout(tmp_path / "annulus")
-    checkout.cut("colour", lambda content: content.update({"scale": "tiny", "seeds": [0, 1], "spaces": ["rgb", "lab"]}))
+    checkout.cut(
+        "colour", lambda content: content.update({"scale": "tiny", "seeds": [0, 1], "spaces": {"tiny": ["rgb", "lab"]}})
+    )
     stages = ["settings", "images@labelled", "images@segmented", "pictures", "spaces"]
     assert sorted(ran(checkout.dvc("repro", DVC))) == sorted(stages)
     rows = rows_of(checkout.folder / "metrics/colour/spaces.csv")

@@ -21,7 +21,7 @@ def main(study: Study) -> dict[str, Any]:
     decoder = checked(study.row("decoders", scale), where, SegmentationParams).model_dump()
     points = [
         {"space": space, "run": resolved(study.variant(space, sets["labelled"] | {"split": space}, seeds[0]), RUN)}
-        for space in study.content["spaces"]
+        for space in study.content["spaces"][scale]
     ]
     own = {"scale": scale, "seeds": seeds, "held_out_pairs": study.content["held_out_pairs"], "decoder": decoder}
     return images | {"spaces": own | {"points": points}, "pictures": study.row("pictures", scale)}
