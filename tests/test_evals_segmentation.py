@@ -88,6 +88,17 @@ def test_the_same_seed_gives_the_same_decoder_and_another_seed_another(generator
     assert first.history != other.history
 
 
+def test_each_channel_counts_by_its_own_scale(generator):
+    """Channels that are made larger or smaller, by powers of two, change nothing."""
+    (train, masks), (test, truth) = toy(40, generator), toy(20, generator)
+    factors = torch.tensor([1.0, 1 / 16, 4, 8, 64, 1 / 2]).half().view(-1, 1, 1)
+    scaled = [Features({"map": each.layer("map") * factors}, each.labels, each.classes) for each in (train, test)]
+    found, other = (
+        segment(*pair, PARAMS, 0, CPU) for pair in ((train, masks, test, truth), (scaled[0], masks, scaled[1], truth))
+    )
+    assert (found.predicted == other.predicted).double().mean() > 0.98
+
+
 def test_ignored_pixels_teach_nothing(generator):
     """Half of each mask says the opposite, and is ignored: what is learned is the same as without it."""
     (train, masks), (test, truth) = toy(60, generator), toy(30, generator)

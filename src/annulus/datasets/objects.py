@@ -2,7 +2,7 @@
 
 An image's class is the object's outline; a pixel's is 0 on the ground, and one more than the image's on the object.
 Colours are put together from luma and chroma, which in natural images share little but the objects. Both show the
-object here: it is brighter than the ground and of an opposite hue, as warm things on cold grounds, and how bright and
+object here: it is brighter than the ground and of an opposite hue, a warm thing on a cold ground, and how bright and
 of which hue either is, is drawn apart. Light is in the luma alone: a dapple that falls on object and ground alike,
 drawn for each image. So all channels of RGB show the dapple, which tells images apart and says nothing of the class;
 luma and chroma share the object.
@@ -22,7 +22,9 @@ from annulus.datasets.shapes import CHUNK_PIXELS, FRAME, Placed, Plane, covered
 OBJECTS = tuple(OUTLINES)
 PLACED = Placed(smallest=45, largest=80, tilt=60, middle=4)
 TURN = 1024  # the circle of hues
-WARM, COLD, AROUND = TURN // 4, 3 * TURN // 4, TURN // 8  # the object's hues, the ground's, and how far from these
+# The object's hues, the ground's, and how far from these either is: orange on blue, whose luminance (of linear light, as
+# in CIELAB) differs by as much as their luma does, so that Lab shows the object as well as YDbDr.
+WARM, COLD, AROUND = 404, 916, TURN // 8
 CONTRAST = 64  # levels of 256 that the object's luma is above the ground's: from a half of these on
 DAPPLE = 40  # levels that the light adds or takes away, at most
 CELLS = 4  # of the dapple in each direction: between their corners it is linear
