@@ -22,8 +22,8 @@ from annulus.datasets.shapes import CHUNK_PIXELS, FRAME, Placed, Plane, covered
 OBJECTS = tuple(OUTLINES)
 PLACED = Placed(smallest=45, largest=80, tilt=60, middle=4)
 TURN = 1024  # the circle of hues
-# The object's hues, the ground's, and how far from these either is: orange on blue, whose luminance (of linear light, as
-# in CIELAB) differs by as much as their luma does, so that Lab shows the object as well as YDbDr.
+# The object's hues, the ground's, and how far from these either is: orange on blue, whose luminance (of linear light,
+# as in CIELAB) differs by as much as their luma does, so that Lab shows the object as well as YDbDr.
 WARM, COLD, AROUND = 404, 916, TURN // 8
 CONTRAST = 64  # levels of 256 that the object's luma is above the ground's: from a half of these on
 DAPPLE = 40  # levels that the light adds or takes away, at most
