@@ -191,6 +191,13 @@ def spirals_and_patches(root: Path) -> None:
          "held_out_ceiling_nats": 5.5} for series in ("shapes", "mosaics") for offset in (20, 40, 80)
     ]  # fmt: skip
     write_table(root / "metrics/distance/offsets.csv", offsets)
+    spaces = [
+        {"series": space, "linear_top1_percent": 70 - 5 * nats, "linear_top1_interval_percent": 1.0,
+         "mean_iou_percent": 50 - nats, "mean_iou_interval_percent": "", "held_out_nats": nats,
+         "held_out_interval_nats": 0.1} for space, nats in (("rgb", 2.0), ("lab", 0.5))
+    ]  # fmt: skip
+    write_table(root / "metrics/colour/spaces.csv", spaces)
+    Image.new("RGB", (4, 4)).save(root / "metrics/colour/masks.png")
 
 
 def transfer(root: Path) -> None:

@@ -1,4 +1,5 @@
 import argparse
+import hashlib
 import logging
 from pathlib import Path
 
@@ -62,6 +63,13 @@ def test_the_same_seed_gives_the_same_images_and_another_seed_others():
     assert [getattr(first, split).digest for split in SPLITS] == [getattr(again, split).digest for split in SPLITS]
     assert first.validation.rows.tolist() != other.validation.rows.tolist()
     assert first.test.digest != other.test.digest
+
+
+def test_a_set_without_masks_is_packed_as_before_there_were_any(tmp_path):
+    save_prepared(tmp_path / "images", prepare_images("shapes", SHAPES, scale(100, 100), seed=0))
+    written = (tmp_path / "images" / "test.safetensors").read_bytes()
+    assert hashlib.sha256(written).hexdigest()[:16] == "ebfb9e2272c3a3f1"
+    assert load_images(tmp_path / "images" / "test.safetensors").masks is None
 
 
 def test_more_shapes_begin_with_the_fewer_ones_and_an_empty_validation_part_has_their_shape(tmp_path):

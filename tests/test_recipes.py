@@ -182,10 +182,10 @@ def open_plain(size, colours):
     return {split: Source(tuple(map(str, range(colours))), labels, read) for split in ("train", "test")}
 ''',
     "src/annulus/datasets/prepare.py": [
-        ("ScenesParams, ShapesParams\n", "PlainParams, "),
-        ("from annulus.datasets.shapes", "from annulus.datasets.plain import open_plain\n"),
+        ("MasksParams\n", "PlainParams, "),
+        ("from annulus.datasets.source", "from annulus.datasets.plain import open_plain\n"),
         (
-            "        case ShapesParams():\n",
+            "        case MasksParams(root=root):\n",
             "        case PlainParams():\n            return open_plain(params.image_size, params.colours)\n",
         ),
     ],

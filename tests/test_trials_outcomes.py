@@ -62,6 +62,23 @@ def test_a_point_has_its_accuracies_and_gains_with_intervals_and_a_verdict():
     assert numbers(("one seed", None), {0: runs[0]}, {0: base[0]})["bound_interval_nats"] == ""
 
 
+def test_mean_iou_is_compared_in_pairs_of_a_seed_where_both_sides_have_it():
+    def segmented(ious: list[float]) -> dict[int, Outcome]:
+        runs = {seed: outcome([True, False]) for seed in range(3)}
+        for run, value in zip(runs.values(), ious, strict=True):
+            run.metrics.update({"mean_iou_percent": value, "pixel_accuracy_percent": value + 10})
+        return runs
+
+    base, better = segmented([30.0, 40.0, 50.0]), segmented([33.0, 44.0, 53.5])
+    row = numbers(("lab", None), better, base)
+    assert (row["mean_iou_percent"], row["pixel_accuracy_percent"]) == (pytest.approx(43.5), pytest.approx(53.5))
+    assert row["mean_iou_gain_percent"] == pytest.approx(3.5)
+    assert row["mean_iou_gain_interval_percent"] == pytest.approx(4.3027 * 0.5 / 3**0.5, rel=1e-4), "Student's t"
+    assert row["mean_iou_verdict"] == "better"
+    assert numbers(("rgb", None), base, base)["mean_iou_verdict"] == "base"
+    assert "mean_iou_percent" not in numbers(("lab", None), better, {seed: outcome([True, False]) for seed in range(3)})
+
+
 def test_a_figure_is_over_the_epochs_or_over_the_sweep_with_intervals():
     runs = {
         ("none", None): {0: outcome([True], (1.0, 2.0)), 1: outcome([False], (3.0, 6.0))},

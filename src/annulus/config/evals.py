@@ -37,3 +37,12 @@ class LinearScale(Params):
     epochs: Count
     batch_size: Rows
     learning_rate: Rate
+
+
+class SegmentationParams(Params):
+    """A decoder of frozen feature maps; width: channels of its two convolutions."""
+
+    width: int = Field(ge=1, le=4096)
+    epochs: Count
+    batch_size: Rows
+    learning_rate: Rate

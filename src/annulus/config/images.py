@@ -33,6 +33,10 @@ class MosaicsParams(DatasetParams):
     """Generated large images, whose near places share more than far ones."""
 
 
+class ObjectsParams(DatasetParams):
+    """Generated images with a class for each pixel."""
+
+
 class DownloadParams(DatasetParams):
     """A torchvision set, downloaded into `root` on first use."""
 
@@ -47,15 +51,23 @@ class FolderParams(DatasetParams):
     store: Literal["memory", "raw", "jpeg"]
 
 
+class MasksParams(DatasetParams):
+    """Image files under `root` beside labels of their pixels."""
+
+    root: str
+
+
 class Datasets(Params):
     shapes: ShapesParams
     mosaics: MosaicsParams
+    objects: ObjectsParams
     folder: FolderParams
     imagenet: FolderParams
     tinyimagenet: FolderParams
     cifar10: DownloadParams
     cifar100: DownloadParams
     stl10: DownloadParams
+    nyu: MasksParams
 
 
 class CropParams(Params):

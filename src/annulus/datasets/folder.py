@@ -86,14 +86,14 @@ def listed(root: Path, split: str, image_size: int) -> Source:
         InputError: when a class has no file, or the folder holds anything else.
     """
     folder = root / split
-    entries = _entries(folder)
-    loose = [entry.name for entry in entries if not _is_folder(entry)]
+    there = entries(folder)
+    loose = [entry.name for entry in there if not _is_folder(entry)]
     for name in loose:
         if Path(name).suffix.lower() in SUFFIXES:
             raise InputError(f"{folder / name} lies in no class folder; move it to {folder}/CLASS/, or away")
     if loose:
         log.info("%s: %d files beside the class folders are not used", folder, len(loose))
-    classes = [entry.name for entry in entries if _is_folder(entry)]
+    classes = [entry.name for entry in there if _is_folder(entry)]
     names: list[np.ndarray] = []
     labels: list[int] = []
     for label, name in enumerate(classes):
@@ -102,7 +102,7 @@ def listed(root: Path, split: str, image_size: int) -> Source:
                 f"the class folder {name!a} of {folder} has a name that no table can show; rename it to "
                 "printable characters in UTF-8"
             )
-        inside = _entries(folder / name)
+        inside = entries(folder / name)
         for entry in inside:
             if _is_folder(entry):
                 raise InputError(
@@ -118,7 +118,7 @@ def listed(root: Path, split: str, image_size: int) -> Source:
     return of_files(classes, of_class, files, image_size, split)
 
 
-def _entries(folder: Path) -> list[os.DirEntry[str]]:
+def entries(folder: Path) -> list[os.DirEntry[str]]:
     """What a folder holds, in natural order, without hidden and side files."""
     try:
         with os.scandir(folder) as entries:

@@ -4,29 +4,28 @@ import hashlib
 import logging
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
-from jaxtyping import Int64, UInt8
+from jaxtyping import Int64
 from torch import Tensor
 
-from annulus.compute.rng import derive, generator
+from annulus.compute.rng import generator
 from annulus.compute.space import check_space
-from annulus.config.images import DatasetParams, DownloadParams, FolderParams, MosaicsParams, ShapesParams
+from annulus.config.images import DatasetParams, DownloadParams, FolderParams, MasksParams
 from annulus.config.training import PrepareScale
 from annulus.datasets.folder import named, open_folder
+from annulus.datasets.generated import counts, generated
 from annulus.datasets.imagenet import open_imagenet, open_tinyimagenet
-from annulus.datasets.mosaics import draw_mosaics
+from annulus.datasets.masks import open_masks
 from annulus.datasets.pack import pack, workplace
-from annulus.datasets.shapes import CLASSES, class_of, draw_shapes
 from annulus.datasets.source import Source, root_of
 from annulus.errors import InputError
 from annulus.files.disk import Packed
-from annulus.files.images import ImageSet, save_images
+from annulus.files.images import IGNORED, ImageSet, save_images
 from annulus.files.results import Number
 from annulus.files.store import Resident, Store
 from annulus.files.subset import even_subset, held_out
@@ -36,9 +35,6 @@ log = logging.getLogger(__name__)
 Limits = Mapping[str, int | None]  # images of a split; None: all
 
 FOLDERS = {"folder": open_folder, "imagenet": open_imagenet, "tinyimagenet": open_tinyimagenet}
-# Generated images where the limit is null: as many as CIFAR-10 and DIV2K have.
-SHAPES_IMAGES = {"train": 50_000, "test": 10_000}
-SCENES_IMAGES = {"train": 800, "test": 100}
 
 
 @dataclass(frozen=True)
@@ -127,8 +123,10 @@ def prepare_sources(
         rows, images = chosen[split][good], read.pop(split)
         if bad[split]:
             images = images.some(good.nonzero().squeeze(1))
-        sets[split] = ImageSet.of(images, source.labels[rows], rows, source.classes)
+        masks = None if source.read_masks is None else source.read_masks(rows)
+        sets[split] = ImageSet.of(images, source.labels[rows], rows, source.classes, masks)
         _check_every_class(sets[split], split)
+    _check_pixel_classes(sets["train"], sets["test"])
 
     cut = torch.zeros(len(sets["train"]), dtype=torch.bool)
     cut[held_out(sets["train"].labels, params.validation_fraction, generator(seed, "validation"))] = True
@@ -179,12 +177,12 @@ def _open(dataset: str, params: DatasetParams, limits: Limits, seed: int) -> dic
             from annulus.datasets.downloads import open_download  # torchvision takes four seconds
 
             return open_download(dataset, root_of(dataset, root), params.image_size)
-        case ShapesParams():
-            return _generated(dataset, draw_shapes, params, limits, SHAPES_IMAGES, seed)
-        case MosaicsParams():
-            return _generated(dataset, draw_mosaics, params, limits, SCENES_IMAGES, seed)
+        case MasksParams(root=root):
+            return open_masks(dataset, root_of(dataset, root), params.image_size)
         case _:
-            raise TypeError(f"no data set is known for {type(params).__name__}")
+            there = counts(params, limits)
+            _check_space(there, params)  # their labels alone may be too many
+            return {split: generated(dataset, split, params, count, seed) for split, count in there.items()}
 
 
 def _check_space(counts: Mapping[str, int], params: DatasetParams) -> None:
@@ -195,27 +193,6 @@ def _check_space(counts: Mapping[str, int], params: DatasetParams) -> None:
     if isinstance(params, FolderParams):
         way_out += ", or give datasets.DATASET.store jpeg or raw"
     check_space(needs, torch.device("cpu"), way_out)
-
-
-def _generated(
-    dataset: str,
-    draw: Callable[[np.ndarray, int, int], UInt8[Tensor, "n 3 h w"]],
-    params: DatasetParams,
-    limits: Limits,
-    most: Mapping[str, int],
-    seed: int,
-) -> dict[str, Source]:
-    counts = {split: limits[split] or most[split] for split in most}
-    _check_space(counts, params)  # their labels alone may be too many
-
-    def source(split: str) -> Source:
-        def read(rows: Int64[Tensor, " k"]) -> tuple[UInt8[Tensor, "k 3 h w"], Mapping[int, str]]:
-            return draw(rows.numpy(), params.image_size, key), {}
-
-        key = derive(seed, dataset, split)
-        return Source(CLASSES, torch.from_numpy(class_of(np.arange(counts[split]))), read)
-
-    return {split: source(split) for split in counts}
 
 
 def _chosen_rows(source: Source, limit: int | None, split: str, seed: int) -> Int64[Tensor, " k"]:
@@ -247,3 +224,14 @@ def _check_every_class(image_set: ImageSet, split: str) -> None:
     lost = [name for name, count in zip(image_set.classes, counts.tolist(), strict=True) if count == 0]
     if lost:
         raise InputError(f"no {split} image can be used of {named(lost)}; every class needs one, or remove its folders")
+
+
+def _check_pixel_classes(train: ImageSet, test: ImageSet) -> None:
+    if train.masks is None:
+        return
+    known, met = (set(part.masks.unique().tolist()) - {IGNORED} for part in (train, test))
+    if unknown := sorted(met - known):
+        raise InputError(
+            f"no train image has a pixel of {named([f'class {number}' for number in unknown])}, and test images have; "
+            "give both splits images of them, or mark them 255 (ignored)"
+        )

@@ -13,6 +13,7 @@ that come from decimal fractions are rounded once, as Python numbers.
 """
 
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -31,6 +32,20 @@ CLASSES = tuple(f"{hue}-{outline}-{ground}" for hue, ground, outline in product(
 SPANS = np.array([round(SPAN[name] * 256) for name in OUTLINES], np.int32)
 FRAME = 2**14  # half of the picture's side, in the units of its coordinates
 CHUNK_PIXELS = 2**17  # planes that fit the cache
+
+
+class Placed(NamedTuple):
+    """Where an object is: its radius between two shares of half a picture's side, in percent (54 to 78: 15 to 30 % of
+    the picture are covered), its tilt in 1/1024 of a turn either way, and its distance from the middle, one part of so
+    many of half a side at most, in each direction."""
+
+    smallest: int
+    largest: int
+    tilt: int
+    middle: int
+
+
+PLACED = Placed(smallest=54, largest=78, tilt=40, middle=5)
 
 
 def class_of(rows: np.ndarray) -> np.ndarray:
@@ -59,7 +74,7 @@ def _draw(rows: np.ndarray, size: int, key: int) -> np.ndarray:
     pattern = draw_ground(draws, x, y, grounds) - 128
     image = ground + ((pattern * draws.integers(24, 48)) >> 7)[:, None]
     thing = colour(hue, draws.integers(120, 220), draws.integers(170, 240))
-    image += ((thing - image) * _coverage(draws, x, y, outlines, size)[:, None]) >> 8
+    image += ((thing - image) * covered(draws, x, y, outlines, size, PLACED)[:, None]) >> 8
 
     # Light falls from one side, up to 25 % more or less at the rim; then grain, drawn for each channel.
     light = 256 + ((draws.integers(-64, 65) * x + draws.integers(-64, 65) * y) >> 15)
@@ -68,13 +83,17 @@ def _draw(rows: np.ndarray, size: int, key: int) -> np.ndarray:
     return np.clip(image, 0, 255).astype(np.uint8)
 
 
-def _coverage(draws: Draws, x: Plane, y: Plane, outlines: np.ndarray, size: int) -> Plane:
-    """How much of each pixel the object covers, in 1/256: upright but for 14 degrees, near the middle."""
-    radius = draws.integers(FRAME * 54 // 100, FRAME * 78 // 100)  # of a unit of the outline: 15 to 30 % covered
+def covered(draws: Draws, x: Plane, y: Plane, outlines: np.ndarray, size: int, placed: Placed) -> Plane:
+    """How much of each pixel the object covers, in 1/256.
+
+    x (1, 1, size) and y (1, size, 1) run over the picture from -2**14 to 2**14; outlines are numbers in OUTLINES.
+    """
+    radius = draws.integers(FRAME * placed.smallest // 100, FRAME * placed.largest // 100)  # of a unit of the outline
     radius = (radius * SPANS[outlines][:, None, None]) >> 8
-    cosine, sine = (turned * FRAME // radius for turned in cosine_sine(draws.integers(-40, 41)))
-    dx, dy = x - draws.integers(-FRAME // 5, FRAME // 5), y - draws.integers(-FRAME // 5, FRAME // 5)
-    # |dx|, |dy| < 1.2 * 2**14 and |cosine|, |sine| < 2.4 * 2**12, so the sum of products stays below 2**29.
+    cosine, sine = (turned * FRAME // radius for turned in cosine_sine(draws.integers(-placed.tilt, placed.tilt + 1)))
+    near, far = -FRAME // placed.middle, FRAME // placed.middle
+    dx, dy = x - draws.integers(near, far), y - draws.integers(near, far)
+    # |dx|, |dy| < 1.25 * 2**14 and |cosine|, |sine| < 3.2 * 2**12, so the sum of products stays below 2**30.
     u = np.clip((dx * cosine + dy * sine) >> 14, -4 * ONE, 4 * ONE)
     v = np.clip((dy * cosine - dx * sine) >> 14, -4 * ONE, 4 * ONE)
 

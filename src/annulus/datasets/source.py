@@ -41,12 +41,13 @@ class Files(Sequence[Path]):
 @dataclass(frozen=True)
 class Source:
     """One split. `read(rows)` gives the images of these rows, and for those that could not be read, in whose place
-    the images are black, the reason by position in `rows`."""
+    the images are black, the reason by position in `rows`. `read_masks(rows)` gives the classes of their pixels."""
 
     classes: tuple[str, ...]
     labels: Int64[Tensor, " n"]
     read: Callable[[Int64[Tensor, " k"]], tuple[UInt8[Tensor, "k 3 h w"], Mapping[int, str]]]
     files: Files | None = None  # where the images are files, which can be packed without being read together
+    read_masks: Callable[[Int64[Tensor, " k"]], UInt8[Tensor, "k h w"]] | None = None
 
 
 def root_of(dataset: str, root: str) -> Path:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Self
 
 import torch
-from jaxtyping import Bool, Int64
+from jaxtyping import Bool, Int64, UInt8
 from torch import Tensor
 
 from annulus.errors import InputError
@@ -16,6 +16,8 @@ from annulus.files.shards import NUMBERS, PLACES
 from annulus.files.store import Resident, Store
 
 Channels = tuple[float, float, float]
+Masks = UInt8[Tensor, "n h w"]
+IGNORED = 255  # in a mask: a pixel without a class
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,8 @@ class ImageSet:
 
     `rows` are numbers in the source split (the generated sequence, the sorted files, the downloaded archive), before
     anything was left out. `digest` is the SHA-256 of the class names, the labels and the pixels,
-    or of the pixels' fingerprints where images are in shards.
+    or of the pixels' fingerprints where images are in shards, and of the masks where there are any.
+    `masks` are the classes of the pixels, IGNORED where none is given; of images in memory, as large as they are.
     """
 
     images: Store
@@ -32,17 +35,25 @@ class ImageSet:
     rows: Int64[Tensor, " n"]
     classes: tuple[str, ...]
     digest: str
+    masks: Masks | None = None
 
     @classmethod
     def of(
-        cls, images: Store, labels: Int64[Tensor, " n"], rows: Int64[Tensor, " n"], classes: tuple[str, ...]
+        cls,
+        images: Store,
+        labels: Int64[Tensor, " n"],
+        rows: Int64[Tensor, " n"],
+        classes: tuple[str, ...],
+        masks: Masks | None = None,
     ) -> Self:
         """An image set with its digest."""
         digest = hashlib.sha256(repr((classes, (len(images), 3, images.side, images.side))).encode())
         digest.update(labels.numpy().astype("<i8").tobytes())
         for part in images.content():
             digest.update(part)
-        return cls(images, labels, rows, classes, digest.hexdigest())
+        if masks is not None:
+            digest.update(masks.contiguous().numpy().data)
+        return cls(images, labels, rows, classes, digest.hexdigest(), masks)
 
     def __len__(self) -> int:
         return len(self.images)
@@ -50,7 +61,8 @@ class ImageSet:
     def take(self, chosen: Int64[Tensor, " k"] | Bool[Tensor, " n"]) -> Self:
         """Some of the images, by position or mask."""
         index = chosen.nonzero().squeeze(1) if chosen.dtype == torch.bool else chosen
-        return self.of(self.images.some(index), self.labels[index], self.rows[index], self.classes)
+        masks = None if self.masks is None else self.masks[index]
+        return self.of(self.images.some(index), self.labels[index], self.rows[index], self.classes, masks)
 
     def on(self, device: torch.device) -> Self:
         """The same set, whose images come to a device."""
@@ -77,7 +89,7 @@ def save_images(path: Path, image_set: ImageSet) -> None:
     about = {"classes": image_set.classes, "digest": image_set.digest}
     match image_set.images:
         case Resident(pixels=pixels):
-            tensors |= {"images": pixels}
+            tensors |= {"images": pixels} | ({} if image_set.masks is None else {"masks": image_set.masks})
         case Packed() as packed:
             tensors |= packed.places._asdict() | {"levels": packed.levels()}
             about |= {"kind": packed.kind, "side": packed.side, "shards": packed.shards.lengths}
@@ -95,9 +107,11 @@ def load_images(path: Path) -> ImageSet:
         raise InputError(f"{path} is a file of annulus, but holds no images; give one that `prepare` wrote")
     in_memory = "images" in tensors
     pixels = {"images": (torch.uint8, "n 3 h h")} if in_memory else {"levels": (torch.int64, "3 256")} | PLACES
+    if in_memory and "masks" in tensors:
+        pixels |= {"masks": (torch.uint8, "n h h")}
     check_tensors(path, tensors, pixels | {"labels": NUMBERS, "rows": NUMBERS}, "prepare")
     check_about(path, about, {"classes": list, "digest": str}, "prepare")
     check_labels(path, tensors["labels"], about["classes"], "prepare")
     labels, rows = tensors.pop("labels"), tensors.pop("rows")
     store = Resident(tensors["images"]) if in_memory else open_packed(path, tensors, about)
-    return ImageSet(store, labels, rows, tuple(about["classes"]), about["digest"])
+    return ImageSet(store, labels, rows, tuple(about["classes"]), about["digest"], tensors.get("masks"))

@@ -23,6 +23,7 @@ COMMANDS = {
     "augmentations": "dvc repro stages/augmentations/dvc.yaml",
     "strength": "dvc repro stages/strength/dvc.yaml",
     "frequency": "dvc repro stages/frequency/dvc.yaml",
+    "colour": "dvc repro stages/colour/dvc.yaml",
     "view_learning": "dvc repro stages/view_learning/dvc.yaml",
     "moving_digits": "dvc repro stages/moving_digits/dvc.yaml",
     "distillation": "dvc repro stages/distillation/dvc.yaml",

@@ -28,7 +28,7 @@ from annulus.report.figures import (
 )
 from annulus.report.gains import compared, gains
 from annulus.report.targets import transfer
-from annulus.report.views import against_information, distance, learned_planes, of_generators, spirals
+from annulus.report.views import against_information, colour_spaces, distance, learned_planes, of_generators, spirals
 
 SEEDS = "Bars: standard deviation over seeds."
 INTERVALS = "Bars: 95 % intervals."
@@ -159,6 +159,8 @@ PLOTS = [
     Plot("mutualinfo.table3", "NCE and CNCE on a toy of known information", "papers", ("estimators/conditional.csv",),
          conditional, bars="Bars: 95 % interval over seeds. cosine: the printed setting. cosine-slow-warm: a tenth of "
          "the printed learning rate, uniform negatives at first. Estimates of 0 and less have no place on the axis."),
+    Plot("infomin.fig5", "Parts of a colour space as the two views", "papers", ("colour/spaces.csv",), colour_spaces,
+         bars=INTERVALS),
     Plot("infomin.fig9", "Views that generators make", "papers",
          ("view_learning/points.csv", "view_learning/curves.csv"), of_generators, bars=INTERVALS),
     Plot("infomin.table1", "Colourful moving digits: errors by what the views share", "papers",

@@ -12,6 +12,11 @@ MAGIC = b"\x89PNG\r\n\x1a\n"  # a PNG file's first bytes
 
 # File under metrics/: title, and what is to be seen.
 SHEETS = {
+    "colour/masks.png": (
+        "Images with a class for each pixel",
+        "Images that frozen encoders of each colour space segment, each above its mask: a colour for each class, dark "
+        "grey for class 0 (the ground, of generated images), white where pixels have none (infomin Section 5.2.2).",
+    ),
     "moving_digits/strips.png": (
         "Moving digits and what views share",
         "Above, the first frames of a video: one view. Each column below is a video: its later frame, and the other "

@@ -1,5 +1,8 @@
-"""Figures of what views share: accuracy against their information, patches at a distance, generators, the spirals."""
+"""Figures of what views share: accuracy against their information, patches, colour spaces, generators, the spirals."""
 
+from collections.abc import Mapping
+
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from annulus.report.drawing import (
@@ -33,19 +36,33 @@ def of_generators(rows: Rows, curves_of: Rows) -> Figure:
     """The linear probe over what views share, by what their generator learns; and how the generators learned."""
     groups = grouped(rows, "learns")
     figure, (left, right) = panels(2, ["encoders on the views", "generators while they learn"])
-    for name, look in looks(groups).items():
-        across, heights = numbers(groups[name], "held_out_nats"), numbers(groups[name], "linear_top1_percent")
-        bars = {
-            "xerr": [optional(row, "held_out_interval_nats") or 0.0 for row in groups[name]],
-            "yerr": [optional(row, "linear_top1_interval_percent") or 0.0 for row in groups[name]],
-        }
-        look = look | {"linestyle": "", "label": plain(name)}
-        left.errorbar(across, heights, **bars, capsize=2, elinewidth=0.7, **look)
-    finish(left, SHARED, LINEAR)
+    _over_information(left, groups, "linear_top1", LINEAR)
     shared = [row for row in curves_of if row.get("shared_nats", 0) != ""]
     curves(right, grouped(shared, "series"), "step", "shared_nats", "shared_interval_nats")
     finish(right, "steps", "I_NCE that the estimators find, nats")
     return figure
+
+
+def colour_spaces(rows: Rows) -> Figure:
+    """The linear probe, and mean IoU, over what the channels of each colour space share."""
+    groups = grouped(rows, "series")
+    figure, (left, right) = panels(2, ["classification", "segmentation"])
+    _over_information(left, groups, "linear_top1", LINEAR)
+    _over_information(right, groups, "mean_iou", "mean IoU, percent")
+    return figure
+
+
+def _over_information(axes: Axes, groups: Mapping[str, Rows], y: str, label: str) -> None:
+    """Points without a line, a look for each group, with both intervals."""
+    for name, look in looks(groups).items():
+        across, heights = numbers(groups[name], "held_out_nats"), numbers(groups[name], f"{y}_percent")
+        bars = {
+            "xerr": [optional(row, "held_out_interval_nats") or 0.0 for row in groups[name]],
+            "yerr": [optional(row, f"{y}_interval_percent") or 0.0 for row in groups[name]],
+        }
+        look = look | {"linestyle": "", "label": plain(name)}
+        axes.errorbar(across, heights, **bars, capsize=2, elinewidth=0.7, **look)
+    finish(axes, SHARED, label)
 
 
 def distance(rows: Rows) -> Figure:

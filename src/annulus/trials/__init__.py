@@ -4,6 +4,7 @@ measured   what a run measured
 store      the same, kept under all that its numbers depend on
 runs       the runs of one stage
 outcomes   over seeds and as rows of tables
+segments   images with a class for each pixel, that a run's frozen encoder is read out on
 transfer   runs that are probed on other images than they train on
 encoders   encoders of a variant of the main line
 probed     what frozen encoders are worth on a target that they were not trained on

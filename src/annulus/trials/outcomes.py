@@ -55,9 +55,26 @@ def numbers(point: Point, runs: Runs, base: Runs) -> dict[str, Number]:
     for name in ("bound_nats", "ceiling_nats", "held_out_nats", "held_out_ceiling_nats"):
         if all(name in run.metrics for run in runs.values()):
             row |= with_interval(name, over_seeds([float(run.metrics[name]) for run in runs.values()]))
+    row |= _segmentation(runs, base)
     last = [run.history[-1] for run in runs.values()]
     row |= with_interval("gradient_mean_norm", over_seeds([float(each["gradient_norm"]) for each in last]))
     return row | {"gradient_std_norm": statistics.fmean(float(each["gradient_norm_std"]) for each in last)}
+
+
+def _segmentation(runs: Runs, base: Runs) -> dict[str, Number]:
+    """Mean IoU and pixel accuracy where runs segment, and the gain in mean IoU over the base in pairs of a seed.
+
+    Mean IoU is of all test images together, so that its interval holds the seeds only.
+    """
+    if not all("mean_iou_percent" in run.metrics for run in [*runs.values(), *base.values()]):
+        return {}
+    found = {seed: float(run.metrics["mean_iou_percent"]) for seed, run in runs.items()}
+    above = over_seeds([value - float(base[seed].metrics["mean_iou_percent"]) for seed, value in found.items()])
+    pixels = over_seeds([float(run.metrics["pixel_accuracy_percent"]) for run in runs.values()])
+    row = with_interval("mean_iou_percent", over_seeds(list(found.values())))
+    row |= with_interval("mean_iou_gain_percent", above)
+    row["mean_iou_verdict"] = "base" if runs is base else said(above)
+    return row | with_interval("pixel_accuracy_percent", pixels)
 
 
 def pair(series: str, base: str, runs: Runs, of_base: Runs) -> dict[str, Number]:

@@ -22,6 +22,7 @@ from annulus.training.loop import Training
 from annulus.training.setup import build_training
 from annulus.trials.information import held_out
 from annulus.trials.measured import Outcome
+from annulus.trials.segments import Segments, segmented
 from annulus.trials.store import Place
 from annulus.views.learned import LearnedSplit
 
@@ -55,12 +56,20 @@ def hash_trial() -> dict[str, str]:
     return hash_code(Path(__file__))
 
 
-# A seed and what config.resolved.RUN names; where a study asks for them, `held_out_pairs`, and a `generator` of views.
+# A seed and what config.resolved.RUN names; where a study asks for them, `held_out_pairs`, a `generator` of views, and
+# `segments`, images with a class for each pixel.
 Run = Mapping[str, Any]
 
 
-def run_of(tree: Mapping[str, Any], seed: int, held_out_pairs: int | None = None, generator: Path | None = None) -> Run:
-    """A run of resolved settings with a seed; with `held_out_pairs`, it also tells what two views share.
+def run_of(
+    tree: Mapping[str, Any],
+    seed: int,
+    held_out_pairs: int | None = None,
+    generator: Path | None = None,
+    segments: Segments | None = None,
+) -> Run:
+    """A run of resolved settings with a seed; with `held_out_pairs`, it also tells what two views share, and with
+    `segments`, how well its frozen encoder tells the classes of pixels.
 
     With the file of a view generator, its two views take the place of the settings' split; its SHA-256 names the run.
 
@@ -69,7 +78,8 @@ def run_of(tree: Mapping[str, Any], seed: int, held_out_pairs: int | None = None
     """
     asked = {} if held_out_pairs is None else {"held_out_pairs": held_out_pairs}
     learned = {} if generator is None else {"generator": asdict(LearnedSplit.of(generator))}
-    return {"seed": seed} | values(tree, RUN) | asked | learned
+    parted = {} if segments is None else {"segments": segments.model_dump(mode="json")}
+    return {"seed": seed} | values(tree, RUN) | asked | learned | parted
 
 
 class Trials:
@@ -116,6 +126,8 @@ class Trials:
         accuracies, right = probe(training, self.splits, params)
         if pairs := params.get("held_out_pairs"):
             accuracies |= held_out(training, self.splits.test, pairs, params["seed"])
+        if segments := params.get("segments"):
+            accuracies |= segmented(training, Segments.model_validate(segments), params["seed"])
         outcome = Outcome(training.metrics() | accuracies, history, right)
         place.write(outcome)
         return outcome

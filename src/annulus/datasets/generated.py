@@ -1,0 +1,56 @@
+"""Generated images as a `Source`: their classes take turns, so the first n images are balanced for every n."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Int64, UInt8
+from torch import Tensor
+
+from annulus.compute.rng import derive
+from annulus.config.images import DatasetParams, MosaicsParams, ObjectsParams, ShapesParams
+from annulus.datasets.mosaics import draw_mosaics
+from annulus.datasets.objects import OBJECTS, draw_masks, draw_objects
+from annulus.datasets.shapes import CLASSES, draw_shapes
+from annulus.datasets.source import Source
+
+# Where the limit is null: as many as CIFAR-10 and DIV2K have.
+SMALL = {"train": 50_000, "test": 10_000}
+LARGE = {"train": 800, "test": 100}
+
+
+class Drawn(NamedTuple):
+    """How images of some rows are drawn, by their size and a key, and how many there are where no limit is given."""
+
+    classes: tuple[str, ...]
+    images: Callable[[np.ndarray, int, int], UInt8[Tensor, "n 3 h w"]]
+    most: Mapping[str, int]
+    masks: Callable[[np.ndarray, int, int], UInt8[Tensor, "n h w"]] | None = None
+
+
+DRAWN: dict[type[DatasetParams], Drawn] = {
+    ShapesParams: Drawn(CLASSES, draw_shapes, SMALL),
+    MosaicsParams: Drawn(CLASSES, draw_mosaics, LARGE),
+    ObjectsParams: Drawn(OBJECTS, draw_objects, SMALL, draw_masks),
+}
+
+
+def counts(params: DatasetParams, limits: Mapping[str, int | None]) -> dict[str, int]:
+    """How many images each split has."""
+    most = DRAWN[type(params)].most
+    return {split: limits[split] or most[split] for split in most}
+
+
+def generated(dataset: str, split: str, params: DatasetParams, count: int, seed: int) -> Source:
+    """So many images of a split; the data set's name, the split and the seed make the key that they are drawn with."""
+    drawn, key = DRAWN[type(params)], derive(seed, dataset, split)
+
+    def read(rows: Int64[Tensor, " k"]) -> tuple[UInt8[Tensor, "k 3 h w"], Mapping[int, str]]:
+        return drawn.images(rows.numpy(), params.image_size, key), {}
+
+    def read_masks(rows: Int64[Tensor, " k"]) -> UInt8[Tensor, "k h w"]:
+        return drawn.masks(rows.numpy(), params.image_size, key)
+
+    labels = torch.arange(count) % len(drawn.classes)
+    return Source(drawn.classes, labels, read, read_masks=read_masks if drawn.masks else None)

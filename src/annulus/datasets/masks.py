@@ -1,0 +1,93 @@
+"""Images with a class for each pixel: root/SPLIT/images/NAME.* beside root/SPLIT/labels/NAME.png, for SPLIT train and
+test, as NYU-v2 is commonly exported. A label's pixel is its class, 255 is ignored; the images have no classes."""
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Int64, UInt8
+from PIL import Image, ImageOps
+from torch import Tensor
+
+from annulus.datasets.decode import opened, reason
+from annulus.datasets.folder import entries, named, of_files
+from annulus.datasets.source import Files, Source, encoded
+from annulus.errors import InputError
+from annulus.files.images import IGNORED
+
+LAYOUT = "{train,test}/images/NAME.jpg and {train,test}/labels/NAME.png"
+ANY = ("any",)  # the one class of all images
+
+
+def open_masks(dataset: str, root: Path, image_size: int) -> dict[str, Source]:
+    """Both splits, listed but not read.
+
+    Raises:
+        InputError: when the root is missing or not laid out as above, or an image has no label, or a label no image.
+    """
+    folders = [root / split / kind for split in ("train", "test") for kind in ("images", "labels")]
+    if missing := [str(folder) for folder in folders if not folder.is_dir()]:
+        raise InputError(f"datasets.{dataset}.root: {named(missing)} is no folder; {root} needs {LAYOUT}")
+    return {split: _listed(root, split, image_size) for split in ("train", "test")}
+
+
+def _listed(root: Path, split: str, image_size: int) -> Source:
+    images, labels = (_by_stem(root / split / kind) for kind in ("images", "labels"))
+    for these, those, lack in ((images, labels, "label in labels/"), (labels, images, "image in images/")):
+        if alone := [name for stem, name in these.items() if stem not in those]:
+            raise InputError(
+                f"{root / split}: {len(alone)} of {len(these)} files have no {lack} of the same name: {named(alone)}; "
+                "add them, or remove these"
+            )
+    if not images:
+        raise InputError(f"{root / split / 'images'} holds no images; {root} needs {LAYOUT}")
+    none = torch.zeros(len(images), dtype=torch.int64)
+    pictures = Files(root, [f"{split}/images"], none, encoded(list(images.values())))
+    masks = Files(root, [f"{split}/labels"], none, encoded([labels[stem] for stem in images]))
+
+    def read_masks(rows: Int64[Tensor, " k"]) -> UInt8[Tensor, "k h w"]:
+        found = [_mask(masks[row], pictures[row], image_size) for row in rows.tolist()]
+        return torch.from_numpy(np.stack(found))
+
+    source = of_files(ANY, none, pictures, image_size, f"{split}")
+    return Source(source.classes, source.labels, source.read, read_masks=read_masks)
+
+
+def _by_stem(folder: Path) -> Mapping[str, str]:
+    """Files by their names without suffix, in natural order."""
+    names = [entry.name for entry in entries(folder)]
+    if twice := [stem for stem, count in Counter(Path(name).stem for name in names).items() if count > 1]:
+        raise InputError(
+            f"{folder} has several files named {named(twice)}; an image has one label, so keep one of each"
+        )
+    return {Path(name).stem: name for name in names}
+
+
+def _mask(label: Path, image: Path, size: int) -> UInt8[np.ndarray, "h w"]:
+    """The central square of a label, as `decode` cuts the image's, each pixel the nearest one's class.
+
+    Raises:
+        InputError: when it cannot be read, is no plane of at most 255 classes, or of another size than its image.
+    """
+    try:
+        with Image.open(label, formats=["PNG"]) as opened_label:
+            opened_label.load()
+            plane, shape = opened_label.copy(), opened(image).size
+    except Exception as error:  # on broken bytes Pillow's decoders raise about anything
+        raise InputError(f"{label} cannot be read ({reason(error)}); export it as PNG again") from error
+    if plane.mode not in ("L", "P", "I", "I;16"):
+        raise InputError(f"{label} has pixels of mode {plane.mode}, expected one class a pixel: a grey or indexed PNG")
+    if (most := int(np.asarray(plane).max())) > IGNORED:
+        raise InputError(
+            f"{label} has a pixel of class {most}; at most 255 classes, 0 to 254, are read, and 255 is ignored: "
+            "export fewer classes (13 or 40 of NYU-v2)"
+        )
+    if plane.size != shape:
+        raise InputError(
+            f"{label} has {plane.width} x {plane.height} pixels, its image {image.name} {shape[0]} x {shape[1]}; "
+            "export both at one size"
+        )
+    grey = Image.fromarray(np.asarray(plane).astype(np.uint8))  # an indexed label's numbers, not their colours
+    return np.asarray(ImageOps.fit(grey, (size, size), Image.Resampling.NEAREST))

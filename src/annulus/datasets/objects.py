@@ -1,0 +1,92 @@
+"""`objects`: generated pictures of one object with a class for each pixel, the same bytes on every machine.
+
+An image's class is the object's outline; a pixel's is 0 on the ground, and one more than the image's on the object.
+Colours are put together from luma and chroma, which in natural images share little but the objects. Both show the
+object here: it is brighter than the ground and of an opposite hue, a warm thing on a cold ground, and how bright and
+of which hue either is, is drawn apart. Light is in the luma alone: a dapple that falls on object and ground alike,
+drawn for each image. So all channels of RGB show the dapple, which tells images apart and says nothing of the class;
+luma and chroma share the object.
+
+All arithmetic is of integers within 31 bits, as in shapes.py.
+"""
+
+import numpy as np
+import torch
+from jaxtyping import UInt8
+from torch import Tensor
+
+from annulus.datasets.draws import Draws, cosine_sine
+from annulus.datasets.outlines import OUTLINES
+from annulus.datasets.shapes import CHUNK_PIXELS, FRAME, Placed, Plane, covered
+
+OBJECTS = tuple(OUTLINES)
+PLACED = Placed(smallest=45, largest=80, tilt=60, middle=4)
+TURN = 1024  # the circle of hues
+# The object's hues, the ground's, and how far from these either is: orange on blue, whose luminance (of linear light,
+# as in CIELAB) differs by as much as their luma does, so that Lab shows the object as well as YDbDr.
+WARM, COLD, AROUND = 404, 916, TURN // 8
+CONTRAST = 64  # levels of 256 that the object's luma is above the ground's: from a half of these on
+DAPPLE = 40  # levels that the light adds or takes away, at most
+CELLS = 4  # of the dapple in each direction: between their corners it is linear
+
+# Levels of red, green and blue for U and for V of YUV, in 1/1024: they change no luma (ITU-R BT.601).
+OF_U = np.array([0, -404, 2081], np.int32)[:, None, None]
+OF_V = np.array([1167, -595, 0], np.int32)[:, None, None]
+
+
+def draw_objects(rows: np.ndarray, size: int, key: int) -> UInt8[Tensor, "n 3 h w"]:
+    """The images of these rows, `size` pixels a side. An image depends only on its row, the size and the key."""
+    images = np.empty((len(rows), 3, size, size), np.uint8)
+    for some in _chunks(len(rows), size):
+        images[some] = _draw(rows[some], size, key)
+    return torch.from_numpy(images)
+
+
+def draw_masks(rows: np.ndarray, size: int, key: int) -> UInt8[Tensor, "n h w"]:
+    """The class of each pixel: the object's where it covers at least half of it, else 0."""
+    masks = np.empty((len(rows), size, size), np.uint8)
+    for some in _chunks(len(rows), size):
+        kinds = rows[some] % len(OBJECTS)
+        masks[some] = (_object(Draws(key, rows[some]), kinds, size) >= 128) * (kinds[:, None, None] + 1)
+    return torch.from_numpy(masks)
+
+
+def _chunks(count: int, size: int) -> list[slice]:
+    step = max(1, CHUNK_PIXELS // size**2)
+    return [slice(start, start + step) for start in range(0, count, step)]
+
+
+def _object(draws: Draws, kinds: np.ndarray, size: int) -> Plane:
+    """How much of each pixel the object covers, in 1/256: the first that is drawn."""
+    axis = ((2 * np.arange(size, dtype=np.int32) + 1 - size) * FRAME) // size
+    return covered(draws, axis[None, None, :], axis[None, :, None], kinds, size, PLACED)
+
+
+def _draw(rows: np.ndarray, size: int, key: int) -> np.ndarray:
+    draws = Draws(key, rows)
+    share = _object(draws, rows % len(OBJECTS), size)
+    contrast = draws.integers(CONTRAST // 2, CONTRAST)
+    luma = 128 + draws.integers(-16, 17) - contrast // 2 + ((contrast * share) >> 8) + _dapple(draws, size)
+
+    ground, thing = (hue + draws.integers(-AROUND, AROUND) for hue in (COLD, WARM))
+    saturations = draws.integers(24, 40), draws.integers(24, 40)
+    chroma = [
+        (part * strength) >> 4
+        for hue, strength in zip((ground, thing), saturations, strict=True)
+        for part in cosine_sine(hue)
+    ]  # 1/256 of a level
+    u, v = (first + (((second - first) * share) >> 8) for first, second in zip(chroma[:2], chroma[2:], strict=True))
+    image = luma[:, None] + ((u[:, None] * OF_U + v[:, None] * OF_V) >> 18)
+    grain = draws.words(size * size).reshape(-1, 1, size, size) >> np.array([0, 16, 32], np.uint64)[:, None, None]
+    return np.clip(image + (grain & np.uint64(7)).astype(np.int32) - 4, 0, 255).astype(np.uint8)
+
+
+def _dapple(draws: Draws, size: int) -> Plane:
+    """Levels that the light adds, (n, size, size)."""
+    count = CELLS + 1
+    words = draws.words(count**2) >> np.uint64(32)
+    points = ((words * np.uint64(2 * DAPPLE + 1)) >> np.uint64(32)).astype(np.int32).reshape(-1, count, count) - DAPPLE
+    place = np.arange(size, dtype=np.int32) * CELLS
+    first, share = place // size, place % size
+    rows = points[:, first] * (size - share)[:, None] + points[:, first + 1] * share[:, None]
+    return (rows[:, :, first] * (size - share) + rows[:, :, first + 1] * share) // size**2

@@ -1,0 +1,23 @@
+"""Images with a class for each pixel -> a picture of some of them above their masks."""
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from annulus.evals.mask_pictures import mask_sheet
+from annulus.files.images import load_images
+from annulus.files.results import atomic_write
+from annulus.pipeline.stage import Results, run_resolved
+
+PATHS = ["segmented", "masks"]
+
+
+def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
+    images = load_images(paths.segmented / "test.safetensors")
+    with atomic_write(paths.masks) as temporary:
+        mask_sheet(images, settings["rows"], settings["columns"]).save(temporary, "PNG", optimize=True)
+    return Results({})
+
+
+if __name__ == "__main__":
+    run_resolved(main, PATHS)

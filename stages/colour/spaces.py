@@ -1,0 +1,38 @@
+"""CMC in each colour space: the images -> what the channels share, the linear probe and mean IoU of each space."""
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from annulus.config.evals import SegmentationParams
+from annulus.files.results import write_table
+from annulus.pipeline.stage import Results, run_resolved
+from annulus.trials.outcomes import numbers
+from annulus.trials.runs import Trials, load_splits, run_of
+from annulus.trials.segments import Segments
+
+PATHS = ["labelled", "segmented", "spaces"]
+
+
+def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
+    segments = Segments.of(paths.segmented, SegmentationParams.model_validate(settings["decoder"]))
+    runs = {
+        (point["space"], seed): run_of(point["run"], seed, settings["held_out_pairs"], segments=segments)
+        for point in settings["points"]
+        for seed in settings["seeds"]
+    }
+    found = Trials(load_splits(paths.labelled)).run(runs)
+    of_space = {
+        point["space"]: {seed: found[point["space"], seed] for seed in settings["seeds"]}
+        for point in settings["points"]
+    }
+    base = next(iter(of_space.values()))
+    rows = [
+        numbers((space, None), of_seeds, base) | {"scale": settings["scale"]} for space, of_seeds in of_space.items()
+    ]
+    write_table(paths.spaces, rows)
+    return Results({})
+
+
+if __name__ == "__main__":
+    run_resolved(main, PATHS)

@@ -1,0 +1,140 @@
+"""Segmentation: mean IoU against plain loops, and a decoder of toys whose answer is known."""
+
+import pytest
+import torch
+
+from annulus.config.evals import SegmentationParams
+from annulus.encoders.config import EncoderConfig
+from annulus.encoders.encoder import build_encoder
+from annulus.encoders.extract import extract
+from annulus.encoders.features import Features
+from annulus.errors import InputError
+from annulus.evals.iou import confusion, iou, mean_iou, pixel_accuracy
+from annulus.evals.segmentation import seen_masks, segment
+from annulus.files.images import IGNORED, ImageSet
+from annulus.files.store import Resident
+
+CPU = torch.device("cpu")
+PARAMS = SegmentationParams(width=16, epochs=12, batch_size=16, learning_rate=0.01)
+
+
+def plain(predicted, masks):
+    """Mean IoU and pixel accuracy in percent, pixel by pixel."""
+    pairs = [(p, t) for p, t in zip(predicted.flatten().tolist(), masks.flatten().tolist(), strict=True) if t != 255]
+    found = []
+    for label in {t for _, t in pairs}:
+        both = sum(p == label and t == label for p, t in pairs)
+        either = sum(p == label or t == label for p, t in pairs)
+        found.append(both / either)
+    return 100 * sum(found) / len(found), 100 * sum(p == t for p, t in pairs) / len(pairs)
+
+
+@pytest.mark.parametrize(
+    ("predicted", "true", "expected"),
+    [
+        ([0, 1, 2, 2], [0, 1, 2, 2], 100.0),
+        ([1, 2, 0, 0], [0, 1, 2, 2], 0.0),
+        ([0, 0, 0, 1], [0, 0, 1, 1], 100 * (2 / 3 + 1 / 2) / 2),
+        ([0, 0, 2, 1], [0, 0, 1, 1], 75.0),  # class 2 is not there: no IoU of its own, but class 1 lost a pixel
+        ([0, 0, 1, 1], [0, 0, IGNORED, 1], 100.0),
+        ([0, 1, 0, 0], [0, IGNORED, IGNORED, 0], 100.0),
+    ],
+    ids=["perfect", "all wrong", "one wrong", "absent class predicted", "ignored", "all of a class ignored"],
+)
+def test_mean_iou_of_hand_made_cases(predicted, true, expected):
+    predicted, true = torch.tensor(predicted), torch.tensor(true)
+    counts = confusion(predicted, true, 3)
+    assert mean_iou(counts) == pytest.approx(expected)
+    assert (mean_iou(counts), pixel_accuracy(counts)) == pytest.approx(plain(predicted, true))
+
+
+def test_mean_iou_is_that_of_plain_loops(generator):
+    masks = torch.randint(5, (3, 9, 9), generator=generator, dtype=torch.uint8)
+    predicted = torch.where(torch.rand(masks.shape, generator=generator) < 0.6, masks, 4 - masks)
+    masks[torch.rand(masks.shape, generator=generator) < 0.2] = IGNORED
+    counts = confusion(predicted, masks, 5)
+    assert (mean_iou(counts), pixel_accuracy(counts)) == pytest.approx(plain(predicted, masks))
+    assert counts.sum() == (masks != IGNORED).sum()
+    assert iou(counts)[3] == pytest.approx(counts[3, 3] / (counts[3].sum() + counts[:, 3].sum() - counts[3, 3]))
+
+
+def toy(count, generator, size=16):
+    """Maps of 4 x 4 whose second channel says where the class is 1; four times as large, that is the mask."""
+    where = torch.rand(count, 4, 4, generator=generator) < 0.4
+    maps = torch.randn(count, 6, 4, 4, generator=generator)
+    maps[:, 1] = 100 + 3 * where
+    maps[:, 2] = 7  # never varies
+    masks = where.repeat_interleave(size // 4, 1).repeat_interleave(size // 4, 2).byte()
+    return Features({"map": maps.half()}, torch.zeros(count, dtype=torch.int64), ("any",)), masks
+
+
+@pytest.mark.usefixtures("untouched_global_randomness")
+def test_the_decoder_learns_what_the_maps_say_and_nothing_where_they_are_shuffled(generator):
+    (train, masks), (test, truth) = toy(200, generator), toy(50, generator)
+    found = segment(train, masks, test, truth, PARAMS, 0, CPU)
+    assert found.metrics["mean_iou_percent"] > 75  # corners of a map's cell are blurred
+    assert found.metrics["mean_iou_percent"] == pytest.approx(plain(found.predicted, truth)[0])
+    assert found.metrics["pixel_accuracy_percent"] == pytest.approx(plain(found.predicted, truth)[1])
+    ious = [found.metrics[f"class_{number}_iou_percent"] for number in (0, 1)]
+    assert sum(ious) / 2 == pytest.approx(found.metrics["mean_iou_percent"])
+    shuffled = segment(train, masks.roll(1, dims=0), test, truth, PARAMS, 0, CPU)
+    assert shuffled.metrics["mean_iou_percent"] < 45
+
+
+def test_the_same_seed_gives_the_same_decoder_and_another_seed_another(generator):
+    (train, masks), (test, truth) = toy(40, generator), toy(20, generator)
+    first, again, other = (segment(train, masks, test, truth, PARAMS, seed, CPU) for seed in (0, 0, 1))
+    assert (first.metrics, first.history) == (again.metrics, again.history)
+    assert first.history != other.history
+
+
+def test_each_channel_counts_by_its_own_scale(generator):
+    """Channels that are made larger or smaller, by powers of two, change nothing."""
+    (train, masks), (test, truth) = toy(40, generator), toy(20, generator)
+    factors = torch.tensor([1.0, 1 / 16, 4, 8, 64, 1 / 2]).half().view(-1, 1, 1)
+    scaled = [Features({"map": each.layer("map") * factors}, each.labels, each.classes) for each in (train, test)]
+    found, other = (
+        segment(*pair, PARAMS, 0, CPU) for pair in ((train, masks, test, truth), (scaled[0], masks, scaled[1], truth))
+    )
+    assert (found.predicted == other.predicted).double().mean() > 0.98
+
+
+def test_ignored_pixels_teach_nothing(generator):
+    """Half of each mask says the opposite, and is ignored: what is learned is the same as without it."""
+    (train, masks), (test, truth) = toy(60, generator), toy(30, generator)
+    marked, lies = masks.clone(), 1 - masks
+    marked[:, :8] = IGNORED
+    marked[0] = IGNORED  # a whole image
+    ignored = segment(train, marked, test, truth, PARAMS, 0, CPU)
+    lies[:, 8:] = masks[:, 8:]
+    assert ignored.metrics["mean_iou_percent"] > 65
+    assert segment(train, lies, test, truth, PARAMS, 0, CPU).metrics["mean_iou_percent"] < 55
+
+
+def test_frozen_means_frozen(generator):
+    config = EncoderConfig("convnet", "imagenet", "linear", 8, 16, None, (0.5,) * 3, (0.2,) * 3)
+    encoder = build_encoder(config, 0).train()
+    before = {name: value.clone() for name, value in encoder.state_dict().items()}
+    pixels = torch.randint(256, (8, 3, 20, 20), generator=generator, dtype=torch.uint8)
+    masks = torch.randint(3, (8, 20, 20), generator=generator, dtype=torch.uint8)
+    images = ImageSet.of(Resident(pixels), torch.zeros(8, dtype=torch.int64), torch.arange(8), ("any",), masks)
+    features, seen = extract(encoder, images, ["map"], CPU), seen_masks(images, 16)
+    assert torch.equal(seen, masks[:, 2:18, 2:18])
+    segment(features, seen, features, seen, PARAMS, 0, CPU)
+    assert all(torch.equal(value, before[name]) for name, value in encoder.state_dict().items())
+    assert all(weight.grad is None for weight in encoder.parameters())
+
+
+def test_what_cannot_be_segmented_is_named(generator):
+    (train, masks), (test, truth) = toy(20, generator), toy(20, generator)
+    with pytest.raises(InputError, match=r"all pixels of the training masks are 255 \(ignored\); label some"):
+        segment(train, torch.full_like(masks, IGNORED), test, truth, PARAMS, 0, CPU)
+    with pytest.raises(InputError, match="class 1 is in the test masks only; label training pixels of it, too"):
+        segment(train, torch.zeros_like(masks), test, truth, PARAMS, 0, CPU)
+    with pytest.raises(InputError, match="the loss is no longer finite in epoch 1 with learning rate 9e\\+30; lower"):
+        segment(train, masks, test, truth, PARAMS.model_copy(update={"learning_rate": 9e30}), 0, CPU)
+    images = ImageSet.of(
+        Resident(torch.zeros(1, 3, 8, 8, dtype=torch.uint8)), torch.tensor([0]), torch.tensor([0]), ("any",)
+    )
+    with pytest.raises(InputError, match="have no classes of their pixels; segment a data set that has: objects or"):
+        seen_masks(images, 8)
