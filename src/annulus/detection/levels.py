@@ -76,7 +76,11 @@ class Levels(nn.Module):
 
     def forward(self, images: Float[Tensor, "b 3 h w"]) -> list[Float[Tensor, "b c y x"]]:
         """The map of every stage, the finest first."""
-        maps, found = self.planes(images), []
+        return self.of_planes(self.planes(images))
+
+    def of_planes(self, maps: Float[Tensor, "b k h w"]) -> list[Float[Tensor, "b c y x"]]:
+        """`forward` of images that `planes` has normalised."""
+        found = []
         for stage in self.stages:
             maps = stage(maps)
             found.append(maps)
