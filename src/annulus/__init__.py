@@ -17,6 +17,7 @@ Rooms in the order in which data flows through them; each imports only from thos
     negatives      which negatives: samplers, clusters, neighbours, annealing
     methods        who holds the keys: the three questions put together
     evals          what frozen features are worth
+    detection      annotated pictures, and what boxes, masks and keypoints found in them are worth
     estimators     information that is known: toys, critics, bounds without images
     generators     view generators: flows that learn which views share little, and the label
     training       the loop, and what sets it up
