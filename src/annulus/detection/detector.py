@@ -52,6 +52,10 @@ class Inputs(GeneralizedRCNNTransform):
         self.min_size = kept
         return resized
 
+    def torch_choice(self, sizes: Sequence[int]) -> int:
+        """No draw among one size: an image whose maps are kept leaves the draws of its step as they are."""
+        return sizes[0] if len(sizes) == 1 else super().torch_choice(sizes)
+
 
 class Detector(nn.Module):
     """Backbone, neck, proposals and heads. The backbone's modules are `levels`, everything else learns."""

@@ -10,6 +10,7 @@ from annulus.errors import InputError
 
 Side = Annotated[int, Field(ge=1, le=2**13)]  # pixels
 Depth = Annotated[int, Field(ge=0, le=20)]  # convolutions, one after the other
+Pair = Annotated[list[Count], Field(min_length=2, max_length=2)]  # before and after non-maximum suppression
 
 
 class DetectorParams(Params):
@@ -28,8 +29,8 @@ class DetectorParams(Params):
     flip: bool  # half of the training images are mirrored
     pyramid_width: Width  # FPN.OUT_CHANNELS
     anchors: Annotated[list[Side], Field(min_length=1)]  # one a map of the pyramid; of c4 all on its one map
-    proposals_train: tuple[Count, Count]  # RPN.PRE_NMS_TOPK_TRAIN of each map, POST_NMS_TOPK_TRAIN
-    proposals_test: tuple[Count, Count]
+    proposals_train: Pair  # RPN.PRE_NMS_TOPK_TRAIN of each map, POST_NMS_TOPK_TRAIN
+    proposals_test: Pair
     sampled_anchors: Count  # RPN.BATCH_SIZE_PER_IMAGE
     sampled_boxes: Count  # ROI_HEADS.BATCH_SIZE_PER_IMAGE
     box_size: Side  # features of a box, a side; c4 pools twice as many, which its last stage halves

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from annulus.detection.annotated import Annotated, Instance, Picture, mask_of
 from jaxtyping import Float
 from PIL import Image
 from torch import Tensor
 
 from annulus.compute.rng import generator
+from annulus.detection.annotated import Annotated, Instance, Picture, mask_of
 from annulus.errors import InputError
 
 Target = dict[str, Tensor]
@@ -52,8 +52,15 @@ def labels_of(annotated: Annotated) -> dict[int, int]:
 
 
 def learnable(annotated: Annotated, outputs: str) -> list[Picture]:
-    """The pictures from which a detector of these outputs learns: those with an object; of keypoints, with a point."""
-    return [picture for picture in annotated.pictures if _instances(picture, outputs)]
+    """The pictures from which a detector of these outputs learns: those with an object; of keypoints, with a point.
+
+    Raises:
+        InputError: when there is none.
+    """
+    found = [picture for picture in annotated.pictures if _instances(picture, outputs)]
+    if not found:
+        raise InputError(f"no training picture has an object with {outputs}; take other scenes or other outputs")
+    return found
 
 
 def read_sample(picture: Picture, labels: dict[int, int], outputs: str) -> Sample:

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 
 import torch
-from annulus.detection.annotated import Annotated, Detection, Picture, rle_of
 from torch import Tensor
 
 from annulus.compute.device import pick_device
 from annulus.compute.rng import derive, generator
+from annulus.detection.annotated import Annotated, Detection, Picture, rle_of
 from annulus.detection.detector import Detector, Read
 from annulus.detection.fitting import fit
 from annulus.detection.levels import Levels
@@ -28,7 +28,6 @@ from annulus.detection.samples import (
     repeat_factors,
 )
 from annulus.encoders.encoder import Encoder, SplitEncoder
-from annulus.errors import InputError
 from annulus.pipeline.checkpoint import Checkpoint
 
 KEPT_BYTES = 2**30  # of a frozen backbone's maps, in memory; beyond that they are computed at each use
@@ -42,8 +41,6 @@ class Reader:
         params = detector.params
         self.detector, self.seed, self.labels = detector, seed, labels_of(train)
         self.pictures, self.flip_pairs = learnable(train, params.outputs), train.flip_pairs
-        if not self.pictures:
-            raise InputError(f"no training picture has an object with {params.outputs}; take other scenes or outputs")
         self.same = params.frozen and not params.flip and len(params.shorter) == 1
         self.kept: dict[int, Read] = {}
         self.bytes = 0
@@ -69,6 +66,7 @@ class Reader:
 def build_detector(encoder: Encoder | SplitEncoder, train: Annotated, params: DetectorParams, seed: int) -> Detector:
     """A detector with fresh weights around the encoder's; the same seed gives the same weights."""
     points = len(train.keypoint_names or ())
+    learnable(train, params.outputs)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(derive(seed, "detector"))
         return Detector(Levels(encoder), params, len(train.categories), points)
