@@ -1,7 +1,7 @@
 """Schedules of detectors: the papers' own, and what another batch makes of them."""
 
 import pytest
-from detection_cases import detector_params, training_params
+from detector_cases import detector_params, training_params
 
 from annulus.errors import InputError
 
