@@ -1,0 +1,48 @@
+"""What a federated data set knows of a scene: not everything, as in LVIS.
+
+Source: Gupta et al. 2019, arXiv:1908.03195, Section 2.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from annulus.datasets.draws import Draws
+from annulus.detection.scenes import KINDS_OF_OBJECTS, Scene, Thing
+
+# How often each kind of object is drawn: nine often, eight seldom, eight very seldom; of 1,000 training pictures they
+# become frequent, common and rare. Test pictures show the seldom ones more often, so that their AP can be measured.
+FREQUENT_FIRST = {
+    "train": (64,) * 9 + (8,) * 8 + (1,) * 8,
+    "val": (8,) * 9 + (4,) * 8 + (2,) * 8,
+}
+NEGATIVES = 6  # categories of a picture that are known to be absent
+SKIPPED = 8  # one picture in so many leaves out a category that it shows, another labels it in part
+
+
+class Federation(NamedTuple):
+    """The labelled things, the categories known to be absent, and those of which some things are not labelled."""
+
+    things: tuple[Thing, ...]
+    negative: tuple[int, ...]
+    not_exhaustive: tuple[int, ...]
+
+
+def federated(scene: Scene, number: int, key: int) -> Federation:
+    """Of a scene's categories one may be unknown (nobody looked for it), or labelled without its last thing."""
+    draws = Draws(key, np.array([number]))
+    present = sorted({thing.label for thing in scene.things})
+    absent = [label for label in range(len(KINDS_OF_OBJECTS)) if label not in present]
+    order = np.argsort(draws.words(len(absent))[0], kind="stable")
+    negative = tuple(sorted(absent[place] for place in order[:NEGATIVES]))
+    choice = int(draws.integers(0, SKIPPED).item())
+    things, partly = scene.things, ()
+    if choice == 0 and len(present) > 1:
+        things = tuple(thing for thing in things if thing.label != present[-1])
+    if choice == 1:
+        several = [label for label in present if sum(thing.label == label for thing in things) > 1]
+        if several:
+            partly = (several[0],)
+            last = max(place for place, thing in enumerate(things) if thing.label == several[0])
+            things = things[:last] + things[last + 1 :]
+    return Federation(things, negative, partly)

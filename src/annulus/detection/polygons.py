@@ -1,0 +1,39 @@
+"""Masks as boxes and as COCO's polygons."""
+
+import numpy as np
+from jaxtyping import Bool
+
+
+def box_of(mask: Bool[np.ndarray, "h w"]) -> tuple[int, int, int, int]:
+    """x, y, width and height of the smallest box around all pixels, of which there is one at least."""
+    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+    return (
+        int(columns[0]),
+        int(rows[0]),
+        int(columns[-1] - columns[0]) + 1,
+        int(rows[-1] - rows[0]) + 1,
+    )
+
+
+def polygons_of(mask: Bool[np.ndarray, "h w"]) -> list[list[int]]:
+    """Rectangles whose union is the mask, exactly: COCO's polygons cannot have holes, and LVIS takes polygons only.
+
+    Neighbouring rows with the same runs of pixels make one rectangle for each run.
+    """
+    rectangles: list[list[int]] = []
+    begun: dict[tuple[int, int], int] = {}  # runs of the row above, and the row in which each began
+    for row in range(len(mask) + 1):
+        runs = _runs(mask[row]) if row < len(mask) else set()
+        for first, last in sorted(begun.keys() - runs):
+            top = begun.pop((first, last))
+            rectangles.append([first, top, last, top, last, row, first, row])
+        for run in runs - begun.keys():
+            begun[run] = row
+    return rectangles
+
+
+def _runs(row: Bool[np.ndarray, " w"]) -> set[tuple[int, int]]:
+    """First columns of runs of pixels, and the columns behind their last."""
+    padded = np.concatenate([[0], row.astype(np.int8), [0]])
+    edges = np.flatnonzero(np.diff(padded))
+    return {(int(first), int(last)) for first, last in zip(edges[::2], edges[1::2], strict=True)}

@@ -1,0 +1,19 @@
+"""Settings of the generated scenes."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from annulus.config.params import Params
+
+Pictures = Annotated[int, Field(ge=1, le=10**6)]
+
+
+class SceneParams(Params):
+    """How many pictures are drawn, and how large."""
+
+    image_size: int = Field(ge=32, le=1024)  # pixels a side
+    train: Pictures
+    val: Pictures
+    most_objects: int = Field(ge=1, le=20)  # in one picture, which has 1 to so many, all as likely
+    format: Literal["png", "jpg"]  # PNG keeps every pixel; JPEG is what COCO and VOC have

@@ -1,0 +1,82 @@
+"""Small annotated pictures, and detections in them, for the tests of detection."""
+
+from pathlib import Path
+
+import numpy as np
+
+from annulus.detection.annotated import LIMBS, PERSON, Annotated, Category, Detection, Instance, Picture, rle_of
+
+SIDE = 120  # pixels of a picture
+
+
+def boxed(*box: float, category: int = 1, difficult: bool = False, crowd: bool = False) -> Instance:
+    """An object that fills its box of whole pixels."""
+    x, y, width, height = (float(at) for at in box)
+    return Instance((x, y, width, height), category, width * height, crowd, rle_of(filled(*box)), None, difficult)
+
+
+def filled(*box: float) -> np.ndarray:
+    x, y, width, height = (round(at) for at in box)
+    mask = np.zeros((SIDE, SIDE), dtype=bool)
+    mask[y : y + height, x : x + width] = True
+    return mask
+
+
+def found(*box: float, score: float = 0.9, picture: int = 1, category: int = 1) -> Detection:
+    x, y, width, height = (float(at) for at in box)
+    return Detection(picture, category, (x, y, width, height), score, rle_of(filled(*box)), None)
+
+
+def annotated(
+    kind: str,
+    *pictures: list[Instance],
+    categories: tuple[str | None, ...] = (None,),
+    negative: dict[int, tuple[int, ...]] | None = None,
+    not_exhaustive: dict[int, tuple[int, ...]] | None = None,
+) -> Annotated:
+    """Pictures numbered from 1 with these objects, and categories numbered from 1 with these frequencies."""
+    return Annotated(
+        kind,
+        tuple(
+            Picture(
+                *(id, Path(f"{id}.png"), SIDE, SIDE, tuple(instances)),
+                (negative or {}).get(id, ()),
+                (not_exhaustive or {}).get(id, ()),
+            )
+            for id, instances in enumerate(pictures, 1)
+        ),
+        tuple(Category(id, f"class {id}", frequency) for id, frequency in enumerate(categories, 1)),
+        LIMBS if kind == "keypoints" else None,
+        PERSON if kind == "keypoints" else None,
+        None,
+    )
+
+
+def random_case(kind: str, seed: int, pictures: int = 12, classes: int = 4) -> tuple[Annotated, list[Detection]]:
+    """Objects, and detections that are shifted copies of some, of other classes, or anywhere."""
+    draw = np.random.default_rng(seed)
+    objects, detections = [], []
+
+    def person(x: float, y: float, wide: float, high: float) -> tuple[float, ...]:
+        where = np.stack([x + draw.random(17) * wide, y + draw.random(17) * high, draw.integers(0, 3, 17)], axis=1)
+        return tuple(np.where(where[:, 2:] > 0, where, 0.0).ravel().tolist())
+
+    for picture in range(1, pictures + 1):
+        objects.append([])
+        for _ in range(draw.integers(0, 6)):
+            wide, high = draw.integers(8, 100, 2).tolist()
+            x, y = draw.integers(0, SIDE - wide + 1), draw.integers(0, SIDE - high + 1)
+            category = 1 if kind == "keypoints" else int(draw.integers(1, classes + 1))
+            one = boxed(x, y, wide, high, category=category, crowd=kind != "lvis" and draw.random() < 0.1)
+            points = person(float(x), float(y), wide, high) if kind == "keypoints" else None
+            one = Instance(one.box, one.category, one.area, one.crowd, one.segmentation, points, False)
+            objects[-1].append(one)
+            for _ in range(draw.integers(0, 4)):
+                left, top = np.clip(np.array([x, y]) + draw.integers(-wide // 4, wide // 4 + 1, 2), 0, SIDE - 8)
+                other = category if kind == "keypoints" or draw.random() < 0.8 else int(draw.integers(1, classes + 1))
+                near = found(left, top, wide, high, score=float(draw.random()), picture=picture, category=other)
+                moved = None
+                if points is not None:
+                    moved = tuple((np.array(points) + draw.normal(0, 4, 51) * ([1, 1, 0] * 17)).tolist())
+                detections.append(Detection(picture, other, near.box, near.score, near.segmentation, moved))
+    return annotated(kind, *objects, categories=(None,) * (1 if kind == "keypoints" else classes)), detections
