@@ -103,7 +103,7 @@ class TrainingParams(Params):
 
 
 class TaskParams(Params):
-    """One column of the papers' tables: which scenes, and which of `configurations`."""
+    """One column of the papers' tables: which annotations, and which of `configurations`."""
 
-    scenes: str
+    kind: Literal["boxes", "masks", "keypoints", "voc", "lvis"]
     configuration: str

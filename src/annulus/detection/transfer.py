@@ -9,9 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from jaxtyping import Float
-
 from annulus.detection.annotated import Annotated, Detection
 from annulus.detection.average_precision import evaluate
 from annulus.detection.engines import engine_of
@@ -67,11 +64,6 @@ def pseudo_values(test: Annotated, found: Sequence[Detection]) -> dict[str, list
         for name, value in whole.items()
         if all(name in part for part in parts)
     }
-
-
-def pseudo_table(runs: Mapping[int, Mapping[str, Any]], name: str) -> Float[np.ndarray, "s k"]:
-    """The pseudo-values of a number, seeds by blocks of pictures."""
-    return np.array([run["pseudo"][name] for run in runs.values()])
 
 
 def shown(test: Annotated, found: Sequence[Detection]) -> list[dict[str, Number]]:

@@ -1,0 +1,67 @@
+"""The numbers of a task: average precision of each variant, and what one variant gains over another."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from annulus.detection.tables import MAIN, UNIFORM, UNTRAINED
+from annulus.files.results import Number
+from annulus.intervals import Interval, over_seeds, over_seeds_and_images, verdict
+from annulus.trials.outcomes import with_interval
+
+PAIRS = ((MAIN, UNTRAINED), (MAIN, UNIFORM), (UNIFORM, UNTRAINED))
+
+Runs = Mapping[int, Mapping[str, Any]]  # of one variant, by seed: what `transfer.measured` gives
+Found = Mapping[str, Runs]
+
+
+def names(found: Found) -> list[str]:
+    """The numbers that every run has, in the order of the first one."""
+    runs = [run for of_variant in found.values() for run in of_variant.values()]
+    return [name for name in runs[0]["ap"] if all(name in run["ap"] for run in runs)]
+
+
+def pseudo_table(runs: Mapping[int, Mapping[str, Any]], name: str) -> Float[np.ndarray, "s k"]:
+    """The pseudo-values of a number, seeds by blocks of pictures."""
+    return np.array([run["pseudo"][name] for run in runs.values()])
+
+
+def precision(runs: Runs, name: str) -> Interval:
+    """The mean over seeds, with the interval that seeds and test pictures give."""
+    values = [run["ap"][name] for run in runs.values()]
+    return _with_pictures(over_seeds(values), [runs], name)
+
+
+def gain(runs: Runs, base: Runs, name: str) -> Interval:
+    """Percentage points above a base, in pairs of a seed and a part of the test pictures."""
+    values = [run["ap"][name] - base[seed]["ap"][name] for seed, run in runs.items()]
+    return _with_pictures(over_seeds(values), [runs, base], name)
+
+
+def _with_pictures(of_seeds: Interval, both: Sequence[Runs], name: str) -> Interval:
+    """The mean of the seeds with the variance of the pseudo-values; of their own where some part has no such number."""
+    if not all(name in run["pseudo"] for runs in both for run in runs.values()):
+        return of_seeds
+    table = pseudo_table(both[0], name)
+    if len(both) == 2:
+        table = table - pseudo_table({seed: both[1][seed] for seed in both[0]}, name)
+    whole = over_seeds_and_images(table)
+    return Interval(float(np.float64(of_seeds.mean)), whole.variance, whole.freedom)
+
+
+def numbers(found: Found) -> dict[str, Number]:
+    """Everything by variant and seed, flat: main_box_ap_percent, main_0_box_ap_percent, main_over_untrained_..."""
+    metrics: dict[str, Number] = {}
+    for variant, runs in found.items():
+        for name in names(found):
+            metrics |= with_interval(f"{variant}_{name}", precision(runs, name))
+            metrics |= {f"{variant}_{seed}_{name}": run["ap"][name] for seed, run in runs.items()}
+        metrics[f"{variant}_last_loss"] = over_seeds([run["loss"] for run in runs.values()]).mean
+    for one, base in PAIRS:
+        for name in names(found):
+            above = gain(found[one], found[base], name)
+            metrics |= with_interval(f"{one}_over_{base}_{name}", above)
+            metrics[f"{one}_over_{base}_{name.removesuffix('_percent')}_verdict"] = verdict(above, unit=" points")
+    return metrics
