@@ -112,11 +112,11 @@ def _capsule(size: int, first: Point, last: Point, radius: float) -> Int32[np.nd
 
 
 def _turned(direction: Point, angle: int) -> Point:
-    cosine, sine = (int(part) / 4096 for part in cosine_sine(np.array(angle)))
+    cosine, sine = (int(part[0]) / 4096 for part in cosine_sine(np.array([angle])))
     return direction[0] * cosine - direction[1] * sine, direction[0] * sine + direction[1] * cosine
 
 
-def _from(point: Point, direction: Point, length: float) -> Point:
+def _from(point: Point, direction: Point, length: int) -> Point:
     return point[0] + direction[0] * length, point[1] + direction[1] * length
 
 

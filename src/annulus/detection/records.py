@@ -37,7 +37,7 @@ def read_records(path: Path) -> dict[str, list[dict[str, Any]]]:
         strays = [record["id"] for record in content["annotations"] if record.get(key) not in ids[part]]
         if strays:
             raise InputError(
-                f"{path}: {counted(strays, 'annotation')} of a {key} that {part} does not list; "
+                f"{path}: {counted(strays, 'annotation')} whose {key} is not in {part}; "
                 "the file is cut or two files were mixed, fetch it again"
             )
     return {part: content[part] for part in PARTS}

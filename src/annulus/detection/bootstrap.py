@@ -1,0 +1,116 @@
+"""95 % intervals of average precision, over seeds and over test pictures.
+
+Average precision is no mean over pictures, so its variance over them is a bootstrap's: pictures are drawn with
+replacement, and the same draws serve every seed and every variant, so that differences are paired.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import faster_coco_eval.faster_eval_api_cpp as counting
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+
+from annulus.compute.rng import generator
+from annulus.detection.annotated import Annotated, Detection
+from annulus.detection.average_precision import TASKS, evaluation_of, means
+from annulus.detection.eleven_points import found_of, means_of
+from annulus.errors import InputError
+from annulus.intervals import Interval
+
+
+def resampled(
+    truth: Annotated, by_seed: Mapping[int, Sequence[Detection]], resamples: int, seed: int
+) -> dict[str, Float[np.ndarray, "s r"]]:
+    """Each number of `evaluate` but for those by size: of every seed (in order) its value on the pictures themselves
+    and on `resamples` draws of as many pictures. NaN where a draw has no object that counts.
+
+    Detections are matched once for each seed; a draw repeats what was found for its pictures. `seed` is the draws' own:
+    two variants with the same seed and pictures are resampled alike.
+
+    Raises:
+        InputError: for fewer than two draws.
+    """
+    if resamples < 2:
+        raise InputError(f"resamples: {resamples} tells no variance; take 2 or more, 100 for two digits of an interval")
+    pictures = len(truth.pictures)
+    drawn = torch.randint(pictures, (resamples, pictures), generator=generator(seed, "bootstrap", pictures))
+    counts = [np.ones(pictures, dtype=np.int64), *(np.bincount(row, minlength=pictures) for row in drawn.numpy())]
+    rows = [_of_seed(truth, by_seed[key], counts) for key in sorted(by_seed)]
+    names = sorted({name for row in rows for name in row[0]})
+    return {name: np.array([[draw.get(name, np.nan) for draw in row] for row in rows]) for name in names}
+
+
+def interval(table: Float[np.ndarray, "s r"]) -> Interval:
+    """The mean over seeds of the first column, and its interval; of a difference, give the difference of two tables.
+
+    With V = variance over draws of the mean over S seeds, W = sum over seeds of the variance over draws of a seed's
+    deviation from that mean, / (S - 1), and D = variance over seeds of the first column, the variance of the mean is
+    V + max(D - W, 0) / S: V holds the pictures and what is left of seeds within pictures, and D - W the seeds alone,
+    as with the mean squares of annulus.intervals. Degrees of freedom: Satterthwaite's, of R - 1 draws and S - 1 seeds,
+    at least S - 1. Of one seed the interval holds the pictures only.
+
+    Source: Efron 1979, "Bootstrap methods: another look at the jackknife", Annals of Statistics 7; Satterthwaite 1946,
+    "An approximate distribution of estimates of variance components", Biometrics Bulletin 2.
+    """
+    seeds = len(table)
+    draws = table[:, 1:][:, ~np.isnan(table[:, 1:]).any(axis=0)]
+    mean = float(table[:, 0].mean())
+    if draws.shape[1] < 2:
+        return Interval(mean, 0.0, 0)
+    of_pictures = float(draws.mean(axis=0).var(ddof=1))
+    parts = [(of_pictures, draws.shape[1] - 1)]
+    if seeds > 1:
+        rest = float((draws - draws.mean(axis=0)).var(axis=1, ddof=1).sum()) / (seeds - 1)
+        parts.append((max(float(table[:, 0].var(ddof=1)) - rest, 0.0) / seeds, seeds - 1))
+    variance = sum(part for part, _ in parts)
+    spread = sum(part**2 / freedom for part, freedom in parts)
+    return Interval(mean, variance, max(variance**2 / spread if spread > 0 else 0, seeds - 1))
+
+
+def _of_seed(
+    truth: Annotated, detections: Sequence[Detection], draws: Sequence[Int[np.ndarray, " n"]]
+) -> list[dict[str, float]]:
+    """The numbers of each draw, which says how often each picture was drawn."""
+    of_draws: list[dict[str, float]] = [{} for _ in draws]
+    for task, name in TASKS[truth.kind].items():
+        matches = _Matches(truth, detections, task)
+        for numbers, counts in zip(of_draws, draws, strict=True):
+            numbers |= means(matches.precision(counts), truth.categories, name)
+    if truth.kind == "voc":
+        found = [found_of(truth, detections, category.id) for category in truth.categories]
+        for numbers, counts in zip(of_draws, draws, strict=True):
+            numbers |= means_of(found, counts)
+    return of_draws
+
+
+class _Matches:
+    """What faster-coco-eval matched in each picture, of one seed and task, for each category."""
+
+    def __init__(self, truth: Annotated, detections: Sequence[Detection], task: str) -> None:
+        evaluation = evaluation_of(truth, detections, task, separate=True)
+        evaluation.evaluate()
+        self.params = evaluation.params
+        order = {picture: place for place, picture in enumerate(self.params.imgIds)}  # sorted, unlike the truth's
+        self.places = np.array([order[picture.id] for picture in truth.pictures], dtype=np.int64)
+        self.of_pictures = evaluation._evalImgs_cpp  # category by category, then by picture
+        concerned: dict[int, set[int]] = {}  # pictures with an object or a detection, all others change nothing
+        for coco in (evaluation.cocoGt, evaluation.cocoDt):
+            for annotation in coco.anns.values():
+                concerned.setdefault(annotation["category_id"], set()).add(order[annotation["image_id"]])
+        self.concerned = [
+            np.array(sorted(concerned.get(category, ())), dtype=np.int64) for category in self.params.catIds
+        ]
+        self.categories = list(self.params.catIds)
+
+    def precision(self, counts: Int[np.ndarray, " n"]) -> Float[np.ndarray, "t r k"]:
+        """By threshold, recall and category, where each picture counts so often; -1 where there is no object."""
+        of_places = np.zeros(len(counts), dtype=np.int64)
+        of_places[self.places] = counts
+        columns = []
+        for number, (category, places) in enumerate(zip(self.categories, self.concerned, strict=True)):
+            repeated = np.repeat(places, of_places[places]) + number * len(counts)
+            self.params.catIds, self.params.imgIds = [category], list(range(len(repeated)))
+            found = counting.COCOevalAccumulate(self.params, [self.of_pictures[place] for place in repeated])
+            columns.append(np.asarray(found["precision"])[:, :, 0, 0, 0])
+        return np.stack(columns, axis=2)

@@ -1,0 +1,189 @@
+"""Generated scenes: what can be seen of each thing, and the formats in which they are written and read again."""
+
+import hashlib
+import json
+from collections import Counter
+from functools import cache
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from annulus.compute.rng import derive
+from annulus.datasets.outlines import OUTLINES
+from annulus.detection.annotated import KINDS, LIMBS, PERSON, mask_of
+from annulus.detection.federation import NEGATIVES, federated
+from annulus.detection.layouts import EQUAL, drawn, frequency_of, write_scenes
+from annulus.detection.polygons import box_of, polygons_of
+from annulus.detection.scenes import KINDS_OF_OBJECTS, LEAST_SEEN, draw_scene
+from annulus.detection.scenes_params import SceneParams
+from annulus.detection.splits import read_splits
+from annulus.errors import InputError
+
+PARAMS = SceneParams(image_size=48, train=10, val=5, most_objects=4, format="png")
+
+
+@cache
+def scenes(persons: bool, count: int = 30, size: int = 64):
+    return [draw_scene(row, size, 4, EQUAL, 11, persons) for row in range(count)]
+
+
+def test_scenes_are_the_same_pixels_everywhere():
+    digest = hashlib.sha256()
+    for persons in (False, True):
+        for scene in scenes(persons, 6):
+            digest.update(scene.image.tobytes())
+            for thing in scene.things:
+                digest.update(thing.mask.tobytes() + repr(thing.keypoints).encode())
+    assert digest.hexdigest()[:16] == "98fb615cf6e73503"
+
+
+@pytest.mark.parametrize("persons", [False, True])
+def test_a_scene_has_one_to_so_many_things_that_share_no_pixel_and_are_seen_well(persons):
+    counts = Counter()
+    for scene in scenes(persons):
+        counts[len(scene.things)] += 1
+        assert np.sum([thing.mask for thing in scene.things], axis=0).max() <= 1
+        assert all(LEAST_SEEN <= thing.seen <= 100 for thing in scene.things)
+    assert set(counts) == {1, 2, 3, 4}
+    assert any(thing.seen < 100 for scene in scenes(persons) for thing in scene.things), "none hides another"
+
+
+def test_an_object_has_the_colour_of_its_class_where_it_is_seen():
+    """Channels of the pixels inside, against those of the hue: red things are red."""
+    strongest = {"red": {0}, "lime": {0, 1}, "green": {1}, "blue": {1, 2}, "purple": {0, 2}}
+    for scene in scenes(persons=False):
+        for thing in scene.things:
+            hue = KINDS_OF_OBJECTS[thing.label].split("-")[0]
+            assert int(scene.image[thing.mask].mean(axis=0).argmax()) in strongest[hue]
+
+
+def test_an_object_covers_what_its_outline_covers():
+    """The share of its box: a disc pi / 4, a star less; of whole objects, so the class can be told by the shape."""
+    shares = {outline: [] for outline in OUTLINES}
+    for scene in scenes(persons=False, count=120, size=96):
+        for thing in scene.things:
+            x, y, width, height = box_of(thing.mask)
+            if thing.seen == 100 and min(x, y) > 0 and max(x + width, y + height) < 96:
+                shares[list(OUTLINES)[thing.label % 5]].append(thing.mask.sum() / (width * height))
+    means = {outline: np.mean(found) for outline, found in shares.items()}
+    assert means["disc"] == pytest.approx(np.pi / 4, abs=0.03)
+    assert means["ring"] == pytest.approx(np.pi / 4 * (1 - 0.55**2), abs=0.04)
+    assert means["star"] < means["triangle"] < means["disc"]
+
+
+def test_keypoints_are_0_outside_and_1_behind_another_and_lie_on_the_person_where_they_are_seen():
+    seen = Counter()
+    for scene in scenes(persons=True):
+        for place, thing in enumerate(scene.things):
+            before = np.any([other.mask for other in scene.things[:place]] or [np.zeros((64, 64), bool)], axis=0)
+            for name, x, y, visible in zip(PERSON, *np.reshape(thing.keypoints, (17, 3)).T.tolist(), strict=True):
+                seen[name, visible] += 1
+                if visible == 0:
+                    assert (x, y) == (0, 0)
+                    continue
+                near = slice(max(int(y) - 1, 0), int(y) + 2), slice(max(int(x) - 1, 0), int(x) + 2)
+                assert (before if visible == 1 else thing.mask)[near].any(), (name, visible)
+    assert {visible for name, visible in seen if name == "left_wrist"} == {0, 1, 2}
+    assert seen["nose", 0] > seen["left_ear", 0], "from behind a person has ears, but no nose"
+
+
+def test_a_person_seen_from_the_front_has_the_left_side_at_the_right_of_the_picture():
+    for scene in scenes(persons=True):
+        for thing in scene.things:
+            points = np.reshape(thing.keypoints, (17, 3))
+            left, right, nose = points[PERSON.index("left_ear")], points[PERSON.index("right_ear")], points[0]
+            if left[2] and right[2] and nose[2]:
+                assert left[0] > right[0]
+            elif left[2] and right[2] and min(left[1], right[1]) > 10:  # the nose lies between, in the picture
+                assert left[0] < right[0]
+
+
+def test_polygons_cover_a_mask_exactly_and_boxes_are_tight():
+    random = np.random.default_rng(0)
+    for density in (0.05, 0.5, 0.95):
+        mask = random.random((13, 9)) < density
+        inside = np.zeros_like(mask)
+        for left, top, right, _, _, bottom, _, _ in polygons_of(mask):
+            inside[top:bottom, left:right] = True
+        assert np.array_equal(inside, mask)
+        x, y, width, height = box_of(mask)
+        assert mask[y : y + height, x : x + width].sum() == mask.sum()
+        sides = (mask[y], mask[y + height - 1], mask[:, x], mask[:, x + width - 1])
+        assert all(side.any() for side in sides)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_read_is_what_was_drawn(kind, tmp_path):
+    write_scenes(tmp_path, kind, PARAMS, seed=3)
+    train, val = read_splits(tmp_path, kind, drop_empty=False)
+    assert (len(train.pictures), len(val.pictures)) == (10, 5)
+    for split, read in (("train", train), ("val", val)):
+        for (number, scene), picture in zip(drawn(kind, split, PARAMS, seed=3), read.pictures, strict=True):
+            assert np.array_equal(np.asarray(Image.open(picture.file)), scene.image)
+            known = federated(scene, number, derive(3, "federation", split)).things if kind == "lvis" else scene.things
+            for thing, one in zip(known, picture.instances, strict=True):
+                assert one.box == box_of(thing.mask)
+                assert one.keypoints == thing.keypoints
+                name = {category.id: category.name for category in read.categories}[one.category]
+                assert kind == "keypoints" or KINDS_OF_OBJECTS[thing.label].endswith(name)
+                if kind in ("masks", "lvis"):
+                    assert np.array_equal(mask_of(one, 48, 48), thing.mask)
+                    assert one.area == thing.mask.sum()
+                assert one.difficult == (kind == "voc" and thing.seen < 60)
+    assert (train.skeleton == LIMBS) == (kind == "keypoints")
+
+
+def test_other_seeds_draw_other_scenes_and_test_pictures_are_not_those_of_training():
+    which = (("train", 0), ("val", 0), ("train", 1))
+    images = [next(iter(drawn("boxes", split, PARAMS, seed)))[1].image for split, seed in which]
+    assert len({image.tobytes() for image in images}) == 3
+
+
+def test_jpeg_is_written_where_it_is_asked_for(tmp_path):
+    write_scenes(tmp_path, "voc", PARAMS.model_copy(update={"format": "jpg"}), seed=3)
+    assert (tmp_path / "JPEGImages/000001.jpg").read_bytes().startswith(b"\xff\xd8")
+    assert ElementTree.parse(tmp_path / "Annotations/000001.xml").findtext("filename") == "000001.jpg"
+    lines = (tmp_path / "ImageSets/Main/disc_trainval.txt").read_text().splitlines()
+    assert [line.split()[0] for line in lines] == (tmp_path / "ImageSets/Main/trainval.txt").read_text().split()
+
+
+@pytest.mark.parametrize(("images", "frequency"), [(1, "r"), (10, "r"), (11, "c"), (100, "c"), (101, "f")])
+def test_a_category_is_rare_up_to_ten_images_and_common_up_to_a_hundred(images, frequency):
+    assert frequency_of(images) == frequency
+
+
+def test_a_federation_says_of_absent_categories_only_that_they_are_absent(tmp_path):
+    partly, unknown = 0, 0
+    for number, scene in enumerate(scenes(persons=False, count=200, size=48)):
+        known = federated(scene, number, key=5)
+        present = Counter(thing.label for thing in scene.things)
+        labelled = Counter(thing.label for thing in known.things)
+        assert len(known.negative) == NEGATIVES
+        assert not set(known.negative) & set(present)
+        assert set(known.not_exhaustive) == {label for label in labelled if labelled[label] < present[label]}
+        partly, unknown = partly + len(known.not_exhaustive), unknown + len(set(present) - set(labelled))
+    assert partly > 0
+    assert unknown > 0
+
+
+def test_frequencies_are_counted_in_training_images_and_stand_in_both_files(tmp_path):
+    write_scenes(tmp_path, "lvis", PARAMS.model_copy(update={"train": 40}), seed=0)
+    files = [json.loads((tmp_path / f"annotations/lvis_v1_{split}.json").read_text()) for split in ("train", "val")]
+    assert files[0]["categories"] == files[1]["categories"]
+    images = {category["id"]: set() for category in files[0]["categories"]}
+    for annotation in files[0]["annotations"]:
+        images[annotation["category_id"]].add(annotation["image_id"])
+    for category in files[0]["categories"]:
+        assert category["image_count"] == len(images[category["id"]])
+        assert category["frequency"] == frequency_of(category["image_count"])
+    assert {category["frequency"] for category in files[0]["categories"]} == {"r", "c"}
+
+
+def test_an_unknown_kind_and_a_folder_that_cannot_be_written_are_refused(tmp_path):
+    with pytest.raises(InputError, match="kind of annotations 'points' is unknown; expected one of boxes, masks"):
+        write_scenes(tmp_path, "points", PARAMS, 0)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"cannot write .*file: Not a directory; free some space"):
+        write_scenes(tmp_path / "file", "boxes", PARAMS, 0)
