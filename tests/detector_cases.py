@@ -23,6 +23,7 @@ DETECTOR = {
     "shorter_test": SIDE,
     "longer": 2 * SIDE,
     "flip": False,
+    "skipped": 0,
     "pyramid_width": 16,
     "anchors": [8, 12, 16, 24],
     "proposals_train": [100, 50],

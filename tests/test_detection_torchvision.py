@@ -149,7 +149,10 @@ def test_boxes_of_an_image_of_another_size_are_in_the_pixels_of_the_file(scenes)
 
 
 def test_a_wrong_number_of_anchors_is_refused(scenes):
-    with pytest.raises(InputError, match=r"anchors: \[8, 16\] for the 3 levels of this encoder.*give 4 sizes"):
+    with pytest.raises(
+        InputError,
+        match=r"anchors: \[8, 16\] for 3 levels of this encoder \(strides 2, 4, 8\) and a smaller one; give 4 sizes",
+    ):
         build_detector(encoder(), scenes["masks"], detector_params(anchors=[8, 16]), 0)
 
 

@@ -70,16 +70,19 @@ class Detector(nn.Module):
         self.levels, self.params = levels, params
         levels.stages.requires_grad_(not params.frozen)
         pyramid = params.neck == "fpn"
+        # Of which stages the maps are read: those of the pyramid, or of C4 the last but one.
+        self.used = slice(params.skipped, None) if pyramid else slice(-2, -1)
+        strides, channels = levels.strides[self.used], levels.channels[self.used]
         anchors = [(size,) for size in params.anchors] if pyramid else [tuple(params.anchors)]
-        if pyramid and len(anchors) != len(levels.strides) + 1:
+        if pyramid and len(anchors) != len(strides) + 1:
             raise InputError(
-                f"anchors: {params.anchors} for the {len(levels.strides)} levels of this encoder and a smaller one; "
-                f"give {len(levels.strides) + 1} sizes"
+                f"anchors: {params.anchors} for {len(strides)} levels of this encoder (strides "
+                f"{', '.join(map(str, strides))}) and a smaller one; give {len(strides) + 1} sizes"
             )
         self.transform = Inputs(levels.planes, params, divisor=max(levels.strides))
         norm = nn.BatchNorm2d if params.normalisation == "batch" else None
-        width = params.pyramid_width if pyramid else levels.channels[-2]
-        self.fpn = FeaturePyramidNetwork(list(levels.channels), width, LastLevelMaxPool(), norm) if pyramid else None
+        width = params.pyramid_width if pyramid else channels[0]
+        self.fpn = FeaturePyramidNetwork(list(channels), width, LastLevelMaxPool(), norm) if pyramid else None
         generator = AnchorGenerator(tuple(anchors), (RATIOS,) * len(anchors))
         (before, after), (before_test, after_test) = params.proposals_train, params.proposals_test
         self.rpn = RegionProposalNetwork(
@@ -111,8 +114,7 @@ class Detector(nn.Module):
             return Read([images.tensors[0]], images.image_sizes[0], target)
         with torch.no_grad():
             maps = self.levels.of_planes(images.tensors)
-        used = maps if self.fpn is not None else maps[-2:-1]
-        return Read([one[0] for one in used], images.image_sizes[0], target)
+        return Read([one[0] for one in maps[self.used]], images.image_sizes[0], target)
 
     def losses(self, batch: Sequence[Read]) -> dict[str, Float[Tensor, ""]]:
         """Each loss of a batch, in nats or without unit, as torchvision's modules give them; their sum is minimised."""
@@ -135,10 +137,9 @@ class Detector(nn.Module):
         sizes = [read.size for read in batch]
         if not self.params.frozen:
             height, width = stacked[0].shape[2:]
-            stacked = self.levels.of_planes(stacked[0])
-            stacked = stacked if self.fpn is not None else stacked[-2:-1]
+            stacked = self.levels.of_planes(stacked[0])[self.used]
         else:
-            stride = self.levels.strides[0 if self.fpn is not None else -2]
+            stride = self.levels.strides[self.used][0]
             height, width = (side * stride for side in stacked[0].shape[2:])
         named = {str(place): level for place, level in enumerate(stacked)}
         pixels = torch.empty(len(batch), 3, height, width, device="meta")

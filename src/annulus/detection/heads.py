@@ -49,7 +49,7 @@ def build_heads(levels: Levels, params: DetectorParams, width: int, classes: int
         InputError: for keypoints without a pyramid, which no paper has.
     """
     pyramid = params.neck == "fpn"
-    strides = levels.strides if pyramid else levels.strides[-2:-1]
+    strides = levels.strides[params.skipped :] if pyramid else levels.strides[-2:-1]
     found: dict[str, nn.Module] = {}
     if pyramid:
         box_head, box_width = _box_head(params, width)

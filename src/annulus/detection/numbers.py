@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from annulus.detection.bootstrap import interval
 from annulus.detection.tables import MAIN, UNIFORM, UNTRAINED
 from annulus.files.results import Number
-from annulus.intervals import Interval, over_seeds, over_seeds_and_images, verdict
+from annulus.intervals import Interval, over_seeds, verdict
 from annulus.trials.outcomes import with_interval
 
 PAIRS = ((MAIN, UNTRAINED), (MAIN, UNIFORM), (UNIFORM, UNTRAINED))
@@ -23,32 +24,27 @@ def names(found: Found) -> list[str]:
     return [name for name in runs[0]["ap"] if all(name in run["ap"] for run in runs)]
 
 
-def pseudo_table(runs: Mapping[int, Mapping[str, Any]], name: str) -> Float[np.ndarray, "s k"]:
-    """The pseudo-values of a number, seeds by blocks of pictures."""
-    return np.array([run["pseudo"][name] for run in runs.values()])
-
-
 def precision(runs: Runs, name: str) -> Interval:
-    """The mean over seeds, with the interval that seeds and test pictures give."""
-    values = [run["ap"][name] for run in runs.values()]
-    return _with_pictures(over_seeds(values), [runs], name)
+    """The mean over seeds, with the interval that seeds and test pictures give; of numbers by size seeds only."""
+    if not _resampled([runs], name):
+        return over_seeds([run["ap"][name] for run in runs.values()])
+    return interval(_table(runs, name))
 
 
 def gain(runs: Runs, base: Runs, name: str) -> Interval:
-    """Percentage points above a base, in pairs of a seed and a part of the test pictures."""
-    values = [run["ap"][name] - base[seed]["ap"][name] for seed, run in runs.items()]
-    return _with_pictures(over_seeds(values), [runs, base], name)
+    """Percentage points above a base, in pairs of a seed and a draw of the test pictures."""
+    if not _resampled([runs, base], name):
+        return over_seeds([run["ap"][name] - base[seed]["ap"][name] for seed, run in runs.items()])
+    return interval(_table(runs, name) - _table({seed: base[seed] for seed in runs}, name))
 
 
-def _with_pictures(of_seeds: Interval, both: Sequence[Runs], name: str) -> Interval:
-    """The mean of the seeds with the variance of the pseudo-values; of their own where some part has no such number."""
-    if not all(name in run["pseudo"] for runs in both for run in runs.values()):
-        return of_seeds
-    table = pseudo_table(both[0], name)
-    if len(both) == 2:
-        table = table - pseudo_table({seed: both[1][seed] for seed in both[0]}, name)
-    whole = over_seeds_and_images(table)
-    return Interval(float(np.float64(of_seeds.mean)), whole.variance, whole.freedom)
+def _resampled(both: Sequence[Runs], name: str) -> bool:
+    return all(name in run["resampled"] for runs in both for run in runs.values())
+
+
+def _table(runs: Runs, name: str) -> Float[np.ndarray, "s r"]:
+    """A number of each seed, on the pictures themselves and on each draw of them."""
+    return np.array([run["resampled"][name] for run in runs.values()])
 
 
 def numbers(found: Found) -> dict[str, Number]:

@@ -27,6 +27,7 @@ class DetectorParams(Params):
     shorter_test: Side  # MIN_SIZE_TEST
     longer: Side  # MAX_SIZE_*
     flip: bool  # half of the training images are mirrored
+    skipped: Annotated[int, Field(ge=0, le=3)]  # finest levels that the pyramid leaves out
     pyramid_width: Width  # FPN.OUT_CHANNELS
     anchors: Annotated[list[Side], Field(min_length=1)]  # one a map of the pyramid; of c4 all on its one map
     proposals_train: Pair  # RPN.PRE_NMS_TOPK_TRAIN of each map, POST_NMS_TOPK_TRAIN

@@ -57,7 +57,7 @@ def learnable(annotated: Annotated, outputs: str) -> list[Picture]:
     Raises:
         InputError: when there is none.
     """
-    found = [picture for picture in annotated.pictures if _instances(picture, outputs)]
+    found = [picture for picture in annotated.pictures if instances_of(picture, outputs)]
     if not found:
         raise InputError(f"no training picture has an object with {outputs}; take other scenes or other outputs")
     return found
@@ -65,7 +65,7 @@ def learnable(annotated: Annotated, outputs: str) -> list[Picture]:
 
 def read_sample(picture: Picture, labels: dict[int, int], outputs: str) -> Sample:
     """A picture and its targets. Crowds teach nothing; objects that VOC calls difficult do, as in Detectron2."""
-    instances = _instances(picture, outputs)
+    instances = instances_of(picture, outputs)
     corners = torch.tensor([instance.box for instance in instances], dtype=torch.float32).reshape(-1, 4)
     corners[:, 2:] += corners[:, :2]
     target = {"boxes": corners, "labels": torch.tensor([labels[instance.category] for instance in instances])}
@@ -124,7 +124,8 @@ def order(factors: Sequence[float], seed: int) -> Iterator[int]:
         epoch += 1
 
 
-def _instances(picture: Picture, outputs: str) -> list[Instance]:
+def instances_of(picture: Picture, outputs: str) -> list[Instance]:
+    """The objects from which a detector learns: no crowds, nothing without area, nothing without what it outputs."""
     found = [one for one in picture.instances if not one.crowd and min(one.box[2:]) > 0]
     if outputs == "masks":
         found = [one for one in found if one.segmentation is not None]
