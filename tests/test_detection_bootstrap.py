@@ -27,7 +27,8 @@ def repeated(truth, detections, drawn):
 
 
 @pytest.mark.parametrize("kind", ["masks", "keypoints", "voc", "lvis"])
-def test_a_draw_of_pictures_has_the_numbers_of_evaluating_those_pictures(kind):
+def test_a_draw_of_pictures_has_the_numbers_of_evaluating_those_pictures(kind, monkeypatch):
+    monkeypatch.setattr("annulus.detection.bootstrap.LISTED", 36)  # three categories of twelve pictures at once
     truth, detections = random_case(kind, seed=1)
     if kind == "lvis":  # also frequencies, and pictures that know of absent categories
         named = [replace(category, frequency="rccf"[category.id - 1]) for category in truth.categories]

@@ -6,6 +6,7 @@ number of which no category has one is left out.
 Source: Lin et al. 2014, arXiv:1405.0312; Gupta et al. 2019, arXiv:1908.03195, Section 2.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -89,7 +90,7 @@ def evaluation_of(
         lvis_style=truth.kind == "lvis",
         separate_eval=separate,
     )
-    evaluation.params.catIds = [category.id for category in truth.categories]
+    evaluation.params.catIds = sorted(category.id for category in truth.categories)
     evaluation.params.maxDets = [LVIS_DETECTIONS if truth.kind == "lvis" else MOST[task]]
     if separate:
         evaluation.params.areaRng, evaluation.params.areaRngLbl = evaluation.params.areaRng[:1], ["all"]
@@ -115,7 +116,7 @@ def _check(truth: Annotated, detections: Iterable[Detection]) -> None:
     pictures = {picture.id for picture in truth.pictures}
     categories = {category.id for category in truth.categories}
     for found in detections:
-        if found.picture not in pictures or found.category not in categories or not np.isfinite(found.score):
+        if found.picture not in pictures or found.category not in categories or not math.isfinite(found.score):
             raise ValueError(
                 f"a detection in picture {found.picture} of category {found.category} has score {found.score}; "
                 "pictures and categories must be annotated and scores finite"

@@ -18,6 +18,8 @@ from annulus.detection.eleven_points import found_of, means_of
 from annulus.errors import InputError
 from annulus.intervals import Interval
 
+LISTED = 2**20  # results that faster-coco-eval lists at once: a category's in a picture. LVIS has 24 million
+
 
 def resampled(
     truth: Annotated, by_seed: Mapping[int, Sequence[Detection]], resamples: int, seed: int
@@ -89,28 +91,30 @@ class _Matches:
 
     def __init__(self, truth: Annotated, detections: Sequence[Detection], task: str) -> None:
         evaluation = evaluation_of(truth, detections, task, separate=True)
-        evaluation.evaluate()
-        self.params = evaluation.params
-        order = {picture: place for place, picture in enumerate(self.params.imgIds)}  # sorted, unlike the truth's
-        self.places = np.array([order[picture.id] for picture in truth.pictures], dtype=np.int64)
-        self.of_pictures = evaluation._evalImgs_cpp  # category by category, then by picture
-        concerned: dict[int, set[int]] = {}  # pictures with an object or a detection, all others change nothing
+        self.params, categories = evaluation.params, evaluation.params.catIds
+        place = {picture.id: position for position, picture in enumerate(truth.pictures)}
+        places = [place[picture] for picture in self.params.imgIds]
+        concerned: dict[int, set[int]] = {}  # pictures with an object or a detection: all others change nothing
         for coco in (evaluation.cocoGt, evaluation.cocoDt):
             for annotation in coco.anns.values():
-                concerned.setdefault(annotation["category_id"], set()).add(order[annotation["image_id"]])
-        self.concerned = [
-            np.array(sorted(concerned.get(category, ())), dtype=np.int64) for category in self.params.catIds
-        ]
-        self.categories = list(self.params.catIds)
+                concerned.setdefault(annotation["category_id"], set()).add(place[annotation["image_id"]])
+        self.found: list[tuple[Int[np.ndarray, " m"], list]] = []  # of each category pictures, and what is in them
+        step = max(1, LISTED // len(places))
+        for start in range(0, len(categories), step):
+            self.params.catIds = categories[start : start + step]
+            evaluation.evaluate()  # lists every picture for each category
+            for number, category in enumerate(self.params.catIds):
+                some = [row for row, position in enumerate(places) if position in concerned.get(category, ())]
+                matched = [evaluation._evalImgs_cpp[number * len(places) + row] for row in some]
+                self.found.append((np.array([places[row] for row in some], dtype=np.int64), matched))
+        self.params.catIds = self.params.catIds[:1]  # one at a time; its number does not matter
 
     def precision(self, counts: Int[np.ndarray, " n"]) -> Float[np.ndarray, "t r k"]:
         """By threshold, recall and category, where each picture counts so often; -1 where there is no object."""
-        of_places = np.zeros(len(counts), dtype=np.int64)
-        of_places[self.places] = counts
         columns = []
-        for number, (category, places) in enumerate(zip(self.categories, self.concerned, strict=True)):
-            repeated = np.repeat(places, of_places[places]) + number * len(counts)
-            self.params.catIds, self.params.imgIds = [category], list(range(len(repeated)))
-            found = counting.COCOevalAccumulate(self.params, [self.of_pictures[place] for place in repeated])
+        for places, matched in self.found:
+            drawn = [matched[row] for row in np.repeat(np.arange(len(places)), counts[places])]
+            self.params.imgIds = list(range(len(drawn)))
+            found = counting.COCOevalAccumulate(self.params, drawn)
             columns.append(np.asarray(found["precision"])[:, :, 0, 0, 0])
         return np.stack(columns, axis=2)

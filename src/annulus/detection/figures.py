@@ -7,7 +7,7 @@ side lies at the right of the picture.
 from collections.abc import Mapping
 
 import numpy as np
-from jaxtyping import Float, Int32
+from jaxtyping import Int32
 
 from annulus.datasets.draws import Draws, cosine_sine
 from annulus.datasets.shapes import TURN, colour
@@ -36,13 +36,14 @@ def draw_figure(
     paint = np.zeros((3, size, size), dtype=np.int32)
     skin, shirt, trousers = _colours(draws)
     for first, last, width, tint in _parts(skin, shirt, trousers):
-        layer = _capsule(size, at[first], at[last], width * height / 1000)
-        paint += ((tint - paint) * np.where(layer > cover, 256, layer)) >> 8  # of two parts' edges, no dark seam
-        cover = np.maximum(cover, layer)
+        place, layer = _capsule(size, at[first], at[last], width * height / 1000)
+        share = np.where(layer > cover[place], 256, layer)  # of two parts' edges, no dark seam
+        paint[:, *place] += ((tint - paint[:, *place]) * share) >> 8
+        cover[place] = np.maximum(cover[place], layer)
     if front:
         for name, tint in (("left_eye", 20), ("right_eye", 20), ("nose", 90)):
-            layer = _capsule(size, at[name], at[name], 14 * height / 1000)
-            paint += ((tint - paint) * layer) >> 8
+            place, layer = _capsule(size, at[name], at[name], 14 * height / 1000)
+            paint[:, *place] += ((tint - paint[:, *place]) * layer) >> 8
     hidden = () if front else ("nose", "left_eye", "right_eye")
     return cover, paint, [(int(at[name][0] // 1), int(at[name][1] // 1), name not in hidden) for name in PERSON]
 
@@ -98,17 +99,22 @@ def _colours(draws: Draws) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return skin, shirt, trousers
 
 
-def _capsule(size: int, first: Point, last: Point, radius: float) -> Int32[np.ndarray, "h w"]:
-    """What all points within a radius of a line cover of each pixel, in 1/256."""
+def _capsule(
+    size: int, first: Point, last: Point, radius: float
+) -> tuple[tuple[slice, slice], Int32[np.ndarray, "h w"]]:
+    """A part of the picture, and what all points within a radius of a line cover of each pixel there, in 1/256."""
+    (left, right), (top, bottom) = (
+        (max(int(min(ends) - radius - 1), 0), max(int(max(ends) + radius + 2), 0))
+        for ends in zip(first, last, strict=True)
+    )
+    place = slice(top, min(bottom, size)), slice(left, min(right, size))
     middle = np.arange(size, dtype=np.float64) + 0.5
-    dx, dy = middle[None, :] - first[0], middle[:, None] - first[1]
+    dx, dy = middle[None, place[1]] - first[0], middle[place[0], None] - first[1]
     along = (last[0] - first[0], last[1] - first[1])
     length = along[0] * along[0] + along[1] * along[1]
-    share: Float[np.ndarray, "h w"] = np.zeros((size, size))
-    if length > 0:
-        share = np.clip((dx * along[0] + dy * along[1]) / length, 0.0, 1.0)
+    share = np.clip((dx * along[0] + dy * along[1]) / length, 0.0, 1.0) if length > 0 else np.zeros(1)
     far = np.sqrt((dx - share * along[0]) ** 2 + (dy - share * along[1]) ** 2)
-    return np.clip((radius - far + 0.5) * 256, 0, 256).astype(np.int32)
+    return place, np.clip((radius - far + 0.5) * 256, 0, 256).astype(np.int32)
 
 
 def _turned(direction: Point, angle: int) -> Point:
