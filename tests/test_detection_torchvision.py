@@ -6,7 +6,7 @@ from detector_cases import SIDE, detector_params, encoder, rectangles, same_weig
 
 from annulus.detection import fitting
 from annulus.detection.annotated import mask_of
-from annulus.detection.samples import labels_of, mirrored, order, read_sample, repeat_factors
+from annulus.detection.samples import labels_of, mirrored, order, pixels_of, read_sample, repeat_factors
 from annulus.detection.torchvision_engine import Reader, build_detector, detect, train_detector
 from annulus.errors import InputError
 from annulus.pipeline.checkpoint import Checkpoint
@@ -114,6 +114,9 @@ def test_a_mirrored_picture_has_mirrored_targets(scenes):
     assert not other[0, 0].any(), "a point that is not labelled has no place"
     twice = mirrored(turned, annotated.flip_pairs)
     labelled = points[..., 2] > 0
+    at = torch.tensor(annotated.pictures[0].instances[0].keypoints).reshape(-1, 3)
+    torch.testing.assert_close(points[0, :, :2], at[:, :2] + 0.5)  # the middle of a pixel
+    assert pixels_of(points[0]) == pytest.approx(annotated.pictures[0].instances[0].keypoints)
     torch.testing.assert_close(twice.target["keypoints"][labelled], points[labelled])
     assert torch.equal(twice.target["boxes"], sample.target["boxes"])
 

@@ -7,16 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from annulus.compute.workers import Pieces
+from annulus.detection.annotated import Detection
 from annulus.detection.numbers import numbers
-from annulus.detection.sheet import sheet
+from annulus.detection.pictures import grid
 from annulus.detection.splits import read_splits
 from annulus.detection.tables import VARIANTS
-from annulus.detection.transfer import measured
+from annulus.detection.transfer import SHOWN, measured
 from annulus.files.results import atomic_write
 from annulus.pipeline.checkpoint import hash_files
 from annulus.pipeline.stage import Results, run_resolved
 
 PATHS = ["scenes", "main", "uniform", "untrained", "metrics", "pictures"]
+LEAST_SCORE = 0.3  # of detections that are drawn
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
@@ -33,9 +35,10 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     outcomes = dict(zip(keys, pieces.run(keys), strict=True))
     found = {variant: {seed: outcomes[variant, seed] for seed in seeds} for variant in encoders}
     _, test = read_splits(scenes, settings["kind"], settings["drop_empty"])
+    ids = [picture.id for picture in test.pictures[:SHOWN]]
+    drawn = {variant: [Detection(**one) for one in runs[seeds[0]]["shown"]] for variant, runs in found.items()}
     with atomic_write(paths.pictures) as temporary:
-        pictures = sheet(test, {variant: runs[seeds[0]]["shown"] for variant, runs in found.items()})
-        pictures.save(temporary, "PNG", optimize=True)
+        grid(test, drawn, ids, LEAST_SCORE).save(temporary, "PNG", optimize=True)
     own = {name: settings[name] for name in ("task", "configuration", "engine", "scale")}
     counts = {"seeds": len(seeds), "test_pictures": len(test.pictures)}
     return Results(own | counts | numbers(found), written=pieces.done)

@@ -26,14 +26,22 @@ from annulus.detection.annotated import Annotated, Detection, Picture, rle_of
 from annulus.detection.detectron2_config import configured
 from annulus.detection.fitting import fit
 from annulus.detection.params import DetectorParams, TrainingParams
-from annulus.detection.samples import instances_of, labels_of, learnable, order, repeat_factors
-from annulus.encoders.encoder import Encoder
+from annulus.detection.samples import (
+    instances_of,
+    labels_of,
+    learnable,
+    order,
+    pixels_of,
+    places_of,
+    repeat_factors,
+)
+from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.export import backbone_state
 from annulus.pipeline.checkpoint import Checkpoint
 
 
 def train_and_detect(
-    encoder: Encoder,
+    encoder: Encoder | SplitEncoder,
     train: Annotated,
     test: Annotated,
     params: DetectorParams,
@@ -48,17 +56,17 @@ def train_and_detect(
     """
     config = config_of(encoder, train, params)
     model = build(encoder, config, params, seed).train()
-    loss = _train(model, config, train, params, training.scaled(), seed, checkpoint)
+    loss = train_model(model, config, train, params, training.scaled(), seed, checkpoint)
     return detect(model, config, test), loss
 
 
-def config_of(encoder: Encoder, train: Annotated, params: DetectorParams) -> CfgNode:
+def config_of(encoder: Encoder | SplitEncoder, train: Annotated, params: DetectorParams) -> CfgNode:
     """Detectron2's settings for these categories and keypoints."""
     points = len(train.keypoint_names or ())
     return configured(encoder.config, params, len(train.categories), points, pick_device().type)
 
 
-def build(encoder: Encoder, config: CfgNode, params: DetectorParams, seed: int) -> nn.Module:
+def build(encoder: Encoder | SplitEncoder, config: CfgNode, params: DetectorParams, seed: int) -> nn.Module:
     """A detector with the encoder's backbone; a weight that is missing or left over stops it."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(derive(seed, "detector"))
@@ -83,7 +91,7 @@ def build(encoder: Encoder, config: CfgNode, params: DetectorParams, seed: int) 
     return model
 
 
-def _train(
+def train_model(
     model: nn.Module,
     config: CfgNode,
     train: Annotated,
@@ -101,8 +109,8 @@ def _train(
         if not batches:  # a run that goes on at a step begins with this step's pictures
             places = _Order(factors, seed, skip=step * training.batch_size)
             loader = build_detection_train_loader(
-                [_record(picture, labels, params.outputs) for picture in pictures],
-                mapper=_mapper(config, train, training=True),
+                [record_of(picture, labels, params.outputs) for picture in pictures],
+                mapper=mapper_of(config, train, training=True),
                 sampler=places,
                 total_batch_size=training.batch_size,
                 aspect_ratio_grouping=False,
@@ -120,10 +128,10 @@ def _train(
 def detect(model: nn.Module, config: CfgNode, test: Annotated) -> list[Detection]:
     """What a detector finds in the pictures of a split."""
     model.eval()
-    mapper, ids = _mapper(config, test, training=False), {label: id for id, label in labels_of(test).items()}
+    mapper, ids = mapper_of(config, test, training=False), {label: id for id, label in labels_of(test).items()}
     found: list[Detection] = []
     for picture in test.pictures:
-        instances = model([mapper(_record(picture, {}, None))])[0]["instances"].to("cpu")
+        instances = model([mapper(record_of(picture, {}, None))])[0]["instances"].to("cpu")
         found += _detections(picture, instances, ids)
     return found
 
@@ -141,7 +149,7 @@ class _Order(torch.utils.data.Sampler):
         return places
 
 
-def _mapper(config: CfgNode, annotated: Annotated, training: bool) -> DatasetMapper:
+def mapper_of(config: CfgNode, annotated: Annotated, training: bool) -> DatasetMapper:
     """Detectron2's reader of a record: resizing, mirroring, targets."""
     turned = None
     if config.MODEL.KEYPOINT_ON:
@@ -159,7 +167,7 @@ def _mapper(config: CfgNode, annotated: Annotated, training: bool) -> DatasetMap
     )
 
 
-def _record(picture: Picture, labels: dict[int, int], outputs: str | None) -> dict[str, Any]:
+def record_of(picture: Picture, labels: dict[int, int], outputs: str | None) -> dict[str, Any]:
     """A picture as Detectron2's data sets describe it; of test pictures without annotations."""
     record = {"file_name": str(picture.file), "height": picture.height, "width": picture.width, "image_id": picture.id}
     if outputs is None:
@@ -175,7 +183,7 @@ def _record(picture: Picture, labels: dict[int, int], outputs: str | None) -> di
         if outputs == "masks":
             annotation["segmentation"] = one.segmentation
         if outputs == "keypoints":
-            annotation["keypoints"] = list(one.keypoints)
+            annotation["keypoints"] = places_of(one)
         annotations.append(annotation)
     return record | {"annotations": annotations}
 
@@ -199,5 +207,5 @@ def _detections(picture: Picture, instances: Any, ids: dict[int, int]) -> Iterat
             box=(left, top, right - left, bottom - top),
             score=score,
             segmentation=None if mask is None else rle_of(mask),
-            keypoints=None if points is None else tuple(points.flatten().tolist()),
+            keypoints=None if points is None else pixels_of(points),
         )

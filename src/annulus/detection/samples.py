@@ -75,9 +75,19 @@ def read_sample(picture: Picture, labels: dict[int, int], outputs: str) -> Sampl
         shape = (0, picture.height, picture.width)
         target["masks"] = torch.from_numpy(np.stack(masks)).byte() if masks else torch.zeros(shape, dtype=torch.uint8)
     if outputs == "keypoints":
-        points = [instance.keypoints for instance in instances]
+        points = [places_of(instance) for instance in instances]
         target["keypoints"] = torch.tensor(points, dtype=torch.float32).reshape(len(points), -1, 3)
     return Sample(read_image(picture), target)
+
+
+def places_of(instance: Instance) -> list[float]:
+    """x, y and visibility of each keypoint as places in the plane; files count pixels, and a pixel's middle is +0.5."""
+    return [value if number % 3 == 2 else value + 0.5 for number, value in enumerate(instance.keypoints or ())]
+
+
+def pixels_of(places: Float[Tensor, "p 3"]) -> tuple[float, ...]:
+    """`places_of` back again, of one object."""
+    return tuple((places - torch.tensor([0.5, 0.5, 0.0])).flatten().tolist())
 
 
 def mirrored(sample: Sample, flip_pairs: Sequence[tuple[int, int]] | None) -> Sample:

@@ -23,6 +23,7 @@ from annulus.detection.samples import (
     learnable,
     mirrored,
     order,
+    pixels_of,
     read_image,
     read_sample,
     repeat_factors,
@@ -138,7 +139,7 @@ def _detections(picture: Picture, result: Target, ids: dict[int, int]) -> Iterab
         if "keypoints" in result:
             places = result["keypoints"][place].clone()
             places[:, 2] = result["keypoints_scores"][place]
-            points = tuple(places.flatten().tolist())
+            points = pixels_of(places)
         yield Detection(
             picture=picture.id,
             category=ids[label],

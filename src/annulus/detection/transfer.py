@@ -1,6 +1,7 @@
 """Detection as a test of encoders: each variant and seed trains a detector on the same pictures, by the same draws."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ from annulus.detection.engines import engine_of
 from annulus.detection.params import DetectorParams, TrainingParams
 from annulus.detection.splits import read_splits
 from annulus.encoders.encoder import load_encoder
-from annulus.files.results import Number
 from annulus.pipeline.checkpoint import Checkpoint
 
 RESAMPLES = 100  # of the test pictures, for intervals
@@ -42,11 +42,7 @@ def measured(settings: Mapping[str, Any], key: tuple[str, int]) -> Mapping[str, 
     }
 
 
-def shown(test: Annotated, found: Sequence[Detection]) -> list[dict[str, Number]]:
-    """The detections of the first pictures as plain values, for the picture of the stage."""
+def shown(test: Annotated, found: Sequence[Detection]) -> list[dict[str, Any]]:
+    """The detections in the first pictures as plain values, as a piece of a stage keeps them."""
     ids = {picture.id for picture in test.pictures[:SHOWN]}
-    return [
-        {**vars(one), "box": list(one.box), "keypoints": None if one.keypoints is None else list(one.keypoints)}
-        for one in found
-        if one.picture in ids
-    ]
+    return [asdict(one) for one in found if one.picture in ids]
