@@ -168,6 +168,13 @@ def test_a_detection_elsewhere_or_without_a_score_is_refused():
             evaluate(truth, [wrong])
 
 
+@pytest.mark.parametrize(("kind", "task"), [("masks", "segm"), ("keypoints", "keypoints")])
+def test_a_detection_without_what_is_compared_is_refused(kind, task):
+    truth, detections = random_case(kind, 0)
+    with pytest.raises(ValueError, match=f"has no {task}, which {kind} compare"):
+        evaluate(truth, [replace(detections[0], segmentation=None, keypoints=None)])
+
+
 # LVIS: what is not known is not counted.
 
 

@@ -7,7 +7,8 @@ from detection_cases import SIDE, annotated, boxed, found
 from PIL import Image
 
 from annulus.detection.annotated import PERSON, Detection
-from annulus.detection.pictures import COLOURS, GAP, TILE, TINT, TITLE, drawn, grid
+from annulus.detection.pictures import COLOURS, TILE, TINT, drawn, grid
+from annulus.sheets import GAP
 
 TIMES = TILE / SIDE
 
@@ -32,11 +33,13 @@ def test_a_mask_is_tinted_and_its_box_drawn_in_the_colour_of_the_category(tmp_pa
     assert at(image, 80, 60) == at(image, 40, 100) == (0, 0, 0)
 
 
-def test_the_truth_stands_left_of_what_is_found_and_low_scores_are_not_drawn(tmp_path):
+def test_the_truth_stands_above_what_is_found_and_low_scores_are_not_drawn(tmp_path):
     truth = on_black(tmp_path, boxed(20, 30, 40, 50))
-    sheet = grid(truth, {"ring": [found(20, 30, 40, 50, score=0.2)], "ir": [found(20, 30, 40, 50)]}, [1], 0.5)
-    assert sheet.size == (3 * (TILE + GAP) + GAP, TILE + GAP + TITLE + GAP)
-    tiles = [sheet.crop((left, TITLE, left + TILE, TITLE + TILE)) for left in range(GAP, 3 * (TILE + GAP), TILE + GAP)]
+    found_by = {"ring": [found(20, 30, 40, 50, score=0.2)], "ir": [found(20, 30, 40, 50)]}
+    image = grid(truth, found_by, [1], 0.5)
+    left = image.width - TILE - GAP
+    tops = [GAP + row * (TILE + GAP) for row in range(3)]
+    tiles = [image.crop((left, top, left + TILE, top + TILE)) for top in tops]
     assert at(tiles[0], 40, 60) == at(tiles[2], 40, 60) != (0, 0, 0)
     assert not np.asarray(tiles[1]).any()
 

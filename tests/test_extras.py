@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
     ("arguments", "room", "missing", "extra"),
     [
         (["-c", "import annulus.config.file"], "annulus.config", ["yaml"], "pipeline"),
+        (["-c", "import annulus.detection.splits"], "annulus.detection", ["faster_coco_eval"], "detection"),
         (["-m", "annulus.report"], "annulus.report", ["jinja2", "matplotlib"], "report"),
         (["-m", "annulus.sweep", "stages/algorithms"], "annulus.sweep", ["submitit"], "sweep"),
         ([f"{ROOT}/stages", "knn"], "annulus.pipeline", ["mlflow", "pydantic"], "pipeline"),

@@ -113,9 +113,9 @@ def test_a_matrix_goes_over_the_section_that_it_is_named_after(study):
     for stage in PIPELINES[study]["stages"].values():
         for item, rows in stage.get("matrix", {}).items():
             assert rows == f"${{{item}s}}"
-            assert f"${{item.{item}}}.json" in arguments(stage)["settings"]
+            assert f"${{item.{item}}}" in arguments(stage)["settings"]
             # The name is a key, a file's name and an argument in quotes.
-            assert not [name for name in content[f"{item}s"] if set('./"') & set(name)]
+            assert not [name for name in content[f"{item}s"] if set('./"') & set(str(name))]
 
 
 @pytest.mark.parametrize("path", ["params.yaml", "stages/algorithms/params.yaml"])

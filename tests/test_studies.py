@@ -179,5 +179,5 @@ def test_an_edit_of_a_sampler_reruns_the_rows_that_have_it_and_no_other(as_locke
     assert len(cave) == 6
     on_cifar10 = yaml.safe_load((as_locked.folder / "stages/cifar10/params.yaml").read_text())["rows"]
     reached = {f"{ALGORITHMS}:train@{row}" for row in cave}
-    reached |= {f"{CIFAR10}:train@{row}" for row in cave if row in on_cifar10}
+    reached |= {f"{CIFAR10}:train@{row}-{seed}" for row in cave if row in on_cifar10 for seed in range(3)}
     assert unlike(as_locked) == reached | {"diagnostics"}

@@ -61,7 +61,7 @@ def test_broken_metrics_of_a_row_are_named_with_the_way_out(resolved, arguments)
 
 def test_before_two_rows_have_run_there_is_nothing_to_compare(resolved, arguments):
     (arguments.rows / "RING.json").unlink()
-    with pytest.raises(InputError, match="rows: nothing to compare has run yet; run `train@ROW` of a row and of its"):
+    with pytest.raises(InputError, match="rows: nothing to compare has run yet; run a row and its base, each"):
         table.main(resolved, arguments)
     assert not arguments.table.exists()
 

@@ -22,7 +22,9 @@ def test_every_row_on_cifar10_is_that_of_algorithms_at_the_papers_temperature(tm
     monkeypatch.chdir(ROOT)
     files = script("stages/cifar10/settings.py").main(at_scale(tmp_path, "cifar10", scale))
     algorithms = yaml.safe_load((ROOT / "stages/algorithms/params.yaml").read_text())
-    rows = {name.removeprefix("rows/"): file["run"] for name, file in files.items() if name.startswith("rows/")}
+    runs = {tuple(name.split("/")[1:]): file for name, file in files.items() if name.startswith("rows/")}
+    assert all(file["seeds"] == [int(seed)] for (_, seed), file in runs.items())
+    rows = {row: file["run"] for (row, seed), file in runs.items() if seed == "0"}
     assert rows.keys() <= algorithms["rows"].keys()
     of_tables = {entry["row"] for table in files["table"]["tables"].values() for entry in table["methods"].values()}
     assert of_tables == rows.keys() - {"untrained", "untrained-Lab"}
@@ -58,9 +60,9 @@ def test_a_row_goes_on_with_the_next_call_until_its_metrics_are_there(archive, t
     shutil.copy(ROOT / "stages/algorithms/params.yaml", tmp_path / "stages/algorithms")
     said = []
     for seconds in ("0.1", "200", "0.1"):
-        words = [str(archive), "out", "untrained", "--seconds", seconds, "--set", "{scale: tiny, seeds: [3]}"]
+        words = [str(archive), "out", "untrained/3", "--seconds", seconds, "--set", "{scale: tiny, seeds: [3]}"]
         command = [warm.folder() / "python", str(ROOT / "stages"), "cifar10/pieces", *words]
         said.append(subprocess.check_output(command, text=True).splitlines()[-1])
-    assert said == ["untrained: goes on with the next call", "untrained: done", "untrained: done"]
-    assert list(json.loads((tmp_path / "out/untrained.json").read_text())) == ["3"]
-    assert list(read_right(Path("out/right/untrained.json"))["linear_top1_percent"]) == [3]
+    assert said == ["untrained/3: goes on with the next call", "untrained/3: done", "untrained/3: done"]
+    assert list(json.loads((tmp_path / "out/rows/untrained/3.json").read_text())) == ["3"]
+    assert list(read_right(Path("out/right/untrained/3.json"))["linear_top1_percent"]) == [3]

@@ -64,6 +64,17 @@ def test_of_a_study_of_days_only_rows_that_have_run_with_their_base_are_compared
     assert [row["base"] for row in in_pairs({"RING": ["BALL", "IR"], "BALL": ["IR"]}, rows, "cpu")] == ["IR"]
 
 
+def test_rows_whose_seeds_ran_on_several_days_are_compared_by_the_seeds_that_both_have(tmp_path):
+    for name, of_seeds in (("IR", {0: 80, 1: 100, 2: 120}), ("RING", {1: 110, 2: 130}), ("BALL", {2: 150})):
+        for seed, count in of_seeds.items():
+            metrics = {"knn_top1_percent": 40.0, "bound_nats": 2.5, "ceiling_nats": 6.25, "epochs": 20}
+            write_seeds(tmp_path / f"rows/{name}/{seed}.json", {seed: metrics})
+            write_right(tmp_path / f"right/{name}/{seed}.json", {"linear_top1_percent": {seed: np.arange(200) < count}})
+    rows = Rows(tmp_path / "rows", tmp_path / "right", least=2)
+    (found,) = in_pairs({"RING": ["IR"], "BALL": ["IR"], "IR": ["BALL"]}, rows, "cpu")
+    assert (found["row"], found["gain_percent"], found["seeds"]) == ("RING", 5, 2)
+
+
 def test_the_text_counts_the_comparisons_that_chance_alone_would_give():
     names = ["here_percent", "here_interval_percent", "here_gain_percent", "here_gain_interval_percent"]
     row = {"table": "a", "method": "b", "paper_percent": "", "paper_gain_percent": ""} | dict.fromkeys(names, 1.0)

@@ -4,6 +4,7 @@ Rooms in the order in which data flows through them; each imports only from thos
 
     errors         the exception that a user meets
     ranks          shares of a memory to ranks
+    sheets         rows of pictures with names
     waits          copies to a GPU and checks of what it holds, for which no host waits
     files          what stages hand to one another, whole or untouched
     config         what params.yaml may hold, as strict models

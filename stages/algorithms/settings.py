@@ -15,7 +15,7 @@ def main(study: Study) -> dict[str, Any]:
         files[f"rows/{row}"] = {"scale": own.scale, "seeds": own.seeds, "run": resolved(run, RUN)}
     dataset = own.defaults["dataset"]
     table = {name: content[name] for name in ("tables", "pairs")}
-    return files | {"table": {"scale": own.scale, "dataset": dataset} | table}
+    return files | {"table": {"scale": own.scale, "seeds": own.seeds, "dataset": dataset} | table}
 
 
 if __name__ == "__main__":

@@ -13,11 +13,11 @@ PATHS = ["rows", "right", "table", "pairs"]
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
-    scale, rows = settings["scale"], Rows(paths.rows, paths.right)
+    scale, rows = settings["scale"], Rows(paths.rows, paths.right, least=min(2, len(settings["seeds"])))
     table = beside_papers(settings["tables"], rows, scale)
     pairs = in_pairs(settings["pairs"], rows, scale)
     if not (table and pairs):
-        raise InputError(f"{paths.rows}: nothing to compare has run yet; run `train@ROW` of a row and of its base")
+        raise InputError(f"{paths.rows}: nothing to compare has run yet; run a row and its base, each with two seeds")
     write_table(paths.table, table)
     write_table(paths.pairs, pairs)
     here = f"{settings['dataset']}, scale {scale}, {table[0]['epochs']} epochs, {table[0]['seeds']} seeds"

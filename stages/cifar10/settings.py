@@ -15,12 +15,13 @@ def main(study: Study) -> dict[str, Any]:
     files = {"images": resolved(study.variant("defaults", {}, own.seeds[0]), IMAGES)}
     for row in content["rows"]:
         run = study.variant(row, algorithms.row("rows", row), own.seeds[0])
-        files[f"rows/{row}"] = {"scale": own.scale, "seeds": own.seeds, "run": resolved(run, RUN)}
+        for seed in own.seeds:
+            files[f"rows/{row}/{seed}"] = {"scale": own.scale, "seeds": [seed], "run": resolved(run, RUN)}
     table = {
         "tables": {name: algorithms.row("tables", name) for name in content["tables"]},
         "pairs": {row: bases for row, bases in algorithms.content["pairs"].items() if row in content["rows"]},
     }
-    return files | {"table": {"scale": own.scale, "dataset": own.defaults["dataset"]} | table}
+    return files | {"table": {"scale": own.scale, "seeds": own.seeds, "dataset": own.defaults["dataset"]} | table}
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 Matching and accumulation are faster-coco-eval's. A category of which no picture has an object enters no mean, and a
 number of which no category has one is left out.
 
-Source: Lin et al. 2014, arXiv:1405.0312; Gupta et al. 2019, arXiv:1908.03195, Section 2.
+Source: Lin et al. 2014, "Microsoft COCO: common objects in context", ECCV;
+Gupta et al. 2019, "LVIS: a dataset for large vocabulary instance segmentation", CVPR.
 """
 
 import math
@@ -77,9 +78,10 @@ def evaluation_of(
     """faster-coco-eval, ready to run. With `separate` it keeps what it finds for each picture, of all sizes only.
 
     Raises:
-        ValueError: for a detection whose picture or category is not annotated, or whose score is not finite.
+        ValueError: for a detection whose picture or category is not annotated, whose score is not finite, or without
+            the mask or keypoints that the task compares.
     """
-    _check(truth, detections)
+    _check(truth, detections, task)
     if truth.kind == "lvis":
         detections = _best_of_each_picture(detections, LVIS_DETECTIONS)
     evaluation = _Ignoring(
@@ -112,7 +114,7 @@ def _mean(name: str, precision: np.ndarray) -> dict[str, float]:
     return {name: 100 * float(counted.mean())} if counted.size else {}
 
 
-def _check(truth: Annotated, detections: Iterable[Detection]) -> None:
+def _check(truth: Annotated, detections: Iterable[Detection], task: str) -> None:
     pictures = {picture.id for picture in truth.pictures}
     categories = {category.id for category in truth.categories}
     for found in detections:
@@ -121,6 +123,8 @@ def _check(truth: Annotated, detections: Iterable[Detection]) -> None:
                 f"a detection in picture {found.picture} of category {found.category} has score {found.score}; "
                 "pictures and categories must be annotated and scores finite"
             )
+        if {"segm": found.segmentation, "keypoints": found.keypoints}.get(task, ()) is None:
+            raise ValueError(f"a detection in picture {found.picture} has no {task}, which {truth.kind} compare")
 
 
 def _best_of_each_picture(detections: Sequence[Detection], limit: int) -> list[Detection]:

@@ -1,6 +1,8 @@
 """COCO: boxes, masks, and the keypoints of persons.
 
-Source: Lin et al. 2014, arXiv:1405.0312; the format: https://cocodataset.org/#format-data.
+The format: https://cocodataset.org/#format-data.
+
+Source: Lin et al. 2014, "Microsoft COCO: common objects in context", ECCV.
 """
 
 from pathlib import Path

@@ -1,6 +1,6 @@
 """Average precision as VOC 2007 defines it: the mean of precision at eleven recalls.
 
-Source: Everingham et al. 2010, "The Pascal Visual Object Classes (VOC) Challenge", IJCV 88, Section 4.2.
+Source: Everingham et al. 2010, "The Pascal Visual Object Classes (VOC) challenge", IJCV 88.
 """
 
 from collections.abc import Sequence

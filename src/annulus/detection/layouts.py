@@ -14,7 +14,7 @@ from tqdm import tqdm
 from annulus.compute.rng import derive
 from annulus.datasets.outlines import OUTLINES
 from annulus.detection.annotated import KINDS, LIMBS, PERSON
-from annulus.detection.federation import FREQUENT_FIRST, Federation, federated
+from annulus.detection.federation import Federation, federated, weights
 from annulus.detection.polygons import box_of, polygons_of
 from annulus.detection.scenes import KINDS_OF_OBJECTS, Scene, draw_scene
 from annulus.detection.scenes_params import SceneParams
@@ -52,10 +52,10 @@ def write_scenes(root: Path, kind: str, params: SceneParams, seed: int) -> None:
 def drawn(kind: str, split: str, params: SceneParams, seed: int) -> Iterable[tuple[int, Scene]]:
     """The scenes of a split, numbered from 1; the test pictures are others than those of training."""
     key = derive(seed, "scenes", kind if kind in ("keypoints", "lvis") else "objects", split)
-    weights = FREQUENT_FIRST[split] if kind == "lvis" else EQUAL
+    often = weights(split) if kind == "lvis" else EQUAL
     count = params.train if split == "train" else params.val
     for row in tqdm(range(count), desc=f"{split} scenes", unit=" images", disable=None):
-        yield row + 1, draw_scene(row, params.image_size, params.most_objects, weights, key, kind == "keypoints")
+        yield row + 1, draw_scene(row, params.image_size, params.most_objects, often, key, kind == "keypoints")
 
 
 def _write_coco(root: Path, kind: str, params: SceneParams, seed: int) -> None:
@@ -105,7 +105,7 @@ def _write_lvis(root: Path, kind: str, params: SceneParams, seed: int) -> None:
 def frequency_of(images: int) -> str:
     """Of a category in so many training images: rare up to 10, common up to 100, else frequent.
 
-    Source: Gupta et al. 2019, arXiv:1908.03195, Section 4.
+    Source: Gupta et al. 2019, "LVIS: a dataset for large vocabulary instance segmentation", CVPR.
     """
     return "r" if images <= 10 else "c" if images <= 100 else "f"
 

@@ -3,7 +3,7 @@
 Of each image some categories are annotated fully, some are known to be absent (`negative`), some are annotated in part
 (`not_exhaustive`), and of all others nothing is known.
 
-Source: Gupta et al. 2019, arXiv:1908.03195, Section 3.
+Source: Gupta et al. 2019, "LVIS: a dataset for large vocabulary instance segmentation", CVPR.
 """
 
 from pathlib import Path

@@ -7,8 +7,9 @@ from PIL import Image, ImageDraw
 
 from annulus.datasets.decode import opened
 from annulus.detection.annotated import Annotated, Detection, Instance, Picture, mask_of
+from annulus.sheets import sheet
 
-TILE, GAP, TITLE = 240, 6, 18  # pixels: a picture's longer side, and what stands between and above
+TILE = 240  # pixels: a picture's longer side
 TINT = 0.45  # of a mask's pixels
 COLOURS = ((230, 75, 60), (70, 160, 245), (250, 200, 50), (80, 205, 120), (205, 120, 235), (250, 145, 60))
 
@@ -18,29 +19,21 @@ Shown = Instance | Detection
 def grid(
     truth: Annotated, found: Mapping[str, Sequence[Detection]], pictures: Sequence[int], least_score: float
 ) -> Image.Image:
-    """A row for each of these pictures (ids), a column for the truth and for each detector by its name.
+    """A column for each of these pictures (ids), a row for the truth and for each detector by its name.
 
     Detections with a lower score are not drawn. A category has one colour everywhere, but persons, who are of one
-    category, have one each. Of pictures larger than `TILE` nothing is kept but what the smaller image shows.
+    category, have one each. Detections of other pictures may be left away before.
     """
     chosen = [picture for picture in truth.pictures if picture.id in set(pictures)]
-    columns: dict[str, Sequence[Sequence[Shown]]] = {"annotated": [picture.instances for picture in chosen]}
+    rows = [("annotated", [drawn(truth, picture, picture.instances) for picture in chosen])]
     for name, detections in found.items():
-        columns[name] = [
-            [one for one in detections if one.picture == picture.id and one.score >= least_score] for picture in chosen
-        ]
-    step = TILE + GAP
-    sheet = Image.new("RGB", (step * len(columns) + GAP, step * len(chosen) + TITLE + GAP), "white")
-    pen = ImageDraw.Draw(sheet)
-    for column, (name, rows) in enumerate(columns.items()):
-        pen.text((GAP + column * step, GAP // 2), name, fill="black")
-        for row, (picture, things) in enumerate(zip(chosen, rows, strict=True)):
-            sheet.paste(drawn(truth, picture, things), (GAP + column * step, TITLE + row * step))
-    return sheet
+        some = [one for one in detections if one.score >= least_score]
+        rows.append((name, [drawn(truth, p, [one for one in some if one.picture == p.id]) for p in chosen]))
+    return sheet(rows)
 
 
 def drawn(truth: Annotated, picture: Picture, things: Sequence[Shown]) -> Image.Image:
-    """One picture, its longer side `TILE` pixels, with these things in it."""
+    """One picture in a square, its longer side `TILE` pixels, with these things in it."""
     pixels = np.asarray(opened(picture.file), dtype=np.float32)
     order = [category.id for category in truth.categories]
     names = {category.id: category.name for category in truth.categories}
@@ -62,7 +55,9 @@ def drawn(truth: Annotated, picture: Picture, things: Sequence[Shown]) -> Image.
         score = f" {one.score:.2f}" if isinstance(one, Detection) else ""
         _label(pen, (x, y), f"{names[one.category]}{score}", colour, image.width)
         _limbs(pen, truth, one, times, colour)
-    return image
+    square = Image.new("RGB", (TILE, TILE), "white")
+    square.paste(image)
+    return square
 
 
 def _limbs(pen: ImageDraw.ImageDraw, truth: Annotated, one: Shown, times: float, colour: tuple[int, int, int]) -> None:

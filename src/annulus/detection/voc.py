@@ -1,6 +1,6 @@
 """Pascal VOC 2007: boxes, in one XML file for each image.
 
-Source: Everingham et al. 2010, "The Pascal Visual Object Classes (VOC) Challenge", IJCV 88.
+Source: Everingham et al. 2010, "The Pascal Visual Object Classes (VOC) challenge", IJCV 88.
 """
 
 import logging

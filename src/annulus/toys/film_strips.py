@@ -2,15 +2,14 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-from PIL import Image, ImageDraw
+from PIL import Image
 
 from annulus.compute.rng import generator
+from annulus.sheets import sheet, tile
 from annulus.toys.digit_scenes import Scenes
 from annulus.toys.moving_digits import World
 
-LABEL, GAP, LARGER = 190, 4, 2  # pixels; how many times larger a frame is shown
-Tiles = Sequence[Image.Image]
+LARGER = 2  # times, that a frame is shown
 
 
 def film_strips(world: World, sharings: Sequence[Sequence[str]], seed: int) -> Image.Image:
@@ -22,26 +21,9 @@ def film_strips(world: World, sharings: Sequence[Sequence[str]], seed: int) -> I
     rows = [(f"a video: frames 1 to {frames}", tiles(world, first)),
             (f"frame {target} of this one and others", tiles(world, drawn.target))]  # fmt: skip
     rows += [(f"it shares {name}", tiles(world, pair.second)) for name, pair in pairs.items()]
-    return sheet(rows, world.params.canvas * LARGER)
+    return sheet(rows)
 
 
-def tiles(world: World, scenes: Scenes) -> Tiles:
+def tiles(world: World, scenes: Scenes) -> list[Image.Image]:
     """Frames as pictures."""
-    pixels = (world.pixels(scenes) * 255).round().byte().permute(0, 2, 3, 1).numpy()
-    side = world.params.canvas * LARGER
-    return [
-        Image.fromarray(np.ascontiguousarray(each)).resize((side, side), Image.Resampling.NEAREST) for each in pixels
-    ]
-
-
-def sheet(rows: Sequence[tuple[str, Tiles]], side: int) -> Image.Image:
-    """Rows of pictures, each with its label at the left."""
-    step = side + GAP
-    picture = Image.new("RGB", (LABEL + step * max(len(row) for _, row in rows), step * len(rows) + GAP), "white")
-    pen = ImageDraw.Draw(picture)
-    for place, (label, row) in enumerate(rows):
-        top = GAP + place * step
-        pen.text((GAP, top + side // 2 - 6), label, fill="black")
-        for column, tile in enumerate(row):
-            picture.paste(tile, (LABEL + column * step, top))
-    return picture
+    return [tile(each, world.params.canvas * LARGER) for each in (world.pixels(scenes) * 255).round().byte()]

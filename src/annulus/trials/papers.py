@@ -14,10 +14,13 @@ ACCURACY = "linear_top1_percent"  # what the papers' tables print
 
 
 class Rows:
-    """The metrics and the right and wrong test images of each row, read once."""
+    """The metrics and the right and wrong test images of each row, read once: ROW.json, or ROW/SEED.json of each seed.
 
-    def __init__(self, metrics: Path, right: Path) -> None:
-        self._metrics, self._right = metrics, right
+    Of a study that takes days some seeds have not run: rows are compared by the seeds that both have, `least` or more.
+    """
+
+    def __init__(self, metrics: Path, right: Path, least: int = 1) -> None:
+        self._metrics, self._right, self._least = metrics, right, least
         self._read: dict[str, tuple[list[dict[str, Number]], BySeed]] = {}
 
     def __getitem__(self, row: str) -> tuple[list[dict[str, Number]], BySeed]:
@@ -26,21 +29,34 @@ class Rows:
             InputError: when a file is missing or of another run.
         """
         if row not in self._read:
-            of_seeds = read_metrics(self._metrics / f"{row}.json")
-            right = read_right(self._right / f"{row}.json")[ACCURACY]
+            of_seeds = {seed: of for file in _files(self._metrics, row) for seed, of in read_metrics(file).items()}
+            found = [read_right(file)[ACCURACY] for file in _files(self._right, row)]
+            right = {seed: bits for by_seed in found for seed, bits in by_seed.items()}
             if {str(seed) for seed in right} != set(of_seeds):
                 raise InputError(f"{row}: metrics and right test images are of other seeds; run `dvc repro` again")
             self._read[row] = list(of_seeds.values()), right
         return self._read[row]
 
-    def ran(self, *rows: str) -> bool:
-        """Whether all of them have; of a study that takes days, some have not."""
-        return all((self._metrics / f"{row}.json").exists() for row in rows)
+    def comparable(self, row: str, base: str) -> bool:
+        """Whether both have run, with enough seeds in common."""
+        if not all(_files(self._metrics, name)[0].exists() for name in (row, base)):
+            return False
+        return len(_shared(self[row][1], self[base][1])) >= self._least
 
     def setting(self, row: str) -> dict[str, Number]:
         """Epochs and seeds of a row."""
         of_seeds, _ = self[row]
         return {"epochs": of_seeds[0]["epochs"], "seeds": len(of_seeds)}
+
+
+def _files(folder: Path, row: str) -> list[Path]:
+    """The file of a row, or of each of its seeds."""
+    return sorted((folder / row).glob("*.json")) or [folder / f"{row}.json"]
+
+
+def _shared(right: BySeed, base: BySeed) -> BySeed:
+    """The first one's seeds that the base has too."""
+    return {seed: bits for seed, bits in right.items() if seed in base}
 
 
 def beside_papers(tables: Mapping[str, Any], rows: Rows, scale: str) -> list[dict[str, Number]]:
@@ -49,7 +65,7 @@ def beside_papers(tables: Mapping[str, Any], rows: Rows, scale: str) -> list[dic
     for name, table in tables.items():
         for method, entry in table["methods"].items():
             base = table["methods"][entry.get("base", table["base"])]
-            if not rows.ran(entry["row"], base["row"]):
+            if not rows.comparable(entry["row"], base["row"]):
                 continue
             setting = {"scale": scale} | rows.setting(entry["row"])
             found.append({"table": name, "method": method, **compared(entry, base, rows), **setting})
@@ -59,7 +75,7 @@ def beside_papers(tables: Mapping[str, Any], rows: Rows, scale: str) -> list[dic
 def compared(entry: Mapping[str, Any], base: Mapping[str, Any], rows: Rows) -> dict[str, Number]:
     """Paper and here, each with its gain over the base; here's with intervals and a verdict."""
     (of_seeds, right), (_, of_base) = rows[entry["row"]], rows[base["row"]]
-    known, above = entry["top1_percent"] is not None, gain(right, of_base)
+    known, above = entry["top1_percent"] is not None, gain(_shared(right, of_base), of_base)
     return {
         "paper_percent": entry["top1_percent"] if known else "",
         "paper_gain_percent": entry["top1_percent"] - base["top1_percent"] if known else "",
@@ -77,9 +93,9 @@ def in_pairs(pairs: Mapping[str, Sequence[str]], rows: Rows, scale: str) -> list
     found: list[dict[str, Number]] = []
     for row, bases in pairs.items():
         for base in bases:
-            if not rows.ran(row, base):
+            if not rows.comparable(row, base):
                 continue
-            above = gain(rows[row][1], rows[base][1])
+            above = gain(_shared(rows[row][1], rows[base][1]), rows[base][1])
             line = {"row": row, "base": base} | with_interval("gain_percent", above) | {"verdict": said(above)}
             found.append(line | {"scale": scale} | rows.setting(row))
     return found
