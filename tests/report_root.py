@@ -178,6 +178,24 @@ def spirals_and_patches(root: Path) -> None:
     write_table(root / "metrics/distance/offsets.csv", offsets)
 
 
+def transfer(root: Path) -> None:
+    """The gains of transfer on three targets, and accuracies on one of the paper's."""
+    gains = [
+        {"target": target, "over": over, "linear_gain_percent": gain, "linear_gain_interval_percent": 0.5,
+         "few_shot_gain_percent": 2 * gain, "few_shot_gain_interval_percent": "", "scale": "demo", "seeds": 3}
+        for target, first in (("digits", 0.4), ("hues", 1.5), ("mnist", 0.9))
+        for over, gain in (("uniform", first), ("untrained", 8.0))
+    ]  # fmt: skip
+    write_table(root / "metrics/meta/gains.csv", gains)
+    rows = [
+        {"target": target, "variant": variant, "algorithm": name, "linear_top1_percent": top1,
+         "linear_top1_interval_percent": 1.0, "scale": "demo", "seeds": 3, "dataset": "shapes"}
+        for target in ("digits", "mnist")
+        for variant, name, top1 in (("main", "IRing", 95.5), ("uniform", "IR", 95.1), ("untrained", "untrained", 80.0))
+    ]  # fmt: skip
+    write_table(root / "metrics/meta/table.csv", rows)
+
+
 def algorithms(root: Path) -> None:
     """Two rows of one of the papers' tables."""
     rows = [
@@ -269,6 +287,7 @@ def everything(root: Path, classes: tuple[str, ...] = CLASSES, series: str = "IR
     shared_by_views(root)
     spirals_and_patches(root)
     moving_digits(root)
+    transfer(root)
     algorithms(root)
     estimators(root)
     diagnostics(root)

@@ -11,6 +11,7 @@ import torch
 BENCHMARKS = Path(__file__).parent / "benchmarks"
 SMALL = {
     "estimators": {"TURNS": 1, "UPDATES": 1, "JOINT_UPDATES": 1, "PAIRS": 8},
+    "linear": {"TRAIN": 60, "TEST": 40, "DIM": 8},
     "negatives": {"IMAGES": 600, "DIM": 8, "BATCH": 8, "NEGATIVES": 16, "CLUSTERS": 4, "ITERATIONS": 2, "RUNS": 2},
     "memory": {"DIM": 8, "QUERIES": 4, "KEYS": 50, "BATCH": 4, "ROWS": 300, "NEGATIVES": 8},
     "step": {"IMAGES": 40, "BATCH": 4, "NEGATIVES": 8, "EPOCH_IMAGES": {"cuda": 20, "cpu": 20}},

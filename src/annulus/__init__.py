@@ -14,6 +14,7 @@ Rooms in the order in which data flows through them; each imports only from thos
     bounds         which bound: scores to nats
     compute        where and how numbers are made: devices, processes, random draws, workers
     datasets       where images come from, for `prepare`
+    targets        image sets that encoders never saw, for transfer
     encoders       networks, and what comes out of them frozen
     negatives      which negatives: samplers, clusters, neighbours, annealing
     methods        who holds the keys: the three questions put together

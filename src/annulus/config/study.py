@@ -10,6 +10,7 @@ differs there. `Study` is many variants of the root's, each a short dict of what
     defaults   what the whole study sets: every selector, so that the root's choice moves no study
 
 and its rows. A dict of settings has the root's full keys (`methods.moco.head: mlp`); in a key, ${scale} is the scale.
+`MainStudy` is about the main line: a variant is what differs from the root's params.yaml, at the root's scale.
 """
 
 import copy
@@ -112,7 +113,7 @@ class Study(OwnStudy):
             raise InputError(f"{own}: defaults: lacks {', '.join(sorted(missing))}; a study sets every selector")
         self._tree = read_tree(root) | {"scale": self.params.scale}
         for settings in (self.params.defaults, self.params.scales[self.params.scale]):
-            self._set(self._tree, settings, "defaults or scales")
+            _set(self._tree, settings, self.params.scale, f"{own}: defaults or scales")
 
     def variant(self, name: str, settings: Mapping[str, Any], seed: int) -> AllParams:
         """The parameters of one run: root, defaults, scale, then these settings.
@@ -120,23 +121,64 @@ class Study(OwnStudy):
         Raises:
             InputError: for a key that the root's params.yaml has not, or a value that it refuses.
         """
-        tree = copy.deepcopy(self._tree)
-        self._set(tree, settings, name)
-        return checked(tree | {"seeds": [seed]}, f"{self.path}: {name}")
+        return _changed(self._tree | {"seeds": [seed]}, settings, self.params.scale, f"{self.path}: {name}")
 
-    def _set(self, tree: dict[str, Any], settings: Mapping[str, Any], name: str) -> None:
-        for key, value in settings.items():
-            parts = key.replace("${scale}", self.params.scale).split(".")
-            if parts[0] == "scales" and parts[1:2] != [self.params.scale]:
-                raise InputError(
-                    f"{self.path}: {name}: {key} is not of {self.params.scale!r}, the study's scale, and would change "
-                    "nothing; write ${scale} in its place (`dvc exp run -S scale=` writes the name that it then has)"
-                )
-            place = tree
-            for part in parts:
-                if not isinstance(place, dict) or part not in place:
-                    known = list(place) if isinstance(place, dict) else []
-                    raise InputError(f"{self.path}: {name}: {key}: params.yaml has no {part!r}{nearest(part, known)}")
-                if part is not parts[-1]:
-                    place = place[part]
-            place[parts[-1]] = copy.deepcopy(value)
+
+class MainStudy(OwnStudy):
+    """A study of the main line's encoders: its own settings, and variants of the root's params.yaml."""
+
+    def __init__(self, root: Path, own: Path) -> None:
+        """
+        Raises:
+            InputError: when a file cannot be read, or the root's is refused.
+        """
+        super().__init__(own)
+        self._tree = read_tree(root)
+        self.main = checked(self._tree, str(root))
+
+    @property
+    def seeds(self) -> list[int]:
+        """Those of the study's seeds that the main line has.
+
+        Raises:
+            InputError: when it has none of them.
+        """
+        found = [seed for seed in self.params.seeds if seed in self.main.seeds]
+        if not found:
+            raise InputError(
+                f"{self.path}: seeds: the main line has an encoder of none of {shown(self.params.seeds)}; "
+                f"take some of its seeds: {shown(self.main.seeds)}"
+            )
+        return found
+
+    def variant(self, name: str, settings: Mapping[str, Any]) -> AllParams:
+        """The main line's parameters with these settings.
+
+        Raises:
+            InputError: for a key that the root's params.yaml has not, or a value that it refuses.
+        """
+        return _changed(self._tree, settings, self.main.scale, f"{self.path}: {name}")
+
+
+def _changed(tree: Settings, settings: Mapping[str, Any], scale: str, source: str) -> AllParams:
+    changed = copy.deepcopy(tree)
+    _set(changed, settings, scale, source)
+    return checked(changed, source)
+
+
+def _set(tree: dict[str, Any], settings: Mapping[str, Any], scale: str, source: str) -> None:
+    for key, value in settings.items():
+        parts = key.replace("${scale}", scale).split(".")
+        if parts[0] == "scales" and parts[1:2] != [scale]:
+            raise InputError(
+                f"{source}: {key} is not of {scale!r}, the study's scale, and would change "
+                "nothing; write ${scale} in its place (`dvc exp run -S scale=` writes the name that it then has)"
+            )
+        place = tree
+        for part in parts:
+            if not isinstance(place, dict) or part not in place:
+                known = list(place) if isinstance(place, dict) else []
+                raise InputError(f"{source}: {key}: params.yaml has no {part!r}{nearest(part, known)}")
+            if part is not parts[-1]:
+                place = place[part]
+        place[parts[-1]] = copy.deepcopy(value)

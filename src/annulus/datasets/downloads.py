@@ -35,7 +35,7 @@ def open_download(name: str, root: Path, image_size: int) -> dict[str, Source]:
     archive = root / kind.filename
     stood_there = archive.exists()
     try:
-        with _patience(SECONDS_OF_SILENCE):
+        with patience(SECONDS_OF_SILENCE):
             sets = {split: _open(kind, root, split) for split in ("train", "test")}
     except (OSError, RuntimeError, EOFError, tarfile.TarError, http.client.HTTPException) as error:
         if not stood_there and archive.is_file():  # what a download left half-done
@@ -48,11 +48,11 @@ def open_download(name: str, root: Path, image_size: int) -> dict[str, Source]:
     return {split: _source(images, image_size) for split, images in sets.items()}
 
 
-def resized(images: UInt8[Tensor, "n 3 h w"], size: int) -> UInt8[Tensor, "n 3 y x"]:
+def resized(images: UInt8[Tensor, "n c h w"], size: int) -> UInt8[Tensor, "n c y x"]:
     """Squares of `size` pixels, antialiased bilinear; the same images when they have that size."""
     if images.shape[-1] == size:
         return images
-    out = torch.empty(len(images), 3, size, size, dtype=torch.uint8)
+    out = torch.empty(*images.shape[:2], size, size, dtype=torch.uint8)
     for start in range(0, len(images), RESIZED_AT_ONCE):
         some = images[start : start + RESIZED_AT_ONCE].float()
         some = F.interpolate(some, size=(size, size), mode="bilinear", antialias=True)
@@ -79,7 +79,8 @@ def _source(images: CIFAR10 | STL10, image_size: int) -> Source:
 
 
 @contextmanager
-def _patience(seconds: float) -> Iterator[None]:
+def patience(seconds: float) -> Iterator[None]:
+    """Torchvision's downloads inside end with an error when a server is silent for so long."""
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(seconds)
     try:

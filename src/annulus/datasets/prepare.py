@@ -33,6 +33,8 @@ from annulus.files.subset import even_subset, held_out
 
 log = logging.getLogger(__name__)
 
+Limits = Mapping[str, int | None]  # images of a split; None: all
+
 FOLDERS = {"folder": open_folder, "imagenet": open_imagenet, "tinyimagenet": open_tinyimagenet}
 # Generated images where the limit is null: as many as CIFAR-10 and DIV2K have.
 SHAPES_IMAGES = {"train": 50_000, "test": 10_000}
@@ -93,7 +95,13 @@ def prepare_images(
             asked for than there are classes.
     """
     limits = {"train": scale.train_images, "test": scale.test_images}
-    sources = _open(dataset, params, limits, seed)
+    return prepare_sources(_open(dataset, params, limits, seed), limits, params, seed, shards, f"datasets.{dataset}")
+
+
+def prepare_sources(
+    sources: dict[str, Source], limits: Limits, params: DatasetParams, seed: int, shards: Path | None, section: str
+) -> Prepared:
+    """`prepare_images` of sources that are open; sentences name `section`, where the settings are."""
     chosen = {split: _chosen_rows(source, limits[split], split, seed) for split, source in sources.items()}
     read: dict[str, Store] = {}
     bad = {}
@@ -109,7 +117,7 @@ def prepare_images(
     if shards is not None:
         log.info("all files are packed; the statistics of the pixels take a second look at each")
     asked = sum(len(rows) for rows in chosen.values())
-    _check_bad_files([name for names in bad.values() for name in names.values()], asked, dataset, params)
+    _check_bad_files([name for names in bad.values() for name in names.values()], asked, section, params)
 
     sets = {}
     for split in chosen:
@@ -163,7 +171,7 @@ def shared_images(test: ImageSet, others: Sequence[ImageSet]) -> int:
     return int(torch.isin(test.images.fingerprints(), known).sum())
 
 
-def _open(dataset: str, params: DatasetParams, limits: Mapping[str, int | None], seed: int) -> dict[str, Source]:
+def _open(dataset: str, params: DatasetParams, limits: Limits, seed: int) -> dict[str, Source]:
     match params:
         case FolderParams(root=root):
             return FOLDERS[dataset](root_of(dataset, root), params.image_size)
@@ -193,7 +201,7 @@ def _generated(
     dataset: str,
     draw: Callable[[np.ndarray, int, int], UInt8[Tensor, "n 3 h w"]],
     params: DatasetParams,
-    limits: Mapping[str, int | None],
+    limits: Limits,
     most: Mapping[str, int],
     seed: int,
 ) -> dict[str, Source]:
@@ -224,15 +232,13 @@ def _chosen_rows(source: Source, limit: int | None, split: str, seed: int) -> In
     return even_subset(source.labels, limit, generator(seed, "subset", split))
 
 
-def _check_bad_files(names: Sequence[str], asked: int, dataset: str, params: DatasetParams) -> None:
+def _check_bad_files(names: Sequence[str], asked: int, section: str, params: DatasetParams) -> None:
     if not names:
         return
     found = f"{len(names)} of {asked} image files cannot be read: {named(names)}"
     allowed = params.max_bad_files if isinstance(params, FolderParams) else 0
     if len(names) > allowed:
-        raise InputError(
-            f"{found}. max_bad_files is {allowed}: fix or remove them, or raise datasets.{dataset}.max_bad_files"
-        )
+        raise InputError(f"{found}. max_bad_files is {allowed}: fix or remove them, or raise {section}.max_bad_files")
     log.warning("%s; going on without (max_bad_files %d)", found, allowed)
 
 

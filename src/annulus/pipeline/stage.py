@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from annulus.config.file import load_params
 from annulus.config.resolved import read_settings
-from annulus.config.study import OwnStudy, Study
+from annulus.config.study import MainStudy, OwnStudy, Study
 from annulus.errors import InputError
 from annulus.files.results import Metrics, Number, atomic_write, write_metrics, write_seeds, write_table
 from annulus.pipeline import provenance, tracking
@@ -107,7 +107,7 @@ def write_settings(
 
     It takes a second, makes no number and is not tracked.
     """
-    files = ["params", "study"] if study is Study else ["study"]
+    files = ["params", "study"] if study in (Study, MainStudy) else ["study"]
     arguments = _parser(main, [*files, "settings"]).parse_args(argv)
     with _one_sentence():
         given = (getattr(arguments, name) for name in files)

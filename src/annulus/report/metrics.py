@@ -28,6 +28,7 @@ COMMANDS = {
     "spirals": "dvc repro stages/spirals/dvc.yaml",
     "distance": "dvc repro stages/distance/dvc.yaml",
     "estimators": "dvc repro stages/estimators/dvc.yaml",
+    "meta": "dvc repro stages/meta/dvc.yaml",
     "benchmarks": "make bench",
     "main": "make repro",
     "summary.json": "make repro",
@@ -37,7 +38,7 @@ COMMANDS = {
 MOST = 10**300  # what a float still holds
 
 # Columns of names: a class called `nan` or a series called `16` is no number.
-NAMES = {"actual", "predicted", "series", "method", "table", "measure"}
+NAMES = {"actual", "predicted", "series", "method", "table", "measure", "target"}
 
 
 class Missing(Exception):

@@ -184,9 +184,10 @@ def cells(table: PaperTable, ours: Measured, metrics: Metrics) -> dict[Place, tu
         spread = ours.interval or ours.std
         needs = [name for name in (ours.value, ours.std, *ours.keys, *(ours.columns or {})) if name]
         for own in metrics.matching(ours.file, ours.where, needs):
+            column = column_of(own, ours)
             for row in table.rows:
-                if agrees(row, {their: own[mine] for mine, their in ours.keys.items()}):
-                    place(row, column_of(own, ours), ours.value, spread, own)
+                if column != "" and agrees(row, {their: own[mine] for mine, their in ours.keys.items()}):
+                    place(row, column, ours.value, spread, own)
     return found
 
 
@@ -197,7 +198,7 @@ def agrees(row: PaperRow, wanted: Mapping[str, str | float]) -> bool:
 
 
 def column_of(own: Row, ours: Measured) -> str | None:
-    """Which of their columns one of our rows is."""
+    """Which of their columns one of our rows is; "" for a column that they do not have."""
     for mine, names in (ours.columns or {}).items():
         return next((column for column, value in names.items() if value == own[mine]), "")
     return ours.column

@@ -43,7 +43,7 @@ def read_setting(metrics: Metrics, name: str, row: Mapping[str, Cell] | None = N
     # A study of trainings runs every variant with each seed; any other says per row how many it took.
     seeds = stated.get("seeds") if "defaults" in stated else None
     return Setting(
-        dataset=_text(_at(stated, "defaults", "dataset")),
+        dataset=_text(_at(stated, "defaults", "dataset")) or _text(own.get("dataset")),
         scale=_text(own.get("scale")) or _text(stated.get("scale")),
         epochs=_count(own.get("epochs")),
         seeds=_count(own.get("seeds", len(seeds) if isinstance(seeds, list) else None)),

@@ -17,6 +17,10 @@ SHEETS = {
         "Above, the first frames of a video: one view. Each column below is a video: its later frame, and the other "
         "view by what it shares with that frame (infomin Section 4.2). What is not shared is the same in all rows.",
     ),
+    "meta/targets.png": (
+        "Image sets that the encoders never saw",
+        "Test images of each target of transfer, classes in turn.",
+    ),
     "view_learning/views.png": (
         "Views that generators make",
         "Above, test images. Below, two views of each: the first in grey, the second's two channels as red and blue. "

@@ -1,0 +1,88 @@
+"""Few-shot episodes: a few classes, told apart from a few images of each, by features that never learned them."""
+
+import logging
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from annulus.errors import InputError
+
+log = logging.getLogger("annulus")
+
+EPISODES_AT_ONCE = 64  # whose features are gathered
+
+
+class Episodes(NamedTuple):
+    """Row numbers of the images of each episode's classes; an image is in one place of its episode at most."""
+
+    support: Int[Tensor, "e w s"]
+    query: Int[Tensor, "e w q"]
+
+
+def draw_episodes(
+    labels: Int[Tensor, "n"],
+    classes: Sequence[int],
+    ways: int,
+    shots: int,
+    queries: int,
+    episodes: int,
+    generator: torch.Generator,
+) -> Episodes:
+    """Episodes of `ways` of these classes, with `shots` images of each to learn from and `queries` to be told.
+
+    Classes with fewer images than both together are left out, as are those of other numbers.
+
+    Source: Triantafillou et al. 2020, arXiv:1903.03096, Section 2 (episodes of fixed ways and shots).
+
+    Raises:
+        InputError: when fewer than `ways` classes are left.
+    """
+    needed = shots + queries
+    rows = [found for label in classes if len(found := (labels == label).nonzero().squeeze(1)) >= needed]
+    if len(rows) < ways:
+        raise InputError(
+            f"few_shot: an episode has {ways} classes with {shots} + {queries} images each, and {len(rows)} of the "
+            f"{len(classes)} classes have so many test images; lower few_shot.ways, shots or queries"
+        )
+    if len(rows) < len(classes):
+        log.warning(
+            "WARNING: few_shot: %d of %d classes have fewer than %d test images and are in no episode",
+            len(classes) - len(rows), len(classes), needed,
+        )  # fmt: skip
+    drawn = torch.stack([_episode(rows, ways, needed, generator) for _ in range(episodes)])
+    return Episodes(drawn[:, :, :shots], drawn[:, :, shots:])
+
+
+def accuracies(
+    features: Float[Tensor, "n d"], center: Float[Tensor, "d"], episodes: Episodes, classifier: str
+) -> Float[Tensor, "e"]:
+    """The share of each episode's queries that are told their class: chance is 1 / ways.
+
+    `center`, the mean feature of the target's training images, is taken away, and features come to unit length.
+    prototype: a class is the mean of its support images' features, and a query belongs to the nearest.
+    neighbour: a query belongs to the class of the nearest support image.
+
+    Source: Snell et al. 2017, arXiv:1703.05175, Eq. 1 and 2 (prototype); Triantafillou et al. 2020, arXiv:1903.03096,
+    Section 2 (nearest neighbour).
+    """
+    directions = F.normalize(features - center, dim=1)
+    found = []
+    for support, query in zip(*(part.split(EPISODES_AT_ONCE) for part in episodes), strict=True):
+        known, asked = directions[support], directions[query].flatten(1, 2)  # (e, w, s, d), (e, w q, d)
+        if classifier == "prototype":
+            distances = torch.cdist(asked, known.mean(dim=2))  # (e, w q, w)
+        else:
+            each = torch.cdist(asked, known.flatten(1, 2))
+            distances = each.unflatten(2, known.shape[1:3]).amin(dim=3)
+        truth = torch.arange(query.shape[1]).repeat_interleave(query.shape[2])
+        found.append((distances.argmin(dim=2) == truth).double().mean(dim=1).float())
+    return torch.cat(found)
+
+
+def _episode(rows: Sequence[Tensor], ways: int, images: int, generator: torch.Generator) -> Int[Tensor, "w i"]:
+    chosen = torch.randperm(len(rows), generator=generator)[:ways].tolist()
+    return torch.stack([rows[at][torch.randperm(len(rows[at]), generator=generator)[:images]] for at in chosen])

@@ -1,0 +1,81 @@
+"""Settings of the study of transfer: which images, which probe, which episodes."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from annulus.config.evals import LinearParams, LinearScale
+from annulus.config.params import Count, Decay, Params, Rate, Rows, nearest
+from annulus.errors import InputError
+
+EMBEDDED = ("digits", "textures", "outlines", "hues")  # without files
+
+
+class ImagesParams(Params):
+    """How many images of a target, null: all there are; where image files are kept, as `datasets.folder` has it."""
+
+    train_images: Count | None
+    test_images: Count | None
+    max_bad_files: int = Field(ge=0, le=10**9)
+    store: Literal["memory", "raw", "jpeg"]
+
+
+class Roots(Params):
+    """Where each target's files are."""
+
+    aircraft: str
+    cub: str
+    dtd: str
+    fungi: str
+    mnist: str
+    fashionmnist: str
+    trafficsign: str
+    vggflower: str
+    mscoco: str
+    omniglot: str
+    quickdraw: str
+
+
+class ProbeParams(Params):
+    """Logistic regression on cached features."""
+
+    layer: Literal["pooled", "map"]
+    momentum: float = Field(ge=0, lt=1)
+    weight_decay: Decay
+    epochs: Count
+    batch_size: Rows
+    learning_rate: Rate
+
+    @property
+    def linear(self) -> tuple[LinearParams, LinearScale]:
+        """The same as the main line's probe takes it."""
+        own = {"layer": self.layer, "momentum": self.momentum, "weight_decay": self.weight_decay}
+        params = LinearParams(inputs="features", patience=None, drops=0, **own)
+        scale = LinearScale(epochs=self.epochs, batch_size=self.batch_size, learning_rate=self.learning_rate)
+        return params, scale
+
+
+class FewShotParams(Params):
+    """Episodes of `ways` classes, with `shots` images of each to learn from and `queries` to be told.
+
+    class_splits: null, or a folder with files as meta_dataset/dataset_conversion/splits has them; then the classes are
+    those that the target's file names as `test`.
+    """
+
+    ways: int = Field(ge=2, le=1000)
+    shots: int = Field(ge=1, le=1000)
+    queries: int = Field(ge=1, le=1000)
+    episodes: int = Field(ge=2, le=10**6)
+    classifier: Literal["prototype", "neighbour"]
+    class_splits: str | None
+
+
+def check_target(name: str) -> None:
+    """Refuse a name that no target has.
+
+    Raises:
+        InputError: with the nearest that there is.
+    """
+    known = [*EMBEDDED, *Roots.model_fields]
+    if name not in known:
+        raise InputError(f"targets: {name!r} is none of {', '.join(known)}{nearest(name, known)}")

@@ -1,0 +1,71 @@
+"""The linear probe against scikit-learn's logistic regression, on the same features: time, and accuracy.
+
+The target is at most half of its time at 50,000 features of 512 numbers, at its accuracy (less 0.3 points at most).
+"""
+
+import numpy as np
+import torch
+from sklearn.linear_model import LogisticRegression
+from timing import medians, write
+
+from annulus.compute.rng import generator
+from annulus.encoders.features import Features
+from annulus.evals.linear import probe_features
+from annulus.targets.params import ProbeParams
+
+TRAIN, TEST, DIM, CLASSES = 50_000, 10_000, 512, 10
+TURNS = 3
+PROBE = ProbeParams(
+    layer="pooled", momentum=0.9, weight_decay=1e-5, epochs=10, batch_size=256, learning_rate=0.1
+)  # fmt: skip
+
+
+def main() -> None:
+    train, test = features()
+    found: dict[str, float] = {}
+
+    def ours() -> None:
+        none = Features({"pooled": train.layer("pooled")[:0]}, train.labels[:0], train.classes)
+        outcome = probe_features(train, none, test, *PROBE.linear, seed=0, device=torch.device("cpu"))
+        found["probe"] = outcome.metrics["top1_percent"]
+
+    def theirs() -> None:
+        vectors = train.layer("pooled").numpy()
+        mean, std = vectors.mean(axis=0), vectors.std(axis=0)
+        model = LogisticRegression(max_iter=1000).fit((vectors - mean) / std, train.labels.numpy())
+        right = model.predict((test.layer("pooled").numpy() - mean) / std) == test.labels.numpy()
+        found["scikit_learn"] = 100 * float(np.mean(right))
+
+    seconds = medians({"probe": ours, "scikit_learn": theirs}, TURNS, calls=1)
+    write(
+        "linear",
+        {
+            "probe_over_scikit_learn": round(seconds["probe"] / seconds["scikit_learn"], 3),
+            "probe_seconds": round(seconds["probe"], 2),
+            "scikit_learn_seconds": round(seconds["scikit_learn"], 2),
+            "probe_top1_percent": round(found["probe"], 2),
+            "scikit_learn_top1_percent": round(found["scikit_learn"], 2),
+            "train_features": TRAIN,
+            "dim": DIM,
+            "classes": CLASSES,
+            "epochs": PROBE.epochs,
+        },
+        torch.device("cpu"),
+    )
+
+
+def features() -> tuple[Features, Features]:
+    """Clouds of the classes in a few dimensions, seen through a random layer with a ReLU."""
+    random = generator(0, "features")
+    centres, layer = torch.randn(CLASSES, 24, generator=random), torch.randn(24, DIM, generator=random)
+    splits = []
+    for count in (TRAIN, TEST):
+        labels = torch.arange(count) % CLASSES
+        hidden = centres[labels] + 1.8 * torch.randn(count, 24, generator=random)
+        vectors = torch.relu(hidden @ layer + 3 * torch.randn(count, DIM, generator=random))
+        splits.append(Features({"pooled": vectors}, labels, tuple("abcdefghijklmnopqrst"[:CLASSES])))
+    return splits[0], splits[1]
+
+
+if __name__ == "__main__":
+    main()
