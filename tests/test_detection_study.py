@@ -8,7 +8,7 @@ from declared import ROOT, missing_and_spare
 from detector_cases import encoder
 
 from annulus.config.file import read_tree
-from annulus.config.study import OwnStudy
+from annulus.config.study import MainStudy
 from annulus.detection.layouts import write_scenes
 from annulus.detection.numbers import gain, numbers, precision
 from annulus.detection.scenes_params import SceneParams
@@ -37,7 +37,7 @@ def study(tmp_path):
             place[last] = value
         path = tmp_path / "params.yaml"
         path.write_text(yaml.safe_dump(content))
-        return OwnStudy(path)
+        return MainStudy(ROOT / "params.yaml", path)
 
     return changed
 
@@ -115,6 +115,9 @@ def test_an_unknown_engine_is_refused_with_the_nearest(monkeypatch):
     check_engine("torchvision")
 
 
+TRAINED = {"method": "ir", "split": "none", "sampler": "ring", "dataset": "shapes"}
+
+
 def runs(values, resampled=True):
     """Runs of some seeds whose number on each of 30 draws differs from its own by what all runs share, +-1."""
     shift = np.resize([1.0, -1.0], 30)
@@ -136,13 +139,13 @@ def test_a_gain_is_paired_by_seed_and_by_draw_of_the_pictures():
     assert above.mean == pytest.approx(np.mean([10, 9.5, 9.9]))
     assert above.variance == pytest.approx(np.var([10, 9.5, 9.9], ddof=1) / 3), "shared draws cancel"
     plain = gain(runs([20.0, 26.0], False), runs([10.0, 16.5], False), "box_ap_percent")
-    assert plain == over_seeds([10, 9.5])
+    assert plain == over_seeds([10.0, 9.5])
 
 
 def test_the_table_has_a_row_for_each_number_and_variant_with_its_gains():
     found = {"main": runs([20.0, 26.0]), "uniform": runs([12.0, 18.0]), "untrained": runs([11.0, 17.5])}
     own = {"configuration": "c", "engine": "torchvision", "scale": "tiny", "seeds": 2}
-    table = list(rows({"coco": own | numbers(found)}))
+    table = list(rows({"coco": own | numbers(found)}, TRAINED))
     assert [(row["number"], row["variant"], row["ap_percent"]) for row in table] == [
         ("box_ap", "main", 23.0),
         ("box_ap", "uniform", 15.0),
@@ -151,6 +154,8 @@ def test_the_table_has_a_row_for_each_number_and_variant_with_its_gains():
     assert [row["over_untrained_percent"] for row in table] == [8.75, 0.75, ""]
     assert [row["over_uniform_percent"] for row in table] == [8.0, "", ""]
     assert table[0]["over_uniform_verdict"] == "better"
+    assert [row["algorithm"] for row in table] == ["IRing", "IR", "untrained"]
+    assert table[0]["cell"] == "coco box_ap"
 
 
 @pytest.mark.parametrize("task", TASKS)

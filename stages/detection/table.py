@@ -17,7 +17,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     found = {name: read_metrics(file) for name, file in files.items() if file.exists()}
     if not found:
         raise InputError(f"{paths.tasks} holds the numbers of no task; run dvc repro stages/detection/dvc.yaml")
-    write_table(paths.table, list(rows(found)))
+    write_table(paths.table, list(rows(found, settings["main"])))
     return Results({})
 
 

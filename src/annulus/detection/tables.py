@@ -4,19 +4,25 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from annulus.files.results import Number
+from annulus.trials.target_tables import Trained, algorithm
 
 MAIN, UNIFORM, UNTRAINED = "main", "uniform", "untrained"
 VARIANTS = (MAIN, UNIFORM, UNTRAINED)
 
 
-def rows(tasks: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, Number]]:
-    """The table: a row for each task, number and variant, with its gains; `tasks` are the metrics of those that ran."""
+def rows(tasks: Mapping[str, Mapping[str, Any]], trained: Trained) -> Iterator[dict[str, Number]]:
+    """The table: a row for each task, number and variant, with its gains; `tasks` are the metrics of those that ran.
+
+    `cell` is the task with the number, as the papers' tables have a column for each.
+    """
     for task, metrics in tasks.items():
         shared = {name: metrics[name] for name in ("configuration", "engine", "scale", "seeds")}
+        shared["dataset"] = trained["dataset"]
         for name in sorted((key.removeprefix("main_") for key in metrics if _is_precision(key)), key=_stem):
             stem = _stem(name)
             for variant in VARIANTS:
                 row: dict[str, Number] = {"task": task, "number": stem, "variant": variant}
+                row |= {"algorithm": algorithm(variant, trained), "cell": f"{task} {stem}"}
                 row |= {"ap_percent": metrics[f"{variant}_{name}"]}
                 row |= {"ap_interval_percent": metrics[f"{variant}_{stem}_interval_percent"]}
                 for base in (UNTRAINED, UNIFORM):

@@ -21,6 +21,15 @@ SHEETS = {
         "Image sets that the encoders never saw",
         "Test images of each target of transfer, classes in turn.",
     ),
+    "detection/pictures/coco.png": (
+        "Detectors around frozen encoders",
+        "Drawn scenes that no detector saw: the annotated objects, and what the detector around each encoder of the "
+        "first seed finds, with its score. Trained with a ring, with uniform negatives, not trained.",
+    ),
+    "detection/pictures/keypoints.png": (
+        "Keypoints around frozen encoders",
+        "As above, of drawn persons: limbs between the keypoints.",
+    ),
     "view_learning/views.png": (
         "Views that generators make",
         "Above, test images. Below, two views of each: the first in grey, the second's two channels as red and blue. "
