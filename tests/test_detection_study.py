@@ -10,15 +10,15 @@ from detector_cases import encoder
 from annulus.config.file import read_tree
 from annulus.config.study import MainStudy
 from annulus.detection.layouts import write_scenes
-from annulus.detection.numbers import gain, numbers, precision
 from annulus.detection.scenes_params import SceneParams
 from annulus.detection.splits import read_splits
-from annulus.detection.tables import rows
 from annulus.detection.tasks import check_engine, detector_of, task_settings
 from annulus.detection.transfer import measured
 from annulus.encoders.encoder import save_encoder
 from annulus.errors import InputError
 from annulus.intervals import over_seeds
+from annulus.trials.detected import gain, numbers, precision
+from annulus.trials.detection_tables import rows
 
 PARAMS = ROOT / "stages/detection/params.yaml"
 TASKS = ["coco", "coco-c4", "keypoints", "voc", "lvis"]

@@ -8,14 +8,14 @@ from typing import Any
 
 from annulus.compute.workers import Pieces
 from annulus.detection.annotated import Detection
-from annulus.detection.numbers import numbers
 from annulus.detection.pictures import grid
 from annulus.detection.splits import read_splits
-from annulus.detection.tables import VARIANTS
 from annulus.detection.transfer import SHOWN, measured
 from annulus.files.results import atomic_write
 from annulus.pipeline.checkpoint import hash_files
 from annulus.pipeline.stage import Results, run_resolved
+from annulus.trials.detected import numbers
+from annulus.trials.detection_tables import VARIANTS
 
 PATHS = ["scenes", "main", "uniform", "untrained", "metrics", "pictures"]
 LEAST_SCORE = 0.3  # of detections that are drawn

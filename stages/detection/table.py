@@ -4,10 +4,10 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from annulus.detection.tables import rows
 from annulus.errors import InputError
 from annulus.files.results import read_metrics, write_table
 from annulus.pipeline.stage import Results, run_resolved
+from annulus.trials.detection_tables import rows
 
 PATHS = ["tasks", "table"]
 

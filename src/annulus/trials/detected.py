@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import Float
 
 from annulus.detection.bootstrap import interval
-from annulus.detection.tables import MAIN, UNIFORM, UNTRAINED
 from annulus.files.results import Number
 from annulus.intervals import Interval, over_seeds, verdict
+from annulus.trials.detection_tables import MAIN, UNIFORM, UNTRAINED
 from annulus.trials.outcomes import with_interval
 
 PAIRS = ((MAIN, UNTRAINED), (MAIN, UNIFORM), (UNIFORM, UNTRAINED))
