@@ -16,7 +16,10 @@ from annulus.detection.tasks import check_engine, detector_of, task_settings
 from annulus.detection.transfer import measured
 from annulus.encoders.encoder import save_encoder
 from annulus.errors import InputError
+from annulus.files.results import write_table
 from annulus.intervals import over_seeds
+from annulus.report.metrics import Metrics
+from annulus.report.papers import compared, load_measured, load_tables
 from annulus.trials.detected import gain, numbers, precision
 from annulus.trials.detection_tables import rows
 
@@ -210,3 +213,28 @@ def test_scenes_and_table_as_stages(study, tmp_path, monkeypatch):
     assert [path.name for path in (tmp_path / "real").iterdir()] == ["scenes.json"]
     with pytest.raises(InputError, match="holds the numbers of no task"):
         script("stages/detection/table.py").main(files["table"], Namespace(tasks=tmp_path, table=tmp_path / "t.csv"))
+
+
+@pytest.mark.parametrize(
+    ("table", "columns"),
+    [("ring.table4", 12), ("mutualinfo.table2b", 6), ("mutualinfo.table2d", 3), ("mutualinfo.table4", 6)],
+)
+def test_the_papers_tables_take_their_cells_from_the_table(table, columns, tmp_path):
+    """Every column of IR and, where it is printed, of IRing has our number; no other row has one."""
+    value = {f"{kind}_ap{at}_percent": 10.0 for kind in ("box", "mask", "keypoint") for at in ("", "50", "75")}
+    own = {"configuration": "c", "engine": "torchvision", "scale": "demo", "seeds": 2}
+    found = {
+        variant: {seed: {"ap": value, "resampled": {}, "loss": 1.0} for seed in (0, 1)}
+        for variant in ("main", "uniform", "untrained")
+    }
+    write_table(
+        tmp_path / "metrics/detection/table.csv", list(rows({task: own | numbers(found) for task in TASKS}, TRAINED))
+    )
+    (theirs,) = [one for one in load_tables() if one.id == table]
+    found_here = compared(theirs, load_measured()[table], Metrics(tmp_path))
+    assert found_here.status == "run"
+    here = [row for row in found_here.rows if row.here is not None]
+    methods = {row.labels["method"] for row in here}
+    assert methods == ({"IR", "IRing"} if table.startswith("ring") else {"IR"})
+    assert len(here) == columns * len(methods)
+    assert {row.here for row in here} == {10.0}
