@@ -69,6 +69,13 @@ def test_a_crowd_and_a_difficult_object_may_be_found_or_not():
         assert evaluate(truth, alone)["box_ap_percent"] == evaluate(truth, both)["box_ap_percent"] == 100, kind
 
 
+def test_a_person_with_hidden_points_counts_and_one_without_labelled_points_does_not():
+    for visible, expected in ((1.0, pytest.approx(100)), (0.0, None)):
+        points = (50.0, 50.0, visible) + (0.0, 0.0, 0.0) * 16
+        truth = annotated("keypoints", [replace(boxed(0, 0, 99, 99), keypoints=points)])
+        assert evaluate(truth, as_detections(truth)).get("keypoint_ap_percent") == expected
+
+
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("kind", ["masks", "keypoints"])
 def test_the_numbers_are_those_of_pycocotools(kind, seed):

@@ -90,6 +90,11 @@ def test_seeds_that_differ_alike_in_every_draw_add_their_own_variance():
     assert interval(table).variance == pytest.approx(np.var(row[0, 1:], ddof=1) + 9 / 3)
 
 
+def test_what_seeds_differ_by_within_pictures_is_not_counted_twice():
+    table = np.array([[13.0, 11, 9, 11, 9], [7.0, 9, 11, 9, 11]])  # V is 0, D 18, W twice 4 / 3
+    assert interval(table).variance == pytest.approx((18 - 8 / 3) / 2)
+
+
 def test_draws_without_an_object_do_not_count_and_one_that_is_left_tells_nothing():
     row = np.array([[10.0, 9.0, np.nan, 11.0]])
     assert interval(row).variance == pytest.approx(2.0)

@@ -114,16 +114,27 @@ def test_polygons_cover_a_mask_exactly_and_boxes_are_tight():
         assert all(side.any() for side in sides)
 
 
+def test_rows_with_the_same_pixels_make_one_rectangle():
+    mask = np.zeros((9, 9), dtype=bool)
+    mask[2:7, 1:4] = mask[4:7, 6:8] = True
+    assert polygons_of(mask) == [[1, 2, 4, 2, 4, 7, 1, 7], [6, 4, 8, 4, 8, 7, 6, 7]]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_read_is_what_was_drawn(kind, tmp_path):
     write_scenes(tmp_path, kind, PARAMS, seed=3)
+    partly = 0
     train, val = read_splits(tmp_path, kind, drop_empty=False)
     assert (len(train.pictures), len(val.pictures)) == (10, 5)
     for split, read in (("train", train), ("val", val)):
         for (number, scene), picture in zip(drawn(kind, split, PARAMS, seed=3), read.pictures, strict=True):
             assert np.array_equal(np.asarray(Image.open(picture.file)), scene.image)
-            known = federated(scene, number, derive(3, "federation", split)).things if kind == "lvis" else scene.things
-            for thing, one in zip(known, picture.instances, strict=True):
+            known = federated(scene, number, derive(3, "federation", split))
+            if kind == "lvis":
+                assert picture.negative == tuple(label + 1 for label in known.negative)
+                assert picture.not_exhaustive == tuple(label + 1 for label in known.not_exhaustive)
+                partly += len(picture.not_exhaustive)
+            for thing, one in zip(known.things if kind == "lvis" else scene.things, picture.instances, strict=True):
                 assert one.box == box_of(thing.mask)
                 assert one.keypoints == thing.keypoints
                 name = {category.id: category.name for category in read.categories}[one.category]
@@ -133,6 +144,7 @@ def test_what_is_read_is_what_was_drawn(kind, tmp_path):
                     assert one.area == thing.mask.sum()
                 assert one.difficult == (kind == "voc" and thing.seen < 60)
     assert (train.skeleton == LIMBS) == (kind == "keypoints")
+    assert (partly > 0) == (kind == "lvis")
 
 
 def test_other_seeds_draw_other_scenes_and_test_pictures_are_not_those_of_training():
