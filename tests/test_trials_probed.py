@@ -10,6 +10,7 @@ from annulus.config.study import MainStudy
 from annulus.encoders.encoder import load_encoder, save_encoder
 from annulus.encoders.extract import extract
 from annulus.errors import InputError
+from annulus.evals.few_shot import accuracies as few_shot_accuracies
 from annulus.files.images import ImageSet, save_images
 from annulus.files.store import Resident
 from annulus.intervals import over_seeds_and_images
@@ -45,7 +46,7 @@ def shared(tmp_path, monkeypatch):
     return own | {"images": tmp_path / "target", "encoders": folders}
 
 
-def test_images_are_normalised_by_the_target_s_training_images_alone(shared, tmp_path):
+def test_images_are_normalised_by_the_target_s_training_images(shared):
     train = shifted(stripes(60, 3), 30)
     encoder = load_encoder(shared["encoders"]["main"] / "0.safetensors")
     found = normalised(encoder, train)
@@ -57,11 +58,28 @@ def test_images_are_normalised_by_the_target_s_training_images_alone(shared, tmp
     for name, weight in encoder.state_dict().items():
         assert torch.equal(found.state_dict()[name], weight)
 
-    before = probed(shared, ("uniform", 0))["linear"]
-    pixels = torch.cat([stripes(30, 4).images.pixels, torch.full((5, 3, 16, 16), 255, dtype=torch.uint8)])
-    further = ImageSet.of(Resident(pixels), torch.arange(35) % 2, torch.arange(35), ("across", "along"))
-    save_images(tmp_path / "target/test.safetensors", further)
-    assert probed(shared, ("uniform", 0))["linear"][:30] == before, "test images change no other one's answer"
+
+def test_nothing_but_the_answers_is_taken_from_test_images(shared, monkeypatch):
+    """The pixels' mean and standard deviation, and the middle of few-shot features, are the training images'."""
+    train, seen = stripes(60, 3), []
+
+    def told(encoder, images, layers, device):
+        found = extract(encoder, images, layers, device)
+        seen.append((encoder.mean.flatten(), encoder.std.flatten(), found.layer("pooled")))
+        return found
+
+    def centred(features, center, episodes, classifier):
+        assert torch.equal(center, seen[0][2].mean(dim=0))
+        assert torch.equal(features, seen[1][2])
+        return few_shot_accuracies(features, center, episodes, classifier)
+
+    monkeypatch.setattr("annulus.trials.probed.extract", told)
+    monkeypatch.setattr("annulus.trials.probed.accuracies", centred)
+    probed(shared, ("uniform", 0))
+    assert [len(features) for _, _, features in seen] == [60, 30, 0], "training, test, and no validation images"
+    for mean, std, _ in seen:
+        for found, expected in zip((mean, std), train.channel_statistics(), strict=True):
+            torch.testing.assert_close(found, torch.tensor(expected))
 
 
 def test_a_channel_that_never_varies_becomes_nothing(shared):

@@ -21,5 +21,5 @@ def transfer(rows: Rows) -> Figure:
             each.errorbar(gains, places, xerr=halves, capsize=2, **look)
         each.axvline(0, color=INK, linewidth=0.8)
         each.set_yticks([-place for place in range(len(targets))], [plain(target) for target in targets])
-        finish(each, "gain, percentage points", "")
+        finish(each, "gain, percentage points", "target")
     return figure

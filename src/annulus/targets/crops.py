@@ -25,10 +25,10 @@ Box = Float[np.ndarray, "4"]  # x and y of the upper left corner, width and heig
 def open_mscoco(root: Path, image_size: int) -> dict[str, Source]:
     """Boxes of train2017 for training, of val2017 for testing; the classes are the categories that have training boxes.
 
-    As Meta-Dataset makes them: the box is 1.2 times as large around its middle, cut at the image's edges, and the crop
-    is resized without keeping its ratio.
+    As Meta-Dataset's converter makes them: the box is 1.2 times as large around its middle, cut at the image's edges,
+    and the crop is resized without keeping its ratio.
 
-    Source: Triantafillou et al. 2020, arXiv:1903.03096, Section 3.1; google-research/meta-dataset's MSCOCOConverter.
+    Source: Triantafillou et al. 2020, arXiv:1903.03096, Section 3.1.
 
     Raises:
         InputError: when a file is missing or malformed.
