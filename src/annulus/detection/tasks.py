@@ -47,7 +47,8 @@ class ScenesParams(Params):
 
 
 def detector_of(study: OwnStudy, name: str) -> tuple[DetectorParams, TrainingParams]:
-    """A configuration's detector and training: the study's own, what the configuration sets, then what the scale sets.
+    """A configuration's detector and training: the study's own, what the configuration sets, what the scale
+    sets, and what the scale sets for this configuration.
 
     Raises:
         InputError: when there is no such configuration, with the nearest name, or a value is refused.
@@ -55,9 +56,10 @@ def detector_of(study: OwnStudy, name: str) -> tuple[DetectorParams, TrainingPar
     row, scale = study.row("configurations", name), study.params.scales[study.params.scale]
     if extra := set(row) - {"detector", "training"}:
         raise InputError(f"{study.path}: configurations.{name}: {min(extra)!r} is neither detector nor training")
+    own = scale.get("configurations", {}).get(name, {})
     found = [
         checked(
-            study.content[section] | row.get(section, {}) | scale.get(section, {}),
+            study.content[section] | row.get(section, {}) | scale.get(section, {}) | own.get(section, {}),
             f"{study.path}: configurations.{name}.{section}",
             model,
         )
