@@ -16,6 +16,7 @@ Rooms in the order in which data flows through them; each imports only from thos
     datasets       where images come from, for `prepare`
     targets        image sets that encoders never saw, for transfer
     encoders       networks, and what comes out of them frozen
+    export         an encoder's backbone as a file for torchvision, timm or detectron2
     negatives      which negatives: samplers, clusters, neighbours, annealing
     methods        who holds the keys: the three questions put together
     evals          what frozen features are worth
@@ -28,7 +29,6 @@ Rooms in the order in which data flows through them; each imports only from thos
     trials         whole runs in memory, several at a time
     distillation   students that learn from a teacher: its features by a bound, or its softened answers
     toys           small worlds in which one knows what two views share: moving digits
-    export         an encoder's backbone as a file for torchvision, timm or detectron2
     report         whatever was measured as one page, beside the papers
 
 For other training loops: `annulus.negatives` and `annulus.bounds` (their `__all__`), the names below, and nothing else.

@@ -86,7 +86,7 @@ def usage(config: EncoderConfig, library: str, path: Path) -> str:
             lines = [build, *stem, f'timm.models.load_checkpoint(network, "{path}")', normalisation]
         case "detectron2":
             mean, std = ([round(255 * value, 3) for value in values] for values in (config.mean, config.std))
-            sizes = ", ".join(f"{name}: {size}" for name, size in _detectron2_sizes(config.architecture).items())
+            sizes = ", ".join(f"{name}: {size}" for name, size in detectron2_sizes(config.architecture).items())
             lines = [
                 "INPUT: {FORMAT: RGB}",
                 "MODEL:",
@@ -124,7 +124,7 @@ def _timm_arguments(config: EncoderConfig) -> str:
             return f'"{name}"'
 
 
-def _detectron2_sizes(architecture: str) -> dict[str, int]:
+def detectron2_sizes(architecture: str) -> dict[str, int]:
     """What builds the ResNet there; its own stem has 64 channels, and its blocks one group of 64."""
     depth = int(re.findall(r"\d+", architecture)[0])
     sizes = {"DEPTH": depth, "RES2_OUT_CHANNELS": 64 if depth < 50 else 256}

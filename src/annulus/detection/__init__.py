@@ -15,6 +15,15 @@ federation         what LVIS would know of a scene
 polygons           masks as boxes and polygons
 layouts            scenes in the formats and folders of COCO, VOC and LVIS
 pictures           the truth beside what was detected
+levels             an encoder's maps of growing stride
+params, tasks      settings of detectors, training and tasks; engines that exist
+samples            pictures as a detector's input, and their order
+heads, detector    torchvision's detection modules around the levels
+fitting            the training loop of both engines
+torchvision_engine, detectron2_engine, detectron2_config
+                   detectors of the two libraries, trained and applied
+engines            the one that was asked for
+transfer           what the detector around one encoder is worth
 """
 
 from annulus.extras import require

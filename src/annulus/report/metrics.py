@@ -31,6 +31,7 @@ COMMANDS = {
     "distance": "dvc repro stages/distance/dvc.yaml",
     "estimators": "dvc repro stages/estimators/dvc.yaml",
     "meta": "dvc repro stages/meta/dvc.yaml",
+    "detection": "dvc repro stages/detection/dvc.yaml",
     "benchmarks": "make bench",
     "main": "make repro",
     "summary.json": "make repro",
@@ -40,7 +41,7 @@ COMMANDS = {
 MOST = 10**300  # what a float still holds
 
 # Columns of names: a class called `nan` or a series called `16` is no number.
-NAMES = {"actual", "predicted", "series", "method", "table", "measure", "target"}
+NAMES = {"actual", "predicted", "series", "method", "table", "measure", "target", "cell"}
 
 
 class Missing(Exception):

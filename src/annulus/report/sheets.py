@@ -31,6 +31,15 @@ SHEETS = {
         "Correlations of each two classes' scores over the test images: the teacher's less the student's, by what the "
         "student learned from, and their mean size. White: as the teacher.",
     ),
+    "detection/pictures/coco.png": (
+        "Detectors around frozen encoders",
+        "Drawn scenes that no detector saw: the annotated objects, and what the detector around each encoder of the "
+        "first seed finds, with its score. Trained with a ring, with uniform negatives, not trained.",
+    ),
+    "detection/pictures/keypoints.png": (
+        "Keypoints around frozen encoders",
+        "As above, of drawn persons: limbs between the keypoints.",
+    ),
     "view_learning/views.png": (
         "Views that generators make",
         "Above, test images. Below, two views of each: the first in grey, the second's two channels as red and blue. "

@@ -1,0 +1,110 @@
+"""Sections of the params.yaml of the study of detection: the detector, and how it is trained."""
+
+import math
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from annulus.config.params import Count, Decay, Fraction, Params, Positive, Rate, Width
+from annulus.errors import InputError
+
+Side = Annotated[int, Field(ge=1, le=2**13)]  # pixels
+Depth = Annotated[int, Field(ge=0, le=20)]  # convolutions, one after the other
+Pair = Annotated[list[Count], Field(min_length=2, max_length=2)]  # before and after non-maximum suppression
+
+
+class DetectorParams(Params):
+    """A detector around a backbone, under Detectron2's names in the comments.
+
+    Source: Ren et al. 2015, arXiv:1506.01497; He et al. 2017, arXiv:1703.06870; Lin et al. 2016, arXiv:1612.03144.
+    """
+
+    outputs: Literal["boxes", "masks", "keypoints"]  # Faster, Mask or Keypoint R-CNN
+    neck: Literal["fpn", "c4"]  # a pyramid of all stages, or the last stage as the head of each box
+    frozen: bool  # FREEZE_AT 5: no stage learns, statistics of batch normalisation stay; false: FREEZE_AT 0
+    normalisation: Literal["none", "batch"]  # of the layers around a backbone that learns: SyncBN of several processes
+    shorter: Annotated[list[Side], Field(min_length=1)]  # MIN_SIZE_TRAIN, of which each image draws one
+    shorter_test: Side  # MIN_SIZE_TEST
+    longer: Side  # MAX_SIZE_*
+    flip: bool  # half of the training images are mirrored
+    skipped: Annotated[int, Field(ge=0, le=3)]  # finest levels that the pyramid leaves out
+    pyramid_width: Width  # FPN.OUT_CHANNELS
+    anchors: Annotated[list[Side], Field(min_length=1)]  # one a map of the pyramid; of c4 all on its one map
+    proposals_train: Pair  # RPN.PRE_NMS_TOPK_TRAIN of each map, POST_NMS_TOPK_TRAIN
+    proposals_test: Pair
+    sampled_anchors: Count  # RPN.BATCH_SIZE_PER_IMAGE
+    sampled_boxes: Count  # ROI_HEADS.BATCH_SIZE_PER_IMAGE
+    box_size: Side  # features of a box, a side; c4 pools twice as many, which its last stage halves
+    box_convolutions: Depth
+    box_width: Width
+    mask_convolutions: Depth
+    mask_width: Width
+    keypoint_convolutions: Depth
+    keypoint_width: Width
+    score_threshold: Fraction
+    detections: Count  # of an image
+
+    @model_validator(mode="after")
+    def _normalised(self) -> Self:
+        if self.frozen and self.normalisation == "batch":
+            raise InputError(
+                "normalisation: batch is for a backbone that learns (frozen: false); with frozen: true take none"
+            )
+        return self
+
+
+class TrainingParams(Params):
+    """SGD with momentum. The values are those of `reference_batch` images; `scaled` gives another batch's."""
+
+    batch_size: Count
+    reference_batch: Count
+    learning_rate: Rate
+    iterations: Count
+    drops: list[Count]  # iterations after which the rate is a tenth
+    warmup: Annotated[int, Field(ge=0, le=10**7)]  # iterations of a rate that rises
+    warmup_from: Fraction  # of the rate
+    momentum: Annotated[float, Field(ge=0, lt=1)]
+    weight_decay: Decay
+    clip: Positive | None  # longest gradient; null: as it is
+    repeat_threshold: Fraction | None  # of LVIS: share of images below which a category's images are repeated
+
+    @model_validator(mode="after")
+    def _inside(self) -> Self:
+        if sorted(self.drops) != self.drops or [drop for drop in self.drops if drop >= self.iterations]:
+            raise InputError(f"drops: {self.drops} must rise and lie below iterations: {self.iterations}")
+        return self
+
+    def scaled(self) -> "TrainingParams":
+        """The same number of images with `batch_size`: the rate grows with the batch, iterations shrink.
+
+        Source: Goyal et al. 2017, arXiv:1706.02677, Section 2.1 (the linear rule).
+        """
+        times = self.batch_size / self.reference_batch
+        iterations = max(1, round(self.iterations / times))
+        drops = sorted({min(max(1, round(drop / times)), iterations - 1) for drop in self.drops} - {0})
+        changes = {
+            "reference_batch": self.batch_size,
+            "learning_rate": self.learning_rate * times,
+            "iterations": iterations,
+            "drops": drops,
+            "warmup": round(self.warmup / times),
+        }
+        return TrainingParams.model_validate(self.model_dump() | changes)
+
+    def rate(self, step: int) -> float:
+        """The learning rate of a step, counted from 0.
+
+        Source: Goyal et al. 2017, arXiv:1706.02677, Section 2.2 (gradual warm-up).
+        """
+        rate = self.learning_rate * math.prod(0.1 for drop in self.drops if step >= drop)
+        if step < self.warmup:
+            share = step / self.warmup
+            rate *= self.warmup_from * (1 - share) + share
+        return rate
+
+
+class TaskParams(Params):
+    """One column of the papers' tables: which annotations, and which of `configurations`."""
+
+    kind: Literal["boxes", "masks", "keypoints", "voc", "lvis"]
+    configuration: str

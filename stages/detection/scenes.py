@@ -1,0 +1,33 @@
+"""Pictures with annotations -> a folder as COCO, VOC or LVIS are distributed; of real ones, where they are."""
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from annulus.detection.layouts import write_scenes
+from annulus.detection.scenes_params import SceneParams
+from annulus.detection.splits import read_splits
+from annulus.files.results import atomic_write
+from annulus.pipeline.stage import Results, run_resolved
+
+PATHS = ["scenes"]
+
+
+def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
+    kind, root = settings["kind"], settings["root"]
+    if root is None:
+        write_scenes(paths.scenes, kind, SceneParams.model_validate(settings["drawn"]), settings["seed"])
+    splits = read_splits(paths.scenes if root is None else Path(root), kind, settings["drop_empty"])
+    counts = {
+        name: {"pictures": len(split.pictures), "objects": sum(len(one.instances) for one in split.pictures)}
+        for name, split in zip(("train", "test"), splits, strict=True)
+    }
+    with atomic_write(paths.scenes / "scenes.json") as temporary:
+        temporary.write_text(json.dumps({"root": root, "kind": kind} | counts, indent=2) + "\n")
+    return Results({})
+
+
+if __name__ == "__main__":
+    run_resolved(main, PATHS)

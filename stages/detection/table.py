@@ -1,0 +1,25 @@
+"""The metrics of all tasks that have run -> a table of average precision with gains over untrained and uniform."""
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from annulus.errors import InputError
+from annulus.files.results import read_metrics, write_table
+from annulus.pipeline.stage import Results, run_resolved
+from annulus.trials.detection_tables import rows
+
+PATHS = ["tasks", "table"]
+
+
+def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
+    files = {name: paths.tasks / f"{name}.json" for name in settings["tasks"]}
+    found = {name: read_metrics(file) for name, file in files.items() if file.exists()}
+    if not found:
+        raise InputError(f"{paths.tasks} holds the numbers of no task; run dvc repro stages/detection/dvc.yaml")
+    write_table(paths.table, list(rows(found, settings["main"])))
+    return Results({})
+
+
+if __name__ == "__main__":
+    run_resolved(main, PATHS)
