@@ -16,7 +16,8 @@ Pair = Annotated[list[Count], Field(min_length=2, max_length=2)]  # before and a
 class DetectorParams(Params):
     """A detector around a backbone, under Detectron2's names in the comments.
 
-    Source: Ren et al. 2015, arXiv:1506.01497; He et al. 2017, arXiv:1703.06870; Lin et al. 2016, arXiv:1612.03144.
+    Source: Ren et al. 2015, arXiv:1506.01497, Section 3; He et al. 2017, arXiv:1703.06870, Sections 3 and 5; Lin et al.
+    2016, arXiv:1612.03144, Section 4.
     """
 
     outputs: Literal["boxes", "masks", "keypoints"]  # Faster, Mask or Keypoint R-CNN

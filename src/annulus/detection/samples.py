@@ -114,7 +114,7 @@ def mirrored(sample: Sample, flip_pairs: Sequence[tuple[int, int]] | None) -> Sa
 def repeat_factors(pictures: Sequence[Picture], threshold: float) -> list[float]:
     """How often an epoch shows a picture: at least 1, else the largest sqrt(threshold / share) of its categories.
 
-    Source: Gupta, Dollar and Girshick 2019, arXiv:1908.03195 (repeat factor sampling).
+    Source: Gupta et al. 2019, "LVIS: a dataset for large vocabulary instance segmentation", CVPR.
     """
     of_pictures = [{instance.category for instance in picture.instances} for picture in pictures]
     counts = Counter(category for categories in of_pictures for category in categories)
