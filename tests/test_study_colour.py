@@ -5,9 +5,10 @@ import torch
 from checkout import Checkout, ran, rows_of
 
 from annulus.errors import InputError
-from annulus.evals.mask_pictures import GAP, SIDE, mask_sheet
+from annulus.evals.mask_pictures import SIDE, mask_sheet
 from annulus.files.images import ImageSet
 from annulus.files.store import Resident
+from annulus.sheets import GAP
 
 DVC = "stages/colour/dvc.yaml"
 
@@ -38,11 +39,12 @@ def test_masks_lie_below_their_images(generator):
     masks = torch.tensor([0, 1, 2, 255], dtype=torch.uint8).repeat(3, 4, 1)
     images = ImageSet.of(Resident(pixels), torch.zeros(3, dtype=torch.int64), torch.arange(3), ("any",), masks)
     sheet = mask_sheet(images, rows=2, columns=2)
-    assert sheet.size == (2 * (SIDE + GAP) + GAP, 2 * (2 * SIDE + 2 * GAP) + GAP)
-    assert sheet.getpixel((GAP, GAP)) == tuple(pixels[0, :, 0, 0].tolist())
-    second = 2 * SIDE + 2 * GAP
-    assert sheet.getpixel((GAP + SIDE - 1, GAP + second + SIDE - 1)) == tuple(pixels[2, :, 3, 3].tolist())
-    shown = [sheet.getpixel((GAP + SIDE * (2 * n + 1) // 8, GAP + SIDE + 1)) for n in range(4)]
+    step = SIDE + GAP
+    left = sheet.width - 2 * step
+    assert sheet.height == GAP + 4 * step
+    assert sheet.getpixel((left, GAP)) == tuple(pixels[0, :, 0, 0].tolist())
+    assert sheet.getpixel((left + SIDE - 1, GAP + 2 * step + SIDE - 1)) == tuple(pixels[2, :, 3, 3].tolist())
+    shown = [sheet.getpixel((left + SIDE * (2 * n + 1) // 8, GAP + step + 1)) for n in range(4)]
     assert len(set(shown)) == 4
     assert shown[3] == (255, 255, 255)
     with pytest.raises(InputError, match="these images have no classes of their pixels to show"):

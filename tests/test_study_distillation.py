@@ -2,11 +2,10 @@
 
 import pytest
 from checkout import Checkout, ran, rows_of
-from declared import ROOT, missing_and_spare
+from declared import ROOT
 from PIL import Image
 
 from annulus.classifiers.saved import load_classifier
-from annulus.config.file import read_tree
 
 DVC = "stages/distillation/dvc.yaml"
 LOSSES = ["alone", "crd", "mlcpc-005", "mlcpc-005-cave"]
@@ -16,11 +15,6 @@ def four_losses(content: dict) -> None:
     content |= {"scale": "tiny", "seeds": [0, 1], "losses": LOSSES, "teachers": ["resnet8"]}
     content |= {"shown": ["alone", "crd"]}
     content["pairs"] = [{"name": "small", "teacher": "resnet8", "student": "resnet8", "learning_rate": 0.02}]
-
-
-def test_each_stage_declares_what_it_reaches():
-    for name, stage in read_tree(ROOT / DVC)["stages"].items():
-        assert missing_and_spare(stage) == ([], []), name
 
 
 @pytest.mark.slow

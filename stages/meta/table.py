@@ -7,7 +7,7 @@ from typing import Any
 from annulus.files.images import load_images
 from annulus.files.results import atomic_write, write_table
 from annulus.pipeline.stage import Results, run_resolved
-from annulus.targets.sheet import sheet
+from annulus.targets.sheet import sheet_of
 from annulus.trials.target_tables import accuracies, gains, read_targets
 
 PATHS = ["targets", "images", "table", "gains", "sheet"]
@@ -18,7 +18,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     write_table(paths.table, accuracies(found, settings["variants"], settings["main"]))
     write_table(paths.gains, gains(found, settings["variants"], settings["main"]))
     with atomic_write(paths.sheet) as temporary:
-        pictures = sheet({name: load_images(paths.images / name / "test.safetensors") for name in found})
+        pictures = sheet_of({name: load_images(paths.images / name / "test.safetensors") for name in found})
         pictures.save(temporary, "PNG", optimize=True)
     return Results({})
 

@@ -1,7 +1,5 @@
 """Images above the classes of their pixels, as one picture."""
 
-from collections.abc import Sequence
-
 import torch
 from jaxtyping import UInt8
 from PIL import Image
@@ -9,8 +7,9 @@ from torch import Tensor
 
 from annulus.errors import InputError
 from annulus.files.images import IGNORED, ImageSet
+from annulus.sheets import Row, sheet, tile
 
-SIDE, GAP = 60, 4  # pixels: of a picture as shown, and between pictures
+SIDE = 60  # pixels, of a picture as shown
 # Class 0 is dark grey, the next ones take turns; ignored pixels are white.
 GROUND, WHITE = (64, 64, 64), (255, 255, 255)
 COLOURS = ((230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66), (0, 114, 178), (213, 94, 0), (204, 121, 167))
@@ -31,16 +30,8 @@ def mask_sheet(images: ImageSet, rows: int, columns: int) -> Image.Image:
     """
     if images.masks is None:
         raise InputError("these images have no classes of their pixels to show")
-    shown = torch.arange(min(rows * columns, len(images)))
-    pairs = list(zip(images.images.take(shown), painted(images.masks[shown]), strict=True))
-    sheet = Image.new("RGB", (columns * (SIDE + GAP) + GAP, rows * (2 * SIDE + 2 * GAP) + GAP), "white")
-    for place, tiles in enumerate(pairs):
-        top = GAP + place // columns * (2 * SIDE + 2 * GAP)
-        for below, tile in enumerate(_tiles(tiles)):
-            sheet.paste(tile, (GAP + place % columns * (SIDE + GAP), top + below * SIDE))
-    return sheet
-
-
-def _tiles(pictures: Sequence[UInt8[Tensor, "3 h w"]]) -> list[Image.Image]:
-    found = [Image.fromarray(picture.permute(1, 2, 0).contiguous().numpy()) for picture in pictures]
-    return [picture.resize((SIDE, SIDE), Image.Resampling.NEAREST) for picture in found]
+    found: list[Row] = []
+    for shown in torch.arange(min(rows * columns, len(images))).split(columns):
+        for name, pictures in (("images", images.images.take(shown)), ("classes", painted(images.masks[shown]))):
+            found.append((name, [tile(picture, SIDE) for picture in pictures]))
+    return sheet(found)

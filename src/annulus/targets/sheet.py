@@ -2,28 +2,24 @@
 
 from collections.abc import Mapping
 
-import numpy as np
 import torch
-from PIL import Image, ImageDraw
+from PIL import Image
 
 from annulus.files.images import ImageSet
+from annulus.sheets import sheet, tile
 
-SHOWN, TILE, LABEL, GAP = 12, 48, 150, 4  # images of a row; pixels
+SHOWN, TILE = 12, 48  # images of a row; pixels a side
 
 
-def sheet(targets: Mapping[str, ImageSet]) -> Image.Image:
+def sheet_of(targets: Mapping[str, ImageSet]) -> Image.Image:
     """Test images of the first classes, one of each, and further ones where there are few classes."""
-    step = TILE + GAP
-    picture = Image.new("RGB", (LABEL + SHOWN * step, len(targets) * step + GAP), "white")
-    pen = ImageDraw.Draw(picture)
-    for place, (name, images) in enumerate(targets.items()):
-        top = GAP + place * step
-        pen.text((GAP, top + TILE // 2 - 6), f"{name}, {len(images.classes)} classes", fill="black")
-        index = _in_turn(images)[:SHOWN]
-        for column, pixels in enumerate(images.images.take(index)):
-            tile = Image.fromarray(np.ascontiguousarray(pixels.permute(1, 2, 0).numpy()))
-            picture.paste(tile.resize((TILE, TILE), Image.Resampling.NEAREST), (LABEL + column * step, top))
-    return picture
+    return sheet(
+        [
+            (f"{name}, {len(images.classes)} classes", [tile(each, TILE) for each in images.images.take(first)])
+            for name, images in targets.items()
+            for first in [_in_turn(images)[:SHOWN]]
+        ]
+    )
 
 
 def _in_turn(images: ImageSet) -> torch.Tensor:
