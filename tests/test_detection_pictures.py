@@ -33,14 +33,16 @@ def test_a_mask_is_tinted_and_its_box_drawn_in_the_colour_of_the_category(tmp_pa
     assert at(image, 80, 60) == at(image, 40, 100) == (0, 0, 0)
 
 
-def test_the_truth_stands_above_what_is_found_and_low_scores_are_not_drawn(tmp_path):
+def test_the_truth_stands_above_the_best_detections_as_many_as_there_are_objects(tmp_path):
     truth = on_black(tmp_path, boxed(20, 30, 40, 50))
-    found_by = {"ring": [found(20, 30, 40, 50, score=0.2)], "ir": [found(20, 30, 40, 50)]}
-    image = grid(truth, found_by, [1], 0.5)
+    best = found(20, 30, 40, 50, score=0.2)
+    found_by = {"ring": [], "ir": [found(70, 30, 40, 50, score=0.1), best]}
+    image = grid(truth, found_by, [1])
     left = image.width - TILE - GAP
     tops = [GAP + row * (TILE + GAP) for row in range(3)]
     tiles = [image.crop((left, top, left + TILE, top + TILE)) for top in tops]
     assert at(tiles[0], 40, 60) == at(tiles[2], 40, 60) != (0, 0, 0)
+    assert at(tiles[2], 90, 60) == (0, 0, 0), "of one object only one detection is drawn"
     assert not np.asarray(tiles[1]).any()
 
 

@@ -16,19 +16,19 @@ COLOURS = ((230, 75, 60), (70, 160, 245), (250, 200, 50), (80, 205, 120), (205, 
 Shown = Instance | Detection
 
 
-def grid(
-    truth: Annotated, found: Mapping[str, Sequence[Detection]], pictures: Sequence[int], least_score: float
-) -> Image.Image:
+def grid(truth: Annotated, found: Mapping[str, Sequence[Detection]], pictures: Sequence[int]) -> Image.Image:
     """A column for each of these pictures (ids), a row for the truth and for each detector by its name.
 
-    Detections with a lower score are not drawn. A category has one colour everywhere, but persons, who are of one
-    category, have one each. Detections of other pictures may be left away before.
+    Of a detector as many detections are drawn as there are objects, those of the highest scores. A category has one
+    colour everywhere, but persons, who are of one category, have one each. Detections of other pictures may be left
+    away before.
     """
     chosen = [picture for picture in truth.pictures if picture.id in set(pictures)]
     rows = [("annotated", [drawn(truth, picture, picture.instances) for picture in chosen])]
     for name, detections in found.items():
-        some = [one for one in detections if one.score >= least_score]
-        rows.append((name, [drawn(truth, p, [one for one in some if one.picture == p.id]) for p in chosen]))
+        ranked = sorted(detections, key=lambda one: -one.score)
+        best = [[one for one in ranked if one.picture == picture.id][: len(picture.instances)] for picture in chosen]
+        rows.append((name, [drawn(truth, picture, some) for picture, some in zip(chosen, best, strict=True)]))
     return sheet(rows)
 
 
