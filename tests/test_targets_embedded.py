@@ -9,12 +9,13 @@ import torch
 from annulus.errors import InputError
 from annulus.files.images import ImageSet
 from annulus.files.store import Resident
+from annulus.sheets import GAP
 from annulus.targets.build import open_target
 from annulus.targets.classes import test_classes as held_out
 from annulus.targets.embedded import TEXTURES
 from annulus.targets.params import EMBEDDED
 from annulus.targets.prepared import prepare_target
-from annulus.targets.sheet import GAP, LABEL, SHOWN, TILE, sheet
+from annulus.targets.sheet import SHOWN, TILE, sheet_of
 
 LIMITS = {"train": 240, "test": 120}
 BYTES = {"textures": "b1a135003792", "outlines": "c76efdd37ba7", "hues": "c71b03f3b994"}
@@ -96,10 +97,12 @@ def test_the_sheet_has_a_row_for_each_target_and_takes_classes_in_turn():
     pixels = levels.view(4, 1, 1, 1).expand(4, 3, 8, 8).to(torch.uint8).contiguous()
     labels = torch.tensor([0, 0, 2, 1])
     images = ImageSet.of(Resident(pixels), labels, torch.arange(4), ("a", "b", "c"))
-    picture = sheet({"one": images, "two": images})
-    assert picture.size == (LABEL + SHOWN * (TILE + GAP), 2 * (TILE + GAP) + GAP)
+    picture = sheet_of({"one": images, "two": images})
+    columns = min(SHOWN, len(images))
+    left = picture.width - columns * (TILE + GAP)
+    assert picture.height == 2 * (TILE + GAP) + GAP
     middle = GAP + TILE // 2
-    shown = [picture.getpixel((LABEL + place * (TILE + GAP) + 5, middle))[0] for place in range(4)]
+    shown = [picture.getpixel((left + place * (TILE + GAP) + 5, middle))[0] for place in range(4)]
     assert shown == [0, 20, 10, 0]
 
 
