@@ -6,7 +6,7 @@ from annulus.report.drawing import curves, finish, grouped, numbers, panels, ref
 from annulus.report.figures import Rows
 
 SWEPT = {"alpha-CPC": "CPC", "alpha-ML-CPC": "ML-CPC"}
-FIXED = {"CRD": "CRD", "KD": "KD", "Student": "alone"}
+FIXED = {"KD": ("KD", (8, 2)), "CRD": ("CRD", (4, 2)), "Student": ("alone", (1, 2))}  # and the dashes of their lines
 
 
 def over_alpha(rows: Rows) -> Figure:
@@ -19,9 +19,9 @@ def over_alpha(rows: Rows) -> Figure:
         if not swept:
             raise ValueError(f"has no rows of {' or '.join(SWEPT)}")
         curves(each, swept, "alpha", "here_percent", "here_interval_percent")
-        for name, label in FIXED.items():
+        for name, (label, dashes) in FIXED.items():
             if name in by_method:
-                reference(each, numbers(by_method[name], "here_percent")[0], label)
+                reference(each, numbers(by_method[name], "here_percent")[0], label, dashes)
         ticks = sorted({alpha for some in swept.values() for alpha in numbers(some, "alpha")})
         finish(each, "alpha", "test images, percent", log_x=True, ticks=ticks)
     return figure

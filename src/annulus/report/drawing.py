@@ -146,9 +146,9 @@ def curves(axes: Axes, groups: Mapping[str, Sequence[Row]], x: str, y: str, half
             axes.plot(places, heights, **look)
 
 
-def reference(axes: Axes, height: float, label: str) -> None:
-    """A thin line across, for a known value."""
-    axes.axhline(height, color=INK, linewidth=1, linestyle=(0, (2, 2)), label=plain(label))
+def reference(axes: Axes, height: float, label: str, dashes: tuple[int, int] = (2, 2)) -> None:
+    """A thin line across, for a known value; `dashes` and gaps in points."""
+    axes.axhline(height, color=INK, linewidth=1, linestyle=(0, dashes), label=plain(label))
 
 
 def finish(axes: Axes, x: str, y: str, log_x: bool = False, log_y: bool = False, ticks: Sequence[float] = ()) -> None:

@@ -124,7 +124,7 @@ def figure(plot: Plot, metrics: Metrics, found: Sequence[Verdict]) -> Shown:
         rows = []
         for file in plot.files:
             rows.append(metrics.rows(file))
-        setting = str(read_setting(metrics, plot.files[0], metrics.rows(plot.files[0])[0]))
+        setting = str(read_setting(metrics, plot.files[0], metrics.rows(plot.files[0])[-1]))  # a teacher's is the first
         drawn = svg(lambda: plot.draw(*rows), plot.name, f"{plot.title}. {finding}")
         return Shown(plot, where, finding, setting, about, drawn)
     except Missing as error:
