@@ -3,6 +3,8 @@
 Source: Tian et al. 2020, arXiv:1910.10699, Table 2.
 """
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -51,13 +53,8 @@ def build_shufflenet_v1() -> tuple[nn.Module, int]:
 
     Source: Zhang et al. 2018, arXiv:1707.01083, Table 1 (3 groups).
     """
-    layers = _stem()
-    inputs = STEM
-    for channels, blocks in zip(CHANNELS, BLOCKS, strict=True):
-        layers += [GroupedBottleneck(inputs, channels, stride=2)]
-        layers += [GroupedBottleneck(channels, channels, stride=1) for _ in range(blocks - 1)]
-        inputs = channels
-    return nn.Sequential(*layers), inputs
+    layers = _stem_and_blocks(GroupedBottleneck, CHANNELS)
+    return nn.Sequential(*layers), CHANNELS[-1]
 
 
 def build_shufflenet_v2() -> tuple[nn.Module, int]:
@@ -65,15 +62,17 @@ def build_shufflenet_v2() -> tuple[nn.Module, int]:
 
     Source: Ma et al. 2018, arXiv:1807.11164, Table 5 (1x).
     """
-    layers = _stem()
-    inputs = STEM
-    for channels, blocks in zip(CHANNELS_V2, BLOCKS, strict=True):
-        layers += [InvertedResidual(inputs, channels, stride=2)]
-        layers += [InvertedResidual(channels, channels, stride=1) for _ in range(blocks - 1)]
-        inputs = channels
-    layers += [nn.Conv2d(inputs, LAST_V2, 1, bias=False), nn.BatchNorm2d(LAST_V2), nn.ReLU(inplace=True)]
+    layers = _stem_and_blocks(InvertedResidual, CHANNELS_V2)
+    layers += [nn.Conv2d(CHANNELS_V2[-1], LAST_V2, 1, bias=False), nn.BatchNorm2d(LAST_V2), nn.ReLU(inplace=True)]
     return nn.Sequential(*layers), LAST_V2
 
 
-def _stem() -> list[nn.Module]:
-    return [nn.Conv2d(3, STEM, 1, bias=False), nn.BatchNorm2d(STEM), nn.ReLU(inplace=True)]
+def _stem_and_blocks(block: type[nn.Module], widths: Sequence[int]) -> list[nn.Module]:
+    """The stem, and at each width blocks of which the first halves the map."""
+    layers = [nn.Conv2d(3, STEM, 1, bias=False), nn.BatchNorm2d(STEM), nn.ReLU(inplace=True)]
+    inputs = STEM
+    for channels, blocks in zip(widths, BLOCKS, strict=True):
+        layers += [block(inputs, channels, stride=2)]
+        layers += [block(channels, channels, stride=1) for _ in range(blocks - 1)]
+        inputs = channels
+    return layers

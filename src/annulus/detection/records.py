@@ -62,14 +62,19 @@ def instances_of(
             empty.append(record["id"])
         else:
             of_images.setdefault(record["image_id"], []).append(instance)
-    if empty and not drop_empty:
+    check_empty(path, empty, "annotation", drop_empty)
+    return of_images
+
+
+def check_empty(path: Path, empty: Sequence[Any], what: str, drop: bool) -> None:
+    """What has no area, by id or name, is refused, or left out with a warning."""
+    if empty and not drop:
         raise InputError(
-            f"{path}: {counted(empty, 'annotation')} without area, which nothing can find; correct them, or leave "
-            "them out with drop_empty: true"
+            f"{path}: {counted(empty, what)} without area, which nothing can find; correct them, or leave them out "
+            "with drop_empty: true"
         )
     if empty:
-        log.warning("%s: %s without area left out", path, counted(empty, "annotation"))
-    return of_images
+        log.warning("%s: %s without area left out", path, counted(empty, what))
 
 
 def counted(ids: Sequence[Any], what: str) -> str:

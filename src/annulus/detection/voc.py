@@ -3,7 +3,6 @@
 Source: Everingham et al. 2010, "The Pascal Visual Object Classes (VOC) challenge", IJCV 88.
 """
 
-import logging
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,10 +11,8 @@ from xml.etree.ElementTree import Element
 
 from annulus.detection.annotated import Annotated, Category, Instance, Picture
 from annulus.detection.image_files import check_files
-from annulus.detection.records import counted
+from annulus.detection.records import check_empty, counted
 from annulus.errors import InputError
-
-log = logging.getLogger(__name__)
 
 
 def read_voc(root: Path, split: str, drop_empty: bool) -> Annotated:
@@ -85,13 +82,7 @@ def _sides(found: Element, path: Path) -> tuple[int, int]:
 def _check_empty(listed: Path, trees: Mapping[Path, Element], drop_empty: bool) -> None:
     """Objects without area are refused, or left out with a warning."""
     empty = [path.name for path, tree in trees.items() for found in tree.iter("object") if min(_sides(found, path)) < 1]
-    if empty and not drop_empty:
-        raise InputError(
-            f"{listed}: {counted(empty, 'object')} without area, which nothing can find; correct them, or leave them "
-            "out with drop_empty: true"
-        )
-    if empty:
-        log.warning("%s: %s without area left out", listed, counted(empty, "object"))
+    check_empty(listed, empty, "object", drop_empty)
 
 
 def _tree(path: Path) -> Element:

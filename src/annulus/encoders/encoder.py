@@ -3,16 +3,14 @@
 `Encoder` is one network, `SplitEncoder` two, each of a part of the image; both take RGB images in [0, 1].
 """
 
-import json
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from annulus.compute.rng import derive
@@ -20,10 +18,9 @@ from annulus.encoders.config import EncoderConfig
 from annulus.encoders.convnets import build_alexnet, build_convnet
 from annulus.encoders.lower import in_lower
 from annulus.encoders.small import for_small_maps
-from annulus.errors import InputError
-from annulus.files.regular import check_regular, read_text
-from annulus.files.results import atomic_write
+from annulus.files.weights import Kind, load_network, save_network
 
+KIND = Kind("an encoder", "run `dvc repro --force pretrain`")
 MapAndPooled = tuple[Float[Tensor, "b c y x"], Float[Tensor, "b c"]]
 
 
@@ -134,14 +131,7 @@ def build_encoder(config: EncoderConfig, seed: int) -> Encoder | SplitEncoder:
 
 def save_encoder(encoder: Encoder | SplitEncoder, weights: Path) -> None:
     """Write the weights, and the configuration as JSON of the same name beside them."""
-    with atomic_write(weights) as temporary:
-        try:
-            state = {name: tensor.contiguous().cpu() for name, tensor in encoder.state_dict().items()}
-            save_file(state, temporary)
-        except SafetensorError as error:
-            raise OSError(str(error)) from error
-    with atomic_write(weights.with_suffix(".json")) as temporary:
-        temporary.write_text(json.dumps(asdict(encoder.config), indent=2, sort_keys=True) + "\n")
+    save_network(encoder, encoder.config, weights)
 
 
 def load_encoder(weights: Path) -> Encoder | SplitEncoder:
@@ -150,37 +140,7 @@ def load_encoder(weights: Path) -> Encoder | SplitEncoder:
     Raises:
         InputError: when a file is missing or no encoder's, or the weights do not have the configuration's shapes.
     """
-    try:
-        check_regular(weights)
-        config = EncoderConfig.checked(json.loads(read_text(weights.with_suffix(".json"))))
-        state = load_file(weights)
-    except (OSError, SafetensorError, ValueError, RecursionError) as error:
-        raise InputError(
-            f"{weights} or its JSON is missing or not an encoder of annulus ({error}); run `dvc repro --force pretrain`"
-        ) from error
-    encoder = build_encoder(config, seed=0)  # weights that the file's replace
-    if (fault := _difference(encoder.state_dict(), state)) is not None:
-        raise InputError(
-            f"{weights} does not have the shapes of {weights.with_suffix('.json').name} ({fault}); "
-            "load the two files of one run"
-        )
-    for name, tensor in state.items():
-        if not tensor.isfinite().all():
-            raise InputError(f"{weights}: {name} holds NaN or infinity; run `dvc repro --force pretrain`")
-    encoder.load_state_dict(state)
-    return encoder.eval().requires_grad_(False)
-
-
-def _difference(expected: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> str | None:
-    """The first tensor that is not what the configuration says, or None."""
-    for name in [*expected, *(name for name in found if name not in expected)]:
-        kinds = [
-            "nothing" if name not in held else f"{held[name].dtype} {tuple(held[name].shape)}".removeprefix("torch.")
-            for held in (found, expected)
-        ]
-        if kinds[0] != kinds[1]:
-            return f"{name} is {kinds[0]}, expected {kinds[1]}"
-    return None
+    return load_network(weights, EncoderConfig.checked, partial(build_encoder, seed=0), KIND)
 
 
 def _backbone(config: EncoderConfig) -> tuple[nn.Module, int]:

@@ -1,0 +1,78 @@
+"""A network as two files: its weights, and what rebuilds it as JSON of the same name beside them."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from annulus.errors import InputError
+from annulus.files.regular import check_regular, read_text
+from annulus.files.results import atomic_write
+
+Config = TypeVar("Config")
+Network = TypeVar("Network", bound=nn.Module)
+
+
+class Kind(NamedTuple):
+    """What a file should hold (`an encoder`), and the way out where it does not."""
+
+    name: str
+    way_out: str
+
+
+def save_network(network: nn.Module, config: Any, weights: Path) -> None:
+    """Write the weights, and the configuration, a dataclass, as JSON of the same name beside them."""
+    with atomic_write(weights) as temporary:
+        try:
+            save_file({name: held.contiguous().cpu() for name, held in network.state_dict().items()}, temporary)
+        except SafetensorError as error:
+            raise OSError(str(error)) from error
+    with atomic_write(weights.with_suffix(".json")) as temporary:
+        temporary.write_text(json.dumps(asdict(config), indent=2, sort_keys=True) + "\n")
+
+
+def load_network(
+    weights: Path, parse: Callable[[Any], Config], build: Callable[[Config], Network], kind: Kind
+) -> Network:
+    """The network that `save_network` wrote, in evaluation mode and frozen.
+
+    Raises:
+        InputError: when a file is missing or of another kind, or the weights do not have the configuration's shapes.
+    """
+    try:
+        check_regular(weights)
+        config = parse(json.loads(read_text(weights.with_suffix(".json"))))
+        state = load_file(weights)
+    except (OSError, SafetensorError, ValueError, RecursionError) as error:
+        raise InputError(
+            f"{weights} or its JSON is missing or not {kind.name} of annulus ({error}); {kind.way_out}"
+        ) from error
+    network = build(config)  # weights that the file's replace
+    if (fault := _difference(network.state_dict(), state)) is not None:
+        raise InputError(
+            f"{weights} does not have the shapes of {weights.with_suffix('.json').name} ({fault}); "
+            "load the two files of one run"
+        )
+    for name, tensor in state.items():
+        if not tensor.isfinite().all():
+            raise InputError(f"{weights}: {name} holds NaN or infinity; {kind.way_out}")
+    network.load_state_dict(state)
+    return network.eval().requires_grad_(False)
+
+
+def _difference(expected: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> str | None:
+    """The first tensor that is not what the configuration says, or None."""
+    kinds = [
+        {name: f"{held.dtype} {tuple(held.shape)}".removeprefix("torch.") for name, held in tensors.items()}
+        for tensors in (found, expected)
+    ]
+    for name in [*expected, *found]:
+        held, wanted = (of.get(name, "nothing") for of in kinds)
+        if held != wanted:
+            return f"{name} is {held}, expected {wanted}"
+    return None
