@@ -4,12 +4,13 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, UInt8
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image
 from torch import Tensor
 
+from annulus.sheets import sheet, tile
 from annulus.views.learned import Parts
 
-TILE, GAP, LABEL, FONT = 40, 4, 170, 13  # pixels: a picture's side, between pictures, a row's name, its letters
+TILE = 40  # pixels: a picture's side
 SEEN = 0.01, 0.99  # quantiles of a view's channel that are shown black and white
 
 
@@ -23,19 +24,9 @@ class Shown:
 
 def grid(images: UInt8[Tensor, "n 3 h w"], rows: list[Shown]) -> Image.Image:
     """The first view in grey; the second one's two channels as red and blue, their mean as green."""
-    pair = 2 * (TILE + GAP)
-    sheet = Image.new("RGB", (LABEL + len(images) * (pair + GAP), (1 + len(rows)) * (TILE + GAP) + GAP), "white")
-    draw, font = ImageDraw.Draw(sheet), ImageFont.load_default(FONT)
-    for line, (name, *tiles) in enumerate(
-        [("image", images, images), *((row.name, *_tiles(row.views)) for row in rows)]
-    ):
-        top = GAP + line * (TILE + GAP)
-        draw.text((GAP, top + (TILE - FONT) // 2), name, "black", font)
-        for column, pictures in enumerate(zip(*tiles, strict=True)):
-            for place, picture in enumerate(pictures[: 1 if line == 0 else 2]):
-                left = LABEL + column * (pair + GAP) + place * (TILE + GAP)
-                sheet.paste(_image(picture), (left, top))
-    return sheet
+    alone = [each for image in images for each in (tile(image, TILE), None)]
+    pairs = [[tile(part, TILE) for both in zip(*_tiles(row.views), strict=True) for part in both] for row in rows]
+    return sheet([("image", alone), *zip([row.name for row in rows], pairs, strict=True)], together=2)
 
 
 def _tiles(views: Parts) -> tuple[UInt8[Tensor, "n 3 h w"], UInt8[Tensor, "n 3 h w"]]:
@@ -49,7 +40,3 @@ def _levels(view: Float[Tensor, "n c h w"]) -> UInt8[Tensor, "n c h w"]:
     flat = view.transpose(0, 1).flatten(1)
     low, high = flat.quantile(torch.tensor(SEEN), dim=1).view(2, 1, -1, 1, 1)
     return ((view - low) / (high - low).clamp_min(1e-6) * 255).clamp(0, 255).byte()
-
-
-def _image(picture: UInt8[Tensor, "3 h w"]) -> Image.Image:
-    return Image.fromarray(picture.permute(1, 2, 0).numpy()).resize((TILE, TILE), Image.Resampling.NEAREST)
