@@ -32,7 +32,7 @@ SAMPLER = {
             "    def draw(self, scores, self_index, k, generator, progress=1.0, clusters=None):\n"
             "        inner, _ = kept_shares(self.shares, progress)\n"
             "        return furthest(scores, self_index, 1 - inner, k, generator)\n\n\n",
-        ),
+        )
     ],
     "src/annulus/negatives/build.py": [
         ("    LinearAnneal,\n", "    FurthestParams,\n"),
@@ -209,7 +209,7 @@ EVALUATION = {
         (
             "class LinearParams(Params):\n",
             'class CentroidParams(Params):\n    layer: Literal["pooled", "embedding"]\n\n\n',
-        ),
+        )
     ],
     "src/annulus/config/__init__.py": [
         ("KnnParams, LinearParams\n", "CentroidParams, "),

@@ -111,12 +111,7 @@ def test_numbers_that_a_rule_does_not_fit_are_named(rule, fault):
 
 
 @pytest.mark.parametrize(
-    ("values", "fault"),
-    [
-        ({"a": math.nan}, "a is nan"),
-        ({"a": []}, "a is an empty list"),
-        ({}, "a has no value"),
-    ],
+    ("values", "fault"), [({"a": math.nan}, "a is nan"), ({"a": []}, "a is an empty list"), ({}, "a has no value")]
 )
 def test_a_value_that_is_no_number_is_named_even_where_the_rule_would_not_need_it(values, fault):
     with pytest.raises(RuleFault, match=fault):

@@ -172,11 +172,7 @@ def peak_bytes(folder: Path, count: int, side: int) -> tuple[int, int]:
     words = ["--params", root / "params.yaml", "--images", root / "images", "--metrics", root / "prepare.json"]
     environment = {**os.environ, "DVC_ROOT": str(root), "PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'stages'}:{BENCHMARKS}"}
     stage = subprocess.Popen(
-        [sys.executable, "-c", MEASURED, *map(str, words)],
-        cwd=ROOT,
-        env=environment,
-        stdout=subprocess.PIPE,
-        text=True,
+        [sys.executable, "-c", MEASURED, *map(str, words)], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True
     )
     said, _ = stage.communicate()
     assert stage.returncode == 0
