@@ -63,6 +63,10 @@ def only_spool(monkeypatch):
     monkeypatch.setattr(tracking, "_try_to_send", lambda: None)
 
 
+def record(top1=1.0, history=()):
+    tracking.record({"seed": 0}, {"top1_percent": top1}, history)
+
+
 def tree(checkout):
     """A client, and each variant's run with those below it by name."""
     client = MlflowClient(f"sqlite:///{checkout / 'mlflow.db'}")
@@ -103,8 +107,7 @@ def server(status, body):
 
         do_POST = do_GET
 
-        def log_message(self, *_):
-            """Say nothing."""
+        def log_message(self, *_): ...
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as found:
         Thread(target=found.serve_forever, daemon=True).start()
@@ -120,13 +123,11 @@ def python(*words):
 def test_a_run_holds_all_and_where_it_comes_from(checkout, store, only_spool, monkeypatch, caplog):
     commit = first_commit(checkout)
     monkeypatch.setenv("DVC_EXP_NAME", "brave-ring")
-
     tracking.record(
         {"seed": 3, "sampler": "ring", "samplers.${sampler}": RingParams(inner=0.01, outer=0.1)},
         {"top1_percent": 41.25, "images": 1000, "slowest_class": "cat"},
         [{"epoch": epoch, "loss_nats": 1 / epoch} for epoch in (1, 2, 4)],
     )
-
     assert mlflow_sender.send() == (1, 0)
     assert not caplog.records
     assert not spooled(checkout)
@@ -135,9 +136,8 @@ def test_a_run_holds_all_and_where_it_comes_from(checkout, store, only_spool, mo
     assert run.data.metrics == {"top1_percent": 41.25, "images": 1000, "loss_nats": 0.25}
     assert points(client, run, "loss_nats") == {1: 1.0, 2: 0.5, 4: 0.25}
     assert run.info.run_name == "knn"
-    expected = {"dvc.exp_name": "brave-ring", "mlflow.source.git.commit": commit}
-    assert expected.items() <= run.data.tags.items()
-    assert run.data.tags["slowest_class"] == "cat"
+    tags = {"dvc.exp_name": "brave-ring", "mlflow.source.git.commit": commit, "slowest_class": "cat"}
+    assert tags.items() <= run.data.tags.items()
 
 
 @pytest.fixture
@@ -248,9 +248,7 @@ def test_nothing_is_cut_or_refused_by_mlflow_limits(checkout, store, only_spool)
     params = {f"a{i}": i for i in range(250)} | {"long": "x" * 12_001, "empty": "", "none": None}
     history = [{"epoch": epoch, "loss_nats": 1.0, "top1 (%)": 2.0} for epoch in range(1200)]
     tracking.record(params, {"bound/ceiling": 1.0}, history)
-
     assert mlflow_sender.send() == (1, 0)
-
     client, (run,) = runs(checkout)
     got = run.data.params
     assert got["long"] + got["long/2"] + got["long/3"] == params["long"]
@@ -261,13 +259,11 @@ def test_nothing_is_cut_or_refused_by_mlflow_limits(checkout, store, only_spool)
 
 def test_a_refused_connection_costs_one_warning_and_no_number(checkout, store, monkeypatch, caplog):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", REFUSED)
-    tracking.record({"seed": 0}, {"top1_percent": 1.0})
+    record(1.0)
+    record(2.0)
     (warning,) = [entry.getMessage() for entry in caplog.records]
     assert warning.startswith(f"WARNING: MLflow at {REFUSED} did not take the numbers (")
     assert "`make mlflow-send` sends them later" in warning
-
-    tracking.record({"seed": 1}, {"top1_percent": 2.0})
-    assert len(caplog.records) == 1
     assert len(spooled(checkout)) == 2
 
     monkeypatch.delenv("MLFLOW_TRACKING_URI")
@@ -280,7 +276,7 @@ def test_a_server_that_never_answers_costs_no_more_than_its_seconds(checkout, mo
     monkeypatch.setattr(tracking, "SERVER_SECONDS", 1)
     with socket.create_server(("127.0.0.1", 0)) as server:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.getsockname()[1]}")
-        tracking.record({"seed": 0}, {"top1_percent": 1.0})
+        record()
     assert re.search(r"did not take the numbers \(no answer in 1 s\)", caplog.text)
     assert len(spooled(checkout)) == 1
     senders = subprocess.run(["pgrep", "-f", "annulus.pipeline.mlflow_sender"], capture_output=True, text=True).stdout
@@ -289,17 +285,16 @@ def test_a_server_that_never_answers_costs_no_more_than_its_seconds(checkout, mo
 
 
 def test_a_server_that_failed_lately_is_left_alone(checkout, monkeypatch):
-    failed = checkout / ".annulus/tracking/failed"
+    failed, attempts = checkout / ".annulus/tracking/failed", []
     failed.parent.mkdir(parents=True)
     failed.write_text(REFUSED)
-    attempts = []
     monkeypatch.setattr(tracking, "_send_in_child", lambda: attempts.append(1))
     # Lately; long ago; with a clock that was set back; another server.
     for uri, age, tried in ((REFUSED, 60, 0), (REFUSED, 700, 1), (REFUSED, -60, 1), ("http://127.0.0.1:10", 60, 1)):
         attempts.clear()
         os.utime(failed, (time.time() - age,) * 2)
         monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-        tracking.record({}, {"top1_percent": 1.0})
+        record()
         assert len(attempts) == tried, (uri, age)
     assert len(spooled(checkout)) == 4
 
@@ -311,7 +306,7 @@ def test_no_secret_of_an_address_reaches_a_warning_a_line_of_the_sender_or_a_fil
     with server(503, lambda path: f"not for key-of-mine: {path}") as port:
         address = f"http://me:pass-word@127.0.0.1:{port}/?token=query%20secret#key-of-mine"
         monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
-        tracking.record({"seed": 0}, {"top1_percent": 1.0})
+        record()
         by_hand = python("-m", "annulus.pipeline.mlflow_sender").communicate()
     assert f"http://***@127.0.0.1:{port}" in caplog.text
     assert by_hand[1].count("\n") == 1, "MLflow's own lines repeat the address"
@@ -321,62 +316,56 @@ def test_no_secret_of_an_address_reaches_a_warning_a_line_of_the_sender_or_a_fil
         assert not re.search("pass-word|query.{1,3}secret|key-of-mine", text), text
 
 
-def test_a_server_that_answers_everything_with_nothing_has_not_taken_the_numbers(checkout, monkeypatch, caplog):
+def test_a_server_that_answers_everything_with_nothing_or_keeps_nothing_has_not_taken_the_numbers(
+    checkout, store, monkeypatch, caplog
+):
     monkeypatch.setattr(tracking, "SERVER_SECONDS", 60)  # for a busy machine
-    with server(200, lambda path: "") as port:
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{port}")
-        tracking.record({"seed": 0}, {"top1_percent": 1.0})
-        tracking.record({"seed": 0}, {"top1_percent": 2.0})
+    with monkeypatch.context() as patch, server(200, lambda path: "") as port:
+        patch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{port}")
+        record()
+        record()
     (warning,) = [entry.getMessage() for entry in caplog.records]
     assert "(the server's answer names no experiment: it may be no MLflow server; check the address in" in warning
-    assert len(spooled(checkout)) == 2
-
-
-def test_a_server_that_keeps_nothing_leaves_the_record_in_the_spool(checkout, store, only_spool, monkeypatch):
-    tracking.record({"seed": 0}, {"top1_percent": 1.0})
     monkeypatch.setattr(MlflowClient, "log_batch", lambda *_, **__: None)
     with pytest.raises(InputError, match="did not keep what it was sent: it may be no MLflow server"):
         mlflow_sender.send()
-    assert len(spooled(checkout)) == 1
+    assert len(spooled(checkout)) == 2
 
 
-@pytest.mark.parametrize(
-    ("seconds", "addresses"),
-    [
+def test_a_store_on_this_machine_has_its_time_and_a_server_its_own(checkout, monkeypatch):
+    for seconds, addresses in (
         (60, ["sqlite:///runs.db", "runs", "/shared/runs", "file:runs", "file:///shared/runs"]),
         (8, ["http://host", "https://host/mlflow", "postgresql://host/runs", "databricks", "databricks://me"]),
-    ],
-)
-def test_a_store_on_this_machine_has_its_time_and_a_server_its_own(checkout, monkeypatch, seconds, addresses):
-    for address in addresses:
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
-        assert tracking._limit() == seconds, address
+    ):
+        for address in addresses:
+            monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
+            assert tracking._limit() == seconds, address
 
 
-def test_a_folder_in_place_of_the_database_is_one_sentence_at_once(checkout, caplog):
+def test_a_folder_in_place_of_the_database_and_a_spool_that_cannot_be_written_are_a_warning(checkout, caplog):
     (checkout / "mlflow.db").mkdir()
-    tracking.record({"seed": 0}, {"top1_percent": 1.0})
+    record()
     assert "mlflow.db: unable to open database file; move it away, or name another store in" in caplog.text
-
-
-def test_a_spool_that_cannot_be_written_is_a_warning(checkout, caplog):
+    shutil.rmtree(checkout / ".annulus")
     (checkout / ".annulus").write_text("a file in the way")
-    tracking.record({"seed": 0}, {"top1_percent": 1.0})
-    (warning,) = [entry.getMessage() for entry in caplog.records]
+    record()
+    _, warning = (entry.getMessage() for entry in caplog.records)
     assert re.match(r"WARNING: not in MLflow: cannot write .* numbers are in metrics/ all the same", warning)
 
 
-def test_the_child_that_loaded_beside_the_stage_is_the_one_that_sends(checkout, store):
+def test_the_child_that_loaded_beside_the_stage_is_the_one_that_sends_and_of_a_failed_stage_sends_nothing(
+    checkout, store
+):
     tracking.prepare()
     prepared = tracking._waiting.child
-    tracking.record({"seed": 0}, {"top1_percent": 1.0})
+    record()
     assert prepared.returncode == 0
     assert len(runs(checkout)[1]) == 1
     assert not spooled(checkout)
 
-
-def test_the_child_of_a_stage_that_fails_sends_nothing_and_ends(checkout, store, only_spool):
-    tracking.record({"seed": 0}, {"top1_percent": 1.0})  # of another stage
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tracking, "_try_to_send", lambda: None)
+        record()  # of another stage
     stage = "from annulus.pipeline import tracking; tracking.prepare(); print(tracking._waiting.child.pid); exit(1)"
     child = int(python("-c", stage).communicate()[0])
     with suppress(ProcessLookupError):  # it has ended already
@@ -386,24 +375,19 @@ def test_the_child_of_a_stage_that_fails_sends_nothing_and_ends(checkout, store,
 
 def test_a_record_has_the_numbers_as_the_files_have_them(checkout, only_spool):
     tracking.record({}, {"top1_percent": 100 / 3}, [{"epoch": 1, "loss_nats": 1 / 3}], {5: {"top1_percent": 200 / 3}})
-    (record,) = spooled(checkout)
-    assert record["metrics"] == {"top1_percent": 33.33}
-    assert record["history"] == [{"epoch": 1, "loss_nats": 0.3333}]
-    assert record["seeds"] == {"5": {"top1_percent": 66.67}}
+    ((metrics, history, seeds),) = [(it["metrics"], it["history"], it["seeds"]) for it in spooled(checkout)]
+    assert (metrics, history) == ({"top1_percent": 33.33}, [{"epoch": 1, "loss_nats": 0.3333}])
+    assert seeds == {"5": {"top1_percent": 66.67}}
 
 
 def test_without_dvc_or_in_another_process_nothing_is_recorded_and_no_child_started(checkout, monkeypatch):
     monkeypatch.setattr(tracking, "_sender", None)
-    with monkeypatch.context() as patch:
-        patch.setenv("ANNULUS_TRACKING", "off")
-        tracking.prepare()
-        tracking.record({"seed": 0}, {"top1_percent": 1.0})
-    with monkeypatch.context() as patch:
-        patch.setenv("RANK", "1")
-        tracking.prepare()
-    monkeypatch.delenv("DVC_STAGE")
-    tracking.prepare()
-    tracking.record({"seed": 0}, {"top1_percent": 1.0})
+    for name, value in (("ANNULUS_TRACKING", "off"), ("RANK", "1"), ("DVC_STAGE", None)):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, value) if value else patch.delenv(name)
+            tracking.prepare()
+            if name != "RANK":  # the first process alone comes to `record`
+                record()
     assert [path.name for path in checkout.iterdir()] == ["params.yaml"]
 
 
@@ -417,8 +401,7 @@ def test_a_stage_does_not_import_mlflow():
 @pytest.mark.parametrize("done", [False, True], ids=["before", "after"])
 def test_a_run_sent_in_part_is_completed_and_not_repeated(checkout, store, only_spool, monkeypatch, call, done):
     """The connection breaks before or after the server did what the call asks for."""
-    history = [{"epoch": epoch, "loss_nats": 0.5} for epoch in range(1, 6)]
-    tracking.record({"seed": 0}, {"top1_percent": 1.0}, history)
+    record(history=[{"epoch": epoch, "loss_nats": 0.5} for epoch in range(1, 6)])
     real = getattr(MlflowClient, call)
 
     def broken(*arguments, **options):
@@ -431,7 +414,6 @@ def test_a_run_sent_in_part_is_completed_and_not_repeated(checkout, store, only_
         mlflow_sender.send()
     monkeypatch.setattr(MlflowClient, call, real)
     assert len(spooled(checkout)) == 1
-
     assert mlflow_sender.send() == (1, 0)
     client, (run,) = runs(checkout)
     assert len(tree(checkout)[1]) == 1
@@ -441,27 +423,24 @@ def test_a_run_sent_in_part_is_completed_and_not_repeated(checkout, store, only_
 
 
 def test_a_sender_killed_while_it_makes_the_store_leaves_none(checkout, only_spool, monkeypatch):
-    tracking.record({"seed": 0}, {"top1_percent": 1.0})
-
-    class Killed(BaseException):
-        pass
+    record()
 
     def killed(uri):
         Path(uri.removeprefix("sqlite:///")).write_text("half a store")
-        raise Killed
+        raise KeyboardInterrupt
 
     monkeypatch.setattr(mlflow_sender, "MlflowClient", killed)
-    with pytest.raises(Killed):
+    with pytest.raises(KeyboardInterrupt):
         mlflow_sender.send()
     assert not (checkout / "mlflow.db").exists()
 
 
-def test_a_sender_short_of_time_starts_with_the_newest_and_keeps_the_rest(checkout, store, only_spool):
+def test_a_sender_short_of_time_starts_with_the_newest_and_keeps_the_rest(checkout, store, only_spool, monkeypatch):
     for value in (1.0, 2.0, 3.0):
-        tracking.record({"seed": 0}, {"top1_percent": value})
+        record(value)
     assert mlflow_sender.send(seconds=-1.0) == (0, 3)
     clock = iter([0, 0, 1])
-    with pytest.MonkeyPatch.context() as patch:
+    with monkeypatch.context() as patch:
         patch.setattr(mlflow_sender.time, "monotonic", lambda: next(clock, 1))
         assert mlflow_sender.send(seconds=0.5) == (1, 2)
     assert [run.data.metrics["top1_percent"] for run in runs(checkout)[1]] == [3.0]

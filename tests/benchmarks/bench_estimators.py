@@ -5,6 +5,7 @@ The targets are at least 3 times, and at most 1.05 (issue 4; mlcpc 5.1 prints 1.
 
 import statistics
 import time
+from functools import partial
 
 import torch
 import yaml
@@ -40,16 +41,10 @@ def main() -> None:
         "joint": seeded(lambda: Joint(20, 256, 2), 0).to(device),
     }
     both = (cpc(1.0), mlcpc(1.0))
-    separable_cpc, separable_mlcpc = medians(
-        {bound.name: lambda bound=bound: update(critics["separable"], bound, UPDATES) for bound in both},
-        UPDATE_TURNS,
-        calls=1,
-    ).values()
-    joint_cpc, joint_mlcpc = medians(
-        {bound.name: lambda bound=bound: update(critics["joint"], bound, JOINT_UPDATES) for bound in both},
-        JOINT_TURNS,
-        calls=1,
-    ).values()
+    (separable_cpc, separable_mlcpc), (joint_cpc, joint_mlcpc) = (
+        medians({it.name: partial(update, critics[of], it, count) for it in both}, turns).values()
+        for of, count, turns in (("separable", UPDATES, UPDATE_TURNS), ("joint", JOINT_UPDATES, JOINT_TURNS))
+    )
     write(
         "estimators",
         {
@@ -100,9 +95,8 @@ def loop(run: Run, name: str, steps: int) -> float:
     """What one would write for one run: a module, its optimiser, and the library's own negatives and bound."""
     random = torch.Generator().manual_seed(run.seed)
     x, y = SumOfGaussians().sample(PARAMS.points, random)
-    critic = Separable(
-        x.shape[1], PARAMS.hidden, PARAMS.layers, PARAMS.outputs, PARAMS.temperature if name == "cosine" else None
-    )
+    temperature = PARAMS.temperature if name == "cosine" else None
+    critic = Separable(x.shape[1], PARAMS.hidden, PARAMS.layers, PARAMS.outputs, temperature)
     optimizer = torch.optim.Adam(critic.parameters(), PARAMS.variants[name].learning_rate)
     started = time.perf_counter()
     for index in torch.randperm(PARAMS.points, generator=random).split(PARAMS.batch_size)[:steps]:

@@ -15,9 +15,7 @@ from annulus.targets.params import ProbeParams
 
 TRAIN, TEST, DIM, CLASSES = 50_000, 10_000, 512, 10
 TURNS = 3
-PROBE = ProbeParams(
-    layer="pooled", momentum=0.9, weight_decay=1e-5, epochs=10, batch_size=256, learning_rate=0.1
-)  # fmt: skip
+PROBE = ProbeParams(layer="pooled", momentum=0.9, weight_decay=1e-5, epochs=10, batch_size=256, learning_rate=0.1)
 
 
 def main() -> None:
@@ -36,7 +34,7 @@ def main() -> None:
         right = model.predict((test.layer("pooled").numpy() - mean) / std) == test.labels.numpy()
         found["scikit_learn"] = 100 * float(np.mean(right))
 
-    seconds = medians({"probe": ours, "scikit_learn": theirs}, TURNS, calls=1)
+    seconds = medians({"probe": ours, "scikit_learn": theirs}, TURNS)
     write(
         "linear",
         {
@@ -45,10 +43,7 @@ def main() -> None:
             "scikit_learn_seconds": round(seconds["scikit_learn"], 2),
             "probe_top1_percent": round(found["probe"], 2),
             "scikit_learn_top1_percent": round(found["scikit_learn"], 2),
-            "train_features": TRAIN,
-            "dim": DIM,
-            "classes": CLASSES,
-            "epochs": PROBE.epochs,
+            **{"train_features": TRAIN, "dim": DIM, "classes": CLASSES, "epochs": PROBE.epochs},
         },
         torch.device("cpu"),
     )

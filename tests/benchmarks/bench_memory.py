@@ -81,7 +81,7 @@ def main() -> None:
     queries, own = unit(BATCH, random), torch.randint(ROWS, (BATCH,), generator=random, device=device)
     ring = ring_step(queries, rows, own)
     peak = peak_bytes(ring, device)
-    seconds = medians({"ring": ring, "product": lambda: queries @ rows.T}, REPETITIONS // 3, calls=1)
+    seconds = medians({"ring": ring, "product": lambda: queries @ rows.T}, REPETITIONS // 3)
 
     keys, queries = rows[:KEYS].clone(), queries[:QUERIES]
     queue = queue_step(queries, keys)
@@ -94,12 +94,8 @@ def main() -> None:
             "ring_over_product": round(seconds["ring"] / seconds["product"], 2),
             "ring_seconds": round(seconds["ring"], 2),
             "ring_peak_over_scores": round(peak / (BATCH * ROWS * 4), 3),
-            "batch": BATCH,
-            "rows": ROWS,
-            "negatives": NEGATIVES,
-            "queue": KEYS,
-            "queue_batch": QUERIES,
-            "dim": DIM,
+            **{"batch": BATCH, "rows": ROWS, "negatives": NEGATIVES},
+            **{"queue": KEYS, "queue_batch": QUERIES, "dim": DIM},
         },
         device,
     )

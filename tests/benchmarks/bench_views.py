@@ -60,15 +60,7 @@ def main() -> None:
     else:
         contestants["kornia"] = lambda: on_batches(images.float().div_(255))
 
-    def several(make: Callable[[], object]) -> Callable[[], None]:
-        def batches() -> None:
-            for _ in range(ROUNDS):
-                make()
-
-        return batches
-
-    turns = medians({name: several(make) for name, make in contestants.items()}, REPETITIONS, calls=1)
-    seconds = {name: each / ROUNDS for name, each in turns.items()}
+    seconds = medians(contestants, REPETITIONS, calls=ROUNDS)
     rates = {f"{name}_images_per_second": round(BATCH / each) for name, each in seconds.items()}
     own = {name: "infomin" if name.startswith("infomin") else "ours" for name in seconds}
     ratios = {f"times_{name}": round(seconds[name] / seconds[ours], 2) for name, ours in own.items() if name != ours}
@@ -79,41 +71,23 @@ def main() -> None:
 
 
 def torchvision_on_pil() -> Callable[[Image.Image], torch.Tensor]:
-    return transforms.Compose(
-        [
-            transforms.RandomResizedCrop(SIZE, scale=(0.2, 1.0)),
-            transforms.RandomHorizontalFlip(),
-            transforms.RandomApply([transforms.ColorJitter(0.4, 0.4, 0.4, 0.1)], p=0.8),
-            transforms.RandomGrayscale(0.2),
-            transforms.ToTensor(),
-        ]
-    )
+    first = [transforms.RandomResizedCrop(SIZE, scale=(0.2, 1.0)), transforms.RandomHorizontalFlip()]
+    jitter = transforms.RandomApply([transforms.ColorJitter(0.4, 0.4, 0.4, 0.1)], p=0.8)
+    return transforms.Compose([*first, jitter, transforms.RandomGrayscale(0.2), transforms.ToTensor()])
 
 
 def torchvision_infomin_on_pil() -> Callable[[Image.Image], torch.Tensor]:
-    return transforms.Compose(
-        [
-            transforms.RandomResizedCrop(SIZE, scale=(0.2, 1.0)),
-            transforms.RandomHorizontalFlip(),
-            transforms.RandAugment(num_ops=2, magnitude=10),
-            transforms.RandomApply([transforms.ColorJitter(0.8, 0.8, 0.8, 0.2)], p=0.8),
-            transforms.RandomApply([transforms.GaussianBlur(3, sigma=(0.1, 2.0))], p=0.5),
-            transforms.RandomGrayscale(0.2),
-            transforms.ToTensor(),
-        ]
-    )
+    first = [transforms.RandomResizedCrop(SIZE, scale=(0.2, 1.0)), transforms.RandomHorizontalFlip()]
+    drawn = transforms.RandAugment(num_ops=2, magnitude=10)
+    jitter = transforms.RandomApply([transforms.ColorJitter(0.8, 0.8, 0.8, 0.2)], p=0.8)
+    blur = transforms.RandomApply([transforms.GaussianBlur(3, sigma=(0.1, 2.0))], p=0.5)
+    return transforms.Compose([*first, drawn, jitter, blur, transforms.RandomGrayscale(0.2), transforms.ToTensor()])
 
 
 def torchvision_on_tensors() -> Callable[[torch.Tensor], torch.Tensor]:
-    return v2.Compose(
-        [
-            v2.RandomResizedCrop(SIZE, scale=(0.2, 1.0), antialias=True),
-            v2.RandomHorizontalFlip(),
-            v2.RandomApply([v2.ColorJitter(0.4, 0.4, 0.4, 0.1)], p=0.8),
-            v2.RandomGrayscale(0.2),
-            v2.ToDtype(torch.float32, scale=True),
-        ]
-    )
+    first = [v2.RandomResizedCrop(SIZE, scale=(0.2, 1.0), antialias=True), v2.RandomHorizontalFlip()]
+    jitter = v2.RandomApply([v2.ColorJitter(0.4, 0.4, 0.4, 0.1)], p=0.8)
+    return v2.Compose([*first, jitter, v2.RandomGrayscale(0.2), v2.ToDtype(torch.float32, scale=True)])
 
 
 def kornia_on_batches() -> Callable[[torch.Tensor], torch.Tensor]:

@@ -32,17 +32,22 @@ def synchronize() -> None:
         torch.cuda.synchronize()
 
 
-def medians(contestants: Mapping[str, Callable[[], object]], repetitions: int, calls: int) -> dict[str, float]:
+def medians(
+    contestants: Mapping[str, Callable[[], object]],
+    repetitions: int,
+    calls: int = 1,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, float]:
     """Median seconds per call of each contestant, over turns of `calls` in a row, after one turn each to warm up."""
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
     for turn in range(repetitions + 1):
         for name, call in contestants.items():
-            started = time.perf_counter()
+            started = clock()
             for _ in range(calls):
                 call()
             synchronize()
             if turn > 0:
-                seconds[name].append((time.perf_counter() - started) / calls)
+                seconds[name].append((clock() - started) / calls)
     return {name: statistics.median(times) for name, times in seconds.items()}
 
 
