@@ -10,21 +10,9 @@ from annulus.config.negatives import BallParams, RingParams
 from annulus.config.study import OwnStudy, Study
 from annulus.errors import InputError
 
-DEFAULTS = {
-    "dataset": "shapes",
-    "method": "ir",
-    "split": "none",
-    "bound": "infonce",
-    "sampler": "uniform",
-    "anneal": "none",
-}
-DEFAULTS |= {
-    "anneal": "none",
-    "neighbours": "none",
-    "views": "standard",
-    "backbone": "alexnet-fast",
-    "schedule": "cosine",
-}
+DEFAULTS = {"dataset": "shapes", "method": "ir", "split": "none", "bound": "infonce", "sampler": "uniform"}
+DEFAULTS |= {"anneal": "none", "neighbours": "none", "views": "standard", "backbone": "alexnet-fast"}
+DEFAULTS |= {"schedule": "cosine"}
 OWN = {
     "scale": "tiny",
     "seeds": [0, 1],
@@ -32,7 +20,6 @@ OWN = {
     "scales": {"tiny": {"scales.tiny.pretrain.epochs": 1}, "demo": {"methods.moco.momentum": 0.99}, "paper": {}},
     "rows": {"IR": {}, "MoCo": {"method": "moco"}, "BALL+anneal": {"sampler": "ball", "anneal": "linear"}},
 }
-SCALES = ["tiny", "demo", "paper"]
 PUBLISHED = ROOT / "src/annulus/report/results.yaml"
 
 
@@ -51,12 +38,9 @@ def make(tmp_path):
 
 def refusal(make, changes: dict, settings: dict | None = None) -> str:
     """What the user reads, without the file's name, which comes first."""
-    with pytest.raises(InputError) as refused:
+    with pytest.raises(InputError, match=r"^[^\n]+study\.yaml: [^\n]*$") as refused:
         make(changes).variant("a row", settings or {}, 0)
-    place, _, sentence = str(refused.value).partition("study.yaml: ")
-    assert place
-    assert "\n" not in sentence
-    return sentence
+    return str(refused.value).partition("study.yaml: ")[2]
 
 
 def test_the_row_wins_over_the_scale_and_the_scale_over_the_defaults(make):
@@ -79,11 +63,10 @@ def test_a_setting_replaces_a_whole_section_and_a_later_one_a_value_in_it(make):
 
 
 def test_a_scale_in_a_key_is_the_study_s_and_only_its_settings_count(make):
-    settings = {"scales.${scale}.pretrain.negatives": 17}
     for scale, momentum in (("tiny", 0.999), ("demo", 0.99)):
-        params = make({"scale": scale}).variant("a row", settings, 0)
-        assert [name for name in SCALES if getattr(params.scales, name).pretrain.negatives == 17] == [scale]
-        assert params.methods.moco.momentum == momentum
+        params = make({"scale": scale}).variant("a row", {"scales.${scale}.pretrain.negatives": 17}, 0)
+        changed = [it for it in ("tiny", "demo", "paper") if getattr(params.scales, it).pretrain.negatives == 17]
+        assert (changed, params.methods.moco.momentum) == ([scale], momentum)
 
 
 def test_the_root_s_choices_move_no_study(make):
@@ -91,8 +74,7 @@ def test_the_root_s_choices_move_no_study(make):
     others |= {"sampler": "cave", "anneal": "linear", "neighbours": "s", "views": "strong", "backbone": "resnet50"}
     others |= {"schedule": "constant"}
     assert set(others) == {*SECTION_OF, "seeds"}
-    settings = {"sampler": "ball"}
-    assert make(root=others).variant("a row", settings, 0) == make().variant("a row", settings, 0)
+    assert make(root=others).variant("a row", {}, 0) == make().variant("a row", {}, 0)
     values = {"optimizer": {"momentum": 0.5, "weight_decay": 0.0}}
     assert make(root=values).variant("IR", {}, 0).optimizer.momentum == 0.5, "its values do"
 
@@ -108,8 +90,8 @@ def test_the_root_s_choices_move_no_study(make):
 )
 def test_an_unknown_key_is_named_with_its_row_and_the_nearest_known_one(make, key, sentence):
     assert refusal(make, {}, {key: 1}).startswith(f"a row: {sentence}")
-    assert refusal(make, {"defaults": DEFAULTS | {key: 1}}).startswith(f"defaults or scales: {sentence}")
-    assert refusal(make, {"scales": {"tiny": {key: 1}}}).startswith(f"defaults or scales: {sentence}")
+    for changes in ({"defaults": DEFAULTS | {key: 1}}, {"scales": {"tiny": {key: 1}}}):
+        assert refusal(make, changes).startswith(f"defaults or scales: {sentence}")
 
 
 @pytest.mark.parametrize(
@@ -123,16 +105,15 @@ def test_an_unknown_key_is_named_with_its_row_and_the_nearest_known_one(make, ke
         ({"seeds": [0, 3, 0]}, {}, "seeds: [0, 3, 0] names a seed twice, which would be one run, not two"),
         ({"seeds": None}, {}, "seeds: missing; every value is written in params.yaml"),
         ({"scales": {"tiny": 3}}, {}, "scales.tiny: 3 refused; input should be a valid dictionary"),
+        *(
+            ({"defaults": {name: choice for name, choice in DEFAULTS.items() if name != selector}}, {}, sentence)
+            for selector in DEFAULTS
+            if (sentence := f"defaults: lacks {selector}; a study sets every selector")
+        ),
     ],
 )
 def test_a_study_or_row_with_a_fault_is_refused(make, changes, settings, sentence):
     assert refusal(make, changes, settings).startswith(sentence)
-
-
-def test_a_study_sets_every_selector(make):
-    for selector in DEFAULTS:
-        rest = {name: choice for name, choice in DEFAULTS.items() if name != selector}
-        assert refusal(make, {"defaults": rest}) == f"defaults: lacks {selector}; a study sets every selector"
 
 
 def test_a_row_is_what_stands_under_its_name_or_is_named_with_the_nearest(make):
@@ -157,9 +138,8 @@ def own(tmp_path):
     """Such a study with these changes, without any params.yaml of the root's."""
 
     def made(changes: dict | None = None) -> OwnStudy:
-        path = tmp_path / "study.yaml"
-        path.write_text(yaml.safe_dump(SETTINGS | (changes or {}), sort_keys=False))
-        return OwnStudy(path)
+        (tmp_path / "study.yaml").write_text(yaml.safe_dump(SETTINGS | (changes or {}), sort_keys=False))
+        return OwnStudy(tmp_path / "study.yaml")
 
     return made
 
@@ -208,16 +188,9 @@ def at_scale(tmp_path, name: str, scale: str) -> Study:
 
 
 @pytest.mark.parametrize("scale", ["tiny", "paper"])
-def test_every_row_of_algorithms_is_valid_and_no_two_are_the_same(tmp_path, scale):
+def test_every_row_and_point_of_algorithms_and_negatives_is_valid_and_no_two_are_the_same(tmp_path, scale):
     study = at_scale(tmp_path, "algorithms", scale)
-    found = {name: study.variant(name, study.row("rows", name), 0) for name in study.content["rows"]}
-    for name, params in found.items():
-        assert params.scale == scale
-        assert [other for other, same in found.items() if same == params] == [name]
-
-
-@pytest.mark.parametrize("scale", ["tiny", "paper"])
-def test_every_point_of_negatives_is_valid_and_no_two_of_a_part_are_the_same(tmp_path, scale):
+    groups = [{name: study.variant(name, study.row("rows", name), 0) for name in study.content["rows"]}]
     study = at_scale(tmp_path, "negatives", scale)
     for name, part in study.content["parts"].items():
         sweep = part.get("sweep", {"keys": [], "values": [None]})
@@ -226,10 +199,12 @@ def test_every_point_of_negatives_is_valid_and_no_two_of_a_part_are_the_same(tmp
             for series, settings in part["series"].items()
             for value in sweep["values"]
         }
+        assert all(params.get(key) == value for (_, value), params in points.items() for key in sweep["keys"])
+        groups.append(points)
+    for points in groups:
         for point, params in points.items():
+            assert params.scale == scale
             assert [other for other, same in points.items() if same == params] == [point]
-            for key in sweep["keys"]:
-                assert params.get(key) == point[1]
     for name, choice in study.content["estimates"]["samplers"].items():
         study.variant(name, choice, 0)
 
@@ -249,12 +224,12 @@ def test_every_point_of_a_study_of_views_is_valid_and_no_two_of_a_part_are_the_s
 def test_at_the_paper_s_scale_a_part_has_the_paper_s_values_and_both_heads(tmp_path, part, figure, base):
     points = part_settings(at_scale(tmp_path, "strength", "paper"), part)["points"]
     (published,) = (entry for entry in yaml.safe_load(PUBLISHED.read_text()) if entry["id"] == figure)
-    found = [point["value"] for point in points if point["run"]["methods"]["moco"]["head"] == "mlp"]
-    assert found == published["sweep"]
-    assert [point["value"] for point in points if point["run"]["methods"]["moco"]["head"] == "linear"] == found
+    for head in ("mlp", "linear"):
+        of_head = [point["value"] for point in points if point["run"]["methods"]["moco"]["head"] == head]
+        assert of_head == published["sweep"]
     assert {point["base"][1] for point in points} == {base}
     demo = part_settings(at_scale(tmp_path, "strength", "demo"), part)["points"]
-    assert {point["value"] for point in demo} != set(found)
+    assert {point["value"] for point in demo} != set(published["sweep"])
 
 
 def test_a_row_of_lab_images_is_cmc_and_one_whose_name_says_ring_or_ball_has_it(tmp_path):
@@ -262,8 +237,7 @@ def test_a_row_of_lab_images_is_cmc_and_one_whose_name_says_ring_or_ball_has_it(
     for entry in study.content["tables"]["mutualinfo.table1"]["methods"].values():
         name = entry["row"]
         params = study.variant(name, study.row("rows", name), 0)
-        lab = "Lab" in name or name.startswith("CMC")
-        assert params.split == ("lab" if lab else "none")
+        assert params.split == ("lab" if "Lab" in name or name.startswith("CMC") else "none")
         assert (params.anneal == "linear") == ("+anneal" in name)
         assert (params.neighbours == "s") == ("+s-neigh" in name)
         sampler = next((word for word in ("BALL", "CAVE", "RING") if name.startswith(word)), None)
