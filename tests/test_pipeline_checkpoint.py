@@ -114,7 +114,7 @@ def test_a_second_process_is_told_who_computes_and_where(monkeypatch):
     assert state() is None
 
 
-@pytest.mark.parametrize("again", [False, True], ids=["removed", "and made again"])
+@pytest.mark.parametrize("again", [False, True])
 def test_a_lock_on_a_file_that_was_removed_since_is_taken_again(monkeypatch, again):
     """The holder before ends between the opening of the lock and the locking."""
     checkpoint, flock, calls = Checkpoint("pretrain", KEY), fcntl.flock, []

@@ -159,11 +159,8 @@ def choose(checkout, sampler, outer=0.1):
 
 def spool_stages(monkeypatch, knn=40.0):
     """What a run of two seeds leaves in the spool."""
-    history = [
-        {"seed": seed, "epoch": epoch, "loss_nats": epoch + 10.0 * seed, "phase": "a"}
-        for seed in (0, 1)
-        for epoch in (1, 2)
-    ]
+    of = [(seed, epoch) for seed in (0, 1) for epoch in (1, 2)]
+    history = [{"seed": seed, "epoch": epoch, "loss_nats": epoch + 10.0 * seed, "phase": "a"} for seed, epoch in of]
     losses = {0: {"loss_nats": 2.0}, 1: {"loss_nats": 12.0}}
     each = {0: {"top1_percent": knn - 1.0}, 1: {"top1_percent": knn + 1.0}}
     for stage, record in {
@@ -178,15 +175,12 @@ def spool_stages(monkeypatch, knn=40.0):
 def test_a_variant_is_one_run_with_its_headline_numbers_and_below_it_its_stages_and_seeds(checkout, variant):
     spool_stages(variant)
     assert mlflow_sender.send() == (3, 0)
-
     client, ((parent, below),) = tree(checkout)
     assert parent.info.run_name == "noisy-coho sampler=uniform"
     assert parent.data.metrics == {"knn_top1_percent": 40.0, "knn_top1_interval_percent": 0.5}
     assert {"sampler": "uniform", "method": "ir"}.items() <= parent.data.params.items()
     assert parent.info.status == "FINISHED"
-    assert {name: len(same) for name, same in below.items()} == dict.fromkeys(
-        ["pretrain", "knn", "seed 0", "seed 1"], 1
-    )
+    assert sorted(below) == ["knn", "pretrain", "seed 0", "seed 1"]
     (seed,), (pretrain,) = below["seed 1"], below["pretrain"]
     assert seed.data.metrics == {"pretrain.loss_nats": 12.0, "knn.top1_percent": 41.0}
     assert points(client, seed, "pretrain.loss_nats") == {1: 11.0, 2: 12.0}
@@ -196,18 +190,15 @@ def test_a_variant_is_one_run_with_its_headline_numbers_and_below_it_its_stages_
 def test_a_record_that_comes_late_or_twice_finds_its_variant(checkout, variant):
     spool_stages(variant)
     spool_stages(variant, knn=50.0)  # the same setting once more
-    folder = checkout / ".annulus/tracking"
-    files = {path.name: path.read_text() for path in folder.glob("*.json")}
-    for name in files:
-        (folder / name).unlink()
-    for name in [*sorted(files)[3:], *sorted(files)[:3], *files]:  # the older ones late, then all again
-        (folder / name).write_text(files[name])
+    files = {path: path.read_text() for path in sorted((checkout / ".annulus/tracking").glob("*.json"))}
+    for path in files:
+        path.unlink()
+    for path in [*list(files)[3:], *list(files)[:3], *files]:  # the older ones late, then all again
+        path.write_text(files[path])
         assert mlflow_sender.send() == (1, 0)
 
     _, ((parent, below),) = tree(checkout)
-    assert {name: len(same) for name, same in below.items()} == {
-        **dict.fromkeys(["pretrain", "knn"], 2), "seed 0": 1, "seed 1": 1
-    }  # fmt: skip
+    assert {name: len(same) for name, same in below.items()} == {"pretrain": 2, "knn": 2, "seed 0": 1, "seed 1": 1}
     assert parent.data.metrics["knn_top1_percent"] == 50.0, "the newest, not what was sent last"
     assert below["seed 0"][0].data.metrics["knn.top1_percent"] == 49.0
     assert parent.info.end_time == max(round(json.loads(text)["ended"] * 1000) for text in files.values())
@@ -301,12 +292,12 @@ def test_a_server_that_failed_lately_is_left_alone(checkout, monkeypatch):
 
 def test_no_secret_of_an_address_reaches_a_warning_a_line_of_the_sender_or_a_file(checkout, monkeypatch, caplog):
     """The server repeats what it was asked, as many do. MLflow reads when it is loaded what it may say of it."""
-    monkeypatch.setattr(sys, "executable", PYTHON)
     monkeypatch.setattr(tracking, "SERVER_SECONDS", 60)  # for a busy machine
     with server(503, lambda path: f"not for key-of-mine: {path}") as port:
         address = f"http://me:pass-word@127.0.0.1:{port}/?token=query%20secret#key-of-mine"
         monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
         record()
+        monkeypatch.setattr(sys, "executable", PYTHON)
         by_hand = python("-m", "annulus.pipeline.mlflow_sender").communicate()
     assert f"http://***@127.0.0.1:{port}" in caplog.text
     assert by_hand[1].count("\n") == 1, "MLflow's own lines repeat the address"

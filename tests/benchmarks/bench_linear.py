@@ -37,15 +37,11 @@ def main() -> None:
     seconds = medians({"probe": ours, "scikit_learn": theirs}, TURNS)
     write(
         "linear",
-        {
-            "probe_over_scikit_learn": round(seconds["probe"] / seconds["scikit_learn"], 3),
-            "probe_seconds": round(seconds["probe"], 2),
-            "scikit_learn_seconds": round(seconds["scikit_learn"], 2),
-            "probe_top1_percent": round(found["probe"], 2),
-            "scikit_learn_top1_percent": round(found["scikit_learn"], 2),
-            **{"train_features": TRAIN, "dim": DIM, "classes": CLASSES, "epochs": PROBE.epochs},
-        },
         torch.device("cpu"),
+        probe_over_scikit_learn=seconds["probe"] / seconds["scikit_learn"],
+        **{f"{name}_seconds": each for name, each in seconds.items()},
+        **{f"{name}_top1_percent": each for name, each in found.items()},
+        **{"train_features": TRAIN, "dim": DIM, "classes": CLASSES, "epochs": PROBE.epochs},
     )
 
 

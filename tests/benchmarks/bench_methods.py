@@ -158,11 +158,7 @@ def against_lightly(method: str, stem: str, turns: int, steps: int, device: torc
             "lightly_percent_of_bare": 100 * seconds["lightly_bare"] / best_seconds,
             "lightly_workers": best,
         }
-    return {f"{method}_{stem}_stem_{name}": rounded(name, number) for name, number in numbers.items()}
-
-
-def rounded(name: str, number: float) -> float | int:
-    return round(number, 1 if "percent" in name else 2 if "times" in name else None)
+    return {f"{method}_{stem}_stem_{name}": number for name, number in numbers.items()}
 
 
 def ring_against_all(device: torch.device) -> dict[str, float | int]:
@@ -177,8 +173,8 @@ def ring_against_all(device: torch.device) -> dict[str, float | int]:
         steps[name] = turn_of(step(run), 1, max(4, calls_per_turn(device)))
     seconds = go_round(steps, 7)
     return {
-        "moco_ring_over_moco": round(seconds["ring"] / seconds["all"], 3),
-        "moco_ring_over_bare_moco": round(seconds["ring"] / seconds["bare"], 3),
+        "moco_ring_over_moco": seconds["ring"] / seconds["all"],
+        "moco_ring_over_bare_moco": seconds["ring"] / seconds["bare"],
         "moco_ring_queue": LONG_QUEUE,
     }
 
@@ -193,7 +189,7 @@ def main() -> None:
         numbers |= against_lightly(method, stem, **length, device=device)
     if stem == "imagenet":
         numbers |= ring_against_all(device)
-    write("methods" if stem == "imagenet" else "methods-cifar", numbers, device)
+    write("methods" if stem == "imagenet" else "methods-cifar", device, **numbers)
 
 
 if __name__ == "__main__":

@@ -184,24 +184,26 @@ def main() -> None:
         sizes = ((FEW, 64), (MANY, 64), (LARGE, SIDE))
         (imports, few), (_, many), (_, large) = (peak_bytes(folder, *each) for each in sizes)
     an_image = max(0.0, (many - few) / (MANY - FEW))
-    others = [name for name in clock if name != "ours"]
-    numbers = {f"{name}_images_per_second": round(IMAGES / each) for name, each in clock.items()}
+    numbers = {f"{name}_images_per_second": IMAGES / each for name, each in clock.items()}
     numbers |= {f"{name}_images_per_processor_second": round(IMAGES / each) for name, each in processor.items()}
-    numbers |= {f"times_{name}": round(clock[name] / clock["ours"], 2) for name in others}
-    numbers |= {f"processor_times_{name}": round(processor[name] / processor["ours"], 2) for name in others}
+    for name in clock.keys() - {"ours"}:
+        numbers[f"times_{name}"] = clock[name] / clock["ours"]
+        numbers[f"processor_times_{name}"] = processor[name] / processor["ours"]
     for name in ("raw", "jpeg"):
-        numbers[f"{name}_step_percent_of_memory"] = round(100 * seconds["memory"] / seconds[name], 1)
-    numbers |= {
-        "step_processor_seconds": round(seconds["memory"], 2),
-        "prepare_imports_mib": round(imports / 2**20),
-        "prepare_peak_mib_20_000_of_64_px": round(few / 2**20),
-        "prepare_peak_mib_100_000_of_64_px": round(many / 2**20),
-        "prepare_peak_mib_4_000_of_256_px": round(large / 2**20),
-        "prepare_bytes_an_image": round(an_image),
-        "prepare_peak_mib_imagenet_estimated": round((large + an_image * (ALL - LARGE)) / 2**20),
+        numbers[f"{name}_step_percent_of_memory"] = 100 * seconds["memory"] / seconds[name]
+    write(
+        "store",
+        torch.device("cpu"),
+        **numbers,
+        step_processor_seconds=seconds["memory"],
+        prepare_imports_mib=round(imports / 2**20),
+        prepare_peak_mib_20_000_of_64_px=round(few / 2**20),
+        prepare_peak_mib_100_000_of_64_px=round(many / 2**20),
+        prepare_peak_mib_4_000_of_256_px=round(large / 2**20),
+        prepare_bytes_an_image=round(an_image),
+        prepare_peak_mib_imagenet_estimated=round((large + an_image * (ALL - LARGE)) / 2**20),
         **{"batch": BATCH, "step_batch": STEP_BATCH, "view_size": VIEW},
-    }
-    write("store", numbers, torch.device("cpu"))
+    )
 
 
 if __name__ == "__main__":

@@ -51,8 +51,11 @@ def medians(
     return {name: statistics.median(times) for name, times in seconds.items()}
 
 
-def write(name: str, numbers: Mapping[str, object], device: torch.device) -> None:
+def write(name: str, device: torch.device, **numbers: float | int) -> None:
     """Write metrics/benchmarks/NAME.json with the machine beside the numbers, and print it."""
+    for key, number in numbers.items():
+        if isinstance(number, float):
+            numbers[key] = round(number) if key.endswith("per_second") else round(number, 1 if "percent" in key else 3)
     machine = {
         "processor": torch.cuda.get_device_name(device) if device.type == "cuda" else processor(),
         "threads": torch.get_num_threads(),
