@@ -77,7 +77,7 @@ def main_line(root: Path, classes: tuple[str, ...] = CLASSES) -> None:
 
 
 def studies(root: Path, names: str, series: str | None = None) -> None:
-    """Tables of the repository's own studies, 80 rows of each at most; `series` is another name for the first one."""
+    """Tables of the repository's own studies, 24 rows of each at most; `series` is another name for the first one."""
     for path in sorted((ROOT / "metrics").glob(names)):
         place = root / path.relative_to(ROOT)
         if place.exists():
@@ -90,7 +90,7 @@ def studies(root: Path, names: str, series: str | None = None) -> None:
             rows = list(csv.DictReader(file))
         first = rows[0].get("series")
         rows = [row | {"series": series} if series and row["series"] == first else row for row in rows]
-        written(root, place.relative_to(root / "metrics").as_posix(), rows[:: len(rows) // 80 + 1])
+        written(root, place.relative_to(root / "metrics").as_posix(), rows[:: -(-len(rows) // 24)])
 
 
 def negatives_study(root: Path, series: str = "IR") -> None:

@@ -73,7 +73,7 @@ def blocks(path: Path) -> Iterator[tuple[int, str]]:
     """Line and text of docstrings and of comments, also on lines one below the other; of other files comments only."""
     text = path.read_text()
     found = re.finditer(r'"""(.*?)"""', text, re.DOTALL) if path.suffix == ".py" else ()
-    for match in (*found, *re.finditer(r"((?:^[ \t]*#.*\n?)+)|\s#\s(.*)$", text, re.MULTILINE)):
+    for match in (*found, *re.finditer(r"((?:^[ \t]*#.*\n?)+)|[ \t]#[ \t](.*)$", text, re.MULTILINE)):
         prose = re.sub(r"^[ \t]*#[# ]*", "", match[1], flags=re.MULTILINE) if match[1] else match[2]
         yield text.count("\n", 0, match.start()) + 1, prose
 
