@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import yaml
 from matplotlib.figure import Figure
+from report_root import first_commit
 
 from annulus.compare.__main__ import main
 from annulus.compare.sides import flat, read_side
@@ -47,8 +48,7 @@ def files(gain: float = 0.0, seeds: tuple[int, ...] = (0, 1, 2, 3, 4), processor
 
 
 def git(root: Path, *words: str) -> None:
-    name = ["-c", "user.name=test", "-c", "user.email=test@localhost"]
-    subprocess.run(["git", *name, *words], cwd=root, check=True, capture_output=True)
+    subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@localhost", *words], cwd=root, check=True)
 
 
 def write(root: Path, content: dict[str, str]) -> None:
@@ -60,10 +60,8 @@ def write(root: Path, content: dict[str, str]) -> None:
 @pytest.fixture
 def root(tmp_path):
     """A repository whose HEAD is a ring."""
-    git(tmp_path, "init", "-q")
     write(tmp_path, files())
-    git(tmp_path, "add", "-A")
-    git(tmp_path, "commit", "-q", "-m", "ring")
+    first_commit(tmp_path)
     return tmp_path
 
 
@@ -73,37 +71,32 @@ def compared(root: Path, base: str = "HEAD", head: str = "workspace"):
     return found, {row.number: row for row in found.rows}, as_text(found)
 
 
-def test_nothing_changed_is_equal(root):
+@pytest.mark.parametrize(
+    ("gain", "word", "of_bound", "back"), [(2.0, "better", "higher", "worse"), (-2.0, "worse", "lower", "better")]
+)
+def test_a_difference_beyond_the_interval_has_a_word_and_its_parameter_stands_first(root, gain, word, of_bound, back):
     comparison, _, text = compared(root)
     assert {row.verdict for row in comparison.rows} == {"equal"}
     assert "no parameter differs" in text
-
-
-@pytest.mark.parametrize(("gain", "word", "of_bound"), [(2.0, "better", "higher"), (-2.0, "worse", "lower")])
-def test_a_difference_beyond_the_interval_has_a_word_and_its_parameter_stands_first(root, gain, word, of_bound):
     write(root, files(gain, sampler="uniform", scale="cpu"))
     comparison, rows, text = compared(root)
+    knn, bound = rows["knn_top1_percent"], rows["bound_nats"]
     assert list(rows) == [name for name in HEADLINES if name in rows]
     assert comparison.changed == [("sampler", "ring", "uniform"), ("scale", "(absent)", "cpu")]
-    assert rows["knn_top1_percent"].verdict == rows["linear_top1_percent"].verdict == word
-    assert rows["knn_top1_percent"].difference.mean == pytest.approx(gain, abs=0.5)
-    assert rows["knn_top1_percent"].difference.freedom > 4, "over test images too, not over five seeds only"
-    assert (rows["bound_nats"].base, rows["bound_nats"].head, rows["bound_nats"].verdict) == (0.5, 0.5 + gain, of_bound)
+    assert knn.verdict == rows["linear_top1_percent"].verdict == word
+    assert knn.difference.mean == pytest.approx(gain, abs=0.5)
+    assert knn.difference.freedom > 4, "over test images too, not over five seeds only"
+    assert (bound.base, bound.head, bound.verdict) == (0.5, 0.5 + gain, of_bound)
     assert rows["bound_ceiling_nats"].verdict == "equal"
     assert text.index("sampler: ring -> uniform") < text.index("knn_top1_percent")
-    cells, knn = [line.split()[:3] for line in text.splitlines()], rows["knn_top1_percent"]
+    cells = [line.split()[:3] for line in text.splitlines()]
     assert ["bound_nats", "0.5000", f"{0.5 + gain:.4f}"] in cells
     assert ["knn_top1_percent", f"{knn.base:.2f}", f"{knn.head:.2f}"] in cells
     assert max(map(len, text.splitlines())) <= 100
-
-
-def test_the_other_way_round_gives_the_opposite(root):
-    write(root, files(2.0))
-    _, forth, _ = compared(root)
-    _, back, _ = compared(root, "workspace", "HEAD")
-    for name, row in back.items():
-        assert row.difference.mean == pytest.approx(-forth[name].difference.mean)
-    assert back["knn_top1_percent"].verdict == "worse"
+    other_way = compared(root, "workspace", "HEAD")[1]
+    assert other_way["knn_top1_percent"].verdict == back
+    for name, row in other_way.items():
+        assert row.difference.mean == pytest.approx(-rows[name].difference.mean)
 
 
 def test_other_seeds_are_not_paired_and_small_differences_are_noise_that_says_what_it_could_see(root):
@@ -128,8 +121,7 @@ def test_one_seed_says_nothing_of_others_and_other_test_images_are_not_paired_im
 
 def test_an_experiment_is_found_by_its_name(root):
     write(root, files(2.0))
-    git(root, "add", "-A")
-    git(root, "commit", "-q", "-m", "experiment")
+    git(root, "commit", "-qam", "experiment")
     git(root, "update-ref", "refs/exps/ab/cdef/noisy-coho", "HEAD")
     git(root, "update-ref", "refs/exps/exec/EXEC_HEAD", "HEAD")
     git(root, "reset", "-q", "--hard", "HEAD~1")

@@ -203,9 +203,9 @@ def test_the_memory_is_checked_again_once_the_images_are_counted():
     pretrain = PretrainScale(epochs=1, batch_size=10, negatives=20, queue=20, learning_rate=0.1, validation_images=None)
     ir, moco = IRParams(**TREE["methods"]["ir"]), MoCoParams(**TREE["methods"]["moco"])
     check_memory(8, ir, UniformParams(), pretrain)
+    check_memory(10, moco, UniformParams(), pretrain)  # a queue of two epochs
     with pytest.raises(InputError, match=r"^scales\.SCALE\.pretrain\.batch_size: 10 is more than the 7 training im"):
         check_memory(7, ir, UniformParams(), pretrain)
-    check_memory(10, moco, UniformParams(), pretrain)  # a queue of two epochs
 
 
 def test_rank_limits_are_the_floor_of_the_exact_decimal_share():

@@ -9,6 +9,7 @@ from annulus.config.grid import part_settings
 from annulus.config.negatives import BallParams, RingParams
 from annulus.config.study import OwnStudy, Study
 from annulus.errors import InputError
+from annulus.report.papers import load_figures
 
 DEFAULTS = {"dataset": "shapes", "method": "ir", "split": "none", "bound": "infonce", "sampler": "uniform"}
 DEFAULTS |= {"anneal": "none", "neighbours": "none", "views": "standard", "backbone": "alexnet-fast"}
@@ -20,7 +21,6 @@ OWN = {
     "scales": {"tiny": {"scales.tiny.pretrain.epochs": 1}, "demo": {"methods.moco.momentum": 0.99}, "paper": {}},
     "rows": {"IR": {}, "MoCo": {"method": "moco"}, "BALL+anneal": {"sampler": "ball", "anneal": "linear"}},
 }
-PUBLISHED = ROOT / "src/annulus/report/results.yaml"
 
 
 @pytest.fixture
@@ -28,7 +28,8 @@ def make(tmp_path):
     """A study of these contents over a root of these changes."""
 
     def made(changes: dict | None = None, root: dict | None = None) -> Study:
-        (tmp_path / "params.yaml").write_text(yaml.safe_dump(TREE | (root or {})))
+        text = yaml.safe_dump(TREE | root) if root else (ROOT / "params.yaml").read_text()
+        (tmp_path / "params.yaml").write_text(text)
         kept = {key: value for key, value in (OWN | (changes or {})).items() if value is not None}
         (tmp_path / "study.yaml").write_text(yaml.safe_dump(kept, sort_keys=False))
         return Study(tmp_path / "params.yaml", tmp_path / "study.yaml")
@@ -220,16 +221,16 @@ def test_every_point_of_a_study_of_views_is_valid_and_no_two_of_a_part_are_the_s
         assert all(point["base"] in [[other["series"], other["value"]] for other in points] for point in points)
 
 
-@pytest.mark.parametrize(("part", "figure", "base"), [("crop", "infomin.fig11", 0.2), ("jitter", "infomin.fig12", 1.0)])
-def test_at_the_paper_s_scale_a_part_has_the_paper_s_values_and_both_heads(tmp_path, part, figure, base):
-    points = part_settings(at_scale(tmp_path, "strength", "paper"), part)["points"]
-    (published,) = (entry for entry in yaml.safe_load(PUBLISHED.read_text()) if entry["id"] == figure)
-    for head in ("mlp", "linear"):
-        of_head = [point["value"] for point in points if point["run"]["methods"]["moco"]["head"] == head]
-        assert of_head == published["sweep"]
-    assert {point["base"][1] for point in points} == {base}
-    demo = part_settings(at_scale(tmp_path, "strength", "demo"), part)["points"]
-    assert {point["value"] for point in demo} != set(published["sweep"])
+def test_at_the_paper_s_scale_a_part_has_the_paper_s_values_and_both_heads(tmp_path):
+    figures = load_figures()
+    for part, figure, base in (("crop", "infomin.fig11", 0.2), ("jitter", "infomin.fig12", 1.0)):
+        points = part_settings(at_scale(tmp_path, "strength", "paper"), part)["points"]
+        for head in ("mlp", "linear"):
+            of_head = [point["value"] for point in points if point["run"]["methods"]["moco"]["head"] == head]
+            assert of_head == figures[figure].sweep
+        assert {point["base"][1] for point in points} == {base}
+        demo = part_settings(at_scale(tmp_path, "strength", "demo"), part)["points"]
+        assert {point["value"] for point in demo} != set(figures[figure].sweep)
 
 
 def test_a_row_of_lab_images_is_cmc_and_one_whose_name_says_ring_or_ball_has_it(tmp_path):

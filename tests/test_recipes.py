@@ -288,4 +288,4 @@ def test_recipes_that_are_followed_run_and_name_every_file_that_they_touch(tmp_p
         env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "5 passed" in done.stdout
+    assert done.stdout.startswith("..... ")

@@ -112,8 +112,8 @@ def test_the_closed_form_estimates_and_percentages_of_both_toy_tables_go_to_thei
 
 def test_json_fields_go_to_their_rows(tmp_path):
     written(tmp_path, "benchmarks/estimators.json", {"cpc_200_updates_seconds": 2, "mlcpc_200_updates_seconds": 2.1})
-    found = of("mlcpc.text.walltime", tmp_path)
-    assert [(row.labels["method"], row.here) for row in found.rows] == [("CPC", 2.0), ("ML-CPC", 2.1)]
+    found = [(row.labels["method"], row.here) for row in of("mlcpc.text.walltime", tmp_path).rows]
+    assert found == [("CPC", 2.0), ("ML-CPC", 2.1)]
 
 
 def test_a_broken_file_is_named_and_the_papers_numbers_stay(tmp_path):
@@ -144,10 +144,8 @@ def test_every_pair_of_names_points_to_one_row_and_a_column_of_the_table():
 
 
 def test_the_algorithms_study_copied_the_papers_numbers_rightly():
-    for row in Metrics(REPOSITORY).rows("algorithms/table.csv"):
-        if row["table"] == "none":
-            continue
-        ours = load_measured()[row["table"]]
-        wanted = next((pair.theirs for pair in ours.rows or [] if pair.here == {"method": row["method"]}), None)
-        theirs = [one for one in TABLES[row["table"]].rows if agrees(one, wanted or {"method": row["method"]})]
+    for row in (row for row in Metrics(REPOSITORY).rows("algorithms/table.csv") if row["table"] != "none"):
+        ours, method = load_measured()[row["table"]], {"method": row["method"]}
+        wanted = next((pair.theirs for pair in ours.rows or [] if pair.here == method), None)
+        theirs = [one for one in TABLES[row["table"]].rows if agrees(one, wanted or method)]
         assert [one.numbers()[ours.column or "value"][0] for one in theirs] == [row["paper_percent"]]

@@ -52,16 +52,16 @@ def checkout(tmp_path_factory) -> Checkout:
     return checkout
 
 
-def begin_sweep(checkout: Checkout, *words: str) -> subprocess.Popen:
-    """By the usual `python`: submitit calls its jobs by their processes."""
+def begin_sweep(checkout: Checkout, *words: str, python: Path | None = None) -> subprocess.Popen:
     path = os.pathsep.join(["src", os.environ.get("PYTHONPATH", "")])
-    command = checkout.command(python=Path(sys.executable), PYTHONPATH=path)
-    command["args"] = [sys.executable, "-m", "annulus.sweep", "stages/algorithms", *words]
+    command = checkout.command(python=python, PYTHONPATH=path)
+    command["args"] = [command["args"][0], "-m", "annulus.sweep", "stages/algorithms", *words]
     return subprocess.Popen(**command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
 def test_two_sweeps_at_once_train_each_run_once_and_dvc_repro_trains_none(checkout):
-    sweeps = [begin_sweep(checkout, "--workers", "1") for _ in range(2)]
+    usual = Path(sys.executable)  # submitit calls its jobs by their processes
+    sweeps = [begin_sweep(checkout, "--workers", "1", python=usual) for _ in range(2)]
     outputs = [sweep.communicate()[0] for sweep in sweeps]
     assert [sweep.returncode for sweep in sweeps] == [0, 0], outputs
     done = re.findall(r"^(.+, seed \d): done in \d+ s", "\n".join(outputs), re.MULTILINE)
