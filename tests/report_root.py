@@ -4,6 +4,7 @@ import csv
 import json
 import shutil
 import subprocess
+from html.parser import HTMLParser
 from pathlib import Path
 
 import torch
@@ -17,6 +18,25 @@ from annulus.report.sheets import SHEETS
 
 ROOT = Path(__file__).resolve().parents[1]
 CLASSES = ("disc", "ring", "star")
+
+
+class Parsed(HTMLParser):
+    """A page's start tags with their attributes, and its text, without scripts and styles."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags, self.text, self.inside = [], [], None
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attributes: list) -> None:
+        self.tags.append((tag, dict(attributes)))
+        self.inside = tag if tag in ("script", "style") else None
+
+    def handle_endtag(self, tag: str) -> None:
+        self.inside = None
+
+    def handle_data(self, data: str) -> None:
+        self.text += [] if self.inside else [data]
 
 
 def written(root: Path, name: str, rows: dict | list[dict]) -> None:

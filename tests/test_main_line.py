@@ -131,7 +131,7 @@ def test_a_stage_that_fails_midway_costs_no_metrics_file(checkout):
 
 
 def test_a_killed_pretraining_goes_on_and_ends_in_the_same_bytes(checkout):
-    checkout.edit("params.yaml", "pretrain:\n      epochs: 2", "pretrain:\n      epochs: 6")
+    checkout.edit("params.yaml", "pretrain:\n      epochs: 2", "pretrain:\n      epochs: 8")
     command = checkout.command("repro", "pretrain", ANNULUS_CHECKPOINT_SECONDS="0.5")
     silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     process = subprocess.Popen(**command, **silent, start_new_session=True)

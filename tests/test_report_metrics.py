@@ -156,10 +156,10 @@ MAIN = "seeds: [3, 4]\nscale: a\ndataset: b\nscales: {a: {pretrain: {epochs: 9}}
     ],
 )
 def test_how_others_were_made_comes_from_where_they_are(metrics, name, content, params, setting):
-    folder = metrics.root / ("stages/estimators" if name.startswith("estimators") else ".")
-    (metrics.root / "metrics" / name).parent.mkdir(exist_ok=True)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "params.yaml").write_text(params)
+    study = metrics.root / ("stages/estimators" if name.startswith("estimators") else ".")
+    for folder in (study, (metrics.root / "metrics" / name).parent):
+        folder.mkdir(parents=True, exist_ok=True)
+    (study / "params.yaml").write_text(params)
     write(metrics, name, json.dumps(content | {"nats": 1.0}))
     assert str(read_setting(metrics, name)) == setting
 

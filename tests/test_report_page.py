@@ -6,10 +6,10 @@ import itertools
 import json
 import re
 from datetime import UTC, datetime
-from html.parser import HTMLParser
 
 import pytest
 import report_root
+from report_root import Parsed
 
 from annulus.report.__main__ import main
 from annulus.report.content import VERDICTS, confusion, gather
@@ -21,26 +21,6 @@ from annulus.report.tables import MINUS, Table, number, of_comparison
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 SECTIONS = ["comparison", "pictures", "main", "curves", "diagnostics", "claims", "tables", "figures", "run"]
 HOSTILE = '<script>alert("1")</script>|`x`\n[a](javascript:b) *c* & "d" <img src=x onerror=e>'
-
-
-class Parsed(HTMLParser):
-    """A page's start tags and its text, without scripts and styles."""
-
-    def __init__(self, page):
-        super().__init__()
-        self.tags, self.text, self.inside = [], [], None
-        self.feed(page)
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append((tag, dict(attributes)))
-        self.inside = tag if tag in ("script", "style") else None
-
-    def handle_endtag(self, tag):
-        self.inside = None
-
-    def handle_data(self, data):
-        if self.inside is None:
-            self.text.append(data)
 
 
 def texts(table):
