@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import warm
 
 BENCHMARKS = Path(__file__).parent / "benchmarks"
 SMALL = {
@@ -37,6 +38,8 @@ def test_a_benchmark_writes_its_ratios(name, tmp_path, monkeypatch):
     if name in ("step", "store"):
         monkeypatch.setattr(sys.modules["steps"], "BACKBONES", dict.fromkeys(("imagenet", "cifar"), "alexnet-fast"))
     changes = SMALL[name] | {"medians": called_once}
+    if name == "store":
+        monkeypatch.setattr(sys, "executable", str(warm.folder() / "python"))  # of `prepare`, three times
     if name == "estimators":
         params = bench.PARAMS.model_copy(update={"points": 64, "batch_size": 16, "negatives": 8})
         changes |= {"PARAMS": params, "RUNS": bench.RUNS[-2:], "each": map}  # `each` forks

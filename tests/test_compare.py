@@ -157,7 +157,8 @@ def test_the_command_prints_the_table_as_markdown_and_draws_the_curves(root, cap
     assert printed.strip() == as_markdown(compared(root)[0]).strip()
     assert (root / "curves.png").read_bytes().startswith(b"\x89PNG")
     named = [line for line in drawn[0].axes[0].lines if not line.get_label().startswith("_")]
-    assert [line.get_ydata().tolist() for line in named] == [[10, 20]] * 2, "the means over seeds of both sides"
+    curves = [(line.get_xdata().tolist(), line.get_ydata().tolist()) for line in named]
+    assert curves == [([1, 2], [10, 20])] * 2, "the means over seeds of both sides"
     with pytest.raises(SystemExit, match=r"ERROR: --figure .*curves.pdf: the name must end in .png or .svg"):
         main(["HEAD", "--root", str(root), "--figure", str(root / "curves.pdf")])
 
