@@ -89,6 +89,7 @@ def test_a_stage_with_seeds_writes_each_and_tracks_their_means(tmp_path, argv, r
     assert read(tmp_path) == (found, "seed,epoch,loss_nats\n0,1,0.0\n3,1,1.5\n")
     ((_, metrics, history, by_seed),) = recorded
     assert (metrics, len(history), by_seed) == ({"top1_percent": 41.5, "k": 20}, 2, seeds)
+    assert Results.of_seeds({5: {"k": 20}}).metrics == {"k": 20}
 
 
 def test_a_stage_that_dvc_runs_says_where_and_which_files_are_its_own(tmp_path, argv, settings, recorded, monkeypatch):
