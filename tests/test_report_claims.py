@@ -115,7 +115,7 @@ def algorithms(root, gain, half, dataset, scale):
     row = {"table": "ring.table1a", "method": "IRing", "here_gain_percent": gain, "scale": scale, "seeds": 2}
     written(root, "algorithms/table.csv", [row | {"here_gain_interval_percent": half}])
     params = {"scale": scale, "seeds": [0, 1], "defaults": {"dataset": dataset}}
-    (root / "stages" / "algorithms").mkdir(parents=True, exist_ok=True)
+    (root / "stages" / "algorithms").mkdir(parents=True)
     (root / "stages" / "algorithms" / "params.yaml").write_text(yaml.safe_dump(params))
 
 
@@ -132,8 +132,9 @@ def test_a_claim_of_a_data_set_is_decided_there_and_elsewhere_says_what_it_would
         (2.7, 0.5, "cifar100", "paper", elsewhere),
         (0.3, 1.25, "shapes", "demo", elsewhere),
     ):
-        algorithms(tmp_path, gain, half, dataset, scale)
-        ring = found(tmp_path, "ring.beats-ir")
+        root = tmp_path / f"{gain} {half} {dataset} {scale}"  # a study's settings are read once
+        algorithms(root, gain, half, dataset, scale)
+        ring = found(root, "ring.beats-ir")
         decided = half != "" and abs(gain) > half
         assert (ring.verdict, ring.holds) == (verdict, gain > 0 if decided else None)
         assert ring.numbers == {"gain": gain} | ({"gain_interval": half} if half else {})
