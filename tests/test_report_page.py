@@ -16,7 +16,7 @@ from annulus.report.content import VERDICTS, confusion, gather
 from annulus.report.markdown import code, markdown, safe, ticks
 from annulus.report.page import html
 from annulus.report.papers import ComparedRow, Comparison, load_tables
-from annulus.report.tables import MINUS, Table, number, of_comparison
+from annulus.report.tables import MINUS, Column, Table, number, of_comparison
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 SECTIONS = ["comparison", "pictures", "main", "curves", "diagnostics", "claims", "tables", "figures", "run"]
@@ -219,6 +219,7 @@ def test_a_paper_s_table_has_its_number_ours_and_the_difference():
     not_run = ["LA", "83.9", "not run", ""]
     assert texts(found) == [["IR", "81.2 ± 0.3", "79.6 ± 0.5", f"{MINUS}1.6"], not_run, not_run], "printed twice: two"
     assert found.groups == []
+    assert Table("", [Column("a", group="g"), Column("b", group="g"), Column("c")]).groups == [("g", 2), ("", 1)]
 
 
 def test_the_command_writes_both_files_and_prints_where_or_says_in_a_sentence_why_it_cannot(tmp_path, capsys):
