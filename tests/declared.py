@@ -4,18 +4,25 @@ A room is a folder of src/annulus, or a module beside the folders. What can chan
 (`annulus.pipeline.code`). A `settings` stage writes what config/ makes of the parameters, and depends on config/.
 """
 
+from functools import cache
 from pathlib import Path
+from unittest.mock import patch
 
-from annulus.pipeline.code import CONFIG, computes, imported_files, is_docstring
+from annulus.pipeline import code
 
 ROOT = Path(__file__).resolve().parents[1]
+# Thirty scripts share one library: each of its files is parsed once.
+PARSED = {name: cache(getattr(code, name)) for name in ("_imported_by", "computes", "is_docstring")}
 
 
+@cache
 def rooms(script: Path) -> set[str]:
     """The rooms that a script reaches and that can change its numbers."""
-    files = {file for file in imported_files(script) if file.is_relative_to(ROOT / "src/annulus")}
-    config = {file for file in files if file.is_relative_to(CONFIG) and not is_docstring(file)}
-    counting = {file for file in files if computes(file)} | (config if script.stem.endswith("settings") else set())
+    with patch.multiple(code, **PARSED):
+        files = {file for file in code.imported_files(script) if file.is_relative_to(ROOT / "src/annulus")}
+        config = {file for file in files if file.is_relative_to(code.CONFIG) and not code.is_docstring(file)}
+        counting = {file for file in files if code.computes(file)}
+    counting |= config if script.stem.endswith("settings") else set()
     return {"/".join(file.relative_to(ROOT).parts[:3]) for file in counting}
 
 

@@ -1,9 +1,10 @@
-"""A made-up repository for the report: small metrics in the formats of the real ones, and pictures."""
+"""A repository for the report: made-up numbers of the main line, studies as they are committed, and pictures."""
 
 import csv
 import json
-import math
+import shutil
 import subprocess
+from html.parser import HTMLParser
 from pathlib import Path
 
 import torch
@@ -13,9 +14,29 @@ from annulus.files.images import ImageSet, save_images
 from annulus.files.packed import write_packed
 from annulus.files.results import write_metrics, write_seeds, write_table
 from annulus.files.store import Resident
+from annulus.report.sheets import SHEETS
 
 ROOT = Path(__file__).resolve().parents[1]
 CLASSES = ("disc", "ring", "star")
+
+
+class Parsed(HTMLParser):
+    """A page's start tags with their attributes, and its text, without scripts and styles."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags, self.text, self.inside = [], [], None
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attributes: list) -> None:
+        self.tags.append((tag, dict(attributes)))
+        self.inside = tag if tag in ("script", "style") else None
+
+    def handle_endtag(self, tag: str) -> None:
+        self.inside = None
+
+    def handle_data(self, data: str) -> None:
+        self.text += [] if self.inside else [data]
 
 
 def written(root: Path, name: str, rows: dict | list[dict]) -> None:
@@ -75,147 +96,26 @@ def main_line(root: Path, classes: tuple[str, ...] = CLASSES) -> None:
     write_table(metrics / "main/confusion.csv", pairs)
 
 
+def studies(root: Path, names: str, series: str | None = None) -> None:
+    """Tables of the repository's own studies, 24 rows of each at most; `series` is another name for the first one."""
+    for path in sorted((ROOT / "metrics").glob(names)):
+        place = root / path.relative_to(ROOT)
+        if place.exists():
+            continue
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix == ".json":
+            shutil.copy(path, place)
+            continue
+        with path.open() as file:
+            rows = list(csv.DictReader(file))
+        first = rows[0].get("series")
+        rows = [row | {"series": series} if series and row["series"] == first else row for row in rows]
+        written(root, place.relative_to(root / "metrics").as_posix(), rows[:: -(-len(rows) // 24)])
+
+
 def negatives_study(root: Path, series: str = "IR") -> None:
-    """The files of the negatives study that have figures; one series is called `series`."""
-    folder = root / "metrics/negatives"
-    for part, values in (
-        ("count", (32, 128, 512)),
-        ("temperature", (0.02, 0.2, 1.0)),
-        ("bank-rate", (0.0, 0.5, 0.99)),
-        ("start", (0.05, 0.25, 0.75)),
-        ("eqco-moco", (4, 64, 256)),
-        ("eqco-simo", (4, 16, 31)),
-    ):
-        names = ("plain", "EqCo") if part.startswith("eqco") else (series, "10 %")
-        rows = [
-            {"series": name, "value": value, "seeds": 2, "nn1_top1_percent": 16.0 + i + j,
-             "nn1_top1_interval_percent": 0.5,
-             "linear_top1_interval_percent": "",  # as of one seed
-             "linear_top1_percent": 24.0 + i + j,
-             "gradient_mean_norm": 2.0 + i, "gradient_std_norm": 0.3}
-            for i, name in enumerate(names) for j, value in enumerate(values)
-        ]  # fmt: skip
-        write_table(folder / f"{part}.csv", rows)
-    for part in (
-        "negatives/stability",
-        "negatives/critic",
-        "negatives/annealing",
-        "augmentations/ir",
-        "augmentations/cmc",
-    ):
-        rows = [
-            {"series": name, "x": x, "nn1_top1_percent": 10.0 + x} for name in (series, "constant") for x in (1, 2, 3)
-        ]
-        write_table(root / f"metrics/{part}_figure.csv", rows)
-    rows = [
-        {"series": name, "k": k, "seeds": 2, "mean_nats": 0.7 - i, "bias_nats": -0.01, "std_nats": 0.2 / k}
-        for i, name in enumerate(("NCE", "CNCE, ring")) for k in (16, 64, 256)
-    ]  # fmt: skip
-    write_table(folder / "estimates.csv", rows)
-
-
-def shared_by_views(root: Path) -> None:
-    """The files of the studies of views that have figures, beside those over epochs."""
-    for part in (
-        "augmentations/noise",
-        "augmentations/crop",
-        "augmentations/small-crops",
-        "strength/steps",
-        "strength/crop",
-        "strength/jitter",
-        "frequency/sigma",
-    ):
-        rows = [
-            {"series": part, "value": nats, "held_out_nats": nats, "linear_top1_percent": 50 - (nats - 2) ** 2,
-             "linear_top1_interval_percent": 1.0} for nats in (1.0, 2.0, 3.0)
-        ]  # fmt: skip
-        write_table(root / f"metrics/{part}.csv", rows)
-    points = [
-        {"series": name, "learns": learns, "held_out_nats": nats, "held_out_interval_nats": 0.1,
-         "linear_top1_percent": 50 + nats, "linear_top1_interval_percent": ""}
-        for name, learns, nats in (("raw-rgb", "raw", 1.3), ("a", "supervised", 1.0), ("b", "unsupervised", 0.5))
-    ]  # fmt: skip
-    write_table(root / "metrics/view_learning/points.csv", points)
-    curves = [
-        {"series": name, "step": step, "shared_nats": nats, "shared_interval_nats": ""}
-        for name, nats in (("a", ""), ("b", 0.5)) for step in (1, 2)
-    ]  # fmt: skip
-    write_table(root / "metrics/view_learning/curves.csv", curves)
-    Image.new("RGB", (4, 4)).save(root / "metrics/view_learning/views.png")
-
-
-def moving_digits(root: Path) -> None:
-    """The table of the moving digits; supervised networks have no bound."""
-    rows = [
-        {"sharing": sharing, "seeds": 3, "digit_error_percent": digit, "digit_error_interval_percent": 2.0,
-         "background_error_percent": 60.0, "background_error_interval_percent": 3.0, "position_error_pixels": place,
-         "position_error_interval_pixels": "", "bound_nats": bound, "scale": "demo"}
-        for sharing, digit, place, bound in (("digit", 30.0, 3.0, 0.9), ("digit + position", 35.0, 1.5, 1.2),
-                                             ("supervised", 10.0, 0.5, ""))
-    ]  # fmt: skip
-    write_table(root / "metrics/moving_digits/table.csv", rows)
-
-
-def distillation(root: Path) -> None:
-    """Students of one pair, and the picture of their scores; a teacher has no gains."""
-    rows = [
-        {"pair": "resnet56-resnet20", "loss": loss, "method": method, "alpha": alpha, "here_percent": percent,
-         "here_interval_percent": 0.5, "gain_percent": gain, "gain_interval_percent": "" if gain == "" else 0.5,
-         "crd_gain_percent": gain, "crd_gain_interval_percent": "" if gain == "" else 0.5, "epochs": 8, "seeds": 3,
-         "scale": "demo", "dataset": "shapes"}
-        for loss, method, alpha, percent, gain in (
-            ("teacher", "Teacher", "", 72.0, ""), ("alone", "Student", "", 69.0, 0.0), ("crd", "CRD", "", 71.0, 2.0),
-            ("mlcpc-1", "alpha-ML-CPC", 1.0, 71.2, 2.2), ("mlcpc-005", "alpha-ML-CPC", 0.05, 71.4, 2.4))
-    ]  # fmt: skip
-    write_table(root / "metrics/distillation/table.csv", rows)
-    Image.new("RGB", (4, 4)).save(root / "metrics/distillation/correlations.png")
-
-
-def spirals_and_patches(root: Path) -> None:
-    """The files of both studies' figures."""
-    points = [
-        {"noise": noise, "bound_nats": 2 - noise, "bound_interval_nats": 0.1, "top1_percent": 60 + 20 * noise,
-         "top1_interval_percent": 5.0, "circle_percent": 61, "circle_interval_percent": 2.0,
-         "coordinates_percent": 55, "coordinates_interval_percent": 1.0, "gain_percent": 20 * noise,
-         "gain_interval_percent": 6.0}
-        for noise in (0.0, 0.8)
-    ]  # fmt: skip
-    write_table(root / "metrics/spirals/points.csv", points)
-    curve = [{"series": f"noise {n}", "x": x, "loss_nats": 6 - x / 10} for n in (0.0, 0.8) for x in (10, 20)]
-    write_table(root / "metrics/spirals/curve.csv", curve)
-    plane = [{"noise": n, "x": x / 9, "y": -x, "spiral": x % 2} for n in (0.0, 0.8) for x in range(6)]
-    write_table(root / "metrics/spirals/plane.csv", plane)
-    offsets = [
-        {"series": series, "value": offset, "linear_top1_percent": 40 - abs(offset - 40) / 4,
-         "linear_top1_interval_percent": 1.0, "held_out_nats": 60 / offset, "held_out_interval_nats": 0.1,
-         "held_out_ceiling_nats": 5.5} for series in ("shapes", "mosaics") for offset in (20, 40, 80)
-    ]  # fmt: skip
-    write_table(root / "metrics/distance/offsets.csv", offsets)
-    spaces = [
-        {"series": space, "linear_top1_percent": 70 - 5 * nats, "linear_top1_interval_percent": 1.0,
-         "mean_iou_percent": 50 - nats, "mean_iou_interval_percent": "", "held_out_nats": nats,
-         "held_out_interval_nats": 0.1} for space, nats in (("rgb", 2.0), ("lab", 0.5))
-    ]  # fmt: skip
-    write_table(root / "metrics/colour/spaces.csv", spaces)
-    Image.new("RGB", (4, 4)).save(root / "metrics/colour/masks.png")
-
-
-def transfer(root: Path) -> None:
-    """The gains of transfer on three targets, and accuracies on one of the paper's."""
-    gains = [
-        {"target": target, "over": over, "linear_gain_percent": gain, "linear_gain_interval_percent": 0.5,
-         "few_shot_gain_percent": 2 * gain, "few_shot_gain_interval_percent": "", "scale": "demo", "seeds": 3}
-        for target, first in (("digits", 0.4), ("hues", 1.5), ("mnist", 0.9))
-        for over, gain in (("uniform", first), ("untrained", 8.0))
-    ]  # fmt: skip
-    write_table(root / "metrics/meta/gains.csv", gains)
-    rows = [
-        {"target": target, "variant": variant, "algorithm": name, "linear_top1_percent": top1,
-         "linear_top1_interval_percent": 1.0, "scale": "demo", "seeds": 3, "dataset": "shapes"}
-        for target in ("digits", "mnist")
-        for variant, name, top1 in (("main", "IRing", 95.5), ("uniform", "IR", 95.1), ("untrained", "untrained", 80.0))
-    ]  # fmt: skip
-    write_table(root / "metrics/meta/table.csv", rows)
+    """The tables of the negatives study; one series is called `series`."""
+    studies(root, "negatives/*.csv", series)
 
 
 def algorithms(root: Path) -> None:
@@ -230,53 +130,6 @@ def algorithms(root: Path) -> None:
     ]  # fmt: skip
     write_table(root / "metrics/algorithms/table.csv", rows)
     write_table(root / "metrics/cifar10/table.csv", [row | {"scale": "cpu", "epochs": 60} for row in rows])
-
-
-def estimators(root: Path) -> None:
-    """The files of the estimators study."""
-    folder = root / "metrics/estimators"
-    write_table(folder / "gaussians.csv", [
-        {"method": method, "information_nats": information, "pairs": pairs, "estimate_nats": information * 0.9,
-         "std_over_seeds_nats": 0.1, "ceiling_nats": math.log(pairs), "seeds": 5, "scale": "demo"}
-        for method in ("InfoNCE", "EqCo") for information in (2.0, 4.0) for pairs in (64, 512)
-    ])  # fmt: skip
-    write_table(folder / "binary.csv", [
-        {"bound": bound, "alpha": alpha, "m": m, "value_nats": 0.7 - 0.4 / m, "information_nats": 0.6931,
-         "bias_nats": -0.4 / m, "variance": 0.5 / m, "simulated_nats": 0.7, "simulated_variance": 0.1}
-        for bound, alpha in (("CPC", 1.0), ("CPC", "lowest"), ("ML-CPC", 1.0), ("ML-CPC", "lowest")) for m in (2, 8, 64)
-    ])  # fmt: skip
-    write_table(folder / "ideal.csv", [
-        {"series": series, "information_nats": information, "estimate_nats": information - 0.1, "error_nats": 0.01,
-         "std_nats": 0.1, "ceiling_nats": ceiling, "pairs": 128, "repeats": 200, "scale": "paper"}
-        for series, ceiling in (("InfoNCE", 4.852), ("NWJ", "")) for information in (1.0, 4.0)
-    ])  # fmt: skip
-    write_metrics(folder / "theorems.json", {"gauss1000_information_nats": 20.411, "scale": "paper"})
-    for critic in ("separable", "joint"):
-        write_table(folder / f"staircase-{critic}.csv", [
-            {"series": f"{bound}, alpha {alpha:g}", "bound": bound, "alpha": alpha, "iteration": step,
-             "estimate_nats": 0.9 * level, "information_nats": level}
-            for bound in ("CPC", "ML-CPC") for alpha in (1.0, 0.01)
-            for step, level in ((0, 2.0), (100, 2.0), (200, 4.0), (300, 4.0))
-        ])  # fmt: skip
-    write_table(folder / "conditional.csv", [
-        {"variant": variant, "points": points, "method": method, "percent_closest": percent,
-         "estimate_nats": 0.0134 * percent / 100, "std_over_seeds_nats": 0.0005, "interval_nats": 0.0006, "seeds": 5,
-         "supremum_nats": 0.02 * (percent / 100) ** 2, "information_nats": 0.02041, "scale": "paper"}
-        for variant in ("cosine", "cosine-slow-warm") for points in ("unseen", "trained on")
-        for method, percent in (("NCE", 100), ("CNCE", 50), ("CNCE", 5))
-    ])  # fmt: skip
-
-
-def diagnostics(root: Path) -> None:
-    """The diagnostics stage's metrics."""
-    rows = [
-        {"seed": seed, "epoch": e, "alignment": 0.4, "uniformity": -2.0, "effective_rank": 20.0, "staleness": 0.1,
-         "positive_similarity": 0.8, "ring_inner_similarity": 0.7, "ring_outer_similarity": 0.4,
-         "false_negatives_chance_percent": 10.0, "false_negatives_ring_percent": 12.0 + e}
-        for seed in (0, 1) for e in (1, 2, 3)
-    ]  # fmt: skip
-    write_table(root / "metrics/main/diagnostics_history.csv", rows)
-    write_seeds(root / "metrics/main/diagnostics.json", {row["seed"]: row for row in rows})
 
 
 def pictures(root: Path, classes: tuple[str, ...] = CLASSES, size: int = 8) -> tuple[ImageSet, ImageSet]:
@@ -306,14 +159,11 @@ def everything(root: Path, classes: tuple[str, ...] = CLASSES, series: str = "IR
     params(root)
     main_line(root, classes)
     negatives_study(root, series)
-    shared_by_views(root)
-    spirals_and_patches(root)
-    moving_digits(root)
-    transfer(root)
-    distillation(root)
     algorithms(root)
-    estimators(root)
-    diagnostics(root)
     pictures(root, classes)
-    write_metrics(root / "metrics/runs/cifar10_ir.json", json.loads((root / "metrics/summary.json").read_text()))
-    write_metrics(root / "metrics/benchmarks/views.json", {"times_pil": 8.64, "processor": "AMD EPYC"})
+    written(root, "benchmarks/views.json", {"times_pil": 8.64, "processor": "AMD EPYC"})
+    for names in ("*/*.csv", "main/diagnostics.json", "benchmarks/*.json", "runs/*.json"):
+        studies(root, names)
+    for name in SHEETS:
+        (root / "metrics" / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (4, 4)).save(root / "metrics" / name)

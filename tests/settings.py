@@ -35,14 +35,8 @@ SMALL = {
     "datasets.shapes.image_size": 16,
     "datasets.shapes.view_size": 16,
     "scales.tiny.prepare.train_images": None,  # counted when a training is built
-    "scales.tiny.pretrain": {
-        "epochs": 3,
-        "batch_size": 16,
-        "negatives": 12,
-        "queue": 32,
-        "learning_rate": 0.48,
-        "validation_images": None,
-    },
+    "scales.tiny.pretrain": {"epochs": 3, "batch_size": 16, "negatives": 12, "queue": 32}
+    | {"learning_rate": 0.48, "validation_images": None},
     "samplers.ball.outer": 0.5,
     "samplers.ring": {"outer": 0.5, "inner": 0.1},
     # Clusters are larger than what a ball of the rest of the batch holds only where they are few.

@@ -1,7 +1,5 @@
 """Comparison of two variants: what changed, differences in pairs, verdicts, machines."""
 
-import csv
-import io
 import json
 import subprocess
 from pathlib import Path
@@ -10,6 +8,7 @@ import numpy as np
 import pytest
 import yaml
 from matplotlib.figure import Figure
+from report_root import first_commit
 
 from annulus.compare.__main__ import main
 from annulus.compare.sides import flat, read_side
@@ -38,24 +37,18 @@ def files(gain: float = 0.0, seeds: tuple[int, ...] = (0, 1, 2, 3, 4), processor
         metrics["pretrain"][seed] = {"loss_nats": 2.5, "bound_nats": 0.5 + gain, "ceiling_nats": 2.8332}
         metrics["pretrain"][seed] |= {"validation_nn1_percent": 50.0 + draws.normal(), "processor": processor}
         metrics["diagnostics"][seed] = {"alignment": 0.4, "uniformity": -2.0, "effective_rank": 30.0 + draws.normal()}
-    curve = io.StringIO()
-    table = csv.DictWriter(curve, ["seed", "epoch", "validation_nn1_percent", "bound_nats"])
-    table.writeheader()
-    for seed in seeds:
-        for epoch in (1, 2):
-            table.writerow({"seed": seed, "epoch": epoch, "validation_nn1_percent": 10 * epoch, "bound_nats": 0.1})
+    curve = [f"{seed},{epoch},{10 * epoch},0.1" for seed in seeds for epoch in (1, 2)]
     found = {f"metrics/main/{stage}.json": json.dumps(of_seed) for stage, of_seed in metrics.items()}
     for stage in ("knn", "linear"):
         found[f"metrics/main/{stage}_right.json"] = right_text(by_number(right))
     found["metrics/main/prepare.json"] = json.dumps({"test_digest": "abc"})
-    found["metrics/main/pretrain_history.csv"] = curve.getvalue()
+    found["metrics/main/pretrain_history.csv"] = "\n".join(["seed,epoch,validation_nn1_percent,bound_nats", *curve])
     found["params.yaml"] = yaml.safe_dump({"sampler": "ring", "samplers": {"ring": {"inner": 0.01}}} | params)
     return found
 
 
 def git(root: Path, *words: str) -> None:
-    name = ["-c", "user.name=test", "-c", "user.email=test@localhost"]
-    subprocess.run(["git", *name, *words], cwd=root, check=True, capture_output=True)
+    subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@localhost", *words], cwd=root, check=True)
 
 
 def write(root: Path, content: dict[str, str]) -> None:
@@ -67,87 +60,72 @@ def write(root: Path, content: dict[str, str]) -> None:
 @pytest.fixture
 def root(tmp_path):
     """A repository whose HEAD is a ring."""
-    git(tmp_path, "init", "-q")
     write(tmp_path, files())
-    git(tmp_path, "add", "-A")
-    git(tmp_path, "commit", "-q", "-m", "ring")
+    first_commit(tmp_path)
     return tmp_path
 
 
-def table_of(root: Path, base: str = "HEAD", head: str = "workspace") -> dict[str, str]:
-    """Number -> verdict."""
+def compared(root: Path, base: str = "HEAD", head: str = "workspace"):
+    """The comparison of two sides, its rows by number, and its text."""
     found = compare(*(read_side(root, name) for name in (base, head)))
-    return {row.number: row.verdict for row in found.rows}
+    return found, {row.number: row for row in found.rows}, as_text(found)
 
 
-def test_nothing_changed_is_equal(root):
-    assert set(table_of(root).values()) == {"equal"}
-    assert "no parameter differs" in as_text(compare(read_side(root, "HEAD"), read_side(root, "workspace")))
-
-
-@pytest.mark.parametrize(("gain", "word", "of_bound"), [(2.0, "better", "higher"), (-2.0, "worse", "lower")])
-def test_a_difference_beyond_the_interval_has_a_word_and_its_parameter_stands_first(root, gain, word, of_bound):
+@pytest.mark.parametrize(
+    ("gain", "word", "of_bound", "back"), [(2.0, "better", "higher", "worse"), (-2.0, "worse", "lower", "better")]
+)
+def test_a_difference_beyond_the_interval_has_a_word_and_its_parameter_stands_first(root, gain, word, of_bound, back):
+    comparison, _, text = compared(root)
+    assert {row.verdict for row in comparison.rows} == {"equal"}
+    assert "no parameter differs" in text
     write(root, files(gain, sampler="uniform", scale="cpu"))
-    comparison = compare(read_side(root, "HEAD"), read_side(root, "workspace"))
-    rows = {row.number: row for row in comparison.rows}
+    comparison, rows, text = compared(root)
+    knn, bound = rows["knn_top1_percent"], rows["bound_nats"]
     assert list(rows) == [name for name in HEADLINES if name in rows]
     assert comparison.changed == [("sampler", "ring", "uniform"), ("scale", "(absent)", "cpu")]
-    assert rows["knn_top1_percent"].verdict == rows["linear_top1_percent"].verdict == word
-    assert rows["knn_top1_percent"].difference.mean == pytest.approx(gain, abs=0.5)
-    assert rows["knn_top1_percent"].difference.freedom > 4, "over test images too, not over five seeds only"
-    assert (rows["bound_nats"].base, rows["bound_nats"].head, rows["bound_nats"].verdict) == (0.5, 0.5 + gain, of_bound)
+    assert knn.verdict == rows["linear_top1_percent"].verdict == word
+    assert knn.difference.mean == pytest.approx(gain, abs=0.5)
+    assert knn.difference.freedom > 4, "over test images too, not over five seeds only"
+    assert (bound.base, bound.head, bound.verdict) == (0.5, 0.5 + gain, of_bound)
     assert rows["bound_ceiling_nats"].verdict == "equal"
-    text = as_text(comparison)
     assert text.index("sampler: ring -> uniform") < text.index("knn_top1_percent")
-    cells, knn = [line.split()[:3] for line in text.splitlines()], rows["knn_top1_percent"]
+    cells = [line.split()[:3] for line in text.splitlines()]
     assert ["bound_nats", "0.5000", f"{0.5 + gain:.4f}"] in cells
     assert ["knn_top1_percent", f"{knn.base:.2f}", f"{knn.head:.2f}"] in cells
     assert max(map(len, text.splitlines())) <= 100
-
-
-def test_the_other_way_round_gives_the_opposite(root):
-    write(root, files(2.0))
-    forth = {row.number: row for row in compare(read_side(root, "HEAD"), read_side(root, "workspace")).rows}
-    for row in compare(read_side(root, "workspace"), read_side(root, "HEAD")).rows:
-        assert row.difference.mean == pytest.approx(-forth[row.number].difference.mean)
-    assert table_of(root, "workspace", "HEAD")["knn_top1_percent"] == "worse"
+    other_way = compared(root, "workspace", "HEAD")[1]
+    assert other_way["knn_top1_percent"].verdict == back
+    for name, row in other_way.items():
+        assert row.difference.mean == pytest.approx(-rows[name].difference.mean)
 
 
 def test_other_seeds_are_not_paired_and_small_differences_are_noise_that_says_what_it_could_see(root):
     write(root, files(0.2, seeds=(5, 6, 7), processor=EPYC))
-    comparison = compare(read_side(root, "HEAD"), read_side(root, "workspace"))
-    rows = {row.number: row for row in comparison.rows}
+    _, rows, text = compared(root)
     half = rows["knn_top1_percent"].difference.half
     assert rows["knn_top1_percent"].verdict == f"within noise (could see {half:.2g})"
-    text = as_text(comparison)
-    assert "NOT in pairs, since the seeds differ" in text
-    assert "The processors differ" in text
-    assert XEON in text
-    assert EPYC in text
-    varying = sum(row.difference.variance > 0 for row in comparison.rows)
-    assert f"Of 10 numbers, {0.05 * varying:.1f} would differ by chance alone" in text
+    varying = sum(row.difference.variance > 0 for row in rows.values())
+    chance = f"Of 10 numbers, {0.05 * varying:.1f} would differ by chance alone"
+    for words in ("NOT in pairs, since the seeds differ", "The processors differ", XEON, EPYC, chance):
+        assert words in text
 
 
-def test_one_seed_says_nothing_of_others(root):
+def test_one_seed_says_nothing_of_others_and_other_test_images_are_not_paired_image_by_image(root):
     write(root, files(5.0, seeds=(0,)))
-    assert table_of(root)["knn_top1_percent"] == "one seed: not known"
-
-
-def test_other_test_images_are_not_paired_image_by_image(root):
+    assert compared(root)[1]["knn_top1_percent"].verdict == "one seed: not known"
     write(root, files(2.0) | {"metrics/main/prepare.json": json.dumps({"test_digest": "other"})})
-    comparison = compare(read_side(root, "HEAD"), read_side(root, "workspace"))
+    comparison, _, text = compared(root)
     assert comparison.rows[0].difference.freedom == 4
-    assert "The test images differ" in as_text(comparison)
+    assert "The test images differ" in text
 
 
 def test_an_experiment_is_found_by_its_name(root):
     write(root, files(2.0))
-    git(root, "add", "-A")
-    git(root, "commit", "-q", "-m", "experiment")
+    git(root, "commit", "-qam", "experiment")
     git(root, "update-ref", "refs/exps/ab/cdef/noisy-coho", "HEAD")
     git(root, "update-ref", "refs/exps/exec/EXEC_HEAD", "HEAD")
     git(root, "reset", "-q", "--hard", "HEAD~1")
-    assert table_of(root, "HEAD", "noisy-coho")["knn_top1_percent"] == "better"
+    assert compared(root, "HEAD", "noisy-coho")[1]["knn_top1_percent"].verdict == "better"
     with pytest.raises(InputError, match=r"'coho' is no git revision and no DVC experiment; .*here: noisy-coho$"):
         read_side(root, "coho")
     git(root, "update-ref", "refs/exps/ab/1234/noisy-coho", "HEAD")
@@ -155,20 +133,17 @@ def test_an_experiment_is_found_by_its_name(root):
         read_side(root, "noisy-coho")
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        {"metrics/main/knn.json": "{}"},
-        {"metrics/main/knn.json": json.dumps({"top1_percent": 50.0})},
-        {"metrics/main/knn_right.json": "[]"},
-        {"params.yaml": "a: [\n"},
-        {"metrics/main/prepare.json": "{}"},
-    ],
-)
-def test_a_side_without_numbers_by_seed_is_one_sentence(root, content):
-    write(root, content)
-    with pytest.raises(InputError, match=r"^workspace has no numbers of the main line by seed .*; run `dvc repro`"):
-        read_side(root, "workspace")
+def test_a_side_without_numbers_by_seed_is_one_sentence(root):
+    for name, content in (
+        ("metrics/main/knn.json", "{}"),
+        ("metrics/main/knn.json", json.dumps({"top1_percent": 50.0})),
+        ("metrics/main/knn_right.json", "[]"),
+        ("params.yaml", "a: [\n"),
+        ("metrics/main/prepare.json", "{}"),
+    ):
+        write(root, files() | {name: content})
+        with pytest.raises(InputError, match=r"^workspace has no numbers of the main line by seed .*; run `dvc repro`"):
+            read_side(root, "workspace")
 
 
 def test_the_command_prints_the_table_as_markdown_and_draws_the_curves(root, capsys, monkeypatch):
@@ -179,10 +154,11 @@ def test_the_command_prints_the_table_as_markdown_and_draws_the_curves(root, cap
     printed = capsys.readouterr().out
     assert "| knn_top1_percent |" in printed
     assert "**better**" in printed
-    assert printed.strip() == as_markdown(compare(read_side(root, "HEAD"), read_side(root, "workspace"))).strip()
+    assert printed.strip() == as_markdown(compared(root)[0]).strip()
     assert (root / "curves.png").read_bytes().startswith(b"\x89PNG")
     named = [line for line in drawn[0].axes[0].lines if not line.get_label().startswith("_")]
-    assert [line.get_ydata().tolist() for line in named] == [[10, 20]] * 2, "the means over seeds of both sides"
+    curves = [(line.get_xdata().tolist(), line.get_ydata().tolist()) for line in named]
+    assert curves == [([1, 2], [10, 20])] * 2, "the means over seeds of both sides"
     with pytest.raises(SystemExit, match=r"ERROR: --figure .*curves.pdf: the name must end in .png or .svg"):
         main(["HEAD", "--root", str(root), "--figure", str(root / "curves.pdf")])
 

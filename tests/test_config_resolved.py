@@ -23,25 +23,24 @@ def test_a_tree_in_a_file_gives_the_same_values_of_the_same_types(changes):
 
 def test_a_tree_holds_the_chosen_sections_and_nothing_else():
     tree = resolved(load({"sampler": "cave", "anneal": "adaptive-step"}), RUN)
-    assert list(tree["samplers"]) == ["cave"]
-    assert list(tree["anneals"]) == ["adaptive-step"]
+    assert (list(tree["samplers"]), list(tree["anneals"])) == (["cave"], ["adaptive-step"])
     assert tree["datasets"] == {"shapes": {"view_size": 20}}
     assert not {"seeds", "sampler"} & set(tree), "a run's seed stands beside, and a section says which choice it is"
     same = {"samplers.cave.clusters": 7, "methods.moco.momentum": 0.5, "dataset": "shapes"}
     assert resolved(load(same), RUN) == resolved(load({}), RUN)
 
 
-@pytest.mark.parametrize("sampler", [3, {}, {"ring": {}, "ball": {}}, {"rnig": {}}, {"ring": {"inner": 0.5}}])
-def test_a_tree_of_another_version_is_one_sentence(sampler):
+def test_a_tree_of_another_version_is_one_sentence():
     sentence = r"^the settings do not fit this version of the code [^\n]*; run `dvc repro`$"
-    with pytest.raises(InputError, match=sentence):
-        values({"samplers": sampler}, ["samplers.${sampler}"])
+    for sampler in (3, {}, {"ring": {}, "ball": {}}, {"rnig": {}}, {"ring": {"inner": 0.5}}):
+        with pytest.raises(InputError, match=sentence):
+            values({"samplers": sampler}, ["samplers.${sampler}"])
 
 
-@pytest.mark.parametrize("content", [None, b"{", b"[]", b"\xff"])
-def test_a_file_that_is_no_settings_file_is_one_sentence(tmp_path, content):
+def test_a_file_that_is_no_settings_file_is_one_sentence(tmp_path):
     path = tmp_path / "RING.json"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(InputError, match=r"RING\.json is .*no settings file.*; run `dvc repro`$"):
-        read_settings(path)
+    for content in (None, b"{", b"[]", b"\xff"):
+        if content is not None:
+            path.write_bytes(content)
+        with pytest.raises(InputError, match=r"RING\.json is .*no settings file.*; run `dvc repro`$"):
+            read_settings(path)

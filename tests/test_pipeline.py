@@ -1,5 +1,7 @@
 """Each dvc.yaml says what is true: every file, parameter and path that a stage touches is declared."""
 
+import ast
+import re
 import shlex
 
 import pytest
@@ -20,44 +22,31 @@ def arguments(stage: dict) -> dict[str, str]:
     return {name.removeprefix("--"): value for name, value in zip(words[::2], words[1::2], strict=True)}
 
 
-def is_declared(path: str, stage: dict) -> bool:
-    declared = [path for kind in ("deps", "outs", "metrics", "plots", "params") for path in names(stage.get(kind, []))]
-    return path in declared or any(other.startswith(f"{path}/") for other in declared)
-
-
-def names(entries: list) -> list[str]:
-    """Paths of a list that may hold `path: {options}` entries."""
+def names(stage: dict, *kinds: str) -> list[str]:
+    """Paths of lists that may hold `path: {options}` entries."""
+    entries = [entry for kind in kinds for entry in stage.get(kind, [])]
     return [next(iter(entry)) if isinstance(entry, dict) else entry for entry in entries]
 
 
 def test_a_stage_declares_every_room_that_it_reaches():
     for name, stage in STAGES.items():
-        missing, spare = missing_and_spare(stage)
-        assert not missing, f"add to the deps of {name}: {missing}"
-        assert not spare, f"{name} does not reach {spare}; remove them from its deps"
-
-
-def test_an_undeclared_room_is_named():
+        assert missing_and_spare(stage) == ([], []), f"to add to the deps of {name}, and to take out"
     deps = ["stages/knn.py", "src/annulus/evals", "src/annulus/views"]
     missing, spare = missing_and_spare({"cmd": "python stages knn --features x", "deps": deps})
-    assert (missing, spare) == (
-        ["src/annulus/compute", "src/annulus/encoders", "src/annulus/files"],
-        ["src/annulus/views"],
-    )
+    assert missing == [f"src/annulus/{room}" for room in ("compute", "encoders", "files")]
+    assert spare == ["src/annulus/views"]
 
 
-def test_a_stage_of_the_main_line_declares_every_parameter_that_it_reads():
-    for stage in PIPELINES["main"]["stages"].values():
-        assert getattr(script(script_of(stage)), "READS", []) == stage.get("params", []), stage["cmd"]
-
-
-def test_a_stage_declares_every_path_of_its_command():
+def test_a_stage_declares_every_path_of_its_command_and_one_of_the_main_line_every_parameter_that_it_reads():
     for name, stage in STAGES.items():
-        given = arguments(stage)
+        given, declared = arguments(stage), names(stage, "deps", "outs", "metrics", "plots", "params")
         for path in given.values():
-            assert path == "params.yaml" or is_declared(path, stage), (name, path)
-        if paths := getattr(script(script_of(stage)), "PATHS", []):
-            assert sorted(given) == sorted(paths if name.startswith("main ") else [*paths, "settings"]), name
+            known = path in declared or any(other.startswith(f"{path}/") for other in declared)
+            assert path == "params.yaml" or known, (name, path)
+        main, place = name.startswith("main "), script_of(stage)
+        for paths in re.findall(r"^PATHS = (\[.*\])$", (ROOT / place).read_text(), re.MULTILINE):
+            assert sorted(given) == sorted([*ast.literal_eval(paths), *["settings"] * (not main)]), name
+        assert not main or getattr(script(place), "READS", []) == stage.get("params", []), name
 
 
 def test_numbers_are_in_git_and_all_other_outputs_in_the_cache():
@@ -73,31 +62,27 @@ def test_numbers_are_in_git_and_all_other_outputs_in_the_cache():
 
 def test_what_dvc_counts_as_metrics_are_the_headline_numbers():
     """All others are `plots`: `dvc metrics diff` and `dvc exp show` fit a screen; no two stages write the same."""
-    kinds = ("outs", "metrics", "plots")
-    written = [path for stage in STAGES.values() for kind in kinds for path in names(stage.get(kind, []))]
+    written = [path for stage in STAGES.values() for path in names(stage, "outs", "metrics", "plots")]
     assert len(written) == len(set(written))
-    counted = [path for stage in STAGES.values() for path in names(stage.get("metrics", []))]
-    assert counted == ["metrics/summary.json"]
+    assert [path for stage in STAGES.values() for path in names(stage, "metrics")] == ["metrics/summary.json"]
 
 
 def test_the_files_stay_as_short_as_a_reviewer_reads():
     assert len((ROOT / "dvc.yaml").read_text().splitlines()) <= 200
     locks = {path.parent.name: len(path.with_suffix(".lock").read_text().splitlines()) for path in FILES}
     assert locks.pop("cifar10") <= 4000, "of all its rows"
-    first = [ROOT.name, "algorithms", "negatives", "estimators"]
-    assert sum(locks.pop(name) for name in first) <= 7000
+    assert sum(locks.pop(name) for name in (ROOT.name, "algorithms", "negatives", "estimators")) <= 7000
     assert max(locks.values()) <= 1500
-    code = [dep for dep in STAGES["main pretrain"]["deps"] if dep.startswith(("src/", "stages/"))]
-    assert len(code) <= 13
-    for study in STUDIES:
-        for path in (ROOT / "stages" / study).glob("*.py"):
-            assert len(path.read_text().splitlines()) <= 60
+    assert len([dep for dep in STAGES["main pretrain"]["deps"] if dep.startswith(("src/", "stages/"))]) <= 13
+    for path in (path for study in STUDIES for path in (ROOT / "stages" / study).glob("*.py")):
+        assert len(path.read_text().splitlines()) <= 60
 
 
 @pytest.mark.parametrize("study", STUDIES)
-def test_all_parameters_of_a_study_pass_through_its_settings_stage(study):
-    """It is the one with `params`; each other stage depends on a file that it writes, and on no other stage's."""
+def test_all_parameters_of_a_study_pass_through_its_settings_stage_and_a_matrix_is_a_section_of_its_name(study):
+    """The settings stage is the one with `params`; each other depends on a file that it writes, and on no other's."""
     stages = PIPELINES[study]["stages"]
+    content = yaml.safe_load((ROOT / "stages" / study / "params.yaml").read_text())
     assert [name for name, stage in stages.items() if "params" in stage] == ["settings"]
     assert stages["settings"]["outs"] == [f"data/{study}/settings"]
     for name, stage in stages.items():
@@ -105,19 +90,13 @@ def test_all_parameters_of_a_study_pass_through_its_settings_stage(study):
         if name != "settings":
             (file,) = [dep for dep in stage["deps"] if dep.startswith(f"data/{study}/settings/")]
             assert arguments(stage)["settings"] == file
-
-
-@pytest.mark.parametrize("study", STUDIES)
-def test_a_matrix_goes_over_the_section_that_it_is_named_after(study):
-    content = yaml.safe_load((ROOT / "stages" / study / "params.yaml").read_text())
-    for stage in PIPELINES[study]["stages"].values():
         for item, rows in stage.get("matrix", {}).items():
             plural = f"{item}es" if item.endswith("s") else f"{item}s"
             assert rows == f"${{{plural}}}"
             assert f"${{item.{item}" in arguments(stage)["settings"]
             # The name is a key, a file's name and an argument in quotes.
-            names_of = [row["name"] if isinstance(row, dict) else row for row in content[plural]]
-            assert not [name for name in names_of if set('./"') & set(str(name))]
+            rows = [row["name"] if isinstance(row, dict) else row for row in content[plural]]
+            assert not [row for row in rows if set('./"') & set(str(row))]
 
 
 @pytest.mark.parametrize("path", ["params.yaml", "stages/algorithms/params.yaml"])
@@ -126,6 +105,5 @@ def test_a_change_by_dvc_is_one_line_of_a_params_file(path, tmp_path):
     copied = tmp_path / "params.yaml"
     copied.write_text((ROOT / path).read_text())
     apply_overrides(str(copied), ["scale=tiny"])
-    before, after = (file.read_text().splitlines() for file in (ROOT / path, copied))
-    assert len(before) == len(after)
-    assert [line.split(":")[0] for line, other in zip(before, after, strict=True) if line != other] == ["scale"]
+    pairs = zip((ROOT / path).read_text().splitlines(), copied.read_text().splitlines(), strict=True)
+    assert [line.split(":")[0] for line, other in pairs if line != other] == ["scale"]

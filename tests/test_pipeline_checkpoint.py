@@ -37,24 +37,25 @@ def start(work):
     return process, ours
 
 
+def state(stage="pretrain", key=KEY):
+    with Checkpoint(stage, key) as checkpoint:
+        return checkpoint.load()
+
+
 def test_what_was_saved_last_comes_back_whole(tmp_path):
-    weights = torch.nn.Linear(3, 2).state_dict()
-    generator = torch.Generator().manual_seed(5)
-    state = {"network": weights, "generator": generator.get_state(), "epoch": 3, "best": None}
-    state |= {"history": [{"epoch": 1, "loss_nats": 0.5}]}
+    weights, generator = torch.nn.Linear(3, 2).state_dict(), torch.Generator().manual_seed(5)
+    saved = {"epoch": 3, "best": None, "history": [{"epoch": 1, "loss_nats": 0.5}]}
     with Checkpoint("pretrain", KEY) as checkpoint:
         assert checkpoint.load() is None
         checkpoint.save({"epoch": 2})
-        checkpoint.save(state)
+        checkpoint.save(saved | {"network": weights, "generator": generator.get_state()})
 
     (tmp_path / "temporary copy").mkdir()
     os.chdir(tmp_path / "temporary copy")  # where a queued experiment runs
-    with Checkpoint("pretrain", KEY) as checkpoint:
-        got = checkpoint.load()
-    assert got.keys() == state.keys()
-    assert (got["epoch"], got["history"], got["best"]) == (3, state["history"], None)
-    torch.testing.assert_close(got["network"], dict(weights), rtol=0, atol=0)
-    assert torch.Generator().set_state(got["generator"]).initial_seed() == 5
+    got = state()
+    torch.testing.assert_close(got.pop("network"), dict(weights), rtol=0, atol=0)
+    assert torch.Generator().set_state(got.pop("generator")).initial_seed() == 5
+    assert got == saved
 
 
 def test_the_state_can_be_forgotten_after_the_block_but_not_under_another_process(checkout):
@@ -77,21 +78,19 @@ def test_any_other_key_or_stage_never_sees_the_state(tmp_path):
     key = {"params": params, "images": hash_files(images), "code": {"a.py": "1"}}
     with Checkpoint("pretrain", key) as checkpoint:
         checkpoint.save({"epoch": 1})
-
-    def state(stage="pretrain", **changes):
-        with Checkpoint(stage, key | changes) as checkpoint:
-            return checkpoint.load()
-
-    assert state() == {"epoch": 1}
+    assert state(key=key) == {"epoch": 1}
     assert Checkpoint("pretrain", dict(reversed(key.items()))).folder == checkpoint.folder
-    assert state("linear") is None
-    assert state(params=params | {"seed": 1}) is None
-    assert state(params=params | {"schedules.${schedule}": ConstantSchedule()}) is None  # both hold nothing
-    assert state(code={"a.py": "2"}) is None
+    assert state("linear", key) is None
     (images / "train").write_bytes(b"2")
-    assert state(images=hash_files(images)) is None
+    for change in (
+        {"params": params | {"seed": 1}},
+        {"params": params | {"schedules.${schedule}": ConstantSchedule()}},  # both hold nothing
+        {"code": {"a.py": "2"}},
+        {"images": hash_files(images)},
+    ):
+        assert state(key=key | change) is None, change
     (images / "train").write_bytes(b"1")
-    assert state(images=hash_files(images)) == {"epoch": 1}
+    assert state(key=key | {"images": hash_files(images)}) == {"epoch": 1}
 
 
 def test_a_second_process_is_told_who_computes_and_where(monkeypatch):
@@ -103,27 +102,19 @@ def test_a_second_process_is_told_who_computes_and_where(monkeypatch):
     holder, pipe = start(hold)
     pipe.recv()
     assert Checkpoint("pretrain", KEY).held()
-    with (
-        pytest.raises(Held, match=f"pretrain: process {holder.pid} is already .*`kill {holder.pid}`"),
-        Checkpoint("pretrain", KEY),
-    ):
-        pass
+    with pytest.raises(Held, match=f"pretrain: process {holder.pid} is already .*`kill {holder.pid}`"):
+        state()
     monkeypatch.setattr(socket, "gethostname", lambda: "another")
-    with (
-        pytest.raises(Held, match=rf"process {holder.pid} on \S+ is already .*`kill {holder.pid}` on \S+$"),
-        Checkpoint("pretrain", KEY),
-    ):
-        pass
-    with Checkpoint("pretrain", {"seed": 1}), Checkpoint("linear", KEY):
-        pass  # other variants and other stages are free
+    with pytest.raises(Held, match=rf"process {holder.pid} on \S+ is already .*`kill {holder.pid}` on \S+$"):
+        state()
+    assert state(key={"seed": 1}) is state("linear") is None, "other variants and other stages are free"
     pipe.send("out")
     holder.join()
     assert not Checkpoint("pretrain", KEY).held()
-    with Checkpoint("pretrain", KEY):
-        pass
+    assert state() is None
 
 
-@pytest.mark.parametrize("again", [False, True], ids=["removed", "and made again"])
+@pytest.mark.parametrize("again", [False, True])
 def test_a_lock_on_a_file_that_was_removed_since_is_taken_again(monkeypatch, again):
     """The holder before ends between the opening of the lock and the locking."""
     checkpoint, flock, calls = Checkpoint("pretrain", KEY), fcntl.flock, []
@@ -149,44 +140,37 @@ def test_a_process_killed_while_saving_leaves_the_last_whole_state():
     def save_on(pipe):
         with Checkpoint("pretrain", KEY) as checkpoint:
             step = (checkpoint.load() or {"step": 0})["step"]
-            pipe.send(step)
             while True:
+                pipe.send(step)
                 step += 1
                 checkpoint.save({"step": step, "tensors": [torch.full((20_000,), float(step)) for _ in range(10)]})
-                pipe.send(step)
 
     last = 0
     for saves in (1, 3):
         process, pipe = start(save_on)
-        assert pipe.recv() == last
-        for _ in range(saves):
-            pipe.recv()
+        step, *_ = (pipe.recv() for _ in range(saves + 1))
+        assert step == last
         process.kill()  # while it saves the next one
         process.join()
         (Checkpoint("pretrain", KEY).folder / ".state.pt.half").touch()
         with Checkpoint("pretrain", KEY) as checkpoint:
-            state = checkpoint.load()
+            found = checkpoint.load()
             assert not list(checkpoint.folder.glob(".*"))  # the half-written file is gone
             assert (checkpoint.folder / "lock").read_text().split()[0] == str(os.getpid())
-        assert state["step"] >= last + saves
-        assert all((tensor == state["step"]).all() for tensor in state["tensors"])
-        last = state["step"]
+        assert found["step"] >= last + saves
+        assert all((tensor == found["step"]).all() for tensor in found["tensors"])
+        last = found["step"]
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda content: content[:-100],
-        lambda content: content[:2000] + bytes([content[2000] ^ 1]) + content[2001:],  # torch.load would take it
-    ],
-    ids=["cut short", "one bit"],
-)
-def test_a_damaged_state_is_ignored_with_a_warning(caplog, damage):
+def test_a_damaged_state_is_ignored_with_a_warning(caplog):
     with Checkpoint("pretrain", KEY) as checkpoint:
         checkpoint.save({"rows": torch.zeros(1000)})
-        checkpoint.state.write_bytes(damage(checkpoint.state.read_bytes()))
-        assert checkpoint.load() is None
-    assert re.search(r"state\.pt is damaged \(.+\); starting from the beginning", caplog.text)
+        content = checkpoint.state.read_bytes()
+        # Cut short; one bit, which torch.load would take.
+        for damaged in (content[:-100], content[:2000] + bytes([content[2000] ^ 1]) + content[2001:]):
+            checkpoint.state.write_bytes(damaged)
+            assert checkpoint.load() is None
+    assert len(re.findall(r"state\.pt is damaged \(.+\); starting from the beginning", caplog.text)) == 2
 
 
 def test_a_full_disk_is_said_in_the_disk_s_words_and_leaves_the_state_before():
@@ -202,14 +186,11 @@ def test_a_full_disk_is_said_in_the_disk_s_words_and_leaves_the_state_before():
         assert checkpoint.load() == {"epoch": 1}
 
 
-def test_a_folder_that_cannot_be_made_is_named(checkout):
+def test_a_folder_that_cannot_be_made_and_a_key_of_files_that_are_not_there_or_of_other_things_are_named(checkout):
     checkout.mkdir()
     (checkout / ".annulus").write_text("a file in the way")
     with pytest.raises(InputError, match=r"cannot write .*\.annulus/checkpoints/pretrain.*: Not a dir"):
-        Checkpoint("pretrain", KEY).__enter__()
-
-
-def test_a_key_takes_only_what_has_one_spelling_and_files_that_are_there():
+        state()
     with pytest.raises(InputError, match=r"cannot read data/images: No such file.*; run `dvc repro`"):
         hash_files(Path("data/images"))
     with pytest.raises(TypeError, match="a checkpoint key holds Tensor, expected numbers, text, paths"):

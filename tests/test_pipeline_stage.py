@@ -46,68 +46,73 @@ def recorded(monkeypatch):
     return calls
 
 
-def test_a_stage_gets_what_it_reads_and_its_results_are_written_and_tracked(tmp_path, argv, recorded):
-    seen = {}
+@pytest.fixture
+def settings(tmp_path, argv):
+    """The arguments of a study's stage."""
+    (tmp_path / "MoCo v1.json").write_text(json.dumps({"scale": "demo", "seeds": [3, 4], "run": {"knn": {"k": 5}}}))
+    return [*argv[:-2], "--settings", str(tmp_path / "MoCo v1.json")]
+
+
+def read(folder):
+    return json.loads((folder / "m/knn.json").read_text()), (folder / "m/knn.csv").read_text()
+
+
+def test_a_stage_gets_what_it_reads_and_its_results_are_written_and_tracked(tmp_path, argv, settings, recorded):
+    seen = []
 
     def main(params, paths):
         """Stands for a stage."""
-        seen.update(params, images=paths.images)
+        seen.append((params, paths.images))
         return Results({"top1_percent": 41.256}, [{"epoch": 1, "loss_nats": 0.5}])
 
     run_stage(main, READS, PATHS, argv)
+    assert read(tmp_path) == ({"top1_percent": 41.26}, "epoch,loss_nats\n1,0.5\n")
+    (tmp_path / "m/knn.json").unlink()
+    run_resolved(main, PATHS, settings)
+    assert read(tmp_path) == ({"top1_percent": 41.26}, "epoch,loss_nats\n1,0.5\n")
 
-    assert seen.keys() == {*READS, "images"}
-    assert seen["seeds"] == [7]
-    assert isinstance(seen["samplers.${sampler}"], RingParams)
-    assert seen["images"] == tmp_path / "images"
-    assert json.loads((tmp_path / "m/knn.json").read_text()) == {"top1_percent": 41.26}
-    assert (tmp_path / "m/knn.csv").read_text() == "epoch,loss_nats\n1,0.5\n"
-    ((tracked, metrics, history, seeds),) = recorded
+    (params, images), of_study = seen
+    assert (params.keys(), params["seeds"], images) == ({*READS}, [7], tmp_path / "images")
+    assert isinstance(params["samplers.${sampler}"], RingParams)
+    assert of_study == ({"scale": "demo", "seeds": [3, 4], "run": {"knn": {"k": 5}}}, tmp_path / "images")
+    (tracked, *numbers), other = recorded
     assert (tracked["sampler"], tracked["scale"], tracked["seeds"]) == ("ring", "tiny", [7])
-    assert (metrics, history, seeds) == ({"top1_percent": 41.256}, [{"epoch": 1, "loss_nats": 0.5}], {})
+    assert numbers == [{"top1_percent": 41.256}, [{"epoch": 1, "loss_nats": 0.5}], {}]
+    assert other == ({"settings": "MoCo v1", **of_study[0]}, *numbers)
 
 
 def test_a_stage_with_seeds_writes_each_and_tracks_their_means(tmp_path, argv, recorded):
     seeds = {seed: {"top1_percent": 40.0 + seed, "k": 20, "worst_class": f"class {seed}"} for seed in (0, 3)}
     histories = {seed: [{"epoch": 1, "loss_nats": 0.5 * seed}] for seed in seeds}
     run_stage(lambda params, paths: Results.of_seeds(seeds, histories), READS, PATHS, argv)
-    found = json.loads((tmp_path / "m/knn.json").read_text())
-    assert found == {str(seed): numbers for seed, numbers in seeds.items()}
-    assert (tmp_path / "m/knn.csv").read_text() == "seed,epoch,loss_nats\n0,1,0.0\n3,1,1.5\n"
+    found = {str(seed): numbers for seed, numbers in seeds.items()}
+    assert read(tmp_path) == (found, "seed,epoch,loss_nats\n0,1,0.0\n3,1,1.5\n")
     ((_, metrics, history, by_seed),) = recorded
-    assert metrics == {"top1_percent": 41.5, "k": 20}
-    assert (len(history), by_seed) == (2, seeds)
+    assert (metrics, len(history), by_seed) == ({"top1_percent": 41.5, "k": 20}, 2, seeds)
+    assert Results.of_seeds({5: {"k": 20}}).metrics == {"k": 20}
 
 
-@pytest.fixture
-def as_knn(tmp_path, monkeypatch):
-    """DVC runs the stage."""
+def test_a_stage_that_dvc_runs_says_where_and_which_files_are_its_own(tmp_path, argv, settings, recorded, monkeypatch):
     monkeypatch.setenv("DVC_STAGE", "knn")
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     monkeypatch.chdir(tmp_path)
 
+    def failing(params, paths):
+        raise InputError("images: 3 are too few; take more")
 
-def test_a_stage_that_dvc_runs_says_where_and_which_files_are_its_own(tmp_path, argv, resolved_argv, recorded, as_knn):
+    with pytest.raises(SystemExit, match=r"^ERROR: images: 3 are too few; take more$") as stop:
+        run_stage(failing, READS, PATHS, argv)
+    assert stop.value.__cause__ is None
+    assert not (tmp_path / "m").exists()
+    assert recorded == runs(tmp_path) == []
     for start in (
         lambda: run_stage(lambda params, paths: Results({"k": 1}, [{"epoch": 1}]), READS, PATHS, argv),
-        lambda: run_resolved(lambda settings, paths: Results({"k": 2}, [{"epoch": 1}]), PATHS, resolved_argv),
+        lambda: run_resolved(lambda settings, paths: Results({"k": 2}, [{"epoch": 1}]), PATHS, settings),
     ):
         start()
         (run,) = runs(tmp_path)
         assert (run.stage, set(run.files)) == ("knn", {"m/knn.json", "m/knn.csv"})
         assert run.matches(tmp_path)
-
-
-def test_a_mistake_of_the_user_is_one_sentence_and_leaves_nothing(tmp_path, argv, recorded, as_knn):
-    def main(params, paths):
-        raise InputError("images: 3 are too few; take more")
-
-    with pytest.raises(SystemExit, match=r"^ERROR: images: 3 are too few; take more$") as stop:
-        run_stage(main, READS, PATHS, argv)
-    assert stop.value.__cause__ is None
-    assert not (tmp_path / "m").exists()
-    assert not recorded
-    assert runs(tmp_path) == []
 
 
 def test_resume_state_is_forgotten_only_when_the_files_are_there(tmp_path, argv, recorded):
@@ -130,74 +135,43 @@ def committed(tmp_path, monkeypatch):
     return tmp_path / "m"
 
 
-@pytest.mark.parametrize("error", [InputError("too few"), KeyboardInterrupt(), ZeroDivisionError()])
-def test_a_stage_that_fails_leaves_the_committed_metrics(argv, recorded, committed, error):
+@pytest.mark.parametrize("error", [InputError("too few"), KeyboardInterrupt(), ZeroDivisionError(), SystemExit()])
+def test_a_stage_that_fails_leaves_the_committed_metrics_and_of_several_processes_the_first_puts_them_back(
+    argv, recorded, committed, monkeypatch, error
+):
+    """The others end early and well, by SystemExit, while the first one still writes."""
+    if isinstance(error, SystemExit):
+        monkeypatch.setenv("RANK", "1")
+
     def main(params, paths):
         raise error
 
     with pytest.raises(SystemExit if isinstance(error, InputError) else type(error)):
         run_stage(main, READS, PATHS, argv)
+    own = {name: f"the committed {name}" for name in ("knn.json", "knn.csv")}  # and no other stage's
     found = {path.name: path.read_text() for path in committed.iterdir()}
-    own = {name: f"the committed {name}" for name in ("knn.json", "knn.csv")}
-    assert found == own, "and no other stage's"
+    assert found == ({} if isinstance(error, SystemExit) else own)
 
 
 def test_a_stage_that_fails_while_writing_keeps_what_it_wrote(argv, recorded, committed):
     with pytest.raises(ValueError, match="metrics are finite"):
         run_stage(lambda params, paths: Results({"k": 1}, [{"loss_nats": float("nan")}]), READS, PATHS, argv)
-    assert json.loads((committed / "knn.json").read_text()) == {"k": 1}
-    assert (committed / "knn.csv").read_text() == "the committed knn.csv"
+    assert read(committed.parent) == ({"k": 1}, "the committed knn.csv")
 
 
-def test_of_several_processes_the_first_puts_metrics_back(argv, recorded, committed, monkeypatch):
-    """The others end early and well, by SystemExit, while the first one still writes."""
-    monkeypatch.setenv("RANK", "1")
-
-    def main(params, paths):
-        raise SystemExit
-
-    with pytest.raises(SystemExit):
-        run_stage(main, READS, PATHS, argv)
-    assert list(committed.iterdir()) == []
-
-
-@pytest.fixture
-def resolved_argv(tmp_path, argv):
-    (tmp_path / "MoCo v1.json").write_text(json.dumps({"scale": "demo", "seeds": [3, 4], "run": {"knn": {"k": 5}}}))
-    return [*argv[:-2], "--settings", str(tmp_path / "MoCo v1.json")]
-
-
-def test_a_study_s_stage_gets_its_settings_and_its_results_are_written_and_tracked(tmp_path, resolved_argv, recorded):
-    seen = []
-
-    def main(settings, paths):
-        """Stands for a stage of a study."""
-        seen.extend([settings, paths.images])
-        return Results({"top1_percent": 41.256}, [{"epoch": 1}])
-
-    run_resolved(main, PATHS, resolved_argv)
-    assert seen == [{"scale": "demo", "seeds": [3, 4], "run": {"knn": {"k": 5}}}, tmp_path / "images"]
-    assert json.loads((tmp_path / "m/knn.json").read_text()) == {"top1_percent": 41.26}
-    assert recorded == [({"settings": "MoCo v1", **seen[0]}, {"top1_percent": 41.256}, [{"epoch": 1}], {})]
-
-
-@pytest.fixture
-def settings_argv(tmp_path, params):
-    """A study at scale demo, while the root's file is at scale tiny."""
+def test_settings_are_a_file_each_in_the_order_of_the_study_and_not_tracked(tmp_path, params, recorded):
+    """The study is at scale demo, while the root's file is at scale tiny."""
     study = {"scale": "demo", "seeds": [3, 4], "scales": {"demo": {}}, "rows": {"MoCo v1": {}}}
     study |= {"defaults": DEFAULTS | {"sampler": "ball"}}
     (tmp_path / "study.yaml").write_text(yaml.safe_dump(study))
-    paths = {"params": params, "study": tmp_path / "study.yaml", "settings": tmp_path / "settings"}
-    return [word for name, path in paths.items() for word in (f"--{name}", str(path))]
 
-
-def test_settings_are_a_file_each_in_the_order_of_the_study_and_not_tracked(tmp_path, settings_argv, recorded):
     def main(study):
         params = study.variant("a row", study.row("rows", "MoCo v1"), 3)
         return {"rows/MoCo v1": {"scale": params.scale, "b": 1, "a": params.sampler}, "images": {}}
 
-    write_settings(main, Study, settings_argv)
     folder = tmp_path / "settings"
+    words = ["--params", str(params), "--study", str(tmp_path / "study.yaml"), "--settings", str(folder)]
+    write_settings(main, Study, words)
     assert (folder / "rows/MoCo v1.json").read_text() == '{\n  "scale": "demo",\n  "b": 1,\n  "a": "ball"\n}\n'
     assert (folder / "images.json").read_text() == "{}\n"
     assert not recorded
@@ -209,7 +183,7 @@ def stages(*words: str, folder: Path, **environment: str) -> subprocess.Complete
     return subprocess.run(command, cwd=folder, env=inherited | environment, capture_output=True, text=True)
 
 
-def test_a_stage_runs_with_the_code_of_its_own_checkout(tmp_path):
+def test_a_stage_runs_with_the_code_of_its_own_checkout_and_one_that_is_not_there_is_named(tmp_path):
     """Whatever annulus the environment would import, and from any folder."""
     (tmp_path / "annulus").mkdir()
     (tmp_path / "annulus/__init__.py").write_text("raise AssertionError('of another checkout')")
@@ -217,13 +191,10 @@ def test_a_stage_runs_with_the_code_of_its_own_checkout(tmp_path):
     done = stages(*words, folder=tmp_path, PYTHONPATH=str(tmp_path))
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "checked").exists()
-
-
-@pytest.mark.parametrize("words", [[], ["knnn"]])
-def test_a_stage_that_is_not_there_is_named_with_those_that_are(tmp_path, words):
-    done = stages(*words, folder=tmp_path)
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"ERROR: no stage {''.join(words)!r}; name one of algorithms/settings, ")
+    for words in ([], ["knnn"]):
+        done = stages(*words, folder=tmp_path)
+        assert done.returncode == 1
+        assert done.stderr.startswith(f"ERROR: no stage {''.join(words)!r}; name one of algorithms/settings, ")
 
 
 def test_mlflow_loads_beside_a_stage_that_is_tracked_alone(monkeypatch):

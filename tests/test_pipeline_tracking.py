@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -63,6 +63,10 @@ def only_spool(monkeypatch):
     monkeypatch.setattr(tracking, "_try_to_send", lambda: None)
 
 
+def record(top1=1.0, history=()):
+    tracking.record({"seed": 0}, {"top1_percent": top1}, history)
+
+
 def tree(checkout):
     """A client, and each variant's run with those below it by name."""
     client = MlflowClient(f"sqlite:///{checkout / 'mlflow.db'}")
@@ -103,8 +107,7 @@ def server(status, body):
 
         do_POST = do_GET
 
-        def log_message(self, *_):
-            """Say nothing."""
+        def log_message(self, *_): ...
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as found:
         Thread(target=found.serve_forever, daemon=True).start()
@@ -120,13 +123,11 @@ def python(*words):
 def test_a_run_holds_all_and_where_it_comes_from(checkout, store, only_spool, monkeypatch, caplog):
     commit = first_commit(checkout)
     monkeypatch.setenv("DVC_EXP_NAME", "brave-ring")
-
     tracking.record(
         {"seed": 3, "sampler": "ring", "samplers.${sampler}": RingParams(inner=0.01, outer=0.1)},
         {"top1_percent": 41.25, "images": 1000, "slowest_class": "cat"},
         [{"epoch": epoch, "loss_nats": 1 / epoch} for epoch in (1, 2, 4)],
     )
-
     assert mlflow_sender.send() == (1, 0)
     assert not caplog.records
     assert not spooled(checkout)
@@ -135,9 +136,8 @@ def test_a_run_holds_all_and_where_it_comes_from(checkout, store, only_spool, mo
     assert run.data.metrics == {"top1_percent": 41.25, "images": 1000, "loss_nats": 0.25}
     assert points(client, run, "loss_nats") == {1: 1.0, 2: 0.5, 4: 0.25}
     assert run.info.run_name == "knn"
-    expected = {"dvc.exp_name": "brave-ring", "mlflow.source.git.commit": commit}
-    assert expected.items() <= run.data.tags.items()
-    assert run.data.tags["slowest_class"] == "cat"
+    tags = {"dvc.exp_name": "brave-ring", "mlflow.source.git.commit": commit, "slowest_class": "cat"}
+    assert tags.items() <= run.data.tags.items()
 
 
 @pytest.fixture
@@ -159,11 +159,8 @@ def choose(checkout, sampler, outer=0.1):
 
 def spool_stages(monkeypatch, knn=40.0):
     """What a run of two seeds leaves in the spool."""
-    history = [
-        {"seed": seed, "epoch": epoch, "loss_nats": epoch + 10.0 * seed, "phase": "a"}
-        for seed in (0, 1)
-        for epoch in (1, 2)
-    ]
+    of = [(seed, epoch) for seed in (0, 1) for epoch in (1, 2)]
+    history = [{"seed": seed, "epoch": epoch, "loss_nats": epoch + 10.0 * seed, "phase": "a"} for seed, epoch in of]
     losses = {0: {"loss_nats": 2.0}, 1: {"loss_nats": 12.0}}
     each = {0: {"top1_percent": knn - 1.0}, 1: {"top1_percent": knn + 1.0}}
     for stage, record in {
@@ -178,15 +175,12 @@ def spool_stages(monkeypatch, knn=40.0):
 def test_a_variant_is_one_run_with_its_headline_numbers_and_below_it_its_stages_and_seeds(checkout, variant):
     spool_stages(variant)
     assert mlflow_sender.send() == (3, 0)
-
     client, ((parent, below),) = tree(checkout)
     assert parent.info.run_name == "noisy-coho sampler=uniform"
     assert parent.data.metrics == {"knn_top1_percent": 40.0, "knn_top1_interval_percent": 0.5}
     assert {"sampler": "uniform", "method": "ir"}.items() <= parent.data.params.items()
     assert parent.info.status == "FINISHED"
-    assert {name: len(same) for name, same in below.items()} == dict.fromkeys(
-        ["pretrain", "knn", "seed 0", "seed 1"], 1
-    )
+    assert sorted(below) == ["knn", "pretrain", "seed 0", "seed 1"]
     (seed,), (pretrain,) = below["seed 1"], below["pretrain"]
     assert seed.data.metrics == {"pretrain.loss_nats": 12.0, "knn.top1_percent": 41.0}
     assert points(client, seed, "pretrain.loss_nats") == {1: 11.0, 2: 12.0}
@@ -196,18 +190,15 @@ def test_a_variant_is_one_run_with_its_headline_numbers_and_below_it_its_stages_
 def test_a_record_that_comes_late_or_twice_finds_its_variant(checkout, variant):
     spool_stages(variant)
     spool_stages(variant, knn=50.0)  # the same setting once more
-    folder = checkout / ".annulus/tracking"
-    files = {path.name: path.read_text() for path in folder.glob("*.json")}
-    for name in files:
-        (folder / name).unlink()
-    for name in [*sorted(files)[3:], *sorted(files)[:3], *files]:  # the older ones late, then all again
-        (folder / name).write_text(files[name])
+    files = {path: path.read_text() for path in sorted((checkout / ".annulus/tracking").glob("*.json"))}
+    for path in files:
+        path.unlink()
+    for path in [*list(files)[3:], *list(files)[:3], *files]:  # the older ones late, then all again
+        path.write_text(files[path])
         assert mlflow_sender.send() == (1, 0)
 
     _, ((parent, below),) = tree(checkout)
-    assert {name: len(same) for name, same in below.items()} == {
-        **dict.fromkeys(["pretrain", "knn"], 2), "seed 0": 1, "seed 1": 1
-    }  # fmt: skip
+    assert {name: len(same) for name, same in below.items()} == {"pretrain": 2, "knn": 2, "seed 0": 1, "seed 1": 1}
     assert parent.data.metrics["knn_top1_percent"] == 50.0, "the newest, not what was sent last"
     assert below["seed 0"][0].data.metrics["knn.top1_percent"] == 49.0
     assert parent.info.end_time == max(round(json.loads(text)["ended"] * 1000) for text in files.values())
@@ -248,9 +239,7 @@ def test_nothing_is_cut_or_refused_by_mlflow_limits(checkout, store, only_spool)
     params = {f"a{i}": i for i in range(250)} | {"long": "x" * 12_001, "empty": "", "none": None}
     history = [{"epoch": epoch, "loss_nats": 1.0, "top1 (%)": 2.0} for epoch in range(1200)]
     tracking.record(params, {"bound/ceiling": 1.0}, history)
-
     assert mlflow_sender.send() == (1, 0)
-
     client, (run,) = runs(checkout)
     got = run.data.params
     assert got["long"] + got["long/2"] + got["long/3"] == params["long"]
@@ -259,15 +248,30 @@ def test_nothing_is_cut_or_refused_by_mlflow_limits(checkout, store, only_spool)
     assert {"top1 ___", "bound_ceiling"} <= run.data.metrics.keys()
 
 
-def test_a_refused_connection_costs_one_warning_and_no_number(checkout, store, monkeypatch, caplog):
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", REFUSED)
-    tracking.record({"seed": 0}, {"top1_percent": 1.0})
+@pytest.mark.parametrize(
+    ("started", "reason"),
+    [
+        (lambda: nullcontext(9), ""),
+        (lambda: socket.create_server(("127.0.0.1", 0)), "no answer in 1 s"),
+        (lambda: server(200, lambda path: ""), "the server's answer names no experiment: it may be no MLflow server; "),
+    ],
+    ids=["refuses", "never answers", "answers with nothing"],
+)
+def test_a_server_that_does_not_take_the_numbers_costs_one_warning_and_none_of_them(
+    checkout, store, monkeypatch, caplog, started, reason
+):
+    monkeypatch.setattr(tracking, "SERVER_SECONDS", 1 if reason.startswith("no answer") else 60)  # for a busy machine
+    with started() as found:
+        address = f"http://127.0.0.1:{found.getsockname()[1] if isinstance(found, socket.socket) else found}"
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
+        record(1.0)
+        record(2.0)
     (warning,) = [entry.getMessage() for entry in caplog.records]
-    assert warning.startswith(f"WARNING: MLflow at {REFUSED} did not take the numbers (")
+    assert warning.startswith(f"WARNING: MLflow at {address} did not take the numbers ({reason}")
     assert "`make mlflow-send` sends them later" in warning
-
-    tracking.record({"seed": 1}, {"top1_percent": 2.0})
-    assert len(caplog.records) == 1
+    senders = subprocess.run(["pgrep", "-f", "annulus.pipeline.mlflow_sender"], capture_output=True, text=True).stdout
+    children = [Path(f"/proc/{pid}/environ").read_bytes() for pid in senders.split()]
+    assert not any(str(checkout).encode() in environment for environment in children)
     assert len(spooled(checkout)) == 2
 
     monkeypatch.delenv("MLFLOW_TRACKING_URI")
@@ -276,42 +280,29 @@ def test_a_refused_connection_costs_one_warning_and_no_number(checkout, store, m
     assert not (checkout / ".annulus/tracking/failed").exists()
 
 
-def test_a_server_that_never_answers_costs_no_more_than_its_seconds(checkout, monkeypatch, caplog):
-    monkeypatch.setattr(tracking, "SERVER_SECONDS", 1)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.getsockname()[1]}")
-        tracking.record({"seed": 0}, {"top1_percent": 1.0})
-    assert re.search(r"did not take the numbers \(no answer in 1 s\)", caplog.text)
-    assert len(spooled(checkout)) == 1
-    senders = subprocess.run(["pgrep", "-f", "annulus.pipeline.mlflow_sender"], capture_output=True, text=True).stdout
-    children = [Path(f"/proc/{pid}/environ").read_bytes() for pid in senders.split()]
-    assert not any(str(checkout).encode() in environment for environment in children)
-
-
 def test_a_server_that_failed_lately_is_left_alone(checkout, monkeypatch):
-    failed = checkout / ".annulus/tracking/failed"
+    failed, attempts = checkout / ".annulus/tracking/failed", []
     failed.parent.mkdir(parents=True)
     failed.write_text(REFUSED)
-    attempts = []
     monkeypatch.setattr(tracking, "_send_in_child", lambda: attempts.append(1))
     # Lately; long ago; with a clock that was set back; another server.
     for uri, age, tried in ((REFUSED, 60, 0), (REFUSED, 700, 1), (REFUSED, -60, 1), ("http://127.0.0.1:10", 60, 1)):
         attempts.clear()
         os.utime(failed, (time.time() - age,) * 2)
         monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-        tracking.record({}, {"top1_percent": 1.0})
+        record()
         assert len(attempts) == tried, (uri, age)
     assert len(spooled(checkout)) == 4
 
 
 def test_no_secret_of_an_address_reaches_a_warning_a_line_of_the_sender_or_a_file(checkout, monkeypatch, caplog):
     """The server repeats what it was asked, as many do. MLflow reads when it is loaded what it may say of it."""
-    monkeypatch.setattr(sys, "executable", PYTHON)
     monkeypatch.setattr(tracking, "SERVER_SECONDS", 60)  # for a busy machine
     with server(503, lambda path: f"not for key-of-mine: {path}") as port:
         address = f"http://me:pass-word@127.0.0.1:{port}/?token=query%20secret#key-of-mine"
         monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
-        tracking.record({"seed": 0}, {"top1_percent": 1.0})
+        record()
+        monkeypatch.setattr(sys, "executable", PYTHON)
         by_hand = python("-m", "annulus.pipeline.mlflow_sender").communicate()
     assert f"http://***@127.0.0.1:{port}" in caplog.text
     assert by_hand[1].count("\n") == 1, "MLflow's own lines repeat the address"
@@ -321,62 +312,46 @@ def test_no_secret_of_an_address_reaches_a_warning_a_line_of_the_sender_or_a_fil
         assert not re.search("pass-word|query.{1,3}secret|key-of-mine", text), text
 
 
-def test_a_server_that_answers_everything_with_nothing_has_not_taken_the_numbers(checkout, monkeypatch, caplog):
-    monkeypatch.setattr(tracking, "SERVER_SECONDS", 60)  # for a busy machine
-    with server(200, lambda path: "") as port:
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{port}")
-        tracking.record({"seed": 0}, {"top1_percent": 1.0})
-        tracking.record({"seed": 0}, {"top1_percent": 2.0})
-    (warning,) = [entry.getMessage() for entry in caplog.records]
-    assert "(the server's answer names no experiment: it may be no MLflow server; check the address in" in warning
-    assert len(spooled(checkout)) == 2
-
-
 def test_a_server_that_keeps_nothing_leaves_the_record_in_the_spool(checkout, store, only_spool, monkeypatch):
-    tracking.record({"seed": 0}, {"top1_percent": 1.0})
+    record()
     monkeypatch.setattr(MlflowClient, "log_batch", lambda *_, **__: None)
     with pytest.raises(InputError, match="did not keep what it was sent: it may be no MLflow server"):
         mlflow_sender.send()
     assert len(spooled(checkout)) == 1
 
 
-@pytest.mark.parametrize(
-    ("seconds", "addresses"),
-    [
-        (60, ["sqlite:///runs.db", "runs", "/shared/runs", "file:runs", "file:///shared/runs"]),
-        (8, ["http://host", "https://host/mlflow", "postgresql://host/runs", "databricks", "databricks://me"]),
-    ],
-)
-def test_a_store_on_this_machine_has_its_time_and_a_server_its_own(checkout, monkeypatch, seconds, addresses):
-    for address in addresses:
+def test_a_store_on_this_machine_has_its_time_and_a_server_its_own(checkout, monkeypatch):
+    local = ["sqlite:///runs.db", "runs", "/shared/runs", "file:runs", "file:///shared/runs"]
+    servers = ["http://host", "https://host/mlflow", "postgresql://host/runs", "databricks", "databricks://me"]
+    for address in local + servers:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
-        assert tracking._limit() == seconds, address
+        assert tracking._limit() == (60 if address in local else 8), address
 
 
-def test_a_folder_in_place_of_the_database_is_one_sentence_at_once(checkout, caplog):
+def test_a_folder_in_place_of_the_database_and_a_spool_that_cannot_be_written_are_a_warning(checkout, caplog):
     (checkout / "mlflow.db").mkdir()
-    tracking.record({"seed": 0}, {"top1_percent": 1.0})
+    record()
     assert "mlflow.db: unable to open database file; move it away, or name another store in" in caplog.text
-
-
-def test_a_spool_that_cannot_be_written_is_a_warning(checkout, caplog):
+    shutil.rmtree(checkout / ".annulus")
     (checkout / ".annulus").write_text("a file in the way")
-    tracking.record({"seed": 0}, {"top1_percent": 1.0})
-    (warning,) = [entry.getMessage() for entry in caplog.records]
+    record()
+    _, warning = (entry.getMessage() for entry in caplog.records)
     assert re.match(r"WARNING: not in MLflow: cannot write .* numbers are in metrics/ all the same", warning)
 
 
-def test_the_child_that_loaded_beside_the_stage_is_the_one_that_sends(checkout, store):
+def test_the_child_that_loaded_beside_the_stage_is_the_one_that_sends_and_of_a_failed_stage_sends_nothing(
+    checkout, store
+):
     tracking.prepare()
     prepared = tracking._waiting.child
-    tracking.record({"seed": 0}, {"top1_percent": 1.0})
+    record()
     assert prepared.returncode == 0
     assert len(runs(checkout)[1]) == 1
     assert not spooled(checkout)
 
-
-def test_the_child_of_a_stage_that_fails_sends_nothing_and_ends(checkout, store, only_spool):
-    tracking.record({"seed": 0}, {"top1_percent": 1.0})  # of another stage
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tracking, "_try_to_send", lambda: None)
+        record()  # of another stage
     stage = "from annulus.pipeline import tracking; tracking.prepare(); print(tracking._waiting.child.pid); exit(1)"
     child = int(python("-c", stage).communicate()[0])
     with suppress(ProcessLookupError):  # it has ended already
@@ -386,24 +361,19 @@ def test_the_child_of_a_stage_that_fails_sends_nothing_and_ends(checkout, store,
 
 def test_a_record_has_the_numbers_as_the_files_have_them(checkout, only_spool):
     tracking.record({}, {"top1_percent": 100 / 3}, [{"epoch": 1, "loss_nats": 1 / 3}], {5: {"top1_percent": 200 / 3}})
-    (record,) = spooled(checkout)
-    assert record["metrics"] == {"top1_percent": 33.33}
-    assert record["history"] == [{"epoch": 1, "loss_nats": 0.3333}]
-    assert record["seeds"] == {"5": {"top1_percent": 66.67}}
+    ((metrics, history, seeds),) = [(it["metrics"], it["history"], it["seeds"]) for it in spooled(checkout)]
+    assert (metrics, history) == ({"top1_percent": 33.33}, [{"epoch": 1, "loss_nats": 0.3333}])
+    assert seeds == {"5": {"top1_percent": 66.67}}
 
 
 def test_without_dvc_or_in_another_process_nothing_is_recorded_and_no_child_started(checkout, monkeypatch):
     monkeypatch.setattr(tracking, "_sender", None)
-    with monkeypatch.context() as patch:
-        patch.setenv("ANNULUS_TRACKING", "off")
-        tracking.prepare()
-        tracking.record({"seed": 0}, {"top1_percent": 1.0})
-    with monkeypatch.context() as patch:
-        patch.setenv("RANK", "1")
-        tracking.prepare()
-    monkeypatch.delenv("DVC_STAGE")
-    tracking.prepare()
-    tracking.record({"seed": 0}, {"top1_percent": 1.0})
+    for name, value in (("ANNULUS_TRACKING", "off"), ("RANK", "1"), ("DVC_STAGE", None)):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, value) if value else patch.delenv(name)
+            tracking.prepare()
+            if name != "RANK":  # the first process alone comes to `record`
+                record()
     assert [path.name for path in checkout.iterdir()] == ["params.yaml"]
 
 
@@ -417,8 +387,7 @@ def test_a_stage_does_not_import_mlflow():
 @pytest.mark.parametrize("done", [False, True], ids=["before", "after"])
 def test_a_run_sent_in_part_is_completed_and_not_repeated(checkout, store, only_spool, monkeypatch, call, done):
     """The connection breaks before or after the server did what the call asks for."""
-    history = [{"epoch": epoch, "loss_nats": 0.5} for epoch in range(1, 6)]
-    tracking.record({"seed": 0}, {"top1_percent": 1.0}, history)
+    record(history=[{"epoch": epoch, "loss_nats": 0.5} for epoch in range(1, 6)])
     real = getattr(MlflowClient, call)
 
     def broken(*arguments, **options):
@@ -431,7 +400,6 @@ def test_a_run_sent_in_part_is_completed_and_not_repeated(checkout, store, only_
         mlflow_sender.send()
     monkeypatch.setattr(MlflowClient, call, real)
     assert len(spooled(checkout)) == 1
-
     assert mlflow_sender.send() == (1, 0)
     client, (run,) = runs(checkout)
     assert len(tree(checkout)[1]) == 1
@@ -441,27 +409,24 @@ def test_a_run_sent_in_part_is_completed_and_not_repeated(checkout, store, only_
 
 
 def test_a_sender_killed_while_it_makes_the_store_leaves_none(checkout, only_spool, monkeypatch):
-    tracking.record({"seed": 0}, {"top1_percent": 1.0})
-
-    class Killed(BaseException):
-        pass
+    record()
 
     def killed(uri):
         Path(uri.removeprefix("sqlite:///")).write_text("half a store")
-        raise Killed
+        raise KeyboardInterrupt
 
     monkeypatch.setattr(mlflow_sender, "MlflowClient", killed)
-    with pytest.raises(Killed):
+    with pytest.raises(KeyboardInterrupt):
         mlflow_sender.send()
     assert not (checkout / "mlflow.db").exists()
 
 
-def test_a_sender_short_of_time_starts_with_the_newest_and_keeps_the_rest(checkout, store, only_spool):
+def test_a_sender_short_of_time_starts_with_the_newest_and_keeps_the_rest(checkout, store, only_spool, monkeypatch):
     for value in (1.0, 2.0, 3.0):
-        tracking.record({"seed": 0}, {"top1_percent": value})
+        record(value)
     assert mlflow_sender.send(seconds=-1.0) == (0, 3)
     clock = iter([0, 0, 1])
-    with pytest.MonkeyPatch.context() as patch:
+    with monkeypatch.context() as patch:
         patch.setattr(mlflow_sender.time, "monotonic", lambda: next(clock, 1))
         assert mlflow_sender.send(seconds=0.5) == (1, 2)
     assert [run.data.metrics["top1_percent"] for run in runs(checkout)[1]] == [3.0]

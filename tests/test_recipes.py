@@ -5,74 +5,67 @@ import re
 import shutil
 import subprocess
 
-import pytest
 import warm
 from settings import ROOT
 
 RECIPES = (ROOT / "src/annulus/README.md").read_text()
 
+# Of each file its whole text, or what comes before the places that stand after >>>.
 SAMPLER = {
-    "params.yaml": [("  uniform: {}\n", "  furthest: {share: 0.5}\n")],
-    "src/annulus/config/negatives.py": [
-        (
-            "class Samplers(Params):\n",
-            "class FurthestParams(SamplerParams):\n    share: float = Field(gt=0, le=1)\n\n"
-            "    @property\n    def shares(self) -> tuple[float, float]:\n        return 1 - self.share, 1.0\n\n\n",
-        ),
-        ("    uniform: UniformParams\n", "    furthest: FurthestParams\n"),
-    ],
-    "src/annulus/negatives/samplers.py": [
-        (
-            "@dataclass(frozen=True)\nclass Cave:\n",
-            "def furthest(scores, self_index, share, k, generator):\n"
-            '    """The furthest share of the other columns."""\n'
-            "    return ring(scores, self_index, 1 - share, 1.0, k, generator)\n\n\n"
-            "@dataclass(frozen=True)\nclass Furthest:\n    share: float\n    clustering: ClassVar[None] = None\n\n"
-            "    @property\n    def shares(self) -> tuple[float, float]:\n        return 1 - self.share, 1.0\n\n"
-            "    def draw(self, scores, self_index, k, generator, progress=1.0, clusters=None):\n"
-            "        inner, _ = kept_shares(self.shares, progress)\n"
-            "        return furthest(scores, self_index, 1 - inner, k, generator)\n\n\n",
-        ),
-    ],
-    "src/annulus/negatives/build.py": [
-        ("    LinearAnneal,\n", "    FurthestParams,\n"),
-        ("Cave, Ring, Sampler\n", "Furthest, "),
-        (
-            "        case BallParams(outer=outer):\n",
-            "        case FurthestParams(share=share):\n            return Furthest(share)\n",
-        ),
-    ],
+    "params.yaml": ">>>  uniform: {}\n  furthest: {share: 0.5}",
+    "src/annulus/config/negatives.py": """>>>class Samplers(Params):
+class FurthestParams(SamplerParams):
+    share: float = Field(gt=0, le=1)
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        return 1 - self.share, 1.0
+
+>>>    uniform: UniformParams
+    furthest: FurthestParams""",
+    "src/annulus/negatives/samplers.py": '''>>>class Cave:
+class Furthest:
+    """The furthest share of the other columns."""
+
+    share: float
+    clustering: ClassVar[None] = None
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        return 1 - self.share, 1.0
+
+    def draw(self, scores, self_index, k, generator, progress=1.0, clusters=None):
+        return ring(scores, self_index, *kept_shares(self.shares, progress), k, generator)
+
+
+@dataclass(frozen=True)''',
+    "src/annulus/negatives/build.py": """>>>    LinearAnneal,
+    FurthestParams,
+>>>from annulus.negatives.samplers
+from annulus.negatives.samplers import Furthest
+>>>        case BallParams(outer=outer):
+        case FurthestParams(share=share):
+            return Furthest(share)""",
     "tests/test_negatives_samplers.py": """
-import torch
 from settings import run
 
-from annulus.negatives.samplers import furthest
 
-
-def test_the_furthest_share_is_that_of_the_sorted_scores():
-    scores, own = torch.rand(5, 21), torch.arange(5)
-    found = furthest(scores, own, 0.5, "all", torch.Generator())
-    for query, row in enumerate(scores):
-        others = sorted((column for column in range(21) if column != query), key=lambda column: row[column])
-        assert sorted(found.index[query].tolist()) == sorted(others[:10])
-
-
-def test_it_trains():
-    training = run({"sampler": "furthest"})
-    assert training.run()[-1]["inner_share"] > 0
+def test_it_trains_with_the_furthest():
+    assert run({"sampler": "furthest", "samplers.furthest.share": 0.25}).run()[-1]["inner_share"] == 0.75
 """,
 }
 
 BOUND = {
-    "params.yaml": [("  la: {}\n", "  margin: {margin: 0.5}\n")],
-    "src/annulus/config/bounds.py": [
-        (
-            "class Bounds(Params):\n",
-            'class MarginParams(BoundParams):\n    """InfoNCE whose positive scores less."""\n\n'
-            "    takes_neighbours: ClassVar = False\n    margin: Positive\n\n\n",
-        ),
-        ("    la: LAParams\n", "    margin: MarginParams\n"),
-    ],
+    "params.yaml": ">>>  la: {}\n  margin: {margin: 0.5}",
+    "src/annulus/config/bounds.py": '''>>>class Bounds(Params):
+class MarginParams(BoundParams):
+    """InfoNCE whose positive scores less."""
+
+    takes_neighbours: ClassVar = False
+    margin: Positive
+
+>>>    la: LAParams
+    margin: MarginParams''',
     "src/annulus/bounds/margin.py": '''
 from dataclasses import dataclass
 from typing import ClassVar
@@ -96,50 +89,42 @@ class Margin(Bound):
     def ceiling(self, positives, negatives, training):
         return (negatives * torch.tensor(self.margin).exp()).log1p().mean()
 ''',
-    "src/annulus/bounds/build.py": [
-        ("from annulus.bounds.partition import", "from annulus.bounds.margin import Margin\n"),
-        ("LAParams, MLCPCParams", "MarginParams, "),
-        (
-            "        case LAParams():\n",
-            "        case MarginParams(margin=margin):\n            return Margin(margin)\n",
-        ),
-    ],
+    "src/annulus/bounds/build.py": """>>>from annulus.bounds.partition import
+from annulus.bounds.margin import Margin
+from annulus.config.bounds import MarginParams
+>>>        case LAParams():
+        case MarginParams(margin=margin):
+            return Margin(margin)""",
     "tests/test_bounds_margin.py": """
-import math
-
 import torch
 from settings import run
 
 from annulus.bounds.margin import Margin
 
 
-def test_the_loss_is_that_of_the_plain_loop_and_the_ceiling_that_of_equal_scores():
-    scores, bound = torch.rand(3, 5, dtype=torch.float64), Margin(0.5)
-    each = [math.log(1 + sum(math.exp(other - own + 0.5) for other in others)) for own, *others in scores.tolist()]
-    torch.testing.assert_close(bound.loss(scores[:, :1], scores[:, 1:], 0.0).item(), sum(each) / 3)
-    equal = bound.loss(torch.zeros(3, 1), torch.zeros(3, 4), 0.0)
-    torch.testing.assert_close(bound.ceiling(torch.ones(3).long(), torch.full((3,), 4), 0.0), equal)
-
-
-def test_it_trains():
+def test_the_ceiling_is_the_loss_of_equal_scores_and_it_trains():
+    equal = Margin(0.5).loss(torch.zeros(3, 1), torch.zeros(3, 4), 0.0)
+    torch.testing.assert_close(Margin(0.5).ceiling(torch.ones(3).long(), torch.full((3,), 4), 0.0), equal)
     assert run({"bound": "margin"}).run()[-1]["loss_nats"] > 0
 """,
 }
 
 VIEW = {
-    "params.yaml": [("    grayscale: ", "    invert: 0.0\n")],
-    "src/annulus/config/images.py": [("    grayscale: Fraction\n", "    invert: Fraction\n")],
+    "params.yaml": ">>>    grayscale: \n    invert: 0.0",
+    "src/annulus/config/images.py": ">>>    grayscale: Fraction\n    invert: Fraction",
     "src/annulus/views/invert.py": '''
 def invert(images):
     """Every value v as 1 - v."""
     return 1 - images
 ''',
-    "src/annulus/views/recipe.py": [
-        ("\n# Pixels worked on", "from annulus.views.invert import invert\n"),
-        ("    blur: Blur | None\n", "    inverted: Bool[Tensor, 'b']\n"),
-        ("        blur=views.blur and draw_blur", "        inverted=chosen(views.invert),\n"),
-        ("    return view.clamp_(max=1)", "    replace_(view, recipe.inverted, invert)\n"),
-    ],
+    "src/annulus/views/recipe.py": """>>># Pixels worked on
+from annulus.views.invert import invert
+>>>    blur: Blur | None
+    inverted: Bool[Tensor, 'b']
+>>>        blur=views.blur and draw_blur
+        inverted=chosen(views.invert),
+>>>    return view.clamp_(max=1)
+    replace_(view, recipe.inverted, invert)""",
     "tests/test_views_invert.py": """
 import torch
 from settings import load
@@ -157,14 +142,13 @@ def test_half_of_the_views_are_inverted():
 }
 
 DATASET = {
-    "params.yaml": [("  folder:\n", "  plain: {image_size: 8, view_size: 8, validation_fraction: 0.1, colours: 3}\n")],
-    "src/annulus/config/images.py": [
-        (
-            "class Datasets(Params):\n",
-            "class PlainParams(DatasetParams):\n    colours: int = Field(ge=2, le=255)\n\n\n",
-        ),
-        ("    shapes: ShapesParams\n", "    plain: PlainParams\n"),
-    ],
+    "params.yaml": ">>>  folder:\n  plain: {image_size: 8, view_size: 8, validation_fraction: 0.1, colours: 3}",
+    "src/annulus/config/images.py": """>>>class Datasets(Params):
+class PlainParams(DatasetParams):
+    colours: int = Field(ge=2, le=255)
+
+>>>    shapes: ShapesParams
+    plain: PlainParams""",
     "src/annulus/datasets/plain.py": '''
 import torch
 
@@ -181,14 +165,12 @@ def open_plain(size, colours):
 
     return {split: Source(tuple(map(str, range(colours))), labels, read) for split in ("train", "test")}
 ''',
-    "src/annulus/datasets/prepare.py": [
-        ("MasksParams\n", "PlainParams, "),
-        ("from annulus.datasets.source", "from annulus.datasets.plain import open_plain\n"),
-        (
-            "        case MasksParams(root=root):\n",
-            "        case PlainParams():\n            return open_plain(params.image_size, params.colours)\n",
-        ),
-    ],
+    "src/annulus/datasets/prepare.py": """>>>from annulus.datasets.source
+from annulus.config.images import PlainParams
+from annulus.datasets.plain import open_plain
+>>>        case MasksParams(root=root):
+        case PlainParams():
+            return open_plain(params.image_size, params.colours)""",
     "tests/test_datasets_plain.py": """
 from settings import load
 
@@ -204,17 +186,15 @@ def test_the_brightness_is_the_class():
 }
 
 EVALUATION = {
-    "params.yaml": [("linear:\n", "centroid: {layer: pooled}\n")],
-    "src/annulus/config/evals.py": [
-        (
-            "class LinearParams(Params):\n",
-            'class CentroidParams(Params):\n    layer: Literal["pooled", "embedding"]\n\n\n',
-        ),
-    ],
-    "src/annulus/config/__init__.py": [
-        ("KnnParams, LinearParams\n", "CentroidParams, "),
-        ("    knn: KnnParams\n", "    centroid: CentroidParams\n"),
-    ],
+    "params.yaml": ">>>knn: {k\ncentroid: {layer: pooled}",
+    "src/annulus/config/evals.py": """>>>class LinearParams(Params):
+class CentroidParams(Params):
+    layer: Literal["pooled", "embedding"]
+""",
+    "src/annulus/config/__init__.py": """>>>from annulus.config.evals
+from annulus.config.evals import CentroidParams
+>>>    knn: KnnParams
+    centroid: CentroidParams""",
     "src/annulus/evals/centroid.py": '''
 import torch
 
@@ -225,8 +205,7 @@ def evaluate_centroid(train, test, params):
     """Percent of test images whose closest class mean is their own."""
     features, labels = train.layer(params.layer), train.labels
     means = torch.stack([features[labels == c].mean(dim=0) for c in range(len(train.classes))])
-    closest = torch.cdist(test.layer(params.layer), means).argmin(dim=1)
-    return {"top1_percent": percent(closest == test.labels)}
+    return {"top1_percent": percent(torch.cdist(test.layer(params.layer), means).argmin(dim=1) == test.labels)}
 ''',
     "stages/centroid.py": '''
 """Centroid: features -> accuracy of the closest class mean."""
@@ -247,85 +226,66 @@ def main(params, paths):
 if __name__ == "__main__":
     run_stage(main, READS, PATHS)
 ''',
-    "dvc.yaml": [
-        (
-            "  knn:\n",
-            "  centroid:\n"
-            "    cmd: python stages centroid --features data/main/features --metrics metrics/main/centroid.json\n"
-            "    deps: [data/main/features, stages/centroid.py, src/annulus/encoders, src/annulus/evals,"
-            " src/annulus/files]\n"
-            "    params: [centroid]\n    plots: [{metrics/main/centroid.json: {cache: false}}]\n\n",
-        )
-    ],
+    "dvc.yaml": """>>>  knn:
+  centroid:
+    cmd: python stages centroid --features data/main/features --metrics metrics/main/centroid.json
+    deps: [data/main/features, stages/centroid.py, src/annulus/encoders, src/annulus/evals, src/annulus/files]
+    params: [centroid]
+    plots: [{metrics/main/centroid.json: {cache: false}}]
+""",
     "tests/test_evals_centroid.py": """
 from argparse import Namespace
 
 import centroid
 import torch
+import yaml
 from declared import missing_and_spare
-from settings import load
-from test_pipeline import PIPELINES
+from settings import ROOT, load
 
 from annulus.encoders.features import Features, save_features
 
 
-def test_points_beside_their_means_are_right_and_one_beside_the_other_is_not(tmp_path):
+def test_points_beside_their_means_are_right_and_one_beside_the_other_is_not_and_its_stage_is_declared(tmp_path):
     points = torch.tensor([[0.0, 0], [1, 0], [5, 5], [6, 5]])
-    labels = torch.tensor([0, 0, 1, 1])
     layers = {"pooled": points, "embedding": torch.nn.functional.normalize(points + 1, dim=1)}
-    save_features(tmp_path, "train", Features(layers, labels, ("low", "high")))
-    save_features(tmp_path, "test", Features(layers, torch.tensor([0, 0, 1, 0]), ("low", "high")))
+    for split, labels in (("train", [0, 0, 1, 1]), ("test", [0, 0, 1, 0])):
+        save_features(tmp_path, split, Features(layers, torch.tensor(labels), ("low", "high")))
     found = centroid.main({"centroid": load({}).get("centroid")}, Namespace(features=tmp_path))
     assert found.metrics == {"top1_percent": 75.0}
-
-
-def test_its_stage_declares_what_it_reaches():
-    assert missing_and_spare(PIPELINES["main"]["stages"]["centroid"]) == ([], [])
+    stages = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
+    assert missing_and_spare(stages["centroid"]) == ([], [])
 """,
 }
 
-# Of each file its whole text, or what is inserted before which place.
 FOLLOWED = {"sampler": SAMPLER, "bound": BOUND, "view": VIEW, "data set": DATASET, "evaluation": EVALUATION}
 
 
-def recipe(name):
-    (text,) = re.findall(rf"\*\*An? {name}\.\*\*(.*?)\n\n", RECIPES, re.DOTALL)
+def changed(text, change):
+    """A text with what each part of a change inserts before its place."""
+    for part in change.split(">>>")[1:]:
+        place, inserted = part.split("\n", 1)
+        assert place in text, f"no {place!r}"
+        text = text.replace(place, f"{inserted}\n{place}")
     return text
 
 
-@pytest.mark.parametrize("name", FOLLOWED)
-def test_a_recipe_that_is_followed_runs(name, tmp_path):
+def test_recipes_that_are_followed_run_and_name_every_file_that_they_touch(tmp_path):
     for folder in ("src", "stages", "tests"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__", "test_*"))
-    for file in ("params.yaml", "dvc.yaml", "pyproject.toml", "tests/test_pipeline.py"):
+    for file in ("params.yaml", "dvc.yaml", "pyproject.toml"):
         shutil.copy(ROOT / file, tmp_path / file)
-    for file, change in FOLLOWED[name].items():
-        path = tmp_path / file
-        if isinstance(change, str):
-            path.write_text(change.lstrip())
-            continue
-        text = path.read_text()
-        for place, inserted in change:
-            assert place in text, f"{file} has no {place!r}"
-            text = text.replace(place, inserted + place)
-        path.write_text(text)
-    tests = [file for file in FOLLOWED[name] if file.startswith("tests/")]
+    for name, files in FOLLOWED.items():
+        (recipe,) = re.findall(rf"\*\*An? {name}\.\*\*(.*?)\n\n", RECIPES, re.DOTALL)
+        assert re.findall(r"(\d)\. ", recipe) == ["1", "2", "3", "4", "5"]
+        known = [each.replace("NAME", r"\w+") for each in re.findall(r"`([\w/.]+\.(?:py|yaml))`", recipe)]
+        for file, change in files.items():
+            assert any(re.fullmatch(each, file.removeprefix("src/annulus/")) for each in known), file
+            path = tmp_path / file
+            path.write_text(changed(path.read_text(), change) if change.startswith(">>>") else change.lstrip())
     done = subprocess.run(
-        [warm.folder() / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
+        [warm.folder() / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"],
+        **{"cwd": tmp_path, "capture_output": True, "text": True},
         env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
     )
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-@pytest.mark.parametrize("name", FOLLOWED)
-def test_a_recipe_names_every_file_that_it_touches(name):
-    named = re.findall(r"`([\w/.]+\.(?:py|yaml))`", recipe(name))
-    for file in FOLLOWED[name]:
-        short = file.removeprefix("src/annulus/")
-        known = [re.sub("NAME", r"\\w+", each) for each in named]
-        assert any(re.fullmatch(each, short) for each in known), f"{name}: {file}"
-    steps = re.findall(r"(\d)\. ", recipe(name))
-    assert steps == ["1", "2", "3", "4", "5"]
+    assert done.stdout.startswith("..... ")

@@ -16,16 +16,15 @@ def no_experiment(monkeypatch):
     monkeypatch.delenv("DVC_EXP_NAME", raising=False)
 
 
-def ran(root, stage, started, written=(), **fields):
+def ran(root, stage, started, written=(), experiment=None):
     """A record of a run, of files as they are now."""
     run = {
         "stage": stage, "started": started, "seconds": 10.0, "processor": "AMD EPYC", "cores": 2, "gpus": [],
-        "torch": "2.9", "commit": "c" * 40, "experiment": None,
+        "torch": "2.9", "commit": "c" * 40, "experiment": experiment,
         "files": {name: provenance._sha256(root / name) for name in written},
     }  # fmt: skip
-    folder = root / ".annulus/runs"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{len(list(folder.iterdir()))}.json").write_text(provenance.json.dumps(run | fields))
+    (root / ".annulus/runs").mkdir(parents=True, exist_ok=True)
+    (root / f".annulus/runs/{stage}.json").write_text(provenance.json.dumps(run))
 
 
 def test_commit_and_what_changed_since(tmp_path):
@@ -38,42 +37,33 @@ def test_commit_and_what_changed_since(tmp_path):
 
 def test_studies_say_their_scale_and_seeds_and_a_broken_one_what_is_wrong(tmp_path):
     report_root.params(tmp_path, "seed: 0\nsampler: rnig\n")
-    for name, text in {
-        "algorithms": "scale: demo\nseeds: [0, 1]\ndefaults: {dataset: shapes}\n",
-        "broken": "a: [",
-    }.items():
+    for name, text in (
+        ("algorithms", "scale: demo\nseeds: [0, 1]\ndefaults: {dataset: shapes}\n"),
+        ("broken", "a: ["),
+    ):
         (tmp_path / "stages" / name).mkdir(parents=True)
         (tmp_path / "stages" / name / "params.yaml").write_text(text)
-    algorithms, broken = context(tmp_path, NOW).studies
-    assert (algorithms.name, algorithms.scale, algorithms.dataset, algorithms.seeds) == (
-        "algorithms", "demo", "shapes", "0, 1")  # fmt: skip
+    found = context(tmp_path, NOW)
+    one, broken = found.studies
+    assert (one.name, one.scale, one.dataset, one.seeds) == ("algorithms", "demo", "shapes", "0, 1")
     assert "is not YAML" in broken.fault
-    (own, *_) = context(tmp_path, NOW).faults
-    assert "params.yaml" in own
-    assert str(tmp_path) not in broken.fault + own, "the place of the checkout is not told"
+    assert "params.yaml" in found.faults[0]
+    assert str(tmp_path) not in broken.fault + found.faults[0], "the place of the checkout is not told"
 
 
-def test_stages_say_whose_numbers_are_here(tmp_path):
+def test_stages_say_whose_numbers_are_here_and_the_experiment_is_that_of_these(tmp_path, monkeypatch):
     report_root.main_line(tmp_path)
-    ran(tmp_path, "knn", 175.0, ["metrics/main/knn.json"])
-    ran(tmp_path, "linear", 100.0, ["metrics/main/linear.json"], experiment="lossy-gong")
+    ran(tmp_path, "knn", 175.0, ["metrics/main/knn.json"], "lossy-gong")
+    ran(tmp_path, "linear", 100.0, ["metrics/main/linear.json"], "another")
     ran(tmp_path, "embed", 300.0)
     (tmp_path / "metrics/main/linear.json").write_text("{}")
-    linear, knn, embed = context(tmp_path, NOW).stages
-    assert [(s.stage, s.numbers) for s in (linear, knn, embed)] == [
-        ("linear", OTHER_NUMBERS),
-        ("knn", "of this run"),
-        ("embed", "it writes no metrics"),
-    ]
+    found = context(tmp_path, NOW)
+    assert found.experiment == "lossy-gong"
+    linear, knn, embed = found.stages
+    assert (linear.stage, linear.numbers, linear.experiment) == ("linear", OTHER_NUMBERS, "another")
+    assert (knn.stage, knn.numbers, knn.machine) == ("knn", "of this run", "AMD EPYC, 2 cores")
+    assert (embed.stage, embed.numbers) == ("embed", "it writes no metrics")
     assert knn.ended == "1970-01-01 00:03 UTC"
-    assert linear.experiment == "lossy-gong"
-    assert knn.machine == "AMD EPYC, 2 cores"
-
-
-def test_the_experiment_is_that_of_the_numbers_here(tmp_path, monkeypatch):
-    report_root.main_line(tmp_path)
-    ran(tmp_path, "knn", 100.0, ["metrics/main/knn.json"], experiment="lossy-gong")
-    assert context(tmp_path, NOW).experiment == "lossy-gong"
     (tmp_path / "metrics/main/knn.json").write_text("{}")
     assert context(tmp_path, NOW).experiment is None
     monkeypatch.setenv("DVC_EXP_NAME", "queued-one")

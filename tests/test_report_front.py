@@ -23,17 +23,14 @@ def test_each_line_is_one_series_of_its_file_and_the_truth_is_the_diagonal(rows)
     ):
         truth, *lines = axes.get_lines()
         assert list(truth.get_xdata()) == list(truth.get_ydata()) == [2.0, 4.0, 6.0, 8.0, 10.0]
-        assert len(lines) == len(shown)
         for line, series in zip(lines, shown, strict=True):
-            expected = [row["estimate_nats"] for row in table if name(row) == series]
-            assert list(line.get_ydata()) == expected
+            assert list(line.get_ydata()) == [row["estimate_nats"] for row in table if name(row) == series]
 
 
 def test_the_file_needs_no_page_around_it(tmp_path):
     main(["--root", str(ROOT), "--svg", str(tmp_path / "figure.svg")])
     content = (tmp_path / "figure.svg").read_text()
-    tree = ElementTree.fromstring(content)
-    assert tree.tag == "{http://www.w3.org/2000/svg}svg"
+    assert ElementTree.fromstring(content).tag == "{http://www.w3.org/2000/svg}svg"
     assert content.count("--series-1:") == 2  # light and dark
 
 

@@ -47,8 +47,9 @@ def test_a_missing_file_names_the_command_that_writes_it(metrics):
     assert metrics.broken == []
 
 
+@pytest.mark.timeout(20)
 @pytest.mark.parametrize(
-    ("text", "reason"),
+    ("content", "reason"),
     [
         ("k,nats\n1,0.5\n2,nan\n", "row 2: nats is nan"),
         ("k,nats\n1,0.5\n2\n", "row 2 has 1 fields, the header 2"),
@@ -56,20 +57,6 @@ def test_a_missing_file_names_the_command_that_writes_it(metrics):
         ("k,k\n1,2\n", "names a column twice"),
         ("k,nats\n", "holds no rows"),
         ('k,nats\n1,"0.5', "is not CSV: unexpected end of data"),
-    ],
-)
-def test_a_broken_table_says_what_is_wrong_and_is_kept_once(text, reason, metrics):
-    write(metrics, "negatives/a.csv", text)
-    for _ in range(2):
-        with pytest.raises(Broken) as broken:
-            metrics.rows("negatives/a.csv")
-        assert (broken.value.name, broken.value.reason) == ("negatives/a.csv", reason)
-    assert [(b.name, b.reason) for b in metrics.broken] == [("negatives/a.csv", reason)]
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
         ('{"top1_percent": NaN}', "top1_percent is nan"),
         ('{"top1_percent": null}', "top1_percent is null, expected a number or text"),
         ("[1]", "holds list, expected names and numbers"),
@@ -77,30 +64,23 @@ def test_a_broken_table_says_what_is_wrong_and_is_kept_once(text, reason, metric
         ('{"top1_percent": "\\ud800"}', "'top1_percent' or its value holds half of a character, which no file can"),
         ('{"\\udfff": 1}', "'\\udfff' or its value holds half of a character, which no file can"),
         ('{"k": 1' + "0" * 400 + "}", "k is a number beyond 1e+300"),
+        (b'{"k": "\xff"}', "is not text in UTF-8"),
+        (None, "cannot be read: Is a pipe or a device, not a file"),
     ],
+    ids=range(15),
 )
-def test_a_broken_json_file_says_what_is_wrong(text, reason, metrics):
-    write(metrics, "main/knn.json", text)
-    with pytest.raises(Broken) as broken:
-        metrics.values("main/knn.json")
-    assert broken.value.reason.startswith(reason)
-    assert metrics.broken == [broken.value]
-
-
-@pytest.mark.timeout(20)
-@pytest.mark.parametrize(
-    ("put", "reason"),
-    [
-        (lambda path: path.write_bytes(b'{"k": "\xff"}'), "is not text in UTF-8"),
-        (os.mkfifo, "cannot be read: Is a pipe or a device, not a file"),
-    ],
-    ids=["bytes", "pipe"],
-)
-def test_what_is_no_file_of_text_is_broken(put, reason, metrics):
-    put(metrics.root / "metrics" / "main" / "knn.json")
-    with pytest.raises(Broken, match=rf"metrics/main/knn\.json: {reason}"):
-        metrics.values("main/knn.json")
-    assert [b.name for b in metrics.broken] == ["main/knn.json"]
+def test_a_broken_file_says_what_is_wrong_and_is_kept_once(content, reason, metrics):
+    table = isinstance(content, str) and content[0] not in "[{"
+    path = metrics.root / "metrics/main" / ("a.csv" if table else "a.json")
+    os.mkfifo(path) if content is None else path.write_bytes(
+        content if isinstance(content, bytes) else content.encode()
+    )
+    for _ in range(2):
+        with pytest.raises(Broken) as broken:
+            (metrics.rows if table else metrics.values)(f"main/{path.name}")
+        assert broken.value.name == f"main/{path.name}"
+        assert broken.value.reason.startswith(reason)
+    assert [each.name for each in metrics.broken] == [f"main/{path.name}"]
 
 
 def test_a_missing_field_and_one_that_is_no_number_are_named(metrics):
@@ -119,44 +99,33 @@ def table(metrics):
     return metrics
 
 
-@pytest.mark.parametrize(
-    ("where", "by", "found"),
-    [
+def test_a_column_comes_from_the_rows_asked_for_in_the_order_of_others(table):
+    for where, by, found in (
         ({"series": "CPC", "k": 64}, ["alpha"], [3.0, 4.0, 5.0]),  # text comes last
         ({"series": "CPC"}, ["k", "alpha"], [2.0, 3.0, 4.0, 5.0]),
         ({"series": "CPC", "alpha": 0.1}, [], 3.0),  # without an order, one row gives one number
         ({"alpha": "lowest"}, [], 5.0),
         ({"k": 64, "alpha": [0.1, "lowest"]}, ["alpha"], [3.0, 5.0]),  # any of a list
         ({"alpha": 0.1 + 1e-12}, [], 3.0),  # however it was rounded
-    ],
-)
-def test_a_column_comes_from_the_rows_asked_for_in_the_order_of_others(table, where, by, found):
-    assert table.column("negatives/a.csv", where, "nats", by) == found
+    ):
+        assert table.column("negatives/a.csv", where, "nats", by) == found
 
 
-@pytest.mark.parametrize(
-    ("where", "column", "error", "sentence"),
-    [
+def test_rows_that_are_not_there_are_missing_and_columns_and_numbers_that_are_not_broken(table):
+    for where, column, error, sentence in (
         ({"series": "EqCo"}, "nats", Missing, r"no row with series EqCo; `dvc repro stages/negatives/dvc\.yaml`"),
         ({"alpha": 0.1001}, "nats", Missing, "no row with alpha 0.1001"),
         ({"series": "CPC", "alpha": 1}, "nats", Broken, "2 rows with series CPC, alpha 1, expected one"),
         ({"series": "CPC"}, "nat", Broken, r"no column 'nat'; did you mean 'nats'\?; it has series, alpha, k, nats"),
         ({"serie": "CPC"}, "nats", Broken, "has no column 'serie'; did you mean 'series'"),
         ({"series": "ML-CPC"}, "nats", Broken, "nats is '', no number, in the row with series ML-CPC"),
-    ],
-)
-def test_rows_that_are_not_there_are_missing_and_columns_and_numbers_that_are_not_broken(
-    table, where, column, error, sentence
-):
-    with pytest.raises(error, match=sentence):
-        table.column("negatives/a.csv", where, column, [])
-
-
-@pytest.mark.parametrize("text", ['{"top1_percent": 1.0}', "{}", '{"0": {"a_percent": 1.0}, "b": {}}'])
-def test_a_file_without_seeds_says_what_is_expected(metrics, text):
-    write(metrics, "main/knn.json", text)
-    with pytest.raises(Broken, match=r'main/knn.json: holds no numbers by seed, as \{"0": \{...\}\}'):
-        metrics.by_seed("main/knn.json")
+    ):
+        with pytest.raises(error, match=sentence):
+            table.column("negatives/a.csv", where, column, [])
+    for text in ('{"top1_percent": 1.0}', "{}", '{"0": {"a_percent": 1.0}, "b": {}}'):
+        write(table, "main/knn.json", text)
+        with pytest.raises(Broken, match=r'main/knn.json: holds no numbers by seed, as \{"0": \{...\}\}'):
+            table.by_seed("main/knn.json")
 
 
 def test_the_main_line_names_each_processor_once(metrics):
@@ -182,16 +151,15 @@ MAIN = "seeds: [3, 4]\nscale: a\ndataset: b\nscales: {a: {pretrain: {epochs: 9}}
     ("name", "content", "params", "setting"),
     [
         ("estimators/theorems.json", {}, "scale: paper\nseeds: [0, 1, 2]\n", "paper"),  # no trainings
-        # Epochs are of pretraining, not of the probe.
-        ("main/linear.json", {"epochs": 100}, MAIN, "b, a, 9 epochs, 2 seeds"),
+        ("main/linear.json", {"epochs": 100}, MAIN, "b, a, 9 epochs, 2 seeds"),  # epochs of pretraining, not the probe
         ("benchmarks/step.json", {"processor": "AMD EPYC"}, "", "AMD EPYC"),
     ],
 )
 def test_how_others_were_made_comes_from_where_they_are(metrics, name, content, params, setting):
-    folder = metrics.root / ("stages/estimators" if name.startswith("estimators") else ".")
-    (metrics.root / "metrics" / name).parent.mkdir(exist_ok=True)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "params.yaml").write_text(params)
+    study = metrics.root / ("stages/estimators" if name.startswith("estimators") else ".")
+    for folder in (study, (metrics.root / "metrics" / name).parent):
+        folder.mkdir(parents=True, exist_ok=True)
+    (study / "params.yaml").write_text(params)
     write(metrics, name, json.dumps(content | {"nats": 1.0}))
     assert str(read_setting(metrics, name)) == setting
 
@@ -200,10 +168,8 @@ def test_every_committed_metrics_file_is_whole():
     metrics = Metrics(HERE)
     for path in sorted((HERE / "metrics").rglob("*.*")):
         name = path.relative_to(HERE / "metrics").as_posix()
-        bits = path.stem.endswith("_right") or "right" in path.parts
-        if path.suffix in (".csv", ".json") and not bits:
-            by_seed = path.suffix == ".json" and re.match(r'\{\s*"[0-9]+": \{', path.read_text()) is not None
-            assert (metrics.rows if path.suffix == ".csv" else metrics.by_seed if by_seed else metrics.values)(name), (
-                name
-            )
+        if path.suffix not in (".csv", ".json") or path.stem.endswith("_right") or "right" in path.parts:
+            continue
+        by_seed = path.suffix == ".json" and re.match(r'\{\s*"[0-9]+": \{', path.read_text())
+        assert (metrics.rows if path.suffix == ".csv" else metrics.by_seed if by_seed else metrics.values)(name), name
     assert metrics.broken == []

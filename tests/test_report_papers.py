@@ -28,9 +28,8 @@ def test_every_table_figure_and_stated_number_of_the_five_papers_is_there():
     assert Counter(name.split(".")[0] for name in load_figures()) == figures
 
 
-@pytest.mark.parametrize(
-    ("table", "wanted", "column", "number"),
-    [
+def test_numbers_are_those_that_the_papers_print():
+    for table, wanted, column, number in (
         ("mutualinfo.table1", {"method": "RING+s-neigh+anneal"}, "value", (85.5, None)),
         ("mutualinfo.table3", {"method": "VINCE", "percent_closest": "5"}, "value", (1.97e-6, 4e-6)),
         ("mlcpc.table3a", {"alpha_start": "10", "alpha_end": "0.1"}, "ep200", (86.16, None)),
@@ -39,32 +38,23 @@ def test_every_table_figure_and_stated_number_of_the_five_papers_is_there():
         ("infomin.table2", {"method": "unsupervised"}, "YDbDr", (84.3, 0.5)),
         ("infomin.table12b", {"method": "InfoMin Aug."}, "AP_bb", (45.4, None)),
         ("ring.table5", {"method": "CNCE", "w_l": "95"}, "value", (1.97e-6, 4e-6)),
-    ],
-)
-def test_numbers_are_those_that_the_papers_print(table, wanted, column, number):
-    (row,) = [row for row in TABLES[table].rows if wanted.items() <= row.labels.items()]
-    assert row.numbers()[column] == number
+    ):
+        (row,) = [row for row in TABLES[table].rows if wanted.items() <= row.labels.items()]
+        assert row.numbers()[column] == number
 
 
-def edited(change):
-    tree = copy.deepcopy(RESULTS)
-    change(tree[0])
-    return tree
-
-
-@pytest.mark.parametrize(
-    ("change", "fault"),
-    [
+def test_a_fault_in_the_papers_data_is_named():
+    for change, fault in (
         (lambda table: table["rows"][0].pop("value"), "row 'IR' needs either value or values"),
         (lambda table: table["rows"][0].update(values={"top1": 1.0}), "row 'IR' needs either value or values"),
         (lambda table: table["rows"][0].update(value=float("nan")), r"rows\.0\.value: Input should be a finite number"),
         (lambda table: table["rows"][0].update(views=["RGB"]), r"views: \['RGB'\] is no setting"),
         (lambda table: table.update(id="ring.table1a"), r"ring\.table1a comes twice"),
-    ],
-)
-def test_a_fault_in_the_papers_data_is_named(change, fault):
-    with pytest.raises(InputError, match=fault):
-        entries(edited(change), "results.yaml")
+    ):
+        tree = copy.deepcopy(RESULTS)
+        change(tree[0])
+        with pytest.raises(InputError, match=fault):
+            entries(tree, "results.yaml")
 
 
 def of(table, root):
@@ -77,16 +67,15 @@ def gaussian(method, information, pairs, estimate):
 
 
 def test_without_metrics_every_table_is_there_with_the_papers_numbers_and_not_run(tmp_path):
-    found = compare(Metrics(tmp_path))
-    assert [comparison.table.id for comparison in found] == list(TABLES)
-    assert {comparison.status for comparison in found} == {"not run"}
-    assert all(comparison.reason for comparison in found)
-    numbers = sum(len(row.numbers()) for table in TABLES.values() for row in table.rows)
-    assert sum(len(comparison.rows) for comparison in found) == numbers
-    commands = {comparison.table.id: comparison.command for comparison in found}
-    assert commands["eqco.table9"] == "dvc repro stages/estimators/dvc.yaml"
-    assert commands["mlcpc.text.walltime"] == "make bench"
-    assert commands["infomin.table5a"] is None
+    found = {comparison.table.id: comparison for comparison in compare(Metrics(tmp_path))}
+    assert list(found) == list(TABLES)
+    for name, comparison in found.items():
+        assert comparison.status == "not run"
+        assert comparison.reason
+        assert len(comparison.rows) == sum(len(row.numbers()) for row in TABLES[name].rows)
+    assert found["eqco.table9"].command == "dvc repro stages/estimators/dvc.yaml"
+    assert found["mlcpc.text.walltime"].command == "make bench"
+    assert found["infomin.table5a"].command is None
 
 
 def test_our_number_stands_in_its_own_row_and_column_with_difference_and_setting(tmp_path):
@@ -94,18 +83,13 @@ def test_our_number_stands_in_its_own_row_and_column_with_difference_and_setting
     no_column = gaussian("EqCo", 8.0, 1024, 7.0)  # of the paper's
     written(tmp_path, "estimators/gaussians.csv", [*own, no_column])
     found = of("eqco.table9", tmp_path)
-    assert found.status == "run"
-    run = [row for row in found.rows if row.here is not None]
-    assert [(row.labels["method"], row.labels["mi_true"], row.column) for row in run] == [
-        ("InfoNCE", "2", "K512"),
-        ("EqCo", "8", "K64"),
-    ]
-    assert [(row.paper, row.here, row.here_std, row.difference) for row in run] == [
-        (1.9, 1.85, 0.01, -0.05),
-        (5.8, 5.9, 0.01, 0.1),
-    ]
-    assert run[0].setting == "paper, 1 seed"
-    assert len(found.rows) == 40
+    assert (found.status, len(found.rows)) == ("run", 40)
+    one, other = [row for row in found.rows if row.here is not None]
+    assert (one.labels["method"], one.labels["mi_true"], one.column, one.setting) == (
+        "InfoNCE", "2", "K512", "paper, 1 seed")  # fmt: skip
+    assert (other.labels["method"], other.labels["mi_true"], other.column) == ("EqCo", "8", "K64")
+    assert (one.paper, one.here, one.here_std, one.difference) == (1.9, 1.85, 0.01, -0.05)
+    assert (other.paper, other.here, other.here_std, other.difference) == (5.8, 5.9, 0.01, 0.1)
 
 
 def test_the_closed_form_estimates_and_percentages_of_both_toy_tables_go_to_their_rows(tmp_path):
@@ -128,25 +112,22 @@ def test_the_closed_form_estimates_and_percentages_of_both_toy_tables_go_to_thei
 
 def test_json_fields_go_to_their_rows(tmp_path):
     written(tmp_path, "benchmarks/estimators.json", {"cpc_200_updates_seconds": 2, "mlcpc_200_updates_seconds": 2.1})
-    found = of("mlcpc.text.walltime", tmp_path)
-    assert [(row.labels["method"], row.here) for row in found.rows] == [("CPC", 2.0), ("ML-CPC", 2.1)]
+    found = [(row.labels["method"], row.here) for row in of("mlcpc.text.walltime", tmp_path).rows]
+    assert found == [("CPC", 2.0), ("ML-CPC", 2.1)]
 
 
-@pytest.mark.parametrize(
-    ("rows", "fault"),
-    [
+def test_a_broken_file_is_named_and_the_papers_numbers_stay(tmp_path):
+    for rows, fault in (
         ([gaussian("EqCo", 8.0, 64, "")], "estimate_nats is '', no number, in a row for eqco.table9"),
         ([{"method": "EqCo", "pairs": 64, "estimate_nats": 1}], "has no column 'std_over_seeds_nats'"),
         ([gaussian("EqCo", 8.0, 64, 1.0)] * 2, "two of its rows are method EqCo, mi_true 8"),
-    ],
-)
-def test_a_broken_file_is_named_and_the_papers_numbers_stay(rows, fault, tmp_path):
-    written(tmp_path, "estimators/gaussians.csv", rows)
-    metrics = Metrics(tmp_path)
-    found = compared(TABLES["eqco.table9"], load_measured()["eqco.table9"], metrics)
-    assert (found.status, len(found.rows)) == ("broken", 40)
-    assert fault in found.reason
-    assert [broken.name for broken in metrics.broken] == ["estimators/gaussians.csv"]
+    ):
+        written(tmp_path, "estimators/gaussians.csv", rows)
+        metrics = Metrics(tmp_path)
+        found = compared(TABLES["eqco.table9"], load_measured()["eqco.table9"], metrics)
+        assert (found.status, len(found.rows)) == ("broken", 40)
+        assert fault in found.reason
+        assert [broken.name for broken in metrics.broken] == ["estimators/gaussians.csv"]
 
 
 def test_every_pair_of_names_points_to_one_row_and_a_column_of_the_table():
@@ -163,10 +144,8 @@ def test_every_pair_of_names_points_to_one_row_and_a_column_of_the_table():
 
 
 def test_the_algorithms_study_copied_the_papers_numbers_rightly():
-    for row in Metrics(REPOSITORY).rows("algorithms/table.csv"):
-        if row["table"] == "none":
-            continue
-        ours = load_measured()[row["table"]]
-        wanted = next((pair.theirs for pair in ours.rows or [] if pair.here == {"method": row["method"]}), None)
-        theirs = [one for one in TABLES[row["table"]].rows if agrees(one, wanted or {"method": row["method"]})]
+    for row in (row for row in Metrics(REPOSITORY).rows("algorithms/table.csv") if row["table"] != "none"):
+        ours, method = load_measured()[row["table"]], {"method": row["method"]}
+        wanted = next((pair.theirs for pair in ours.rows or [] if pair.here == method), None)
+        theirs = [one for one in TABLES[row["table"]].rows if agrees(one, wanted or method)]
         assert [one.numbers()[ours.column or "value"][0] for one in theirs] == [row["paper_percent"]]

@@ -15,9 +15,7 @@ from annulus.targets.params import ProbeParams
 
 TRAIN, TEST, DIM, CLASSES = 50_000, 10_000, 512, 10
 TURNS = 3
-PROBE = ProbeParams(
-    layer="pooled", momentum=0.9, weight_decay=1e-5, epochs=10, batch_size=256, learning_rate=0.1
-)  # fmt: skip
+PROBE = ProbeParams(layer="pooled", momentum=0.9, weight_decay=1e-5, epochs=10, batch_size=256, learning_rate=0.1)
 
 
 def main() -> None:
@@ -36,21 +34,14 @@ def main() -> None:
         right = model.predict((test.layer("pooled").numpy() - mean) / std) == test.labels.numpy()
         found["scikit_learn"] = 100 * float(np.mean(right))
 
-    seconds = medians({"probe": ours, "scikit_learn": theirs}, TURNS, calls=1)
+    seconds = medians({"probe": ours, "scikit_learn": theirs}, TURNS)
     write(
         "linear",
-        {
-            "probe_over_scikit_learn": round(seconds["probe"] / seconds["scikit_learn"], 3),
-            "probe_seconds": round(seconds["probe"], 2),
-            "scikit_learn_seconds": round(seconds["scikit_learn"], 2),
-            "probe_top1_percent": round(found["probe"], 2),
-            "scikit_learn_top1_percent": round(found["scikit_learn"], 2),
-            "train_features": TRAIN,
-            "dim": DIM,
-            "classes": CLASSES,
-            "epochs": PROBE.epochs,
-        },
         torch.device("cpu"),
+        probe_over_scikit_learn=seconds["probe"] / seconds["scikit_learn"],
+        **{f"{name}_seconds": each for name, each in seconds.items()},
+        **{f"{name}_top1_percent": each for name, each in found.items()},
+        **{"train_features": TRAIN, "dim": DIM, "classes": CLASSES, "epochs": PROBE.epochs},
     )
 
 

@@ -81,7 +81,7 @@ def main() -> None:
     queries, own = unit(BATCH, random), torch.randint(ROWS, (BATCH,), generator=random, device=device)
     ring = ring_step(queries, rows, own)
     peak = peak_bytes(ring, device)
-    seconds = medians({"ring": ring, "product": lambda: queries @ rows.T}, REPETITIONS // 3, calls=1)
+    seconds = medians({"ring": ring, "product": lambda: queries @ rows.T}, REPETITIONS // 3)
 
     keys, queries = rows[:KEYS].clone(), queries[:QUERIES]
     queue = queue_step(queries, keys)
@@ -89,19 +89,12 @@ def main() -> None:
     of_queue = medians({"all": queue, "product": lambda: queries @ keys.T}, REPETITIONS, calls)
     write(
         "memory",
-        {
-            "all_of_queue_over_product": round(of_queue["all"] / of_queue["product"], 2),
-            "ring_over_product": round(seconds["ring"] / seconds["product"], 2),
-            "ring_seconds": round(seconds["ring"], 2),
-            "ring_peak_over_scores": round(peak / (BATCH * ROWS * 4), 3),
-            "batch": BATCH,
-            "rows": ROWS,
-            "negatives": NEGATIVES,
-            "queue": KEYS,
-            "queue_batch": QUERIES,
-            "dim": DIM,
-        },
         device,
+        all_of_queue_over_product=of_queue["all"] / of_queue["product"],
+        ring_over_product=seconds["ring"] / seconds["product"],
+        ring_seconds=seconds["ring"],
+        ring_peak_over_scores=peak / (BATCH * ROWS * 4),
+        **{"batch": BATCH, "rows": ROWS, "negatives": NEGATIVES, "queue": KEYS, "queue_batch": QUERIES, "dim": DIM},
     )
 
 

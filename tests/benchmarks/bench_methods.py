@@ -16,12 +16,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 import torch
@@ -108,35 +106,27 @@ def bare_step(run: Training) -> Callable[[], None]:
     return simclr if isinstance(method, SimCLR) else moco
 
 
-class Lightly:
-    """A process that runs lightly's recipe, one turn at a time, and waits in between."""
+@contextmanager
+def lightly(method: str, stem: str, images: Path) -> Iterator[Callable[[int | None, int, int], float]]:
+    """Turns of a process that runs lightly's recipe, and waits in between."""
+    command = [sys.executable, Path(__file__).with_name("lightly_recipe.py"), method, stem, images]
+    # Where the block ends its input is closed: the recipe ends when nothing more is asked.
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
 
-    def __init__(self, method: str, stem: str, images: Path) -> None:
-        command = [sys.executable, Path(__file__).with_name("lightly_recipe.py"), method, stem, images]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        def turn(workers: int | None, warm: int, steps: int) -> float:
+            print(json.dumps({"workers": workers, "warm": warm, "steps": steps}), file=process.stdin, flush=True)
+            answer = process.stdout.readline()
+            if not answer:
+                raise RuntimeError("lightly's recipe broke off; its own message stands above")
+            return json.loads(answer)
 
-    def turn(self, workers: int | None, warm: int, steps: int) -> float:
-        print(json.dumps({"workers": workers, "warm": warm, "steps": steps}), file=self.process.stdin, flush=True)
-        answer = self.process.stdout.readline()
-        if not answer:
-            raise RuntimeError("lightly's recipe broke off; its own message stands above")
-        return json.loads(answer)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.process.stdin.close()  # the recipe ends when nothing more is asked
-        self.process.wait()
+        yield turn
 
 
 def go_round(contestants: Mapping[str, Turn], turns: int) -> dict[str, float]:
     """Median seconds per step of each contestant, in turns, so that the machine's mood falls on all alike."""
-    seconds: dict[str, list[float]] = {name: [] for name in contestants}
-    for _ in range(turns):
-        for name, turn in contestants.items():
-            seconds[name].append(turn())
-    return {name: statistics.median(times) for name, times in seconds.items()}
+    rounds = [{name: turn() for name, turn in contestants.items()} for _ in range(turns)]
+    return {name: statistics.median(each[name] for each in rounds) for name in contestants}
 
 
 def against_lightly(method: str, stem: str, turns: int, steps: int, device: torch.device) -> dict[str, float | int]:
@@ -151,28 +141,24 @@ def against_lightly(method: str, stem: str, turns: int, steps: int, device: torc
         else:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             torch.save(pixels, folder / "images.pt")
-            lightly = stack.enter_context(Lightly(method, stem, folder / "images.pt"))
-            contestants["lightly_bare"] = lambda: lightly.turn(None, 1, steps)
+            theirs = stack.enter_context(lightly(method, stem, folder / "images.pt"))
+            contestants["lightly_bare"] = lambda: theirs(None, 1, steps)
             for count in workers:
                 # A worker prepares two batches ahead; one step more than that, and its lead is what it will be.
-                contestants[f"lightly_{count}"] = lambda count=count: lightly.turn(count, 2 * count + 1, steps)
+                contestants[f"lightly_{count}"] = lambda count=count: theirs(count, 2 * count + 1, steps)
         seconds = go_round(contestants, turns)
     numbers = {"images_per_second": BATCH / seconds["ours"], "percent_of_bare": 100 * seconds["bare"] / seconds["ours"]}
     if "lightly_bare" in seconds:
         best = min(workers, key=lambda count: seconds[f"lightly_{count}"])
-        theirs = seconds[f"lightly_{best}"]
+        best_seconds = seconds[f"lightly_{best}"]
         numbers |= {
-            "times_lightly": theirs / seconds["ours"],
+            "times_lightly": best_seconds / seconds["ours"],
             "bare_times_lightly_bare": seconds["lightly_bare"] / seconds["bare"],
-            "lightly_images_per_second": BATCH / theirs,
-            "lightly_percent_of_bare": 100 * seconds["lightly_bare"] / theirs,
+            "lightly_images_per_second": BATCH / best_seconds,
+            "lightly_percent_of_bare": 100 * seconds["lightly_bare"] / best_seconds,
             "lightly_workers": best,
         }
-    return {f"{method}_{stem}_stem_{name}": rounded(name, number) for name, number in numbers.items()}
-
-
-def rounded(name: str, number: float) -> float | int:
-    return round(number, 1 if "percent" in name else 2 if "times" in name else None)
+    return {f"{method}_{stem}_stem_{name}": number for name, number in numbers.items()}
 
 
 def ring_against_all(device: torch.device) -> dict[str, float | int]:
@@ -180,18 +166,15 @@ def ring_against_all(device: torch.device) -> dict[str, float | int]:
     random = torch.Generator().manual_seed(0)
     pixels = torch.randint(0, 256, (LONG_QUEUE, 3, SIZE, SIZE), generator=random, dtype=torch.uint8)
     images, steps = images_of(LONG_QUEUE, pixels), {}
-    for name, sampler, step in (
-        ("bare", "uniform", bare_step),
-        ("all", "uniform", whole_step),
-        ("ring", "ring", whole_step),
-    ):
+    of = {"bare": ("uniform", bare_step), "all": ("uniform", whole_step), "ring": ("ring", whole_step)}
+    for name, (sampler, step) in of.items():
         run = of_keys("moco", sampler, "imagenet", LONG_QUEUE, images, device)
         run.method.queues[0].images.copy_(torch.randperm(LONG_QUEUE, generator=random))
         steps[name] = turn_of(step(run), 1, max(4, calls_per_turn(device)))
     seconds = go_round(steps, 7)
     return {
-        "moco_ring_over_moco": round(seconds["ring"] / seconds["all"], 3),
-        "moco_ring_over_bare_moco": round(seconds["ring"] / seconds["bare"], 3),
+        "moco_ring_over_moco": seconds["ring"] / seconds["all"],
+        "moco_ring_over_bare_moco": seconds["ring"] / seconds["bare"],
         "moco_ring_queue": LONG_QUEUE,
     }
 
@@ -206,7 +189,7 @@ def main() -> None:
         numbers |= against_lightly(method, stem, **length, device=device)
     if stem == "imagenet":
         numbers |= ring_against_all(device)
-    write("methods" if stem == "imagenet" else "methods-cifar", numbers, device)
+    write("methods" if stem == "imagenet" else "methods-cifar", device, **numbers)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 """Exact negatives against sorting every score and gathering K x d rows, and against the score product alone.
 
 And one k-means clustering of the memory against Lloyd's rule in plain torch, and the neighbours that follow from it;
-the target is at most two seconds per clustering on two cores (issue 3, Speed).
+the target is at most two seconds per clustering on two cores.
 """
 
-from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -57,12 +57,9 @@ def main() -> None:
 
     scores = product()
 
-    def ours(sampler: Sampler) -> Callable[[], Tensor]:
-        def scores_of_negatives() -> Tensor:
-            scores = product()
-            return scores.gather(1, sampler.draw(scores, own, NEGATIVES, random, 1.0, clusters).index)
-
-        return scores_of_negatives
+    def ours(sampler: Sampler) -> Tensor:
+        scores = product()
+        return scores.gather(1, sampler.draw(scores, own, NEGATIVES, random, 1.0, clusters).index)
 
     def sort_and_gather() -> Tensor:
         """The ring as the papers' public code family does it: sort all scores, gather K rows per query."""
@@ -73,39 +70,27 @@ def main() -> None:
 
     seconds = medians(
         {"product": product, "sort_and_gather": sort_and_gather}
-        | {name: ours(sampler) for name, sampler in SAMPLERS.items()}
+        | {name: partial(ours, sampler) for name, sampler in SAMPLERS.items()}
         | {"clustered": lambda: clustered(neighbours, own), "closest": lambda: closest(scores, own, SHARE)},
         REPETITIONS,
         calls_per_turn(device),
     )
-    seconds |= medians(
-        {
-            "one_kmeans": lambda: kmeans(bank, CLUSTERS, ITERATIONS, 1, seed=0),
-            "kmeans": lambda: kmeans(bank, CLUSTERS, ITERATIONS, RUNS, seed=0),
-            "torch_lloyd": lambda: lloyd(bank),
-        },
-        CLUSTERINGS,
-        calls=1,
-    )
+    several = {"one_kmeans": 1, "kmeans": RUNS}
+    clusterings = {name: partial(kmeans, bank, CLUSTERS, ITERATIONS, runs, 0) for name, runs in several.items()}
+    seconds |= medians(clusterings | {"torch_lloyd": partial(lloyd, bank)}, CLUSTERINGS)
     sizes = {"images": IMAGES, "dim": DIM, "batch": BATCH}
-    write(
-        "negatives",
-        {f"{name}_over_product": round(seconds[name] / seconds["product"], 2) for name in SAMPLERS}
-        | {f"sort_and_gather_over_{name}": round(seconds["sort_and_gather"] / seconds[name], 1) for name in SAMPLERS}
-        | {**sizes, "negatives": NEGATIVES},
-        device,
-    )
+    over = {f"{name}_over_product": seconds[name] / seconds["product"] for name in SAMPLERS}
+    over |= {f"sort_and_gather_over_{name}": seconds["sort_and_gather"] / seconds[name] for name in SAMPLERS}
+    write("negatives", device, **over, **sizes, negatives=NEGATIVES)
     write(
         "clusters",
-        {
-            "kmeans_seconds_one_run": round(seconds["one_kmeans"], 2),
-            "kmeans_seconds_per_run_of_several": round(seconds["kmeans"] / RUNS, 2),
-            "torch_lloyd_over_one_run": round(seconds["torch_lloyd"] / seconds["one_kmeans"], 1),
-            "clustered_over_product": round(seconds["clustered"] / seconds["product"], 2),
-            "closest_over_product": round(seconds["closest"] / seconds["product"], 2),
-        }
-        | {**sizes, "clusters": CLUSTERS, "iterations": ITERATIONS, "runs": RUNS, "share": SHARE},
         device,
+        kmeans_seconds_one_run=seconds["one_kmeans"],
+        kmeans_seconds_per_run_of_several=seconds["kmeans"] / RUNS,
+        torch_lloyd_over_one_run=seconds["torch_lloyd"] / seconds["one_kmeans"],
+        clustered_over_product=seconds["clustered"] / seconds["product"],
+        closest_over_product=seconds["closest"] / seconds["product"],
+        **sizes | {"clusters": CLUSTERS, "iterations": ITERATIONS, "runs": RUNS, "share": SHARE},
     )
 
 

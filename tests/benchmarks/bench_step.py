@@ -68,14 +68,6 @@ def bare_step(run: Training) -> Callable[[], None]:
     return step
 
 
-def in_bf16(step: Callable[[], None]) -> Callable[[], None]:
-    def step_in_bf16() -> None:
-        with patch.dict(os.environ, ANNULUS_PRECISION="bf16"):
-            step()
-
-    return step_in_bf16
-
-
 def epochs(device: torch.device) -> dict[str, float | int]:
     images = EPOCH_IMAGES[device.type]
     bare, batches = bare_step(of_memory("uniform", "imagenet", device, images)), images // BATCH
@@ -85,11 +77,9 @@ def epochs(device: torch.device) -> dict[str, float | int]:
             bare()
 
     whole = {sampler: whole_epoch(of_memory(sampler, "imagenet", device, images)) for sampler in ("uniform", "ring")}
-    seconds = medians({"bare": bare_steps, **whole}, EPOCH_TURNS, calls=1)
-    percent = {sampler: round(100 * seconds["bare"] / seconds[sampler], 1) for sampler in whole}
-    return {f"imagenet_stem_{sampler}_epoch_percent_of_bare": share for sampler, share in percent.items()} | {
-        "epoch_images": images
-    }
+    seconds = medians({"bare": bare_steps, **whole}, EPOCH_TURNS)
+    percent = {f"imagenet_stem_{it}_epoch_percent_of_bare": 100 * seconds["bare"] / seconds[it] for it in whole}
+    return percent | {"epoch_images": images}
 
 
 def main() -> None:
@@ -100,14 +90,14 @@ def main() -> None:
         steps = {sampler: whole_step(of_memory(sampler, stem, device, IMAGES)) for sampler in samplers}
         bare = bare_step(of_memory("uniform", stem, device, IMAGES))
         amx = device.type == "cpu" and torch.cpu._is_amx_tile_supported()
-        half = {"bf16": in_bf16(bare)} if amx else {}
+        half = {"bf16": patch.dict(os.environ, ANNULUS_PRECISION="bf16")(bare)} if amx else {}
         seconds = medians({"bare": bare, **steps, **half}, repetitions, calls_per_turn(device))
-        numbers |= {f"{stem}_stem_bf16_over_float32": round(seconds[name] / seconds["bare"], 2) for name in half}
+        numbers |= {f"{stem}_stem_bf16_over_float32": seconds[name] / seconds["bare"] for name in half}
         for sampler in samplers:
-            numbers[f"{stem}_stem_{sampler}_percent_of_bare"] = round(100 * seconds["bare"] / seconds[sampler], 1)
-        numbers[f"{stem}_stem_bare_images_per_second"] = round(BATCH / seconds["bare"])
+            numbers[f"{stem}_stem_{sampler}_percent_of_bare"] = 100 * seconds["bare"] / seconds[sampler]
+        numbers[f"{stem}_stem_bare_images_per_second"] = BATCH / seconds["bare"]
     numbers |= epochs(device)
-    write("step", numbers, device)
+    write("step", device, **numbers)
 
 
 if __name__ == "__main__":

@@ -13,12 +13,11 @@ each, from which that of ImageNet's number follows.
 
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import bench_views
@@ -84,18 +83,6 @@ class Photos(Dataset):
         return self.view(torch.from_numpy(np.array(rgb)).permute(2, 0, 1) if self.as_tensors else rgb)
 
 
-def processor_medians(contestants: Mapping[str, Callable[[], object]], repetitions: int) -> dict[str, float]:
-    """Median seconds that this process and its workers compute in a call, taken in turns, after one to warm up."""
-    seconds: dict[str, list[float]] = {name: [] for name in contestants}
-    for turn in range(repetitions + 1):
-        for name, call in contestants.items():
-            started = processor_seconds()
-            call()
-            if turn > 0:
-                seconds[name].append(processor_seconds() - started)
-    return {name: statistics.median(times) for name, times in seconds.items()}
-
-
 def processor_seconds() -> float:
     """Of all threads of this process, and of its children's, which Linux counts in hundredths."""
     process = os.getpid()
@@ -132,8 +119,8 @@ def loaders(folder: Path) -> tuple[dict[str, float], dict[str, float]]:
         "torchvision_pil": theirs(torchvision_on_pil(), False),
         "torchvision_tensors": theirs(torchvision_on_tensors(), True),
     }
-    clock = medians(contestants, LOADER_REPETITIONS, calls=1)
-    return clock, processor_medians(contestants, LOADER_REPETITIONS)
+    clock = medians(contestants, LOADER_REPETITIONS)
+    return clock, medians(contestants, LOADER_REPETITIONS, clock=processor_seconds)
 
 
 def steps(folder: Path) -> dict[str, float]:
@@ -142,7 +129,7 @@ def steps(folder: Path) -> dict[str, float]:
     raw, jpeg = (packed(files, kind, folder / f"{kind} squares") for kind in ("raw", "jpeg"))
     memory = Resident(torch.cat([images for _, images in raw.in_turn(torch.arange(IMAGES).split(BATCH))]))
     runs = {name: whole_step(run_on(store)) for name, store in (("memory", memory), ("raw", raw), ("jpeg", jpeg))}
-    return processor_medians(runs, STEP_REPETITIONS)
+    return medians(runs, STEP_REPETITIONS, clock=processor_seconds)
 
 
 def run_on(store: Store) -> Training:
@@ -171,15 +158,7 @@ def peak_bytes(folder: Path, count: int, side: int) -> tuple[int, int]:
     (root / "params.yaml").write_text(yaml.safe_dump(tree))
     words = ["--params", root / "params.yaml", "--images", root / "images", "--metrics", root / "prepare.json"]
     environment = {**os.environ, "DVC_ROOT": str(root), "PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'stages'}:{BENCHMARKS}"}
-    stage = subprocess.Popen(
-        [sys.executable, "-c", MEASURED, *map(str, words)],
-        cwd=ROOT,
-        env=environment,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    said, _ = stage.communicate()
-    assert stage.returncode == 0
+    said = subprocess.check_output([sys.executable, "-c", MEASURED, *map(str, words)], cwd=ROOT, env=environment)
     assert json.loads((root / "prepare.json").read_text())["train_images"] > 0.9 * count
     imports, peak = map(int, said.splitlines())
     return imports, peak
@@ -202,31 +181,29 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:  # 2 GB
         folder = Path(name)
         (clock, processor), seconds = loaders(folder), steps(folder)
-        (imports, few), (_, many), (_, large) = (
-            peak_bytes(folder, *each) for each in ((FEW, 64), (MANY, 64), (LARGE, SIDE))
-        )
+        sizes = ((FEW, 64), (MANY, 64), (LARGE, SIDE))
+        (imports, few), (_, many), (_, large) = (peak_bytes(folder, *each) for each in sizes)
     an_image = max(0.0, (many - few) / (MANY - FEW))
-    others = [name for name in clock if name != "ours"]
-    numbers = {f"{name}_images_per_second": round(IMAGES / each) for name, each in clock.items()}
+    numbers = {f"{name}_images_per_second": IMAGES / each for name, each in clock.items()}
     numbers |= {f"{name}_images_per_processor_second": round(IMAGES / each) for name, each in processor.items()}
-    numbers |= {f"times_{name}": round(clock[name] / clock["ours"], 2) for name in others}
-    numbers |= {f"processor_times_{name}": round(processor[name] / processor["ours"], 2) for name in others}
-    numbers |= {
-        f"{name}_step_percent_of_memory": round(100 * seconds["memory"] / seconds[name], 1) for name in ("raw", "jpeg")
-    }
-    numbers |= {
-        "step_processor_seconds": round(seconds["memory"], 2),
-        "prepare_imports_mib": round(imports / 2**20),
-        "prepare_peak_mib_20_000_of_64_px": round(few / 2**20),
-        "prepare_peak_mib_100_000_of_64_px": round(many / 2**20),
-        "prepare_peak_mib_4_000_of_256_px": round(large / 2**20),
-        "prepare_bytes_an_image": round(an_image),
-        "prepare_peak_mib_imagenet_estimated": round((large + an_image * (ALL - LARGE)) / 2**20),
-        "batch": BATCH,
-        "step_batch": STEP_BATCH,
-        "view_size": VIEW,
-    }
-    write("store", numbers, torch.device("cpu"))
+    for name in clock.keys() - {"ours"}:
+        numbers[f"times_{name}"] = clock[name] / clock["ours"]
+        numbers[f"processor_times_{name}"] = processor[name] / processor["ours"]
+    for name in ("raw", "jpeg"):
+        numbers[f"{name}_step_percent_of_memory"] = 100 * seconds["memory"] / seconds[name]
+    write(
+        "store",
+        torch.device("cpu"),
+        **numbers,
+        step_processor_seconds=seconds["memory"],
+        prepare_imports_mib=round(imports / 2**20),
+        prepare_peak_mib_20_000_of_64_px=round(few / 2**20),
+        prepare_peak_mib_100_000_of_64_px=round(many / 2**20),
+        prepare_peak_mib_4_000_of_256_px=round(large / 2**20),
+        prepare_bytes_an_image=round(an_image),
+        prepare_peak_mib_imagenet_estimated=round((large + an_image * (ALL - LARGE)) / 2**20),
+        **{"batch": BATCH, "step_batch": STEP_BATCH, "view_size": VIEW},
+    )
 
 
 if __name__ == "__main__":

@@ -8,32 +8,18 @@ from collections.abc import Callable
 
 import torch
 from PIL import Image
+from steps import PARAMS
 from timing import medians, write
 from torchvision import transforms
 from torchvision.transforms import v2
 
-from annulus.config.images import BlurParams, CropParams, JitterParams, RandAugmentParams, ViewSetParams
 from annulus.views.recipe import augment
 
 BATCH, SIZE, REPETITIONS = 256, 32, 21
 ROUNDS = 4  # batches in a row, as a loader makes them: a single one would mostly pay for the others' cache misses
 
-STANDARD = ViewSetParams(
-    crop=CropParams(scale_min=0.2, scale_max=1.0, ratio_min=3 / 4, ratio_max=4 / 3),
-    flip=0.5,
-    jitter=JitterParams(probability=0.8, brightness=0.4, contrast=0.4, saturation=0.4, hue=0.1, strength=1.0),
-    grayscale=0.2,
-    blur=None,
-    rand_augment=None,
-    patches=None,
-)
-INFOMIN = STANDARD.model_copy(
-    update={
-        "jitter": JitterParams(probability=0.8, brightness=0.8, contrast=0.8, saturation=0.8, hue=0.2, strength=1.0),
-        "blur": BlurParams(probability=0.5, sigma_min=0.1, sigma_max=2.0),
-        "rand_augment": RandAugmentParams(operators=2, magnitude=10.0, spread=0.0),
-    }
-)
+STANDARD, INFOMIN = PARAMS.view_sets["standard"], PARAMS.view_sets["infomin"]
+INFOMIN = INFOMIN.model_copy(update={"rand_augment": INFOMIN.rand_augment.model_copy(update={"spread": 0.0})})
 
 
 def main() -> None:
@@ -60,60 +46,31 @@ def main() -> None:
     else:
         contestants["kornia"] = lambda: on_batches(images.float().div_(255))
 
-    def several(make: Callable[[], object]) -> Callable[[], None]:
-        def batches() -> None:
-            for _ in range(ROUNDS):
-                make()
-
-        return batches
-
-    turns = medians({name: several(make) for name, make in contestants.items()}, REPETITIONS, calls=1)
-    seconds = {name: each / ROUNDS for name, each in turns.items()}
-    rates = {f"{name}_images_per_second": round(BATCH / each) for name, each in seconds.items()}
+    seconds = medians(contestants, REPETITIONS, calls=ROUNDS)
+    rates = {f"{name}_images_per_second": BATCH / each for name, each in seconds.items()}
     own = {name: "infomin" if name.startswith("infomin") else "ours" for name in seconds}
-    ratios = {f"times_{name}": round(seconds[name] / seconds[ours], 2) for name, ours in own.items() if name != ours}
-    print(f"{'':40}{'images/s':>10}{'ours is faster by':>20}")
-    for name, each in seconds.items():
-        print(f"{name:40}{BATCH / each:10.0f}{ratios.get(f'times_{name}', 1.0):20.1f}")
-    write("views", {**rates, **ratios, "batch": BATCH, "view_size": SIZE}, torch.device("cpu"))
+    ratios = {f"times_{name}": seconds[name] / seconds[ours] for name, ours in own.items() if name != ours}
+    write("views", torch.device("cpu"), **rates, **ratios, batch=BATCH, view_size=SIZE)
 
 
 def torchvision_on_pil() -> Callable[[Image.Image], torch.Tensor]:
-    return transforms.Compose(
-        [
-            transforms.RandomResizedCrop(SIZE, scale=(0.2, 1.0)),
-            transforms.RandomHorizontalFlip(),
-            transforms.RandomApply([transforms.ColorJitter(0.4, 0.4, 0.4, 0.1)], p=0.8),
-            transforms.RandomGrayscale(0.2),
-            transforms.ToTensor(),
-        ]
-    )
+    first = [transforms.RandomResizedCrop(SIZE, scale=(0.2, 1.0)), transforms.RandomHorizontalFlip()]
+    jitter = transforms.RandomApply([transforms.ColorJitter(0.4, 0.4, 0.4, 0.1)], p=0.8)
+    return transforms.Compose([*first, jitter, transforms.RandomGrayscale(0.2), transforms.ToTensor()])
 
 
 def torchvision_infomin_on_pil() -> Callable[[Image.Image], torch.Tensor]:
-    return transforms.Compose(
-        [
-            transforms.RandomResizedCrop(SIZE, scale=(0.2, 1.0)),
-            transforms.RandomHorizontalFlip(),
-            transforms.RandAugment(num_ops=2, magnitude=10),
-            transforms.RandomApply([transforms.ColorJitter(0.8, 0.8, 0.8, 0.2)], p=0.8),
-            transforms.RandomApply([transforms.GaussianBlur(3, sigma=(0.1, 2.0))], p=0.5),
-            transforms.RandomGrayscale(0.2),
-            transforms.ToTensor(),
-        ]
-    )
+    first = [transforms.RandomResizedCrop(SIZE, scale=(0.2, 1.0)), transforms.RandomHorizontalFlip()]
+    drawn = transforms.RandAugment(num_ops=2, magnitude=10)
+    jitter = transforms.RandomApply([transforms.ColorJitter(0.8, 0.8, 0.8, 0.2)], p=0.8)
+    blur = transforms.RandomApply([transforms.GaussianBlur(3, sigma=(0.1, 2.0))], p=0.5)
+    return transforms.Compose([*first, drawn, jitter, blur, transforms.RandomGrayscale(0.2), transforms.ToTensor()])
 
 
 def torchvision_on_tensors() -> Callable[[torch.Tensor], torch.Tensor]:
-    return v2.Compose(
-        [
-            v2.RandomResizedCrop(SIZE, scale=(0.2, 1.0), antialias=True),
-            v2.RandomHorizontalFlip(),
-            v2.RandomApply([v2.ColorJitter(0.4, 0.4, 0.4, 0.1)], p=0.8),
-            v2.RandomGrayscale(0.2),
-            v2.ToDtype(torch.float32, scale=True),
-        ]
-    )
+    first = [v2.RandomResizedCrop(SIZE, scale=(0.2, 1.0), antialias=True), v2.RandomHorizontalFlip()]
+    jitter = v2.RandomApply([v2.ColorJitter(0.4, 0.4, 0.4, 0.1)], p=0.8)
+    return v2.Compose([*first, jitter, v2.RandomGrayscale(0.2), v2.ToDtype(torch.float32, scale=True)])
 
 
 def kornia_on_batches() -> Callable[[torch.Tensor], torch.Tensor]:

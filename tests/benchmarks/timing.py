@@ -32,22 +32,30 @@ def synchronize() -> None:
         torch.cuda.synchronize()
 
 
-def medians(contestants: Mapping[str, Callable[[], object]], repetitions: int, calls: int) -> dict[str, float]:
+def medians(
+    contestants: Mapping[str, Callable[[], object]],
+    repetitions: int,
+    calls: int = 1,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, float]:
     """Median seconds per call of each contestant, over turns of `calls` in a row, after one turn each to warm up."""
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
     for turn in range(repetitions + 1):
         for name, call in contestants.items():
-            started = time.perf_counter()
+            started = clock()
             for _ in range(calls):
                 call()
             synchronize()
             if turn > 0:
-                seconds[name].append((time.perf_counter() - started) / calls)
+                seconds[name].append((clock() - started) / calls)
     return {name: statistics.median(times) for name, times in seconds.items()}
 
 
-def write(name: str, numbers: Mapping[str, object], device: torch.device) -> None:
+def write(name: str, device: torch.device, **numbers: float | int) -> None:
     """Write metrics/benchmarks/NAME.json with the machine beside the numbers, and print it."""
+    for key, number in numbers.items():
+        if isinstance(number, float):
+            numbers[key] = round(number) if key.endswith("per_second") else round(number, 1 if "percent" in key else 3)
     machine = {
         "processor": torch.cuda.get_device_name(device) if device.type == "cuda" else processor(),
         "threads": torch.get_num_threads(),
