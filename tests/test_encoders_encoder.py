@@ -53,7 +53,7 @@ def assert_equal(one, other):
 @pytest.mark.parametrize(
     ("architecture", "stem", "width", "sides"),
     [
-        # Width, and sides of the map for views of 32 and 96 pixels: with the imagenet stem a 32nd of the view (a 16th for
+        # Width, sides of the map for views of 32 and 96 pixels: with the imagenet stem a 32nd of the view (a 16th for
         # AlexNet, an 8th for the convnet), with the cifar stem an 8th (a 4th for these two); a transformer's patches.
         ("resnet18", "imagenet", 512, (1, 3)),
         ("resnet50_x4", "cifar", 8192, (4, 12)),
