@@ -31,9 +31,12 @@ def test_value_and_gradients_are_those_of_torch(height, width, stride, generator
         own = maps.clone().requires_grad_()
         out = conv(own)
         (out * weights).sum().backward()
-        found.append([out.detach(), own.grad, conv[0].weight.grad])
+        found.append([each.detach().clone() for each in (out, own.grad, conv[0].weight.grad)])
         with torch.autocast("cpu"):  # lowers float32 only
-            assert conv.float()(maps.float()).dtype == torch.bfloat16
+            low = conv.float()(maps.float())
+        assert low.dtype == torch.bfloat16
+        torch.testing.assert_close(low.double(), out.detach(), rtol=0.05, atol=0.05)
+        low.float().sum().backward()
     torch.testing.assert_close(*found, rtol=1e-12, atol=1e-14)
 
 
@@ -48,21 +51,6 @@ def test_a_whole_network_has_torch_s_gradients_under_torch_s_names(generator):
     for (name, mine), theirs in zip(ours.named_parameters(), plain.parameters(), strict=True):
         assert mine.grad.stride() == mine.stride(), name
         assert (mine.grad - theirs.grad).norm() <= 1e-4 * theirs.grad.norm() + 1e-7, name
-
-
-def test_in_bfloat16_a_network_is_about_as_near_to_float32_as_torch_s(generator):
-    plain, ours = both(resnet18())
-    exact, found = copy.deepcopy(plain), []
-    images = torch.randn(8, 3, 32, 32, generator=generator)
-    for network in (plain, ours):
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            found.append(network(images).float())
-        found[-1].square().mean().backward()
-    expected = exact(images)
-    errors = [(each - expected).norm() / expected.norm() for each in found]
-    assert errors[1] < 2 * errors[0] < 0.2, errors
-    for mine, theirs in zip(ours.parameters(), plain.parameters(), strict=True):
-        assert torch.cosine_similarity(mine.grad.flatten(), theirs.grad.flatten(), dim=0) > 0.9
 
 
 def test_an_encoder_s_weights_do_not_depend_on_the_replacement(monkeypatch):

@@ -53,7 +53,8 @@ def test_annealing_goes_from_the_whole_memory_to_the_sampler_s_set(sampler, gene
     assert annealed(*case[:2], cases.at(annealing=0.0), case.self_index).loss == uniform
     for share in (0.25, 0.5, 1.0):
         assert_as_plain(annealed, case, cases.at(annealing=share))
-    assert annealed(*case[:2], self_index=case.self_index).loss != uniform, "the end, where nothing is said"
+    end = annealed(*case[:2], self_index=case.self_index).loss
+    assert annealed(*case[:2], cases.at(1.0, 1.0), case.self_index).loss == end != uniform
 
 
 @pytest.mark.parametrize("neighbours", ["s", "k"])
