@@ -7,8 +7,7 @@ from contextlib import nullcontext
 import pytest
 import torch
 from gpu_cases import CASES, begun, settings_of
-from pretended_gpu import PretendedGPU
-from pretended_kernels import pretended_kernels
+from pretended_gpu import PretendedGPU, pretended_kernels
 from settings import CPU, ROOT, read, run, stripes
 
 from annulus.errors import InputError
