@@ -1,12 +1,11 @@
-"""Settings of every kind, scores against every kind of memory, and methods whose embeddings are given."""
+"""Settings of every kind, scores against every kind of memory, methods whose embeddings are given, and their loops."""
 
 from dataclasses import replace
 from typing import NamedTuple
 
-import pytest
 import torch
 import torch.nn.functional as F
-from plain_objectives import assert_same
+from plain_objectives import plain_embeddings, plain_scores
 from torch import Tensor, nn
 
 from annulus.bounds.alpha import CPC, MLCPC
@@ -14,6 +13,7 @@ from annulus.bounds.binary_nce import BinaryNCE
 from annulus.bounds.infonce import InfoNCE
 from annulus.bounds.la import LocalAggregation
 from annulus.bounds.partition import PartitionFunction
+from annulus.config.methods import IRParams, MoCoParams, SimCLRParams, SiMoParams
 from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.methods.build import build_method
 from annulus.methods.contrast import Contrast, ContrastConfig, Progress
@@ -56,12 +56,6 @@ BOUNDS = {
     "mlcpc eqco": replace(CURRICULUM, eqco_alpha=64.0),
     **{f"binary-nce {each}": BinaryNCE(PartitionFunction(each, constant=2.25, rate=0.75)) for each in NORMALISERS},
 }
-COMBINATIONS = [
-    (bound, neighbours)
-    for bound in BOUNDS
-    for neighbours in NEIGHBOURS
-    if neighbours == "none" or bound in SEVERAL_POSITIVES
-]
 
 
 def config_of(sampler="uniform", neighbours="none", bound="infonce", negatives="all"):
@@ -123,19 +117,19 @@ def at(training=PROGRESS.training, annealing=PROGRESS.annealing):
 
 # --- methods ------------------------------------------------------------------------------------------
 
-# What a method may mistake: its columns, each query's own, the positive, the images, the progress, the draws.
-each_pick = pytest.mark.parametrize(
-    ("sampler", "neighbours", "bound", "negatives", "progress"),
-    [
-        ("uniform", "none", "infonce", "all", PROGRESS),
-        ("ring", "s", "infonce", "all", at(0.3, 0.5)),
-        ("ring", "k", "la", "all", at(0.9, 1.0)),
-        ("ring", "none", "mlcpc", 15, PROGRESS),
-        ("ball", "none", "binary-nce moving-average", 4, at(0.0, 0.0)),
-        ("outside", "s", "cpc eqco", 15, PROGRESS),
-        ("inside", "none", "cpc", "all", PROGRESS),
-    ],
-)
+
+def section(**settings):
+    """What every method's parameters hold."""
+    every = {"temperature": TEMPERATURE, "negatives": "all", "embedding_dim": DIM, "warmup": 0.0, "head": "linear"}
+    return every | settings
+
+
+PARAMS = {
+    "ir": IRParams(**section(bank_rate=0.25, bank_start="random", critic="dot")),
+    "moco": MoCoParams(**section(momentum=0.9, shuffle_groups=2)),
+    "simclr": SimCLRParams(**section()),
+    "simo": SiMoParams(**section(momentum=0.9, batch_norm="sync", shuffle_groups=2)),
+}
 
 
 class Given(Encoder):
@@ -162,40 +156,14 @@ class GivenPair(SplitEncoder):
         return tuple(part(images[:, channel]) for channel, part in enumerate(self.parts))
 
 
-def section(**settings):
-    """What every method's parameters hold."""
-    return {
-        "temperature": TEMPERATURE,
-        "negatives": "all",
-        "embedding_dim": DIM,
-        "warmup": 0.0,
-        "head": "linear",
-    } | settings
+def views_of(count=2, seed=4, batch=BATCH, shape=(3, 2, 1)):
+    """So many views of the same images, a little alike."""
+    generator = torch.Generator().manual_seed(seed)
+    common = torch.randn(batch, *shape, generator=generator, dtype=torch.float64)
+    return [common + torch.randn(common.shape, generator=generator, dtype=torch.float64) for _ in range(count)]
 
 
-def method_of(params, config, seed=0, encoder=None):
-    """A method in double precision, its clusters of the first epoch made."""
-    if encoder is None:
-        encoder = Given(torch.Generator().manual_seed(2))
-    method = build_method(encoder, params, Setting(config, IMAGES, IMAGES, QUEUE, seed, CPU)).double()
-    method.before_epoch(0, images_embedded)
-    return method
-
-
-def in_two_clusters(method):
-    """So that every image of a small batch has another one in its cluster, and one outside."""
-    for contrast in method.contrasts:
-        for clusters in (contrast.clusters, contrast.neighbour_clusters):
-            clusters.zero_()
-            clusters[:, INDEX[2:]] = 1
-    return method
-
-
-def assert_plain(method, plain, views, progress):
-    """Value and gradient of one step; `plain` takes the method, its generator's state before the step, and progress."""
-    state = method.contrasts[0].generator.get_state()
-    estimate = method.loss(views, INDEX, progress).estimate
-    assert_same(estimate, plain(method, state, progress), method.encoder.weight)
+VIEWS = {Given: views_of(), GivenPair: views_of(shape=(3, 3, 2))}
 
 
 def images_embedded():
@@ -204,20 +172,59 @@ def images_embedded():
     return F.normalize(torch.randn(IMAGES, DIM, generator=generator, dtype=torch.float64), dim=1)
 
 
-def views_of(count, seed=4, batch=BATCH, shape=(3, 2, 1)):
-    """So many views of the same images, a little alike."""
-    generator = torch.Generator().manual_seed(seed)
-    common = torch.randn(batch, *shape, generator=generator, dtype=torch.float64)
-    return [common + torch.randn(common.shape, generator=generator, dtype=torch.float64) for _ in range(count)]
+def method_of(params, config=None, encoder=Given, seed=0):
+    """In double precision, its clusters of the first epoch made; older keys of some images stand in a queue.
+
+    In a small batch every image has another one in its cluster, and one outside.
+    """
+    if isinstance(encoder, type):
+        encoder = encoder(torch.Generator().manual_seed(2))
+    setting = Setting(config_of() if config is None else config, IMAGES, IMAGES, QUEUE, seed, CPU)
+    method = build_method(encoder, params, setting).double()
+    method.before_epoch(0, images_embedded)
+    if method.memory == "batch":
+        for contrast in method.contrasts:
+            for clusters in (contrast.clusters, contrast.neighbour_clusters):
+                clusters.zero_()
+                clusters[:, INDEX[2:]] = 1
+    for place, queue in enumerate(getattr(method, "queues", ())):
+        queue.images.copy_(torch.arange(1, QUEUE + 1) + 10 * place)  # 0 and 40 have no key in the first one,
+        queue.images[4] = 3  # image 3 has two
+    return method
 
 
-def indices(steps, seed=5, images=IMAGES):
-    """Batches of training, in epochs of a random order each; the last, smaller batch is left out."""
-    generator = torch.Generator().manual_seed(seed)
-    found = []
-    while len(found) < steps:
-        found += torch.randperm(images, generator=generator)[: images // BATCH * BATCH].split(BATCH)
-    return found[:steps]
+def embedded(encoder, view):
+    """By each network."""
+    if isinstance(encoder, Given):
+        return [plain_embeddings(view, encoder.weight)]
+    return [plain_embeddings(view[:, channel], part.weight) for channel, part in enumerate(encoder.parts)]
+
+
+def columns_of(view):
+    """All other images' views, from the next one round: what SimCLR compares a view with."""
+    return [other % (2 * BATCH) for other in range(view + 1, view + 2 * BATCH) if other % BATCH != view % BATCH]
+
+
+def told(method, views, part):
+    """The scores of one network's queries against the other's memory, and what else a contrast is told of them."""
+    other, count = -1 - part, 2 * BATCH
+    if type(method.params) is SimCLRParams:
+        of_parts, images = embedded(method.encoder, torch.cat(views)), INDEX.repeat(2)
+        similarity = plain_scores(of_parts[part], of_parts[other], TEMPERATURE)
+        columns = torch.tensor([columns_of(view) for view in range(count)])
+        scores = torch.stack([row[chosen] for row, chosen in zip(similarity, columns, strict=True)])
+        positive = torch.stack([similarity[view, (view + BATCH) % count] for view in range(count)])
+        return scores, images, None, positive, images[columns]
+    queries = embedded(method.encoder, views[0])[part]
+    if type(method.params) is IRParams:
+        return plain_scores(queries, method.banks[other].rows, TEMPERATURE), INDEX, INDEX
+    keys = embedded(method.keys.encoder, views[1])[other]
+    if type(method.params) is SiMoParams:
+        return plain_scores(queries, keys, TEMPERATURE), INDEX, torch.arange(BATCH), None, INDEX
+    queue = method.queues[other]
+    own = torch.tensor([[*(queue.images == image).nonzero().flatten().tolist(), -1, -1][:2] for image in INDEX])
+    positive = (queries * keys).sum(dim=1) / TEMPERATURE
+    return plain_scores(queries, queue.keys, TEMPERATURE), INDEX, own, positive, queue.images
 
 
 def assert_equal_states(one, other):

@@ -1,4 +1,4 @@
-"""A GPU where there is none: the library takes the paths of a GPU, and what it asks of one is counted (host_waits.py).
+"""A GPU where there is none: the library takes the paths of a GPU, and what it asks of one is counted.
 
 with PretendedGPU() as gpu:
     training = build_training(..., device=gpu.device)  # a device of type cuda
@@ -9,23 +9,60 @@ print(counts.table())  # each wait with the line of annulus that it comes from
 Everything computes on the CPU, but each storage belongs to the host or to the pretended GPU. A tensor is on the GPU if
 it was asked for there (`device=`, `.to(device)`) or made from tensors that are there. It says so when asked for its
 device. As on a GPU, tensors of the two sides do not mix, and autocast casts to bfloat16.
+
+A wait is whatever stops the host until the GPU has done all that it was given:
+
+    values   item, bool, int, float, tolist, cpu, printing: the host asks for a number that is there
+    shapes   nonzero, unique, bincount, a mask as an index, repeat_interleave without output_size: the size of the
+             result is such a number. Torch tags these operators (`dynamic_output_shape`, `data_dependent_output`)
+    copies   from the host to the GPU, unless the memory is pinned and the copy does not block. Such copies are also
+             torch.tensor(..., device=) and an index of the host into a tensor of the GPU
+
+A kernel is an operator of ATen on a tensor of the GPU, but for views and for making empty tensors. An operator counts
+once, though a sort, a convolution's gradient, or an optimiser of many weights are several kernels. Copies that nobody
+waits for count apart.
 """
 
-from collections.abc import Callable, Iterator
+import sys
+from collections import Counter
 from contextlib import ExitStack, contextmanager
 from typing import Any, ClassVar
 from unittest import mock
 
 import torch
-from host_waits import Counts, index_of, line, starts_kernel, waits
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from annulus.negatives import radix, threshold
+from annulus.views import kernels, recipe
+
 CUDA, HOST = torch.device("cuda"), torch.device("cpu")
-VALUES = {"tolist", "__repr__"}  # read without an operator of ATen
+LIBRARY = "src/annulus/"
+MADE_OF_NUMBERS = ("tensor", "as_tensor", "asarray")
+INDEXED = {"aten::index", "aten::index_put", "aten::index_put_"}
+NO_KERNEL = {
+    *("aten::empty", "aten::empty_like", "aten::empty_strided", "aten::new_empty", "aten::new_empty_strided"),
+    *("aten::_unsafe_view", "aten::_reshape_alias", "aten::set_", "aten::is_same_size", "aten::_local_scalar_dense"),
+}
+
+
+class Counts:
+    """What happened on the pretended GPU, by event and line of annulus: ("aten::nonzero", "negatives/own.py:204")."""
+
+    def __init__(self) -> None:
+        self.waits, self.kernels, self.copies = Counter(), Counter(), Counter()  # copies that nobody waits for
+
+    def table(self) -> str:
+        """Every wait, and the files that start kernels."""
+        rows = [f"{self.waits.total()} waits, {self.kernels.total()} kernels, {self.copies.total()} copies"]
+        rows += [f"{count:6} x {event:28} {line}" for (event, line), count in self.waits.most_common()]
+        files = Counter()
+        for (_, line), count in self.kernels.items():
+            files[line.split(":")[0]] += count
+        return "\n".join(rows + [f"{count:6} kernels {file}" for file, count in files.most_common()])
 
 
 class PretendedGPU:
@@ -45,10 +82,15 @@ class PretendedGPU:
         self.moving: bool | None = None  # a copy between the sides runs, to the GPU or from it
 
     def __enter__(self) -> "PretendedGPU":
+        autocast = torch.autocast
+
+        def cast(device, *args, enabled=True, **kwargs):
+            return autocast("cpu", *args, enabled=enabled and self._autocast, **kwargs)
+
         self._stack = ExitStack()
         for context in (
             mock.patch.object(torch, "Generator", _Generator),
-            mock.patch.object(torch, "autocast", self._cast(torch.autocast)),
+            mock.patch.object(torch, "autocast", cast),
             mock.patch.object(torch, "is_autocast_enabled", _of_cpu(torch.is_autocast_enabled)),
             mock.patch.object(torch, "get_autocast_dtype", _of_cpu(torch.get_autocast_dtype)),
             mock.patch.object(torch.cuda, "mem_get_info", return_value=(2**40, 2**40)),
@@ -61,29 +103,14 @@ class PretendedGPU:
     def __exit__(self, *error: object) -> None:
         self._stack.__exit__(*error)
 
-    def _cast(self, autocast: type[torch.autocast]) -> Callable[..., torch.autocast]:
-        def cast(device: str, *args: Any, enabled: bool = True, **kwargs: Any) -> torch.autocast:
-            return autocast("cpu", *args, enabled=enabled and self._autocast, **kwargs)
-
-        return cast
-
     @contextmanager
-    def counting(self) -> Iterator[Counts]:
-        """What happens in this context."""
-        self._counts = Counts()
+    def counting(self):
+        """What happens in this context, and in no other that it is in."""
+        before, self._counts = self._counts, Counts()
         try:
             yield self._counts
         finally:
-            self._counts = None
-
-    @contextmanager
-    def uncounted(self) -> Iterator[None]:
-        """What happens in this context is the test's own."""
-        counts, self._counts = self._counts, None
-        try:
-            yield
-        finally:
-            self._counts = counts
+            self._counts = before
 
     def count(self, events: str, event: str) -> None:
         if self._counts is not None:
@@ -109,7 +136,7 @@ class PretendedGPU:
         self.count("copies" if non_blocking and self.pinned(tensor) else "waits", event)
 
     @contextmanager
-    def setting(self, **state: bool | None) -> Iterator[None]:
+    def setting(self, **state: bool | None):
         """`new_there` and `moving` while an operator runs."""
         before = {name: getattr(self, name) for name in state}
         vars(self).update(state)
@@ -119,7 +146,37 @@ class PretendedGPU:
             vars(self).update(before)
 
 
-def _of_cpu(asked: Callable[[str], Any]) -> Callable[[str], Any]:
+@contextmanager
+def pretended_kernels(gpu: PretendedGPU):
+    """A context in which the library finds Triton.
+
+    Each function that starts kernels counts them here, and computes elsewhere, uncounted, what a CPU computes.
+    """
+
+    def select(scores, own, first, last, picked):
+        gpu.count("kernels", "radix._members")
+        if picked is not None:
+            gpu.count("kernels", "radix._drawn")
+        with gpu.counting():
+            return threshold.plain(scores, own if own.numel() else None, first, last, picked)
+
+    def view(images, boxes, mirrored, jitter, grey, size):
+        for kernel in ("_cropped", "_coloured"):
+            gpu.count("kernels", f"kernels.{kernel}")
+        with gpu.counting():
+            drawn = recipe.each(recipe.Recipe(boxes, mirrored, jitter, grey, None), lambda field: field.cpu())
+            return recipe.by_chunks(images.cpu(), drawn, size).to(gpu.device)
+
+    with (
+        mock.patch.object(threshold, "runs_triton", return_value=True),
+        mock.patch.object(recipe, "runs_triton", return_value=True),
+        mock.patch.object(radix, "select", select),
+        mock.patch.object(kernels, "view", view),
+    ):
+        yield
+
+
+def _of_cpu(asked):
     return lambda device="cuda": asked("cpu" if device == "cuda" else device)
 
 
@@ -163,7 +220,7 @@ class _Functions(TorchFunctionMode):
             return gpu.pinned(own)
         if there and name in ("numpy", "__array__"):
             raise TypeError("can't convert cuda:0 device type tensor to numpy")
-        if there and name in VALUES:
+        if there and name in ("tolist", "__repr__"):  # read without an operator of ATen
             gpu.count("waits", name)
             return func(*args, **kwargs)
         device = torch.device(kwargs.get("device") or HOST)
@@ -173,12 +230,12 @@ class _Functions(TorchFunctionMode):
             raise RuntimeError(f"{name} on {'the GPU' if new_there else 'the host'} with the other side's generator")
         if device == CUDA:
             kwargs["device"] = HOST
-            if name in ("tensor", "as_tensor", "asarray"):
+            if name in MADE_OF_NUMBERS:
                 gpu.count("waits", name)
         pinned = kwargs.pop("pin_memory", False)
         with gpu.setting(new_there=new_there):
             result = func(*args, **kwargs)
-            if device == CUDA and name in ("tensor", "as_tensor", "asarray"):
+            if device == CUDA and name in MADE_OF_NUMBERS:
                 gpu.put(result)
         return gpu.pin(result) if pinned else result
 
@@ -217,14 +274,21 @@ class _Operators(TorchDispatchMode):
         tensors = [each for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
         there = [gpu.holds(each) for each in tensors]
         result = func(*args, **kwargs)
+        starts_kernel = not func.is_view and name not in NO_KERNEL
         if gpu.moving is not None:
             side = gpu.moving
-        elif any(there):
-            side = True
-            self._count(func, name, args, kwargs, tensors, there)
+        elif side := any(there):
+            if name == "aten::copy_" and there[0] and not there[1]:
+                gpu.copied_from_host("copy_", tensors[1], kwargs.get("non_blocking", len(args) > 2 and args[2]))
+            elif name == "aten::copy_" and there[1] and not there[0]:
+                gpu.count("waits", "copy_")
+            else:
+                self._count(func, name, args, kwargs, tensors, there)
+                if starts_kernel:
+                    gpu.count("kernels", name)
         else:
             side = not tensors and gpu.new_there
-            if side and starts_kernel(func):
+            if side and starts_kernel:
                 gpu.count("kernels", name)
         if side and name != "aten::copy_":
             for each in tree_leaves(result):
@@ -232,29 +296,36 @@ class _Operators(TorchDispatchMode):
                     gpu.put(each)
         return result
 
-    def _count(
-        self, func: Any, name: str, args: tuple, kwargs: dict[str, Any], tensors: list[Tensor], there: list[bool]
-    ) -> None:
-        gpu = self.gpu
-        if name == "aten::copy_" and there[0] != there[1]:
-            if there[1]:
-                gpu.count("waits", "copy_")
-            else:
-                gpu.copied_from_host("copy_", tensors[1], kwargs.get("non_blocking", len(args) > 2 and args[2]))
-            return
-        index = index_of(name, args)
+    def _count(self, func: Any, name: str, args: tuple, kwargs: dict, tensors: list[Tensor], there: list[bool]) -> None:
+        """Whether the host waits for what an operator on the GPU is given, or for what it finds."""
+        index = [each for each in tree_leaves(args[1]) if isinstance(each, Tensor)] if name in INDEXED else []
         for each, on_gpu in zip(tensors, there, strict=True):
             if on_gpu or each.dim() == 0:
                 continue
             if not (there[0] and any(each is one for one in index)):
                 raise RuntimeError(f"{name} at {line()} mixes tensors of the GPU and of the host: {tuple(each.shape)}")
-            gpu.count("waits", f"{name} by the host")
-        if waits(func, args, kwargs):
-            gpu.count("waits", name)
-        if starts_kernel(func):
-            gpu.count("kernels", name)
+            self.gpu.count("waits", f"{name} by the host")
+        if index:
+            waits = any(each.dtype in (torch.bool, torch.uint8) for each in index)
+        elif name == "aten::repeat_interleave":
+            waits = kwargs.get("output_size") is None
+        else:
+            waits = {torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output} & set(func.tags)
+        if waits:
+            self.gpu.count("waits", name)
 
 
 def _storage(tensor: Tensor) -> torch.UntypedStorage:
     with torch._C.DisableTorchFunction():
         return tensor.untyped_storage()
+
+
+def line() -> str:
+    """The line of annulus that runs, innermost."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        _, found, place = frame.f_code.co_filename.partition(LIBRARY)
+        if found:
+            return f"{place}:{frame.f_lineno}"
+        frame = frame.f_back
+    return "elsewhere"

@@ -22,62 +22,55 @@ SMALL = EncoderConfig("alexnet", "cifar", "linear", embedding_dim=16, view_size=
 LAB_MEAN, LAB_STD = (50.0, 3.0, -8.0), (22.0, 11.0, 17.0)
 LAB = replace(SMALL, split=ColourSplit("lab"), mean=LAB_MEAN, std=LAB_STD)
 
-# Width, and sides of the map for views of 32 and 96 pixels: with the imagenet stem a 32nd of the view (a 16th
-# for AlexNet, an 8th for the convnet), with the cifar stem an 8th (a 4th for these two); a transformer's patches.
-BACKBONES = [
-    ("resnet18", "imagenet", 512, 1, 3),
-    ("resnet18", "cifar", 512, 4, 12),
-    ("resnet50", "cifar", 2048, 4, 12),
-    ("resnet50_x4", "cifar", 8192, 4, 12),
-    ("vit_small", "patch16", 384, 2, 6),
-    ("vit_small", "patch4", 384, 8, 24),
-    ("alexnet", "imagenet", 128, 2, 6),
-    ("alexnet", "cifar", 128, 8, 24),
-    ("convnet", "imagenet", 128, 4, 12),
-    ("convnet", "cifar", 128, 8, 24),
-]
-
 
 @pytest.fixture
 def images(generator):
     return torch.rand(3, 3, 16, 16, generator=generator)
 
 
-@pytest.fixture
-def trained(images):
-    """A small encoder whose batch statistics have moved from their start."""
-    return moved(SMALL, images)
-
-
-@pytest.fixture
-def trained_split(images):
-    return moved(LAB, images)
-
-
 def moved(config, images):
+    """An encoder whose batch statistics have moved from their start."""
     encoder = build_encoder(config, seed=0)
     with torch.no_grad():
         encoder.train()(images)
     return encoder.eval()
 
 
-def state(encoder):
-    return {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
+def without_values(**changes):
+    """Shapes alone: nothing is allocated or computed."""
+    with torch.device("meta"):
+        config = replace(SMALL, **changes)
+        return Encoder(config) if config.split is None else SplitEncoder(config)
 
 
-def same(first, second):
-    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+def assert_equal(one, other):
+    torch.testing.assert_close(one, other, rtol=0, atol=0)
 
 
-def test_shapes_for_every_backbone_and_stem():
-    for architecture, stem, width, *sides in BACKBONES:
-        with torch.device("meta"):  # shapes alone, nothing is computed
-            for views, side in zip((32, 96), sides, strict=True):
-                encoder = Encoder(replace(SMALL, architecture=architecture, stem=stem, view_size=views))
-                maps, pooled = encoder.map_and_pooled(torch.empty(2, 3, views, views))
-                assert maps.shape == (2, width, side, side)
-                assert pooled.shape == (2, width)
-                assert encoder.embed(pooled).shape == (2, 16)
+# --- networks -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("architecture", "stem", "width", "sides"),
+    [
+        # Width, sides of the map for views of 32 and 96 pixels: with the imagenet stem a 32nd of the view (a 16th for
+        # AlexNet, an 8th for the convnet), with the cifar stem an 8th (a 4th for these two); a transformer's patches.
+        ("resnet18", "imagenet", 512, (1, 3)),
+        ("resnet50_x4", "cifar", 8192, (4, 12)),
+        ("vit_small", "patch16", 384, (2, 6)),
+        ("vit_small", "patch4", 384, (8, 24)),
+        ("alexnet", "imagenet", 128, (2, 6)),
+        ("alexnet", "cifar", 128, (8, 24)),
+        ("convnet", "imagenet", 128, (4, 12)),
+        ("convnet", "cifar", 128, (8, 24)),
+    ],
+)
+def test_shapes_for_every_backbone_and_stem(architecture, stem, width, sides):
+    for views, side in zip((32, 96), sides, strict=True):
+        encoder = without_values(architecture=architecture, stem=stem, view_size=views)
+        maps, pooled = encoder.map_and_pooled(torch.empty(2, 3, views, views, device="meta"))
+        shapes = (2, width, side, side), (2, width), (2, 16)
+        assert (maps.shape, pooled.shape, encoder.embed(pooled).shape) == shapes
 
 
 def test_the_backbone_is_torchvision_s_network_on_normalised_images(generator):
@@ -90,10 +83,9 @@ def test_the_backbone_is_torchvision_s_network_on_normalised_images(generator):
     theirs.load_state_dict(copied, assign=True)
     normalised = torch.stack([(images[:, channel] - MEAN[channel]) / STD[channel] for channel in range(3)], dim=1)
     for training in (True, False):  # with the batch's statistics, then with those that it left
-        encoder.train(training)
-        theirs.train(training)
         with torch.no_grad():
-            torch.testing.assert_close(encoder.pooled(images), theirs(normalised), atol=1e-4, rtol=1e-4)
+            found, expected = encoder.train(training).pooled(images), theirs.train(training)(normalised)
+        torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -102,8 +94,7 @@ def test_the_backbone_is_torchvision_s_network_on_normalised_images(generator):
         ("resnet50", None, 24),
         ("resnet50_x2", None, 94),  # arXiv:2010.01929, Table 7 prints these two as well
         ("resnet50_x4", None, 375),
-        ("resnet50", "lab", 47),
-        ("resnet50_x2", "lab", 188),
+        ("resnet50_x2", ColourSplit("lab"), 188),
         ("resnet101", None, 43),
         ("resnet152", None, 58),
         ("resnext101_32x8d", None, 87),
@@ -113,9 +104,7 @@ def test_the_backbone_is_torchvision_s_network_on_normalised_images(generator):
 )
 def test_a_network_has_as_many_weights_as_the_papers_print_and_torchvision_counts(architecture, split, millions):
     stem = "patch16" if architecture == "vit_small" else "imagenet"
-    config = replace(SMALL if split is None else LAB, architecture=architecture, stem=stem, view_size=224)
-    with torch.device("meta"):
-        encoder = Encoder(config) if split is None else SplitEncoder(config)
+    encoder = without_values(architecture=architecture, stem=stem, view_size=224, split=split)
     count = sum(weight.numel() for name, weight in encoder.named_parameters() if "backbone" in name)
     assert round(count / 1e6) == millions
     if split is None and architecture in models.list_models():
@@ -127,12 +116,7 @@ def test_a_network_has_as_many_weights_as_the_papers_print_and_torchvision_count
 
 @pytest.mark.parametrize(
     ("architecture", "stem", "config"),
-    [
-        ("resnet50_x2", "imagenet", SMALL),
-        ("resnext152_32x8d", "cifar", SMALL),
-        ("vit_small", "patch16", SMALL),
-        ("vit_small", "patch8", LAB),
-    ],
+    [("resnet50_x2", "imagenet", SMALL), ("resnext152_32x8d", "cifar", SMALL), ("vit_small", "patch8", LAB)],
 )
 def test_a_gradient_reaches_every_weight(architecture, stem, config, images, generator, monkeypatch):
     for blocks in ("BLOCKS_50", "BLOCKS_152"):
@@ -175,8 +159,8 @@ def test_what_no_network_can_be_built_of_is_refused():
             replace(SMALL, architecture=architecture, stem=stem)
     with pytest.raises(InputError, match=r"view_size 20 cannot be cut into patches of 16 pixels; .* multiple of 16"):
         replace(SMALL, architecture="vit_small", stem="patch16", view_size=20)
-    with torch.device("meta"), pytest.raises(InputError, match=r"for images of 16 x 16 pixels, got 32 x 24; resize"):
-        Encoder(replace(SMALL, architecture="vit_small", stem="patch8"))(torch.empty(2, 3, 32, 24))
+    with pytest.raises(InputError, match=r"for images of 16 x 16 pixels, got 32 x 24; resize"):
+        without_values(architecture="vit_small", stem="patch8")(torch.empty(2, 3, 32, 24, device="meta"))
 
 
 def test_a_convolution_that_torchvision_s_network_lacks_starts_as_he_s_rule_says(monkeypatch):
@@ -205,150 +189,123 @@ def test_the_small_networks_have_these_convolutions_each_with_batch_normalisatio
         ("convnet", "cifar", "3 32 3 1", convnet),
         ("convnet", "imagenet", "3 32 3 2", convnet),
     ):
-        with torch.device("meta"):
-            layers = list(Encoder(replace(SMALL, architecture=architecture, stem=stem)).backbone)
+        layers = list(without_values(architecture=architecture, stem=stem).backbone)
         found = [layer for layer in layers if isinstance(layer, torch.nn.Conv2d)]
         sizes = [f"{one.in_channels} {one.out_channels} {one.kernel_size[0]} {one.stride[0]}" for one in found]
         assert sizes == [first, *rest]
         assert "".join(name for layer in layers for name, kind in names.items() if isinstance(layer, kind)) == order
 
 
-def test_pooled_is_the_mean_of_the_map_and_the_embedding_its_head_on_the_unit_sphere(trained, images):
-    with torch.no_grad():
-        pooled = trained.map(images).mean(dim=(2, 3))
-        torch.testing.assert_close(trained.pooled(images), pooled)
-        torch.testing.assert_close(trained.embed(pooled), F.normalize(trained.head(pooled), dim=1))
-        torch.testing.assert_close(trained(images), trained.embed(pooled))
+# --- heads and embeddings -----------------------------------------------------------------------------
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_does_not():
     for config in (SMALL, LAB):
-        first, again, other = (state(build_encoder(config, seed=seed)) for seed in (0, 0, 1))
-        assert same(first, again)
-        assert not same(first, other)
+        first, again, other = (build_encoder(config, seed=seed).state_dict() for seed in (0, 0, 1))
+        assert_equal(first, again)
+        assert not all(torch.equal(first[name], other[name]) for name in first)
 
 
-def test_an_mlp_head_has_one_hidden_layer_with_a_relu(generator):
-    first, _, second = head = build_encoder(replace(SMALL, head="mlp"), seed=0).head
-    pooled = torch.rand(6, 128, generator=generator)
-    hidden = (pooled @ first.weight.T + first.bias).clamp_min(0)
-    assert hidden.shape == (6, 128)
-    torch.testing.assert_close(head(pooled), hidden @ second.weight.T + second.bias)
+def test_pooled_is_the_mean_of_the_map_and_an_mlp_head_has_one_hidden_layer_with_a_relu(images):
+    encoder = moved(replace(SMALL, head="mlp"), images)
+    first, _, second = encoder.head
+    with torch.no_grad():
+        pooled = encoder.map(images).mean(dim=(2, 3))
+        torch.testing.assert_close(encoder.pooled(images), pooled)
+        hidden = (pooled @ first.weight.T + first.bias).clamp_min(0)
+        assert hidden.shape == (3, 128)
+        expected = F.normalize(hidden @ second.weight.T + second.bias, dim=1)
+        torch.testing.assert_close(encoder(images), expected)
 
 
 def test_an_mlp_bn_head_normalises_the_batch_after_each_layer_and_ends_without_a_relu(generator):
     encoder = build_encoder(replace(SMALL, head="mlp-bn"), seed=0).train()
     pooled = torch.rand(6, 128, generator=generator)
+
+    def normalised(features, norm):
+        spread = features.var(dim=0, correction=0) + 1e-5
+        return (features - features.mean(dim=0)) / spread.sqrt() * norm.weight + norm.bias
+
     with torch.no_grad():
         for weight in encoder.head.parameters():
             if weight.dim() == 1:  # as after training, when no scale is 1 and no shift 0
                 weight.uniform_(0.5, 1.5, generator=generator)
-        found = encoder.embed(pooled)
-
-        def normalised(features, norm):
-            spread = features.var(dim=0, correction=0) + 1e-5
-            return (features - features.mean(dim=0)) / spread.sqrt() * norm.weight + norm.bias
-
         first, first_norm, _, second, second_norm = encoder.head
         hidden = normalised(pooled @ first.weight.T, first_norm).clamp_min(0)
-        expected = normalised(hidden @ second.weight.T, second_norm)
+        expected = F.normalize(normalised(hidden @ second.weight.T, second_norm), dim=1)
+        torch.testing.assert_close(encoder.embed(pooled), expected, atol=1e-5, rtol=1e-4)
     assert (first.weight.shape, second.weight.shape) == ((128, 128), (16, 128))
-    torch.testing.assert_close(found, expected / expected.norm(dim=1, keepdim=True), atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("split", "first"), [(ColourSplit("lab"), 1), (ColourSplit("hsv"), 1), (FrequencySplit(0.7), 3)], ids=str
-)
+@pytest.mark.parametrize(("split", "first"), [(ColourSplit("hsv"), 1), (FrequencySplit(0.7), 3)], ids=str)
 def test_each_part_has_a_network_of_its_own_that_sees_its_planes_normalised(split, first, images):
+    """Two networks have one encoder's interface."""
     planes = sum(split.planes)
     mean, std = (tuple(float(start + plane) for plane in range(planes)) for start in (0, 1))
     encoder = moved(replace(SMALL, split=split, mean=mean, std=std), images)
-    for network, part, some in zip(encoder.parts, split(images), (slice(first), slice(first, None)), strict=True):
-        centre, spread = (torch.tensor(numbers[some])[:, None, None] for numbers in (mean, std))
-        with torch.no_grad():
-            torch.testing.assert_close(network.map(part), network.backbone((part - centre) / spread))
-    first, second = (state(network) for network in encoder.parts)
-    assert not any(torch.equal(first[name], second[name]) for name in first if first[name].dim() > 1)
-
-
-def test_two_networks_have_one_encoder_s_interface(trained_split, images):
     with torch.no_grad():
-        maps, pooled, joint = trained_split.map(images), trained_split.pooled(images), trained_split(images)
-        parts = zip(trained_split.parts, ColourSplit("lab")(images), strict=True)
-        each = [(one.map(part), one.pooled(part), one(part)) for one, part in parts]
-        pair = trained_split.embeddings(images)
-        assert (maps.shape, pooled.shape, joint.shape) == ((3, 256, 4, 4), (3, 256), (3, 32))
-        torch.testing.assert_close(maps, torch.cat([each[0][0], each[1][0]], dim=1))
-        torch.testing.assert_close(pooled, torch.cat([each[0][1], each[1][1]], dim=1))
-        torch.testing.assert_close(pooled, maps.mean(dim=(2, 3)))
-        torch.testing.assert_close(pair, (each[0][2], each[1][2]))
-        torch.testing.assert_close(joint, torch.cat(pair, dim=1) / 2**0.5)
-        torch.testing.assert_close(trained_split.embed(pooled), joint)
-    torch.testing.assert_close(joint.norm(dim=1), torch.ones(3))
-    assert trained_split.view_size == 16
+        maps = []
+        for network, part, some in zip(encoder.parts, split(images), (slice(first), slice(first, None)), strict=True):
+            centre, spread = (torch.tensor(numbers[some])[:, None, None] for numbers in (mean, std))
+            maps.append(network.backbone((part - centre) / spread))
+        pooled = [found.mean(dim=(2, 3)) for found in maps]
+        pair = tuple(F.normalize(one.head(half), dim=1) for one, half in zip(encoder.parts, pooled, strict=True))
+        torch.testing.assert_close(encoder.map(images), torch.cat(maps, dim=1))
+        torch.testing.assert_close(encoder.pooled(images), torch.cat(pooled, dim=1))
+        torch.testing.assert_close(encoder.embeddings(images), pair)
+        torch.testing.assert_close(encoder(images), torch.cat(pair, dim=1) / 2**0.5)
+        torch.testing.assert_close(encoder.embed(torch.cat(pooled, dim=1)), encoder(images))
+    assert encoder.view_size == 16
+    weights, others = (network.state_dict() for network in encoder.parts)
+    assert not any(torch.equal(weights[name], others[name]) for name in weights if weights[name].dim() > 1)
+
+
+# --- files --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "config", [replace(SMALL, head="mlp-bn"), LAB, replace(SMALL, architecture="vit_small", stem="patch16")]
 )
 def test_what_is_loaded_is_what_was_saved_bit_for_bit_frozen_and_in_evaluation_mode(config, images, tmp_path):
-    trained = moved(config, images)
+    trained, (first, second) = moved(config, images), (tmp_path / "new" / "encoder.safetensors", tmp_path / "again.st")
     with torch.no_grad():
         expected = trained(images)
-    save_encoder(trained.train(), tmp_path / "encoder.safetensors")
-    loaded = load_encoder(tmp_path / "encoder.safetensors")
+    for weights in (first, second):
+        save_encoder(trained.train(), weights)
+    assert first.read_bytes() == second.read_bytes()
+    described = json.loads(first.with_suffix(".json").read_text())
+    assert described == json.loads(json.dumps(asdict(config)))
+    loaded = load_encoder(first)
     assert type(loaded) is (Encoder if config.split is None else SplitEncoder)
-    assert same(state(loaded), state(trained))
+    assert_equal(loaded.state_dict(), trained.state_dict())
     assert loaded.config == trained.config
-    assert loaded.view_size == 16
     assert torch.equal(loaded(images), expected)
     assert not any(module.training for module in loaded.modules())
     assert not any(parameter.requires_grad for parameter in loaded.parameters())
 
 
-def test_files_have_the_same_bytes_and_the_configuration_as_json(trained, tmp_path):
-    first, second = tmp_path / "new" / "encoder.safetensors", tmp_path / "again.safetensors"
-    for weights in (first, second):
-        save_encoder(trained, weights)
-        described = json.loads(weights.with_suffix(".json").read_text())
-        assert described == asdict(SMALL) | {"mean": list(MEAN), "std": list(STD)}
-    assert first.read_bytes() == second.read_bytes()
-
-
-def test_weights_of_another_shape_are_refused_with_what_differs(trained, tmp_path):
+def test_files_that_do_not_belong_together_or_hold_no_encoder_are_refused(tmp_path):
+    """test_damaged_files.py has more that is no encoder."""
     weights = tmp_path / "encoder.safetensors"
-    save_encoder(trained, weights)
-    described = json.loads(weights.with_suffix(".json").read_text())
-    two = {"split": {"space": "hsv"}}
-    for change, differs in (({"embedding_dim": 8}, "head.weight"), ({"stem": "imagenet"}, "backbone"), (two, "")):
-        weights.with_suffix(".json").write_text(json.dumps(described | change))
-        sentence = rf"^[^\n]*not have the shapes of encoder\.json \([^\n]*{differs}.*\); load the two files of one run$"
+    save_encoder(build_encoder(SMALL, 0), weights)
+    shapes, none = r"not have the shapes of encoder\.json \(.*{}.*\); load the two", "is missing or not an encoder of a"
+    for change, sentence in (
+        ({"embedding_dim": 8}, shapes.format("head.weight")),
+        ({"stem": "imagenet"}, shapes.format("backbone")),
+        ({"split": {"space": "hsv"}}, shapes.format("")),
+        ({"split": {"space": "luv"}}, none + ".*; run `dvc repro --force pretrain`"),
+    ):
+        weights.with_suffix(".json").write_text(json.dumps(asdict(SMALL) | change))
         with pytest.raises(InputError, match=sentence):
             load_encoder(weights)
-
-
-@pytest.mark.parametrize(
-    ("suffix", "content", "fault"),
-    [
-        (".safetensors", None, "its JSON is missing"),
-        (".json", None, "its JSON is missing"),
-        (".safetensors", b"not weights", "not an encoder of annulus"),
-        (".json", b"\xff\xfe", "not an encoder of annulus"),
-        (".json", b"[]", "not an encoder of annulus"),
-        (".json", json.dumps(asdict(SMALL) | {"split": {"space": "luv"}}).encode(), "not an encoder of annulus"),
-    ],
-)
-def test_a_file_that_is_no_encoder_is_refused(suffix, content, fault, trained, tmp_path):
-    weights = tmp_path / "encoder.safetensors"
-    save_encoder(trained, weights)
-    weights.with_suffix(suffix).unlink() if content is None else weights.with_suffix(suffix).write_bytes(content)
-    with pytest.raises(InputError, match=rf"{fault} .*; run `dvc repro --force pretrain`"):
+    weights.with_suffix(".json").unlink()
+    with pytest.raises(InputError, match=none):
         load_encoder(weights)
 
 
-def test_a_full_disk_leaves_the_old_files_whole(trained, tmp_path, monkeypatch):
+def test_a_full_disk_leaves_the_old_files_whole(tmp_path, monkeypatch):
     weights = tmp_path / "encoder.safetensors"
-    save_encoder(trained, weights)
+    save_encoder(build_encoder(SMALL, seed=0), weights)
     before = weights.read_bytes()
 
     def full(state, path):

@@ -1,3 +1,5 @@
+"""Features of whole image sets: what the encoder gives, batch by batch; their files, and the embed stage's."""
+
 from argparse import Namespace
 from dataclasses import replace
 
@@ -15,59 +17,40 @@ from annulus.views.recipe import center_view
 from annulus.views.splits import ColourSplit
 
 CPU = torch.device("cpu")
-STATISTICS = {"mean": (0.5, 0.4, 0.3), "std": (0.2, 0.3, 0.2)}
-CONFIG = EncoderConfig("alexnet", "imagenet", "mlp", embedding_dim=6, view_size=32, split=None, **STATISTICS)
+CONFIG = EncoderConfig("alexnet", "imagenet", "mlp-bn", 6, 32, None, mean=(0.5, 0.4, 0.3), std=(0.2, 0.3, 0.2))
 LAB = replace(CONFIG, split=ColourSplit("lab"), mean=(55.0, 2.0, 4.0), std=(24.0, 12.0, 15.0))
+LAYERS = ["map", "pooled", "embedding"]
+each_kind = pytest.mark.parametrize(("config", "networks"), [(CONFIG, 1), (LAB, 2)], ids=["rgb", "lab"])
 
 
-def image_set(count, seed=0, size=36):
-    generator = torch.Generator().manual_seed(seed)
-    images = torch.randint(0, 256, (count, 3, size, size), generator=generator, dtype=torch.uint8)
+def image_set(count):
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randint(0, 256, (count, 3, 36, 36), generator=generator, dtype=torch.uint8)
     return ImageSet(Resident(images), torch.arange(count) % 2, torch.arange(count), ("cat", "dog"), "digest")
 
 
-@pytest.mark.parametrize("config", [CONFIG, LAB], ids=["rgb", "lab"])
-def test_layers_are_what_the_encoder_gives_for_centre_views_whatever_the_batches(config):
-    encoder, images = build_encoder(config, seed=0).eval(), image_set(7)
+@each_kind
+def test_layers_are_what_the_encoder_gives_for_centre_views_whatever_the_batches(config, networks):
+    """Also of none. An encoder in training mode stays as it is, and each network sees a batch once."""
+    encoder, images, seen = build_encoder(config, seed=0).eval(), image_set(7), []
     views = center_view(images.images.pixels, 32)
     with torch.no_grad():
         expected = {"map": encoder.map(views), "pooled": encoder.pooled(views), "embedding": encoder(views)}
+    before = {name: tensor.clone() for name, tensor in encoder.train().state_dict().items()}
     for batch_size in (3, 100):
-        found = extract(encoder, images, ["map", "pooled", "embedding"], CPU, batch_size).layers
-        assert found["map"].dtype == torch.float16
-        assert found["pooled"].dtype == found["embedding"].dtype == torch.float32
-        torch.testing.assert_close(found["map"].float(), expected["map"], atol=2e-3, rtol=1e-3)
-        torch.testing.assert_close(found["pooled"], expected["pooled"])
-        torch.testing.assert_close(found["embedding"], expected["embedding"])
-
-
-@pytest.mark.parametrize(("config", "networks"), [(CONFIG, 1), (replace(LAB, head="mlp-bn"), 2)], ids=["rgb", "lab"])
-def test_an_empty_split_has_features_of_the_right_width(config, networks):
-    encoder = build_encoder(config, seed=0)
-    found = extract(encoder, image_set(0), ["map", "pooled", "embedding"], CPU)
-    assert {name: tuple(values.shape) for name, values in found.layers.items()} == {
-        "map": (0, 128 * networks, 2, 2),
-        "pooled": (0, 128 * networks),
-        "embedding": (0, 6 * networks),
-    }
-    assert found.classes == ("cat", "dog")
-
-
-def test_each_network_sees_a_batch_once_whatever_the_layers():
-    lab_encoder, seen = build_encoder(LAB, seed=0).eval(), []
-    for one in lab_encoder.parts:
+        found = extract(encoder, images, LAYERS, CPU, batch_size).layers
+        assert (found["map"].dtype, found["pooled"].dtype) == (torch.float16, torch.float32)
+        torch.testing.assert_close(found.pop("map").float(), expected["map"], atol=2e-3, rtol=1e-3)
+        torch.testing.assert_close(found, {name: expected[name] for name in found})
+    none = extract(encoder, image_set(0), LAYERS, CPU)
+    shapes = [(0, 128 * networks, 2, 2), (0, 128 * networks), (0, 6 * networks)]
+    assert [tuple(none.layers[name].shape) for name in LAYERS] == shapes
+    assert none.classes == ("cat", "dog")
+    for one in getattr(encoder, "parts", [encoder]):
         one.backbone.register_forward_hook(lambda *_, planes=one.config.planes: seen.append(planes))
-    encode(lab_encoder, torch.rand(4, 3, 32, 32), ["map", "pooled", "embedding"])
-    assert seen == [1, 2]
-
-
-@pytest.mark.parametrize("config", [replace(CONFIG, head="mlp-bn"), LAB], ids=["mlp-bn", "lab"])
-def test_encoding_leaves_an_encoder_in_training_mode_unchanged(config):
-    encoder = build_encoder(config, seed=0).train()
-    before = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
-    encode(encoder, torch.rand(8, 3, 32, 32), ["embedding"])
-    for name, tensor in encoder.state_dict().items():
-        assert torch.equal(tensor, before[name]), name
+    encode(encoder, views, LAYERS)
+    assert seen == ([3] if networks == 1 else [1, 2])
+    torch.testing.assert_close(dict(encoder.state_dict()), before, rtol=0, atol=0)
 
 
 def test_damaged_weights_are_refused_by_layer_and_image():
@@ -80,20 +63,15 @@ def test_damaged_weights_are_refused_by_layer_and_image():
             extract(damaged, image_set(2), ["pooled", "embedding"], CPU)
 
 
-def test_features_come_back_from_their_file(tmp_path):
+def test_features_come_back_from_their_file_and_what_is_not_there_names_the_way_out(tmp_path):
     layers = {"pooled": torch.rand(3, 4), "map": torch.rand(3, 4, 2, 2).half()}
     save_features(tmp_path, "test", Features(layers, torch.tensor([0, 1, 1]), ("cat", "dog")))
     found = load_features(tmp_path, "test")
-    assert found.classes == ("cat", "dog")
-    assert found.labels.tolist() == [0, 1, 1]
-    assert set(found.layers) == {"pooled", "map"}
-    assert all(torch.equal(found.layers[name], layers[name]) for name in layers)
-
-
-def test_features_that_are_not_there_name_the_way_out(tmp_path):
-    features = Features({"pooled": torch.rand(3, 4)}, torch.tensor([0, 1, 1]), ("cat", "dog"))
-    with pytest.raises(InputError, match="hold pooled, but the probe reads map; run `dvc repro`"):
-        features.layer("map")
+    assert (found.classes, found.labels.tolist()) == (("cat", "dog"), [0, 1, 1])
+    torch.testing.assert_close(found.layers, layers, rtol=0, atol=0)
+    found.layers.pop("map")
+    with pytest.raises(InputError, match="hold pooled, but the probe reads map; run `dvc repro"):
+        found.layer("map")
     with pytest.raises(InputError, match="dvc repro"):
         load_features(tmp_path, "train")
 

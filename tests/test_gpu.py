@@ -9,6 +9,7 @@ import itertools
 import os
 import subprocess
 import sys
+from contextlib import contextmanager, nullcontext
 
 import pytest
 import torch
@@ -35,32 +36,23 @@ os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 @pytest.fixture
 def gpu():
     """What never waits, in `gpu()`."""
-    if REAL:
-        yield _real
-    else:
-        with PretendedGPU() as pretended:
-            yield lambda: _pretended(pretended)
+    with nullcontext() if REAL else PretendedGPU() as pretended:
+        yield lambda: never_waits(pretended)
 
 
-class _real:
-    def __enter__(self):
+@contextmanager
+def never_waits(pretended):
+    if pretended is None:
         torch.cuda.synchronize()
         torch.cuda.set_sync_debug_mode("error")
-
-    def __exit__(self, *error):
-        torch.cuda.set_sync_debug_mode("default")
-
-
-class _pretended:
-    def __init__(self, pretended):
-        self.counting = pretended.counting()
-
-    def __enter__(self):
-        self.counts = self.counting.__enter__()
-
-    def __exit__(self, *error):
-        self.counting.__exit__(*error)
-        assert not self.counts.waits, self.counts.table()
+        try:
+            yield
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+    else:
+        with pretended.counting() as counts:
+            yield
+        assert not counts.waits, counts.table()
 
 
 @pytest.fixture

@@ -31,23 +31,18 @@ def test_cosine_falls_along_half_a_cosine_to_zero_after_a_warm_up_the_whole_one(
 
 
 def test_milestones_count_shares_of_all_training_also_after_a_warm_up():
-    shares = [0.49, 0.5, 0.74, 0.75, 0.99]
-    expected = [0.03, 0.003, 0.003, 0.0003, 0.0003]
-    assert rates(MILESTONES, shares) == pytest.approx(expected)
-    assert rates(MILESTONES, shares, warmup=0.2) == pytest.approx(expected)
-
-
-def test_milestones_of_two_thirds_fall_in_the_papers_epochs():
-    """params.yaml's 0.6667 and 0.8333 of 300 epochs: 200 and 250, within the first steps of the next epoch."""
+    """params.yaml's 0.6667 and 0.8333 of 300 epochs are the papers' 200 and 250."""
+    for warmup in (0.0, 0.2):
+        found = rates(MILESTONES, [0.49, 0.5, 0.74, 0.75, 0.99], warmup)
+        assert found == pytest.approx([0.03, 0.003, 0.003, 0.0003, 0.0003])
     published = MilestoneSchedule(at=[0.6667, 0.8333], factor=0.1)
-    assert rates(published, [199.9 / 300, 200.1 / 300, 249.9 / 300, 250.1 / 300]) == pytest.approx(
-        [0.03, 0.003, 0.003, 0.0003]
-    )
+    found = rates(published, [199.9 / 300, 200.1 / 300, 249.9 / 300, 250.1 / 300])
+    assert found == pytest.approx([0.03, 0.003, 0.003, 0.0003])
 
 
 def test_plateau_drops_after_patience_epochs_without_a_better_accuracy():
     schedule = Schedule(PLATEAU, learning_rate=1.0, warmup=0.0)
-    sequence = [
+    for accuracy, rate in (
         (50.0, 1.0),
         (49.0, 1.0),  # waited 1
         (51.0, 1.0),  # better: the count starts again
@@ -59,29 +54,19 @@ def test_plateau_drops_after_patience_epochs_without_a_better_accuracy():
         (51.0, 0.01),  # the second and last drop
         (51.0, 0.01),
         (51.0, 0.01),
-        (51.0, 0.01),
-    ]
-    for accuracy, rate in sequence:
+    ):
         schedule.after_epoch(accuracy)
         assert schedule.rate(0.5) == pytest.approx(rate)
 
 
-def test_only_a_plateau_needs_a_validation_accuracy():
-    for policy in POLICIES[:3]:
-        schedule = Schedule(policy, learning_rate=1.0, warmup=0.0)
-        before = [schedule.rate(share) for share in (0.3, 0.999)]
-        schedule.after_epoch(None)
-        assert [schedule.rate(share) for share in (0.3, 0.999)] == before
-        assert before == [1.0, 1.0] or policy != POLICIES[0], "a constant stays"
-
-
 @each_policy
-def test_a_loaded_state_goes_on_like_the_one_that_was_saved(policy):
+def test_a_loaded_state_goes_on_like_the_one_that_was_saved_and_only_a_plateau_needs_an_accuracy(policy):
     original, resumed = (Schedule(policy, learning_rate=1.0, warmup=0.1) for _ in range(2))
     for accuracy in (50.0, 49.0, 49.0, 48.0):
-        original.after_epoch(accuracy)
+        original.after_epoch(accuracy if policy is PLATEAU else None)
     resumed.load_state_dict(original.state_dict())
     for accuracy in (49.5, 50.5, 50.0, 50.0):
         for schedule in (original, resumed):
             schedule.after_epoch(accuracy)
         assert resumed.rate(0.6) == original.rate(0.6)
+    assert policy is not POLICIES[0] or original.rate(0.999) == 1.0, "a constant stays"

@@ -1,7 +1,6 @@
 """Few images: settings that were chosen for many run, and each change is one warning, however many the seeds."""
 
 import json
-from pathlib import Path
 
 import diagnostics
 import embed
@@ -31,28 +30,22 @@ CLUSTERED = ClusterNeighbourParams(clusters=300, runs=10, iterations=20, start=0
 def test_a_batch_is_the_largest_multiple_of_eight_that_there_is(images, batch, caplog):
     found = for_few_images(images, SCALE, RING, NONE)
     assert found == (SCALE.model_copy(update={"batch_size": batch}), RING, NONE)
-    sentence = (
-        f"WARNING: scales.SCALE.pretrain.batch_size: 64 is more than the {images} training images; "
-        f"a batch is {batch} of them"
-    )
-    assert caplog.messages == ([] if batch == 64 else [sentence])
+    sentence = f"pretrain.batch_size: 64 is more than the {images} training images; a batch is {batch} of them"
+    assert caplog.messages == ([] if batch == 64 else [f"WARNING: scales.SCALE.{sentence}"])
 
 
 @pytest.mark.parametrize(("images", "clusters"), [(300, 300), (299, 149), (64, 32)])
 def test_clusters_hold_two_images_where_there_are_fewer_images_than_clusters(images, clusters, caplog):
-    found = for_few_images(images, SCALE, CAVE, CLUSTERED)
-    update = {"clusters": clusters}
-    assert found == (SCALE, CAVE.model_copy(update=update), CLUSTERED.model_copy(update=update))
-    sentences = [
-        f"WARNING: {section}.clusters: 300 is more than the {images} training images; they are grouped into {clusters}"
-        for section in ("samplers.cave", "neighbour_sets.k")
-    ]
-    assert caplog.messages == ([] if clusters == 300 else sentences)
+    found, update = for_few_images(images, SCALE, CAVE, CLUSTERED)[1:], {"clusters": clusters}
+    assert found == (CAVE.model_copy(update=update), CLUSTERED.model_copy(update=update))
+    sentence = f"clusters: 300 is more than the {images} training images; they are grouped into {clusters}"
+    said = [message for message in caplog.messages if "clusters" in message]
+    sections = [] if clusters == 300 else ["samplers.cave", "neighbour_sets.k"]
+    assert said == [f"WARNING: {section}.{sentence}" for section in sections]
 
 
 def test_more_negatives_than_rows_are_drawn_with_one_warning(caplog):
-    """test_training_setup has the sentences of other warnings."""
-    training = run({"scales.tiny.pretrain.negatives": 70, "sampler": "uniform"})
+    training = run({"scales.tiny.pretrain.negatives": 70, "sampler": "uniform", "scales.tiny.pretrain.epochs": 1})
     assert [message for message in caplog.messages if "negatives" in message] == [
         "scales.SCALE.pretrain.negatives: 70 negatives of a query are drawn, with replacement, from a memory of 69 "
         "other rows, so that rows repeat; take fewer, or a larger memory"
@@ -64,38 +57,26 @@ def test_more_negatives_than_rows_are_drawn_with_one_warning(caplog):
 
 
 def test_fifty_images_run_the_main_line(tmp_path, monkeypatch, caplog):
-    """Fewer than a batch, than negatives, than neighbours and than clusters."""
-    monkeypatch.setenv("DVC_ROOT", str(tmp_path))  # where checkpoint goes
-    folder_of_fifty(tmp_path / "own")
-    short = {"scales.demo.pretrain.epochs": 2, "scales.demo.linear.epochs": 2, "backbone": "alexnet-fast"}
-    short |= {
-        "seeds": [0, 1],
-        "knn.k": 200,
-        "scales.demo.pretrain.batch_size": 64,
-        "scales.demo.pretrain.negatives": 1024,
-    }
-    own = {"dataset": "folder", "datasets.folder.root": str(tmp_path / "own")}
-    metrics = main_line(short | own, tmp_path)
+    """Fewer than a batch, than negatives, than neighbours and than clusters; five classes of one colour each."""
+    monkeypatch.setenv("DVC_ROOT", str(tmp_path))  # where checkpoints go
+    random = torch.Generator().manual_seed(0)
+    for split, count in (("train", 8), ("test", 2)):
+        for label, colour in enumerate(torch.eye(5, 3)):
+            (tmp_path / "own" / split / f"class {label}").mkdir(parents=True)
+            for number in range(count):
+                pixels = (torch.rand(40, 50, 3, generator=random) * 127 + 128 * colour).to(torch.uint8).numpy()
+                Image.fromarray(pixels).save(tmp_path / "own" / split / f"class {label}" / f"{number}.png")
+    changes = {"dataset": "folder", "datasets.folder.root": str(tmp_path / "own"), "seeds": [0, 1], "knn.k": 200}
+    changes |= {"scales.demo.pretrain.epochs": 2, "scales.demo.linear.epochs": 2, "backbone": "alexnet-fast"}
+    changes |= {"scales.demo.pretrain.batch_size": 64, "scales.demo.pretrain.negatives": 1024}
+    metrics = main_line(changes, tmp_path)
     assert (metrics["prepare"]["train_images"], metrics["prepare"]["test_images"]) == (36, 10)
     assert {seed: found["k"] for seed, found in metrics["knn"].items()} == {"0": 36, "1": 36}
     assert metrics["summary"]["bound_nats"] <= metrics["summary"]["bound_ceiling_nats"]
-    warnings = [message for message in caplog.messages if "WARNING: scales.SCALE.pretrain.batch_size" in message]
-    assert len(warnings) == 1
+    assert sum("WARNING: scales.SCALE.pretrain.batch_size" in message for message in caplog.messages) == 1
 
 
-def folder_of_fifty(root: Path) -> None:
-    """Five classes of one colour each, eight training and two test images."""
-    random = torch.Generator().manual_seed(0)
-    for split, count in (("train", 8), ("test", 2)):
-        for label, colour in enumerate(torch.eye(5, 3).tolist()):
-            (root / split / f"class {label}").mkdir(parents=True)
-            for number in range(count):
-                noise = torch.rand(40, 50, 3, generator=random) * 127
-                pixels = (noise + 128 * torch.tensor(colour)).to(torch.uint8).numpy()
-                Image.fromarray(pixels).save(root / split / f"class {label}" / f"{number}.png")
-
-
-def main_line(changes: dict, folder: Path) -> dict[str, dict]:
+def main_line(changes, folder):
     """The metrics of every stage of the main line, run one after the other here."""
     params, metrics = folder / "params.yaml", {}
     params.write_text(yaml.safe_dump(changed(changes)))

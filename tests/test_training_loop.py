@@ -1,7 +1,6 @@
 """The loop: what it learns, what it stores, how it goes on after a kill."""
 
 import math
-from typing import Any
 
 import pytest
 import torch
@@ -13,16 +12,14 @@ from annulus.config.training import ConstantSchedule
 from annulus.errors import InputError
 from annulus.pipeline.checkpoint import Checkpoint
 from annulus.schedules import Schedule
-from annulus.training.loop import Training, seconds_to_next_save
+from annulus.training.loop import seconds_to_next_save
 
-RING = {"sampler": "ring"}
+RING, UNIFORM, LINEAR = {"sampler": "ring"}, {"sampler": "uniform"}, {"anneal": "linear"}
 CAVE = {"sampler": "cave", "samplers.cave.clusters": 8}
-UNIFORM = {"sampler": "uniform"}
-LINEAR = {"anneal": "linear"}
 PLATEAU = {"schedule": "plateau", "schedules.plateau": {"patience": 1, "factor": 0.1, "drops": 2}}
 
 
-def training(*choices: dict[str, Any], images: int = 70, validation: int = 10, epochs: int = 3) -> Training:
+def training(*choices, images=70, validation=10, epochs=3):
     """Instance discrimination with a ring, a linear annealing and a cosine, but for these choices."""
     changes = {"methods.ir.temperature": 0.2, "scales.tiny.pretrain.epochs": epochs}
     for choice in choices:
@@ -30,46 +27,50 @@ def training(*choices: dict[str, Any], images: int = 70, validation: int = 10, e
     return small_run(changes, images, validation)
 
 
-def adaptive(kind: str, delta: float, window: int) -> dict[str, Any]:
+def adaptive(kind, delta, window):
     return {"anneal": kind, f"anneals.{kind}": {"delta": delta, "window": window}}
+
+
+def watched(owner, name, seen):
+    """`owner.name`, and then `seen` of its arguments and of what it returned."""
+    call = getattr(owner, name)
+
+    def both(*arguments):
+        result = call(*arguments)
+        seen(result, *arguments)
+        return result
+
+    setattr(owner, name, both)
 
 
 @pytest.mark.parametrize(
     ("steps", "choice"),
     [
         (4, RING | LINEAR),
-        (1, RING | LINEAR),
-        (11, CAVE | adaptive("adaptive-epoch", 0.5, 2)),
+        (1, CAVE | adaptive("adaptive-epoch", 0.5, 2)),
         (6, RING | adaptive("adaptive-step", 0.1, 3)),
         (6, {"bound": "binary-nce", "bounds.binary-nce.normaliser": "moving-average", "methods.ir.critic": "mlp-1"}),
-        (6, {"bound": "la", "neighbours": "k"}),
-        (6, {"method": "simo", "split": "frequency", "neighbours": "s"}),
+        (6, {"method": "simo", "split": "frequency", "neighbours": "k", "methods.simo.batch_norm": "shuffle"}),
         (6, {"method": "pirl", "methods.pirl.negatives": "sampled"}),
         (11, {"method": "moco", "methods.moco.negatives": "sampled"}),
-        (6, {"method": "simclr", "bound": "mlcpc", "methods.simclr.negatives": "sampled"}),
-        (4, {"method": "simo", "methods.simo.batch_norm": "shuffle"} | CAVE),
         (13, PLATEAU | {"scales.tiny.pretrain.epochs": 5}),
     ],
-    ids=["ring", "ring at once", "cave", "adaptive", "nce", "la", "split", "pirl", "moco", "simclr", "simo", "plateau"],
+    ids=["ring", "cave", "adaptive", "nce", "simo", "pirl", "moco", "plateau"],
 )
-def test_a_killed_run_ends_in_the_same_bits_as_an_uninterrupted_one(steps, choice, tmp_path, monkeypatch):
+def test_a_killed_run_ends_in_the_same_bits_as_an_uninterrupted_one(
+    steps, choice, tmp_path, monkeypatch, untouched_global_randomness
+):
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
-    whole = training(choice)
+    whole, killed, resumed = (training(choice) for _ in range(3))
     history = whole.run()
     with Checkpoint("pretrain", {"case": steps}) as checkpoint:
-        killed_after(training(choice), steps, checkpoint)
-        resumed = training(choice)
+        killed_after(killed, steps, checkpoint)
         assert resumed.run(checkpoint) == history
     assert_equal_states(resumed.method, whole.method)
 
 
-@pytest.mark.parametrize(("saving", "pause"), [(0.01, 10), (1.0, 50), (3600.0, 300)])
-def test_saving_takes_a_fiftieth_of_the_time_and_a_slow_save_puts_the_next_off_by_minutes(saving, pause):
-    assert seconds_to_next_save(saving) == pytest.approx(pause)
-
-
-def test_the_same_seed_gives_the_same_history_and_leaves_the_global_generators_alone(untouched_global_randomness):
-    assert training().run() == training().run()
+def test_saving_takes_a_fiftieth_of_the_time_and_a_slow_save_puts_the_next_off_by_minutes():
+    assert [seconds_to_next_save(saving) for saving in (0.01, 1.0, 3600.0)] == pytest.approx([10, 50, 300])
 
 
 def test_training_learns_what_the_views_share():
@@ -97,15 +98,14 @@ def test_history_holds_the_bound_its_ceiling_and_the_annealed_shares():
         assert row["bound_nats"] <= row["ceiling_nats"]
     assert [row["outer_share"] for row in history] == pytest.approx([0.75, 0.5, 0.5, 0.5])
     assert [row["inner_share"] for row in history] == pytest.approx([0.05, 0.1, 0.1, 0.1])
-    last_step = (1 + math.cos(math.pi * 15 / 16)) / 2
-    assert history[-1]["learning_rate"] == pytest.approx(0.03 * last_step)
+    assert history[-1]["learning_rate"] == pytest.approx(0.03 * (1 + math.cos(math.pi * 15 / 16)) / 2)
 
 
 def test_a_loss_that_is_not_finite_stops_with_step_rate_and_rows():
     run = training(UNIFORM)
     run.schedule = Schedule(ConstantSchedule(), 1e30, 0.0)  # more than params.yaml may hold
     message = (
-        r"^the loss is nan at step \d+ \(epoch 1, batch \d\), learning rate 1e\+30, rows \[1\d\d\d, .*\] of the "
+        r"^the loss is nan at step (\d+) \(epoch 1, batch \1\), learning rate 1e\+30, rows \[1\d\d\d, .*\] of the "
         r"training images; lower scales\.SCALE\.pretrain\.learning_rate or raise methods\.METHOD\.warmup$"
     )
     with pytest.raises(InputError, match=message):
@@ -120,39 +120,31 @@ def test_what_decides_by_validation_is_refused_without_one(choice):
 
 def test_the_rate_rises_over_the_method_s_own_warmup():
     """eqco section 2: a warm-up, here over a quarter of twelve steps; the rate of 256 images' 0.48 is 0.03 for 16."""
-    run = training({"methods.ir.warmup": 0.25, "schedule": "constant"})
-    rates, step = [], run.step
-
-    def watched(order):
-        step(order)
-        rates.append(run.optimizer.param_groups[0]["lr"])
-
-    run.step = watched
+    run, rates = training({"methods.ir.warmup": 0.25, "schedule": "constant"}), []
+    watched(run, "step", lambda *_: rates.append(run.optimizer.param_groups[0]["lr"]))
     run.run()
     assert rates == pytest.approx([0, 0.01, 0.02, *[0.03] * 9])
 
 
 def test_the_gradient_norm_is_that_of_each_query_s_own_loss():
     """eqco eq. 11: the expected row less the own one, over the temperature, where all rows are negatives."""
-    run, seen = training({"anneal": "none", "methods.ir.negatives": "all"}, UNIFORM, epochs=1), []
-    loss = run.method.loss
+    run, norms = training({"anneal": "none", "methods.ir.negatives": "all"}, UNIFORM, epochs=1), []
 
-    def watched(views, index, progress):
-        step, rows = loss(views, index, progress), run.method.banks[0].rows.clone()
+    def plain(step, views, index, progress):
+        rows = run.method.banks[0].rows.clone()
         expected = (step.queries.detach() @ rows.T / 0.2).softmax(dim=1) @ rows
-        seen.append(((expected - rows[index]) / 0.2).norm(dim=1))
-        return step
+        norms.append(((expected - rows[index]) / 0.2).norm(dim=1))
 
-    run.method.loss = watched
+    watched(run.method, "loss", plain)
     [row] = run.run()
-    norms = torch.cat(seen)
+    norms = torch.cat(norms)
     assert row["gradient_norm"] == pytest.approx(norms.mean().item(), rel=1e-4)
     assert row["gradient_norm_std"] == pytest.approx(norms.std(correction=0).item(), rel=1e-4)
 
 
 @pytest.mark.parametrize(
     ("method", "limit", "counts"),
-    [("ir", None, (70, 10)), ("moco", None, (70, 10)), ("ir", 6, (6, 6)), ("moco", 10, (10, 10)), ("moco", 6, (6, 6))],
+    [("ir", None, (70, 10)), ("moco", None, (70, 10)), ("ir", 6, (6, 6)), ("moco", 6, (6, 6))],
 )
 def test_validation_looks_among_stored_embeddings_or_without_any_among_those_made_now(method, limit, counts):
     """Of a limited number of images, as many of each class, a new draw for each seed; a bank is there as a whole."""

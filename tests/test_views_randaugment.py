@@ -12,46 +12,34 @@ from annulus.views.randaugment import OPERATORS, RandAugment, draw_randaugment, 
 from annulus.views.recipe import augment
 
 NEAREST = {"interpolation": InterpolationMode.NEAREST}
-STILL = {"angle": 0.0, "translate": [0, 0], "scale": 1.0, "shear": [0.0, 0.0]}
+
+
+def affine(image, **changes):
+    still = {"angle": 0.0, "translate": [0, 0], "scale": 1.0, "shear": [0.0, 0.0]}
+    return oracle.affine(image, **still | changes, **NEAREST)
 
 
 def slope(magnitude):
     return math.degrees(math.atan(0.3 * magnitude))
 
 
-def in_torchvision(image, name, magnitude):
-    """What v2.RandAugment calls, with its magnitude of so many thirtieths of the most."""
-    _, height, width = image.shape
-    size = abs(magnitude)
-    match name:
-        case "identity":
-            return image
-        case "shear x":
-            return oracle.affine(image, **STILL | {"shear": [slope(magnitude), 0.0]}, center=[0, 0], **NEAREST)
-        case "shear y":
-            return oracle.affine(image, **STILL | {"shear": [0.0, slope(magnitude)]}, center=[0, 0], **NEAREST)
-        case "translate x":
-            return oracle.affine(image, **STILL | {"translate": [int(150 / 331 * width * magnitude), 0]}, **NEAREST)
-        case "translate y":
-            return oracle.affine(image, **STILL | {"translate": [0, int(150 / 331 * height * magnitude)]}, **NEAREST)
-        case "rotate":
-            return oracle.rotate(image, angle=30.0 * magnitude, **NEAREST)
-        case "brightness":
-            return oracle.adjust_brightness(image, 1 + 0.9 * magnitude)
-        case "color":
-            return oracle.adjust_saturation(image, 1 + 0.9 * magnitude)
-        case "contrast":
-            return oracle.adjust_contrast(image, 1 + 0.9 * magnitude)
-        case "sharpness":
-            return oracle.adjust_sharpness(image, 1 + 0.9 * magnitude)
-        case "posterize":
-            return oracle.posterize(image, bits=round(8 - 4 * size))
-        case "solarize":
-            return oracle.solarize(image, threshold=1 - size)
-        case "autocontrast":
-            return oracle.autocontrast(image)
-        case "equalize":
-            return oracle.equalize(image)
+# What v2.RandAugment calls of an image, with its magnitude m of so many thirtieths of the most.
+TORCHVISION = {
+    "identity": lambda image, m: image,
+    "shear x": lambda image, m: affine(image, shear=[slope(m), 0.0], center=[0, 0]),
+    "shear y": lambda image, m: affine(image, shear=[0.0, slope(m)], center=[0, 0]),
+    "translate x": lambda image, m: affine(image, translate=[int(150 / 331 * image.shape[2] * m), 0]),
+    "translate y": lambda image, m: affine(image, translate=[0, int(150 / 331 * image.shape[1] * m)]),
+    "rotate": lambda image, m: oracle.rotate(image, angle=30.0 * m, **NEAREST),
+    "brightness": lambda image, m: oracle.adjust_brightness(image, 1 + 0.9 * m),
+    "color": lambda image, m: oracle.adjust_saturation(image, 1 + 0.9 * m),
+    "contrast": lambda image, m: oracle.adjust_contrast(image, 1 + 0.9 * m),
+    "sharpness": lambda image, m: oracle.adjust_sharpness(image, 1 + 0.9 * m),
+    "posterize": lambda image, m: oracle.posterize(image, bits=round(8 - 4 * abs(m))),
+    "solarize": lambda image, m: oracle.solarize(image, threshold=1 - abs(m)),
+    "autocontrast": lambda image, m: oracle.autocontrast(image),
+    "equalize": lambda image, m: oracle.equalize(image),
+}
 
 
 @pytest.mark.parametrize("name", OPERATORS)
@@ -61,11 +49,10 @@ def test_every_operator_is_torchvision_s_with_each_image_s_own_magnitude(name, g
     images[3] = images[3] * 0.2 + 0.3
     images[4, 1] = 0.5  # a channel without contrast
     pairs = zip(images, magnitudes.tolist(), strict=True)
-    expected = torch.stack([in_torchvision(image, name, magnitude) for image, magnitude in pairs])
+    expected = torch.stack([TORCHVISION[name](image, magnitude) for image, magnitude in pairs])
     drawn = RandAugment(torch.full((5, 1), OPERATORS.index(name)), magnitudes[:, None])
-    found = randaugment_(images.clone(), drawn)
     # Where a source lies between two pixels, rounding decides which is nearest.
-    differ = ((found - expected).abs() > 1e-5).any(dim=1).double().mean()
+    differ = ((randaugment_(images.clone(), drawn) - expected).abs() > 1e-5).any(dim=1).double().mean()
     assert differ <= (0.02 if name in ("shear x", "shear y", "rotate") else 0), differ
 
 
@@ -75,19 +62,17 @@ def test_operators_follow_one_another_image_by_image(generator):
     expected = images.clone()
     for row in range(6):
         for place in range(2):
-            one = RandAugment(drawn.operators[row, place].view(1, 1), drawn.magnitudes[row, place].view(1, 1))
+            one = RandAugment(*(each[row : row + 1, place : place + 1] for each in drawn))
             expected[row : row + 1] = randaugment_(expected[row : row + 1].clone(), one)
     torch.testing.assert_close(randaugment_(images, drawn), expected)
 
 
 def test_operators_are_drawn_alike_often_and_magnitudes_about_the_chosen_one(generator):
     drawn = draw_randaugment(RandAugmentParams(operators=2, magnitude=15.0, spread=3.0), 20_000, generator)
-    counts = drawn.operators.flatten().bincount(minlength=14).double()
-    expected = 40_000 / 14
+    counts, expected = drawn.operators.flatten().bincount(minlength=14).double(), 40_000 / 14
     assert ((counts - expected) ** 2 / expected).sum() < 34.5  # chi-squared, 13 degrees of freedom, 0.1 %
     sizes = drawn.magnitudes.abs() * 30
-    assert sizes.mean().item() == pytest.approx(15, abs=0.06)
-    assert sizes.std().item() == pytest.approx(3, abs=0.06)
+    assert (sizes.mean().item(), sizes.std().item()) == pytest.approx((15, 3), abs=0.06)
     assert abs((drawn.magnitudes > 0).double().mean() - 0.5) < 4 * 0.5 / 200
     wide = draw_randaugment(RandAugmentParams(operators=1, magnitude=30.0, spread=9.0), 999, generator)
     assert wide.magnitudes.abs().max() == 1
@@ -97,10 +82,9 @@ def test_views_are_what_they_were_without_and_then_changed(generator):
     """The rest of the recipe is drawn first, so that a set without RandAugment has the same views as before it."""
     plain = ViewSetParams(crop=None, flip=0.5, jitter=None, grayscale=0.2, blur=None, rand_augment=None, patches=None)
     params = RandAugmentParams(operators=2, magnitude=10.0, spread=0.5)
+    changing = plain.model_copy(update={"rand_augment": params})
     images = torch.randint(0, 256, (12, 3, 16, 16), generator=generator, dtype=torch.uint8)
-    one, other = torch.Generator().manual_seed(3), torch.Generator().manual_seed(3)
-    expected = augment(images, plain, 16, one)
-    changed = augment(images, plain.model_copy(update={"rand_augment": params}), 16, other)
-    assert torch.equal(changed, randaugment_(expected, draw_randaugment(params, 12, one)))
-    part = augment(images, plain.model_copy(update={"rand_augment": params}), 16, one.manual_seed(3), slice(4, 9))
-    assert torch.equal(part, changed[4:9])
+    expected = augment(images, plain, 16, generator.manual_seed(3))
+    expected = randaugment_(expected, draw_randaugment(params, 12, generator))
+    assert torch.equal(augment(images, changing, 16, generator.manual_seed(3)), expected)
+    assert torch.equal(augment(images, changing, 16, generator.manual_seed(3), slice(4, 9)), expected[4:9])

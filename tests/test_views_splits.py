@@ -10,7 +10,7 @@ from annulus.views import splits
 from annulus.views.spaces import SPACES, rgb_to_lab
 from annulus.views.splits import ColourSplit, FrequencySplit, channel_statistics, split_of
 
-EVERY = [*map(ColourSplit, SPACES), FrequencySplit(1.0)]
+LAB = ColourSplit("lab")
 
 
 @pytest.mark.parametrize("space", SPACES)
@@ -27,19 +27,13 @@ def test_low_is_the_blurred_image_and_low_and_high_add_up_to_the_image(sigma, ge
     low, high = FrequencySplit(sigma)(images)
     torch.testing.assert_close(low, gaussian_blur(images, [17, 17], [sigma, sigma]), atol=1e-4, rtol=0)
     torch.testing.assert_close(low + high, images)
-    rough = (images[..., 1:] - images[..., :-1]).abs().mean()
-    assert (low[..., 1:] - low[..., :-1]).abs().mean() < rough
-
-
-def test_a_wide_blur_of_a_small_image_leaves_its_mean():
-    images = torch.rand(1, 3, 8, 8, generator=torch.Generator().manual_seed(0))
-    low, _ = FrequencySplit(50.0)(images)
-    assert low.std(dim=(2, 3)).max() < 0.05 < images.std(dim=(2, 3)).min()
+    wide, _ = FrequencySplit(50.0)(images[..., :8, :8].float())
+    assert wide.std(dim=(2, 3)).max() < 0.05, "the mean of a small image"
 
 
 def test_a_split_is_described_by_one_key_and_nothing_else_is_one():
     assert split_of(None) is None
-    assert split_of({"space": "lab"}) == ColourSplit("lab")
+    assert split_of({"space": "lab"}) == LAB
     assert split_of({"sigma": 2.0}) == FrequencySplit(2.0)
     for described in ({}, {"space": "lab", "sigma": 1.0}, {"sigma": "1"}, "lab"):
         with pytest.raises(ValueError, match="expected null, a colour space, a sigma or a view generator"):
@@ -50,7 +44,7 @@ def test_a_split_is_described_by_one_key_and_nothing_else_is_one():
         FrequencySplit(0.0)
 
 
-@pytest.mark.parametrize("split", EVERY, ids=str)
+@pytest.mark.parametrize("split", [*map(ColourSplit, SPACES), FrequencySplit(1.0)], ids=str)
 @pytest.mark.parametrize("chunk", [1, 50])
 def test_statistics_are_those_of_all_pixels_whatever_the_chunks(split, chunk, generator, monkeypatch):
     monkeypatch.setattr(splits, "CHUNK_PIXELS", chunk)
@@ -63,22 +57,22 @@ def test_statistics_are_those_of_all_pixels_whatever_the_chunks(split, chunk, ge
 
 def test_grey_images_are_refused_with_the_way_out(generator):
     grey = torch.randint(0, 256, (5, 1, 8, 8), generator=generator, dtype=torch.uint8).expand(5, 3, 8, 8)
-    with pytest.raises(
-        InputError,
-        match=r"^split: ydbdr contrasts Y with DBDR, but the images of this data set have no colour: a and b of CIELAB "
-        r"deviate by 0\.00 and 0\.00 .*; take split: none, or a data set in colour",
-    ):
+    message = (
+        r"^split: ydbdr contrasts Y with DBDR, but the images of this data set have no colour: a and b of CIELAB "
+        r"deviate by 0\.00 and 0\.00 .*; take split: none, or a data set in colour"
+    )
+    with pytest.raises(InputError, match=message):
         channel_statistics(Resident(grey), ColourSplit("ydbdr"))
     bright = grey.clamp(40, 250).int()
     rounded = bright + torch.randint(-1, 2, bright.shape, generator=generator) * (torch.arange(8) == 0)
     with pytest.raises(InputError, match="have no colour"):  # a scan's or a JPEG's rounding is no colour
-        channel_statistics(Resident(rounded.byte()), ColourSplit("lab"))
+        channel_statistics(Resident(rounded.byte()), LAB)
     assert channel_statistics(Resident(grey), FrequencySplit(1.0)), "frequencies can be split"
 
 
 def test_a_channel_that_hardly_varies_is_not_blown_up():
     for colours, flat in (([[200, 60, 60], [60, 125, 60]], 0), ([[100, 120, 50], [20, 100, 110]], 1)):
         images = torch.tensor(colours, dtype=torch.uint8)[:, :, None, None].expand(2, 3, 4, 4)
-        std = channel_statistics(Resident(images), ColourSplit("lab"))[1]
+        std = channel_statistics(Resident(images), LAB)[1]
         assert rgb_to_lab(images / 255)[:, flat].std() < std[flat] == 0.5
         assert all(std[channel] > 1 for channel in range(3) if channel != flat)

@@ -1,0 +1,151 @@
+"""Every method, of one network and of a split's two, against plain loops; and what it stores and clusters."""
+
+import logging
+
+import method_cases as cases
+import pytest
+import torch
+import torch.nn.functional as F
+from plain_objectives import assert_same, plain_embeddings, plain_of
+
+from annulus.compute.rng import derive
+from annulus.negatives.clusters import kmeans
+
+pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
+each_encoder = pytest.mark.parametrize("encoder", [cases.Given, cases.GivenPair])
+each_with_memory = pytest.mark.parametrize("name", ["ir", "moco"])
+
+
+def changed(name, **settings):
+    return cases.PARAMS[name].model_copy(update=settings)
+
+
+@each_encoder
+@pytest.mark.parametrize("name", cases.PARAMS)
+@pytest.mark.parametrize(  # what a method may mistake: columns, the own ones, positive, images, progress, draws
+    ("sampler", "neighbours", "bound", "negatives", "progress"),
+    [
+        ("uniform", "none", "infonce", "all", cases.PROGRESS),
+        ("ring", "s", "infonce", "all", cases.at(0.3, 0.5)),
+        ("ring", "k", "la", "all", cases.at(0.9, 1.0)),
+        ("ring", "none", "mlcpc", 15, cases.PROGRESS),
+        ("ball", "none", "binary-nce moving-average", 4, cases.at(0.0, 0.0)),
+        ("outside", "s", "cpc eqco", 15, cases.PROGRESS),
+        ("inside", "none", "cpc", "all", cases.PROGRESS),
+    ],
+)
+def test_value_and_gradients_are_the_sum_of_each_network_s_plain_loss(
+    name, encoder, sampler, neighbours, bound, negatives, progress
+):
+    """IR (ring eq. 3), BALL, IRing, CAVE; MoCo (ring eq. 4), MoCoRing; with a split CMC, CMCRing, CMCCave."""
+    method = cases.method_of(cases.PARAMS[name], cases.config_of(sampler, neighbours, bound, negatives), encoder)
+    plain = [
+        plain_of(
+            contrast, progress, *cases.told(method, cases.VIEWS[encoder], part), state=contrast.generator.get_state()
+        )
+        for part, contrast in enumerate(method.contrasts)
+    ]
+    losses, bounds, ceilings, _ = zip(*plain, strict=True)
+    estimate = method.loss(cases.VIEWS[encoder], cases.INDEX, progress).estimate
+    expected = sum(losses), sum(bounds) / len(plain), sum(ceilings) / len(plain)
+    assert_same(estimate, expected, *method.encoder.parameters())
+
+
+def test_a_critic_scores_the_pairs_and_learns():
+    method = cases.method_of(changed("ir", critic="mlp-1"), cases.config_of("ring"))
+    queries = plain_embeddings(cases.VIEWS[cases.Given][0], method.encoder.weight)
+    scores = method.critics[0](queries, method.banks[0].rows).every(None)[0]
+    expected = plain_of(method.contrasts[0], cases.PROGRESS, scores, cases.INDEX, self_index=cases.INDEX)
+    # What the last layer adds to every score alike has no gradient but rounding.
+    leaves = [weight for weight in method.critics[0].parameters() if weight.ndim == 2]
+    assert_same(method.loss(cases.VIEWS[cases.Given], cases.INDEX, cases.PROGRESS).estimate, expected, *leaves)
+
+
+# --- what is stored -----------------------------------------------------------------------------------
+
+
+@each_encoder
+@pytest.mark.parametrize("name", ["ir", "moco", "simo"])
+def test_embeddings_are_stored_and_keys_follow_once_backward_has_read_the_memory(name, encoder):
+    method, views = cases.method_of(cases.PARAMS[name], encoder=encoder), cases.VIEWS[encoder]
+    memory = [one.rows for one in getattr(method, "banks", ())] + [one.keys for one in getattr(method, "queues", ())]
+    before = [one.clone() for one in memory]
+    following = [] if name == "ir" else [*method.keys.encoder.parameters()]
+    slow = [weight.clone() for weight in following]
+    step = method.loss(views, cases.INDEX, cases.PROGRESS)
+    step.estimate.loss.backward()
+    assert all(map(torch.equal, memory, before)), "the loss does not write"
+    new = cases.embedded(method.encoder, views[0]) if name == "ir" else cases.embedded(method.keys.encoder, views[1])
+    with torch.no_grad():
+        for weight in method.encoder.parameters():
+            weight += 1
+    method.after_step(cases.INDEX, step)
+    for weight, old, fast in zip(following, slow, method.encoder.parameters(), strict=False):
+        torch.testing.assert_close(weight, 0.9 * old + 0.1 * fast)
+    for rows, old, stored in zip(memory, before, new, strict=False):
+        expected = old.clone()
+        if name == "ir":
+            expected[cases.INDEX] = F.normalize(0.25 * old[cases.INDEX] + 0.75 * stored.detach(), dim=1)
+        else:
+            expected[: len(cases.INDEX)] = stored.detach()
+        torch.testing.assert_close(rows, expected)
+    newest = method.stored_of(torch.tensor([38, 3]))
+    if name == "ir":
+        torch.testing.assert_close(newest, F.normalize(torch.cat(memory, dim=1), dim=1)[[38, 3]])
+    elif name == "moco":
+        torch.testing.assert_close(newest[1], F.normalize(torch.cat([one[0] for one in new]).detach(), dim=0))
+        assert not newest[0].any(), "no queue holds a key of image 38"
+    assert (method.stored is None) == (name != "ir")
+
+
+@each_encoder
+def test_the_banks_start_from_the_encoder_where_asked_and_at_random_otherwise(encoder):
+    kept, filled = (
+        cases.method_of(changed("ir", bank_start=start), encoder=encoder) for start in ("random", "encoder")
+    )
+    before = kept.stored.clone()
+    parts = [cases.images_embedded(), cases.images_embedded().roll(1, dims=0)][: len(kept.banks)]
+    joined = torch.cat(parts, dim=1) * len(parts) ** -0.5
+    for method in (kept, filled):
+        method.start(lambda: joined)
+    assert torch.equal(kept.stored, before)
+    torch.testing.assert_close([bank.rows for bank in filled.banks], parts)
+    torch.testing.assert_close(filled.stored, joined)
+
+
+@each_with_memory
+def test_memories_and_negatives_of_two_networks_differ(name):
+    method = cases.method_of(cases.PARAMS[name], cases.config_of("ring", negatives=30), cases.GivenPair)
+    assert not torch.equal(*([bank.rows for bank in method.banks] if name == "ir" else [q.keys for q in method.queues]))
+    assert not torch.equal(*(contrast.generator.get_state() for contrast in method.contrasts))
+
+
+# --- clusters, and what is said -----------------------------------------------------------------------
+
+
+@each_encoder
+def test_each_network_s_negatives_are_clusters_of_the_bank_that_it_reads_anew_each_epoch(encoder):
+    method = cases.method_of(cases.PARAMS["ir"], cases.config_of("outside"), encoder)
+    for epoch in (0, 1):
+        method.before_epoch(epoch, cases.images_embedded)
+        for contrast, bank in zip(method.contrasts, reversed(method.banks), strict=True):
+            seed = derive(0, "clusters", *filter(None, [contrast.name]), epoch)
+            assert torch.equal(contrast.clusters, kmeans(bank.rows, 4, 3, 2, seed))
+
+
+def test_images_are_embedded_for_clusters_and_for_nothing_else():
+    cases.embedded = []
+    for sampler, neighbours, needed in (("ring", "s", 0), ("outside", "none", 1), ("uniform", "k", 1)):
+        method = cases.method_of(cases.PARAMS["moco"], cases.config_of(sampler, neighbours))
+        cases.embedded.clear()
+        method.before_epoch(1, lambda: cases.embedded.append(1) or cases.images_embedded())
+        assert len(cases.embedded) == needed
+
+
+def test_one_process_has_nobody_to_synchronise_with_and_says_so(caplog):
+    with caplog.at_level(logging.WARNING, "annulus"):
+        assert cases.method_of(changed("simo", batch_norm="shuffle")).keys.groups == 2
+        assert caplog.messages == []
+        assert cases.method_of(cases.PARAMS["simo"]).keys.groups is None
+        [said] = caplog.messages
+        assert "batch_norm: sync has no other process to synchronise with; in one process it is ordinary" in said
