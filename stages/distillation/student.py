@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from annulus.classifiers.saved import save_classifier
+from annulus.compute.distributed import process_group, rank, relaunch
 from annulus.distillation.runs import Task, run_seeds
 from annulus.files.right import by_number, write_right
 from annulus.pipeline.stage import Results, run_resolved
@@ -13,7 +14,10 @@ PATHS = ["images", "teacher", "students", "metrics", "right"]
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
-    runs, forget = run_seeds(Task(settings, paths.images, paths.teacher), settings["seeds"])
+    with process_group():
+        runs, forget = run_seeds(Task(settings, paths.images, paths.teacher), settings["seeds"])
+        if rank() > 0:  # of several processes, one writes the results
+            raise SystemExit
     for seed, (classifier, _) in runs.items():
         save_classifier(classifier, paths.students / f"{seed}.safetensors")
     write_right(paths.right, by_number({seed: fitted.right for seed, (_, fitted) in runs.items()}))
@@ -21,4 +25,5 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
 
 
 if __name__ == "__main__":
+    relaunch()
     run_resolved(main, PATHS)

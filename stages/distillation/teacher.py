@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from annulus.classifiers.saved import save_classifier
+from annulus.compute.distributed import process_group, rank, relaunch
 from annulus.distillation.runs import Task, run_seeds
 from annulus.files.right import write_right
 from annulus.pipeline.stage import Results, run_resolved
@@ -15,7 +16,10 @@ PATHS = ["images", "teacher", "metrics", "right"]
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     # One teacher, of the first seed, for all students and seeds.
     (seed,) = settings["seeds"]
-    runs, forget = run_seeds(Task(settings, paths.images), [seed])
+    with process_group():
+        runs, forget = run_seeds(Task(settings, paths.images), [seed])
+        if rank() > 0:  # of several processes, one writes the results
+            raise SystemExit
     classifier, fitted = runs[seed]
     save_classifier(classifier, paths.teacher)
     write_right(paths.right, {name: {seed: bits} for name, bits in fitted.right.items()})
@@ -23,4 +27,5 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
 
 
 if __name__ == "__main__":
+    relaunch()
     run_resolved(main, PATHS)

@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from annulus.classifiers.classifier import Classifier
+from annulus.compute.distributed import local
 
 
 @runtime_checkable
@@ -15,11 +16,14 @@ class Objective(Protocol):
     """A loss of the classifier that it holds, and what it learns or remembers besides."""
 
     def loss(
-        self, images: Float[Tensor, "b 3 h w"], rows: Int[Tensor, "b"], labels: Int[Tensor, "b"]
+        self, images: Float[Tensor, "b 3 h w"], rows: Int[Tensor, "all"], labels: Int[Tensor, "all"]
     ) -> Float[Tensor, ""]:
-        """The mean over a batch of augmented images in [0, 1]; `rows` are their numbers in the training set."""
+        """The mean over a batch of augmented images in [0, 1]; `rows` are their numbers in the training set.
 
-    def after_step(self, rows: Int[Tensor, "b"]) -> None:
+        Of several processes each has its own images (`local`), and the rows and labels of all.
+        """
+
+    def after_step(self, rows: Int[Tensor, "all"]) -> None:
         """Called when the optimiser has stepped: the place to write a memory."""
 
     def parameters(self) -> Iterable[nn.Parameter]:
@@ -39,12 +43,12 @@ class Supervised:
         self.classifier = classifier
 
     def loss(
-        self, images: Float[Tensor, "b 3 h w"], rows: Int[Tensor, "b"], labels: Int[Tensor, "b"]
+        self, images: Float[Tensor, "b 3 h w"], rows: Int[Tensor, "all"], labels: Int[Tensor, "all"]
     ) -> Float[Tensor, ""]:
         """Nats; log(classes) at chance."""
-        return F.cross_entropy(self.classifier(images).float(), labels)
+        return F.cross_entropy(self.classifier(images).float(), local(labels))
 
-    def after_step(self, rows: Int[Tensor, "b"]) -> None:
+    def after_step(self, rows: Int[Tensor, "all"]) -> None:
         return
 
     def parameters(self) -> Iterable[nn.Parameter]:

@@ -1,4 +1,7 @@
-"""The loop of a classifier, alone or with a teacher; a killed run goes on after its last epoch, bit for bit."""
+"""The loop of a classifier, alone or with a teacher; a killed run goes on after its last epoch, bit for bit.
+
+Several processes share each batch: its views, its batch statistics and the memories are those of the whole batch.
+"""
 
 from dataclasses import dataclass
 from functools import partial
@@ -15,8 +18,10 @@ from annulus.classifiers.objective import Objective
 from annulus.classifiers.params import FitParams
 from annulus.compute import progress
 from annulus.compute.device import autocast
+from annulus.compute.distributed import all_reduce_, broadcast, local, local_slice, mean_gradients, world_size
 from annulus.compute.optimizers import FusedSGD
 from annulus.compute.rng import generator
+from annulus.encoders.batchnorm import synchronised
 from annulus.errors import InputError
 from annulus.evals.accuracy import label_ranks, percent
 from annulus.files.images import ImageSet
@@ -48,10 +53,11 @@ def train(
 ) -> Fitted:
     """Minimise the objective over the classifier's weights and its own; test images are seen once, at the end.
 
-    `classifier` and `objective` are on the device already.
+    `classifier` and `objective` are on the device already. Of several processes, the first alone has a checkpoint.
 
     Raises:
-        InputError: when the images do not suit the classifier, or the loss is not finite, with the step and the rate.
+        InputError: when the images do not suit the classifier, the processes cannot share the batches evenly, or the
+            loss is not finite, with the step and the rate.
     """
     check_images(classifier, images, "training")
     check_images(classifier, test, "test")
@@ -64,7 +70,7 @@ def train(
             "prepare both from one data set"
         )
     run = _Run(classifier, objective, images, params, seed, device)
-    if checkpoint is not None and (state := checkpoint.load()) is not None:
+    if (state := broadcast(checkpoint.load() if checkpoint is not None else None)) is not None:
         run.load_state_dict(state)
     while len(run.history) < params.epochs:
         run.epoch()
@@ -136,11 +142,21 @@ class _Run:
         seed: int,
         device: torch.device,
     ) -> None:
+        local_slice(params.batch_size)  # refused here, before the first step
+        last = len(images) % params.batch_size
+        if last > 1 and last % world_size():
+            raise InputError(
+                f"{len(images)} images end with a batch of {last}, which {world_size()} processes cannot share evenly; "
+                "take another batch_size, or one process"
+            )
+        if world_size() > 1:
+            synchronised(classifier)
         self.classifier, self.objective, self.params = classifier, objective, params
         self.seed, self.device = seed, device
         self.images, self.labels = images.images.on(device), images.labels
+        self.trainable = [*classifier.parameters(), *objective.parameters()]
         self.optimizer = FusedSGD(
-            [*classifier.parameters(), *objective.parameters()],
+            self.trainable,
             lr=params.learning_rate,
             momentum=params.momentum,
             weight_decay=params.weight_decay,
@@ -175,12 +191,13 @@ class _Run:
     def _step(self, rows: Int[Tensor, "b"], views: Float[Tensor, "b 3 s s"]) -> Float[Tensor, ""]:
         rows, labels = sent([rows, self.labels[rows]], self.device)
         with autocast(self.device):
-            loss = self.objective.loss(views, rows, labels)
+            loss = self.objective.loss(local(views), rows, labels)
         self.optimizer.zero_grad()
         loss.backward()
+        mean_gradients(self.trainable)
         self.optimizer.step()
         self.objective.after_step(rows)
-        return loss.detach()
+        return all_reduce_(loss.detach()) / world_size()
 
     def _check(self, losses: Float[Tensor, "steps"], batches: int, rate: float) -> None:
         """On a GPU once an epoch: each look at a loss would wait for its step."""

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from annulus.classifiers.classifier import Classifier
+from annulus.compute.distributed import all_gather_with_grad, local
 from annulus.distillation.hinton import softened
 from annulus.distillation.memories import ContrastiveDistillation
 from annulus.distillation.params import WeightParams
@@ -40,24 +41,25 @@ class Distillation:
         self.weights, self.contrast = weights, contrast
 
     def loss(
-        self, images: Float[Tensor, "b 3 h w"], rows: Int[Tensor, "b"], labels: Int[Tensor, "b"]
+        self, images: Float[Tensor, "b 3 h w"], rows: Int[Tensor, "all"], labels: Int[Tensor, "all"]
     ) -> Float[Tensor, ""]:
         """The weighed sum in nats. Both networks may compute in lower precision; the losses do not."""
         features = self.student.features(images)
         with torch.no_grad():
             of_teacher = self.teacher.features(images)
         logits = self.student.classify(features).float()
-        loss = self.weights.labels * F.cross_entropy(logits, labels)
+        loss = self.weights.labels * F.cross_entropy(logits, local(labels))
         if self.weights.answers > 0:
             taught = self.teacher.classify(of_teacher).float()
             loss = loss + self.weights.answers * softened(logits, taught, self.weights.answers_temperature)
         if self.contrast is not None:
             with torch.autocast(images.device.type, enabled=False):
-                estimate = self.contrast(features.float(), of_teacher.float(), rows, labels)
+                both = (all_gather_with_grad(each.float()) for each in (features, of_teacher))
+                estimate = self.contrast(*both, rows, labels)
             loss = loss + self.weights.contrast * estimate.loss
         return loss
 
-    def after_step(self, rows: Int[Tensor, "b"]) -> None:
+    def after_step(self, rows: Int[Tensor, "all"]) -> None:
         """Store the embeddings of the step."""
         if self.contrast is not None:
             self.contrast.after_step(rows)

@@ -1,6 +1,7 @@
 """Teachers and students: one run for each seed; a killed one goes on after its last epoch."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from annulus.classifiers.params import FitParams
 from annulus.classifiers.saved import load_classifier
 from annulus.classifiers.training import Fitted, check_images, train
 from annulus.compute.device import described, pick_device
+from annulus.compute.distributed import rank
 from annulus.compute.workers import each
 from annulus.distillation.build import build_contrast
 from annulus.distillation.memories import ContrastiveDistillation
@@ -57,7 +59,8 @@ class Task:
         statistics = train_images.channel_statistics()
         classifier = build_classifier(network, len(train_images.classes), seed, statistics).to(device)
         objective = self.objective(classifier, train_images, fit, seed, device)
-        with self.checkpoint(seed, device) as checkpoint:
+        keeps = self.checkpoint(seed, device) if rank() == 0 else nullcontext()
+        with keeps as checkpoint:
             fitted = train(classifier, objective, train_images, test, fit, seed, device, checkpoint)
         return classifier.cpu(), fitted
 
