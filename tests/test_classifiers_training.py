@@ -98,7 +98,8 @@ def test_every_kind_of_network_takes_the_steps_of_sgd(images, name):
     params = PARAMS.model_copy(update={"epochs": 1, "batch_size": 10, "padding": 0, "flip": 0.0, "momentum": 0.0})
     train(classifier, Supervised(classifier), images, images, params, 0, CPU)
     rows = torch.randperm(10, generator=random(0, "classifier", "order", 0))
-    loss = F.cross_entropy(plain(images.images.pixels[rows] / 255).float(), images.labels[rows])
+    views = padded_crops(images.images.pixels[rows], 0, 0.0, torch.Generator())
+    loss = F.cross_entropy(plain(views).float(), images.labels[rows])
     gradients = torch.autograd.grad(loss, list(plain.parameters()))
     for found, weight, gradient in zip(classifier.parameters(), plain.parameters(), gradients, strict=True):
         torch.testing.assert_close(found, weight - 0.1 * (gradient + 0.01 * weight))
