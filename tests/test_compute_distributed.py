@@ -7,7 +7,7 @@ from unittest import mock
 import pytest
 import torch
 import torch.distributed as dist
-from gloo import Failed, together
+from gloo import together
 from torch import nn
 
 from annulus.compute import distributed
@@ -139,15 +139,3 @@ def test_a_script_starts_itself_again_once_as_as_many_processes_as_it_is_told(en
         monkeypatch.setenv("ANNULUS_PROCESSES", processes)
         with pytest.raises(SystemExit, match=f"ERROR: ANNULUS_PROCESSES is '{processes}'; .* 1 or more"):
             distributed.relaunch()
-
-
-def fail_or_wait():
-    if rank() == 1:
-        raise ZeroDivisionError("this one")
-    dist.barrier()
-
-
-def test_a_failing_process_is_reported_without_waiting_for_the_other_and_the_next_call_works():
-    with pytest.raises(Failed, match=r"(?s)rank 1 raised.*ZeroDivisionError: this one"):
-        together(fail_or_wait)
-    assert together(rank) == [0, 1]
