@@ -3,7 +3,7 @@
 import json
 import os
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import torch
@@ -26,59 +26,49 @@ CONFIG = EncoderConfig("alexnet", "imagenet", "linear", 4, 16, None, (0.5, 0.5, 
 COLUMNS = ("bound_nats", "ceiling_nats", "inner_share", "outer_share")
 
 
-def write_features(folder: Path) -> None:
+def write_features(path: Path) -> None:
     layers = {"pooled": torch.rand(6, 5), "embedding": torch.rand(6, 3), "map": torch.rand(6, 5, 2, 2).half()}
-    save_features(folder, "train", Features(layers, torch.arange(6) % 2, ("cat", "dog")))
+    save_features(path.parent, "train", Features(layers, torch.arange(6) % 2, ("cat", "dog")))
 
 
-def write_snapshots(folder: Path) -> None:
+def write_snapshots(path: Path) -> None:
     shapes = {"queries": (2, 3, 4), "second": (2, 3, 4), "current": (2, 5, 4), "memory": (2, 5, 4)}
     tensors = {name: torch.rand(shape).half() for name, shape in shapes.items()}
     tensors |= {"epochs": torch.tensor([1, 2]), "images": torch.arange(5), "query_images": torch.tensor([0, 2, 4])}
-    about = {"memory": "bank", "crossed": False, "train_images": 9}
-    write_packed(folder / "snapshots.safetensors", tensors, about)
+    write_packed(path, tensors, {"memory": "bank", "crossed": False, "train_images": 9})
 
 
-def write_curve(folder: Path) -> None:
-    rows = [{"seed": 0, "epoch": epoch, **dict.fromkeys(COLUMNS, 0.5)} for epoch in (1, 2, 3)]
-    write_table(folder / "curve.csv", rows)
+def write_curve(path: Path) -> None:
+    write_table(path, [{"seed": 0, "epoch": epoch, **dict.fromkeys(COLUMNS, 0.5)} for epoch in (1, 2, 3)])
 
 
-class Kind(NamedTuple):
-    """A kind of file: the name of one, how it is written into a folder, and how it is read from there."""
-
-    file: str
-    write: Any
-    read: Any
+def write_encoder(path: Path) -> None:
+    save_encoder(build_encoder(CONFIG, 0), path.with_suffix(".safetensors"))
 
 
-WEIGHTS = Kind(
-    "encoder.safetensors",
-    lambda folder: save_encoder(build_encoder(CONFIG, 0), folder / "encoder.safetensors"),
-    lambda folder: load_encoder(folder / "encoder.safetensors"),
-)
+# The name of a file, how it is written, and how it is read.
 KINDS = {
-    "images": Kind(
-        "train.safetensors",
-        lambda folder: save_images(folder / "train.safetensors", stripes(6, 0)),
-        lambda folder: load_images(folder / "train.safetensors"),
-    ),
-    "features": Kind("train.safetensors", write_features, lambda folder: load_features(folder, "train")),
-    "snapshots": Kind(
-        "snapshots.safetensors", write_snapshots, lambda folder: load_run(folder / "snapshots.safetensors")
-    ),
-    "weights": WEIGHTS,
-    "curve": Kind("curve.csv", write_curve, lambda folder: read_curve(folder / "curve.csv", 0)),
-    "encoder JSON": WEIGHTS._replace(file="encoder.json"),
+    "images": ("train.safetensors", lambda path: save_images(path, stripes(6, 0)), load_images),
+    "features": ("train.safetensors", write_features, lambda path: load_features(path.parent, "train")),
+    "snapshots": ("snapshots.safetensors", write_snapshots, load_run),
+    "weights": ("encoder.safetensors", write_encoder, load_encoder),
+    "curve": ("curve.csv", write_curve, lambda path: read_curve(path, 0)),
+    "encoder JSON": ("encoder.json", write_encoder, lambda path: load_encoder(path.with_suffix(".safetensors"))),
 }
 
 
-def assert_refused(kind: Kind, folder: Path, fault: str | None = None) -> None:
+def written(kind: str, folder: Path) -> Path:
+    name, write, _ = KINDS[kind]
+    write(folder / name)
+    return folder / name
+
+
+def assert_refused(kind: str, path: Path, fault: str | None = None) -> None:
     """Reading gives one sentence with the fault and a way out, which names the file, or of an encoder both."""
     with pytest.raises(InputError, match=fault) as error:
-        kind.read(folder)
+        KINDS[kind][2](path)
     sentence = str(error.value)
-    assert Path(kind.file).stem in sentence
+    assert path.stem in sentence
     assert "; run `dvc repro" in sentence or "; load the two files of one run" in sentence
     assert "\n" not in sentence
 
@@ -101,11 +91,10 @@ def edit(path: Path, change: Any, about: Any) -> None:
 
 
 @pytest.mark.timeout(30)
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_something_else_in_its_place_or_a_part_of_it_or_changed_bytes(kind, tmp_path):
     """Changed bytes are read or refused and nothing else; most of them where the file describes itself."""
-    kind.write(tmp_path)
-    path, random, sentences = tmp_path / kind.file, torch.Generator().manual_seed(0), []
+    path, random, sentences = written(kind, tmp_path), torch.Generator().manual_seed(0), []
     content = path.read_bytes()
     for _ in range(100):
         damaged = bytearray(content)
@@ -113,23 +102,22 @@ def test_something_else_in_its_place_or_a_part_of_it_or_changed_bytes(kind, tmp_
             damaged[place] = int(torch.randint(256, (), generator=random))
         path.write_bytes(damaged)
         try:
-            kind.read(tmp_path)
+            KINDS[kind][2](path)
         except InputError as error:
             sentences.append(str(error))
     assert len(sentences) > 10
     assert not any("\n" in sentence for sentence in sentences)
     others = [b"", b"epoch,loss\n1,two\n", b"\xff\x00\xfe" + content[:50], b"epoch\n" + b"[" * 100_000]
     parts = [content[: int(len(content) * kept)] for kept in (0.1, 0.5, 0.9)]
-    for other in others + [part for part in parts if kind.file != "curve.csv" or not part.endswith(b"\n")]:
+    for other in others + [part for part in parts if kind != "curve" or not part.endswith(b"\n")]:
         path.write_bytes(other)
-        assert_refused(kind, tmp_path)
-    path.unlink()
-    assert_refused(kind, tmp_path)
-    path.mkdir()
-    assert_refused(kind, tmp_path)
-    path.rmdir()
-    os.mkfifo(path)
-    assert_refused(kind, tmp_path)
+        assert_refused(kind, path)
+    for other in (lambda: None, path.mkdir, lambda: os.mkfifo(path)):
+        path.rmdir() if path.is_dir() else path.unlink()
+        other()
+        assert_refused(kind, path)
+        if not path.exists():
+            path.touch()
 
 
 ORDER = "epochs, images or queries are not some of a run's in their order"
@@ -175,10 +163,9 @@ ORDER = "epochs, images or queries are not some of a run's in their order"
     ],
 )
 def test_tensors_or_a_description_of_another_type_shape_or_content(name, tensors, about, fault, tmp_path):
-    kind = KINDS[name]
-    kind.write(tmp_path)
-    edit(tmp_path / kind.file, tensors, about)
-    assert_refused(kind, tmp_path, fault)
+    path = written(name, tmp_path)
+    edit(path, tensors, about)
+    assert_refused(name, path, fault)
 
 
 @pytest.mark.parametrize(
@@ -195,11 +182,9 @@ def test_tensors_or_a_description_of_another_type_shape_or_content(name, tensors
     ],
 )
 def test_an_encoder_s_json_of_another_version(changes, fault, tmp_path):
-    kind = KINDS["encoder JSON"]
-    kind.write(tmp_path)
-    path = tmp_path / kind.file
+    path = written("encoder JSON", tmp_path)
     path.write_text(json.dumps(merged(json.loads(path.read_text()), changes)))
-    assert_refused(kind, tmp_path, fault)
+    assert_refused("encoder JSON", path, fault)
 
 
 @pytest.mark.parametrize(
@@ -214,11 +199,11 @@ def test_an_encoder_s_json_of_another_version(changes, fault, tmp_path):
     ],
 )
 def test_a_curve_that_training_did_not_write(old, new, fault, tmp_path):
-    write_curve(tmp_path)
-    text = (tmp_path / "curve.csv").read_text()
+    path = written("curve", tmp_path)
+    text = path.read_text()
     assert old in text
-    (tmp_path / "curve.csv").write_text(text.replace(old, new))
-    assert_refused(KINDS["curve"], tmp_path, fault)
+    path.write_text(text.replace(old, new))
+    assert_refused("curve", path, fault)
 
 
 def test_features_of_two_encoders_are_refused():
