@@ -1,5 +1,6 @@
 """Small annotated pictures, and detections in them, for the tests of detection."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -35,48 +36,40 @@ def annotated(
     not_exhaustive: dict[int, tuple[int, ...]] | None = None,
 ) -> Annotated:
     """Pictures numbered from 1 with these objects, and categories numbered from 1 with these frequencies."""
+    people = (LIMBS, PERSON) if kind == "keypoints" else (None, None)
     return Annotated(
         kind,
         tuple(
             Picture(
                 *(id, Path(f"{id}.png"), SIDE, SIDE, tuple(instances)),
-                (negative or {}).get(id, ()),
-                (not_exhaustive or {}).get(id, ()),
+                *((known or {}).get(id, ()) for known in (negative, not_exhaustive)),
             )
             for id, instances in enumerate(pictures, 1)
         ),
         tuple(Category(id, f"class {id}", frequency) for id, frequency in enumerate(categories, 1)),
-        LIMBS if kind == "keypoints" else None,
-        PERSON if kind == "keypoints" else None,
-        None,
+        *(*people, None),
     )
 
 
-def random_case(kind: str, seed: int, pictures: int = 12, classes: int = 4) -> tuple[Annotated, list[Detection]]:
+def random_case(kind: str, seed: int, pictures: int = 12) -> tuple[Annotated, list[Detection]]:
     """Objects, and detections that are shifted copies of some, of other classes, or anywhere."""
-    draw = np.random.default_rng(seed)
+    draw, people = np.random.default_rng(seed), kind == "keypoints"
+    classes = 1 if people else 4
     objects, detections = [], []
-
-    def person(x: float, y: float, wide: float, high: float) -> tuple[float, ...]:
-        where = np.stack([x + draw.random(17) * wide, y + draw.random(17) * high, draw.integers(0, 3, 17)], axis=1)
-        return tuple(np.where(where[:, 2:] > 0, where, 0.0).ravel().tolist())
-
     for picture in range(1, pictures + 1):
         objects.append([])
         for _ in range(draw.integers(0, 6)):
             wide, high = draw.integers(8, 100, 2).tolist()
             x, y = draw.integers(0, SIDE - wide + 1), draw.integers(0, SIDE - high + 1)
-            category = 1 if kind == "keypoints" else int(draw.integers(1, classes + 1))
-            one = boxed(x, y, wide, high, category=category, crowd=kind != "lvis" and draw.random() < 0.1)
-            points = person(float(x), float(y), wide, high) if kind == "keypoints" else None
-            one = Instance(one.box, one.category, one.area, one.crowd, one.segmentation, points, False)
-            objects[-1].append(one)
+            crowd = kind != "lvis" and draw.random() < 0.1
+            one = boxed(x, y, wide, high, category=int(draw.integers(1, classes + 1)), crowd=crowd)
+            places = [x + draw.random(17) * wide, y + draw.random(17) * high, draw.integers(0, 3, 17)]
+            points = (np.stack(places, axis=1) * (places[2] > 0)[:, None]).ravel()
+            objects[-1].append(replace(one, keypoints=tuple(points.tolist()) if people else None))
             for _ in range(draw.integers(0, 4)):
                 left, top = np.clip(np.array([x, y]) + draw.integers(-wide // 4, wide // 4 + 1, 2), 0, SIDE - 8)
-                other = category if kind == "keypoints" or draw.random() < 0.8 else int(draw.integers(1, classes + 1))
+                other = one.category if draw.random() < 0.8 else int(draw.integers(1, classes + 1))
                 near = found(left, top, wide, high, score=float(draw.random()), picture=picture, category=other)
-                moved = None
-                if points is not None:
-                    moved = tuple((np.array(points) + draw.normal(0, 4, 51) * ([1, 1, 0] * 17)).tolist())
-                detections.append(Detection(picture, other, near.box, near.score, near.segmentation, moved))
-    return annotated(kind, *objects, categories=(None,) * (1 if kind == "keypoints" else classes)), detections
+                moved = tuple((points + draw.normal(0, 4, 51) * ([1, 1, 0] * 17)).tolist())
+                detections.append(replace(near, keypoints=moved if people else None))
+    return annotated(kind, *objects, categories=(None,) * classes), detections

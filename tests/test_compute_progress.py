@@ -18,25 +18,19 @@ def clock(monkeypatch):
 
 
 def test_elsewhere_than_on_a_terminal_a_run_says_a_line_a_minute_and_one_at_its_end(clock, caplog):
+    """A run that goes on counts the images that it has seen since."""
     shown = Shown()
     with caplog.at_level(logging.INFO, logger="annulus"):
-        for second in range(0, 181, 20):
-            clock[0] = second
-            shown.show(Report("seed 1", 100 * second, 36_000, f"epoch {second}", ended=second == 180))
+        for clock[0] in range(0, 181, 20):
+            shown.show(Report("seed 1", 100 * clock[0], 36_000, f"epoch {clock[0]}", ended=clock[0] == 180))
+        for clock[0], done in ((200, 9_000), (260, 9_600)):
+            shown.show(Report("", done, 81_600, "epoch 2", ended=False))
     assert caplog.messages == [
         "seed 1: epoch 60, 100 images/s, 5 min 0 s left",
         "seed 1: epoch 120, 100 images/s, 4 min 0 s left",
         "seed 1: epoch 180, 100 images/s",
+        "epoch 2, 10 images/s, 2 h 0 min left",
     ]
-
-
-def test_a_run_that_goes_on_counts_the_images_that_it_has_seen_since(clock, caplog):
-    shown = Shown()
-    with caplog.at_level(logging.INFO, logger="annulus"):
-        for second, done in ((0, 9_000), (60, 9_600)):
-            clock[0] = second
-            shown.show(Report("", done, 81_600, "epoch 2", ended=False))
-    assert caplog.messages == ["epoch 2, 10 images/s, 2 h 0 min left"]
 
 
 def test_on_a_terminal_each_run_has_a_bar_until_its_end(monkeypatch, capsys):

@@ -4,6 +4,7 @@ import itertools
 import logging
 import os
 import signal
+import time
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from multiprocessing import get_context
@@ -21,23 +22,24 @@ from annulus.errors import InputError
 
 
 @pytest.fixture(autouse=True)
-def in_an_empty_checkout(tmp_path, monkeypatch):
-    """Pieces lie in the current folder's .annulus."""
+def cores(tmp_path, monkeypatch):
+    """Sets how many cores there are; pieces lie in the current folder's .annulus, which is an empty checkout's."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DVC_ROOT", raising=False)
-
-
-def cores(monkeypatch, count: int) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(count)))
+    return lambda count: monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(count)))
 
 
 # --- what is computed: functions of this module, so that a worker can be told which --------------------
 
 
+def wait_for(pattern: str, count: int) -> None:
+    while len(list(Path().glob(pattern))) < count:
+        time.sleep(0.01)
+
+
 def late_first(item: int) -> int:
     """Item 0 ends last."""
-    while item == 0 and len(list(Path().glob("done-*"))) < 3:
-        pass
+    wait_for("done-*", 0 if item else 3)
     Path(f"done-{item}").touch()
     return 10 * item
 
@@ -59,8 +61,7 @@ def threads_and_total(item: int) -> tuple[tuple[int, int, int, int], float]:
 def meet(workers: int) -> int:
     """Waits until so many workers compute at a time."""
     Path(f"here-{os.getpid()}").touch()
-    while len(list(Path().glob("here-*"))) < workers:
-        pass
+    wait_for("here-*", workers)
     return os.getpid()
 
 
@@ -117,59 +118,53 @@ def states() -> list[Path]:
 # --- each ---------------------------------------------------------------------------------------------
 
 
-def test_results_come_in_the_items_order_whichever_ends_first(monkeypatch):
-    cores(monkeypatch, 5)
+def test_results_come_in_the_items_order_whichever_ends_first(cores):
+    cores(5)
     assert list(each(late_first, [3, 0, 2, 1])) == [30, 0, 20, 10]
 
 
-def test_a_worker_has_one_thread_says_only_warnings_and_leaves_the_stage_its_own(monkeypatch):
-    cores(monkeypatch, 2)
+def test_a_worker_has_one_thread_says_only_warnings_and_leaves_the_stage_its_own(cores):
+    cores(2)
     logging.getLogger("annulus").setLevel(logging.INFO)
     torch.set_num_threads(2)
     faiss.omp_set_num_threads(2)
-    found, here = list(each(threads, [0, 1, 2])), threads(0)
+    found, here = list(each(threads, [0, 1])), threads(0)
     torch.set_num_threads(1)
     faiss.omp_set_num_threads(1)
     logging.getLogger("annulus").setLevel(logging.NOTSET)
     assert here == (2, 2, os.getpid(), logging.INFO)
-    for of_torch, of_faiss, process, level in found:
-        assert (of_torch, of_faiss, level) == (1, 1, logging.WARNING)
-        assert process != os.getpid()
+    assert {(of_torch, of_faiss, level) for of_torch, of_faiss, _, level in found} == {(1, 1, logging.WARNING)}
+    assert os.getpid() not in {process for _, _, process, _ in found}
 
 
-def test_what_workers_say_comes_under_their_names_and_a_warning_once(monkeypatch, caplog):
-    cores(monkeypatch, 2)
+def test_what_workers_say_comes_under_their_names_and_a_warning_once(cores, caplog):
+    cores(2)
     with caplog.at_level(logging.INFO, logger="annulus"):
         list(each(talk, [0, 1], names=["seed 0", "seed 1"]))
     assert caplog.messages.count("WARNING: of every item") == 1
-    said = [message for message in caplog.messages if "WARNING" not in message]
-    assert sorted(message.split(" images/s")[0].rstrip("0123456789,.") for message in said) == [
-        *("seed 0: item 0, ", "seed 0: line of "),
-        *("seed 1: item 1, ", "seed 1: line of "),
-    ]
+    said = [message.split(" images/s")[0].rstrip("0123456789,.") for message in caplog.messages]
+    expected = ["seed 0: item 0, ", "seed 0: line of ", "seed 1: item 1, ", "seed 1: line of "]
+    assert sorted(one for one in said if "WARNING" not in one) == expected
 
 
 @pytest.mark.slow
-def test_on_gpus_each_worker_has_its_own(monkeypatch):
+def test_on_gpus_each_worker_has_its_own_and_on_one_items_come_one_after_the_other_here(monkeypatch):
     """Of two that this machine need not have: no worker starts CUDA."""
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     found = list(each(visible_gpus, [0, 1, 2, 3], device=torch.device("cuda")))
     assert [item for _, item in found] == [0, 1, 2, 3]
     assert {gpu for gpu, _ in found} == {"0", "1"}
-
-
-def test_on_one_gpu_items_come_one_after_the_other_in_this_process(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     found = list(each(threads, [0, 1], names=["a", "b"], device=torch.device("cuda")))
     assert {process for _, _, process, _ in found} == {os.getpid()}
 
 
-@pytest.mark.parametrize(("count", "seeds", "each_takes"), [(5, 2, 2), (2, 5, 1)])
+@pytest.mark.parametrize(("count", "seeds", "each_takes"), [(5, 2, 2), (2, 3, 1)])
 def test_seeds_share_the_cores_also_after_this_process_has_computed_with_several_threads(
-    monkeypatch, count, seeds, each_takes
+    cores, count, seeds, each_takes
 ):
     """Its threads do not survive a fork: a forked worker with more than one of its own would wait for them for ever."""
-    cores(monkeypatch, count)
+    cores(count)
     torch.set_num_threads(2)
     here = total(7)
     torch.set_num_threads(1)
@@ -179,19 +174,19 @@ def test_seeds_share_the_cores_also_after_this_process_has_computed_with_several
     assert found[7][1] == pytest.approx(here)
 
 
-def test_a_seed_alone_on_several_cores_needs_no_worker(monkeypatch):
-    cores(monkeypatch, 4)
+def test_a_seed_alone_on_several_cores_needs_no_worker_and_as_many_compute_at_a_time_as_there_are_cores(cores):
+    cores(4)
     assert each_seed(threads, [7])[7][2] == os.getpid()
+    for count in (1, 2):
+        cores(count)
+        met = set(each(meet, [count] * 2))
+        assert len(met) == count
+        for process in met:
+            Path(f"here-{process}").unlink()
 
 
-@pytest.mark.parametrize("count", [1, 2])
-def test_as_many_compute_at_a_time_as_there_are_cores(monkeypatch, count):
-    cores(monkeypatch, count)
-    assert len(set(each(meet, [count] * 2))) == count
-
-
-def test_an_item_s_mistake_comes_through_after_the_results_before_it(monkeypatch):
-    cores(monkeypatch, 1)
+def test_an_item_s_mistake_comes_through_after_the_results_before_it(cores):
+    cores(1)
     found = each(refuse_odd, [2, 4, 3, 6])
     assert [next(found), next(found)] == [2, 4]
     with pytest.raises(InputError, match=r"^item 3 is odd; take an even one$"):
@@ -201,36 +196,30 @@ def test_an_item_s_mistake_comes_through_after_the_results_before_it(monkeypatch
 # --- pieces -------------------------------------------------------------------------------------------
 
 
-def test_a_stopped_or_killed_stage_goes_on_and_only_what_was_not_finished_is_computed_again(monkeypatch):
-    cores(monkeypatch, 1)
-    for file, error in (("fails", InputError), ("killed", BrokenProcessPool)):
-        Path(file).touch()
-        with pytest.raises(error, match=r"piece 2 failed|terminated abruptly"):
-            Pieces(file, {}, piece).run([1, 2])
-        Path(file).unlink()
-        assert begun() == ["1", "2"]
-        found = Pieces(file, {}, piece).run([1, 2, (64, 0)])
-        assert begun() == ["2", "(64, 0)"]
-        assert found == [piece({}, key) for key in (1, 2, (64, 0))]
-        begun()
-        assert Pieces(file, {}, piece).run([2, 1]) == found[1::-1]
-        assert begun() == []
+@pytest.mark.parametrize(("file", "error"), [("fails", InputError), ("killed", BrokenProcessPool)])
+def test_a_stopped_or_killed_stage_goes_on_and_only_what_was_not_finished_is_computed_again(cores, file, error):
+    cores(1)
+    Path(file).touch()
+    with pytest.raises(error, match=r"piece 2 failed|terminated abruptly"):
+        Pieces(file, {}, piece).run([1, 2])
+    Path(file).unlink()
+    assert begun() == ["1", "2"]
+    found = Pieces(file, {}, piece).run([1, 2, (64, 0)])
+    assert begun() == ["2", "(64, 0)"]
+    assert found == [piece({}, key) for key in (1, 2, (64, 0))]
+    begun()
+    assert Pieces(file, {}, piece).run([2, 1]) == found[1::-1]
+    assert begun() == []
 
 
 def test_other_settings_another_key_stage_or_code_never_see_them(monkeypatch):
-    half = {"params": BallParams(outer=0.5)}
-    Pieces("a stage", half, piece).run([1])
-    begun()
-    for stage, settings, key in (
-        ("another", half, 1),
-        ("a stage", {"params": BallParams(outer=0.25)}, 1),
-        ("a stage", {"params": RingParams(outer=0.5, inner=0.0)}, 1),
-        ("a stage", half, "1"),
-    ):
-        Pieces(stage, settings, piece).run([key])
+    half, other = BallParams(outer=0.5), RingParams(outer=0.5, inner=0.0)
+    cases = [("a stage", half, 1), ("another", half, 1), ("a stage", BallParams(outer=0.25), 1)]
+    for stage, params, key in [*cases, ("a stage", other, 1), ("a stage", half, "1")]:
+        Pieces(stage, {"params": params}, piece).run([key])
         assert begun() == [str(key)]
     monkeypatch.setattr(module, "hash_code", lambda module: {"annulus.bounds": "edited"})
-    Pieces("a stage", half, piece).run([1])
+    Pieces("a stage", {"params": half}, piece).run([1])
     assert begun() == ["1"]
 
 
@@ -254,16 +243,14 @@ def test_done_leaves_no_state_and_other_stages_alone():
     assert list(Path(".annulus/checkpoints/a stage").iterdir()) == []
 
 
-def test_the_workers_of_a_killed_stage_end_with_it_and_it_can_be_run_again(monkeypatch):
+def test_the_workers_of_a_killed_stage_end_with_it_and_it_can_be_run_again(cores):
     """A worker that went on would hold its piece for as long as it takes."""
-    cores(monkeypatch, 2)
+    cores(2)
     stage = get_context("fork").Process(target=lambda: Pieces("a stage", {}, slow_once).run([1, 2]))
     stage.start()
-    while len(list(Path().glob("slow-*"))) < 2:
-        pass
+    wait_for("slow-*", 2)
     stage.kill()
     stage.join()
-
     found = None
     while found is None:
         with suppress(InputError):  # for a moment: process N is already computing this variant

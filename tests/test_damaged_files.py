@@ -1,9 +1,7 @@
 """What stages hand to one another, edited or from another version: one sentence with the file, where it is read."""
 
-import csv
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,174 +20,152 @@ from annulus.errors import InputError
 from annulus.evals.knn import evaluate_knn
 from annulus.files.images import load_images, save_images
 from annulus.files.packed import write_packed
+from annulus.files.results import write_table
 
 CONFIG = EncoderConfig("alexnet", "imagenet", "linear", 4, 16, None, (0.5, 0.5, 0.5), (0.2, 0.2, 0.2))
-ENCODER, SNAPSHOTS = "encoder.safetensors", "snapshots.safetensors"
-COLUMNS = ("seed", "epoch", "bound_nats", "ceiling_nats", "inner_share", "outer_share")
+COLUMNS = ("bound_nats", "ceiling_nats", "inner_share", "outer_share")
 
 
-def write_images(folder: Path) -> None:
-    save_images(folder / "train.safetensors", stripes(6, 0))
-
-
-def write_encoder(folder: Path) -> None:
-    save_encoder(build_encoder(CONFIG, 0), folder / ENCODER)
-
-
-def write_features(folder: Path) -> None:
+def write_features(path: Path) -> None:
     layers = {"pooled": torch.rand(6, 5), "embedding": torch.rand(6, 3), "map": torch.rand(6, 5, 2, 2).half()}
-    save_features(folder, "train", Features(layers, torch.arange(6) % 2, ("cat", "dog")))
+    save_features(path.parent, "train", Features(layers, torch.arange(6) % 2, ("cat", "dog")))
 
 
-def write_snapshots(folder: Path) -> None:
+def write_snapshots(path: Path) -> None:
     shapes = {"queries": (2, 3, 4), "second": (2, 3, 4), "current": (2, 5, 4), "memory": (2, 5, 4)}
     tensors = {name: torch.rand(shape).half() for name, shape in shapes.items()}
     tensors |= {"epochs": torch.tensor([1, 2]), "images": torch.arange(5), "query_images": torch.tensor([0, 2, 4])}
-    write_packed(folder / SNAPSHOTS, tensors, {"memory": "bank", "crossed": False, "train_images": 9})
+    write_packed(path, tensors, {"memory": "bank", "crossed": False, "train_images": 9})
 
 
-def write_curve(folder: Path) -> None:
-    rows = [dict.fromkeys(COLUMNS, 0.5) | {"seed": 0, "epoch": epoch} for epoch in (1, 2, 3)]
-    with (folder / "curve.csv").open("w") as file:
-        table = csv.DictWriter(file, COLUMNS)
-        table.writeheader()
-        table.writerows(rows)
+def write_curve(path: Path) -> None:
+    write_table(path, [{"seed": 0, "epoch": epoch, **dict.fromkeys(COLUMNS, 0.5)} for epoch in (1, 2, 3)])
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A kind of file: how it is written into a folder and read from there, and the name of one."""
-
-    file: str
-    write: Any
-    read: Any
+def write_encoder(path: Path) -> None:
+    save_encoder(build_encoder(CONFIG, 0), path.with_suffix(".safetensors"))
 
 
+# The name of a file, how it is written, and how it is read.
 KINDS = {
-    "images": Kind("train.safetensors", write_images, lambda folder: load_images(folder / "train.safetensors")),
-    "features": Kind("train.safetensors", write_features, lambda folder: load_features(folder, "train")),
-    "snapshots": Kind(SNAPSHOTS, write_snapshots, lambda folder: load_run(folder / SNAPSHOTS)),
-    "weights": Kind(ENCODER, write_encoder, lambda folder: load_encoder(folder / ENCODER)),
-    "curve": Kind("curve.csv", write_curve, lambda folder: read_curve(folder / "curve.csv", 0)),
+    "images": ("train.safetensors", lambda path: save_images(path, stripes(6, 0)), load_images),
+    "features": ("train.safetensors", write_features, lambda path: load_features(path.parent, "train")),
+    "snapshots": ("snapshots.safetensors", write_snapshots, load_run),
+    "weights": ("encoder.safetensors", write_encoder, load_encoder),
+    "curve": ("curve.csv", write_curve, lambda path: read_curve(path, 0)),
+    "encoder JSON": ("encoder.json", write_encoder, lambda path: load_encoder(path.with_suffix(".safetensors"))),
 }
-KINDS["encoder JSON"] = Kind("encoder.json", KINDS["weights"].write, KINDS["weights"].read)
-PACKED = ("images", "features", "snapshots")
 
 
-def assert_refused(kind: Kind, folder: Path, fault: str | None = None) -> None:
+def written(kind: str, folder: Path) -> Path:
+    name, write, _ = KINDS[kind]
+    write(folder / name)
+    return folder / name
+
+
+def assert_refused(kind: str, path: Path, fault: str | None = None) -> None:
     """Reading gives one sentence with the fault and a way out, which names the file, or of an encoder both."""
     with pytest.raises(InputError, match=fault) as error:
-        kind.read(folder)
+        KINDS[kind][2](path)
     sentence = str(error.value)
-    assert Path(kind.file).stem in sentence
+    assert path.stem in sentence
     assert "; run `dvc repro" in sentence or "; load the two files of one run" in sentence
     assert "\n" not in sentence
 
 
-def edit(path: Path, changes: dict[str, Any], about: dict[str, Any] | str | None = None) -> None:
-    """Replace or take out (None) some tensors of a packed file, and keys of its description, or all of it."""
+def merged(old: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """With some values replaced or, where they are None, taken out."""
+    return {key: value for key, value in (old | changes).items() if changes.get(key, ...) is not None}
+
+
+def edit(path: Path, change: Any, about: Any) -> None:
+    """Change some tensors of a packed file, and its description: some keys of it, or all of it."""
     with safe_open(path, framework="pt") as file:
         described = (file.metadata() or {}).get("annulus")
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    tensors = {name: tensor for name, tensor in (tensors | changes).items() if tensor is not None}
-    if isinstance(about, dict):
-        kept = json.loads(described) | about
-        described = json.dumps({key: value for key, value in kept.items() if value is not None})
-    elif about is not None:
-        described = about
+    tensors = merged(tensors, {name: make(tensors[name]) for name, make in change.items()})
+    if about is not None:
+        described = about if isinstance(about, str) else json.dumps(merged(json.loads(described), about))
+    tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
     save_file(tensors, path, metadata=None if described is None else {"annulus": described})
 
 
-@pytest.fixture(params=KINDS)
-def kind(request, tmp_path) -> Kind:
-    found = KINDS[request.param]
-    found.write(tmp_path)
-    return found
-
-
 @pytest.mark.timeout(30)
-def test_something_else_in_its_place_or_a_part_of_it(kind, tmp_path):
-    path = tmp_path / kind.file
+@pytest.mark.parametrize("kind", KINDS)
+def test_something_else_in_its_place_or_a_part_of_it_or_changed_bytes(kind, tmp_path):
+    """Changed bytes are read or refused and nothing else; most of them where the file describes itself."""
+    path, random, sentences = written(kind, tmp_path), torch.Generator().manual_seed(0), []
     content = path.read_bytes()
-    path.unlink()
-    assert_refused(kind, tmp_path)
-    path.mkdir()
-    assert_refused(kind, tmp_path)
-    path.rmdir()
-    os.mkfifo(path)
-    assert_refused(kind, tmp_path)
-    path.unlink()
-    others = [b"", b"epoch,loss\n1,two\n", b"\xff\x00\xfe" + content[:50], b"epoch\n" + b"[" * 100_000]
-    parts = [content[: int(len(content) * kept)] for kept in (0.1, 0.5, 0.9)]
-    for other in others + [part for part in parts if kind.file != "curve.csv" or not part.endswith(b"\n")]:
-        path.write_bytes(other)
-        assert_refused(kind, tmp_path)
-
-
-def test_changed_bytes_are_read_or_refused_and_nothing_else(kind, tmp_path):
-    """Most of them where the file describes itself."""
-    path, random = tmp_path / kind.file, torch.Generator().manual_seed(0)
-    content = path.read_bytes()
-    kind.read(tmp_path)
-    sentences = []
     for _ in range(100):
         damaged = bytearray(content)
         for place in torch.randint(min(len(content), 600), (3,), generator=random).tolist():
             damaged[place] = int(torch.randint(256, (), generator=random))
         path.write_bytes(damaged)
         try:
-            kind.read(tmp_path)
+            KINDS[kind][2](path)
         except InputError as error:
             sentences.append(str(error))
     assert len(sentences) > 10
     assert not any("\n" in sentence for sentence in sentences)
+    others = [b"", b"epoch,loss\n1,two\n", b"\xff\x00\xfe" + content[:50], b"epoch\n" + b"[" * 100_000]
+    parts = [content[: int(len(content) * kept)] for kept in (0.1, 0.5, 0.9)]
+    for other in others + [part for part in parts if kind != "curve" or not part.endswith(b"\n")]:
+        path.write_bytes(other)
+        assert_refused(kind, path)
+    for other in (lambda: None, path.mkdir, lambda: os.mkfifo(path)):
+        path.rmdir() if path.is_dir() else path.unlink()
+        other()
+        assert_refused(kind, path)
+        if not path.exists():
+            path.touch()
+
+
+ORDER = "epochs, images or queries are not some of a run's in their order"
 
 
 @pytest.mark.parametrize(
-    ("name", "tensor", "change", "fault"),
+    ("name", "tensors", "about", "fault"),
     [
-        ("images", "images", lambda t: t[..., :8], r"\(6, 3, 16, 8\), expected uint8 of \(n 3 h h\), n = 6, h = 16"),
-        ("images", "labels", lambda t: t[:5], r"labels is int64 of shape \(5\), expected int64 of \(n\), n = 6"),
-        ("images", "rows", lambda _: None, "holds images, labels, expected images, labels, rows"),
-        ("images", "labels", lambda t: t + 1, "a label is 2, expected 0 to 1"),
-        ("features", "embedding", lambda t: t / 0, "embedding holds NaN or infinity, expected finite numbers"),
-        ("features", "map", lambda t: t[:, :3], r"map is float16 of shape \(6, 3, 2, 2\), expected .*c = 5"),
-        ("snapshots", "second", lambda t: t[:, :2], r"second is float16 of shape \(2, 2, 4\), expected .*q = 3"),
-        ("snapshots", "current", lambda t: t * torch.inf, "current holds NaN or infinity"),
-        ("snapshots", "epochs", lambda t: t.flip(0), "epochs, images or queries are not some of a run's in their"),
-        ("weights", "head.weight", lambda t: t[:2], r"head\.weight is float32 \(2, 128\), expected float32 \(4, 128\)"),
-        ("weights", "head.weight", lambda t: t * torch.nan, "head.weight holds NaN or infinity"),
+        (
+            "images",
+            {"images": lambda t: t[..., :8]},
+            None,
+            r"\(6, 3, 16, 8\), expected uint8 of \(n 3 h h\), n = 6, h =",
+        ),
+        (
+            "images",
+            {"labels": lambda t: t[:5]},
+            None,
+            r"labels is int64 of shape \(5\), expected int64 of \(n\), n = 6",
+        ),
+        ("images", {"rows": lambda t: None}, None, "holds images, labels, expected images, labels, rows"),
+        ("images", {"labels": lambda t: t + 1}, None, "a label is 2, expected 0 to 1"),
+        ("features", {"embedding": lambda t: t / 0}, None, "embedding holds NaN or infinity, expected finite numbers"),
+        ("features", {"map": lambda t: t[:, :3]}, None, r"map is float16 of shape \(6, 3, 2, 2\), expected .*c = 5"),
+        ("snapshots", {"second": lambda t: t[:, :2]}, None, r"second is float16 .*\(2, 2, 4\), expected .*q = 3"),
+        ("snapshots", {"current": lambda t: t * torch.inf}, None, "current holds NaN or infinity"),
+        ("snapshots", {"epochs": lambda t: t.flip(0)}, None, ORDER),
+        (
+            "weights",
+            {"head.weight": lambda t: t[:2]},
+            None,
+            r"head\.weight is float32 \(2, 128\), expected .*\(4, 128\)",
+        ),
+        ("weights", {"head.weight": lambda t: t * torch.nan}, None, "head.weight holds NaN or infinity"),
+        *((name, {}, "{", "not a file that annulus wrote") for name in ("images", "features", "snapshots")),
+        *((name, {}, "[1, 2]", "its description is no object") for name in ("images", "features", "snapshots")),
+        ("images", {}, {"classes": ["cat", 3]}, "its classes hold int, expected names"),
+        ("images", {}, {"classes": ["cat"]}, "a label is 1, expected 0 to 0"),
+        ("snapshots", {}, {"memory": None}, "its description has no memory"),
+        ("snapshots", {}, {"memory": "heap"}, "its memory is 'heap', expected bank, queue or batch"),
+        ("snapshots", {}, {"memory": "batch"}, "holds current, .*memory.*, expected current, epochs, images, queries"),
+        ("snapshots", {}, {"train_images": 3}, ORDER),
     ],
 )
-def test_tensors_of_another_type_shape_or_content(name, tensor, change, fault, tmp_path):
-    kind = KINDS[name]
-    kind.write(tmp_path)
-    path = tmp_path / kind.file
-    with safe_open(path, framework="pt") as file:
-        before = file.get_tensor(tensor) if tensor in file.keys() else torch.zeros(1)  # noqa: SIM118
-    after = change(before)
-    edit(path, {tensor: None if after is None else after.contiguous()})
-    assert_refused(kind, tmp_path, fault)
-
-
-@pytest.mark.parametrize(
-    ("name", "about", "fault"),
-    [
-        *((name, "{", "not a file that annulus wrote") for name in PACKED),
-        *((name, "[1, 2]", "its description is no object") for name in PACKED),
-        ("images", {"classes": ["cat", 3]}, "its classes hold int, expected names"),
-        ("images", {"classes": ["cat"]}, "a label is 1, expected 0 to 0"),
-        ("snapshots", {"memory": None}, "its description has no memory"),
-        ("snapshots", {"memory": "heap"}, "its memory is 'heap', expected bank, queue or batch"),
-        ("snapshots", {"memory": "batch"}, "holds current, .*memory.*, expected current, epochs, images, queries"),
-        ("snapshots", {"train_images": 3}, "epochs, images or queries are not some of a run's in their order"),
-    ],
-)
-def test_a_description_of_another_type_or_without_a_key(name, about, fault, tmp_path):
-    kind = KINDS[name]
-    kind.write(tmp_path)
-    edit(tmp_path / kind.file, {}, about)
-    assert_refused(kind, tmp_path, fault)
+def test_tensors_or_a_description_of_another_type_shape_or_content(name, tensors, about, fault, tmp_path):
+    path = written(name, tmp_path)
+    edit(path, tensors, about)
+    assert_refused(name, path, fault)
 
 
 @pytest.mark.parametrize(
@@ -206,13 +182,9 @@ def test_a_description_of_another_type_or_without_a_key(name, about, fault, tmp_
     ],
 )
 def test_an_encoder_s_json_of_another_version(changes, fault, tmp_path):
-    kind = KINDS["encoder JSON"]
-    kind.write(tmp_path)
-    path = tmp_path / kind.file
-    described = json.loads(path.read_text()) | changes
-    taken_out = [key for key, value in changes.items() if value is None]
-    path.write_text(json.dumps({key: value for key, value in described.items() if key not in taken_out}))
-    assert_refused(kind, tmp_path, fault)
+    path = written("encoder JSON", tmp_path)
+    path.write_text(json.dumps(merged(json.loads(path.read_text()), changes)))
+    assert_refused("encoder JSON", path, fault)
 
 
 @pytest.mark.parametrize(
@@ -227,12 +199,11 @@ def test_an_encoder_s_json_of_another_version(changes, fault, tmp_path):
     ],
 )
 def test_a_curve_that_training_did_not_write(old, new, fault, tmp_path):
-    write_curve(tmp_path)
-    path = tmp_path / "curve.csv"
-    text = path.read_text().replace("\r", "")
+    path = written("curve", tmp_path)
+    text = path.read_text()
     assert old in text
-    path.write_text(text.replace(old, new) if "seed" in fault else text.replace(old, new, 1))
-    assert_refused(KINDS["curve"], tmp_path, fault)
+    path.write_text(text.replace(old, new))
+    assert_refused("curve", path, fault)
 
 
 def test_features_of_two_encoders_are_refused():

@@ -5,7 +5,6 @@ import pickle
 import shutil
 import socket
 import tarfile
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -77,10 +76,8 @@ def test_a_second_use_downloads_nothing_and_an_archive_put_there_by_hand_is_used
 
 
 def test_cifar100_is_downloaded_with_its_fine_labels(monkeypatch, tmp_path, pixels):
-    files = {
-        name: pickle.dumps({"data": pixels[:3].reshape(3, -1), "fine_labels": [7, 99, 0], "coarse_labels": [1, 1, 1]})
-        for name in ("train", "test")
-    }
+    content = {"data": pixels[:3].reshape(3, -1), "fine_labels": [7, 99, 0], "coarse_labels": [1, 1, 1]}
+    files = {"train": pickle.dumps(content), "test": pickle.dumps(content)}
     files["meta"] = pickle.dumps({"fine_label_names": [f"class{number}" for number in range(100)]})
     served(monkeypatch, CIFAR100, files, tmp_path)
     test = open_download("cifar100", tmp_path / "root", 32)["test"]
@@ -91,18 +88,12 @@ def test_cifar100_is_downloaded_with_its_fine_labels(monkeypatch, tmp_path, pixe
 def test_stl10_is_its_labelled_images_upright(monkeypatch, tmp_path, generator):
     pixels = torch.randint(256, (5, 3, 96, 96), generator=generator, dtype=torch.uint8)
     stored = pixels.transpose(2, 3).contiguous().numpy()  # column by column
-    files = {
-        "train_X.bin": stored[:3].tobytes(),
-        "train_y.bin": bytes([1, 10, 2]),
-        "unlabeled_X.bin": b"",
-        "test_X.bin": stored[3:].tobytes(),
-        "test_y.bin": bytes([4, 4]),
-        "class_names.txt": b"\n".join(b"class%d" % number for number in range(10)),
-    }
+    files = {"train_X.bin": stored[:3].tobytes(), "train_y.bin": bytes([1, 10, 2]), "unlabeled_X.bin": b""}
+    files |= {"test_X.bin": stored[3:].tobytes(), "test_y.bin": bytes([4, 4])}
+    files["class_names.txt"] = b"\n".join(b"class%d" % number for number in range(10))
     served(monkeypatch, STL10, files, tmp_path)
     sources = open_download("stl10", tmp_path / "root", 96)
-    assert sources["train"].labels.tolist() == [0, 9, 1]
-    assert sources["test"].labels.tolist() == [3, 3]
+    assert [sources[split].labels.tolist() for split in ("train", "test")] == [[0, 9, 1], [3, 3]]
     assert torch.equal(sources["train"].read(torch.arange(3))[0], pixels[:3])
     assert torch.equal(sources["test"].read(torch.tensor([1]))[0], pixels[4:])
     assert len(sources["test"].classes) == 10
@@ -121,11 +112,11 @@ def test_images_are_resized_as_pillow_does_chunk_by_chunk(generator, monkeypatch
 
 def test_a_failed_download_says_what_to_do(cifar10, tmp_path):
     cifar10.unlink()
-    with pytest.raises(
-        InputError,
-        match=r"dataset cifar10 is not in .*/root and cannot be downloaded .*"
-        r"Put cifar-10-python.tar.gz from https:.*tar.gz there by hand, or put your own images .* set dataset: folder",
-    ):
+    sentence = (
+        r"dataset cifar10 is not in .*/root and cannot be downloaded .*"
+        r"Put cifar-10-python.tar.gz from https:.*tar.gz there by hand, or put your own images .* set dataset: folder"
+    )
+    with pytest.raises(InputError, match=sentence):
         open_download("cifar10", tmp_path / "root", 32)
 
 
@@ -133,10 +124,8 @@ def test_a_server_that_falls_silent_is_given_up(tmp_path, monkeypatch):
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setattr("annulus.datasets.downloads.SECONDS_OF_SILENCE", 0.2)
     monkeypatch.setattr(utils, "_get_redirect_url", lambda url, max_hops: url)
-    with socket.create_server(("127.0.0.1", 0)) as server:
+    with socket.create_server(("127.0.0.1", 0)) as server:  # takes the call and says nothing
         monkeypatch.setattr(CIFAR10, "url", f"http://127.0.0.1:{server.getsockname()[1]}/cifar-10-python.tar.gz")
-        taken: list = []  # takes the call and says nothing
-        threading.Thread(target=lambda: taken.append(server.accept()), daemon=True).start()
         with pytest.raises(InputError, match=r"cannot be downloaded \(timed out"):
             open_download("cifar10", tmp_path / "root", 32)
     assert socket.getdefaulttimeout() is None

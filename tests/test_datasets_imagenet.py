@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 from scipy.io import savemat
-from settings import load, refusal
+from settings import load
 
 from annulus.datasets.prepare import prepare_images
 from annulus.errors import InputError
@@ -24,27 +24,22 @@ def picture(path: Path, label: int) -> None:
 
 
 def archives(root: Path, dataset: str) -> None:
-    inside = "images/" if dataset == "tinyimagenet" else ""
+    tiny, truth = dataset == "tinyimagenet", [2, 0, 1, 1]
     for label, wnid in enumerate(WNIDS):
         for number in range(5):
-            picture(root / "train" / wnid / f"{inside}{wnid}_{number}.JPEG", label)
-    truth = [2, 0, 1, 1]
-    if dataset == "tinyimagenet":
-        for number, label in enumerate(truth):
-            picture(root / "val" / "images" / f"val_{number}.JPEG", label)
-        lines = [f"val_{number}.JPEG\t{WNIDS[label]}\t0\t32\t44\t62" for number, label in enumerate(truth)]
-        (root / "val" / "val_annotations.txt").write_text("\n".join(lines) + "\n")
-        return
+            picture(root / "train" / wnid / f"{'images/' if tiny else ''}{wnid}_{number}.JPEG", label)
     for number, label in enumerate(truth):
-        picture(root / "val" / f"ILSVRC2012_val_{number + 1:08}.JPEG", label)
+        name = f"images/val_{number}" if tiny else f"ILSVRC2012_val_{number + 1:08}"
+        picture(root / "val" / f"{name}.JPEG", label)
+    if tiny:
+        lines = [f"val_{number}.JPEG\t{WNIDS[label]}\t0\t32\t44\t62\n" for number, label in enumerate(truth)]
+        (root / "val" / "val_annotations.txt").write_text("".join(lines))
+        return
     (root / KIT).mkdir(parents=True)
     ids = {0: 7, 1: 3, 2: 5}  # the kit's numbers do not follow the classes' order
     (root / KIT / "ILSVRC2012_validation_ground_truth.txt").write_text("".join(f"{ids[label]}\n" for label in truth))
-    synsets = np.array([(ids[n], WNIDS[n], "a fish") for n in (1, 2, 0)], dtype=[(k, object) for k in SYNSET])
-    savemat(root / KIT / "meta.mat", {"synsets": synsets})
-
-
-SYNSET = ("ILSVRC2012_ID", "WNID", "words")
+    kinds = [(name, object) for name in ("ILSVRC2012_ID", "WNID", "words")]
+    savemat(root / KIT / "meta.mat", {"synsets": np.array([(ids[n], WNIDS[n], "a fish") for n in (1, 2, 0)], kinds)})
 
 
 def opened(root: Path, dataset: str, shards: Path | None = None):
@@ -79,31 +74,24 @@ def test_a_validation_part_in_class_folders_needs_no_kit(tmp_path):
         opened(tmp_path, "imagenet")
 
 
+TRUTH, TINY = KIT / "ILSVRC2012_validation_ground_truth.txt", "val/val_annotations.txt"
+
+
 @pytest.mark.parametrize(
-    ("dataset", "part", "content", "sentence"),
+    ("part", "content", "sentence"),
     [
-        (
-            "imagenet",
-            "train",
-            None,
-            r"datasets.imagenet.root: .*train does not exist; get ILSVRC2012_img_train.tar, .*",
-        ),
-        ("imagenet", KIT / "meta.mat", None, r"meta.mat is missing or is not the kit's \(.*\); get .*image-net.org"),
-        ("imagenet", KIT / "meta.mat", b"no matrix", r"meta.mat is missing or is not the kit's \(.*\); get"),
-        (
-            *("imagenet", KIT / "ILSVRC2012_validation_ground_truth.txt", b"7\n3\n"),
-            r"2 labels in .*ground_truth.txt, but 4 images in val; get",
-        ),
-        (
-            *("imagenet", KIT / "ILSVRC2012_validation_ground_truth.txt", b"7\n3\n9\n3\n"),
-            r"val: no label says of which class ILSVRC2012_val_00000003.JPEG is; get",
-        ),
-        ("tinyimagenet", "val/val_annotations.txt", b"\xff", r"val_annotations.txt cannot be read \(.*\); get"),
-        ("tinyimagenet", "val/val_annotations.txt", b"", r"no label says of which class val_0.JPEG is; get .*200.zip"),
-        ("tinyimagenet", f"train/{WNIDS[1]}/images", None, r"train/n01443537/images has no images; get"),
+        ("train", None, r"datasets.imagenet.root: .*train does not exist; get ILSVRC2012_img_train.tar, .*"),
+        (KIT / "meta.mat", None, r"meta.mat is missing or is not the kit's \(.*\); get .*image-net.org"),
+        (KIT / "meta.mat", b"no matrix", r"meta.mat is missing or is not the kit's \(.*\); get"),
+        (TRUTH, b"7\n3\n", r"2 labels in .*ground_truth.txt, but 4 images in val; get"),
+        (TRUTH, b"7\n3\n9\n3\n", r"val: no label says of which class ILSVRC2012_val_00000003.JPEG is; get"),
+        (TINY, b"\xff", r"val_annotations.txt cannot be read \(.*\); get"),
+        (TINY, b"", r"no label says of which class val_0.JPEG is; get .*200.zip"),
+        (f"train/{WNIDS[1]}/images", None, r"train/n01443537/images has no images; get"),
     ],
 )
-def test_what_is_missing_is_told_with_where_to_get_it(dataset, part, content, sentence, tmp_path):
+def test_what_is_missing_is_told_with_where_to_get_it(part, content, sentence, tmp_path):
+    dataset = "tinyimagenet" if part == TINY or "images" in str(part) else "imagenet"
     archives(tmp_path, dataset)
     path = tmp_path / part
     shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -111,8 +99,3 @@ def test_what_is_missing_is_told_with_where_to_get_it(dataset, part, content, se
         path.write_bytes(content)
     with pytest.raises(InputError, match=sentence):
         opened(tmp_path, dataset)
-
-
-def test_an_unknown_store_is_refused():
-    assert "datasets.folder.store" in (sentence := refusal({"datasets.folder.store": "tape"}))
-    assert "'memory', 'raw' or 'jpeg'" in sentence

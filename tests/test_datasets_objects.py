@@ -3,6 +3,7 @@
 import hashlib
 
 import numpy as np
+import pytest
 import torch
 
 from annulus.config.images import ObjectsParams
@@ -15,9 +16,10 @@ from annulus.views.spaces import rgb_to_yuv
 ROWS = np.arange(200)
 
 
-def planes(rows=ROWS):
+@pytest.fixture(scope="module")
+def planes():
     """Luma, U and V, (3, n, h, w), and where the objects are."""
-    return rgb_to_yuv(draw_objects(rows, 20, 1).double() / 255).unbind(1), draw_masks(rows, 20, 1) > 0
+    return rgb_to_yuv(draw_objects(ROWS, 20, 1).double() / 255).unbind(1), draw_masks(ROWS, 20, 1) > 0
 
 
 def test_an_image_and_its_mask_depend_on_the_row_the_size_and_the_key_alone():
@@ -29,42 +31,31 @@ def test_an_image_and_its_mask_depend_on_the_row_the_size_and_the_key_alone():
     assert digest.hexdigest()[:16] == "9a6e17839c0888fb"
 
 
-def test_a_mask_holds_the_image_s_class_and_the_ground():
-    prepared = prepare_images(
-        "objects",
-        ObjectsParams(image_size=20, view_size=20, validation_fraction=0.1),
-        PrepareScale(train_images=100, test_images=50),
-        0,
-    )
-    for part in (prepared.train, prepared.validation, prepared.test):
+def test_a_mask_holds_the_image_s_class_and_the_ground_and_is_the_same_when_it_is_prepared_again(tmp_path):
+    params = ObjectsParams(image_size=20, view_size=20, validation_fraction=0.0)
+    few, many = (prepare_images("objects", params, PrepareScale(train_images=n, test_images=50), 0) for n in (60, 100))
+    for part in (many.train, many.test):
         assert part.classes == OBJECTS
         for mask, label in zip(part.masks, part.labels.tolist(), strict=True):
             assert mask.unique().tolist() == [0, label + 1]
             assert 0.05 < (mask > 0).double().mean() < 0.5
-
-
-def test_masks_are_where_the_objects_are_in_luma_and_in_chroma():
-    (luma, u, v), where = planes()
-    for plane in (luma, u + v):  # of one image the object's mean is far from the ground's, beside noise of that mean
-        apart = [abs(one[mask].mean() - one[~mask].mean()) for one, mask in zip(plane, where, strict=True)]
-        wrong = [abs(one[mask].mean() - one[~mask].mean()) for one, mask in zip(plane, where.roll(3, 0), strict=True)]
-        assert sum(apart) > 1.5 * sum(wrong)
-
-
-def test_light_is_in_the_luma_alone():
-    """Within a ground, luma varies much more than chroma, which has only grain."""
-    (luma, u, v), where = planes()
-    inner = torch.nn.functional.max_pool2d(where.double(), 3, stride=1, padding=1) == 0
-    spread = [
-        torch.stack([one[mask].std() for one, mask in zip(plane, inner, strict=True)]).mean() for plane in (luma, u, v)
-    ]
-    assert spread[0] > 4 * spread[1]
-    assert spread[0] > 4 * spread[2]
-
-
-def test_what_is_prepared_again_has_the_same_masks(tmp_path):
-    params = ObjectsParams(image_size=16, view_size=16, validation_fraction=0.0)
-    few, many = (prepare_images("objects", params, PrepareScale(train_images=n, test_images=50), 0) for n in (50, 80))
-    assert torch.equal(many.train.masks[:50], few.train.masks)
+    assert torch.equal(many.train.masks[:60], few.train.masks)
     save_prepared(tmp_path / "images", few)
-    assert load_images(tmp_path / "images" / "validation.safetensors").masks.shape == (0, 16, 16)
+    assert load_images(tmp_path / "images" / "validation.safetensors").masks.shape == (0, 20, 20)
+
+
+def test_masks_are_where_the_objects_are_in_luma_and_in_chroma(planes):
+    (luma, u, v), where = planes
+    for plane in (luma, u + v):  # of one image the object's mean is far from the ground's, beside noise of that mean
+        apart, wrong = (
+            sum(abs(one[mask].mean() - one[~mask].mean()) for one, mask in zip(plane, masks, strict=True))
+            for masks in (where, where.roll(3, 0))
+        )
+        assert apart > 1.5 * wrong
+
+
+def test_light_is_in_the_luma_alone(planes):
+    """Within a ground, luma varies much more than chroma, which has only grain."""
+    inner = torch.nn.functional.max_pool2d(planes[1].double(), 3, stride=1, padding=1) == 0
+    luma, u, v = (sum(one[mask].std() for one, mask in zip(plane, inner, strict=True)) for plane in planes[0])
+    assert luma > 4 * max(u, v)

@@ -16,6 +16,7 @@ import torch
 import yaml
 from PIL import Image
 from settings import SMALL, changed
+from test_views_spaces import by_pixel
 
 from annulus.datasets import pack as module
 from annulus.datasets.decode import decode
@@ -28,6 +29,10 @@ from annulus.views.splits import ColourSplit, channel_statistics
 
 SIZE = 16
 STAGES = (prepare, pretrain, embed, knn, linear, diagnostics)
+# Heights and widths of the files, and of the images that a store of JPEGs keeps of them.
+SIZES = ((16, 20), (16, 16), (32, 16), (50, 30), (9, 12), (16, 90), (40, 20), (16, 16), (30, 31), (16, 20), (20, 20))
+STORED = ((16, 20), (16, 16), (32, 16), (27, 16), (16, 21), (16, 32), (16, 32), (16, 16), (16, 17), (16, 20), (16, 16))
+NAMES = [f"{n}.{'png' if n == 7 else 'jpg'}" for n in range(len(SIZES))]
 
 
 def photo(height: int, width: int, seed: int) -> Image.Image:
@@ -40,40 +45,35 @@ def files(tmp_path) -> Files:
     """Eleven files of several sizes, formats and modes; the first three are JPEGs of the stored size already."""
     folder = tmp_path / "files"
     folder.mkdir()
-    sizes = [
-        (16, 20),
-        (16, 16),
-        (32, 16),
-        (50, 30),
-        (9, 12),
-        (16, 90),
-        (40, 20),
-        (16, 16),
-        (30, 31),
-        (16, 20),
-        (20, 20),
-    ]
-    names = [f"{n}.{'png' if n == 7 else 'jpg'}" for n in range(len(sizes))]
-    for n, (height, width) in enumerate(sizes):
+    for n, (height, width) in enumerate(SIZES):
         image = photo(height, width, n)
         turned = image.getexif()
         turned[0x0112] = 6  # a camera's upright
         options = {6: {"exif": turned}}.get(n, {})
-        image.convert({3: "L", 4: "CMYK"}.get(n, "RGB")).save(folder / names[n], quality=95, **options)
+        image.convert({3: "L", 4: "CMYK"}.get(n, "RGB")).save(folder / NAMES[n], quality=95, **options)
     grey = np.arange(400, dtype=np.uint16).reshape(20, 20) * 160
     Image.fromarray(grey).save(folder / "10.jpg", "PNG")  # 16 bits, and not what its name says
-    return Files(tmp_path, ["files"], torch.zeros(len(names), dtype=torch.int64), encoded(names))
+    return Files(tmp_path, ["files"], torch.zeros(len(NAMES), dtype=torch.int64), encoded(NAMES))
 
 
-def packed(files: Files, kind: str, folder: Path, size: int = SIZE):
-    folder.mkdir(parents=True, exist_ok=True)
-    store, bad = pack(files, torch.arange(len(files)), kind, size, folder, "train")
+@pytest.fixture(autouse=True)
+def small_shards(monkeypatch, tmp_path):
+    monkeypatch.setattr(module, "SHARD", 4)
+    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    (tmp_path / "work").mkdir()
+
+
+def packed(files: Files, kind: str, folder: Path):
+    store, bad = pack(files, torch.arange(len(files)), kind, SIZE, folder, "train")
     assert bad == {}
     return store
 
 
-def test_raw_images_are_the_plain_decoding_in_any_order_whatever_was_announced(files, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "SHARD", 4)
+def image_set(store) -> ImageSet:
+    return ImageSet.of(store, torch.arange(11) % 2, torch.arange(11), ("a", "b"))
+
+
+def test_raw_images_are_the_plain_decoding_in_any_order_whatever_was_announced(files, tmp_path):
     store = packed(files, "raw", tmp_path / "work")
     expected = torch.from_numpy(np.stack([decode(file, SIZE).transpose(2, 0, 1) for file in files]))
     assert store.sizes is None
@@ -86,105 +86,70 @@ def test_raw_images_are_the_plain_decoding_in_any_order_whatever_was_announced(f
     assert torch.equal(store.some(torch.tensor([8, 2])).take(torch.tensor([1])), expected[[2]])
 
 
-def test_jpeg_images_keep_their_shape_and_a_file_that_fits_keeps_its_bytes(files, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "SHARD", 4)
+def test_jpeg_images_keep_their_shape_and_a_file_that_fits_keeps_its_bytes(files, tmp_path):
     store = packed(files, "jpeg", tmp_path / "work")
-    shapes = [
-        (16, 20),
-        (16, 16),
-        (32, 16),
-        (27, 16),
-        (16, 21),
-        (16, 32),
-        (16, 32),
-        (16, 16),
-        (16, 17),
-        (16, 20),
-        (16, 16),
-    ]
-    assert [tuple(size) for size in store.sizes.tolist()] == shapes
-    stored = b"".join(path.read_bytes() for path in store.shards.paths)
+    assert tuple(map(tuple, store.sizes.tolist())) == STORED
     rows = torch.tensor([2, 0, 5, 3, 10, 4, 1, 7, 6, 8, 9])
     store.ahead([rows])
     images = store.take(rows)
     assert images.shape == (11, 3, 32, 32)
     for row, image, (height, width) in zip(rows.tolist(), images, store.sizes_of(rows).tolist(), strict=True):
-        if row < 3:
-            assert files[row].read_bytes() in stored
         shard, start, length = (int(field[row]) for field in store.places[:3])
         coded = store.shards.paths[shard].read_bytes()[start : start + length]
+        assert row > 2 or coded == files[row].read_bytes()
         plain = np.asarray(Image.open(io.BytesIO(coded)).convert("RGB")).transpose(2, 0, 1)
         np.testing.assert_array_equal(image[:, :height, :width], plain)
         middle = image[:, (height - 16) // 2 :, (width - 16) // 2 :][:, :16, :16]
         difference = middle.float() - torch.from_numpy(decode(files[row], 16).transpose(2, 0, 1).copy()).float()
         assert difference.abs().mean() < 12, row
+    sent = pickle.loads(pickle.dumps(store))  # to another process
+    assert torch.equal(sent.take(rows[:1]), store.take(rows[:1]))
 
 
 def test_statistics_of_images_of_several_sizes_are_those_of_their_pixels(files, tmp_path):
     store = packed(files, "jpeg", tmp_path / "work")
-    labels = torch.arange(11) % 2
-    images = ImageSet.of(store, labels, torch.arange(11), ("a", "b"))
-    whole = [store.take(torch.tensor([row]))[0] for row in range(11)]
-    pixels = torch.cat([image.flatten(1) for image in whole], dim=1).double() / 255
-    mean, std = images.channel_statistics()
+    whole = [store.take(torch.tensor([row])).double() / 255 for row in range(11)]
+    pixels = torch.cat([image[0].flatten(1) for image in whole], dim=1)
+    mean, std = image_set(store).channel_statistics()
     torch.testing.assert_close(torch.tensor(mean).double(), pixels.mean(1), atol=1e-6, rtol=0)
     torch.testing.assert_close(torch.tensor(std).double(), pixels.std(1, correction=0), atol=1e-6, rtol=0)
-    assert channel_statistics(store, ColourSplit("lab"))[0][0] == pytest.approx(lab_of(whole), abs=1e-3)
-
-
-def lab_of(images: list[torch.Tensor]) -> float:
-    """Mean lightness by the formulas for one pixel after another."""
-    from test_views_spaces import by_pixel
-
-    lightness = torch.cat([by_pixel(image[None].double() / 255)[:, 0].flatten() for image in images])
-    return float(lightness.mean())
+    lightness = torch.cat([by_pixel(image)[:, 0].flatten() for image in whole]).mean().item()
+    assert channel_statistics(store, ColourSplit("lab"))[0][0] == pytest.approx(lightness, abs=1e-3)
 
 
 @pytest.mark.parametrize("kind", ["raw", "jpeg"])
 def test_a_killed_packing_goes_on_at_its_shard_and_ends_in_the_same_bytes(kind, files, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "SHARD", 4)
-    coded, seen = module._coded, []
+    coded, seen, stop = module._coded, [], ["9.jpg"]
 
     def counted(file, *settings):
+        if file.name in stop:
+            raise KeyboardInterrupt
         seen.append(file.name)
         return coded(file, *settings)
 
-    def interrupted(file, *settings):
-        if file.name == "9.jpg":
-            raise KeyboardInterrupt
-        return coded(file, *settings)
-
-    whole = packed(files, kind, tmp_path / "whole")
-    key = {"root": str(tmp_path)}
-    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
-    monkeypatch.setattr(module, "_coded", interrupted)
-    with pytest.raises(KeyboardInterrupt), module.workplace(key) as work:
-        packed(files, kind, work)
+    whole = packed(files, kind, tmp_path / "work")
     monkeypatch.setattr(module, "_coded", counted)
+    with pytest.raises(KeyboardInterrupt), module.workplace({}) as work:
+        packed(files, kind, work)
+    stop.clear()
+    seen.clear()
     (tmp_path / "files" / "1.jpg").touch()  # its shard is made anew
-    with module.workplace(key) as again:
+    with module.workplace({}) as again:
         assert again == work
         store = packed(files, kind, work)
-        assert sorted(seen) == sorted(f"{n}.{'png' if n == 7 else 'jpg'}" for n in (0, 1, 2, 3, 8, 9, 10))
+        assert sorted(seen) == sorted(NAMES[n] for n in (0, 1, 2, 3, 8, 9, 10))
         for name in whole.shards.lengths:
             assert (work / name).read_bytes() == (whole.shards.folder / name).read_bytes()
         assert all(torch.equal(one, other) for one, other in zip(store.places, whole.places, strict=True))
     assert not work.exists()
 
 
-def test_a_store_that_is_sent_to_another_process_reads_the_same_images(files, tmp_path):
-    store = packed(files, "jpeg", tmp_path / "work")
-    expected = store.take(torch.tensor([9]))
-    assert torch.equal(pickle.loads(pickle.dumps(store)).take(torch.tensor([9])), expected)
-
-
 def folder_of_photos(root: Path) -> None:
-    for split, count in (("train", 40), ("test", 10)):
-        for label, name in enumerate(("ant", "bee")):
-            (root / split / name).mkdir(parents=True)
-            for number in range(count):
-                image = photo(20 + number % 7, 24, 1000 * label + number + (500 if split == "test" else 0))
-                image.save(root / split / name / f"{number}.jpg", quality=95)
+    for label, name in enumerate(("ant", "bee")):
+        for number in range(30):
+            path = root / ("test" if number > 23 else "train") / name / f"{number}.jpg"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            photo(20 + number % 7, 24, 1000 * label + number).save(path, quality=95)
 
 
 def main_line(folder: Path, store: str, root: Path) -> dict[str, bytes]:
@@ -208,7 +173,6 @@ def main_line(folder: Path, store: str, root: Path) -> dict[str, bytes]:
 
 
 def test_the_main_line_runs_from_each_store_and_raw_pixels_give_the_bytes_of_those_in_memory(tmp_path, monkeypatch):
-    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     folder_of_photos(tmp_path / "own")
     memory, raw, jpeg = (main_line(tmp_path, store, tmp_path / "own") for store in ("memory", "raw", "jpeg"))
     assert list(memory) == list(raw) == list(jpeg)
@@ -218,56 +182,51 @@ def test_the_main_line_runs_from_each_store_and_raw_pixels_give_the_bytes_of_tho
     assert not list((tmp_path / ".annulus/checkpoints").rglob("*.jpeg"))
 
 
-def test_what_is_packed_and_changed_since_gives_a_sentence(files, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "SHARD", 8)
+def test_what_is_packed_and_changed_since_gives_a_sentence(files, tmp_path):
     store = packed(files, "jpeg", tmp_path / "work")
-    index = tmp_path / "work" / "train.safetensors"
-    save_images(index, ImageSet.of(store, torch.arange(11) % 2, torch.arange(11), ("a", "b")))
+    index, shard = tmp_path / "work/train.safetensors", tmp_path / "work/train-00002.jpeg"
+    save_images(index, image_set(store))
     assert torch.equal(load_images(index).images.places.start, store.places.start)
-    shard = tmp_path / "work" / "train-00001.jpeg"
-    content = shard.read_bytes()
-    way_out = "; run `dvc repro --force prepare`$"
+    content, small = shard.read_bytes(), io.BytesIO()
+    photo(16, 20, 0).save(small, "JPEG", quality=10)
+    other = small.getvalue().ljust(len(content), b"\0")
+
+    def refused(sentence, what, *row):
+        with pytest.raises(InputError, match=rf"train-00002.jpeg: {sentence}; run `dvc repro --force prepare`$"):
+            what(*row)
+
     shard.write_bytes(content[:-1])
-    with pytest.raises(InputError, match=rf"train-00001.jpeg: holds [\d,]+ bytes, expected [\d,]+{way_out}"):
-        load_images(index)
-    with pytest.raises(InputError, match=rf"train-00001.jpeg: ends after [\d,]+ bytes, within an image{way_out}"):
-        store.take(torch.tensor([10]))
+    refused(r"holds [\d,]+ bytes, expected [\d,]+", load_images, index)
+    refused(r"ends after [\d,]+ bytes, within an image", store.take, torch.tensor([10]))
     shard.write_bytes(b"\0" * len(content))
-    with pytest.raises(InputError, match=rf"what begins at byte 0 is no JPEG{way_out}"):
-        load_images(index).images.take(torch.tensor([8]))
-    photo(16, 20, 0).save(shard, "JPEG", quality=10)
-    shard.write_bytes(shard.read_bytes().ljust(len(content), b"\0"))
-    with pytest.raises(InputError, match=rf"an image of 16 x 20 pixels begins at byte 0, expected 16 x 17{way_out}"):
-        load_images(index).images.take(torch.tensor([8]))
+    refused("what begins at byte 0 is no JPEG", load_images(index).images.take, torch.tensor([8]))
+    shard.write_bytes(other)
+    sentence = "an image of 16 x 20 pixels begins at byte 0, expected 16 x 17"
+    refused(sentence, load_images(index).images.take, torch.tensor([8]))
     shard.unlink()
-    with pytest.raises(InputError, match=rf"train-00001.jpeg: cannot be opened \(No such file or directory\){way_out}"):
-        load_images(index)
+    refused(r"cannot be opened \(No such file or directory\)", load_images, index)
 
 
-def test_files_that_cannot_be_read_are_told_and_have_no_bytes(files, tmp_path):
+@pytest.mark.parametrize("kind", ["raw", "jpeg"])
+def test_files_that_cannot_be_read_are_told_and_have_no_bytes(kind, files, tmp_path):
     broken = tmp_path / "files" / "0.jpg"
     broken.write_bytes(broken.read_bytes()[:-200])
     (tmp_path / "files" / "5.jpg").write_bytes(b"")
-    (tmp_path / "work").mkdir()
-    for kind in ("raw", "jpeg"):
-        store, bad = pack(files, torch.arange(11), kind, SIZE, tmp_path / "work", "train")
-        assert list(bad) == [0, 5]
-        assert "runcated" in bad[0]
-        assert bad[5] == "empty file"
-        assert store.places.length[[0, 5]].tolist() == [0, 0]
+    store, bad = pack(files, torch.arange(11), kind, SIZE, tmp_path / "work", "train")
+    assert list(bad) == [0, 5]
+    assert "runcated" in bad[0]
+    assert bad[5] == "empty file"
+    assert store.places.length[[0, 5]].tolist() == [0, 0]
 
 
 def test_a_full_disk_is_a_sentence_and_keeps_the_shards_before(files, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "SHARD", 4)
-    (tmp_path / "work").mkdir()
-
     class Full(io.BytesIO):
         def write(self, content):
             raise OSError(28, "No space left on device")
 
     opened = Path.open
     monkeypatch.setattr(
-        Path, "open", lambda self, *mode: Full() if ".train-00001" in self.name else opened(self, *mode)
+        Path, "open", lambda path, *mode: Full() if ".train-00001" in str(path) else opened(path, *mode)
     )
     with pytest.raises(InputError, match=r"cannot write .*train-00001.raw: No space left on device; .* run again"):
         packed(files, "raw", tmp_path / "work")

@@ -27,10 +27,9 @@ def scale(train: int | None, test: int | None) -> PrepareScale:
     return PrepareScale(train_images=train, test_images=test)
 
 
-def folder_params(root: Path, bad: int = 0, fraction: float = 0.1, store: str = "memory") -> FolderParams:
-    return FolderParams(
-        root=str(root), image_size=8, view_size=8, validation_fraction=fraction, max_bad_files=bad, store=store
-    )
+def folder_params(root: object, bad: int = 0, fraction: float = 0.1) -> FolderParams:
+    settings = {"root": str(root), "image_size": 8, "view_size": 8, "validation_fraction": fraction}
+    return FolderParams(**settings, max_bad_files=bad, store="memory")
 
 
 def counts(prepared) -> dict[str, list[int]]:
@@ -39,8 +38,8 @@ def counts(prepared) -> dict[str, list[int]]:
 
 @pytest.fixture
 def root(tmp_path, generator) -> Path:
-    """Three classes with 60 training and 20 test images each; a class's images differ from each other."""
-    for split, count in (("train", 60), ("test", 20)):
+    """Three classes with 20 training and 10 test images each; a class's images differ from each other."""
+    for split, count in (("train", 20), ("test", 10)):
         for label, name in enumerate(("ant", "bee", "cat")):
             (tmp_path / "own" / split / name).mkdir(parents=True)
             for number in range(count):
@@ -51,33 +50,26 @@ def root(tmp_path, generator) -> Path:
 
 
 @pytest.mark.usefixtures("untouched_global_randomness")
-def test_shapes_are_balanced_in_every_part_and_rows_are_disjoint():
-    prepared = prepare_images("shapes", SHAPES, scale(1000, 200), seed=0)
-    assert counts(prepared) == {"train": [9] * 100, "validation": [1] * 100, "test": [2] * 100}
-    assert sorted(prepared.train.rows.tolist() + prepared.validation.rows.tolist()) == list(range(1000))
-    assert prepared.test.rows.tolist() == list(range(200))
-
-
-def test_the_same_seed_gives_the_same_images_and_another_seed_others():
-    first, again, other = (prepare_images("shapes", SHAPES, scale(200, 100), seed) for seed in (3, 3, 4))
+def test_shapes_are_balanced_in_every_part_and_rows_are_disjoint_and_the_seed_decides():
+    first, again, other = (prepare_images("shapes", SHAPES, scale(1000, 200), seed) for seed in (3, 3, 4))
+    assert counts(first) == {"train": [9] * 100, "validation": [1] * 100, "test": [2] * 100}
+    assert sorted(first.train.rows.tolist() + first.validation.rows.tolist()) == list(range(1000))
+    assert first.test.rows.tolist() == list(range(200))
     assert [getattr(first, split).digest for split in SPLITS] == [getattr(again, split).digest for split in SPLITS]
     assert first.validation.rows.tolist() != other.validation.rows.tolist()
     assert first.test.digest != other.test.digest
 
 
-def test_a_set_without_masks_is_packed_as_before_there_were_any(tmp_path):
-    save_prepared(tmp_path / "images", prepare_images("shapes", SHAPES, scale(100, 100), seed=0))
-    written = (tmp_path / "images" / "test.safetensors").read_bytes()
-    assert hashlib.sha256(written).hexdigest()[:16] == "ebfb9e2272c3a3f1"
-    assert load_images(tmp_path / "images" / "test.safetensors").masks is None
-
-
-def test_more_shapes_begin_with_the_fewer_ones_and_an_empty_validation_part_has_their_shape(tmp_path):
+def test_more_shapes_begin_with_the_fewer_ones_and_parts_are_packed_as_before_there_were_masks(tmp_path):
+    """Also an empty validation part has the others' shape."""
     params = SHAPES.model_copy(update={"validation_fraction": 0.0})
-    few, many = (prepare_images("shapes", params, scale(count, 100), seed=0) for count in (100, 400))
+    few, many = (prepare_images("shapes", params, scale(count, 100), seed=0) for count in (100, 200))
     assert torch.equal(many.train.images.pixels[:100], few.train.images.pixels)
     save_prepared(tmp_path / "images", few)
     assert load_images(tmp_path / "images" / "validation.safetensors").images.pixels.shape == (0, 3, 16, 16)
+    written = (tmp_path / "images" / "test.safetensors").read_bytes()
+    assert hashlib.sha256(written).hexdigest()[:16] == "ebfb9e2272c3a3f1"
+    assert load_images(tmp_path / "images" / "test.safetensors").masks is None
 
 
 def test_a_limited_folder_is_even_and_only_the_chosen_files_are_read(root, monkeypatch):
@@ -88,47 +80,43 @@ def test_a_limited_folder_is_even_and_only_the_chosen_files_are_read(root, monke
     prepared = prepare_images("folder", folder_params(root, fraction=0.2), scale(30, 9), seed=0)
     assert len(read) == 39
     assert counts(prepared) == {"train": [8] * 3, "validation": [2] * 3, "test": [3] * 3}
-
-
-def test_rows_are_places_in_the_sorted_folder(root):
-    prepared = prepare_images("folder", folder_params(root), scale(30, None), seed=0)
-    files = [root / "train" / name / f"{number}.png" for name in ("ant", "bee", "cat") for number in range(60)]
-    for part in (prepared.train, prepared.validation):
+    files = [root / "train" / name / f"{number}.png" for name in ("ant", "bee", "cat") for number in range(20)]
+    for part in (prepared.train, prepared.validation):  # rows are places in the sorted folder
         for image, label, row in zip(part.images.pixels, part.labels, part.rows, strict=True):
             with Image.open(files[row]) as stored:
                 expected = np.asarray(stored.resize((8, 8), Image.Resampling.BILINEAR)).transpose(2, 0, 1)
             np.testing.assert_array_equal(image, expected)
-            assert label == row // 60
+            assert label == row // 20
 
 
 def test_more_asked_than_there_are_takes_all_and_says_so(root, caplog):
     with caplog.at_level(logging.INFO, "annulus"):
-        prepared = prepare_images("folder", folder_params(root), scale(1000, 60), seed=0)
-    assert len(prepared.train) + len(prepared.validation) == 180
-    assert "train_images: 1000 are asked for and there are 180; taking all" in caplog.text
+        prepared = prepare_images("folder", folder_params(root), scale(1000, 30), seed=0)
+    assert len(prepared.train) + len(prepared.validation) == 60
+    assert "train_images: 1000 are asked for and there are 60; taking all" in caplog.text
     assert "test_images" not in caplog.text
 
 
 def test_bad_files_within_the_limit_are_left_out_named_and_counted(root, caplog):
     (root / "train" / "ant" / "3.png").write_bytes(b"")
-    (root / "test" / "cat" / "19.png").write_bytes(b"no image")
+    (root / "test" / "cat" / "9.png").write_bytes(b"no image")
     with caplog.at_level(logging.WARNING, "annulus"):
         prepared = prepare_images("folder", folder_params(root, bad=2), ALL, seed=0)
-    assert "2 of 240 image files cannot be read: train/ant/3.png (empty file), test/cat/19.png" in caplog.text
+    assert "2 of 90 image files cannot be read: train/ant/3.png (empty file), test/cat/9.png" in caplog.text
     assert prepared.metrics()["bad_files"] == 2
     assert 3 not in prepared.train.rows.tolist() + prepared.validation.rows.tolist()
-    assert prepared.test.rows.tolist() == list(range(59))
+    assert prepared.test.rows.tolist() == list(range(29))
 
 
 def test_a_folder_with_too_little_is_refused(root):
     many = (
-        r"32 of 240 image files cannot be read: train/bee/0.png \(empty file\), .*train/bee/9.png "
-        r"\(empty file\) and 22 more. max_bad_files is 31: .* or raise datasets.folder.max_bad_files"
+        r"22 of 90 image files cannot be read: train/bee/0.png \(empty file\), .*train/bee/9.png "
+        r"\(empty file\) and 12 more. max_bad_files is 21: .* or raise datasets.folder.max_bad_files"
     )
     for place, count, bad, test_images, sentence in (
         ("test/ant", 0, 0, 2, "test_images 2 is fewer than the 3 classes; raise it in the scale"),
-        ("test/ant", 20, 20, None, "no test image can be used of ant; every class needs one"),
-        ("train/bee", 12, 31, None, many),
+        ("test/ant", 10, 10, None, "no test image can be used of ant; every class needs one"),
+        ("train/bee", 12, 21, None, many),
     ):
         for number in range(count):
             (root / place / f"{number}.png").write_bytes(b"")
@@ -145,7 +133,7 @@ def test_a_relative_root_lies_in_dvc_s_project_and_one_may_begin_with_the_home_f
         monkeypatch.delenv("DVC_ROOT", raising=False)
         if project is not None:
             monkeypatch.setenv("DVC_ROOT", str(tmp_path / project))
-        assert prepare_images("folder", folder_params(Path(name)), scale(9, 9), seed=0).test.digest == expected
+        assert prepare_images("folder", folder_params(name), scale(9, 9), seed=0).test.digest == expected
 
 
 def test_a_download_is_looked_for_in_its_root(tmp_path, monkeypatch):
@@ -177,12 +165,8 @@ def test_a_root_that_no_path_can_be_is_refused(place, why, monkeypatch, tmp_path
 
 
 def run(params: object, dataset: str, folder: Path, train: int = 200, test: int = 100):
-    values = {
-        "seeds": [5],
-        "dataset": dataset,
-        "datasets.${dataset}": params,
-        "scales.${scale}.prepare": scale(train, test),
-    }
+    own = {"datasets.${dataset}": params, "scales.${scale}.prepare": scale(train, test)}
+    values = {"seeds": [5], "dataset": dataset, **own}
     assert list(values) == prepare.READS
     return prepare.main(values, argparse.Namespace(images=folder / "images", metrics=folder / "prepare.json"))
 
@@ -205,7 +189,7 @@ def test_test_images_that_are_training_images_are_counted_with_a_warning(root, t
         source = root / "train" / "cat" / f"{number // 2}.png"
         (root / "test" / "cat" / f"{number}.png").write_bytes(source.read_bytes())
     with caplog.at_level(logging.WARNING, "annulus"):
-        metrics = run(folder_params(root, fraction=0.5), "folder", tmp_path / "out", train=180, test=60).metrics
+        metrics = run(folder_params(root, fraction=0.5), "folder", tmp_path / "out", train=60, test=30).metrics
     assert metrics["test_images_also_in_train"] == 7
     assert "7 test images are also training images, pixel by pixel" in caplog.text
 

@@ -29,10 +29,14 @@ def scenes(persons: bool, count: int = 30, size: int = 64):
     return [draw_scene(row, size, 4, EQUAL, 11, persons) for row in range(count)]
 
 
+def things(persons: bool, **changes):
+    return [(scene, thing) for scene in scenes(persons, **changes) for thing in scene.things]
+
+
 def test_scenes_are_the_same_pixels_everywhere():
     digest = hashlib.sha256()
     for persons in (False, True):
-        for scene in scenes(persons, 6):
+        for scene in scenes(persons)[:6]:
             digest.update(scene.image.tobytes())
             for thing in scene.things:
                 digest.update(thing.mask.tobytes() + repr(thing.keypoints).encode())
@@ -41,32 +45,23 @@ def test_scenes_are_the_same_pixels_everywhere():
 
 @pytest.mark.parametrize("persons", [False, True])
 def test_a_scene_has_one_to_so_many_things_that_share_no_pixel_and_are_seen_well(persons):
-    counts = Counter()
-    for scene in scenes(persons):
-        counts[len(scene.things)] += 1
-        assert np.sum([thing.mask for thing in scene.things], axis=0).max() <= 1
-        assert all(LEAST_SEEN <= thing.seen <= 100 for thing in scene.things)
-    assert set(counts) == {1, 2, 3, 4}
-    assert any(thing.seen < 100 for scene in scenes(persons) for thing in scene.things), "none hides another"
+    assert {len(scene.things) for scene in scenes(persons)} == {1, 2, 3, 4}
+    assert all(np.sum([thing.mask for thing in scene.things], axis=0).max() <= 1 for scene in scenes(persons))
+    seen = [thing.seen for _, thing in things(persons)]
+    assert LEAST_SEEN <= min(seen) < max(seen) == 100, "some hide others"
 
 
-def test_an_object_has_the_colour_of_its_class_where_it_is_seen():
-    """Channels of the pixels inside, against those of the hue: red things are red."""
+def test_an_object_has_the_colour_and_the_outline_of_its_class():
+    """The strongest channel of the pixels inside, and the share of its box: a disc pi / 4, a star less."""
     strongest = {"red": {0}, "lime": {0, 1}, "green": {1}, "blue": {1, 2}, "purple": {0, 2}}
-    for scene in scenes(persons=False):
-        for thing in scene.things:
-            hue = KINDS_OF_OBJECTS[thing.label].split("-")[0]
-            assert int(scene.image[thing.mask].mean(axis=0).argmax()) in strongest[hue]
-
-
-def test_an_object_covers_what_its_outline_covers():
-    """The share of its box: a disc pi / 4, a star less; of whole objects, so the class can be told by the shape."""
+    for scene, thing in things(persons=False):
+        hue = KINDS_OF_OBJECTS[thing.label].split("-")[0]
+        assert int(scene.image[thing.mask].mean(axis=0).argmax()) in strongest[hue]
     shares = {outline: [] for outline in OUTLINES}
-    for scene in scenes(persons=False, count=120, size=96):
-        for thing in scene.things:
-            x, y, width, height = box_of(thing.mask)
-            if thing.seen == 100 and min(x, y) > 0 and max(x + width, y + height) < 96:
-                shares[list(OUTLINES)[thing.label % 5]].append(thing.mask.sum() / (width * height))
+    for _, thing in things(persons=False, count=120, size=96):
+        x, y, width, height = box_of(thing.mask)
+        if thing.seen == 100 and min(x, y) > 0 and max(x + width, y + height) < 96:
+            shares[list(OUTLINES)[thing.label % 5]].append(thing.mask.sum() / (width * height))
     means = {outline: np.mean(found) for outline, found in shares.items()}
     assert means["disc"] == pytest.approx(np.pi / 4, abs=0.03)
     assert means["ring"] == pytest.approx(np.pi / 4 * (1 - 0.55**2), abs=0.04)
@@ -75,32 +70,33 @@ def test_an_object_covers_what_its_outline_covers():
 
 def test_keypoints_are_0_outside_and_1_behind_another_and_lie_on_the_person_where_they_are_seen():
     seen = Counter()
-    for scene in scenes(persons=True):
-        for place, thing in enumerate(scene.things):
-            before = np.any([other.mask for other in scene.things[:place]] or [np.zeros((64, 64), bool)], axis=0)
-            for name, x, y, visible in zip(PERSON, *np.reshape(thing.keypoints, (17, 3)).T.tolist(), strict=True):
-                seen[name, visible] += 1
-                if visible == 0:
-                    assert (x, y) == (0, 0)
-                    continue
-                near = slice(max(int(y) - 1, 0), int(y) + 2), slice(max(int(x) - 1, 0), int(x) + 2)
+    for scene, thing in things(persons=True):
+        before = np.zeros((64, 64), bool)
+        for other in scene.things[: [one is thing for one in scene.things].index(True)]:
+            before |= other.mask
+        for name, (x, y, visible) in zip(PERSON, np.reshape(thing.keypoints, (17, 3)).tolist(), strict=True):
+            seen[name, visible] += 1
+            near = slice(max(int(y) - 1, 0), int(y) + 2), slice(max(int(x) - 1, 0), int(x) + 2)
+            if visible:
                 assert (before if visible == 1 else thing.mask)[near].any(), (name, visible)
+            else:
+                assert (x, y) == (0, 0)
     assert {visible for name, visible in seen if name == "left_wrist"} == {0, 1, 2}
     assert seen["nose", 0] > seen["left_ear", 0], "from behind a person has ears, but no nose"
 
 
 def test_a_person_seen_from_the_front_has_the_left_side_at_the_right_of_the_picture():
-    for scene in scenes(persons=True):
-        for thing in scene.things:
-            points = np.reshape(thing.keypoints, (17, 3))
-            left, right, nose = points[PERSON.index("left_ear")], points[PERSON.index("right_ear")], points[0]
-            if left[2] and right[2] and nose[2]:
-                assert left[0] > right[0]
-            elif left[2] and right[2] and min(left[1], right[1]) > 10:  # the nose lies between, in the picture
-                assert left[0] < right[0]
+    for _, thing in things(persons=True):
+        nose, left, right = np.reshape(thing.keypoints, (17, 3))[
+            [PERSON.index(n) for n in ("nose", "left_ear", "right_ear")]
+        ]
+        if left[2] and right[2] and nose[2]:
+            assert left[0] > right[0]
+        elif left[2] and right[2] and min(left[1], right[1]) > 10:  # the nose lies between, in the picture
+            assert left[0] < right[0]
 
 
-def test_polygons_cover_a_mask_exactly_and_boxes_are_tight():
+def test_polygons_cover_a_mask_exactly_with_few_rectangles_and_boxes_are_tight():
     random = np.random.default_rng(0)
     for density in (0.05, 0.5, 0.95):
         mask = random.random((13, 9)) < density
@@ -112,9 +108,6 @@ def test_polygons_cover_a_mask_exactly_and_boxes_are_tight():
         assert mask[y : y + height, x : x + width].sum() == mask.sum()
         sides = (mask[y], mask[y + height - 1], mask[:, x], mask[:, x + width - 1])
         assert all(side.any() for side in sides)
-
-
-def test_rows_with_the_same_pixels_make_one_rectangle():
     mask = np.zeros((9, 9), dtype=bool)
     mask[2:7, 1:4] = mask[4:7, 6:8] = True
     assert polygons_of(mask) == [[1, 2, 4, 2, 4, 7, 1, 7], [6, 4, 8, 4, 8, 7, 6, 7]]
@@ -127,6 +120,7 @@ def test_what_is_read_is_what_was_drawn(kind, tmp_path):
     train, val = read_splits(tmp_path, kind, drop_empty=False)
     assert (len(train.pictures), len(val.pictures)) == (10, 5)
     for split, read in (("train", train), ("val", val)):
+        names = {category.id: category.name for category in read.categories}
         for (number, scene), picture in zip(drawn(kind, split, PARAMS, seed=3), read.pictures, strict=True):
             assert np.array_equal(np.asarray(Image.open(picture.file)), scene.image)
             known = federated(scene, number, derive(3, "federation", split))
@@ -135,14 +129,12 @@ def test_what_is_read_is_what_was_drawn(kind, tmp_path):
                 assert picture.not_exhaustive == tuple(label + 1 for label in known.not_exhaustive)
                 partly += len(picture.not_exhaustive)
             for thing, one in zip(known.things if kind == "lvis" else scene.things, picture.instances, strict=True):
-                assert one.box == box_of(thing.mask)
-                assert one.keypoints == thing.keypoints
-                name = {category.id: category.name for category in read.categories}[one.category]
-                assert kind == "keypoints" or KINDS_OF_OBJECTS[thing.label].endswith(name)
+                assert (one.box, one.keypoints) == (box_of(thing.mask), thing.keypoints)
+                assert kind == "keypoints" or KINDS_OF_OBJECTS[thing.label].endswith(names[one.category])
+                assert one.difficult == (kind == "voc" and thing.seen < 60)
                 if kind in ("masks", "lvis"):
                     assert np.array_equal(mask_of(one, 48, 48), thing.mask)
                     assert one.area == thing.mask.sum()
-                assert one.difficult == (kind == "voc" and thing.seen < 60)
     assert (train.skeleton == LIMBS) == (kind == "keypoints")
     assert (partly > 0) == (kind == "lvis")
 
@@ -161,17 +153,11 @@ def test_jpeg_is_written_where_it_is_asked_for(tmp_path):
     assert [line.split()[0] for line in lines] == (tmp_path / "ImageSets/Main/trainval.txt").read_text().split()
 
 
-@pytest.mark.parametrize(("images", "frequency"), [(1, "r"), (10, "r"), (11, "c"), (100, "c"), (101, "f")])
-def test_a_category_is_rare_up_to_ten_images_and_common_up_to_a_hundred(images, frequency):
-    assert frequency_of(images) == frequency
-
-
-def test_a_federation_says_of_absent_categories_only_that_they_are_absent(tmp_path):
+def test_a_federation_says_of_absent_categories_only_that_they_are_absent():
     partly, unknown = 0, 0
-    for number, scene in enumerate(scenes(persons=False, count=200, size=48)):
+    for number, scene in enumerate(scenes(persons=False, count=120, size=96)):
         known = federated(scene, number, key=5)
-        present = Counter(thing.label for thing in scene.things)
-        labelled = Counter(thing.label for thing in known.things)
+        present, labelled = (Counter(thing.label for thing in each.things) for each in (scene, known))
         assert len(known.negative) == NEGATIVES
         assert not set(known.negative) & set(present)
         assert set(known.not_exhaustive) == {label for label in labelled if labelled[label] < present[label]}
@@ -181,14 +167,14 @@ def test_a_federation_says_of_absent_categories_only_that_they_are_absent(tmp_pa
 
 
 def test_frequencies_are_counted_in_training_images_and_stand_in_both_files(tmp_path):
+    """Rare up to ten images, common up to a hundred."""
+    assert "".join(map(frequency_of, (1, 10, 11, 100, 101))) == "rrccf"
     write_scenes(tmp_path, "lvis", PARAMS.model_copy(update={"train": 40}), seed=0)
     files = [json.loads((tmp_path / f"annotations/lvis_v1_{split}.json").read_text()) for split in ("train", "val")]
     assert files[0]["categories"] == files[1]["categories"]
-    images = {category["id"]: set() for category in files[0]["categories"]}
-    for annotation in files[0]["annotations"]:
-        images[annotation["category_id"]].add(annotation["image_id"])
+    shown = Counter(category for _, category in {(o["image_id"], o["category_id"]) for o in files[0]["annotations"]})
     for category in files[0]["categories"]:
-        assert category["image_count"] == len(images[category["id"]])
+        assert category["image_count"] == shown[category["id"]]
         assert category["frequency"] == frequency_of(category["image_count"])
     assert {category["frequency"] for category in files[0]["categories"]} == {"r", "c"}
 

@@ -18,9 +18,9 @@ def test_correlations_are_numpy_s_and_do_not_see_scale_or_offset():
 
 
 def test_the_picture_has_a_panel_for_each_student(tmp_path):
-    one, two = ({name: torch.eye(3) for name in names} for names in (["alone"], ["alone", "crd"]))
-    for name, each in (("one", one), ("two", two)):
-        save_picture(each, tmp_path / f"{name}.png")
-    sizes = [Image.open(tmp_path / f"{name}.png").size for name in ("one", "two")]
+    sizes = []
+    for names in (["alone"], ["alone", "crd"]):
+        save_picture(dict.fromkeys(names, torch.eye(3)), tmp_path / "one.png")
+        sizes.append(Image.open(tmp_path / "one.png").size)
     assert sizes[1][0] > 1.5 * sizes[0][0]
     assert sizes[1][1] == sizes[0][1]

@@ -25,24 +25,13 @@ SAMPLERS = {
 BOUNDS = [("binary-nce", None), ("infonce", None), ("cpc", 0.2), ("mlcpc", 1.0), ("mlcpc", 0.05)]
 
 
-def params_of(**changes):
-    settings = {
-        "dim": 4,
-        "temperature": TEMPERATURE,
-        "negatives": NEGATIVES,
-        "negatives_from": "other-classes",
-        "bank_rate": 0.25,
-        "bound": "infonce",
-        "alpha": None,
-        "normaliser": "first-batch-candidates",
-        "sampler": "uniform",
-        "samplers": SAMPLERS,
-    }
-    return ContrastParams.model_validate(settings | changes)
+SETTINGS = {"dim": 4, "temperature": TEMPERATURE, "negatives": NEGATIVES, "negatives_from": "other-classes"}
+SETTINGS |= {"bank_rate": 0.25, "bound": "infonce", "alpha": None, "normaliser": "first-batch-candidates"}
+SETTINGS |= {"sampler": "uniform", "samplers": SAMPLERS}
 
 
 def contrast_of(seed=0, labels=LABELS, **changes):
-    params = params_of(**changes)
+    params = ContrastParams.model_validate(SETTINGS | changes)
     return ContrastiveDistillation((5, 6), labels, params, build_contrast(params), seed, epoch_steps=6).double()
 
 
@@ -137,8 +126,7 @@ def test_negatives_are_of_the_sampler_s_ranks_and_of_other_classes_where_asked(s
     drawn, original = [], contrast.contrasts[0].config.sampler
 
     class Watched(Fixed):
-        clustering = original.clustering
-        shares = original.shares
+        clustering, shares = original.clustering, original.shares
 
         def draw(self, *args):
             drawn.append((args[0].clone(), original.draw(*args)))
@@ -147,23 +135,15 @@ def test_negatives_are_of_the_sampler_s_ranks_and_of_other_classes_where_asked(s
     for each in contrast.contrasts:
         object.__setattr__(each.config, "sampler", Watched(None))
     contrast(*features(), ROWS, LABELS[ROWS])
+    first, last = (math.floor(share * (IMAGES - 1) + 1e-6) for share in original.shares)
     for contrasted, (scores, selection) in zip(contrast.contrasts, drawn, strict=True):
         for query, own in enumerate(ROWS.tolist()):
-            same = {row for row in range(IMAGES) if LABELS[row] == LABELS[own]} if origin != "all" else {own}
-            ranked = sorted(set(range(IMAGES)) - same, key=lambda row: -scores[query, row].item())
-            first, last = (math.floor(share * (IMAGES - 1) + 1e-6) for share in original.shares)
-            kept = set(ranked[first:last])
+            others = [row for row in range(IMAGES) if (row != own if origin == "all" else LABELS[row] != LABELS[own])]
+            kept = set(sorted(others, key=lambda row: -scores[query, row].item())[first:last])
             if sampler == "cave":
                 clusters = contrasted.clusters[0]
                 kept = {row for row in kept if clusters[row] != clusters[own]}
             assert set(selection.index[query].tolist()) == kept
-
-
-def test_a_sampler_that_may_leave_only_the_query_s_class_is_refused():
-    labels = torch.zeros(IMAGES, dtype=torch.long)
-    labels[:2] = 1
-    with pytest.raises(InputError, match=r"has 22 of the 24 images, so ranks 11 to 22 may hold none"):
-        contrast_of(labels=labels, sampler="ring", samplers=SAMPLERS | {"ring": {"inner": 0.5, "outer": 1.0}})
 
 
 @pytest.mark.parametrize(
@@ -172,11 +152,17 @@ def test_a_sampler_that_may_leave_only_the_query_s_class_is_refused():
         ({"bound": "cpc"}, "alpha: None with bound cpc; give a number, such as 1.0"),
         ({"bound": "infonce", "alpha": 0.1}, "alpha: 0.1 with bound infonce; give null, as infonce has no weight"),
         ({"bound": "mlcpc", "alpha": 8.0}, "alpha: 8 with 7 negatives leaves them no weight; take alpha below 8"),
+        (
+            {"labels": (torch.arange(IMAGES) < 2).long(), "sampler": "ring", "samplers": {"inner": 0.5, "outer": 1.0}},
+            r"has 22 of the 24 images, so ranks 11 to 22 may hold none",
+        ),
     ],
 )
-def test_an_alpha_that_does_not_belong_to_its_bound_is_refused(changes, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        params_of(**changes)
+def test_an_alpha_of_another_bound_and_a_sampler_that_may_leave_only_the_query_s_class_are_refused(changes, sentence):
+    if "samplers" in changes:
+        changes = changes | {"samplers": SAMPLERS | {"ring": changes["samplers"]}}
+    with pytest.raises((InputError, ValueError), match=sentence):
+        contrast_of(**changes)
 
 
 def test_softened_answers_are_hinton_s_divergence_with_a_gradient_that_no_temperature_shrinks():
@@ -200,10 +186,7 @@ def test_softened_answers_are_hinton_s_divergence_with_a_gradient_that_no_temper
 
 def test_a_resumed_contrast_makes_the_same_step():
     """Banks, normaliser, draws and the number of steps are in the state."""
-    first, other = (
-        contrast_of(bound="binary-nce", sampler="cave"),
-        contrast_of(seed=1, bound="binary-nce", sampler="cave"),
-    )
+    first, other = (contrast_of(seed, bound="binary-nce", sampler="cave") for seed in (0, 1))
     for each in range(2):
         first(*features(each), ROWS, LABELS[ROWS])
         first.after_step(ROWS)

@@ -20,6 +20,7 @@ from annulus.distillation.runs import Task
 from annulus.errors import InputError
 from annulus.files.images import ImageSet, save_images
 from annulus.files.store import Resident
+from annulus.pipeline.checkpoint import Checkpoint
 
 CPU = torch.device("cpu")
 STUDY = ROOT / "stages/distillation/params.yaml"
@@ -35,6 +36,10 @@ def images(tmp_path):
         pixels = Resident(draw_shapes(rows.numpy(), 8, key))
         save_images(tmp_path / f"{split}.safetensors", ImageSet.of(pixels, rows % 4, rows, tuple("abcd")))
     return tmp_path
+
+
+def known_teachers(study):
+    return teachers_of(study, pairs_of(study))
 
 
 def settings_of(loss, **weights):
@@ -83,28 +88,24 @@ def test_the_loss_is_labels_answers_and_contrast_weighed_and_the_teacher_stays_a
 def test_a_killed_run_goes_on_with_the_same_bits_and_a_teacher_file_is_only_read(images, monkeypatch):
     monkeypatch.setenv("DVC_ROOT", str(images / "here"))
     teacher = teacher_file(images)
-    content = teacher.read_bytes()
+    content, saved = teacher.read_bytes(), []
     task = Task(settings_of("crd"), images, teacher)
     whole, fitted = task.run(0, CPU)
     monkeypatch.setenv("DVC_ROOT", str(images / "elsewhere"))
-    saved = []
+    save = Checkpoint.save
+
+    def killed(self, state):
+        save(self, state)
+        saved.append(state)
+        raise KeyboardInterrupt
+
     with monkeypatch.context() as patch:
-        from annulus.pipeline.checkpoint import Checkpoint
-
-        save = Checkpoint.save
-
-        def killed(self, state):
-            save(self, state)
-            saved.append(state)
-            raise KeyboardInterrupt
-
         patch.setattr(Checkpoint, "save", killed)
         with pytest.raises(KeyboardInterrupt):
             task.run(0, CPU)
     resumed, again = task.run(0, CPU)
     assert len(saved) == 1
-    for name, tensor in whole.state_dict().items():
-        assert torch.equal(tensor, resumed.state_dict()[name]), name
+    torch.testing.assert_close(whole.state_dict(), resumed.state_dict(), rtol=0, atol=0)
     assert fitted.history == again.history
     assert teacher.read_bytes() == content
 
@@ -122,26 +123,33 @@ def test_a_teacher_of_other_classes_or_of_another_network_is_refused_before_the_
     student, taught = build_classifier("resnet8", 4, 0), build_classifier("resnet8", 5, 0)
     with pytest.raises(InputError, match="the teacher resnet8 scores 5 classes, and the student's images have 4"):
         Distillation(student, taught, WeightParams(labels=1, answers=1, answers_temperature=4, contrast=0), None)
+    with pytest.raises(ValueError, match=r"dataset 'shape' is none of .*; did you mean 'shapes'"):
+        ImagesParams(dataset="shape", settings={}, train_images=None, test_images=None)
 
 
-def study_with(tmp_path, old, new):
+@pytest.mark.parametrize(
+    ("old", "new", "read", "sentence"),
+    [
+        (
+            "student: resnet8,",
+            "student: resnett20,",
+            pairs_of,
+            "no network is named 'resnett20'; did you mean 'resnet2",
+        ),
+        ("teachers:\n- ", "teachers:\n- x", known_teachers, r"`teachers` does not name; did you mean 'x.*'.; add it"),
+        (
+            "  crd: {}",
+            "  crd: {weihgts: {}}",
+            lambda study: loss_settings(study, "crd"),
+            r"rows.crd: 'weihgts' is none of weights",
+        ),
+        ("  crd: {}", "  cdr: {}", lambda study: loss_settings(study, "crd"), "rows has no 'crd'; did"),
+        ("labels: 1.0", "labels: 0.0", lambda study: loss_settings(study, "alone"), "labels, answers and contr"),
+    ],
+)
+def test_an_unknown_network_teacher_or_loss_is_refused_with_the_nearest_known_one(old, new, read, sentence, tmp_path):
     text = STUDY.read_text()
     assert old in text
     (tmp_path / "params.yaml").write_text(text.replace(old, new, 1))
-    return OwnStudy(tmp_path / "params.yaml")
-
-
-def test_an_unknown_network_teacher_loss_or_data_set_is_refused_with_the_nearest_known_one(tmp_path):
-    with pytest.raises(InputError, match="no network is named 'resnett20'; did you mean 'resnet20'"):
-        pairs_of(study_with(tmp_path, "student: resnet8,", "student: resnett20,"))
-    study = study_with(tmp_path, "teachers:\n- ", "teachers:\n- x")
-    with pytest.raises(InputError, match=r"which `teachers` does not name; did you mean 'x.*'.; add it there"):
-        teachers_of(study, pairs_of(study))
-    with pytest.raises(InputError, match=r"rows has no 'mlcpc-006'; did you mean 'mlcpc-00"):
-        loss_settings(OwnStudy(STUDY), "mlcpc-006")
-    with pytest.raises(InputError, match=r"rows.crd: 'weihgts' is none of weights, contrast"):
-        loss_settings(study_with(tmp_path, "  crd: {}", "  crd: {weihgts: {}}"), "crd")
-    with pytest.raises(InputError, match="labels, answers and contrast all weigh 0"):
-        loss_settings(study_with(tmp_path, "labels: 1.0", "labels: 0.0"), "alone")
-    with pytest.raises(ValueError, match=r"dataset 'shape' is none of .*; did you mean 'shapes'"):
-        ImagesParams(dataset="shape", settings={}, train_images=None, test_images=None)
+    with pytest.raises(InputError, match=sentence):
+        read(OwnStudy(tmp_path / "params.yaml"))

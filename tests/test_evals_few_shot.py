@@ -17,12 +17,10 @@ def drawn(generator, labels=LABELS, classes=range(6), ways=4, shots=2, queries=3
 
 def test_an_episode_s_images_are_of_its_classes_and_none_is_both_learned_from_and_asked(generator):
     support, query = drawn(generator, classes=[0, 1, 2, 3, 5])
-    assert support.shape == (50, 4, 2)
-    assert query.shape == (50, 4, 3)
-    for known, asked in zip(support, query, strict=True):
-        images = torch.cat([known.flatten(), asked.flatten()])
+    assert (support.shape, query.shape) == ((50, 4, 2), (50, 4, 3))
+    for images in torch.cat([support, query], dim=2):
         assert len(images.unique()) == 20
-        classes = LABELS[torch.cat([known, asked], dim=1)]
+        classes = LABELS[images]
         assert (classes == classes[:, :1]).all(), "each way is one class"
         assert len(classes[:, 0].unique()) == 4
         assert 4 not in classes
@@ -30,10 +28,9 @@ def test_an_episode_s_images_are_of_its_classes_and_none_is_both_learned_from_an
 
 
 def test_the_same_seed_draws_the_same_episodes():
-    first, second, other = (drawn(torch.Generator().manual_seed(seed)) for seed in (0, 0, 1))
-    assert torch.equal(first.support, second.support)
-    assert torch.equal(first.query, second.query)
-    assert not torch.equal(first.support, other.support)
+    first, second, other = (torch.cat(drawn(torch.Generator().manual_seed(seed)), dim=2) for seed in (0, 0, 1))
+    assert torch.equal(first, second)
+    assert not torch.equal(first, other)
 
 
 def plain(features, center, support, query, classifier):

@@ -29,7 +29,7 @@ FLIPPED_VIEWS = PLAIN_VIEWS.model_copy(update={"flip": 0.5})
 
 def params(**changes):
     settings = {"inputs": "features", "layer": "pooled", "momentum": 0.9, "weight_decay": 0.0}
-    return LinearParams(**{**settings, "patience": None, "drops": 0, **changes})
+    return LinearParams(**settings | {"patience": None, "drops": 0} | changes)
 
 
 def scale(epochs=3, batch_size=16, learning_rate=0.1):
@@ -46,9 +46,8 @@ def clouds(count, seed, spread=1.0, classes=3, dim=4):
 
 
 def none_of(features):
-    return Features(
-        {name: tensor[:0] for name, tensor in features.layers.items()}, features.labels[:0], features.classes
-    )
+    none = {name: tensor[:0] for name, tensor in features.layers.items()}
+    return Features(none, features.labels[:0], features.classes)
 
 
 def run(train, test, settings=None, setting_scale=None, validation=None, seed=0):
@@ -86,17 +85,17 @@ def test_fitting_agrees_with_sgd_written_out():
     torch.testing.assert_close(probe.bias.data, weight[:, 4])
 
 
-def test_separable_classes_are_told_apart_entirely_from_chance_on():
+@pytest.mark.parametrize(("layer", "shape"), [("pooled", (-1, 12)), ("map", (-1, 3, 2, 2))])
+def test_separable_classes_are_told_apart_entirely_from_chance_on(layer, shape):
     """Features as they are, and as cached maps, which are read flattened."""
-    for layer, shape in (("pooled", (-1, 12)), ("map", (-1, 3, 2, 2))):
-        sets = [clouds(count, seed, spread=0.05, dim=12) for seed, count in enumerate((200, 100))]
-        train, test = (replace(some, layers={layer: some.layers["pooled"].reshape(shape).half()}) for some in sets)
-        outcome = run(train, test, params(layer=layer), scale(epochs=20, batch_size=200))
-        assert outcome.history[0]["loss_nats"] == pytest.approx(math.log(3))
-        assert outcome.metrics["top1_percent"] == outcome.metrics["train_top1_percent"] == 100.0
-        assert torch.equal(outcome.predicted, test.labels)
-        assert outcome.metrics["loss_nats"] == outcome.history[-1]["loss_nats"] < 0.1
-        assert (outcome.metrics["epochs"], outcome.metrics["images"]) == (20, 100)
+    sets = [clouds(count, seed, spread=0.05, dim=12) for seed, count in enumerate((200, 100))]
+    train, test = (replace(some, layers={layer: some.layers["pooled"].reshape(shape).half()}) for some in sets)
+    outcome = run(train, test, params(layer=layer), scale(epochs=20, batch_size=200))
+    assert outcome.history[0]["loss_nats"] == pytest.approx(math.log(3))
+    assert outcome.metrics["top1_percent"] == outcome.metrics["train_top1_percent"] == 100.0
+    assert torch.equal(outcome.predicted, test.labels)
+    assert outcome.metrics["loss_nats"] == outcome.history[-1]["loss_nats"] < 0.1
+    assert (outcome.metrics["epochs"], outcome.metrics["images"]) == (20, 100)
 
 
 def test_standardised_features_have_mean_zero_and_variance_one(monkeypatch):
@@ -110,35 +109,25 @@ def test_standardised_features_have_mean_zero_and_variance_one(monkeypatch):
     assert ((features + 1 - probe.mean) / probe.std)[:, 3].abs().max() == 0, "nor does it count in other images"
 
 
-def test_without_patience_the_learning_rate_falls_along_half_a_cosine():
+def test_the_rate_falls_along_half_a_cosine_or_tenfold_on_a_plateau_of_the_validation_accuracy():
     train = clouds(40, seed=0)
     rates = [row["learning_rate"] for row in run(train, train, setting_scale=scale(epochs=4)).history]
     assert rates == pytest.approx([0.1, 0.05 * (1 + math.sqrt(0.5)), 0.05, 0.05 * (1 - math.sqrt(0.5))])
-
-
-def test_on_a_plateau_of_the_validation_accuracy_the_rate_falls_tenfold():
-    train = clouds(40, seed=0)
     hopeless = replace(train, layers={"pooled": torch.zeros(40, 4)})  # its accuracy never rises much
-    settings = params(patience=2, drops=2)
-    outcome = run(train, train, settings, scale(epochs=12, learning_rate=1.0), validation=hopeless)
-    rates = [row["learning_rate"] for row in outcome.history]
+    settings = params(patience=2, drops=2), scale(epochs=12, learning_rate=1.0)
+    rates = [row["learning_rate"] for row in run(train, train, *settings, validation=hopeless).history]
     assert rates == sorted(rates, reverse=True)
     assert sorted({round(rate, 9) for rate in rates}) == pytest.approx([0.01, 0.1, 1.0])
     assert rates[-1] == pytest.approx(0.01)
 
 
-def test_test_images_decide_nothing_and_the_seed_decides_the_order():
-    train, validation = clouds(60, seed=0), clouds(30, seed=1)
-    settings = params(patience=1, drops=3)
-    one = run(train, clouds(50, seed=2), settings, validation=validation)
-    other_images = run(train, clouds(20, seed=3), settings, validation=validation)
-    other_seed = run(train, clouds(50, seed=2), settings, validation=validation, seed=1)
-    assert one.history == other_images.history != other_seed.history
-
-
-def test_patience_without_a_validation_part_is_refused_and_leaves_the_number_of_threads_as_it_was():
-    before, train = torch.get_num_threads(), clouds(20, seed=0)
-    run(train, train)
+def test_test_images_decide_nothing_the_seed_the_order_and_patience_needs_a_validation_part():
+    train, settings, before = clouds(60, seed=0), params(patience=1, drops=3), torch.get_num_threads()
+    one, other_images, other_seed = (
+        run(train, clouds(count, seed=count), settings, validation=clouds(30, seed=1), seed=seed).history
+        for count, seed in ((50, 0), (20, 0), (50, 1))
+    )
+    assert one == other_images != other_seed
     with pytest.raises(InputError, match=r"linear\.patience: 10 .* 0 images; give .*validation_fraction"):
         run(train, train, params(patience=10, drops=1))
     assert torch.get_num_threads() == before
@@ -170,7 +159,7 @@ def test_a_diverging_probe_stops_with_step_and_learning_rate(steps):
         fit(probe, batches, params(), settings, ConstantSchedule(), none_of(train))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def encoder():
     config = EncoderConfig("alexnet", "imagenet", "linear", 6, 32, None, mean=(0.5,) * 3, std=(0.3,) * 3)
     encoder = build_encoder(config, seed=0).train()
@@ -216,21 +205,15 @@ def test_the_stage_reports_numbers_a_curve_and_one_row_per_test_image(tmp_path, 
     for split, count in (("train", 60), ("validation", 10), ("test", 20)):
         images = image_set(count, seed=count)
         save_images(tmp_path / f"{split}.safetensors", images)
-        features = extract(encoder, images, ["pooled"], CPU)
-        save_features(tmp_path / "features/0", split, features)
-    values = {
-        "seeds": [0],
-        "linear": params(inputs=inputs),
-        "view_sets.${views}": FLIPPED_VIEWS,
-        "scales.${scale}.linear": scale(epochs=4),
-    }
+        save_features(tmp_path / "features/0", split, extract(encoder, images, ["pooled"], CPU))
+    values = {"seeds": [0], "linear": params(inputs=inputs)}
+    values |= {"view_sets.${views}": FLIPPED_VIEWS, "scales.${scale}.linear": scale(epochs=4)}
     files = {"encoders": "", "right": "right.json", "features": "features", "confusion": "confusion.csv"}
     paths = Namespace(images=tmp_path, **{name: tmp_path / file for name, file in files.items()})
     results = stage.main(values, paths)
     assert results.metrics["top1_percent"] == 100.0
     assert read_right(paths.right)["top1_percent"][0].all()
-    assert {row["seed"] for row in results.history} == {0}
-    assert [row["epoch"] for row in results.history] == [1, 2, 3, 4]
+    assert [(row["seed"], row["epoch"]) for row in results.history] == [(0, 1), (0, 2), (0, 3), (0, 4)]
     constant = [row["learning_rate"] for row in results.history] == [0.1] * 4
     assert constant == (inputs == "views"), "as the papers: no drop, no cosine"
     assert {"loss_nats", "validation_top1_percent", "learning_rate"} < set(results.history[0])
@@ -242,10 +225,7 @@ def test_the_stage_reports_numbers_a_curve_and_one_row_per_test_image(tmp_path, 
 def test_the_default_probe_is_as_accurate_as_scikit_learn_s_logistic_regression():
     from sklearn.linear_model import LogisticRegression
 
-    train, test = (
-        clouds(1500, seed=0, spread=2.5, classes=5, dim=20),
-        clouds(1500, seed=1, spread=2.5, classes=5, dim=20),
-    )
+    train, test = (clouds(1500, seed=seed, spread=2.5, classes=5, dim=20) for seed in (0, 1))
     found = run(train, test, setting_scale=scale(epochs=10, batch_size=64)).metrics["top1_percent"]
     vectors = [each.layer("pooled").numpy() for each in (train, test)]
     mean, std = vectors[0].mean(axis=0), vectors[0].std(axis=0)

@@ -37,15 +37,12 @@ def plain(predicted, masks):
         ([0, 0, 0, 1], [0, 0, 1, 1], 100 * (2 / 3 + 1 / 2) / 2),
         ([0, 0, 2, 1], [0, 0, 1, 1], 75.0),  # class 2 is not there: no IoU of its own, but class 1 lost a pixel
         ([0, 0, 1, 1], [0, 0, IGNORED, 1], 100.0),
-        ([0, 1, 0, 0], [0, IGNORED, IGNORED, 0], 100.0),
+        ([0, 1, 0, 0], [0, IGNORED, IGNORED, 0], 100.0),  # all of a class
     ],
-    ids=["perfect", "all wrong", "one wrong", "absent class predicted", "ignored", "all of a class ignored"],
 )
 def test_mean_iou_of_hand_made_cases(predicted, true, expected):
-    predicted, true = torch.tensor(predicted), torch.tensor(true)
-    counts = confusion(predicted, true, 3)
+    counts = confusion(torch.tensor(predicted), torch.tensor(true), 3)
     assert mean_iou(counts) == pytest.approx(expected)
-    assert (mean_iou(counts), pixel_accuracy(counts)) == pytest.approx(plain(predicted, true))
 
 
 def test_mean_iou_is_that_of_plain_loops(generator):
@@ -81,22 +78,16 @@ def test_the_decoder_learns_what_the_maps_say_and_nothing_where_they_are_shuffle
     assert shuffled.metrics["mean_iou_percent"] < 45
 
 
-def test_the_same_seed_gives_the_same_decoder_and_another_seed_another(generator):
+def test_the_seed_decides_and_each_channel_counts_by_its_own_scale(generator):
+    """Channels that are made larger or smaller, by powers of two, change nothing."""
     (train, masks), (test, truth) = toy(40, generator), toy(20, generator)
     first, again, other = (segment(train, masks, test, truth, PARAMS, seed, CPU) for seed in (0, 0, 1))
     assert (first.metrics, first.history) == (again.metrics, again.history)
     assert first.history != other.history
-
-
-def test_each_channel_counts_by_its_own_scale(generator):
-    """Channels that are made larger or smaller, by powers of two, change nothing."""
-    (train, masks), (test, truth) = toy(40, generator), toy(20, generator)
     factors = torch.tensor([1.0, 1 / 16, 4, 8, 64, 1 / 2]).half().view(-1, 1, 1)
     scaled = [Features({"map": each.layer("map") * factors}, each.labels, each.classes) for each in (train, test)]
-    found, other = (
-        segment(*pair, PARAMS, 0, CPU) for pair in ((train, masks, test, truth), (scaled[0], masks, scaled[1], truth))
-    )
-    assert (found.predicted == other.predicted).double().mean() > 0.98
+    found = segment(scaled[0], masks, scaled[1], truth, PARAMS, 0, CPU)
+    assert (found.predicted == first.predicted).double().mean() > 0.98
 
 
 def test_ignored_pixels_teach_nothing(generator):
@@ -127,14 +118,13 @@ def test_frozen_means_frozen(generator):
 
 def test_what_cannot_be_segmented_is_named(generator):
     (train, masks), (test, truth) = toy(20, generator), toy(20, generator)
-    with pytest.raises(InputError, match=r"all pixels of the training masks are 255 \(ignored\); label some"):
-        segment(train, torch.full_like(masks, IGNORED), test, truth, PARAMS, 0, CPU)
-    with pytest.raises(InputError, match="class 1 is in the test masks only; label training pixels of it, too"):
-        segment(train, torch.zeros_like(masks), test, truth, PARAMS, 0, CPU)
-    with pytest.raises(InputError, match="the loss is no longer finite in epoch 1 with learning rate 9e\\+30; lower"):
-        segment(train, masks, test, truth, PARAMS.model_copy(update={"learning_rate": 9e30}), 0, CPU)
-    images = ImageSet.of(
-        Resident(torch.zeros(1, 3, 8, 8, dtype=torch.uint8)), torch.tensor([0]), torch.tensor([0]), ("any",)
-    )
+    for some, rate, sentence in (
+        (torch.full_like(masks, IGNORED), 0.01, r"all pixels of the training masks are 255 \(ignored\); label some"),
+        (torch.zeros_like(masks), 0.01, "class 1 is in the test masks only; label training pixels of it, too"),
+        (masks, 9e30, r"the loss is no longer finite in epoch 1 with learning rate 9e\+30; lower"),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            segment(train, some, test, truth, PARAMS.model_copy(update={"learning_rate": rate}), 0, CPU)
+    pixels, zero = torch.zeros(1, 3, 8, 8, dtype=torch.uint8), torch.tensor([0])
     with pytest.raises(InputError, match="have no classes of their pixels; segment a data set that has: objects or"):
-        seen_masks(images, 8)
+        seen_masks(ImageSet.of(Resident(pixels), zero, zero, ("any",)), 8)

@@ -34,8 +34,8 @@ def test_the_digest_sees_pixels_labels_and_classes_but_not_layout_or_rows(genera
         ImageSet.of(one.images, one.labels, one.rows, ("ant", "bee", "dog")),
     ]
     assert len({one.digest, *(other.digest for other in others)}) == 4
-    channels_last = whole.contiguous(memory_format=torch.channels_last)
-    assert ImageSet.of(Resident(channels_last), one.labels, one.rows + 1, one.classes).digest == one.digest
+    last = Resident(whole.contiguous(memory_format=torch.channels_last))
+    assert ImageSet.of(last, one.labels, one.rows + 1, one.classes).digest == one.digest
 
 
 def test_channel_statistics_are_those_of_the_pixels(generator):

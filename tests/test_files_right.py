@@ -26,9 +26,7 @@ def test_bits_come_back_and_take_little_text(tmp_path, images):
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "[]",
-        "{}",
+        *("", "[]", "{}"),
         '{"images": 9, "right": {"a": {"0": "ff"}}}',
         '{"images": 8, "right": {"a": {"0": "fg"}}}',
         '{"images": 8, "right": {"a": {"x": "ff"}}}',
@@ -38,10 +36,9 @@ def test_bits_come_back_and_take_little_text(tmp_path, images):
     ],
 )
 def test_what_is_no_such_file_is_refused(tmp_path, text):
-    path = tmp_path / "right.json"
-    path.write_text(text)
+    (tmp_path / "right.json").write_text(text)
     with pytest.raises(InputError, match="is missing or not of this version"):
-        read_right(path)
+        read_right(tmp_path / "right.json")
 
 
 def test_a_seed_that_saw_fewer_images_is_refused_before_it_is_written(tmp_path):

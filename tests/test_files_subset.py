@@ -30,11 +30,9 @@ def test_even_counts_by_hand():
 
 
 def test_a_smaller_subset_is_part_of_a_larger_one(labels, generator):
-    small = even_subset(labels, 12, generator.manual_seed(3))
-    large = even_subset(labels, 40, generator.manual_seed(3))
-    other = even_subset(labels, 40, generator.manual_seed(4))
-    assert set(small.tolist()) <= set(large.tolist())
-    assert set(large.tolist()) != set(other.tolist())
+    draws = ((12, 3), (40, 3), (40, 4))
+    small, large, other = (set(even_subset(labels, n, generator.manual_seed(s)).tolist()) for n, s in draws)
+    assert small <= large != other
 
 
 def test_validation_takes_the_same_share_of_every_class_but_never_the_last_image(labels, generator):

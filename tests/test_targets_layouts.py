@@ -1,11 +1,8 @@
 """Each real archive's layout, made up here with few small files: labels, pixels, divisions, and the sentences."""
 
 import hashlib
-import itertools
 import json
 import re
-import shutil
-import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +10,6 @@ import pytest
 import torch
 from PIL import Image
 from scipy.io import savemat
-from settings import ROOT
 from torchvision.datasets import Omniglot, utils
 
 from annulus.errors import InputError
@@ -49,45 +45,40 @@ def told(source) -> list[tuple[str, int]]:
     return [(source.classes[label], level) for label, level in zip(source.labels.tolist(), levels(source), strict=True)]
 
 
-def idx(array: np.ndarray) -> bytes:
+def idx(array: list) -> bytes:
     """MNIST's format of bytes."""
-    return bytes([0, 0, 8, array.ndim]) + b"".join(size.to_bytes(4, "big") for size in array.shape) + array.tobytes()
-
-
-def mnist(root: Path) -> None:
-    raw = root / "raw"
-    raw.mkdir(parents=True)
-    for name, labels in (("train", [1, 0, 3]), ("t10k", [0, 9])):
-        images = np.stack([np.full((28, 28), 10 * label + 5, np.uint8) for label in labels])
-        (raw / f"{name}-images-idx3-ubyte").write_bytes(idx(images))
-        (raw / f"{name}-labels-idx1-ubyte").write_bytes(idx(np.array(labels, np.uint8)))
+    bytes_ = np.array(array, np.uint8)
+    return bytes([0, 0, 8, bytes_.ndim]) + b"".join(n.to_bytes(4, "big") for n in bytes_.shape) + bytes_.tobytes()
 
 
 @pytest.mark.parametrize(("name", "folder"), [("mnist", "MNIST"), ("fashionmnist", "FashionMNIST")])
 def test_mnist_and_fashion_mnist(name, folder, tmp_path):
-    mnist(tmp_path / folder)
+    raw = tmp_path / folder / "raw"
+    raw.mkdir(parents=True)
+    for part, labels in (("train", [1, 0, 3]), ("t10k", [0, 9])):
+        images = [np.full((28, 28), 10 * label + 5) for label in labels]
+        (raw / f"{part}-images-idx3-ubyte").write_bytes(idx(images))
+        (raw / f"{part}-labels-idx1-ubyte").write_bytes(idx(labels))
     sources = opened(name, tmp_path)
     assert sources["train"].labels.tolist() == [1, 0, 3]
-    assert levels(sources["train"]) == [15, 5, 35]
-    assert levels(sources["test"]) == [5, 95]
+    assert [levels(sources[split]) for split in ("train", "test")] == [[15, 5, 35], [5, 95]]
     assert len(sources["test"].classes) == 10
 
 
 def test_aircraft_are_cut_to_their_boxes_and_validation_is_for_training(tmp_path):
     data = tmp_path / "fgvc-aircraft-2013b/data"
+    (data / "images").mkdir(parents=True)
     for number, level in enumerate((50, 100, 150)):
-        picture(data / f"images/{number}.jpg", 0, (60, 40))
-        with Image.open(data / f"images/{number}.jpg") as image:
-            image.paste((level,) * 3, (10, 5, 50, 35))  # all but a margin, where a name would stand
-            image.save(data / f"images/{number}.jpg", quality=95)
-    (data / "images_box.txt").write_text("".join(f"{number} 11 6 50 35\n" for number in range(3)))
-    (data / "variants.txt").write_text("737-200\nA330\n")
-    (data / "images_variant_trainval.txt").write_text("0 A330\n2 737-200\n")
-    (data / "images_variant_test.txt").write_text("1 A330\n")
+        image = Image.new("RGB", (60, 40))
+        image.paste((level,) * 3, (10, 5, 50, 35))  # all but a margin, where a name would stand
+        image.save(data / f"images/{number}.jpg", quality=95)
+    lists = {"images_box": "".join(f"{number} 11 6 50 35\n" for number in range(3)), "variants": "737-200\nA330\n"}
+    lists |= {"images_variant_trainval": "0 A330\n2 737-200\n", "images_variant_test": "1 A330\n"}
+    for name, text in lists.items():
+        (data / f"{name}.txt").write_text(text)
     sources = opened("aircraft", tmp_path)
     assert sources["train"].classes == ("737-200", "A330")
-    assert sources["train"].labels.tolist() == [1, 0]
-    assert sources["test"].labels.tolist() == [1]
+    assert [sources[split].labels.tolist() for split in ("train", "test")] == [[1, 0], [1]]
     images, _ = sources["train"].read(torch.tensor([1, 0]))
     assert (images.flatten(1).float() - torch.tensor([[150.0], [50.0]])).abs().max() < 12, "nothing of the margin"
 
@@ -187,15 +178,16 @@ def test_quickdraw_tests_on_the_last_tenth_of_each_class(tmp_path):
 
 def coco(root: Path, split: str, boxes: list[dict]) -> None:
     """One photograph: black, with a white square of 20 pixels from (10, 30)."""
-    picture(root / f"{split}/000000000007.jpg", 0, (80, 60))
-    with Image.open(root / f"{split}/000000000007.jpg") as image:
-        image.paste((255,) * 3, (10, 30, 30, 50))
-        image.save(root / f"{split}/000000000007.jpg", quality=100)
-    (root / "annotations").mkdir(exist_ok=True)
+    for folder in (split, "annotations"):
+        (root / folder).mkdir(exist_ok=True)
+    image = Image.new("RGB", (80, 60))
+    image.paste((255,) * 3, (10, 30, 30, 50))
+    image.save(root / f"{split}/000000000007.jpg", quality=100)
+    names = {3: "car", 90: "toothbrush", 5: "airplane"}
     content = {
         "images": [{"id": 7, "file_name": "000000000007.jpg"}],
         "annotations": [{"image_id": 7, **box} for box in boxes],
-        "categories": [{"id": 3, "name": "car"}, {"id": 90, "name": "toothbrush"}, {"id": 5, "name": "airplane"}],
+        "categories": [{"id": id, "name": name} for id, name in names.items()],
     }
     (root / f"annotations/instances_{split}.json").write_text(json.dumps(content))
 
@@ -206,8 +198,7 @@ def test_boxes_of_coco_are_a_fifth_larger_around_their_middle(tmp_path):
     coco(tmp_path, "val2017", [far | {"category_id": 3}, square | {"category_id": 5}, square | {"category_id": 90}])
     sources = opened("mscoco", tmp_path)
     assert sources["train"].classes == ("car", "toothbrush"), "categories that have training boxes"
-    images, bad = sources["train"].read(torch.tensor([0, 1]))
-    assert not bad
+    images, _ = sources["train"].read(torch.tensor([0, 1]))
     assert images[1].float().mean() < 2
     assert images[0].float().mean() / 255 == pytest.approx(1 / 1.44, abs=0.06), "20 of 24 pixels a side"
     assert sources["test"].labels.tolist() == [0, 1]
@@ -232,14 +223,10 @@ def test_an_absent_target_is_one_sentence_with_root_layout_and_page(name, tmp_pa
     monkeypatch.setattr(utils, "_get_redirect_url", lambda url, max_hops: url)
     monkeypatch.setattr(utils, "_urlretrieve", no_network)
     page, layout = (re.escape(each) for each in LAYOUTS[name])
-    sentence = (
-        rf"target {name}: {re.escape(str(tmp_path))} does not hold it \(.*\)\. It needs {layout}, from {page}; or "
-    )
-    with pytest.raises(
-        InputError, match=sentence + rf"train/CLASS/\* and test/CLASS/\*. Set roots.{name} in"
-    ) as refused:
+    sentence = rf"target {name}: {tmp_path} does not hold it \([^\n]*\)\. It needs {layout}, from {page}; or "
+    sentence += rf"train/CLASS/\* and test/CLASS/\*. Set roots.{name} in [^\n]*$"
+    with pytest.raises(InputError, match=sentence):
         opened(name, tmp_path)
-    assert "\n" not in str(refused.value)
 
 
 def test_any_target_is_read_from_class_folders_too(tmp_path):
@@ -250,43 +237,16 @@ def test_any_target_is_read_from_class_folders_too(tmp_path):
     assert told(sources["test"]) == [("0", 20), ("1", 21)]
 
 
-def test_a_target_of_one_class_is_refused(tmp_path):
+def test_a_target_of_one_class_or_with_a_malformed_file_is_refused(tmp_path):
     (tmp_path / "numpy_bitmap").mkdir()
     np.save(tmp_path / "numpy_bitmap/cat.npy", np.zeros((20, 784), np.uint8))
     with pytest.raises(InputError, match="target quickdraw has one class, cat; at least two are needed"):
         opened("quickdraw", tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("name", "path", "fault"),
-    [
-        ("cub", "images.txt", "KeyError|KeyError: '9'|'9'"),
-        ("quickdraw", "numpy_bitmap/cat.npy", "cat.npy is float64 of shape"),
-    ],
-)
-def test_a_malformed_file_is_the_same_sentence(name, path, fault, tmp_path):
-    (tmp_path / path).parent.mkdir(exist_ok=True)
-    if name == "cub":
-        cub(tmp_path)
-        (tmp_path / path).write_text("9 001.Auk/auk_z.jpg\n")
-    else:
-        np.save(tmp_path / path, np.zeros((20, 3)))
-    with pytest.raises(InputError, match=rf"target {name}: .* does not hold it \(.*({fault})"):
-        opened(name, tmp_path)
-
-
-def test_real_mnist_from_class_folders(tmp_path):
-    archive = ROOT.parent / "shared/data/mnist.tar.xz"
-    if not archive.is_file():
-        pytest.skip("no ../shared/data/mnist.tar.xz beside the project")
-    with tarfile.open(archive) as tar:  # compressed, so only its beginning is read
-        few = [member for member in itertools.islice(tar, 60) if member.isfile()]
-        tar.extractall(tmp_path / "unpacked", few[:40], filter="data")
-    for place, path in enumerate(sorted(tmp_path.glob("unpacked/train/0/*.png"))):
-        for split in ("train", "test"):
-            (tmp_path / split / str(place % 2)).mkdir(parents=True, exist_ok=True)
-            shutil.copy(path, tmp_path / split / str(place % 2))
-    images, bad = opened("mnist", tmp_path)["test"].read(torch.arange(20))
-    assert not bad
-    assert torch.equal(images[:, 0], images[:, 2]), "grey"
-    assert 10 < images.float().mean() < 90, "bright strokes on black"
+    for wrong in (np.zeros((20, 3)), np.zeros((20, 784)), np.zeros((20, 783), np.uint8), np.zeros(784, np.uint8)):
+        np.save(tmp_path / "numpy_bitmap/cat.npy", wrong)
+        with pytest.raises(InputError, match=rf"quickdraw: .* does not hold it \(.*cat.npy is {wrong.dtype} of shape"):
+            opened("quickdraw", tmp_path)
+    cub(tmp_path)
+    (tmp_path / "images.txt").write_text("9 001.Auk/auk_z.jpg\n")
+    with pytest.raises(InputError, match=r"target cub: .* does not hold it \(.*'9'"):
+        opened("cub", tmp_path)
