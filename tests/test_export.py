@@ -38,7 +38,14 @@ def packages(library):
 
 @pytest.mark.parametrize("library", ["torchvision", "timm"])
 @pytest.mark.parametrize(
-    ("architecture", "stem"), [("resnet18", "cifar"), ("resnet50", "imagenet"), ("vit_small", "patch8")]
+    ("architecture", "stem"),
+    [
+        ("resnet18", "cifar"),
+        ("resnet34", "imagenet"),
+        ("resnet50", "imagenet"),
+        ("vit_small", "patch16"),
+        ("vit_small", "patch8"),
+    ],
 )
 def test_the_printed_lines_load_it_and_give_the_same_features(library, architecture, stem, generator, tmp_path):
     scope = packages(library)
@@ -55,7 +62,13 @@ def test_the_printed_lines_load_it_and_give_the_same_features(library, architect
 @pytest.mark.parametrize("library", ["torchvision", "timm"])
 @pytest.mark.parametrize(
     ("architecture", "stem"),
-    [("resnet34", "imagenet"), ("resnet152", "cifar"), ("resnext101_32x8d", "imagenet"), ("vit_small", "patch16")],
+    [
+        ("resnet101", "imagenet"),
+        ("resnet152", "cifar"),
+        ("resnext101_32x8d", "cifar"),
+        ("resnext152_32x8d", "imagenet"),
+        ("vit_small", "patch16"),
+    ],
 )
 def test_the_printed_lines_build_a_network_that_takes_all_tensors_of_larger_encoders(library, architecture, stem):
     """Names and shapes only, which tell a grouped convolution's groups too: there are up to 120 million weights."""
@@ -76,9 +89,12 @@ def detectron2_s_names(backbone):
                 layers[f"{place}.conv{conv}"] = getattr(block, f"conv{conv}"), getattr(block, f"bn{conv}")
             if block.downsample is not None:
                 layers[f"{place}.shortcut"] = tuple(block.downsample)
-    parts = ("weight", "bias", "running_mean", "running_var")
-    norms = {f"{name}.norm.{part}": getattr(norm, part) for name, (_, norm) in layers.items() for part in parts}
-    return {f"{name}.weight": convolution.weight for name, (convolution, _) in layers.items()} | norms
+    named = {f"{name}.weight": convolution.weight for name, (convolution, _) in layers.items()}
+    for name, (_, norm) in layers.items():
+        named |= {
+            f"{name}.norm.{part}": getattr(norm, part) for part in ("weight", "bias", "running_mean", "running_var")
+        }
+    return named
 
 
 @pytest.mark.parametrize(
@@ -86,6 +102,8 @@ def detectron2_s_names(backbone):
     [
         ("resnet101", {"DEPTH": 101, "RES2_OUT_CHANNELS": 256}),
         ("resnet50_x2", {"DEPTH": 50, "RES2_OUT_CHANNELS": 512, "STEM_OUT_CHANNELS": 128, "WIDTH_PER_GROUP": 128}),
+        ("resnet50_x4", {"DEPTH": 50, "RES2_OUT_CHANNELS": 1024, "STEM_OUT_CHANNELS": 256, "WIDTH_PER_GROUP": 256}),
+        ("resnext101_32x8d", {"DEPTH": 101, "RES2_OUT_CHANNELS": 256, "NUM_GROUPS": 32, "WIDTH_PER_GROUP": 8}),
         ("resnext152_32x8d", {"DEPTH": 152, "RES2_OUT_CHANNELS": 256, "NUM_GROUPS": 32, "WIDTH_PER_GROUP": 8}),
     ],
 )
@@ -123,27 +141,28 @@ def test_detectron2_s_file_has_its_names_and_the_settings_its_network(architectu
     }
 
 
+VIT = {"architecture": "vit_small", "stem": "patch8"}
+WIDE = {"architecture": "resnet50_x2"}
+LAB = {"architecture": "alexnet", "split": ColourSplit("lab"), "mean": (50.0, 3.0, -8.0), "std": (22.0, 11.0, 17.0)}
+
+
 @pytest.mark.parametrize(
     ("changes", "library", "sentence"),
     [
         (
-            *(
-                {"architecture": "alexnet", "split": ColourSplit("lab"), "mean": (50.0,) * 3, "std": (22.0,) * 3},
-                "timm",
-            ),
+            LAB,
+            "timm",
             r"two networks, each of a part of the image \(.*lab.*\), but .* timm takes RGB.*with split: none",
         ),
         ({"architecture": "convnet"}, "torchvision", r"small convnet.*no counterpart in torchvision.*resnet18"),
         ({"architecture": "alexnet"}, "torchvision", r"small alexnet.*no counterpart in torchvision.*resnet18"),
         ({"stem": "cifar"}, "detectron2", r"cifar stem.*which detectron2 cannot build; export to torchvision or timm"),
         (
-            *({"architecture": "vit_small", "stem": "patch8"}, "detectron2"),
+            VIT,
+            "detectron2",
             r"detectron2 has no vision transformer with the layers of vit_small; export to torchv",
         ),
-        (
-            *({"architecture": "resnet50_x2"}, "timm"),
-            r"timm cannot build resnet50_x2, whose every layer is 2 times as wide; .* to detectron2, or",
-        ),
+        (WIDE, "timm", r"timm cannot build resnet50_x2, whose every layer is 2 times as wide; .* to detectron2, or"),
     ],
 )
 def test_what_another_library_cannot_build_is_refused(changes, library, sentence):
@@ -153,7 +172,7 @@ def test_what_another_library_cannot_build_is_refused(changes, library, sentence
         backbone_state(encoder, library)
 
 
-def test_the_command_writes_beside_the_encoder_and_prints_the_lines_and_a_mistake_is_one_sentence(tmp_path, capsys):
+def test_the_command_writes_beside_the_encoder_and_prints_the_lines(tmp_path, capsys):
     save_encoder(trained(), tmp_path / "encoder.safetensors")
     main([str(tmp_path / "encoder.safetensors"), "--to", "torchvision"])
     out = tmp_path / "encoder.torchvision.safetensors"
@@ -161,6 +180,10 @@ def test_the_command_writes_beside_the_encoder_and_prints_the_lines_and_a_mistak
     assert printed == f"# {out}\n{usage(CONFIG, 'torchvision', out)}\n"
     assert "# images: RGB in [0, 1], minus [0.5, 0.4, 0.3], divided by [0.2, 0.25, 0.3]" in printed
     assert out.exists()
+
+
+def test_a_user_s_mistake_is_one_sentence(tmp_path):
+    save_encoder(trained(), tmp_path / "encoder.safetensors")
     for name, library, ending, sentence in (
         ("encoder", "detectron2", ".pkl", r"out\.pkl ends in '\.pkl'; for detectron2 name a file that ends in \.pth$"),
         ("encoder", "timm", ".pth", r"out\.pth ends in '\.pth'; for timm name a file that ends in \.safetensors$"),
@@ -172,7 +195,9 @@ def test_the_command_writes_beside_the_encoder_and_prints_the_lines_and_a_mistak
 
 
 @pytest.mark.parametrize("norm", ["FrozenBN", "BN"])
-@pytest.mark.parametrize("architecture", ["resnet18", "resnet50", "resnet50_x2", "resnext101_32x8d"])
+@pytest.mark.parametrize(
+    "architecture", ["resnet18", "resnet34", "resnet50", "resnet101", "resnet50_x2", "resnext101_32x8d"]
+)
 def test_detectron2_loads_it_by_the_printed_settings(architecture, norm, generator, tmp_path):
     pytest.importorskip("detectron2", reason="detectron2 is not installed: it is on no package index")
     from detectron2.checkpoint import DetectionCheckpointer
@@ -187,6 +212,9 @@ def test_detectron2_loads_it_by_the_printed_settings(architecture, norm, generat
     config.MODEL.RESNETS.NORM, config.MODEL.RESNETS.OUT_FEATURES = norm, ["res5"]
     network = build_backbone(config).eval()
     DetectionCheckpointer(network).load(config.MODEL.WEIGHTS)
+    stored, loaded = backbone_state(encoder, "detectron2"), network.state_dict()
+    assert stored.keys() == {name for name in loaded if "num_batches" not in name}
+    assert all(torch.equal(loaded[name], tensor.to(loaded[name].dtype)) for name, tensor in stored.items())
     images = torch.rand(2, 3, 16, 16, generator=generator)
     mean, std = (torch.tensor(values).view(3, 1, 1) for values in (config.MODEL.PIXEL_MEAN, config.MODEL.PIXEL_STD))
     with torch.no_grad():
