@@ -4,9 +4,7 @@ import math
 
 import pytest
 import torch
-from jaxtyping import TypeCheckError
 from plain_objectives import plain_binary_nce, plain_la, plain_softmax, present_of
-from torch.nn.functional import kl_div
 
 from annulus.bounds.alpha import CPC, MLCPC, cpc, cpc_ceiling, geometric, mlcpc, mlcpc_ceiling
 from annulus.bounds.binary_nce import binary_nce
@@ -89,7 +87,8 @@ def test_every_loss_and_ceiling_is_that_of_the_plain_loop(loss, plain, ceiling, 
 
 
 @every_loss
-def test_absent_scores_get_no_gradient(loss, plain, ceiling, ragged):
+def test_gradients_agree_with_finite_differences_and_absent_scores_get_none(loss, plain, ceiling, scores, ragged):
+    assert torch.autograd.gradcheck(loss, [part.clone().requires_grad_() for part in scores])
     leaves = [part.clone().requires_grad_() for part in ragged]
     loss(*leaves).backward()
     for leaf in leaves:
@@ -97,11 +96,6 @@ def test_absent_scores_get_no_gradient(loss, plain, ceiling, ragged):
         assert (leaf.grad[leaf == -torch.inf] == 0).all()
     assert (leaves[1].grad[leaves[1] > -torch.inf] > 0).all()  # a present negative always pushes
     assert (leaves[0].grad[:, 0] < 0).any()
-
-
-@every_loss
-def test_gradients_agree_with_finite_differences(loss, plain, ceiling, scores):
-    assert torch.autograd.gradcheck(loss, [part.clone().requires_grad_() for part in scores])
 
 
 @every_loss
@@ -121,24 +115,19 @@ def test_scores_of_any_size_give_a_finite_loss_and_gradient(loss, plain, ceiling
 
 
 @every_bound
-def test_where_all_scores_are_equal_the_loss_is_its_ceiling_so_that_the_estimate_is_zero(loss, ceiling, ragged):
-    """It is the mean over queries of different numbers."""
+def test_equal_scores_reach_the_ceiling_and_neither_a_common_shift_nor_the_order_matters(loss, ceiling, scores, ragged):
+    """The ceiling is the mean over queries of different numbers, and the estimate of equal scores zero."""
     equal = [part.where(part == -torch.inf, -2.0) for part in ragged]
     assert loss(*equal).item() == pytest.approx(ceiling(*counts(*equal)).item(), rel=1e-6)
-
-
-@every_bound
-def test_a_common_shift_of_all_scores_and_the_order_of_negatives_change_nothing(loss, ceiling, scores):
-    expected = loss(*scores)
-    torch.testing.assert_close(loss(scores[0] + 9, scores[1] + 9), expected)
-    torch.testing.assert_close(loss(scores[0], scores[1].flip(1)), expected)
+    torch.testing.assert_close(loss(scores[0] + 9, scores[1] + 9), loss(*scores))
+    torch.testing.assert_close(loss(scores[0], scores[1].flip(1)), loss(*scores))
 
 
 @every_bound
 def test_no_estimate_exceeds_its_ceiling(loss, ceiling, generator):
     """In float32 too, but for the rounding of a difference of logsumexps where there is one."""
-    for lead in (0.0, 5.0, 50.0, 1e4):
-        for k in (3, 4096):
+    for lead in (0.0, 50.0, 1e4):
+        for k in (3, 512):
             negatives = torch.randn(64, k, generator=generator)
             for noise in (1.0, 30.0):
                 positives = lead + noise * torch.randn(64, 3, generator=generator)
@@ -172,20 +161,8 @@ def test_infonce_is_never_negative_in_float32_and_a_small_loss_keeps_its_digits(
 
 def test_alpha_1_is_plain_cpc_and_one_query_makes_the_joint_softmax_its_own(scores):
     torch.testing.assert_close(cpc(*scores, 1.0), infonce(*scores))
-    for alpha in (0.2, 1.0, 3.0):
-        own, negatives = scores[0][:1, :1], scores[1][:1]
-        torch.testing.assert_close(mlcpc(own[:, 0], negatives, alpha), cpc(own, negatives, alpha))
-
-
-@pytest.mark.parametrize("alpha", [0.05, 1.0, 4.0])
-def test_mlcpc_is_the_divergence_of_algorithm_1(alpha, scores):
-    """mlcpc Algorithm 1: target 1/n on the positives, against the softmax of the weighed logits of all n m."""
-    positives, negatives = scores[0][:, :1], scores[1]
-    beta = (8 - alpha) / 7
-    logits = torch.cat([positives + math.log(alpha), negatives + math.log(beta)], dim=1).flatten()
-    target = torch.tensor([1 / 6] + [0.0] * 7, dtype=torch.float64).repeat(6)
-    expected = kl_div(logits.log_softmax(dim=0), target, reduction="sum")
-    torch.testing.assert_close(mlcpc(positives[:, 0], negatives, alpha), expected)
+    own, negatives = scores[0][:1, :1], scores[1][:1]
+    torch.testing.assert_close(mlcpc(own[:, 0], negatives, 3.0), cpc(own, negatives, 3.0))
 
 
 def test_a_query_without_negatives_has_no_infonce_loss_leaves_nce_its_positive_and_gives_alpha_no_weight(scores):
@@ -217,31 +194,22 @@ def test_a_geometric_curriculum_passes_its_ends_and_1_half_way():
 # --- refusals -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("alpha", [0.0, -1.0, 8.0, math.nan])
-def test_an_alpha_outside_its_range_is_refused_with_the_range(alpha, scores):
+@pytest.mark.parametrize("alpha", [0.0, 8.0, math.nan])
+def test_an_alpha_outside_its_range_is_refused_with_the_range(alpha, scores, ragged):
     numbers = counts(*scores)
-    for call in (
-        lambda: cpc(*scores, alpha),
-        lambda: mlcpc(scores[0][:, 0], scores[1], alpha),
-        lambda: cpc_ceiling(*numbers, alpha),
-        lambda: mlcpc_ceiling(numbers[1], alpha),
+    for call, *arguments in (
+        (cpc, *scores),
+        (mlcpc, scores[0][:, 0], scores[1]),
+        (cpc_ceiling, *numbers),
+        (mlcpc_ceiling, numbers[1]),
     ):
         with pytest.raises(InputError, match=rf"alpha is {alpha:g} with m = 8 .* above 0 and below m: choose alpha 1"):
-            call()
-
-
-def test_the_query_with_the_fewest_negatives_limits_alpha(ragged):
+            call(*arguments, alpha)
     with pytest.raises(InputError, match="with m = 3 candidates, a positive and 2 negatives"):
-        cpc(*ragged, 3.0)
+        cpc(*ragged, 3.0)  # the query with the fewest limits alpha
 
 
-@pytest.mark.parametrize("eqco_alpha", [0.0, -4.0, math.inf, math.nan])
+@pytest.mark.parametrize("eqco_alpha", [0.0, math.inf, math.nan])
 def test_an_eqco_alpha_that_is_no_number_of_negatives_is_refused(eqco_alpha, scores):
     with pytest.raises(InputError, match=rf"eqco_alpha is {eqco_alpha:g}; .* above 0: choose .* or null"):
         margin(scores[1], eqco_alpha)
-
-
-def test_wrong_shapes_fail_while_tests_run():
-    """The signatures are checked (conftest.py), so no test can pass with shapes that they exclude."""
-    with pytest.raises(TypeCheckError):
-        infonce(torch.zeros(5, 1), torch.zeros(4, 7))

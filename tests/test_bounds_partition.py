@@ -11,10 +11,6 @@ pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 each_policy = pytest.mark.parametrize("policy", NORMALISERS)
 
 
-def partition_of(policy, rate=0.75):
-    return PartitionFunction(policy, constant=2.25, rate=rate).double()
-
-
 def batch_of(generator):
     """Scores of 4 queries against 30 columns, and of 2 to 9 negatives of theirs."""
     scores = 3 * torch.randn(4, 30, generator=generator, dtype=torch.float64)
@@ -27,7 +23,7 @@ def batch_of(generator):
 @each_policy
 @pytest.mark.parametrize("rate", [0.75, 0.0])
 def test_every_policy_is_its_plain_sum_batch_after_batch(policy, rate, generator):
-    partition, z = partition_of(policy, rate), None
+    partition, z = PartitionFunction(policy, constant=2.25, rate=rate).double(), None
     for columns in (30, 30, 20, 30):
         scores, negatives = batch_of(generator)
         scores = scores[:, :columns]
@@ -40,7 +36,7 @@ def test_every_policy_is_its_plain_sum_batch_after_batch(policy, rate, generator
 
 @each_policy
 def test_the_estimate_is_finite_for_any_score_a_constant_to_autograd_and_stays_as_it_is(policy, generator):
-    partition = partition_of(policy)
+    partition = PartitionFunction(policy, constant=2.25, rate=0.75).double()
     extreme = torch.tensor([[800.0, 900.0, -900.0], [700.0, -1000.0, 0.0]], dtype=torch.float64)
     assert all(partition(extreme, extreme[:, :2]).isfinite().all() for _ in range(2))
     scores, negatives = (each.requires_grad_() for each in batch_of(generator))

@@ -21,52 +21,33 @@ RING = Ring(0.1, 0.5)
 CAVE = Cave(0.5, "outside", Clustering(clusters=5, iterations=3, runs=2))
 
 
-@pytest.fixture
-def similarity(generator) -> torch.Tensor:
-    return torch.randn(QUERIES, ROWS, generator=generator)
-
-
-def ranked(similarity, query) -> list[int]:
-    """The other rows, closest first."""
-    others = [row for row in range(ROWS) if row != OWN[query]]
-    return sorted(others, key=lambda row: -similarity[query, row].item())
-
-
-def test_a_set_is_the_ranks_that_training_draws_from(similarity):
+def test_a_set_is_the_ranks_that_training_draws_from_and_its_radii_the_similarities_at_its_borders(generator):
+    similarity = torch.randn(QUERIES, ROWS, generator=generator)
+    closest = [
+        sorted(set(range(ROWS)) - {own}, key=row.__getitem__, reverse=True)
+        for own, row in zip(OWN.tolist(), similarity.tolist(), strict=True)
+    ]
     for progress, first, last in ((1.0, 4, 20), (0.5, 2, 30), (0.0, 0, 40)):
-        found = members(similarity, OWN, RING, progress)
-        for query in range(QUERIES):
-            assert set(found[query].nonzero().flatten().tolist()) == set(ranked(similarity, query)[first:last])
-
-
-def test_the_radii_are_the_similarities_at_a_set_s_borders(similarity):
-    inner, outer = membership.radii(similarity, members(similarity, OWN, RING))
-    closest = [similarity[query, ranked(similarity, query)[4]].item() for query in range(QUERIES)]
-    farthest = [similarity[query, ranked(similarity, query)[19]].item() for query in range(QUERIES)]
-    assert inner == pytest.approx(sum(closest) / QUERIES)
-    assert outer == pytest.approx(sum(farthest) / QUERIES)
-    assert inner > outer
+        for found, order in zip(members(similarity, OWN, RING, progress), closest, strict=True):
+            assert set(found.nonzero().flatten().tolist()) == set(order[first:last])
+    borders = [[similarity[query, order[rank]].item() for query, order in enumerate(closest)] for rank in (4, 19)]
+    found = membership.radii(similarity, members(similarity, OWN, RING))
+    assert found == pytest.approx([sum(values) / QUERIES for values in borders])
 
 
 def test_false_negatives_are_the_members_with_the_query_s_label_sets_of_different_sizes_counting_alike(generator):
     chosen, labels = torch.rand(QUERIES, ROWS, generator=generator) < 0.3, torch.arange(ROWS) % CLASSES
     chosen[0] = chosen[0].cumsum(0).eq(1) & chosen[0]  # one row
-    shares = []
-    for query, own in enumerate(OWN.tolist()):
-        rows = chosen[query].nonzero().flatten().tolist()
-        shares.append(sum(row % CLASSES == own % CLASSES for row in rows) / len(rows))
-    assert false_negative_percent(chosen, labels, OWN) == pytest.approx(100 * sum(shares) / QUERIES)
+    shares = [(labels[rows] == labels[own]).double().mean() for rows, own in zip(chosen, OWN, strict=True)]
+    assert false_negative_percent(chosen, labels, OWN) == pytest.approx(100 * sum(shares).item() / QUERIES)
 
 
 def test_chance_is_the_share_of_pairs_with_one_label_and_uniform_with_every_row_a_query_is_chance(generator):
-    labels = torch.randint(0, CLASSES, (ROWS,), generator=generator)
-    pairs = [labels[one] == labels[other] for one in range(ROWS) for other in range(ROWS) if one != other]
-    expected = 100 * sum(pairs).item() / len(pairs)
-    assert membership.chance_percent(labels) == pytest.approx(expected)
-    everyone = torch.arange(ROWS)
+    labels, everyone = torch.randint(0, CLASSES, (ROWS,), generator=generator), torch.arange(ROWS)
+    same = (labels == labels[:, None]).sum().item() - ROWS
+    assert membership.chance_percent(labels) == pytest.approx(100 * same / (ROWS * (ROWS - 1)))
     uniform = members(torch.zeros(ROWS, ROWS), everyone, Ring(0.0, 1.0))
-    assert false_negative_percent(uniform, labels, everyone) == pytest.approx(expected)
-    assert membership.chance_percent(torch.arange(10) % 2) == pytest.approx(100 * 4 / 9)
+    assert false_negative_percent(uniform, labels, everyone) == pytest.approx(membership.chance_percent(labels))
 
 
 def test_progress_is_read_back_from_the_shares_of_a_learning_curve():
@@ -76,9 +57,8 @@ def test_progress_is_read_back_from_the_shares_of_a_learning_curve():
             found = membership.progress_of(sampler, *(round(share, 6) for share in shares))
             assert kept_shares(sampler.shares, found) == pytest.approx(shares, abs=1e-5)
             assert 0 <= found <= 1
-    assert membership.progress_of(CAVE, *kept_shares(CAVE.shares, 0.0)) == 0, (
-        "cave's clusters count from the first move on"
-    )
+    start = membership.progress_of(CAVE, *kept_shares(CAVE.shares, 0.0))
+    assert start == 0, "cave's clusters count from the first move on"
 
 
 def test_a_part_of_the_images_has_fewer_clusters_of_the_same_size():
@@ -95,12 +75,9 @@ def test_a_part_of_the_images_has_fewer_clusters_of_the_same_size():
 @pytest.fixture
 def comparisons(generator):
     """Two comparisons, in each of which a query is near its own row."""
-    found = []
-    for _ in range(2):
-        rows = F.normalize(torch.randn(ROWS, 5, generator=generator), dim=1)
-        noise = 0.1 * torch.randn(QUERIES, 5, generator=generator)
-        found.append((F.normalize(rows[OWN] + noise, dim=1), rows))
-    return found
+    rows = F.normalize(torch.randn(2, ROWS, 5, generator=generator), dim=2)
+    queries = F.normalize(rows[:, OWN] + 0.1 * torch.randn(2, QUERIES, 5, generator=generator), dim=2)
+    return list(zip(queries, rows, strict=True))
 
 
 def test_every_side_has_its_own_similarities_and_sets(comparisons):
@@ -112,23 +89,19 @@ def test_every_side_has_its_own_similarities_and_sets(comparisons):
         for name, (sampler, progress) in samplers.items():
             expected = members(sets.similarity[side], OWN, sampler, progress)
             assert torch.equal(sets.chosen[name][side], expected)
-    assert not torch.equal(sets.chosen["ring"][0], sets.chosen["ring"][1])
+    assert not torch.equal(*sets.chosen["ring"])
     with pytest.raises(InputError, match="hold none of the memory's 40 other rows"):
         members(sets.similarity[0], OWN, Ring(0.0, 0.01))
 
 
 def test_a_cave_s_clusters_are_those_of_the_rows_and_follow_the_seed(comparisons):
     samplers = {"ball": (Ring(0.0, 0.5), 1.0), "cave": (CAVE, 1.0), "training": (CAVE, 1.0)}
-    sets = candidate_sets(comparisons, OWN, samplers, seed=0)
-    again = candidate_sets(comparisons, OWN, samplers, seed=0)
-    for side in range(2):
+    sets, again, other = (candidate_sets(comparisons, OWN, samplers, seed=seed) for seed in (0, 0, 1))
+    for side, similarity in enumerate(sets.similarity):
         ball, cave = sets.chosen["ball"][side], sets.chosen["cave"][side]
         assert (cave & ~ball).sum() == 0
         assert 0 < cave.sum() < ball.sum()
         assert torch.equal(cave, sets.chosen["training"][side])
         assert torch.equal(cave, again.chosen["cave"][side])
-        similarity = sets.similarity[side]
-        left_out = similarity[ball & ~cave].mean()
-        assert left_out > similarity[cave].mean(), "a cluster holds what is near"
-    other = candidate_sets(comparisons, OWN, samplers, seed=1)
+        assert similarity[ball & ~cave].mean() > similarity[cave].mean(), "a cluster holds what is near"
     assert any(not torch.equal(other.chosen["cave"][side], sets.chosen["cave"][side]) for side in range(2))

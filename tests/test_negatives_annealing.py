@@ -13,23 +13,19 @@ POLICIES = {
 }
 
 
-def test_none_is_the_sampler_s_own_set_from_the_start():
-    annealing = Annealing()
+@pytest.mark.parametrize(
+    ("policy", "shares"),
+    [
+        ("none", {0.0: 1.0, 0.5: 1.0, 1.0: 1.0}),
+        ("linear", {0.0: 0.0, 0.1: 0.2, 0.25: 0.5, 0.5: 1.0, 1.0: 1.0}),
+        ("step", {0.0: 0.0, 0.099: 0.0, 0.1: 0.2, 0.199: 0.2, 0.3: 0.6, 0.4: 0.8, 0.499: 0.8, 0.5: 1.0, 1.0: 1.0}),
+    ],
+)
+def test_the_share_is_whole_or_rises_in_a_line_or_in_equal_steps_that_end_where_the_line_ends(policy, shares):
+    annealing = POLICIES[policy]()
     annealing.after_step(1.0)
     annealing.after_epoch(None)
-    assert [annealing.progress(trained) for trained in (0.0, 0.5, 1.0)] == [1.0, 1.0, 1.0]
-
-
-def test_linear_rises_in_a_line_and_then_stays():
-    shares = {0.0: 0.0, 0.1: 0.2, 0.25: 0.5, 0.5: 1.0, 1.0: 1.0}
-    for trained, progress in shares.items():
-        assert LinearAnnealing(until=0.5).progress(trained) == pytest.approx(progress)
-
-
-def test_step_rises_in_equal_steps_that_end_where_the_line_ends():
-    shares = {0.0: 0.0, 0.099: 0.0, 0.1: 0.2, 0.199: 0.2, 0.2: 0.4, 0.3: 0.6, 0.4: 0.8, 0.499: 0.8, 0.5: 1.0, 1.0: 1.0}
-    for trained, progress in shares.items():
-        assert StepAnnealing(until=0.5, steps=5).progress(trained) == pytest.approx(progress)
+    assert [annealing.progress(trained) for trained in shares] == pytest.approx(list(shares.values()))
 
 
 def test_adaptive_epoch_moves_when_accuracy_beats_the_mean_of_the_window():
@@ -71,16 +67,15 @@ def test_each_adaptive_policy_watches_its_own_measure_alone():
     assert [name for name, make in POLICIES.items() if make().watches_accuracy] == ["adaptive-epoch"]
 
 
-@pytest.mark.parametrize("seen", [(), (3.0, 5.0, 4.0, 4.5, 6.0)])
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_loaded_state_goes_on_like_the_one_that_was_saved(policy, seen):
+def test_a_loaded_state_goes_on_like_the_one_that_was_saved(policy):
     def watch(annealing, value):
         annealing.after_step(value)
         annealing.after_epoch(value)
         return annealing.progress(0.3)
 
     original, resumed = POLICIES[policy](), POLICIES[policy]()
-    for value in seen:
+    for value in (3.0, 5.0, 4.0, 4.5, 6.0):
         watch(original, value)
     for value in (50.0, 1.0):  # are forgotten
         watch(resumed, value)

@@ -78,19 +78,14 @@ def test_the_number_of_threads_does_not_change_the_clusters(rows):
 
 
 @each_device
-def test_a_cluster_that_runs_empty_takes_part_of_a_large_one(kmeans, generator):
+def test_a_cluster_that_runs_empty_takes_part_of_a_large_one_where_enough_rows_differ(kmeans, generator, capfd):
     """Half of the rows are one and the same, so most starts are equal, and all but one of these lose their rows."""
     spread = F.normalize(torch.randn(300, 4, generator=generator), dim=1)
     rows = torch.cat([spread[:1].repeat(300, 1), spread])
     [assigned] = kmeans(rows, clusters=20, iterations=20, runs=1, seed=0)
     assert assigned.unique().tolist() == list(range(20))
     assert assigned[:300].unique().numel() == 1
-
-
-@each_device
-def test_fewer_different_rows_than_clusters_leave_some_empty_and_are_no_cause_for_a_warning(kmeans, generator, capfd):
-    different = F.normalize(torch.randn(3, 4, generator=generator), dim=1)
-    [assigned] = kmeans(different.repeat(20, 1), clusters=10, iterations=10, runs=1, seed=0)
+    [assigned] = kmeans(spread[:3].repeat(20, 1), clusters=10, iterations=10, runs=1, seed=0)
     assert partition(assigned) == {frozenset(range(row, 60, 3)) for row in range(3)}
     assert ((assigned >= 0) & (assigned < 10)).all()
     assert "WARNING" not in "".join(capfd.readouterr())
@@ -114,16 +109,6 @@ def test_on_a_gpu_clusters_are_those_of_plain_k_means_in_however_many_parts(scor
     found = lloyd.lloyd(rows, clusters=7, iterations=4, runs=2, seed=3)
     for run, assigned in enumerate(found):
         assert torch.equal(assigned.long(), plain_kmeans(rows, 7, 4, 3, run))
-
-
-def test_on_a_gpu_clusters_are_as_tight_as_faiss_s(rows):
-    """Within 1 % in the mean of ten runs, of which single ones differ by as much."""
-    settings = {"clusters": 20, "iterations": 20, "runs": 10, "seed": 0}
-    ours, theirs = (
-        sum(scatter(rows, assigned) for assigned in found)
-        for found in (lloyd.lloyd(rows, **settings), kmeans(rows, **settings))
-    )
-    assert ours == pytest.approx(theirs, rel=0.01)
 
 
 def test_rows_on_a_gpu_are_clustered_there(rows):

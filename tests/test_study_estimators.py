@@ -7,7 +7,6 @@ import logging
 import math
 import statistics
 from argparse import Namespace
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,43 +25,35 @@ from annulus.estimators import staircase as staircase_of
 from annulus.estimators import theorems as theorems_of
 from annulus.estimators.critics import Joint, Separable
 from annulus.estimators.ensembles import seeded
-from annulus.estimators.params import (
-    BinaryParams,
-    ConditionalParams,
-    GaussiansParams,
-    IdealParams,
-    StaircaseParams,
-    TheoremsParams,
-)
+from annulus.estimators.params import ConditionalParams, GaussiansParams, StaircaseParams, TheoremsParams
 from annulus.estimators.toys import CorrelatedGaussians
 from annulus.negatives.samplers import Ring
 from annulus.pipeline.stage import Results
 
-staircase = script("stages/estimators/staircase.py")
 settings = script("stages/estimators/settings.py")
+names = ("gaussians", "binary", "staircase-separable", "staircase-joint", "conditional", "ideal", "theorems")
+STAGES = {name: script(f"stages/estimators/{name.partition('-')[0]}.py") for name in names}
 
+MODELS = settings.SECTIONS | dict.fromkeys(("staircases.separable", "staircases.joint"), StaircaseParams)
 CONTENT = yaml.safe_load((ROOT / "stages/estimators/params.yaml").read_text())
-MODELS = {
-    "gaussians": GaussiansParams,
-    "binary": BinaryParams,
-    "staircases.separable": StaircaseParams,
-    "staircases.joint": StaircaseParams,
-    "conditional": ConditionalParams,
-    "ideal": IdealParams,
-    "theorems": TheoremsParams,
-}
 TINY = {
     "gaussians": {"pairs": [8, 16], "information": [2.0, 6.0], "hidden": 16, "steps": 10, "evaluations": 5},
-    "binary": {"candidates": [2, 3, 8], "simulations": 20},
+    "binary": {"candidates": [2, 3, 8], "simulations": 10},
     "staircases": {
         "separable": {"steps_per_level": 12, "points": 2, "pairs": 16, "hidden": 16},
         "joint": {"steps_per_level": 8, "points": 4, "pairs": 8, "hidden": 8},
     },
-    "conditional": {"points": 100, "batch_size": 50, "epochs": 2, "percents": [100, 50, 10], "draws": 1},
+    "conditional": {
+        "points": 50,
+        "batch_size": 25,
+        "epochs": 1,
+        "percents": [100, 50, 10],
+        "draws": 1,
+        "negatives": 20,
+    },
     "ideal": {"information": [1.0, 4.0], "pairs": 16, "repeats": 8, "negatives": 12},
     "theorems": {"repeats": 8, "memory": 300, "queries": 10},
 }
-TINY["conditional"] |= {"negatives": 20}
 for staircase_params in TINY["staircases"].values():
     staircase_params |= {"information": [2.0, 4.0], "alphas": [1.0, 0.01]}
 
@@ -101,74 +92,64 @@ def run(stage: str, study: OwnStudy) -> tuple[Results, dict[str, list[dict]], by
 
 @functools.cache
 def once(stage: str) -> tuple[Results, dict[str, list[dict]], bytes]:
-    """What the stage gives of three seeds, for all tests that only read."""
-    return run(stage, study([3, 4, 5]))
+    """What the stage gives of two seeds, for all tests that only read."""
+    return run(stage, study([3, 4]))
 
 
 def states() -> list[Path]:
     return list(Path(".annulus/checkpoints").glob("*/*/state.pt"))
 
 
-STAGES = {
-    "gaussians": script("stages/estimators/gaussians.py"),
-    "binary": script("stages/estimators/binary.py"),
-    "staircase-separable": staircase,
-    "staircase-joint": staircase,
-    "conditional": script("stages/estimators/conditional.py"),
-    "ideal": script("stages/estimators/ideal.py"),
-    "theorems": script("stages/estimators/theorems.py"),
-}
-
-
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("stage", [name for name in STAGES if name != "staircase-joint"])
 def test_the_same_seeds_give_the_same_bytes_and_others_other_numbers(stage):
-    assert run(stage, study([3, 4, 5]))[2] == once(stage)[2] != run(stage, study([6, 7, 8]))[2]
+    assert run(stage, study([3, 4]))[2] == once(stage)[2] != run(stage, study([6, 7]))[2]
     assert not states(), "what is written is forgotten"
 
 
 @pytest.mark.parametrize("stage", ["gaussians", "staircase-separable", "conditional"])
 def test_a_stage_that_is_stopped_before_it_has_written_keeps_its_pieces(stage, monkeypatch):
-    monkeypatch.setattr(STAGES[stage], "write_table", full_disk)
-    with pytest.raises(InputError, match="the disk is full"):
+    monkeypatch.setattr(STAGES[stage], "write_table", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
         run(stage, study([3, 4]))
     assert states()
-
-
-def full_disk(*_: object) -> None:
-    raise InputError("the disk is full")
 
 
 KINDS = list(itertools.product(("CPC", "ML-CPC"), ("1.0", "0.01")))
 
 
 @pytest.mark.parametrize(
-    ("stage", "table", "names", "expected"),
+    ("stage", "names", "expected"),
     [
         (
-            *("gaussians", "points", ["information_nats", "method", "pairs"]),
+            "gaussians",
+            "information_nats method pairs",
             itertools.product(("2.0", "6.0"), ("InfoNCE", "EqCo"), ("8", "16")),
         ),
         (
-            *("binary", "points", ["m", "bound", "alpha"]),
+            "binary",
+            "m bound alpha",
             itertools.product("238", ("CPC", "ML-CPC"), ("1.0", "0.5", "0.1", "0.01", "lowest")),
         ),
         (
-            *("staircase-separable", "curves", ["bound", "alpha", "iteration"]),
-            [(*kind, iteration) for kind in KINDS for iteration in ("6", "12", "18", "24")],
+            "staircase-separable",
+            "bound alpha iteration",
+            [(*kind, at) for kind in KINDS for at in ("6", "12", "18", "24")],
         ),
         (
-            *("staircase-joint", "levels", ["bound", "alpha", "information_nats"]),
+            "staircase-joint",
+            "bound alpha information_nats",
             [(*kind, nats) for kind in KINDS for nats in ("2.0", "4.0")],
         ),
         (
-            *("conditional", "points", ["variant", "points", "percent_closest", "seeds"]),
-            itertools.product(CONTENT["conditional"]["variants"], ("unseen", "trained on"), ("100", "50", "10"), "3"),
+            *("conditional", "variant points percent_closest seeds"),
+            itertools.product(CONTENT["conditional"]["variants"], ("unseen", "trained on"), ("100", "50", "10"), "2"),
         ),
     ],
 )
-def test_a_table_has_a_row_per_point_in_their_order_below_the_ceilings(stage, table, names, expected):
-    rows = once(stage)[1][table]
-    assert [tuple(row[name] for name in names) for row in rows] == list(expected)
+def test_a_table_has_a_row_per_point_in_their_order_below_the_ceilings(stage, names, expected):
+    tables = once(stage)[1]
+    rows = tables["levels" if "levels" in tables and stage == "staircase-joint" else next(iter(tables))]
+    assert [tuple(row[name] for name in names.split()) for row in rows] == list(expected)
     for row in rows:
         assert row.get("scale", "tiny") == "tiny"
         if "ceiling_nats" in row:
@@ -186,57 +167,78 @@ def test_eqco_s_ceiling_does_not_depend_on_the_pairs_and_no_estimate_exceeds_its
         assert float(row["error_nats"]) == pytest.approx(float(row["std_nats"]) / 8**0.5, abs=2e-4)
 
 
-def test_one_seed_has_no_spread_and_a_margin_beyond_the_negatives_is_told(caplog):
+def test_one_seed_has_no_spread_and_margins_and_alphas_without_a_proven_bound_are_told(caplog):
     rows = run("gaussians", study([3], gaussians={"first_seeds": 1, "eqco_alpha": 12.0}))[1]["points"]
     assert {(row["std_over_seeds_nats"], row["seeds"]) for row in rows} == {("0.0", "1")}
     assert [line for line in caplog.messages if "eqco_alpha 12 is more than the 7 negatives" in line]
     assert not [line for line in caplog.messages if "the 15 negatives" in line]
-
-
-def in_float64(compute: Callable[[], object]) -> object:
-    torch.set_default_dtype(torch.float64)
-    try:
-        return compute()
-    finally:
-        torch.set_default_dtype(torch.float32)
+    with caplog.at_level(logging.WARNING, logger="annulus"):
+        run("staircase-joint", study([3]))
+    assert "mlcpc with alpha 0.01 is not a lower bound" in caplog.text
 
 
 def plain_eqco(scores: torch.Tensor, alpha: float) -> torch.Tensor:
     """eqco eq. 10 with K - 1 negatives, off log(1 + alpha); InfoNCE at alpha = K - 1."""
-    n = len(scores)
-    values = []
-    for i in range(n):
-        others = torch.stack([scores[i, j] for j in range(n) if j != i]).exp().sum()
-        values.append(
-            math.log(1 + alpha) + (scores[i, i].exp() / (scores[i, i].exp() + alpha / (n - 1) * others)).log()
-        )
-    return torch.stack(values).mean()
+    own, sums = scores.diagonal().exp(), scores.exp().sum(dim=1)
+    return math.log(1 + alpha) + (own / (own + alpha / (len(scores) - 1) * (sums - own))).log().mean()
 
 
-def test_gaussians_estimates_are_those_of_critics_trained_one_after_the_other():
+def plain_mlcpc(bound: str, scores: torch.Tensor, alpha: float) -> torch.Tensor:
+    """mlcpc eq. 4 or 6, of six pairs."""
+    weights = torch.full((6, 6), (6 - alpha) / 5) + (alpha - (6 - alpha) / 5) * torch.eye(6)
+    sums = (weights * scores.exp()).sum(dim=1)
+    return (6 * scores.diagonal().exp() / (sums.sum() / 6 if bound == "ML-CPC" else sums)).log().mean()
+
+
+def alone(make, value, toys, rate, draws) -> tuple[torch.nn.Module, list[float]]:
+    """A critic trained by itself on six pairs of each toy in turn, and its estimates."""
+    critic, found = seeded(make, derive(3, "weights")), []
+    optimizer = torch.optim.Adam(critic.parameters(), rate)
+    for toy in toys:
+        estimate = value(critic(*toy.sample(6, draws)))
+        optimizer.zero_grad()
+        (-estimate).backward()
+        optimizer.step()
+        found.append(estimate.item())
+    return critic, found
+
+
+def test_gaussians_estimates_are_those_of_critics_trained_one_after_the_other(in_float64):
     """Same weights at the start; the pairs of a level the same for both bounds; means over batches after training."""
     own = CONTENT["gaussians"] | {"hidden": 8, "outputs": 4, "steps": 5, "evaluations": 3, "learning_rate": 0.01}
     params = GaussiansParams(**(own | {"information": [2.0, 6.0], "pairs": [6]}))
-
-    def alone(alpha: float, level: int) -> float:
+    found = gaussians_of.estimates(params, (6, 3))["nats"]
+    for (method, alpha), level in itertools.product((("InfoNCE", 5.0), ("EqCo", 512.0)), (0, 1)):
         toy, draws = CorrelatedGaussians.with_information(20, params.information[level]), generator(3, "pairs", level)
-        critic = seeded(lambda: Separable(20, 8, 1, 4), derive(3, "weights"))
-        optimizer = torch.optim.Adam(critic.parameters(), 0.01)
-        for _ in range(5):
-            optimizer.zero_grad()
-            (-plain_eqco(critic(*toy.sample(6, draws)), alpha)).backward()
-            optimizer.step()
-        return statistics.fmean(plain_eqco(critic(*toy.sample(6, draws)), alpha).item() for _ in range(3))
+        critic, _ = alone(
+            lambda: Separable(20, 8, 1, 4), lambda each, alpha=alpha: plain_eqco(each, alpha), [toy] * 5, 0.01, draws
+        )
+        expected = statistics.fmean(plain_eqco(critic(*toy.sample(6, draws)), alpha).item() for _ in range(3))
+        assert found[method][level] == pytest.approx(expected, abs=1e-8)
 
-    found = in_float64(lambda: gaussians_of.estimates(params, (6, 3)))["nats"]
-    for method, alpha in (("InfoNCE", 5.0), ("EqCo", 512.0)):
-        expected = [in_float64(lambda level=level, alpha=alpha: alone(alpha, level)) for level in (0, 1)]
-        assert found[method] == pytest.approx(expected, abs=1e-8)
+
+@pytest.mark.parametrize("critic", ["separable", "joint"])
+@pytest.mark.parametrize("bound", ["CPC", "ML-CPC"])
+def test_a_staircase_s_estimates_are_those_of_critics_trained_one_after_the_other(bound, critic, in_float64):
+    """The same weights at the start and the same pairs at every alpha, the level rising after four steps."""
+    own = CONTENT["staircases"][critic] | {"hidden": 8, "pairs": 6, "steps_per_level": 4, "points": 1, "dims": 4}
+    own |= {"alphas": [1.0, 0.05], "information": [2.0, 6.0], "outputs": 3 if critic == "separable" else None}
+    params = StaircaseParams(**own)
+    found = staircase_of.follow(params, (bound, 3))["nats"]
+    assert found.shape == (2, 8)
+    toys = [CorrelatedGaussians.with_information(4, nats) for nats in (2.0, 6.0) for _ in range(4)]
+    for nats, alpha in zip(found, params.alphas, strict=True):
+        _, expected = alone(
+            lambda: Joint(4, 8, 2) if critic == "joint" else Separable(4, 8, 2, 3),
+            lambda each, alpha=alpha: plain_mlcpc(bound, each, alpha),
+            *(toys, 1e-3, generator(3, "pairs")),
+        )
+        assert nats.tolist() == pytest.approx(expected, abs=1e-7)
 
 
 def test_what_is_simulated_is_what_is_computed():
     """The same critic for both, so that they agree within the error of a mean over so many batches."""
-    simulations = 200
+    simulations = 100
     rows = run("binary", study([3], binary={"simulations": simulations, "candidates": [8], "p": 0.3}))[1]["points"]
     entropy = -0.3 * math.log(0.3) - 0.7 * math.log(0.7)
     for row in rows:
@@ -257,47 +259,6 @@ def test_a_point_is_the_mean_over_its_steps_and_a_level_s_end_that_over_its_last
     ends = staircase_of.ends(params, "ML-CPC", 0.5, nats)
     assert [(row["estimate_nats"], row["std_nats"]) for row in ends] == [(7.0, 1.0), (42.0, 2.0)]
     assert {row["ceiling_nats"] for row in ends} == {math.log(256)}
-
-
-@pytest.mark.parametrize("critic", ["separable", "joint"])
-@pytest.mark.parametrize("bound", ["CPC", "ML-CPC"])
-def test_a_staircase_s_estimates_are_those_of_critics_trained_one_after_the_other(bound, critic):
-    """The same weights at the start and the same pairs at every alpha, the level rising after four steps."""
-    own = CONTENT["staircases"][critic] | {"hidden": 8, "pairs": 6, "steps_per_level": 4, "points": 1, "dims": 4}
-    own |= {"alphas": [1.0, 0.05], "information": [2.0, 6.0], "outputs": 3 if critic == "separable" else None}
-    params = StaircaseParams(**own)
-
-    def value(scores: torch.Tensor, alpha: float) -> torch.Tensor:
-        """mlcpc eq. 4 or 6."""
-        weights = torch.full((6, 6), (6 - alpha) / 5) + (alpha - (6 - alpha) / 5) * torch.eye(6)
-        sums = (weights * scores.exp()).sum(dim=1)
-        shared = sums.sum() / 6 if bound == "ML-CPC" else sums
-        return (6 * scores.diagonal().exp() / shared).log().mean()
-
-    def alone(alpha: float) -> list[float]:
-        draws = generator(3, "pairs")
-        network = seeded(lambda: Joint(4, 8, 2) if critic == "joint" else Separable(4, 8, 2, 3), derive(3, "weights"))
-        optimizer = torch.optim.Adam(network.parameters(), 1e-3)
-        found = []
-        for step in range(8):
-            toy = CorrelatedGaussians.with_information(4, 2.0 if step < 4 else 6.0)
-            estimate = value(network(*toy.sample(6, draws)), alpha)
-            optimizer.zero_grad()
-            (-estimate).backward()
-            optimizer.step()
-            found.append(estimate.item())
-        return found
-
-    found = in_float64(lambda: staircase_of.follow(params, (bound, 3)))["nats"]
-    assert found.shape == (2, 8)
-    for place, alpha in enumerate(params.alphas):
-        assert found[place].tolist() == pytest.approx(in_float64(lambda alpha=alpha: alone(alpha)), abs=1e-7)
-
-
-def test_alphas_without_a_proven_bound_are_said(caplog):
-    with caplog.at_level(logging.WARNING, logger="annulus"):
-        run("staircase-joint", study([3]))
-    assert "mlcpc with alpha 0.01 is not a lower bound" in caplog.text
 
 
 def test_a_row_of_conditional_has_mean_and_interval_over_seeds_of_its_own_share_and_points():
@@ -322,7 +283,7 @@ def test_a_row_of_conditional_has_mean_and_interval_over_seeds_of_its_own_share_
 
 
 def test_with_the_ideal_critic_every_bound_is_where_theory_puts_it():
-    changes = {"information": [1.0], "dims": 2, "pairs": 32, "repeats": 150, "negatives": 16, "alpha": 1.5}
+    changes = {"information": [1.0], "dims": 2, "pairs": 32, "repeats": 100, "negatives": 16, "alpha": 1.5}
     changes |= {"eqco_alpha": 8.0}
     rows = {row["series"]: row for row in run("ideal", study([3], ideal=changes))[1]["points"]}
     nats = {name: float(row["estimate_nats"]) for name, row in rows.items()}
@@ -342,7 +303,7 @@ def test_with_the_ideal_critic_every_bound_is_where_theory_puts_it():
 
 
 def test_the_theorems_numbers_say_what_the_papers_say():
-    numbers = run("theorems", study([3], theorems={"repeats": 16, "memory": 600, "queries": 60}))[0].metrics
+    numbers = run("theorems", study([3], theorems={"repeats": 8, "memory": 400, "queries": 30}))[0].metrics
     assert numbers["information_nats"] == pytest.approx(-math.log(1 - 0.64))
     # ring Theorem 3.2: bias is the truth minus the estimate, so that a lower one has more.
     assert numbers["thm32_bias_cnce_nats"] > numbers["thm32_bias_nce_nats"] > 0
@@ -358,13 +319,13 @@ def test_the_theorems_numbers_say_what_the_papers_say():
 
 
 def test_variance_is_that_of_one_query_s_estimate_over_its_draws():
-    params = TheoremsParams(**(CONTENT["theorems"] | {"memory": 200, "queries": 5, "repeats": 400, "negatives": 4}))
+    params = TheoremsParams(**(CONTENT["theorems"] | {"memory": 200, "queries": 3, "repeats": 300, "negatives": 4}))
     toy = CorrelatedGaussians(params.dims, params.rho)
     of = theorems_of.case(params, toy, toy, 3)
-    assert of.scores.shape == (5, 200)
-    assert of.self_index.tolist() == list(range(5))
+    assert of.scores.shape == (3, 200)
+    assert of.self_index.tolist() == list(range(3))
     variances = []
-    for query in range(5):
+    for query in range(3):
         scores = of.scores[query].double().tolist()
         others = scores[:query] + scores[query + 1 :]
         draws = torch.randint(len(others), (4000, 4), generator=generator(query))
@@ -377,8 +338,8 @@ def test_variance_is_that_of_one_query_s_estimate_over_its_draws():
 
 
 def test_every_section_is_valid_at_every_scale():
-    for scale, (name, model) in itertools.product(CONTENT["scales"], MODELS.items()):
-        written(CONTENT | {"scale": scale}).section(name, model)
+    for scale in CONTENT["scales"]:
+        assert len(settings.main(written(CONTENT | {"scale": scale}))) == len(STAGES)
 
 
 def refusal(name: str, key: str, value: object) -> str:
@@ -396,9 +357,6 @@ def refusal(name: str, key: str, value: object) -> str:
     return sentence.removeprefix(f"study.yaml: {name}: ")
 
 
-SEPARABLE, JOINT = "staircases.separable", "staircases.joint"
-
-
 @pytest.mark.parametrize(
     ("name", "key", "value", "sentence"),
     [
@@ -407,9 +365,14 @@ SEPARABLE, JOINT = "staircases.separable", "staircases.joint"
         ("binary", "alphas", [1e-300], "alphas.0: alpha = 1e-300 cannot be told from 0 beside a weight of 1; take at"),
         ("binary", "alphas", [1.0, 0.0], "alphas.1: alpha = 0; it must be above 0 and below m: below 1 cpc is not a"),
         ("binary", "alphas", [1.0, 2.0], "alpha = 2 with m = 2: from m on a negative's weight (m - alpha)/(m - 1) is"),
-        (SEPARABLE, "alphas", [128.0], "alpha = 128 with m = 128: from m on a negative's weight"),
-        (SEPARABLE, "points", 7, "points: 7 does not divide steps_per_level: 4000; a point of the figure"),
-        (JOINT, "critic", "separable", "outputs: None with critic: separable; a separable critic has a nu"),
+        ("staircases.separable", "alphas", [128.0], "alpha = 128 with m = 128: from m on a negative's weight"),
+        ("staircases.separable", "points", 7, "points: 7 does not divide steps_per_level: 4000; a point of the figure"),
+        (
+            "staircases.joint",
+            "critic",
+            "separable",
+            "outputs: None with critic: separable; a separable critic has a nu",
+        ),
         ("conditional", "percents", [100, 0], "percents: 0 % of 2000 points; a set is more than 0 and at most 100 p"),
         ("conditional", "points", 15, "percents: 5 % of 15 points; a set is more than 0 and at most 100 percent of"),
         (
@@ -424,16 +387,11 @@ def test_a_bad_value_is_named_with_its_key_and_the_way_out(name, key, value, sen
     assert refusal(name, key, value).startswith(sentence)
 
 
-@pytest.mark.parametrize(
-    ("stage", "changes", "sentence"),
-    [
-        ("gaussians", {"first_seeds": 3}, r"gaussians\.first_seeds: 3 of 2 seeds; name more seeds"),
-        ("theorems", {"queries": 301}, "queries: 301 of a memory of 300; take at most as many"),
-    ],
-)
-def test_more_than_the_study_or_its_memory_holds_is_refused(stage, changes, sentence):
-    with pytest.raises(InputError, match=sentence):
-        run(stage, study([3, 4], **{stage: changes}))
+def test_more_than_the_study_or_its_memory_holds_is_refused():
+    with pytest.raises(InputError, match=r"gaussians\.first_seeds: 3 of 2 seeds; name more seeds"):
+        run("gaussians", study([3, 4], gaussians={"first_seeds": 3}))
+    with pytest.raises(InputError, match="queries: 301 of a memory of 300; take at most as many"):
+        run("theorems", study([3, 4], theorems={"queries": 301}))
 
 
 DVC = "stages/estimators/dvc.yaml"

@@ -1,11 +1,11 @@
 """Numbers over seeds and test images, and the rows of a study's tables, from outcomes that are made up."""
 
 import re
-from statistics import fmean
 
 import numpy as np
 import pytest
 
+from annulus.intervals import over_seeds_and_images
 from annulus.trials.outcomes import ACCURACIES, Outcome, accuracy, by_epoch, by_value, gain, numbers, right_by_seed
 
 
@@ -25,22 +25,13 @@ def drawn(seeds: int, images: int, chance: float, seed: int) -> dict[int, np.nda
 
 
 def test_a_gain_is_taken_in_pairs_of_a_seed_and_an_image():
-    """By plain loops: the variance of the mean has a part of the seeds, of the images and of the rest.
-
-    Source: Cornfield and Tukey 1956, as in annulus.intervals.
-    """
+    """test_intervals.py has the interval of such a table by plain loops."""
     right, base = drawn(3, 40, 0.7, 0), drawn(3, 40, 0.4, 1)
-    table = [[100.0 * (bool(right[s][i]) - bool(base[s][i])) for i in range(40)] for s in (0, 1, 2)]
-    mean = fmean(fmean(row) for row in table)
-    of_seed = [fmean(row) - mean for row in table]
-    of_image = [fmean(row[i] for row in table) - mean for i in range(40)]
-    rest = sum((table[s][i] - mean - of_seed[s] - of_image[i]) ** 2 for s in range(3) for i in range(40)) / (2 * 39)
-    seeds, images = 40 * sum(d**2 for d in of_seed) / 2, 3 * sum(d**2 for d in of_image) / 39
+    expected = over_seeds_and_images(np.array([100.0 * right[seed] - 100.0 * base[seed] for seed in (0, 1, 2)]))
     found = gain(right, {seed: base[seed] for seed in (2, 0, 1)})
-    assert found.mean == pytest.approx(mean)
+    assert (found.mean, found.variance) == pytest.approx((expected.mean, expected.variance))
     assert found.mean > 10, "better than the base is above 0"
-    assert found.variance == pytest.approx((max(seeds - rest, 0) + max(images - rest, 0) + rest) / 120)
-    assert gain(base, right).mean == pytest.approx(-mean)
+    assert gain(base, right).mean == pytest.approx(-found.mean)
 
 
 def test_a_point_has_its_accuracies_and_gains_with_intervals_and_a_verdict():
