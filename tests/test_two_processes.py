@@ -26,10 +26,12 @@ COMMON = {"seeds": [0], "scales.tiny.pretrain": SCALE, "anneal": "none", "method
 CASES = {
     "ir critic": {"method": "ir", "methods.ir.critic": "mlp-1", "sampler": "uniform"},
     "ir la": {"method": "ir", "bound": "la", "neighbours": "s", "methods.ir.negatives": "all"},
+    "cmc": {"split": "lab"},
     "pirl": {"method": "pirl", "split": "lab"},
     "moco drawn": {"method": "moco", "methods.moco.negatives": "sampled"},
     "simclr mlcpc": {"method": "simclr", "bound": "mlcpc", "sampler": "uniform"},
     "simo sync": {"method": "simo"},
+    "simo shuffle": {"method": "simo", "methods.simo.batch_norm": "shuffle", "methods.simo.shuffle_groups": 2},
 }
 MEMORIES = ("banks.0.rows", "banks.1.rows", "queues.0.keys", "queues.0.images", "queues.0.next")
 
