@@ -15,7 +15,7 @@ DVC = "stages/colour/dvc.yaml"
 
 @pytest.mark.slow
 def test_the_study_as_a_user_runs_it(tmp_path):
-    checkout = Checkout(tmp_path / "annulus")
+    checkout = Checkout(tmp_path / "annulus", "colour")
     checkout.cut(
         "colour", lambda content: content.update({"scale": "tiny", "seeds": [0, 1], "spaces": {"tiny": ["rgb", "lab"]}})
     )

@@ -20,7 +20,7 @@ def four_losses(content: dict) -> None:
 @pytest.mark.slow
 def test_the_study_as_a_user_runs_it(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
-    checkout = Checkout(tmp_path / "annulus")
+    checkout = Checkout(tmp_path / "annulus", "distillation")
     checkout.cut("distillation", four_losses)
     students = [f"student@pair0-{loss}" for loss in LOSSES]
     assert set(ran(checkout.dvc("repro", DVC))) == {"settings", "images", "teacher@resnet8", *students, "table"}

@@ -406,7 +406,7 @@ def tiny(content: dict) -> None:
 @pytest.mark.slow
 def test_the_study_as_a_user_runs_it(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
-    checkout = Checkout(tmp_path / "annulus")
+    checkout = Checkout(tmp_path / "annulus", "estimators")
     checkout.cut("estimators", tiny)
     assert set(ran(checkout.dvc("repro", DVC))) == {"settings", *(name.replace("-", "@") for name in STAGES)}
     assert {path.name for path in (checkout.folder / "metrics/estimators").iterdir()} == FILES

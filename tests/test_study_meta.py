@@ -18,7 +18,7 @@ def two_targets(content: dict) -> None:
 @pytest.mark.slow
 def test_the_study_as_a_user_runs_it(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
-    checkout = Checkout(tmp_path / "annulus")
+    checkout = Checkout(tmp_path / "annulus", "meta")
     checkout.cut("meta", two_targets)
     of_targets = {f"{stage}@{target}" for stage in ("images", "meta") for target in TARGETS}
     of_variants = {f"encoders@{variant}" for variant in ("uniform", "untrained")}

@@ -17,7 +17,7 @@ def two_sharings(content: dict) -> None:
 @pytest.mark.slow
 def test_the_study_as_a_user_runs_it(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
-    checkout = Checkout(tmp_path / "annulus")
+    checkout = Checkout(tmp_path / "annulus", "moving_digits")
     checkout.cut("moving_digits", two_sharings)
     assert ran(checkout.dvc("repro", DVC)) == ["settings", "images", "table"]
     folder = checkout.folder / "metrics/moving_digits"

@@ -21,7 +21,7 @@ def two_generators(content: dict) -> None:
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory) -> Checkout:
     """The study, run from nothing."""
-    checkout = Checkout(tmp_path_factory.mktemp("annulus"))
+    checkout = Checkout(tmp_path_factory.mktemp("annulus"), "view_learning")
     checkout.cut("view_learning", two_generators)
     stages = ran(checkout.dvc("repro", STUDY))
     assert set(stages) == {"settings", "images", *(f"generator@{name}" for name in KEPT), "views", "pictures"}

@@ -46,7 +46,7 @@ def two_rows(content: dict) -> None:
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory) -> Checkout:
-    checkout = Checkout(tmp_path_factory.mktemp("annulus"))
+    checkout = Checkout(tmp_path_factory.mktemp("annulus"), "algorithms", "cifar10", "estimators")
     checkout.cut("algorithms", two_rows)
     checkout.commit()
     return checkout
