@@ -6,7 +6,7 @@ ResNet-18, 32 pixels, batches of 256, the same images, augmentations, heads and 
 a few steps go round all contestants. lightly, in a process of its own (lightly_recipe.py), tries several numbers of
 loader workers up to the number of cores, and the fastest counts. A bare step is what no pipeline can spare: encoders
 forward and backward, the plain loss over all scores, the optimiser, the memory's update, on random views, without a
-sampler.
+sampler. Whole epochs, with validation, stand beside as many bare steps.
 """
 
 import json
@@ -20,10 +20,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import torch
-from steps import PARAMS, training, whole_step
+from steps import PARAMS, epoch_sets, epochs_of_bare, training, whole_step
 from timing import calls_per_turn, synchronize, write
 from torch import Tensor
 
@@ -49,14 +50,25 @@ def images_of(count: int, pixels: Tensor) -> ImageSet:
     return ImageSet(Resident(pixels), labels, torch.from_numpy(rows).long(), CLASSES, "shapes")
 
 
-def of_keys(method: str, sampler: str, stem: str, queue: int, images: ImageSet, device: torch.device) -> Training:
+def of_keys(
+    method: str,
+    sampler: str,
+    stem: str,
+    queue: int,
+    images: ImageSet,
+    device: torch.device,
+    validation: ImageSet | None = None,
+    scale: Mapping[str, int] = MappingProxyType({}),
+) -> Training:
+    """A training, without validation images unless some are given."""
     views = PARAMS.view_sets["standard" if method == "moco" else "strong"]
     changes = {
         "methods.${method}": {"head": HEADS[method], "temperature": TEMPERATURES[method], "negatives": "all"},
-        "scales.${scale}.pretrain": {"batch_size": BATCH, "queue": queue},
+        "scales.${scale}.pretrain": {"batch_size": BATCH, "queue": queue, **scale},
         "view_sets.${views}": dict(views) | {"blur": None},  # now the same views as lightly's
     }
-    return training(method, sampler, stem, changes, images, images.take(torch.arange(0)), device)
+    seen = images.take(torch.arange(0)) if validation is None else validation
+    return training(method, sampler, stem, changes, images, seen, device)
 
 
 def turn_of(step: Callable[[], None], warm: int, steps: int) -> Turn:
@@ -90,7 +102,7 @@ def bare_step(run: Training) -> Callable[[], None]:
     def moco() -> None:
         with autocast(device):
             query = method.encoder(views[0])
-        key, scaled = method.keys(views[1]), query / temperature
+        [key], scaled = method.keys(views[1]), query / temperature
         learn((scaled * key).sum(dim=1, keepdim=True), scaled @ method.queues[0].keys.T)
         method.keys.follow(method.encoder)
         method.queues[0].push(key, index)
@@ -161,6 +173,19 @@ def against_lightly(method: str, stem: str, turns: int, steps: int, device: torc
     return {f"{method}_{stem}_stem_{name}": number for name, number in numbers.items()}
 
 
+def epochs(device: torch.device) -> dict[str, float | int]:
+    """An epoch of each method with the stem for large images, with its validation, against as many bare steps."""
+    images, validation, scale = epoch_sets(BATCH, SIZE, device)
+    runs, others = (
+        {name: of_keys(name, "uniform", "imagenet", QUEUE, images, device, validation, scale) for name in HEADS}
+        for _ in range(2)
+    )
+    percent = epochs_of_bare(runs, {name: bare_step(run) for name, run in others.items()}, device)
+    return {name.replace("_", "_imagenet_stem_", 1): number for name, number in percent.items()} | {
+        "epoch_images": len(images)
+    }
+
+
 def ring_against_all(device: torch.device) -> dict[str, float | int]:
     """A step of MoCoRing over one of MoCo, both with the long queue, each image's key in it, all members used."""
     random = torch.Generator().manual_seed(0)
@@ -188,7 +213,7 @@ def main() -> None:
         length["steps"] = max(length["steps"], calls_per_turn(device))
         numbers |= against_lightly(method, stem, **length, device=device)
     if stem == "imagenet":
-        numbers |= ring_against_all(device)
+        numbers |= ring_against_all(device) | epochs(device)
     write("methods" if stem == "imagenet" else "methods-cifar", device, **numbers)
 
 

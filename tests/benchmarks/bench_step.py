@@ -9,44 +9,35 @@ And whole epochs, with validation and all else that the loop does between two of
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from unittest.mock import patch
 
 import torch
-from steps import training, whole_step
+from steps import epoch_sets, epochs_of_bare, random_images, training, whole_step
 from timing import calls_per_turn, medians, write
 
 from annulus.bounds.infonce import infonce
 from annulus.compute.device import autocast, pick_device
 from annulus.files.images import ImageSet
-from annulus.files.store import Resident
 from annulus.training.loop import Training
 
 IMAGES, BATCH, NEGATIVES, SIZE = 50_000, 256, 4_096, 32
-EPOCH_IMAGES = {"cuda": 46_080, "cpu": 7_680}  # 180 and 30 batches; a ninth as many for validation, as in params.yaml
-EPOCH_TURNS = 3
 
 
-def random_images(images: int) -> ImageSet:
-    random = torch.Generator().manual_seed(0)
-    pixels = torch.randint(0, 256, (images, 3, SIZE, SIZE), generator=random, dtype=torch.uint8)
-    return ImageSet(Resident(pixels), torch.arange(images) % 10, torch.arange(images), tuple("0123456789"), "random")
-
-
-def of_memory(sampler: str, stem: str, device: torch.device, images: int) -> Training:
+def of_memory(
+    sampler: str,
+    stem: str,
+    device: torch.device,
+    images: ImageSet,
+    validation: ImageSet,
+    scale: Mapping[str, int] = MappingProxyType({}),
+) -> Training:
     changes = {
         "methods.${method}": {"negatives": "sampled", "critic": "dot", "bank_start": "random"},
-        "scales.${scale}.pretrain": {"batch_size": BATCH, "negatives": NEGATIVES},
+        "scales.${scale}.pretrain": {"batch_size": BATCH, "negatives": NEGATIVES, **scale},
     }
-    return training("ir", sampler, stem, changes, random_images(images), random_images(images // 9), device)
-
-
-def whole_epoch(run: Training) -> Callable[[], None]:
-    def epoch() -> None:
-        run.epoch = run.recipe.scale.epochs - 1  # the last one: `run` comes back after it
-        run.run()
-
-    return epoch
+    return training("ir", sampler, stem, changes, images, validation, device)
 
 
 def bare_step(run: Training) -> Callable[[], None]:
@@ -69,26 +60,20 @@ def bare_step(run: Training) -> Callable[[], None]:
 
 
 def epochs(device: torch.device) -> dict[str, float | int]:
-    images = EPOCH_IMAGES[device.type]
-    bare, batches = bare_step(of_memory("uniform", "imagenet", device, images)), images // BATCH
-
-    def bare_steps() -> None:
-        for _ in range(batches):
-            bare()
-
-    whole = {sampler: whole_epoch(of_memory(sampler, "imagenet", device, images)) for sampler in ("uniform", "ring")}
-    seconds = medians({"bare": bare_steps, **whole}, EPOCH_TURNS)
-    percent = {f"imagenet_stem_{it}_epoch_percent_of_bare": 100 * seconds["bare"] / seconds[it] for it in whole}
-    return percent | {"epoch_images": images}
+    images, validation, scale = epoch_sets(BATCH, SIZE, device)
+    runs = {name: of_memory(name, "imagenet", device, images, validation, scale) for name in ("uniform", "ring")}
+    bare = bare_step(of_memory("uniform", "imagenet", device, images, validation, scale))
+    percent = epochs_of_bare(runs, dict.fromkeys(runs, bare), device)
+    return {f"imagenet_stem_{name}": number for name, number in percent.items()} | {"epoch_images": len(images)}
 
 
 def main() -> None:
     device = pick_device()
     numbers: dict[str, float | int] = {"images": IMAGES, "batch": BATCH, "negatives": NEGATIVES, "pixels": SIZE}
     for stem, repetitions in (("imagenet", 15), ("cifar", 15 if device.type == "cuda" else 3)):
-        samplers = ("uniform", "ring")
-        steps = {sampler: whole_step(of_memory(sampler, stem, device, IMAGES)) for sampler in samplers}
-        bare = bare_step(of_memory("uniform", stem, device, IMAGES))
+        samplers, sets = ("uniform", "ring"), (random_images(IMAGES, SIZE), random_images(0, SIZE))
+        steps = {sampler: whole_step(of_memory(sampler, stem, device, *sets)) for sampler in samplers}
+        bare = bare_step(of_memory("uniform", stem, device, *sets))
         amx = device.type == "cpu" and torch.cpu._is_amx_tile_supported()
         half = {"bf16": patch.dict(os.environ, ANNULUS_PRECISION="bf16")(bare)} if amx else {}
         seconds = medians({"bare": bare, **steps, **half}, repetitions, calls_per_turn(device))

@@ -1,18 +1,27 @@
-"""Trainings as the pretrain stage sets them up, with ResNet-18 and at the scale of the paper, and their whole steps."""
+"""Trainings as the pretrain stage sets them up, with ResNet-18, at the scale of the paper; their steps and epochs."""
 
 from collections.abc import Callable, Mapping
 
 import torch
-from timing import ROOT
+from timing import ROOT, medians
 
 from annulus.config.file import load_params
 from annulus.config.resolved import PRETRAIN
 from annulus.files.images import ImageSet
+from annulus.files.store import Resident
 from annulus.training.loop import Training
 from annulus.training.setup import build_training
 
 PARAMS = load_params(ROOT / "params.yaml")
 BACKBONES = {"imagenet": "resnet18", "cifar": "resnet18-cifar"}
+EPOCH_BATCHES = {"cuda": 180, "cpu": 30}
+EPOCH_TURNS = 3
+
+
+def random_images(images: int, size: int) -> ImageSet:
+    random = torch.Generator().manual_seed(0)
+    pixels = torch.randint(0, 256, (images, 3, size, size), generator=random, dtype=torch.uint8)
+    return ImageSet(Resident(pixels), torch.arange(images) % 10, torch.arange(images), tuple("0123456789"), "random")
 
 
 def training(
@@ -46,3 +55,37 @@ def whole_step(run: Training) -> Callable[[], None]:
         run.step(order)
 
     return step
+
+
+def epoch_sets(batch: int, size: int, device: torch.device) -> tuple[ImageSet, ImageSet, dict[str, int]]:
+    """Training and validation images of a short epoch, and what `scales.SCALE.pretrain` says of it.
+
+    Of 45,000 training images of CIFAR-10 `scale: paper` embeds 2,500 for validation: here the same share.
+    """
+    images = EPOCH_BATCHES[device.type] * batch
+    limit = images * 2_500 // 45_000
+    return random_images(images, size), random_images(images // 9, size), {"validation_images": limit}
+
+
+def epochs_of_bare(
+    runs: Mapping[str, Training], bare: Mapping[str, Callable[[], None]], device: torch.device
+) -> dict[str, float]:
+    """For each run 100 times as many bare steps' seconds over those of one epoch, with all that the loop does in it."""
+
+    def whole(run: Training) -> Callable[[], None]:
+        def epoch() -> None:
+            run.epoch = run.recipe.scale.epochs - 1  # the last one: `run` comes back after it
+            run.run()
+
+        return epoch
+
+    def as_many(step: Callable[[], None]) -> Callable[[], None]:
+        def steps() -> None:
+            for _ in range(EPOCH_BATCHES[device.type]):
+                step()
+
+        return steps
+
+    contestants = {f"bare {name}": as_many(step) for name, step in bare.items()}
+    seconds = medians(contestants | {name: whole(run) for name, run in runs.items()}, EPOCH_TURNS)
+    return {f"{name}_epoch_percent_of_bare": 100 * seconds[f"bare {name}"] / seconds[name] for name in runs}

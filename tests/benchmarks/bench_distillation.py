@@ -1,0 +1,68 @@
+"""A step of CRD for each of the paper's thirteen pairs, and how long a student of `scale: paper` takes at that pace.
+
+On a GPU these are the minutes of `scale: gpu`; on a CPU they say which pairs are within reach. The teacher is included,
+its own training is not. Evaluation, once after 240 epochs, is left out.
+
+Source: Song and Ermon 2020, arXiv:2007.09852, Tables 1 and 2, Appendix C.3.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from steps import random_images
+from timing import ROOT, calls_per_turn, medians, write
+from torch.utils.flop_counter import FlopCounterMode
+
+from annulus.classifiers.build import build_classifier
+from annulus.classifiers.params import FitParams
+from annulus.classifiers.training import _Run
+from annulus.compute.device import pick_device
+from annulus.config.study import OwnStudy
+from annulus.distillation.build import build_contrast
+from annulus.distillation.choices import loss_settings
+from annulus.distillation.memories import ContrastiveDistillation
+from annulus.distillation.objective import Distillation
+from annulus.distillation.params import ContrastParams, WeightParams
+
+IMAGES, SIZE, CLASSES = 50_000, 32, 100  # of CIFAR-100
+TURNS = 3
+STUDY = OwnStudy(ROOT / "stages" / "distillation" / "params.yaml")
+STUDY.params = STUDY.params.model_copy(update={"scale": "paper"})
+FIT, CRD, PAIRS = STUDY.section("student", FitParams), loss_settings(STUDY, "crd"), STUDY.content["thirteen"]
+
+
+def step_of(pair: Mapping[str, Any], device: torch.device) -> Callable[[], None]:
+    images, labels = random_images(IMAGES, SIZE), torch.arange(IMAGES) % CLASSES
+    student, teacher = (build_classifier(pair[role], CLASSES, 0).to(device) for role in ("student", "teacher"))
+    params, steps = ContrastParams.model_validate(CRD["contrast"]), -(-IMAGES // FIT.batch_size)
+    memories = ContrastiveDistillation(
+        (student.width, teacher.width), labels.to(device), params, build_contrast(params), 0, steps
+    )
+    objective = Distillation(student, teacher, WeightParams.model_validate(CRD["weights"]), memories)
+    run = _Run(student, objective, images, FIT, 0, device)
+    run.labels = labels
+    rows = torch.randperm(IMAGES, generator=torch.Generator().manual_seed(0))[: FIT.batch_size]
+    views = torch.rand(len(rows), 3, SIZE, SIZE, device=device)
+    student.train()
+    return lambda: run._step(rows, views)
+
+
+def main() -> None:
+    device, numbers = pick_device(), {"images": IMAGES, "batch": FIT.batch_size, "epochs": FIT.epochs}
+    for pair in PAIRS:
+        step = step_of(pair, device)
+        with FlopCounterMode(display=False) as counter:
+            step()
+        seconds = medians({"step": step}, TURNS, calls_per_turn(device))["step"]
+        steps = FIT.epochs * -(-IMAGES // FIT.batch_size)
+        numbers |= {
+            f"{pair['name']}_gflop_a_step": counter.get_total_flops() / 1e9,
+            f"{pair['name']}_seconds_a_step": seconds,
+            f"{pair['name']}_student_minutes": round(seconds * steps / 60),
+        }
+    write("distillation", device, **numbers)
+
+
+if __name__ == "__main__":
+    main()
