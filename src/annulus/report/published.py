@@ -12,6 +12,8 @@ from annulus.config.params import Params
 from annulus.errors import InputError
 
 HERE = Path(__file__).parent
+# libyaml where PyYAML was built with it: a safe loader too, and seven times as fast.
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 Number = float | None  # None: not printed, or not legible
 ONE = "value"  # the only column of a table whose rows have one number each
 
@@ -98,7 +100,7 @@ def read(path: Path) -> Any:
         InputError: when it is not YAML.
     """
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
+        return yaml.load(path.read_text(encoding="utf-8"), LOADER)
     except (OSError, yaml.YAMLError) as error:
         raise InputError(f"cannot read {path.name}: {' '.join(str(error).split())}") from error
 
