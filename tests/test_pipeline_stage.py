@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import warm
@@ -16,7 +17,7 @@ from test_config_study import DEFAULTS
 from annulus.config.negatives import RingParams
 from annulus.config.study import Study
 from annulus.errors import InputError
-from annulus.pipeline import tracking
+from annulus.pipeline import stage, tracking
 from annulus.pipeline.provenance import runs
 from annulus.pipeline.stage import Results, run_resolved, run_stage, write_settings
 
@@ -151,6 +152,21 @@ def test_a_stage_that_fails_leaves_the_committed_metrics_and_of_several_processe
     own = {name: f"the committed {name}" for name in ("knn.json", "knn.csv")}  # and no other stage's
     found = {path.name: path.read_text() for path in committed.iterdir()}
     assert found == ({} if isinstance(error, SystemExit) else own)
+
+
+@pytest.mark.parametrize(("rank", "waited"), [("0", []), ("1", [stage.FIRST_SPEAKS_SECONDS])])
+def test_of_several_processes_the_first_has_time_to_say_a_mistake_before_torchrun_stops_it(
+    argv, recorded, monkeypatch, rank, waited
+):
+    def main(params, paths):
+        raise InputError("too few")
+
+    slept = []
+    monkeypatch.setenv("RANK", rank)
+    monkeypatch.setattr(stage, "time", SimpleNamespace(sleep=slept.append))
+    with pytest.raises(SystemExit, match=r"^ERROR: too few$"):
+        run_stage(main, READS, PATHS, argv)
+    assert slept == waited
 
 
 def test_a_stage_that_fails_while_writing_keeps_what_it_wrote(argv, recorded, committed):

@@ -7,6 +7,7 @@ import os
 import re
 import statistics
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ from annulus.files.results import Metrics, Number, atomic_write, write_metrics, 
 from annulus.pipeline import provenance, tracking
 
 log = logging.getLogger("annulus")
+
+FIRST_SPEAKS_SECONDS = 10.0  # what the first of several processes may take to say its mistake and put its metrics back
 
 
 @dataclass(frozen=True)
@@ -164,7 +167,9 @@ def _one_sentence() -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise SystemExit(f"ERROR: {error}" if _first() else 1) from None
+        if not _first():  # mostly the first says the same, and torchrun stops all others as soon as one has ended
+            time.sleep(FIRST_SPEAKS_SECONDS)
+        raise SystemExit(f"ERROR: {error}") from None
 
 
 def _first() -> bool:
