@@ -1,10 +1,15 @@
-"""The fused optimiser over parameters as they lie in memory."""
+"""SGD to the bit as torch has it, and the fused one over parameters as they lie in memory."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
-from annulus.compute.optimizers import FusedSGD
+from annulus.compute.optimizers import SGD, FusedSGD
 
 SETTINGS = {"lr": 0.1, "momentum": 0.9, "weight_decay": 1e-2}
 
@@ -13,6 +18,41 @@ def network() -> nn.Sequential:
     torch.manual_seed(0)
     layers = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(144, 5)
     return nn.Sequential(*layers).to(memory_format=torch.channels_last)
+
+
+def test_groups_and_parameters_without_a_gradient_are_as_in_torch(generator):
+    ours, plain = network(), network()
+    optimizers = []
+    for kind, net in ((SGD, ours), (torch.optim.SGD, plain)):
+        groups = {"params": net[:2].parameters(), "weight_decay": 0.1}, {"params": net[2:].parameters()}
+        optimizers.append(kind(groups, lr=0.1, momentum=0.9))
+    for step in range(5):
+        images = torch.randn(6, 3, 8, 8, generator=generator)
+        for net, optimizer in zip((ours, plain), optimizers, strict=True):
+            optimizer.param_groups[1]["lr"] = 0.1 / (1 + step)
+            optimizer.zero_grad()
+            net(images).square().mean().backward()
+            if step in (0, 3):
+                net[0].weight.grad = None
+            optimizer.step()
+    assert all(torch.equal(*pair) for pair in zip(ours.parameters(), plain.parameters(), strict=True))
+
+
+def test_a_stage_that_trains_does_not_import_torchs_compiler():
+    program = """
+import sys
+import torch
+from annulus.compute.optimizers import SGD, FusedSGD
+from annulus.evals import linear
+from annulus.training import loop
+weight = torch.nn.Parameter(torch.ones(2))
+for optimizer in (SGD([weight], lr=0.1), FusedSGD([weight], lr=0.1)):
+    weight.square().sum().backward()
+    optimizer.step()
+assert not {"torch._dynamo", "torchvision", "scipy.stats"} & set(sys.modules)
+"""
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1] / "src")}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
 
 
 def test_steps_are_those_of_plain_sgd_to_the_bit_whatever_the_layout_and_a_resumed_run_goes_on(generator):

@@ -167,7 +167,9 @@ def test_a_task_runs_from_files_to_numbers(task, study, tmp_path):
 def test_scenes_and_table_as_stages(study, tmp_path):
     """What the scripts write is what the next one reads; a folder of the user's stands in for drawn scenes."""
     files = script("stages/detection/settings.py").main(study(scale="tiny"))
-    assert sorted(files) == sorted(["table", *(f"{kind}/{task}" for kind in ("tasks", "scenes") for task in NUMBERS)])
+    assert sorted(files) == sorted(
+        ["table", "segments", *(f"{kind}/{task}" for kind in ("tasks", "scenes") for task in NUMBERS)]
+    )
     scenes = script("stages/detection/scenes.py").main
     scenes(files["scenes/coco"], Namespace(scenes=tmp_path / "drawn"))
     assert [len(split.pictures) for split in read_splits(tmp_path / "drawn", "masks", False)] == [12, 8]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Shaped
-from scipy import stats
+from scipy.special import stdtrit
 
 COVERAGE = 0.95
 
@@ -26,7 +26,7 @@ class Interval(NamedTuple):
         """Half of the interval's width (Student's t); None for one value, of which no variance is known."""
         if self.freedom == 0:
             return None
-        return float(stats.t.ppf((1 + COVERAGE) / 2, self.freedom) * self.variance**0.5)
+        return float(stdtrit(self.freedom, (1 + COVERAGE) / 2) * self.variance**0.5)
 
     def times(self, factor: int | float) -> "Interval":
         """The same in another unit."""

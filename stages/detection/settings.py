@@ -4,7 +4,7 @@ from typing import Any
 
 from annulus.config.study import MainStudy
 from annulus.detection.scenes_params import SceneParams
-from annulus.detection.tasks import ScenesParams, check_engine, task_settings
+from annulus.detection.tasks import ScenesParams, check_engine, segments_settings, task_settings
 from annulus.pipeline.stage import write_settings
 
 
@@ -19,8 +19,10 @@ def main(study: MainStudy) -> dict[str, Any]:
         files[f"tasks/{name}"] = own | {"drop_empty": scenes.drop_empty} | task
         files[f"scenes/{name}"] = {"kind": task["kind"], "root": root, "drawn": None if root else drawn}
         files[f"scenes/{name}"] |= {"seed": study.seeds[0], "drop_empty": scenes.drop_empty}
+    segments = segments_settings(study)
+    files["segments"] = own | {"engine": "none", "drop_empty": scenes.drop_empty} | segments
     trained = {name: getattr(study.main, name) for name in ("method", "split", "sampler", "dataset")}
-    return files | {"table": {"tasks": list(study.content["tasks"]), "main": trained}}
+    return files | {"table": {"tasks": [*study.content["tasks"], "segments"], "main": trained}}
 
 
 if __name__ == "__main__":

@@ -18,12 +18,14 @@ pictures           the truth beside what was detected
 levels             an encoder's maps of growing stride
 params, tasks      settings of detectors, training and tasks; engines that exist
 samples            pictures as a detector's input, and their order
+roi_align          what a map holds in boxes
 heads, detector    torchvision's detection modules around the levels
 fitting            the training loop of both engines
 torchvision_engine, detectron2_engine, detectron2_config
                    detectors of the two libraries, trained and applied
 engines            the one that was asked for
 transfer           what the detector around one encoder is worth
+semantic           what a segmentation decoder of its maps is worth
 """
 
 from annulus.extras import require

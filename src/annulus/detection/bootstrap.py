@@ -35,12 +35,16 @@ def resampled(
     """
     if resamples < 2:
         raise InputError(f"resamples: {resamples} tells no variance; take 2 or more, 100 for two digits of an interval")
-    pictures = len(truth.pictures)
-    drawn = torch.randint(pictures, (resamples, pictures), generator=generator(seed, "bootstrap", pictures))
-    counts = [np.ones(pictures, dtype=np.int64), *(np.bincount(row, minlength=pictures) for row in drawn.numpy())]
+    counts = draws(len(truth.pictures), resamples, seed)
     rows = [_of_seed(truth, by_seed[key], counts) for key in sorted(by_seed)]
     names = sorted({name for row in rows for name in row[0]})
     return {name: np.array([[draw.get(name, np.nan) for draw in row] for row in rows]) for name in names}
+
+
+def draws(pictures: int, resamples: int, seed: int) -> list[Int[np.ndarray, " n"]]:
+    """How often each picture counts: once each, and then in as many draws of as many pictures with replacement."""
+    drawn = torch.randint(pictures, (resamples, pictures), generator=generator(seed, "bootstrap", pictures))
+    return [np.ones(pictures, dtype=np.int64), *(np.bincount(row, minlength=pictures) for row in drawn.numpy())]
 
 
 def interval(table: Float[np.ndarray, "s r"]) -> Interval:

@@ -9,25 +9,11 @@ from torchvision.models.detection.faster_rcnn import FastRCNNConvFCHead, FastRCN
 from torchvision.models.detection.keypoint_rcnn import KeypointRCNNHeads, KeypointRCNNPredictor
 from torchvision.models.detection.mask_rcnn import MaskRCNNHeads, MaskRCNNPredictor
 from torchvision.models.detection.roi_heads import RoIHeads
-from torchvision.ops import MultiScaleRoIAlign
-from torchvision.ops.poolers import LevelMapper
 
 from annulus.detection.levels import Levels
 from annulus.detection.params import DetectorParams
+from annulus.detection.roi_align import Pool
 from annulus.errors import InputError
-
-
-class Pool(MultiScaleRoIAlign):
-    """torchvision's pooling with the strides that are known; torchvision guesses them from its first batch.
-
-    Source: Lin et al. 2016, arXiv:1612.03144, Eq. 1 (a box of 224 pixels is read at stride 16).
-    """
-
-    def __init__(self, strides: tuple[int, ...], size: int) -> None:
-        super().__init__([str(place) for place in range(len(strides))], size, sampling_ratio=2)
-        self.scales = [1 / stride for stride in strides]
-        first, last = (stride.bit_length() - 1 for stride in (strides[0], strides[-1]))
-        self.map_levels = LevelMapper(first, last, canonical_scale=224, canonical_level=4, eps=1e-6)
 
 
 class StageHead(nn.Module):

@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from annulus.config.evals import SegmentationParams
 from annulus.config.params import Count, Decay, Fraction, Params, Positive, Rate, Width
 from annulus.errors import InputError
 
@@ -102,6 +103,13 @@ class TrainingParams(Params):
             share = step / self.warmup
             rate *= self.warmup_from * (1 - share) + share
         return rate
+
+
+class SegmentsParams(SegmentationParams):
+    """A segmentation decoder on a task's scenes: how large their squares are, and how it is trained."""
+
+    task: str
+    side: Side
 
 
 class TaskParams(Params):

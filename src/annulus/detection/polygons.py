@@ -22,8 +22,7 @@ def polygons_of(mask: Bool[np.ndarray, "h w"]) -> list[list[int]]:
     """
     rectangles: list[list[int]] = []
     begun: dict[tuple[int, int], int] = {}  # runs of the row above, and the row in which each began
-    for row in range(len(mask) + 1):
-        runs = _runs(mask[row]) if row < len(mask) else set()
+    for row, runs in enumerate([*_runs(mask), set()]):
         for first, last in sorted(begun.keys() - runs):
             top = begun.pop((first, last))
             rectangles.append([first, top, last, top, last, row, first, row])
@@ -32,8 +31,11 @@ def polygons_of(mask: Bool[np.ndarray, "h w"]) -> list[list[int]]:
     return rectangles
 
 
-def _runs(row: Bool[np.ndarray, " w"]) -> set[tuple[int, int]]:
-    """First columns of runs of pixels, and the columns behind their last."""
-    padded = np.concatenate([[0], row.astype(np.int8), [0]])
-    edges = np.flatnonzero(np.diff(padded))
-    return {(int(first), int(last)) for first, last in zip(edges[::2], edges[1::2], strict=True)}
+def _runs(mask: Bool[np.ndarray, "h w"]) -> list[set[tuple[int, int]]]:
+    """Of each row the first columns of runs of pixels, and the columns behind their last."""
+    edges = np.diff(np.pad(mask.astype(np.int8), ((0, 0), (1, 1))))
+    found: list[set[tuple[int, int]]] = [set() for _ in mask]
+    (rows, firsts), (_, lasts) = np.nonzero(edges == 1), np.nonzero(edges == -1)
+    for row, first, last in zip(rows.tolist(), firsts.tolist(), lasts.tolist(), strict=True):
+        found[row].add((first, last))
+    return found

@@ -6,7 +6,7 @@ from typing import Any
 from annulus.config.file import checked
 from annulus.config.params import Params, nearest
 from annulus.config.study import OwnStudy
-from annulus.detection.params import DetectorParams, TaskParams, TrainingParams
+from annulus.detection.params import DetectorParams, SegmentsParams, TaskParams, TrainingParams
 from annulus.errors import InputError
 
 Settings = dict[str, Any]
@@ -66,6 +66,20 @@ def detector_of(study: OwnStudy, name: str) -> tuple[DetectorParams, TrainingPar
         for section, model in (("detector", DetectorParams), ("training", TrainingParams))
     ]
     return found[0], found[1]
+
+
+def segments_settings(study: OwnStudy) -> Settings:
+    """What the stage of the segmentation decoder reads.
+
+    Raises:
+        InputError: when its task does not exist, or has scenes without masks.
+    """
+    segments = study.section("segments", SegmentsParams)
+    kind = checked(study.row("tasks", segments.task), f"{study.path}: tasks.{segments.task}", TaskParams).kind
+    if "masks" not in OUTPUTS[kind]:
+        raise InputError(f"{study.path}: segments.task: scenes of {segments.task} have no masks; take coco or lvis")
+    decoder = segments.model_dump(mode="json")
+    return {"task": "segments", "kind": kind, "configuration": "decoder", "segments": decoder}
 
 
 def task_settings(study: OwnStudy, name: str) -> Settings:

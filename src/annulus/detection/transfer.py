@@ -1,10 +1,13 @@
 """Detection as a test of encoders: each variant and seed trains a detector on the same pictures, by the same draws."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from annulus.compute.workers import Pieces
 from annulus.detection.annotated import Annotated, Detection
 from annulus.detection.average_precision import evaluate
 from annulus.detection.bootstrap import resampled
@@ -12,10 +15,35 @@ from annulus.detection.engines import engine_of
 from annulus.detection.params import DetectorParams, TrainingParams
 from annulus.detection.splits import read_splits
 from annulus.encoders.encoder import load_encoder
-from annulus.pipeline.checkpoint import Checkpoint
+from annulus.pipeline.checkpoint import Checkpoint, hash_files
 
 RESAMPLES = 100  # of the test pictures, for intervals
 SHOWN = 6  # test pictures in the grid, of the first seed
+
+
+Found = Mapping[str, Mapping[int, Mapping[str, Any]]]  # of each variant and seed
+
+
+def of_encoders(
+    stage: str,
+    settings: Mapping[str, Any],
+    folder: Path,
+    encoders: Mapping[str, Path],
+    compute: Callable[[Any, Any], Mapping[str, Any]],
+) -> tuple[Annotated, Found, Pieces]:
+    """`compute` of every variant and seed on the scenes that a folder holds or names: the test pictures, what was
+    found, and the pieces, to be forgotten once the results are written."""
+    seeds, described = settings["seeds"], folder / "scenes.json"
+    root = json.loads(described.read_text())["root"]
+    scenes = folder if root is None else Path(root)
+    _, test = splits_of(scenes, settings["kind"], settings["drop_empty"])  # before the workers are forked
+    weights = [variant / f"{seed}.safetensors" for variant in encoders.values() for seed in seeds]
+    # Of drawn scenes each file; of real ones, which are large, what the stage before has counted.
+    hashes = hash_files(*weights, described if root else folder)
+    pieces = Pieces(stage, {**settings, "scenes": scenes, "encoders": encoders, "hashes": hashes}, compute)
+    keys = [(variant, seed) for variant in encoders for seed in seeds]
+    outcomes = dict(zip(keys, pieces.run(keys), strict=True))
+    return test, {variant: {seed: outcomes[variant, seed] for seed in seeds} for variant in encoders}, pieces
 
 
 def measured(settings: Mapping[str, Any], key: tuple[str, int]) -> Mapping[str, Any]:
@@ -24,7 +52,7 @@ def measured(settings: Mapping[str, Any], key: tuple[str, int]) -> Mapping[str, 
     `settings` are those of a task beside `scenes` and `encoders`, a folder by variant.
     """
     variant, seed = key
-    train, test = read_splits(Path(settings["scenes"]), settings["kind"], settings["drop_empty"])
+    train, test = splits_of(Path(settings["scenes"]), settings["kind"], settings["drop_empty"])
     engine = engine_of(settings["engine"])
     encoder = load_encoder(Path(settings["encoders"][variant]) / f"{seed}.safetensors")
     detector = DetectorParams.model_validate(settings["detector"])
@@ -40,6 +68,12 @@ def measured(settings: Mapping[str, Any], key: tuple[str, int]) -> Mapping[str, 
         "loss": loss,
         "shown": shown(test, found),
     }
+
+
+@cache
+def splits_of(root: Path, kind: str, drop_empty: bool) -> tuple[Annotated, Annotated]:
+    """`read_splits`, once a process: what a stage has read, the workers that it forks have too."""
+    return read_splits(root, kind, drop_empty)
 
 
 def shown(test: Annotated, found: Sequence[Detection]) -> list[dict[str, Any]]:

@@ -35,8 +35,9 @@ def extract(
     layers: Sequence[Layer],
     device: torch.device,
     batch_size: int = BATCH_SIZE,
+    view_size: int | None = None,
 ) -> Features:
-    """The named layers of every image, seen through its plain centre view.
+    """The named layers of every image, seen through its plain centre view, of the encoder's own size if none is given.
 
     Maps are kept as float16, in half the space: that rounds by one part in two thousand.
 
@@ -47,7 +48,7 @@ def extract(
     chunks, store = [], images.images.on(device)
     # An empty split gives one empty batch, and so the shapes.
     for index, batch in store.in_turn(torch.arange(len(images)).split(batch_size)):
-        found = encode(encoder, center_view(batch, encoder.view_size, store.sizes_of(index)), layers)
+        found = encode(encoder, center_view(batch, view_size or encoder.view_size, store.sizes_of(index)), layers)
         kept = {name: values.half() if name == "map" else values for name, values in found.items()}
         chunks.append({name: values.contiguous().cpu() for name, values in kept.items()})
     gathered = {name: torch.cat([chunk[name] for chunk in chunks]) for name in layers}

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from torch.func import vmap
 
 from annulus.bounds.infonce import infonce
-from annulus.compute.optimizers import Adam
 from annulus.compute.rng import derive, generator
+from annulus.compute.torch_optimizers import Adam
 from annulus.estimators.bounds import INFONCE
 from annulus.estimators.critics import Separable
 from annulus.estimators.ensembles import Ensemble, seeded

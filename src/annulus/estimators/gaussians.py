@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from annulus.compute.optimizers import Adam
 from annulus.compute.rng import derive, generator
+from annulus.compute.torch_optimizers import Adam
 from annulus.estimators.bounds import INFONCE, eqco, off_diagonal
 from annulus.estimators.critics import Separable
 from annulus.estimators.ensembles import Ensemble, seeded

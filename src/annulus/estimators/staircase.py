@@ -12,8 +12,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from annulus.compute.device import pick_device
-from annulus.compute.optimizers import Adam
 from annulus.compute.rng import derive, generator
+from annulus.compute.torch_optimizers import Adam
 from annulus.estimators.bounds import cpc, mlcpc, off_diagonal
 from annulus.estimators.critics import Joint, Separable
 from annulus.estimators.ensembles import Ensemble, seeded

@@ -1,5 +1,7 @@
 """Images above the classes of their pixels, as one picture."""
 
+from collections.abc import Mapping
+
 import torch
 from jaxtyping import UInt8
 from PIL import Image
@@ -9,7 +11,7 @@ from annulus.errors import InputError
 from annulus.files.images import IGNORED, ImageSet
 from annulus.sheets import Row, sheet, tile
 
-SIDE = 60  # pixels, of a picture as shown
+SIDE, LARGE = 60, 160  # pixels, of a picture as shown
 # Class 0 is dark grey, the next ones take turns; ignored pixels are white.
 GROUND, WHITE = (64, 64, 64), (255, 255, 255)
 COLOURS = ((230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66), (0, 114, 178), (213, 94, 0), (204, 121, 167))
@@ -20,6 +22,13 @@ def painted(masks: UInt8[Tensor, "n h w"]) -> UInt8[Tensor, "n 3 h w"]:
     turns = [COLOURS[number % len(COLOURS)] for number in range(IGNORED - 1)]
     palette = torch.tensor([GROUND, *turns, WHITE], dtype=torch.uint8)
     return palette[masks.long()].permute(0, 3, 1, 2)
+
+
+def predicted_sheet(images: ImageSet, predicted: Mapping[str, UInt8[Tensor, "n h w"]]) -> Image.Image:
+    """Images above their masks, and below them what each encoder's decoder says."""
+    rows = {"images": images.images.take(torch.arange(len(images))), "classes": painted(images.masks)}
+    rows |= {name: painted(masks) for name, masks in predicted.items()}
+    return sheet([(name, [tile(picture, LARGE) for picture in pictures]) for name, pictures in rows.items()])
 
 
 def mask_sheet(images: ImageSet, rows: int, columns: int) -> Image.Image:

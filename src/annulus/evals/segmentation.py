@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64, UInt8
 from torch import Tensor, nn
 
-from annulus.compute.optimizers import Adam
 from annulus.compute.rng import derive, generator
+from annulus.compute.torch_optimizers import Adam
 from annulus.config.evals import SegmentationParams
 from annulus.encoders.features import Features
 from annulus.errors import InputError

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from annulus.compute.torch_optimizers import Adam
 from annulus.encoders.encoder import SplitEncoder
 from annulus.generators.batches import Batch
 from annulus.generators.params import GeneratorParams
@@ -40,8 +41,8 @@ class ViewLearning:
     ) -> None:
         """`classifiers` are encoders whose head has an output for each class."""
         self.params, self.generator, self.estimators, self.classifiers = params, generator, estimators, classifiers
-        self.climbing = torch.optim.Adam(estimators.parameters(), lr=params.estimator_rate)
-        self.descending = torch.optim.Adam(
+        self.climbing = Adam(estimators.parameters(), lr=params.estimator_rate)
+        self.descending = Adam(
             [
                 {"params": list(generator.parameters()), "lr": params.generator_rate},
                 {"params": list(classifiers.parameters()) if params.sees_labels else [], "lr": params.estimator_rate},
@@ -86,7 +87,7 @@ class ViewLearning:
         return sum(F.cross_entropy(network.head(network.pooled(view)), labels) for network, view in pairs)
 
 
-def _descend(loss: Float[Tensor, ""], optimizer: torch.optim.Adam) -> None:
+def _descend(loss: Float[Tensor, ""], optimizer: Adam) -> None:
     """A step of the optimizer's own weights; gradients of the others, which the loss passes through, are not made."""
     optimizer.zero_grad()
     loss.backward(inputs=[weight for group in optimizer.param_groups for weight in group["params"]])

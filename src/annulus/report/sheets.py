@@ -40,6 +40,11 @@ SHEETS = {
         "Keypoints around frozen encoders",
         "As above, of drawn persons: limbs between the keypoints.",
     ),
+    "detection/pictures/segments.png": (
+        "A class for each pixel, by a decoder of frozen maps",
+        "Drawn scenes that no decoder saw, the category of each pixel, and what the decoder of each encoder of the "
+        "first seed says (infomin Appendix B.3). Trained with a ring, with uniform negatives, not trained.",
+    ),
     "view_learning/views.png": (
         "Views that generators make",
         "Above, test images. Below, two views of each: the first in grey, the second's two channels as red and blue. "

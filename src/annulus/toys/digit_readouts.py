@@ -13,6 +13,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from annulus.compute.rng import generator
+from annulus.compute.torch_optimizers import LBFGS
 from annulus.toys.digit_scenes import Scenes
 from annulus.toys.digit_tasks import Task, tasks_of
 from annulus.toys.digits_params import TrainingParams
@@ -60,7 +61,7 @@ def fit_head(features: Float[Tensor, "n d"], truth: Shaped[Tensor, "n ..."], tas
     nn.init.zeros_(head.weight)
     with torch.no_grad():
         head.bias.copy_(truth.mean(dim=0) if task.name == "position" else torch.zeros(task.outputs))
-    optimizer = torch.optim.LBFGS(head.parameters(), max_iter=STEPS, line_search_fn="strong_wolfe")
+    optimizer = LBFGS(head.parameters(), max_iter=STEPS, line_search_fn="strong_wolfe")
 
     def closure() -> Tensor:
         optimizer.zero_grad()

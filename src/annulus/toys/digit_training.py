@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from annulus.bounds.infonce import infonce
 from annulus.compute import progress
 from annulus.compute.device import pick_device
-from annulus.compute.optimizers import SGD, Adam
 from annulus.compute.rng import derive, generator
+from annulus.compute.torch_optimizers import SGD, Adam
 from annulus.config.training import CosineSchedule
 from annulus.estimators.ensembles import seeded
 from annulus.methods.critics import scaled

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from annulus.bounds.infonce import infonce
 from annulus.compute.rng import generator
+from annulus.compute.torch_optimizers import LBFGS, SGD
 from annulus.files.results import Number
 from annulus.intervals import over_seeds, verdict
 from annulus.methods.critics import scaled
@@ -99,7 +100,7 @@ def train_encoder(encoder: nn.Module, train: Spirals, params: SpiralsParams, noi
     seen, order, draws = (generator(seed, name) for name in ("views", "order", "negatives"))
     with torch.no_grad():
         bank.fill(encoder(view(train.points, noise, seen)))
-    optimizer = torch.optim.SGD(
+    optimizer = SGD(
         encoder.parameters(), params.learning_rate, momentum=params.momentum, weight_decay=params.weight_decay
     )
     losses = torch.zeros(params.iterations)
@@ -125,7 +126,7 @@ def read_out(
     mean, std = learn.mean(dim=0), learn.std(dim=0).clamp_min(1e-6)
     inputs, targets = ((learn - mean) / std).double(), labels.double()
     weight = torch.zeros(learn.shape[1] + 1, dtype=torch.float64, requires_grad=True)
-    optimizer = torch.optim.LBFGS([weight], max_iter=READ_OUT_STEPS, line_search_fn="strong_wolfe")
+    optimizer = LBFGS([weight], max_iter=READ_OUT_STEPS, line_search_fn="strong_wolfe")
 
     def closure() -> Tensor:
         optimizer.zero_grad()

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,6 +44,13 @@ def normalised(encoder: Encoder | SplitEncoder, train: ImageSet) -> Encoder | Sp
     return found.eval().requires_grad_(False)
 
 
+@cache
+def splits_of(folder: Path) -> tuple[ImageSet, ImageSet]:
+    """A target's training and test images, read once a process: workers that are forked afterwards have them."""
+    train, test = (load_images(folder / f"{split}.safetensors") for split in ("train", "test"))
+    return train, test
+
+
 def probed(shared: Mapping[str, Any], key: tuple[str, int]) -> Mapping[str, Any]:
     """For (variant, seed) which test images the linear probe tells, and the share of each episode's queries.
 
@@ -49,7 +58,7 @@ def probed(shared: Mapping[str, Any], key: tuple[str, int]) -> Mapping[str, Any]
     """
     (variant, seed), device = key, pick_device()
     probe, few = ProbeParams.model_validate(shared["probe"]), FewShotParams.model_validate(shared["few_shot"])
-    train, test = (load_images(shared["images"] / f"{split}.safetensors") for split in ("train", "test"))
+    train, test = splits_of(shared["images"])
     encoder = normalised(load_encoder(shared["encoders"][variant] / f"{seed}.safetensors"), train)
     layers = sorted({probe.layer, "pooled"})
     known, asked = (extract(encoder, images, layers, device) for images in (train, test))

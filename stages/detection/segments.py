@@ -1,0 +1,32 @@
+"""A task's scenes and all encoders -> mean IoU of a decoder of each variant's and seed's maps, gains, and a picture."""
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from annulus.detection.semantic import segmented, semantic
+from annulus.detection.transfer import SHOWN, of_encoders
+from annulus.evals.mask_pictures import predicted_sheet
+from annulus.files.results import atomic_write
+from annulus.pipeline.stage import Results, run_resolved
+from annulus.trials.detected import numbers
+from annulus.trials.detection_tables import VARIANTS
+
+PATHS = ["scenes", "main", "uniform", "untrained", "metrics", "pictures"]
+
+
+def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
+    seeds, encoders = settings["seeds"], {name: getattr(paths, name) for name in VARIANTS}
+    test, found, pieces = of_encoders("segments", settings, paths.scenes, encoders, segmented)
+    shown = semantic(replace(test, pictures=test.pictures[:SHOWN]), settings["segments"]["side"])
+    predicted = {variant: runs[seeds[0]]["predicted"] for variant, runs in found.items()}
+    with atomic_write(paths.pictures) as temporary:
+        predicted_sheet(shown, predicted).quantize(64).save(temporary, "PNG", optimize=True)
+    own = {name: settings[name] for name in ("task", "configuration", "engine", "scale")}
+    counts = {"seeds": len(seeds), "test_pictures": len(test.pictures)}
+    return Results(own | counts | numbers(found), written=pieces.done)
+
+
+if __name__ == "__main__":
+    run_resolved(main, PATHS)

@@ -1,0 +1,123 @@
+"""A class for each pixel of scenes, and a decoder of frozen maps on them."""
+
+from argparse import Namespace
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from by_path import script
+from declared import ROOT
+from detector_cases import encoder
+from PIL import Image
+
+from annulus.config.study import MainStudy
+from annulus.detection.annotated import Annotated, Category, Instance, Picture, rle_of
+from annulus.detection.layouts import write_scenes
+from annulus.detection.scenes_params import SceneParams
+from annulus.detection.semantic import segmented, semantic
+from annulus.detection.splits import read_splits
+from annulus.encoders.encoder import save_encoder
+from annulus.errors import InputError
+from annulus.files.images import IGNORED
+
+SEED = 0
+
+
+def thing(mask, category, crowd=False):
+    rows, columns = np.nonzero(mask)
+    box = (columns.min(), rows.min(), np.ptp(columns) + 1, np.ptp(rows) + 1)
+    return Instance(tuple(map(float, box)), category, float(mask.sum()), crowd, rle_of(mask), None, False)
+
+
+def boxed(top, left, bottom, right, shape=(16, 24)):
+    mask = np.zeros(shape, bool)
+    mask[top:bottom, left:right] = True
+    return mask
+
+
+@pytest.fixture
+def scene(tmp_path):
+    """A picture of 24 x 16 pixels with a large object, a small one on it, and a crowd below the large one."""
+    pixels = np.arange(16 * 24 * 3, dtype=np.uint8).reshape(16, 24, 3)
+    Image.fromarray(pixels).save(tmp_path / "scene.png")
+    small, large, crowd = boxed(4, 8, 6, 10), boxed(2, 6, 12, 14), boxed(8, 0, 16, 24)
+    things = thing(small, 9), thing(large, 5), thing(crowd, 5, crowd=True)
+    picture = Picture(1, tmp_path / "scene.png", 24, 16, things, (), ())
+    categories = Category(5, "disc", None), Category(9, "ring", None)
+    truth = np.where(small, 2, np.where(large, 1, np.where(crowd, IGNORED, 0)))
+    return Annotated("masks", (picture,), categories, None, None, None), pixels, truth
+
+
+def test_a_pixel_has_the_class_of_the_smaller_object_and_the_middle_is_kept(scene):
+    annotated, pixels, truth = scene
+    images = semantic(annotated, 16)
+    middle = slice(4, 20)
+    assert torch.equal(images.images.take(torch.tensor([0]))[0], torch.from_numpy(pixels[:, middle]).permute(2, 0, 1))
+    assert np.array_equal(images.masks[0], truth[:, middle])
+    smaller = semantic(annotated, 8)
+    assert set(smaller.masks.unique().tolist()) == {0, 1, 2, IGNORED}, "no class is mixed from two"
+
+
+def test_annotations_that_no_decoder_can_learn_are_refused(scene):
+    with pytest.raises(InputError, match="annotations of kind boxes have no masks to segment; take masks or lvis"):
+        semantic(replace(scene[0], kind="boxes"), 16)
+    many = tuple(Category(number, str(number), None) for number in range(300))
+    with pytest.raises(InputError, match="300 categories; a mask numbers at most 254"):
+        semantic(replace(scene[0], categories=many), 16)
+
+
+@pytest.fixture
+def tiny(tmp_path, monkeypatch):
+    """The study at scale tiny in an empty folder, its settings, its scenes, and an encoder as each variant's."""
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "stages/detection/params.yaml").read_text().replace("scale: demo", "scale: tiny", 1)
+    (tmp_path / "params.yaml").write_text(text)
+    study = MainStudy(ROOT / "params.yaml", tmp_path / "params.yaml")
+    files = script("stages/detection/settings.py").main(study)
+    settings = files["segments"] | {"seeds": [SEED, SEED + 1]}
+    write_scenes(tmp_path / "scenes", settings["kind"], study.section("drawn", SceneParams), 0)
+    for number, variant in enumerate(("main", "uniform", "untrained")):
+        for seed in settings["seeds"]:
+            save_encoder(encoder(seed=number), tmp_path / variant / f"{seed}.safetensors")
+    return settings, files["table"]
+
+
+def test_the_numbers_are_those_of_all_pictures_and_draws_are_shared(tiny, tmp_path):
+    settings = tiny[0] | {"scenes": tmp_path / "scenes", "encoders": {"main": tmp_path / "main"}}
+    found, again = (segmented(settings, ("main", SEED)) for _ in range(2))
+    assert all(
+        torch.equal(torch.as_tensor(found[name]), torch.as_tensor(again[name])) for name in ("loss", "predicted")
+    )
+    assert set(found["ap"]) == {"mean_iou_percent", "pixel_accuracy_percent"}
+    for name, value in found["ap"].items():
+        draws = found["resampled"][name]
+        assert (draws[0], len(draws)) == (pytest.approx(value), 101)
+        assert np.std(draws[1:]) > 0
+    _, test = read_splits(tmp_path / "scenes", "masks", False)
+    masks = semantic(test, settings["segments"]["side"]).masks[: len(found["predicted"])]
+    assert found["predicted"].shape == masks.shape
+
+
+def test_stage_and_table(tiny, tmp_path):
+    settings, table = tiny
+    paths = {name: tmp_path / name for name in ("scenes", "main", "uniform", "untrained")}
+    drawn = tmp_path / "segments.png"
+    (tmp_path / "scenes/scenes.json").write_text('{"root": null}')
+    results = script("stages/detection/segments.py").main(settings, Namespace(**paths, pictures=drawn))
+    numbers = results.metrics
+    assert numbers["main_mean_iou_percent"] == pytest.approx(
+        np.mean([numbers[f"main_{seed}_mean_iou_percent"] for seed in settings["seeds"]])
+    )
+    gain = numbers["main_mean_iou_percent"] - numbers["untrained_mean_iou_percent"]
+    assert numbers["main_over_untrained_mean_iou_percent"] == pytest.approx(gain)
+    assert Image.open(drawn).width > 6 * 160
+    assert table["tasks"][-1] == "segments"
+
+
+def test_a_task_without_masks_is_refused(tmp_path):
+    text = (ROOT / "stages/detection/params.yaml").read_text().replace("  task: coco\n", "  task: voc\n", 1)
+    (tmp_path / "params.yaml").write_text(text)
+    study = MainStudy(ROOT / "params.yaml", tmp_path / "params.yaml")
+    with pytest.raises(InputError, match="scenes of voc have no masks; take coco or lvis"):
+        script("stages/detection/settings.py").main(study)
