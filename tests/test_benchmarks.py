@@ -11,6 +11,7 @@ import warm
 
 BENCHMARKS = Path(__file__).parent / "benchmarks"
 SMALL = {
+    "detection": {"SIDES": (12, 24, 50, 100), "CHANNELS": 2, "BOXES": 4, "BINS": 2},
     "distillation": {"IMAGES": 80, "CLASSES": 4, "SIZE": 8},
     "estimators": {"TURNS": 1, "UPDATES": 1, "JOINT_UPDATES": 1, "PAIRS": 8},
     "linear": {"TRAIN": 60, "TEST": 40, "DIM": 8},

@@ -58,6 +58,8 @@ assert not {"torch._dynamo", "torchvision", "scipy.stats"} & set(sys.modules)
 def test_steps_are_those_of_plain_sgd_to_the_bit_whatever_the_layout_and_a_resumed_run_goes_on(generator):
     ours, plain = network(), network()
     optimizers = FusedSGD(ours.parameters(), **SETTINGS), torch.optim.SGD(plain.parameters(), fused=True, **SETTINGS)
+    for optimizer in optimizers:
+        optimizer.param_groups[0]["lr"] = 0.03  # as a schedule does: it is part of the state
     for _ in range(4):
         images = torch.randn(6, 3, 8, 8, generator=generator)
         for each, optimizer in zip((ours, plain), optimizers, strict=True):

@@ -85,6 +85,9 @@ def test_all_parameters_of_a_study_pass_through_its_settings_stage_and_a_matrix_
     content = yaml.safe_load((ROOT / "stages" / study / "params.yaml").read_text())
     assert [name for name, stage in stages.items() if "params" in stage] == ["settings"]
     assert stages["settings"]["outs"] == [f"data/{study}/settings"]
+    own = f"stages/{study}/params.yaml"
+    watched = {section for one in stages["settings"]["params"] if own in one for section in one[own]}
+    assert own in stages["settings"]["deps"] or watched == content.keys(), "an edit of a section would run nothing"
     for name, stage in stages.items():
         assert stage["wdir"] == "../.."
         if name != "settings":

@@ -41,10 +41,13 @@ class SGD:
                 self._move(group, learning, [parameter.grad for parameter in learning], self._momenta(learning))
 
     def state_dict(self) -> dict[str, Any]:
-        """The momenta in the order of the parameters, None for one that has had no gradient."""
-        return {"buffers": [self.buffers.get(parameter) for parameter in self._all()]}
+        """The rates of the groups now, and the momenta of the parameters: None for one that has had no gradient."""
+        rates = [group["lr"] for group in self.param_groups]
+        return {"rates": rates, "buffers": [self.buffers.get(parameter) for parameter in self._all()]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        for group, rate in zip(self.param_groups, state["rates"], strict=True):
+            group["lr"] = rate
         pairs = zip(self._all(), state["buffers"], strict=True)
         self.buffers = {one: buffer.to(one, copy=True) for one, buffer in pairs if buffer is not None}
 
