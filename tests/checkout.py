@@ -18,13 +18,13 @@ STAGES = ["check", "prepare", "pretrain", "embed", "knn", "linear", "diagnostics
 
 
 class Checkout:
-    """A committed copy of this working tree with its own DVC cache, without locks and, unless asked for, metrics.
+    """A committed copy of this working tree with its own DVC cache, without locks and metrics.
 
     `scale` is tiny, there are three seeds, and of the pipelines beside the main line it has those of `studies`: DVC
     reads every pipeline at each command, and in `dvc exp run` before each stage.
     """
 
-    def __init__(self, folder: Path, *studies: str, metrics: bool = False) -> None:
+    def __init__(self, folder: Path, *studies: str) -> None:
         self.folder = folder
         pipelines = {f"stages/{study}/dvc.yaml" for study in studies}
         listed = subprocess.check_output(
@@ -32,7 +32,7 @@ class Checkout:
         )
         for name in filter(None, listed.split("\0")):
             numbers = name.startswith("metrics/") and not name.endswith("dvc.yaml")
-            result = name.endswith("dvc.lock") or (numbers and not metrics)
+            result = name.endswith("dvc.lock") or numbers
             other = name.startswith("stages/") and name.endswith("/dvc.yaml") and name not in pipelines
             if (ROOT / name).is_file() and not result and not other:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -48,17 +48,13 @@ def repository(tmp_path_factory) -> Checkout:
     return checkout
 
 
-def restore(checkout: Checkout) -> None:
-    """To what was committed, with the settings that belong to it."""
-    checkout.restore()
-    settings = [str(path.relative_to(checkout.folder)) for path in checkout.folder.glob("data/*/settings")]
-    checkout.dvc("checkout", "--quiet", "--force", *settings, "data/algorithms/right/MoCo.json")
-
-
 @pytest.fixture
 def checkout(repository) -> Checkout:
+    """The reproduced checkout, as it was committed, with the settings that belong to it."""
     yield repository
-    restore(repository)
+    repository.restore()
+    settings = [str(path.relative_to(repository.folder)) for path in repository.folder.glob("data/*/settings")]
+    repository.dvc("checkout", "--quiet", "--force", *settings, "data/algorithms/right/MoCo.json")
 
 
 def test_the_table_has_each_row_s_own_numbers_within_their_ceilings(repository):
@@ -132,61 +128,53 @@ PIPELINES = {
 }
 
 
-def settle(checkout: Checkout) -> None:
-    """What `dvc repro` of every study's settings does, without DVC's minute."""
-    for pipeline in PIPELINES.values():
-        python, *words = pipeline["stages"]["settings"]["cmd"].split()
-        assert python == "python"
-        checkout.run(*words)
-
-
 @pytest.fixture(scope="module")
-def locked(tmp_path_factory) -> Checkout:
-    """A checkout with the metrics of this one, whose locks agree with everything; its data are stand-ins."""
-    studies = [Path(name).parent.name for name in PIPELINES]
-    checkout = Checkout(tmp_path_factory.mktemp("locked"), *studies, metrics=True)
-    settle(checkout)
-    with Repo(checkout.folder) as repo:
-        outs = [Path(out.fs_path) for stage in repo.index.stages for out in stage.outs]
-    for out in outs:
-        if not out.exists():  # data, and what has not run yet
-            out.parent.mkdir(parents=True, exist_ok=True)
-            out.write_text("a stand-in")
-    checkout.dvc("commit", "--force", "--quiet")
-    checkout.commit()
-    return checkout
+def dependencies() -> dict[str, set[Path]]:
+    """The files and folders that the stages of all pipelines declare; those of a matrix too."""
+    with Repo(ROOT) as repo:
+        return {
+            f"{stage.path_in_repo}:{stage.name}": {Path(dep.fs_path).relative_to(ROOT) for dep in stage.deps}
+            for stage in repo.index.stages
+        }
 
 
-def unlike(checkout: Checkout) -> set[str]:
-    """The stages of all pipelines that would run by themselves."""
-    return set(json.loads(checkout.dvc("status", "--json")))
+def reached(dependencies: dict[str, set[Path]], *files: str) -> set[str]:
+    """The stages that DVC would run by themselves when these files have changed."""
+    covering = {folder for file in files for folder in (Path(file), *Path(file).parents)}
+    return {name for name, declared in dependencies.items() if declared & covering}
 
 
-@pytest.fixture
-def as_locked(locked) -> Checkout:
-    yield locked
-    restore(locked)
-
-
-def test_an_edit_reruns_the_stages_that_reach_it_and_none_where_it_enters_no_number(as_locked):
-    for path in ("pipeline/tracking.py", "pipeline/stage.py", "errors.py"):
-        as_locked.edit(f"src/annulus/{path}", '"""', '""" ')
-    assert unlike(as_locked) == set()
-    as_locked.edit("src/annulus/estimators/toys.py", '"""', '""" ')
+def test_an_edit_reruns_the_stages_that_reach_it_and_none_where_it_enters_no_number(dependencies):
+    package = "src/annulus/"
+    assert reached(dependencies, *(package + name for name in ("pipeline/tracking.py", "errors.py"))) == set()
     names = ["settings", "gaussians", "binary", "staircase@separable", "staircase@joint", "conditional", "ideal"]
     own = {f"stages/estimators/dvc.yaml:{name}" for name in [*names, "theorems"]}
-    assert unlike(as_locked) == own | {f"{NEGATIVES}:estimates", "stages/moving_digits/dvc.yaml:table"}
+    others = {f"{NEGATIVES}:estimates", "stages/moving_digits/dvc.yaml:table"}
+    assert reached(dependencies, f"{package}estimators/toys.py") == own | others
 
 
-def test_an_edit_of_a_sampler_reruns_the_rows_that_have_it_and_no_other(as_locked):
-    as_locked.edit("params.yaml", "iterations: 20, keep: outside", "iterations: 21, keep: outside")
-    settle(as_locked)
-    settings = {name for name, own in PIPELINES.items() if "samplers" in own["stages"]["settings"]["params"]}
-    assert {ALGORITHMS, CIFAR10, NEGATIVES} < settings
-    rows = yaml.safe_load((as_locked.folder / "stages/algorithms/params.yaml").read_text())["rows"]
+def test_an_edit_of_a_sampler_reruns_the_rows_that_have_it_and_no_other(dependencies, tmp_path):
+    """Each study's settings stage, before and after: of what depends on a file that stays the same nothing runs."""
+    having = {name: own for name, own in PIPELINES.items() if "samplers" in own["stages"]["settings"]["params"]}
+    assert {ALGORITHMS, CIFAR10, NEGATIVES} < having.keys()
+    checkout = Checkout(tmp_path, *(Path(name).parent.name for name in having))
+
+    def settled() -> dict[str, bytes]:
+        for pipeline in having.values():
+            python, *words = pipeline["stages"]["settings"]["cmd"].split()
+            assert python == "python"
+            checkout.run(*words)
+        files = (path for path in tmp_path.glob("data/*/settings/**/*") if path.is_file())
+        return {str(path.relative_to(tmp_path)): path.read_bytes() for path in files}
+
+    before = settled()
+    checkout.edit("params.yaml", "iterations: 20, keep: outside", "iterations: 21, keep: outside")
+    after = settled()
+    assert before.keys() == after.keys()
+    rows = yaml.safe_load((ROOT / "stages/algorithms/params.yaml").read_text())["rows"]
     cave = [row for row, settings in rows.items() if settings.get("sampler") == "cave"]
     assert len(cave) == 6
-    on_cifar10 = yaml.safe_load((as_locked.folder / "stages/cifar10/params.yaml").read_text())["rows"]
-    reached = {f"{ALGORITHMS}:train@{row}" for row in cave}
-    reached |= {f"{CIFAR10}:train@{row}-{seed}" for row in cave if row in on_cifar10 for seed in range(3)}
-    assert unlike(as_locked) == reached | {"diagnostics"} | {f"{name}:settings" for name in settings}
+    on_cifar10 = yaml.safe_load((ROOT / "stages/cifar10/params.yaml").read_text())["rows"]
+    expected = {f"{ALGORITHMS}:train@{row}" for row in cave}
+    expected |= {f"{CIFAR10}:train@{row}-{seed}" for row in cave if row in on_cifar10 for seed in range(3)}
+    assert reached(dependencies, *(name for name in before if before[name] != after[name])) == expected
