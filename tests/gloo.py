@@ -1,4 +1,4 @@
-"""Run a function in two processes that form a gloo group; the processes are started once and kept.
+"""Run a function in processes that form a gloo group; the processes of a group are started once and kept.
 
     two, other = together(train, "moco")    # what rank 0 and rank 1 returned
 
@@ -21,25 +21,23 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-PROCESSES = 2
-
 
 class Failed(AssertionError):
     """A process raised, or ended."""
 
 
-class _Pair:
+class _Group:
     """The processes, and a pipe to each."""
 
-    def __init__(self) -> None:
+    def __init__(self, count: int) -> None:
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["torch.distributed", "torch._dynamo"])  # for the next pair too
+        context.set_forkserver_preload(["torch.distributed", "torch._dynamo"])  # for the next group too
         self.folder = tempfile.mkdtemp()
         self.pipes, self.processes = [], []
-        for rank in range(PROCESSES):
+        for rank in range(count):
             ours, theirs = context.Pipe()
             rendezvous = (Path(self.folder) / "rendezvous").as_uri()
-            process = context.Process(target=_serve, args=(rank, rendezvous, theirs), daemon=True)
+            process = context.Process(target=_serve, args=(rank, count, rendezvous, theirs), daemon=True)
             process.start()
             theirs.close()
             self.pipes.append(ours)
@@ -70,19 +68,19 @@ class _Pair:
         shutil.rmtree(self.folder)
 
 
-_pair: _Pair | None = None
+_groups: dict[int, _Group] = {}
 
 
-def together(function: Callable, *arguments: Any) -> list[Any]:
-    """Call function(*arguments) in both processes at once; what each returned, in rank order.
+def together(function: Callable, *arguments: Any, processes: int = 2) -> list[Any]:
+    """Call function(*arguments) in all processes at once; what each returned, in rank order.
 
     Raises:
         Failed: with the traceback, when one raises. New processes are then started for the next call.
     """
-    global _pair
-    _pair = _pair or _Pair()
+    if processes not in _groups:
+        _groups[processes] = _Group(processes)
     try:
-        return _pair.call(function, arguments)
+        return _groups[processes].call(function, arguments)
     except BaseException:  # an interrupt too: the answers to this call must not meet the next
         _stop()
         raise
@@ -90,16 +88,14 @@ def together(function: Callable, *arguments: Any) -> list[Any]:
 
 @atexit.register
 def _stop() -> None:
-    global _pair
-    if _pair is not None:
-        pair, _pair = _pair, None
-        pair.end()
+    while _groups:
+        _groups.popitem()[1].end()
 
 
-def _serve(rank: int, rendezvous: str, pipe: Connection) -> None:
+def _serve(rank: int, count: int, rendezvous: str, pipe: Connection) -> None:
     """A process's life: answer calls until the other side closes the pipe."""
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=rendezvous, rank=rank, world_size=PROCESSES)
+    dist.init_process_group("gloo", init_method=rendezvous, rank=rank, world_size=count)
     with suppress(EOFError, ConnectionError):
         while True:
             request = pipe.recv_bytes()

@@ -1,16 +1,19 @@
 """Two processes give what one gives: whole trainings, method by method, and the pretrain stage as a user starts it.
 
 Not bit by bit: two processes add halves to what one adds up in one go, which float32 rounds differently, and training
-makes more of it. So encoders stand here in float64, where rounding cannot be taken for a mistake.
+makes more of it. So all is computed here in float64, where rounding cannot be taken for a mistake.
 """
 
 import json
 import os
 import signal
 import subprocess
+from collections import Counter
+from unittest import mock
 
 import pytest
 import torch
+import torch.distributed as dist
 import warm
 import yaml
 from gloo import together
@@ -18,17 +21,24 @@ from safetensors.torch import load_file
 from settings import ROOT, SMALL, changed, run, stripes
 
 from annulus.compute.distributed import rank
+from annulus.compute.rng import generator
+from annulus.encoders.batchnorm import SyncBatchNorm
 from annulus.errors import InputError
 from annulus.files.images import save_images
+from annulus.negatives.draws import Shared, fractions, integers
 
 SCALE = {"epochs": 2, "batch_size": 8, "negatives": 10, "queue": 20, "learning_rate": 0.48, "validation_images": None}
 COMMON = {"seeds": [0], "scales.tiny.pretrain": SCALE, "anneal": "none", "methods.moco.shuffle_groups": 2}
+MOVING = {"normaliser": "moving-average", "constant": 1.0, "rate": 0.5}  # over the scores of all processes
 CASES = {
     "ir critic": {"method": "ir", "methods.ir.critic": "mlp-1", "sampler": "uniform"},
+    "ir cave binary": {"method": "ir", "sampler": "cave", "bound": "binary-nce", "bounds.binary-nce": MOVING},
+    "ir mlcpc": {"method": "ir", "bound": "mlcpc", "sampler": "ball"},
     "ir la": {"method": "ir", "bound": "la", "neighbours": "s", "methods.ir.negatives": "all"},
     "cmc": {"split": "lab"},
     "pirl": {"method": "pirl", "split": "lab"},
     "moco drawn": {"method": "moco", "methods.moco.negatives": "sampled"},
+    "simclr drawn": {"method": "simclr", "methods.simclr.negatives": "sampled", "sampler": "ring"},
     "simclr mlcpc": {"method": "simclr", "bound": "mlcpc", "sampler": "uniform"},
     "simo sync": {"method": "simo"},
     "simo shuffle": {"method": "simo", "methods.simo.batch_norm": "shuffle", "methods.simo.shuffle_groups": 2},
@@ -39,11 +49,12 @@ MEMORIES = ("banks.0.rows", "banks.1.rows", "queues.0.keys", "queues.0.images", 
 def whole_run(changes):
     """What a run of six steps leaves behind: history, tensors, the last gradients, random states."""
     torch.manual_seed(rank())  # whatever drew from the global generator would differ
-    training = run(COMMON | changes, images=26, validation=6)
-    for name, part in training.method.named_children():
-        if name in ("encoder", "keys", "jigsaw_heads"):
-            part.double()
-    history, state, weights = training.run(), training.method.state_dict(), training.method.named_parameters()
+    torch.set_default_dtype(torch.float64)
+    with mock.patch.object(torch.Tensor, "float", torch.Tensor.double):
+        training = run(COMMON | changes, images=26, validation=6)
+        history = training.run()
+    torch.set_default_dtype(torch.float32)
+    state, weights = training.method.state_dict(), training.method.named_parameters()
     return {
         "history": history,
         "tensors": {name: value for name, value in state.items() if isinstance(value, torch.Tensor)},
@@ -59,20 +70,20 @@ def distance(found, expected):
     return ((found - expected).norm() / expected.norm().clamp_min(1e-12)).item()
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_a_whole_run_of_two_processes_is_that_of_one(case):
+@pytest.mark.parametrize(("case", "processes"), [*((case, 2) for case in CASES), ("simclr drawn", 4), ("ir mlcpc", 4)])
+def test_a_whole_run_of_several_processes_is_that_of_one(case, processes):
     """Loss, bound and accuracy; weights, batch-norm statistics, banks, queues; gradients; random states."""
     one = whole_run(CASES[case])
-    two, other = together(whole_run, CASES[case])
+    two, *_, other = together(whole_run, CASES[case], processes=processes)
     assert len(one["history"]) == len(two["history"]) == 2
     for found, expected in zip(two["history"], one["history"], strict=True):
-        assert found == pytest.approx(expected, rel=1e-8, abs=1e-12)
+        assert found == pytest.approx(expected, rel=1e-10, abs=1e-12)
     for kind in ("tensors", "gradients"):
         assert two[kind].keys() == one[kind].keys()
         for name, expected in one[kind].items():
             if expected.is_floating_point():
                 # A bias before a softmax has no gradient but rounding's.
-                assert distance([two[kind][name]], [expected]) < 1e-8 or expected.norm() < 1e-6, f"{kind} {name}"
+                assert distance([two[kind][name]], [expected]) < 1e-10 or expected.norm() < 1e-6, f"{kind} {name}"
             else:
                 assert torch.equal(two[kind][name], expected), f"{kind} {name}"
     assert any(name in one["tensors"] for name in MEMORIES) or case.startswith("sim")
@@ -81,6 +92,52 @@ def test_a_whole_run_of_two_processes_is_that_of_one(case):
             assert torch.equal(value, other[kind][name]), f"{kind} {name}: nothing would bring them together again"
     assert all(map(torch.equal, two["generators"], one["generators"]))
     assert all(map(torch.equal, two["generators"], other["generators"]))
+
+
+def draws(queries):
+    """Of a batch of two views."""
+    random = Shared(generator(0, "draws"), views=2)
+    return integers(1000, queries, 5, random), fractions(queries, 5, random, at_once=3)
+
+
+def test_each_process_takes_its_own_queries_numbers_of_those_that_one_draws():
+    for found, expected in zip(zip(*together(draws, 4), strict=True), draws(8), strict=True):
+        for process, numbers in enumerate(found):
+            assert torch.equal(numbers, expected.view(2, 2, 2, 5)[:, process].flatten(0, 1))
+
+
+def bytes_sent(changes):
+    """What a process sends in a step, by the function that sends it."""
+    sent = Counter()
+
+    def counting(name):
+        call = getattr(dist, name)
+
+        def counted(*tensors):
+            sent[name] += tensors[-1].nbytes
+            return call(*tensors)
+
+        return mock.patch.object(dist, name, counted)
+
+    training = run(COMMON | changes, images=26)
+    training.method.train()
+    order = training._order()
+    with counting("all_gather_into_tensor"), counting("all_reduce"):
+        training.step(order)
+    norms = [norm.weight for norm in training.method.modules() if isinstance(norm, SyncBatchNorm)]  # of keys too
+    return sent, *(sum(tensor.numel() for tensor in tensors) for tensors in (training.trainable, norms))
+
+
+@pytest.mark.parametrize("case", ["ir critic", "ir mlcpc", "moco drawn", "simo sync"])
+def test_a_step_sends_gradients_statistics_and_the_batch_s_embeddings_whatever_the_size_of_the_memory(case):
+    batch, values = SCALE["batch_size"] // 2, 4
+    (sent, weights, channels), _ = together(bytes_sent, CASES[case])
+    assert sent["all_reduce"] < 1.01 * values * (weights + 2 * channels)
+    embeddings = values * batch * SMALL["methods.ir.embedding_dim"]
+    expected = embeddings + values * 2.1 * channels
+    if case == "moco drawn":  # the views, which travel to be shuffled
+        expected += values * batch * 3 * 16**2
+    assert embeddings < sent["all_gather_into_tensor"] < 1.3 * expected
 
 
 def refusal(changes):

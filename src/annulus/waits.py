@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Num
 from torch import Tensor
 
+from annulus.compute.distributed import all_gather
 from annulus.errors import InputError
 
 # From a number to the sentence that refuses it, or None.
@@ -54,9 +55,9 @@ class Checks:
         """
         made, self._made = self._made, []
         if made:
-            numbers = torch.stack([number.double() for number, _ in made]).tolist()
-            for number, (_, fault) in zip(numbers, made, strict=True):
-                _refuse(fault(number))
+            numbers = all_gather(torch.stack([number.double() for number, _ in made])[None])
+            for number, (_, fault) in zip(numbers.T.tolist(), made, strict=True):
+                _refuse(number, fault)
 
     def add(self, number: Num[Tensor, ""], fault: Fault) -> None:
         """Look at this number later."""
@@ -69,6 +70,8 @@ _checks: ContextVar[Checks | None] = ContextVar("checks", default=None)
 def check(number: Num[Tensor, ""], fault: Fault) -> None:
     """Refuse a number for which `fault` has a sentence: at once, or on a GPU in `Checks.put_off` at the next look.
 
+    Of several processes all refuse what one must, so that none waits for another in vain.
+
     Raises:
         InputError: with that sentence.
     """
@@ -76,9 +79,11 @@ def check(number: Num[Tensor, ""], fault: Fault) -> None:
     if checks is not None and number.is_cuda:
         checks.add(number.detach(), fault)
     else:
-        _refuse(fault(float(number)))
+        _refuse(all_gather(number.detach()[None]).double().tolist(), fault)
 
 
-def _refuse(sentence: str | None) -> None:
-    if sentence is not None:
-        raise InputError(sentence)
+def _refuse(numbers: Sequence[float], fault: Fault) -> None:
+    """`numbers`: of all processes."""
+    for number in numbers:
+        if (sentence := fault(number)) is not None:
+            raise InputError(sentence)

@@ -11,6 +11,7 @@ from torch.nn.functional import logsigmoid
 from annulus.bounds.bound import Bound, present
 from annulus.bounds.eqco import effective_alpha, margin
 from annulus.bounds.infonce import infonce, log_sum
+from annulus.compute.distributed import all_gather, all_gather_with_grad
 from annulus.waits import check
 
 
@@ -86,15 +87,18 @@ def mlcpc(positive: Float[Tensor, "b"], negatives: Float[Tensor, "b k"], alpha: 
     """KL from 1/b on each positive to one softmax over all candidates of the batch, weighed as in `cpc`.
 
     At chance log(m/alpha); with one query `cpc`. Where queries have different numbers of negatives, m is their mean
-    plus 1, so that all negatives weigh the same.
+    plus 1, so that all negatives weigh the same. Of several processes each gives its own queries, and all get the
+    loss of all: the batch's positives and one sum of each process's negatives are sent.
 
     Source: Song and Ermon 2020, arXiv:2007.09852, Eq. 6, as log(m/alpha) - J_alpha, which is the KL of its Algorithm 1.
 
     Raises:
         InputError: when alpha is outside (0, m).
     """
-    log_weight = _log_weight(present(negatives).to(negatives.dtype).mean(), alpha)
-    log_odds = positive.logsumexp(dim=0) - log_weight - log_sum(negatives.flatten())
+    positive = all_gather_with_grad(positive)
+    log_weight = _log_weight(all_gather(present(negatives)).to(negatives.dtype).mean(), alpha)
+    every = all_gather_with_grad(log_sum(negatives.flatten())[None]).logsumexp(dim=0)
+    log_odds = positive.logsumexp(dim=0) - log_weight - every
     uneven = (positive - positive.mean()).logsumexp(dim=0) - math.log(len(positive))  # 0 when all score the same
     return uneven - logsigmoid(log_odds)
 

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from annulus.compute.distributed import all_gather, all_reduce_
 from annulus.errors import InputError
 
 
@@ -52,8 +53,9 @@ class PartitionFunction(nn.Module):
             case "constant":
                 self.log_z.fill_(math.log(self.constant * columns))
             case "first-batch" | "first-batch-candidates" | "moving-average":
-                count = (drawn > -torch.inf).sum().to(drawn.dtype)
-                seen = drawn.flatten().logsumexp(0) - count.log() + math.log(columns)
+                count = all_reduce_((drawn > -torch.inf).sum()).to(drawn.dtype)
+                every = all_gather(drawn.flatten().logsumexp(0)[None]).logsumexp(0)  # of all processes' queries
+                seen = every - count.log() + math.log(columns)
                 moved = seen
                 if self.normaliser != "moving-average":
                     moved = self.log_z

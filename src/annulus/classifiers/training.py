@@ -18,7 +18,7 @@ from annulus.classifiers.objective import Objective
 from annulus.classifiers.params import FitParams
 from annulus.compute import progress
 from annulus.compute.device import autocast
-from annulus.compute.distributed import all_reduce_, broadcast, local, local_slice, mean_gradients, world_size
+from annulus.compute.distributed import broadcast, local, local_slice, mean_, mean_gradients, world_size
 from annulus.compute.optimizers import FusedSGD
 from annulus.compute.rng import generator
 from annulus.encoders.batchnorm import synchronised
@@ -197,7 +197,7 @@ class _Run:
         mean_gradients(self.trainable)
         self.optimizer.step()
         self.objective.after_step(rows)
-        return all_reduce_(loss.detach()) / world_size()
+        return mean_(loss.detach())
 
     def _check(self, losses: Float[Tensor, "steps"], batches: int, rate: float) -> None:
         """On a GPU once an epoch: each look at a loss would wait for its step."""

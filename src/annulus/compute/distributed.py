@@ -1,9 +1,9 @@
-"""Several processes as one: the loss, the memories and the views see the global batch.
+"""Several processes as one: the memories, the views and the batch statistics see the global batch.
 
-Each process encodes its own slice of the batch (`local`), all embeddings are gathered (`all_gather_with_grad`), every
-process computes the same loss of the global batch and draws the same random numbers, and gradients are averaged
-(`mean_gradients`). Weights start equal because they are seeded, so they are never sent. In one process each function
-returns its argument.
+Each process encodes its own slice of the batch (`local`) and scores it against the whole memory, of which each has a
+copy. What the memory stores is gathered (`all_gather`), so that the copies stay equal. The objective is the mean of the
+processes' losses, so gradients are averaged (`mean_gradients`). All draw the same random numbers. Weights start equal
+because they are seeded, so they are never sent. In one process each function returns its argument.
 """
 
 import os
@@ -94,10 +94,8 @@ def local(x: Shaped[Tensor, "all *rest"]) -> Shaped[Tensor, "b *rest"]:
 def all_gather_with_grad(x: Shaped[Tensor, "b *rest"]) -> Shaped[Tensor, "all *rest"]:
     """All processes' rows in rank order, the same on each; undoes `local`. Shapes must agree between processes.
 
-    Backward gives this process's slice of the incoming gradient, times `world_size()`, and sends nothing. It counts on
-    every process computing the same loss L of the gathered rows. A parameter's gradient is then, on process r,
-    world * dL/dx_r * dx_r/dparameter, and its mean over processes (`mean_gradients`) is the sum over r: exactly the
-    gradient of L. A parameter used after gathering has the full gradient on each process, and so has the mean.
+    Backward adds up all processes' gradients of this process's rows. So the mean over processes (`mean_gradients`) of
+    a parameter's gradient is that of the mean of their losses, whatever each makes of the rows.
     """
     return _Gather.apply(x) if world_size() > 1 else x
 
@@ -109,7 +107,7 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, gradient: Tensor) -> Tensor:
-        return local(gradient) * world_size()
+        return local(all_reduce_(gradient.clone(memory_format=torch.contiguous_format)))
 
 
 def all_gather(x: Shaped[Tensor, "b *rest"]) -> Shaped[Tensor, "all *rest"]:
@@ -126,6 +124,11 @@ def all_reduce_(x: Tensor) -> Tensor:
     if world_size() > 1:
         dist.all_reduce(x)
     return x
+
+
+def mean_(x: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
+    """The mean over processes, in place and without gradient."""
+    return x if world_size() == 1 else all_reduce_(x).div_(world_size())
 
 
 @torch.no_grad()
@@ -145,7 +148,7 @@ def mean_gradients(parameters: Iterable[nn.Parameter]) -> None:
         gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in bucket]
         sent = [*gradients, held]
         # Values of several types travel in the widest, and come back in their own.
-        flat = all_reduce_(torch.cat([values.reshape(-1) for values in sent])).div_(world_size())
+        flat = mean_(torch.cat([values.reshape(-1) for values in sent]))
         *means, held = flat.split([values.numel() for values in sent])
         for gradient, mean in zip(gradients, means, strict=True):
             gradient.copy_(mean.view(gradient.shape))

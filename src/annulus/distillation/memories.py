@@ -6,6 +6,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from annulus.bounds.bound import Estimate
+from annulus.compute.distributed import all_gather, local
 from annulus.compute.rng import derive, generator
 from annulus.distillation.labels import check_other_classes, rows_by_class
 from annulus.distillation.params import ContrastParams
@@ -68,16 +69,20 @@ class ContrastiveDistillation(nn.Module):
         self,
         student: Float[Tensor, "b s"],
         teacher: Float[Tensor, "b t"],
-        rows: Int[Tensor, "b"],
-        labels: Int[Tensor, "b"],
+        rows: Int[Tensor, "all"],
+        labels: Int[Tensor, "all"],
     ) -> Estimate:
-        """Both directions' estimates together; the teacher's features get no gradient."""
+        """Both directions' estimates together; the teacher's features get no gradient.
+
+        Of several processes each has the features of its own images, and the rows and labels of all.
+        """
         self._cluster()
+        rows, labels = local(rows), local(labels)
         embeddings = [
             F.normalize(head(features), dim=1)
             for head, features in zip(self.heads, (student, teacher.detach()), strict=True)
         ]
-        self._embeddings = tuple(each.detach() for each in embeddings)
+        self._embeddings = tuple(all_gather(each.detach()) for each in embeddings)
         own = self.classes[labels] if self.params.negatives_from == "other-classes" else rows
         towards, back = (
             self._against(contrast, self.critic(query, bank.rows), rows, own)
@@ -85,7 +90,7 @@ class ContrastiveDistillation(nn.Module):
         )
         return towards + back
 
-    def after_step(self, rows: Int[Tensor, "b"]) -> None:
+    def after_step(self, rows: Int[Tensor, "all"]) -> None:
         """Store the embeddings. Backward reads the memories, so this follows it."""
         for bank, embedding in zip(self.banks, self._embeddings, strict=True):
             bank.update(rows, embedding)

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from annulus.classifiers.classifier import Classifier
-from annulus.compute.distributed import all_gather_with_grad, local
+from annulus.compute.distributed import local
 from annulus.distillation.hinton import softened
 from annulus.distillation.memories import ContrastiveDistillation
 from annulus.distillation.params import WeightParams
@@ -54,8 +54,7 @@ class Distillation:
             loss = loss + self.weights.answers * softened(logits, taught, self.weights.answers_temperature)
         if self.contrast is not None:
             with torch.autocast(images.device.type, enabled=False):
-                both = (all_gather_with_grad(each.float()) for each in (features, of_teacher))
-                estimate = self.contrast(*both, rows, labels)
+                estimate = self.contrast(features.float(), of_teacher.float(), rows, labels)
             loss = loss + self.weights.contrast * estimate.loss
         return loss
 

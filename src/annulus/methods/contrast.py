@@ -15,6 +15,7 @@ from annulus.bounds.bound import Bound, Estimate
 from annulus.compute.rng import derive, generator
 from annulus.errors import InputError
 from annulus.negatives.clusters import Clustering, Clusters, kmeans
+from annulus.negatives.draws import Shared
 from annulus.negatives.neighbours import Neighbours
 from annulus.negatives.samplers import Sampler, SelfIndex
 from annulus.negatives.scores import Given, Scores
@@ -89,12 +90,21 @@ class ContrastConfig:
 
 
 class Contrast(nn.Module):
-    """One memory's side of a method: the random state of its draws, its clusters, and its bound's own state."""
+    """One memory's side of a method: the random state of its draws, its clusters, and its bound's own state.
 
-    def __init__(self, config: ContrastConfig, images: int, seed: int, device: torch.device, name: str = "") -> None:
-        """`images` is the size of the training set; `name` tells two memories of one method apart."""
+    Of several processes each asks for its own queries, against the whole memory; the objective is the mean of what they
+    get.
+    """
+
+    def __init__(
+        self, config: ContrastConfig, images: int, seed: int, device: torch.device, name: str = "", views: int = 1
+    ) -> None:
+        """`images` is the size of the training set; `name` tells two memories of one method apart.
+
+        `views`: the queries of each image in a batch, one view of all images after the other.
+        """
         super().__init__()
-        self.config, self.seed, self.name = config, seed, name
+        self.config, self.seed, self.name, self.views = config, seed, name, views
         self.bound = deepcopy(config.bound)  # a bound may keep an estimate of its own for each memory
         self.generator = generator(seed, *filter(None, ["negatives", name]), device=device)
         for buffer, clustering in self._clusterings():
@@ -134,7 +144,7 @@ class Contrast(nn.Module):
             similarity,
             self_index,
             self.config.negatives,
-            self.generator,
+            Shared(self.generator, self.views),
             progress.annealing,
             self._clusters("clusters", index, column_images),
         )

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from annulus.bounds.bound import Estimate
 from annulus.compute.device import autocast
-from annulus.compute.distributed import all_gather_with_grad
+from annulus.compute.distributed import all_gather, local
 from annulus.compute.rng import generator
 from annulus.config.methods import IRParams
 from annulus.encoders.encoder import Encoder, SplitEncoder
@@ -56,13 +56,12 @@ class InstanceDiscrimination(Method):
             for bank, embeddings in zip(self.banks, embed().chunk(len(self.banks), dim=1), strict=True):
                 bank.fill(embeddings)
 
-    def loss(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "b"], progress: Progress) -> Step:
+    def loss(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress) -> Step:
         """Each view against its own row and negatives from the bank: of two parts, each against the other's bank."""
         with autocast(views[0].device):
-            queries = self.encoder.embeddings(views[0])
-        queries = [all_gather_with_grad(query) for query in queries]  # of each part (b, d)
-        estimate = self.among_rows(queries, index, progress)
-        return Step(estimate, queries[0], tuple(query.detach() for query in queries))
+            queries = self.encoder.embeddings(views[0])  # of each part (b, d)
+        estimate = self.among_rows(queries, local(index), progress)
+        return Step(estimate, queries[0], tuple(all_gather(query.detach()) for query in queries))
 
     def among_rows(
         self, queries: Sequence[Float[Tensor, "b d"]], index: Int[Tensor, "b"], progress: Progress
@@ -76,7 +75,7 @@ class InstanceDiscrimination(Method):
         ]
         return reduce(add, estimates)
 
-    def after_step(self, index: Int[Tensor, "b"], step: Step) -> None:
+    def after_step(self, index: Int[Tensor, "all"], step: Step) -> None:
         """Store the embeddings, each in its own bank."""
         for bank, embedding in zip(self.banks, step.stored, strict=True):
             bank.update(index, embedding)

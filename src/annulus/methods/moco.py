@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from annulus.compute.device import autocast
-from annulus.compute.distributed import all_gather_with_grad
+from annulus.compute.distributed import local
 from annulus.compute.rng import generator
 from annulus.config.methods import MoCoParams
 from annulus.encoders.encoder import Encoder, SplitEncoder
@@ -40,12 +40,11 @@ class MomentumContrast(Method):
         self.queues = nn.ModuleList(KeyQueue(setting.queue, params.embedding_dim, start, most) for start in starts)
         self.to(setting.device)
 
-    def loss(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "b"], progress: Progress) -> Step:
+    def loss(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress) -> Step:
         """Each query against its key and negatives from the queue."""
         with autocast(views[0].device):
             queries = self.encoder.embeddings(views[0])
-        queries, keys = [all_gather_with_grad(query) for query in queries], self.keys(views[1])
-        estimates = []
+        keys, own, estimates = self.keys(views[1]), local(index), []
         for contrast, query, key, queue in zip(
             self.contrasts, queries, reversed(keys), reversed(self.queues), strict=True
         ):
@@ -53,16 +52,16 @@ class MomentumContrast(Method):
             estimates.append(
                 contrast(
                     Products(of_query, queue.keys),
-                    index,
+                    own,
                     progress,
-                    self_index=queue.own(index),
-                    positive=(of_query * key).sum(dim=1),
+                    self_index=queue.own(own),
+                    positive=(of_query * local(key)).sum(dim=1),
                     column_images=queue.images,
                 )
             )
         return Step(reduce(add, estimates), queries[0], keys)
 
-    def after_step(self, index: Int[Tensor, "b"], step: Step) -> None:
+    def after_step(self, index: Int[Tensor, "all"], step: Step) -> None:
         """Let the key encoder follow, and push the keys: only now, so that none is a negative of its own query."""
         self.keys.follow(self.encoder)
         for queue, keys in zip(self.queues, step.stored, strict=True):

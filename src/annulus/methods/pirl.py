@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from annulus.compute.device import autocast
-from annulus.compute.distributed import all_gather_with_grad, local_slice, world_size
+from annulus.compute.distributed import local, local_slice, world_size
 from annulus.compute.rng import derive, generator
 from annulus.config.methods import PIRLParams
 from annulus.encoders.encoder import Encoder, SplitEncoder
@@ -52,7 +52,7 @@ class PIRL(InstanceDiscrimination):
         ).to(setting.device)
         self.generator = generator(setting.seed, "jigsaw")  # on the CPU: the same patches on every device
 
-    def loss(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "b"], progress: Progress) -> Step:
+    def loss(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress) -> Step:
         """(1 - weight) times the loss of the first view, plus weight times that of the second one's jigsaw."""
         step = super().loss(views[:1], index, progress)
         batch = len(views[1]) * world_size()
@@ -60,8 +60,8 @@ class PIRL(InstanceDiscrimination):
         with autocast(patches.device):
             pooled = self.encoder.pooled(patches.flatten(0, 1)).unflatten(0, (-1, CELLS))
             parts = zip(self.jigsaw_heads, pooled.chunk(len(self.jigsaw_heads), dim=2), strict=True)
-            queries = [all_gather_with_grad(head(part)) for head, part in parts]
-        of_jigsaw = self.among_rows(queries, index, progress)
+            queries = [head(part) for head, part in parts]
+        of_jigsaw = self.among_rows(queries, local(index), progress)
         weight = self.params.jigsaw_weight
         return Step(step.estimate.times(1 - weight) + of_jigsaw.times(weight), step.queries, step.stored)
 

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from annulus.compute.device import autocast
-from annulus.compute.distributed import all_gather_with_grad
+from annulus.compute.distributed import all_gather_with_grad, local
 from annulus.config.methods import SimCLRParams
 from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.methods.contrast import Progress
@@ -32,21 +32,22 @@ class SimCLR(Method):
         super().__init__(encoder, params, setting)
         self.to(setting.device)
 
-    def loss(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "b"], progress: Progress) -> Step:
+    def loss(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress) -> Step:
         """Each view against the views of other images, mean over both directions."""
         with autocast(views[0].device):
             of_parts = self.encoder.embeddings(torch.cat([*views]))  # one pass, one batch-norm over both views
-        embeddings = [torch.cat([all_gather_with_grad(each) for each in both.chunk(2)]) for both in of_parts]  # (2b, d)
-        images, batch, count = index.repeat(2), len(index), len(embeddings[0])
+        memories = [torch.cat([all_gather_with_grad(each) for each in both.chunk(2)]) for both in of_parts]
+        images, batch, count = index.repeat(2), len(index), len(memories[0])
         # Seen from a view, columns are counted on from itself: after a batch comes the other view of its image.
-        rows = torch.arange(count, device=index.device)[:, None]
+        rows = torch.cat([local(each) for each in torch.arange(count, device=index.device).chunk(2)])[:, None]
         others = torch.arange(1, count - 1, device=index.device)
         others += others >= batch
         columns = (rows + others) % count
         estimates = []
-        for contrast, queries, keys in zip(self.contrasts, embeddings, reversed(embeddings), strict=True):
+        for contrast, queries, keys in zip(self.contrasts, of_parts, reversed(memories), strict=True):
             similarity = scaled(queries, self.params.temperature) @ keys.T
             positive = similarity.gather(1, (rows + batch) % count).squeeze(1)
             scores = similarity.gather(1, columns)
-            estimates.append(contrast(scores, images, progress, positive=positive, column_images=images[columns]))
-        return Step(reduce(add, estimates), embeddings[0])
+            own, columns_of = images[rows[:, 0]], images[columns]
+            estimates.append(contrast(scores, own, progress, positive=positive, column_images=columns_of))
+        return Step(reduce(add, estimates), of_parts[0])

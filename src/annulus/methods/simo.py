@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from annulus.compute.device import autocast
-from annulus.compute.distributed import all_gather_with_grad, world_size
+from annulus.compute.distributed import local, world_size
 from annulus.config.methods import SiMoParams
 from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.methods.contrast import Progress
@@ -42,17 +42,17 @@ class SiMo(Method):
         self.keys = KeyEncoder(encoder, params.momentum, groups, setting.seed)
         self.to(setting.device)
 
-    def loss(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "b"], progress: Progress) -> Step:
+    def loss(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress) -> Step:
         """Each query against its key and the keys of other images in the batch."""
         with autocast(views[0].device):
             queries = self.encoder.embeddings(views[0])
-        queries, keys = [all_gather_with_grad(query) for query in queries], self.keys(views[1])
+        keys = self.keys(views[1])
         # Column i holds image i's key: each query's own, and its positive.
-        own = torch.arange(len(index), device=index.device)
+        own = local(torch.arange(len(index), device=index.device))
         estimates = [
             contrast(
                 Products(scaled(query, self.params.temperature), key),
-                index,
+                local(index),
                 progress,
                 self_index=own,
                 column_images=index,
@@ -61,6 +61,6 @@ class SiMo(Method):
         ]
         return Step(reduce(add, estimates), queries[0])
 
-    def after_step(self, index: Int[Tensor, "b"], step: Step) -> None:
+    def after_step(self, index: Int[Tensor, "all"], step: Step) -> None:
         """Let the key encoder follow."""
         self.keys.follow(self.encoder)

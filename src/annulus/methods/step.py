@@ -28,11 +28,14 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True)
 class Step:
-    """The estimate whose loss is minimised, its queries, and the embeddings that `after_step` stores."""
+    """The estimate whose loss is minimised, its queries, and the embeddings that `after_step` stores.
+
+    Of several processes each has the estimate of its own queries, and all have the embeddings of the whole batch.
+    """
 
     estimate: Estimate
     queries: Float[Tensor, "b d"]  # with gradient, once backward has run
-    stored: tuple[Float[Tensor, "b d"], ...] = ()
+    stored: tuple[Float[Tensor, "all d"], ...] = ()
 
 
 class Method(nn.Module):
@@ -47,7 +50,8 @@ class Method(nn.Module):
         super().__init__()
         self.encoder, self.params = encoder, params
         self.contrasts = nn.ModuleList(
-            Contrast(setting.contrast, setting.images, setting.seed, setting.device, name) for name in encoder.names
+            Contrast(setting.contrast, setting.images, setting.seed, setting.device, name, self.queries_per_image)
+            for name in encoder.names
         )
 
     @property
@@ -70,11 +74,11 @@ class Method(nn.Module):
             for contrast, part in zip(self.contrasts, reversed(parts), strict=True):
                 contrast.cluster(part, epoch)
 
-    def loss(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "b"], progress: Progress) -> Step:
-        """The estimate of a batch of views of the images `index`."""
+    def loss(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress) -> Step:
+        """The estimate of views of the images `index`; of several processes, `views` are this one's share."""
         raise NotImplementedError
 
-    def after_step(self, index: Int[Tensor, "b"], step: Step) -> None:
+    def after_step(self, index: Int[Tensor, "all"], step: Step) -> None:
         """After the optimiser's step: backward still needs what the scores were made from."""
 
     def stored_of(self, images: Int[Tensor, "m"]) -> Float[Tensor, "m d"] | None:

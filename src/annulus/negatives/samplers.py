@@ -19,6 +19,7 @@ from torch import Tensor
 
 from annulus.errors import InputError
 from annulus.negatives.clusters import Clustering, Clusters
+from annulus.negatives.draws import Random, fractions, integers
 from annulus.negatives.own import SelfIndex, own_columns
 from annulus.negatives.ranked import select
 from annulus.negatives.selection import Selection
@@ -30,7 +31,7 @@ CAVE_QUERIES = 128  # at a time: early in annealing, the members of all would ta
 Count = int | Literal["all"]
 
 
-def uniform(scores: Float[Tensor, "b n"], self_index: SelfIndex, k: Count, generator: torch.Generator) -> Selection:
+def uniform(scores: Float[Tensor, "b n"], self_index: SelfIndex, k: Count, generator: Random) -> Selection:
     """Negatives from all other columns.
 
     Raises:
@@ -39,9 +40,7 @@ def uniform(scores: Float[Tensor, "b n"], self_index: SelfIndex, k: Count, gener
     return ring(scores, self_index, 0.0, 1.0, k, generator)
 
 
-def ball(
-    scores: Float[Tensor, "b n"], self_index: SelfIndex, outer: float, k: Count, generator: torch.Generator
-) -> Selection:
+def ball(scores: Float[Tensor, "b n"], self_index: SelfIndex, outer: float, k: Count, generator: Random) -> Selection:
     """Negatives from the closest share of the other columns, of ranks [0, outer).
 
     Source: Wu et al. 2020, arXiv:2005.13149, Section 4.2 (BALL).
@@ -58,7 +57,7 @@ def ring(
     inner: float,
     outer: float,
     k: Count,
-    generator: torch.Generator,
+    generator: Random,
 ) -> Selection:
     """Negatives of ranks [inner, outer), as shares of the other columns, closest first.
 
@@ -75,9 +74,8 @@ def ring(
         return _of_all(scores, self_index, k, generator)
     if k == "all" or _reaches_own(self_index, last, scores.shape[1]):
         members = closest(scores, self_index, first, last)
-        return members if k == "all" else _drawn(members.index, members.mask, k, generator)
-    picked = torch.randint(last - first, (len(scores), k), generator=generator, device=scores.device)
-    return Selection(select(scores, self_index, first, last, picked))
+        return members if k == "all" else _drawn(members.index, members.mask, fractions(len(scores), k, generator))
+    return Selection(select(scores, self_index, first, last, integers(last - first, len(scores), k, generator)))
 
 
 def cave(
@@ -86,7 +84,7 @@ def cave(
     outer: float,
     clusters: Clusters,
     k: Count,
-    generator: torch.Generator,
+    generator: Random,
     keep: Literal["outside", "inside"] = "outside",
 ) -> Selection:
     """Negatives from the ball without the query's own cluster, united over the clusterings; inside: with only that.
@@ -98,11 +96,12 @@ def cave(
         InputError: when a query's set is empty.
     """
     first, last = rank_limits(0.0, outer, scores.shape[1] - (self_index is not None))
+    drawn = None if k == "all" else fractions(len(scores), k, generator, at_once=CAVE_QUERIES)
     parts = []
     for start in range(0, len(scores), CAVE_QUERIES):
         some = slice(start, start + CAVE_QUERIES)
         members = closest(scores[some], None if self_index is None else self_index[some], first, last)
-        parts.append(_of_members(members, clusters.of(some), k, generator, keep))
+        parts.append(_of_members(members, clusters.of(some), None if drawn is None else drawn[some], keep))
     index = torch.cat([part.index for part in parts])
     return Selection(index, torch.cat([part.mask for part in parts]) if k == "all" else None)
 
@@ -130,19 +129,18 @@ def _reaches_own(self_index: SelfIndex, last: int, columns: int) -> bool:
     return self_index is not None and self_index.ndim == 2 and last > columns - self_index.shape[1]
 
 
-def _of_all(scores: Float[Tensor, "b n"], self_index: SelfIndex, k: Count, generator: torch.Generator) -> Selection:
+def _of_all(scores: Float[Tensor, "b n"], self_index: SelfIndex, k: Count, generator: Random) -> Selection:
     """Negatives from all other columns, which need no ranks."""
-    columns, shape = scores.shape[1], (len(scores), k)
+    columns, queries = scores.shape[1], len(scores)
     if k == "all":
         return Selection(None, own=self_index)
     if self_index is None:
-        return Selection(torch.randint(columns, shape, generator=generator, device=scores.device))
+        return Selection(integers(columns, queries, k, generator))
     if self_index.ndim == 1:
-        picked = torch.randint(columns - 1, shape, generator=generator, device=scores.device)
+        picked = integers(columns - 1, queries, k, generator)
         return Selection(picked + (picked >= self_index[:, None]))
     others = columns - (self_index >= 0).sum(dim=1, keepdim=True)
-    random = torch.rand(shape, generator=generator, device=scores.device, dtype=torch.float64)
-    picked = (random * others).long()
+    picked = (fractions(queries, k, generator) * others).long()
     own = self_index.where(self_index >= 0, columns).sort(dim=1).values
     # Before the own column at place j there are own - j others: each own column that a pick reaches moves it by one.
     before = (own - torch.arange(own.shape[1], device=own.device)).where(own < columns, columns)
@@ -152,10 +150,10 @@ def _of_all(scores: Float[Tensor, "b n"], self_index: SelfIndex, k: Count, gener
 def _of_members(
     members: Selection,
     clusters: Clusters,
-    k: Count,
-    generator: torch.Generator,
+    drawn: Float[Tensor, "b k"] | None,
     keep: Literal["outside", "inside"],
 ) -> Selection:
+    """The members that the clusters keep; of these the ones that numbers in [0, 1) pick, or all."""
     inside = clusters.shared(members.index)
     kept = inside if keep == "inside" else ~inside
     if members.mask is not None:
@@ -172,17 +170,16 @@ def _of_members(
         )
 
     check((kept.sum(dim=1) == 0).sum(), fault)
-    return Selection(members.index, kept) if k == "all" else _drawn(members.index, kept, k, generator)
+    return Selection(members.index, kept) if drawn is None else _drawn(members.index, kept, drawn)
 
 
-def _drawn(index: Int[Tensor, "b m"], kept: Bool[Tensor, "b m"], k: int, generator: torch.Generator) -> Selection:
-    """k of the kept columns of each query, which has at least one."""
+def _drawn(index: Int[Tensor, "b m"], kept: Bool[Tensor, "b m"], drawn: Float[Tensor, "b k"]) -> Selection:
+    """The kept columns of each query, which has at least one, that numbers in [0, 1) pick."""
     # The kept columns one after the other, and behind them, where no draw reaches, the others. A query that keeps none,
     # which a GPU refuses later, draws column 0.
     upto, width = kept.cumsum(dim=1), index.shape[1]
     listed = index.new_zeros(len(index), width + 1).scatter_(1, (upto - 1).where(kept, width), index)
-    random = torch.rand(len(index), k, generator=generator, device=index.device, dtype=torch.float64)
-    return Selection(listed.gather(1, (random * upto[:, -1:]).long()))
+    return Selection(listed.gather(1, (drawn * upto[:, -1:]).long()))
 
 
 @runtime_checkable
@@ -199,7 +196,7 @@ class Sampler(Protocol):
         scores: Float[Tensor, "b n"],
         self_index: SelfIndex,
         k: Count,
-        generator: torch.Generator,
+        generator: Random,
         progress: float = 1.0,
         clusters: Clusters | None = None,
     ) -> Selection:
@@ -227,7 +224,7 @@ class Ring:
         scores: Float[Tensor, "b n"],
         self_index: SelfIndex,
         k: Count,
-        generator: torch.Generator,
+        generator: Random,
         progress: float = 1.0,
         clusters: Clusters | None = None,
     ) -> Selection:
@@ -252,7 +249,7 @@ class Cave:
         scores: Float[Tensor, "b n"],
         self_index: SelfIndex,
         k: Count,
-        generator: torch.Generator,
+        generator: Random,
         progress: float = 1.0,
         clusters: Clusters | None = None,
     ) -> Selection:

@@ -12,7 +12,15 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from annulus.compute import progress
-from annulus.compute.distributed import broadcast, local_slice, mean_gradients
+from annulus.compute.distributed import (
+    all_gather,
+    broadcast,
+    local_slice,
+    mean_,
+    mean_gradients,
+    rank,
+    world_size,
+)
 from annulus.compute.optimizers import FusedSGD
 from annulus.compute.rng import generator
 from annulus.encoders.extract import extract
@@ -155,7 +163,7 @@ class Training:
         self.method.after_step(index, step)
         self._measure(step)
         if self.annealing.watches_loss:
-            self.annealing.after_step(step.estimate.loss_nats.item())
+            self.annealing.after_step(self.measured[self.batch, 0].item())
         self.batch += 1
         if self.device.type == "cpu" or self.batch % LOSS_CHECK_STEPS == 0:
             self._check(order)
@@ -165,7 +173,7 @@ class Training:
         norms = step.queries.grad.norm(dim=1) * len(step.queries)
         estimate = step.estimate
         found = [estimate.loss_nats, estimate.bound_nats, estimate.ceiling_nats, norms.mean(), norms.square().mean()]
-        torch.stack(found, out=self.measured[self.batch])
+        mean_(torch.stack(found, out=self.measured[self.batch]))  # of all processes, in place
 
     def _end_epoch(self) -> None:
         accuracy = self._validate()
@@ -193,7 +201,17 @@ class Training:
 
     def _embed(self) -> Float[Tensor, "n d"]:
         """The embeddings of all training images now."""
-        return extract(self.method.encoder, self.source, ["embedding"], self.device).layers["embedding"].to(self.device)
+        return self._embeddings_of(self.source)
+
+    def _embeddings_of(self, images: ImageSet) -> Float[Tensor, "n d"]:
+        """On the device; each process makes those of its share of the images."""
+        if world_size() > 1:
+            each = -(-len(images) // world_size())  # the last process's share ends with copies of the last image
+            own = images.take((torch.arange(each) + rank() * each).clamp(max=len(images) - 1))
+        else:
+            own = images
+        made = extract(self.method.encoder, own, ["embedding"], self.device).layers["embedding"]
+        return all_gather(made.to(self.device))[: len(images)]
 
     def _validate(self) -> float | None:
         """Percent of validation images whose nearest training image has their label (Wu et al. 2020,
@@ -204,13 +222,12 @@ class Training:
         """
         if len(self.validation) == 0:
             return None
-        seen = extract(self.method.encoder, self.validation, ["embedding"], self.device)
-        embedding, labels = seen.layers["embedding"].to(self.device), seen.labels.to(self.device)
+        seen, labels = self._embeddings_of(self.validation), self.validation.labels.to(self.device)
         if (stored := self.method.stored) is not None:
-            return nearest_label_accuracy(embedding, stored, labels, self.labels)
-        standing = extract(self.method.encoder, self.nearest, ["embedding"], self.device)
-        rows, of_rows = standing.layers["embedding"].to(self.device), standing.labels.to(self.device)
-        return nearest_label_accuracy(embedding, rows, labels, of_rows)
+            return nearest_label_accuracy(seen, stored, labels, self.labels)
+        return nearest_label_accuracy(
+            seen, self._embeddings_of(self.nearest), labels, self.nearest.labels.to(self.device)
+        )
 
     def _drawn(self, images: ImageSet, name: str) -> ImageSet:
         """As many images of each class, in all no more than validation may embed."""

@@ -1,0 +1,52 @@
+"""Random numbers for queries: those of the whole batch, of which each process takes its own queries'.
+
+So several processes draw what one draws, and send nothing.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int, Num
+from torch import Tensor
+
+from annulus.compute.distributed import local, world_size
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A generator that is the same in every process; a process's queries are its share (`local`) of a batch's.
+
+    A batch has `views` queries of each image, one view of all images after the other.
+    """
+
+    generator: torch.Generator
+    views: int = 1
+
+
+Random = torch.Generator | Shared
+
+
+def integers(below: int, queries: int, k: int, random: Random) -> Int[Tensor, "queries k"]:
+    """k numbers in [0, below) for each query."""
+    return _own(
+        lambda rows, source: torch.randint(below, (rows, k), generator=source, device=source.device), queries, random
+    )
+
+
+def fractions(queries: int, k: int, random: Random, at_once: int | None = None) -> Float[Tensor, "queries k"]:
+    """k float64 numbers in [0, 1) for each query, drawn for all queries of the batch, or for `at_once` of them."""
+
+    def draw(rows: int, source: torch.Generator) -> Tensor:
+        settings = {"generator": source, "device": source.device, "dtype": torch.float64}
+        parts = torch.arange(rows).split(at_once or max(1, rows))
+        return torch.cat([torch.rand(len(part), k, **settings) for part in parts])
+
+    return _own(draw, queries, random)
+
+
+def _own(draw: Callable[[int, torch.Generator], Tensor], queries: int, random: Random) -> Num[Tensor, "queries k"]:
+    if isinstance(random, torch.Generator):
+        return draw(queries, random)
+    drawn = draw(queries * world_size(), random.generator)
+    return drawn if world_size() == 1 else torch.cat([local(view) for view in drawn.chunk(random.views)])
