@@ -10,8 +10,9 @@ import torch.distributed as dist
 from gloo import together
 from torch import nn
 
-from annulus.compute import distributed
-from annulus.compute.distributed import all_gather_with_grad, local, local_slice, mean_gradients, process_group, rank
+from annulus.compute import distributed, gradients
+from annulus.compute.distributed import all_gather_with_grad, local, local_slice, process_group, rank
+from annulus.compute.gradients import GradientMeans
 from annulus.errors import InputError
 
 TORCHRUN = {"WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
@@ -47,7 +48,7 @@ def test_in_one_process_every_function_hands_back_what_it_was_given(environment)
     assert torch.equal(local(x), x)
     parameter = nn.Parameter(torch.ones(2))
     parameter.grad = gradient = torch.full((2,), 3.0)
-    mean_gradients([parameter])
+    GradientMeans([parameter]).wait()
     assert parameter.grad is gradient
     assert gradient.tolist() == [3, 3]
 
@@ -99,22 +100,49 @@ def averaged(bucket):
     if rank() == 1:
         parameters["alone"].grad = torch.tensor([4.0, 6.0])
     kept = parameters["last"].grad
-    with mock.patch.object(distributed, "BUCKET", bucket):
-        mean_gradients(iter([*parameters.values(), nn.Parameter(torch.zeros(2), requires_grad=False)]))
+    with mock.patch.object(gradients, "BUCKET", bucket):
+        GradientMeans(iter([*parameters.values(), nn.Parameter(torch.zeros(2), requires_grad=False)])).wait()
     assert parameters["last"].grad is kept
     return {name: parameter.grad for name, parameter in parameters.items()}
 
 
 @pytest.mark.parametrize("bucket", [1, 2**24])
 def test_gradients_are_averaged_whatever_their_type_layout_and_presence(bucket):
-    for gradients in together(averaged, bucket):
-        assert gradients.pop("nowhere") is None
-        assert gradients["half"].dtype == torch.bfloat16
-        assert gradients["last"].is_contiguous(memory_format=torch.channels_last)
-        assert gradients.pop("alone").tolist() == [2, 3]
-        assert {name: gradient.unique().tolist() for name, gradient in gradients.items()} == {
+    for found in together(averaged, bucket):
+        assert found.pop("nowhere") is None
+        assert found["half"].dtype == torch.bfloat16
+        assert found["last"].is_contiguous(memory_format=torch.channels_last)
+        assert found.pop("alone").tolist() == [2, 3]
+        assert {name: gradient.unique().tolist() for name, gradient in found.items()} == {
             **{"plain": [2], "scalar": [2], "half": [2], "last": [0.5]}
         }
+
+
+def overlapped():
+    """The gradients of two steps, and how many buckets of one parameter each were sent before backward had ended."""
+    layers = nn.Sequential(*(nn.Linear(2, 2, bias=False) for _ in range(4)), nn.Linear(2, 2).requires_grad_(False))
+    found, sent = [], []
+    with mock.patch.object(gradients, "BUCKET", 1):
+        means = GradientMeans(layers.parameters())
+    for step in range(2):
+        for layer in layers[:4]:
+            layer.weight.data.copy_(torch.eye(2))
+            layer.weight.grad = None
+            layer.weight.register_hook(lambda _: sent.append(means.sent))
+        layers[:4](torch.full((1, 2), 1.0 + step + rank())).sum().backward()
+        means.wait()
+        found += [layer.weight.grad.unique().item() for layer in layers[:4]]
+    layers[:4](torch.ones(1, 2)).sum().backward()
+    with pytest.raises(RuntimeError, match=r"backward ran twice before `GradientMeans.wait`"):
+        layers[:4](torch.ones(1, 2)).sum().backward()
+    means.wait()
+    return found, sent[:4]
+
+
+def test_gradients_travel_while_backward_computes_the_others():
+    for found, sent in together(overlapped):
+        assert found == [1.5] * 4 + [2.5] * 4
+        assert sent == [0, 1, 2, 3]
 
 
 def test_a_script_starts_itself_again_once_as_as_many_processes_as_it_is_told(environment, monkeypatch):

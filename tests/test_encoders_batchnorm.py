@@ -7,7 +7,8 @@ import torch
 from gloo import together
 from torch import nn
 
-from annulus.compute.distributed import local, local_slice, mean_gradients, world_size
+from annulus.compute.distributed import local, local_slice, world_size
+from annulus.compute.gradients import GradientMeans
 from annulus.encoders import batchnorm, grouped
 from annulus.encoders.batchnorm import SyncBatchNorm
 from annulus.encoders.grouped import GroupedBatchNorm1d, GroupedBatchNorm2d
@@ -50,7 +51,7 @@ def through(norm, x, weights, groups=1):
     rows, x, weights = local_slice(len(x)), local(x).clone().requires_grad_(), local(weights)
     result = norm(x) if groups == 1 else torch.cat([norm(some) for some in x.chunk(groups)])
     (result * weights).sum().mul(world_size()).backward()
-    mean_gradients(norm.parameters())
+    GradientMeans(norm.parameters()).wait()
     gradients = {f"{name}.grad": parameter.grad for name, parameter in norm.named_parameters()}
     found = {"output": result.detach(), "x.grad": x.grad / world_size(), **gradients, **norm.state_dict()}
     return copy.deepcopy(found), rows

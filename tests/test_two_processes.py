@@ -113,9 +113,9 @@ def bytes_sent(changes):
     def counting(name):
         call = getattr(dist, name)
 
-        def counted(*tensors):
+        def counted(*tensors, **options):
             sent[name] += tensors[-1].nbytes
-            return call(*tensors)
+            return call(*tensors, **options)
 
         return mock.patch.object(dist, name, counted)
 

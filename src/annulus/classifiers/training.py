@@ -18,7 +18,8 @@ from annulus.classifiers.objective import Objective
 from annulus.classifiers.params import FitParams
 from annulus.compute import progress
 from annulus.compute.device import autocast
-from annulus.compute.distributed import broadcast, local, local_slice, mean_, mean_gradients, world_size
+from annulus.compute.distributed import broadcast, local, local_slice, mean_, world_size
+from annulus.compute.gradients import GradientMeans
 from annulus.compute.optimizers import FusedSGD
 from annulus.compute.rng import generator
 from annulus.encoders.batchnorm import synchronised
@@ -161,6 +162,7 @@ class _Run:
             momentum=params.momentum,
             weight_decay=params.weight_decay,
         )
+        self.means = GradientMeans(self.trainable)
         self.schedule = Schedule(params.schedule, params.learning_rate, warmup=0.0)
         self.history: list[dict[str, Number]] = []
 
@@ -194,7 +196,7 @@ class _Run:
             loss = self.objective.loss(local(views), rows, labels)
         self.optimizer.zero_grad()
         loss.backward()
-        mean_gradients(self.trainable)
+        self.means.wait()
         self.optimizer.step()
         self.objective.after_step(rows)
         return mean_(loss.detach())

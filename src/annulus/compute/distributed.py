@@ -2,24 +2,22 @@
 
 Each process encodes its own slice of the batch (`local`) and scores it against the whole memory, of which each has a
 copy. What the memory stores is gathered (`all_gather`), so that the copies stay equal. The objective is the mean of the
-processes' losses, so gradients are averaged (`mean_gradients`). All draw the same random numbers. Weights start equal
-because they are seeded, so they are never sent. In one process each function returns its argument.
+processes' losses, so gradients are averaged (compute/gradients.py). All draw the same random numbers. Weights start
+equal because they are seeded, so they are never sent. In one process each function returns its argument.
 """
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from jaxtyping import Shaped
-from torch import Tensor, nn
+from torch import Tensor
 
 from annulus.errors import InputError
-
-BUCKET = 2**24  # gradient values sent at a time: few calls, and a bound on the memory of their copy
 
 
 @contextmanager
@@ -94,8 +92,8 @@ def local(x: Shaped[Tensor, "all *rest"]) -> Shaped[Tensor, "b *rest"]:
 def all_gather_with_grad(x: Shaped[Tensor, "b *rest"]) -> Shaped[Tensor, "all *rest"]:
     """All processes' rows in rank order, the same on each; undoes `local`. Shapes must agree between processes.
 
-    Backward adds up all processes' gradients of this process's rows. So the mean over processes (`mean_gradients`) of
-    a parameter's gradient is that of the mean of their losses, whatever each makes of the rows.
+    Backward adds up all processes' gradients of this process's rows. So the mean over processes of a parameter's
+    gradient is that of the mean of their losses, whatever each makes of the rows.
     """
     return _Gather.apply(x) if world_size() > 1 else x
 
@@ -129,45 +127,6 @@ def all_reduce_(x: Tensor) -> Tensor:
 def mean_(x: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
     """The mean over processes, in place and without gradient."""
     return x if world_size() == 1 else all_reduce_(x).div_(world_size())
-
-
-@torch.no_grad()
-def mean_gradients(parameters: Iterable[nn.Parameter]) -> None:
-    """Replace each gradient by its mean over processes; call it between backward and the optimiser's step.
-
-    A process without a gradient where another has one counts as zero and receives the mean; a parameter that no
-    process has a gradient for keeps none.
-    """
-    if world_size() == 1:
-        return
-    for bucket in _buckets(parameter for parameter in parameters if parameter.requires_grad):
-        missing = [place for place, parameter in enumerate(bucket) if parameter.grad is None]
-        held = torch.ones(len(bucket), dtype=bucket[0].dtype, device=bucket[0].device)
-        for place in missing:
-            held[place] = 0
-        gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in bucket]
-        sent = [*gradients, held]
-        # Values of several types travel in the widest, and come back in their own.
-        flat = mean_(torch.cat([values.reshape(-1) for values in sent]))
-        *means, held = flat.split([values.numel() for values in sent])
-        for gradient, mean in zip(gradients, means, strict=True):
-            gradient.copy_(mean.view(gradient.shape))
-        for place in missing:  # only here is a GPU waited for
-            if held[place] > 0:
-                bucket[place].grad = gradients[place]
-
-
-def _buckets(parameters: Iterable[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
-    """The parameters in order, some `BUCKET` values at a time."""
-    bucket, values = [], 0
-    for parameter in parameters:
-        bucket.append(parameter)
-        values += parameter.numel()
-        if values >= BUCKET:
-            yield bucket
-            bucket, values = [], 0
-    if bucket:
-        yield bucket
 
 
 def broadcast(value: Any) -> Any:

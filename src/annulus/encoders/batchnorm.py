@@ -23,7 +23,7 @@ class SyncBatchNorm(_BatchNorm):
 
     Takes CPU tensors too, which torch's own refuses. Each process sends a mean, a variance and a count per channel
     forward, and two sums back; the input's gradient is that of the sum of all processes' losses, the weights'
-    gradient is that of this process's rows only, as `mean_gradients` expects it.
+    gradient is that of this process's rows only, as `GradientMeans` expects it.
     """
 
     def forward(self, x: Float[Tensor, "b c *space"]) -> Float[Tensor, "b c *space"]:

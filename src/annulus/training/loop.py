@@ -17,10 +17,10 @@ from annulus.compute.distributed import (
     broadcast,
     local_slice,
     mean_,
-    mean_gradients,
     rank,
     world_size,
 )
+from annulus.compute.gradients import GradientMeans
 from annulus.compute.optimizers import FusedSGD
 from annulus.compute.rng import generator
 from annulus.encoders.extract import extract
@@ -77,6 +77,7 @@ class Training:
             momentum=recipe.optimizer.momentum,
             weight_decay=recipe.optimizer.weight_decay,
         )
+        self.means = GradientMeans(self.trainable)
         self.schedule = Schedule(recipe.schedule, recipe.learning_rate, method.params.warmup)
         self.annealing = recipe.annealing
         needs_validation = self.schedule.watches_accuracy or self.annealing.watches_accuracy
@@ -158,7 +159,7 @@ class Training:
         step.queries.retain_grad()
         self.optimizer.zero_grad()
         step.estimate.loss.backward()
-        mean_gradients(self.trainable)
+        self.means.wait()
         self.optimizer.step()
         self.method.after_step(index, step)
         self._measure(step)
