@@ -39,7 +39,7 @@ from annulus.files.store import Resident, Store
 from annulus.training.loop import Training
 from annulus.views.recipe import augment
 
-IMAGES, BATCH, VIEW, SIDE = 256, 64, 224, 256
+IMAGES, BATCH, VIEW, SIDE = 1024, 64, 224, 256
 STEP_BATCH, STEP_REPETITIONS, LOADER_REPETITIONS = 16, 5, 5
 FEW, MANY, LARGE = 20_000, 100_000, 4_000  # images of 64 px, and of 256 px
 ALL = 1_281_167

@@ -3,6 +3,8 @@
 import ctypes
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -31,6 +33,17 @@ def pick_device() -> torch.device:
         )
     keep_freed_memory()
     return torch.device("cpu")
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """A context in which an operation on the CPU is shared by so many threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def autocast(device: torch.device) -> torch.autocast:

@@ -1,12 +1,13 @@
 """The linear probe's layer: what it does to features before its weights, its scores, and its threads."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
+
+from annulus.compute.device import threads
 
 ROWS_AT_ONCE = 4096
 SMALL_DIM = 4096  # pooled features; maps have more
@@ -60,16 +61,10 @@ def _moments(flat: Float[Tensor, "n d"]) -> tuple[Float[Tensor, "d"], Float[Tens
     return mean.float(), square.sqrt().float()
 
 
-@contextmanager
-def few_threads(dim: int) -> Iterator[None]:
+def few_threads(dim: int) -> AbstractContextManager[None]:
     """One thread on the CPU for small features: a step is then too short to be shared out.
 
     On a busy machine two threads waited for each other most of the time: 100 epochs of 4,000 x 512 features
     took 27 s instead of 1.2 s.
     """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1 if dim <= SMALL_DIM else before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    return threads(1 if dim <= SMALL_DIM else torch.get_num_threads())

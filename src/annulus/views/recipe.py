@@ -8,16 +8,14 @@ All parameters of a batch are drawn before any pixel is touched, so the order in
 worked on, and in how large chunks, changes nothing but the speed.
 """
 
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from typing import NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
+from annulus.compute.device import threads
 from annulus.config.images import ViewSetParams
 from annulus.extras import runs_triton
 from annulus.files.store import pieces
@@ -29,7 +27,7 @@ from annulus.views.randaugment import RandAugment, draw_randaugment, randaugment
 from annulus.waits import sent
 
 # Pixels worked on at a time: on a CPU what, with temporaries, a core's L2 cache about holds; on a GPU a
-# bound on memory.
+# bound on memory. Several threads share each operation, and starting them costs what half of a core's part takes.
 CPU_CHUNK, GPU_CHUNK = 2**16, 2**24
 
 
@@ -96,33 +94,23 @@ def by_chunks(images: UInt8[Tensor, "b 3 h w"], recipe: Recipe, size: int) -> Fl
     order = torch.arange(count) if recipe.jitter is None else recipe.jitter.hue_after.argsort()
 
     recipe, cpu = pick(recipe, order), images.device.type == "cpu"
-    step = max(1, (CPU_CHUNK if cpu else GPU_CHUNK) // max(height * width, size * size))
+    # Pixels that lie as JPEG's come from threads, which decode the next batch now and would be in the way.
+    sharing = 1 if images.stride(1) == 1 else torch.get_num_threads()
+    chunk = CPU_CHUNK if sharing == 1 else 2 * sharing * CPU_CHUNK
+    step = max(1, (chunk if cpu else GPU_CHUNK) // max(height * width, size * size))
     result = torch.empty(count, 3, size, size, device=images.device)
 
-    def view(start: int) -> None:
-        part = slice(start, start + step)
-        rows, some = order[part], pick(recipe, part)
-        ends = [] if some.jitter is None else hue_ends(some.jitter.hue_after)
-        rows, some = on(Chunk(rows, numbered(some)), images.device)
-        # A large image is not copied.
-        seen = images[int(rows) :][:1] if cpu and step == 1 else images.index_select(0, rows)
-        result.index_copy_(0, rows, apply_recipe(seen, some, ends, size))
-
     # A training step's autocast would resample in bfloat16, whose 8 bits lose what a pixel holds.
-    with torch.autocast(images.device.type, enabled=False):
-        if cpu and step == 1 and torch.get_num_threads() > 1:
-            # Threads that share an image's many short operations would mostly wait for each other.
-            list(_one_thread_each(os.getpid(), torch.get_num_threads()).map(view, range(count)))
-        else:
-            for start in range(0, count, step):
-                view(start)
+    with torch.autocast(images.device.type, enabled=False), threads(sharing):
+        for start in range(0, count, step):
+            part = slice(start, start + step)
+            rows, some = order[part], pick(recipe, part)
+            ends = [] if some.jitter is None else hue_ends(some.jitter.hue_after)
+            rows, some = on(Chunk(rows, numbered(some)), images.device)
+            # A large image is not copied.
+            seen = images[int(rows) :][:1] if cpu and step == 1 else images.index_select(0, rows)
+            result.index_copy_(0, rows, apply_recipe(seen, some, ends, size))
     return result
-
-
-@cache
-def _one_thread_each(process: int, threads: int) -> ThreadPoolExecutor:
-    """Threads of this process (they do not survive a fork), in each of which an operation has no others."""
-    return ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
 
 
 def _by_kernels(images: UInt8[Tensor, "b 3 h w"], recipe: Recipe, size: int) -> Float[Tensor, "b 3 {size} {size}"]:
