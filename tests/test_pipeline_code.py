@@ -15,7 +15,7 @@ def test_code_is_a_file_and_what_computes_of_what_it_imports_wherever_it_lies(tm
     (tmp_path / "stage.py").write_text(imports)
     code = hash_code(tmp_path / "stage.py")
     rooms = {name.partition("/")[0] for name in code}
-    assert rooms == {"script", "bounds", "files"}
+    assert rooms == {"script", "bounds", "compute", "files"}
     assert "bounds/partition.py" not in code, "it does not import that one"
     (tmp_path / "another.py").write_text(imports)
     assert hash_code(tmp_path / "another.py") == code
