@@ -151,11 +151,11 @@ def test_validation_looks_among_stored_embeddings_or_without_any_among_those_mad
     changes = {"method": method, "methods.ir.bank_start": "random", "scales.tiny.pretrain.validation_images": limit}
     run, other = training(changes, UNIFORM, epochs=1), training(changes | {"seed": 1}, UNIFORM, epochs=1)
     [row] = run.run()
-    embed, (train, validation) = run.method.encoder.eval(), (run.nearest, run.validation)
+    embed, (train, validation) = run.method.encoder.eval(), (run.validation.nearest, run.validation.images)
     for some, every, count in zip((train, validation), (stripes(70, 0), stripes(10, 1)), counts, strict=True):
         assert len(some) == count == 2 * int(some.labels.sum())
         assert torch.equal(some.images.pixels, every.images.pixels[some.rows - 1000])
-    assert torch.equal(train.rows, other.nearest.rows) == (limit is None)
+    assert torch.equal(train.rows, other.validation.nearest.rows) == (limit is None)
     with torch.no_grad():
         rows = run.method.banks[0].rows if method == "ir" else embed(train.images.pixels / 255)
         nearest = (embed(validation.images.pixels / 255) @ rows.T).argmax(dim=1)

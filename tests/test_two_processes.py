@@ -20,11 +20,13 @@ from gloo import together
 from safetensors.torch import load_file
 from settings import ROOT, SMALL, changed, run, stripes
 
+from annulus.bounds import cpc, mlcpc
 from annulus.compute.distributed import rank
 from annulus.compute.rng import generator
 from annulus.encoders.batchnorm import SyncBatchNorm
 from annulus.errors import InputError
 from annulus.files.images import save_images
+from annulus.negatives import ring
 from annulus.negatives.draws import Shared, fractions, integers
 
 SCALE = {"epochs": 2, "batch_size": 8, "negatives": 10, "queue": 20, "learning_rate": 0.48, "validation_images": None}
@@ -134,10 +136,42 @@ def test_a_step_sends_gradients_statistics_and_the_batch_s_embeddings_whatever_t
     (sent, weights, channels), _ = together(bytes_sent, CASES[case])
     assert sent["all_reduce"] < 1.01 * values * (weights + 2 * channels)
     embeddings = values * batch * SMALL["methods.ir.embedding_dim"]
-    expected = embeddings + values * 2.1 * channels
-    if case == "moco drawn":  # the views, which travel to be shuffled
-        expected += values * batch * 3 * 16**2
-    assert embeddings < sent["all_gather_into_tensor"] < 1.3 * expected
+    statistics = 4.1 if case == "moco drawn" else 2.1  # mean and variance of each group of keys too
+    assert embeddings < sent["all_gather_into_tensor"] < 1.3 * (embeddings + values * statistics * channels)
+
+
+def images_read(changes):
+    """The batch, and what this process reads of it."""
+    training = run(COMMON | changes, images=26)
+    training.method.train()
+    order = training._order()
+    with mock.patch.object(training.images, "take", wraps=training.images.take) as take:
+        training.step(order)
+    return order[0].tolist(), take.call_args.args[0].tolist()
+
+
+@pytest.mark.parametrize("case", ["ir critic", "moco drawn", "simo shuffle"])
+def test_a_process_reads_the_images_whose_views_it_shows(case):
+    (batch, first), (_, second) = together(images_read, CASES[case])
+    each = len(batch) // 2
+    assert {*batch[:each]} <= {*first}
+    assert {*batch[each:]} <= {*second}
+    if case == "ir critic":  # else the keys that it makes are of images shuffled to it
+        assert len(first) == len(second) == each
+
+
+def calls_of_public_functions():
+    """How often another library's loop, which calls them in its own group of processes, waits for the others."""
+    scores, own = torch.randn(3, 12, generator=generator(0, "scores")), torch.arange(3)
+    with mock.patch.multiple(dist, all_gather_into_tensor=mock.DEFAULT, all_reduce=mock.DEFAULT) as calls:
+        drawn = ring(scores, own, 0.1, 0.5, 4, generator(0, "draws"))
+        cpc(scores[:, :1], drawn.gather(scores), 2.0)
+        mlcpc(scores[:, 0], drawn.gather(scores), 2.0)
+    return [call.call_count for call in calls.values()]
+
+
+def test_public_functions_ask_no_other_process():
+    assert together(calls_of_public_functions) == [[0, 0], [0, 0]]
 
 
 def refusal(changes):

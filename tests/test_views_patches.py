@@ -5,8 +5,8 @@ import torch
 from settings import load, refusal, run
 
 from annulus.errors import InputError
-from annulus.views.patches import views_of
-from annulus.views.recipe import augment
+from annulus.views.patches import seen_in, views_of
+from annulus.views.recipe import Shown, augment
 
 PLAIN = {"views": "patches", "view_sets.patches.flip": 0.0}
 
@@ -51,10 +51,12 @@ def test_both_patches_lie_inside_of_images_of_unequal_sizes():
 def test_each_patch_has_its_own_generator_s_view_and_a_share_of_the_rows_is_that_share():
     images = coordinates(50, 40)
     views, again, other = (patches(5, images, seeds) for seeds in ((1, 2), (1, 2), (3, 2)))
-    for view, same, moved, part in zip(views, again, other, patches(5, images, part=slice(4, 9)), strict=True):
+    shown = [Shown(torch.tensor(rows), len(images)) for rows in ([4, 5, 6, 7], [0, 5, 49])]
+    parts = patches(5, images[seen_in(shown)], shown=shown)
+    for view, same, moved, part, own in zip(views, again, other, parts, shown, strict=True):
         assert torch.equal(view, same)
         assert not torch.equal(view, moved)
-        assert torch.equal(view[4:9], part)
+        assert torch.equal(view[own.rows], part)
     first, second = patches(0, images, changes={"views": "patches"})
     flipped = (first != second).flatten(1).any(dim=1)
     assert 10 < flipped.sum() < 40
@@ -67,6 +69,19 @@ def test_without_patches_views_are_those_of_augment_with_the_same_draws():
     for view in views_of(images, views, 16, [one, one]):
         assert torch.equal(view, augment(images, views, 16, plain))
     assert torch.equal(one.get_state(), plain.get_state())
+
+
+def test_each_view_is_of_its_own_rows_whose_images_are_given_once_and_differ_in_size():
+    images, sizes = coordinates(9, 30), torch.tensor([[30, 14], [13, 30], [12, 12]]).repeat(3, 1)
+    views = load({"views": "standard"}).get("view_sets.${views}")
+    shown = [Shown(torch.tensor(rows), 9) for rows in ([0, 1, 5], [1, 4, 8])]
+    assert seen_in(shown).tolist() == [0, 1, 4, 5, 8]
+
+    def seen(images, shown):
+        return views_of(images, views, 12, [torch.Generator().manual_seed(3)] * 2, shown, sizes)
+
+    for part, whole, own in zip(seen(images[seen_in(shown)], shown), seen(images, None), shown, strict=True):
+        torch.testing.assert_close(part, whole[own.rows], atol=1e-6, rtol=0)
 
 
 def test_what_cannot_be_cut_is_refused_with_the_way_out():

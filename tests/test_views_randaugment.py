@@ -9,7 +9,7 @@ from torchvision.transforms.v2 import functional as oracle
 
 from annulus.config.images import RandAugmentParams, ViewSetParams
 from annulus.views.randaugment import OPERATORS, RandAugment, draw_randaugment, randaugment_
-from annulus.views.recipe import augment
+from annulus.views.recipe import Shown, augment
 
 NEAREST = {"interpolation": InterpolationMode.NEAREST}
 
@@ -87,4 +87,6 @@ def test_views_are_what_they_were_without_and_then_changed(generator):
     expected = augment(images, plain, 16, generator.manual_seed(3))
     expected = randaugment_(expected, draw_randaugment(params, 12, generator))
     assert torch.equal(augment(images, changing, 16, generator.manual_seed(3)), expected)
-    assert torch.equal(augment(images, changing, 16, generator.manual_seed(3), slice(4, 9)), expected[4:9])
+    rows = torch.tensor([1, 4, 8])
+    some = augment(images[rows], changing, 16, generator.manual_seed(3), Shown(rows, len(images)))
+    assert torch.equal(some, expected[rows])

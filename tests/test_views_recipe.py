@@ -289,9 +289,11 @@ def test_a_part_equals_those_rows_of_the_whole_and_leaves_the_generator_where_it
     whole_generator = seeded(3)
     whole = augment(photos, params, 16, whole_generator)
     monkeypatch.setattr(views, "CPU_CHUNK", 1)
-    for part in (slice(0, 4), slice(4, 12), slice(5, 5), slice(-3, None)):
-        part_generator = seeded(3)
-        torch.testing.assert_close(augment(photos, params, 16, part_generator, part), whole[part], atol=1e-6, rtol=0)
+    batch = len(photos)
+    for rows in ([0, 1, 2, 3], range(4, batch), [], [1, 4, 5, batch - 1]):
+        rows, part_generator = torch.tensor(rows, dtype=torch.int64), seeded(3)
+        part = augment(photos[rows], params, 16, part_generator, views.Shown(rows, batch))
+        torch.testing.assert_close(part, whole[rows], atol=1e-6, rtol=0)
         assert torch.equal(part_generator.get_state(), whole_generator.get_state())
 
 

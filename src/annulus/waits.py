@@ -70,20 +70,22 @@ _checks: ContextVar[Checks | None] = ContextVar("checks", default=None)
 def check(number: Num[Tensor, ""], fault: Fault) -> None:
     """Refuse a number for which `fault` has a sentence: at once, or on a GPU in `Checks.put_off` at the next look.
 
-    Of several processes all refuse what one must, so that none waits for another in vain.
+    There, of several processes all refuse what one must, so that none waits for another in vain. Elsewhere each is by
+    itself, so that another library's loop may call from one process alone.
 
     Raises:
         InputError: with that sentence.
     """
     checks = _checks.get()
-    if checks is not None and number.is_cuda:
+    if checks is None:
+        _refuse([float(number)], fault)
+    elif number.is_cuda:
         checks.add(number.detach(), fault)
     else:
         _refuse(all_gather(number.detach()[None]).double().tolist(), fault)
 
 
 def _refuse(numbers: Sequence[float], fault: Fault) -> None:
-    """`numbers`: of all processes."""
     for number in numbers:
         if (sentence := fault(number)) is not None:
             raise InputError(sentence)

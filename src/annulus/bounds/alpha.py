@@ -87,18 +87,22 @@ def mlcpc(positive: Float[Tensor, "b"], negatives: Float[Tensor, "b k"], alpha: 
     """KL from 1/b on each positive to one softmax over all candidates of the batch, weighed as in `cpc`.
 
     At chance log(m/alpha); with one query `cpc`. Where queries have different numbers of negatives, m is their mean
-    plus 1, so that all negatives weigh the same. Of several processes each gives its own queries, and all get the
-    loss of all: the batch's positives and one sum of each process's negatives are sent.
+    plus 1, so that all negatives weigh the same.
 
     Source: Song and Ermon 2020, arXiv:2007.09852, Eq. 6, as log(m/alpha) - J_alpha, which is the KL of its Algorithm 1.
 
     Raises:
         InputError: when alpha is outside (0, m).
     """
-    positive = all_gather_with_grad(positive)
-    log_weight = _log_weight(all_gather(present(negatives)).to(negatives.dtype).mean(), alpha)
-    every = all_gather_with_grad(log_sum(negatives.flatten())[None]).logsumexp(dim=0)
-    log_odds = positive.logsumexp(dim=0) - log_weight - every
+    return _mlcpc(positive, present(negatives), log_sum(negatives.flatten())[None], alpha)
+
+
+def _mlcpc(
+    positive: Float[Tensor, "b"], counts: Int[Tensor, "b"], log_sums: Float[Tensor, "parts"], alpha: float
+) -> Float[Tensor, ""]:
+    """`mlcpc` of a batch in parts: each query's number of negatives, and each part's log sum of theirs."""
+    log_weight = _log_weight(counts.to(positive.dtype).mean(), alpha)
+    log_odds = positive.logsumexp(dim=0) - log_weight - log_sums.logsumexp(dim=0)
     uneven = (positive - positive.mean()).logsumexp(dim=0) - math.log(len(positive))  # 0 when all score the same
     return uneven - logsigmoid(log_odds)
 
@@ -172,7 +176,8 @@ class CPC(Bound):
 class MLCPC(Bound):
     """`mlcpc`, whose alpha goes geometrically from start to end over training; `eqco_alpha` as in `InfoNCE`.
 
-    `divide_by_alpha` scales the gradient, as the authors' code does.
+    `divide_by_alpha` scales the gradient, as the authors' code does. Of several processes each gives its own queries,
+    and all get the loss of all: the batch's positives and one sum of each process's negatives are sent.
     """
 
     alpha_start: float
@@ -187,7 +192,10 @@ class MLCPC(Bound):
     def loss(
         self, positives: Float[Tensor, "b p"], negatives: Float[Tensor, "b k"], training: float
     ) -> Float[Tensor, ""]:
-        return mlcpc(positives[:, 0], margin(negatives, self.eqco_alpha), self.alpha(training))
+        negatives = margin(negatives, self.eqco_alpha)
+        positive, counts = all_gather_with_grad(positives[:, 0]), all_gather(present(negatives))
+        log_sums = all_gather_with_grad(log_sum(negatives.flatten())[None])
+        return _mlcpc(positive, counts, log_sums, self.alpha(training))
 
     def ceiling(self, positives: Int[Tensor, "b"], negatives: Int[Tensor, "b"], training: float) -> Float[Tensor, ""]:
         return mlcpc_ceiling(negatives, self.alpha(training), self.eqco_alpha)

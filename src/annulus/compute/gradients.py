@@ -57,6 +57,7 @@ class _Bucket:
     def __init__(self, parameters: list[nn.Parameter]) -> None:
         self.parameters, self.missing = parameters, len(parameters)
         self.gradients: list[Tensor] = []
+        self.flat: Tensor | None = None  # the gradients, then which of them this process has
         self.work: Any = None
 
     def send(self) -> None:

@@ -14,6 +14,7 @@ from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.encoders.grouped import convert, learning, shuffled
 from annulus.encoders.momentum import momentum_copy, update_momentum_
 from annulus.errors import InputError
+from annulus.views.recipe import Shown
 from annulus.waits import sent
 
 
@@ -40,16 +41,25 @@ class KeyEncoder(nn.Module):
             self.encoder = synchronised(self.encoder)
         self.generator = generator(seed, "shuffle")
 
+    def shown(self, batch: int, steps: int) -> list[Shown]:
+        """Which images of the next `steps` batches this process makes keys of."""
+        if self.groups is None:
+            return [Shown(local(torch.arange(batch)), batch)] * steps
+        state = self.generator.get_state()
+        orders = [shuffled(batch, self.generator)[0] for _ in range(steps)]
+        self.generator.set_state(state)  # each is drawn again, for good, in its own step
+        return [Shown(local(order).sort().values, batch) for order in orders]
+
     @torch.no_grad()
     def forward(self, views: Float[Tensor, "b 3 h w"]) -> tuple[Float[Tensor, "all d"], ...]:
-        """The keys of the whole batch, in its order, of each network; `views` are this process's share."""
+        """The keys of the whole batch, in its order, of each network; `views` are of the images `shown`, in order."""
         if self.groups is None:
             with autocast(views.device):
                 return tuple(all_gather(keys) for keys in self.encoder.embeddings(views))
-        everyone = all_gather(views)
-        order, back = sent(shuffled(len(everyone), self.generator), views.device)
+        order, back = shuffled(len(views) * world_size(), self.generator)
+        own, back = sent([local(order).argsort().argsort(), back], views.device)
         with autocast(views.device), learning(self.encoder):
-            found = self.encoder.embeddings(local(everyone[order]))
+            found = self.encoder.embeddings(views[own])
         return tuple(all_gather(keys)[back] for keys in found)
 
     def follow(self, encoder: Encoder | SplitEncoder) -> None:

@@ -18,6 +18,7 @@ from annulus.methods.keys import KeyEncoder
 from annulus.methods.memory import KeyQueue, most_keys
 from annulus.methods.step import Method, Setting, Step, side_by_side
 from annulus.negatives.scores import Products
+from annulus.views.recipe import Shown
 
 
 class MomentumContrast(Method):
@@ -39,6 +40,11 @@ class MomentumContrast(Method):
         most = most_keys(setting.queue, setting.epoch_images)
         self.queues = nn.ModuleList(KeyQueue(setting.queue, params.embedding_dim, start, most) for start in starts)
         self.to(setting.device)
+
+    def shown(self, batch: int, steps: int) -> list[list[Shown]]:
+        """Queries of this process's images, and keys of those that come to it when the batch is shuffled."""
+        queries = super().shown(batch, steps)
+        return [[query, key] for (query, _), key in zip(queries, self.keys.shown(batch, steps), strict=True)]
 
     def loss(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress) -> Step:
         """Each query against its key and negatives from the queue."""

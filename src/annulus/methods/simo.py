@@ -18,6 +18,7 @@ from annulus.methods.critics import scaled
 from annulus.methods.keys import KeyEncoder
 from annulus.methods.step import Method, Setting, Step
 from annulus.negatives.scores import Products
+from annulus.views.recipe import Shown
 
 log = logging.getLogger("annulus")
 
@@ -41,6 +42,11 @@ class SiMo(Method):
             )
         self.keys = KeyEncoder(encoder, params.momentum, groups, setting.seed)
         self.to(setting.device)
+
+    def shown(self, batch: int, steps: int) -> list[list[Shown]]:
+        """Queries of this process's images, and keys of those that come to it when the batch is shuffled."""
+        queries = super().shown(batch, steps)
+        return [[query, key] for (query, _), key in zip(queries, self.keys.shown(batch, steps), strict=True)]
 
     def loss(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress) -> Step:
         """Each query against its key and the keys of other images in the batch."""

@@ -10,9 +10,11 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from annulus.bounds.bound import Estimate
+from annulus.compute.distributed import local
 from annulus.config.methods import AnyMethod
 from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.methods.contrast import Contrast, ContrastConfig, Progress
+from annulus.views.recipe import Shown
 
 
 class Setting(NamedTuple):
@@ -64,6 +66,10 @@ class Method(nn.Module):
         """The same, of two networks side by side, as the encoder's own embeddings are."""
         return None if self.stored_parts is None else side_by_side(self.stored_parts)
 
+    def shown(self, batch: int, steps: int) -> list[list[Shown]]:
+        """Which images each view of this process shows, in the batches of the next `steps` steps."""
+        return [[Shown(local(torch.arange(batch)), batch)] * self.views] * steps
+
     def start(self, embed: Callable[[], Tensor]) -> None:
         """Before the first step; `embed` gives the embeddings of all training images now."""
 
@@ -75,7 +81,7 @@ class Method(nn.Module):
                 contrast.cluster(part, epoch)
 
     def loss(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress) -> Step:
-        """The estimate of views of the images `index`; of several processes, `views` are this one's share."""
+        """The estimate of views of the images `index`; of several processes, `views` are what this one has `shown`."""
         raise NotImplementedError
 
     def after_step(self, index: Int[Tensor, "all"], step: Step) -> None:

@@ -4,7 +4,6 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -12,33 +11,24 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from annulus.compute import progress
-from annulus.compute.distributed import (
-    all_gather,
-    broadcast,
-    local_slice,
-    mean_,
-    rank,
-    world_size,
-)
+from annulus.compute.distributed import broadcast, mean_
 from annulus.compute.gradients import GradientMeans
 from annulus.compute.optimizers import FusedSGD
 from annulus.compute.rng import generator
-from annulus.encoders.extract import extract
 from annulus.errors import InputError
 from annulus.files.images import ImageSet
 from annulus.files.results import Number
 from annulus.files.store import AHEAD
-from annulus.files.subset import even_subset
 from annulus.methods.contrast import Progress
 from annulus.methods.step import Method, Step
 from annulus.pipeline.checkpoint import Checkpoint
 from annulus.ranks import kept_shares
 from annulus.schedules import Schedule
 from annulus.training.line import line
-from annulus.training.nearest import nearest_label_accuracy
 from annulus.training.recipe import Recipe
 from annulus.training.snapshots import Snapshots
-from annulus.views.patches import views_of
+from annulus.training.validation import Validation, embeddings
+from annulus.views.patches import seen_in, views_of
 from annulus.waits import Checks, sent
 
 log = logging.getLogger("annulus")
@@ -68,8 +58,8 @@ class Training:
         self.method, self.recipe, self.device = method, recipe, device
         images, validation = images.on(device), validation.on(device)
         self.source = images
-        self.validation = self._drawn(validation, "validation images")
-        self.images, self.labels = images.images, images.labels.to(device)
+        self.validation = Validation(validation, images, recipe.scale.validation_images, recipe.seed, device)
+        self.images = images.images
         self.trainable = [parameter for parameter in method.parameters() if parameter.requires_grad]
         self.optimizer = FusedSGD(
             self.trainable,
@@ -94,11 +84,6 @@ class Training:
         self.measured = torch.zeros(self.batches, 5, device=device)
         self.history: list[dict[str, Number]] = []
         self.snapshots: Snapshots | None = None  # for a stage to set before `run`; nothing here reads what they hold
-
-    @cached_property
-    def nearest(self) -> ImageSet:
-        """The training images among which validation looks where a method keeps no bank."""
-        return self._drawn(self.source, "nearest images")
 
     def run(self, checkpoint: Checkpoint | None = None) -> list[dict[str, Number]]:
         """Train to the end, from the checkpoint when there is one; returns one row per epoch.
@@ -139,7 +124,7 @@ class Training:
         return last | {
             "epochs": self.recipe.scale.epochs,
             "train_images": len(self.source),
-            "validation_images": len(self.validation),
+            "validation_images": len(self.validation.images),
             "weights": sum(parameter.numel() for parameter in self.trainable),
         }
 
@@ -149,11 +134,12 @@ class Training:
         [index] = sent([rows], self.device)
         for group in self.optimizer.param_groups:
             group["lr"] = self._rate()
-        size, own_slice = self.method.encoder.view_size, local_slice(len(rows))
-        images, sizes = self.images.take(rows), self.images.sizes_of(rows)
-        self.images.ahead(order[self.batch + 1 : self.batch + 1 + AHEAD])
+        shown = self.method.shown(len(rows), 1 + AHEAD)
+        needed, *later = [batch[seen_in(each)] for batch, each in zip(order[self.batch :], shown, strict=False)]
+        images, sizes = self.images.take(needed), self.images.sizes_of(rows)
+        self.images.ahead(later)
         random = [self.view_generator] * self.method.views
-        views = views_of(images, self.recipe.views, size, random, own_slice, sizes)
+        views = views_of(images, self.recipe.views, self.method.encoder.view_size, random, shown[0], sizes)
         with self.checks.put_off():
             step = self.method.loss(views, index, Progress(self._share_done(), self._progress()))
         step.queries.retain_grad()
@@ -177,7 +163,7 @@ class Training:
         mean_(torch.stack(found, out=self.measured[self.batch]))  # of all processes, in place
 
     def _end_epoch(self) -> None:
-        accuracy = self._validate()
+        accuracy = self.validation.accuracy(self.method)
         loss, bound, ceiling, gradient, square = self.measured.mean(dim=0).tolist()
         inner, outer = kept_shares(self.recipe.sampler.shares, self._progress())
         row: dict[str, Number] = {
@@ -202,40 +188,7 @@ class Training:
 
     def _embed(self) -> Float[Tensor, "n d"]:
         """The embeddings of all training images now."""
-        return self._embeddings_of(self.source)
-
-    def _embeddings_of(self, images: ImageSet) -> Float[Tensor, "n d"]:
-        """On the device; each process makes those of its share of the images."""
-        if world_size() > 1:
-            each = -(-len(images) // world_size())  # the last process's share ends with copies of the last image
-            own = images.take((torch.arange(each) + rank() * each).clamp(max=len(images) - 1))
-        else:
-            own = images
-        made = extract(self.method.encoder, own, ["embedding"], self.device).layers["embedding"]
-        return all_gather(made.to(self.device))[: len(images)]
-
-    def _validate(self) -> float | None:
-        """Percent of validation images whose nearest training image has their label (Wu et al. 2020,
-        arXiv:2005.13149, Fig. 1).
-
-        Training images stand there as their rows in the bank. Where a method keeps none, embeddings are made now, of
-        `scales.SCALE.pretrain.validation_images` of them at most.
-        """
-        if len(self.validation) == 0:
-            return None
-        seen, labels = self._embeddings_of(self.validation), self.validation.labels.to(self.device)
-        if (stored := self.method.stored) is not None:
-            return nearest_label_accuracy(seen, stored, labels, self.labels)
-        return nearest_label_accuracy(
-            seen, self._embeddings_of(self.nearest), labels, self.nearest.labels.to(self.device)
-        )
-
-    def _drawn(self, images: ImageSet, name: str) -> ImageSet:
-        """As many images of each class, in all no more than validation may embed."""
-        limit, random = self.recipe.scale.validation_images, generator(self.recipe.seed, name)
-        if limit is None or len(images) <= limit:
-            return images
-        return images.take(even_subset(images.labels, limit, random))
+        return embeddings(self.method.encoder, self.source, self.device)
 
     def _order(self) -> Int[Tensor, "batches b"]:
         """This epoch's images, batch by batch, on the CPU; depends only on the seed and the epoch."""

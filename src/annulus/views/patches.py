@@ -10,31 +10,44 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from annulus.config.images import ViewSetParams
-from annulus.views.recipe import augment
+from annulus.views.recipe import Shown, augment
+from annulus.waits import sent
+
+
+def seen_in(shown: Sequence[Shown]) -> Int[Tensor, "k"]:
+    """The rows of a batch that any view shows, in rising order."""
+    return torch.cat([each.rows for each in shown]).unique()
 
 
 def views_of(
-    images: UInt8[Tensor, "b 3 h w"],
+    images: UInt8[Tensor, "k 3 h w"],
     views: ViewSetParams,
     size: int,
     generators: Sequence[torch.Generator],
-    part: slice | None = None,
+    shown: Sequence[Shown] | None = None,
     sizes: Int[Tensor, "b 2"] | None = None,
-) -> list[Float[Tensor, "v 3 {size} {size}"]]:
-    """A view of each image by each generator, as `augment` makes them; `part` and `sizes` as there.
+) -> list[Float[Tensor, "_ 3 {size} {size}"]]:
+    """A view of each image by each generator, as `augment` makes them, with `sizes` as there.
+
+    With `shown`, the images are rows `seen_in(shown)` of a batch, and each view is of its own rows of it.
 
     With `views.patches`, view n is of the patch n offsets down and to the right of the first one, whose place the first
     generator draws, evenly over where all patches fit.
     """
-    if views.patches is None:
-        return [augment(images, views, size, random, part, sizes) for random in generators]
-    squares = torch.tensor([images.shape[2:]]).expand(len(images), 2)
-    reach = size + views.patches.offset * (len(generators) - 1)
-    corners = draw_corners(squares if sizes is None else sizes, reach, generators[0])
-    return [
-        augment(cut(images, corners + number * views.patches.offset, size), views, size, random, part)
-        for number, random in enumerate(generators)
-    ]
+    if shown is None:
+        shown = [Shown(torch.arange(len(images)), len(images))] * len(generators)
+    seen = seen_in(shown)
+    if views.patches is not None:
+        squares = torch.tensor([images.shape[2:]]).expand(shown[0].batch, 2)
+        reach = size + views.patches.offset * (len(generators) - 1)
+        corners = draw_corners(squares if sizes is None else sizes, reach, generators[0])[seen]
+    found = []
+    for number, (own, random) in enumerate(zip(shown, generators, strict=True)):
+        some = images if views.patches is None else cut(images, corners + number * views.patches.offset, size)
+        if len(own.rows) < len(seen):
+            some = some.index_select(0, *sent([torch.searchsorted(seen, own.rows)], images.device))
+        found.append(augment(some, views, size, random, own, None if views.patches else sizes))
+    return found
 
 
 def draw_corners(sizes: Int[Tensor, "b 2"], reach: int, random: torch.Generator) -> Int[Tensor, "b 2"]:

@@ -52,18 +52,26 @@ class Chunk(NamedTuple):
     recipe: Recipe
 
 
+class Shown(NamedTuple):
+    """Which images of a batch a process shows: these rows, in rising order, of so many."""
+
+    rows: Int[Tensor, "v"]
+    batch: int
+
+
 def augment(
-    images: UInt8[Tensor, "b 3 h w"],
+    images: UInt8[Tensor, "v 3 h w"],
     views: ViewSetParams,
     size: int,
     generator: torch.Generator,
-    part: slice | None = None,
+    shown: Shown | None = None,
     sizes: Int[Tensor, "b 2"] | None = None,
-) -> Float[Tensor, "views 3 {size} {size}"]:
-    """One random view of each image, values in [0, 1]; with `part`, only these rows of what it would be without.
+) -> Float[Tensor, "v 3 {size} {size}"]:
+    """One random view of each image, values in [0, 1]; with `shown`, these are some rows of a batch.
 
-    Where images differ in size, `sizes` are their heights and widths, on the CPU; each lies in the upper left corner.
-    The generator always draws for all images, so processes that share a batch go on with the same randomness.
+    Where images differ in size, `sizes` are heights and widths of the whole batch, on the CPU; each image lies in the
+    upper left corner. The generator draws for the whole batch, so processes that share one go on with the same
+    randomness, and views are the rows of what one process would make.
 
     Random resized crop (without one: the middle size x size pixels), flip, colour jitter, greyscale, blur:
     torchvision's usual contrastive recipe; then RandAugment. The generator lives on the CPU: the same views for every
@@ -73,13 +81,14 @@ def augment(
         InputError: without a crop, when the images are smaller than the view.
     """
     height, width = images.shape[2:]
-    squares = torch.tensor([[height, width]]).expand(len(images), 2)
+    batch = len(images) if shown is None else shown.batch
+    squares = torch.tensor([[height, width]]).expand(batch, 2)
     recipe = draw_recipe(views, squares if sizes is None else sizes, generator)
     if sizes is not None and recipe.boxes is None:
         recipe = recipe._replace(boxes=center_boxes(sizes, size))
-    changes = views.rand_augment and draw_randaugment(views.rand_augment, len(images), generator)
-    if part is not None:
-        images, recipe, changes = images[part], pick(recipe, part), pick(changes, part)
+    changes = views.rand_augment and draw_randaugment(views.rand_augment, batch, generator)
+    if shown is not None:
+        recipe, changes = pick(recipe, shown.rows), pick(changes, shown.rows)
     make = _by_kernels if images.is_cuda and runs_triton() else by_chunks
     view = make(images, recipe, size)
     if changes is None:

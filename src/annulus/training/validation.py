@@ -1,0 +1,60 @@
+"""What pretraining follows: how often a validation image's nearest training image has its label."""
+
+from functools import cached_property
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from annulus.compute.distributed import all_gather, rank, world_size
+from annulus.compute.rng import generator
+from annulus.encoders.extract import extract
+from annulus.files.images import ImageSet
+from annulus.files.subset import even_subset
+from annulus.methods.step import Method
+from annulus.training.nearest import nearest_label_accuracy
+
+
+def embeddings(encoder: nn.Module, images: ImageSet, device: torch.device) -> Float[Tensor, "n d"]:
+    """Of all images, now, on the device; each process makes those of its share of them."""
+    own = images
+    if world_size() > 1:
+        each = -(-len(images) // world_size())  # the last process's share ends with copies of the last image
+        own = images.take((torch.arange(each) + rank() * each).clamp(max=len(images) - 1))
+    made = extract(encoder, own, ["embedding"], device).layers["embedding"]
+    return all_gather(made.to(device))[: len(images)]
+
+
+class Validation:
+    """The images of both sides of the comparison, on the device that trains."""
+
+    def __init__(self, images: ImageSet, source: ImageSet, most: int | None, seed: int, device: torch.device) -> None:
+        """`most`: so many images are embedded at most, drawn evenly over classes; None: all.
+
+        `source`: the training images.
+        """
+        self.source, self.most, self.seed, self.device = source, most, seed, device
+        self.images = self._drawn(images, "validation images")
+
+    @cached_property
+    def nearest(self) -> ImageSet:
+        """The training images among which to look where a method keeps no bank."""
+        return self._drawn(self.source, "nearest images")
+
+    def accuracy(self, method: Method) -> float | None:
+        """Percent, by the rows of the method's bank, or by embeddings of now where it keeps none; None without images.
+
+        Source: Wu et al. 2020, arXiv:2005.13149, Figure 1.
+        """
+        if len(self.images) == 0:
+            return None
+        stored, of_rows = method.stored, self.source
+        seen = embeddings(method.encoder, self.images, self.device)
+        if stored is None:
+            stored, of_rows = embeddings(method.encoder, self.nearest, self.device), self.nearest
+        return nearest_label_accuracy(seen, stored, self.images.labels.to(self.device), of_rows.labels.to(self.device))
+
+    def _drawn(self, images: ImageSet, name: str) -> ImageSet:
+        if self.most is None or len(images) <= self.most:
+            return images
+        return images.take(even_subset(images.labels, self.most, generator(self.seed, name)))
