@@ -11,8 +11,9 @@ from annulus.config.negatives import BallParams, RingParams, UniformParams
 from annulus.errors import InputError
 from annulus.negatives.build import build_sampler
 from annulus.negatives.clusters import Clustering, Clusters
+from annulus.negatives.draws import fractions
 from annulus.negatives.ranked import select
-from annulus.negatives.samplers import Cave, Ring
+from annulus.negatives.samplers import COUNTED, Cave, Ring
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 
@@ -219,3 +220,13 @@ def test_a_set_without_a_row_is_refused_with_its_numbers(similarity, own):
         for k in (10, "all") if clusters else (10,):
             with pytest.raises(InputError, match=sentence):
                 sampler.draw(similarity, rows, k, seeded(), 1.0, clusters)
+
+
+@pytest.mark.parametrize("k", [ROWS // COUNTED - 1, ROWS // COUNTED + 1, 500])
+def test_draws_of_several_own_rows_are_places_among_the_others_however_these_are_found(k, similarity, generator):
+    own = torch.stack([torch.randperm(ROWS, generator=generator)[:40] for _ in similarity])
+    own[3:, 7:] = own[:3, :2] = -1
+    drawn = Ring(0.0, 1.0).draw(similarity, own, k, seeded()).index
+    for rows, found, share in zip(own.tolist(), drawn, fractions(len(own), k, seeded()), strict=True):
+        others = torch.tensor([row for row in range(ROWS) if row not in rows])
+        assert torch.equal(found, others[(share * len(others)).long()])

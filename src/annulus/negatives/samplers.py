@@ -27,6 +27,7 @@ from annulus.ranks import kept_shares, rank_limits
 from annulus.waits import check
 
 CAVE_QUERIES = 128  # at a time: early in annealing, the members of all would take the scores' memory many times
+COUNTED = 4  # with fewer columns for each negative, counting on from the first one is faster than searching for each
 
 Count = int | Literal["all"]
 
@@ -140,11 +141,19 @@ def _of_all(scores: Float[Tensor, "b n"], self_index: SelfIndex, k: Count, gener
         picked = integers(columns - 1, queries, k, generator)
         return Selection(picked + (picked >= self_index[:, None]))
     others = columns - (self_index >= 0).sum(dim=1, keepdim=True)
-    picked = (fractions(queries, k, generator) * others).long()
-    own = self_index.where(self_index >= 0, columns).sort(dim=1).values
-    # Before the own column at place j there are own - j others: each own column that a pick reaches moves it by one.
+    return Selection(_others(self_index, columns, (fractions(queries, k, generator) * others).long()))
+
+
+def _others(own: Int[Tensor, "b w"], columns: int, places: Int[Tensor, "b k"]) -> Int[Tensor, "b k"]:
+    """The columns at these places among all but the query's own, of which -1 is none."""
+    own = own.where(own >= 0, columns).sort(dim=1).values
+    # Before the own column at place j there are own - j others: each own column that a place reaches moves it by one.
     before = (own - torch.arange(own.shape[1], device=own.device)).where(own < columns, columns)
-    return Selection(picked + torch.searchsorted(before, picked, right=True))
+    if columns >= COUNTED * places.shape[1]:
+        return places + torch.searchsorted(before, places, right=True)
+    marks = torch.zeros(len(own), columns + 1, dtype=torch.int32, device=own.device)
+    marks.scatter_add_(1, before, torch.ones_like(before, dtype=torch.int32))
+    return places + marks.cumsum(dim=1, dtype=torch.int32).gather(1, places)
 
 
 def _of_members(
