@@ -42,7 +42,7 @@ from annulus.views.recipe import augment
 IMAGES, BATCH, VIEW, SIDE = 1024, 64, 224, 256
 STEP_BATCH, STEP_REPETITIONS, LOADER_REPETITIONS = 16, 5, 5
 FEW, MANY, LARGE = 20_000, 100_000, 4_000  # images of 64 px, and of 256 px
-ALL = 1_281_167
+ALL, OF_CLASS = 1_281_167, 1300  # ImageNet
 BENCHMARKS = Path(__file__).parent
 TILES = 250  # different images; the others are further names of theirs
 
@@ -148,7 +148,7 @@ def peak_bytes(folder: Path, count: int, side: int) -> tuple[int, int]:
     tiles = written(root.with_name(f"tiles of {side} for {count}"), [(side, side)] * TILES)
     for split, images in (("train", count - count // 20), ("test", count // 20)):
         for number in range(images):
-            place = root / split / str(number % min(10, count // 20))  # classes that both splits have
+            place = root / split / str(number % max(2, count // OF_CLASS))
             place.mkdir(parents=True, exist_ok=True)
             os.link(tiles[number % TILES], place / f"{number}.jpg")
     tree = yaml.safe_load((ROOT / "params.yaml").read_text())
