@@ -49,7 +49,7 @@ def test_a_benchmark_writes_its_ratios(name, tmp_path, monkeypatch):
     if name == "distillation":
         changes["PAIRS"] = [pair | {"teacher": "resnet8", "student": "resnet8"} for pair in bench.PAIRS]
         changes["CRD"] = bench.CRD | {"contrast": bench.CRD["contrast"] | {"negatives": 16, "dim": 8}}
-    if name in ("store", "sweep"):
+    if name == "store":
         monkeypatch.setattr(sys, "executable", str(warm.folder() / "python"))  # of `prepare`, three times
     if name == "estimators":
         params = bench.PARAMS.model_copy(update={"points": 64, "batch_size": 16, "negatives": 8})

@@ -4,6 +4,7 @@ In a clone of the last commit, whose store is empty, so that every run trains. T
 at its end. What is missing to 100 % is the start of the workers, and one that waits for the other's last run.
 """
 
+import os
 import re
 import subprocess
 import sys
@@ -25,8 +26,11 @@ def main() -> None:
         params = clone / STUDY / "params.yaml"
         params.write_text(params.read_text().replace("scale: demo ", f"scale: {SCALE} "))
         command = [sys.executable, "-m", "annulus.sweep", STUDY, *ROWS]
-        said = subprocess.run(command, cwd=clone, check=True, text=True, stderr=subprocess.PIPE).stderr
-    runs, workers, passed, own = map(int, SAID.search(said).groups())
+        env = {**os.environ, "PYTHONPATH": "src"}
+        said = subprocess.run(command, cwd=clone, env=env, text=True, stderr=subprocess.PIPE).stderr
+    if (found := SAID.search(said)) is None:
+        raise SystemExit(said)
+    runs, workers, passed, own = map(int, found.groups())
     write(
         "sweep",
         torch.device("cpu"),

@@ -79,7 +79,7 @@ def pack(
                 tensors, about = _before(path, some) or _pack_shard(path, some, kind, size, pool, bar.update)
                 bar.update(max(0, first + len(some) - bar.n))
                 lengths[path.name] = about["bytes"]
-                found.append(tensors | {"shard": torch.full((len(some),), first // SHARD)})
+                found.append(tensors | {"shard": torch.full((len(some),), first // SHARD, dtype=torch.int32)})
                 bad |= {first + int(place): why for place, why in about["bad"].items()}
     finally:
         pool.shutdown(cancel_futures=True)  # on Ctrl-C, not after the remaining files
@@ -99,9 +99,9 @@ def _pack_shard(
                 bad[str(len(coded))] = image.bad
             coded.append((len(image.content), image.sizes, image.fingerprint))
             done(1)
-    lengths, sizes, fingerprints = (torch.tensor(field, dtype=torch.int64) for field in zip(*coded, strict=True))
+    lengths, sizes, fingerprints = (torch.tensor(field) for field in zip(*coded, strict=True))
     starts = lengths.cumsum(0) - lengths
-    tensors = {"length": lengths, "start": starts, "sizes": sizes, "fingerprint": fingerprints}
+    tensors = {"length": lengths.int(), "start": starts, "sizes": sizes.int(), "fingerprint": fingerprints}
     about = {"bytes": int(lengths.sum()), "bad": bad, "files": _identity(files)}
     write_packed(_index(path), tensors, about)
     return tensors, about

@@ -130,8 +130,8 @@ def prepare_sources(
 
     cut = torch.zeros(len(sets["train"]), dtype=torch.bool)
     cut[held_out(sets["train"].labels, params.validation_fraction, generator(seed, "validation"))] = True
-    train, validation = sets["train"].take(~cut), sets["train"].take(cut)
-    return Prepared(train, validation, sets["test"], sum(len(names) for names in bad.values()))
+    validation = sets["train"].take(cut)
+    return Prepared(sets.pop("train").take(~cut), validation, sets["test"], sum(len(names) for names in bad.values()))
 
 
 def save_prepared(folder: Path, prepared: Prepared) -> None:

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, Self
 
 import numpy as np
 import torch
-from jaxtyping import Int64, UInt8
+from jaxtyping import Int32, Int64, UInt8
 from torch import Tensor
 
 from annulus.files.packed import Damaged
@@ -25,20 +25,20 @@ LONGEST = 2  # times the shorter side: a batch of images takes the room of its l
 
 class Places(NamedTuple):
     """Where each image is: its shard, its first byte there and how many there are; its height and width; its pixels'
-    fingerprint."""
+    fingerprint. A few of these exist at a time, of a million images, so they take no more room than they need."""
 
-    shard: Int64[Tensor, " n"]
+    shard: Int32[Tensor, " n"]
     start: Int64[Tensor, " n"]
-    length: Int64[Tensor, " n"]
-    sizes: Int64[Tensor, "n 2"]
+    length: Int32[Tensor, " n"]
+    sizes: Int32[Tensor, "n 2"]
     fingerprint: Int64[Tensor, " n"]
 
     def some(self, index: Int64[Tensor, " k"]) -> Self:
         return type(self)(*(field[index] for field in self))
 
 
-NUMBERS = torch.int64, "n"
-PLACES = dict.fromkeys(Places._fields, NUMBERS) | {"sizes": (torch.int64, "n 2")}
+NUMBERS, SMALL = (torch.int64, "n"), (torch.int32, "n")
+PLACES = {"shard": SMALL, "start": NUMBERS, "length": SMALL, "sizes": (torch.int32, "n 2"), "fingerprint": NUMBERS}
 
 
 class Shards:

@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 import torch
-from jaxtyping import Int64, UInt8
+from jaxtyping import Int32, Int64, UInt8
 from torch import Tensor
 
 from annulus.waits import sent
@@ -24,7 +24,7 @@ class Store(ABC):
     """
 
     side: int
-    sizes: Int64[Tensor, "n 2"] | None
+    sizes: Int32[Tensor, "n 2"] | None
     device: torch.device  # on which `take` gives images
 
     @abstractmethod
@@ -66,7 +66,7 @@ class Store(ABC):
 
     def sizes_of(self, index: Int64[Tensor, " b"]) -> Int64[Tensor, "b 2"] | None:
         """Heights and widths of some images, None where all are squares."""
-        return None if self.sizes is None else self.sizes[index]
+        return None if self.sizes is None else self.sizes[index].long()
 
     def in_turn(self, batches: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
         """The numbers and the images of each batch, while the next ones are prepared."""
