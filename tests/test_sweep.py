@@ -1,5 +1,6 @@
 """Sweeps: the same bytes as without, each run once, whatever is killed; real workers, on runs of seconds."""
 
+import importlib
 import logging
 import os
 import re
@@ -59,13 +60,16 @@ def begin_sweep(checkout: Checkout, *words: str, python: Path | None = None) -> 
     return subprocess.Popen(**command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
-def test_two_sweeps_at_once_train_each_run_once_and_dvc_repro_trains_none(checkout):
+def test_two_sweeps_at_once_train_each_run_once_and_dvc_repro_trains_none(checkout, monkeypatch):
     usual = Path(sys.executable)  # submitit calls its jobs by their processes
     sweeps = [begin_sweep(checkout, "--workers", "1", python=usual) for _ in range(2)]
     outputs = [sweep.communicate()[0] for sweep in sweeps]
     assert [sweep.returncode for sweep in sweeps] == [0, 0], outputs
     done = re.findall(r"^(.+, seed \d): done in \d+ s", "\n".join(outputs), re.MULTILINE)
     assert sorted(done) == [f"{row}, seed {seed}" for row in ROWS for seed in (0, 1)]
+    monkeypatch.syspath_prepend(Path(__file__).parent / "benchmarks")
+    said = importlib.import_module("bench_sweep").SAID  # where the benchmark finds its numbers
+    assert any(said.search(output) for output in outputs)
     assert len(list(checkout.folder.glob(".annulus/outcomes/*.json"))) == 4
     assert not list(checkout.folder.glob(".annulus/checkpoints/trials/*"))
     assert [path.name for path in checkout.folder.glob(".annulus/sweeps/*")] == ["lock"]
