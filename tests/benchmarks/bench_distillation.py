@@ -1,7 +1,8 @@
 """A step of CRD for each of the paper's thirteen pairs, and how long a student of `scale: paper` takes at that pace.
 
-On a GPU these are the minutes of `scale: gpu`; on a CPU they say which pairs are within reach. The teacher is included,
-its own training is not. Evaluation, once after 240 epochs, is left out.
+On a GPU these are the minutes of `scale: gpu`; on a CPU they say which pairs are within reach, and the operators of a
+step let one guess at a GPU's, which takes some microseconds to be given each. The teacher is included, its own training
+is not. Evaluation, once after 240 epochs, is left out.
 
 Source: Song and Ermon 2020, arXiv:2007.09852, Tables 1 and 2, Appendix C.3.
 """
@@ -12,6 +13,7 @@ from typing import Any
 import torch
 from steps import random_images
 from timing import ROOT, calls_per_turn, medians, write
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from annulus.classifiers.build import build_classifier
@@ -30,6 +32,18 @@ TURNS = 3
 STUDY = OwnStudy(ROOT / "stages" / "distillation" / "params.yaml")
 STUDY.params = STUDY.params.model_copy(update={"scale": "paper"})
 FIT, CRD, PAIRS = STUDY.section("student", FitParams), loss_settings(STUDY, "crd"), STUDY.content["thirteen"]
+
+
+class Operators(TorchDispatchMode):
+    """Counts the operators that compute, which on a GPU are about as many kernels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, operator: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
+        self.count += not operator.is_view
+        return operator(*args, **(kwargs or {}))
 
 
 def step_of(pair: Mapping[str, Any], device: torch.device) -> Callable[[], None]:
@@ -54,10 +68,13 @@ def main() -> None:
         step = step_of(pair, device)
         with FlopCounterMode(display=False) as counter:
             step()
+        with Operators() as operators:
+            step()
         seconds = medians({"step": step}, TURNS, calls_per_turn(device))["step"]
         steps = FIT.epochs * -(-IMAGES // FIT.batch_size)
         numbers |= {
             f"{pair['name']}_gflop_a_step": counter.get_total_flops() / 1e9,
+            f"{pair['name']}_operators_a_step": operators.count,
             f"{pair['name']}_seconds_a_step": seconds,
             f"{pair['name']}_student_minutes": round(seconds * steps / 60),
         }
