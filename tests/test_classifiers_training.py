@@ -149,8 +149,9 @@ class KilledAfterOneEpoch(Checkpoint):
         raise Killed
 
 
-def test_a_killed_run_goes_on_bit_for_bit(images, tmp_path, monkeypatch):
+def test_a_killed_run_goes_on_bit_for_bit_and_says_so(images, tmp_path, monkeypatch, caplog):
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    caplog.set_level("INFO")
     params = PARAMS.model_copy(update={"epochs": 3})
     held = []
     objective = kept_in(held)
@@ -161,6 +162,7 @@ def test_a_killed_run_goes_on_bit_for_bit(images, tmp_path, monkeypatch):
         resumed, fitted = fit(images, params=params, objective=objective, checkpoint=checkpoint)
         again, same = fit(images, params=params, objective=objective, checkpoint=checkpoint)  # nothing is left to train
 
+    assert caplog.text.count("resuming at epoch 2 of 3") == 1
     assert len(held[1].seen) == 3
     assert len(held[2].seen) == 6
     assert held[3].seen == []

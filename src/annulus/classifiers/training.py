@@ -73,6 +73,8 @@ def train(
     run = _Run(classifier, objective, images, params, seed, device)
     if (state := broadcast(checkpoint.load() if checkpoint is not None else None)) is not None:
         run.load_state_dict(state)
+        if len(run.history) < params.epochs:
+            progress.say(f"resuming at epoch {len(run.history) + 1} of {params.epochs}")
     while len(run.history) < params.epochs:
         run.epoch()
         if checkpoint is not None:
