@@ -30,6 +30,7 @@ from annulus.files.results import Number
 from annulus.files.store import BATCH_SIZE
 from annulus.pipeline.checkpoint import Checkpoint
 from annulus.schedules import Schedule
+from annulus.views.recipe import Shown
 from annulus.waits import sent
 
 
@@ -180,8 +181,10 @@ class _Run:
             group["lr"] = rate
         self.classifier.train()
         losses = torch.zeros(len(batches), device=self.device)
-        for step, (rows, some) in enumerate(self.images.in_turn(batches)):
-            losses[step] = self._step(rows, padded_crops(some, self.params.padding, self.params.flip, views))
+        read = self.images.in_turn([local(rows) for rows in batches])  # each process reads its own images alone
+        for step, (rows, (_, some)) in enumerate(zip(batches, read, strict=True)):
+            shown = Shown(local(torch.arange(len(rows))), len(rows))
+            losses[step] = self._step(rows, padded_crops(some, self.params.padding, self.params.flip, views, shown))
             if self.device.type == "cpu":
                 self._check(losses[: step + 1], len(batches), rate)
             done, said = (
@@ -192,10 +195,10 @@ class _Run:
         self._check(losses, len(batches), rate)
         self.history.append({"epoch": epoch + 1, "loss_nats": losses.mean().item(), "learning_rate": rate})
 
-    def _step(self, rows: Int[Tensor, "b"], views: Float[Tensor, "b 3 s s"]) -> Float[Tensor, ""]:
+    def _step(self, rows: Int[Tensor, "all"], views: Float[Tensor, "b 3 s s"]) -> Float[Tensor, ""]:
         rows, labels = sent([rows, self.labels[rows]], self.device)
         with autocast(self.device):
-            loss = self.objective.loss(local(views), rows, labels)
+            loss = self.objective.loss(views, rows, labels)
         self.optimizer.zero_grad()
         loss.backward()
         self.means.wait()
