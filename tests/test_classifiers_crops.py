@@ -6,7 +6,7 @@ import math
 import torch
 
 from annulus.classifiers.crops import padded_crops
-from annulus.views.recipe import Shown
+from annulus.views.shown import Shown
 
 
 def test_padded_crops_are_windows_of_the_image_in_a_black_frame(generator):

@@ -5,8 +5,9 @@ import torch
 from settings import load, refusal, run
 
 from annulus.errors import InputError
-from annulus.views.patches import seen_in, views_of
-from annulus.views.recipe import Shown, augment
+from annulus.views.patches import views_of
+from annulus.views.recipe import augment
+from annulus.views.shown import Shown, seen_in
 
 PLAIN = {"views": "patches", "view_sets.patches.flip": 0.0}
 

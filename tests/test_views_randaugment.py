@@ -9,7 +9,8 @@ from torchvision.transforms.v2 import functional as oracle
 
 from annulus.config.images import RandAugmentParams, ViewSetParams
 from annulus.views.randaugment import OPERATORS, RandAugment, draw_randaugment, randaugment_
-from annulus.views.recipe import Shown, augment
+from annulus.views.recipe import augment
+from annulus.views.shown import Shown
 
 NEAREST = {"interpolation": InterpolationMode.NEAREST}
 

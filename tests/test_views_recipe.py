@@ -15,6 +15,7 @@ from annulus.views.blur import draw_blur, kernel_size
 from annulus.views.crop import Boxes, center_crop, draw_boxes, resized_crop
 from annulus.views.gaussian import gaussian_blur
 from annulus.views.recipe import augment, center_view
+from annulus.views.shown import Shown
 
 CROP = CropParams(scale_min=0.2, scale_max=1.0, ratio_min=3 / 4, ratio_max=4 / 3)
 JITTER = JitterParams(probability=0.8, brightness=0.4, contrast=0.4, saturation=0.4, hue=0.1, strength=1.0)
@@ -292,7 +293,7 @@ def test_a_part_equals_those_rows_of_the_whole_and_leaves_the_generator_where_it
     batch = len(photos)
     for rows in ([0, 1, 2, 3], range(4, batch), [], [1, 4, 5, batch - 1]):
         rows, part_generator = torch.tensor(rows, dtype=torch.int64), seeded(3)
-        part = augment(photos[rows], params, 16, part_generator, views.Shown(rows, batch))
+        part = augment(photos[rows], params, 16, part_generator, Shown(rows, batch))
         torch.testing.assert_close(part, whole[rows], atol=1e-6, rtol=0)
         assert torch.equal(part_generator.get_state(), whole_generator.get_state())
 

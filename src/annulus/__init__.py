@@ -5,14 +5,14 @@ Rooms in the order in which data flows through them; each imports only from thos
     errors         the exception that a user meets
     ranks          shares of a memory to ranks
     sheets         rows of pictures with names
-    waits          copies to a GPU and checks of what it holds, for which no host waits
+    waits          copies to a GPU for which no host waits
     files          what stages hand to one another, whole or untouched
     config         what params.yaml may hold, as strict models
     pipeline       what stands around a stage and enters no number
     schedules      the learning rate
+    compute        where and how numbers are made: devices, processes, random draws, workers
     views          which views: augmentations of whole batches
     bounds         which bound: scores to nats
-    compute        where and how numbers are made: devices, processes, random draws, workers
     datasets       where images come from, for `prepare`
     targets        image sets that encoders never saw, for transfer
     encoders       networks, and what comes out of them frozen

@@ -6,7 +6,7 @@ from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from annulus.views.crop import Boxes, resized_crop
-from annulus.views.recipe import Shown
+from annulus.views.shown import Shown, whole
 from annulus.waits import sent
 
 
@@ -24,9 +24,7 @@ def padded_crops(
 
     Source: He et al. 2016, arXiv:1512.03385, Section 4.2.
     """
-    side = images.shape[-1]
-    if shown is None:
-        shown = Shown(torch.arange(len(images)), len(images))
+    side, shown = images.shape[-1], shown or whole(len(images))
     top, left = torch.randint(2 * padding + 1, (2, shown.batch), generator=generator)[:, shown.rows]
     mirrored = (torch.rand(shown.batch, generator=generator) < flip)[shown.rows].nonzero().squeeze(1)
     whole = torch.full((len(images),), side)

@@ -30,7 +30,7 @@ from annulus.files.results import Number
 from annulus.files.store import BATCH_SIZE
 from annulus.pipeline.checkpoint import Checkpoint
 from annulus.schedules import Schedule
-from annulus.views.recipe import Shown
+from annulus.views.shown import share
 from annulus.waits import sent
 
 
@@ -183,8 +183,8 @@ class _Run:
         losses = torch.zeros(len(batches), device=self.device)
         read = self.images.in_turn([local(rows) for rows in batches])  # each process reads its own images alone
         for step, (rows, (_, some)) in enumerate(zip(batches, read, strict=True)):
-            shown = Shown(local(torch.arange(len(rows))), len(rows))
-            losses[step] = self._step(rows, padded_crops(some, self.params.padding, self.params.flip, views, shown))
+            crops = padded_crops(some, self.params.padding, self.params.flip, views, share(len(rows)))
+            losses[step] = self._step(rows, crops)
             if self.device.type == "cpu":
                 self._check(losses[: step + 1], len(batches), rate)
             done, said = (

@@ -14,7 +14,7 @@ from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.encoders.grouped import convert, learning, shuffled
 from annulus.encoders.momentum import momentum_copy, update_momentum_
 from annulus.errors import InputError
-from annulus.views.recipe import Shown
+from annulus.views.shown import Shown, share
 from annulus.waits import sent
 
 
@@ -44,7 +44,7 @@ class KeyEncoder(nn.Module):
     def shown(self, batch: int, steps: int) -> list[Shown]:
         """Which images of the next `steps` batches this process makes keys of."""
         if self.groups is None:
-            return [Shown(local(torch.arange(batch)), batch)] * steps
+            return [share(batch)] * steps
         state = self.generator.get_state()
         orders = [shuffled(batch, self.generator)[0] for _ in range(steps)]
         self.generator.set_state(state)  # each is drawn again, for good, in its own step

@@ -18,7 +18,7 @@ from annulus.methods.keys import KeyEncoder
 from annulus.methods.memory import KeyQueue, most_keys
 from annulus.methods.step import Method, Setting, Step, side_by_side
 from annulus.negatives.scores import Products
-from annulus.views.recipe import Shown
+from annulus.views.shown import Shown
 
 
 class MomentumContrast(Method):

@@ -18,7 +18,7 @@ from annulus.methods.critics import scaled
 from annulus.methods.keys import KeyEncoder
 from annulus.methods.step import Method, Setting, Step
 from annulus.negatives.scores import Products
-from annulus.views.recipe import Shown
+from annulus.views.shown import Shown
 
 log = logging.getLogger("annulus")
 

@@ -10,11 +10,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from annulus.bounds.bound import Estimate
-from annulus.compute.distributed import local
 from annulus.config.methods import AnyMethod
 from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.methods.contrast import Contrast, ContrastConfig, Progress
-from annulus.views.recipe import Shown
+from annulus.views.shown import Shown, share
 
 
 class Setting(NamedTuple):
@@ -68,7 +67,7 @@ class Method(nn.Module):
 
     def shown(self, batch: int, steps: int) -> list[list[Shown]]:
         """Which images each view of this process shows, in the batches of the next `steps` steps."""
-        return [[Shown(local(torch.arange(batch)), batch)] * self.views] * steps
+        return [[share(batch)] * self.views] * steps
 
     def start(self, embed: Callable[[], Tensor]) -> None:
         """Before the first step; `embed` gives the embeddings of all training images now."""

@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from annulus.compute.checks import check
 from annulus.errors import InputError
 from annulus.negatives.clusters import Clustering, Clusters
 from annulus.negatives.draws import Random, fractions, integers
@@ -24,7 +25,6 @@ from annulus.negatives.own import SelfIndex, own_columns
 from annulus.negatives.ranked import select
 from annulus.negatives.selection import Selection
 from annulus.ranks import kept_shares, rank_limits
-from annulus.waits import check
 
 CAVE_QUERIES = 128  # at a time: early in annealing, the members of all would take the scores' memory many times
 COUNTED = 4  # with fewer columns for each negative, counting on from the first one is faster than searching for each

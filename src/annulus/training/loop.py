@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from annulus.compute import progress
+from annulus.compute.checks import Checks
 from annulus.compute.distributed import broadcast, mean_
 from annulus.compute.gradients import GradientMeans
 from annulus.compute.optimizers import FusedSGD
@@ -28,8 +29,9 @@ from annulus.training.line import line
 from annulus.training.recipe import Recipe
 from annulus.training.snapshots import Snapshots
 from annulus.training.validation import Validation, embeddings
-from annulus.views.patches import seen_in, views_of
-from annulus.waits import Checks, sent
+from annulus.views.patches import views_of
+from annulus.views.shown import seen_in
+from annulus.waits import sent
 
 log = logging.getLogger("annulus")
 

@@ -10,13 +10,9 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from annulus.config.images import ViewSetParams
-from annulus.views.recipe import Shown, augment
+from annulus.views.recipe import augment
+from annulus.views.shown import Shown, seen_in, whole
 from annulus.waits import sent
-
-
-def seen_in(shown: Sequence[Shown]) -> Int[Tensor, "k"]:
-    """The rows of a batch that any view shows, in rising order."""
-    return torch.cat([each.rows for each in shown]).unique()
 
 
 def views_of(
@@ -35,7 +31,7 @@ def views_of(
     generator draws, evenly over where all patches fit.
     """
     if shown is None:
-        shown = [Shown(torch.arange(len(images)), len(images))] * len(generators)
+        shown = [whole(len(images))] * len(generators)
     seen = seen_in(shown)
     if views.patches is not None:
         squares = torch.tensor([images.shape[2:]]).expand(shown[0].batch, 2)

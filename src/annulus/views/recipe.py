@@ -24,6 +24,7 @@ from annulus.views.colour import Jitter, draw_jitter, grayscale, hue_ends, jitte
 from annulus.views.crop import Boxes, center_boxes, center_crop, draw_boxes, middle, resized_crop
 from annulus.views.gaussian import gaussian_blur
 from annulus.views.randaugment import RandAugment, draw_randaugment, randaugment_
+from annulus.views.shown import Shown
 from annulus.waits import sent
 
 # Pixels worked on at a time: on a CPU what, with temporaries, a core's L2 cache about holds; on a GPU a
@@ -50,13 +51,6 @@ class Chunk(NamedTuple):
 
     rows: Int[Tensor, "r"]
     recipe: Recipe
-
-
-class Shown(NamedTuple):
-    """Which images of a batch a process shows: these rows, in rising order, of so many."""
-
-    rows: Int[Tensor, "v"]
-    batch: int
 
 
 def augment(
