@@ -27,6 +27,6 @@ def padded_crops(
     side, shown = images.shape[-1], shown or whole(len(images))
     top, left = torch.randint(2 * padding + 1, (2, shown.batch), generator=generator)[:, shown.rows]
     mirrored = (torch.rand(shown.batch, generator=generator) < flip)[shown.rows].nonzero().squeeze(1)
-    whole = torch.full((len(images),), side)
-    top, left, whole, mirrored = sent([top, left, whole, mirrored], images.device)
-    return resized_crop(F.pad(images, [padding] * 4), Boxes(top, left, whole, whole), mirrored, side)
+    sides = torch.full((len(images),), side)
+    top, left, sides, mirrored = sent([top, left, sides, mirrored], images.device)
+    return resized_crop(F.pad(images, [padding] * 4), Boxes(top, left, sides, sides), mirrored, side)
