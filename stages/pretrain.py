@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from annulus.compute.device import described, deterministic, half_precision, pick_device
+from annulus.compute.device import described, pick_device, ways
 from annulus.compute.distributed import process_group, rank, relaunch
 from annulus.compute.workers import each_seed
 from annulus.config.resolved import PRETRAIN
@@ -78,10 +78,9 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
 
 def _computed_on(device: torch.device) -> str:
     """The GPU, or the processor and the instructions that torch takes of it: numbers differ between them."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name() + (", deterministic" if deterministic() else "")
-    precision = ", bf16" if half_precision() else ""
-    return f"{processor()}, {torch.backends.cpu.get_cpu_capability()}{precision}"
+    gpu = device.type == "cuda"
+    machine = [torch.cuda.get_device_name()] if gpu else [processor(), torch.backends.cpu.get_cpu_capability()]
+    return ", ".join([*machine, *ways(device)])
 
 
 if __name__ == "__main__":

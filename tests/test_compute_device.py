@@ -1,6 +1,7 @@
-"""What the device computes in, and whether twice the same."""
+"""What the device computes in, whether twice the same, and whether compiled."""
 
 import os
+import sys
 
 import pytest
 import torch
@@ -16,8 +17,8 @@ on_a_cpu = pytest.mark.skipif(torch.cuda.is_available(), reason="here a GPU comp
 
 @pytest.fixture(autouse=True)
 def asked(monkeypatch):
-    """Sets ANNULUS_PRECISION and ANNULUS_DETERMINISTIC, which are not set; torch's own settings are put back."""
-    for name in ("ANNULUS_PRECISION", "ANNULUS_DETERMINISTIC", "CUBLAS_WORKSPACE_CONFIG"):
+    """Sets ANNULUS_ variables, which are not set; torch's own settings are put back."""
+    for name in ("ANNULUS_PRECISION", "ANNULUS_DETERMINISTIC", "ANNULUS_COMPILE", "CUBLAS_WORKSPACE_CONFIG"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(torch.backends.cudnn, "deterministic", torch.backends.cudnn.deterministic)
     unwritten = torch.utils.deterministic.fill_uninitialized_memory
@@ -41,6 +42,7 @@ def test_a_cpu_computes_in_bfloat16_only_where_asked(asked):
         ("PRECISION", "bf16", False, "ANNULUS_PRECISION is bf16, and this processor has no AMX, .* unset it"),
         ("PRECISION", "half", True, "ANNULUS_PRECISION is 'half'; give float32 or bf16, or unset it"),
         ("DETERMINISTIC", "1", True, "ANNULUS_DETERMINISTIC is '1'; give yes or no, or unset it for no"),
+        ("COMPILE", "on", True, "ANNULUS_COMPILE is 'on'; give no or yes or graphs, or unset it for no"),
     ],
 )
 def test_what_is_unknown_or_lacking_is_refused_before_work_starts(setting, value, amx, refused, asked, monkeypatch):
@@ -50,6 +52,16 @@ def test_what_is_unknown_or_lacking_is_refused_before_work_starts(setting, value
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
     asked(setting, value)
     with pytest.raises(InputError, match=refused):
+        pick_device()
+
+
+@on_a_cpu
+def test_compiling_is_named_and_refused_where_there_is_no_compiler(asked, monkeypatch):
+    monkeypatch.setenv("CXX", sys.executable)
+    asked("COMPILE", "graphs")
+    assert described(pick_device()) == "cpu compiled"
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(InputError, match="ANNULUS_COMPILE is graphs, and there is no compiler 'no-such-compiler'; ins"):
         pick_device()
 
 

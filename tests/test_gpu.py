@@ -13,6 +13,7 @@ from contextlib import contextmanager, nullcontext
 
 import pytest
 import torch
+from compiled_steps import found
 from gpu_cases import CASES, CHOICES, begun, fits, settings_of
 from pretended_gpu import PretendedGPU
 from settings import CPU, ROOT, killed_after, read, stripes
@@ -139,6 +140,16 @@ def test_a_step_never_waits(case, gpu):
     with gpu():
         training.step(order)
     assert training.measured[2:4, 0].isfinite().all()
+
+
+@pytest.mark.skipif(not REAL, reason="nothing is compiled for a pretended GPU")
+@pytest.mark.parametrize("method", CHOICES["method"])
+@pytest.mark.parametrize("asked", ["yes", "graphs"])
+def test_compiled_steps_are_those_of_plain_ones(method, asked):
+    """Up to the rounding of bfloat16, which a compiler does in other places."""
+    steps = found(method, "cuda", asked)
+    assert steps["compiled"]["losses"] == pytest.approx(steps["plain"]["losses"], rel=0.02, abs=0.02)
+    assert steps["graphs"] > 0
 
 
 @pytest.mark.usefixtures("deterministic", "gpu")

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,10 +19,16 @@ def pick_device() -> torch.device:
     """The GPU when there is one, else the CPU; each process calls this, for its own settings.
 
     Raises:
-        InputError: when ANNULUS_PRECISION or ANNULUS_DETERMINISTIC asks for what is unknown, or ANNULUS_PRECISION for
-            what the CPU does not have.
+        InputError: when ANNULUS_PRECISION, ANNULUS_DETERMINISTIC or ANNULUS_COMPILE asks for what is unknown, or for
+            what the machine does not have.
     """
     same_bits = deterministic()
+    compiler = os.environ.get("CXX", "g++")  # as torch looks for one
+    if compiling() != "no" and shutil.which(compiler) is None:
+        raise InputError(
+            f"ANNULUS_COMPILE is {compiling()}, and there is no compiler {compiler!r}; install one (on Debian g++), "
+            "name another in CXX, or unset ANNULUS_COMPILE"
+        )
     if torch.cuda.is_available():
         if same_bits:
             _compute_deterministically()
@@ -72,8 +79,19 @@ def deterministic() -> bool:
     return _asked("ANNULUS_DETERMINISTIC", ("yes", "no"), "no") == "yes"
 
 
-def _asked(variable: str, choices: tuple[str, str], usual: str) -> str:
-    """Which of two values the environment asks for."""
+def compiling() -> str:
+    """Whether torch compiles networks for training: no, yes, or graphs, which a GPU also replays as CUDA graphs.
+
+    No parameter: a run's numbers are those of its parameters, compiled or not, up to rounding.
+
+    Raises:
+        InputError: when ANNULUS_COMPILE is unknown.
+    """
+    return _asked("ANNULUS_COMPILE", ("no", "yes", "graphs"), "no")
+
+
+def _asked(variable: str, choices: tuple[str, ...], usual: str) -> str:
+    """Which of some values the environment asks for."""
     asked = os.environ.get(variable, usual)
     if asked not in choices:
         raise InputError(f"{variable} is {asked!r}; give {' or '.join(choices)}, or unset it for {usual}")
@@ -82,9 +100,13 @@ def _asked(variable: str, choices: tuple[str, str], usual: str) -> str:
 
 def described(device: torch.device) -> str:
     """The kind of device and how it computes: two of one description give the same digits, or nearly."""
-    if device.type == "cuda":
-        return "cuda deterministic" if deterministic() else "cuda"
-    return "cpu bf16" if half_precision() else "cpu"
+    return " ".join([device.type, *ways(device)])
+
+
+def ways(device: torch.device) -> list[str]:
+    """How a device computes otherwise than usual, a word each."""
+    own = {"deterministic": deterministic()} if device.type == "cuda" else {"bf16": half_precision()}
+    return [word for word, is_so in (own | {"compiled": compiling() != "no"}).items() if is_so]
 
 
 def _compute_deterministically() -> None:

@@ -63,9 +63,10 @@ class _Grouped(_BatchNorm):
     def _in_groups(self, x: Float[Tensor, "b c *space"], measured: Float[Tensor, "groups 2 c"]) -> Tensor:
         # With a momentum of 1, what batch_norm takes for running statistics become the group's own.
         parts = [(rows, *own) for rows, own in zip(x.chunk(len(measured)), measured, strict=True)]
-        if torch.is_grad_enabled():
+        if torch.is_grad_enabled() or torch.compiler.is_compiling():
             result = torch.cat([self._normalised(*part) for part in parts])
-        else:  # the key encoder's case: writing in place saves copying the parts, some 40 % of the time
+        else:  # the key encoder's case: writing in place saves copying the parts, some 40 % of the time, but where a
+            # compiler, which does not take it, joins the parts itself
             result, unread = torch.empty_like(x), torch.empty_like(measured[0])
             for (rows, mean, var), out in zip(parts, result.chunk(len(parts)), strict=True):
                 settings = (self.weight, self.bias, mean, var, True, 1.0, self.eps)

@@ -15,8 +15,11 @@ from torch.func import functional_call
 
 
 def in_lower(network: nn.Module, x: Float[Tensor, "b *rest"]) -> Any:
-    """network(x), on a GPU under autocast with the weights of its convolutions and linear layers cast together."""
-    if x.is_cuda and torch.is_autocast_enabled("cuda"):
+    """network(x), on a GPU under autocast with the weights of its convolutions and linear layers cast together.
+
+    A compiler joins the casts itself.
+    """
+    if x.is_cuda and torch.is_autocast_enabled("cuda") and not torch.compiler.is_compiling():
         return cast_together(network, x, torch.get_autocast_dtype("cuda"))
     return network(x)
 

@@ -59,7 +59,7 @@ class InstanceDiscrimination(Method):
     def loss(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress) -> Step:
         """Each view against its own row and negatives from the bank: of two parts, each against the other's bank."""
         with autocast(views[0].device):
-            queries = self.encoder.embeddings(views[0])  # of each part (b, d)
+            queries = self.embed(views[0])  # of each part (b, d)
         estimate = self.among_rows(queries, local(index), progress)
         return Step(estimate, queries[0], tuple(all_gather(query.detach()) for query in queries))
 

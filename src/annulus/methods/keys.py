@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from annulus.compute.compiling import compiled
 from annulus.compute.device import autocast
 from annulus.compute.distributed import all_gather, local, world_size
 from annulus.compute.rng import generator
@@ -39,6 +40,7 @@ class KeyEncoder(nn.Module):
             self.encoder = convert(self.encoder, groups)
         elif world_size() > 1:
             self.encoder = synchronised(self.encoder)
+        self.embed = compiled(self.encoder.embeddings)
         self.generator = generator(seed, "shuffle")
 
     def shown(self, batch: int, steps: int) -> list[Shown]:
@@ -55,11 +57,11 @@ class KeyEncoder(nn.Module):
         """The keys of the whole batch, in its order, of each network; `views` are of the images `shown`, in order."""
         if self.groups is None:
             with autocast(views.device):
-                return tuple(all_gather(keys) for keys in self.encoder.embeddings(views))
+                return tuple(all_gather(keys) for keys in self.embed(views))
         order, back = shuffled(len(views) * world_size(), self.generator)
         own, back = sent([local(order).argsort().argsort(), back], views.device)
         with autocast(views.device), learning(self.encoder):
-            found = self.encoder.embeddings(views[own])
+            found = self.embed(views[own])
         return tuple(all_gather(keys)[back] for keys in found)
 
     def follow(self, encoder: Encoder | SplitEncoder) -> None:

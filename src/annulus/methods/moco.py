@@ -49,7 +49,7 @@ class MomentumContrast(Method):
     def loss(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress) -> Step:
         """Each query against its key and negatives from the queue."""
         with autocast(views[0].device):
-            queries = self.encoder.embeddings(views[0])
+            queries = self.embed(views[0])
         keys, own, estimates = self.keys(views[1]), local(index), []
         for contrast, query, key, queue in zip(
             self.contrasts, queries, reversed(keys), reversed(self.queues), strict=True

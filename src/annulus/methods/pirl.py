@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from annulus.compute.compiling import compiled
 from annulus.compute.device import autocast
 from annulus.compute.distributed import local, local_slice, world_size
 from annulus.compute.rng import derive, generator
@@ -50,6 +51,7 @@ class PIRL(InstanceDiscrimination):
         self.jigsaw_heads = nn.ModuleList(
             JigsawHead(encoder.width, params.embedding_dim, setting.seed, name) for name in encoder.names
         ).to(setting.device)
+        self.pooled = compiled(encoder.pooled)
         self.generator = generator(setting.seed, "jigsaw")  # on the CPU: the same patches on every device
 
     def loss(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress) -> Step:
@@ -58,7 +60,7 @@ class PIRL(InstanceDiscrimination):
         batch = len(views[1]) * world_size()
         patches = jigsaw(views[1], self.generator, batch, local_slice(batch))
         with autocast(patches.device):
-            pooled = self.encoder.pooled(patches.flatten(0, 1)).unflatten(0, (-1, CELLS))
+            pooled = self.pooled(patches.flatten(0, 1)).unflatten(0, (-1, CELLS))
             parts = zip(self.jigsaw_heads, pooled.chunk(len(self.jigsaw_heads), dim=2), strict=True)
             queries = [head(part) for head, part in parts]
         of_jigsaw = self.among_rows(queries, local(index), progress)

@@ -51,7 +51,7 @@ class SiMo(Method):
     def loss(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress) -> Step:
         """Each query against its key and the keys of other images in the batch."""
         with autocast(views[0].device):
-            queries = self.encoder.embeddings(views[0])
+            queries = self.embed(views[0])
         keys = self.keys(views[1])
         # Column i holds image i's key: each query's own, and its positive.
         own = local(torch.arange(len(index), device=index.device))

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from annulus.bounds.bound import Estimate
+from annulus.compute.compiling import compiled
 from annulus.config.methods import AnyMethod
 from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.methods.contrast import Contrast, ContrastConfig, Progress
@@ -50,6 +51,7 @@ class Method(nn.Module):
         """Where the encoder is two networks, each one's queries meet the memory of the other's keys, in a contrast."""
         super().__init__()
         self.encoder, self.params = encoder, params
+        self.embed = compiled(encoder.embeddings)  # for steps: what is embedded beside them has other sizes
         self.contrasts = nn.ModuleList(
             Contrast(setting.contrast, setting.images, setting.seed, setting.device, name, self.queries_per_image)
             for name in encoder.names

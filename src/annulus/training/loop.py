@@ -142,10 +142,10 @@ class Training:
         self.images.ahead(later)
         random = [self.view_generator] * self.method.views
         views = views_of(images, self.recipe.views, self.method.encoder.view_size, random, shown[0], sizes)
+        self.optimizer.zero_grad()
         with self.checks.put_off():
             step = self.method.loss(views, index, Progress(self._share_done(), self._progress()))
         step.queries.retain_grad()
-        self.optimizer.zero_grad()
         step.estimate.loss.backward()
         self.means.wait()
         self.optimizer.step()

@@ -13,7 +13,7 @@ from typing import Any
 import faiss
 import torch
 
-from annulus.compute.device import described, half_precision
+from annulus.compute.device import compiling, described, half_precision
 from annulus.files.results import atomic_write
 from annulus.pipeline.checkpoint import Checkpoint
 from annulus.trials.measured import Outcome
@@ -28,7 +28,8 @@ class Place:
         self, params: Mapping[str, Any], images: Mapping[str, str], code: Mapping[str, str], device: torch.device
     ) -> None:
         """`images` and `code` are SHA-256 sums, by file."""
-        around = {"torch": torch.__version__, "faiss": faiss.__version__, "bf16": half_precision()}
+        ways = {"bf16": half_precision(), "compiled": compiling() != "no"}
+        around = {"torch": torch.__version__, "faiss": faiss.__version__} | ways
         key = {"params": dict(params), "images": dict(images), "code": dict(code), "around": around}
         self.checkpoint = Checkpoint("trials", key, device=described(device))
         self.name = self.checkpoint.folder.name

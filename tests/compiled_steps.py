@@ -1,0 +1,46 @@
+"""Steps with compiled networks beside the same steps without, in a process of its own.
+
+There no signature is checked while tests run: the checks would be compiled too.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+from settings import ROOT
+
+STEPS = 3
+
+
+def found(method: str, device: str, asked: str) -> dict:
+    """Losses and state after some steps, plain and as ANNULUS_COMPILE asks; of compiling, graphs and their breaks."""
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}:{ROOT / 'stages'}"}
+    command = [sys.executable, __file__, method, device, asked]
+    said = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert said.returncode == 0, said.stderr[-3000:]
+    return json.loads(said.stdout.splitlines()[-1])
+
+
+def main(method: str, device: str, asked: str) -> None:
+    import torch
+    import torch._dynamo
+    from gpu_cases import begun, settings_of
+
+    numbers = {}
+    for way in ("no", asked):
+        os.environ["ANNULUS_COMPILE"] = way
+        changes = settings_of({"method": method, "backbone": "convnet", "negatives": "all"})
+        run, order = begun(changes, torch.device(device))
+        run.batch = 0
+        for _ in range(STEPS):
+            run.step(order)
+        state = [each.detach().flatten().double() for each in run.method.state_dict().values() if torch.is_tensor(each)]
+        numbers[way] = {"losses": run.measured[:STEPS, 0].tolist(), "state": torch.cat(state).tolist()}
+    counters = torch._dynamo.utils.counters
+    told = {"graphs": counters["stats"]["unique_graphs"], "breaks": dict(counters["graph_break"])}
+    print(json.dumps({"plain": numbers["no"], "compiled": numbers[asked]} | told))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
