@@ -1,7 +1,10 @@
 """A study's params.yaml over the root's: what a row changes, what it leaves alone, and what it is refused for."""
 
+from pathlib import Path
+
 import pytest
 import yaml
+from by_path import script
 from settings import ROOT, TREE
 
 from annulus.config import SECTION_OF
@@ -51,6 +54,25 @@ def test_the_row_wins_over_the_scale_and_the_scale_over_the_defaults(make):
     study = make({"defaults": DEFAULTS | {key: 0.1}, "scales": {"tiny": {key: 0.2}}})
     assert study.variant("IR", {}, 0).methods.ir.temperature == 0.2
     assert study.variant("IR", {key: 0.3}, 0).methods.ir.temperature == 0.3
+
+
+def test_the_data_set_is_that_of_the_scale(make):
+    assert make().dataset == "shapes"
+    assert make({"scales": {"tiny": {"dataset": "cifar10"}}}).dataset == "cifar10"
+
+
+STUDIES = ["algorithms", "augmentations", "cifar10", "colour", "distance", "frequency", "negatives", "strength"]
+
+
+@pytest.mark.parametrize("study", [*STUDIES, "view_learning"])
+def test_a_study_s_settings_are_accepted_at_every_scale(study, tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    own = f"stages/{study}"
+    main = script(f"{own}/settings.py" if Path(own, "settings.py").exists() else "stages/study_settings.py").main
+    content = yaml.safe_load(Path(own, "params.yaml").read_text())
+    for scale in content["scales"]:
+        (tmp_path / "params.yaml").write_text(yaml.safe_dump(content | {"scale": scale}, sort_keys=False))
+        assert main(Study(ROOT / "params.yaml", tmp_path / "params.yaml"))
 
 
 def test_a_setting_replaces_a_whole_section_and_a_later_one_a_value_in_it(make):

@@ -47,13 +47,33 @@ def test_every_selector_finds_its_rows_in_the_committed_files():
         study, shorter = selector.file.split("/")[0], read_setting(metrics, selector.file).scale not in ("paper", "gpu")
         # A shorter run has fewer rows; targets that need no file, one method and one pair have other rows.
         if shorter and (
-            study == "estimators" or (claim.scale == "paper" and study in ("meta", "detection", "distillation"))
+            study == "estimators"
+            or (claim.scale == "paper" and study in ("meta", "detection", "distillation", "distance", "strength"))
         ):
             continue
         if selector.file.endswith(".json"):
             metrics.number(selector.file, selector.column)
         else:
             metrics.column(selector.file, selector.where, selector.column, selector.by)
+
+
+@pytest.mark.parametrize("study", ["augmentations", "colour", "distance", "frequency", "strength", "view_learning"])
+def test_a_claim_of_a_data_set_is_decided_by_its_study_at_the_papers_scale(study, tmp_path):
+    """Such a study has the paper's data set there."""
+    (tmp_path / "stages" / study).mkdir(parents=True)
+    params = yaml.safe_load((REPOSITORY / f"stages/{study}/params.yaml").read_text())
+    (tmp_path / f"stages/{study}/params.yaml").write_text(yaml.safe_dump(params | {"scale": "paper"}, sort_keys=False))
+    written(tmp_path, f"{study}/any.csv", [{"seeds": 3}])
+    setting = read_setting(Metrics(tmp_path), f"{study}/any.csv")
+    of_study = [
+        claim
+        for claim in CLAIMS.values()
+        if claim.dataset and any(one and str(one.file).startswith(f"{study}/") for one in claim.values.values())
+    ]
+    decided = [claim.id for claim in of_study if claim.decided_by(setting)]
+    assert decided
+    # Augmentations are of CIFAR-10 there; claims of ImageNet alone wait for it.
+    assert study == "augmentations" or len(decided) == len(of_study), setting
 
 
 def test_committed_metrics_break_no_claim():

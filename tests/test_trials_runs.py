@@ -19,6 +19,7 @@ from test_trials_outcomes import outcome
 from annulus.compute import progress
 from annulus.config.resolved import RUN, resolved
 from annulus.errors import InputError
+from annulus.evals.linear import probe_views
 from annulus.training import loop as training_module
 from annulus.training.loop import Training
 from annulus.trials import runs as module
@@ -108,7 +109,8 @@ def test_any_number_of_workers_gives_the_numbers_of_runs_alone(splits, monkeypat
 def test_the_probes_see_the_test_images_and_learn_from_the_training_images(splits, one_thread, monkeypatch):
     """With the test labels swapped, what was right is wrong."""
     seeds, fit = [], module.probe_features
-    monkeypatch.setattr(module, "probe_features", lambda *given: seeds.append(given[-2]) or fit(*given))
+    spied = lambda *given, seed, **settings: seeds.append(seed) or fit(*given, seed=seed, **settings)  # noqa: E731
+    monkeypatch.setattr(module, "probe_features", spied)
     training = Trials(splits).training(variant(0))
     training.run()
     right, bits = probe(training, splits, variant(3))
@@ -121,6 +123,17 @@ def test_the_probes_see_the_test_images_and_learn_from_the_training_images(split
         assert wrong[name] == pytest.approx(100 - value)
         assert swapped_bits[name] == [not one for one in bits[name]]
         assert value == pytest.approx(100 * sum(bits[name]) / len(splits.test))
+
+
+def test_a_linear_probe_of_views_is_that_of_the_main_line(splits, one_thread, monkeypatch):
+    monkeypatch.setattr(module, "probe_features", None)
+    training = Trials(splits).training(variant(0))
+    params = variant(3, {"linear.inputs": "views", "linear.layer": "map"})
+    accuracies, right = probe(training, splits, params)
+    settings = params["linear"], params["scales.${scale}.linear"], params["view_sets.${views}"], params["seed"], CPU
+    alone = probe_views(training.method.encoder, splits.train, splits.validation, splits.test, *settings)
+    assert accuracies["linear_top1_percent"] == alone.metrics["top1_percent"]
+    assert right["linear_top1_percent"] == alone.right["top1_percent"].tolist()
 
 
 def test_runs_of_one_seed_share_weights_order_and_views(splits, monkeypatch):

@@ -13,7 +13,7 @@ def main(study: Study) -> dict[str, Any]:
     for row in content["rows"]:
         run = study.variant(row, study.row("rows", row), own.seeds[0])
         files[f"rows/{row}"] = {"scale": own.scale, "seeds": own.seeds, "run": resolved(run, RUN)}
-    dataset = own.defaults["dataset"]
+    dataset = study.dataset
     table = {name: content[name] for name in ("tables", "pairs")}
     return files | {"table": {"scale": own.scale, "seeds": own.seeds, "dataset": dataset} | table}
 

@@ -21,7 +21,7 @@ def main(study: Study) -> dict[str, Any]:
         "tables": {name: algorithms.row("tables", name) for name in content["tables"]},
         "pairs": {row: bases for row, bases in algorithms.content["pairs"].items() if row in content["rows"]},
     }
-    return files | {"table": {"scale": own.scale, "seeds": own.seeds, "dataset": own.defaults["dataset"]} | table}
+    return files | {"table": {"scale": own.scale, "seeds": own.seeds, "dataset": study.dataset} | table}
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from annulus.errors import InputError
 class DatasetParams(Params):
     """What every image set has: stored and seen size in pixels a side, and the validation part."""
 
-    image_size: int = Field(ge=8, le=1024)
+    image_size: int = Field(ge=8, le=2048)
     view_size: int = Field(ge=8, le=1024)
     validation_fraction: float = Field(ge=0, le=0.5)
 

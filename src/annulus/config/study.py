@@ -115,6 +115,11 @@ class Study(OwnStudy):
         for settings in (self.params.defaults, self.params.scales[self.params.scale]):
             _set(self._tree, settings, self.params.scale, f"{own}: defaults or scales")
 
+    @property
+    def dataset(self) -> str:
+        """The data set that all variants have, but where one says otherwise."""
+        return (self.params.defaults | self.params.scales[self.params.scale])["dataset"]
+
     def variant(self, name: str, settings: Mapping[str, Any], seed: int) -> AllParams:
         """The parameters of one run: root, defaults, scale, then these settings.
 

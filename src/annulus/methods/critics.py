@@ -12,7 +12,7 @@ from annulus.errors import InputError
 from annulus.negatives.own import SelfIndex
 from annulus.negatives.scores import Given, Products, Scores
 
-HIDDEN = 128  # units of a nonlinear layer; the paper says so in appendix H
+HIDDEN = 128  # units of a nonlinear layer; the paper says so in Appendix I
 BLOCK = 2**20  # units of all pairs that are made at a time without gradient: they stay in the processor's cache
 
 

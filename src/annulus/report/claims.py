@@ -77,8 +77,8 @@ class Verdict:
 
 
 def plain(name: str | None) -> str:
-    """A data set's name without what papers and settings write differently: CIFAR-10, CIFAR10 and cifar10."""
-    return (name or "").lower().replace("-", "")
+    """A data set's name without what papers, settings and folders write differently: CIFAR-10 is cifar10_images."""
+    return (name or "").lower().replace("-", "").partition("_")[0]
 
 
 def read_claims(tree: Any, source: str) -> list[tuple[Claim, Rule]]:

@@ -10,6 +10,8 @@ from annulus.config.file import read_tree
 from annulus.errors import InputError
 from annulus.report.metrics import Broken, Cell, Metrics, Missing
 
+DATASET = ("dataset", "datasets.folder.root")
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -42,12 +44,25 @@ def read_setting(metrics: Metrics, name: str, row: Mapping[str, Cell] | None = N
     stated = _stated(metrics.root / f"stages/{study}/params.yaml")
     # A study of trainings runs every variant with each seed; any other says per row how many it took.
     seeds = stated.get("seeds") if "defaults" in stated else None
+    scale = _text(own.get("scale")) or _text(stated.get("scale"))
     return Setting(
-        dataset=_text(own.get("dataset")) or _text(_at(stated, "defaults", "dataset")),
-        scale=_text(own.get("scale")) or _text(stated.get("scale")),
+        dataset=_text(own.get("dataset")) or _dataset(stated, scale),
+        scale=scale,
         epochs=_count(own.get("epochs")),
         seeds=_count(own.get("seeds", len(seeds) if isinstance(seeds, list) else None)),
     )
+
+
+def _dataset(stated: Mapping[str, Any], scale: str | None) -> str | None:
+    """The data set that a study trains on: as its scale changes its defaults, and the first of its sets both.
+
+    One of the user's own images has the name of their folder.
+    """
+    sets = stated.get("sets")
+    first = next(iter(sets.values()), None) if isinstance(sets, dict) else None
+    choices = [_at(first, scale), _at(stated, "scales", scale), stated.get("defaults")]
+    name, root = (next(filter(None, (_text(_at(each, key)) for each in choices)), None) for key in DATASET)
+    return Path(root).name if name == "folder" and root else name
 
 
 def processors(metrics: Metrics) -> str | None:

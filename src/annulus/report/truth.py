@@ -53,11 +53,17 @@ class RuleFault(Exception):
 
 
 def compared(compare: Callable[[float, float], bool], left: Estimate, right: Estimate) -> Truth:
-    half = math.hypot(left.half, right.half)
+    # A number that meets itself, such as the largest of a list that is also its last, has no error to differ by.
+    half = 0.0 if left is right else math.hypot(left.half, right.half)
     if half == 0:
         return Truth(compare(left.value, right.value))
-    ends = {compare(left.value - half, right.value), compare(left.value + half, right.value)}
+    ends = {compare(_snapped(left.value + side, right.value), right.value) for side in (-half, half)}
     return Truth(ends.pop()) if len(ends) == 1 else Truth(None, half)
+
+
+def _snapped(end: float, to: float) -> float:
+    """An end that differs from a number by its rounding alone is that number: 9 of 13 and a half of 1 twice are 10."""
+    return to if math.isclose(end, to, rel_tol=1e-12, abs_tol=1e-12) else end
 
 
 def summed(apply: Callable[[float, float], float], left: Estimate, right: Estimate) -> Estimate:

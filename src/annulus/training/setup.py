@@ -106,7 +106,7 @@ def scaled_learning_rate(scale: PretrainScale) -> float:
 def view_set(params: Mapping[str, Any]) -> ViewSetParams:
     """The views that a method sees: without greyscale where colours are split, which a grey view lacks.
 
-    Source: Wu et al. 2020, arXiv:2005.13149, Appendix C.1.
+    Source: Wu et al. 2020, arXiv:2005.13149, Appendix C.2.
     """
     views = params["view_sets.${views}"]
     if params["splits.${split}"].space is None or views.grayscale == 0:

@@ -13,7 +13,7 @@ from annulus.config.resolved import RUN, values
 from annulus.encoders.extract import extract
 from annulus.encoders.features import SPLITS
 from annulus.evals.knn import evaluate_knn
-from annulus.evals.linear import probe_features
+from annulus.evals.linear import probe_features, probe_views
 from annulus.files.images import ImageSet, load_images
 from annulus.files.results import Number
 from annulus.pipeline.checkpoint import Held, hash_files
@@ -158,15 +158,18 @@ def name_of(key: Any) -> str:
 
 
 def probe(training: Training, splits: Splits, params: Run) -> tuple[dict[str, Number], dict[str, list[bool]]]:
-    """kNN and linear probe of the trained encoder's frozen features: accuracies, and which test images are right."""
-    features = [
-        extract(training.method.encoder, images, ["pooled", "embedding"], training.device)
-        for images in (splits.train, splits.validation, splits.test)
-    ]
+    """kNN and linear probe of the frozen, trained encoder: accuracies, and which test images are right."""
+    encoder, images = training.method.encoder, (splits.train, splits.validation, splits.test)
+    settings = {"params": params["linear"], "scale": params["scales.${scale}.linear"], "seed": params["seed"]}
+    settings |= {"device": training.device}
+    of_features = params["linear"].inputs == "features"
+    layers = dict.fromkeys(["pooled", "embedding", *[params["linear"].layer] * of_features])
+    features = [extract(encoder, each, list(layers), training.device) for each in images]
     nearest = evaluate_knn(features[0], features[2], params["knn"])
-    linear = probe_features(
-        *features, params["linear"], params["scales.${scale}.linear"], params["seed"], training.device
-    )
+    if of_features:
+        linear = probe_features(*features, **settings)
+    else:
+        linear = probe_views(encoder, *images, views=params["view_sets.${views}"], **settings)
     probes = {
         "linear_top1_percent": (linear, "top1_percent"),
         "knn_top1_percent": (nearest, "top1_percent"),
