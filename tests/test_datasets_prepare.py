@@ -152,7 +152,7 @@ def test_a_download_is_looked_for_in_its_root(tmp_path, monkeypatch):
         ("x" * 300, r"'x{10,}\.\.\.x{10,}' cannot be opened \(File name too long\)"),
         ("loop/inside", r"'loop/inside' cannot be opened \(Too many levels of symbolic links\)"),
         ("~nobody-of-this-name/x", "cannot be opened .*home directory"),
-        ("a\0b", r"'a\\x00b' cannot be opened \(embedded null byte\)"),
+        ("a\0b", r"'a\\x00b' cannot be opened \(.*embedded null .*\)"),
     ],
 )
 def test_a_root_that_no_path_can_be_is_refused(place, why, monkeypatch, tmp_path):

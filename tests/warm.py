@@ -13,6 +13,7 @@ import marshal
 import os
 import runpy
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -53,8 +54,10 @@ def folder() -> Path:
     """The folder of that `python`. Its server ends with this process."""
     if sys.platform != "linux":
         return Path(sys.executable).parent
-    place = tempfile.TemporaryDirectory()
-    python, address = Path(place.name) / "python", f"{place.name}/server"
+    place = (
+        tempfile.mkdtemp()
+    )  # no object that a fork would let go of, with its folder: Python 3.14 drops exit handlers there
+    python, address = Path(place, "python"), f"{place}/server"
     client = python.with_suffix(".client")
     client.write_text(CLIENT.format(address=address))
     python.write_text(f'#!/bin/sh\nexec "{sys.executable}" -ISE "{client}" "$@"\n')
@@ -62,7 +65,7 @@ def folder() -> Path:
     command = [sys.executable, __file__, address, str(python)]
     server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
     assert server.stdout.readline() == b"ready\n"
-    atexit.register(lambda: (server.kill(), server.wait(), place.cleanup()))
+    atexit.register(lambda: (server.kill(), server.wait(), shutil.rmtree(place)))
     return python.parent
 
 

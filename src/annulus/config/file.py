@@ -103,14 +103,17 @@ def _sentence(fault: Mapping[str, Any], model: type[Params]) -> str:
     return f"{key}: {shown(fault['input'])} refused; {message[0].lower()}{message[1:]}"
 
 
+class _Short(reprlib.Repr):
+    def repr_int(self, x: int, level: int) -> str:
+        # Python writes no number of more than 4,300 digits.
+        return super().repr_int(x, level) if x.bit_length() < 14_000 else "a number of thousands of digits"
+
+
 def shown(value: Any) -> str:
     """A value as a sentence shows it: whole, or cut where it is long."""
-    short = reprlib.Repr()  # never the whole of a value that anchors make endless
+    short = _Short()  # never the whole of a value that anchors make endless
     short.maxlevel, short.maxlist, short.maxdict, short.maxother, short.maxlong, short.maxstring = 2, 8, 8, 80, 80, 80
-    try:
-        text = short.repr(value)
-    except ValueError:  # Python writes no number of more than 4,300 digits
-        return "a number of thousands of digits"
+    text = short.repr(value)
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 
