@@ -70,4 +70,5 @@ $(INSTALLED):
 	@UV_COMPILE_BYTECODE=1 .venv/bin/uv pip install --quiet --python .venv/bin/python -r requirements.lock || { \
 	  echo "uv failed; trying pip, which takes longer but knows this machine's own settings" >&2; \
 	  .venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.lock; }
+	@.venv/bin/python -c 'import site, sys; open(site.getsitepackages()[0] + "/annulus.pth", "w").write(sys.argv[1] + "\n")' "$(CURDIR)/src"
 	@touch .venv/installed-$(PINS) $@

@@ -40,11 +40,12 @@ class Checkout:
         self.edit("params.yaml", "scale: demo ", "scale: tiny ")
         self.edit("params.yaml", "- 2\n- 3\n- 4\n", "- 2\n")
         self.git("init", "-q")
+        for key, value in (("user.name", "test"), ("user.email", "test@localhost")):
+            self.git("config", key, value)
         self.commit()
 
     def git(self, *words: str) -> None:
-        name = ["-c", "user.name=test", "-c", "user.email=test@localhost"]
-        subprocess.run(["git", *name, *words], cwd=self.folder, check=True, capture_output=True)
+        subprocess.run(["git", *words], cwd=self.folder, check=True, capture_output=True)
 
     def commit(self) -> None:
         self.git("add", "-A")

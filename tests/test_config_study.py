@@ -61,6 +61,27 @@ def test_the_data_set_is_that_of_the_scale(make):
     assert make({"scales": {"tiny": {"dataset": "cifar10"}}}).dataset == "cifar10"
 
 
+TABLE = {"base": "IR", "methods": {"IR": {"row": "IR"}, "MoCo": {"row": "MoCo"}}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (
+            {"methods": {"IR": {"row": "IR"}, "MoCo": {"row": "MoCOo"}}},
+            r"methods\.MoCo\.row: no 'MoCOo'; did you mean 'MoCo'",
+        ),
+        ({"base": "IRr"}, r"tables\.a\.base: no 'IRr'; did you mean 'IR'"),
+        (None, r"pairs\.MoCo: no 'BALL'"),
+    ],
+)
+def test_a_table_of_what_no_row_is_is_refused(changes, sentence, make):
+    make({"tables": {"a": TABLE}, "pairs": {"MoCo": ["IR"]}}).check_tables()
+    pairs = {"MoCo": ["IR", "BALL"] if changes is None else ["IR"]}
+    with pytest.raises(InputError, match=sentence):
+        make({"tables": {"a": TABLE | (changes or {})}, "pairs": pairs}).check_tables()
+
+
 STUDIES = ["algorithms", "augmentations", "cifar10", "colour", "distance", "frequency", "negatives", "strength"]
 
 

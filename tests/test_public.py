@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from without import run_without
 
 import annulus
+from annulus.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "tests/examples"
@@ -65,6 +67,15 @@ def run_python(*arguments):
     done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def test_a_mistake_in_a_public_function_is_a_sentence():
+    scores, generator = torch.zeros(2, 40), torch.Generator()
+    for inner, outer in ((0.5, 0.1), (0.1, 1.5), (-0.5, 0.5)):
+        with pytest.raises(InputError, match="hold none of the memory's 39 other rows; widen the sampler"):
+            annulus.negatives.ring(scores, torch.arange(2), inner, outer, 4, generator)
+    with pytest.raises(InputError, match=r"nowhere\.safetensors or its JSON is missing"):
+        annulus.load_encoder("nowhere.safetensors")
 
 
 def test_a_function_is_not_hidden_by_its_module_and_importing_a_probe_loads_no_networks():

@@ -54,9 +54,8 @@ def folder() -> Path:
     """The folder of that `python`. Its server ends with this process."""
     if sys.platform != "linux":
         return Path(sys.executable).parent
-    place = (
-        tempfile.mkdtemp()
-    )  # no object that a fork would let go of, with its folder: Python 3.14 drops exit handlers there
+    # No object that ends with its last reference: a fork of Python 3.14 drops exit handlers, and so the folder.
+    place = tempfile.mkdtemp()
     python, address = Path(place, "python"), f"{place}/server"
     client = python.with_suffix(".client")
     client.write_text(CLIENT.format(address=address))

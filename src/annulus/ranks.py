@@ -9,11 +9,11 @@ def rank_limits(inner: float, outer: float, others: int) -> tuple[int, int]:
     """First rank kept and first rank beyond, of `others` ranked rows.
 
     Raises:
-        InputError: when nothing lies between.
+        InputError: when nothing lies between, or a share is none of the rows.
     """
     # Rounding first: 0.29 * 100 is 28.999..., and floor would lose a row to it.
     first, last = (math.floor(round(share * others, 6)) for share in (inner, outer))
-    if first == last:
+    if not 0 <= first < last <= others:
         raise InputError(
             f"negatives of ranks [{inner:.4g}, {outer:.4g}) hold none of the memory's {others} other rows; "
             "widen the sampler or take a larger memory"

@@ -9,6 +9,7 @@ from annulus.pipeline.stage import write_settings
 
 def main(study: Study) -> dict[str, Any]:
     own, content = study.params, study.content
+    study.check_tables()
     files = {"images": resolved(study.variant("defaults", {}, own.seeds[0]), IMAGES)}
     for row in content["rows"]:
         run = study.variant(row, study.row("rows", row), own.seeds[0])

@@ -12,6 +12,7 @@ ALGORITHMS = Path("stages/algorithms/params.yaml")
 
 def main(study: Study) -> dict[str, Any]:
     own, content, algorithms = study.params, study.content, OwnStudy(ALGORITHMS)
+    algorithms.check_tables()
     files = {"images": resolved(study.variant("defaults", {}, own.seeds[0]), IMAGES)}
     for row in content["rows"]:
         run = study.variant(row, algorithms.row("rows", row), own.seeds[0])

@@ -89,6 +89,26 @@ class OwnStudy:
             )
         return rows[name]
 
+    def check_tables(self) -> None:
+        """Look whether `tables` and `pairs` name what `rows` and the tables have.
+
+        Raises:
+            InputError: for a name that is not there, with the nearest that there is.
+        """
+
+        def check(name: str, known: Mapping[str, Any], where: str) -> None:
+            if name not in known:
+                raise InputError(f"{self.path}: {where}: no {name!r}{nearest(name, known)}")
+
+        rows = self.content["rows"]
+        for title, table in self.content["tables"].items():
+            for method, entry in table["methods"].items():
+                check(entry["row"], rows, f"tables.{title}.methods.{method}.row")
+                check(entry.get("base", table["base"]), table["methods"], f"tables.{title}.base")
+        for row, bases in self.content["pairs"].items():
+            for name in (row, *bases):
+                check(name, rows, f"pairs.{row}")
+
     def _inner(self, tree: Settings, part: str, name: str) -> Settings:
         inner = tree.get(part)
         if not isinstance(inner, dict):

@@ -134,13 +134,13 @@ def save_encoder(encoder: Encoder | SplitEncoder, weights: Path) -> None:
     save_network(encoder, encoder.config, weights)
 
 
-def load_encoder(weights: Path) -> Encoder | SplitEncoder:
+def load_encoder(weights: Path | str) -> Encoder | SplitEncoder:
     """The encoder that `save_encoder` wrote, in evaluation mode and frozen.
 
     Raises:
         InputError: when a file is missing or no encoder's, or the weights do not have the configuration's shapes.
     """
-    return load_network(weights, EncoderConfig.checked, partial(build_encoder, seed=0), KIND)
+    return load_network(Path(weights), EncoderConfig.checked, partial(build_encoder, seed=0), KIND)
 
 
 def _backbone(config: EncoderConfig) -> tuple[nn.Module, int]:
