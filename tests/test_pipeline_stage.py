@@ -116,6 +116,13 @@ def test_a_stage_that_dvc_runs_says_where_and_which_files_are_its_own(tmp_path, 
         assert run.matches(tmp_path)
 
 
+def test_an_unknown_word_about_tracking_is_refused_before_the_work(argv, recorded, monkeypatch):
+    monkeypatch.setenv("ANNULUS_TRACKING", "no")
+    with pytest.raises(SystemExit, match=r"^ERROR: ANNULUS_TRACKING is 'no'; give on or off, or unset it for on$"):
+        run_stage(lambda params, paths: 1 / 0, READS, PATHS, argv)
+    tracking.prepare()  # leaves it to the stage to say so
+
+
 def test_resume_state_is_forgotten_only_when_the_files_are_there(tmp_path, argv, recorded):
     seen = []
     results = Results({"k": 1}, [{"epoch": 1}], written=lambda: seen.append((tmp_path / "m/knn.csv").exists()))

@@ -14,6 +14,7 @@ from by_path import ROOT, script
 from PIL import Image
 from test_config_study import at_scale
 
+from annulus.errors import InputError
 from annulus.files.right import read_right
 
 
@@ -34,6 +35,14 @@ def test_every_row_on_cifar10_is_that_of_algorithms_at_the_papers_temperature(tm
     assert ring["samplers"]["ring"] == {"outer": 0.1, "inner": 0.01}
     assert list(ring["anneals"]) == ["linear"]
     assert files["images"]["datasets"]["folder"]["root"] == "data/cifar10_images"
+
+
+def test_a_row_that_algorithms_lacks_is_said_of_the_list_that_names_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    study = at_scale(tmp_path, "cifar10", "cpu")
+    study.content["rows"] = ["IR-nc"]
+    with pytest.raises(InputError, match=r"study.yaml: rows: stages/algorithms/params.yaml: rows has no 'IR-nc'; did"):
+        script("stages/cifar10/settings.py").main(study)
 
 
 @pytest.fixture
@@ -58,11 +67,18 @@ def test_a_row_goes_on_with_the_next_call_until_its_metrics_are_there(archive, t
     shutil.copy(ROOT / "params.yaml", tmp_path)
     (tmp_path / "stages/algorithms").mkdir(parents=True)
     shutil.copy(ROOT / "stages/algorithms/params.yaml", tmp_path / "stages/algorithms")
+
+    def call(archive: Path, *words: str) -> subprocess.CompletedProcess:
+        words = [str(archive), "out", "untrained/3", "--set", "{scale: tiny, seeds: [3]}", *words]
+        command = [warm.folder() / "python", str(ROOT / "stages"), "cifar10/pieces", *words]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    refused = call(tmp_path / "nope.tar")
+    assert refused.returncode == 2
+    assert "nope.tar is no tar that can be unpacked: " in refused.stderr.splitlines()[-1]
     said = []
     for seconds in ("0.1", "200", "0.1"):
-        words = [str(archive), "out", "untrained/3", "--seconds", seconds, "--set", "{scale: tiny, seeds: [3]}"]
-        command = [warm.folder() / "python", str(ROOT / "stages"), "cifar10/pieces", *words]
-        said.append(subprocess.check_output(command, text=True).splitlines()[-1])
+        said.append(call(archive, "--seconds", seconds).stdout.splitlines()[-1])
     assert said == ["untrained/3: goes on with the next call", "untrained/3: done", "untrained/3: done"]
     assert list(json.loads((tmp_path / "out/rows/untrained/3.json").read_text())) == ["3"]
     assert list(read_right(Path("out/right/untrained/3.json"))["linear_top1_percent"]) == [3]

@@ -28,8 +28,11 @@ def main() -> None:
     arguments = parser.parse_args()
     until = time.monotonic() + arguments.seconds
     if not IMAGES.exists():
-        with tarfile.open(arguments.archive) as archive:
-            archive.extractall(IMAGES.with_suffix(".part"), filter="data")
+        try:
+            with tarfile.open(arguments.archive) as archive:
+                archive.extractall(IMAGES.with_suffix(".part"), filter="data")
+        except (OSError, tarfile.TarError) as error:
+            parser.error(f"{arguments.archive} is no tar that can be unpacked: {error}")
         IMAGES.with_suffix(".part").rename(IMAGES)
     study = yaml.safe_load((STAGES / "cifar10/params.yaml").read_text()) | {"scale": "gpu"}
     WORK.with_suffix(".yaml").write_text(yaml.safe_dump(study | arguments.set, sort_keys=False))

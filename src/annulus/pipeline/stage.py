@@ -132,6 +132,7 @@ def _run(
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     paths = [path for name, path in vars(arguments).items() if name not in ("params", "settings")]
     with _one_sentence(), _committed_numbers(paths):
+        tracking.recorded()  # refuses an unknown word before the work
         given, shown = load(arguments)
         results = main(given, arguments)
         _write(results, arguments)

@@ -26,6 +26,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any, NamedTuple
 
+from annulus.errors import InputError
 from annulus.files.results import Number, all_rounded, atomic_write
 from annulus.pipeline.redaction import redacted
 from annulus.pipeline.variant import flat, variant
@@ -76,16 +77,24 @@ def shown(text: str) -> str:
     return redacted(text, destination())
 
 
-def _recorded() -> bool:
-    return "DVC_STAGE" in os.environ and os.environ.get("ANNULUS_TRACKING") != "off"
+def recorded() -> bool:
+    """Whether this stage is.
+
+    Raises:
+        InputError: when ANNULUS_TRACKING is unknown.
+    """
+    asked = os.environ.get("ANNULUS_TRACKING", "on")
+    if asked not in ("on", "off"):
+        raise InputError(f"ANNULUS_TRACKING is {asked!r}; give on or off, or unset it for on")
+    return "DVC_STAGE" in os.environ and asked == "on"
 
 
 def prepare() -> None:
     """Let a child load MLflow beside what the stage does; `record` calls it when the stage ends."""
     global _waiting
     first = os.environ.get("RANK", "0") == "0"  # of several processes one records
-    if _recorded() and first and not _failed_lately():
-        with suppress(OSError):  # `record` tries once more, and says what is wrong
+    with suppress(OSError, InputError):  # the stage says what is wrong: `record` tries once more
+        if recorded() and first and not _failed_lately():
             _waiting = _sender()
 
 
@@ -101,7 +110,7 @@ def record(
     several seeds their means; `seeds` holds each seed's own. Each row of `history` has an `epoch`, of several seeds
     also a `seed`.
     """
-    if not _recorded():
+    if not recorded():
         return
     identity = uuid.uuid4().hex
     stage, experiment = os.environ["DVC_STAGE"], os.environ.get("DVC_EXP_NAME")
