@@ -37,7 +37,7 @@ def fit(params: Mapping[str, Any], paths: argparse.Namespace, seed: int) -> Outc
     settings = {"params": params["linear"], "scale": params["scales.${scale}.linear"]}
     settings |= {"seed": seed, "device": pick_device()}
     if params["linear"].inputs == "views":
-        train, validation, test = (load_images(paths.images / f"{split}.safetensors") for split in SPLITS)
+        train, validation, test = (load_images(paths.images / f"{split}.safetensors").labelled() for split in SPLITS)
         views, encoder = params["view_sets.${views}"], load_encoder(paths.encoders / f"{seed}.safetensors")
         outcome = probe_views(encoder, train, validation, test, views=views, **settings)
     else:

@@ -85,18 +85,25 @@ def test_cifar100_is_downloaded_with_its_fine_labels(monkeypatch, tmp_path, pixe
     assert test.classes[99] == "class99"
 
 
-def test_stl10_is_its_labelled_images_upright(monkeypatch, tmp_path, generator):
-    pixels = torch.randint(256, (5, 3, 96, 96), generator=generator, dtype=torch.uint8)
+def test_stl10_is_upright_and_its_images_without_a_class_follow_where_asked(monkeypatch, tmp_path, generator):
+    pixels = torch.randint(256, (7, 3, 96, 96), generator=generator, dtype=torch.uint8)
     stored = pixels.transpose(2, 3).contiguous().numpy()  # column by column
-    files = {"train_X.bin": stored[:3].tobytes(), "train_y.bin": bytes([1, 10, 2]), "unlabeled_X.bin": b""}
-    files |= {"test_X.bin": stored[3:].tobytes(), "test_y.bin": bytes([4, 4])}
+    files = {
+        "train_X.bin": stored[:3].tobytes(),
+        "train_y.bin": bytes([1, 10, 2]),
+        "unlabeled_X.bin": stored[5:].tobytes(),
+    }
+    files |= {"test_X.bin": stored[3:5].tobytes(), "test_y.bin": bytes([4, 4])}
     files["class_names.txt"] = b"\n".join(b"class%d" % number for number in range(10))
     served(monkeypatch, STL10, files, tmp_path)
     sources = open_download("stl10", tmp_path / "root", 96)
     assert [sources[split].labels.tolist() for split in ("train", "test")] == [[0, 9, 1], [3, 3]]
     assert torch.equal(sources["train"].read(torch.arange(3))[0], pixels[:3])
-    assert torch.equal(sources["test"].read(torch.tensor([1]))[0], pixels[4:])
+    assert torch.equal(sources["test"].read(torch.tensor([1]))[0], pixels[4:5])
     assert len(sources["test"].classes) == 10
+    both = open_download("stl10", tmp_path / "root", 96, unlabelled=True)
+    assert [both[split].labels.tolist() for split in ("train", "test")] == [[0, 9, 1, -1, -1], [3, 3]]
+    assert torch.equal(both["train"].read(torch.arange(5))[0], pixels[[0, 1, 2, 5, 6]])
 
 
 def test_images_are_resized_as_pillow_does_chunk_by_chunk(generator, monkeypatch):

@@ -141,9 +141,10 @@ def test_a_download_is_looked_for_in_its_root(tmp_path, monkeypatch):
     monkeypatch.setattr(downloads, "open_download", lambda *arguments: asked.append(arguments) or {})
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     params = DownloadParams(root="data/downloads", image_size=96, view_size=96, validation_fraction=0.1)
-    with pytest.raises(KeyError):
-        prepare_images("stl10", params, ALL, seed=0)
-    assert asked == [("stl10", tmp_path / "data/downloads", 96)]
+    for scale in (ALL, ALL.model_copy(update={"unlabelled_images": 0})):
+        with pytest.raises(KeyError):
+            prepare_images("stl10", params, scale, seed=0)
+    assert asked == [("stl10", tmp_path / "data/downloads", 96, unlabelled) for unlabelled in (True, False)]
 
 
 @pytest.mark.parametrize(

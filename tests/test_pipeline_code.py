@@ -1,12 +1,13 @@
 """The code of a computation is found in the source: the same for every process, without what it does not reach."""
 
+import ast
 import sys
 
 import pytest
 from by_path import ROOT
 
 from annulus.errors import InputError
-from annulus.pipeline.code import hash_code
+from annulus.pipeline.code import _files_of, _imported_by, hash_code, is_docstring
 from annulus.trials.runs import hash_trial
 
 
@@ -23,6 +24,35 @@ def test_code_is_a_file_and_what_computes_of_what_it_imports_wherever_it_lies(tm
     assert {name for name, digest in hash_code(tmp_path / "another.py").items() if digest != code[name]} == {"script"}
     with pytest.raises(InputError, match=r"cannot read .*none\.py: No such file .*; get the repository's own version"):
         hash_code(tmp_path / "none.py")
+
+
+FORMS = """import annulus.ranks, annulus.views.crop
+from annulus import negatives as n, errors  # both (of them)
+def lazily():
+    import annulus.headlines as h
+    from annulus.evals import (
+        knn,  # one of two
+        linear as probe,
+    )
+"""
+
+
+def test_imports_and_docstrings_are_those_of_the_syntax_tree(tmp_path):
+    """In every file here, and in all forms of a statement."""
+    (tmp_path / "forms.py").write_text(FORMS)
+    for file in [tmp_path / "forms.py", *(ROOT / "src").rglob("*.py"), *(ROOT / "stages").rglob("*.py")]:
+        tree, names = ast.parse(file.read_bytes()), []
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                names += [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        assert set(_imported_by(file)) == {path for name in names for path in _files_of(name)}, file
+        only = all(isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in tree.body)
+        assert is_docstring(file) == only, file
+    expected = {"ranks", "views/crop", "errors", "headlines", "evals/knn", "evals/linear"}
+    found = {path.relative_to(ROOT / "src/annulus") for path in _imported_by(tmp_path / "forms.py")}
+    assert {str(path.with_suffix("")) for path in found if path.name != "__init__.py"} == expected
 
 
 def test_what_happens_to_be_imported_does_not_count():

@@ -4,18 +4,16 @@ Call it again until all runs are done: each goes on where it stood. What is done
 """
 
 import argparse
+import shutil
 import subprocess
 import sys
-import tarfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
 import yaml
 
-STAGES = Path(__file__).resolve().parents[1]
-WORK, IMAGES = Path("data/cifar10_pieces"), Path("data/cifar10_images")
+STAGES, WORK, IMAGES = Path(__file__).resolve().parents[1], Path("data/cifar10_pieces"), Path("data/cifar10_images")
 
 
 def main() -> None:
@@ -29,18 +27,17 @@ def main() -> None:
     until = time.monotonic() + arguments.seconds
     if not IMAGES.exists():
         try:
-            with tarfile.open(arguments.archive) as archive:
-                archive.extractall(IMAGES.with_suffix(".part"), filter="data")
-        except (OSError, tarfile.TarError) as error:
+            shutil.unpack_archive(arguments.archive, IMAGES.with_suffix(".part"), "tar", filter="data")
+        except OSError as error:
             parser.error(f"{arguments.archive} is no tar that can be unpacked: {error}")
         IMAGES.with_suffix(".part").rename(IMAGES)
-    study = yaml.safe_load((STAGES / "cifar10/params.yaml").read_text()) | {"scale": "gpu"}
-    WORK.with_suffix(".yaml").write_text(yaml.safe_dump(study | arguments.set, sort_keys=False))
-    run("cifar10/settings", params="params.yaml", study=WORK.with_suffix(".yaml"), settings=WORK / "settings")
+    study, changed = yaml.safe_load((STAGES / "cifar10/params.yaml").read_text()), WORK.with_suffix(".yaml")
+    changed.write_text(yaml.safe_dump(study | {"scale": "gpu"} | arguments.set, sort_keys=False))
+    run("cifar10/settings", params="params.yaml", study=changed, settings=WORK / "settings")
     if not (WORK / "images/test.safetensors").exists():
         run("study_images", settings=WORK / "settings/images.json", images=WORK / "images")
     with ThreadPoolExecutor(2) as pool:  # one run leaves a GPU waiting
-        print("\n".join(pool.map(partial(piece, until, arguments.out), arguments.runs)))
+        print("\n".join(pool.map(lambda name: piece(until, arguments.out, name), arguments.runs)))
 
 
 def piece(until: float, out: Path, name: str) -> str:
@@ -49,9 +46,9 @@ def piece(until: float, out: Path, name: str) -> str:
     try:
         if not results["metrics"].exists():
             run("algorithms/train", until - time.monotonic(), **inputs, **results)
-        return f"{name}: done"
     except subprocess.TimeoutExpired:
         return f"{name}: goes on with the next call"
+    return f"{name}: done"
 
 
 def run(stage: str, seconds: float | None = None, **paths: object) -> None:

@@ -89,10 +89,14 @@ class Schedules(Params):
 
 
 class PrepareScale(Params):
-    """How many images a split may hold; null: all. A smaller part is drawn evenly over the classes."""
+    """How many images a split may hold; null: all. A smaller part is drawn evenly over the classes.
+
+    `unlabelled_images`: how many more, without a class, train encoders; `folder` and `stl10` may have some.
+    """
 
     train_images: Count | None
     test_images: Count | None
+    unlabelled_images: Annotated[int, Field(ge=0, le=10**9)] | None = None
 
 
 class PretrainScale(Params):

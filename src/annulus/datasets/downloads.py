@@ -21,12 +21,12 @@ SECONDS_OF_SILENCE = 30.0  # after which a server counts as gone; torchvision wo
 RESIZED_AT_ONCE = 1024  # images, as float32
 
 
-def open_download(name: str, root: Path, image_size: int) -> dict[str, Source]:
+def open_download(name: str, root: Path, image_size: int, unlabelled: bool = False) -> dict[str, Source]:
     """Train and test of one set, downloaded when they are not in `root` yet.
 
     torchvision compares the MD5 of every file with its own list, before it unpickles CIFAR's: what is unpickled is
-    what the authors published, no other file. STL-10's train split is its 5,000 labelled images; its 100,000
-    unlabelled ones are downloaded with them, and not used.
+    what the authors published, no other file. With `unlabelled`, STL-10's 100,000 images without a class follow its
+    5,000 training images.
 
     Raises:
         InputError: when a file is missing and cannot be downloaded.
@@ -36,7 +36,7 @@ def open_download(name: str, root: Path, image_size: int) -> dict[str, Source]:
     stood_there = archive.exists()
     try:
         with patience(SECONDS_OF_SILENCE):
-            sets = {split: _open(kind, root, split) for split in ("train", "test")}
+            sets = {split: _open(kind, root, split, unlabelled) for split in ("train", "test")}
     except (OSError, RuntimeError, EOFError, tarfile.TarError, http.client.HTTPException) as error:
         if not stood_there and archive.is_file():  # what a download left half-done
             archive.unlink()
@@ -60,9 +60,10 @@ def resized(images: UInt8[Tensor, "n c h w"], size: int) -> UInt8[Tensor, "n c y
     return out
 
 
-def _open(kind: type, root: Path, split: str) -> CIFAR10 | STL10:
+def _open(kind: type, root: Path, split: str, unlabelled: bool) -> CIFAR10 | STL10:
     if kind is STL10:
-        return STL10(root, split=split, download=True)
+        both = unlabelled and split == "train"
+        return STL10(root, split="train+unlabeled" if both else split, download=True)
     return kind(root, train=split == "train", download=True)
 
 

@@ -1,10 +1,10 @@
-"""`folder`: anyone's own images under root/train/CLASS/* and root/test/CLASS/*."""
+"""`folder`: anyone's own images: root/train/CLASS/*, root/test/CLASS/*, and without a class below root/unlabelled."""
 
 import logging
 import os
 import re
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ from torch import Tensor
 from annulus.datasets.decode import SUFFIXES, decode_files
 from annulus.datasets.source import Files, Source, encoded
 from annulus.errors import InputError
+from annulus.files.images import UNLABELLED
 
 log = logging.getLogger(__name__)
 
@@ -22,6 +23,7 @@ log = logging.getLogger(__name__)
 # other file in a class folder is taken for one, whatever its suffix.
 SIDE_FILES = {"thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r", "__macosx"}
 LAYOUT = "train/CLASS/* and test/CLASS/*"
+UNLABELLED_FOLDER = "unlabelled"
 
 
 def open_folder(root: Path, image_size: int) -> dict[str, Source]:
@@ -40,6 +42,44 @@ def open_folder(root: Path, image_size: int) -> dict[str, Source]:
     sources = {split: listed(root, split, image_size) for split in ("train", "test")}
     _check_classes(sources["train"].classes, sources["test"].classes, root)
     return sources
+
+
+def with_unlabelled(train: Source, root: Path, image_size: int) -> Source:
+    """The training images, and after them those below root/unlabelled, if it is there, folder after folder.
+
+    Raises:
+        InputError: when there is no folder of that name but something else, one cannot be listed, or a link leads back
+            to a folder around it.
+    """
+    start = root / UNLABELLED_FOLDER
+    if not os.path.lexists(start):
+        return train
+    if (fault := _no_folder(start)) is not None:
+        raise InputError(f"{start} {fault}; put images without a class into a folder there, or remove it")
+    below = list(_below(start))
+    folders = [*train.files.folders, *(str(folder.relative_to(root)) for folder, _ in below)]
+    lengths = torch.tensor([len(names) for _, names in below], dtype=torch.int64)
+    places = torch.arange(len(below)).repeat_interleave(lengths) + len(train.files.folders)
+    names = encoded([name for _, inside in below for name in inside])
+    if not len(names):
+        log.info("%s holds no images", start)
+        return train
+    files = Files(root, folders, torch.cat([train.files.folder_of, places]), np.concatenate([train.files.names, names]))
+    return of_files(
+        train.classes, torch.cat([train.labels, torch.full_like(places, UNLABELLED)]), files, image_size, "train"
+    )
+
+
+def _below(folder: Path, around: tuple[str, ...] = ()) -> Iterator[tuple[Path, list[str]]]:
+    """Each folder with the names of its files, links followed."""
+    inner = (*around, os.path.realpath(folder))
+    if inner[-1] in around:
+        raise InputError(f"{folder} is a link to a folder around it; remove the link")
+    there = entries(folder)
+    yield folder, [entry.name for entry in there if not _is_folder(entry)]
+    for entry in there:
+        if _is_folder(entry):
+            yield from _below(folder / entry.name, inner)
 
 
 def natural(name: str) -> tuple[list[str | int], str]:

@@ -17,7 +17,7 @@ from annulus.compute.rng import generator
 from annulus.compute.space import check_space
 from annulus.config.images import DatasetParams, DownloadParams, FolderParams, MasksParams
 from annulus.config.training import PrepareScale
-from annulus.datasets.folder import named, open_folder
+from annulus.datasets.folder import UNLABELLED_FOLDER, named, open_folder, with_unlabelled
 from annulus.datasets.generated import counts, generated
 from annulus.datasets.imagenet import open_imagenet, open_tinyimagenet
 from annulus.datasets.masks import open_masks
@@ -25,14 +25,14 @@ from annulus.datasets.pack import pack, workplace
 from annulus.datasets.source import Source, root_of
 from annulus.errors import InputError
 from annulus.files.disk import Packed
-from annulus.files.images import IGNORED, ImageSet, save_images
+from annulus.files.images import IGNORED, UNLABELLED, ImageSet, save_images
 from annulus.files.results import Number
 from annulus.files.store import Resident, Store
 from annulus.files.subset import even_subset, held_out
 
 log = logging.getLogger(__name__)
 
-Limits = Mapping[str, int | None]  # images of a split; None: all
+Limits = Mapping[str, int | None]  # images of a split, and of those without a class; None: all
 
 FOLDERS = {"folder": open_folder, "imagenet": open_imagenet, "tinyimagenet": open_tinyimagenet}
 
@@ -51,8 +51,10 @@ class Prepared:
         mean, std = self.train.channel_statistics()
         parts = (self.train, self.validation, self.test)
         digests = "".join(part.digest for part in parts)
+        unlabelled = len(self.train) - len(self.train.with_class)
         numbers: dict[str, Number] = {
             "train_images": len(self.train),
+            **({"unlabelled_images": unlabelled} if unlabelled else {}),
             "validation_images": len(self.validation),
             "test_images": len(self.test),
             "classes": len(self.train.classes),
@@ -90,15 +92,21 @@ def prepare_images(
         InputError: when the set is missing, malformed, has more unreadable files than its limit, or fewer images are
             asked for than there are classes.
     """
-    limits = {"train": scale.train_images, "test": scale.test_images}
-    return prepare_sources(_open(dataset, params, limits, seed), limits, params, seed, shards, f"datasets.{dataset}")
+    limits = {"train": scale.train_images, "test": scale.test_images, "unlabelled": scale.unlabelled_images}
+    sources = _open(dataset, params, limits, seed)
+    if limits["unlabelled"] and not (sources["train"].labels == UNLABELLED).any():
+        raise InputError(
+            f"unlabelled_images: {limits['unlabelled']} are asked for and {dataset} has none here; put them below ROOT/"
+            f"{UNLABELLED_FOLDER} of dataset: folder, take dataset: stl10, or leave unlabelled_images out"
+        )
+    return prepare_sources(sources, limits, params, seed, shards, f"datasets.{dataset}")
 
 
 def prepare_sources(
     sources: dict[str, Source], limits: Limits, params: DatasetParams, seed: int, shards: Path | None, section: str
 ) -> Prepared:
     """`prepare_images` of sources that are open; sentences name `section`, where the settings are."""
-    chosen = {split: _chosen_rows(source, limits[split], split, seed) for split, source in sources.items()}
+    chosen = {split: _chosen_rows(source, limits, split, seed) for split, source in sources.items()}
     read: dict[str, Store] = {}
     bad = {}
     if shards is None:
@@ -129,7 +137,9 @@ def prepare_sources(
     _check_pixel_classes(sets["train"], sets["test"])
 
     cut = torch.zeros(len(sets["train"]), dtype=torch.bool)
-    cut[held_out(sets["train"].labels, params.validation_fraction, generator(seed, "validation"))] = True
+    known = sets["train"].with_class
+    validated = held_out(sets["train"].labels[known], params.validation_fraction, generator(seed, "validation"))
+    cut[known[validated]] = True
     validation = sets["train"].take(cut)
     return Prepared(sets.pop("train").take(~cut), validation, sets["test"], sum(len(names) for names in bad.values()))
 
@@ -172,11 +182,14 @@ def shared_images(test: ImageSet, others: Sequence[ImageSet]) -> int:
 def _open(dataset: str, params: DatasetParams, limits: Limits, seed: int) -> dict[str, Source]:
     match params:
         case FolderParams(root=root):
-            return FOLDERS[dataset](root_of(dataset, root), params.image_size)
+            sources = FOLDERS[dataset](root_of(dataset, root), params.image_size)
+            if dataset == "folder" and limits["unlabelled"] != 0:
+                sources["train"] = with_unlabelled(sources["train"], root_of(dataset, root), params.image_size)
+            return sources
         case DownloadParams(root=root):
             from annulus.datasets.downloads import open_download  # torchvision takes four seconds
 
-            return open_download(dataset, root_of(dataset, root), params.image_size)
+            return open_download(dataset, root_of(dataset, root), params.image_size, limits["unlabelled"] != 0)
         case MasksParams(root=root):
             return open_masks(dataset, root_of(dataset, root), params.image_size)
         case _:
@@ -195,18 +208,32 @@ def _check_space(counts: Mapping[str, int], params: DatasetParams) -> None:
     check_space(needs, torch.device("cpu"), way_out)
 
 
-def _chosen_rows(source: Source, limit: int | None, split: str, seed: int) -> Int64[Tensor, " k"]:
-    there = len(source.labels)
-    if limit is not None and limit < len(source.classes):
+def _chosen_rows(source: Source, limits: Limits, split: str, seed: int) -> Int64[Tensor, " k"]:
+    """Rows of the split: those with a class by the split's limit, then those without by theirs."""
+    missing = source.labels == UNLABELLED
+    labelled, unlabelled = (~missing).nonzero().squeeze(1), missing.nonzero().squeeze(1)
+    chosen = labelled[_even_rows(source.labels[labelled], source.classes, limits[split], split, seed)]
+    limit = limits["unlabelled"] if len(unlabelled) else None
+    if limit is not None and limit > len(unlabelled):
+        log.info("unlabelled_images: %d are asked for and there are %d; taking all", limit, len(unlabelled))
+    drawn = torch.randperm(len(unlabelled), generator=generator(seed, "subset", "unlabelled"))[:limit].sort().values
+    return torch.cat([chosen, unlabelled[drawn]])
+
+
+def _even_rows(
+    labels: Int64[Tensor, " n"], classes: Sequence[str], limit: int | None, split: str, seed: int
+) -> Int64[Tensor, " k"]:
+    there = len(labels)
+    if limit is not None and limit < len(classes):
         raise InputError(
-            f"{split}_images {limit} is fewer than the {len(source.classes)} classes; "
+            f"{split}_images {limit} is fewer than the {len(classes)} classes; "
             "raise it in the scale's prepare section, or give null for all images"
         )
     if limit is not None and limit > there:
         log.info("%s_images: %d are asked for and there are %d; taking all", split, limit, there)
     if limit is None or limit >= there:
         return torch.arange(there)
-    return even_subset(source.labels, limit, generator(seed, "subset", split))
+    return even_subset(labels, limit, generator(seed, "subset", split))
 
 
 def _check_bad_files(names: Sequence[str], asked: int, section: str, params: DatasetParams) -> None:
@@ -220,7 +247,7 @@ def _check_bad_files(names: Sequence[str], asked: int, section: str, params: Dat
 
 
 def _check_every_class(image_set: ImageSet, split: str) -> None:
-    counts = torch.bincount(image_set.labels, minlength=len(image_set.classes))
+    counts = torch.bincount(image_set.labels[image_set.with_class], minlength=len(image_set.classes))
     lost = [name for name, count in zip(image_set.classes, counts.tolist(), strict=True) if count == 0]
     if lost:
         raise InputError(f"no {split} image can be used of {named(lost)}; every class needs one, or remove its folders")

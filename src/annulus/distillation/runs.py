@@ -54,7 +54,9 @@ class Task:
         Raises:
             InputError: when teacher, images and settings do not suit each other, before the first step.
         """
-        train_images, test = (load_images(self.images / f"{split}.safetensors") for split in ("train", "test"))
+        train_images, test = (
+            load_images(self.images / f"{split}.safetensors").labelled() for split in ("train", "test")
+        )
         fit, network = FitParams.model_validate(self.settings["fit"]), self.settings["network"]
         statistics = train_images.channel_statistics()
         classifier = build_classifier(network, len(train_images.classes), seed, statistics).to(device)

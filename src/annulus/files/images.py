@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Self
 
@@ -18,11 +19,12 @@ from annulus.files.store import Resident, Store
 Channels = tuple[float, float, float]
 Masks = UInt8[Tensor, "n h w"]
 IGNORED = 255  # in a mask: a pixel without a class
+UNLABELLED = -1  # a label: an image without a class, which trains encoders and nothing else
 
 
 @dataclass(frozen=True)
 class ImageSet:
-    """Images with their classes; may be empty.
+    """Images with their classes, UNLABELLED where there is none; may be empty.
 
     `rows` are numbers in the source split (the generated sequence, the sorted files, the downloaded archive), before
     anything was left out. `digest` is the SHA-256 of the class names, the labels and the pixels,
@@ -63,6 +65,15 @@ class ImageSet:
         index = chosen.nonzero().squeeze(1) if chosen.dtype == torch.bool else chosen
         masks = None if self.masks is None else self.masks[index]
         return self.of(self.images.some(index), self.labels[index], self.rows[index], self.classes, masks)
+
+    @cached_property
+    def with_class(self) -> Int64[Tensor, " k"]:
+        """The positions of the images that have a class, ascending."""
+        return (self.labels != UNLABELLED).nonzero().squeeze(1)
+
+    def labelled(self) -> Self:
+        """The images that have a class; this set where all have."""
+        return self if len(self.with_class) == len(self) else self.take(self.with_class)
 
     def on(self, device: torch.device) -> Self:
         """The same set, whose images come to a device."""
@@ -111,7 +122,7 @@ def load_images(path: Path) -> ImageSet:
         pixels |= {"masks": (torch.uint8, "n h h")}
     check_tensors(path, tensors, pixels | {"labels": NUMBERS, "rows": NUMBERS}, "prepare")
     check_about(path, about, {"classes": list, "digest": str}, "prepare")
-    check_labels(path, tensors["labels"], about["classes"], "prepare")
+    check_labels(path, tensors["labels"], about["classes"], "prepare", lowest=UNLABELLED)
     labels, rows = tensors.pop("labels"), tensors.pop("rows")
     store = Resident(tensors["images"]) if in_memory else open_packed(path, tensors, about)
     return ImageSet(store, labels, rows, tuple(about["classes"]), about["digest"], tensors.get("masks"))

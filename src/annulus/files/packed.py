@@ -100,8 +100,8 @@ def check_about(path: Path, about: Mapping[str, Any], expected: Mapping[str, Any
             raise Damaged(path, f"its {key} is {type(about[key]).__name__}, expected {kind.__name__}", stage)
 
 
-def check_labels(path: Path, labels: Tensor, classes: list[Any], stage: str) -> None:
-    """Refuse class names that are none, and labels of no class.
+def check_labels(path: Path, labels: Tensor, classes: list[Any], stage: str, lowest: int = 0) -> None:
+    """Refuse class names that are none, and labels of no class or below the `lowest`.
 
     Raises:
         InputError: with the first that is wrong.
@@ -109,9 +109,9 @@ def check_labels(path: Path, labels: Tensor, classes: list[Any], stage: str) -> 
     for name in classes:
         if not isinstance(name, str):
             raise Damaged(path, f"its classes hold {type(name).__name__}, expected names", stage)
-    wrong = labels[(labels < 0) | (labels >= len(classes))]
+    wrong = labels[(labels < lowest) | (labels >= len(classes))]
     if len(wrong):
-        raise Damaged(path, f"a label is {int(wrong[0])}, expected 0 to {len(classes) - 1}", stage)
+        raise Damaged(path, f"a label is {int(wrong[0])}, expected {lowest} to {len(classes) - 1}", stage)
 
 
 def _kind(dtype: torch.dtype) -> str:

@@ -34,18 +34,19 @@ class Batch(NamedTuple):
 
 
 def labelled_images(images: ImageSet, share: float, seed: int) -> Labelled:
-    """A share of the images, drawn whatever their labels.
+    """A share of the images that have a class, drawn whatever it is.
 
     Raises:
         InputError: when a class has no image among them.
     """
-    count = round(share * len(images))
-    rows = torch.randperm(len(images), generator=generator(seed, "labelled images"))[:count].sort().values
+    some = images.with_class
+    count = round(share * len(some))
+    rows = some[torch.randperm(len(some), generator=generator(seed, "labelled images"))[:count]].sort().values
     labels = images.labels[rows].clone()
     empty = sorted(set(range(len(images.classes))) - set(labels.tolist()))
     if empty:
         raise InputError(
-            f"labelled_share: {share:g} gives a label to {count} of {len(images)} training images and to none of "
+            f"labelled_share: {share:g} gives a label to {count} of {len(some)} training images and to none of "
             f"{len(empty)} of the {len(images.classes)} classes ({images.classes[empty[0]]!r}, say); raise it"
         )
     return Labelled(rows, labels)

@@ -39,7 +39,7 @@ class Validation:
     @cached_property
     def nearest(self) -> ImageSet:
         """The training images among which to look where a method keeps no bank."""
-        return self._drawn(self.source, "nearest images")
+        return self._drawn(self.source.labelled(), "nearest images")
 
     def accuracy(self, method: Method) -> float | None:
         """Percent, by the rows of the method's bank, or by embeddings of now where it keeps none; None without images.
@@ -48,11 +48,13 @@ class Validation:
         """
         if len(self.images) == 0:
             return None
-        stored, of_rows = method.stored, self.source
+        stored, labels = method.stored, self.source.labels
         seen = embeddings(method.encoder, self.images, self.device)
         if stored is None:
-            stored, of_rows = embeddings(method.encoder, self.nearest, self.device), self.nearest
-        return nearest_label_accuracy(seen, stored, self.images.labels.to(self.device), of_rows.labels.to(self.device))
+            stored, labels = embeddings(method.encoder, self.nearest, self.device), self.nearest.labels
+        elif len(with_class := self.source.with_class) < len(labels):
+            stored, labels = stored[with_class.to(self.device)], labels[with_class]
+        return nearest_label_accuracy(seen, stored, self.images.labels.to(self.device), labels.to(self.device))
 
     def _drawn(self, images: ImageSet, name: str) -> ImageSet:
         if self.most is None or len(images) <= self.most:

@@ -159,7 +159,7 @@ def name_of(key: Any) -> str:
 
 def probe(training: Training, splits: Splits, params: Run) -> tuple[dict[str, Number], dict[str, list[bool]]]:
     """kNN and linear probe of the frozen, trained encoder: accuracies, and which test images are right."""
-    encoder, images = training.method.encoder, (splits.train, splits.validation, splits.test)
+    encoder, images = training.method.encoder, (splits.train.labelled(), splits.validation, splits.test)
     settings = {"params": params["linear"], "scale": params["scales.${scale}.linear"], "seed": params["seed"]}
     settings |= {"device": training.device}
     of_features = params["linear"].inputs == "features"
