@@ -21,6 +21,7 @@ import sys
 import tempfile
 import threading
 import traceback
+import weakref
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -73,6 +74,8 @@ def serve(address: str, python: str) -> None:
     for name in LOADED:
         importlib.import_module(name)
     gc.freeze()  # what is loaded stays shared with the forks
+    for finalizer in weakref.finalize._registry:  # torch would take apart hundreds of its own as a command ends
+        finalizer.atexit = False
     sys.executable = python
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
