@@ -9,6 +9,7 @@ PORT ?= 5000
 PINS := $(firstword $(shell (pwd -P; cat requirements.lock) | sha256sum))
 VERSION := $(if $(filter file,$(origin PYTHON)),,-$(notdir $(PYTHON)))
 INSTALLED := .venv/installed-$(PINS)$(VERSION)
+READY := .venv/ready-$(PINS)$(VERSION)
 RUN := PATH="$(CURDIR)/.venv/bin:$$PATH"
 
 .PHONY: help install repro sweep compare report test lint bench mlflow mlflow-send lock
@@ -16,43 +17,43 @@ RUN := PATH="$(CURDIR)/.venv/bin:$$PATH"
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' Makefile | expand -t 14
 
-install: $(INSTALLED)  ## .venv with the pinned packages; every target below does this first
+install: $(READY)  ## .venv with the pinned packages; every target below does this first
 
-repro: $(INSTALLED)  ## run what has changed of the main line: dvc repro
+repro: $(READY)  ## run what has changed of the main line: dvc repro
 	@$(RUN) dvc repro $(ARGS)
 	@echo; echo "metrics/summary.json (more: metrics/, dvc plots show, make mlflow):"; sed '/[{}]/d; s/[",]//g' metrics/summary.json
 
-sweep: $(INSTALLED)  ## all runs of a study in parallel: make sweep STUDY=stages/algorithms [ARGS="--executor slurm"]
+sweep: $(READY)  ## all runs of a study in parallel: make sweep STUDY=stages/algorithms [ARGS="--executor slurm"]
 	@$(RUN) PYTHONPATH=src python -m annulus.sweep $(or $(STUDY),$(error give STUDY=, such as stages/algorithms)) $(ARGS)
 
 HEAD ?= workspace
-compare: $(INSTALLED)  ## two variants, number by number: make compare BASE=main [HEAD=experiment]
+compare: $(READY)  ## two variants, number by number: make compare BASE=main [HEAD=experiment]
 	@$(RUN) PYTHONPATH=src python -m annulus.compare $(or $(BASE),$(error give BASE=, a git revision or experiment)) $(HEAD) $(ARGS)
 
-report: $(INSTALLED)  ## one page of all that was measured, beside the papers: data/report/index.html
+report: $(READY)  ## one page of all that was measured, beside the papers: data/report/index.html
 	@$(RUN) PYTHONPATH=src python -m annulus.report $(ARGS)
 
-test: $(INSTALLED)  ## all tests, several at a time (some of them: make test ARGS="-k ring"; coverage: ARGS=--cov)
+test: $(READY)  ## all tests, several at a time (some of them: make test ARGS="-k ring"; coverage: ARGS=--cov)
 	@$(RUN) pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-lint: $(INSTALLED)  ## style and format
+lint: $(READY)  ## style and format
 	@$(RUN) ruff check
 	@$(RUN) ruff format --check
 
-bench: $(INSTALLED)  ## speed, as ratios within one run: metrics/benchmarks/*.json
+bench: $(READY)  ## speed, as ratios within one run: metrics/benchmarks/*.json
 	@for bench in tests/benchmarks/bench_*.py; do $(RUN) python "$$bench" || exit; done
 
-mlflow: $(INSTALLED)  ## MLflow's page over the runs here (another port: make mlflow PORT=5001)
+mlflow: $(READY)  ## MLflow's page over the runs here (another port: make mlflow PORT=5001)
 	@case "$$MLFLOW_TRACKING_URI" in \
 	http*) echo "MLflow's page is the server that MLFLOW_TRACKING_URI names" ;; \
 	*) echo "MLflow: http://127.0.0.1:$(PORT) in a few seconds; Ctrl-C ends it"; $(RUN) MLFLOW_DISABLE_TELEMETRY=true \
 	  mlflow ui --port $(PORT) --backend-store-uri "$${MLFLOW_TRACKING_URI:-sqlite:///$(CURDIR)/mlflow.db}" ;; \
 	esac
 
-mlflow-send: $(INSTALLED)  ## send what an MLflow server did not take
+mlflow-send: $(READY)  ## send what an MLflow server did not take
 	@$(RUN) PYTHONPATH=src python -m annulus.pipeline.mlflow_sender
 
-lock: $(INSTALLED)  ## pin what pyproject.toml asks for (newest versions: make lock ARGS=--upgrade)
+lock: $(READY)  ## pin what pyproject.toml asks for (newest versions: make lock ARGS=--upgrade)
 	@$(RUN) uv pip compile --quiet --universal --python-version 3.11 --all-extras \
 	  --no-emit-index-url --no-header $(ARGS) pyproject.toml -o requirements.lock
 
@@ -70,5 +71,9 @@ $(INSTALLED):
 	@UV_COMPILE_BYTECODE=1 .venv/bin/uv pip install --quiet --python .venv/bin/python -r requirements.lock || { \
 	  echo "uv failed; trying pip, which takes longer but knows this machine's own settings" >&2; \
 	  .venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.lock; }
-	@.venv/bin/python -c 'import site, sys; open(site.getsitepackages()[0] + "/annulus.pth", "w").write(sys.argv[1] + "\n")' "$(CURDIR)/src"
 	@touch .venv/installed-$(PINS) $@
+
+# `import annulus` works once the environment is active.
+$(READY): $(INSTALLED)
+	@.venv/bin/python -c 'import site, sys; open(site.getsitepackages()[0] + "/annulus.pth", "w").write(sys.argv[1] + "\n")' "$(CURDIR)/src"
+	@touch $@

@@ -24,9 +24,11 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
             log.warning("%d test images are also training images, pixel by pixel; accuracy will flatter", shared)
         save_prepared(paths.images, prepared)
     log.info(
-        "%s: %d training, %d validation, %d test images of %d classes, %d px",
+        "%s: %d training%s, %d validation, %d test images of %d classes, %d px",
         params["dataset"],
-        *(metrics[name] for name in ("train_images", "validation_images", "test_images", "classes", "image_size")),
+        metrics["train_images"],
+        f" ({unlabelled} of them without a class)" if (unlabelled := metrics.get("unlabelled_images")) else "",
+        *(metrics[name] for name in ("validation_images", "test_images", "classes", "image_size")),
     )
     return Results(metrics)
 

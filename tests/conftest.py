@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # as many tests as cores run side by side; torch reads it at its import
 
@@ -42,6 +43,14 @@ def untouched_global_randomness() -> Iterator[None]:
     yield
     assert torch.equal(torch.get_rng_state(), before[0]), "torch's global generator was used"
     assert np.random.get_state()[1].tolist() == before[1], "NumPy's global generator was used"  # noqa: NPY002
+
+
+@pytest.fixture
+def empty_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, in whose .annulus resume states lie."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DVC_ROOT", raising=False)
+    return tmp_path
 
 
 @pytest.fixture

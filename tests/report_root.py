@@ -139,7 +139,7 @@ def pictures(root: Path, classes: tuple[str, ...] = CLASSES, size: int = 8) -> t
         random = torch.Generator().manual_seed(count)
         images = torch.randint(0, 256, (count, 3, size, size), generator=random, dtype=torch.uint8)
         labels = torch.arange(count) % len(classes)
-        sets.append(ImageSet.of(Resident(images), labels, torch.arange(count), classes))
+        sets.append(ImageSet(Resident(images), labels, torch.arange(count), classes))
         save_images(root / f"data/main/images/{split}.safetensors", sets[-1])
     found = {
         "test_queries": torch.tensor([0, 3]),

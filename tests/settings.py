@@ -97,7 +97,7 @@ def stripes(images: int, seed: int) -> ImageSet:
     pixels = torch.where(labels.view(-1, 1, 1, 1) == 0, across, across.transpose(2, 3))
     colour = torch.randint(0, 100, (images, 3, 1, 1), generator=random)
     store = Resident((pixels + colour).to(torch.uint8))
-    return ImageSet.of(store, labels, torch.arange(images) + 1000, ("across", "along"))
+    return ImageSet(store, labels, torch.arange(images) + 1000, ("across", "along"))
 
 
 def run(changes: dict[str, Any], images: int = 70, validation: int = 10) -> Training:

@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from settings import Killed
 
 from annulus.classifiers.build import build_classifier
 from annulus.classifiers.crops import padded_crops
@@ -13,7 +14,6 @@ from annulus.classifiers.objective import Supervised
 from annulus.classifiers.params import FitParams
 from annulus.classifiers.training import scores, train
 from annulus.compute.rng import generator as random
-from annulus.config.training import MilestoneSchedule
 from annulus.errors import InputError
 from annulus.files.images import ImageSet
 from annulus.files.store import Resident
@@ -28,7 +28,7 @@ PARAMS = FitParams.model_validate(RATES | {"epochs": 2, "batch_size": 4, "paddin
 def images(generator):
     """Ten images, whose last batch of four has two."""
     pixels = torch.randint(0, 256, (10, 3, 8, 8), generator=generator, dtype=torch.uint8)
-    return ImageSet.of(Resident(pixels), torch.arange(10) % 3, torch.arange(100, 110), CLASSES)
+    return ImageSet(Resident(pixels), torch.arange(10) % 3, torch.arange(100, 110), CLASSES)
 
 
 def fit(images, *, seed=0, params=PARAMS, objective=Supervised, checkpoint=None, double=False):
@@ -61,17 +61,6 @@ def test_training_is_sgd_with_momentum_written_out(images):
             "learning_rate": pytest.approx(rate),
         }
     torch.testing.assert_close(classifier.state_dict(), plain.state_dict(), rtol=1e-6, atol=1e-7)
-
-
-def test_the_learning_rate_falls_tenfold_at_the_papers_epochs(images, monkeypatch):
-    """Song and Ermon 2020, arXiv:2007.09852, Appendix C.3: epochs 150, 180 and 210 of 240."""
-    schedule = MilestoneSchedule(at=[0.625, 0.75, 0.875], factor=0.1)
-    params = PARAMS.model_copy(update={"epochs": 240, "schedule": schedule, "batch_size": 16})
-    monkeypatch.setattr("annulus.classifiers.training._Run._step", lambda *_: torch.tensor(1.0))
-    _, fitted = fit(images, params=params)
-    rates = [row["learning_rate"] for row in fitted.history]
-    expected = [0.1] * 150 + [0.01] * 30 + [0.001] * 30 + [0.0001] * 30
-    assert rates == pytest.approx(expected)
 
 
 def test_the_metrics_are_those_of_the_whole_upright_test_images(images):
@@ -137,10 +126,6 @@ class Remembering(Supervised):
 def kept_in(held):
     """A function that makes such objectives and puts them into the list."""
     return lambda classifier: held.append(Remembering(classifier)) or held[-1]
-
-
-class Killed(Exception):
-    pass
 
 
 class KilledAfterOneEpoch(Checkpoint):
@@ -211,11 +196,11 @@ def test_a_loss_or_scores_that_are_not_finite_are_refused_with_step_and_rate_or_
 def of_sizes(images):
     changed = copy.copy(images.images)
     changed.sizes = torch.full((10, 2), 8)
-    return ImageSet(changed, images.labels, images.rows, images.classes, images.digest)
+    return ImageSet(changed, images.labels, images.rows, images.classes)
 
 
 def of_classes(images, *classes):
-    return ImageSet.of(images.images, images.labels, images.rows, classes)
+    return ImageSet(images.images, images.labels, images.rows, classes)
 
 
 @pytest.mark.parametrize(

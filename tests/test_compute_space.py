@@ -27,9 +27,10 @@ def test_what_just_fits_is_accepted_and_a_byte_more_is_refused(monkeypatch):
     )
 
 
-@pytest.mark.parametrize(("limit", "expected"), [("3000000", 2000000), ("max", None)])
-def test_a_container_s_own_limit_counts(limit, expected, monkeypatch):
+@pytest.mark.parametrize(("limit", "expected"), [("3000000", 2500000), ("max", None)])
+def test_a_container_s_own_limit_counts_without_files_that_are_kept_in_memory(limit, expected, monkeypatch):
     texts = {"memory.max": limit, "memory.current": "1000000", "meminfo": "MemTotal: 9 kB\nMemAvailable: 4096 kB\n"}
+    texts["memory.stat"] = "anon 500000\ninactive_file 300000\nactive_file 200000\n"
     assert 0 < space.free_bytes(CPU) <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     monkeypatch.setattr(Path, "read_text", lambda path: texts[path.name])
     assert space.free_bytes(CPU) == (expected or 4096 * 1024)
@@ -39,10 +40,10 @@ def test_images_that_no_machine_holds_are_refused_before_work():
     shapes = ShapesParams(image_size=1024, view_size=1024, validation_fraction=0.1)
     sentence = (
         r"^[\d,]+\.\d GiB are needed of memory, where [\d,.]+ GiB are free: train images \(1,000,000,000 of 1024 px\) "
-        r"5,859,375\.0 GiB, test images \(10 of 1024 px\) 0\.1 GiB; lower train_images or test_images in scales"
+        r"5,859,375\.0 GiB, test images \(10 of 1024 px\) 0\.1 GiB; lower train_images, test_images or"
     )
     with pytest.raises(InputError, match=sentence):
-        prepare_images("shapes", shapes, PrepareScale(train_images=10**9, test_images=10), 0)
+        prepare_images("shapes", shapes, PrepareScale(train_images=10**9, test_images=10, unlabelled_images=None), 0)
 
 
 # ResNet-50 without its classifier, with the head: weights, gradients, momentum, and the key encoder.

@@ -22,10 +22,8 @@ from annulus.errors import InputError
 
 
 @pytest.fixture(autouse=True)
-def cores(tmp_path, monkeypatch):
-    """Sets how many cores there are; pieces lie in the current folder's .annulus, which is an empty checkout's."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("DVC_ROOT", raising=False)
+def cores(empty_checkout, monkeypatch):
+    """Sets how many cores there are."""
     return lambda count: monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(count)))
 
 

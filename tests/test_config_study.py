@@ -61,15 +61,18 @@ def test_the_data_set_is_that_of_the_scale(make):
     assert make({"scales": {"tiny": {"dataset": "cifar10"}}}).dataset == "cifar10"
 
 
-TABLE = {"base": "IR", "methods": {"IR": {"row": "IR"}, "MoCo": {"row": "MoCo"}}}
+IR, MOCO = ({"row": row, "top1_percent": None} for row in ("IR", "MoCo"))
+TABLE = {"base": "IR", "methods": {"IR": IR, "MoCo": MOCO}}
 
 
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
+        ({"methods": {"IR": IR, "MoCo": MOCO | {"row": "MoCOo"}}}, r"MoCo\.row: no 'MoCOo'; did you mean 'MoCo'"),
+        ({"methods": {"IR": IR, "MoCo": MOCO | {"base": "IRr"}}}, r"a\.methods\.MoCo\.base: no 'IRr'; did you mean"),
         (
-            {"methods": {"IR": {"row": "IR"}, "MoCo": {"row": "MoCOo"}}},
-            r"methods\.MoCo\.row: no 'MoCOo'; did you mean 'MoCo'",
+            {"methods": {"IR": IR, "MoCo": {"row": "MoCo"}}},
+            "MoCo: lacks top1_percent; give the paper's number, or null",
         ),
         ({"base": "IRr"}, r"tables\.a\.base: no 'IRr'; did you mean 'IR'"),
         (None, r"pairs\.MoCo: no 'BALL'"),
@@ -251,6 +254,14 @@ def test_every_row_and_point_of_algorithms_and_negatives_is_valid_and_no_two_are
         assert len({params.model_dump_json() for params in points.values()}) == len(points)
     for name, choice in study.content["estimates"]["samplers"].items():
         study.variant(name, choice, 0)
+
+
+def test_a_part_of_validation_accuracy_needs_validation_images(tmp_path):
+    study = at_scale(tmp_path, "negatives", "tiny")
+    study.content["parts"]["annealing"]["series"] = {"none": {"datasets.shapes.validation_fraction": 0.0}}
+    study.content["parts"]["annealing"]["base"] = {"series": "none"}
+    with pytest.raises(InputError, match=r"parts.annealing shows validation accuracy .*validation_fraction is 0; give"):
+        part_settings(study, "annealing")
 
 
 @pytest.mark.parametrize("scale", ["tiny", "paper"])

@@ -38,7 +38,7 @@ def root(tmp_path) -> Path:
 
 def prepared(root: Path):
     params = MasksParams(root=str(root), image_size=8, view_size=8, validation_fraction=0.5)
-    return prepare_images("nyu", params, PrepareScale(train_images=None, test_images=None), 0)
+    return prepare_images("nyu", params, PrepareScale(train_images=None, test_images=None, unlabelled_images=None), 0)
 
 
 def test_masks_lie_on_their_images_and_travel_with_them(root, tmp_path):
@@ -59,7 +59,7 @@ def test_a_mask_is_part_of_the_digest_and_follows_its_image(root):
     part = prepared(root).train
     other = part.masks.clone()
     other[0, 0, 0] = 9
-    assert ImageSet.of(part.images, part.labels, part.rows, part.classes, other).digest != part.digest
+    assert ImageSet(part.images, part.labels, part.rows, part.classes, other).digest != part.digest
     assert torch.equal(part.take(torch.tensor([2, 0])).masks, part.masks[[2, 0]])
 
 

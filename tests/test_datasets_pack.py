@@ -70,7 +70,7 @@ def packed(files: Files, kind: str, folder: Path):
 
 
 def image_set(store) -> ImageSet:
-    return ImageSet.of(store, torch.arange(11) % 2, torch.arange(11), ("a", "b"))
+    return ImageSet(store, torch.arange(11) % 2, torch.arange(11), ("a", "b"))
 
 
 def test_raw_images_are_the_plain_decoding_in_any_order_whatever_was_announced(files, tmp_path):
@@ -156,7 +156,7 @@ def main_line(folder: Path, store: str, root: Path) -> dict[str, bytes]:
     """Run all stages but the summary; the content of each file that they write, but the images."""
     out = folder / store
     settings = {**SMALL, "seeds": [0], "dataset": "folder", "linear.inputs": "views", "knn.k": 5}
-    settings |= {"scales.tiny.prepare": {"train_images": None, "test_images": None}}
+    settings |= {"scales.tiny.prepare": {"train_images": None, "test_images": None, "unlabelled_images": 0}}
     given = {"root": str(root), "image_size": SIZE, "view_size": SIZE, "validation_fraction": 0.1}
     settings |= {"datasets.folder": {**given, "max_bad_files": 0, "store": store}}
     out.mkdir()

@@ -20,11 +20,11 @@ from annulus.files.images import load_images
 
 SPLITS = ("train", "validation", "test")
 SHAPES = ShapesParams(image_size=16, view_size=16, validation_fraction=0.1)
-ALL = PrepareScale(train_images=None, test_images=None)
+ALL = PrepareScale(train_images=None, test_images=None, unlabelled_images=None)
 
 
 def scale(train: int | None, test: int | None) -> PrepareScale:
-    return PrepareScale(train_images=train, test_images=test)
+    return PrepareScale(train_images=train, test_images=test, unlabelled_images=None)
 
 
 def folder_params(root: object, bad: int = 0, fraction: float = 0.1) -> FolderParams:

@@ -9,6 +9,7 @@ from PIL import Image
 from annulus.detection.annotated import LIMBS, PERSON, mask_of
 from annulus.detection.coco import read_coco
 from annulus.detection.lvis import read_lvis
+from annulus.detection.samples import read_image
 from annulus.detection.splits import read_splits
 from annulus.detection.voc import read_voc
 from annulus.errors import InputError
@@ -129,10 +130,37 @@ def test_objects_without_area_are_left_out_where_that_is_asked_for_and_counted(t
     assert voc(tmp_path, XML.replace(">10</xmax>", ">0</xmax>"), drop_empty=True).pictures[0].instances == ()
 
 
-def test_an_image_on_its_side_is_as_large_as_it_is_once_turned(tmp_path):
+def test_an_image_on_its_side_is_as_large_as_it_is_once_turned_and_detectors_see_it_upright(tmp_path):
     exif = Image.Exif()
     exif[0x0112] = 6
-    assert read(tmp_path, records({"images": {"width": 30, "height": 40}}), exif=exif).pictures[0].width == 30
+    (picture,) = read(tmp_path, records({"images": {"width": 30, "height": 40}}), exif=exif).pictures
+    assert picture.width == 30
+    pixels = Image.new("RGB", (40, 30))
+    pixels.paste((255, 0, 0), (0, 0, 40, 15))  # its upper half, which is the right one once turned
+    pixels.save(picture.file, exif=exif)
+    red = read_image(picture)[0]
+    assert red.shape == (40, 30)
+    assert (red[:, :15].max(), red[:, 15:].min()) == (0, 1)
+    picture.file.write_bytes(picture.file.read_bytes()[:60])
+    with pytest.raises(InputError, match=r"a.png: no image that can be read \(.*\); put the data set there again"):
+        read_image(picture)
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"images": {"width": ...}}, "KeyError: 'width'"),
+        ({"images": {"file_name": ...}}, "KeyError: 'file_name'"),
+        ({"categories": {"name": ...}}, "KeyError: 'name'"),
+        ({"annotations": {"area": None}}, "TypeError: float"),
+        ({"annotations": {"image_id": [5]}}, "TypeError: unhashable"),
+        ({"annotations": {"segmentation": [["a"] * 8]}}, "ValueError: could not convert"),
+        ({"annotations": {"segmentation": [1, 1, 6, 1, 6, 6]}}, "TypeError: object of type 'int'"),
+    ],
+)
+def test_an_entry_that_lacks_something_or_holds_another_type_is_a_sentence(change, fault, tmp_path):
+    with pytest.raises(InputError, match=f"some.json: an entry lacks something .*{fault}.*; the format is that of"):
+        read(tmp_path, records(change))
 
 
 def test_a_voc_box_from_the_first_to_the_tenth_pixel_is_ten_wide_and_categories_are_those_of_the_lists(tmp_path):

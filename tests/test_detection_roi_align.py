@@ -13,12 +13,7 @@ def boxes_on(size: float, generator: torch.Generator) -> torch.Tensor:
     corners = torch.rand(40, 2, 2, generator=generator, dtype=torch.float64).sort(dim=1).values * size
     odd = [
         [0.0, 0.0, size, size],
-        [
-            -30.0,
-            -5.0,
-            4.0,
-            9.0,
-        ],  # samples up to one place before the first one count, others do not
+        [-30.0, -5.0, 4.0, 9.0],  # samples up to one place before the first one count, others do not
         [size - 3, size - 3, size + 40, size + 9],
         [7.0, 7.0, 7.0, 7.0],  # of no area
     ]

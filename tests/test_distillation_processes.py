@@ -27,7 +27,7 @@ FIT |= {"schedule": {"at": [0.5], "factor": 0.1}, "padding": 1, "flip": 0.5}
 
 def images(count, key):
     rows = torch.arange(count)
-    return ImageSet.of(Resident(draw_shapes(rows.numpy(), 8, key)), rows % 4, rows, tuple("abcd"))
+    return ImageSet(Resident(draw_shapes(rows.numpy(), 8, key)), rows % 4, rows, tuple("abcd"))
 
 
 def whole_fit(loss, count=28):

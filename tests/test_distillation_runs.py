@@ -34,7 +34,7 @@ def images(tmp_path):
     for key, (split, count) in enumerate({"train": 40, "test": 20}.items()):
         rows = torch.arange(count)
         pixels = Resident(draw_shapes(rows.numpy(), 8, key))
-        save_images(tmp_path / f"{split}.safetensors", ImageSet.of(pixels, rows % 4, rows, tuple("abcd")))
+        save_images(tmp_path / f"{split}.safetensors", ImageSet(pixels, rows % 4, rows, tuple("abcd")))
     return tmp_path
 
 

@@ -1,5 +1,6 @@
 """Encoders: shapes, torchvision's network inside, colour spaces, reproducible weights, files that survive mistakes."""
 
+import inspect
 import json
 from dataclasses import asdict, replace
 
@@ -150,6 +151,17 @@ def test_a_transformer_s_map_holds_its_patches_in_their_places_and_pooled_is_the
         expected = F.layer_norm(backbone.class_token[0, 0], (384,)).expand(2, 384)
         torch.testing.assert_close(pooled, expected, atol=1e-4, rtol=1e-4)
         torch.testing.assert_close(encoder(images), encoder.embed(pooled))
+
+
+def test_images_of_other_types_or_channels_are_refused():
+    encoder = build_encoder(SMALL, 0)
+    with pytest.raises(
+        InputError, match=r"float32 of shape \(2, 1, 8, 8\); an encoder takes floats .*\(batch, 3, "
+    ):
+        encoder(torch.zeros(2, 1, 8, 8))
+    unchecked = inspect.unwrap(type(encoder).map_and_pooled)  # tests check types before
+    with pytest.raises(InputError, match=r"images are uint8 of .* \(bytes: images.float\(\) / 255\)"):
+        unchecked(encoder, torch.zeros(2, 3, 8, 8, dtype=torch.uint8))
 
 
 def test_what_no_network_can_be_built_of_is_refused():

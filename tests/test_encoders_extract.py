@@ -26,7 +26,7 @@ each_kind = pytest.mark.parametrize(("config", "networks"), [(CONFIG, 1), (LAB, 
 def image_set(count):
     generator = torch.Generator().manual_seed(0)
     images = torch.randint(0, 256, (count, 3, 36, 36), generator=generator, dtype=torch.uint8)
-    return ImageSet(Resident(images), torch.arange(count) % 2, torch.arange(count), ("cat", "dog"), "digest")
+    return ImageSet(Resident(images), torch.arange(count) % 2, torch.arange(count), ("cat", "dog"))
 
 
 @each_kind

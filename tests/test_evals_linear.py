@@ -176,7 +176,7 @@ def image_set(count, seed=0):
     draws = torch.Generator().manual_seed(seed)
     labels = torch.arange(count) % 2
     images = torch.randint(0, 128, (count, 3, 36, 36), generator=draws) + 120 * labels[:, None, None, None]
-    return ImageSet(Resident(images.to(torch.uint8)), labels, torch.arange(count), ("dark", "bright"), "digest")
+    return ImageSet(Resident(images.to(torch.uint8)), labels, torch.arange(count), ("dark", "bright"))
 
 
 @pytest.mark.parametrize(("layer", "dim"), [("pooled", 128), ("map", 512)])

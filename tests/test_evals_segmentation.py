@@ -108,7 +108,7 @@ def test_frozen_means_frozen(generator):
     before = {name: value.clone() for name, value in encoder.state_dict().items()}
     pixels = torch.randint(256, (8, 3, 20, 20), generator=generator, dtype=torch.uint8)
     masks = torch.randint(3, (8, 20, 20), generator=generator, dtype=torch.uint8)
-    images = ImageSet.of(Resident(pixels), torch.zeros(8, dtype=torch.int64), torch.arange(8), ("any",), masks)
+    images = ImageSet(Resident(pixels), torch.zeros(8, dtype=torch.int64), torch.arange(8), ("any",), masks)
     features, seen = extract(encoder, images, ["map"], CPU), seen_masks(images, 16)
     assert torch.equal(seen, masks[:, 2:18, 2:18])
     segment(features, seen, features, seen, PARAMS, 0, CPU)
@@ -127,4 +127,4 @@ def test_what_cannot_be_segmented_is_named(generator):
             segment(train, some, test, truth, PARAMS.model_copy(update={"learning_rate": rate}), 0, CPU)
     pixels, zero = torch.zeros(1, 3, 8, 8, dtype=torch.uint8), torch.tensor([0])
     with pytest.raises(InputError, match="have no classes of their pixels; segment a data set that has: objects or"):
-        seen_masks(ImageSet.of(Resident(pixels), zero, zero, ("any",)), 8)
+        seen_masks(ImageSet(Resident(pixels), zero, zero, ("any",)), 8)

@@ -8,24 +8,12 @@ import safetensors.torch
 import torch
 import torchvision
 import yaml
+from test_detection_levels import CONFIG, trained
 
-from annulus.encoders.encoder import Encoder, EncoderConfig, build_encoder, save_encoder
+from annulus.encoders.encoder import Encoder, build_encoder, save_encoder
 from annulus.errors import InputError
 from annulus.export import backbone_state, export, main, usage
 from annulus.views.splits import ColourSplit
-
-MEAN, STD = (0.5, 0.4, 0.3), (0.2, 0.25, 0.3)
-CONFIG = EncoderConfig("resnet18", "imagenet", "linear", 8, view_size=16, split=None, mean=MEAN, std=STD)
-
-
-def trained(**changes):
-    """An encoder whose batch normalisations have weights, biases and statistics of their own, all different."""
-    encoder = build_encoder(replace(CONFIG, **changes), seed=0)
-    random = torch.Generator().manual_seed(1)
-    for name, tensor in encoder.backbone.state_dict().items():
-        if tensor.dim() == 1:
-            tensor.uniform_(*((-0.5, 0.5) if name.endswith("bias") else (0.5, 1.5)), generator=random)
-    return encoder.eval()
 
 
 def packages(library):

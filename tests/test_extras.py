@@ -5,8 +5,6 @@ from pathlib import Path
 import pytest
 from without import run_without
 
-from annulus.extras import require
-
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -26,7 +24,3 @@ def test_a_room_without_its_packages_names_them_and_the_extra(arguments, room, m
     *before, line = done.stderr.splitlines()
     assert f"{room} needs {' and '.join(missing)}, not installed here; pip install 'annulus[{extra}]'" in line
     assert not before or arguments[0] == "-c", "a command ends in one line"
-
-
-def test_what_is_installed_is_not_asked_for():
-    require("annulus.report", "report", ["json", "torch"])

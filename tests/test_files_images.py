@@ -9,7 +9,7 @@ from annulus.files.store import Resident
 
 def image_set(count: int, generator: torch.Generator) -> ImageSet:
     images = torch.randint(256, (count, 3, 8, 8), generator=generator, dtype=torch.uint8)
-    return ImageSet.of(Resident(images), torch.arange(count) % 3, 10 * torch.arange(count), ("ant", "bee", "cat"))
+    return ImageSet(Resident(images), torch.arange(count) % 3, 10 * torch.arange(count), ("ant", "bee", "cat"))
 
 
 @pytest.mark.parametrize("count", [0, 7])
@@ -29,13 +29,13 @@ def test_the_digest_sees_pixels_labels_and_classes_but_not_layout_or_rows(genera
     pixels = whole.clone()
     pixels[5, 2, 7, 7] ^= 1
     others = [
-        ImageSet.of(Resident(pixels), one.labels, one.rows, one.classes),
-        ImageSet.of(one.images, one.labels.roll(1), one.rows, one.classes),
-        ImageSet.of(one.images, one.labels, one.rows, ("ant", "bee", "dog")),
+        ImageSet(Resident(pixels), one.labels, one.rows, one.classes),
+        ImageSet(one.images, one.labels.roll(1), one.rows, one.classes),
+        ImageSet(one.images, one.labels, one.rows, ("ant", "bee", "dog")),
     ]
     assert len({one.digest, *(other.digest for other in others)}) == 4
     last = Resident(whole.contiguous(memory_format=torch.channels_last))
-    assert ImageSet.of(last, one.labels, one.rows + 1, one.classes).digest == one.digest
+    assert ImageSet(last, one.labels, one.rows + 1, one.classes).digest == one.digest
 
 
 def test_channel_statistics_are_those_of_the_pixels(generator):

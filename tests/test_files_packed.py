@@ -50,10 +50,6 @@ def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
 
 def test_a_file_that_annulus_did_not_write_is_named(tmp_path):
     save_file({"rows": torch.zeros(10)}, tmp_path / "other.safetensors")
-    write_packed(tmp_path / "whole.safetensors", {"rows": torch.zeros(10)}, {})
-    (tmp_path / "cut.safetensors").write_bytes((tmp_path / "whole.safetensors").read_bytes()[:-4])
-    (tmp_path / "empty.safetensors").touch()
-    (tmp_path / "text.safetensors").write_text("labels: 1, 2, 3")
-    for fault in ("missing", "empty", "text", "cut", "other"):
+    for fault in ("missing", "other"):
         with pytest.raises(InputError, match=rf"{fault}\.safetensors is missing or not .*; run `dvc repro`"):
             read_packed(tmp_path / f"{fault}.safetensors")

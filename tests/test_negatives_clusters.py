@@ -26,8 +26,7 @@ def partition(assigned):
     return {frozenset(group) for group in groups.values()}
 
 
-@each_device
-def test_separate_groups_are_found(kmeans, generator):
+def test_separate_groups_are_found(generator):
     centres = F.normalize(torch.randn(5, 8, generator=generator), dim=1)
     rows = F.normalize(centres.repeat(20, 1) + 0.02 * torch.randn(100, 8, generator=generator), dim=1)
     truth = {frozenset(range(group, 100, 5)) for group in range(5)}
@@ -36,8 +35,7 @@ def test_separate_groups_are_found(kmeans, generator):
     assert all(len(groups) <= 5 for groups in found)
 
 
-@each_device
-def test_every_row_is_in_the_cluster_of_its_nearest_mean(kmeans, rows):
+def test_every_row_is_in_the_cluster_of_its_nearest_mean(rows):
     """Lloyd's fixed point, over all rows: faiss on its own would see a sample of 256 per cluster."""
     [assigned] = kmeans(rows, clusters=2, iterations=200, runs=1, seed=0)
     means = torch.stack([rows[assigned == cluster].mean(dim=0) for cluster in range(2)])
@@ -50,8 +48,7 @@ def scatter(rows, assigned):
     return float(sum(((part - part.mean(dim=0)) ** 2).sum() for part in parts))
 
 
-@each_device
-def test_more_iterations_reach_tighter_clusters(kmeans, rows):
+def test_more_iterations_reach_tighter_clusters(rows):
     few, many = (scatter(rows, *kmeans(rows, clusters=20, iterations=count, runs=1, seed=0)) for count in (1, 30))
     assert many < few
 

@@ -26,12 +26,12 @@ def test_code_is_a_file_and_what_computes_of_what_it_imports_wherever_it_lies(tm
         hash_code(tmp_path / "none.py")
 
 
-FORMS = """import annulus.ranks, annulus.views.crop
+FORMS = """import torch, annulus.ranks, annulus.views.crop
 from annulus import negatives as n, errors  # both (of them)
 def lazily():
     import annulus.headlines as h
     from annulus.evals import (
-        knn,  # one of two
+        knn,  # one (of two)
         linear as probe,
     )
 """

@@ -72,8 +72,10 @@ def run_python(*arguments):
 def test_a_mistake_in_a_public_function_is_a_sentence():
     scores, generator = torch.zeros(2, 40), torch.Generator()
     for inner, outer in ((0.5, 0.1), (0.1, 1.5), (-0.5, 0.5)):
-        with pytest.raises(InputError, match="hold none of the memory's 39 other rows; widen the sampler"):
+        with pytest.raises(InputError, match="are no borders of a ring; they are shares of the memory"):
             annulus.negatives.ring(scores, torch.arange(2), inner, outer, 4, generator)
+    with pytest.raises(InputError, match=r"rate 1\.5: an update keeps this share of the old row; give 0 or more"):
+        annulus.MemoryBank(4, 2, 1.5, generator)
     with pytest.raises(InputError, match=r"nowhere\.safetensors or its JSON is missing"):
         annulus.load_encoder("nowhere.safetensors")
 

@@ -37,7 +37,7 @@ def test_the_study_as_a_user_runs_it(tmp_path):
 def test_masks_lie_below_their_images(generator):
     pixels = torch.randint(256, (3, 3, 4, 4), generator=generator, dtype=torch.uint8)
     masks = torch.tensor([0, 1, 2, 255], dtype=torch.uint8).repeat(3, 4, 1)
-    images = ImageSet.of(Resident(pixels), torch.zeros(3, dtype=torch.int64), torch.arange(3), ("any",), masks)
+    images = ImageSet(Resident(pixels), torch.zeros(3, dtype=torch.int64), torch.arange(3), ("any",), masks)
     sheet = mask_sheet(images, rows=2, columns=2)
     step = SIDE + GAP
     left = sheet.width - 2 * step
@@ -48,4 +48,4 @@ def test_masks_lie_below_their_images(generator):
     assert len(set(shown)) == 4
     assert shown[3] == (255, 255, 255)
     with pytest.raises(InputError, match="these images have no classes of their pixels to show"):
-        mask_sheet(ImageSet.of(images.images, images.labels, images.rows, ("any",)), 1, 1)
+        mask_sheet(ImageSet(images.images, images.labels, images.rows, ("any",)), 1, 1)

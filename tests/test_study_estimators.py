@@ -58,10 +58,7 @@ for staircase_params in TINY["staircases"].values():
     staircase_params |= {"information": [2.0, 4.0], "alphas": [1.0, 0.01]}
 
 
-@pytest.fixture(autouse=True)
-def in_an_empty_checkout(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("DVC_ROOT", raising=False)
+pytestmark = pytest.mark.usefixtures("empty_checkout")
 
 
 def written(content: dict) -> OwnStudy:

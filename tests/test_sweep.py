@@ -159,10 +159,8 @@ def test_workers_are_an_array_of_jobs_that_share_a_gpu_and_are_told_before_their
 
 
 @pytest.fixture
-def trials(tmp_path, monkeypatch):
-    """Builds trials over images of stripes, in an empty checkout."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("DVC_ROOT", raising=False)
+def trials(tmp_path, empty_checkout, monkeypatch):
+    """Builds trials over images of stripes."""
     monkeypatch.setenv("ANNULUS_CHECKPOINT_SECONDS", "0")
     monkeypatch.setenv("PYTHONPATH", str(SOURCE), prepend=os.pathsep)
     folder = tmp_path / "images"

@@ -86,7 +86,7 @@ def test_the_sheet_has_a_row_for_each_target_and_takes_classes_in_turn():
     levels = torch.tensor([0, 0, 10, 20])
     pixels = levels.view(4, 1, 1, 1).expand(4, 3, 8, 8).to(torch.uint8).contiguous()
     labels = torch.tensor([0, 0, 2, 1])
-    images = ImageSet.of(Resident(pixels), labels, torch.arange(4), ("a", "b", "c"))
+    images = ImageSet(Resident(pixels), labels, torch.arange(4), ("a", "b", "c"))
     picture = sheet_of({"one": images, "two": images})
     columns = min(SHOWN, len(images))
     left = picture.width - columns * (TILE + GAP)

@@ -14,7 +14,6 @@ from annulus.bounds.binary_nce import BinaryNCE
 from annulus.bounds.infonce import InfoNCE
 from annulus.bounds.la import LocalAggregation
 from annulus.bounds.partition import PartitionFunction
-from annulus.config.training import PretrainScale
 from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.errors import InputError
 from annulus.methods.contrast import ContrastConfig
@@ -22,7 +21,7 @@ from annulus.negatives.annealing import StepAnnealing
 from annulus.negatives.clusters import Clustering
 from annulus.negatives.neighbours import CloseNeighbours, ClusterNeighbours
 from annulus.negatives.samplers import Cave, Ring
-from annulus.training.setup import encoder_config, scaled_learning_rate
+from annulus.training.setup import encoder_config
 from annulus.views.splits import ColourSplit, FrequencySplit, channel_statistics
 
 # Each method's class, and the negatives of a query where all are taken.
@@ -106,14 +105,6 @@ def test_the_seed_decides_weights_memory_order_and_views(method, memory):
     assert not torch.equal(first._order(), other._order())
 
 
-def test_the_learning_rate_is_proportional_to_the_queries_of_a_batch():
-    """arXiv:2010.01929, eq. 8: the rate of params.yaml is that of 256."""
-    scale = PretrainScale(epochs=1, batch_size=256, negatives=1, queue=512, learning_rate=0.03, validation_images=None)
-    for batch_size, expected in ((256, 0.03), (512, 0.06), (64, 0.0075)):
-        found = scaled_learning_rate(scale.model_copy(update={"batch_size": batch_size}))
-        assert found == pytest.approx(expected, rel=1e-12)
-
-
 @pytest.mark.parametrize(
     ("method", "split", "expected"),
     [("ir", "none", None), ("simo", "lab", ColourSplit("lab")), ("moco", "frequency", FrequencySplit(1.0))],
@@ -145,14 +136,9 @@ def test_the_views_of_a_colour_split_keep_their_colour(caplog):
     [
         ({}, 7, "batch_size: 16 is more than the 7 training images; take a smaller batch or more images$"),
         (
-            {"method": "moco", "scales.tiny.pretrain.queue": 15},
+            {"method": "moco", "sampler": "ball", "samplers.ball.outer": 0.03},
             70,
-            "queue: 15 is shorter than the batch of 16, whose keys it must hold; take a longer queue or a smaller bat",
-        ),
-        (
-            {"sampler": "ball", "samplers.ball.outer": 0.014},
-            70,
-            r"ranks \[0, 0\.014\) hold none of the memory's 69 other rows; widen the sampler or take a larger memory$",
+            r"ranks \[0, 0\.03\) hold none of the memory's 31 other rows; widen the sampler or take a larger memory$",
         ),
     ],
 )

@@ -64,6 +64,17 @@ def test_of_a_study_of_days_only_rows_that_have_run_with_their_base_are_compared
     assert [row["base"] for row in in_pairs({"RING": ["BALL", "IR"], "BALL": ["IR"]}, rows, "cpu")] == ["IR"]
 
 
+def test_a_row_without_its_right_images_is_in_no_table_and_told_once(tmp_path, caplog):
+    row_of(tmp_path, "IR", 80, 100)
+    rows = row_of(tmp_path, "RING", 100, 110)
+    (tmp_path / "right/RING.json").unlink()
+    methods = {row: {"row": row, "top1_percent": 80.0} for row in ("IR", "RING")}
+    for _ in range(2):
+        found = beside_papers({"a": {"base": "IR", "methods": methods}}, rows, "demo")
+        assert [row["method"] for row in found] == ["IR"]
+    assert caplog.text.count("RING is in no table: there is no") == 1
+
+
 def test_rows_whose_seeds_ran_on_several_days_are_compared_by_the_seeds_that_both_have(tmp_path):
     for name, of_seeds in (("IR", {0: 80, 1: 100, 2: 120}), ("RING", {1: 110, 2: 130}), ("BALL", {2: 150})):
         for seed, count in of_seeds.items():

@@ -27,14 +27,12 @@ def shifted(images: ImageSet, by: int) -> ImageSet:
     """The same images with a larger red."""
     pixels = images.images.pixels.clone()
     pixels[:, 0] += by
-    return ImageSet.of(Resident(pixels), images.labels, images.rows, images.classes)
+    return ImageSet(Resident(pixels), images.labels, images.rows, images.classes)
 
 
 @pytest.fixture
-def shared(tmp_path, monkeypatch):
-    """A target and one encoder of each variant, in an empty checkout."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("DVC_ROOT", raising=False)
+def shared(tmp_path, empty_checkout):
+    """A target and one encoder of each variant."""
     for split, count, seed in (("train", 60, 3), ("test", 30, 4)):
         save_images(tmp_path / f"target/{split}.safetensors", stripes(count, seed))
     training = build_training(read({}), stripes(70, 0), stripes(10, 1), CPU)
@@ -85,7 +83,7 @@ def test_nothing_but_the_answers_is_taken_from_test_images(shared, monkeypatch):
 def test_a_channel_that_never_varies_becomes_nothing(shared):
     pixels = stripes(20, 3).images.pixels.clone()
     pixels[:, 2] = 77
-    images = ImageSet.of(Resident(pixels), torch.arange(20) % 2, torch.arange(20), ("a", "b"))
+    images = ImageSet(Resident(pixels), torch.arange(20) % 2, torch.arange(20), ("a", "b"))
     found = normalised(load_encoder(shared["encoders"]["main"] / "0.safetensors"), images)
     assert found.std.flatten()[2] == 1
     assert extract(found, images, ["pooled"], CPU).layer("pooled").isfinite().all()
@@ -150,9 +148,7 @@ def test_variants_have_the_paper_s_names(method, split, sampler, expected):
 
 
 @pytest.mark.parametrize("trained", [True, False])
-def test_a_variant_s_encoders_are_those_of_its_runs(trained, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("DVC_ROOT", raising=False)
+def test_a_variant_s_encoders_are_those_of_its_runs(trained, tmp_path, empty_checkout):
     for split, count, seed in (("train", 70, 0), ("validation", 10, 1)):
         save_images(tmp_path / f"images/{split}.safetensors", stripes(count, seed))
     changes = {"sampler": "uniform", "anneal": "none"}

@@ -28,10 +28,7 @@ from annulus.trials.runs import Run, Splits, Trials, probe, run_of
 
 
 @pytest.fixture(autouse=True)
-def in_an_empty_checkout(tmp_path, monkeypatch):
-    """Resume states lie in the current folder's .annulus."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("DVC_ROOT", raising=False)
+def on_a_cpu(empty_checkout, monkeypatch):
     monkeypatch.setattr(module, "pick_device", lambda: CPU)
 
 
@@ -55,6 +52,12 @@ def variant(seed: int, changes: dict | None = None) -> Run:
     """A run as a study's stage has it, from resolved settings."""
     params = load(SMALL | {"knn.k": 5, "sampler": "uniform", "anneal": "none"} | (changes or {}))
     return run_of(resolved(params, RUN), seed)
+
+
+def test_more_held_out_pairs_than_test_images_are_refused_before_anything_is_trained(splits, monkeypatch):
+    monkeypatch.setattr(Trials, "training", None)
+    with pytest.raises(InputError, match="held_out_pairs: 31 is more than the 30 test images; take fewer pairs"):
+        Trials(splits).run({0: variant(0), 1: variant(1) | {"held_out_pairs": 31}})
 
 
 def cores(monkeypatch, count: int) -> None:

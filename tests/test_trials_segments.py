@@ -19,20 +19,18 @@ DECODER = SegmentationParams(width=8, epochs=2, batch_size=16, learning_rate=0.0
 def with_masks(images: ImageSet) -> ImageSet:
     """A pixel's class: whether it is brighter than the image's mean."""
     red = images.images.pixels[:, 0].float()
-    return ImageSet.of(
+    return ImageSet(
         images.images, images.labels, images.rows, images.classes, (red > red.mean(dim=(1, 2), keepdim=True)).byte()
     )
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """Images with masks, in an empty checkout."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("DVC_ROOT", raising=False)
+def folder(empty_checkout, monkeypatch):
+    """Images with masks."""
     monkeypatch.setattr(module, "pick_device", lambda: CPU)
     for split, count, seed in (("train", 40, 5), ("test", 20, 6)):
-        save_images(tmp_path / f"{split}.safetensors", with_masks(stripes(count, seed)))
-    return tmp_path
+        save_images(empty_checkout / f"{split}.safetensors", with_masks(stripes(count, seed)))
+    return empty_checkout
 
 
 def test_mean_iou_is_of_the_frozen_maps_and_changes_nothing_else(folder):

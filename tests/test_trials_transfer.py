@@ -23,10 +23,8 @@ PATCHES = {
 
 
 @pytest.fixture
-def folders(tmp_path, monkeypatch):
-    """Three sets of unlike sizes, in an empty checkout."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("DVC_ROOT", raising=False)
+def folders(tmp_path, empty_checkout):
+    """Three sets of unlike sizes."""
     for number, (name, test) in enumerate({"large": 40, "one": 30, "two": 24}.items()):
         (tmp_path / name).mkdir()
         for split, count in (("train", 70), ("validation", 10), ("test", test)):

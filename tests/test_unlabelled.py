@@ -40,7 +40,7 @@ def root(tmp_path) -> Path:
 def prepared(root: Path, store: str = "memory", bad: int = 0, **limits: int | None):
     sizes = {"image_size": 8, "view_size": 8, "validation_fraction": 0.2}
     params = FolderParams(root=str(root), **sizes, max_bad_files=bad, store=store)
-    scale = PrepareScale(**{"train_images": None, "test_images": None} | limits)
+    scale = PrepareScale(**dict.fromkeys(PrepareScale.model_fields) | limits)
     with packing("folder", params) as shards:
         found = prepare_images("folder", params, scale, 0, shards)
         save_prepared(root / "images", found)
@@ -98,6 +98,21 @@ def test_what_cannot_be_read_or_is_not_there_is_said(root):
     scale = PrepareScale(train_images=200, test_images=100, unlabelled_images=5)
     with pytest.raises(InputError, match="unlabelled_images: 5 are asked for and shapes has none here; put them below"):
         prepare_images("shapes", shapes, scale, 0)
+
+
+def test_folders_that_nothing_reads_are_named(root, caplog):
+    (root / "unlabeled").mkdir()
+    with caplog.at_level(logging.INFO, "annulus"):
+        prepared(root)
+    assert "folders that are not used: unlabeled (train, test, unlabelled are)" in caplog.text
+
+
+def test_a_memory_that_images_without_a_class_fill_is_not_refused_before_they_are_counted():
+    ring = {"sampler": "ring", "samplers.ring": {"inner": 0.0005, "outer": 0.002}, "scale": "tiny"}
+    assert load(ring | {"dataset": "folder", "scales.tiny.prepare.unlabelled_images": None})
+    for changes in ({"dataset": "folder"}, {"dataset": "shapes", "scales.tiny.prepare.unlabelled_images": None}):
+        with pytest.raises(InputError, match="hold none of the memory's 359 other rows"):
+            load(ring | changes)
 
 
 def hidden(images: ImageSet, shown: int) -> ImageSet:

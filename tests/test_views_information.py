@@ -68,21 +68,6 @@ def test_views_that_keep_the_label_share_at_least_what_the_image_says_of_it(kind
     assert len(here.keep_the_label) < len(here.views) == 203
 
 
-def test_of_optimal_views_the_minimal_sufficient_encoder_keeps_the_label_and_nothing_else():
-    here = World("function")
-    pairs = itertools.product(here.keep_the_label, repeat=2)
-    optimal = [(v1, v2) for v1, v2 in pairs if here.shared(v1, v2) <= here.about_label + CLOSE]
-    wider = [(v1, v2) for v1, v2 in optimal if here.shared(v1, here.x) > here.about_label + 0.1]
-    assert wider, "views that hold more than the label"
-    for v1, v2 in wider:
-        codes = [z for z in here.views if here.shared(z, v1) > entropy(z, of=here.mass) - CLOSE]  # functions of v1
-        sufficient = [z for z in codes if here.shared(z, v2) > here.shared(v1, v2) - CLOSE]
-        least = min(here.shared(z, v1) for z in sufficient)
-        for z in (z for z in sufficient if here.shared(z, v1) < least + CLOSE):
-            assert here.shared(z, here.y) == pytest.approx(here.shared(v1, here.y), abs=CLOSE)
-            assert shared_given(z, v1, here.y, of=here.mass) == pytest.approx(0, abs=CLOSE)
-
-
 def test_views_share_no_more_than_either_with_the_image_and_parts_of_them_no_more_than_they():
     here = World("own noise")
     for first, second in itertools.product(here.views[::7], repeat=2):

@@ -80,10 +80,12 @@ def usage(config: EncoderConfig, library: str, path: Path) -> str:
             head = "heads" if config.patch else "fc"
             build = f"network = torchvision.models.{_torchvision_call(config)}"
             load = f'network.load_state_dict(safetensors.torch.load_file("{path}"))'
-            lines = [build, f"network.{head} = torch.nn.Identity()", *stem, load, normalisation]
+            imports = "import safetensors.torch, torch, torchvision"
+            lines = [imports, build, f"network.{head} = torch.nn.Identity()", *stem, load, normalisation]
         case "timm":
             build = f"network = timm.create_model({_timm_arguments(config)}, num_classes=0)"
-            lines = [build, *stem, f'timm.models.load_checkpoint(network, "{path}")', normalisation]
+            load = f'timm.models.load_checkpoint(network, "{path}")'
+            lines = ["import timm, torch", build, *stem, load, normalisation]
         case "detectron2":
             mean, std = ([round(255 * value, 3) for value in values] for values in (config.mean, config.std))
             sizes = ", ".join(f"{name}: {size}" for name, size in detectron2_sizes(config.architecture).items())

@@ -9,11 +9,16 @@ def rank_limits(inner: float, outer: float, others: int) -> tuple[int, int]:
     """First rank kept and first rank beyond, of `others` ranked rows.
 
     Raises:
-        InputError: when nothing lies between, or a share is none of the rows.
+        InputError: when the borders are no shares in their order, or no row lies between them.
     """
     # Rounding first: 0.29 * 100 is 28.999..., and floor would lose a row to it.
     first, last = (math.floor(round(share * others, 6)) for share in (inner, outer))
-    if not 0 <= first < last <= others:
+    if not 0 <= inner < outer <= 1:
+        raise InputError(
+            f"inner {inner:g} and outer {outer:g} are no borders of a ring; they are shares of the memory, closest "
+            "first: 0 <= inner < outer <= 1"
+        )
+    if first == last:
         raise InputError(
             f"negatives of ranks [{inner:.4g}, {outer:.4g}) hold none of the memory's {others} other rows; "
             "widen the sampler or take a larger memory"

@@ -47,7 +47,7 @@ Turn = Callable[[], float]  # seconds per step
 def images_of(count: int, pixels: Tensor) -> ImageSet:
     rows = np.arange(count)
     labels = torch.from_numpy(class_of(rows)).long()
-    return ImageSet(Resident(pixels), labels, torch.from_numpy(rows).long(), CLASSES, "shapes")
+    return ImageSet(Resident(pixels), labels, torch.from_numpy(rows).long(), CLASSES)
 
 
 def of_keys(

@@ -137,7 +137,7 @@ def run_on(store: Store) -> Training:
         "methods.${method}": {"negatives": "sampled", "bank_start": "random"},
         "scales.${scale}.pretrain": {"batch_size": STEP_BATCH, "negatives": IMAGES // 2},
     }
-    images = ImageSet.of(store, torch.arange(IMAGES) % 2, torch.arange(IMAGES), ("a", "b"))
+    images = ImageSet(store, torch.arange(IMAGES) % 2, torch.arange(IMAGES), ("a", "b"))
     return training("ir", "uniform", "imagenet", changes, images, images, pick_device(), view_size=VIEW)
 
 

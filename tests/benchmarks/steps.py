@@ -21,7 +21,7 @@ EPOCH_TURNS = 3
 def random_images(images: int, size: int) -> ImageSet:
     random = torch.Generator().manual_seed(0)
     pixels = torch.randint(0, 256, (images, 3, size, size), generator=random, dtype=torch.uint8)
-    return ImageSet(Resident(pixels), torch.arange(images) % 10, torch.arange(images), tuple("0123456789"), "random")
+    return ImageSet(Resident(pixels), torch.arange(images) % 10, torch.arange(images), tuple("0123456789"))
 
 
 def training(

@@ -56,4 +56,6 @@ def _said(name: str, difference: Interval, seeds: int) -> str:
 
 
 def _value(side: Side, key: str) -> str:
-    return str(side.params[key]) if key in side.params else "(absent)"
+    if key not in side.params:
+        return "(absent)"
+    return "null" if side.params[key] is None else str(side.params[key])

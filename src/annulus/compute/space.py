@@ -23,7 +23,9 @@ def free_bytes(device: torch.device) -> int:
     try:
         group = Path("/sys/fs/cgroup")
         limit, used = (int((group / name).read_text()) for name in ("memory.max", "memory.current"))
-        return min(free, limit - used)
+        counted = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+        cached = sum(int(counted.get(name, 0)) for name in ("active_file", "inactive_file"))  # given up when needed
+        return min(free, limit - used + cached)
     except (OSError, ValueError):  # no group, or one without a limit
         return free
 

@@ -30,6 +30,7 @@ from annulus.config.bounds import (
 from annulus.config.checks import check_memory
 from annulus.config.evals import KnnParams, LinearParams
 from annulus.config.images import (
+    MAY_HAVE_UNLABELLED,
     Datasets,
     SplitParams,
     ViewSetParams,
@@ -144,7 +145,8 @@ class AllParams(Params):
         if (patches := self.get("view_sets.${views}").patches) is not None:
             patches.check(self.get("datasets.${dataset}").image_size, view_size)
         prepared = self.get("scales.${scale}.prepare")
-        if prepared.train_images is not None:
+        more = self.dataset in MAY_HAVE_UNLABELLED and prepared.unlabelled_images != 0  # as many as are found
+        if prepared.train_images is not None and not more:
             held_out = round(prepared.train_images * self.get("datasets.${dataset}").validation_fraction)
             sections = ("methods.${method}", "samplers.${sampler}")
             chosen = [self.get(section) for section in sections]

@@ -1,6 +1,5 @@
 """A study's parts: each a grid, of series and of the values that one setting takes."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from annulus.config.resolved import RUN, resolved
@@ -14,7 +13,7 @@ def part_settings(study: Study, name: str) -> dict[str, Any]:
     What stands under the part's `scales` for the study's scale takes the place of the part's own.
 
     Raises:
-        InputError: when there is no such part, or its base is no point of the grid.
+        InputError: when there is no such part, its base is no point of the grid, or it shows what nothing measures.
     """
     part = study.row("parts", name)
     part = part | part.get("scales", {}).get(study.params.scale, {})
@@ -28,12 +27,14 @@ def part_settings(study: Study, name: str) -> dict[str, Any]:
     points = []
     for series, settings in part["series"].items():
         for value in sweep["values"]:
-            run = _run(study, f"parts.{name}.{series}", settings | dict.fromkeys(sweep["keys"], value))
+            changed = settings | dict.fromkeys(sweep["keys"], value)
+            run = study.variant(f"parts.{name}.{series}", changed, study.params.seeds[0])
+            if not sweep["keys"] and run.get("datasets.${dataset}").validation_fraction == 0:
+                raise InputError(
+                    f"{study.path}: parts.{name} shows validation accuracy over epochs, and "
+                    f"datasets.{run.dataset}.validation_fraction is 0; give it 0.1, say"
+                )
             compared = [base.get("series", series), base.get("value", value)]
-            points.append({"series": series, "value": value, "base": compared, "run": run})
+            points.append({"series": series, "value": value, "base": compared, "run": resolved(run, RUN)})
     own = {"scale": study.params.scale, "seeds": study.params.seeds, "swept": bool(sweep["keys"])}
     return own | {"held_out_pairs": study.content.get("held_out_pairs"), "points": points}
-
-
-def _run(study: Study, name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    return resolved(study.variant(name, settings, study.params.seeds[0]), RUN)

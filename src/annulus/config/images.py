@@ -57,6 +57,9 @@ class MasksParams(DatasetParams):
     root: str
 
 
+MAY_HAVE_UNLABELLED = ("folder", "stl10")  # images without a class
+
+
 class Datasets(Params):
     shapes: ShapesParams
     mosaics: MosaicsParams

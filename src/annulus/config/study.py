@@ -93,7 +93,7 @@ class OwnStudy:
         """Look whether `tables` and `pairs` name what `rows` and the tables have.
 
         Raises:
-            InputError: for a name that is not there, with the nearest that there is.
+            InputError: for a name that is not there, with the nearest that there is, and a method without a number.
         """
 
         def check(name: str, known: Mapping[str, Any], where: str) -> None:
@@ -103,8 +103,12 @@ class OwnStudy:
         rows = self.content["rows"]
         for title, table in self.content["tables"].items():
             for method, entry in table["methods"].items():
-                check(entry["row"], rows, f"tables.{title}.methods.{method}.row")
-                check(entry.get("base", table["base"]), table["methods"], f"tables.{title}.base")
+                where = f"tables.{title}.methods.{method}"
+                if "top1_percent" not in entry:
+                    raise InputError(f"{self.path}: {where}: lacks top1_percent; give the paper's number, or null")
+                check(entry["row"], rows, f"{where}.row")
+                of = where if "base" in entry else f"tables.{title}"
+                check(entry.get("base", table["base"]), table["methods"], f"{of}.base")
         for row, bases in self.content["pairs"].items():
             for name in (row, *bases):
                 check(name, rows, f"pairs.{row}")

@@ -96,7 +96,7 @@ class PrepareScale(Params):
 
     train_images: Count | None
     test_images: Count | None
-    unlabelled_images: Annotated[int, Field(ge=0, le=10**9)] | None = None
+    unlabelled_images: Annotated[int, Field(ge=0, le=10**9)] | None
 
 
 class PretrainScale(Params):

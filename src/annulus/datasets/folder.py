@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 SIDE_FILES = {"thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r", "__macosx"}
 LAYOUT = "train/CLASS/* and test/CLASS/*"
 UNLABELLED_FOLDER = "unlabelled"
+FOLDERS = ("train", "test", UNLABELLED_FOLDER)
 
 
 def open_folder(root: Path, image_size: int) -> dict[str, Source]:
@@ -39,6 +40,9 @@ def open_folder(root: Path, image_size: int) -> dict[str, Source]:
                 f"datasets.folder.root: {folder} {fault}; {root} needs {LAYOUT}. "
                 "Put images there, or name another root in params.yaml"
             )
+    unused = [entry.name for entry in entries(root) if _is_folder(entry) and entry.name not in FOLDERS]
+    if unused:
+        log.info("%s: folders that are not used: %s (%s are)", root, named(unused), ", ".join(FOLDERS))
     sources = {split: listed(root, split, image_size) for split in ("train", "test")}
     _check_classes(sources["train"].classes, sources["test"].classes, root)
     return sources
@@ -75,11 +79,10 @@ def _below(folder: Path, around: tuple[str, ...] = ()) -> Iterator[tuple[Path, l
     inner = (*around, os.path.realpath(folder))
     if inner[-1] in around:
         raise InputError(f"{folder} is a link to a folder around it; remove the link")
-    there = entries(folder)
-    yield folder, [entry.name for entry in there if not _is_folder(entry)]
-    for entry in there:
-        if _is_folder(entry):
-            yield from _below(folder / entry.name, inner)
+    inside = {entry.name: _is_folder(entry) for entry in entries(folder)}
+    yield folder, [name for name, is_folder in inside.items() if not is_folder]
+    for name in (name for name, is_folder in inside.items() if is_folder):
+        yield from _below(folder / name, inner)
 
 
 def natural(name: str) -> tuple[list[str | int], str]:
@@ -161,8 +164,8 @@ def listed(root: Path, split: str, image_size: int) -> Source:
 def entries(folder: Path) -> list[os.DirEntry[str]]:
     """What a folder holds, in natural order, without hidden and side files."""
     try:
-        with os.scandir(folder) as entries:
-            every = list(entries)
+        with os.scandir(folder) as found:
+            every = list(found)
     except OSError as error:
         raise InputError(f"{folder} cannot be listed: {error.strerror}; fix its permissions") from error
     seen = [entry for entry in every if not entry.name.startswith(".") and entry.name.lower() not in SIDE_FILES]

@@ -132,7 +132,7 @@ def prepare_sources(
         if bad[split]:
             images = images.some(good.nonzero().squeeze(1))
         masks = None if source.read_masks is None else source.read_masks(rows)
-        sets[split] = ImageSet.of(images, source.labels[rows], rows, source.classes, masks)
+        sets[split] = ImageSet(images, source.labels[rows], rows, source.classes, masks)
         _check_every_class(sets[split], split)
     _check_pixel_classes(sets["train"], sets["test"])
 
@@ -198,11 +198,13 @@ def _open(dataset: str, params: DatasetParams, limits: Limits, seed: int) -> dic
             return {split: generated(dataset, split, params, count, seed) for split, count in there.items()}
 
 
-def _check_space(counts: Mapping[str, int], params: DatasetParams) -> None:
+def _check_space(images: Mapping[str, int], params: DatasetParams) -> None:
     size = params.image_size
     # Twice: as they are read, and divided.
-    needs = {f"{split} images ({count:,} of {size} px)": 2 * count * 3 * size**2 for split, count in counts.items()}
-    way_out = "lower train_images or test_images in scales.SCALE.prepare, or datasets.DATASET.image_size"
+    needs = {f"{split} images ({count:,} of {size} px)": 2 * count * 3 * size**2 for split, count in images.items()}
+    way_out = (
+        "lower train_images, test_images or unlabelled_images in scales.SCALE.prepare, or datasets.DATASET.image_size"
+    )
     if isinstance(params, FolderParams):
         way_out += ", or give datasets.DATASET.store jpeg or raw"
     check_space(needs, torch.device("cpu"), way_out)
@@ -213,8 +215,8 @@ def _chosen_rows(source: Source, limits: Limits, split: str, seed: int) -> Int64
     missing = source.labels == UNLABELLED
     labelled, unlabelled = (~missing).nonzero().squeeze(1), missing.nonzero().squeeze(1)
     chosen = labelled[_even_rows(source.labels[labelled], source.classes, limits[split], split, seed)]
-    limit = limits["unlabelled"] if len(unlabelled) else None
-    if limit is not None and limit > len(unlabelled):
+    limit = limits.get("unlabelled")
+    if limit is not None and 0 < len(unlabelled) < limit:
         log.info("unlabelled_images: %d are asked for and there are %d; taking all", limit, len(unlabelled))
     drawn = torch.randperm(len(unlabelled), generator=generator(seed, "subset", "unlabelled"))[:limit].sort().values
     return torch.cat([chosen, unlabelled[drawn]])

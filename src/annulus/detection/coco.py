@@ -9,10 +9,11 @@ from pathlib import Path
 
 from annulus.detection.annotated import Annotated, Category, Picture, flip_pairs_of
 from annulus.detection.image_files import check_files
-from annulus.detection.records import instances_of, read_records
+from annulus.detection.records import instances_of, read_records, well_formed
 from annulus.errors import InputError
 
 
+@well_formed
 def read_coco(annotations: Path, images: Path, kind: str, drop_empty: bool) -> Annotated:
     """A split: the file with its annotations, and the folder with its images. `kind`: boxes, masks or keypoints.
 

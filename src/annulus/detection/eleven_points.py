@@ -17,7 +17,6 @@ THRESHOLDS = np.arange(50, 100, 5)  # of intersection over union, in percent
 class Found(NamedTuple):
     """The detections of one category, best score first."""
 
-    scores: Float[np.ndarray, " d"]
     pictures: Int[np.ndarray, " d"]  # positions in the truth
     right: Bool[np.ndarray, "d t"]  # by threshold
     wrong: Bool[np.ndarray, "d t"]  # neither: it found a difficult object
@@ -90,7 +89,6 @@ def found_of(truth: Annotated, detections: Sequence[Detection], category: int) -
             wrong[row] = ~right[row]
             taken[position][best] |= meets
     return Found(
-        np.array([found.score for found in ours], dtype=np.float64),
         np.array([place[found.picture] for found in ours], dtype=np.int64),
         right,
         wrong,

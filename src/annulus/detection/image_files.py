@@ -27,7 +27,7 @@ def check_files(source: Path, pictures: Sequence[Picture]) -> None:
             f"{source}: {counted(missing, 'image')} of {len(pictures)} not on the disk; unpack the images there"
         )
     with ThreadPoolExecutor(THREADS) as pool:
-        faults = [fault for fault in pool.map(_fault, pictures, chunksize=256) if fault is not None]
+        faults = [fault for fault in pool.map(_fault, pictures) if fault is not None]
     if faults:
         raise InputError(f"{source}: {counted(faults, 'image')} unlike its annotations; fetch the images again")
 

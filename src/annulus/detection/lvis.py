@@ -11,12 +11,13 @@ from typing import Any
 
 from annulus.detection.annotated import Annotated, Category, Picture
 from annulus.detection.image_files import check_files
-from annulus.detection.records import instances_of, read_records
+from annulus.detection.records import instances_of, read_records, well_formed
 from annulus.errors import InputError
 
 FREQUENCIES = ("r", "c", "f")  # in 1 to 10, in 11 to 100, and in more training images
 
 
+@well_formed
 def read_lvis(annotations: Path, root: Path, drop_empty: bool) -> Annotated:
     """A split: the file with its annotations, and the folder in which train2017/ and val2017/ hold the images.
 

@@ -3,16 +3,37 @@
 import json
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 
-from annulus.detection.annotated import PERSON, Box, Instance
+from annulus.detection.annotated import PERSON, Annotated, Box, Instance
 from annulus.errors import InputError
 
 log = logging.getLogger(__name__)
 
+Rest = ParamSpec("Rest")
 PARTS = ("images", "annotations", "categories")
+Reader = Callable[Concatenate[Path, Rest], Annotated]
+
+
+def well_formed(read: Reader[Rest]) -> Reader[Rest]:
+    """A reader that says in a sentence when an entry of its file lacks what the format has, or holds another type."""
+
+    @wraps(read)
+    def reader(annotations: Path, *rest: Rest.args, **options: Rest.kwargs) -> Annotated:
+        try:
+            return read(annotations, *rest, **options)
+        except InputError:
+            raise
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise InputError(
+                f"{annotations}: an entry lacks something or holds what it should not "
+                f"({type(error).__name__}: {error}); the format is that of https://cocodataset.org/#format-data"
+            ) from error
+
+    return reader
 
 
 def read_records(path: Path) -> dict[str, list[dict[str, Any]]]:

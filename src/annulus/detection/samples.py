@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Float
-from PIL import Image
 from torch import Tensor
 
 from annulus.compute.rng import generator
+from annulus.datasets.decode import opened, reason
 from annulus.detection.annotated import Annotated, Instance, Picture, mask_of
 from annulus.errors import InputError
 
@@ -26,17 +26,16 @@ class Sample(NamedTuple):
 
 
 def read_image(picture: Picture) -> Float[Tensor, "3 h w"]:
-    """The pixels in [0, 1], RGB.
+    """The pixels in [0, 1], RGB, upright.
 
     Raises:
         InputError: when the file is missing, no image, or of another size than its annotation says.
     """
     try:
-        with Image.open(picture.file) as image:
-            pixels = np.array(image.convert("RGB"))
-    except OSError as error:
+        pixels = np.array(opened(picture.file))
+    except Exception as error:  # on broken bytes Pillow's decoders raise about anything
         raise InputError(
-            f"{picture.file}: no image that can be read ({error}); put the data set there again"
+            f"{picture.file}: no image that can be read ({reason(error)}); put the data set there again"
         ) from error
     if pixels.shape[:2] != (picture.height, picture.width):
         raise InputError(
@@ -68,8 +67,8 @@ def read_sample(picture: Picture, labels: dict[int, int], outputs: str) -> Sampl
     instances = instances_of(picture, outputs)
     corners = torch.tensor([instance.box for instance in instances], dtype=torch.float32).reshape(-1, 4)
     corners[:, 2:] += corners[:, :2]
-    target = {"boxes": corners, "labels": torch.tensor([labels[instance.category] for instance in instances])}
-    target["labels"] = target["labels"].long()
+    numbers = torch.tensor([labels[instance.category] for instance in instances], dtype=torch.int64)
+    target = {"boxes": corners, "labels": numbers}
     if outputs == "masks":
         masks = [mask_of(instance, picture.height, picture.width) for instance in instances]
         shape = (0, picture.height, picture.width)

@@ -48,7 +48,7 @@ def semantic(annotated: Annotated, side: int) -> ImageSet:
         masks.append(np.asarray(ImageOps.fit(classes, (side, side), Image.Resampling.NEAREST)))
     pixels = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).contiguous()
     rows = torch.arange(len(images))
-    return ImageSet.of(
+    return ImageSet(
         Resident(pixels), torch.zeros_like(rows), rows, (annotated.kind,), torch.from_numpy(np.stack(masks))
     )
 

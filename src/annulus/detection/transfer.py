@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from annulus.compute.device import described, pick_device
 from annulus.compute.workers import Pieces
 from annulus.detection.annotated import Annotated, Detection
 from annulus.detection.average_precision import evaluate
@@ -16,6 +17,7 @@ from annulus.detection.params import DetectorParams, TrainingParams
 from annulus.detection.splits import read_splits
 from annulus.encoders.encoder import load_encoder
 from annulus.pipeline.checkpoint import Checkpoint, hash_files
+from annulus.pipeline.code import hash_code
 
 RESAMPLES = 100  # of the test pictures, for intervals
 SHOWN = 6  # test pictures in the grid, of the first seed
@@ -58,16 +60,19 @@ def measured(settings: Mapping[str, Any], key: tuple[str, int]) -> Mapping[str, 
     detector = DetectorParams.model_validate(settings["detector"])
     training = TrainingParams.model_validate(settings["training"])
     resume = {name: value for name, value in settings.items() if name != "seeds"}
-    with Checkpoint("detection-training", {"settings": resume, "piece": list(key)}) as checkpoint:
+    code, device = hash_code(Path(__file__)), described(pick_device())
+    with Checkpoint("detection-training", {"settings": resume, "piece": list(key), "code": code}, device) as checkpoint:
         found, loss = engine(encoder, train, test, detector, training, seed, checkpoint)
-        checkpoint.done()
-    return {
-        "ap": evaluate(test, found),
         # All variants and seeds with the same draws, so that differences are paired.
-        "resampled": {name: table[0].tolist() for name, table in resampled(test, {seed: found}, RESAMPLES, 0).items()},
-        "loss": loss,
-        "shown": shown(test, found),
-    }
+        again = resampled(test, {seed: found}, RESAMPLES, 0)
+        numbers = {
+            "ap": evaluate(test, found),
+            "resampled": {name: table[0].tolist() for name, table in again.items()},
+            "loss": loss,
+            "shown": shown(test, found),
+        }
+        checkpoint.done()
+    return numbers
 
 
 @cache

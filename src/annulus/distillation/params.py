@@ -78,7 +78,7 @@ class ImagesParams(Params):
 
     def resolved(self, scale: str, seed: int) -> dict[str, Any]:
         """What `stages/study_images.py` reads."""
-        prepare = {"train_images": self.train_images, "test_images": self.test_images}
+        prepare = {"train_images": self.train_images, "test_images": self.test_images, "unlabelled_images": 0}
         images = {"datasets": {self.dataset: self.settings}, "scales": {scale: {"prepare": prepare}}}
         return {"seeds": [seed], "dataset": self.dataset} | images
 

@@ -18,6 +18,7 @@ from annulus.encoders.config import EncoderConfig
 from annulus.encoders.convnets import build_alexnet, build_convnet
 from annulus.encoders.lower import in_lower
 from annulus.encoders.small import for_small_maps
+from annulus.errors import InputError
 from annulus.files.weights import Kind, load_network, save_network
 
 KIND = Kind("an encoder", "run `dvc repro --force pretrain`")
@@ -51,7 +52,17 @@ class Encoder(nn.Module):
         return self.map_and_pooled(images)[1]
 
     def map_and_pooled(self, images: Float[Tensor, "b k h w"]) -> MapAndPooled:
-        """`map` and `pooled` of one pass through the backbone."""
+        """`map` and `pooled` of one pass through the backbone.
+
+        Raises:
+            InputError: for images that are no floats, or have other channels.
+        """
+        channels = len(self.config.mean)
+        if not images.is_floating_point() or images.shape[1] != channels:
+            raise InputError(
+                f"images are {str(images.dtype).removeprefix('torch.')} of shape {tuple(images.shape)}; an encoder "
+                f"takes floats in [0, 1] (bytes: images.float() / 255) of shape (batch, {channels}, height, width)"
+            )
         normalised = (images - self.mean) / self.std
         found = in_lower(self.backbone, normalised.contiguous(memory_format=torch.channels_last))
         return found if isinstance(found, tuple) else (found, found.mean(dim=(2, 3)))

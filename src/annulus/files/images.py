@@ -27,8 +27,7 @@ class ImageSet:
     """Images with their classes, UNLABELLED where there is none; may be empty.
 
     `rows` are numbers in the source split (the generated sequence, the sorted files, the downloaded archive), before
-    anything was left out. `digest` is the SHA-256 of the class names, the labels and the pixels,
-    or of the pixels' fingerprints where images are in shards, and of the masks where there are any.
+    anything was left out.
     `masks` are the classes of the pixels, IGNORED where none is given; of images in memory, as large as they are.
     """
 
@@ -36,26 +35,7 @@ class ImageSet:
     labels: Int64[Tensor, " n"]
     rows: Int64[Tensor, " n"]
     classes: tuple[str, ...]
-    digest: str
     masks: Masks | None = None
-
-    @classmethod
-    def of(
-        cls,
-        images: Store,
-        labels: Int64[Tensor, " n"],
-        rows: Int64[Tensor, " n"],
-        classes: tuple[str, ...],
-        masks: Masks | None = None,
-    ) -> Self:
-        """An image set with its digest."""
-        digest = hashlib.sha256(repr((classes, (len(images), 3, images.side, images.side))).encode())
-        digest.update(labels.numpy().astype("<i8").tobytes())
-        for part in images.content():
-            digest.update(part)
-        if masks is not None:
-            digest.update(masks.contiguous().numpy().data)
-        return cls(images, labels, rows, classes, digest.hexdigest(), masks)
 
     def __len__(self) -> int:
         return len(self.images)
@@ -64,7 +44,19 @@ class ImageSet:
         """Some of the images, by position or mask."""
         index = chosen.nonzero().squeeze(1) if chosen.dtype == torch.bool else chosen
         masks = None if self.masks is None else self.masks[index]
-        return self.of(self.images.some(index), self.labels[index], self.rows[index], self.classes, masks)
+        return type(self)(self.images.some(index), self.labels[index], self.rows[index], self.classes, masks)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of class names, labels, pixels (in shards: their fingerprints), and masks where there are any."""
+        shape = (len(self), 3, self.images.side, self.images.side)
+        digest = hashlib.sha256(repr((self.classes, shape)).encode())
+        digest.update(self.labels.numpy().astype("<i8").tobytes())
+        for part in self.images.content():
+            digest.update(part)
+        if self.masks is not None:
+            digest.update(self.masks.contiguous().numpy().data)
+        return digest.hexdigest()
 
     @cached_property
     def with_class(self) -> Int64[Tensor, " k"]:
@@ -121,8 +113,8 @@ def load_images(path: Path) -> ImageSet:
     if in_memory and "masks" in tensors:
         pixels |= {"masks": (torch.uint8, "n h h")}
     check_tensors(path, tensors, pixels | {"labels": NUMBERS, "rows": NUMBERS}, "prepare")
-    check_about(path, about, {"classes": list, "digest": str}, "prepare")
+    check_about(path, about, {"classes": list}, "prepare")
     check_labels(path, tensors["labels"], about["classes"], "prepare", lowest=UNLABELLED)
     labels, rows = tensors.pop("labels"), tensors.pop("rows")
     store = Resident(tensors["images"]) if in_memory else open_packed(path, tensors, about)
-    return ImageSet(store, labels, rows, tuple(about["classes"]), about["digest"], tensors.get("masks"))
+    return ImageSet(store, labels, rows, tuple(about["classes"]), tensors.get("masks"))

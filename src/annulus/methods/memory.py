@@ -23,6 +23,8 @@ class MemoryBank(nn.Module):
     def __init__(self, images: int, dim: int, rate: float, generator: torch.Generator) -> None:
         """`rate` in [0, 1) is the share of the old row that an update keeps; with 0 a row is its last view."""
         super().__init__()
+        if not 0 <= rate < 1:
+            raise InputError(f"rate {rate:g}: an update keeps this share of the old row; give 0 or more, and below 1")
         self.rate = rate
         drawn = torch.randn(images, dim, generator=generator, device=generator.device)
         self.register_buffer("rows", F.normalize(drawn, dim=1))

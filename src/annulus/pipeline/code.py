@@ -19,7 +19,8 @@ ENTERS_NO_NUMBER = (INTERFACE, *BESIDE, CONFIG, LIBRARY / "pipeline")
 # Statements as ruff leaves them, a line each or in parentheses: a syntax tree of each file takes ten times as
 # long, in every stage.
 IMPORT = re.compile(
-    rb"^[ \t]*(?:from[ ]+(annulus[\w.]*)[ ]+import[ ]+(\([^)]*\)|.*)|import[ ]+(annulus[\w., ]*))", re.MULTILINE
+    rb"^[ \t]*(?:from[ ]+(annulus[\w.]*)[ ]+import[ ]+(\((?:[^)#]|#.*)*\)|.*)|import[ ]+(.*\bannulus\b.*))",
+    re.MULTILINE,
 )
 RELATIVE = re.compile(rb"^[ \t]*from[ ]+\.", re.MULTILINE)
 DOCSTRING = re.compile(rb'\s*(?:"""(?:[^"\\]|\\.|"(?!""))*"""\s*)?', re.DOTALL)

@@ -21,8 +21,6 @@ from annulus.errors import InputError
 from annulus.files.results import Metrics, Number, atomic_write, write_metrics, write_seeds, write_table
 from annulus.pipeline import provenance, tracking
 
-log = logging.getLogger("annulus")
-
 FIRST_SPEAKS_SECONDS = 10.0  # what the first of several processes may take to say its mistake and put its metrics back
 
 

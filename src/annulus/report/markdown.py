@@ -4,7 +4,7 @@ All verdicts, and every table that was run; of those that were not, of figures a
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from annulus.report.claims import Verdict
 from annulus.report.content import Paper, Report, shown_numbers
@@ -14,8 +14,6 @@ from annulus.report.shown import Empty, Gains, Shown
 from annulus.report.tables import Cell, Column, Table, number
 
 PAGE = "data/report/index.html"
-
-Line = Callable[[object], str]
 
 
 def markdown(report: Report) -> str:

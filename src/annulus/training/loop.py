@@ -1,6 +1,5 @@
 """The training loop, written out once; a killed run goes on where it stopped, on a CPU bit for bit."""
 
-import logging
 import os
 import time
 from collections.abc import Callable
@@ -32,8 +31,6 @@ from annulus.training.validation import Validation, embeddings
 from annulus.views.patches import views_of
 from annulus.views.shown import seen_in
 from annulus.waits import sent
-
-log = logging.getLogger("annulus")
 
 CHECKPOINT_SECONDS = float(os.environ.get("ANNULUS_CHECKPOINT_SECONDS", 10))  # what a kill may cost, or longer:
 CHECKPOINT_SHARE = 0.02  # saving takes at most this share of the time,

@@ -52,8 +52,8 @@ class Validation:
         seen = embeddings(method.encoder, self.images, self.device)
         if stored is None:
             stored, labels = embeddings(method.encoder, self.nearest, self.device), self.nearest.labels
-        elif len(with_class := self.source.with_class) < len(labels):
-            stored, labels = stored[with_class.to(self.device)], labels[with_class]
+        elif len(known := self.source.with_class) < len(labels):  # else all rows, which are not copied
+            stored, labels = stored[known.to(self.device)], labels[known]
         return nearest_label_accuracy(seen, stored, self.images.labels.to(self.device), labels.to(self.device))
 
     def _drawn(self, images: ImageSet, name: str) -> ImageSet:

@@ -18,6 +18,16 @@ from annulus.training.loop import Training
 from annulus.views.patches import views_of
 
 
+def check_pairs(pairs: int, images: ImageSet) -> None:
+    """Refuse more pairs than there are images, before anything is trained for them.
+
+    Raises:
+        InputError: with both numbers.
+    """
+    if len(images) < pairs:
+        raise InputError(f"held_out_pairs: {pairs} is more than the {len(images)} test images; take fewer pairs")
+
+
 @torch.no_grad()
 def held_out(training: Training, images: ImageSet, pairs: int, seed: int) -> dict[str, Number]:
     """I_NCE of two views of each of the first images among as many, and log of their number, which it cannot exceed.
@@ -30,8 +40,7 @@ def held_out(training: Training, images: ImageSet, pairs: int, seed: int) -> dic
     Raises:
         InputError: when there are fewer images.
     """
-    if len(images) < pairs:
-        raise InputError(f"held_out_pairs: {pairs} is more than the {len(images)} test images; take fewer pairs")
+    check_pairs(pairs, images)
     first, second = _embeddings(training, images, pairs, seed)
     temperature = training.method.params.temperature
     estimates = [

@@ -1,5 +1,6 @@
 """A table of runs beside the papers' numbers, with gains over a base method in pairs of a seed and a test image."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from annulus.files.right import read_right
 from annulus.intervals import COVERAGE, over_seeds
 from annulus.trials.outcomes import BySeed, accuracy, gain, said, with_interval
 
+log = logging.getLogger("annulus")
+
 ACCURACY = "linear_top1_percent"  # what the papers' tables print
 
 
@@ -17,11 +20,13 @@ class Rows:
     """The metrics and the right and wrong test images of each row, read once: ROW.json, or ROW/SEED.json of each seed.
 
     Of a study that takes days some seeds have not run: rows are compared by the seeds that both have, `least` or more.
+    A row whose metrics come from elsewhere, without its right test images, has not run here, and is told.
     """
 
     def __init__(self, metrics: Path, right: Path, least: int = 1) -> None:
         self._metrics, self._right, self._least = metrics, right, least
         self._read: dict[str, tuple[list[dict[str, Number]], BySeed]] = {}
+        self._told: set[str] = set()
 
     def __getitem__(self, row: str) -> tuple[list[dict[str, Number]], BySeed]:
         """
@@ -39,9 +44,18 @@ class Rows:
 
     def comparable(self, row: str, base: str) -> bool:
         """Whether both have run, with enough seeds in common."""
-        if not all(_files(self._metrics, name)[0].exists() for name in (row, base)):
+        if not all(self._has_run(name) for name in (row, base)):
             return False
         return len(_shared(self[row][1], self[base][1])) >= self._least
+
+    def _has_run(self, row: str) -> bool:
+        if not _files(self._metrics, row)[0].exists():
+            return False
+        right = _files(self._right, row)[0]
+        if not right.exists() and row not in self._told:
+            self._told.add(row)
+            log.warning("WARNING: %s is in no table: there is no %s, which its stage writes", row, right)
+        return right.exists()
 
     def setting(self, row: str) -> dict[str, Number]:
         """Epochs and seeds of a row."""

@@ -20,7 +20,7 @@ from annulus.pipeline.checkpoint import Held, hash_files
 from annulus.pipeline.code import hash_code
 from annulus.training.loop import Training
 from annulus.training.setup import build_training
-from annulus.trials.information import held_out
+from annulus.trials.information import check_pairs, held_out
 from annulus.trials.measured import Outcome
 from annulus.trials.segments import Segments, segmented
 from annulus.trials.store import Place
@@ -96,8 +96,10 @@ class Trials:
         """The outcome of each variant, under its key. What another process trains is waited for.
 
         Raises:
-            InputError: from the first run that fails.
+            InputError: from the first run that fails, or before any, for more held-out pairs than test images.
         """
+        for params in variants.values():
+            check_pairs(params.get("held_out_pairs", 0), self.splits.test)
         places = {key: self.place(params) for key, params in variants.items()}
         outcomes = {place.name: outcome for place in places.values() if (outcome := place.read())}
         if outcomes:

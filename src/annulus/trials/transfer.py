@@ -8,7 +8,7 @@ from annulus.compute.device import pick_device
 from annulus.config.params import Params
 from annulus.pipeline.checkpoint import Checkpoint
 from annulus.training.setup import build_training
-from annulus.trials.information import held_out
+from annulus.trials.information import check_pairs, held_out
 from annulus.trials.measured import Outcome
 from annulus.trials.runs import hash_images, hash_trial, load_splits, probe, run_of
 
@@ -30,6 +30,7 @@ def transferred(shared: Mapping[str, Any], key: tuple[Any, int]) -> Mapping[str,
     """What a run measured on each set, for (point, seed); `shared` has the sets and the resolved settings of points."""
     (point, seed), sets, points = key, shared["sets"], shared["points"]
     large, params = load_splits(sets.large), run_of(points[point], seed)
+    check_pairs(sets.held_out_pairs, large.test)
     training = build_training(params, large.train, large.validation, pick_device())
     with Checkpoint("transfer", params | {"images": shared["hashes"], "code": hash_trial()}) as checkpoint:
         history = training.run(checkpoint)
