@@ -155,9 +155,7 @@ def test_a_transformer_s_map_holds_its_patches_in_their_places_and_pooled_is_the
 
 def test_images_of_other_types_or_channels_are_refused():
     encoder = build_encoder(SMALL, 0)
-    with pytest.raises(
-        InputError, match=r"float32 of shape \(2, 1, 8, 8\); an encoder takes floats .*\(batch, 3, "
-    ):
+    with pytest.raises(InputError, match=r"float32 of shape \(2, 1, 8, 8\); an encoder takes floats .*\(batch, 3, "):
         encoder(torch.zeros(2, 1, 8, 8))
     unchecked = inspect.unwrap(type(encoder).map_and_pooled)  # tests check types before
     with pytest.raises(InputError, match=r"images are uint8 of .* \(bytes: images.float\(\) / 255\)"):
