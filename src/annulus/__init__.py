@@ -3,7 +3,9 @@
 Rooms in the order in which data flows through them; each imports only from those above it:
 
     errors         the exception that a user meets
+    extras         which optional packages a room needs
     ranks          shares of a memory to ranks
+    intervals      95 % intervals over seeds and test images
     sheets         rows of pictures with names
     waits          copies to a GPU for which no host waits
     files          what stages hand to one another, whole or untouched
@@ -29,6 +31,10 @@ Rooms in the order in which data flows through them; each imports only from thos
     trials         whole runs in memory, several at a time
     distillation   students that learn from a teacher: its features by a bound, or its softened answers
     toys           small worlds in which one knows what two views share: moving digits
+    picture        the annulus around one image, as an SVG
+    sweep          all runs of a study in parallel, here or on a cluster
+    headlines      the main line's headline numbers by seed
+    compare        two variants of the main line, number by number
     report         whatever was measured as one page, beside the papers
 
 For other training loops: `annulus.negatives` and `annulus.bounds` (their `__all__`), the names below, and nothing else.

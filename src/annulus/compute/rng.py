@@ -7,8 +7,11 @@ import torch
 
 
 def derive(seed: int, *names: str | int) -> int:
-    """A 63-bit seed for one purpose, independent of the seeds for others: derive(0, "order", epoch)."""
-    words = [zlib.crc32(str(name).encode()) for name in names]
+    """A 63-bit seed for one purpose, independent of the seeds for others: derive(0, "order", epoch).
+
+    An empty name counts nowhere: one network of two has a name, an only one has none.
+    """
+    words = [zlib.crc32(str(name).encode()) for name in names if name != ""]
     return int(np.random.SeedSequence([seed, *words]).generate_state(1, np.uint64)[0] >> 1)
 
 

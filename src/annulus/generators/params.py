@@ -26,7 +26,7 @@ class GeneratorParams(Params):
     embedding_dim: Width
     generator_rate: Rate
     estimator_rate: Rate  # of the two estimators and the two classifiers
-    labelled_share: float = Field(gt=0, le=1)  # of the training images whose label the classifiers see
+    labelled_share: float = Field(gt=0, le=1)  # of the training images with a class: the classifiers see theirs
 
     @property
     def reduces_information(self) -> bool:

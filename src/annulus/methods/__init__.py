@@ -1,9 +1,13 @@
 """Who holds the keys that a query is compared with.
 
     ir       a memory bank
+    pirl     the same, whose image must also be found from the pieces of its jigsaw
     moco     a momentum encoder, a queue of its keys
     simclr   the other views of the batch
     simo     a momentum encoder, its keys of the batch
+
+Made of `step` (what the loop calls), `contrast` (scores to a bound's estimate), `memory` (bank and queue), `keys` (the
+momentum encoder) and `critics` (scores that are no dot products); `build` makes one by its name.
 
 Any of them may have a split: two encoders, each of a part of the image, and two memories; each encoder's queries meet
 the other one's keys. CMC is ir with the split lab.

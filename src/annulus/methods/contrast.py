@@ -106,7 +106,7 @@ class Contrast(nn.Module):
         super().__init__()
         self.config, self.seed, self.name, self.views = config, seed, name, views
         self.bound = deepcopy(config.bound)  # a bound may keep an estimate of its own for each memory
-        self.generator = generator(seed, *filter(None, ["negatives", name]), device=device)
+        self.generator = generator(seed, "negatives", name, device=device)
         for buffer, clustering in self._clusterings():
             runs = 0 if clustering is None else clustering.runs
             self.register_buffer(buffer, torch.zeros(runs, images, dtype=torch.int32))
@@ -120,7 +120,7 @@ class Contrast(nn.Module):
         """Cluster the training images anew: for the sampler by its settings, for neighbours by theirs."""
         for buffer, clustering in self._clusterings():
             if clustering is not None:
-                seed = derive(self.seed, *filter(None, ["clusters", self.name]), epoch)
+                seed = derive(self.seed, "clusters", self.name, epoch)
                 setattr(self, buffer, kmeans(embeddings, *clustering, seed))
 
     def forward(

@@ -109,7 +109,7 @@ def build_critic(
             return Bilinear(dim, temperature)
         case "concat-linear" | "mlp-1" | "mlp-2":
             with torch.random.fork_rng(devices=[]):  # torch initialises from the global generator
-                torch.default_generator.manual_seed(derive(seed, *filter(None, ["critic", name])))
+                torch.default_generator.manual_seed(derive(seed, "critic", name))
                 return Concatenation(dim, {"concat-linear": 0, "mlp-1": 1, "mlp-2": 2}[critic])
         case _:
             raise InputError(f"critic {critic!r} is none of dot, bilinear, concat-linear, mlp-1, mlp-2")

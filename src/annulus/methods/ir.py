@@ -36,9 +36,7 @@ class InstanceDiscrimination(Method):
         super().__init__(encoder, params, setting)
         # A bank starts from CPU draws, so that a GPU starts from the same rows.
         size = setting.images, params.embedding_dim, params.bank_rate
-        self.banks = nn.ModuleList(
-            MemoryBank(*size, generator(setting.seed, *filter(None, ["bank", name]))) for name in encoder.names
-        )
+        self.banks = nn.ModuleList(MemoryBank(*size, generator(setting.seed, "bank", name)) for name in encoder.names)
         self.critics = nn.ModuleList(
             build_critic(params.critic, params.embedding_dim, params.temperature, setting.seed, name)
             for name in encoder.names

@@ -36,7 +36,7 @@ class MomentumContrast(Method):
         super().__init__(encoder, params, setting)
         self.keys = KeyEncoder(encoder, params.momentum, params.shuffle_groups, setting.seed)
         # A queue starts from CPU draws, so that a GPU starts from the same keys.
-        starts = [generator(setting.seed, *filter(None, ["queue", name])) for name in encoder.names]
+        starts = [generator(setting.seed, "queue", name) for name in encoder.names]
         most = most_keys(setting.queue, setting.epoch_images)
         self.queues = nn.ModuleList(KeyQueue(setting.queue, params.embedding_dim, start, most) for start in starts)
         self.to(setting.device)

@@ -28,7 +28,7 @@ class JigsawHead(nn.Module):
         """`name` tells the heads of two networks apart."""
         super().__init__()
         with torch.random.fork_rng(devices=[]):  # torch initialises from the global generator
-            torch.default_generator.manual_seed(derive(seed, *filter(None, ["jigsaw head", name])))
+            torch.default_generator.manual_seed(derive(seed, "jigsaw head", name))
             self.each, self.all = nn.Linear(width, dim), nn.Linear(CELLS * dim, dim)
 
     def forward(self, pooled: Float[Tensor, "b 9 c"]) -> Float[Tensor, "b d"]:
