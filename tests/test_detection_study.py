@@ -10,6 +10,7 @@ from declared import ROOT
 from detector_cases import encoder
 
 from annulus.config.study import MainStudy
+from annulus.detection import fitting, transfer
 from annulus.detection.layouts import write_scenes
 from annulus.detection.scenes_params import SceneParams
 from annulus.detection.splits import read_splits
@@ -150,7 +151,7 @@ def prepared(study, task, folder):
 
 
 @pytest.mark.parametrize("task", NUMBERS)
-def test_a_task_runs_from_files_to_numbers(task, study, tmp_path):
+def test_a_task_runs_from_files_to_numbers(task, study, tmp_path, monkeypatch):
     settings = prepared(study, task, tmp_path)
     found = measured(settings, ("main", 0))
     assert f"{NUMBERS[task]}_ap_percent" in found["ap"]
@@ -158,6 +159,11 @@ def test_a_task_runs_from_files_to_numbers(task, study, tmp_path):
     assert found["resampled"]["box_ap_percent"][0] == pytest.approx(found["ap"]["box_ap_percent"])
     assert not list(tmp_path.glob(".annulus/checkpoints/*/*"))
     if task == "coco":
+        with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
+            patch.setattr(fitting, "SAVE_EVERY", 1)
+            patch.setattr(transfer, "evaluate", lambda *_: 1 / 0)
+            measured(settings, ("main", 0))
+        assert list(tmp_path.glob(".annulus/checkpoints/*/*/*.pt")), "what is trained stays until it is measured"
         assert measured(settings, ("main", 0)) == found
         (tmp_path / "main/0.safetensors").write_text("no encoder")
         with pytest.raises(InputError, match=r"0.safetensors or its JSON is missing or not an encoder of annulus"):
