@@ -11,13 +11,13 @@ def rank_limits(inner: float, outer: float, others: int) -> tuple[int, int]:
     Raises:
         InputError: when the borders are no shares in their order, or no row lies between them.
     """
-    # Rounding first: 0.29 * 100 is 28.999..., and floor would lose a row to it.
-    first, last = (math.floor(round(share * others, 6)) for share in (inner, outer))
     if not 0 <= inner < outer <= 1:
         raise InputError(
             f"inner {inner:g} and outer {outer:g} are no borders of a ring; they are shares of the memory, closest "
             "first: 0 <= inner < outer <= 1"
         )
+    # Rounding first: 0.29 * 100 is 28.999..., and floor would lose a row to it.
+    first, last = (math.floor(round(share * others, 6)) for share in (inner, outer))
     if first == last:
         raise InputError(
             f"negatives of ranks [{inner:.4g}, {outer:.4g}) hold none of the memory's {others} other rows; "

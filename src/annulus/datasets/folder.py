@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 SIDE_FILES = {"thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r", "__macosx"}
 LAYOUT = "train/CLASS/* and test/CLASS/*"
 UNLABELLED_FOLDER = "unlabelled"
-FOLDERS = ("train", "test", UNLABELLED_FOLDER)
+READ_FOLDERS = ("train", "test", UNLABELLED_FOLDER)
 
 
 def open_folder(root: Path, image_size: int) -> dict[str, Source]:
@@ -40,9 +40,9 @@ def open_folder(root: Path, image_size: int) -> dict[str, Source]:
                 f"datasets.folder.root: {folder} {fault}; {root} needs {LAYOUT}. "
                 "Put images there, or name another root in params.yaml"
             )
-    unused = [entry.name for entry in entries(root) if _is_folder(entry) and entry.name not in FOLDERS]
+    unused = [entry.name for entry in entries(root) if _is_folder(entry) and entry.name not in READ_FOLDERS]
     if unused:
-        log.info("%s: folders that are not used: %s (%s are)", root, named(unused), ", ".join(FOLDERS))
+        log.info("%s: folders that are not used: %s (%s are)", root, named(unused), ", ".join(READ_FOLDERS))
     sources = {split: listed(root, split, image_size) for split in ("train", "test")}
     _check_classes(sources["train"].classes, sources["test"].classes, root)
     return sources

@@ -182,9 +182,10 @@ def shared_images(test: ImageSet, others: Sequence[ImageSet]) -> int:
 def _open(dataset: str, params: DatasetParams, limits: Limits, seed: int) -> dict[str, Source]:
     match params:
         case FolderParams(root=root):
-            sources = FOLDERS[dataset](root_of(dataset, root), params.image_size)
+            place = root_of(dataset, root)
+            sources = FOLDERS[dataset](place, params.image_size)
             if dataset == "folder" and limits["unlabelled"] != 0:
-                sources["train"] = with_unlabelled(sources["train"], root_of(dataset, root), params.image_size)
+                sources["train"] = with_unlabelled(sources["train"], place, params.image_size)
             return sources
         case DownloadParams(root=root):
             from annulus.datasets.downloads import open_download  # torchvision takes four seconds

@@ -39,7 +39,7 @@ class Validation:
     @cached_property
     def nearest(self) -> ImageSet:
         """The training images among which to look where a method keeps no bank."""
-        return self._drawn(self.source.labelled(), "nearest images")
+        return self._drawn(self.source, "nearest images")
 
     def accuracy(self, method: Method) -> float | None:
         """Percent, by the rows of the method's bank, or by embeddings of now where it keeps none; None without images.
@@ -57,6 +57,7 @@ class Validation:
         return nearest_label_accuracy(seen, stored, self.images.labels.to(self.device), labels.to(self.device))
 
     def _drawn(self, images: ImageSet, name: str) -> ImageSet:
-        if self.most is None or len(images) <= self.most:
-            return images
-        return images.take(even_subset(images.labels, self.most, generator(self.seed, name)))
+        known = images.with_class
+        if self.most is None or len(known) <= self.most:
+            return images.labelled()
+        return images.take(known[even_subset(images.labels[known], self.most, generator(self.seed, name))])
