@@ -16,7 +16,7 @@ import yaml
 from by_path import ROOT, script
 from checkout import Checkout, ran, rows_of
 
-from annulus.compute.rng import derive, generator
+from annulus.compute.rng import derive, first_weights, generator
 from annulus.config.study import OwnStudy
 from annulus.errors import InputError
 from annulus.estimators import conditional as conditional_of
@@ -24,7 +24,6 @@ from annulus.estimators import gaussians as gaussians_of
 from annulus.estimators import staircase as staircase_of
 from annulus.estimators import theorems as theorems_of
 from annulus.estimators.critics import Joint, Separable
-from annulus.estimators.ensembles import seeded
 from annulus.estimators.params import ConditionalParams, GaussiansParams, StaircaseParams, TheoremsParams
 from annulus.estimators.toys import CorrelatedGaussians
 from annulus.negatives.samplers import Ring
@@ -189,7 +188,8 @@ def plain_mlcpc(bound: str, scores: torch.Tensor, alpha: float) -> torch.Tensor:
 
 def alone(make, value, toys, rate, draws) -> tuple[torch.nn.Module, list[float]]:
     """A critic trained by itself on six pairs of each toy in turn, and its estimates."""
-    critic, found = seeded(make, derive(3, "weights")), []
+    with first_weights(derive(3, "weights")):
+        critic, found = make(), []
     optimizer = torch.optim.Adam(critic.parameters(), rate)
     for toy in toys:
         estimate = value(critic(*toy.sample(6, draws)))

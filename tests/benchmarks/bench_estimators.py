@@ -13,11 +13,11 @@ from timing import ROOT, medians, write
 
 from annulus.bounds.infonce import infonce
 from annulus.compute.device import pick_device
+from annulus.compute.rng import first_weights
 from annulus.compute.workers import each
 from annulus.estimators.bounds import Bound, cpc, mlcpc, off_diagonal
 from annulus.estimators.conditional import Conditional, Run
 from annulus.estimators.critics import Joint, Separable
-from annulus.estimators.ensembles import seeded
 from annulus.estimators.params import ConditionalParams
 from annulus.estimators.toys import CorrelatedGaussians, SumOfGaussians
 from annulus.negatives.samplers import ball
@@ -36,7 +36,10 @@ RUNS = [Run(percent, seed) for percent in PARAMS.percents for seed in range(SEED
 def main() -> None:
     together, one_core, alone = conditional()
     device = pick_device()
-    separable, joint = seeded(lambda: Separable(20, 256, 2, 32), 0), seeded(lambda: Joint(20, 256, 2), 0)
+    with first_weights(0):
+        separable = Separable(20, 256, 2, 32)
+    with first_weights(0):
+        joint = Joint(20, 256, 2)
     (separable_cpc, separable_mlcpc), (joint_cpc, joint_mlcpc) = (
         medians(
             {it.name: partial(update, critic.to(device), it, count) for it in (cpc(1.0), mlcpc(1.0))}, turns

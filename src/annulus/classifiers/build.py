@@ -9,7 +9,7 @@ from annulus.classifiers.mobilenet import build_mobilenet_v2
 from annulus.classifiers.vgg import build_vgg
 from annulus.classifiers.weights import begin_head_
 from annulus.classifiers.wide import build_wide_resnet
-from annulus.compute.rng import derive
+from annulus.compute.rng import derive, first_weights
 from annulus.files.images import Channels
 
 AS_THEY_ARE = ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
@@ -32,8 +32,7 @@ def build_classifier(
 
 def build(config: ClassifierConfig, seed: int) -> Classifier:
     """The classifier that a configuration describes."""
-    with torch.random.fork_rng(devices=[]):  # layers initialise from the global generator
-        torch.default_generator.manual_seed(derive(seed, "classifier"))  # torch.manual_seed would reseed GPUs too
+    with first_weights(derive(seed, "classifier")):
         backbone, width = _backbone(config.name)
         classifier = Classifier(config, backbone, width)
         begin_head_(classifier.head, config.name)

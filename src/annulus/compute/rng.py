@@ -1,6 +1,8 @@
 """Every random draw comes from a generator derived from `seed` and a name for what it draws."""
 
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -18,3 +20,14 @@ def derive(seed: int, *names: str | int) -> int:
 def generator(seed: int, *names: str | int, device: torch.device | str = "cpu") -> torch.Generator:
     """A torch generator for one purpose, on the device where its draws are made."""
     return torch.Generator(device).manual_seed(derive(seed, *names))
+
+
+@contextmanager
+def first_weights(seed: int) -> Iterator[None]:
+    """Layers that are made within draw their first weights from this seed: they draw from torch's global generator.
+
+    Afterwards the global generator is as it was.
+    """
+    with torch.random.fork_rng(devices=[]):  # the GPUs' generators would start CUDA in every worker
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would reseed GPUs too
+        yield

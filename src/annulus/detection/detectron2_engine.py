@@ -21,7 +21,7 @@ from detectron2.utils.events import EventStorage
 from torch import Tensor, nn
 
 from annulus.compute.device import pick_device
-from annulus.compute.rng import derive
+from annulus.compute.rng import derive, first_weights
 from annulus.detection.annotated import Annotated, Detection, Picture, rle_of
 from annulus.detection.detectron2_config import configured
 from annulus.detection.fitting import fit
@@ -68,8 +68,7 @@ def config_of(encoder: Encoder | SplitEncoder, train: Annotated, params: Detecto
 
 def build(encoder: Encoder | SplitEncoder, config: CfgNode, params: DetectorParams, seed: int) -> nn.Module:
     """A detector with the encoder's backbone; a weight that is missing or left over stops it."""
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(derive(seed, "detector"))
+    with first_weights(derive(seed, "detector")):
         model = build_model(config)
     whole = config.clone()
     whole.MODEL.RESNETS.OUT_FEATURES = ["res2", "res3", "res4", "res5"]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from annulus.compute.device import pick_device
-from annulus.compute.rng import derive, generator
+from annulus.compute.rng import derive, first_weights, generator
 from annulus.detection.annotated import Annotated, Detection, Picture, rle_of
 from annulus.detection.detector import Detector, Read
 from annulus.detection.fitting import fit
@@ -68,8 +68,7 @@ def build_detector(encoder: Encoder | SplitEncoder, train: Annotated, params: De
     """A detector with fresh weights around the encoder's; the same seed gives the same weights."""
     points = len(train.keypoint_names or ())
     learnable(train, params.outputs)
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(derive(seed, "detector"))
+    with first_weights(derive(seed, "detector")):
         return Detector(Levels(encoder), params, len(train.categories), points)
 
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from annulus.bounds.bound import Estimate
 from annulus.compute.distributed import all_gather, local
-from annulus.compute.rng import derive, generator
+from annulus.compute.rng import derive, first_weights, generator
 from annulus.distillation.labels import check_other_classes, rows_by_class
 from annulus.distillation.params import ContrastParams
 from annulus.methods.contrast import END, Contrast, ContrastConfig
@@ -51,8 +51,7 @@ class ContrastiveDistillation(nn.Module):
         super().__init__()
         self.params, self.seed, self.epoch_steps = params, seed, epoch_steps
         device, images = labels.device, len(labels)
-        with torch.random.fork_rng(devices=[]):  # layers initialise from the global generator
-            torch.default_generator.manual_seed(derive(seed, "distillation"))
+        with first_weights(derive(seed, "distillation")):
             self.heads = nn.ModuleList(nn.Linear(width, params.dim) for width in widths).to(device)
         self.banks = nn.ModuleList(
             MemoryBank(images, params.dim, params.bank_rate, generator(seed, "bank", side)) for side in SIDES

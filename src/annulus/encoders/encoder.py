@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from annulus.compute.rng import derive
+from annulus.compute.rng import derive, first_weights
 from annulus.encoders.config import EncoderConfig
 from annulus.encoders.convnets import build_alexnet, build_convnet
 from annulus.encoders.lower import in_lower
@@ -135,8 +135,7 @@ class SplitEncoder(nn.Module):
 def build_encoder(config: EncoderConfig, seed: int) -> Encoder | SplitEncoder:
     """An encoder with fresh weights; the same seed gives the same weights."""
     build = Encoder if config.split is None else SplitEncoder
-    with torch.random.fork_rng(devices=[]):  # torchvision initialises from the global generator
-        torch.default_generator.manual_seed(derive(seed, "weights"))  # torch.manual_seed would reseed GPUs too
+    with first_weights(derive(seed, "weights")):
         return build(config).to(memory_format=torch.channels_last)
 
 

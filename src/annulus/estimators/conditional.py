@@ -15,11 +15,11 @@ from torch import Tensor, nn
 from torch.func import vmap
 
 from annulus.bounds.infonce import infonce
-from annulus.compute.rng import derive, generator
+from annulus.compute.rng import derive, first_weights, generator
 from annulus.compute.torch_optimizers import Adam
 from annulus.estimators.bounds import INFONCE
 from annulus.estimators.critics import Separable
-from annulus.estimators.ensembles import Ensemble, seeded
+from annulus.estimators.ensembles import Ensemble
 from annulus.estimators.params import ConditionalParams, ConditionalVariant
 from annulus.estimators.supremum import supremum
 from annulus.estimators.toys import SumOfGaussians, Toy
@@ -56,7 +56,7 @@ class Conditional:
         self.params, self.runs, self.variant, self.toy = params, list(runs), variant, toy
         self.temperature = params.temperature if variant.score == "cosine" else None
         self.x, self.y = self.points("points")
-        critics = [seeded(self._critic, derive(run.seed, "weights")) for run in runs]
+        critics = [self._critic(run.seed) for run in runs]
         self.of_x, self.of_y = (
             Ensemble([Columns(*each) for each in networks])
             for networks in ([c.of_x for c in critics], [c.of_y for c in critics])
@@ -123,9 +123,10 @@ class Conditional:
         scores = torch.stack(found)
         return scores[..., :1], scores[..., 1:]
 
-    def _critic(self) -> nn.Module:
+    def _critic(self, seed: int) -> nn.Module:
         p = self.params
-        return Separable(self.x.shape[2], p.hidden, p.layers, p.outputs, self.temperature)
+        with first_weights(derive(seed, "weights")):
+            return Separable(self.x.shape[2], p.hidden, p.layers, p.outputs, self.temperature)
 
     def _scaled(self, embedding: Float[Tensor, "r n e"]) -> Float[Tensor, "r n e"]:
         if self.temperature is None:

@@ -1,8 +1,7 @@
 """Training critics: several of one form at a time, each on its own loss."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
@@ -32,10 +31,3 @@ class Ensemble(nn.Module):
 
         parameters = dict(zip(self.names, self.stacked, strict=True))
         return vmap(one, in_dims=(0, *[None if shared else 0] * len(inputs)))(parameters, *inputs)
-
-
-def seeded(make: Callable[[], nn.Module], seed: int) -> nn.Module:
-    """A network whose initial weights depend only on the seed."""
-    with torch.random.fork_rng(devices=[]):  # the GPUs' generators would start CUDA in every worker
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed would reseed GPUs too
-        return make()

@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
-from annulus.compute.rng import derive, generator
+from annulus.compute.rng import derive, first_weights, generator
 from annulus.compute.torch_optimizers import Adam
 from annulus.estimators.bounds import INFONCE, eqco, off_diagonal
 from annulus.estimators.critics import Separable
-from annulus.estimators.ensembles import Ensemble, seeded
+from annulus.estimators.ensembles import Ensemble
 from annulus.estimators.params import GaussiansParams
 from annulus.estimators.toys import CorrelatedGaussians
 from annulus.files.results import Number
@@ -28,10 +28,8 @@ def estimates(params: GaussiansParams, key: tuple[int, int]) -> Mapping[str, Any
     toys = [CorrelatedGaussians.with_information(params.dims, nats) for nats in params.information]
     bounds = {"InfoNCE": INFONCE, "EqCo": eqco(params.eqco_alpha)}
     jobs = [(bound, level) for bound in bounds.values() for level in range(len(toys))]
-    critic = seeded(
-        lambda: Separable(params.dims, params.hidden, params.layers, params.outputs, params.temperature),
-        derive(seed, "weights"),
-    )
+    with first_weights(derive(seed, "weights")):
+        critic = Separable(params.dims, params.hidden, params.layers, params.outputs, params.temperature)
     critics = Ensemble([critic] * len(jobs))
     optimizer = Adam(critics.parameters(), params.learning_rate, fused=True)
     draws = [generator(seed, "pairs", level) for level in range(len(toys))]

@@ -12,11 +12,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from annulus.compute.device import pick_device
-from annulus.compute.rng import derive, generator
+from annulus.compute.rng import derive, first_weights, generator
 from annulus.compute.torch_optimizers import Adam
 from annulus.estimators.bounds import cpc, mlcpc, off_diagonal
 from annulus.estimators.critics import Joint, Separable
-from annulus.estimators.ensembles import Ensemble, seeded
+from annulus.estimators.ensembles import Ensemble
 from annulus.estimators.params import StaircaseParams
 from annulus.estimators.toys import Staircase
 from annulus.files.results import Number
@@ -37,7 +37,8 @@ def follow(params: StaircaseParams, key: tuple[str, int]) -> Mapping[str, Any]:
     device = pick_device()
     toy = Staircase(params.dims, params.information, params.steps_per_level)
     bounds = [BOUNDS[name](alpha) for alpha in params.alphas]
-    critic = seeded(lambda: _critic(params), derive(seed, "weights"))
+    with first_weights(derive(seed, "weights")):
+        critic = _critic(params)
     critics = Ensemble([critic] * len(bounds)).to(device)
     optimizer = Adam(critics.parameters(), params.learning_rate, betas=(0.9, 0.999), fused=True)
     draw = generator(seed, "pairs", device=device)

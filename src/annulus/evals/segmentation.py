@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64, UInt8
 from torch import Tensor, nn
 
-from annulus.compute.rng import derive, generator
+from annulus.compute.rng import derive, first_weights, generator
 from annulus.compute.torch_optimizers import Adam
 from annulus.config.evals import SegmentationParams
 from annulus.encoders.features import Features
@@ -129,8 +129,7 @@ def _decoder(maps: Float[Tensor, "n c y x"], width: int, classes: int, seed: int
     mean = torch.stack([channel.double().mean() for channel in maps.unbind(1)]).float()
     std = torch.stack([channel.double().std(correction=0) for channel in maps.unbind(1)]).float()
     std = torch.where(std > LEAST_STD * std.max(), std, torch.inf)
-    with torch.random.fork_rng(devices=[]):  # torch's layers draw their first weights from the global generator
-        torch.default_generator.manual_seed(derive(seed, "decoder"))
+    with first_weights(derive(seed, "decoder")):
         return Decoder(mean, std, width, classes)
 
 

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from annulus.compute.rng import derive
+from annulus.compute.rng import derive, first_weights
 from annulus.errors import InputError
 from annulus.negatives.own import SelfIndex
 from annulus.negatives.scores import Given, Products, Scores
@@ -108,8 +108,7 @@ def build_critic(
         case "bilinear":
             return Bilinear(dim, temperature)
         case "concat-linear" | "mlp-1" | "mlp-2":
-            with torch.random.fork_rng(devices=[]):  # torch initialises from the global generator
-                torch.default_generator.manual_seed(derive(seed, "critic", name))
+            with first_weights(derive(seed, "critic", name)):
                 return Concatenation(dim, {"concat-linear": 0, "mlp-1": 1, "mlp-2": 2}[critic])
         case _:
             raise InputError(f"critic {critic!r} is none of dot, bilinear, concat-linear, mlp-1, mlp-2")

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -11,7 +10,7 @@ from torch import Tensor, nn
 from annulus.compute.compiling import compiled
 from annulus.compute.device import autocast
 from annulus.compute.distributed import local, local_slice, world_size
-from annulus.compute.rng import derive, generator
+from annulus.compute.rng import derive, first_weights, generator
 from annulus.config.methods import PIRLParams
 from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.encoders.lower import in_lower
@@ -27,8 +26,7 @@ class JigsawHead(nn.Module):
     def __init__(self, width: int, dim: int, seed: int, name: str) -> None:
         """`name` tells the heads of two networks apart."""
         super().__init__()
-        with torch.random.fork_rng(devices=[]):  # torch initialises from the global generator
-            torch.default_generator.manual_seed(derive(seed, "jigsaw head", name))
+        with first_weights(derive(seed, "jigsaw head", name)):
             self.each, self.all = nn.Linear(width, dim), nn.Linear(CELLS * dim, dim)
 
     def forward(self, pooled: Float[Tensor, "b 9 c"]) -> Float[Tensor, "b d"]:

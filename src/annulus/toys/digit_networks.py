@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from annulus.estimators.ensembles import seeded
+from annulus.compute.rng import first_weights
 
 FILTERS = (8, 16, 32, 64)
 STRIDES = (2, 2, 2, 1)
@@ -37,4 +37,5 @@ class Views(nn.Module):
 
 def build_views(seed: int) -> Views:
     """Fresh weights from a seed; on a CPU channels last, where small convolutions take two thirds of the time."""
-    return seeded(Views, seed).to(memory_format=torch.channels_last)
+    with first_weights(seed):
+        return Views().to(memory_format=torch.channels_last)

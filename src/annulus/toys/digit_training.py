@@ -11,10 +11,9 @@ from torch import Tensor, nn
 from annulus.bounds.infonce import infonce
 from annulus.compute import progress
 from annulus.compute.device import pick_device
-from annulus.compute.rng import derive, generator
+from annulus.compute.rng import derive, first_weights, generator
 from annulus.compute.torch_optimizers import SGD, Adam
 from annulus.config.training import CosineSchedule
-from annulus.estimators.ensembles import seeded
 from annulus.methods.critics import scaled
 from annulus.schedules import Schedule
 from annulus.toys.digit_networks import WIDTH, Views, build_views
@@ -35,7 +34,8 @@ def contrast(videos: Float[Tensor, "b d"], images: Float[Tensor, "b d"], tempera
 
 def train_supervised(world: World, params: TrainingParams, task: Task, seed: int) -> nn.Sequential:
     """A backbone and its head, trained end to end on one task of single frames."""
-    head = seeded(lambda: nn.Linear(WIDTH, task.outputs), derive(seed, "head", task.name))
+    with first_weights(derive(seed, "head", task.name)):
+        head = nn.Linear(WIDTH, task.outputs)
     network = nn.Sequential(build_views(derive(seed, "weights")).image, head).to(pick_device()).train()
     device = head.weight.device
 

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from annulus.compute.rng import derive
+from annulus.compute.rng import derive, first_weights
 from annulus.errors import InputError
 
 
@@ -95,6 +95,5 @@ def random_flow(channels: int, couplings: int, hidden: int, volume_preserving: b
 
     Source: Tian et al. 2020, arXiv:2005.10243, Section 6.1 (random views).
     """
-    with torch.random.fork_rng(devices=[]):  # torch initialises from the global generator
-        torch.default_generator.manual_seed(derive(seed, "flow"))
+    with first_weights(derive(seed, "flow")):
         return Flow(channels, couplings, hidden, volume_preserving)
