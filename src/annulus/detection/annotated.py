@@ -7,6 +7,8 @@ import numpy as np
 from faster_coco_eval import mask as coco_mask
 from jaxtyping import Bool
 
+from annulus.errors import InputError
+
 Box = tuple[float, float, float, float]  # x, y, width, height in pixels
 KINDS = ("boxes", "masks", "keypoints", "voc", "lvis")
 
@@ -110,3 +112,13 @@ def flip_pairs_of(names: tuple[str, ...]) -> tuple[tuple[int, int], ...]:
         for place, name in enumerate(names)
         if name.startswith("left") and name.replace("left", "right", 1) in names
     )
+
+
+def check_kind(kind: str) -> None:
+    """Refuse what is no kind of annotations.
+
+    Raises:
+        InputError: naming the known ones.
+    """
+    if kind not in KINDS:
+        raise InputError(f"kind of annotations {kind!r} is unknown; expected one of {', '.join(KINDS)}")

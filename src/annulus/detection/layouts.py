@@ -13,16 +13,16 @@ from tqdm import tqdm
 
 from annulus.compute.rng import derive
 from annulus.datasets.outlines import OUTLINES
-from annulus.detection.annotated import KINDS, LIMBS, PERSON
+from annulus.detection.annotated import LIMBS, PERSON, check_kind
 from annulus.detection.federation import Federation, federated, weights
 from annulus.detection.polygons import box_of, polygons_of
 from annulus.detection.scenes import KINDS_OF_OBJECTS, Scene, draw_scene
 from annulus.detection.scenes_params import SceneParams
+from annulus.detection.voc import VOC_SPLITS
 from annulus.errors import InputError
 
 EQUAL = (1,) * len(KINDS_OF_OBJECTS)
 FOLDERS = {"train": "train2017", "val": "val2017"}  # of COCO and LVIS
-VOC_SPLITS = {"train": "trainval", "val": "test"}
 DIFFICULT = 60  # percent: VOC's objects of which less is seen
 SUFFIX = {"png": "PNG", "jpg": "JPEG"}
 
@@ -35,8 +35,7 @@ def write_scenes(root: Path, kind: str, params: SceneParams, seed: int) -> None:
     Raises:
         InputError: for an unknown kind, or when the disk is full.
     """
-    if kind not in KINDS:
-        raise InputError(f"kind of annotations {kind!r} is unknown; expected one of {', '.join(KINDS)}")
+    check_kind(kind)
     try:
         if kind == "voc":
             for split in FOLDERS:

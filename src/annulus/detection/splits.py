@@ -2,13 +2,11 @@
 
 from pathlib import Path
 
-from annulus.detection.annotated import KINDS, Annotated
+from annulus.detection.annotated import Annotated, check_kind
 from annulus.detection.coco import read_coco
 from annulus.detection.lvis import read_lvis
-from annulus.detection.voc import read_voc
+from annulus.detection.voc import VOC_SPLITS, read_voc
 from annulus.errors import InputError
-
-VOC_SPLITS = {"train": "trainval", "val": "test"}  # the protocol of VOC 2007
 
 
 def read_splits(root: Path, kind: str, drop_empty: bool) -> tuple[Annotated, Annotated]:
@@ -20,8 +18,7 @@ def read_splits(root: Path, kind: str, drop_empty: bool) -> tuple[Annotated, Ann
     Raises:
         InputError: for an unknown kind, what the readers refuse, and splits of different categories.
     """
-    if kind not in KINDS:
-        raise InputError(f"kind of annotations {kind!r} is unknown; expected one of {', '.join(KINDS)}")
+    check_kind(kind)
     train, val = (_read(root, kind, split, drop_empty) for split in ("train", "val"))
     check_categories(train, val, root)
     return train, val

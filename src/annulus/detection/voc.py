@@ -14,6 +14,8 @@ from annulus.detection.image_files import check_files
 from annulus.detection.records import check_empty, counted
 from annulus.errors import InputError
 
+VOC_SPLITS = {"train": "trainval", "val": "test"}  # the protocol of VOC 2007
+
 
 def read_voc(root: Path, split: str, drop_empty: bool) -> Annotated:
     """The images that root/ImageSets/Main/SPLIT.txt lists, numbered from 1 in its order.
