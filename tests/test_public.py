@@ -74,10 +74,56 @@ def test_a_mistake_in_a_public_function_is_a_sentence():
     for inner, outer in ((0.5, 0.1), (0.1, 1.5), (-0.5, 0.5)):
         with pytest.raises(InputError, match="are no borders of a ring; they are shares of the memory"):
             annulus.negatives.ring(scores, torch.arange(2), inner, outer, 4, generator)
+    ring = annulus.ContrastConfig(annulus.negatives.Ring(0.1, 0.5), None, annulus.bounds.InfoNCE(), 4)
+    contrast = annulus.Contrast(ring, images=40, seed=0, device=torch.device("cpu"))
+    with pytest.raises(InputError, match="no positive: give `positive`, its score, or `self_index`, the column of"):
+        contrast(scores, torch.arange(2))
     with pytest.raises(InputError, match=r"rate 1\.5: an update keeps this share of the old row; give 0 or more"):
         annulus.MemoryBank(4, 2, 1.5, generator)
     with pytest.raises(InputError, match=r"nowhere\.safetensors or its JSON is missing"):
         annulus.load_encoder("nowhere.safetensors")
+
+
+# What each says, and the call: without the tests' own checks of types and shapes.
+MISTAKES = """
+scores of shape (40,) and torch.float32: give         | ring(scores[0], own, 0.1, 0.5, 4, random)
+scores of shape (2, 40) and torch.int32: give         | ring(scores.int(), own, 0.1, 0.5, 4, random)
+self_index of shape (3,) and torch.int64: give        | ring(scores, torch.arange(3), 0.1, 0.5, 4, random)
+self_index of shape (2,) and torch.float32: give      | ring(scores, own.float(), 0.1, 0.5, 4, random)
+self_index of shape (2, 1, 1) and torch.int64: give   | ring(scores, own[:, None, None], 0.1, 0.5, 4, random)
+0 negatives: give                                     | uniform(scores, own, 0, random)
+2.5 negatives: give                                   | cave(scores, own, 0.5, None, 2.5, random)
+'some' negatives: give                                | ball(scores, own, 0.1, "some", random)
+generator None: negatives are drawn from              | ball(scores, own, 0.1, 4, None)
+-1 negatives: give                                    | ContrastConfig(Ring(0.1, 0.5), None, InfoNCE(), -1)
+positives of shape (2,) and negatives of shape (2, 40): give       | infonce(scores[:, 0], scores)
+positives of shape (1, 1) and negatives of shape (2, 40): give     | infonce(scores[:1, :1], scores)
+positives of shape (2, 1) and negatives of shape (2, 0): give      | cpc(scores[:, :1], scores[:, :0], 1.0)
+positives of shape (2, 1, 1) and negatives of shape (2, 40): give  | mlcpc(scores[:, :1], scores, 1.0)
+a memory of 0 rows of 2 numbers holds nothing; give   | MemoryBank(0, 2, 0.5, random)
+a memory of 4 rows of 0 numbers holds nothing; give   | KeyQueue(4, 0, random)
+generator None: a memory's first rows are random      | KeyQueue(4, 2, None)
+"""
+SAID = """
+import sys
+import torch
+from annulus import ContrastConfig, KeyQueue, MemoryBank
+from annulus.bounds import InfoNCE, cpc, infonce, mlcpc
+from annulus.errors import InputError
+from annulus.negatives import Ring, ball, cave, ring, uniform
+scores, own, random = torch.zeros(2, 40), torch.arange(2), torch.Generator()
+for call in sys.argv[1:]:
+    try:
+        print(eval(call))
+    except InputError as error:
+        print(error)
+"""
+
+
+def test_a_wrong_shape_or_type_is_a_sentence_too():
+    sentences, calls = zip(*(line.split("|") for line in MISTAKES.strip().splitlines()), strict=True)
+    for sentence, said in zip(sentences, run_python("-c", SAID, *map(str.strip, calls)).splitlines(), strict=True):
+        assert said.startswith(sentence.strip()), said
 
 
 def test_a_function_is_not_hidden_by_its_module_and_importing_a_probe_loads_no_networks():

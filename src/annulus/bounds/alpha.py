@@ -8,7 +8,7 @@ from jaxtyping import Float, Int, Num
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from annulus.bounds.bound import Bound, present
+from annulus.bounds.bound import Bound, check_scores, present
 from annulus.bounds.eqco import effective_alpha, margin
 from annulus.bounds.infonce import infonce, log_sum
 from annulus.compute.checks import check
@@ -45,8 +45,9 @@ def cpc(positives: Float[Tensor, "b p"], negatives: Float[Tensor, "b k"], alpha:
     Source: Song and Ermon 2020, arXiv:2007.09852, Eq. 4, as log(m/alpha) - L_alpha.
 
     Raises:
-        InputError: when alpha is outside (0, m).
+        InputError: when alpha is outside (0, m), or these are no tables of scores.
     """
+    check_scores(positives, negatives)
     # Weighing the few positives down is weighing the many negatives up.
     log_weight = _log_weight(present(negatives).to(negatives.dtype), alpha)
     return infonce(positives - log_weight[:, None], negatives)
@@ -92,8 +93,9 @@ def mlcpc(positive: Float[Tensor, "b"], negatives: Float[Tensor, "b k"], alpha: 
     Source: Song and Ermon 2020, arXiv:2007.09852, Eq. 6, as log(m/alpha) - J_alpha, which is the KL of its Algorithm 1.
 
     Raises:
-        InputError: when alpha is outside (0, m).
+        InputError: when alpha is outside (0, m), or these are no scores of queries.
     """
+    check_scores(positive[..., None], negatives)
     return _mlcpc(positive, present(negatives), log_sum(negatives.flatten())[None], alpha)
 
 

@@ -8,10 +8,26 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from annulus.errors import InputError
+
 
 def present(scores: Float[Tensor, "b k"]) -> Int[Tensor, "b"]:
     """How many scores of each query are not absent."""
     return scores.shape[1] - scores.isneginf().sum(dim=1, dtype=torch.int32)  # twice as fast as counting with int64
+
+
+def check_scores(positives: Tensor, negatives: Tensor) -> None:
+    """Refuse what is no table of scores.
+
+    Raises:
+        InputError: unless both have a row per query, and a score or more in each row.
+    """
+    shapes = tuple(positives.shape), tuple(negatives.shape)
+    if positives.ndim != 2 or negatives.ndim != 2 or len(positives) != len(negatives) or 0 in shapes[0] + shapes[1]:
+        raise InputError(
+            f"positives of shape {shapes[0]} and negatives of shape {shapes[1]}: give both a row per query, and a "
+            "score or more in each row"
+        )
 
 
 @dataclass(frozen=True)

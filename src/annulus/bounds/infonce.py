@@ -11,7 +11,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import logsigmoid
 
-from annulus.bounds.bound import Bound
+from annulus.bounds.bound import Bound, check_scores
 from annulus.bounds.eqco import margin
 
 
@@ -48,7 +48,11 @@ def infonce(positives: Float[Tensor, "b p"], negatives: Float[Tensor, "b k"]) ->
 
     Source: van den Oord et al. 2018, arXiv:1807.03748, Eq. 4; Wu et al. 2020, arXiv:2005.13149, Eq. 5, whose K counts
     the positive too, and Section 4.3 (neighbours, summed inside the log).
+
+    Raises:
+        InputError: when these are no tables of scores.
     """
+    check_scores(positives, negatives)
     # The log odds of positives against negatives keep the small losses that a difference of logsumexps would round off.
     own = positives.squeeze(1) if positives.shape[1] == 1 else positives.logsumexp(dim=1)
     return -logsigmoid(own - log_sum(negatives)).mean()

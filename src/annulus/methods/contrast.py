@@ -17,7 +17,7 @@ from annulus.errors import InputError
 from annulus.negatives.clusters import Clustering, Clusters, kmeans
 from annulus.negatives.draws import Shared
 from annulus.negatives.neighbours import Neighbours
-from annulus.negatives.samplers import Sampler, SelfIndex
+from annulus.negatives.samplers import Sampler, SelfIndex, check_count
 from annulus.negatives.scores import Given, Scores
 from annulus.negatives.selection import Selection, gather
 from annulus.ranks import rank_limits
@@ -45,6 +45,7 @@ class ContrastConfig:
     negatives: int | Literal["all"]  # K, drawn with replacement, or the sampler's whole set
 
     def __post_init__(self) -> None:
+        check_count(self.negatives)
         if self.neighbours is not None and self.bound.neighbours == "refused":
             raise InputError(
                 f"{type(self.bound).__name__} takes one positive per query, but {type(self.neighbours).__name__} "
@@ -137,7 +138,12 @@ class Contrast(nn.Module):
         Scores are similarities divided by the temperature. `self_index`: each query's column that is never a negative,
         -1 where it has none. `positive`: the score of the positive; by default that of the column `self_index`.
         `column_images`: the training image of each column, -1 where there is none yet; by default column i is image i.
+
+        Raises:
+            InputError: without a positive, and what the sampler and the bound refuse.
         """
+        if positive is None and self_index is None:
+            raise InputError("no positive: give `positive`, its score, or `self_index`, the column of the query's row")
         scores = Given(scores) if isinstance(scores, Tensor) else scores
         similarity = scores.table
         negatives = self.config.sampler.draw(

@@ -26,8 +26,7 @@ class MemoryBank(nn.Module):
         if not 0 <= rate < 1:
             raise InputError(f"rate {rate:g}: an update keeps this share of the old row; give 0 or more, and below 1")
         self.rate = rate
-        drawn = torch.randn(images, dim, generator=generator, device=generator.device)
-        self.register_buffer("rows", F.normalize(drawn, dim=1))
+        self.register_buffer("rows", _random_rows(images, dim, generator))
 
     @torch.no_grad()
     def fill(self, embeddings: Float[Tensor, "n d"]) -> None:
@@ -75,8 +74,7 @@ class KeyQueue(nn.Module):
         """
         super().__init__()
         self.keys_per_image = keys_per_image
-        drawn = torch.randn(length, dim, generator=generator, device=generator.device)
-        self.register_buffer("keys", F.normalize(drawn, dim=1))
+        self.register_buffer("keys", _random_rows(length, dim, generator))
         self.register_buffer("images", torch.full((length,), -1, device=generator.device))
         self.register_buffer("next", torch.zeros((), dtype=torch.int64, device=generator.device))
 
@@ -119,3 +117,12 @@ def most_keys(length: int, epoch_images: int) -> int:
     1 for one key; 2 up to one key more than an epoch; 3 from there to two epochs and one key.
     """
     return 1 + -(-(length - 1) // epoch_images)
+
+
+def _random_rows(count: int, dim: int, generator: torch.Generator) -> Float[Tensor, "n d"]:
+    """What a memory starts with: random unit vectors, on the generator's device."""
+    if count < 1 or dim < 1:
+        raise InputError(f"a memory of {count} rows of {dim} numbers holds nothing; give 1 or more of both")
+    if not isinstance(generator, torch.Generator):
+        raise InputError(f"generator {generator!r}: a memory's first rows are random; give a torch.Generator")
+    return F.normalize(torch.randn(count, dim, generator=generator, device=generator.device), dim=1)

@@ -11,6 +11,7 @@ from jaxtyping import Float, Int, Num
 from torch import Tensor
 
 from annulus.compute.distributed import local, world_size
+from annulus.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -48,5 +49,7 @@ def fractions(queries: int, k: int, random: Random, at_once: int | None = None) 
 def _own(draw: Callable[[int, torch.Generator], Tensor], queries: int, random: Random) -> Num[Tensor, "queries k"]:
     if isinstance(random, torch.Generator):
         return draw(queries, random)
+    if not isinstance(random, Shared):
+        raise InputError(f"generator {random!r}: negatives are drawn from a torch.Generator on the scores' device")
     drawn = draw(queries * world_size(), random.generator)
     return drawn if world_size() == 1 else torch.cat([local(view) for view in drawn.chunk(random.views)])

@@ -67,8 +67,9 @@ def ring(
     Source: Wu et al. 2020, arXiv:2010.02037, Section 4.
 
     Raises:
-        InputError: when the ring holds no column.
+        InputError: when the ring holds no column, or an argument has not its type or shape.
     """
+    _check(scores, self_index, k)
     others = scores.shape[1] - (self_index is not None)
     first, last = rank_limits(inner, outer, others)
     if (first, last) == (0, others):
@@ -94,8 +95,9 @@ def cave(
     (IRCave, inside).
 
     Raises:
-        InputError: when a query's set is empty.
+        InputError: when a query's set is empty, or an argument has not its type or shape.
     """
+    _check(scores, self_index, k)
     first, last = rank_limits(0.0, outer, scores.shape[1] - (self_index is not None))
     drawn = None if k == "all" else fractions(len(scores), k, generator, at_once=CAVE_QUERIES)
     parts = []
@@ -123,6 +125,33 @@ def closest(scores: Float[Tensor, "b n"], self_index: SelfIndex, first: int, las
             f"which {self_index.shape[1]} columns may be; widen the sampler or take a larger memory"
         )
     return Selection(index, ~own_columns(scores, self_index).gather(1, index))
+
+
+def check_count(k: Count) -> None:
+    """Refuse what is no number of negatives.
+
+    Raises:
+        InputError: unless it is 1 or more, or all.
+    """
+    if k != "all" and not (isinstance(k, int) and k > 0):
+        raise InputError(f"{k!r} negatives: give a whole number, 1 or more, or 'all'")
+
+
+def _check(scores: Tensor, self_index: Tensor | None, k: Count) -> None:
+    """Types and shapes only, so that no GPU is asked."""
+    check_count(k)
+    if scores.ndim != 2 or not scores.is_floating_point():
+        raise InputError(
+            f"scores of shape {tuple(scores.shape)} and {scores.dtype}: give floating-point numbers, a row per query "
+            "and a column per row of the memory"
+        )
+    if self_index is None:
+        return
+    if self_index.is_floating_point() or self_index.ndim not in (1, 2) or len(self_index) != len(scores):
+        raise InputError(
+            f"self_index of shape {tuple(self_index.shape)} and {self_index.dtype}: give each of {len(scores)} queries "
+            "the number of its own column, or several padded with -1"
+        )
 
 
 def _reaches_own(self_index: SelfIndex, last: int, columns: int) -> bool:
