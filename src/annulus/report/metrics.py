@@ -16,27 +16,12 @@ Row = dict[str, Cell]
 Wanted = float | int | str | Sequence[float | int | str]
 
 # What writes a file, by the first part of its name.
-COMMANDS = {
-    "algorithms": "dvc repro stages/algorithms/dvc.yaml",
-    "cifar10": "dvc repro stages/cifar10/dvc.yaml",
-    "negatives": "dvc repro stages/negatives/dvc.yaml",
-    "augmentations": "dvc repro stages/augmentations/dvc.yaml",
-    "strength": "dvc repro stages/strength/dvc.yaml",
-    "frequency": "dvc repro stages/frequency/dvc.yaml",
-    "colour": "dvc repro stages/colour/dvc.yaml",
-    "view_learning": "dvc repro stages/view_learning/dvc.yaml",
-    "moving_digits": "dvc repro stages/moving_digits/dvc.yaml",
-    "distillation": "dvc repro stages/distillation/dvc.yaml",
-    "spirals": "dvc repro stages/spirals/dvc.yaml",
-    "distance": "dvc repro stages/distance/dvc.yaml",
-    "estimators": "dvc repro stages/estimators/dvc.yaml",
-    "meta": "dvc repro stages/meta/dvc.yaml",
-    "detection": "dvc repro stages/detection/dvc.yaml",
-    "benchmarks": "make bench",
-    "main": "make repro",
-    "summary.json": "make repro",
-    "summary.csv": "make repro",
-}
+STUDIES = (
+    *("algorithms", "cifar10", "negatives", "augmentations", "strength", "frequency", "colour", "view_learning"),
+    *("moving_digits", "distillation", "spirals", "distance", "estimators", "meta", "detection"),
+)
+COMMANDS = {study: f"dvc repro stages/{study}/dvc.yaml" for study in STUDIES}
+COMMANDS |= {"benchmarks": "make bench", **dict.fromkeys(("main", "summary.json", "summary.csv"), "make repro")}
 
 MOST = 10**300  # what a float still holds
 
