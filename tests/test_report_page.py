@@ -12,7 +12,8 @@ import report_root
 from report_root import Parsed
 
 from annulus.report.__main__ import main
-from annulus.report.content import VERDICTS, confusion, gather
+from annulus.report.claims import VERDICTS
+from annulus.report.content import confusion, gather
 from annulus.report.markdown import code, markdown, safe, ticks
 from annulus.report.page import html
 from annulus.report.papers import ComparedRow, Comparison, load_tables

@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import Field, ValidationError
 
@@ -28,6 +28,8 @@ from annulus.report.setting import Setting
 from annulus.report.truth import Estimate, RuleFault, Truth, Value
 
 DIGITS = 6  # of the numbers shown; rules see all
+Kind = Literal["held", "did not hold", "undecided", "not run at this scale", "not run", "broken"]
+VERDICTS: tuple[Kind, ...] = get_args(Kind)
 
 
 class Claim(Params):
@@ -67,7 +69,7 @@ class Verdict:
     claim: str
     paper: str
     where: list[str]
-    verdict: Literal["held", "did not hold", "undecided", "not run at this scale", "not run", "broken"]
+    verdict: Kind
     rule: str
     numbers: dict[str, float | list[float]]
     reason: str | None

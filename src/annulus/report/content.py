@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from annulus.report.claims import Verdict, verdicts
+from annulus.report.claims import VERDICTS, Verdict, verdicts
 from annulus.report.context import Context, context
 from annulus.report.gains import CIFAR10, FILE
 from annulus.report.metrics import Broken, Metrics
@@ -34,8 +34,6 @@ from annulus.report.tables import (
     setting_of,
     valued,
 )
-
-VERDICTS = ("held", "did not hold", "undecided", "not run at this scale", "not run", "broken")
 
 MAIN = {
     "main/knn.json": "Nearest neighbours of the test images",

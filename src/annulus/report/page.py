@@ -7,21 +7,15 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from annulus.report.content import VERDICTS, Report, shown_numbers
+from annulus.report.claims import VERDICTS
+from annulus.report.content import Report, shown_numbers
 from annulus.report.shown import Empty
 from annulus.report.tables import number
 
 HERE = Path(__file__).parent
 
 # A sign beside the word, so that no verdict is told only by colour.
-SIGNS = {
-    "held": "✓",
-    "did not hold": "✗",
-    "undecided": "≈",
-    "not run at this scale": "◐",
-    "not run": "○",
-    "broken": "!",
-}
+SIGNS = dict(zip(VERDICTS, "✓✗≈◐○!", strict=True))
 
 
 def html(report: Report) -> str:
