@@ -127,7 +127,7 @@ def test_a_broken_file_is_named_where_it_is_missed_and_at_the_end_and_nothing_el
     found = gather(tmp_path, NOW)
     assert {fault.name for fault in found.broken} >= {
         "main/knn.json", "main/linear.json", "negatives/temperature.csv", "algorithms/table.csv"}  # fmt: skip
-    broken = {figure.plot.name: figure.of.reason for figure in found.figures if figure.of and figure.of.broken}
+    broken = {figure.plot.name: figure.svg.reason for figure in found.figures if getattr(figure.svg, "broken", False)}
     assert broken == {"mutualinfo.fig10": "metrics/negatives/temperature.csv: has no column 'nn1_top1_percent'"}
     assert isinstance(found.headline, Table)
     page = html(found)

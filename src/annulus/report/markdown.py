@@ -214,9 +214,9 @@ def _figure(shown: Shown) -> str:
     said = f"**{safe(shown.plot.title)}.**{where} {safe(shown.said)}".rstrip()
     if shown.setting:
         said += f" Here: {safe(shown.setting)}."
-    said += f" {shown.plot.bars}" if shown.plot.bars and not shown.of else ""
-    if shown.of:
-        return f"{said}\n\n{_empty(shown.of)}"
+    if isinstance(shown.svg, Empty):
+        return f"{said}\n\n{_empty(shown.svg)}"
+    said += f" {shown.plot.bars}" if shown.plot.bars else ""
     return f"{said} Drawn from {', '.join(code(f'metrics/{file}') for file in shown.plot.files)}."
 
 

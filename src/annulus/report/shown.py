@@ -35,15 +35,14 @@ class Empty:
 
 @dataclass(frozen=True)
 class Shown:
-    """A figure as the page has it; `of` is what is empty of it, when it could not be drawn."""
+    """A figure as the page has it, or why it could not be drawn."""
 
     plot: Plot
     where: str
     finding: str
     setting: str
     verdicts: list[Verdict]
-    svg: str = ""
-    of: Empty | None = None
+    svg: str | Empty
 
     @property
     def said(self) -> str:
@@ -54,7 +53,7 @@ class Shown:
     @property
     def wide(self) -> bool:
         """Whether it has panels side by side."""
-        size = re.search(r'viewBox="0 0 ([\d.]+)', self.svg)
+        size = None if isinstance(self.svg, Empty) else re.search(r'viewBox="0 0 ([\d.]+)', self.svg)
         return size is not None and float(size[1]) > 400
 
 
@@ -101,10 +100,11 @@ def annulus(root: Path) -> str | Empty:
 
 
 def part(make: Callable[[], Made], metrics: Metrics, name: str) -> Made | Empty:
+    """What `make` gives of the file `name`, or of several files of one study, or why it is empty."""
     try:
         return make()
     except Missing as error:
-        return Empty(f"metrics/{name} is not there", error.command)
+        return Empty(f"metrics/{error.name} is not there", error.command)
     except Broken as error:
         return Empty(str(error), metrics.command(name), broken=True)
     except ValueError as error:
@@ -119,21 +119,13 @@ def figure(plot: Plot, metrics: Metrics, found: Sequence[Verdict]) -> Shown:
     where = f"{of.partition('.')[0]}, {known.where}" if known else ""
     finding = FINDINGS.get(plot.name) or (paper.finding if paper else "")
     about = [verdict for verdict in found if of in verdict.where]
-    setting, file = "", plot.files[0]
-    try:
-        rows = []
-        for file in plot.files:
-            rows.append(metrics.rows(file))
-        setting = str(read_setting(metrics, plot.files[0], metrics.rows(plot.files[0])[-1]))  # a teacher's is the first
-        drawn = svg(lambda: plot.draw(*rows), plot.name, f"{plot.title}. {finding}")
-        return Shown(plot, where, finding, setting, about, drawn)
-    except Missing as error:
-        empty = Empty(f"metrics/{file} is not there", error.command)
-    except Broken as error:
-        empty = Empty(str(error), metrics.command(file), broken=True)
-    except ValueError as error:
-        empty = Empty(str(metrics.fault(" or ".join(plot.files), str(error))), metrics.command(file), broken=True)
-    return Shown(plot, where, finding, setting, about, of=empty)
+    files = " or ".join(plot.files)
+    rows = part(lambda: [metrics.rows(file) for file in plot.files], metrics, files)
+    if isinstance(rows, Empty):
+        return Shown(plot, where, finding, "", about, rows)
+    setting = str(read_setting(metrics, plot.files[0], rows[0][-1]))  # a teacher's is the first
+    drawn = part(lambda: svg(lambda: plot.draw(*rows), plot.name, f"{plot.title}. {finding}"), metrics, files)
+    return Shown(plot, where, finding, setting, about, drawn)
 
 
 def grids(root: Path, metrics: Metrics) -> Pictures | Empty:
