@@ -50,6 +50,7 @@ class Compared:
     table: Table
     setting: str
     verdicts: list[Verdict]
+    empty: Empty | None  # why there is no number of ours
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,10 @@ def _papers(metrics: Metrics, found: Sequence[Verdict]) -> list[Paper]:
         claims = [verdict for verdict in ordered if verdict.paper == key]
         paper = papers.setdefault(key, Paper(key, comparison.table.paper, [], claims))
         about = [verdict for verdict in found if comparison.table.id in verdict.where]
-        paper.tables.append(Compared(comparison, of_comparison(comparison), setting_of(comparison), about))
+        empty = None
+        if comparison.reason is not None:
+            empty = Empty(comparison.reason, comparison.command, comparison.status == "broken")
+        paper.tables.append(Compared(comparison, of_comparison(comparison), setting_of(comparison), about, empty))
     return list(papers.values())
 
 

@@ -194,10 +194,7 @@ def _paper(paper: Paper) -> list[str]:
     """A paper's tables; of those that were not run the names; their printed values are on the page."""
     blocks, not_run = [f"### {safe(paper.title)} ({safe(paper.key)})"], {}
     for each in paper.tables:
-        comparison = each.comparison
-        said = "" if comparison.status == "run" else _empty(
-            Empty(comparison.reason or "no study measures it yet", comparison.command, comparison.status == "broken")
-        )  # fmt: skip
+        comparison, said = each.comparison, _empty(each.empty) if each.empty else ""
         title = f"{comparison.table.where}: {comparison.table.task}"
         if comparison.status == "not run":
             not_run.setdefault(said, []).append(f"  - {safe(title)}")
