@@ -150,8 +150,8 @@ def shown_numbers(verdict: Verdict) -> list[tuple[str, str]]:
     """A claim's numbers by name, as text; of a long list its ends, and one for several that are equal."""
     shown = []
     for name, value in verdict.numbers.items():
-        values = list(value) if isinstance(value, list | tuple) else [value]
-        texts = [number(float(each), decimals_of(values)) for each in values]
+        values = value if isinstance(value, list) else [value]
+        texts = [number(each, decimals_of(values)) for each in values]
         if len(texts) > 3 and len(set(texts)) == 1:
             texts = [f"{texts[0]} ({len(texts)} times)"]
         elif len(texts) > 6:

@@ -161,9 +161,8 @@ def _claims(paper: Paper) -> list[str]:
     rows = []
     for verdict in decided:
         numbers = "; ".join(f"{name} = {text}" for name, text in shown_numbers(verdict))
-        rule = code(verdict.rule) if verdict.rule else ""
         said = f"**{safe(verdict.verdict)}**"
-        rows.append([safe(verdict.claim), said, _source(verdict), safe(numbers), rule, _why(verdict)])
+        rows.append([safe(verdict.claim), said, _source(verdict), safe(numbers), code(verdict.rule), _why(verdict)])
     heads = ["claim", "verdict", "from", "numbers here", "rule", "reason"]
     undecided: dict[str, list[str]] = {}  # one reason is that of many claims
     for verdict in verdicts:

@@ -104,16 +104,9 @@ def named(name: str) -> tuple[str, str]:
 
 
 def valued(name: str, value: object) -> Cell:
-    """A metrics file's number, with the decimals of its unit, or its text; an empty cell for None.
-
-    Raises:
-        ValueError: for a number that no float holds.
-    """
+    """A metrics file's number, with the decimals of its unit, or its text; an empty cell for None."""
     if isinstance(value, int | float) and not isinstance(value, bool):
-        try:
-            return numeric(float(value), DECIMALS.get(named(name)[1]))
-        except OverflowError as error:
-            raise ValueError(f"{name} is {str(value)[:12]}…, more than any number here can be") from error
+        return numeric(float(value), DECIMALS.get(named(name)[1]))
     return Cell("" if value is None else str(value))
 
 
