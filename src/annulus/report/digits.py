@@ -14,7 +14,7 @@ TASKS = {
 
 def moving_digits(rows: Rows) -> Figure:
     """A panel for each task, a point for each row; filled where the views share the task's own factor."""
-    figure, axes = panels(len(TASKS), list(TASKS))
+    figure, axes = panels(*TASKS)
     names = [plain(str(row.get("sharing", ""))) for row in rows]
     for each, (task, (column, half, unit)) in zip(axes, TASKS.items(), strict=True):
         for place, (name, row, value) in enumerate(zip(names, rows, numbers(rows, column), strict=True)):

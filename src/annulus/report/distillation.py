@@ -12,7 +12,7 @@ FIXED = {"KD": ("KD", (8, 2)), "CRD": ("CRD", (4, 2)), "Student": ("alone", (1, 
 def over_alpha(rows: Rows) -> Figure:
     """Accuracy of CPC's and ML-CPC's students over alpha, between lines of those of the other losses."""
     pairs = grouped(rows, "pair")
-    figure, axes = panels(len(pairs), list(pairs))
+    figure, axes = panels(*pairs)
     for each, found in zip(axes, pairs.values(), strict=True):
         by_method = grouped(found, "method")
         swept = {label: by_method[name] for name, label in SWEPT.items() if name in by_method}

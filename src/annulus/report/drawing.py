@@ -63,13 +63,13 @@ WIDE, WIDER, HIGH = 5.0, 8.2, 3.2
 LONGEST = 40  # letters of a label
 
 
-def panels(count: int, titles: Sequence[str] = ()) -> tuple[Figure, list[Axes]]:
-    """A figure with panels side by side, two at most in a row."""
-    columns, rows = min(count, 2), -(-count // 2)
+def panels(*titles: str) -> tuple[Figure, list[Axes]]:
+    """A figure with panels of these titles side by side, two at most in a row."""
+    columns, rows = min(len(titles), 2), -(-len(titles) // 2)
     figure = Figure(figsize=(WIDE if columns == 1 else WIDER, HIGH * rows), layout="constrained")
     figure.get_layout_engine().set(w_pad=0.12)  # inches, between a panel and its neighbour's label
-    axes = [figure.add_subplot(rows, columns, place + 1) for place in range(count)]
-    for each, title in zip(axes, titles, strict=False):
+    axes = [figure.add_subplot(rows, columns, place) for place in range(1, len(titles) + 1)]
+    for each, title in zip(axes, titles, strict=True):
         each.set_title(plain(title), loc="left")
     return figure, axes
 

@@ -29,7 +29,7 @@ TOY = ("cosine", "cosine-slow-warm")
 
 def over_training(rows: Rows, columns: dict[str, str], y: str, scale: float = 1.0) -> Figure:
     """Columns over epochs. Columns that the file lacks are left out, unless it lacks all."""
-    figure, (axes,) = panels(1)
+    figure, (axes,) = panels("")
     _over_epochs(axes, rows, columns, scale)
     finish(axes, "epoch", y)
     return figure
@@ -37,7 +37,7 @@ def over_training(rows: Rows, columns: dict[str, str], y: str, scale: float = 1.
 
 def gradient(rows: Rows) -> Figure:
     """The norm's mean over an epoch, with its standard deviation as a band, both of them means over seeds."""
-    figure, (axes,) = panels(1)
+    figure, (axes,) = panels("")
     across, mean = _mean_over_seeds(rows, "gradient_norm")
     _, std = _mean_over_seeds(rows, "gradient_norm_std")
     look = looks(["mean"])["mean"]
@@ -60,7 +60,7 @@ def geometry(rows: Rows) -> Figure:
     names = {name: words for name, words in names.items() if any(name in row for row in rows)}
     if not names:
         raise ValueError("has none of the columns alignment, uniformity, effective_rank, staleness")
-    figure, axes = panels(len(names), [title for title, _ in names.values()])
+    figure, axes = panels(*(title for title, _ in names.values()))
     for each, (name, (_, unit)) in zip(axes, names.items(), strict=True):
         _over_epochs(each, rows, {name: name}, 1.0)
         finish(each, "epoch", unit)
@@ -95,7 +95,7 @@ def _mean_over_seeds(rows: Rows, column: str) -> tuple[list[float], list[float]]
 
 def accuracy(rows: Rows, x: str, y: str, label: str, unit: str, half: str = "", log_x: bool = False) -> Figure:
     """One line per series over a swept setting or over epochs."""
-    figure, (axes,) = panels(1)
+    figure, (axes,) = panels("")
     curves(axes, grouped(rows, "series"), x, y, half)
     finish(axes, label, unit, log_x, ticks=numbers(rows, x) if log_x else ())
     return figure
@@ -103,7 +103,7 @@ def accuracy(rows: Rows, x: str, y: str, label: str, unit: str, half: str = "", 
 
 def over_start(rows: Rows) -> Figure:
     """Accuracy by the share of training after which the negatives come from a ball."""
-    figure, (axes,) = panels(1)
+    figure, (axes,) = panels("")
     curves(axes, grouped(rows, "series"), "value", "nn1_top1_percent", "nn1_top1_interval_percent", 100.0)
     finish(axes, "plain negatives until, percent of training", NN1)
     return figure
@@ -111,7 +111,7 @@ def over_start(rows: Rows) -> Figure:
 
 def stability(history: Rows, bank: Rows) -> Figure:
     """The original objective by its partition function; the bank rate."""
-    figure, (left, right) = panels(2, ["original IR and InfoNCE", "bank rate"])
+    figure, (left, right) = panels("original IR and InfoNCE", "bank rate")
     curves(left, grouped(history, "series"), "x", "nn1_top1_percent")
     finish(left, "epoch", NN1)
     curves(right, grouped(bank, "series"), "value", "nn1_top1_percent", "nn1_top1_interval_percent")
@@ -122,7 +122,7 @@ def stability(history: Rows, bank: Rows) -> Figure:
 def binary_values(rows: Rows) -> Figure:
     """Objective values of the binary pair over m, CPC beside ML-CPC, one line per alpha, and its true information."""
     bounds = grouped(rows, "bound")
-    figure, axes = panels(len(bounds), list(bounds))
+    figure, axes = panels(*bounds)
     truth = max(numbers(rows, "information_nats"))
     for each, group in zip(axes, bounds.values(), strict=True):
         curves(each, {f"alpha {alpha}": points for alpha, points in grouped(group, "alpha").items()}, "m", "value_nats")
@@ -138,7 +138,7 @@ def binary_errors(rows: Rows) -> Figure:
     groups = {label: both[name] for name, label in COMPARED.items() if name in both}
     if not groups:
         raise ValueError(f"has no rows of {' or '.join(COMPARED.values())}")
-    figure, axes = panels(2, ["bias", "variance"])
+    figure, axes = panels("bias", "variance")
     for each, column, unit in zip(axes, ("bias_nats", "variance"), ("bias, nats", "variance, nats²"), strict=True):
         curves(each, groups, "m", column)
         finish(each, "m, classes per positive", unit, log_x=True, ticks=numbers(rows, "m"))
@@ -151,7 +151,7 @@ def ideal(rows: Rows) -> Figure:
     capped = [row for row in rows if row.get("ceiling_nats") != ""]
     parts = {"with a ceiling": capped, "without": [row for row in rows if row.get("ceiling_nats") == ""]}
     parts = {title: part for title, part in parts.items() if part}
-    figure, axes = panels(len(parts), list(parts))
+    figure, axes = panels(*parts)
     for each, part in zip(axes, parts.values(), strict=True):
         curves(each, grouped(part, "series"), "information_nats", "estimate_nats", "std_nats")
         across = sorted(set(numbers(rows, "information_nats")))
@@ -163,7 +163,7 @@ def ideal(rows: Rows) -> Figure:
 def staircase(rows: Rows) -> Figure:
     """Estimates while the true information climbs, CPC beside ML-CPC, one line per alpha."""
     bounds = grouped(rows, "bound")
-    figure, axes = panels(len(bounds), list(bounds))
+    figure, axes = panels(*bounds)
     top = max(numbers(rows, "information_nats"))
     for each, group in zip(axes, bounds.values(), strict=True):
         for name, points in grouped(group, "alpha").items():
@@ -185,7 +185,7 @@ def staircase(rows: Rows) -> Figure:
 def gaussians(rows: Rows) -> Figure:
     """Estimates over the number of pairs, one line per true information, one panel per method."""
     methods = grouped(rows, "method")
-    figure, axes = panels(len(methods), list(methods))
+    figure, axes = panels(*methods)
     for each, group in zip(axes, methods.values(), strict=True):
         levels = {f"{name} nats": level for name, level in grouped(group, "information_nats").items()}
         curves(each, levels, "pairs", "estimate_nats", "std_over_seeds_nats")
@@ -204,7 +204,7 @@ def conditional(rows: Rows) -> Figure:
     if not shown:
         raise ValueError(f"has no estimate above 0 of {' or '.join(TOY)}")
     panel = grouped(shown, "points")
-    figure, axes = panels(len(panel), [f"points: {name}" for name in panel])
+    figure, axes = panels(*(f"points: {name}" for name in panel))
     most = dict(zip(numbers(rows, "percent_closest"), numbers(rows, "supremum_nats"), strict=True))
     for each, group in zip(axes, panel.values(), strict=True):
         bars = "interval_nats" if all(row.get("interval_nats") != "" for row in group) else ""  # of one seed: none
@@ -218,7 +218,7 @@ def conditional(rows: Rows) -> Figure:
 
 def bias_and_spread(rows: Rows) -> Figure:
     """Mean estimate and its standard deviation over draws of the negatives, with one encoder held fixed."""
-    figure, (left, right) = panels(2, ["mean", "standard deviation over draws"])
+    figure, (left, right) = panels("mean", "standard deviation over draws")
     groups = grouped(rows, "series")
     curves(left, groups, "k", "mean_nats")
     finish(left, "k, negatives", "mean estimate, nats", log_x=True, ticks=numbers(rows, "k"))

@@ -10,7 +10,7 @@ PROTOCOLS = {"linear": "linear probe", "few_shot": "few-shot episodes"}
 
 def transfer(rows: Rows) -> Figure:
     """A panel for each protocol, a line for each target: the gains over each other variant, with their intervals."""
-    figure, axes = panels(len(PROTOCOLS), list(PROTOCOLS.values()))
+    figure, axes = panels(*PROTOCOLS.values())
     groups, targets = grouped(rows, "over"), list(grouped(rows, "target"))
     for each, protocol in zip(axes, PROTOCOLS, strict=True):
         for shift, (name, look) in enumerate(looks(groups).items()):

@@ -25,7 +25,7 @@ OFFSET = "offset of the second patch, pixels"
 
 def against_information(*files: Rows) -> Figure:
     """The linear probe over what two views share, a line for each series of each file."""
-    figure, (axes,) = panels(1)
+    figure, (axes,) = panels("")
     groups = {name: points for rows in files for name, points in grouped(rows, "series").items()}
     curves(axes, groups, "held_out_nats", "linear_top1_percent", "linear_top1_interval_percent")
     finish(axes, SHARED, LINEAR)
@@ -35,7 +35,7 @@ def against_information(*files: Rows) -> Figure:
 def of_generators(rows: Rows, curves_of: Rows) -> Figure:
     """The linear probe over what views share, by what their generator learns; and how the generators learned."""
     groups = grouped(rows, "learns")
-    figure, (left, right) = panels(2, ["encoders on the views", "generators while they learn"])
+    figure, (left, right) = panels("encoders on the views", "generators while they learn")
     _over_information(left, groups, "linear_top1", LINEAR)
     shared = [row for row in curves_of if row.get("shared_nats", 0) != ""]
     curves(right, grouped(shared, "series"), "step", "shared_nats", "shared_interval_nats")
@@ -46,7 +46,7 @@ def of_generators(rows: Rows, curves_of: Rows) -> Figure:
 def colour_spaces(rows: Rows) -> Figure:
     """The linear probe, and mean IoU, over what the channels of each colour space share."""
     groups = grouped(rows, "series")
-    figure, (left, right) = panels(2, ["classification", "segmentation"])
+    figure, (left, right) = panels("classification", "segmentation")
     _over_information(left, groups, "linear_top1", LINEAR)
     _over_information(right, groups, "mean_iou", "mean IoU, percent")
     return figure
@@ -67,7 +67,7 @@ def _over_information(axes: Axes, groups: Mapping[str, Rows], y: str, label: str
 
 def distance(rows: Rows) -> Figure:
     """The linear probe of each set over the patches' offset and over what they share; what they share by the offset."""
-    figure, (left, middle, right) = panels(3, ["over the distance", "over what is shared", "what is shared"])
+    figure, (left, middle, right) = panels("over the distance", "over what is shared", "what is shared")
     groups = grouped(rows, "series")
     curves(left, groups, "value", "linear_top1_percent", "linear_top1_interval_percent")
     finish(left, OFFSET, LINEAR)
@@ -82,7 +82,7 @@ def distance(rows: Rows) -> Figure:
 
 def spirals(points: Rows, curve: Rows) -> Figure:
     """Three read-outs and what views share, by their noise; the loss over training."""
-    figure, (left, middle, right) = panels(3, ["linear read-out", "information between views", "training"])
+    figure, (left, middle, right) = panels("linear read-out", "information between views", "training")
     of = {"plane": "top1", "unit circle": "circle", "coordinates": "coordinates"}
     noise, read = numbers(points, "noise"), {}
     for name, column in of.items():
@@ -102,7 +102,7 @@ def spirals(points: Rows, curve: Rows) -> Figure:
 def learned_planes(rows: Rows) -> Figure:
     """Unseen points in the learned plane of the first seed, by noise; a colour for each spiral."""
     groups = grouped(rows, "noise")
-    figure, axes = panels(len(groups), [f"noise {noise}" for noise in groups])
+    figure, axes = panels(*(f"noise {noise}" for noise in groups))
     for each, points in zip(axes, groups.values(), strict=True):
         for spiral, on in grouped(points, "spiral").items():
             each.scatter(
