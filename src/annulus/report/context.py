@@ -92,8 +92,7 @@ def _parameters(params: AllParams) -> dict[str, str]:
         f"{section}.{getattr(params, name)}": params.get(f"{section}.${{{name}}}")
         for name, section in SECTION_OF.items()
     }
-    chosen |= {section: getattr(params, section) for section in PLAIN_SECTIONS}
-    return _flat({key: section.model_dump(mode="json", by_alias=True) for key, section in chosen.items()})
+    return _flat(chosen | {section: getattr(params, section) for section in PLAIN_SECTIONS})
 
 
 def _flat(tree: Mapping[str, Any], above: str = "") -> dict[str, str]:
