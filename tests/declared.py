@@ -8,9 +8,10 @@ from functools import cache
 from pathlib import Path
 from unittest.mock import patch
 
+from by_path import ROOT
+
 from annulus.pipeline import code
 
-ROOT = Path(__file__).resolve().parents[1]
 # Thirty scripts share one library: each of its files is parsed once.
 PARSED = {name: cache(getattr(code, name)) for name in ("_imported_by", "computes", "is_docstring")}
 

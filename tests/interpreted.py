@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from by_path import ROOT
 
 needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 
 
 def interpreted(function, calls):
     """What a function of the library that starts kernels returns for each of these arguments, tensors and numbers."""
-    source = Path(__file__).resolve().parents[1] / "src"
-    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": str(source)}
+    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": str(ROOT / "src")}
     with tempfile.TemporaryDirectory() as folder:
         given, found = Path(folder) / "given.pt", Path(folder) / "found.pt"
         torch.save(calls, given)

@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import torch
+from by_path import ROOT
 from PIL import Image
 
 from annulus.files.images import ImageSet, save_images
@@ -16,7 +17,6 @@ from annulus.files.results import write_metrics, write_seeds, write_table
 from annulus.files.store import Resident
 from annulus.report.sheets import SHEETS
 
-ROOT = Path(__file__).resolve().parents[1]
 CLASSES = ("disc", "ring", "star")
 
 
@@ -113,11 +113,6 @@ def studies(root: Path, names: str, series: str | None = None) -> None:
         written(root, place.relative_to(root / "metrics").as_posix(), rows[:: -(-len(rows) // 24)])
 
 
-def negatives_study(root: Path, series: str = "IR") -> None:
-    """The tables of the negatives study; one series is called `series`."""
-    studies(root, "negatives/*.csv", series)
-
-
 def algorithms(root: Path) -> None:
     """Two rows of one of the papers' tables."""
     rows = [
@@ -132,12 +127,12 @@ def algorithms(root: Path) -> None:
     write_table(root / "metrics/cifar10/table.csv", [row | {"scale": "cpu", "epochs": 60} for row in rows])
 
 
-def pictures(root: Path, classes: tuple[str, ...] = CLASSES, size: int = 8) -> tuple[ImageSet, ImageSet]:
+def pictures(root: Path, classes: tuple[str, ...] = CLASSES) -> tuple[ImageSet, ImageSet]:
     """Twelve training and four test images, and picks among them; the cave holds two rows only."""
     sets = []
     for split, count in (("train", 12), ("test", 4)):
         random = torch.Generator().manual_seed(count)
-        images = torch.randint(0, 256, (count, 3, size, size), generator=random, dtype=torch.uint8)
+        images = torch.randint(0, 256, (count, 3, 8, 8), generator=random, dtype=torch.uint8)
         labels = torch.arange(count) % len(classes)
         sets.append(ImageSet(Resident(images), labels, torch.arange(count), classes))
         save_images(root / f"data/main/images/{split}.safetensors", sets[-1])
@@ -158,7 +153,7 @@ def everything(root: Path, classes: tuple[str, ...] = CLASSES, series: str = "IR
     """All of it, without git."""
     params(root)
     main_line(root, classes)
-    negatives_study(root, series)
+    studies(root, "negatives/*.csv", series)
     algorithms(root)
     pictures(root, classes)
     written(root, "benchmarks/views.json", {"times_pil": 8.64, "processor": "AMD EPYC"})

@@ -5,12 +5,12 @@ run({"method": "moco", "sampler": "ball"})      # a Training whose steps take mi
 """
 
 import copy
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import yaml
+from by_path import ROOT
 
 from annulus.config import AllParams
 from annulus.config.file import checked
@@ -22,7 +22,6 @@ from annulus.pipeline.checkpoint import Checkpoint
 from annulus.training.loop import Training
 from annulus.training.setup import build_training
 
-ROOT = Path(__file__).resolve().parents[1]
 TREE = yaml.safe_load((ROOT / "params.yaml").read_text())
 MISSING = object()
 CPU = torch.device("cpu")

@@ -1,11 +1,8 @@
 """Without its optional packages a room says in one sentence what to install."""
 
-from pathlib import Path
-
 import pytest
+from by_path import ROOT
 from without import run_without
-
-ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.mark.parametrize(

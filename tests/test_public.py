@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from by_path import ROOT
 from without import run_without
 
 import annulus
 from annulus.errors import InputError
 
-ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "tests/examples"
 ROOMS = ("bounds", "negatives")
 PUBLIC = {

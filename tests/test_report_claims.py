@@ -1,10 +1,10 @@
 """The list of claims, and each verdict on made-up metrics."""
 
 import csv
-from pathlib import Path
 
 import pytest
 import yaml
+from by_path import ROOT
 from report_root import written
 
 from annulus.errors import InputError
@@ -13,7 +13,6 @@ from annulus.report.metrics import Metrics
 from annulus.report.papers import load_figures, load_measured, load_tables
 from annulus.report.setting import read_setting
 
-REPOSITORY = Path(__file__).parents[1]
 CLAIMS = {claim.id: claim for claim, _ in load_claims()}
 
 
@@ -24,7 +23,7 @@ def test_every_table_number_and_figure_of_the_papers_is_named_by_a_claim():
 
 
 def test_a_claim_is_one_sentence_of_its_paper_with_its_command_and_tests_and_is_decided_or_waits_for_all_its_numbers():
-    metrics, measured = Metrics(REPOSITORY), load_measured()
+    metrics, measured = Metrics(ROOT), load_measured()
     for claim in CLAIMS.values():
         assert claim.id.startswith(f"{claim.paper}.")
         assert claim.claim.endswith("."), claim.id
@@ -35,14 +34,14 @@ def test_a_claim_is_one_sentence_of_its_paper_with_its_command_and_tests_and_is_
         commands = {metrics.command(each.file or measured[each.table].file) for each in selectors}
         assert commands == ({claim.run} if claim.run else set()), claim.id
         for file, name in (named.split("::") for named in claim.tested):
-            assert f"\ndef {name}(" in (REPOSITORY / "tests" / file).read_text(), (claim.id, name)
+            assert f"\ndef {name}(" in (ROOT / "tests" / file).read_text(), (claim.id, name)
     assert len({claim.claim for claim in CLAIMS.values()}) == len(CLAIMS)
 
 
 def test_every_selector_finds_its_rows_in_the_committed_files():
-    metrics = Metrics(REPOSITORY)
+    metrics = Metrics(ROOT)
     for claim, selector in ((each, selector) for each in CLAIMS.values() for selector in each.values.values()):
-        if selector is None or selector.table is not None or not (REPOSITORY / "metrics" / selector.file).exists():
+        if selector is None or selector.table is not None or not (ROOT / "metrics" / selector.file).exists():
             continue
         study, shorter = selector.file.split("/")[0], read_setting(metrics, selector.file).scale not in ("paper", "gpu")
         # A shorter run has fewer rows; targets that need no file, one method and one pair have other rows.
@@ -61,7 +60,7 @@ def test_every_selector_finds_its_rows_in_the_committed_files():
 def test_a_claim_of_a_data_set_is_decided_by_its_study_at_the_papers_scale(study, tmp_path):
     """Such a study has the paper's data set there."""
     (tmp_path / "stages" / study).mkdir(parents=True)
-    params = yaml.safe_load((REPOSITORY / f"stages/{study}/params.yaml").read_text())
+    params = yaml.safe_load((ROOT / f"stages/{study}/params.yaml").read_text())
     (tmp_path / f"stages/{study}/params.yaml").write_text(yaml.safe_dump(params | {"scale": "paper"}, sort_keys=False))
     written(tmp_path, f"{study}/any.csv", [{"seeds": 3}])
     setting = read_setting(Metrics(tmp_path), f"{study}/any.csv")
@@ -77,7 +76,7 @@ def test_a_claim_of_a_data_set_is_decided_by_its_study_at_the_papers_scale(study
 
 
 def test_committed_metrics_break_no_claim():
-    metrics = Metrics(REPOSITORY)
+    metrics = Metrics(ROOT)
     assert [(v.id, v.reason) for v in verdicts(metrics) if v.verdict == "broken"] == []
     assert metrics.broken == []
 
@@ -231,7 +230,7 @@ def test_differences_of_a_table_decide_how_well_it_was_had_again_where_all_of_it
 
 def printed_pairs():
     """The differences of rows that one paper prints both of; the same rows differ by other amounts in two papers."""
-    study = yaml.safe_load((REPOSITORY / "stages/algorithms/params.yaml").read_text())
+    study = yaml.safe_load((ROOT / "stages/algorithms/params.yaml").read_text())
     tables = [study["tables"][name]["methods"] for name in ("ring.table2a", "ring.table1a", *study["tables"])]
     rows = [{entry["row"]: entry["top1_percent"] for entry in methods.values()} for methods in tables]
     return [
@@ -245,7 +244,7 @@ def printed_pairs():
 
 def as_printed(root):
     """Metrics that hold what the papers print, at their data set and scale."""
-    rows = Metrics(REPOSITORY).rows("algorithms/table.csv")
+    rows = Metrics(ROOT).rows("algorithms/table.csv")
     printed = [
         row | {"here_percent": row["paper_percent"], "here_gain_percent": row["paper_gain_percent"], "scale": "paper"}
         for row in rows

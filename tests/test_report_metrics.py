@@ -3,14 +3,12 @@
 import json
 import os
 import re
-from pathlib import Path
 
 import pytest
+from by_path import ROOT
 
 from annulus.report.metrics import Broken, Metrics, Missing
 from annulus.report.setting import Setting, processors, read_setting
-
-HERE = Path(__file__).parents[1]
 
 
 @pytest.fixture
@@ -165,9 +163,9 @@ def test_how_others_were_made_comes_from_where_they_are(metrics, name, content, 
 
 
 def test_every_committed_metrics_file_is_whole():
-    metrics = Metrics(HERE)
-    for path in sorted((HERE / "metrics").rglob("*.*")):
-        name = path.relative_to(HERE / "metrics").as_posix()
+    metrics = Metrics(ROOT)
+    for path in sorted((ROOT / "metrics").rglob("*.*")):
+        name = path.relative_to(ROOT / "metrics").as_posix()
         if path.suffix not in (".csv", ".json") or path.stem.endswith("_right") or "right" in path.parts:
             continue
         by_seed = path.suffix == ".json" and re.match(r'\{\s*"[0-9]+": \{', path.read_text())

@@ -2,9 +2,9 @@
 
 import copy
 from collections import Counter
-from pathlib import Path
 
 import pytest
+from by_path import ROOT
 from report_root import written
 
 from annulus.errors import InputError
@@ -12,7 +12,6 @@ from annulus.report.metrics import Metrics
 from annulus.report.papers import agrees, compare, compared, load_figures, load_measured, load_tables
 from annulus.report.published import HERE, entries, read
 
-REPOSITORY = Path(__file__).parents[1]
 RESULTS = read(HERE / "results.yaml")
 TABLES = {table.id: table for table in load_tables()}
 
@@ -144,7 +143,7 @@ def test_every_pair_of_names_points_to_one_row_and_a_column_of_the_table():
 
 
 def test_the_algorithms_study_copied_the_papers_numbers_rightly():
-    for row in (row for row in Metrics(REPOSITORY).rows("algorithms/table.csv") if row["table"] != "none"):
+    for row in (row for row in Metrics(ROOT).rows("algorithms/table.csv") if row["table"] != "none"):
         ours, method = load_measured()[row["table"]], {"method": row["method"]}
         wanted = next((pair.theirs for pair in ours.rows or [] if pair.here == method), None)
         theirs = [one for one in TABLES[row["table"]].rows if agrees(one, wanted or method)]

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 import yaml
+from by_path import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 PAPERS = yaml.safe_load((ROOT / "tests" / "numbering.yaml").read_text())
 REFERENCES = PAPERS.pop("references")
 SHORT = {paper["short"]: paper for paper in PAPERS.values() if "short" in paper}

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-SOURCE = Path(__file__).resolve().parents[1] / "src"
+from by_path import ROOT
 
 
 def run_without(packages: Sequence[str], arguments: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
@@ -14,5 +14,5 @@ def run_without(packages: Sequence[str], arguments: Sequence[str], folder: Path)
     # Python imports sitecustomize before all else. None in sys.modules: neither imported nor found.
     absent = f"import sys; sys.modules.update(dict.fromkeys({list(packages)}))"
     (folder / "sitecustomize.py").write_text(absent)
-    environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{SOURCE}"}
+    environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT / 'src'}"}
     return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=environment)
