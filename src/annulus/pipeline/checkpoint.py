@@ -24,6 +24,7 @@ from pydantic import BaseModel
 
 from annulus.errors import InputError
 from annulus.files.results import atomic_write
+from annulus.pipeline.tracking import main_checkout
 
 log = logging.getLogger("annulus")
 
@@ -64,9 +65,8 @@ class Checkpoint:
     def __init__(self, stage: str, key: Mapping[str, Any], device: str = "state"):
         content = json.dumps([stage, key], sort_keys=True, default=_plain)
         name = hashlib.sha256(content.encode()).hexdigest()[:32]
-        main_checkout = Path(os.environ.get("DVC_ROOT") or ".").resolve()
         self.stage = stage
-        self.folder = main_checkout / ".annulus" / "checkpoints" / stage / name
+        self.folder = main_checkout() / ".annulus" / "checkpoints" / stage / name
         self.state = self.folder / f"{device}.pt"
 
     def __enter__(self) -> "Checkpoint":

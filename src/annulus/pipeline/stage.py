@@ -3,7 +3,6 @@
 import argparse
 import json
 import logging
-import os
 import re
 import statistics
 import sys
@@ -156,7 +155,7 @@ def _committed_numbers(paths: Sequence[Path]) -> Iterator[None]:
         yield
     except BaseException:  # an interrupt as well
         for path in paths:
-            if _first() and path.suffix in (".json", ".csv") and not path.exists():
+            if tracking.first() and path.suffix in (".json", ".csv") and not path.exists():
                 tracking.git("checkout", "--", str(path))
         raise
 
@@ -166,11 +165,6 @@ def _one_sentence() -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        if not _first():  # mostly the first says the same, and torchrun stops all others as soon as one has ended
+        if not tracking.first():  # mostly the first says the same, and torchrun stops all others once one has ended
             time.sleep(FIRST_SPEAKS_SECONDS)
         raise SystemExit(f"ERROR: {error}") from None
-
-
-def _first() -> bool:
-    """Whether this is the one of several processes that speaks and writes."""
-    return os.environ.get("RANK", "0") == "0"

@@ -53,6 +53,11 @@ def main_checkout() -> Path:
     return Path(os.environ.get("DVC_ROOT") or ".").resolve()
 
 
+def first() -> bool:
+    """Whether this is the one of several processes that speaks, writes and records."""
+    return os.environ.get("RANK", "0") == "0"
+
+
 def git(*words: str, folder: Path | None = None) -> str | None:
     """What git says, when it can tell within a few seconds; None when it cannot, or says nothing."""
     try:
@@ -92,9 +97,8 @@ def recorded() -> bool:
 def prepare() -> None:
     """Let a child load MLflow beside what the stage does; `record` calls it when the stage ends."""
     global _waiting
-    first = os.environ.get("RANK", "0") == "0"  # of several processes one records
     with suppress(OSError, InputError):  # the stage says what is wrong: `record` tries once more
-        if recorded() and first and not _failed_lately():
+        if recorded() and first() and not _failed_lately():
             _waiting = _sender()
 
 
