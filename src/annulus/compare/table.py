@@ -34,16 +34,14 @@ class Comparison(NamedTuple):
 
 def compare(base: Side, head: Side) -> Comparison:
     """The numbers that both sides have."""
-    rows, paired = [], True
-    same_images = base.test_digest == head.test_digest
-    for name in base.headlines.keys() & head.headlines.keys():
-        difference, paired = head.headlines[name].minus(base.headlines[name], same_images)
+    rows, same_images = [], base.test_digest == head.test_digest
+    for name in (name for name in HEADLINES if name in base.headlines and name in head.headlines):
+        difference, _ = head.headlines[name].minus(base.headlines[name], same_images)
         values = (side.headlines[name].interval().mean for side in (base, head))
         rows.append(Row(name, *values, difference, _said(name, difference, min(len(base.seeds), len(head.seeds)))))
-    rows.sort(key=lambda row: list(HEADLINES).index(row.number))
     keys = sorted(base.params.keys() | head.params.keys())
     changed = [(key, *(_value(side, key) for side in (base, head))) for key in keys]
-    return Comparison(base, head, [one for one in changed if one[1] != one[2]], rows, paired)
+    return Comparison(base, head, [one for one in changed if one[1] != one[2]], rows, base.seeds == head.seeds)
 
 
 def _said(name: str, difference: Interval, seeds: int) -> str:
