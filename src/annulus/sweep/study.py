@@ -55,8 +55,7 @@ def read_trials(study: Path, rows: Sequence[str]) -> list[Trial]:
     if unprepared:
         _repro(f"{pipeline}:images")
     with _stages(pipeline) as stages:
-        asked = {stage.name.partition("@")[2]: stage for stage in stages if stage.name.partition("@")[2] in trained}
-        asked = {row: stage for row, stage in asked.items() if not rows or row in rows}
+        asked = {row: stage for stage in stages if (row := stage.name.partition("@")[2]) in (rows or trained)}
         changed = {row: stage for row, stage in asked.items() if stage.changed()}
     if len(changed) < len(asked):
         log.info("%d of %d rows: DVC has their results, nothing to do", len(asked) - len(changed), len(asked))
