@@ -41,7 +41,7 @@ def test_a_mask_is_tinted_and_its_box_drawn_in_the_colour_of_the_category_and_it
 def test_the_truth_stands_above_the_best_detections_as_many_as_there_are_objects(tmp_path):
     truth = on_black(tmp_path, boxed(20, 30, 40, 50))
     both = [found(70, 30, 40, 50, score=0.1), found(20, 30, 40, 50, score=0.2)]
-    image = grid(truth, {"ring": [], "ir": both}, [1])
+    image = grid(truth, {"ring": [], "ir": both})
     left = image.width - TILE - GAP
     tops = [GAP + row * (TILE + GAP) for row in range(3)]
     tiles = [image.crop((left, top, left + TILE, top + TILE)) for top in tops]

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from annulus.detection.annotated import Detection
@@ -18,10 +19,10 @@ PATHS = ["scenes", "main", "uniform", "untrained", "metrics", "pictures"]
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     seeds, encoders = settings["seeds"], {name: getattr(paths, name) for name in VARIANTS}
     test, found, pieces = of_encoders("detection", settings, paths.scenes, encoders, measured)
-    ids = [picture.id for picture in test.pictures[:SHOWN]]
+    shown = replace(test, pictures=test.pictures[:SHOWN])
     drawn = {variant: [Detection(**one) for one in runs[seeds[0]]["shown"]] for variant, runs in found.items()}
     with atomic_write(paths.pictures) as temporary:
-        grid(test, drawn, ids).quantize(64).save(temporary, "PNG", optimize=True)  # it is in git: a sixth of the bytes
+        grid(shown, drawn).quantize(64).save(temporary, "PNG", optimize=True)  # it is in git: a sixth of the bytes
     own = {name: settings[name] for name in ("task", "configuration", "engine", "scale")}
     counts = {"seeds": len(seeds), "test_pictures": len(test.pictures)}
     return Results(own | counts | numbers(found), written=pieces.done)

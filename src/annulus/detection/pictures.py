@@ -16,19 +16,18 @@ COLOURS = ((230, 75, 60), (70, 160, 245), (250, 200, 50), (80, 205, 120), (205, 
 Shown = Instance | Detection
 
 
-def grid(truth: Annotated, found: Mapping[str, Sequence[Detection]], pictures: Sequence[int]) -> Image.Image:
-    """A column for each of these pictures (ids), a row for the truth and for each detector by its name.
+def grid(truth: Annotated, found: Mapping[str, Sequence[Detection]]) -> Image.Image:
+    """A column for each picture, a row for the truth and for each detector by its name.
 
     Of a detector as many detections are drawn as there are objects, those of the highest scores. A category has one
-    colour everywhere, but persons, who are of one category, have one each. Detections of other pictures may be left
-    away before.
+    colour everywhere, but persons, who are of one category, have one each.
     """
-    chosen = [picture for picture in truth.pictures if picture.id in set(pictures)]
-    rows = [("annotated", [drawn(truth, picture, picture.instances) for picture in chosen])]
+    pictures = truth.pictures
+    rows = [("annotated", [drawn(truth, picture, picture.instances) for picture in pictures])]
     for name, detections in found.items():
         ranked = sorted(detections, key=lambda one: -one.score)
-        best = [[one for one in ranked if one.picture == picture.id][: len(picture.instances)] for picture in chosen]
-        rows.append((name, [drawn(truth, picture, some) for picture, some in zip(chosen, best, strict=True)]))
+        best = [[one for one in ranked if one.picture == picture.id][: len(picture.instances)] for picture in pictures]
+        rows.append((name, [drawn(truth, picture, some) for picture, some in zip(pictures, best, strict=True)]))
     return sheet(rows)
 
 
