@@ -4,7 +4,7 @@ Average precision is no mean over pictures, so its variance over them is a boots
 replacement, and the same draws serve every seed and every variant, so that differences are paired.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import faster_coco_eval.faster_eval_api_cpp as counting
 import numpy as np
@@ -22,23 +22,21 @@ LISTED = 2**20  # results that faster-coco-eval lists at once: a category's in a
 
 
 def resampled(
-    truth: Annotated, by_seed: Mapping[int, Sequence[Detection]], resamples: int, seed: int
-) -> dict[str, Float[np.ndarray, "s r"]]:
-    """Each number of `evaluate` but for those by size: of every seed (in order) its value on the pictures themselves
-    and on `resamples` draws of as many pictures. NaN where a draw has no object that counts.
+    truth: Annotated, detections: Sequence[Detection], resamples: int, seed: int
+) -> dict[str, Float[np.ndarray, " r"]]:
+    """Each number of `evaluate` but for those by size: its value on the pictures themselves and on `resamples` draws of
+    as many pictures. NaN where a draw has no object that counts.
 
-    Detections are matched once for each seed; a draw repeats what was found for its pictures. `seed` is the draws' own:
-    two variants with the same seed and pictures are resampled alike.
+    Detections are matched once; a draw repeats what was found for its pictures. `seed` is the draws' own: two detectors
+    with the same seed and pictures are resampled alike.
 
     Raises:
         InputError: for fewer than two draws.
     """
     if resamples < 2:
         raise InputError(f"resamples: {resamples} tells no variance; take 2 or more, 100 for two digits of an interval")
-    counts = draws(len(truth.pictures), resamples, seed)
-    rows = [_of_seed(truth, by_seed[key], counts) for key in sorted(by_seed)]
-    names = sorted({name for row in rows for name in row[0]})
-    return {name: np.array([[draw.get(name, np.nan) for draw in row] for row in rows]) for name in names}
+    of_draws = _of_draws(truth, detections, draws(len(truth.pictures), resamples, seed))
+    return {name: np.array([draw.get(name, np.nan) for draw in of_draws]) for name in sorted(of_draws[0])}
 
 
 def draws(pictures: int, resamples: int, seed: int) -> list[Int[np.ndarray, " n"]]:
@@ -74,7 +72,7 @@ def interval(table: Float[np.ndarray, "s r"]) -> Interval:
     return Interval(mean, variance, max(variance**2 / spread if spread > 0 else 0, seeds - 1))
 
 
-def _of_seed(
+def _of_draws(
     truth: Annotated, detections: Sequence[Detection], draws: Sequence[Int[np.ndarray, " n"]]
 ) -> list[dict[str, float]]:
     """The numbers of each draw, which says how often each picture was drawn."""

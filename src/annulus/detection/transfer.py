@@ -64,10 +64,10 @@ def measured(settings: Mapping[str, Any], key: tuple[str, int]) -> Mapping[str, 
     with Checkpoint("detection-training", {"settings": resume, "piece": list(key), "code": code}, device) as checkpoint:
         found, loss = engine(encoder, train, test, detector, training, seed, checkpoint)
         # All variants and seeds with the same draws, so that differences are paired.
-        again = resampled(test, {seed: found}, RESAMPLES, 0)
+        again = resampled(test, found, RESAMPLES, 0)
         numbers = {
             "ap": evaluate(test, found),
-            "resampled": {name: table[0].tolist() for name, table in again.items()},
+            "resampled": {name: values.tolist() for name, values in again.items()},
             "loss": loss,
             "shown": shown(test, found),
         }
