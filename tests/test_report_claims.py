@@ -96,9 +96,9 @@ def test_a_fault_in_a_claim_is_named():
         ({"values": {"a": {"table": "eqco.table1", "column": "here"}}}, r"measured\.yaml has no table 'eqco\.table1'"),
     ):
         with pytest.raises(InputError, match=rf"claims\.yaml: eqco\.made-up: .*{fault}"):
-            read_claims([CLAIM | change], "claims.yaml")
+            read_claims([CLAIM | change])
     with pytest.raises(InputError, match=r"eqco\.made-up comes twice"):
-        read_claims([CLAIM, CLAIM], "claims.yaml")
+        read_claims([CLAIM, CLAIM])
 
 
 def found(root, name):

@@ -53,7 +53,7 @@ def test_a_fault_in_the_papers_data_is_named():
         tree = copy.deepcopy(RESULTS)
         change(tree[0])
         with pytest.raises(InputError, match=fault):
-            entries(tree, "results.yaml")
+            entries(tree)
 
 
 def of(table, root):

@@ -83,7 +83,7 @@ def plain(name: str | None) -> str:
     return (name or "").lower().replace("-", "").partition("_")[0]
 
 
-def read_claims(tree: Any, source: str) -> list[tuple[Claim, Rule]]:
+def read_claims(tree: Any) -> list[tuple[Claim, Rule]]:
     """The claims of claims.yaml with their rules.
 
     Raises:
@@ -97,22 +97,22 @@ def read_claims(tree: Any, source: str) -> list[tuple[Claim, Rule]]:
         try:
             claim = Claim.model_validate(entry)
         except ValidationError as error:
-            raise InputError(f"{source}: {name}: {said(error)}") from error
+            raise InputError(f"claims.yaml: {name}: {said(error)}") from error
         if any(other.id == name for other, _ in found):
-            raise InputError(f"{source}: {name} comes twice")
+            raise InputError(f"claims.yaml: {name} comes twice")
         for where in claim.where:
             if where not in known:
-                raise InputError(f"{source}: {name}: the papers have no {where!r}{nearest(where, known)}")
+                raise InputError(f"claims.yaml: {name}: the papers have no {where!r}{nearest(where, known)}")
         for selector in claim.values.values():
             if selector is not None and selector.table is not None and selector.table not in load_measured():
-                raise InputError(f"{source}: {name}: measured.yaml has no table {selector.table!r}")
+                raise InputError(f"claims.yaml: {name}: measured.yaml has no table {selector.table!r}")
         try:
             rule = parse(claim.rule)
         except InputError as error:
-            raise InputError(f"{source}: {name}: {error}") from error
+            raise InputError(f"claims.yaml: {name}: {error}") from error
         if rule.names != set(claim.values):
             odd = ", ".join(sorted(rule.names ^ set(claim.values)))
-            raise InputError(f"{source}: {name}: rule and values do not name the same: {odd}")
+            raise InputError(f"claims.yaml: {name}: rule and values do not name the same: {odd}")
         found.append((claim, rule))
     return found
 
@@ -120,7 +120,7 @@ def read_claims(tree: Any, source: str) -> list[tuple[Claim, Rule]]:
 @cache
 def load_claims() -> list[tuple[Claim, Rule]]:
     """Every claim of the papers."""
-    return read_claims(read(HERE / "claims.yaml"), "claims.yaml")
+    return read_claims(read(HERE / "claims.yaml"))
 
 
 def verdicts(metrics: Metrics) -> list[Verdict]:

@@ -6,7 +6,7 @@ what is wrong, and stands in the last section too.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -87,7 +87,7 @@ class Report:
     pictures: Pictures | Empty
     sheets: list[Sheet | Empty]
     broken: list[Broken]
-    counts: dict[str, int] = field(default_factory=dict)
+    counts: dict[str, int]
 
 
 def gather(root: Path, now: datetime) -> Report:

@@ -111,14 +111,14 @@ def said(error: ValidationError) -> str:
     return f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}"
 
 
-def entries(tree: Any, source: str) -> list[PaperTable | PaperFigure]:
+def entries(tree: Any) -> list[PaperTable | PaperFigure]:
     """The tables and figures of results.yaml.
 
     Raises:
         InputError: for an entry that lacks a field, has an unknown one or holds NaN, and for an id that comes twice.
     """
     if not isinstance(tree, list):
-        raise InputError(f"{source} holds {type(tree).__name__}, expected a list of tables and figures")
+        raise InputError(f"results.yaml holds {type(tree).__name__}, expected a list of tables and figures")
     found: list[PaperTable | PaperFigure] = []
     for i, entry in enumerate(tree):
         name = entry.get("id", f"entry {i}") if isinstance(entry, dict) else f"entry {i}"
@@ -126,12 +126,12 @@ def entries(tree: Any, source: str) -> list[PaperTable | PaperFigure]:
         try:
             found.append(kind.model_validate(entry))
         except ValidationError as error:
-            raise InputError(f"{source}: {name}: {said(error)}") from error
+            raise InputError(f"results.yaml: {name}: {said(error)}") from error
         if any(other.id == name for other in found[:-1]):
-            raise InputError(f"{source}: {name} comes twice")
+            raise InputError(f"results.yaml: {name} comes twice")
     return found
 
 
 @cache
 def load() -> list[PaperTable | PaperFigure]:
-    return entries(read(HERE / "results.yaml"), "results.yaml")
+    return entries(read(HERE / "results.yaml"))

@@ -86,13 +86,13 @@ def numeric(value: float | None, decimals: int | None = None, std: float | None 
     return Cell(shown, value)
 
 
-def decimals_of(values: Iterable[float | None], least: int = 0, most: int = 4) -> int | None:
-    """As many decimals as the values are printed with; None when they span orders of magnitude."""
+def decimals_of(values: Iterable[float | None], least: int = 0) -> int | None:
+    """As many decimals as the values are printed with, four at most; None when they span orders of magnitude."""
     present = [abs(value) for value in values if value]
     if present and min(present) < 1e-3:
         return None
     digits = [len(f"{value:.10f}".rstrip("0").partition(".")[2]) for value in present]
-    return min(max([least, *digits]), most)
+    return min(max([least, *digits]), 4)
 
 
 def named(name: str) -> tuple[str, str]:
