@@ -51,12 +51,12 @@ def annotated(
     )
 
 
-def random_case(kind: str, seed: int, pictures: int = 12) -> tuple[Annotated, list[Detection]]:
-    """Objects, and detections that are shifted copies of some, of other classes, or anywhere."""
+def random_case(kind: str, seed: int) -> tuple[Annotated, list[Detection]]:
+    """Objects in twelve pictures, and detections that are shifted copies of some, of other classes, or anywhere."""
     draw, people = np.random.default_rng(seed), kind == "keypoints"
     classes = 1 if people else 4
     objects, detections = [], []
-    for picture in range(1, pictures + 1):
+    for picture in range(1, 13):
         objects.append([])
         for _ in range(draw.integers(0, 6)):
             wide, high = draw.integers(8, 100, 2).tolist()

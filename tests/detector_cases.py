@@ -36,11 +36,11 @@ def encoder(seed: int = 0, **changes):
     return build_encoder(replace(CONFIG, **changes), seed).eval().requires_grad_(False)
 
 
-def rectangles(folder: Path, count: int, kind: str = "masks") -> Annotated:
-    """Pictures of one or two filled rectangles, red ones of category 3 and blue ones of category 7."""
+def rectangles(folder: Path, kind: str = "masks") -> Annotated:
+    """Six pictures of one or two filled rectangles, red ones of category 3 and blue ones of category 7."""
     random, people = np.random.default_rng(0), kind == "keypoints"
     pictures = []
-    for number in range(count):
+    for number in range(6):
         pixels, instances = np.full((SIDE, SIDE, 3), 128, np.uint8), []
         for place in range(random.integers(1, 3)):
             colour = int(random.integers(2))

@@ -77,9 +77,9 @@ class Case(NamedTuple):
     column_images: Tensor | None = None
 
 
-def case_of(memory, generator, spread=2.0):
+def case_of(memory, generator):
     def drawn(*shape):
-        return (spread * torch.randn(*shape, generator=generator, dtype=torch.float64)).requires_grad_()
+        return (2 * torch.randn(*shape, generator=generator, dtype=torch.float64)).requires_grad_()
 
     match memory:
         case "bank":
@@ -172,14 +172,14 @@ def images_embedded():
     return F.normalize(torch.randn(IMAGES, DIM, generator=generator, dtype=torch.float64), dim=1)
 
 
-def method_of(params, config=None, encoder=Given, seed=0):
+def method_of(params, config=None, encoder=Given):
     """In double precision, its clusters of the first epoch made; older keys of some images stand in a queue.
 
     In a small batch every image has another one in its cluster, and one outside.
     """
     if isinstance(encoder, type):
         encoder = encoder(torch.Generator().manual_seed(2))
-    setting = Setting(config_of() if config is None else config, IMAGES, IMAGES, QUEUE, seed, CPU)
+    setting = Setting(config_of() if config is None else config, IMAGES, IMAGES, QUEUE, 0, CPU)
     method = build_method(encoder, params, setting).double()
     method.before_epoch(0, images_embedded)
     if method.memory == "batch":

@@ -21,7 +21,7 @@ ANCHORS = [8, 12, 16, 24, 32]
 
 @pytest.fixture(scope="module")
 def scenes(tmp_path_factory):
-    return {kind: rectangles(tmp_path_factory.mktemp(kind), 6, kind) for kind in ("masks", "keypoints")}
+    return {kind: rectangles(tmp_path_factory.mktemp(kind), kind) for kind in ("masks", "keypoints")}
 
 
 def model_of(network, annotated, **changes):

@@ -16,12 +16,12 @@ from annulus.pipeline.checkpoint import Checkpoint
 
 @pytest.fixture(scope="module")
 def people(tmp_path_factory):
-    return rectangles(tmp_path_factory.mktemp("keypoints"), 6, "keypoints")
+    return rectangles(tmp_path_factory.mktemp("keypoints"), "keypoints")
 
 
 @pytest.fixture(scope="module")
 def scenes(tmp_path_factory):
-    return rectangles(tmp_path_factory.mktemp("masks"), 6)
+    return rectangles(tmp_path_factory.mktemp("masks"))
 
 
 def trained(scenes, params=None, seed=0, checkpoint=None, **training):
