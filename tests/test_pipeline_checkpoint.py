@@ -114,6 +114,22 @@ def test_a_second_process_is_told_who_computes_and_where(monkeypatch):
     assert state() is None
 
 
+def test_a_look_whether_anybody_computes_keeps_nobody_off(monkeypatch):
+    checkpoint, flock = Checkpoint("pretrain", KEY), fcntl.flock
+    checkpoint.folder.mkdir(parents=True)
+    look = (checkpoint.folder / "lock").open("a+")
+    flock(look, fcntl.LOCK_SH)  # as `held` has it for a moment
+
+    def over(lock, operation):
+        if operation & fcntl.LOCK_SH:
+            look.close()
+        flock(lock, operation)
+
+    monkeypatch.setattr(fcntl, "flock", over)
+    assert state() is None
+    assert look.closed
+
+
 @pytest.mark.parametrize("again", [False, True])
 def test_a_lock_on_a_file_that_was_removed_since_is_taken_again(monkeypatch, again):
     """The holder before ends between the opening of the lock and the locking."""

@@ -135,7 +135,7 @@ def committed(tmp_path, monkeypatch):
     """A checkout whose committed metrics DVC has deleted, as it does before it starts a stage."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "m").mkdir()
-    for name in ("knn.json", "knn.csv", "other.json"):
+    for name in ("knn.json", "knn.csv", "knn.png", "other.json"):
         (tmp_path / "m" / name).write_text(f"the committed {name}")
     first_commit(tmp_path)
     for path in (tmp_path / "m").iterdir():
@@ -155,8 +155,8 @@ def test_a_stage_that_fails_leaves_the_committed_metrics_and_of_several_processe
         raise error
 
     with pytest.raises(SystemExit if isinstance(error, InputError) else type(error)):
-        run_stage(main, READS, PATHS, argv)
-    own = {name: f"the committed {name}" for name in ("knn.json", "knn.csv")}  # and no other stage's
+        run_stage(main, READS, [*PATHS, "pictures"], [*argv, "--pictures", str(committed / "knn.png")])
+    own = {name: f"the committed {name}" for name in ("knn.json", "knn.csv", "knn.png")}  # and no other stage's
     found = {path.name: path.read_text() for path in committed.iterdir()}
     assert found == ({} if isinstance(error, SystemExit) else own)
 

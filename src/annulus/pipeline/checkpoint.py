@@ -148,6 +148,9 @@ class Checkpoint:
             same = os.path.samestat(path.stat(), os.fstat(lock.fileno()))
         except BlockingIOError:
             with lock:
+                with suppress(BlockingIOError):
+                    fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                    return None  # nobody computes it: a sweep asked at this moment whether anybody does (`held`)
                 lock.seek(0)
                 pid, _, host = lock.read().partition(" ")
             where = f" on {host}" if host not in ("", socket.gethostname()) else ""

@@ -150,12 +150,12 @@ def _write(results: Results, arguments: argparse.Namespace) -> None:
 
 @contextmanager
 def _committed_numbers(paths: Sequence[Path]) -> Iterator[None]:
-    """DVC deletes the metrics of a stage before the stage starts: one that fails puts the committed ones back."""
+    """DVC deletes what a stage has in git before the stage starts: one that fails puts it back."""
     try:
         yield
     except BaseException:  # an interrupt as well
         for path in paths:
-            if tracking.first() and path.suffix in (".json", ".csv") and not path.exists():
+            if tracking.first() and path.suffix in (".json", ".csv", ".png") and not path.exists():
                 tracking.git("checkout", "--", str(path))
         raise
 
