@@ -10,7 +10,6 @@ from annulus.bounds.alpha import CPC, MLCPC
 from annulus.bounds.bound import present
 from annulus.bounds.infonce import InfoNCE
 from annulus.errors import InputError
-from annulus.estimators import bounds
 from annulus.estimators.bounds import INFONCE, NWJ, BarberAgakov, DonskerVaradhan, cpc, eqco, mlcpc, off_diagonal
 from annulus.estimators.critics import Ideal
 from annulus.estimators.toys import DiscreteTable
@@ -126,20 +125,3 @@ def test_donsker_varadhan_says_what_it_loses_and_stays_finite_for_extreme_scores
     assert NWJ().warning(4, 5) is BarberAgakov(NORMALISER).warning(4, 5) is None
     positive, negatives = torch.tensor([1e4, -1e4]), torch.tensor([[1e4, -1e4], [0.0, 1e4]])
     assert DonskerVaradhan().estimate(positive, negatives).isfinite()
-
-
-def gradients(objective, scores):
-    leaves = [part.clone().requires_grad_() for part in scores]
-    objective(*leaves).backward()
-    return leaves[0].grad, leaves[1].grad
-
-
-def test_mine_s_gradient_is_donsker_varadhan_s_with_the_slow_mean_for_the_batch_s(scores):
-    """Belghazi et al. 2018, eq. 12: the negatives' times the batch's mean of exp over the moving average."""
-    log_mean = scores[1].exp().mean().log()
-    found = gradients(lambda *parts: bounds.mine_objective(*parts, log_mean), scores)
-    slow = gradients(lambda *parts: bounds.mine_objective(*parts, log_mean + math.log(4)), scores)
-    expected = gradients(lambda *parts: -DonskerVaradhan().estimate(*parts), scores)
-    for part, ratio in ((0, 1), (1, 4)):
-        torch.testing.assert_close(found[part], expected[part], rtol=1e-12, atol=1e-14)
-        torch.testing.assert_close(slow[part], expected[part] / ratio, rtol=1e-12, atol=1e-14)

@@ -143,17 +143,6 @@ class DonskerVaradhan:
         )
 
 
-def mine_objective(
-    positive: Float[Tensor, "n"], negatives: Float[Tensor, "n k"], log_mean: Float[Tensor, ""]
-) -> Float[Tensor, ""]:
-    """What MINE minimises. Its gradient is that of -DV, where exp(log_mean), a moving average over earlier steps,
-    replaces the mean of this batch's exp(score): the mean of one batch would bias the gradient.
-
-    Source: Belghazi et al. 2018, arXiv:1801.04062, Section 3.2.
-    """
-    return (negatives - log_mean).exp().mean() - positive.mean()
-
-
 @dataclass(frozen=True)
 class BarberAgakov:
     """E [f - log Z(y)], unnormalised Barber-Agakov: q(x|y) = p(x) exp f / Z(y), Z(y) = E_p(x) exp f.
