@@ -29,6 +29,19 @@ def mixed(word: np.ndarray) -> np.ndarray:
     return word ^ (word >> np.uint64(31))
 
 
+def below(words: np.ndarray, values: int) -> np.ndarray:
+    """Integers in [0, values) of 64 random bits each."""
+    return (((words >> np.uint64(32)) * np.uint64(values)) >> np.uint64(32)).astype(np.int32)
+
+
+def between(points: np.ndarray, places: np.ndarray, step: int) -> np.ndarray:
+    """Planes of integers, linear between `points` (n, rows, columns) that are `step` apart, at the same places along
+    both axes."""
+    first, share = places // step, places % step
+    rows = points[:, first] * (step - share)[:, None] + points[:, first + 1] * share[:, None]
+    return (rows[:, :, first] * (step - share) + rows[:, :, first + 1] * share) // step**2
+
+
 class Draws:
     """The streams of some rows. A draw depends on the key, the row, and how many were drawn before it."""
 
@@ -45,6 +58,4 @@ class Draws:
 
     def integers(self, low: int, high: int) -> np.ndarray:
         """One integer in [low, high) per row, shaped (n, 1, 1) to meet planes of pixels."""
-        word = self.words(1) >> np.uint64(32)
-        scaled = (word * np.uint64(high - low)) >> np.uint64(32)
-        return (scaled.astype(np.int32) + np.int32(low))[:, :, None]
+        return (below(self.words(1), high - low) + np.int32(low))[:, :, None]

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
-from annulus.datasets.draws import Draws
+from annulus.datasets.draws import Draws, below, between
 from annulus.datasets.shapes import CLASSES, class_of, draw_shapes
 
 TILE = 20  # pixels a side of a picture
@@ -44,7 +44,7 @@ def _classes(row: int, across: int, middle: tuple[int, int], draws: Draws) -> np
     """The class of each tile, (across, across): the middle tile's, and its zone's, is the picture's own."""
     zones = [(np.arange(across) + draws.integers(0, ZONE).item()) // ZONE for _ in middle]
     count = across // ZONE + 2
-    drawn = _below(draws.words(count**2), len(CLASSES)).reshape(count, count)
+    drawn = below(draws.words(count**2), len(CLASSES)).reshape(count, count)
     drawn[zones[0][middle[0]], zones[1][middle[1]]] = class_of(np.array([row])).item()
     return drawn[zones[0][:, None], zones[1]]
 
@@ -52,13 +52,5 @@ def _classes(row: int, across: int, middle: tuple[int, int], draws: Draws) -> np
 def _field(draws: Draws, planes: int, size: int, values: int) -> np.ndarray:
     """Planes of integers in [0, values), (planes, size, size), linear between points that are NEAR apart."""
     count = (size - 1) // NEAR + 3
-    points = _below(draws.words(planes * count**2), values).reshape(planes, count, count)
-    place = np.arange(size, dtype=np.int32) + draws.integers(0, NEAR).item()
-    first, share = place // NEAR, place % NEAR
-    rows = points[:, first] * (NEAR - share)[:, None] + points[:, first + 1] * share[:, None]
-    return (rows[:, :, first] * (NEAR - share) + rows[:, :, first + 1] * share) // NEAR**2
-
-
-def _below(words: np.ndarray, values: int) -> np.ndarray:
-    """Integers in [0, values) of random bits."""
-    return (((words >> np.uint64(32)) * np.uint64(values)) >> np.uint64(32)).astype(np.int32)
+    points = below(draws.words(planes * count**2), values).reshape(planes, count, count)
+    return between(points, np.arange(size, dtype=np.int32) + draws.integers(0, NEAR).item(), NEAR)

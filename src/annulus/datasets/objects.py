@@ -15,13 +15,12 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
-from annulus.datasets.draws import Draws, cosine_sine
+from annulus.datasets.draws import TURN, Draws, below, between, cosine_sine
 from annulus.datasets.outlines import OUTLINES
 from annulus.datasets.shapes import CHUNK_PIXELS, FRAME, Placed, Plane, covered
 
 OBJECTS = tuple(OUTLINES)
 PLACED = Placed(smallest=45, largest=80, tilt=60, middle=4)
-TURN = 1024  # the circle of hues
 # The object's hues, the ground's, and how far from these either is: orange on blue, whose luminance (of linear light,
 # as in CIELAB) differs by as much as their luma does, so that Lab shows the object as well as YDbDr.
 WARM, COLD, AROUND = 404, 916, TURN // 8
@@ -84,9 +83,5 @@ def _draw(rows: np.ndarray, size: int, key: int) -> np.ndarray:
 def _dapple(draws: Draws, size: int) -> Plane:
     """Levels that the light adds, (n, size, size)."""
     count = CELLS + 1
-    words = draws.words(count**2) >> np.uint64(32)
-    points = ((words * np.uint64(2 * DAPPLE + 1)) >> np.uint64(32)).astype(np.int32).reshape(-1, count, count) - DAPPLE
-    place = np.arange(size, dtype=np.int32) * CELLS
-    first, share = place // size, place % size
-    rows = points[:, first] * (size - share)[:, None] + points[:, first + 1] * share[:, None]
-    return (rows[:, :, first] * (size - share) + rows[:, :, first + 1] * share) // size**2
+    points = below(draws.words(count**2), 2 * DAPPLE + 1).reshape(-1, count, count) - DAPPLE
+    return between(points, np.arange(size, dtype=np.int32) * CELLS, size)
