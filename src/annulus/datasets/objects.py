@@ -17,10 +17,10 @@ from torch import Tensor
 
 from annulus.datasets.draws import TURN, Draws, below, between, cosine_sine
 from annulus.datasets.outlines import OUTLINES
-from annulus.datasets.shapes import CHUNK_PIXELS, FRAME, Placed, Plane, covered
+from annulus.datasets.shapes import Placed, Plane, axes, chunks, covered, grained
 
 OBJECTS = tuple(OUTLINES)
-PLACED = Placed(smallest=45, largest=80, tilt=60, middle=4)
+PLACED = Placed(smallest=45, largest=80, turns=(-60, 61), middle=4)
 # The object's hues, the ground's, and how far from these either is: orange on blue, whose luminance (of linear light,
 # as in CIELAB) differs by as much as their luma does, so that Lab shows the object as well as YDbDr.
 WARM, COLD, AROUND = 404, 916, TURN // 8
@@ -36,7 +36,7 @@ OF_V = np.array([1167, -595, 0], np.int32)[:, None, None]
 def draw_objects(rows: np.ndarray, size: int, key: int) -> UInt8[Tensor, "n 3 h w"]:
     """The images of these rows, `size` pixels a side. An image depends only on its row, the size and the key."""
     images = np.empty((len(rows), 3, size, size), np.uint8)
-    for some in _chunks(len(rows), size):
+    for some in chunks(len(rows), size):
         images[some] = _draw(rows[some], size, key)
     return torch.from_numpy(images)
 
@@ -44,21 +44,15 @@ def draw_objects(rows: np.ndarray, size: int, key: int) -> UInt8[Tensor, "n 3 h 
 def draw_masks(rows: np.ndarray, size: int, key: int) -> UInt8[Tensor, "n h w"]:
     """The class of each pixel: the object's where it covers at least half of it, else 0."""
     masks = np.empty((len(rows), size, size), np.uint8)
-    for some in _chunks(len(rows), size):
+    for some in chunks(len(rows), size):
         kinds = rows[some] % len(OBJECTS)
         masks[some] = (_object(Draws(key, rows[some]), kinds, size) >= 128) * (kinds[:, None, None] + 1)
     return torch.from_numpy(masks)
 
 
-def _chunks(count: int, size: int) -> list[slice]:
-    step = max(1, CHUNK_PIXELS // size**2)
-    return [slice(start, start + step) for start in range(0, count, step)]
-
-
 def _object(draws: Draws, kinds: np.ndarray, size: int) -> Plane:
     """How much of each pixel the object covers, in 1/256: the first that is drawn."""
-    axis = ((2 * np.arange(size, dtype=np.int32) + 1 - size) * FRAME) // size
-    return covered(draws, axis[None, None, :], axis[None, :, None], kinds, size, PLACED)
+    return covered(draws, *axes(size), kinds, size, PLACED)
 
 
 def _draw(rows: np.ndarray, size: int, key: int) -> np.ndarray:
@@ -75,9 +69,7 @@ def _draw(rows: np.ndarray, size: int, key: int) -> np.ndarray:
         for part in cosine_sine(hue)
     ]  # 1/256 of a level
     u, v = (first + (((second - first) * share) >> 8) for first, second in zip(chroma[:2], chroma[2:], strict=True))
-    image = luma[:, None] + ((u[:, None] * OF_U + v[:, None] * OF_V) >> 18)
-    grain = draws.words(size * size).reshape(-1, 1, size, size) >> np.array([0, 16, 32], np.uint64)[:, None, None]
-    return np.clip(image + (grain & np.uint64(7)).astype(np.int32) - 4, 0, 255).astype(np.uint8)
+    return grained(draws, luma[:, None] + ((u[:, None] * OF_U + v[:, None] * OF_V) >> 18), levels=8)
 
 
 def _dapple(draws: Draws, size: int) -> Plane:

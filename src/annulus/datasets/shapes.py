@@ -36,16 +36,16 @@ CHUNK_PIXELS = 2**17  # planes that fit the cache
 
 class Placed(NamedTuple):
     """Where an object is: its radius between two shares of half a picture's side, in percent (54 to 78: 15 to 30 % of
-    the picture are covered), its tilt in 1/1024 of a turn either way, and its distance from the middle, one part of so
+    the picture are covered), its turn in [first, last) of 1/1024, and its distance from the middle, one part of so
     many of half a side at most, in each direction."""
 
     smallest: int
     largest: int
-    tilt: int
+    turns: tuple[int, int]
     middle: int
 
 
-PLACED = Placed(smallest=54, largest=78, tilt=40, middle=5)
+PLACED = Placed(smallest=54, largest=78, turns=(-40, 41), middle=5)
 
 
 def class_of(rows: np.ndarray) -> np.ndarray:
@@ -56,16 +56,20 @@ def class_of(rows: np.ndarray) -> np.ndarray:
 def draw_shapes(rows: np.ndarray, size: int, key: int) -> UInt8[Tensor, "n 3 h w"]:
     """The images of these rows, `size` pixels a side. An image depends only on its row, the size and the key."""
     images = np.empty((len(rows), 3, size, size), np.uint8)
-    step = max(1, CHUNK_PIXELS // size**2)
-    for start in range(0, len(rows), step):
-        images[start : start + step] = _draw(rows[start : start + step], size, key)
+    for some in chunks(len(rows), size):
+        images[some] = _draw(rows[some], size, key)
     return torch.from_numpy(images)
+
+
+def chunks(count: int, size: int) -> list[slice]:
+    """The images that are drawn together."""
+    step = max(1, CHUNK_PIXELS // size**2)
+    return [slice(start, start + step) for start in range(0, count, step)]
 
 
 def _draw(rows: np.ndarray, size: int, key: int) -> np.ndarray:
     draws = Draws(key, rows)
-    axis = ((2 * np.arange(size, dtype=np.int32) + 1 - size) * FRAME) // size
-    x, y = axis[None, None, :], axis[None, :, None]
+    x, y = axes(size)
     hues, grounds, outlines = np.unravel_index(class_of(rows), (len(HUES), len(GROUNDS), len(OUTLINES)))
 
     # The object is bright and the ground dark and of the opposite hue, so that the object is seen in grey too.
@@ -78,19 +82,27 @@ def _draw(rows: np.ndarray, size: int, key: int) -> np.ndarray:
 
     # Light falls from one side, up to 25 % more or less at the rim; then grain, drawn for each channel.
     light = 256 + ((draws.integers(-64, 65) * x + draws.integers(-64, 65) * y) >> 15)
-    grain = draws.words(size * size).reshape(-1, 1, size, size) >> np.array([0, 16, 32], np.uint64)[:, None, None]
-    image = ((image * light[:, None]) >> 8) + (grain & np.uint64(15)).astype(np.int32) - 8
-    return np.clip(image, 0, 255).astype(np.uint8)
+    return grained(draws, (image * light[:, None]) >> 8)
+
+
+def axes(size: int) -> tuple[Plane, Plane]:
+    """x (1, 1, size) and y (1, size, 1) of the pixels' middles, over the picture from -2**14 to 2**14."""
+    axis = ((2 * np.arange(size, dtype=np.int32) + 1 - size) * FRAME) // size
+    return axis[None, None, :], axis[None, :, None]
+
+
+def grained(draws: Draws, image: np.ndarray, levels: int = 16, channels: int = 3) -> np.ndarray:
+    """An image (n, 3, size, size) with grain of so many levels, drawn for each of so many channels, as bytes."""
+    size, shifts = image.shape[-1], np.array([0, 16, 32][:channels], np.uint64)[:, None, None]
+    grain = (draws.words(size * size).reshape(-1, 1, size, size) >> shifts) & np.uint64(levels - 1)
+    return np.clip(image + grain.astype(np.int32) - levels // 2, 0, 255).astype(np.uint8)
 
 
 def covered(draws: Draws, x: Plane, y: Plane, outlines: np.ndarray, size: int, placed: Placed) -> Plane:
-    """How much of each pixel the object covers, in 1/256.
-
-    x (1, 1, size) and y (1, size, 1) run over the picture from -2**14 to 2**14; outlines are numbers in OUTLINES.
-    """
+    """How much of each pixel the object covers, in 1/256; x and y are `axes`, outlines numbers in OUTLINES."""
     radius = draws.integers(FRAME * placed.smallest // 100, FRAME * placed.largest // 100)  # of a unit of the outline
     radius = (radius * SPANS[outlines][:, None, None]) >> 8
-    cosine, sine = (turned * FRAME // radius for turned in cosine_sine(draws.integers(-placed.tilt, placed.tilt + 1)))
+    cosine, sine = (turned * FRAME // radius for turned in cosine_sine(draws.integers(*placed.turns)))
     near, far = -FRAME // placed.middle, FRAME // placed.middle
     dx, dy = x - draws.integers(near, far), y - draws.integers(near, far)
     # |dx|, |dy| < 1.25 * 2**14 and |cosine|, |sine| < 3.2 * 2**12, so the sum of products stays below 2**30.

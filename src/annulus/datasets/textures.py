@@ -10,7 +10,7 @@ from annulus.datasets.draws import Draws, cosine_sine
 Plane = np.ndarray  # int32
 
 
-def _wave(p: Plane) -> Plane:
+def wave(p: Plane) -> Plane:
     """A triangle wave of period 1024 between -256 and 256."""
     return abs((p & 1023) - 512) - 256
 
@@ -25,15 +25,15 @@ def plain(p: Plane, q: Plane) -> Plane:
 
 
 def upright(p: Plane, q: Plane) -> Plane:
-    return _sharp(_wave(p))
+    return _sharp(wave(p))
 
 
 def level(p: Plane, q: Plane) -> Plane:
-    return _sharp(_wave(q))
+    return _sharp(wave(q))
 
 
 def checks(p: Plane, q: Plane) -> Plane:
-    return _sharp((_wave(p) * _wave(q)) >> 6)
+    return _sharp((wave(p) * wave(q)) >> 6)
 
 
 GROUNDS = {kind.__name__: kind for kind in (plain, upright, level, checks)}

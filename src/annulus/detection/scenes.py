@@ -14,7 +14,7 @@ from jaxtyping import Bool, Int32, UInt8
 
 from annulus.datasets.draws import Draws, cosine_sine
 from annulus.datasets.outlines import ONE, OUTLINES
-from annulus.datasets.shapes import FRAME, HUES, SPANS, TURN, colour
+from annulus.datasets.shapes import FRAME, HUES, SPANS, TURN, axes, colour, grained
 from annulus.datasets.textures import GROUNDS, draw_ground
 from annulus.detection.figures import draw_figure
 
@@ -47,8 +47,7 @@ def draw_scene(row: int, size: int, most: int, weights: Sequence[int], key: int,
     `weights`: how often each of KINDS_OF_OBJECTS is drawn, relative to the others.
     """
     draws = Draws(key, np.array([row]))
-    axis = ((2 * np.arange(size, dtype=np.int32) + 1 - size) * FRAME) // size
-    x, y = axis[None, None, :], axis[None, :, None]
+    x, y = axes(size)
     image = _ground(draws, x, y)
     layers: list[tuple[np.ndarray, np.ndarray]] = []
     things: list[Thing] = []
@@ -105,11 +104,8 @@ def _lit(
     draws: Draws, image: Int32[np.ndarray, "3 h w"], x: Int32[np.ndarray, "1 1 w"], y: Int32[np.ndarray, "1 h 1"]
 ) -> UInt8[np.ndarray, "h w 3"]:
     """Light from one side, and grain, as in `shapes`."""
-    size = image.shape[1]
     light = 256 + ((draws.integers(-64, 65) * x + draws.integers(-64, 65) * y) >> 15)
-    grain = draws.words(size * size).reshape(1, size, size) >> np.array([0, 16, 32], np.uint64)[:, None, None]
-    image = ((image * light) >> 8) + (grain & np.uint64(15)).astype(np.int32) - 8
-    return np.clip(image, 0, 255).astype(np.uint8).transpose(1, 2, 0)
+    return grained(draws, ((image * light) >> 8)[None])[0].transpose(1, 2, 0)
 
 
 def _visible(points: Sequence[tuple[int, int, bool]], taken: Bool[np.ndarray, "h w"]) -> tuple[float, ...]:

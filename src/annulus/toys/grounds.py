@@ -9,7 +9,7 @@ from jaxtyping import Int64, UInt8
 from torch import Tensor
 
 from annulus.datasets.draws import Draws
-from annulus.datasets.shapes import FRAME, HUES, colour
+from annulus.datasets.shapes import HUES, axes, colour
 from annulus.datasets.textures import GROUNDS, draw_ground
 
 PATTERNS = ("upright", "checks")
@@ -21,13 +21,12 @@ def draw_grounds(count: int, size: int, key: int) -> tuple[UInt8[Tensor, "n 3 si
     """So many images and their classes, which take turns; an image depends on its row, the size and the key."""
     rows = np.arange(count)
     labels, draws = rows % len(CLASSES), Draws(key, rows)
-    axis = ((2 * np.arange(size, dtype=np.int32) + 1 - size) * FRAME) // size
     numbers = np.array([list(GROUNDS).index(pattern) for pattern in PATTERNS])[labels % len(PATTERNS)]
     hue = (labels // len(PATTERNS) * (TURN // len(HUES)))[:, None, None] + draws.integers(-100, 101)
     dark, light = (
         colour(hue + draws.integers(-100, 101), draws.integers(60, 240), draws.integers(*values), TURN)
         for values in ((12, 66), (66, 126))  # darker than the ink
     )
-    plane = draw_ground(draws, axis[None, None, :], axis[None, :, None], numbers)[:, None]
+    plane = draw_ground(draws, *axes(size), numbers)[:, None]
     images = dark + (((light - dark) * plane) >> 8)
     return torch.from_numpy(images.astype(np.uint8)), torch.from_numpy(labels)
