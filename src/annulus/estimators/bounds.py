@@ -11,7 +11,7 @@ Barber-Agakov to InfoNCE).
 import math
 from dataclasses import dataclass
 from functools import cache
-from typing import Protocol
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float
@@ -36,21 +36,23 @@ def off_diagonal(scores: Float[Tensor, "n n"]) -> Float[Tensor, "n n-1"]:
     return scores.flatten()[1:].view(n - 1, n + 1)[:, :-1].reshape(n, n - 1)
 
 
-class Bound(Protocol):
-    """What all estimates share."""
+class Bound:
+    """What all estimates share; the answers here are those of one without a ceiling that loses nothing."""
 
-    @property
-    def name(self) -> str: ...
+    name: str
 
-    def estimate(self, positive: Float[Tensor, "n"], negatives: Float[Tensor, "n k"]) -> Float[Tensor, ""]: ...
+    def estimate(self, positive: Float[Tensor, "n"], negatives: Float[Tensor, "n k"]) -> Float[Tensor, ""]:
+        raise NotImplementedError
 
-    def ceiling(self, n: int, k: int) -> float: ...
+    def ceiling(self, n: int, k: int) -> float:
+        return math.inf
 
-    def warning(self, n: int, k: int) -> str | None: ...
+    def warning(self, n: int, k: int) -> str | None:
+        return None
 
 
 @dataclass(frozen=True)
-class Softmax:
+class Softmax(Bound):
     """Ceiling minus loss of a bound of `annulus.bounds`.
 
     Negatives from a ball or a ring give VINCE or CNCE, which is lower still.
@@ -99,42 +101,29 @@ def mlcpc(weight: float) -> Softmax:
 
 
 @dataclass(frozen=True)
-class NWJ:
+class NWJ(Bound):
     """E f - E exp(f - 1) over joint and product: tight for f = 1 + log ratio, and of a variance like exp(information).
 
     Source: Wu et al. 2020, arXiv:2005.13149, Lemma A.2.
     """
 
-    @property
-    def name(self) -> str:
-        return "NWJ"
+    name: ClassVar = "NWJ"
 
     def estimate(self, positive: Float[Tensor, "n"], negatives: Float[Tensor, "n k"]) -> Float[Tensor, ""]:
         return positive.mean() - (negatives - 1).exp().mean()
 
-    def ceiling(self, n: int, k: int) -> float:
-        return math.inf
-
-    def warning(self, n: int, k: int) -> str | None:
-        return None
-
 
 @dataclass(frozen=True)
-class DonskerVaradhan:
+class DonskerVaradhan(Bound):
     """E f - log E exp f: tight for f = log ratio + any constant. Of finitely many negatives it exceeds the bound.
 
     Source: Donsker and Varadhan 1983, "Asymptotic evaluation of certain Markov process expectations for large time IV".
     """
 
-    @property
-    def name(self) -> str:
-        return "DV"
+    name: ClassVar = "DV"
 
     def estimate(self, positive: Float[Tensor, "n"], negatives: Float[Tensor, "n k"]) -> Float[Tensor, ""]:
         return positive.mean() - (negatives.flatten().logsumexp(dim=0) - math.log(negatives.numel()))
-
-    def ceiling(self, n: int, k: int) -> float:
-        return math.inf
 
     def warning(self, n: int, k: int) -> str | None:
         return (
@@ -144,7 +133,7 @@ class DonskerVaradhan:
 
 
 @dataclass(frozen=True)
-class BarberAgakov:
+class BarberAgakov(Bound):
     """E [f - log Z(y)], unnormalised Barber-Agakov: q(x|y) = p(x) exp f / Z(y), Z(y) = E_p(x) exp f.
 
     `log_normaliser` holds the exact log Z of each positive's y: a mean over samples without the positive would give no
@@ -155,15 +144,7 @@ class BarberAgakov:
 
     log_normaliser: Float[Tensor, "n"]
 
-    @property
-    def name(self) -> str:
-        return "unnormalised BA"
+    name: ClassVar = "unnormalised BA"
 
     def estimate(self, positive: Float[Tensor, "n"], negatives: Float[Tensor, "n k"]) -> Float[Tensor, ""]:
         return (positive - self.log_normaliser).mean()
-
-    def ceiling(self, n: int, k: int) -> float:
-        return math.inf
-
-    def warning(self, n: int, k: int) -> str | None:
-        return None
