@@ -1,7 +1,7 @@
 """What a classifier learns from: `Objective`, and the labels alone."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch.nn.functional as F
 from jaxtyping import Float, Int
@@ -11,9 +11,8 @@ from annulus.classifiers.classifier import Classifier
 from annulus.compute.distributed import local
 
 
-@runtime_checkable
-class Objective(Protocol):
-    """A loss of the classifier that it holds, and what it learns or remembers besides."""
+class Objective:
+    """A loss of the classifier that it holds, and what it learns or remembers besides: here nothing."""
 
     def loss(
         self, images: Float[Tensor, "b 3 h w"], rows: Int[Tensor, "all"], labels: Int[Tensor, "all"]
@@ -22,21 +21,24 @@ class Objective(Protocol):
 
         Of several processes each has its own images (`local`), and the rows and labels of all.
         """
+        raise NotImplementedError
 
     def after_step(self, rows: Int[Tensor, "all"]) -> None:
         """Called when the optimiser has stepped: the place to write a memory."""
 
     def parameters(self) -> Iterable[nn.Parameter]:
         """What learns besides the classifier, whose own weights the loop knows."""
+        return ()
 
     def state_dict(self) -> Mapping[str, Any]:
         """What a killed run needs besides the classifier: tensors, numbers, text, lists and dicts of them."""
+        return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take up what `state_dict` gave."""
 
 
-class Supervised:
+class Supervised(Objective):
     """Cross-entropy with the labels: a teacher, or a student alone."""
 
     def __init__(self, classifier: Classifier) -> None:
@@ -47,15 +49,3 @@ class Supervised:
     ) -> Float[Tensor, ""]:
         """Nats; log(classes) at chance."""
         return F.cross_entropy(self.classifier(images).float(), local(labels))
-
-    def after_step(self, rows: Int[Tensor, "all"]) -> None:
-        return
-
-    def parameters(self) -> Iterable[nn.Parameter]:
-        return ()
-
-    def state_dict(self) -> dict[str, Any]:
-        return {}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        return

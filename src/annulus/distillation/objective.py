@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from annulus.classifiers.classifier import Classifier
+from annulus.classifiers.objective import Objective
 from annulus.compute.distributed import local
 from annulus.distillation.hinton import softened
 from annulus.distillation.memories import ContrastiveDistillation
@@ -16,8 +17,8 @@ from annulus.distillation.params import WeightParams
 from annulus.errors import InputError
 
 
-class Distillation:
-    """An `Objective`: cross-entropy with the labels, softened answers, contrast of the features.
+class Distillation(Objective):
+    """Cross-entropy with the labels, softened answers, contrast of the features.
 
     The teacher sees the student's own views. It stays as it is: frozen, its batch-norm with its own statistics.
 
