@@ -43,7 +43,7 @@ class Furthest:
     FurthestParams,
 >>>from annulus.negatives.samplers
 from annulus.negatives.samplers import Furthest
->>>        case BallParams(outer=outer):
+>>>        case CaveParams(outer=outer, keep=keep):
         case FurthestParams(share=share):
             return Furthest(share)""",
     "tests/test_negatives_samplers.py": """

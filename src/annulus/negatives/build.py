@@ -26,12 +26,8 @@ from annulus.negatives.samplers import Cave, Ring, Sampler
 def build_sampler(params: SamplerParams) -> Sampler:
     """The sampler of these settings."""
     match params:
-        case UniformParams():
-            return Ring(inner=0.0, outer=1.0)
-        case BallParams(outer=outer):
-            return Ring(inner=0.0, outer=outer)
-        case RingParams(inner=inner, outer=outer):
-            return Ring(inner, outer)
+        case UniformParams() | BallParams() | RingParams():
+            return Ring(*params.shares)
         case CaveParams(outer=outer, keep=keep):
             return Cave(outer, keep, _clustering(params))
         case _:
