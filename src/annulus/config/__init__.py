@@ -24,32 +24,14 @@ from typing import Any, Self
 
 from pydantic import model_validator
 
-from annulus.config.bounds import (
-    Bounds,
-)
+from annulus.config.bounds import Bounds
 from annulus.config.checks import check_memory
 from annulus.config.evals import KnnParams, LinearParams
-from annulus.config.images import (
-    MAY_HAVE_UNLABELLED,
-    Datasets,
-    SplitParams,
-    ViewSetParams,
-)
-from annulus.config.methods import (
-    Methods,
-)
-from annulus.config.negatives import (
-    Anneals,
-    NeighbourSets,
-    Samplers,
-)
+from annulus.config.images import MAY_HAVE_UNLABELLED, Datasets, SplitParams, ViewSetParams
+from annulus.config.methods import Methods
+from annulus.config.negatives import Anneals, NeighbourSets, Samplers
 from annulus.config.params import Name, Params, Seeds, keys_of, nearest
-from annulus.config.training import (
-    BackboneParams,
-    OptimizerParams,
-    Scales,
-    Schedules,
-)
+from annulus.config.training import BackboneParams, OptimizerParams, Scales, Schedules
 
 SECTION_OF = {
     "scale": "scales",

@@ -6,17 +6,11 @@ from annulus.config.training import PretrainScale
 from annulus.errors import InputError
 from annulus.ranks import rank_limits
 
-LEAST_BATCH = (
-    8  # images; where a batch is more than there are, it becomes a multiple, for processes and groups to share
-)
+LEAST_BATCH = 8  # images; a batch that is more than there are becomes a multiple, for processes and groups to share
 
 
 def check_memory(
-    images: int,
-    method: AnyMethod,
-    sampler: SamplerParams,
-    pretrain: PretrainScale,
-    scale: str = "SCALE",
+    images: int, method: AnyMethod, sampler: SamplerParams, pretrain: PretrainScale, scale: str = "SCALE"
 ) -> None:
     """Refuse a queue or a sampler that `images` training images cannot serve.
 
@@ -31,15 +25,10 @@ def check_memory(
             f"{place}.batch_size: {pretrain.batch_size} is more than the {images} training "
             "images; take a smaller batch or more images"
         )
-    if method.keeps_queue:
-        _check_queue(pretrain, place)
-    # Where a queue may hold keys of the query's own image, shares are of one column less.
-    rank_limits(*sampler.shares, method.negative_columns(images, pretrain) - method.keeps_queue)
-
-
-def _check_queue(pretrain: PretrainScale, place: str) -> None:
-    if pretrain.queue < pretrain.batch_size:
+    if method.keeps_queue and pretrain.queue < pretrain.batch_size:
         raise InputError(
             f"{place}.queue: {pretrain.queue} is shorter than the batch of {pretrain.batch_size}, "
             "whose keys it must hold; take a longer queue or a smaller batch"
         )
+    # Where a queue may hold keys of the query's own image, shares are of one column less.
+    rank_limits(*sampler.shares, method.negative_columns(images, pretrain) - method.keeps_queue)

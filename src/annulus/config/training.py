@@ -1,4 +1,4 @@
-"""Sections of training and probing: encoder, optimiser, learning rate, probes, how much compute."""
+"""Sections of training: encoder, optimiser, learning rate, how much compute."""
 
 from typing import Annotated, Literal, Self
 
