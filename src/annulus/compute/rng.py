@@ -3,9 +3,11 @@
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 
 def derive(seed: int, *names: str | int) -> int:
@@ -20,6 +22,18 @@ def derive(seed: int, *names: str | int) -> int:
 def generator(seed: int, *names: str | int, device: torch.device | str = "cpu") -> torch.Generator:
     """A torch generator for one purpose, on the device where its draws are made."""
     return torch.Generator(device).manual_seed(derive(seed, *names))
+
+
+class Drawing(nn.Module):
+    """A module that draws from a `generator` of its own; checkpoints hold its random state beside the buffers."""
+
+    generator: torch.Generator
+
+    def get_extra_state(self) -> dict[str, Any]:
+        return {"generator": self.generator.get_state()}
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        self.generator.set_state(state["generator"].cpu())
 
 
 @contextmanager

@@ -5,14 +5,14 @@ Everything here is scores (b, n) of queries against a memory's columns, whoever 
 
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from annulus.bounds.bound import Bound, Estimate
-from annulus.compute.rng import derive, generator
+from annulus.compute.rng import Drawing, derive, generator
 from annulus.errors import InputError
 from annulus.negatives.clusters import Clustering, Clusters, kmeans
 from annulus.negatives.draws import Shared
@@ -90,7 +90,7 @@ class ContrastConfig:
         )
 
 
-class Contrast(nn.Module):
+class Contrast(Drawing):
     """One memory's side of a method: the random state of its draws, its clusters, and its bound's own state.
 
     Of several processes each asks for its own queries, against the whole memory; the objective is the mean of what they
@@ -199,13 +199,6 @@ class Contrast(nn.Module):
             ("clusters", sampler.clustering),
             ("neighbour_clusters", None if neighbours is None else neighbours.clustering),
         ]
-
-    def get_extra_state(self) -> dict[str, Any]:
-        """The negatives' random state; checkpoints hold it beside the buffers."""
-        return {"generator": self.generator.get_state()}
-
-    def set_extra_state(self, state: dict[str, Any]) -> None:
-        self.generator.set_state(state["generator"].cpu())
 
 
 def _shared(negatives: Selection, neighbours: Selection | None, scores: Float[Tensor, "b n"]) -> Bool[Tensor, "b k"]:

@@ -1,15 +1,13 @@
 """Keys without gradient, by an encoder that follows the query's: shuffled or synchronised batch-norm."""
 
-from typing import Any
-
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from annulus.compute.compiling import compiled
 from annulus.compute.device import autocast
 from annulus.compute.distributed import all_gather, local, world_size
-from annulus.compute.rng import generator
+from annulus.compute.rng import Drawing, generator
 from annulus.encoders.batchnorm import synchronised
 from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.encoders.grouped import convert, learning, shuffled
@@ -19,7 +17,7 @@ from annulus.views.shown import Shown, share
 from annulus.waits import sent
 
 
-class KeyEncoder(nn.Module):
+class KeyEncoder(Drawing):
     """A momentum copy of an encoder, and how a batch passes through its batch-norm.
 
     With `groups`, the whole batch is shuffled and normalised in that many groups, so that a query and its key share
@@ -67,10 +65,3 @@ class KeyEncoder(nn.Module):
     def follow(self, encoder: Encoder | SplitEncoder) -> None:
         """One step towards the encoder."""
         update_momentum_(self.encoder, encoder, self.momentum)
-
-    def get_extra_state(self) -> dict[str, Any]:
-        """The shuffling's random state; checkpoints hold it beside the weights."""
-        return {"generator": self.generator.get_state()}
-
-    def set_extra_state(self, state: dict[str, Any]) -> None:
-        self.generator.set_state(state["generator"].cpu())

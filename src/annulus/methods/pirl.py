@@ -1,7 +1,6 @@
 """PIRL: IR whose image must also be found from the nine pieces of its jigsaw."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch.nn.functional as F
 from jaxtyping import Float, Int
@@ -10,7 +9,7 @@ from torch import Tensor, nn
 from annulus.compute.compiling import compiled
 from annulus.compute.device import autocast
 from annulus.compute.distributed import local, local_slice, world_size
-from annulus.compute.rng import derive, first_weights, generator
+from annulus.compute.rng import Drawing, derive, first_weights, generator
 from annulus.config.methods import PIRLParams
 from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.encoders.lower import in_lower
@@ -33,7 +32,7 @@ class JigsawHead(nn.Module):
         return F.normalize(in_lower(self.all, in_lower(self.each, pooled).flatten(1)).float(), dim=1)
 
 
-class PIRL(InstanceDiscrimination):
+class PIRL(Drawing, InstanceDiscrimination):
     """IR with a second branch: another view's jigsaw is a query for the same row of the bank.
 
     The bank holds embeddings of views, not of jigsaws. Bound and queries' gradients that are reported are the view's
@@ -64,10 +63,3 @@ class PIRL(InstanceDiscrimination):
         of_jigsaw = self.among_rows(queries, local(index), progress)
         weight = self.params.jigsaw_weight
         return Step(step.estimate.times(1 - weight) + of_jigsaw.times(weight), step.queries, step.stored)
-
-    def get_extra_state(self) -> dict[str, Any]:
-        """The jigsaw's random state; checkpoints hold it beside the bank."""
-        return {"generator": self.generator.get_state()}
-
-    def set_extra_state(self, state: dict[str, Any]) -> None:
-        self.generator.set_state(state["generator"].cpu())
