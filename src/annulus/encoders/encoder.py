@@ -25,19 +25,8 @@ KIND = Kind("an encoder", "run `dvc repro --force pretrain`")
 MapAndPooled = tuple[Float[Tensor, "b c y x"], Float[Tensor, "b c"]]
 
 
-class Encoder(nn.Module):
-    """Backbone and head. Takes images in [0, 1], RGB or a split's part; the data set's normalisation is inside."""
-
-    names: tuple[str, ...] = ("",)  # of its networks
-
-    def __init__(self, config: EncoderConfig) -> None:
-        super().__init__()
-        self.config = config
-        self.register_buffer("mean", torch.tensor(config.mean).view(-1, 1, 1), persistent=False)
-        self.register_buffer("std", torch.tensor(config.std).view(-1, 1, 1), persistent=False)
-        self.backbone, self.width = _backbone(config)
-        for_small_maps(self.backbone)
-        self.head = _head(config, self.width)
+class _Seeing(nn.Module):
+    """What both encoders make of `config`, `map_and_pooled` and `embed`."""
 
     @property
     def view_size(self) -> int:
@@ -51,13 +40,31 @@ class Encoder(nn.Module):
         """What the probes read: the map's mean over space, or a transformer's class token."""
         return self.map_and_pooled(images)[1]
 
+    def forward(self, images: Float[Tensor, "b k h w"]) -> Float[Tensor, "b d"]:
+        return self.embed(self.pooled(images))
+
+
+class Encoder(_Seeing):
+    """Backbone and head. Takes images in [0, 1], RGB or a split's part; the data set's normalisation is inside."""
+
+    names: tuple[str, ...] = ("",)  # of its networks
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.register_buffer("mean", torch.tensor(config.mean).view(-1, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(config.std).view(-1, 1, 1), persistent=False)
+        self.backbone, self.width = _backbone(config)
+        for_small_maps(self.backbone)
+        self.head = _head(config, self.width)
+
     def map_and_pooled(self, images: Float[Tensor, "b k h w"]) -> MapAndPooled:
         """`map` and `pooled` of one pass through the backbone.
 
         Raises:
             InputError: for images that are no floats, or have other channels.
         """
-        channels = len(self.config.mean)
+        channels = self.config.planes
         if not images.is_floating_point() or images.shape[1] != channels:
             raise InputError(
                 f"images are {str(images.dtype).removeprefix('torch.')} of shape {tuple(images.shape)}; an encoder "
@@ -75,14 +82,11 @@ class Encoder(nn.Module):
         """The embedding of each of its networks: of the one that there is."""
         return (self(images),)
 
-    def forward(self, images: Float[Tensor, "b k h w"]) -> Float[Tensor, "b d"]:
-        return self.embed(self.pooled(images))
 
-
-class SplitEncoder(nn.Module):
+class SplitEncoder(_Seeing):
     """Two encoders of one architecture, each of one part of an image, so that neither sees what the other does.
 
-    Probes read both, one after the other along the channels.
+    Probes read both maps and both networks' pooled features, the first part's channels first.
 
     Source: Wu et al. 2020, arXiv:2005.13149, Section 2, Appendix C.2 (CMC: two ResNet-18 of full width).
     """
@@ -98,18 +102,6 @@ class SplitEncoder(nn.Module):
         )
         self.width = self.parts[0].width  # of the pooled features of each
 
-    @property
-    def view_size(self) -> int:
-        return self.config.view_size
-
-    def map(self, images: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b c y x"]:
-        """Both feature maps, the first part's channels first."""
-        return self.map_and_pooled(images)[0]
-
-    def pooled(self, images: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b c"]:
-        """What the probes read: both networks' pooled features, the first part's first."""
-        return self.map_and_pooled(images)[1]
-
     def map_and_pooled(self, images: Float[Tensor, "b 3 h w"]) -> MapAndPooled:
         """`map` and `pooled` of one pass through both networks."""
         found = [network.map_and_pooled(part) for network, part in self._seen(images)]
@@ -124,9 +116,6 @@ class SplitEncoder(nn.Module):
         """Pooled features to one unit vector: the two embeddings side by side, whose similarity is the mean of both."""
         halves = zip(self.parts, pooled.chunk(2, dim=1), strict=True)
         return torch.cat([network.embed(half) for network, half in halves], dim=1) * 0.5**0.5
-
-    def forward(self, images: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b d"]:
-        return self.embed(self.pooled(images))
 
     def _seen(self, images: Float[Tensor, "b 3 h w"]) -> Iterator[tuple[Encoder, Float[Tensor, "b k h w"]]]:
         return zip(self.parts, self.config.split(images), strict=True)
