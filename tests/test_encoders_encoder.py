@@ -13,7 +13,7 @@ from torchvision import models
 from annulus.encoders import resnet
 from annulus.encoders.encoder import Encoder, EncoderConfig, SplitEncoder, build_encoder, load_encoder, save_encoder
 from annulus.errors import InputError
-from annulus.files import weights as weights_files
+from annulus.files import packed
 from annulus.views.splits import ColourSplit, FrequencySplit
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
@@ -318,11 +318,11 @@ def test_a_full_disk_leaves_the_old_files_whole(tmp_path, monkeypatch):
     save_encoder(build_encoder(SMALL, seed=0), weights)
     before = weights.read_bytes()
 
-    def full(state, path):
+    def full(state, path, metadata):
         path.write_bytes(b"half")
         raise SafetensorError("No space left on device")
 
-    monkeypatch.setattr(weights_files, "save_file", full)
+    monkeypatch.setattr(packed, "save_file", full)
     with pytest.raises(InputError, match=r"cannot write .*encoder\.safetensors: No space left on device"):
         save_encoder(build_encoder(SMALL, seed=1), weights)
     assert weights.read_bytes() == before

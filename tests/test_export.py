@@ -8,11 +8,13 @@ import safetensors.torch
 import torch
 import torchvision
 import yaml
+from safetensors import SafetensorError
 from test_detection_levels import CONFIG, trained
 
 from annulus.encoders.encoder import Encoder, build_encoder, save_encoder
 from annulus.errors import InputError
 from annulus.export import backbone_state, export, main, usage
+from annulus.files import packed
 from annulus.views.splits import ColourSplit
 
 
@@ -158,6 +160,15 @@ def test_what_another_library_cannot_build_is_refused(changes, library, sentence
         encoder = build_encoder(replace(CONFIG, **changes), seed=0)
     with pytest.raises(InputError, match=sentence):
         backbone_state(encoder, library)
+
+
+def test_a_full_disk_is_a_sentence(tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise SafetensorError("No space left on device")
+
+    monkeypatch.setattr(packed, "save_file", full)
+    with pytest.raises(InputError, match=r"cannot write .*one\.safetensors: No space .* Free some"):
+        export(trained(), "torchvision", tmp_path / "one.safetensors")
 
 
 def test_the_command_writes_beside_the_encoder_and_prints_the_lines(tmp_path, capsys):

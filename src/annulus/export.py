@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
 from annulus.encoders.encoder import Encoder, EncoderConfig, SplitEncoder, load_encoder
 from annulus.errors import InputError
+from annulus.files.packed import write_tensors
 from annulus.files.results import atomic_write
 
 ENDINGS = {"torchvision": ".safetensors", "timm": ".safetensors", "detectron2": ".pth"}
@@ -62,12 +62,12 @@ def export(encoder: Encoder | SplitEncoder, library: str, path: Path) -> None:
     state = backbone_state(encoder, library)
     if path.suffix != ENDINGS[library]:
         raise InputError(f"{path} ends in {path.suffix!r}; for {library} name a file that ends in {ENDINGS[library]}")
+    if library != "detectron2":
+        write_tensors(path, state)
+        return
     with atomic_write(path) as temporary:
-        if library == "detectron2":
-            # The heuristics put the names behind the prefix that a detector's backbone has.
-            torch.save({"model": state, "__author__": "annulus", "matching_heuristics": True}, temporary)
-        else:
-            save_file(state, temporary)
+        # The heuristics put the names behind the prefix that a detector's backbone has.
+        torch.save({"model": state, "__author__": "annulus", "matching_heuristics": True}, temporary)
 
 
 def usage(config: EncoderConfig, library: str, path: Path) -> str:

@@ -24,11 +24,19 @@ def write_packed(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, 
         InputError: when the disk is full or the folder cannot be written.
     """
     # One metadata entry: safetensors orders several at random, which would change the file's hash.
-    description = {"annulus": json.dumps(about, sort_keys=True)}
+    write_tensors(path, tensors, {"annulus": json.dumps(about, sort_keys=True)})
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
+    """Write tensors of any device and layout as safetensors, whole or not at all.
+
+    Raises:
+        InputError: when the disk is full or the folder cannot be written.
+    """
     contiguous = {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
     with atomic_write(path) as temporary:
         try:
-            save_file(contiguous, temporary, metadata=description)
+            save_file(contiguous, temporary, metadata=metadata)
         except SafetensorError as error:
             raise OSError(str(error)) from error
 

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from annulus.errors import InputError
+from annulus.files.packed import write_tensors
 from annulus.files.regular import check_regular, read_text
 from annulus.files.results import atomic_write
 
@@ -27,11 +28,7 @@ class Kind(NamedTuple):
 
 def save_network(network: nn.Module, config: Any, weights: Path) -> None:
     """Write the weights, and the configuration, a dataclass, as JSON of the same name beside them."""
-    with atomic_write(weights) as temporary:
-        try:
-            save_file({name: held.contiguous().cpu() for name, held in network.state_dict().items()}, temporary)
-        except SafetensorError as error:
-            raise OSError(str(error)) from error
+    write_tensors(weights, network.state_dict())
     with atomic_write(weights.with_suffix(".json")) as temporary:
         temporary.write_text(json.dumps(asdict(config), indent=2, sort_keys=True) + "\n")
 
