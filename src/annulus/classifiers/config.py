@@ -1,12 +1,12 @@
 """What rebuilds a classifier, and its check when it is read back."""
 
 import difflib
-import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Self
 
 from annulus.errors import InputError
 from annulus.files.images import Channels
+from annulus.files.weights import check_keys, statistics
 
 NAMES = (
     *("resnet8", "resnet14", "resnet20", "resnet32", "resnet44", "resnet56", "resnet110", "resnet8x4", "resnet32x4"),
@@ -47,19 +47,12 @@ class ClassifierConfig:
         Raises:
             ValueError: for a missing or unknown key, or a value that no classifier has.
         """
-        names = {field.name for field in fields(cls)}
-        if not isinstance(described, dict) or described.keys() != names:
-            held = ", ".join(sorted(described)) if isinstance(described, dict) else type(described).__name__
-            raise ValueError(f"it holds {held or 'nothing'}, expected {', '.join(sorted(names))}")
+        check_keys(described, cls)
         if not isinstance(described["name"], str) or type(described["classes"]) is not int:
             raise ValueError(
                 f"name is {described['name']!r} and classes {described['classes']!r}, expected text and a whole number"
             )
-        for name in ("mean", "std"):
-            numbers = described[name]
-            if not isinstance(numbers, list) or len(numbers) != 3 or not all(map(_finite, numbers)):
-                raise ValueError(f"{name} is {numbers!r}, expected 3 finite numbers")
-        return cls(**described | {name: tuple(map(float, described[name])) for name in ("mean", "std")})
+        return cls(**described | statistics(described, 3))
 
 
 def check_name(name: str) -> None:
@@ -71,7 +64,3 @@ def check_name(name: str) -> None:
     if name not in NAMES:
         close = difflib.get_close_matches(name.lower().replace("-", "_"), NAMES, n=1, cutoff=0.0)
         raise InputError(f"no network is named {name!r}; did you mean {close[0]!r}? Known: {', '.join(NAMES)}")
-
-
-def _finite(number: Any) -> bool:
-    return type(number) in (int, float) and abs(number) < 1e30 and not math.isnan(number)

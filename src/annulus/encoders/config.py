@@ -1,10 +1,10 @@
 """What rebuilds an encoder, and its check when it is read back."""
 
-import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Self
 
 from annulus.errors import InputError
+from annulus.files.weights import check_keys, statistics
 from annulus.views.splits import Split, split_of
 
 CHOICES = {
@@ -65,10 +65,7 @@ class EncoderConfig:
         Raises:
             ValueError: for a missing or unknown key, or a value that no encoder has.
         """
-        names = {field.name for field in fields(cls)}
-        if not isinstance(described, dict) or described.keys() != names:
-            held = ", ".join(sorted(described)) if isinstance(described, dict) else type(described).__name__
-            raise ValueError(f"it holds {held or 'nothing'}, expected {', '.join(sorted(names))}")
+        check_keys(described, cls)
         for name, known in CHOICES.items():
             if described[name] not in known:
                 raise ValueError(f"{name} is {described[name]!r}, expected {', '.join(known)}")
@@ -77,13 +74,4 @@ class EncoderConfig:
                 raise ValueError(f"{name} is {described[name]!r}, expected a whole number from 1 to {most}")
         split = split_of(described["split"])
         planes = 3 if split is None else sum(split.planes)
-        for name in ("mean", "std"):
-            numbers = described[name]
-            if not isinstance(numbers, list) or len(numbers) != planes or not all(map(_finite, numbers)):
-                raise ValueError(f"{name} is {numbers!r}, expected {planes} finite numbers")
-        numbers = {name: tuple(map(float, described[name])) for name in ("mean", "std")}
-        return cls(**described | numbers | {"split": split})
-
-
-def _finite(number: Any) -> bool:
-    return type(number) in (int, float) and abs(number) < 1e30 and not math.isnan(number)
+        return cls(**described | statistics(described, planes) | {"split": split})

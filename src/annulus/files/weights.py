@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -60,6 +60,24 @@ def load_network(
             raise InputError(f"{weights}: {name} holds NaN or infinity; {kind.way_out}")
     network.load_state_dict(state)
     return network.eval().requires_grad_(False)
+
+
+def check_keys(described: Any, config: type) -> None:
+    """Refuse, by a ValueError, JSON that does not hold the fields of a configuration, and nothing else."""
+    names = {field.name for field in fields(config)}
+    if not isinstance(described, dict) or described.keys() != names:
+        held = ", ".join(sorted(described)) if isinstance(described, dict) else type(described).__name__
+        raise ValueError(f"it holds {held or 'nothing'}, expected {', '.join(sorted(names))}")
+
+
+def statistics(described: Mapping[str, Any], planes: int) -> dict[str, tuple[float, ...]]:
+    """`mean` and `std` of such JSON, a number for each of so many channels; a ValueError when they are not."""
+    for name in ("mean", "std"):
+        numbers = described[name]
+        finite = isinstance(numbers, list) and all(type(one) in (int, float) and abs(one) < 1e30 for one in numbers)
+        if not finite or len(numbers) != planes:
+            raise ValueError(f"{name} is {numbers!r}, expected {planes} finite numbers")
+    return {name: tuple(map(float, described[name])) for name in ("mean", "std")}
 
 
 def _difference(expected: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> str | None:

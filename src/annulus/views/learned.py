@@ -7,7 +7,7 @@ import hashlib
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Self
+from typing import Self, get_type_hints
 
 import torch
 from jaxtyping import Float
@@ -21,7 +21,6 @@ from annulus.views.spaces import LEVEL, SPACES
 Parts = tuple[Float[Tensor, "b 1 h w"], Float[Tensor, "b 2 h w"]]
 
 WRITER = "stages/view_learning/dvc.yaml:generator"
-ABOUT = {"space": str, "changes": str, "couplings": int, "hidden": int, "volume_preserving": bool}
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ def load_generator(path: Path) -> ViewGenerator:
         InputError: when the file is missing or holds no view generator.
     """
     tensors, about = read_packed(path)
-    check_about(path, about, ABOUT, WRITER)
+    check_about(path, about, get_type_hints(GeneratorConfig), WRITER)
     try:
         generator = ViewGenerator(GeneratorConfig(**about), seed=0)  # weights that the file's replace
         generator.load_state_dict(tensors)
