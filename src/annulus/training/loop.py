@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -24,7 +24,6 @@ from annulus.methods.step import Method, Step
 from annulus.pipeline.checkpoint import Checkpoint
 from annulus.ranks import kept_shares
 from annulus.schedules import Schedule
-from annulus.training.line import line
 from annulus.training.recipe import Recipe
 from annulus.training.snapshots import Snapshots
 from annulus.training.validation import Validation, embeddings
@@ -114,7 +113,7 @@ class Training:
                     save_at = ended + seconds_to_next_save(ended - started)
             self._check(order)
             self._end_epoch()
-            self._report(lambda: line(self.history[-1], self.recipe.scale.epochs))
+            self._report(lambda: _line(self.history[-1], self.recipe.scale.epochs))
         return self.history
 
     def metrics(self) -> dict[str, Number]:
@@ -254,3 +253,14 @@ class Training:
         self.view_generator.set_state(state["view_generator"])
         if self.snapshots is not None:  # of several processes, only the first keeps them
             self.snapshots.load_state_dict(state["snapshots"])
+
+
+def _line(row: Mapping[str, Number], epochs: int) -> str:
+    """An epoch's row of the history as a sentence."""
+    text = (
+        f"epoch {row['epoch']}/{epochs}: loss {row['loss_nats']:.3f} nats, "
+        f"bound {row['bound_nats']:.3f} of {row['ceiling_nats']:.3f}, rate {row['learning_rate']:.2g}"
+    )
+    if "validation_nn1_percent" in row:
+        text += f", validation 1-NN {row['validation_nn1_percent']:.1f} %"
+    return text
