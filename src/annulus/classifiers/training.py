@@ -187,10 +187,8 @@ class _Run:
             losses[step] = self._step(rows, crops)
             if self.device.type == "cpu":
                 self._check(losses[: step + 1], len(batches), rate)
-            done, said = (
-                epoch + (step + 1) / len(batches),
-                partial("epoch {}/{}, rate {:.2g}".format, epoch + 1, epochs, rate),
-            )
+            done = epoch + (step + 1) / len(batches)
+            said = partial("epoch {}/{}, rate {:.2g}".format, epoch + 1, epochs, rate)
             progress.report(round(done * len(self.images)), epochs * len(self.images), said, ended=done == epochs)
         self._check(losses, len(batches), rate)
         self.history.append({"epoch": epoch + 1, "loss_nats": losses.mean().item(), "learning_rate": rate})

@@ -51,7 +51,7 @@ def _listed(root: Path, split: str, image_size: int) -> Source:
         found = [_mask(masks[row], pictures[row], image_size) for row in rows.tolist()]
         return torch.from_numpy(np.stack(found))
 
-    source = of_files(ANY, none, pictures, image_size, f"{split}")
+    source = of_files(ANY, none, pictures, image_size, split)
     return Source(source.classes, source.labels, source.read, read_masks=read_masks)
 
 

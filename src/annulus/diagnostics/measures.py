@@ -87,7 +87,7 @@ def load_run(path: Path) -> Run:
     if "query_images" not in tensors:
         raise InputError(f"{path} is a file of annulus, but holds no snapshots; run `dvc repro -f pretrain`")
     self_index = _check_run(path, tensors, about)
-    kept = [name for name in ("queries", "second", "current", "memory") if name in tensors]
+    kept = [name for name in EMBEDDINGS if name in tensors]
     found = []
     for place, epoch in enumerate(tensors["epochs"].tolist()):
         vectors = {name: F.normalize(tensors[name][place].float(), dim=1) for name in kept}  # float16 rounds lengths

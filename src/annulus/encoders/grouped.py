@@ -52,11 +52,11 @@ class _Grouped(_BatchNorm):
             return super().forward(x)
         self._check_input_dim(x)
         here = self._groups_here(x)
-        if self.track_running_stats and self.measured is None:
-            with learning(self):
-                return self._in_groups(x, self.measured)
         if self.measured is not None:
             return self._in_groups(x, self.measured)
+        if self.track_running_stats:
+            with learning(self):
+                return self._in_groups(x, self.measured)
         dtype = x.dtype if self.weight is None else self.weight.dtype  # autocast's bfloat16 images have float32's
         return self._in_groups(x, torch.zeros(here, 2, self.num_features, dtype=dtype, device=x.device))
 
@@ -64,7 +64,8 @@ class _Grouped(_BatchNorm):
         # With a momentum of 1, what batch_norm takes for running statistics become the group's own.
         parts = [(rows, *own) for rows, own in zip(x.chunk(len(measured)), measured, strict=True)]
         if torch.is_grad_enabled() or torch.compiler.is_compiling():
-            result = torch.cat([self._normalised(*part) for part in parts])
+            settings = (self.weight, self.bias, True, 1.0, self.eps)
+            result = torch.cat([F.batch_norm(*part, *settings) for part in parts])
         else:  # the key encoder's case: writing in place saves copying the parts, some 40 % of the time, but where a
             # compiler, which does not take it, joins the parts itself
             result, unread = torch.empty_like(x), torch.empty_like(measured[0])
@@ -74,9 +75,6 @@ class _Grouped(_BatchNorm):
                     rows, *settings, out=out, save_mean=unread[0], save_invstd=unread[1]
                 )
         return result
-
-    def _normalised(self, rows: Tensor, mean: Tensor, var: Tensor) -> Tensor:
-        return F.batch_norm(rows, mean, var, self.weight, self.bias, True, 1.0, self.eps)
 
     @property
     def learns(self) -> bool:

@@ -40,7 +40,7 @@ def follow(params: StaircaseParams, key: tuple[str, int]) -> Mapping[str, Any]:
     with first_weights(derive(seed, "weights")):
         critic = _critic(params)
     critics = Ensemble([critic] * len(bounds)).to(device)
-    optimizer = Adam(critics.parameters(), params.learning_rate, betas=(0.9, 0.999), fused=True)
+    optimizer = Adam(critics.parameters(), params.learning_rate, fused=True)
     draw = generator(seed, "pairs", device=device)
     estimates = torch.zeros(toy.steps, len(bounds), device=device)
     for step in range(toy.steps):

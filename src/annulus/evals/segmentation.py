@@ -19,7 +19,7 @@ from annulus.config.evals import SegmentationParams
 from annulus.encoders.features import Features
 from annulus.errors import InputError
 from annulus.evals.iou import confusion, iou, mean_iou, pixel_accuracy
-from annulus.files.images import IGNORED, ImageSet
+from annulus.files.images import IGNORED, ImageSet, Masks
 from annulus.files.results import Number
 from annulus.views.crop import center_crop
 
@@ -28,8 +28,6 @@ log = logging.getLogger("annulus")
 AT_ONCE = 256  # maps that are decoded together: decides memory, no number
 LEAST_STD = 1e-6  # of a channel, beside the most varied one's: less is left at 0
 
-Masks = UInt8[Tensor, "n h w"]
-
 
 @dataclass(frozen=True)
 class Segmented:
@@ -37,7 +35,7 @@ class Segmented:
 
     metrics: dict[str, Number]
     history: list[dict[str, Number]]
-    predicted: UInt8[Tensor, "n h w"]
+    predicted: Masks
 
 
 class Decoder(nn.Module):

@@ -32,15 +32,16 @@ def make_images(params: WorldParams, seed: int) -> tuple[Images, Images]:
     Raises:
         InputError: when a folder has no images of classes in train/ and test/, or one cannot be read.
     """
-    digits = _scikit_learn(params.digit) if params.digits is None else _folder("digits", params.digits, params.digit)
+    if params.digits is None:
+        digits = _scikit_learn(params.digit)
+    else:
+        digits = [(images[:, 0], labels) for images, labels in _folder("digits", params.digits, params.digit)]
     if params.grounds is None:
         count = params.train_grounds + params.test_grounds
         drawn = draw_grounds(count, params.ground, derive(seed, "grounds"))
         grounds = [tuple(each[part] for each in drawn) for part in _halves(params.train_grounds)]
     else:
         grounds = _folder("grounds", params.grounds, params.ground)
-    if params.digits is not None:
-        digits = [(images[:, 0], labels) for images, labels in digits]
     train, test = (Images(*of_digits, *of_grounds) for of_digits, of_grounds in zip(digits, grounds, strict=True))
     return train, test
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from annulus.files.results import Number
-from annulus.trials.target_tables import Trained, algorithm
+from annulus.trials.target_tables import MAIN, Trained, algorithm
 
-MAIN, UNIFORM, UNTRAINED = "main", "uniform", "untrained"
+UNIFORM, UNTRAINED = "uniform", "untrained"
 VARIANTS = (MAIN, UNIFORM, UNTRAINED)
 
 
