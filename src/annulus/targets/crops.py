@@ -37,7 +37,7 @@ def open_mscoco(root: Path, image_size: int) -> dict[str, Source]:
         found = {split: _annotations(root, f"{split}2017") for split in ("train", "val")}
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise absent("mscoco", root, error) from error
-    (paths, boxes, categories), names = found["train"][:3], found["train"][3]
+    categories, names = found["train"][2:]
     present = sorted(set(categories))
     known, classes = {category: label for label, category in enumerate(present)}, [names[one] for one in present]
     sources = {}
