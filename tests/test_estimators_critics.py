@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from annulus.errors import InputError
-from annulus.estimators.critics import Bilinear, Ideal, Joint, Separable, mlp
+from annulus.estimators.critics import Ideal, Joint, Separable, mlp
 from annulus.estimators.toys import DiscreteTable
 
 DIMS = 3
@@ -79,17 +79,6 @@ def test_joint_starts_as_a_layer_of_the_concatenation_does():
         assert weight.std().item() == pytest.approx(layer.weight.std().item(), rel=0.05)
         assert abs(weight.mean().item()) < 5 * weight.std().item() / weight.numel() ** 0.5
     assert critic.of_x.bias.abs().max().item() == pytest.approx((2 * dims) ** -0.5, rel=0.1)
-
-
-def test_bilinear_is_x_w_y(points):
-    critic, (x, y) = Bilinear(DIMS), points
-    with torch.no_grad():
-        critic.weight.copy_(torch.randn(DIMS, DIMS))
-    weight = critic.weight.tolist()
-    for i in range(5):
-        for j in range(4):
-            terms = [x[i, a].item() * weight[a][b] * y[j, b].item() for a in range(DIMS) for b in range(DIMS)]
-            assert critic(x, y)[i, j].item() == pytest.approx(sum(terms), rel=1e-12)
 
 
 def test_ideal_is_the_toy_s_log_ratio_with_nothing_to_train(generator):

@@ -5,7 +5,6 @@ A trained critic approaches the log density ratio, up to what its bound leaves f
 
 from itertools import pairwise
 
-import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -73,17 +72,6 @@ class Joint(nn.Module):
 
     def forward(self, x: Float[Tensor, "n dx"], y: Float[Tensor, "m dy"]) -> Float[Tensor, "n m"]:
         return self.rest(self.of_x(x)[:, None] + self.of_y(y)).squeeze(-1)
-
-
-class Bilinear(nn.Module):
-    """x' W y: for jointly Gaussian variables all of the ideal critic that tells y's apart, but for their squares."""
-
-    def __init__(self, dims: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.eye(dims) / dims)
-
-    def forward(self, x: Float[Tensor, "n dx"], y: Float[Tensor, "m dy"]) -> Float[Tensor, "n m"]:
-        return x @ self.weight @ y.T
 
 
 class Ideal(nn.Module):
