@@ -313,6 +313,16 @@ def test_files_that_do_not_belong_together_or_hold_no_encoder_are_refused(tmp_pa
         load_encoder(weights)
 
 
+def test_a_channel_that_never_varies_is_left_at_zero(generator):
+    images = torch.rand(4, 3, 16, 16, generator=generator)
+    images[:, 2] = 0.25
+    flat = build_encoder(replace(SMALL, mean=(0.5, 0.5, 0.25), std=(0.2, 0.2, 0.0)), seed=0)
+    seen = torch.cat([images[:, :2], torch.rand(4, 1, 16, 16, generator=generator)], dim=1)
+    assert flat.std.flatten().tolist() == pytest.approx([0.2, 0.2, 1.0])
+    assert flat(images).isfinite().all()
+    assert not torch.equal(flat(seen), flat(images)), "where it does vary, it is seen"
+
+
 def test_a_full_disk_leaves_the_old_files_whole(tmp_path, monkeypatch):
     weights = tmp_path / "encoder.safetensors"
     save_encoder(build_encoder(SMALL, seed=0), weights)

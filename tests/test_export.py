@@ -162,13 +162,21 @@ def test_what_another_library_cannot_build_is_refused(changes, library, sentence
         backbone_state(encoder, library)
 
 
-def test_a_full_disk_is_a_sentence(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("library", "ending"), [("torchvision", "safetensors"), ("detectron2", "pth")])
+def test_a_full_disk_is_a_sentence(library, ending, tmp_path, monkeypatch):
     def full(*_, **__):
         raise SafetensorError("No space left on device")
 
+    def words_of_torch(*_):
+        try:
+            raise OSError("No space left on device")
+        except OSError:
+            raise RuntimeError("unexpected pos 64 vs 0")  # noqa: B904
+
     monkeypatch.setattr(packed, "save_file", full)
-    with pytest.raises(InputError, match=r"cannot write .*one\.safetensors: No space .* Free some"):
-        export(trained(), "torchvision", tmp_path / "one.safetensors")
+    monkeypatch.setattr(torch, "save", words_of_torch)
+    with pytest.raises(InputError, match=rf"cannot write .*one\.{ending}: No space"):
+        export(trained(), library, tmp_path / f"one.{ending}")
 
 
 def test_the_command_writes_beside_the_encoder_and_prints_the_lines(tmp_path, capsys):

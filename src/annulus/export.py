@@ -10,13 +10,11 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
 from annulus.encoders.encoder import Encoder, EncoderConfig, SplitEncoder, load_encoder
 from annulus.errors import InputError
-from annulus.files.packed import write_tensors
-from annulus.files.results import atomic_write
+from annulus.files.packed import write_tensors, write_torch
 
 ENDINGS = {"torchvision": ".safetensors", "timm": ".safetensors", "detectron2": ".pth"}
 CIFAR_STEM = "network.conv1, network.maxpool = torch.nn.Conv2d(3, 64, 3, padding=1, bias=False), torch.nn.Identity()"
@@ -62,12 +60,10 @@ def export(encoder: Encoder | SplitEncoder, library: str, path: Path) -> None:
     state = backbone_state(encoder, library)
     if path.suffix != ENDINGS[library]:
         raise InputError(f"{path} ends in {path.suffix!r}; for {library} name a file that ends in {ENDINGS[library]}")
-    if library != "detectron2":
+    if library == "detectron2":  # whose heuristics put the names behind the prefix that a detector's backbone has
+        write_torch(path, {"model": state, "__author__": "annulus", "matching_heuristics": True})
+    else:
         write_tensors(path, state)
-        return
-    with atomic_write(path) as temporary:
-        # The heuristics put the names behind the prefix that a detector's backbone has.
-        torch.save({"model": state, "__author__": "annulus", "matching_heuristics": True}, temporary)
 
 
 def usage(config: EncoderConfig, library: str, path: Path) -> str:

@@ -76,7 +76,11 @@ def packing(dataset: str, params: DatasetParams) -> AbstractContextManager[Path 
         InputError: on entering, when another process packs the same set.
     """
     if isinstance(params, FolderParams) and params.store != "memory":
-        key = {"root": root_of(dataset, params.root), "image_size": params.image_size, "store": params.store}
+        key = {
+            "root": root_of(f"datasets.{dataset}.root", params.root),
+            "image_size": params.image_size,
+            "store": params.store,
+        }
         return workplace({"dataset": dataset, **key})
     return nullcontext()
 
@@ -182,7 +186,7 @@ def shared_images(test: ImageSet, others: Sequence[ImageSet]) -> int:
 def _open(dataset: str, params: DatasetParams, limits: Limits, seed: int) -> dict[str, Source]:
     match params:
         case FolderParams(root=root):
-            place = root_of(dataset, root)
+            place = root_of(f"datasets.{dataset}.root", root)
             sources = FOLDERS[dataset](place, params.image_size)
             if dataset == "folder" and limits["unlabelled"] != 0:
                 sources["train"] = with_unlabelled(sources["train"], place, params.image_size)
@@ -190,9 +194,11 @@ def _open(dataset: str, params: DatasetParams, limits: Limits, seed: int) -> dic
         case DownloadParams(root=root):
             from annulus.datasets.downloads import open_download  # torchvision takes four seconds
 
-            return open_download(dataset, root_of(dataset, root), params.image_size, limits["unlabelled"] != 0)
+            return open_download(
+                dataset, root_of(f"datasets.{dataset}.root", root), params.image_size, limits["unlabelled"] != 0
+            )
         case MasksParams(root=root):
-            return open_masks(dataset, root_of(dataset, root), params.image_size)
+            return open_masks(dataset, root_of(f"datasets.{dataset}.root", root), params.image_size)
         case _:
             there = counts(params, limits)
             _check_space(there, params)  # their labels alone may be too many

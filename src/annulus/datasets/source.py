@@ -50,9 +50,9 @@ class Source:
     read_masks: Callable[[Int64[Tensor, " k"]], UInt8[Tensor, "k h w"]] | None = None
 
 
-def root_of(dataset: str, root: str) -> Path:
-    """A data set's `root` of params.yaml: relative to DVC's project, wherever DVC runs the stage (`dvc exp run --temp`
-    and queued experiments run it in another folder); ~ is a home folder.
+def root_of(key: str, root: str) -> Path:
+    """The folder that stands under this key of the parameters: relative to DVC's project, wherever DVC runs the stage
+    (`dvc exp run --temp` and queued experiments run it in another folder); ~ is a home folder.
 
     Raises:
         InputError: when nothing can be at such a path, or it may not be looked at.
@@ -64,9 +64,7 @@ def root_of(dataset: str, root: str) -> Path:
         return path
     except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: ~nobody; ValueError: no path at all
         why = error.strerror if isinstance(error, OSError) else error
-        raise InputError(
-            f"datasets.{dataset}.root: {shown(root)} cannot be opened ({why}); name a folder that can be in params.yaml"
-        ) from error
+        raise InputError(f"{key}: {shown(root)} cannot be opened ({why}); name a folder that can be") from error
     return path
 
 

@@ -32,11 +32,12 @@ class EncoderConfig:
     std: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        """Refuse what no network can be built of.
+        """Refuse what no network can be built of; a channel that never varies is divided by 1, so that it is 0.
 
         Raises:
             InputError: when the stem is of another kind of network, or the view size is no multiple of the patch.
         """
+        object.__setattr__(self, "std", tuple(one or 1.0 for one in self.std))
         if (self.architecture == "vit_small") != (self.patch > 0):
             raise InputError(
                 f"{self.architecture} has no stem {self.stem}: vit_small takes patch16, patch8 or patch4, "

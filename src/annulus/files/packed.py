@@ -41,6 +41,19 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str,
             raise OSError(str(error)) from error
 
 
+def write_torch(path: Path, content: Mapping[str, Any]) -> None:
+    """Write tensors, numbers, text, and lists and dicts of them by torch.save, whole or not at all.
+
+    Raises:
+        InputError: when the disk is full or the folder cannot be written.
+    """
+    with atomic_write(path) as temporary, temporary.open("wb") as file:
+        try:
+            torch.save(dict(content), file)
+        except RuntimeError as error:  # torch's own words hide what the disk said
+            raise error.__context__ or error from None
+
+
 def read_packed(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read the tensors and the description that `write_packed` wrote.
 

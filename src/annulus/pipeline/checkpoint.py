@@ -23,7 +23,7 @@ import torch
 from pydantic import BaseModel
 
 from annulus.errors import InputError
-from annulus.files.results import atomic_write
+from annulus.files.packed import write_torch
 from annulus.pipeline.tracking import main_checkout
 
 log = logging.getLogger("annulus")
@@ -118,11 +118,7 @@ class Checkpoint:
         Raises:
             InputError: when the disk is full; the state saved before is untouched.
         """
-        with atomic_write(self.state) as temporary, temporary.open("wb") as file:
-            try:
-                torch.save(dict(state), file)
-            except RuntimeError as error:  # torch's own words hide what the disk said
-                raise error.__context__ or error from None
+        write_torch(self.state, state)
 
     def done(self) -> None:
         """Forget the state, as the outputs are written: within the `with` block or after it."""

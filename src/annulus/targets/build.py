@@ -36,7 +36,7 @@ def _opened(
         return open_digits(image_size)
     if name in EMBEDDED:
         return open_generated(name, image_size, limits, seed)
-    path = root_of(name, root or "")
+    path = root_of(f"roots.{name}", root or "")
     if all((path / split).is_dir() for split in ("train", "test")):
         return open_folder(path, image_size)
     if name in BY_HAND:

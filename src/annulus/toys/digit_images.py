@@ -86,7 +86,7 @@ def _scikit_learn(size: int) -> list[Labelled]:
 
 def _folder(key: str, root: str, size: int) -> list[Labelled]:
     """The images of root/train/CLASS/* and root/test/CLASS/*, all of them."""
-    path, splits = root_of(key, root), []
+    path, splits = root_of(f"world.{key}", root), []
     for split in ("train", "test"):
         if not (path / split).is_dir():
             known = "scikit-learn's digits" if key == "digits" else "generated backgrounds"

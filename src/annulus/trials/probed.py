@@ -38,7 +38,7 @@ def normalised(encoder: Encoder | SplitEncoder, train: ImageSet) -> Encoder | Sp
     """
     split = encoder.config.split
     mean, std = train.channel_statistics() if split is None else channel_statistics(train.images, split)
-    config = replace(encoder.config, mean=mean, std=tuple(one or 1.0 for one in std))
+    config = replace(encoder.config, mean=mean, std=std)
     found = build_encoder(config, seed=0)  # weights that the next line replaces; mean and std are none of them
     found.load_state_dict(encoder.state_dict())
     return found.eval().requires_grad_(False)
