@@ -17,7 +17,10 @@ from annulus.detection.tasks import check_engine
 from annulus.errors import InputError
 
 COCO128 = Path(__file__).resolve().parents[2] / "shared" / "data" / "coco128.tar"
-pytestmark = pytest.mark.skipif(not COCO128.is_file(), reason="no ../shared/data/coco128.tar beside the project")
+pytestmark = [
+    pytest.mark.skipif(not COCO128.is_file(), reason="no ../shared/data/coco128.tar beside the project"),
+    pytest.mark.skipif(not hasattr(tarfile, "data_filter"), reason="Python before 3.11.4"),
+]
 
 
 @pytest.fixture(scope="module")

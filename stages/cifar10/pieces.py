@@ -28,8 +28,8 @@ def main() -> None:
     if not IMAGES.exists():
         try:
             shutil.unpack_archive(arguments.archive, IMAGES.with_suffix(".part"), "tar", filter="data")
-        except OSError as error:
-            parser.error(f"{arguments.archive} is no tar that can be unpacked: {error}")
+        except (OSError, TypeError) as error:  # before 3.11.4 Python has no such filter
+            parser.error(f"{arguments.archive} is no tar that can be unpacked (by Python 3.11.4 or newer): {error}")
         IMAGES.with_suffix(".part").rename(IMAGES)
     study, changed = yaml.safe_load((STAGES / "cifar10/params.yaml").read_text()), WORK.with_suffix(".yaml")
     changed.write_text(yaml.safe_dump(study | {"scale": "gpu"} | arguments.set, sort_keys=False))
