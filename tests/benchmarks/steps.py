@@ -1,9 +1,12 @@
 """Trainings as the pretrain stage sets them up, with ResNet-18, at the scale of the paper; their steps and epochs."""
 
+import time
 from collections.abc import Callable, Mapping
+from statistics import median
 
 import torch
-from timing import ROOT, medians
+from timing import ROOT, calls_per_turn, synchronize
+from torch import Tensor
 
 from annulus.config.file import load_params
 from annulus.config.resolved import PRETRAIN
@@ -70,22 +73,33 @@ def epoch_sets(batch: int, size: int, device: torch.device) -> tuple[ImageSet, I
 def epochs_of_bare(
     runs: Mapping[str, Training], bare: Mapping[str, Callable[[], None]], device: torch.device
 ) -> dict[str, float]:
-    """For each run 100 times as many bare steps' seconds over those of one epoch, with all that the loop does in it."""
+    """For each run 100 times as many bare steps' seconds over those of one epoch, with all that the loop does in it.
 
-    def whole(run: Training) -> Callable[[], None]:
-        def epoch() -> None:
-            run.epoch = run.recipe.scale.epochs - 1  # the last one: `run` comes back after it
-            run.run()
+    Bare steps are taken within the epoch, after as many of its own: a machine's mood lasts longer than both.
+    """
 
-        return epoch
+    def percent(run: Training, bare_step: Callable[[], None]) -> float:
+        turn, step, bare_seconds = min(calls_per_turn(device), run.batches), run.step, 0.0
 
-    def as_many(step: Callable[[], None]) -> Callable[[], None]:
-        def steps() -> None:
-            for _ in range(EPOCH_BATCHES[device.type]):
-                step()
+        def step_and_bare(order: Tensor) -> None:
+            nonlocal bare_seconds
+            step(order)
+            if run.batch % turn == 0:
+                synchronize()
+                started = time.perf_counter()
+                for _ in range(turn):
+                    bare_step()
+                synchronize()
+                bare_seconds += time.perf_counter() - started
 
-        return steps
+        run.epoch = run.recipe.scale.epochs - 1  # the last one: `run` comes back after it
+        run.step = step_and_bare
+        started = time.perf_counter()
+        run.run()
+        synchronize()
+        seconds = time.perf_counter() - started - bare_seconds
+        run.step = step
+        return 100 * bare_seconds / seconds
 
-    contestants = {f"bare {name}": as_many(step) for name, step in bare.items()}
-    seconds = medians(contestants | {name: whole(run) for name, run in runs.items()}, EPOCH_TURNS)
-    return {f"{name}_epoch_percent_of_bare": 100 * seconds[f"bare {name}"] / seconds[name] for name in runs}
+    turns = [{name: percent(run, bare[name]) for name, run in runs.items()} for _ in range(1 + EPOCH_TURNS)]
+    return {f"{name}_epoch_percent_of_bare": median(turn[name] for turn in turns[1:]) for name in runs}
