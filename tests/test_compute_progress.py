@@ -7,6 +7,7 @@ import pytest
 
 from annulus.compute import progress
 from annulus.compute.progress import Report, Said, Shown
+from annulus.compute.workers import each
 
 
 @pytest.fixture
@@ -48,6 +49,22 @@ def test_on_a_terminal_each_run_has_a_bar_until_its_end(monkeypatch, capsys):
     printed = capsys.readouterr().err
     assert "images/s" in printed
     assert "BALL: resuming\n" in printed
+
+
+def test_a_run_that_fails_leaves_no_bar(monkeypatch):
+    bars = Shown()
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr(progress, "Shown", lambda: bars)
+    monkeypatch.setattr(progress, "_send", bars.show)  # afterwards as before
+
+    def fail(item: int) -> None:
+        progress.report(item, 100, lambda: "loss 3")
+        assert bars.bars
+        raise ValueError(item)
+
+    with pytest.raises(ValueError, match="10"):
+        list(each(fail, [10], threads=2))
+    assert not bars.bars
 
 
 def test_a_run_is_asked_for_words_only_where_they_are_shown(clock, monkeypatch):

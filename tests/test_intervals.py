@@ -66,6 +66,12 @@ def test_one_seed_on_many_images_is_the_interval_of_a_proportion():
     assert over_seeds_and_images(np.zeros((3, 20))).half == 0, "equal runs differ by nothing"
 
 
+def test_of_one_image_the_interval_holds_the_seeds():
+    right = [1.0, 0.0, 1.0]
+    assert over_seeds_and_images(np.array(right)[:, None]) == over_seeds(right)
+    assert over_seeds_and_images(np.ones((1, 1))).half is None
+
+
 def test_the_difference_of_independent_means_is_welchs():
     base, head = [1.0, 2.0, 4.0], [2.5, 3.0, 9.0, 4.0]
     found = over_seeds(head).minus(over_seeds(base))

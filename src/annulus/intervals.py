@@ -53,7 +53,7 @@ def over_seeds(values: Sequence[float]) -> Interval:
 
 def over_seeds_and_images(table: Shaped[np.ndarray, "s n"]) -> Interval:
     """The mean of a table, seeds by test images: of 0 and 1 for an accuracy; of -1, 0 and 1 for the difference of two
-    runs that share seeds and images. Of one seed, the interval holds the images only.
+    runs that share seeds and images. Of one seed, the interval holds the images only; of one image, the seeds only.
 
     With the mean squares of seeds, of images and of the rest, the variance of the mean is estimated by
     (max(MS_seeds - MS_rest, 0) + max(MS_images - MS_rest, 0) + MS_rest) / (S n), and its degrees of freedom are
@@ -64,6 +64,8 @@ def over_seeds_and_images(table: Shaped[np.ndarray, "s n"]) -> Interval:
     """
     table = np.asarray(table, dtype=np.float64)
     seeds, images = table.shape
+    if images == 1:
+        return over_seeds(table[:, 0].tolist())
     mean = table.mean()
     if seeds == 1:
         return Interval(float(mean), float(table.var(ddof=1)) / images, images - 1)

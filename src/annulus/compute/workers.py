@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from multiprocessing import get_context
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
@@ -140,19 +140,17 @@ class Pieces:
 
 
 def _one_by_one(compute: Callable[[Item], Result], items: Sequence[Item], names: Sequence[str]) -> Iterator[Result]:
-    shown = progress.Shown()
-    for name, item in zip(names, items, strict=True):
-        progress.begin(name, shown.show)
-        yield compute(item)
-    shown.close()
+    with closing(progress.Shown()) as shown:
+        for name, item in zip(names, items, strict=True):
+            progress.begin(name, shown.show)
+            yield compute(item)
 
 
 def _show(reports: SimpleQueue) -> None:
     """Show what the workers report, until there is nothing more."""
-    shown = progress.Shown()
-    for message in iter(reports.get, None):
-        shown.show(message)
-    shown.close()
+    with closing(progress.Shown()) as shown:
+        for message in iter(reports.get, None):
+            shown.show(message)
 
 
 def _begin(stage: int, reports: SimpleQueue, places: SimpleQueue, threads: int, gpus: int) -> None:
