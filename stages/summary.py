@@ -6,10 +6,9 @@ from itertools import zip_longest
 from typing import Any
 
 from annulus.config.resolved import SELECTORS
-from annulus.errors import InputError
 from annulus.files.results import Metrics, Number, read_metrics, write_table
-from annulus.files.right import Bits, Right, read_right
-from annulus.headlines import HEADLINES, Headline, Measured
+from annulus.files.right import read_right
+from annulus.headlines import measured
 from annulus.pipeline.stage import Results, run_stage
 
 READS = [*SELECTORS, "seeds"]
@@ -23,7 +22,9 @@ a comparison   `dvc exp run -S sampler=cave`, then `make compare BASE=HEAD`"""
 
 
 def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
-    found = read_headlines(paths, params["seeds"])
+    stages = {stage: read_metrics(getattr(paths, stage)) for stage in ("pretrain", "knn", "linear", "diagnostics")}
+    right = {stage: read_right(getattr(paths, f"{stage}_right")) for stage in ("knn", "linear")}
+    found = measured(stages, right, params["seeds"])
     intervals = {name: one.interval() for name, one in found.items()}
     rows: list[Metrics] = []
     for name, one in found.items():
@@ -39,41 +40,6 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     headlines["train_images"] = read_metrics(paths.prepare)["train_images"]
     print(f"\n{shown(params, rows)}\n\n{WHERE_TO_LOOK}\n")
     return Results(headlines)
-
-
-def read_headlines(paths: argparse.Namespace, seeds: list[int]) -> dict[str, Measured]:
-    """Each headline number by seed.
-
-    Raises:
-        InputError: when a file lacks a number or a seed.
-    """
-    files = {stage: read_metrics(getattr(paths, stage)) for stage in ("pretrain", "knn", "linear", "diagnostics")}
-    right = {stage: read_right(getattr(paths, f"{stage}_right")) for stage in ("knn", "linear")}
-    found = {}
-    for name, headline in HEADLINES.items():
-        path = getattr(paths, headline.stage)
-        by_seed = {seed: files[headline.stage].get(str(seed), {}) for seed in seeds}
-        lacking = [seed for seed, metrics in by_seed.items() if headline.number not in metrics]
-        if lacking and headline.optional:
-            continue
-        if lacking:
-            raise InputError(
-                f"{path} has no {headline.number} of seed {lacking[0]}; run `dvc repro -f {headline.stage}`"
-            )
-        values = {seed: metrics[headline.number] for seed, metrics in by_seed.items()}
-        found[name] = Measured(values, _bits(right, headline, seeds, paths) if headline.accuracy else None)
-    return found
-
-
-def _bits(
-    right: Mapping[str, Right], headline: Headline, seeds: list[int], paths: argparse.Namespace
-) -> dict[int, Bits]:
-    by_seed = right[headline.stage].get(headline.number, {})
-    for seed in seeds:
-        if seed not in by_seed:
-            path = getattr(paths, f"{headline.stage}_right")
-            raise InputError(f"{path} has no {headline.number} of seed {seed}; run `dvc repro -f {headline.stage}`")
-    return {seed: by_seed[seed] for seed in seeds}
 
 
 def shown(params: Mapping[str, Any], rows: list[Metrics]) -> str:

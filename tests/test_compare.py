@@ -137,6 +137,7 @@ def test_a_side_without_numbers_by_seed_is_one_sentence(root):
     for name, content in (
         ("metrics/main/knn.json", "{}"),
         ("metrics/main/knn.json", json.dumps({"top1_percent": 50.0})),
+        ("metrics/main/linear.json", json.dumps({"0": {"top1_percent": 70.0}})),
         ("metrics/main/knn_right.json", "[]"),
         ("params.yaml", "a: [\n"),
         ("metrics/main/prepare.json", "{}"),

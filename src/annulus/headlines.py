@@ -1,11 +1,12 @@
 """The main line's headline numbers: where each is measured, and what the seeds say of it together."""
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from annulus.files.right import Bits
+from annulus.errors import InputError
+from annulus.files.right import Bits, Right
 from annulus.intervals import Interval, over_seeds, over_seeds_and_images
 
 
@@ -58,3 +59,29 @@ class Measured(NamedTuple):
             return over_seeds([self.values[seed] - base.values[seed] for seed in seeds]), True
         table = np.stack([self.right[seed].astype(np.int8) - base.right[seed] for seed in seeds])
         return over_seeds_and_images(table).times(100), True
+
+
+def measured(
+    stages: Mapping[str, Mapping[str, Mapping[str, Any]]], right: Mapping[str, Right], seeds: Sequence[int]
+) -> dict[str, Measured]:
+    """The headline numbers of these seeds, from what each stage measured by seed and which test images are right.
+
+    Raises:
+        InputError: when a stage lacks a number, or the bits, of a seed.
+    """
+    found = {}
+    for name, (stage, number, accuracy, optional) in HEADLINES.items():
+        values = {
+            seed: float(numbers[number]) for seed in seeds if number in (numbers := stages[stage].get(str(seed), {}))
+        }
+        if optional and len(values) < len(seeds):
+            continue
+        files = {stage: values} | ({f"{stage}_right": right[stage].get(number, {})} if accuracy else {})
+        for file, by_seed in files.items():
+            for seed in seeds:
+                if seed not in by_seed:
+                    raise InputError(
+                        f"metrics/main/{file}.json has no {number} of seed {seed}; run `dvc repro -f {stage}`"
+                    )
+        found[name] = Measured(*({seed: by_seed[seed] for seed in seeds} for by_seed in files.values()))
+    return found

@@ -12,7 +12,7 @@ import yaml
 
 from annulus.errors import InputError
 from annulus.files.right import parse_right
-from annulus.headlines import HEADLINES, Measured
+from annulus.headlines import Measured, measured
 from annulus.pipeline.tracking import git
 
 WORKSPACE = "workspace"
@@ -45,17 +45,11 @@ def read_side(root: Path, name: str) -> Side:
     try:
         stages = {stage: json.loads(text(f"metrics/main/{stage}.json")) for stage in STAGES}
         right = {stage: parse_right(text(f"metrics/main/{stage}_right.json")) for stage in ("knn", "linear")}
-        headlines = {}
-        for headline, (stage, number, accuracy, optional) in HEADLINES.items():
-            values = {int(seed): float(found[number]) for seed, found in stages[stage].items() if number in found}
-            if not values and not optional:
-                raise ValueError(f"metrics/main/{stage}.json has no {number}")
-            if values:
-                headlines[headline] = Measured(values, right[stage][number] if accuracy else None)
+        seeds = sorted({int(seed) for by_seed in stages.values() for seed in by_seed}) or [0]  # which is asked for
         return Side(
             where,
             dict(flat(yaml.safe_load(text("params.yaml")))),
-            headlines,
+            measured(stages, right, seeds),
             tuple(sorted({str(found["processor"]) for found in stages["pretrain"].values()})),
             str(json.loads(text("metrics/main/prepare.json"))["test_digest"]),
             list(csv.DictReader(io.StringIO(text("metrics/main/pretrain_history.csv")))),
