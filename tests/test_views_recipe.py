@@ -7,6 +7,7 @@ import torch
 from torchvision import transforms
 from torchvision.transforms.v2 import functional as oracle
 
+from annulus import pool
 from annulus.config.images import BlurParams, CropParams, JitterParams, ViewSetParams
 from annulus.errors import InputError
 from annulus.views import colour
@@ -35,6 +36,21 @@ def photos(generator):
     corners = levels[torch.randint(0, 4, (3, 3, 20, 28), generator=generator)]
     grey = torch.randint(0, 256, (1, 1, 20, 28), generator=generator, dtype=torch.uint8).expand(1, 3, 20, 28)
     return torch.cat([noise, (smooth * 255).round().to(torch.uint8), corners, grey])
+
+
+@pytest.fixture
+def asked():
+    """Sets how many threads torch has, and this process's own threads."""
+    before = torch.get_num_threads()
+    yield lambda count: (torch.set_num_threads(count), pool._threads.cache_clear())
+    torch.set_num_threads(before)
+    pool._threads.cache_clear()
+
+
+@pytest.fixture(params=[views.LARGE, 1], ids=["in batches", "each image by itself"])
+def way(request, monkeypatch):
+    """Views as of small images, and as of large ones."""
+    monkeypatch.setattr(views, "LARGE", request.param)
 
 
 def seeded(seed):
@@ -118,6 +134,7 @@ def test_a_box_that_never_fits_falls_back_to_the_central_one(generator):
         assert torch.stack(draw_boxes(whole, sides(*size, 3), generator), dim=1).tolist() == [list(expected)] * 3
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("params", [STRONG, NOTHING], ids=["strong", "nothing"])
 def test_images_of_several_sizes_are_seen_as_each_by_itself_whatever_lies_beside_them(params, generator):
     shapes = torch.tensor([[20, 28], [33, 20], [20, 20], [40, 20]])
@@ -137,15 +154,12 @@ def test_images_of_several_sizes_are_seen_as_each_by_itself_whatever_lies_beside
         augment(batch, NOTHING, 24, generator, sizes=shapes)
 
 
-def test_large_images_have_the_same_views_with_several_threads_and_jpeg_s_are_resized_in_eight_bits(generator):
+def test_large_images_have_the_same_views_with_several_threads_and_jpeg_s_are_resized_in_eight_bits(generator, asked):
     images = torch.randint(256, (6, 3, 200, 230), generator=generator, dtype=torch.uint8)
-    threads, found = torch.get_num_threads(), []
-    try:
-        for count in (1, 3):
-            torch.set_num_threads(count)
-            found.append(augment(images, STANDARD, 192, seeded(2)))
-    finally:
-        torch.set_num_threads(threads)
+    found = []
+    for count in (1, 3):
+        asked(count)
+        found.append(augment(images, STANDARD, 192, seeded(2)))
     assert torch.equal(*found)
     crops = STANDARD.model_copy(update={"jitter": None, "grayscale": 0.0})
     together = images.contiguous(memory_format=torch.channels_last)
@@ -154,6 +168,7 @@ def test_large_images_have_the_same_views_with_several_threads_and_jpeg_s_are_re
     torch.testing.assert_close(coarse, fine, atol=1.01 / 255, rtol=0)
 
 
+@pytest.mark.usefixtures("way")
 def test_center_view_equals_torchvision_and_no_larger_one_fits(photos, generator):
     for size in (7, 20):
         expected = oracle.center_crop(photos, [size, size]) / 255
@@ -233,6 +248,7 @@ def in_torchvision(image, jitter, row):
     return image
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("crop", [CROP, None])
 def test_a_view_equals_torchvisions_operators_one_by_one(crop, photos, generator):
     """In each of the 24 orders of a jitter, and without one."""
@@ -260,6 +276,7 @@ def test_a_view_equals_torchvisions_operators_one_by_one(crop, photos, generator
 # --- whole views --------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("way")
 def test_bright_views_do_not_exceed_1(generator):
     white = torch.full((64, 3, 32, 32), 255, dtype=torch.uint8)
     view = augment(white, STRONG.model_copy(update={"jitter": None}), 27, generator)
@@ -284,6 +301,7 @@ def test_views_differ_between_equal_images_and_depend_on_the_seed_alone(photos):
     assert torch.equal(photos, before)
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("params", [STRONG, NOTHING, NOTHING.model_copy(update={"flip": 0.5, "jitter": JITTER})])
 def test_a_part_equals_those_rows_of_the_whole_and_leaves_the_generator_where_it_does(params, photos, monkeypatch):
     """In chunks of whatever size."""

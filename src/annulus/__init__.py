@@ -7,6 +7,7 @@ Rooms in the order in which data flows through them; each imports only from thos
     ranks          shares of a memory to ranks
     intervals      95 % intervals over seeds and test images
     sheets         rows of pictures with names
+    pool           this process's threads
     waits          copies to a GPU for which no host waits
     files          what stages hand to one another, whole or untouched
     config         what params.yaml may hold, as strict models

@@ -1,10 +1,8 @@
 """`Packed`: the store on a disk, whose images threads read from shards, and decode where they are JPEG."""
 
 import io
-import os
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, NamedTuple, Self, get_args
 
@@ -16,6 +14,7 @@ from torch import Tensor
 from annulus.files.packed import Damaged, check_about
 from annulus.files.shards import LONGEST, Kind, Places, Shards
 from annulus.files.store import Store
+from annulus.pool import begin
 
 PORTION = 8  # images that a thread prepares at a time
 
@@ -96,14 +95,13 @@ class Packed(Store):
         images = torch.empty(shape, dtype=torch.uint8, pin_memory=self.device.type == "cuda")
         slots, rows = images.numpy(), list(zip(*(field.tolist() for field in some[:4]), strict=True))
 
-        def fill(first: int) -> None:
-            for place in range(first, min(first + PORTION, len(rows))):
+        def fill(portion: range) -> None:
+            for place in portion:
                 self._read(rows[place], slots[place])
 
-        pool = _threads(os.getpid())
-        parts = [pool.submit(fill, first) for first in range(0, len(rows), PORTION)]
         # JPEG's pixels are decoded channels last: so they are copied row by row.
-        return Prepared(index, images if self.kind == "raw" else images.permute(0, 3, 1, 2), parts)
+        images = images if self.kind == "raw" else images.permute(0, 3, 1, 2)
+        return Prepared(index, images, begin(fill, len(rows), PORTION))
 
     def _read(self, place: tuple[int, int, int, list[int]], slot: UInt8[np.ndarray, "..."]) -> None:
         shard, start, length, (height, width) = place
@@ -159,9 +157,3 @@ def decode_jpeg(coded: UInt8[np.ndarray, " k"]) -> UInt8[np.ndarray, "h w 3"]:
 
     with Image.open(io.BytesIO(coded), formats=("JPEG",)) as image:
         return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
-
-
-@cache
-def _threads(process: int) -> ThreadPoolExecutor:
-    """This process's threads: as many as torch has. They do not survive a fork."""
-    return ThreadPoolExecutor(torch.get_num_threads())

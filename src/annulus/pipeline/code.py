@@ -11,9 +11,9 @@ from annulus.errors import InputError
 LIBRARY = Path(annulus.__file__).resolve().parent
 INTERFACE, CONFIG = LIBRARY / "__init__.py", LIBRARY / "config"
 
-# What can change no number: the interface, errors, copies to a GPU and what refuses numbers, what params.yaml may hold
-# (its values are in the key), what stands around a stage.
-BESIDE = [LIBRARY / f"{name}.py" for name in ("errors", "extras", "waits")]
+# What can change no number: the interface, errors, threads, copies to a GPU and what refuses numbers, what params.yaml
+# may hold (its values are in the key), what stands around a stage.
+BESIDE = [LIBRARY / f"{name}.py" for name in ("errors", "extras", "pool", "waits")]
 ENTERS_NO_NUMBER = (INTERFACE, *BESIDE, CONFIG, LIBRARY / "pipeline")
 
 # Statements as ruff leaves them, a line each or in parentheses: a syntax tree of each file takes ten times as

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from annulus.config.images import JitterParams
 
-BRIGHTNESS, CONTRAST, SATURATION = 0, 1, 2  # the kinds of blend
+BRIGHTNESS, CONTRAST, SATURATION, HUE = 0, 1, 2, 3  # the first three are kinds of blend
 NEVER = 4  # hue_after of an image that is not jittered
 
 
@@ -121,6 +121,17 @@ def draw_jitter(params: JitterParams, count: int, generator: torch.Generator) ->
     hue_after = torch.randint(4, (count,), generator=generator)
     chosen = torch.rand(count, generator=generator) < params.probability
     return Jitter(by_kind.gather(1, kind), kind, turn, hue_after.where(chosen, NEVER))
+
+
+def in_order(jitter: Jitter) -> list[list[tuple[int, float]]]:
+    """Each image's operators and how much of each, in their order; none where it is not jittered."""
+    found = []
+    fields = (jitter.kind, jitter.factor, jitter.turn, jitter.hue_after)
+    for kinds, factors, turn, hue_after in zip(*(field.tolist() for field in fields), strict=True):
+        operators = list(zip(kinds, factors, strict=True))
+        operators.insert(hue_after, (HUE, turn))
+        found.append([] if hue_after == NEVER else operators)
+    return found
 
 
 def hue_ends(hue_after: Int[Tensor, "b"]) -> list[int]:

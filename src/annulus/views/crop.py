@@ -105,19 +105,28 @@ def resized_crop(
 def _one_by_one(
     images: Shaped[Tensor, "b c h w"], boxes: Boxes, mirrored: Int[Tensor, "_"], size: int
 ) -> Float[Tensor, "b c {size} {size}"]:
-    """The same crops on the images' own scale, by a call per image that skips the matrices' zeros.
-
-    uint8 images whose channels lie together, as JPEG's do, are resized in 8 bits, as Pillow and torchvision do.
-    """
-    eight_bits = images.dtype == torch.uint8 and images.stride(1) == 1
+    """The same crops on the images' own scale, by a call per image."""
     result = torch.empty(*images.shape[:2], size, size)
     mirrored = set(mirrored.tolist())
-    for number, (top, left, height, width) in enumerate(zip(*(field.tolist() for field in boxes), strict=True)):
-        part = images[number, None, :, top : top + height, left : left + width]
-        part = part if eight_bits else part.float()
-        resized = F.interpolate(part, (size, size), mode="bilinear", antialias=True)[0]
-        result[number] = resized.flip(2) if number in mirrored else resized
+    for number, box in enumerate(zip(*(field.tolist() for field in boxes), strict=True)):
+        view = resized(images[number], box, size)
+        result[number] = view.flip(2) if number in mirrored else view
     return result
+
+
+def resized(
+    image: Shaped[Tensor, "c h w"], box: tuple[int, int, int, int], size: int
+) -> Shaped[Tensor, "c {size} {size}"]:
+    """One image's box (top, left, height, width), resized, by a call that skips the matrices' zeros.
+
+    A uint8 image whose channels lie together, as JPEG's do, is resized in 8 bits, as Pillow and torchvision do; others
+    in floating point. Values keep their scale.
+    """
+    top, left, height, width = box
+    part = image[None, :, top : top + height, left : left + width]
+    eight_bits = image.dtype == torch.uint8 and image.stride(0) == 1
+    part = part if eight_bits else part.float()
+    return F.interpolate(part, (size, size), mode="bilinear", antialias=True)[0]
 
 
 def resize_matrices(

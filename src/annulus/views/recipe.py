@@ -23,6 +23,7 @@ from annulus.views.blur import Blur, draw_blur, kernel_size
 from annulus.views.colour import Jitter, draw_jitter, grayscale, hue_ends, jitter_
 from annulus.views.crop import Boxes, center_boxes, center_crop, draw_boxes, middle, resized_crop
 from annulus.views.gaussian import gaussian_blur
+from annulus.views.large import by_images
 from annulus.views.randaugment import RandAugment, draw_randaugment, randaugment_
 from annulus.views.shown import Shown
 from annulus.waits import sent
@@ -30,6 +31,7 @@ from annulus.waits import sent
 # Pixels worked on at a time: on a CPU what, with temporaries, a core's L2 cache about holds; on a GPU a
 # bound on memory. Several threads share each operation, and starting them costs what half of a core's part takes.
 CPU_CHUNK, GPU_CHUNK = 2**16, 2**24
+LARGE = 2**14  # pixels of an image, or of its view, from which a CPU makes each view by itself
 
 
 # Which images get an operator: drawn for each of them, then their numbers (`numbered`).
@@ -83,8 +85,12 @@ def augment(
     changes = views.rand_augment and draw_randaugment(views.rand_augment, batch, generator)
     if shown is not None:
         recipe, changes = pick(recipe, shown.rows), pick(changes, shown.rows)
-    make = _by_kernels if images.is_cuda and runs_triton() else by_chunks
-    view = make(images, recipe, size)
+    if images.is_cuda and runs_triton():
+        view = _by_kernels(images, recipe, size)
+    elif images.device.type == "cpu" and max(height * width, size * size) >= LARGE:
+        view = by_images(images, *recipe, size)
+    else:
+        view = by_chunks(images, recipe, size)
     if changes is None:
         return view
     with torch.autocast(images.device.type, enabled=False):
@@ -92,7 +98,7 @@ def augment(
 
 
 def by_chunks(images: UInt8[Tensor, "b 3 h w"], recipe: Recipe, size: int) -> Float[Tensor, "b 3 {size} {size}"]:
-    """The views of a recipe, which is on the CPU, some images at a time."""
+    """The views of a recipe, which is on the CPU, some images at a time; on a CPU for images that are not large."""
     count, _, height, width = images.shape
     order = torch.arange(count) if recipe.jitter is None else recipe.jitter.hue_after.argsort()
 
@@ -110,9 +116,7 @@ def by_chunks(images: UInt8[Tensor, "b 3 h w"], recipe: Recipe, size: int) -> Fl
             rows, some = order[part], pick(recipe, part)
             ends = [] if some.jitter is None else hue_ends(some.jitter.hue_after)
             rows, some = on(Chunk(rows, numbered(some)), images.device)
-            # A large image is not copied.
-            seen = images[int(rows) :][:1] if cpu and step == 1 else images.index_select(0, rows)
-            result.index_copy_(0, rows, apply_recipe(seen, some, ends, size))
+            result.index_copy_(0, rows, apply_recipe(images.index_select(0, rows), some, ends, size))
     return result
 
 
