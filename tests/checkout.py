@@ -7,12 +7,14 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
 import warm
 import yaml
 from declared import ROOT
+from dvc.repo import Repo
 
 STAGES = ["check", "prepare", "pretrain", "embed", "knn", "linear", "diagnostics", "summary"]
 
@@ -81,7 +83,8 @@ class Checkout:
 
     def changed(self) -> set[str]:
         """The main line's stages whose own dependencies have changed."""
-        return set(json.loads(self.dvc("status", "--json", *STAGES)))
+        with chdir(self.folder), Repo() as repo:
+            return set(repo.status(targets=STAGES))
 
     def changed_files(self) -> list[str]:
         """What differs from the last commit."""
