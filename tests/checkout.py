@@ -81,10 +81,17 @@ class Checkout:
         self.git("read-tree", "HEAD")  # forgets file times: after `exp run` git may take a changed file for unchanged
         self.git("checkout", "-q", "--force", "HEAD", "--", ".")
 
-    def changed(self) -> set[str]:
-        """The main line's stages whose own dependencies have changed."""
+    def changed(self, *targets: str) -> set[str]:
+        """Stages, of the main line or of other targets, whose own dependencies have changed."""
         with chdir(self.folder), Repo() as repo:
-            return set(repo.status(targets=STAGES))
+            return {name.rpartition(":")[2] for name in repo.status(targets=targets or STAGES)}
+
+    def changed_by(self, study: str, change: Callable[[dict], Any]) -> set[str]:
+        """A study's stages whose own dependencies have changed when an edit of its params.yaml is settled."""
+        self.cut(study, change)
+        pipeline = f"stages/{study}/dvc.yaml"
+        assert ran(self.dvc("repro", f"{pipeline}:settings")) == ["settings"]
+        return self.changed(pipeline)
 
     def changed_files(self) -> list[str]:
         """What differs from the last commit."""
