@@ -179,7 +179,7 @@ def test_what_the_memory_cannot_serve_is_refused_with_the_numbers_and_what_it_ca
         {"scales.tiny.pretrain.negatives": 10_000},  # drawn with replacement
         {"method": "moco", "sampler": "ball", "samplers.ball.outer": 0.00393},  # 1.002 of 255 places
         {"method": "moco", QUEUE: 64},  # as long as a batch
-        {QUEUE: 10_000},  # not used
+        {QUEUE: 63},  # ir keeps none
         {"neighbours": "k", "neighbour_sets.k.clusters": 10_000},
         {"sampler": "ball", "samplers.ball.outer": 0.0028},  # 1.005 rows
         {"sampler": "ball", "samplers.ball.outer": 0.0001, IMAGES: None},  # not known yet
