@@ -32,29 +32,26 @@ class Browser:
         if self.command is None:
             pytest.skip(f"none of {', '.join(NAMES)} is on PATH")
 
-    def load(self, page: Path) -> Loaded:
-        log = self.folder / "net.json"
-        done = self._run("--dump-dom", f"--log-net-log={log}", "--enable-logging=stderr", page.as_uri())
+    def load(self, content: str) -> Loaded:
+        log, page = self.folder / "net.json", self.folder / "page.html"
+        page.write_text(content)
+        command = [self.command, *FLAGS, f"--user-data-dir={self.folder / 'profile'}", "--dump-dom"]
+        command += [f"--log-net-log={log}", "--enable-logging=stderr", page.as_uri()]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
         console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
         events = json.loads(log.read_text())["events"]
         asked = [event["params"] for event in events if "initiator" in event.get("params", {})]
         return Loaded(done.stdout, console, [p["url"] for p in asked if p["initiator"] != "not an origin"])
 
-    def answer(self, page: Path, script: str) -> object:
+    def answer(self, page: str, script: str) -> object:
         """What a script's `answer(...)` said; `page` and `view` are the page's document and window, 1,280 pixels wide.
 
         The page is framed: it runs no script but its own, and Chromium's window has a least width.
         """
-        frame = self.folder / "frame.html"
-        frame.write_text(
-            f'<!doctype html><iframe style="width:1280px;height:900px;border:0" srcdoc="{escape(page.read_text())}">'
+        frame = self.load(
+            f'<!doctype html><iframe style="width:1280px;height:900px;border:0" srcdoc="{escape(page)}">'
             "</iframe><script>addEventListener('load', () => { const view = frames[0], page = view.document;"
             "const answer = (said) => { document.title = 'answer ' + JSON.stringify(said); };\n"
             f"{script}\n}});</script>"
         )
-        dom = self.load(frame).dom
-        return json.loads(unescape(re.search(r"<title>answer (.*?)</title>", dom, re.DOTALL)[1]))
-
-    def _run(self, *arguments: str) -> subprocess.CompletedProcess:
-        command = [self.command, *FLAGS, f"--user-data-dir={self.folder / 'profile'}", *arguments]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+        return json.loads(unescape(re.search(r"<title>answer (.*?)</title>", frame.dom, re.DOTALL)[1]))

@@ -43,13 +43,15 @@ def path(tmp_path):
 
 
 def test_a_number_without_a_point_is_text_to_yaml_and_the_way_out_is_said(path):
-    for key in ("optimizer.weight_decay", "bounds.binary-nce.constant", "anneals.linear.until"):
-        text = yaml.safe_dump(changed({key: "HERE"})).replace("HERE", "1e-4")
-        path.write_text(text)
-        with pytest.raises(InputError, match=rf"{key}: '1e-4' is text to YAML; write a number, such as 1\.0e-4"):
-            load_params(path)
-        path.write_text(text.replace("1e-4", "1.0e-4"))
+    keys = ("optimizer.weight_decay", "bounds.binary-nce.constant", "anneals.linear.until")
+    text = yaml.safe_dump(changed(dict.fromkeys(keys, "HERE"))).replace("HERE", "1e-4")
+    path.write_text(text)
+    with pytest.raises(InputError) as refused:
         load_params(path)
+    for key in keys:
+        assert f"{key}: '1e-4' is text to YAML; write a number, such as 1.0e-4" in str(refused.value)
+    path.write_text(text.replace("1e-4", "1.0e-4"))
+    load_params(path)
 
 
 def test_what_cannot_be_read_is_named(path, tmp_path):

@@ -29,21 +29,10 @@ def image(plot, metrics):
     return svg(lambda: drawn(plot, metrics), plot.name, plot.title)
 
 
-def test_every_figure_is_drawn_from_its_files_with_labelled_axes_and_refers_to_its_own_identifiers(metrics):
-    seen = set()
+def test_every_figure_is_drawn_from_its_files_with_labelled_axes(metrics):
     for plot in PLOTS:
-        figure = drawn(plot, metrics)
-        for axes in figure.axes:
+        for axes in drawn(plot, metrics).axes:
             assert all((axes.get_xlabel(), axes.get_ylabel(), axes.lines or axes.collections)), plot.name
-        tags = Parsed(svg(lambda figure=figure: figure, plot.name, plot.title)).tags
-        values = [(name, value or "") for _, attributes in tags for name, value in attributes.items()]
-        ids = [value for name, value in values if name == "id"]
-        refers = {value.removeprefix("#") for name, value in values if name.endswith("href")}
-        refers |= {place for _, value in values for place in re.findall(r"url\(#([^)]*)\)", value)}
-        assert len(set(ids)) == len(ids)
-        assert refers <= set(ids), "points at nothing, or out of the page"
-        assert not seen & set(ids)
-        seen |= set(ids)
 
 
 def test_a_figure_has_the_same_bytes_whenever_it_is_drawn_and_its_colours_from_the_page(metrics):

@@ -1,4 +1,7 @@
-"""The report's content, as HTML and as Markdown: all sections from whatever exists, every text escaped."""
+"""The report's content, as HTML and as Markdown: all sections from whatever exists, every text escaped.
+
+In a browser the page loads without a complaint, asks for nothing, sorts, and fits a phone.
+"""
 
 import base64
 import hashlib
@@ -9,6 +12,7 @@ from datetime import UTC, datetime
 
 import pytest
 import report_root
+from browser import Browser
 from report_root import Parsed
 
 from annulus.report.__main__ import main
@@ -21,7 +25,10 @@ from annulus.report.tables import MINUS, Column, Table, number, of_comparison
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 SECTIONS = ["comparison", "pictures", "main", "curves", "diagnostics", "claims", "tables", "figures", "run"]
-HOSTILE = '<script>alert("1")</script>|`x`\n[a](javascript:b) *c* & "d" <img src=x onerror=e>'
+SCRIPT = "<script>document.title='pwned'</script>"
+HOSTILE = f"{SCRIPT}|`x`\n[a](javascript:b) *c* & 'd' <img src=x onerror=\"document.title='pwned'\">"
+
+pytestmark = pytest.mark.slow
 
 
 def texts(table):
@@ -148,9 +155,9 @@ def test_confusion_is_in_percent_of_the_true_class():
         confusion([{"actual": "a"}])
 
 
-def test_hostile_names_are_text_and_only_the_page_s_own_script_may_run(page):
+def test_hostile_names_are_text_only_the_page_s_own_script_may_run_and_what_is_referred_to_is_there(page):
     found = Parsed(page)
-    assert '<script>alert("1")</script>' in "".join(found.text)
+    assert SCRIPT in "".join(found.text)
     assert sum(tag == "script" for tag, _ in found.tags) == 1
     assert not {"i", "u"} & {tag for tag, _ in found.tags}
     policy = next(a["content"] for tag, a in found.tags if a.get("http-equiv") == "Content-Security-Policy")
@@ -164,6 +171,12 @@ def test_hostile_names_are_text_and_only_the_page_s_own_script_may_run(page):
         assert tag != "img" or attributes["src"].startswith("data:image/png;base64,")
         for name in ("src", "href", "xlink:href", "action", "data"):
             assert attributes.get(name, "#").startswith(("#", "data:")), f"{tag} leaves the page"
+    values = [(name, value or "") for _, attributes in found.tags for name, value in attributes.items()]
+    ids = [value for name, value in values if name == "id"]
+    assert len(set(ids)) == len(ids)
+    refers = {value[1:] for name, value in values if name.endswith("href") and value.startswith("#")}
+    refers |= {place for _, value in values for place in re.findall(r"url\(#([^)]*)\)", value)}
+    assert refers <= set(ids), "points at nothing"
     style = re.search(r"<style>(.*?)</style>", page, re.DOTALL)[1]
     assert not [outside for outside in ("@import", "url(") if outside in style]
 
@@ -224,7 +237,6 @@ def test_a_paper_s_table_has_its_number_ours_and_the_difference():
 
 
 def test_the_command_writes_both_files_and_prints_where_or_says_in_a_sentence_why_it_cannot(tmp_path, capsys):
-    report_root.main_line(tmp_path)
     (tmp_path / "stages" / "own").mkdir(parents=True)  # half a character, of what the report shows but does not check
     (tmp_path / "stages" / "own" / "params.yaml").write_text('scale: "\\ud800"\nseeds: [0]\n')
     main(["--root", str(tmp_path)])
@@ -238,3 +250,122 @@ def test_the_command_writes_both_files_and_prints_where_or_says_in_a_sentence_wh
     for root, sentence in ((".", "cannot write .*: Is a directory"), ("no", "--root .*no is no folder; name the rep")):
         with pytest.raises(SystemExit, match=f"^ERROR: {sentence}"):
             main(["--root", str(tmp_path / root)])
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    return Browser(tmp_path_factory.mktemp("browser"))
+
+
+def test_the_page_full_or_empty_loads_in_silence_and_asks_for_nothing_or_this_browser_would_tell(
+    browser, page, tmp_path
+):
+    bad = browser.load('<script>console.error("boom")</script><img src="http://127.0.0.1:9/x.png">')
+    assert "boom" in bad.console[0]
+    assert bad.requests == ["http://127.0.0.1:9/x.png"]
+    for each in (page, html(gather(tmp_path, NOW))):
+        loaded = browser.load(each)
+        assert "<title>annulus: papers beside results</title>" in loaded.dom, "a hostile name is text"
+        assert loaded.console == []  # a script that the policy stopped would be told here
+        assert loaded.requests == []
+
+
+# What each script says of the page; all of them run in one frame.
+SCRIPTS = """
+const numbersOf = (row, place) => row.cells[place].textContent.trim();
+const sorted = (table, place) => {
+  const heading = table.tHead.rows[table.tHead.rows.length - 1].cells[place];
+  const now = () => [heading.getAttribute('aria-sort'), [...table.tBodies[0].rows].map((row) => numbersOf(row, place))];
+  const click = () => { heading.querySelector('button').click(); return now(); };
+  return [now(), click(), click()];
+};
+const captioned = (words) => [...page.querySelectorAll('table.sorts')].find(
+  (table) => table.caption && table.caption.textContent.includes(words));
+const notRun = () => {
+  const table = page.querySelector('#table-ring\\\\.table1a table'), head = table.tHead;
+  const cells = [...head.rows[head.rows.length - 1].cells];
+  return sorted(table, cells.findIndex((cell) => cell.textContent.startsWith('here')));
+};
+const filtered = () => {
+  const rows = () => [...page.querySelectorAll('#claims tr[data-verdict]')].filter((row) => row.offsetParent !== null);
+  const all = rows().length, button = page.querySelector('#claims .tools button[data-verdict="not run"]');
+  button.click();
+  const chosen = rows().map((row) => row.dataset.verdict), pressed = button.getAttribute('aria-pressed');
+  page.querySelector('#claims .tools button').click();
+  const words = page.querySelector('#claims .tools input');
+  words.value = 'eqco.table9';
+  words.dispatchEvent(new view.Event('input'));
+  return [all, chosen, pressed, rows().map((row) => row.textContent.includes('eqco.table9'))];
+};
+const linked = () => {
+  const closed = page.querySelector('#tables details:not([open])'), before = closed.open;
+  view.location.hash = '#' + closed.id;
+  view.dispatchEvent(new view.Event('hashchange'));
+  return [before, closed.open];
+};
+const reachable = (all) => [...page.querySelectorAll(all)].every((one) => one.tabIndex >= 0);
+const width = (pixels) => {
+  document.querySelector('iframe').style.width = pixels + 'px';
+  for (const each of page.querySelectorAll('details')) each.open = true;
+  return [view.innerWidth, page.documentElement.scrollWidth];
+};
+const overlaps = (pixels) => {
+  width(pixels);
+  const words = page.querySelector('#claims .tools input');
+  words.value = '';
+  words.dispatchEvent(new view.Event('input'));
+  const cells = [...page.querySelectorAll('th, td, figcaption, .tile')];
+  const over = (cell) => {
+    const content = page.createRange();
+    content.selectNodeContents(cell);
+    return content.getBoundingClientRect().right > cell.getBoundingClientRect().right + 1;
+  };
+  return cells.filter((cell) => cell.offsetParent && over(cell)).map((cell) => cell.textContent.trim());
+};
+const first = (all) => page.querySelector(all).getBoundingClientRect();
+answer({
+  figure: [first('svg').top, first('svg').bottom > 0],
+  numbers: sorted(captioned('Headline'), 1), text: sorted(captioned('Confusion'), 0), notRun: notRun(),
+  filtered: filtered(), linked: linked(),
+  keyboard: [reachable('th button'), page.querySelectorAll('th button').length > 20, reachable('.box'), reachable('a')],
+  widths: [390, 768, 1280].map(width), overlaps: [390, 1280].map(overlaps),
+});
+"""
+
+
+@pytest.fixture(scope="module")
+def said(browser, page):
+    return browser.answer(page, SCRIPTS)
+
+
+def test_a_click_sorts_numbers_by_value_text_as_text_and_what_was_not_run_to_the_end(said):
+    (start, unsorted), up, down = said["numbers"]
+    assert start == "none"
+    assert sorted(unsorted) == sorted(["0.2966", "39.70", "8"])
+    assert up == ["ascending", ["0.2966", "8", "39.70"]]
+    assert down == ["descending", ["39.70", "8", "0.2966"]]
+    _, up, down = said["text"]
+    assert up == ["ascending", [HOSTILE, "disc", "star"]]
+    assert down == ["descending", ["star", "disc", HOSTILE]]
+    _, (_, up), (_, down) = said["notRun"]
+    ran = ["22.9 ± 1.2", "23.6 ± 1.2"]
+    assert (up, down) == ([*ran, *["not run"] * 5], [*ran[::-1], *["not run"] * 5])
+
+
+def test_claims_are_filtered_by_verdict_and_by_words(said):
+    everything, chosen, pressed, found = said["filtered"]
+    assert everything > len(chosen) > 0
+    assert set(chosen) == {"not run"}
+    assert pressed == "true"
+    assert 0 < len(found) < everything
+    assert all(found)
+
+
+def test_links_open_tables_keys_reach_all_that_can_be_clicked_and_all_fits_the_screen(said):
+    assert said["linked"] == [False, True]
+    assert said["keyboard"] == [True] * 4
+    assert said["widths"] == [[width, width] for width in (390, 768, 1280)]
+    assert said["overlaps"] == [[], []], "no cell runs into the next"
+    top, drawn = said["figure"]
+    assert drawn
+    assert 0 < top < 700, "the first screen of 900 shows a figure of results"

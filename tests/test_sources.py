@@ -42,9 +42,7 @@ NO_PLACE = re.compile(rf"\b(?:{NAMES})(?:\.md|\s+(?:sec|eq|fig|table|app|Thm|Cor
 
 
 def numbers(listed: Any) -> set[str]:
-    """`1 2a-2c 4` as {1, 2a, 2b, 2c, 4}; a mapping's keys."""
-    if isinstance(listed, dict):
-        return set(listed)
+    """`1 2a-2c 4` as {1, 2a, 2b, 2c, 4}."""
     found = set()
     for first, _, last in (word.partition("-") for word in str(listed or "").split()):
         if last.isdecimal():
@@ -66,7 +64,7 @@ def places(text: str) -> Iterator[tuple[str, str]]:
 def missing(paper: dict[str, Any], text: str) -> list[str]:
     """Places in a text that the paper does not have."""
     found = [(kind, number) for kind, number in places(text) if number not in numbers(paper.get(kind))]
-    return [f"{paper['title']!r} has no {number} among its {kind}" for kind, number in found]
+    return [f"{paper.get('short', paper['cited'])} has no {number} among its {kind}" for kind, number in found]
 
 
 def blocks(path: Path) -> Iterator[tuple[int, str]]:
@@ -117,7 +115,7 @@ def faults(path: Path) -> list[str]:
     for number, text in enumerate(path.read_text().splitlines(), start=1):
         for name, kind, place in IN_SETTINGS.findall(text):
             if place not in numbers(SHORT[name]["tables" if kind == "table" else "figures"]):
-                found.append((number, f"{SHORT[name]['title']!r} has no {kind} {place}"))
+                found.append((number, f"{name} has no {kind} {place}"))
     return [f"{path.relative_to(ROOT)}:{line}: {said}" for line, said in found if said]
 
 
