@@ -216,8 +216,8 @@ def plain_embeddings(views, weight):
 
 
 def plain_scores(queries, rows, temperature):
-    """z^T m / temperature, pair by pair."""
-    return torch.stack([torch.stack([(query * row).sum() / temperature for row in rows]) for query in queries])
+    """z^T m / temperature, query by query."""
+    return torch.stack([rows @ query / temperature for query in queries])
 
 
 def gradient(value, *of):
