@@ -5,9 +5,8 @@ import statistics
 
 import pytest
 import torch
-from plain_objectives import plain_softmax, ranked_others
+from plain_objectives import plain_estimate, ranked_others
 
-from annulus.bounds.infonce import InfoNCE
 from annulus.estimators.spread import estimate, spread_over_draws
 from annulus.negatives.samplers import Ring
 
@@ -34,12 +33,7 @@ def seeded(seed: int = 1) -> torch.Generator:
 
 
 def plain(negatives: list[list[int]]) -> float:
-    """The ceiling minus the loss of plain loops, with these rows of each query for negatives."""
-    scores = torch.tensor(SCORES, dtype=torch.float64)
-    positives = [[row[own]] for row, own in zip(scores, OWN, strict=True)]
-    chosen = [list(row[rows]) for row, rows in zip(scores, negatives, strict=True)]
-    loss, ceiling = plain_softmax(InfoNCE(), positives, chosen, 0.0)
-    return ceiling - loss.item()
+    return plain_estimate(torch.tensor(SCORES, dtype=torch.float64), OWN, negatives)
 
 
 OTHERS = [ranked_others(torch.tensor(scores), [own]) for scores, own in zip(SCORES, OWN, strict=True)]
