@@ -65,6 +65,7 @@ def test_cnce_is_below_nce_and_varies_less_and_nce_less_with_more_negatives(enco
         cnce = spread_over_draws(*encoder, 64, sampler, 50, seeded())
         assert cnce.mean < nce.mean - 5 * nce.std / 50**0.5
         assert cnce.bias < 0
+        assert cnce.mean - cnce.bias == pytest.approx(nce.mean - nce.bias), "both against all negatives"
         assert cnce.std < 0.67 * nce.std
     assert abs(few.bias) > abs(nce.bias) + 3 * (few.std + nce.std) / 50**0.5
     assert nce.std > 1.2 * every.std

@@ -11,13 +11,14 @@ from annulus.config.resolved import RUN, resolved
 from annulus.encoders.encoder import load_encoder, save_encoder
 from annulus.errors import InputError
 from annulus.files.packed import write_packed
+from annulus.files.store import Resident
 from annulus.training.setup import build_training
 from annulus.trials.runs import run_of
 from annulus.trials.store import Place
 from annulus.views import learned
 from annulus.views.learned import GeneratorConfig, LearnedSplit, ViewGenerator, load_generator, save_generator
 from annulus.views.spaces import rgb_to_ydbdr
-from annulus.views.splits import split_of
+from annulus.views.splits import channel_statistics, split_of
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 YDBDR = GeneratorConfig("ydbdr", "all", couplings=3, hidden=4, volume_preserving=False)
@@ -43,7 +44,7 @@ def test_the_split_of_a_file_is_what_its_generator_makes_of_the_channels(changes
     assert (expected - planes).abs()[:, kept:].mean() > 0.05
     first, second = split(images)
     torch.testing.assert_close(torch.cat([first, second], dim=1), expected)
-    assert (first.shape[1], second.shape[1], split.space, split.names) == (1, 2, "ydbdr", ("g1", "g23"))
+    assert (first.shape[1], second.shape[1], split.space) == (1, 2, "ydbdr")
 
 
 def test_a_run_with_a_generator_trains_on_its_views_and_is_named_by_its_weights(file, tmp_path):
@@ -82,3 +83,9 @@ def test_a_file_that_holds_no_generator_is_refused_with_the_way_out(file):
             InputError, match=f"{fault}.*run `dvc repro --force stages/view_learning/dvc.yaml:generator"
         ):
             load_generator(file)
+
+
+def test_images_without_colour_are_refused(file, generator):
+    grey = torch.randint(0, 256, (5, 1, 8, 8), generator=generator, dtype=torch.uint8).expand(5, 3, 8, 8)
+    with pytest.raises(InputError, match=r"split: ydbdr contrasts G1 with G23, but the images .* have no colour"):
+        channel_statistics(Resident(grey), LearnedSplit.of(file))
