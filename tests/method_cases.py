@@ -1,12 +1,11 @@
-"""Settings of every kind, scores against every kind of memory, methods whose embeddings are given, and their loops."""
+"""Settings of every kind, methods whose embeddings are given, and what plain loops make of them."""
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from plain_objectives import plain_embeddings, plain_scores
-from torch import Tensor, nn
+from plain_objectives import assert_same, plain_embeddings, plain_of, plain_scores
+from torch import nn
 
 from annulus.bounds.alpha import CPC, MLCPC
 from annulus.bounds.binary_nce import BinaryNCE
@@ -16,14 +15,14 @@ from annulus.bounds.partition import PartitionFunction
 from annulus.config.methods import IRParams, MoCoParams, SimCLRParams, SiMoParams
 from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.methods.build import build_method
-from annulus.methods.contrast import Contrast, ContrastConfig, Progress
+from annulus.methods.contrast import ContrastConfig, Progress
 from annulus.methods.step import Setting
 from annulus.negatives.clusters import Clustering
 from annulus.negatives.neighbours import CloseNeighbours, ClusterNeighbours
 from annulus.negatives.samplers import Cave, Ring
 
 CPU = torch.device("cpu")
-IMAGES, BATCH, DIM, QUEUE, TEMPERATURE = 41, 5, 6, 23, 0.2
+IMAGES, BATCH, DIM, QUEUE, TEMPERATURE, SEED = 41, 5, 6, 23, 0.2, 7
 INDEX = torch.tensor([3, 40, 0, 17, 22])
 PROGRESS = Progress(training=0.5, annealing=1.0)
 
@@ -62,52 +61,6 @@ def config_of(sampler="uniform", neighbours="none", bound="infonce", negatives="
     """By name or by the parameters themselves."""
     chosen = zip((sampler, neighbours, bound), (SAMPLERS, NEIGHBOURS, BOUNDS), strict=True)
     return ContrastConfig(*(known[one] if isinstance(one, str) else one for one, known in chosen), negatives)
-
-
-# --- scores against a memory --------------------------------------------------------------------------
-
-
-class Case(NamedTuple):
-    """What a method hands a contrast."""
-
-    scores: Tensor
-    index: Tensor
-    self_index: Tensor | None = None
-    positive: Tensor | None = None
-    column_images: Tensor | None = None
-
-
-def case_of(memory, generator):
-    def drawn(*shape):
-        return (2 * torch.randn(*shape, generator=generator, dtype=torch.float64)).requires_grad_()
-
-    match memory:
-        case "bank":
-            return Case(drawn(5, IMAGES), INDEX, self_index=INDEX)
-        case "queue":  # one query has two older keys there, some have one or none; two places were never written
-            images = torch.randperm(IMAGES, generator=generator)[:23]
-            images[[4, 9]] = -1
-            images[images == INDEX[:, None].expand(-1, 23).amax()] = 1  # no key of image 40
-            images[[2, 15]] = INDEX[0]
-            places = [(images == image).nonzero().flatten().tolist() for image in INDEX]
-            own = torch.tensor([[*found, -1, -1][:2] for found in places])
-            return Case(drawn(5, 23), INDEX, own, drawn(5), images)
-        case "keys of the batch":
-            images = torch.cat([INDEX, torch.arange(4, 14)])
-            return Case(drawn(5, 15), INDEX, torch.arange(5), column_images=images)
-        case "views of the batch":
-            orders = torch.rand(5, IMAGES, generator=generator).argsort(dim=1)
-            others = torch.stack([row[row != image][:18] for row, image in zip(orders, INDEX, strict=True)])
-            return Case(drawn(5, 18), INDEX, positive=drawn(5), column_images=others)
-
-
-def contrast_of(config, generator=None, seed=0, name=""):
-    """Its clusters are random ones, of which every query finds members and non-members in all the memories."""
-    contrast = Contrast(config, IMAGES, seed, CPU, name).double()
-    for buffer, count in (("clusters", 3), ("neighbour_clusters", 5)):
-        shape = getattr(contrast, buffer).shape
-        setattr(contrast, buffer, torch.randint(count, shape, generator=generator, dtype=torch.int32))
-    return contrast
 
 
 def at(training=PROGRESS.training, annealing=PROGRESS.annealing):
@@ -179,7 +132,7 @@ def method_of(params, config=None, encoder=Given):
     """
     if isinstance(encoder, type):
         encoder = encoder(torch.Generator().manual_seed(2))
-    setting = Setting(config_of() if config is None else config, IMAGES, IMAGES, QUEUE, 0, CPU)
+    setting = Setting(config_of() if config is None else config, IMAGES, IMAGES, QUEUE, SEED, CPU)
     method = build_method(encoder, params, setting).double()
     method.before_epoch(0, images_embedded)
     if method.memory == "batch":
@@ -189,7 +142,8 @@ def method_of(params, config=None, encoder=Given):
                 clusters[:, INDEX[2:]] = 1
     for place, queue in enumerate(getattr(method, "queues", ())):
         queue.images.copy_(torch.arange(1, QUEUE + 1) + 10 * place)  # 0 and 40 have no key in the first one,
-        queue.images[4] = 3  # image 3 has two
+        queue.images[4] = 3  # image 3 has two,
+        queue.images[[8, 9]] = -1  # two places were never written
     return method
 
 
@@ -225,6 +179,20 @@ def told(method, views, part):
     own = torch.tensor([[*(queue.images == image).nonzero().flatten().tolist(), -1, -1][:2] for image in INDEX])
     positive = (queries * keys).sum(dim=1) / TEMPERATURE
     return plain_scores(queries, queue.keys, TEMPERATURE), INDEX, own, positive, queue.images
+
+
+def assert_as_plain(method, progress=PROGRESS):
+    """Value, estimate, ceiling and gradients are the sum of each network's plain loss; only the loss has gradients."""
+    views = VIEWS[type(method.encoder)]
+    plain = [
+        plain_of(contrast, progress, *told(method, views, part), state=contrast.generator.get_state())
+        for part, contrast in enumerate(method.contrasts)
+    ]
+    losses, bounds, ceilings, _ = zip(*plain, strict=True)
+    estimate = method.loss(views, INDEX, progress).estimate
+    expected = sum(losses), sum(bounds) / len(plain), sum(ceilings) / len(plain)
+    assert_same(estimate, expected, *method.encoder.parameters())
+    assert not any(value.requires_grad for value in (estimate.loss_nats, estimate.bound_nats, estimate.ceiling_nats))
 
 
 def assert_equal_states(one, other):

@@ -135,6 +135,14 @@ def plain_softmax(bound, positives, negatives, training, in_denominator=True):
     return sum((1 / n) * ((1 / n) / (top / denominator)).log() for top in tops), ceiling
 
 
+def plain_estimate(scores, own, negatives):
+    """InfoNCE's ceiling less its loss, of queries with these own columns and these negatives."""
+    positives = [[row[column]] for row, column in zip(scores, own, strict=True)]
+    chosen = [list(row[columns]) for row, columns in zip(scores, negatives, strict=True)]
+    loss, ceiling = plain_softmax(InfoNCE(), positives, chosen, 0.0)
+    return ceiling - loss.item()
+
+
 def plain_la(close, negatives):
     """Eq. 5 of ring without its constant: log of the share that the close ones have of the own and the negatives."""
     background = [[near[0], *far] for near, far in zip(close, negatives, strict=True)]
@@ -216,8 +224,8 @@ def plain_embeddings(views, weight):
 
 
 def plain_scores(queries, rows, temperature):
-    """z^T m / temperature, pair by pair."""
-    return torch.stack([torch.stack([(query * row).sum() / temperature for row in rows]) for query in queries])
+    """z^T m / temperature, query by query."""
+    return torch.stack([rows @ query / temperature for query in queries])
 
 
 def gradient(value, *of):

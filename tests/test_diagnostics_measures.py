@@ -204,10 +204,8 @@ def diagnosed(paths: Namespace, changes: dict) -> tuple[dict, list[dict]]:
     return results.metrics, results.history
 
 
-@pytest.mark.parametrize(
-    ("method", "sampler"), [("ir", "cave"), ("cmc", "ring"), ("moco", "cave"), ("simclr", "ring"), ("simo", "ring")]
-)
-def test_the_stage_measures_a_run_of_every_method(method, sampler, tmp_path, untouched_global_randomness):
+@pytest.mark.parametrize(("method", "sampler"), [("ir", "cave"), ("cmc", "ring"), ("moco", "cave"), ("simclr", "ring")])
+def test_the_stage_measures_a_run_of_every_memory(method, sampler, tmp_path, untouched_global_randomness):
     changes = chosen(method) | {"sampler": sampler}
     paths = pretrained(tmp_path, changes)
     metrics, history = diagnosed(paths, changes)

@@ -5,6 +5,7 @@ import statistics
 
 import pytest
 import torch
+from plain_objectives import plain_estimate
 
 from annulus.compute.rng import derive, generator
 from annulus.estimators import conditional as module
@@ -65,15 +66,6 @@ def trained_critic(conditional: Conditional, run: int) -> Separable:
         state = {name: stacked[run] for name, stacked in zip(ensemble.names, ensemble.stacked, strict=True)}
         network.load_state_dict(state)
     return found
-
-
-def plain_infonce(scores: torch.Tensor, index: list[int], rows: list[list[int]]) -> float:
-    """log(1 + k) + log of the softmax's mass on the own point, mean over queries."""
-    values = []
-    for query, (own, negatives) in enumerate(zip(index, rows, strict=True)):
-        candidates = [math.exp(scores[query, row].item()) for row in (own, *negatives)]
-        values.append(math.log(len(candidates)) + math.log(candidates[0] / sum(candidates)))
-    return statistics.fmean(values)
 
 
 def plain_scores(critic: Separable, x: torch.Tensor, y: torch.Tensor, score: str) -> torch.Tensor:
@@ -167,7 +159,7 @@ def test_an_estimate_is_the_mean_over_points_and_repeated_draws_in_float64(score
             rtol=1e-4,
             atol=1e-4,
         )
-        values = [plain_infonce(scores, list(range(POINTS)), rows.tolist()) for rows in draws.rows[run::2]]
+        values = [plain_estimate(scores, range(POINTS), rows) for rows in draws.rows[run::2]]
         assert len(values) == 3
         assert found[run] == pytest.approx(statistics.fmean(values), abs=1e-11)
 

@@ -20,7 +20,6 @@ def changed(name, **settings):
     return cases.PARAMS[name].model_copy(update=settings)
 
 
-@each_encoder
 @pytest.mark.parametrize("name", cases.PARAMS)
 @pytest.mark.parametrize(  # what a method may mistake: columns, the own ones, positive, images, progress, draws
     ("sampler", "neighbours", "bound", "negatives", "progress"),
@@ -34,21 +33,12 @@ def changed(name, **settings):
         ("inside", "none", "cpc", "all", cases.PROGRESS),
     ],
 )
-def test_value_and_gradients_are_the_sum_of_each_network_s_plain_loss(
-    name, encoder, sampler, neighbours, bound, negatives, progress
+def test_of_two_networks_value_and_gradients_are_those_of_the_sum_of_plain_losses(
+    name, sampler, neighbours, bound, negatives, progress
 ):
-    """IR (ring eq. 3), BALL, IRing, CAVE; MoCo (ring eq. 4), MoCoRing; with a split CMC, CMCRing, CMCCave."""
-    method = cases.method_of(cases.PARAMS[name], cases.config_of(sampler, neighbours, bound, negatives), encoder)
-    plain = [
-        plain_of(
-            contrast, progress, *cases.told(method, cases.VIEWS[encoder], part), state=contrast.generator.get_state()
-        )
-        for part, contrast in enumerate(method.contrasts)
-    ]
-    losses, bounds, ceilings, _ = zip(*plain, strict=True)
-    estimate = method.loss(cases.VIEWS[encoder], cases.INDEX, progress).estimate
-    expected = sum(losses), sum(bounds) / len(plain), sum(ceilings) / len(plain)
-    assert_same(estimate, expected, *method.encoder.parameters())
+    """CMC, CMCRing, CMCCave, and their like of every method; of one network: test_methods_contrast.py."""
+    config = cases.config_of(sampler, neighbours, bound, negatives)
+    cases.assert_as_plain(cases.method_of(cases.PARAMS[name], config, cases.GivenPair), progress)
 
 
 def test_a_critic_scores_the_pairs_and_learns():
@@ -124,13 +114,15 @@ def test_memories_and_negatives_of_two_networks_differ(name):
 
 
 @each_encoder
-def test_each_network_s_negatives_are_clusters_of_the_bank_that_it_reads_anew_each_epoch(encoder):
-    method = cases.method_of(cases.PARAMS["ir"], cases.config_of("outside"), encoder)
+def test_each_network_s_clusters_are_those_of_the_bank_that_it_reads_anew_each_epoch(encoder):
+    """Of the sampler's settings, and of the neighbours' own."""
+    method = cases.method_of(cases.PARAMS["ir"], cases.config_of("outside", "k"), encoder)
     for epoch in (0, 1):
         method.before_epoch(epoch, cases.images_embedded)
         for contrast, bank in zip(method.contrasts, reversed(method.banks), strict=True):
-            seed = derive(0, "clusters", *filter(None, [contrast.name]), epoch)
+            seed = derive(cases.SEED, "clusters", *filter(None, [contrast.name]), epoch)
             assert torch.equal(contrast.clusters, kmeans(bank.rows, 4, 3, 2, seed))
+            assert torch.equal(contrast.neighbour_clusters, kmeans(bank.rows, 5, 3, 2, seed))
 
 
 def test_images_are_embedded_for_clusters_and_for_nothing_else():

@@ -31,15 +31,10 @@ def clusters(request, generator):
     return Clusters(columns, torch.randint(-1, 6, (RUNS, QUERIES), generator=generator, dtype=torch.int32))
 
 
-@pytest.fixture(params=["bank", "queue", "queue without own keys", "other views"])
+@pytest.fixture(params=["some have an own column", "other views"])
 def own(request, generator):
-    drawn = torch.randint(COLUMNS, (QUERIES,), generator=generator)
-    return {
-        "bank": drawn,
-        "queue": torch.where(torch.rand(QUERIES, generator=generator) < 0.5, -1, drawn),
-        "queue without own keys": torch.full((QUERIES,), -1),
-        "other views": None,
-    }[request.param]
+    drawn = torch.randint(-COLUMNS, COLUMNS, (QUERIES,), generator=generator)
+    return None if request.param == "other views" else drawn.clamp(min=-1)
 
 
 def own_of(own, query):
