@@ -1,5 +1,6 @@
 """Sweeps: the same bytes as without, each run once, whatever is killed; real workers, on runs of seconds."""
 
+import functools
 import importlib
 import logging
 import os
@@ -13,6 +14,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
+import warm
 from checkout import Checkout, ran
 from settings import CPU, stripes
 from test_trials_runs import variant
@@ -53,16 +55,24 @@ def checkout(tmp_path_factory) -> Checkout:
     return checkout
 
 
-def begin_sweep(checkout: Checkout, *words: str, python: Path | None = None) -> subprocess.Popen:
-    path = os.pathsep.join(["src", os.environ.get("PYTHONPATH", "")])
-    command = checkout.command(python=python, PYTHONPATH=path)
-    command["args"] = [command["args"][0], "-m", "annulus.sweep", "stages/algorithms", *words]
+# A sweep whose workers start at once. submitit calls a job by the process that starts the worker, the usual Python.
+SWEEP = f"""
+import functools, submitit, sys, types
+submitit.local.local.sys = types.SimpleNamespace(executable={sys.executable!r})
+submitit.LocalExecutor = functools.partial(submitit.LocalExecutor, python=sys.executable)
+from annulus.sweep.__main__ import main
+main()
+"""
+
+
+def begin_sweep(checkout: Checkout, *words: str) -> subprocess.Popen:
+    command = checkout.command(PYTHONPATH=os.pathsep.join(["src", os.environ.get("PYTHONPATH", "")]))
+    command["args"] = [command["args"][0], *words]
     return subprocess.Popen(**command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
 def test_two_sweeps_at_once_train_each_run_once_and_dvc_repro_trains_none(checkout, monkeypatch):
-    usual = Path(sys.executable)  # submitit calls its jobs by their processes
-    sweeps = [begin_sweep(checkout, "--workers", "1", python=usual) for _ in range(2)]
+    sweeps = [begin_sweep(checkout, "-c", SWEEP, "stages/algorithms", "--workers", "1") for _ in range(2)]
     outputs = [sweep.communicate()[0] for sweep in sweeps]
     assert [sweep.returncode for sweep in sweeps] == [0, 0], outputs
     done = re.findall(r"^(.+, seed \d): done in \d+ s", "\n".join(outputs), re.MULTILINE)
@@ -88,7 +98,7 @@ def test_two_sweeps_at_once_train_each_run_once_and_dvc_repro_trains_none(checko
     assert checkout.dvc("repro", "--force", "--single-item", *rows).count("epoch 1/1") == 4
     assert metrics() == swept
 
-    again = begin_sweep(checkout)
+    again = begin_sweep(checkout, "-m", "annulus.sweep", "stages/algorithms")
     assert "2 of 2 rows: DVC has their results, nothing to do" in again.communicate()[0]
     assert again.returncode == 0
 
@@ -163,6 +173,8 @@ def trials(tmp_path, empty_checkout, monkeypatch):
     """Builds trials over images of stripes."""
     monkeypatch.setenv("ANNULUS_CHECKPOINT_SECONDS", "0")
     monkeypatch.setenv("PYTHONPATH", str(SOURCE), prepend=os.pathsep)
+    at_once = functools.partial(places.submitit.LocalExecutor, python=str(warm.folder() / "python"))
+    monkeypatch.setattr(places.submitit, "LocalExecutor", at_once)
     folder = tmp_path / "images"
     for split, (images, seed) in {"train": (70, 0), "validation": (10, 1), "test": (30, 2)}.items():
         save_images(folder / f"{split}.safetensors", stripes(images, seed))
@@ -192,7 +204,7 @@ def at_work(trial: Trial) -> int:
 def test_a_stopped_sweep_and_a_killed_worker_cost_nothing(trials, tmp_path, caplog):
     """The numbers are those of the run alone; Ctrl-C leaves no worker behind."""
     caplog.set_level(logging.INFO)
-    long, short = trials(long={"scales.tiny.pretrain.epochs": 60}, short={})
+    long, short = trials(long={"scales.tiny.pretrain.epochs": 40}, short={})
     checkpoint = long.place.checkpoint
 
     def sweep_until_stopped() -> None:
