@@ -10,22 +10,28 @@ from annulus.detection.annotated import LIMBS, PERSON, Annotated, Category, Dete
 SIDE = 120  # pixels of a picture
 
 
-def boxed(*box: float, category: int = 1, difficult: bool = False, crowd: bool = False) -> Instance:
-    """An object that fills its box of whole pixels."""
-    x, y, width, height = (float(at) for at in box)
-    return Instance((x, y, width, height), category, width * height, crowd, rle_of(filled(*box)), None, difficult)
-
-
-def filled(*box: float) -> np.ndarray:
-    x, y, width, height = (round(at) for at in box)
-    mask = np.zeros((SIDE, SIDE), dtype=bool)
+def filled(x: int, y: int, width: int, height: int, shape: tuple[int, int] = (SIDE, SIDE)) -> np.ndarray:
+    mask = np.zeros(shape, dtype=bool)
     mask[y : y + height, x : x + width] = True
     return mask
 
 
-def found(*box: float, score: float = 0.9, picture: int = 1, category: int = 1) -> Detection:
-    x, y, width, height = (float(at) for at in box)
-    return Detection(picture, category, (x, y, width, height), score, rle_of(filled(*box)), None)
+def boxed(*box: int, category: int = 1, difficult: bool = False, crowd: bool = False, shape=(SIDE, SIDE)) -> Instance:
+    """An object that fills its box."""
+    area, run_lengths = float(box[2] * box[3]), rle_of(filled(*box, shape))
+    return Instance(tuple(map(float, box)), category, area, crowd, run_lengths, None, difficult)
+
+
+def found(*box: int, score: float = 0.9, picture: int = 1, category: int = 1) -> Detection:
+    return Detection(picture, category, tuple(map(float, box)), score, rle_of(filled(*box)), None)
+
+
+def as_detections(truth: Annotated, score: float = 0.9) -> list[Detection]:
+    return [
+        Detection(picture.id, one.category, one.box, score, one.segmentation, one.keypoints)
+        for picture in truth.pictures
+        for one in picture.instances
+    ]
 
 
 def annotated(

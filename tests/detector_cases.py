@@ -6,10 +6,11 @@ from pathlib import Path
 import numpy as np
 import yaml
 from declared import ROOT
+from detection_cases import boxed
 from PIL import Image
 
 from annulus.config.file import checked
-from annulus.detection.annotated import PERSON, Annotated, Category, Instance, Picture, flip_pairs_of, rle_of
+from annulus.detection.annotated import PERSON, Annotated, Category, Picture, flip_pairs_of, mask_of
 from annulus.detection.params import DetectorParams, TrainingParams
 from annulus.encoders.encoder import EncoderConfig, build_encoder
 
@@ -46,14 +47,12 @@ def rectangles(folder: Path, kind: str = "masks") -> Annotated:
             colour = int(random.integers(2))
             width, height = (int(side) for side in random.integers(8, 14, 2))
             left, top = 16 * place + int(random.integers(0, 3)), int(random.integers(0, SIDE - height))
-            mask = np.zeros((SIDE, SIDE), bool)
-            mask[top : top + height, left : left + width] = True
-            pixels[mask] = COLOURS[colour]
+            category = 1 if people else (3, 7)[colour]
+            one = boxed(left, top, width, height, category=category, shape=(SIDE, SIDE))
+            pixels[mask_of(one, SIDE, SIDE)] = COLOURS[colour]
             steps = [(left + n * width / 17, top + n * height / 17, 2 if n % 5 else 0) for n in range(len(PERSON))]
             points = tuple(float(value) for step in steps for value in step) if people else None
-            box = (float(left), float(top), float(width), float(height))
-            category = 1 if people else (3, 7)[colour]
-            instances.append(Instance(box, category, float(width * height), False, rle_of(mask), points, False))
+            instances.append(replace(one, keypoints=points))
         file = folder / f"{number}.png"
         Image.fromarray(pixels).save(file)
         pictures.append(Picture(number + 1, file, SIDE, SIDE, tuple(instances), (), ()))

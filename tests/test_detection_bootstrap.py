@@ -62,24 +62,17 @@ def test_the_interval_of_a_mean_over_pictures_is_that_of_the_table():
     assert ours.variance == pytest.approx(known.variance, rel=0.1)
 
 
-ROW = np.array([[10.0, 9.0, 11.0, 10.0, 12.0]])
-OF_PICTURES = np.var(ROW[0, 1:], ddof=1)
-
-
-@pytest.mark.parametrize(
-    ("table", "variance"),
-    [
-        (ROW, OF_PICTURES),
-        (np.repeat(ROW, 3, axis=0), OF_PICTURES),
-        (np.concatenate([ROW - 3, ROW, ROW + 3]), OF_PICTURES + 9 / 3),
-        (np.array([[13.0, 11, 9, 11, 9], [7.0, 9, 11, 9, 11]]), (18 - 8 / 3) / 2),  # V is 0, D 18, W twice 4 / 3
-        (np.array([[10.0, 9.0, np.nan, 11.0]]), 2.0),
-    ],
-    ids=["one seed", "equal seeds", "seeds alike in every draw", "what differs within pictures", "no object in a draw"],
-)
-def test_the_interval_by_hand(table, variance):
-    assert interval(table).variance == pytest.approx(variance)
-
-
-def test_a_single_draw_that_is_left_tells_nothing():
-    assert interval(np.array([[10.0, 9.0, np.nan]])).half is None
+def test_the_interval_by_hand():
+    row = np.array([[10.0, 9.0, 11.0, 10.0, 12.0]])
+    pictures = np.var(row[0, 1:], ddof=1)
+    both = (pictures + 3) ** 2 / (pictures**2 / 3 + 3**2 / 2)
+    for table, variance, freedom in (
+        (row, pictures, 3),
+        (np.repeat(row, 3, axis=0), pictures, 3),
+        (np.concatenate([row - 3, row, row + 3]), pictures + 9 / 3, both),
+        (np.array([[13.0, 11, 9, 11, 9], [7.0, 9, 11, 9, 11]]), (18 - 8 / 3) / 2, 1),  # V is 0, D 18, W twice 4 / 3
+        (np.array([[10.0, 9.0, np.nan, 11.0]]), 2.0, 1),  # a draw had no object
+    ):
+        found = interval(table)
+        assert (found.variance, found.freedom) == pytest.approx((variance, freedom))
+    assert interval(np.array([[10.0, 9.0, np.nan]])).half is None, "a single draw tells nothing"

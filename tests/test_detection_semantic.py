@@ -8,11 +8,12 @@ import pytest
 import torch
 from by_path import script
 from declared import ROOT
+from detection_cases import boxed
 from detector_cases import encoder
 from PIL import Image
 
 from annulus.config.study import MainStudy
-from annulus.detection.annotated import Annotated, Category, Instance, Picture, rle_of
+from annulus.detection.annotated import Annotated, Category, Picture, mask_of
 from annulus.detection.layouts import write_scenes
 from annulus.detection.scenes_params import SceneParams
 from annulus.detection.semantic import segmented, semantic
@@ -24,27 +25,16 @@ from annulus.files.images import IGNORED
 SEED = 0
 
 
-def thing(mask, category, crowd=False):
-    rows, columns = np.nonzero(mask)
-    box = (columns.min(), rows.min(), np.ptp(columns) + 1, np.ptp(rows) + 1)
-    return Instance(tuple(map(float, box)), category, float(mask.sum()), crowd, rle_of(mask), None, False)
-
-
-def boxed(top, left, bottom, right, shape=(16, 24)):
-    mask = np.zeros(shape, bool)
-    mask[top:bottom, left:right] = True
-    return mask
-
-
 @pytest.fixture
 def scene(tmp_path):
     """A picture of 24 x 16 pixels with a large object, a small one on it, and a crowd below the large one."""
     pixels = np.arange(16 * 24 * 3, dtype=np.uint8).reshape(16, 24, 3)
     Image.fromarray(pixels).save(tmp_path / "scene.png")
-    small, large, crowd = boxed(4, 8, 6, 10), boxed(2, 6, 12, 14), boxed(8, 0, 16, 24)
-    things = thing(small, 9), thing(large, 5), thing(crowd, 5, crowd=True)
+    boxes = ((8, 4, 2, 2), 9, False), ((6, 2, 8, 10), 5, False), ((0, 8, 24, 8), 5, True)
+    things = tuple(boxed(*box, category=category, crowd=crowd, shape=(16, 24)) for box, category, crowd in boxes)
     picture = Picture(1, tmp_path / "scene.png", 24, 16, things, (), ())
     categories = Category(5, "disc", None), Category(9, "ring", None)
+    small, large, crowd = (mask_of(one, 16, 24) for one in things)
     truth = np.where(small, 2, np.where(large, 1, np.where(crowd, IGNORED, 0)))
     return Annotated("masks", (picture,), categories, None, None, None), pixels, truth
 
