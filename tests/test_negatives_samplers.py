@@ -7,7 +7,9 @@ import pytest
 import torch
 from plain_objectives import plain_negatives, sets_of
 
+from annulus.config.negatives import BallParams, RingParams, UniformParams
 from annulus.errors import InputError
+from annulus.negatives.build import build_sampler
 from annulus.negatives.clusters import Clustering, Clusters
 from annulus.negatives.draws import fractions
 from annulus.negatives.ranked import select
@@ -159,6 +161,12 @@ def test_draws_are_uniform_and_independent_over_the_whole_set(sampler, similarit
     assert same == pytest.approx(chance, abs=4 * math.sqrt(chance))
     again = sampler.draw(similarity, memory[0], 5_000, seeded(), 1.0, memory[1])
     assert torch.equal(again.index, drawn.index), "the seed repeats them"
+
+
+def test_ball_and_ring_of_the_whole_memory_are_uniform_draw_for_draw(similarity, own):
+    whole = UniformParams(), BallParams(outer=1.0), RingParams(inner=0.0, outer=1.0)
+    first, *others = (build_sampler(params).draw(similarity, own, 500, seeded(), 1.0).index for params in whole)
+    assert all(torch.equal(first, other) for other in others)
 
 
 # --- cave ---------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Both studies as a user runs them, at `scale: tiny` and cut to three rows and parts, in a temporary checkout."""
+"""Both studies as a user runs them, at `scale: tiny` and cut to two rows and parts, in a temporary checkout."""
 
 import json
 from pathlib import Path
@@ -14,19 +14,19 @@ from annulus.files.right import read_right
 pytestmark = pytest.mark.slow
 
 ALGORITHMS, CIFAR10, NEGATIVES = (f"stages/{study}/dvc.yaml" for study in ("algorithms", "cifar10", "negatives"))
-ROWS = ["IR-nce", "MoCo", "IRing (+C_i)"]  # a plain name, another method, a name that a shell would take apart
+ROWS = ["MoCo", "IRing (+C_i)"]  # a plain name, and one that a shell would take apart
 ESTIMATES = {"queries": 32, "repeats": 3, "counts": [16, 64], "samplers": {"NCE": {}, "CNCE": {"sampler": "ball"}}}
 
 
-def three_rows(content: dict) -> None:
+def two_rows(content: dict) -> None:
     methods = {f"method {row}": {"row": row, "top1_percent": 80.0 + at} for at, row in enumerate(ROWS)}
     content |= {"scale": "tiny", "seeds": [0, 1], "pairs": {"MoCo": ["IRing (+C_i)"]}}
     content["rows"] = {row: content["rows"][row] for row in ROWS}
-    content["tables"] = {"a table": {"base": "method IR-nce", "methods": methods}}
+    content["tables"] = {"a table": {"base": "method MoCo", "methods": methods}}
 
 
-def three_parts(content: dict) -> None:
-    parts = {name: content["parts"][name] for name in ("annealing", "eqco-moco", "critic")}
+def two_parts(content: dict) -> None:
+    parts = {name: content["parts"][name] for name in ("annealing", "eqco-moco")}
     for part in parts.values():
         part["series"] = dict(list(part["series"].items())[:2])
     parts["eqco-moco"]["sweep"]["values"] = [4, 64]
@@ -37,13 +37,13 @@ def three_parts(content: dict) -> None:
 def repository(tmp_path_factory) -> Checkout:
     """Both studies, run from nothing."""
     checkout = Checkout(tmp_path_factory.mktemp("annulus"), "algorithms", "negatives")
-    checkout.cut("algorithms", three_rows)
-    checkout.cut("negatives", three_parts)
+    checkout.cut("algorithms", two_rows)
+    checkout.cut("negatives", two_parts)
     output = checkout.dvc("repro", ALGORITHMS)
     assert set(ran(output)) == {"settings", "images", "table", *(f"train@{row}" for row in ROWS)}
     assert "method IRing (+C_i)" in output, "the run ends with its table"
     output = checkout.dvc("repro", NEGATIVES)
-    assert set(ran(output)) == {"settings", "images", "part@annealing", "part@eqco-moco", "part@critic", "estimates"}
+    assert set(ran(output)) == {"settings", "images", "part@annealing", "part@eqco-moco", "estimates"}
     checkout.commit()
     return checkout
 
@@ -70,15 +70,15 @@ def test_the_table_has_each_row_s_own_numbers_within_their_ceilings(repository):
         assert all(0 < metrics["linear_top1_percent"] < 100 for metrics in of_seeds.values())
         assert all(metrics["bound_nats"] <= metrics["ceiling_nats"] for metrics in of_seeds.values())
         assert (row["scale"], row["epochs"], row["seeds"]) == ("tiny", "1", "2")
-    assert len({row["bound_nats"] for row in rows}) == 3
+    assert rows[0]["bound_nats"] != rows[1]["bound_nats"]
     (pair,) = rows_of(repository.folder / "metrics/algorithms/pairs.csv")
     gains = [float(row["here_gain_percent"]) for row in rows]
-    assert float(pair["gain_percent"]) == pytest.approx(gains[1] - gains[2], abs=0.011)
+    assert float(pair["gain_percent"]) == pytest.approx(gains[0] - gains[1], abs=0.011)
 
 
 def test_every_part_has_its_tables_and_eqco_the_ceiling_of_its_margin(repository):
     folder = repository.folder / "metrics/negatives"
-    expected = {f"{name}{kind}.csv" for name in ("annealing", "eqco-moco", "critic") for kind in ("", "_figure")}
+    expected = {f"{name}{kind}.csv" for name in ("annealing", "eqco-moco") for kind in ("", "_figure")}
     assert {path.name for path in folder.iterdir()} == expected | {"estimates.csv"}
     rows = rows_of(folder / "eqco-moco.csv")
     assert [row["nn1_verdict"] == "base" for row in rows] == [True, True, False, False]
@@ -159,10 +159,8 @@ def test_an_edit_of_a_sampler_reruns_the_rows_that_have_it_and_no_other(dependen
     checkout = Checkout(tmp_path, *(Path(name).parent.name for name in having))
 
     def settled() -> dict[str, bytes]:
-        for pipeline in having.values():
-            python, *words = pipeline["stages"]["settings"]["cmd"].split()
-            assert python == "python"
-            checkout.run(*words)
+        commands = [pipeline["stages"]["settings"]["cmd"].split()[1:] for pipeline in having.values()]
+        checkout.run("-c", f"import runpy, sys\nfor sys.argv in {commands}: runpy.run_path('stages', None, '__main__')")
         files = (path for path in tmp_path.glob("data/*/settings/**/*") if path.is_file())
         return {str(path.relative_to(tmp_path)): path.read_bytes() for path in files}
 

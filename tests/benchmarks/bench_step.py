@@ -3,7 +3,8 @@
 The bare step is what no pipeline can spare: encoder forward and backward, the scores of the batch against the
 memory, InfoNCE with fixed negatives, the optimiser and the bank's update.
 
-The same bare step with ANNULUS_PRECISION=bf16, where the processor has AMX.
+The same bare step with torch's own convolutions of small maps (`annulus.encoders.small`); with
+ANNULUS_PRECISION=bf16, where the processor has AMX.
 
 And whole epochs, with validation and all else that the loop does between two of them, against as many bare steps.
 """
@@ -16,9 +17,11 @@ from unittest.mock import patch
 import torch
 from steps import epoch_sets, epochs_of_bare, random_images, training, whole_step
 from timing import calls_per_turn, medians, write
+from torch import nn
 
 from annulus.bounds.infonce import infonce
 from annulus.compute.device import autocast, pick_device
+from annulus.encoders.small import SmallMapConv2d
 from annulus.files.images import ImageSet
 from annulus.training.loop import Training
 
@@ -76,7 +79,10 @@ def main() -> None:
         bare = bare_step(of_memory("uniform", stem, device, *sets))
         amx = device.type == "cpu" and torch.cpu._is_amx_tile_supported()
         half = {"bf16": patch.dict(os.environ, ANNULUS_PRECISION="bf16")(bare)} if amx else {}
-        seconds = medians({"bare": bare, **steps, **half}, repetitions, calls_per_turn(device))
+        conv2d = {"conv2d": patch.object(SmallMapConv2d, "forward", nn.Conv2d.forward)(bare)}
+        conv2d = conv2d if device.type == "cpu" and stem == "imagenet" else {}  # elsewhere it is the same step
+        seconds = medians({"bare": bare, **steps, **half, **conv2d}, repetitions, calls_per_turn(device))
+        numbers |= {f"{stem}_stem_bare_over_{name}": seconds["bare"] / seconds[name] for name in conv2d}
         numbers |= {f"{stem}_stem_bf16_over_float32": seconds[name] / seconds["bare"] for name in half}
         for sampler in samplers:
             numbers[f"{stem}_stem_{sampler}_percent_of_bare"] = 100 * seconds["bare"] / seconds[sampler]
