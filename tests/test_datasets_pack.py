@@ -30,7 +30,7 @@ from annulus.views.splits import ColourSplit, channel_statistics
 SIZE = 16
 STAGES = (prepare, pretrain, embed, knn, linear, diagnostics)
 # Heights and widths of the files, and of the images that a store of JPEGs keeps of them.
-SIZES = ((16, 20), (16, 16), (32, 16), (50, 30), (9, 12), (16, 90), (40, 20), (16, 16), (30, 31), (16, 20), (20, 20))
+SIZES = ((16, 20), (16, 16), (32, 16), (50, 30), (9, 12), (16, 91), (33, 16), (16, 16), (30, 31), (16, 20), (20, 20))
 STORED = ((16, 20), (16, 16), (32, 16), (27, 16), (16, 21), (16, 32), (16, 32), (16, 16), (16, 17), (16, 20), (16, 16))
 NAMES = [f"{n}.{'png' if n == 7 else 'jpg'}" for n in range(len(SIZES))]
 

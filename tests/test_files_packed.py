@@ -1,5 +1,7 @@
 """A packed file gives back what went in, always in the same bytes, or says what is wrong with it."""
 
+import pickle
+
 import pytest
 import torch
 from safetensors import SafetensorError
@@ -7,7 +9,7 @@ from safetensors.torch import save_file
 
 from annulus.errors import InputError
 from annulus.files import packed
-from annulus.files.packed import read_packed, write_packed
+from annulus.files.packed import Damaged, read_packed, write_packed
 
 ABOUT = {"classes": ["café", "dog"], "digest": "0f", "size": {"b": 1, "a": None}}
 
@@ -53,3 +55,8 @@ def test_a_file_that_annulus_did_not_write_is_named(tmp_path):
     for fault in ("missing", "other"):
         with pytest.raises(InputError, match=rf"{fault}\.safetensors is missing or not .*; run `dvc repro`"):
             read_packed(tmp_path / f"{fault}.safetensors")
+
+
+def test_a_refusal_comes_out_of_another_process_as_it_was(tmp_path):
+    again = pickle.loads(pickle.dumps(Damaged(tmp_path, "is empty", "prepare")))
+    assert (type(again), str(again)) == (Damaged, f"{tmp_path}: is empty; run `dvc repro --force prepare`")

@@ -163,8 +163,9 @@ def _fitted(image: Image.Image, size: int) -> Image.Image:
     width, height = (max(size, round(side * size / min(image.size))) for side in image.size)
     if (width, height) != image.size:
         image = image.resize((width, height), Image.Resampling.BILINEAR)
-    left, top = (max(0, (side - LONGEST * size) // 2) for side in (width, height))
-    return image.crop((left, top, width - left, height - top)) if left or top else image
+    wide, high = (min(side, LONGEST * size) for side in (width, height))
+    left, top = (width - wide) // 2, (height - high) // 2
+    return image if (wide, high) == (width, height) else image.crop((left, top, left + wide, top + high))
 
 
 def _upright_rgb_jpeg(file: Path) -> bool:

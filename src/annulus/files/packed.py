@@ -76,7 +76,11 @@ class Damaged(InputError):
     """A file of annulus that was edited, or that another version wrote."""
 
     def __init__(self, path: Path, fault: str, stage: str) -> None:
-        super().__init__(f"{path}: {fault}; run `dvc repro --force {stage}`")
+        super().__init__(path, fault, stage)  # of which pickle makes it again, in another process
+
+    def __str__(self) -> str:
+        path, fault, stage = self.args
+        return f"{path}: {fault}; run `dvc repro --force {stage}`"
 
 
 def check_tensors(
