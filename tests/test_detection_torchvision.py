@@ -8,6 +8,7 @@ from detector_cases import SIDE, detector_params, encoder, rectangles, training_
 
 from annulus.detection import fitting
 from annulus.detection.annotated import mask_of
+from annulus.detection.detector import Read
 from annulus.detection.samples import labels_of, mirrored, order, pixels_of, read_sample, repeat_factors
 from annulus.detection.torchvision_engine import Reader, build_detector, detect, train_detector
 from annulus.errors import InputError
@@ -79,6 +80,19 @@ def test_kept_maps_are_those_of_the_network_and_are_made_once_of_images_that_alw
     assert reader.batch([4, 2], step=1)[1] is first[0]
     for changes in ({"flip": True}, {"shorter": [SIDE, 40]}, {"frozen": False}):
         assert not Reader(build_detector(encoder(), scenes, detector_params(**changes), 0), scenes, 0).same
+
+
+@pytest.mark.parametrize("flip", [True, False])
+def test_half_of_the_training_pictures_are_mirrored_where_asked_and_none_elsewhere(flip, scenes, monkeypatch):
+    detector = build_detector(encoder(), scenes, detector_params(flip=flip, frozen=False), 0)
+    monkeypatch.setattr(detector, "read", lambda sample: Read([sample.image], (SIDE, SIDE), sample.target))
+    reader, turned = Reader(detector, scenes, 0), 0
+    plain = read_sample(reader.pictures[0], reader.labels, "boxes")
+    for read in reader.batch([0] * 400, step=3):
+        expected = plain if torch.equal(read.maps[0], plain.image) else mirrored(plain, None)
+        assert torch.equal(read.target["boxes"], expected.target["boxes"])
+        turned += expected is not plain
+    assert 160 < turned < 240 if flip else turned == 0  # four standard deviations
 
 
 def test_targets_are_the_annotations(scenes):
