@@ -30,8 +30,8 @@ def test_the_study_as_a_user_runs_it(tmp_path):
     assert [row["mean_iou_verdict"] == "base" for row in rows] == [True, False]
     gain = float(rows[1]["mean_iou_percent"]) - float(rows[0]["mean_iou_percent"])
     assert float(rows[1]["mean_iou_gain_percent"]) == pytest.approx(gain, abs=0.011)
-    narrower = checkout.changed_by("colour", lambda content: content["pictures"]["tiny"].update({"columns": 3}))
-    assert narrower == {"pictures"}
+    changed = checkout.changed_by("colour", lambda content: content["pictures"]["tiny"].update({"columns": 3}))
+    assert changed == {"pictures"}
 
 
 def test_masks_lie_below_their_images(generator):

@@ -33,5 +33,5 @@ def test_the_study_as_a_user_runs_it(tmp_path):
         assert strips.height == 4 * (2 * 16 + 4) + 4, "a video, target frames, and a row for each sharing"
     assert not list(checkout.folder.glob(".annulus/checkpoints/*/*"))
 
-    warmer = checkout.changed_by("moving_digits", lambda content: content["training"].update({"temperature": 0.3}))
-    assert warmer == {"table"}, "the images are as they were"
+    changed = checkout.changed_by("moving_digits", lambda content: content["training"].update({"temperature": 0.3}))
+    assert changed == {"table"}, "the images are as they were"
