@@ -12,7 +12,7 @@ INSTALLED := .venv/installed-$(PINS)$(VERSION)
 READY := .venv/ready-$(PINS)$(VERSION)
 RUN := PATH="$(CURDIR)/.venv/bin:$$PATH"
 
-.PHONY: help install repro sweep compare report test lint bench mlflow mlflow-send lock
+.PHONY: help install repro sweep compare report tables test lint bench mlflow mlflow-send lock
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' Makefile | expand -t 14
@@ -32,6 +32,9 @@ compare: $(READY)  ## two variants, number by number: make compare BASE=main [HE
 
 report: $(READY)  ## one page of all that was measured, beside the papers: data/report/index.html
 	@$(RUN) PYTHONPATH=src python -m annulus.report $(ARGS)
+
+tables: $(READY)  ## the tables of metrics/README.md anew, of the files in metrics/
+	@$(RUN) PYTHONPATH=src python -m annulus.report.numbers
 
 test: $(READY)  ## all tests, several at a time (some of them: make test ARGS="-k ring"; coverage: ARGS=--cov)
 	@$(RUN) pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)

@@ -1,6 +1,5 @@
 """What the READMEs say of the repository: links, choices, papers, and the lines of Python, which run."""
 
-import json
 import re
 
 import pytest
@@ -8,6 +7,8 @@ import yaml
 from settings import ROOT
 
 from annulus.config import SECTION_OF
+from annulus.errors import InputError
+from annulus.report.numbers import INSTRUCTION, with_tables
 
 READMES = ["README.md", "stages/README.md", "data/README.md", "metrics/README.md", "src/annulus/README.md"]
 
@@ -45,15 +46,38 @@ def test_the_lines_of_python_run():
     assert (found["loss"].ndim, found["loss"] > 0) == (0, True)
 
 
-def test_the_runs_by_hand_are_told_as_measured():
-    rows = re.findall(r"^\| CIFAR-10, .+ \|$", read("metrics/README.md"), re.MULTILINE)
-    assert len(rows) == 5
-    for row in rows:
-        _, knn, nearest, linear, bound, file = (cell.strip() for cell in row.strip("|").split("|"))
-        measured = json.loads((ROOT / "metrics" / file.strip("`")).read_text())
-        told = [f"{measured[name]:.1f} %" for name in ("knn_top1_percent", "nn1_top1_percent", "linear_top1_percent")]
-        assert [knn, nearest, linear] == told
-        assert bound == f"{measured['bound_nats']:.2f} of {measured['bound_ceiling_nats']:.2f}"
+def test_tables_are_made_of_the_files():
+    text = read("metrics/README.md")
+    assert text.count("<!-- table ") == len(INSTRUCTION.findall(text)) > 20
+    assert with_tables(text, ROOT / "metrics") == text, "run `make tables`"
+
+
+@pytest.mark.parametrize(
+    ("instruction", "complaint"),
+    [
+        ("absent.csv: a", "absent.csv: No such file"),
+        ("here.csv: b = top1_procent", "no column 'top1_procent'"),
+        ("here.csv: a; c = 1", "no column 'c'"),
+        ("here.csv: a; a = z", "no row is left"),
+    ],
+)
+def test_a_table_of_what_is_not_there_is_refused(tmp_path, instruction, complaint):
+    (tmp_path / "here.csv").write_text("a,top1_percent\nx,1.0\n")
+    with pytest.raises(InputError, match=complaint):
+        with_tables(f"<!-- table {instruction} -->\n", tmp_path)
+
+
+def test_a_number_stands_with_its_interval_and_a_gain_with_its_sign(tmp_path):
+    (tmp_path / "here.csv").write_text(
+        "a,top1_percent,top1_interval_percent,gain_percent,gain_interval_percent,bound_nats\n"
+        "x,61.83,3.11,0.0,0.0,0.0146\ny,9.96,,-2.25,0.5,-0.001\nz,,,3.0,,\n"
+    )
+    made = with_tables("<!-- table here.csv: a, top1_percent, gain_percent, bound_nats -->\n| old |\n", tmp_path)
+    assert made.splitlines()[3:] == [
+        "| x | 61.8 ± 3.1 |  | 0.0146 |",
+        "| y | 10.0 | -2.2 ± 0.5 | -0.0010 |",
+        "| z |  | +3.0 |  |",
+    ]
 
 
 def test_the_comparison_is_told_as_measured():

@@ -20,6 +20,7 @@ In the order in which it is put together:
     content        every section, gathered from what exists
     page           one HTML file that asks for nothing else
     markdown       the same for a pull request
+    numbers        tables of metrics/README.md
 """
 
 from annulus.extras import require
