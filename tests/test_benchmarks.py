@@ -13,6 +13,7 @@ BENCHMARKS = Path(__file__).parent / "benchmarks"
 SWEPT = "10 runs, 0 of them done; 2 workers, logs in here\n100 s; the runs' own times add up to 190 s: 95 % of"
 SMALL = {
     "compile": {"IMAGES": 40, "BATCH": 4, "NEGATIVES": 8},
+    "coverage": {"RUNS": 2, "IMAGES": 20},
     "detection": {"SIDES": (12, 24, 50, 100), "CHANNELS": 2, "BOXES": 4, "BINS": 2},
     "distillation": {"IMAGES": 80, "CLASSES": 4, "SIZE": 8},
     "estimators": {"TURNS": 1, "UPDATES": 1, "JOINT_UPDATES": 1, "PAIRS": 8},
@@ -48,7 +49,7 @@ def test_a_benchmark_writes_its_ratios(name, tmp_path, monkeypatch):
         for constant, value in (steps | {"EPOCH_BATCHES": {"cuda": 5, "cpu": 5}}).items():
             monkeypatch.setattr(sys.modules["steps"], constant, value)
     changes = SMALL[name] | {"medians": called_once}
-    if name in ("methods", "sweep"):
+    if name in ("coverage", "methods", "sweep"):
         del changes["medians"]  # they have turns of their own, or none
     if name == "distillation":
         changes["PAIRS"] = [pair | {"teacher": "resnet8", "student": "resnet8"} for pair in bench.PAIRS]

@@ -11,7 +11,7 @@ from annulus.compute.rng import generator
 from annulus.detection.average_precision import evaluate
 from annulus.detection.bootstrap import interval, resampled
 from annulus.errors import InputError
-from annulus.intervals import over_seeds_and_images
+from annulus.intervals import over_seeds, over_seeds_and_images
 
 
 def repeated(truth, detections, drawn):
@@ -65,14 +65,19 @@ def test_the_interval_of_a_mean_over_pictures_is_that_of_the_table():
 def test_the_interval_by_hand():
     row = np.array([[10.0, 9.0, 11.0, 10.0, 12.0]])
     pictures = np.var(row[0, 1:], ddof=1)
-    both = (pictures + 3) ** 2 / (pictures**2 / 3 + 3**2 / 2)
     for table, variance, freedom in (
-        (row, pictures, 3),
-        (np.repeat(row, 3, axis=0), pictures, 3),
-        (np.concatenate([row - 3, row, row + 3]), pictures + 9 / 3, both),
-        (np.array([[13.0, 11, 9, 11, 9], [7.0, 9, 11, 9, 11]]), (18 - 8 / 3) / 2, 1),  # V is 0, D 18, W twice 4 / 3
-        (np.array([[10.0, 9.0, np.nan, 11.0]]), 2.0, 1),  # a draw had no object
+        (np.repeat(row, 3, axis=0), pictures, 3),  # seeds alike: the pictures only
+        (np.concatenate([row - 3, row, row + 3]), 9 / 3, 2),  # Student's t over seeds is wider than with pictures
+        (np.array([[13.0, 11, 9, 11, 9], [7.0, 9, 11, 9, 11]]), 18 / 2, 1),  # V is 0, D 18
     ):
         found = interval(table)
         assert (found.variance, found.freedom) == pytest.approx((variance, freedom))
-    assert interval(np.array([[10.0, 9.0, np.nan]])).half is None, "a single draw tells nothing"
+    for one in (row, np.array([[10.0, 9.0, np.nan]])):
+        assert interval(one).half is None, "a single seed, a single draw that has an object"
+
+
+def test_seeds_that_happen_to_be_alike_within_pictures_stay_in_the_interval():
+    random = np.random.default_rng(0)
+    table = 30 + random.normal(size=(3, 101))  # of each seed, pictures move the number; W is larger than D
+    table[:, 0] = [30.0, 30.2, 30.5]
+    assert interval(table).half >= over_seeds(table[:, 0].tolist()).half

@@ -7,7 +7,7 @@ import numpy as np
 
 from annulus.errors import InputError
 from annulus.files.right import Bits, Right
-from annulus.intervals import Interval, over_seeds, over_seeds_and_images
+from annulus.intervals import Interval, between_tables, over_seeds, over_seeds_and_images
 
 
 class Headline(NamedTuple):
@@ -48,17 +48,21 @@ class Measured(NamedTuple):
         return over_seeds_and_images(np.stack(list(self.right.values()))).times(100)
 
     def minus(self, base: "Measured", same_images: bool) -> tuple[Interval, bool]:
-        """The difference to a base, and whether it is paired: seed by seed, and image by image where both saw the same.
+        """The difference to a base, paired by the seeds and test images that both have; whether seeds are the same.
 
         Runs of one seed share weights, order and views, so pairs differ by less than the runs of two seeds do.
         """
-        if set(self.values) != set(base.values):
-            return self.interval().minus(base.interval()), False
+        paired = set(self.values) == set(base.values)
         seeds = list(self.values)
-        if self.right is None or base.right is None or not same_images:
-            return over_seeds([self.values[seed] - base.values[seed] for seed in seeds]), True
-        table = np.stack([self.right[seed].astype(np.int8) - base.right[seed] for seed in seeds])
-        return over_seeds_and_images(table).times(100), True
+        if self.right is None or base.right is None:
+            if paired:
+                return over_seeds([self.values[seed] - base.values[seed] for seed in seeds]), True
+            return self.interval().minus(base.interval()), False
+        tables = (
+            np.stack(list(self.right.values())),
+            np.stack([base.right[s] for s in (seeds if paired else base.right)]),
+        )
+        return between_tables(*tables, same_seeds=paired, same_images=same_images).times(100), paired
 
 
 def measured(

@@ -29,7 +29,7 @@ class Comparison(NamedTuple):
     @property
     def by_chance(self) -> float:
         """How many of the numbers would differ if nothing but the draws did: those that can vary, times 5 %."""
-        return (1 - COVERAGE) * sum(row.difference.variance > 0 for row in self.rows)
+        return (1 - COVERAGE) * sum(bool(row.difference.half) for row in self.rows)
 
 
 def compare(base: Side, head: Side) -> Comparison:
@@ -38,17 +38,15 @@ def compare(base: Side, head: Side) -> Comparison:
     for name in (name for name in HEADLINES if name in base.headlines and name in head.headlines):
         difference, _ = head.headlines[name].minus(base.headlines[name], same_images)
         values = (side.headlines[name].interval().mean for side in (base, head))
-        rows.append(Row(name, *values, difference, _said(name, difference, min(len(base.seeds), len(head.seeds)))))
+        rows.append(Row(name, *values, difference, _said(name, difference)))
     keys = sorted(base.params.keys() | head.params.keys())
     changed = [(key, *(_value(side, key) for side in (base, head))) for key in keys]
     return Comparison(base, head, [one for one in changed if one[1] != one[2]], rows, base.seeds == head.seeds)
 
 
-def _said(name: str, difference: Interval, seeds: int) -> str:
+def _said(name: str, difference: Interval) -> str:
     if difference.mean == 0 and difference.variance == 0:
         return "equal"
-    if seeds == 1:  # its test images alone say nothing of other seeds
-        return "one seed: not known"
     accuracy = HEADLINES[name].accuracy
     return verdict(difference, ("better", "worse") if accuracy else ("higher", "lower"))
 

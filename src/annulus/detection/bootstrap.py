@@ -16,7 +16,7 @@ from annulus.detection.annotated import Annotated, Detection
 from annulus.detection.average_precision import TASKS, evaluation_of, means
 from annulus.detection.eleven_points import found_of, means_of
 from annulus.errors import InputError
-from annulus.intervals import Interval
+from annulus.intervals import Interval, over_seeds, with_images
 
 LISTED = 2**20  # results that faster-coco-eval lists at once: a category's in a picture. LVIS has 24 million
 
@@ -48,28 +48,22 @@ def draws(pictures: int, resamples: int, seed: int) -> list[Int[np.ndarray, " n"
 def interval(table: Float[np.ndarray, "s r"]) -> Interval:
     """The mean over seeds of the first column, and its interval; of a difference, give the difference of two tables.
 
-    With V = variance over draws of the mean over S seeds, W = sum over seeds of the variance over draws of a seed's
-    deviation from that mean, / (S - 1), and D = variance over seeds of the first column, the variance of the mean is
-    V + max(D - W, 0) / S: V holds the pictures and what is left of seeds within pictures, and D - W the seeds alone,
-    as with the mean squares of annulus.intervals. Degrees of freedom: Satterthwaite's, of R - 1 draws and S - 1 seeds,
-    at least S - 1. Of one seed the interval holds the pictures only.
+    With D = variance over seeds of the first column, V = variance over draws of the mean over S seeds, and W = sum over
+    seeds of the variance over draws of a seed's deviation from that mean, / (S - 1), the variance of the mean is
+    (D + max(S V - W, 0)) / S: D holds the seeds and what is left of pictures within a seed, the other part what all
+    seeds owe to the same pictures, as with the mean squares of annulus.intervals.
 
-    Source: Efron 1979, "Bootstrap methods: another look at the jackknife", Annals of Statistics 7; Satterthwaite 1946,
-    "An approximate distribution of estimates of variance components", Biometrics Bulletin 2.
+    Source: Efron 1979, "Bootstrap methods: another look at the jackknife", Annals of Statistics 7.
     """
     seeds = len(table)
     draws = table[:, 1:][:, ~np.isnan(table[:, 1:]).any(axis=0)]
-    mean = float(table[:, 0].mean())
-    if draws.shape[1] < 2:
-        return Interval(mean, 0.0, 0)
+    count = draws.shape[1]
+    if count < 2:
+        return Interval(float(table[:, 0].mean()), 0.0, 0)
     of_pictures = float(draws.mean(axis=0).var(ddof=1))
-    parts = [(of_pictures, draws.shape[1] - 1)]
-    if seeds > 1:
-        rest = float((draws - draws.mean(axis=0)).var(axis=1, ddof=1).sum()) / (seeds - 1)
-        parts.append((max(float(table[:, 0].var(ddof=1)) - rest, 0.0) / seeds, seeds - 1))
-    variance = sum(part for part, _ in parts)
-    spread = sum(part**2 / freedom for part, freedom in parts)
-    return Interval(mean, variance, max(variance**2 / spread if spread > 0 else 0, seeds - 1))
+    rest = float((draws - draws.mean(axis=0)).var(axis=1, ddof=1).sum()) / max(seeds - 1, 1)
+    shares = [(of_pictures, count - 1)], [(rest / seeds, max(seeds - 1, 1) * (count - 1))]
+    return with_images(over_seeds(table[:, 0].tolist()), *shares)
 
 
 def _of_draws(

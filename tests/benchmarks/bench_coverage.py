@@ -1,0 +1,89 @@
+"""How often the 95 % intervals of annulus.intervals hold the truth, on made-up tables, seeds by test images.
+
+A difference is -1, 0 or 1 for a seed and an image. `ratio` is its true MS_seeds / MS_rest; MS_images is 1.3 times
+MS_rest where seeds share what images gain and lose, as pairs on CIFAR-10 do, else 1. An accuracy's logits have a share
+of the image, of the seed, and of the seed with each of ten classes.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from timing import write
+
+from annulus.intervals import Interval, between_tables, over_seeds_and_images
+
+RUNS, IMAGES, CLASSES = 5000, 1000, 10
+CHANGED = 0.3  # of the images, in a difference of two runs
+LOGIT, OF_IMAGE = 0.8, 1.5  # an accuracy near 65 %
+OUTLIERS, LOST = 0.1, 0.2  # every tenth run loses 20 points
+
+Tables = Iterator[Float[np.ndarray, "s n"]]
+Draws = np.random.Generator
+
+
+def main() -> None:
+    random, found = np.random.default_rng(0), {}
+    for seeds in (2, 3, 5):
+        for ratio in (1, 2, 3, 5):
+            for name, of_images in (("", 1.0), ("_images_shared", 1.3)):
+                tables = differences(random, seeds, ratio, of_images)
+                found[f"difference_{seeds}_seeds_ratio_{ratio}{name}"] = holding(map(over_seeds_and_images, tables), 0)
+        halves = ((table[:seeds], table[seeds:]) for table in accuracies(random, 2 * seeds, 0.1, 0.0))
+        others = (between_tables(*both, same_seeds=False, same_images=True) for both in halves)
+        found[f"difference_{seeds}_other_seeds"] = holding(others, 0)
+        failing = map(over_seeds_and_images, outliers(random, seeds))
+        found[f"difference_{seeds}_seeds_outliers"] = holding(failing, -OUTLIERS * LOST)
+    for seeds in (3, 5):
+        for name, of_seed, of_class in (("", 0.0, 0.0), ("_differ", 0.1, 0.0), ("_classes_differ", 0.1, 0.3)):
+            tables = accuracies(random, seeds, of_seed, of_class)
+            found[f"accuracy_{seeds}_seeds{name}"] = holding(
+                map(over_seeds_and_images, tables), accuracy(of_seed, of_class)
+            )
+    percents = {f"{name}_percent": 100 * share for name, share in found.items()}
+    write("coverage", torch.device("cpu"), runs=RUNS, images=IMAGES, **percents)
+
+
+def holding(intervals: Iterable[Interval], true: float) -> float:
+    """The share of the intervals that hold the truth."""
+    return float(np.mean([abs(one.mean - true) <= (one.half or 0) for one in intervals]))
+
+
+def differences(random: Draws, seeds: int, ratio: float, of_images: float) -> Tables:
+    """Of two variants that are equal on average."""
+    shared = CHANGED * (of_images - 1) / (seeds + of_images - 1)  # variances, of images and of seeds
+    of_seed = (CHANGED - shared) * (ratio - 1) / IMAGES
+    for _ in range(RUNS):
+        images = shared**0.5 * random.choice([-1, 1], IMAGES)
+        yield ternary(random, images + of_seed**0.5 * random.normal(size=(seeds, 1)))
+
+
+def outliers(random: Draws, seeds: int) -> Tables:
+    for _ in range(RUNS):
+        yield ternary(random, np.where(random.random((seeds, 1)) < OUTLIERS, -LOST, 0) + np.zeros(IMAGES))
+
+
+def ternary(random: Draws, means: Float[np.ndarray, "s n"]) -> Float[np.ndarray, "s n"]:
+    """-1, 0 and 1 with these means."""
+    drawn = random.random(means.shape)
+    return (drawn < (CHANGED + means) / 2).astype(float) - (drawn > 1 - (CHANGED - means) / 2)
+
+
+def accuracies(random: Draws, seeds: int, of_seed: float, of_class: float) -> Tables:
+    classes = np.arange(IMAGES) % CLASSES
+    for _ in range(RUNS):
+        logits = LOGIT + OF_IMAGE * random.normal(size=IMAGES) + of_seed * random.normal(size=(seeds, 1))
+        logits = logits + of_class * random.normal(size=(seeds, CLASSES))[:, classes]
+        yield (random.random((seeds, IMAGES)) < 1 / (1 + np.exp(-logits))).astype(float)
+
+
+def accuracy(of_seed: float, of_class: float) -> float:
+    """The truth: the mean over the logits' normal law."""
+    points, weights = np.polynomial.hermite_e.hermegauss(101)
+    spread = (OF_IMAGE**2 + of_seed**2 + of_class**2) ** 0.5
+    return float((weights / (1 + np.exp(-LOGIT - spread * points))).sum() / weights.sum())
+
+
+if __name__ == "__main__":
+    main()
