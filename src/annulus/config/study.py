@@ -4,6 +4,7 @@
     seeds      every variant runs once with each
     scales     for each scale, what is set on top of the rest
 
+`read` checks the whole file by a model, which stands in the study's settings.py.
 `OwnStudy` has sections of its own beside that, and nothing of the root's params.yaml; scales.SCALE.SECTION has what
 differs there. `Study` is many variants of the root's, each a short dict of what differs:
 
@@ -25,6 +26,7 @@ from annulus.errors import InputError
 
 Settings = dict[str, Any]
 Section = TypeVar("Section", bound=Params)
+Value = TypeVar("Value")
 
 
 class OwnParams(Params):
@@ -57,6 +59,28 @@ class OwnStudy:
         if self.params.scale not in self.params.scales:
             raise InputError(f"{own}: scale: {self.params.scale!r} is none of {', '.join(self.params.scales)}")
 
+    def read(self, model: type[Section]) -> Section:
+        """The whole file, of which the model knows every key.
+
+        Raises:
+            InputError: for an unknown key, a missing one, or a value that the model refuses.
+        """
+        return checked(self.content, str(self.path), model)
+
+    def of_scale(self, values: Mapping[str, Value], where: str) -> Value:
+        """What a section that has a value for each scale holds for the study's.
+
+        Raises:
+            InputError: when it holds none, or one for a scale that does not exist.
+        """
+        for scale in values:
+            if scale not in self.params.scales:
+                known = f"none of {', '.join(self.params.scales)}{nearest(scale, self.params.scales)}"
+                raise InputError(f"{self.path}: {where}: {scale!r} is {known}")
+        if self.params.scale not in values:
+            raise InputError(f"{self.path}: {where}.{self.params.scale}: missing; the study's scale has no value here")
+        return values[self.params.scale]
+
     def section(self, name: str, model: type[Section]) -> Section:
         """The section under a name (`staircases.joint`), with what the scale sets there, as a checked model.
 
@@ -88,30 +112,6 @@ class OwnStudy:
                 f"{self.path}: {section}.{name}: {shown(rows[name])} refused; expected keys and values, or {{}}"
             )
         return rows[name]
-
-    def check_tables(self) -> None:
-        """Look whether `tables` and `pairs` name what `rows` and the tables have.
-
-        Raises:
-            InputError: for a name that is not there, with the nearest that there is, and a method without a number.
-        """
-
-        def check(name: str, known: Mapping[str, Any], where: str) -> None:
-            if name not in known:
-                raise InputError(f"{self.path}: {where}: no {name!r}{nearest(name, known)}")
-
-        rows = self.content["rows"]
-        for title, table in self.content["tables"].items():
-            for method, entry in table["methods"].items():
-                where = f"tables.{title}.methods.{method}"
-                if "top1_percent" not in entry:
-                    raise InputError(f"{self.path}: {where}: lacks top1_percent; give the paper's number, or null")
-                check(entry["row"], rows, f"{where}.row")
-                of = where if "base" in entry else f"tables.{title}"
-                check(entry.get("base", table["base"]), table["methods"], f"{of}.base")
-        for row, bases in self.content["pairs"].items():
-            for name in (row, *bases):
-                check(name, rows, f"pairs.{row}")
 
     def _inner(self, tree: Settings, part: str, name: str) -> Settings:
         inner = tree.get(part)
