@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from annulus.config.resolved import IMAGES, RUN, resolved
 from annulus.config.params import Names
+from annulus.config.resolved import IMAGES, RUN, resolved
 from annulus.config.study import OwnStudy, Study, StudyParams
 from annulus.config.tables import RowsParams
 from annulus.errors import InputError

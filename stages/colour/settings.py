@@ -38,12 +38,13 @@ def main(study: Study) -> dict[str, Any]:
     scale, seed = own.scale, own.seeds[0]
     sets = {name: study.of_scale(getattr(own.sets, name), f"sets.{name}") for name in Sets.model_fields}
     images = {
-        f"images/{name}": resolved(study.variant(f"sets.{name}", settings, seed), IMAGES)
+        f"images/{name}": resolved(study.variant(f"sets.{name}.{scale}", settings, seed), IMAGES)
         for name, settings in sets.items()
     }
     points = [
-        {"space": space, "run": resolved(study.variant(f"spaces.{scale}", sets["labelled"] | {"split": space}, seed), RUN)}
+        {"space": space, "run": resolved(study.variant(f"spaces.{scale}", settings, seed), RUN)}
         for space in study.of_scale(own.spaces, "spaces")
+        for settings in [sets["labelled"] | {"split": space}]
     ]
     spaces = {"scale": scale, "seeds": own.seeds, "held_out_pairs": own.held_out_pairs}
     spaces |= {"decoder": study.of_scale(own.decoders, "decoders").model_dump(), "points": points}

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from annulus.config.file import checked
 from annulus.config.params import Name, Params, nearest
 from annulus.config.study import MainStudy, OwnParams, Settings
 from annulus.detection.params import DetectorParams, SegmentsParams, TaskParams, TrainingParams
@@ -16,17 +17,17 @@ from annulus.pipeline.stage import write_settings
 class Configuration(Params):
     """What differs of `detector` and `training`."""
 
-    detector: Settings = {}
-    training: Settings = {}
+    detector: Settings = Field(default={})
+    training: Settings = Field(default={})
 
 
 class Scale(Configuration):
     """What a scale sets: of sections, and of configurations."""
 
-    scenes: Settings = {}
-    segments: Settings = {}
-    drawn: Settings = {}
-    configurations: dict[str, Configuration] = {}
+    scenes: Settings = Field(default={})
+    segments: Settings = Field(default={})
+    drawn: Settings = Field(default={})
+    configurations: dict[str, Configuration] = Field(default={})
 
 
 class DetectionParams(OwnParams):
@@ -66,8 +67,11 @@ def main(study: MainStudy) -> dict[str, Any]:
 
 
 def _check_configurations(study: MainStudy, params: DetectionParams) -> None:
-    """Refuse a detector that no task has yet, and a scale's settings of one that does not exist."""
-    for name in params.configurations:
+    """Refuse faults of detectors that no task has yet, and a scale's settings of one that does not exist."""
+    for name, own in params.configurations.items():
+        for section, model in (("detector", DetectorParams), ("training", TrainingParams)):
+            tree = study.content[section] | getattr(own, section)
+            checked(tree, f"{study.path}: configurations.{name}.{section}", model)
         detector_of(study, name)
     for scale, section in params.scales.items():
         for name in section.configurations:

@@ -38,7 +38,7 @@ def main(study: Study) -> dict[str, Any]:
     own = study.read(DistanceParams)
     scale, seed, pairs = own.scale, own.seeds[0], study.of_scale(own.pairs, "pairs")
     sets = {name: study.of_scale(getattr(own.sets, name), f"sets.{name}") for name in Sets.model_fields}
-    variants = {name: study.variant(f"sets.{name}", settings, seed) for name, settings in sets.items()}
+    variants = {name: study.variant(f"sets.{name}.{scale}", settings, seed) for name, settings in sets.items()}
     images = {f"images/{name}": resolved(params, IMAGES) for name, params in variants.items()}
     points = [
         {"offset": offset, "run": resolved(study.variant(f"pairs.{scale}.offsets", apart, seed), RUN)}

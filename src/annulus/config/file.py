@@ -19,7 +19,7 @@ Checked = TypeVar("Checked", bound=Params)
 
 
 class _Loader(yaml.SafeLoader):
-    """Plain YAML, in which a key stands once in its section and 1e-6 is a number. Anchors and merge keys are read as ever."""
+    """Plain YAML in which a key stands once in its section and 1e-6 is a number. Anchors and merge keys stay."""
 
     def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
         node = super().compose_mapping_node(anchor)  # what the file says, before `<<` merges anything into it
@@ -82,7 +82,9 @@ def parse_tree(text: str, source: str) -> dict[str, Any]:
     except yaml.YAMLError as error:
         raise InputError(f"{source} is not YAML: {' '.join(str(error).split())}") from error
     except RecursionError:
-        raise InputError(f"{source} nests sections too deeply to be read; four levels are enough for all keys") from None
+        raise InputError(
+            f"{source} nests sections too deeply to be read; four levels are enough for all keys"
+        ) from None
     if not isinstance(tree, dict):
         raise InputError(f"{source} holds {type(tree).__name__}, expected keys and values")
     return tree

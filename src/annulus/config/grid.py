@@ -37,7 +37,7 @@ class Part(Params):
     base: dict[str, Any]
     sweep: Sweep | None = None  # none: the figure is accuracy over epochs
     series: Annotated[dict[str, Settings], Field(min_length=1)]
-    scales: dict[str, Settings] = {}  # what the part has otherwise at a scale
+    scales: dict[str, Settings] = Field(default={})  # what the part has otherwise at a scale
 
 
 class PartsParams(StudyParams):

@@ -26,7 +26,7 @@ Name = Annotated[str, AfterValidator(lambda name: _fits(name, r"[\w-]+", "letter
 RowName = Annotated[
     str,
     AfterValidator(
-        lambda name: _fits(name, r"\w([\w +().,-]*[\w+().,-])?", "letters, digits, spaces, _ + - . , ( and ), after a letter")
+        lambda name: _fits(name, r"\w([\w +().,-]*[\w+().,-])?", "letters, digits, spaces, _ + - . , ( and )")
     ),
 ]
 Names = Annotated[list[str], Field(min_length=1), AfterValidator(lambda names: _once(names))]

@@ -17,7 +17,9 @@ and its rows. A dict of settings has the root's full keys (`methods.moco.head: m
 import copy
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
+
+from pydantic import Field
 
 from annulus.config import SECTION_OF, AllParams
 from annulus.config.file import checked, read_tree, shown
@@ -34,7 +36,7 @@ class OwnParams(Params):
 
     scale: str
     seeds: Seeds
-    scales: dict[str, Settings]
+    scales: Annotated[dict[str, Settings], Field(min_length=1)]
 
 
 class StudyParams(OwnParams):
@@ -136,8 +138,9 @@ class Study(OwnStudy):
         if missing:
             raise InputError(f"{own}: defaults: lacks {', '.join(sorted(missing))}; a study sets every selector")
         self._tree = read_tree(root) | {"scale": self.params.scale}
-        for settings in (self.params.defaults, self.params.scales[self.params.scale]):
-            _set(self._tree, settings, self.params.scale, f"{own}: defaults or scales")
+        scale = self.params.scale
+        _set(self._tree, self.params.defaults, scale, f"{own}: defaults")
+        _set(self._tree, self.params.scales[scale], scale, f"{own}: scales.{scale}")
 
     @property
     def dataset(self) -> str:
