@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from annulus.config.grid import part_settings
+from annulus.config.grid import PartsParams, part_settings
 from annulus.config.resolved import IMAGES, resolved
 from annulus.config.study import Study
 from annulus.pipeline.stage import write_settings
 
 
 def main(study: Study) -> dict[str, Any]:
-    base = study.variant("images", {}, study.params.seeds[0])
-    parts = {f"parts/{part}": part_settings(study, part) for part in study.content["parts"]}
+    own, base = study.read(PartsParams), study.variant("images", {}, study.params.seeds[0])
+    parts = {f"parts/{part}": part_settings(study, part) for part in own.parts}
     return {"images": resolved(base, IMAGES)} | parts
 
 

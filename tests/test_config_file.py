@@ -5,7 +5,8 @@ import os
 
 import pytest
 import yaml
-from settings import MISSING, TREE, changed, refusal
+from dvc.utils.hydra import apply_overrides
+from settings import MISSING, ROOT, TREE, changed, refusal
 
 from annulus.config.file import load_params, read_tree, shown
 from annulus.errors import InputError
@@ -21,9 +22,9 @@ BEGINNINGS = {  # of the sentence on another value at a key
     "scales.tiny.pretrain.epochs": ([], "[] refused; input should be a valid integer"),
     "samplers.ball.outer": (math.nan, "nan refused; input should be a finite number"),
     "bounds.infonce.eqco_alpha": (math.inf, "inf refused; input should be a finite number"),
-    "samplers.cave": (3, "3 refused; input should be a valid dictionary"),
-    "scales.demo.pretrain": ([1], "[1] refused; input should be a valid dictionary"),
-    "view_sets.standard.crop": ("text", "'text' refused; input should be a valid dictionary"),
+    "samplers.cave": (3, "3 refused; expected keys and values, or {} for none"),
+    "scales.demo.pretrain": ([1], "[1] refused; expected keys and values, or {} for none"),
+    "view_sets.standard.crop": ("text", "'text' refused; expected keys and values, or {} for none"),
     "methods.ir.critic": ("zzz", "'zzz' refused; input should be 'dot', 'bilinear', 'concat-linear', 'mlp-1' or "),
 }
 
@@ -42,16 +43,27 @@ def path(tmp_path):
     return tmp_path / "params.yaml"
 
 
-def test_a_number_without_a_point_is_text_to_yaml_and_the_way_out_is_said(path):
-    keys = ("optimizer.weight_decay", "bounds.binary-nce.constant", "anneals.linear.until")
-    text = yaml.safe_dump(changed(dict.fromkeys(keys, "HERE"))).replace("HERE", "1e-4")
-    path.write_text(text)
-    with pytest.raises(InputError) as refused:
+@pytest.mark.parametrize("text", ["1e-06", "1e-6", "1.e-6", ".1E-5", "+1e-6", "0.000001"])
+def test_a_number_is_one_by_yaml_1_2_too_as_dvc_has_it(text, path):
+    path.write_text(yaml.safe_dump(changed({"linear.weight_decay": "HERE"})).replace("HERE", text))
+    assert load_params(path).linear.weight_decay == pytest.approx(1e-6, rel=1e-12)
+
+
+@pytest.mark.parametrize("override", ["1e-6", "1e-06", "0.000001"])
+def test_a_small_number_that_dvc_writes_for_exp_run_s_is_read_back(override, path):
+    path.write_text((ROOT / "params.yaml").read_text())
+    apply_overrides(path, [f"linear.weight_decay={override}"])
+    assert "weight_decay: 1e-06" in path.read_text(), "what YAML 1.1 takes for text"
+    assert load_params(path).linear.weight_decay == 1e-6
+
+
+@pytest.mark.parametrize("text", ["'1e-4'", "1e-4x", "0,1", "1e", "e5"])
+def test_text_in_the_place_of_a_number_is_said_to_be_and_the_way_out(text, path):
+    path.write_text(yaml.safe_dump(changed({"optimizer.weight_decay": "HERE"})).replace("HERE", text))
+    with pytest.raises(
+        InputError, match="weight_decay: '.*' is text to YAML; write a number, such as 1.0e-4$"
+    ):
         load_params(path)
-    for key in keys:
-        assert f"{key}: '1e-4' is text to YAML; write a number, such as 1.0e-4" in str(refused.value)
-    path.write_text(text.replace("1e-4", "1.0e-4"))
-    load_params(path)
 
 
 def test_what_cannot_be_read_is_named(path, tmp_path):

@@ -9,6 +9,7 @@ from annulus.config import SECTION_OF
 from annulus.config.grid import part_settings
 from annulus.config.negatives import BallParams, RingParams
 from annulus.config.study import OwnStudy, Study
+from annulus.config.tables import RowsParams
 from annulus.errors import InputError
 from annulus.report.papers import load_figures
 
@@ -65,16 +66,19 @@ TABLE = {"base": "IR", "methods": {"IR": IR, "MoCo": MOCO}}
     [
         ({"methods": {"IR": IR, "MoCo": MOCO | {"row": "MoCOo"}}}, r"MoCo\.row: no 'MoCOo'; did you mean 'MoCo'"),
         ({"methods": {"IR": IR, "MoCo": MOCO | {"base": "IRr"}}}, r"a\.methods\.MoCo\.base: no 'IRr'; did you mean"),
-        ({"methods": {"IR": IR, "MoCo": {"row": "MoCo"}}}, "MoCo: lacks top1_percent; give the paper's number, or"),
+        (
+            {"methods": {"IR": IR, "MoCo": {"row": "MoCo"}}},
+            r"MoCo\.top1_percent: missing; .* in params\.yaml, or null for none$",
+        ),
         ({"base": "IRr"}, r"tables\.a\.base: no 'IRr'; did you mean 'IR'"),
         (None, r"pairs\.MoCo: no 'BALL'"),
     ],
 )
 def test_a_table_of_what_no_row_is_is_refused(changes, sentence, make):
-    make({"tables": {"a": TABLE}, "pairs": {"MoCo": ["IR"]}}).check_tables()
+    make({"tables": {"a": TABLE}, "pairs": {"MoCo": ["IR"]}}).read(RowsParams)
     pairs = {"MoCo": ["IR", "BALL"] if changes is None else ["IR"]}
     with pytest.raises(InputError, match=sentence):
-        make({"tables": {"a": TABLE | (changes or {})}, "pairs": pairs}).check_tables()
+        make({"tables": {"a": TABLE | (changes or {})}, "pairs": pairs}).read(RowsParams)
 
 
 STUDIES = ["algorithms", "augmentations", "cifar10", "colour", "distance", "frequency", "negatives", "strength"]
@@ -126,8 +130,8 @@ def test_an_unknown_key_is_named_with_its_row_and_the_nearest_known_one(make):
         ("scales.${scale}.pretrian", "params.yaml has no 'pretrian'; did you mean 'pretrain"),
     ):
         assert refusal(make, {}, {key: 1}).startswith(f"a row: {key}: {sentence}")
-        for changes in ({"defaults": DEFAULTS | {key: 1}}, {"scales": {"tiny": {key: 1}}}):
-            assert refusal(make, changes).startswith(f"defaults or scales: {key}: {sentence}")
+        for changes, where in (({"defaults": DEFAULTS | {key: 1}}, "defaults"), (tiny(**{key: 1}), "scales.tiny")):
+            assert refusal(make, changes).startswith(f"{where}: {key}: {sentence}")
 
 
 @pytest.mark.parametrize(
@@ -141,7 +145,7 @@ def test_an_unknown_key_is_named_with_its_row_and_the_nearest_known_one(make):
         ({"scale": "tony"}, {}, "scale: 'tony' is none of tiny, demo, paper"),
         ({"seeds": [0, 3, 0]}, {}, "seeds: [0, 3, 0] names a seed twice, which would be one run, not two"),
         ({"seeds": None}, {}, "seeds: missing; every value is written in params.yaml"),
-        ({"scales": {"tiny": 3}}, {}, "scales.tiny: 3 refused; input should be a valid dictionary"),
+        ({"scales": {"tiny": 3}}, {}, "scales.tiny: 3 refused; expected keys and values, or {} for none"),
         *(
             ({"defaults": {name: choice for name, choice in DEFAULTS.items() if name != selector}}, {}, sentence)
             for selector in DEFAULTS

@@ -33,7 +33,8 @@ settings = script("stages/estimators/settings.py")
 names = ("gaussians", "binary", "staircase-separable", "staircase-joint", "conditional", "ideal", "theorems")
 STAGES = {name: script(f"stages/estimators/{name.partition('-')[0]}.py") for name in names}
 
-MODELS = settings.SECTIONS | dict.fromkeys(("staircases.separable", "staircases.joint"), StaircaseParams)
+MODELS = {name: settings.EstimatorsParams.model_fields[name].annotation for name in settings.SECTIONS}
+MODELS |= dict.fromkeys(("staircases.separable", "staircases.joint"), StaircaseParams)
 CONTENT = yaml.safe_load((ROOT / "stages/estimators/params.yaml").read_text())
 VARIANTS = {name: CONTENT["conditional"]["variants"][name] for name in ("cosine", "product-warm", "distance")}
 TINY = {

@@ -4,19 +4,18 @@ from typing import Any
 
 from annulus.config.resolved import IMAGES, RUN, resolved
 from annulus.config.study import Study
+from annulus.config.tables import RowsParams
 from annulus.pipeline.stage import write_settings
 
 
 def main(study: Study) -> dict[str, Any]:
-    own, content = study.params, study.content
-    study.check_tables()
+    own = study.read(RowsParams)
     files = {"images": resolved(study.variant("defaults", {}, own.seeds[0]), IMAGES)}
-    for row in content["rows"]:
-        run = study.variant(row, study.row("rows", row), own.seeds[0])
+    for row, settings in own.rows.items():
+        run = study.variant(row, settings, own.seeds[0])
         files[f"rows/{row}"] = {"scale": own.scale, "seeds": own.seeds, "run": resolved(run, RUN)}
-    dataset = study.dataset
-    table = {name: content[name] for name in ("tables", "pairs")}
-    return files | {"table": {"scale": own.scale, "seeds": own.seeds, "dataset": dataset} | table}
+    table = {name: study.content[name] for name in ("tables", "pairs")}
+    return files | {"table": {"scale": own.scale, "seeds": own.seeds, "dataset": study.dataset} | table}
 
 
 if __name__ == "__main__":

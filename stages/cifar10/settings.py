@@ -3,17 +3,26 @@
 from pathlib import Path
 from typing import Any
 
+from annulus.config.params import Names
 from annulus.config.resolved import IMAGES, RUN, resolved
-from annulus.config.study import OwnStudy, Study
+from annulus.config.study import OwnStudy, Study, StudyParams
+from annulus.config.tables import RowsParams
 from annulus.errors import InputError
 from annulus.pipeline.stage import write_settings
 
 ALGORITHMS = Path("stages/algorithms/params.yaml")
 
 
+class Cifar10Params(StudyParams):
+    """Which rows and tables of `algorithms`."""
+
+    rows: Names
+    tables: Names
+
+
 def main(study: Study) -> dict[str, Any]:
-    own, content, algorithms = study.params, study.content, OwnStudy(ALGORITHMS)
-    algorithms.check_tables()
+    own, algorithms = study.read(Cifar10Params), OwnStudy(ALGORITHMS)
+    pairs = algorithms.read(RowsParams).pairs
 
     def listed(section: str, name: str) -> dict[str, Any]:
         try:
@@ -22,13 +31,13 @@ def main(study: Study) -> dict[str, Any]:
             raise InputError(f"{study.path}: {section}: {error}") from None
 
     files = {"images": resolved(study.variant("defaults", {}, own.seeds[0]), IMAGES)}
-    for row in content["rows"]:
+    for row in own.rows:
         run = study.variant(row, listed("rows", row), own.seeds[0])
         for seed in own.seeds:
             files[f"rows/{row}/{seed}"] = {"scale": own.scale, "seeds": [seed], "run": resolved(run, RUN)}
     table = {
-        "tables": {name: listed("tables", name) for name in content["tables"]},
-        "pairs": {row: bases for row, bases in algorithms.content["pairs"].items() if row in content["rows"]},
+        "tables": {name: listed("tables", name) for name in own.tables},
+        "pairs": {row: bases for row, bases in pairs.items() if row in own.rows},
     }
     return files | {"table": {"scale": own.scale, "seeds": own.seeds, "dataset": study.dataset} | table}
 

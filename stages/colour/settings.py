@@ -3,28 +3,52 @@
 from typing import Any
 
 from annulus.config.evals import SegmentationParams
-from annulus.config.file import checked
+from annulus.config.params import Count, Names, Params
 from annulus.config.resolved import IMAGES, RUN, resolved
-from annulus.config.study import Study
+from annulus.config.study import Settings, Study, StudyParams
 from annulus.pipeline.stage import write_settings
 
-SETS = ("labelled", "segmented")  # the training images with a class each, and those with a class for each pixel
+
+class Sets(Params):
+    """Of each scale: the training images with a class each, and those with a class for each pixel."""
+
+    labelled: dict[str, Settings]
+    segmented: dict[str, Settings]
+
+
+class PictureParams(Params):
+    """How many images above their masks."""
+
+    rows: Count
+    columns: Count
+
+
+class ColourParams(StudyParams):
+    """The study's params.yaml."""
+
+    held_out_pairs: Count
+    spaces: dict[str, Names]
+    sets: Sets
+    decoders: dict[str, SegmentationParams]
+    pictures: dict[str, PictureParams]
 
 
 def main(study: Study) -> dict[str, Any]:
-    scale, seeds = study.params.scale, study.params.seeds
-    sets = {name: study.row("sets", name)[scale] for name in SETS}
+    own = study.read(ColourParams)
+    scale, seed = own.scale, own.seeds[0]
+    sets = {name: study.of_scale(getattr(own.sets, name), f"sets.{name}") for name in Sets.model_fields}
     images = {
-        f"images/{name}": resolved(study.variant(f"sets.{name}", own, seeds[0]), IMAGES) for name, own in sets.items()
+        f"images/{name}": resolved(study.variant(f"sets.{name}.{scale}", settings, seed), IMAGES)
+        for name, settings in sets.items()
     }
-    where = f"{study.path}: decoders.{scale}"
-    decoder = checked(study.row("decoders", scale), where, SegmentationParams).model_dump()
     points = [
-        {"space": space, "run": resolved(study.variant(space, sets["labelled"] | {"split": space}, seeds[0]), RUN)}
-        for space in study.content["spaces"][scale]
+        {"space": space, "run": resolved(study.variant(f"spaces.{scale}", settings, seed), RUN)}
+        for space in study.of_scale(own.spaces, "spaces")
+        for settings in [sets["labelled"] | {"split": space}]
     ]
-    own = {"scale": scale, "seeds": seeds, "held_out_pairs": study.content["held_out_pairs"], "decoder": decoder}
-    return images | {"spaces": own | {"points": points}, "pictures": study.row("pictures", scale)}
+    spaces = {"scale": scale, "seeds": own.seeds, "held_out_pairs": own.held_out_pairs}
+    spaces |= {"decoder": study.of_scale(own.decoders, "decoders").model_dump(), "points": points}
+    return images | {"spaces": spaces, "pictures": study.of_scale(own.pictures, "pictures").model_dump()}
 
 
 if __name__ == "__main__":

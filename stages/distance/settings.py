@@ -1,27 +1,53 @@
 """The study's parameters -> what its images and its runs read: a file for each data set, and one for all offsets."""
 
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field
+
+from annulus.config.params import Count, Params
 from annulus.config.resolved import IMAGES, RUN, resolved
-from annulus.config.study import Study
+from annulus.config.study import Settings, Study, StudyParams
 from annulus.pipeline.stage import write_settings
 
-SETS = ("large", "first", "second")  # the training images, and what the features are probed on
+OFFSET = "view_sets.patches.patches.offset"
+
+
+class Sets(Params):
+    """Of each scale: the training images, and what the features are probed on."""
+
+    large: dict[str, Settings]
+    first: dict[str, Settings]
+    second: dict[str, Settings]
+
+
+class PairParams(Params):
+    """Distances between two patches, and how many pairs of unseen images are told apart."""
+
+    held_out_pairs: Count
+    offsets: Annotated[list[int], Field(min_length=1)]  # pixels; gains are over the first
+
+
+class DistanceParams(StudyParams):
+    """The study's params.yaml."""
+
+    sets: Sets
+    pairs: dict[str, PairParams]
 
 
 def main(study: Study) -> dict[str, Any]:
-    scale, seeds = study.params.scale, study.params.seeds
-    pairs, sets = study.row("pairs", scale), {name: study.row("sets", name)[scale] for name in SETS}
-    variants = {name: study.variant(f"sets.{name}", own, seeds[0]) for name, own in sets.items()}
+    own = study.read(DistanceParams)
+    scale, seed, pairs = own.scale, own.seeds[0], study.of_scale(own.pairs, "pairs")
+    sets = {name: study.of_scale(getattr(own.sets, name), f"sets.{name}") for name in Sets.model_fields}
+    variants = {name: study.variant(f"sets.{name}.{scale}", settings, seed) for name, settings in sets.items()}
     images = {f"images/{name}": resolved(params, IMAGES) for name, params in variants.items()}
     points = [
-        {"offset": offset, "run": resolved(study.variant(f"offset {offset}", sets["large"] | apart, seeds[0]), RUN)}
-        for offset in pairs["offsets"]
-        for apart in [{"view_sets.patches.patches.offset": offset}]
+        {"offset": offset, "run": resolved(study.variant(f"pairs.{scale}.offsets", apart, seed), RUN)}
+        for offset in pairs.offsets
+        for apart in [sets["large"] | {OFFSET: offset}]
     ]
-    names = {name: variants[name].dataset for name in SETS[1:]}
-    own = {"scale": scale, "seeds": seeds, "held_out_pairs": pairs["held_out_pairs"]}
-    return images | {"offsets": own | {"sets": names, "points": points}}
+    names = {name: variants[name].dataset for name in ("first", "second")}
+    offsets = {"scale": scale, "seeds": own.seeds, "held_out_pairs": pairs.held_out_pairs}
+    return images | {"offsets": offsets | {"sets": names, "points": points}}
 
 
 if __name__ == "__main__":

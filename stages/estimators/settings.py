@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from annulus.config.study import OwnStudy
+from annulus.config.params import Name
+from annulus.config.study import OwnParams, OwnStudy
 from annulus.estimators.params import (
     BinaryParams,
     ConditionalParams,
@@ -13,20 +14,27 @@ from annulus.estimators.params import (
 )
 from annulus.pipeline.stage import write_settings
 
-SECTIONS = {
-    "gaussians": GaussiansParams,
-    "binary": BinaryParams,
-    "conditional": ConditionalParams,
-    "ideal": IdealParams,
-    "theorems": TheoremsParams,
-}
+
+class EstimatorsParams(OwnParams):
+    """The study's params.yaml."""
+
+    gaussians: GaussiansParams
+    binary: BinaryParams
+    conditional: ConditionalParams
+    ideal: IdealParams
+    theorems: TheoremsParams
+    staircases: dict[Name, StaircaseParams]
+
+
+SECTIONS = ("gaussians", "binary", "conditional", "ideal", "theorems")
 
 
 def main(study: OwnStudy) -> dict[str, Any]:
-    found = {name: study.section(name, model) for name, model in SECTIONS.items()}
-    for name in study.content["staircases"]:
+    params = study.read(EstimatorsParams)
+    found = {name: study.section(name, type(getattr(params, name))) for name in SECTIONS}
+    for name in params.staircases:
         found[f"staircase-{name}"] = study.section(f"staircases.{name}", StaircaseParams)
-    own = {"scale": study.params.scale, "seeds": study.params.seeds}
+    own = {"scale": params.scale, "seeds": params.seeds}
     return {name: own | {"params": section.model_dump(mode="json")} for name, section in found.items()}
 
 

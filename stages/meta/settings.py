@@ -2,19 +2,17 @@
 
 from typing import Any
 
-from annulus.config.file import checked
 from annulus.config.resolved import PRETRAIN, resolved
 from annulus.config.study import MainStudy
 from annulus.pipeline.stage import write_settings
-from annulus.targets.params import EMBEDDED, Comparison, FewShotParams, ImagesParams, ProbeParams, Roots
+from annulus.targets.params import EMBEDDED, MetaParams
 
-SECTIONS = {"images": ImagesParams, "roots": Roots, "probe": ProbeParams, "few_shot": FewShotParams}
+SECTIONS = ("images", "roots", "probe", "few_shot")
 
 
 def main(study: MainStudy) -> dict[str, Any]:
-    chosen = {name: study.content[name] for name in Comparison.model_fields if name in study.content}
-    compared = checked(chosen, str(study.path), Comparison)
-    own = {name: study.section(name, model).model_dump(mode="json") for name, model in SECTIONS.items()}
+    compared = study.read(MetaParams)
+    own = {name: study.section(name, type(getattr(compared, name))).model_dump(mode="json") for name in SECTIONS}
     scale, seeds, size = study.params.scale, study.seeds, study.main.get("datasets.${dataset}").image_size
     files: dict[str, Any] = {}
     for name, variant in compared.variants:

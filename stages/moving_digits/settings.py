@@ -2,12 +2,20 @@
 
 from typing import Any
 
-from annulus.config.study import OwnStudy
+from annulus.config.study import OwnParams, OwnStudy
 from annulus.pipeline.stage import write_settings
 from annulus.toys.digits_params import TrainingParams, WorldParams
 
 
+class Params(OwnParams):
+    """The study's params.yaml."""
+
+    world: WorldParams
+    training: TrainingParams
+
+
 def main(study: OwnStudy) -> dict[str, Any]:
+    study.read(Params)
     world = study.section("world", WorldParams).model_dump(mode="json")
     training = study.section("training", TrainingParams).model_dump(mode="json")
     seeds = study.params.seeds

@@ -2,14 +2,22 @@
 
 from typing import Any
 
-from annulus.config.study import OwnStudy
+from annulus.config.study import OwnParams, OwnStudy
 from annulus.pipeline.stage import write_settings
 from annulus.toys.spirals_params import SearchParams, SpiralsParams
 
 
+class Params(OwnParams):
+    """The study's params.yaml."""
+
+    spirals: SpiralsParams
+    search: SearchParams
+
+
 def main(study: OwnStudy) -> dict[str, Any]:
+    study.read(Params)
     own, params = {"scale": study.params.scale, "seeds": study.params.seeds}, study.section("spirals", SpiralsParams)
-    searched = study.section("search", SearchParams).of(params)
+    searched = study.section("search", SearchParams).of(params, f"{study.path}: search.settings")
     return {
         "spirals": own | {"params": params.model_dump(mode="json")},
         "search": own | {"settings": {name: found.model_dump(mode="json") for name, found in searched.items()}},

@@ -2,10 +2,10 @@
 
 import re
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import yaml
 from pydantic import ValidationError
@@ -19,7 +19,7 @@ Checked = TypeVar("Checked", bound=Params)
 
 
 class _Loader(yaml.SafeLoader):
-    """Plain YAML, in which a key stands once in its section. Anchors and merge keys are read as ever."""
+    """Plain YAML in which a key stands once in its section and 1e-6 is a number. Anchors and merge keys stay."""
 
     def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
         node = super().compose_mapping_node(anchor)  # what the file says, before `<<` merges anything into it
@@ -41,6 +41,12 @@ class _Loader(yaml.SafeLoader):
             raise yaml.YAMLError(fault) from None
 
 
+# A float of YAML 1.2, which DVC reads and writes; to PyYAML, of YAML 1.1, one without a point is text.
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
+)
+
+
 def load_params(path: Path) -> AllParams:
     """Read and check a whole parameter file.
 
@@ -57,17 +63,30 @@ def read_tree(path: Path) -> dict[str, Any]:
         InputError: when it cannot be read or holds something else.
     """
     try:
-        tree = yaml.load(read_text(path), _Loader)
+        text = read_text(path)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not text in UTF-8 ({error}); save it as such") from error
+    return parse_tree(text, str(path))
+
+
+def parse_tree(text: str, source: str) -> dict[str, Any]:
+    """The keys and values of YAML, not yet checked; `source` says where the text comes from.
+
+    Raises:
+        InputError: when it holds something else.
+    """
+    try:
+        tree = yaml.load(text, _Loader)
     except yaml.YAMLError as error:
-        raise InputError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+        raise InputError(f"{source} is not YAML: {' '.join(str(error).split())}") from error
     except RecursionError:
-        raise InputError(f"{path} nests sections too deeply to be read; four levels are enough for all keys") from None
+        raise InputError(
+            f"{source} nests sections too deeply to be read; four levels are enough for all keys"
+        ) from None
     if not isinstance(tree, dict):
-        raise InputError(f"{path} holds {type(tree).__name__}, expected keys and values")
+        raise InputError(f"{source} holds {type(tree).__name__}, expected keys and values")
     return tree
 
 
@@ -86,19 +105,27 @@ def checked(tree: Mapping[str, Any], source: str, model: type[Checked] = AllPara
 
 def _sentence(fault: Mapping[str, Any], model: type[Params]) -> str:
     """One pydantic fault as a line: full key, what is wrong, the way out."""
-    # A union's branch is part of pydantic's location, not of the file's.
+    # A union's branch is part of pydantic's location, not of the file's; so is the mark of a name in its section.
     branch = re.compile(r"(constrained-)?int|literal\[.*\]")
-    key = ".".join(str(part) for part in fault["loc"] if not branch.fullmatch(str(part)))
+    location = [part for part in fault["loc"] if not branch.fullmatch(str(part))]
+    named = location[-1:] == ["[key]"]
+    key = ".".join(str(part) for part in location if part != "[key]")
     match fault["type"]:
         case "extra_forbidden":
-            siblings = _siblings(fault["loc"][:-1], model)
-            return f"{key}: unknown key{nearest(fault['loc'][-1], siblings)} (known: {', '.join(siblings)})"
+            siblings = _keys(_section(location[:-1], model))
+            return f"{key}: unknown key{nearest(location[-1], siblings)} (known: {', '.join(siblings)})"
         case "missing":
-            return f"{key}: missing; every value is written in params.yaml"
+            kind = _keys(_section(location[:-1], model))[location[-1]]
+            null = ", or null for none" if type(None) in get_args(kind) else ""
+            return f"{key}: missing; every value is written in params.yaml{null}"
         case "value_error":
             return f"{key}: {fault['ctx']['error']}" if key else str(fault["ctx"]["error"])
         case "float_type" if isinstance(fault["input"], str):
             return f"{key}: {shown(fault['input'])} is text to YAML; write a number, such as 1.0e-4"
+        case "dict_type" | "model_type":
+            return f"{key}: {shown(fault['input'])} refused; expected keys and values, or {{}} for none"
+        case "string_type" if named:
+            return f"{key}: {shown(fault['input'])} is no text to YAML; write a name in quotes"
     message = fault["msg"]
     return f"{key}: {shown(fault['input'])} refused; {message[0].lower()}{message[1:]}"
 
@@ -117,14 +144,20 @@ def shown(value: Any) -> str:
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 
-def _siblings(location: tuple[Any, ...], model: Any) -> list[str]:
-    """The known keys of the section at a place within a model's, found by walking the types."""
+def _section(location: Sequence[Any], model: Any) -> Any:
+    """The model of the section at a place within a model's, found by walking the types."""
     for part in location:
-        if get_origin(model) is dict:
-            model = get_args(model)[1]
+        if get_origin(model) in (dict, list):
+            model = get_args(model)[-1]
         elif isinstance(model, type) and issubclass(model, Params):
-            names = {field.alias or name: field.annotation for name, field in model.model_fields.items()}
-            model = names.get(str(part), model)
+            model = _keys(model).get(str(part), model)
+        if get_origin(model) is Annotated:
+            model = get_args(model)[0]
         if get_origin(model) in (Union, UnionType):  # the only unions of sections are `Section | None`
             model = next(branch for branch in get_args(model) if branch is not type(None))
-    return [field.alias or name for name, field in model.model_fields.items()]
+    return model
+
+
+def _keys(model: type[Params]) -> dict[str, Any]:
+    """The known keys of a section, with the type of each value."""
+    return {field.alias or name: field.annotation for name, field in model.model_fields.items()}

@@ -1,6 +1,8 @@
 """What every section of params.yaml is made of."""
 
 import difflib
+import re
+import reprlib
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
@@ -19,7 +21,15 @@ Width = Annotated[int, Field(ge=1, le=2**16)]  # numbers of an embedding or a la
 Depth = Annotated[int, Field(ge=1, le=100)]  # layers
 Rows = Annotated[int, Field(ge=1, le=2**24)]  # of a batch, a queue, a table of pairs; negatives of a query
 Repeats = Annotated[int, Field(ge=1, le=1000)]  # whose results are kept side by side
-Name = Annotated[str, Field(pattern=r"^[\w-]+$")]  # a dot would look like a deeper key
+# Names become files and words of a shell's command. The first has no dot, which would look like a deeper key.
+Name = Annotated[str, AfterValidator(lambda name: _fits(name, r"[\w-]+", "letters, digits, _ and -"))]
+RowName = Annotated[
+    str,
+    AfterValidator(
+        lambda name: _fits(name, r"\w([\w +().,-]*[\w+().,-])?", "letters, digits, spaces, _ + - . , ( and )")
+    ),
+]
+Names = Annotated[list[str], Field(min_length=1), AfterValidator(lambda names: _once(names))]
 
 
 class Params(BaseModel):
@@ -32,6 +42,22 @@ def _different(seeds: list[int]) -> list[int]:
     if len(set(seeds)) < len(seeds):
         raise ValueError(f"{seeds} names a seed twice, which would be one run, not two")
     return seeds
+
+
+def _once(names: list[str]) -> list[str]:
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"{name!r} stands twice; delete one of them")
+    return names
+
+
+LONGEST_NAME = 80  # letters, so that a file's name holds it
+
+
+def _fits(name: str, pattern: str, expected: str) -> str:
+    if len(name) > LONGEST_NAME or not re.fullmatch(pattern, name):
+        raise ValueError(f"{reprlib.repr(name)} is no name; take {expected}, at most {LONGEST_NAME} in all")
+    return name
 
 
 def keys_of(section: Params | Mapping[str, Any]) -> list[str]:

@@ -4,6 +4,7 @@
     seeds      every variant runs once with each
     scales     for each scale, what is set on top of the rest
 
+`read` checks the whole file by a model, which stands in the study's settings.py.
 `OwnStudy` has sections of its own beside that, and nothing of the root's params.yaml; scales.SCALE.SECTION has what
 differs there. `Study` is many variants of the root's, each a short dict of what differs:
 
@@ -16,7 +17,9 @@ and its rows. A dict of settings has the root's full keys (`methods.moco.head: m
 import copy
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
+
+from pydantic import Field
 
 from annulus.config import SECTION_OF, AllParams
 from annulus.config.file import checked, read_tree, shown
@@ -25,6 +28,7 @@ from annulus.errors import InputError
 
 Settings = dict[str, Any]
 Section = TypeVar("Section", bound=Params)
+Value = TypeVar("Value")
 
 
 class OwnParams(Params):
@@ -32,7 +36,7 @@ class OwnParams(Params):
 
     scale: str
     seeds: Seeds
-    scales: dict[str, Settings]
+    scales: Annotated[dict[str, Settings], Field(min_length=1)]
 
 
 class StudyParams(OwnParams):
@@ -56,6 +60,28 @@ class OwnStudy:
         self.params = checked(known, str(own), self.model)
         if self.params.scale not in self.params.scales:
             raise InputError(f"{own}: scale: {self.params.scale!r} is none of {', '.join(self.params.scales)}")
+
+    def read(self, model: type[Section]) -> Section:
+        """The whole file, of which the model knows every key.
+
+        Raises:
+            InputError: for an unknown key, a missing one, or a value that the model refuses.
+        """
+        return checked(self.content, str(self.path), model)
+
+    def of_scale(self, values: Mapping[str, Value], where: str) -> Value:
+        """What a section that has a value for each scale holds for the study's.
+
+        Raises:
+            InputError: when it holds none, or one for a scale that does not exist.
+        """
+        for scale in values:
+            if scale not in self.params.scales:
+                known = f"none of {', '.join(self.params.scales)}{nearest(scale, self.params.scales)}"
+                raise InputError(f"{self.path}: {where}: {scale!r} is {known}")
+        if self.params.scale not in values:
+            raise InputError(f"{self.path}: {where}.{self.params.scale}: missing; the study's scale has no value here")
+        return values[self.params.scale]
 
     def section(self, name: str, model: type[Section]) -> Section:
         """The section under a name (`staircases.joint`), with what the scale sets there, as a checked model.
@@ -89,30 +115,6 @@ class OwnStudy:
             )
         return rows[name]
 
-    def check_tables(self) -> None:
-        """Look whether `tables` and `pairs` name what `rows` and the tables have.
-
-        Raises:
-            InputError: for a name that is not there, with the nearest that there is, and a method without a number.
-        """
-
-        def check(name: str, known: Mapping[str, Any], where: str) -> None:
-            if name not in known:
-                raise InputError(f"{self.path}: {where}: no {name!r}{nearest(name, known)}")
-
-        rows = self.content["rows"]
-        for title, table in self.content["tables"].items():
-            for method, entry in table["methods"].items():
-                where = f"tables.{title}.methods.{method}"
-                if "top1_percent" not in entry:
-                    raise InputError(f"{self.path}: {where}: lacks top1_percent; give the paper's number, or null")
-                check(entry["row"], rows, f"{where}.row")
-                of = where if "base" in entry else f"tables.{title}"
-                check(entry.get("base", table["base"]), table["methods"], f"{of}.base")
-        for row, bases in self.content["pairs"].items():
-            for name in (row, *bases):
-                check(name, rows, f"pairs.{row}")
-
     def _inner(self, tree: Settings, part: str, name: str) -> Settings:
         inner = tree.get(part)
         if not isinstance(inner, dict):
@@ -136,8 +138,9 @@ class Study(OwnStudy):
         if missing:
             raise InputError(f"{own}: defaults: lacks {', '.join(sorted(missing))}; a study sets every selector")
         self._tree = read_tree(root) | {"scale": self.params.scale}
-        for settings in (self.params.defaults, self.params.scales[self.params.scale]):
-            _set(self._tree, settings, self.params.scale, f"{own}: defaults or scales")
+        scale = self.params.scale
+        _set(self._tree, self.params.defaults, scale, f"{own}: defaults")
+        _set(self._tree, self.params.scales[scale], scale, f"{own}: scales.{scale}")
 
     @property
     def dataset(self) -> str:

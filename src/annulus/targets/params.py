@@ -5,7 +5,8 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from annulus.config.evals import LinearParams, LinearScale
-from annulus.config.params import Count, Decay, Params, Rate, Rows, nearest
+from annulus.config.params import Count, Decay, Names, Params, Rate, Rows, nearest
+from annulus.config.study import OwnParams
 
 EMBEDDED = ("digits", "textures", "outlines", "hues")  # without files
 
@@ -83,11 +84,15 @@ class Variants(Params):
     untrained: VariantParams
 
 
-class Comparison(Params):
-    """Which targets, and which encoders."""
+class MetaParams(OwnParams):
+    """The study's params.yaml."""
 
-    targets: list[str] = Field(min_length=1)
+    targets: Names
     variants: Variants
+    images: ImagesParams
+    roots: Roots
+    probe: ProbeParams
+    few_shot: FewShotParams
 
     @model_validator(mode="after")
     def _known(self) -> Self:

@@ -1,9 +1,10 @@
 """Sections of the params.yaml of studies of toys."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from annulus.config.file import checked
 from annulus.config.params import Count, Decay, Depth, Fraction, Params, Positive, Rate, Rows, Temperature, Width
 
 Noise = Annotated[float, Field(ge=0, le=1e9)]
@@ -37,13 +38,13 @@ class SearchParams(Params):
 
     iterations: Count
     noise: list[Noise] = Field(min_length=1)
-    settings: dict[str, dict[str, int | float | str]]
+    settings: dict[str, dict[str, Any]] = Field(min_length=1)
 
-    def of(self, spirals: SpiralsParams) -> dict[str, SpiralsParams]:
-        """The parameters of each setting.
+    def of(self, spirals: SpiralsParams, source: str) -> dict[str, SpiralsParams]:
+        """The parameters of each setting; `source` says where the settings come from.
 
         Raises:
-            ValueError: for a key or a value that the spirals' parameters have not.
+            InputError: for a key or a value that the spirals' parameters have not.
         """
         shared = spirals.model_dump() | {"iterations": self.iterations, "noise": self.noise}
-        return {name: SpiralsParams.model_validate(shared | own) for name, own in self.settings.items()}
+        return {name: checked(shared | own, f"{source}.{name}", SpiralsParams) for name, own in self.settings.items()}
