@@ -85,7 +85,7 @@ def refuse_odd(item: int) -> int:
 
 def piece(settings, key) -> dict:
     """Writes down that it began; at key 2 it fails where a file `fails` is, and is killed where a file `killed` is."""
-    with Path("begun").open("a") as file:
+    with Path("begun").open("a", encoding="utf-8") as file:
         file.write(f"{key}\n")
     if Path("fails").exists() and key == 2:
         raise InputError(f"piece {key} failed")
@@ -104,7 +104,7 @@ def slow_once(settings, key) -> dict:
 
 def begun() -> list[str]:
     """The pieces that were begun since this was last asked."""
-    lines = Path("begun").read_text().splitlines() if Path("begun").exists() else []
+    lines = Path("begun").read_text(encoding="utf-8").splitlines() if Path("begun").exists() else []
     Path("begun").unlink(missing_ok=True)
     return lines
 

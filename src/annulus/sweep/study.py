@@ -87,7 +87,7 @@ def _repro(target: str) -> None:
 def alone(lock: Path) -> Iterator[None]:
     """One sweep at a time, while it asks DVC; another one waits."""
     lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("w") as file:
+    with lock.open("wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
