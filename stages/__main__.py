@@ -13,8 +13,9 @@ UNTRACKED = ("check", "settings", "study_settings")  # a second each, and no num
 
 
 def main() -> None:
-    if sys.getfilesystemencoding() != "utf-8":  # names of files and classes are, whatever the locale says
-        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
+    if sys.getfilesystemencoding() != "utf-8" and os.environ.get("PYTHONUTF8") != "1":
+        os.environ["PYTHONUTF8"] = "1"  # names of files and classes are UTF-8, whatever the locale says
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
     sys.stdout.reconfigure(errors="backslashreplace")  # as stderr has it: a line costs no finished stage its numbers
     sys.path.insert(0, str(FOLDER.parent / "src"))
     try:

@@ -24,6 +24,7 @@ from urllib.parse import quote
 from annulus.files.regular import check_regular, read_text
 from annulus.files.results import write_text
 from annulus.pipeline.tracking import STARTED, git, main_checkout
+from annulus.pool import cores
 
 log = logging.getLogger("annulus")
 
@@ -67,7 +68,7 @@ def record(main: Callable[..., Any], paths: Sequence[Path]) -> None:
             started=STARTED,
             seconds=round(time.time() - STARTED, 1),
             processor=processor(),
-            cores=len(os.sched_getaffinity(0)),
+            cores=cores(),
             gpus=_gpus(),
             torch=getattr(sys.modules.get("torch"), "__version__", None),
             commit=git("rev-parse", "--verify", "-q", "HEAD"),
