@@ -10,7 +10,7 @@ PINS := $(firstword $(shell (pwd -P; cat requirements.lock) | sha256sum))
 VERSION := $(if $(filter file,$(origin PYTHON)),,-$(notdir $(PYTHON)))
 INSTALLED := .venv/installed-$(PINS)$(VERSION)
 READY := .venv/ready-$(PINS)$(VERSION)
-RUN := PATH="$(CURDIR)/.venv/bin:$$PATH"
+RUN := PYTHONUTF8=1 PATH="$(CURDIR)/.venv/bin:$$PATH"
 
 .PHONY: help install repro sweep compare report tables test lint bench mlflow mlflow-send lock
 

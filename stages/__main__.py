@@ -3,6 +3,7 @@
 An experiment that DVC runs in another folder must not use the library of the main checkout.
 """
 
+import os
 import runpy
 import sys
 from pathlib import Path
@@ -12,6 +13,10 @@ UNTRACKED = ("check", "settings", "study_settings")  # a second each, and no num
 
 
 def main() -> None:
+    if sys.getfilesystemencoding() != "utf-8" and os.environ.get("PYTHONUTF8") != "1":
+        os.environ["PYTHONUTF8"] = "1"  # names of files and classes are UTF-8, whatever the locale says
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+    sys.stdout.reconfigure(errors="backslashreplace")  # as stderr has it: a line costs no finished stage its numbers
     sys.path.insert(0, str(FOLDER.parent / "src"))
     try:
         from annulus.pipeline import tracking

@@ -120,5 +120,5 @@ def ran(output: str) -> list[str]:
 
 def rows_of(path: Path) -> list[dict[str, str]]:
     """A table's rows."""
-    with path.open() as file:
+    with path.open(encoding="utf-8") as file:
         return list(csv.DictReader(file))

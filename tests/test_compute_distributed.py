@@ -147,6 +147,7 @@ def test_gradients_travel_while_backward_computes_the_others():
 
 def test_a_script_starts_itself_again_once_as_as_many_processes_as_it_is_told(environment, monkeypatch):
     started = []
+    monkeypatch.setattr(distributed, "cores", lambda: 4)
     monkeypatch.setattr(os, "execv", lambda program, arguments: started.append([program, *arguments]))
     monkeypatch.setattr(sys, "orig_argv", ["python", "stages", "pretrain", "--images", "x"])
     environment()
@@ -163,7 +164,7 @@ def test_a_script_starts_itself_again_once_as_as_many_processes_as_it_is_told(en
     distributed.relaunch()
     assert len(started) == 1
     environment()
-    for processes in ("0", "two"):
+    for processes in ("0", "two", "5", "9" * 20, "9" * 5000):
         monkeypatch.setenv("ANNULUS_PROCESSES", processes)
-        with pytest.raises(SystemExit, match=f"ERROR: ANNULUS_PROCESSES is '{processes}'; .* 1 or more"):
+        with pytest.raises(SystemExit, match=f"ERROR: ANNULUS_PROCESSES is '{processes}'; .* 1 to 4 on this machine"):
             distributed.relaunch()

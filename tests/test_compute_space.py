@@ -32,7 +32,7 @@ def test_a_container_s_own_limit_counts_without_files_that_are_kept_in_memory(li
     texts = {"memory.max": limit, "memory.current": "1000000", "meminfo": "MemTotal: 9 kB\nMemAvailable: 4096 kB\n"}
     texts["memory.stat"] = "anon 500000\ninactive_file 300000\nactive_file 200000\n"
     assert 0 < space.free_bytes(CPU) <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    monkeypatch.setattr(Path, "read_text", lambda path: texts[path.name])
+    monkeypatch.setattr(Path, "read_text", lambda path, encoding: texts[path.name])
     assert space.free_bytes(CPU) == (expected or 4096 * 1024)
 
 

@@ -1,13 +1,16 @@
 """Several computations at a time: their order, their mistakes, their one core; pieces of a stage that was stopped."""
 
+import errno
 import itertools
 import logging
 import os
 import signal
+import tempfile
 import time
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from multiprocessing import get_context
+from functools import partial
+from multiprocessing import current_process, get_context
 from pathlib import Path
 
 import faiss
@@ -25,6 +28,16 @@ from annulus.errors import InputError
 def cores(empty_checkout, monkeypatch):
     """Sets how many cores there are."""
     return lambda count: monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(count)))
+
+
+@pytest.fixture
+def long_tmpdir(tmp_path, monkeypatch):
+    """A folder for temporary files in which no socket has room for its path."""
+    folder = tmp_path / ("x" * 115)
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setitem(current_process()._config, "tempdir", None)
 
 
 # --- what is computed: functions of this module, so that a worker can be told which --------------------
@@ -52,8 +65,8 @@ def total(item: int) -> float:
     return torch.full((2_000_000,), float(item)).exp().sum().item()
 
 
-def threads_and_total(item: int) -> tuple[tuple[int, int, int, int], float]:
-    return threads(item), total(item)
+def threads_and_total(of: torch.Tensor, item: int) -> tuple[tuple[int, int, int, int], torch.Tensor]:
+    return threads(item), of + total(item)
 
 
 def meet(workers: int) -> int:
@@ -85,7 +98,7 @@ def refuse_odd(item: int) -> int:
 
 def piece(settings, key) -> dict:
     """Writes down that it began; at key 2 it fails where a file `fails` is, and is killed where a file `killed` is."""
-    with Path("begun").open("a") as file:
+    with Path("begun").open("a", encoding="utf-8") as file:
         file.write(f"{key}\n")
     if Path("fails").exists() and key == 2:
         raise InputError(f"piece {key} failed")
@@ -104,7 +117,7 @@ def slow_once(settings, key) -> dict:
 
 def begun() -> list[str]:
     """The pieces that were begun since this was last asked."""
-    lines = Path("begun").read_text().splitlines() if Path("begun").exists() else []
+    lines = Path("begun").read_text(encoding="utf-8").splitlines() if Path("begun").exists() else []
     Path("begun").unlink(missing_ok=True)
     return lines
 
@@ -159,17 +172,18 @@ def test_on_gpus_each_worker_has_its_own_and_on_one_items_come_one_after_the_oth
 
 @pytest.mark.parametrize(("count", "seeds", "each_takes"), [(5, 2, 2), (2, 3, 1)])
 def test_seeds_share_the_cores_also_after_this_process_has_computed_with_several_threads(
-    cores, count, seeds, each_takes
+    cores, long_tmpdir, count, seeds, each_takes
 ):
-    """Its threads do not survive a fork: a forked worker with more than one of its own would wait for them for ever."""
+    """Tensors come and go however long the path of temporary files is. This process's threads do not survive a fork: a
+    forked worker with more than one of its own would wait for them for ever."""
     cores(count)
     torch.set_num_threads(2)
     here = total(7)
     torch.set_num_threads(1)
-    found = each_seed(threads_and_total, range(7, 7 + seeds))
+    found = each_seed(partial(threads_and_total, torch.zeros(1)), range(7, 7 + seeds))
     assert list(found) == list(range(7, 7 + seeds))
     assert {one[:2] for one, _ in found.values()} == {(each_takes, each_takes)}
-    assert found[7][1] == pytest.approx(here)
+    assert found[7][1].item() == pytest.approx(here)
 
 
 def test_a_seed_alone_on_several_cores_needs_no_worker_and_as_many_compute_at_a_time_as_there_are_cores(cores):
@@ -189,6 +203,17 @@ def test_an_item_s_mistake_comes_through_after_the_results_before_it(cores):
     assert [next(found), next(found)] == [2, 4]
     with pytest.raises(InputError, match=r"^item 3 is odd; take an even one$"):
         next(found)
+
+
+def test_without_shared_memory_the_way_out_is_said_before_anything_is_computed(cores, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    cores(2)
+    monkeypatch.setattr("_multiprocessing.SemLock", refuse)
+    with pytest.raises(InputError, match=r"need /dev/shm, .* \(Read-only file system\); mount it .*container one$"):
+        list(each(total, [1, 2]))
+    assert list(each(total, [1], threads=2)) == [total(1)]
 
 
 # --- pieces -------------------------------------------------------------------------------------------

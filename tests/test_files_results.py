@@ -1,11 +1,18 @@
 """Metrics files that are whole, finite and the same for the same numbers."""
 
+import os
 import resource
 import signal
+import subprocess
+import sys
 
 import pytest
+import torch
+from settings import stripes
 
+from annulus.datasets.prepare import Prepared, save_prepared
 from annulus.errors import InputError
+from annulus.files.packed import write_packed, write_torch
 from annulus.files.results import atomic_write, rounded, write_metrics, write_table
 
 
@@ -39,9 +46,32 @@ def test_metrics_and_tables_are_the_same_bytes_whatever_the_order_with_rounded_n
     for name in ("a.json", "b.json"):
         assert (tmp_path / "new" / name).read_text() == '{\n  "k": 200,\n  "top1_percent": 41.24\n}\n'
     assert folder_of(tmp_path / "new") == ["a.json", "b.json"]
-    assert (tmp_path / "new" / "a.json").stat().st_mode & 0o777 == 0o644, "others may read it"
     write_table(tmp_path / "history.csv", [{"epoch": 1, "loss_nats": 0.123456}, {"epoch": 2, "loss_nats": 0.1}])
     assert (tmp_path / "history.csv").read_text() == "epoch,loss_nats\n1,0.1235\n2,0.1\n"
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_a_file_has_the_mode_that_the_umask_gives(tmp_path, umask, mode):
+    before = os.umask(umask)
+    try:
+        write_metrics(tmp_path / "knn.json", {"k": 1})
+        write_packed(tmp_path / "features.safetensors", {"x": torch.zeros(1)}, {})
+        write_torch(tmp_path / "state.pt", {"x": torch.zeros(1)})
+        save_prepared(tmp_path / "images", Prepared(*[stripes(6, 0)] * 3, bad_files=0))
+    finally:
+        os.umask(before)
+    for name in ("knn.json", "features.safetensors", "state.pt", "images/train.safetensors"):
+        assert (tmp_path / name).stat().st_mode & 0o777 == mode, name
+    assert (tmp_path / "images").stat().st_mode & 0o777 == 0o777 & ~umask
+
+
+def test_text_is_utf_8_whatever_the_locale_says(tmp_path):
+    write = (
+        "import sys, pathlib, annulus.files.results as r; r.write_table(pathlib.Path('a.csv'), [{'class': '\\u732b'}])"
+    )
+    environment = os.environ | {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    subprocess.run([sys.executable, "-c", write], cwd=tmp_path, env=environment, check=True)
+    assert (tmp_path / "a.csv").read_bytes() == "class\n猫\n".encode()
 
 
 def test_a_failure_while_writing_leaves_the_old_file_and_nothing_beside_it(tmp_path):

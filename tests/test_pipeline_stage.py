@@ -228,3 +228,15 @@ def test_mlflow_loads_beside_a_stage_that_is_tracked_alone(monkeypatch):
         monkeypatch.setattr(sys, "argv", ["stages", name, "--x"])
         runner.main()
     assert calls == ["prepare", "knn.py", "check.py", "settings.py"]
+
+
+def test_names_and_lines_are_utf_8_in_a_stage_whatever_the_locale_says(tmp_path):
+    (tmp_path / "stages").mkdir()
+    (tmp_path / "stages/__main__.py").write_bytes((ROOT / "stages/__main__.py").read_bytes())
+    (tmp_path / "stages/show.py").write_text("from pathlib import Path\nprint(*Path().glob('?'))")
+    (tmp_path / "猫").touch()
+    command, ascii = [sys.executable, "stages", "show"], {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    for asked, said in (({}, "猫"), ({"PYTHONIOENCODING": "latin-1"}, "\\u732b")):
+        environment = os.environ | ascii | asked
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, encoding="utf-8")
+        assert (done.stdout, done.stderr) == (f"{said}\n", "")

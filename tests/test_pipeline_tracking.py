@@ -412,7 +412,7 @@ def test_a_sender_killed_while_it_makes_the_store_leaves_none(checkout, only_spo
     record()
 
     def killed(uri):
-        Path(uri.removeprefix("sqlite:///")).write_text("half a store")
+        Path(uri.removeprefix("sqlite:///")).write_text("half a store", encoding="utf-8")
         raise KeyboardInterrupt
 
     monkeypatch.setattr(mlflow_sender, "MlflowClient", killed)

@@ -137,7 +137,7 @@ def test_a_function_is_not_hidden_by_its_module_and_importing_a_probe_loads_no_n
 
 
 def test_type_checkers_see_what_is_imported_late():
-    tree = ast.parse(Path(annulus.__file__).read_text())
+    tree = ast.parse(Path(annulus.__file__).read_text(encoding="utf-8"))
     (block,) = (node for node in tree.body if isinstance(node, ast.If))
     seen = {(alias.name, node.module) for node in block.body for alias in node.names}
     late = {(name, find(f"annulus.{name}").__module__) for name in PUBLIC["annulus"]}

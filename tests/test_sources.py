@@ -69,7 +69,7 @@ def missing(paper: dict[str, Any], text: str) -> list[str]:
 
 def blocks(path: Path) -> Iterator[tuple[int, str]]:
     """Line and text of docstrings and of comments, also on lines one below the other; of other files comments only."""
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     found = re.finditer(r'"""(.*?)"""', text, re.DOTALL) if path.suffix == ".py" else ()
     for match in (*found, *re.finditer(r"((?:^[ \t]*#.*\n?)+)|[ \t]#[ \t](.*)$", text, re.MULTILINE)):
         prose = re.sub(r"^[ \t]*#[# ]*", "", match[1], flags=re.MULTILINE) if match[1] else match[2]
@@ -112,7 +112,7 @@ def faults(path: Path) -> list[str]:
         for match in NO_PLACE.finditer(text):
             at = line + text.count("\n", 0, match.start())
             found.append((at, f"{match[0]!r} is no place in a paper; write `mutualinfo Appendix C.2`, `mlcpc Eq. 4`"))
-    for number, text in enumerate(path.read_text().splitlines(), start=1):
+    for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         for name, kind, place in IN_SETTINGS.findall(text):
             if place not in numbers(SHORT[name]["tables" if kind == "table" else "figures"]):
                 found.append((number, f"{name} has no {kind} {place}"))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-import torch._dynamo  # an optimiser's first step imports it, for seconds: here once, not in every worker
+import torch._dynamo  # noqa: F401  an optimiser's first step imports it, for seconds: here once, not in every worker
 import yaml
 from by_path import ROOT, script
 from checkout import Checkout, ran, rows_of
@@ -57,7 +57,7 @@ pytestmark = pytest.mark.usefixtures("empty_checkout")
 
 def written(content: dict) -> OwnStudy:
     path = Path("study.yaml")
-    path.write_text(yaml.safe_dump(content, sort_keys=False))
+    path.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
     return OwnStudy(path)
 
 

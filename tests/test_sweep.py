@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+import json
 import logging
 import os
 import re
@@ -16,6 +17,7 @@ from pathlib import Path
 import pytest
 import warm
 from checkout import Checkout, ran
+from dvc.lock import Lock, LockError
 from settings import CPU, stripes
 from test_trials_runs import variant
 
@@ -23,7 +25,7 @@ pytest.importorskip("submitit", reason="submitit is not installed; it comes with
 
 from annulus.errors import InputError
 from annulus.files.images import save_images
-from annulus.sweep import places
+from annulus.sweep import places, study
 from annulus.sweep.__main__ import main
 from annulus.sweep.places import Local, Slurm
 from annulus.sweep.watch import Watch
@@ -101,6 +103,31 @@ def test_two_sweeps_at_once_train_each_run_once_and_dvc_repro_trains_none(checko
     again = begin_sweep(checkout, "-m", "annulus.sweep", "stages/algorithms")
     assert "2 of 2 rows: DVC has their results, nothing to do" in again.communicate()[0]
     assert again.returncode == 0
+
+
+def test_the_runs_of_a_row_that_dvc_repro_trains_are_shared(checkout, monkeypatch):
+    """DVC's own note of what the other process writes, and its lock, which that one has between its stages."""
+    monkeypatch.chdir(checkout.folder)
+    checkout.dvc("repro", "stages/algorithms/dvc.yaml:images")
+    written = {
+        str(checkout.folder / f"metrics/algorithms/rows/{row}.json"): {"pid": 1, "cmd": "dvc repro"} for row in ROWS
+    }
+    rwlock = checkout.folder / ".dvc/tmp/rwlock"
+    rwlock.write_text(json.dumps({"write": written, "read": {}}))
+    lock, tries = Lock.lock, []
+
+    def busy_once(held):
+        tries.append(held)
+        if len(tries) == 1:
+            raise LockError("busy")
+        lock(held)
+
+    monkeypatch.setattr(Lock, "lock", busy_once)
+    try:
+        found = study.read_trials(Path("stages/algorithms"), [])
+    finally:
+        rwlock.unlink()
+    assert [trial.name for trial in found] == [f"{row}, seed {seed}" for row in ROWS for seed in (0, 1)]
 
 
 def test_what_cannot_be_is_refused_in_a_sentence_before_anything_runs(checkout, monkeypatch):

@@ -74,14 +74,14 @@ def forget() -> None:
 
 def trained() -> list[str]:
     """The runs that were begun, in their order, by workers whose Trials write them down."""
-    return Path("begun").read_text().split() if Path("begun").exists() else []
+    return Path("begun").read_text(encoding="utf-8").split() if Path("begun").exists() else []
 
 
 def writing_down(monkeypatch) -> None:
     build = Trials.training
 
     def training(self, params):
-        with Path("begun").open("a") as file:  # workers are other processes
+        with Path("begun").open("a", encoding="utf-8") as file:  # workers are other processes
             file.write(f"{params['seed']}\n")
         return build(self, params)
 
@@ -196,7 +196,7 @@ def test_a_killed_stage_goes_on_and_runs_no_finished_trial_again(splits, monkeyp
             Path("killed").touch()
             os.kill(os.getpid(), signal.SIGKILL)
         if Path("killed").exists() and not resumed.exists():
-            resumed.write_text(f"{self.recipe.seed} {self.epoch} {self.batch}")
+            resumed.write_text(f"{self.recipe.seed} {self.epoch} {self.batch}", encoding="utf-8")
         step(self, order)
 
     monkeypatch.setattr(Training, "step", killed)
@@ -207,7 +207,7 @@ def test_a_killed_stage_goes_on_and_runs_no_finished_trial_again(splits, monkeyp
     Path("begun").unlink()
     assert Trials(splits).run(variants) == whole
     assert trained() == ["1", "2"]
-    assert resumed.read_text() == "1 1 0", "from the last checkpoint, not from the beginning"
+    assert resumed.read_text(encoding="utf-8") == "1 1 0", "from the last checkpoint, not from the beginning"
 
     Path("begun").unlink()
     assert Trials(splits).run(variants) == whole
@@ -224,7 +224,7 @@ def test_a_run_that_another_process_trains_is_waited_for_and_not_trained_again(s
         step(self, order)
 
     monkeypatch.setattr(Training, "step", slow)
-    monkeypatch.setattr(progress, "say", lambda line: (Path("said").write_text(line), going.set()))
+    monkeypatch.setattr(progress, "say", lambda line: (Path("said").write_text(line, encoding="utf-8"), going.set()))
     first = get_context("fork").Process(target=lambda: Trials(splits).run({0: variant(0)}))
     first.start()
     while not Path("training").exists():
@@ -232,7 +232,9 @@ def test_a_run_that_another_process_trains_is_waited_for_and_not_trained_again(s
     found = Trials(splits).run({0: variant(0)})
     first.join()
     assert trained() == ["0"]
-    assert re.fullmatch(r"trials: process \d+ is already computing .* \(this process waits\)", Path("said").read_text())
+    assert re.fullmatch(
+        r"trials: process \d+ is already computing .* \(this process waits\)", Path("said").read_text(encoding="utf-8")
+    )
     assert found == Trials(splits).run({0: variant(0)})
 
 

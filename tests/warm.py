@@ -60,7 +60,7 @@ def folder() -> Path:
     python, address = Path(place, "python"), f"{place}/server"
     client = python.with_suffix(".client")
     client.write_text(CLIENT.format(address=address))
-    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" -ISE "{client}" "$@"\n')
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" -ISE "{client}" "$@"\n', encoding="utf-8")
     python.chmod(0o755)
     command = [sys.executable, __file__, address, str(python)]
     server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
@@ -121,7 +121,8 @@ def status_of(streams: list[int], words: list[str], place: str, environment: dic
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
-    sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
+    streams = [os.fdopen(number, mode, encoding="utf-8") for number, mode in enumerate("rww")]
+    sys.stdin, sys.stdout, sys.stderr = streams
     os.chdir(place)
     os.environ.clear()
     os.environ.update(environment)

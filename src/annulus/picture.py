@@ -22,7 +22,7 @@ from annulus.diagnostics.measures import Run, load_run
 from annulus.diagnostics.membership import candidate_sets, cave_for, false_negative_percent
 from annulus.errors import InputError
 from annulus.files.images import load_images
-from annulus.files.results import atomic_write
+from annulus.files.results import write_text
 from annulus.negatives.build import build_sampler
 from annulus.negatives.samplers import Ring
 
@@ -244,8 +244,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         run = load_run(outputs / "snapshots" / f"{params.seeds[0]}.safetensors")
         labels = load_images(outputs / "images" / "train.safetensors").labels[run.images]
         content = svg(scene_of(run, labels, params.samplers, params.seeds[0]))
-        with atomic_write(arguments.svg) as temporary:
-            temporary.write_text(content, encoding="utf-8")
+        write_text(arguments.svg, content)
     except InputError as error:
         raise SystemExit(f"ERROR: {error}") from None
 

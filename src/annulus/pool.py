@@ -1,11 +1,26 @@
-"""This process's threads: they read, decode and see images side by side. How many there are changes no number."""
+"""This process's cores and threads, which read, decode and see images side by side. Their number changes no result."""
 
+import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
+from pathlib import Path
 
-import torch
+OWN_GROUPS, GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
+
+
+def cores() -> int:
+    """The cores that this process may run on; where a container or a job has less of their time, that, rounded up."""
+    return max(1, math.ceil(min(len(os.sched_getaffinity(0)), *_shares())))
+
+
+def threads() -> int:
+    """As many as torch has, which the environment may have limited; no more than cores."""
+    import torch  # not where cores are only counted
+
+    return min(torch.get_num_threads(), cores())
 
 
 def begin(work: Callable[[range], object], count: int, portion: int) -> list[Future]:
@@ -17,4 +32,27 @@ def begin(work: Callable[[range], object], count: int, portion: int) -> list[Fut
 @cache
 def _threads(process: int) -> ThreadPoolExecutor:
     """As many threads as torch has, each of which computes by itself. They do not survive a fork."""
-    return ThreadPoolExecutor(torch.get_num_threads(), initializer=torch.set_num_threads, initargs=(1,))
+    import torch
+
+    return ThreadPoolExecutor(threads(), initializer=torch.set_num_threads, initargs=(1,))
+
+
+def _shares() -> Iterator[float]:
+    """How many cores' time each control group around this process has: of version 2, `cpu.max`, or 1, `cpu.cfs_*`."""
+    yield math.inf
+    try:
+        lines = OWN_GROUPS.read_text(encoding="utf-8").splitlines()
+    except OSError:  # another system than Linux
+        return
+    for _, kinds, own in (line.split(":", 2) for line in lines):
+        if kinds and "cpu" not in kinds.split(","):
+            continue
+        root = GROUPS / "cpu" if kinds else GROUPS
+        names = ["cpu.cfs_quota_us", "cpu.cfs_period_us"] if kinds else ["cpu.max"]
+        group = root / own.strip("/")  # a container may see its own group as the root, under another name here
+        for folder in (group, *group.parents[: len(group.parts) - len(root.parts)]):
+            with suppress(OSError, ValueError):  # no such group; `max` of version 2
+                words = " ".join((folder / name).read_text(encoding="utf-8") for name in names).split()
+                quota, period = map(int, words)
+                if quota > 0:  # -1: no limit
+                    yield quota / period

@@ -1,5 +1,6 @@
 """Sheets of pictures: rows with their names at the left, one layout for all that studies draw as PNG."""
 
+import io
 from collections.abc import Sequence
 
 from jaxtyping import UInt8
@@ -34,3 +35,10 @@ def tile(pixels: UInt8[Tensor, "3 h w"], side: int) -> Image.Image:
     """An image as a picture of `side` pixels a side, each of its own pixels a square."""
     picture = Image.fromarray(pixels.permute(1, 2, 0).contiguous().numpy())
     return picture.resize((side, side), Image.Resampling.NEAREST)
+
+
+def png(picture: Image.Image) -> bytes:
+    """A picture as the PNG that git keeps: small, and made before a file is opened."""
+    coded = io.BytesIO()
+    picture.save(coded, "PNG", optimize=True)
+    return coded.getvalue()

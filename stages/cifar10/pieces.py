@@ -31,8 +31,8 @@ def main() -> None:
         except (OSError, TypeError) as error:  # before 3.11.4 Python has no such filter
             parser.error(f"{arguments.archive} is no tar that can be unpacked (by Python 3.11.4 or newer): {error}")
         IMAGES.with_suffix(".part").rename(IMAGES)
-    study, changed = yaml.safe_load((STAGES / "cifar10/params.yaml").read_text()), WORK.with_suffix(".yaml")
-    changed.write_text(yaml.safe_dump(study | {"scale": "gpu"} | arguments.set, sort_keys=False))
+    study, changed = yaml.safe_load((STAGES / "cifar10/params.yaml").read_bytes()), WORK.with_suffix(".yaml")
+    changed.write_text(yaml.safe_dump(study | {"scale": "gpu"} | arguments.set, sort_keys=False), encoding="utf-8")
     run("cifar10/settings", params="params.yaml", study=changed, settings=WORK / "settings")
     if not (WORK / "images/test.safetensors").exists():
         run("study_images", settings=WORK / "settings/images.json", images=WORK / "images")

@@ -6,16 +6,16 @@ from typing import Any
 
 from annulus.evals.mask_pictures import mask_sheet
 from annulus.files.images import load_images
-from annulus.files.results import atomic_write
+from annulus.files.results import write_bytes
 from annulus.pipeline.stage import Results, run_resolved
+from annulus.sheets import png
 
 PATHS = ["segmented", "masks"]
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     images = load_images(paths.segmented / "test.safetensors")
-    with atomic_write(paths.masks) as temporary:
-        mask_sheet(images, settings["rows"], settings["columns"]).save(temporary, "PNG", optimize=True)
+    write_bytes(paths.masks, png(mask_sheet(images, settings["rows"], settings["columns"])))
     return Results({})
 
 

@@ -8,8 +8,9 @@ from typing import Any
 from annulus.detection.annotated import Detection
 from annulus.detection.pictures import grid
 from annulus.detection.transfer import SHOWN, measured, of_encoders
-from annulus.files.results import atomic_write
+from annulus.files.results import write_bytes
 from annulus.pipeline.stage import Results, run_resolved
+from annulus.sheets import png
 from annulus.trials.detected import numbers
 from annulus.trials.detection_tables import VARIANTS
 
@@ -21,8 +22,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     test, found, pieces = of_encoders("detection", settings, paths.scenes, encoders, measured)
     shown = replace(test, pictures=test.pictures[:SHOWN])
     drawn = {variant: [Detection(**one) for one in runs[seeds[0]]["shown"]] for variant, runs in found.items()}
-    with atomic_write(paths.pictures) as temporary:
-        grid(shown, drawn).quantize(64).save(temporary, "PNG", optimize=True)  # it is in git: a sixth of the bytes
+    write_bytes(paths.pictures, png(grid(shown, drawn).quantize(64)))  # it is in git: a sixth of the bytes
     own = {name: settings[name] for name in ("task", "configuration", "engine", "scale")}
     counts = {"seeds": len(seeds), "test_pictures": len(test.pictures)}
     return Results(own | counts | numbers(found), written=pieces.done)

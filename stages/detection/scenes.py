@@ -9,7 +9,7 @@ from typing import Any
 from annulus.detection.layouts import write_scenes
 from annulus.detection.scenes_params import SceneParams
 from annulus.detection.splits import read_splits
-from annulus.files.results import atomic_write
+from annulus.files.results import write_text
 from annulus.pipeline.stage import Results, run_resolved
 
 PATHS = ["scenes"]
@@ -24,8 +24,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
         name: {"pictures": len(split.pictures), "objects": sum(len(one.instances) for one in split.pictures)}
         for name, split in zip(("train", "test"), splits, strict=True)
     }
-    with atomic_write(paths.scenes / "scenes.json") as temporary:
-        temporary.write_text(json.dumps({"root": root, "kind": kind} | counts, indent=2) + "\n")
+    write_text(paths.scenes / "scenes.json", json.dumps({"root": root, "kind": kind} | counts, indent=2) + "\n")
     return Results({})
 
 

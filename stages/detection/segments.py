@@ -8,8 +8,9 @@ from typing import Any
 from annulus.detection.semantic import segmented, semantic
 from annulus.detection.transfer import SHOWN, of_encoders
 from annulus.evals.mask_pictures import predicted_sheet
-from annulus.files.results import atomic_write
+from annulus.files.results import write_bytes
 from annulus.pipeline.stage import Results, run_resolved
+from annulus.sheets import png
 from annulus.trials.detected import numbers
 from annulus.trials.detection_tables import VARIANTS
 
@@ -21,8 +22,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     test, found, pieces = of_encoders("segments", settings, paths.scenes, encoders, segmented)
     shown = semantic(replace(test, pictures=test.pictures[:SHOWN]), settings["segments"]["side"])
     predicted = {variant: runs[seeds[0]]["predicted"] for variant, runs in found.items()}
-    with atomic_write(paths.pictures) as temporary:
-        predicted_sheet(shown, predicted).quantize(64).save(temporary, "PNG", optimize=True)
+    write_bytes(paths.pictures, png(predicted_sheet(shown, predicted).quantize(64)))
     own = {name: settings[name] for name in ("task", "configuration", "engine", "scale")}
     counts = {"seeds": len(seeds), "test_pictures": len(test.pictures)}
     return Results(own | counts | numbers(found), written=pieces.done)

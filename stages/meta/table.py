@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from annulus.files.images import load_images
-from annulus.files.results import atomic_write, write_table
+from annulus.files.results import write_bytes, write_table
 from annulus.pipeline.stage import Results, run_resolved
+from annulus.sheets import png
 from annulus.targets.sheet import sheet_of
 from annulus.trials.target_tables import accuracies, gains, read_targets
 
@@ -17,9 +18,8 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     found = read_targets(paths.targets, settings["targets"])
     write_table(paths.table, accuracies(found, settings["variants"], settings["main"]))
     write_table(paths.gains, gains(found, settings["variants"], settings["main"]))
-    with atomic_write(paths.sheet) as temporary:
-        pictures = sheet_of({name: load_images(paths.images / name / "test.safetensors") for name in found})
-        pictures.save(temporary, "PNG", optimize=True)
+    pictures = sheet_of({name: load_images(paths.images / name / "test.safetensors") for name in found})
+    write_bytes(paths.sheet, png(pictures))
     return Results({})
 
 

@@ -4,8 +4,9 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from annulus.files.results import atomic_write
+from annulus.files.results import write_bytes
 from annulus.pipeline.stage import Results, run_resolved
+from annulus.sheets import png
 from annulus.toys.digit_images import make_images, save_images
 from annulus.toys.digits_params import WorldParams
 from annulus.toys.film_strips import film_strips
@@ -19,8 +20,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     params, seed = WorldParams.model_validate(settings["world"]), settings["seeds"][0]
     train, test = make_images(params, seed)
     save_images(paths.images, (train, test))
-    with atomic_write(paths.strips) as temporary:
-        film_strips(World(params, train), settings["sharings"], seed).save(temporary, "PNG", optimize=True)
+    write_bytes(paths.strips, png(film_strips(World(params, train), settings["sharings"], seed)))
     return Results({})
 
 

@@ -11,7 +11,7 @@ from annulus.compute.device import pick_device
 from annulus.compute.workers import each
 from annulus.config.resolved import values
 from annulus.files.images import load_images
-from annulus.files.results import atomic_write
+from annulus.files.results import write_text
 from annulus.generators import trained as module
 from annulus.generators.params import SEEN, GeneratorParams
 from annulus.pipeline.checkpoint import Checkpoint, hash_files
@@ -33,8 +33,8 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     found = dict(zip(checkpoints, each(make, list(checkpoints), names=names, device=device), strict=True))
     for seed, (generator, _) in found.items():
         save_generator(paths.generator / f"{seed}.safetensors", generator)
-    with atomic_write(paths.generator / "curves.json") as temporary:
-        temporary.write_text(json.dumps({seed: curve for seed, (_, curve) in found.items()}) + "\n")
+    curves = {seed: curve for seed, (_, curve) in found.items()}
+    write_text(paths.generator / "curves.json", json.dumps(curves) + "\n")
     return Results({}, written=partial(_done, checkpoints.values()))
 
 

@@ -9,10 +9,12 @@ import torch
 
 from annulus.compute.rng import generator
 from annulus.files.images import load_images
-from annulus.files.results import atomic_write, write_table
+from annulus.files.regular import read_text
+from annulus.files.results import write_bytes, write_table
 from annulus.generators.curves import over_steps
 from annulus.generators.pictures import Shown, grid
 from annulus.pipeline.stage import Results, run_resolved
+from annulus.sheets import png
 from annulus.views.learned import LearnedSplit
 from annulus.views.splits import ColourSplit
 
@@ -27,11 +29,8 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     splits |= {
         name: LearnedSplit.of(paths.generators / name / f"{seed}.safetensors") for name in settings["generators"]
     }
-    with atomic_write(paths.views) as temporary:
-        grid(images, [Shown(name, split(seen)) for name, split in splits.items()]).save(temporary, "PNG")
-    curves = {
-        name: json.loads((paths.generators / name / "curves.json").read_text()) for name in settings["generators"]
-    }
+    write_bytes(paths.views, png(grid(images, [Shown(name, split(seen)) for name, split in splits.items()])))
+    curves = {name: json.loads(read_text(paths.generators / name / "curves.json")) for name in settings["generators"]}
     write_table(paths.curves, over_steps(curves))
     return Results({})
 

@@ -62,14 +62,16 @@ def peak_bytes(step: Callable[[], None], device: torch.device) -> int:
         before = torch.cuda.memory_allocated(device)
         step()
         return torch.cuda.max_memory_allocated(device) - before
-    Path("/proc/self/clear_refs").write_text("5")  # the peak is the present from here on
+    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # the peak is the present from here on
     before = resident("VmRSS")
     step()
     return resident("VmHWM") - before
 
 
 def resident(name: str) -> int:
-    [line] = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(name))
+    [line] = (
+        line for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines() if line.startswith(name)
+    )
     return int(line.split()[1]) * 1024
 
 

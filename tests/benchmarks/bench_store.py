@@ -86,10 +86,12 @@ class Photos(Dataset):
 def processor_seconds() -> float:
     """Of all threads of this process, and of its children's, which Linux counts in hundredths."""
     process = os.getpid()
-    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    children = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="utf-8").split()
     ticks = 0
     for child in children:
-        ticks += sum(map(int, Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[11:13]))
+        ticks += sum(
+            map(int, Path(f"/proc/{child}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[11:13])
+        )
     return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
 
 

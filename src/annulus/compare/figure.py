@@ -1,12 +1,13 @@
 """The learning curves of both sides: each seed, and their mean."""
 
+import io
 from collections import defaultdict
 from pathlib import Path
 
 from matplotlib.figure import Figure
 
 from annulus.compare.table import Comparison
-from annulus.files.results import atomic_write
+from annulus.files.results import write_bytes
 
 COLOURS = {"base": "#6b7280", "head": "#c2410c"}
 SHOWN = {"validation_nn1_percent": "nearest memory row, validation, %", "bound_nats": "bound, nats"}
@@ -33,5 +34,6 @@ def draw(comparison: Comparison, path: Path) -> None:
         axes.set_ylabel(label)
         axes.spines[["top", "right"]].set_visible(False)
     figure.axes[0].legend(frameon=False)
-    with atomic_write(path) as temporary:
-        figure.savefig(temporary, format=path.suffix.removeprefix("."), dpi=150)
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format=path.suffix.removeprefix("."), dpi=150)
+    write_bytes(path, drawn.getvalue())

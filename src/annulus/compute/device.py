@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import torch
 
 from annulus.errors import InputError
+from annulus.pool import cores
 
 # glibc's mallopt options (malloc.h).
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
@@ -22,6 +23,8 @@ def pick_device() -> torch.device:
         InputError: when ANNULUS_PRECISION, ANNULUS_DETERMINISTIC or ANNULUS_COMPILE asks for what is unknown, or for
             what the machine does not have.
     """
+    if torch.get_num_threads() > cores():  # torch does not see a container's limit
+        torch.set_num_threads(cores())
     same_bits = deterministic()
     compiler = os.environ.get("CXX", "g++")  # as torch looks for one
     if compiling() != "no" and shutil.which(compiler) is None:

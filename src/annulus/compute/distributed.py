@@ -18,6 +18,7 @@ from jaxtyping import Shaped
 from torch import Tensor
 
 from annulus.errors import InputError
+from annulus.pool import cores
 
 
 @contextmanager
@@ -146,7 +147,10 @@ def relaunch() -> None:
     processes = os.environ.get("ANNULUS_PROCESSES", "1")
     if processes == "1" or "WORLD_SIZE" in os.environ:
         return
-    if not processes.isdecimal() or processes == "0":
-        raise SystemExit(f"ERROR: ANNULUS_PROCESSES is {processes!r}; give a number of processes, 1 or more")
+    most = max(2, cores())  # what several processes do can be tried on one core too
+    if not (processes.isdecimal() and len(processes) < 6 and 1 <= int(processes) <= most):
+        raise SystemExit(
+            f"ERROR: ANNULUS_PROCESSES is {processes!r}; give a number of processes, 1 to {most} on this machine"
+        )
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", processes]
     os.execv(sys.executable, [sys.executable, *launcher, *sys.orig_argv[1:]])

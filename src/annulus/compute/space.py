@@ -16,14 +16,14 @@ def free_bytes(device: torch.device) -> int:
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
+        lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
         free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
     except (OSError, StopIteration):  # another system than Linux
         free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     try:
         group = Path("/sys/fs/cgroup")
-        limit, used = (int((group / name).read_text()) for name in ("memory.max", "memory.current"))
-        counted = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+        limit, used = (int((group / name).read_text(encoding="utf-8")) for name in ("memory.max", "memory.current"))
+        counted = dict(line.split() for line in (group / "memory.stat").read_text(encoding="utf-8").splitlines())
         cached = sum(int(counted.get(name, 0)) for name in ("active_file", "inactive_file"))  # given up when needed
         return min(free, limit - used + cached)
     except (OSError, ValueError):  # no group, or one without a limit

@@ -6,6 +6,7 @@ do not depend on the number of cores.
 
 import logging
 import os
+import pickle
 import select
 import sys
 import threading
@@ -23,8 +24,10 @@ import torch
 from annulus.compute import progress
 from annulus.compute.device import keep_freed_memory, pick_device
 from annulus.compute.distributed import world_size
+from annulus.errors import InputError
 from annulus.pipeline.checkpoint import Checkpoint
 from annulus.pipeline.code import hash_code
+from annulus.pool import cores
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -32,6 +35,8 @@ Result = TypeVar("Result")
 CPU = torch.device("cpu")
 
 log = logging.getLogger("annulus")
+
+_compute: Callable[[Any], Any]  # in a worker: what it does with each item, which came with its start
 
 
 def each(
@@ -48,6 +53,7 @@ def each(
     `names`. A single item that may have several threads needs no worker, nor does one GPU.
 
     Raises:
+        InputError: where processes have nothing to lock with.
         Exception: the first that an item raised.
     """
     names = [""] * len(items) if names is None else names
@@ -59,19 +65,25 @@ def each(
     # A fork needs no imports of its own. But neither CUDA nor OpenMP's threads survive one: where this process has
     # computed with several threads, a forked worker waits for them for ever, unless it has one thread alone.
     context = get_context("spawn" if gpus or threads > 1 else "fork")
-    workers = min(len(items), gpus or len(os.sched_getaffinity(0)))
-    reports, places = context.SimpleQueue(), context.SimpleQueue()
+    workers = min(len(items), gpus or cores())
+    try:
+        reports, places = context.SimpleQueue(), context.SimpleQueue()
+    except OSError as error:
+        raise InputError(
+            f"several processes need /dev/shm, which cannot be written here ({error.strerror}); mount it "
+            "(`mount -t tmpfs tmpfs /dev/shm`), or give the container one"
+        ) from error
     for place in range(gpus):
         places.put(place)
     pool = ProcessPoolExecutor(
-        workers, context, initializer=_begin, initargs=(os.getpid(), reports, places, threads, gpus)
+        workers, context, initializer=_begin, initargs=(os.getpid(), compute, reports, places, threads, gpus)
     )
     with pool:
-        found = [pool.submit(_named, compute, name, item) for name, item in zip(names, items, strict=True)]
+        found = [pool.submit(_computed, name, item) for name, item in zip(names, items, strict=True)]
         showing = threading.Thread(target=_show, args=(reports,), daemon=True)
         showing.start()  # after the fork
         try:
-            yield from (one.result() for one in found)
+            yield from (pickle.loads(one.result()) for one in found)
         finally:
             pool.shutdown(cancel_futures=True)
             reports.put(None)
@@ -80,7 +92,7 @@ def each(
 
 def each_seed(compute: Callable[[int], Result], seeds: Sequence[int], device: torch.device = CPU) -> dict[int, Result]:
     """`compute` of each seed; where there are more cores than seeds, each takes its share of them."""
-    threads = max(1, len(os.sched_getaffinity(0)) // len(seeds))
+    threads = max(1, cores() // len(seeds))
     names = [f"seed {seed}" for seed in seeds]
     return dict(zip(seeds, each(compute, seeds, names=names, device=device, threads=threads), strict=True))
 
@@ -153,8 +165,18 @@ def _show(reports: SimpleQueue) -> None:
             shown.show(message)
 
 
-def _begin(stage: int, reports: SimpleQueue, places: SimpleQueue, threads: int, gpus: int) -> None:
-    """What a worker starts with: its cores or its GPU, no lines of its own, and the stage's process to end with."""
+def _begin(
+    stage: int,
+    compute: Callable[[Item], Result],
+    reports: SimpleQueue,
+    places: SimpleQueue,
+    threads: int,
+    gpus: int,
+) -> None:
+    """What a worker starts with: what it computes, its cores or its GPU, no lines of its own, and the stage's process
+    to end with."""
+    global _compute
+    _compute = compute
     end_with(stage)
     if gpus:
         os.environ["CUDA_VISIBLE_DEVICES"] = str(places.get())  # what "cuda" means from here on
@@ -166,6 +188,8 @@ def _begin(stage: int, reports: SimpleQueue, places: SimpleQueue, threads: int, 
     log.setLevel(logging.WARNING)  # a line per epoch of each of several computations would tell nothing
 
 
-def _named(compute: Callable[[Item], Result], name: str, item: Item) -> Result:
+def _computed(name: str, item: Item) -> bytes:
+    """A result, pickled here: torch would hand its tensors over by sockets, whose paths have room for 107 bytes, and a
+    long TMPDIR would lose the work."""
     progress.rename(name)
-    return compute(item)
+    return pickle.dumps(_compute(item))

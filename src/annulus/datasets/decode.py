@@ -12,6 +12,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from annulus.files.regular import check_regular
+from annulus.pool import threads
 
 # Named, since Pillow's full list holds formats that start other programs (EPS) or that nobody keeps photographs in.
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
@@ -39,7 +40,7 @@ def decode_files(files: Sequence[Path], size: int, title: str) -> tuple[UInt8[Te
                 bad[position] = reason(error)
         return len(portion)
 
-    pool = ThreadPoolExecutor(torch.get_num_threads())
+    pool = ThreadPoolExecutor(threads())
     try:
         # disable=None: a bar on a terminal, nothing elsewhere.
         with tqdm(total=len(files), desc=title, unit=" images", disable=None) as bar:

@@ -26,6 +26,7 @@ from annulus.files.shards import LONGEST, Kind, Places, Shards
 from annulus.files.store import fingerprint
 from annulus.pipeline.checkpoint import Checkpoint
 from annulus.pipeline.code import hash_code
+from annulus.pool import threads
 
 SHARD = 8192  # images in a file; of 256 px about 250 MB of JPEG, 1.6 GB of pixels
 QUALITY = 90  # of JPEG: 30 KB at 256 px
@@ -68,7 +69,7 @@ def pack(
     Raises:
         InputError: when the disk is full. The shards before stay.
     """
-    pool = ThreadPoolExecutor(torch.get_num_threads())
+    pool = ThreadPoolExecutor(threads())
     lengths, found, bad = {}, [], {}
     try:
         # disable=None: a bar on a terminal, nothing elsewhere.

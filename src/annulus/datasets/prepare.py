@@ -2,8 +2,8 @@
 
 import hashlib
 import logging
+import secrets
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -158,13 +158,14 @@ def save_prepared(folder: Path, prepared: Prepared) -> None:
     temporary = None
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        aside = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
+        aside.mkdir()
+        temporary = aside
         for split in ("train", "validation", "test"):
             part = getattr(prepared, split)
             save_images(temporary / f"{split}.safetensors", part)
             if isinstance(part.images, Packed):
                 part.images.shards.link(temporary)
-        temporary.chmod(0o755)
         if folder.exists():
             shutil.rmtree(folder)
         temporary.replace(folder)

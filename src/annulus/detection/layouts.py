@@ -121,10 +121,10 @@ def _write_voc(root: Path, split: str, params: SceneParams, seed: int) -> None:
         names.append(name)
         present.append({thing.label % len(OUTLINES) for thing in scene.things})
     listed = VOC_SPLITS[split]
-    (lists / f"{listed}.txt").write_text("".join(f"{name}\n" for name in names))
+    (lists / f"{listed}.txt").write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
     for label, outline in enumerate(OUTLINES):
         signs = [f"{name} {1 if label in some else -1:2d}\n" for name, some in zip(names, present, strict=True)]
-        (lists / f"{outline}_{listed}.txt").write_text("".join(signs))
+        (lists / f"{outline}_{listed}.txt").write_text("".join(signs), encoding="utf-8")
 
 
 def _xml(scene: Scene, file: str) -> bytes:
@@ -183,4 +183,4 @@ def _person() -> list[dict[str, Any]]:
 
 def _write_records(path: Path, images: list, annotations: list, categories: list) -> None:
     content = {"images": images, "annotations": annotations, "categories": categories}
-    path.write_text(json.dumps(content, separators=(",", ":")) + "\n")
+    path.write_text(json.dumps(content, separators=(",", ":")) + "\n", encoding="utf-8")

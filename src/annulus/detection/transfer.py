@@ -36,7 +36,7 @@ def of_encoders(
     """`compute` of every variant and seed on the scenes that a folder holds or names: the test pictures, what was
     found, and the pieces, to be forgotten once the results are written."""
     seeds, described = settings["seeds"], folder / "scenes.json"
-    root = json.loads(described.read_text())["root"]
+    root = json.loads(described.read_text(encoding="utf-8"))["root"]
     scenes = folder if root is None else Path(root)
     _, test = splits_of(scenes, settings["kind"], settings["drop_empty"])  # before the workers are forked
     weights = [variant / f"{seed}.safetensors" for variant in encoders.values() for seed in seeds]

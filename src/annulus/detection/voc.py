@@ -29,7 +29,7 @@ def read_voc(root: Path, split: str, drop_empty: bool) -> Annotated:
     """
     listed = root / "ImageSets" / "Main" / f"{split}.txt"
     try:
-        names = listed.read_text().split()
+        names = listed.read_text(encoding="utf-8").split()
     except OSError as error:
         raise InputError(
             f"{listed} cannot be read ({error.strerror}); {root} needs JPEGImages, Annotations and ImageSets/Main"

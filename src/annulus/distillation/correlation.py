@@ -1,5 +1,6 @@
 """Which classes a student scores alike, beside its teacher: correlations of their scores over the test images."""
 
+import io
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from torch import Tensor
 from annulus.classifiers.saved import load_classifier
 from annulus.classifiers.training import check_images, scores
 from annulus.files.images import load_images
-from annulus.files.results import atomic_write
+from annulus.files.results import write_bytes
 
 CPU = torch.device("cpu")
 
@@ -55,5 +56,6 @@ def save_picture(differences: Mapping[str, Float[Tensor, "c c"]], path: Path) ->
         panel.set_xticks([])
         panel.set_yticks([])
     figure.colorbar(shown, ax=list(panels), label="teacher less student", shrink=0.8)
-    with atomic_write(path) as temporary:
-        figure.savefig(temporary, format="png", dpi=110)
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=110)
+    write_bytes(path, drawn.getvalue())

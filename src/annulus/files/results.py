@@ -5,13 +5,14 @@ import io
 import json
 import math
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from annulus.errors import InputError
+from annulus.files.regular import read_text
 
 Number = int | float | str
 Metrics = Mapping[str, Number]
@@ -25,19 +26,21 @@ OTHER_DECIMALS = 6
 def atomic_write(path: Path) -> Iterator[Path]:
     """A path to write beside `path`, renamed over it at the end; on any failure the old file stays whole.
 
+    The file has the mode that the umask gives. What takes long is made before: a kill leaves the path beside.
+
     Raises:
         InputError: when the disk is full or the folder cannot be written.
     """
     temporary = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        os.close(handle)
-        temporary = Path(name)
+        aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        aside.touch(exist_ok=False)
+        temporary, mode = aside, aside.stat().st_mode
         yield temporary
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
-        temporary.chmod(0o644)
+        temporary.chmod(mode)  # safetensors makes its files for their owner alone
         temporary.replace(path)
     except OSError as error:
         raise InputError(
@@ -47,6 +50,21 @@ def atomic_write(path: Path) -> Iterator[Path]:
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write what is made already, whole or not at all.
+
+    Raises:
+        InputError: when the disk is full or the folder cannot be written.
+    """
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(content)
+
+
+def write_text(path: Path, text: str) -> None:
+    """`write_bytes` of text as UTF-8, whatever the locale says; halves of characters as escapes."""
+    write_bytes(path, text.encode(errors="backslashreplace"))
 
 
 def _way_out(error: OSError) -> str:
@@ -91,10 +109,10 @@ def read_metrics(path: Path) -> dict[str, Any]:
         InputError: when the file is missing, or holds something else.
     """
     try:
-        content = json.loads(path.read_text())
+        content = json.loads(read_text(path))
         if not isinstance(content, dict):
             raise ValueError(f"it holds {type(content).__name__}")
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path} is missing or not a metrics file ({error}); run `dvc repro`") from error
     return content
 
@@ -107,10 +125,8 @@ def write_table(path: Path, rows: Sequence[Metrics]) -> None:
     table = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
     table.writeheader()
     table.writerows(all_rounded(row) for row in rows)
-    with atomic_write(path) as temporary:
-        temporary.write_text(text.getvalue())
+    write_text(path, text.getvalue())
 
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    with atomic_write(path) as temporary:
-        temporary.write_text(json.dumps(content, indent=2, sort_keys=True, allow_nan=False) + "\n")
+    write_text(path, json.dumps(content, indent=2, sort_keys=True, allow_nan=False) + "\n")

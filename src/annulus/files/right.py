@@ -11,7 +11,8 @@ import numpy as np
 from jaxtyping import Bool
 
 from annulus.errors import InputError
-from annulus.files.results import atomic_write
+from annulus.files.regular import read_text
+from annulus.files.results import write_text
 
 Bits = Bool[np.ndarray, "n"]  # one per test image
 Right = Mapping[str, Mapping[int, Bits]]  # `top1_percent` -> seed -> bits
@@ -50,9 +51,7 @@ def right_text(right: Right) -> str:
 
 def write_right(path: Path, right: Right) -> None:
     """Write the file, whole or not at all."""
-    text = right_text(right)
-    with atomic_write(path) as temporary:
-        temporary.write_text(text)
+    write_text(path, right_text(right))
 
 
 def read_right(path: Path) -> dict[str, dict[int, Bits]]:
@@ -62,7 +61,7 @@ def read_right(path: Path) -> dict[str, dict[int, Bits]]:
         InputError: when the file is missing, or holds something else.
     """
     try:
-        return parse_right(path.read_text())
+        return parse_right(read_text(path))
     except (OSError, ValueError) as error:
         raise InputError(f"{path} is missing or not of this version ({error}); run `dvc repro`") from error
 

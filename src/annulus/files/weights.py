@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from annulus.errors import InputError
 from annulus.files.packed import write_tensors
 from annulus.files.regular import check_regular, read_text
-from annulus.files.results import atomic_write
+from annulus.files.results import write_text
 
 Config = TypeVar("Config")
 Network = TypeVar("Network", bound=nn.Module)
@@ -29,8 +29,7 @@ class Kind(NamedTuple):
 def save_network(network: nn.Module, config: Any, weights: Path) -> None:
     """Write the weights, and the configuration, a dataclass, as JSON of the same name beside them."""
     write_tensors(weights, network.state_dict())
-    with atomic_write(weights.with_suffix(".json")) as temporary:
-        temporary.write_text(json.dumps(asdict(config), indent=2, sort_keys=True) + "\n")
+    write_text(weights.with_suffix(".json"), json.dumps(asdict(config), indent=2, sort_keys=True) + "\n")
 
 
 def load_network(

@@ -45,7 +45,7 @@ def send(seconds: float = float("inf")) -> tuple[int, int]:
                 break
             with _locked():
                 if path.exists():  # no other sender was faster
-                    keep(client, experiment, json.loads(path.read_text()))
+                    keep(client, experiment, json.loads(path.read_text(encoding="utf-8")))
                     path.unlink()
                     sent += 1
     (spool() / "failed").unlink(missing_ok=True)

@@ -22,8 +22,9 @@ from typing import Any
 from urllib.parse import quote
 
 from annulus.files.regular import check_regular, read_text
-from annulus.files.results import atomic_write
+from annulus.files.results import write_text
 from annulus.pipeline.tracking import STARTED, git, main_checkout
+from annulus.pool import cores
 
 log = logging.getLogger("annulus")
 
@@ -67,15 +68,15 @@ def record(main: Callable[..., Any], paths: Sequence[Path]) -> None:
             started=STARTED,
             seconds=round(time.time() - STARTED, 1),
             processor=processor(),
-            cores=len(os.sched_getaffinity(0)),
+            cores=cores(),
             gpus=_gpus(),
             torch=getattr(sys.modules.get("torch"), "__version__", None),
             commit=git("rev-parse", "--verify", "-q", "HEAD"),
             experiment=os.environ.get("DVC_EXP_NAME"),
             files={path.relative_to(Path.cwd()).as_posix(): _sha256(path) for path in files},
         )
-        with atomic_write(_folder(main_checkout()) / f"{quote(name, safe='@+ ()')}.json") as temporary:
-            temporary.write_text(json.dumps(asdict(run), indent=2, sort_keys=True) + "\n")
+        record = _folder(main_checkout()) / f"{quote(name, safe='@+ ()')}.json"
+        write_text(record, json.dumps(asdict(run), indent=2, sort_keys=True) + "\n")
     except Exception as error:  # where it ran may not cost a finished stage its result, whatever the reason
         log.warning("WARNING: the report will not know where %s ran: %s", name, error)
 
@@ -94,7 +95,7 @@ def runs(root: Path) -> list[Run]:
 def processor() -> str:
     """The processor's model, as Linux names it."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         lines = []
     named = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))

@@ -17,7 +17,7 @@ from annulus.config.file import load_params
 from annulus.config.resolved import read_settings
 from annulus.config.study import MainStudy, OwnStudy, Study
 from annulus.errors import InputError
-from annulus.files.results import Metrics, Number, atomic_write, write_metrics, write_seeds, write_table
+from annulus.files.results import Metrics, Number, write_metrics, write_seeds, write_table, write_text
 from annulus.pipeline import provenance, tracking
 
 FIRST_SPEAKS_SECONDS = 10.0  # what the first of several processes may take to say its mistake and put its metrics back
@@ -112,8 +112,8 @@ def write_settings(
     with _one_sentence():
         given = (getattr(arguments, name) for name in files)
         for name, content in main(study(*given)).items():
-            with atomic_write(arguments.settings / f"{name}.json") as temporary:
-                temporary.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n")
+            text = json.dumps(content, indent=2, allow_nan=False)
+            write_text(arguments.settings / f"{name}.json", text + "\n")
 
 
 def _parser(main: Main, paths: Sequence[str]) -> argparse.ArgumentParser:

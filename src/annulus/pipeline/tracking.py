@@ -27,7 +27,7 @@ from types import MappingProxyType
 from typing import IO, Any, NamedTuple
 
 from annulus.errors import InputError
-from annulus.files.results import Number, all_rounded, atomic_write
+from annulus.files.results import Number, all_rounded, write_text
 from annulus.pipeline.redaction import redacted
 from annulus.pipeline.variant import flat, variant
 
@@ -61,7 +61,9 @@ def first() -> bool:
 def git(*words: str, folder: Path | None = None) -> str | None:
     """What git says, when it can tell within a few seconds; None when it cannot, or says nothing."""
     try:
-        done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, timeout=5)
+        done = subprocess.run(
+            ["git", *words], cwd=folder, capture_output=True, encoding="utf-8", errors="replace", timeout=5
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     return (done.stdout.strip() or None) if done.returncode == 0 else None
@@ -133,8 +135,7 @@ def record(
             "history": [all_rounded(row) for row in history],
             "seeds": {str(seed): all_rounded(numbers) for seed, numbers in seeds.items()},
         }
-        with atomic_write(spool() / f"{time.time_ns()}-{identity}.json") as temporary:
-            temporary.write_text(json.dumps(content))
+        write_text(spool() / f"{time.time_ns()}-{identity}.json", json.dumps(content))
         _try_to_send()
     except Exception as error:  # tracking may not cost a finished stage its result, whatever the reason
         log.warning("WARNING: not in MLflow: %s. The numbers are in metrics/ all the same", shown(str(error)))
@@ -147,7 +148,7 @@ def _try_to_send() -> None:
     reason = _send_in_child()
     if reason is not None:
         address = shown(destination())
-        _failed().write_text(address)
+        _failed().write_text(address, encoding="utf-8")
         log.warning(
             "WARNING: MLflow at %s did not take the numbers (%s). They are in metrics/ and in %s; "
             "`make mlflow-send` sends them later",
@@ -162,7 +163,7 @@ def _failed() -> Path:
 
 def _failed_lately() -> bool:
     try:
-        same = _failed().read_text() == shown(destination())
+        same = _failed().read_text(encoding="utf-8") == shown(destination())
         return same and 0 <= time.time() - _failed().stat().st_mtime < PAUSE_SECONDS
     except OSError:
         return False
@@ -198,7 +199,7 @@ def _sender() -> _Sender:
     }
     # It starts no further record after half of the time, so that a long spool is not a failure.
     limits = ["--seconds", str(_limit() / 2), "--wait", str(WAIT_SECONDS)]
-    output = tempfile.TemporaryFile("w+")  # noqa: SIM115  as long as the child lives
+    output = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115  as long as the child lives
     child = subprocess.Popen(
         [sys.executable, "-P", "-m", "annulus.pipeline.mlflow_sender", *limits],
         cwd=main_checkout(),  # where a relative sqlite: URI points

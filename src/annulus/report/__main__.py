@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from annulus.errors import InputError
-from annulus.files.results import atomic_write
+from annulus.files.results import write_text
 from annulus.report.content import gather
 from annulus.report.markdown import markdown
 from annulus.report.page import html
@@ -23,8 +23,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         report = gather(root, datetime.now(UTC))
         for name, content in (("index.html", html(report)), ("report.md", markdown(report))):
             path = root / "data" / "report" / name
-            with atomic_write(path) as temporary:
-                temporary.write_text(content, encoding="utf-8", errors="backslashreplace")  # halves of characters
+            write_text(path, content)
             print(path)
     except InputError as error:
         raise SystemExit(f"ERROR: {error}") from None

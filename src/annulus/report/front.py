@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from annulus.errors import InputError
-from annulus.files.results import atomic_write
+from annulus.files.results import write_text
 from annulus.report.drawing import INK, SERIES, Row, grouped, numbers, svg
 from annulus.report.metrics import Broken, Metrics, Missing
 
@@ -95,8 +95,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         rows = [metrics.rows(name) for name in (GAUSSIANS, STAIRCASE)]
         said = "Estimates of known information: which bounds stay below it, and how closely"
         content = standing_alone(svg(lambda: known_information(*rows), "known-information", said))
-        with atomic_write(arguments.svg) as temporary:
-            temporary.write_text(content, encoding="utf-8")
+        write_text(arguments.svg, content)
     except (InputError, Missing, Broken) as error:
         raise SystemExit(f"ERROR: {error}") from None
     except ValueError as error:

@@ -16,6 +16,7 @@ from submitit.core.utils import FailedJobError
 
 from annulus.config.params import nearest
 from annulus.errors import InputError
+from annulus.pool import cores
 from annulus.sweep.worker import Worker
 
 YEAR_MINUTES = 366 * 24 * 60
@@ -59,7 +60,7 @@ class Local(Executor):
         if gpus_per_worker and not gpus:
             raise InputError(f"--gpus-per-worker {gpus_per_worker:g}: torch finds no GPU here; leave it out")
         self.share = (1.0 if gpus else 0.0) if gpus_per_worker is None else gpus_per_worker
-        places = math.floor(gpus / self.share + 1e-6) if self.share else len(os.sched_getaffinity(0))
+        places = math.floor(gpus / self.share + 1e-6) if self.share else cores()
         if self.share and workers is not None and workers > places:
             raise InputError(
                 f"--workers {workers}, each with {self.share:g} of a GPU, are too many for {gpus} GPUs; take at most "

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dvc.exceptions import DvcException
-from dvc.lock import LockError
+from dvc.lock import LockBase, LockError
 from dvc.repo import Repo
 from dvc.stage import PipelineStage
 
@@ -56,7 +56,7 @@ def read_trials(study: Path, rows: Sequence[str]) -> list[Trial]:
         _repro(f"{pipeline}:images")
     with _stages(pipeline) as stages:
         asked = {row: stage for stage in stages if (row := stage.name.partition("@")[2]) in (rows or trained)}
-        changed = {row: stage for row, stage in asked.items() if stage.changed()}
+        changed = {row: stage for row, stage in asked.items() if _changed(stage)}
     if len(changed) < len(asked):
         log.info("%d of %d rows: DVC has their results, nothing to do", len(asked) - len(changed), len(asked))
     trials = [trial for row, stage in changed.items() for trial in _trials(row, stage)]
@@ -65,14 +65,41 @@ def read_trials(study: Path, rows: Sequence[str]) -> list[Trial]:
 
 @contextmanager
 def _stages(pipeline: Path) -> Iterator[list[PipelineStage]]:
-    """The study's stages, while no other process changes what DVC knows of them."""
+    """The study's stages, while no other process changes what DVC knows of them.
+
+    They are read before: a `dvc repro` whose stage has ended gives up when it cannot have DVC's lock for three seconds.
+    """
     try:
-        with Repo() as repo, repo.lock:
-            yield [stage for stage in repo.index.stages if stage.addressing.startswith(f"{pipeline}:")]
+        with Repo() as repo:
+            stages = [stage for stage in repo.index.stages if stage.addressing.startswith(f"{pipeline}:")]
+            with _waited(repo.lock):
+                yield stages
     except LockError as error:
-        raise InputError(f"another dvc command is at work here ({error}); wait for its end, then run again") from error
+        raise InputError(f"another dvc command makes {pipeline}'s images; wait for its end, then run again") from error
     except DvcException as error:
         raise InputError(f"{pipeline}: {error}") from error
+
+
+@contextmanager
+def _waited(lock: LockBase) -> Iterator[None]:
+    """DVC's lock, which a `dvc repro` has between its stages."""
+    while not lock.is_locked:
+        try:
+            lock.lock()  # tries for three seconds
+        except LockError:
+            log.info("another dvc command has DVC's lock; waiting for it")
+    try:
+        yield
+    finally:
+        lock.unlock()
+
+
+def _changed(stage: PipelineStage) -> bool:
+    """Whether `dvc repro` would run a stage, or does at this moment: then its runs are shared."""
+    try:
+        return stage.changed()
+    except LockError:
+        return True
 
 
 def _repro(target: str) -> None:
@@ -87,7 +114,7 @@ def _repro(target: str) -> None:
 def alone(lock: Path) -> Iterator[None]:
     """One sweep at a time, while it asks DVC; another one waits."""
     lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("w") as file:
+    with lock.open("wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

@@ -24,7 +24,7 @@ from submitit.helpers import Checkpointable
 from annulus.compute import progress
 from annulus.compute.workers import compute_with, end_with
 from annulus.errors import InputError
-from annulus.files.results import atomic_write
+from annulus.files.results import write_text
 from annulus.pipeline.checkpoint import Held
 from annulus.trials.runs import Run, Trials, load_splits
 from annulus.trials.store import Place
@@ -59,7 +59,7 @@ class Worker(Checkpointable):
         runs = {folder: Trials(load_splits(folder)) for folder in images}
         if any(runs[trial.images].place(trial.params).name != trial.place.name for trial in self.trials):
             raise InputError("the code or the images were edited after the sweep began; start the sweep again")
-        while sum([self._take(number, trial, runs[trial.images]) for number, trial in enumerate(self.trials)]):
+        while sum(self._take(number, trial, runs[trial.images]) for number, trial in enumerate(self.trials)):
             pass  # another pass: what was held then may be free now
 
     def _take(self, number: int, trial: Trial, runs: Trials) -> bool:
@@ -97,5 +97,4 @@ class Worker(Checkpointable):
 
 def note(path: Path, text: str) -> None:
     """Write a note, whole."""
-    with atomic_write(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_text(path, text)

@@ -15,6 +15,7 @@ from torch import Tensor
 from annulus.datasets.decode import opened, reason
 from annulus.datasets.source import Source
 from annulus.files.regular import read_text
+from annulus.pool import threads
 from annulus.targets.layouts import absent
 
 SCALE = 1.2  # of a box of mscoco, around its middle
@@ -77,7 +78,7 @@ def of_boxes(
                 except Exception as error:  # on broken bytes Pillow's decoders raise about anything
                     bad[place] = f"{path} ({reason(error)})"
 
-        with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+        with ThreadPoolExecutor(threads()) as pool:
             list(pool.map(cut, of_file))
         return torch.from_numpy(images), dict(sorted(bad.items()))
 

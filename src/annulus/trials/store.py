@@ -14,7 +14,7 @@ import faiss
 import torch
 
 from annulus.compute.device import compiling, described, half_precision
-from annulus.files.results import atomic_write
+from annulus.files.results import write_text
 from annulus.pipeline.checkpoint import Checkpoint
 from annulus.trials.measured import Outcome
 
@@ -51,6 +51,5 @@ class Place:
         Raises:
             InputError: when the disk is full.
         """
-        with atomic_write(self.file) as temporary:
-            temporary.write_text(outcome.as_text(), encoding="utf-8")
+        write_text(self.file, outcome.as_text())
         self.checkpoint.done()
