@@ -1,4 +1,4 @@
-"""Checks of numbers that a GPU computes, looked at later, so that the host does not wait for each.
+"""Checks of numbers that a GPU computes, for which the host does not wait: looked at later, or by the GPU itself.
 
 On a CPU there is nothing to wait for: a check is looked at when it is made.
 """
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 import torch
-from jaxtyping import Num
+from jaxtyping import Bool, Int, Num
 from torch import Tensor
 
 from annulus.compute.distributed import all_gather
@@ -69,6 +69,38 @@ def check(number: Num[Tensor, ""], fault: Fault) -> None:
         checks.add(number.detach(), fault)
     else:
         _refuse(all_gather(number.detach()[None]).double().tolist(), fault)
+
+
+def require(
+    holds: Callable[[], Bool[Tensor, ""]], device: torch.device, received: Callable[[], str], expected: str
+) -> None:
+    """Refuse numbers from somebody else's loop: at once on a CPU; on a GPU by an assertion there, which ends the process.
+
+    In `Checks.put_off`, this library's own loop, a GPU is not asked: the loop makes no such numbers.
+
+    Raises:
+        InputError: with what was received and what is expected, on a CPU.
+    """
+    if device.type == "cpu":
+        if not holds():
+            raise InputError(f"{received()}; {expected}")
+    elif _checks.get() is None:
+        torch._assert_async(holds(), expected)
+
+
+def require_range(name: str, index: Int[Tensor, "*b"], first: int, last: int, expected: str) -> None:
+    """Refuse, as `require` does, row or column numbers outside [first, last), which torch may take from the end.
+
+    Raises:
+        InputError: with the lowest and the highest, on a CPU.
+    """
+
+    def holds() -> Bool[Tensor, ""]:
+        lowest, highest = index.aminmax()
+        return (lowest >= first) & (highest < last)
+
+    if index.numel():
+        require(holds, index.device, lambda: f"{name} holds {index.min()} to {index.max()}", expected)
 
 
 def _refuse(numbers: Sequence[float], fault: Fault) -> None:

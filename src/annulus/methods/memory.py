@@ -1,11 +1,16 @@
 """State between steps: one stored embedding per image (bank), or the keys of the last batches (queue)."""
 
+from numbers import Integral, Real
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from annulus.compute.checks import require, require_range
 from annulus.errors import InputError
+
+LENGTH_ERROR = 0.05  # of a batch's mean squared length: bfloat16 rounds to 0.01
 
 
 class MemoryBank(nn.Module):
@@ -23,14 +28,23 @@ class MemoryBank(nn.Module):
     def __init__(self, images: int, dim: int, rate: float, generator: torch.Generator) -> None:
         """`rate` in [0, 1) is the share of the old row that an update keeps; with 0 a row is its last view."""
         super().__init__()
-        if not 0 <= rate < 1:
-            raise InputError(f"rate {rate:g}: an update keeps this share of the old row; give 0 or more, and below 1")
+        if not (isinstance(rate, Real) and 0 <= rate < 1):
+            raise InputError(f"rate {rate}: an update keeps this share of the old row; give 0 or more, and below 1")
         self.rate = rate
         self.register_buffer("rows", _random_rows(images, dim, generator))
 
     @torch.no_grad()
     def fill(self, embeddings: Float[Tensor, "n d"]) -> None:
-        """Take these rows, before the first step."""
+        """Take these rows, made unit vectors, before the first step.
+
+        Raises:
+            InputError: unless there is one for each row.
+        """
+        if embeddings.shape != self.rows.shape:
+            raise InputError(
+                f"embeddings of shape {tuple(embeddings.shape)} do not fill a memory of {tuple(self.rows.shape)}; give "
+                "one of each image, in the images' order"
+            )
         self.rows.copy_(F.normalize(embeddings, dim=1))
 
     @torch.no_grad()
@@ -39,13 +53,18 @@ class MemoryBank(nn.Module):
 
         An image that stands several times in the batch gets the mean of its embeddings, whatever their order. An
         embedding that is not finite spoils only its own image's row, and so the loss names that image.
+
+        Raises:
+            InputError: unless each image of the batch has a unit vector, and a row here.
         """
-        same = index[:, None] == index
-        broken = (embedding - embedding != 0).any(dim=1)  # infinity and NaN alone differ from themselves
-        weights = same.to(embedding.dtype)
-        mean = weights @ embedding.masked_fill(broken[:, None], 0.0) / weights.sum(dim=1, keepdim=True)
-        mean = mean.masked_fill((same & broken).any(dim=1, keepdim=True), torch.nan)
-        mixed = self.rate * self.rows[index] + (1 - self.rate) * mean
+        embedding = _unit_vectors("embedding", embedding, index, self.rows)
+        require_range("index", index, 0, len(self.rows), f"give each image's row in this memory of {len(self.rows)}")
+        images = index.sort().values
+        first = torch.searchsorted(images, index)  # the same place for all of an image
+        count = torch.searchsorted(images, index, right=True) - first
+        mean = torch.zeros_like(embedding).index_add_(0, first, embedding)[first] / count[:, None]
+        broken = (mean - mean != 0).any(dim=1, keepdim=True)  # infinity and NaN alone differ from themselves
+        mixed = self.rate * self.rows[index] + (1 - self.rate) * mean.masked_fill(broken, torch.nan)
         # Equal indices write equal values, so the order of writing does not matter.
         self.rows[index] = F.normalize(mixed, dim=1)
 
@@ -83,15 +102,16 @@ class KeyQueue(nn.Module):
         """Put the keys of the images `index` in the oldest ones' places, in the batch's order, as they are.
 
         Raises:
-            InputError: when the batch is longer than the queue, and would overwrite itself.
+            InputError: unless each image of the batch has a unit vector; when the batch is longer than the queue, and
+                would overwrite itself.
         """
-        length = len(self.keys)
+        keys, length = _unit_vectors("keys", keys, index, self.keys), len(self.keys)
         if len(keys) > length:
             raise InputError(
                 f"a batch of {len(keys)} keys does not fit a queue of {length}; take a longer queue or a smaller batch"
             )
         places = (self.next + torch.arange(len(keys), device=self.next.device)) % length
-        self.keys[places] = keys.to(self.keys.dtype)
+        self.keys[places] = keys
         self.images[places] = index.to(self.images.dtype)
         self.next.add_(len(keys)).remainder_(length)
 
@@ -121,8 +141,40 @@ def most_keys(length: int, epoch_images: int) -> int:
 
 def _random_rows(count: int, dim: int, generator: torch.Generator) -> Float[Tensor, "n d"]:
     """What a memory starts with: random unit vectors, on the generator's device."""
-    if count < 1 or dim < 1:
+    if not all(isinstance(each, Integral) and each > 0 for each in (count, dim)):
         raise InputError(f"a memory of {count} rows of {dim} numbers holds nothing; give 1 or more of both")
     if not isinstance(generator, torch.Generator):
         raise InputError(f"generator {generator!r}: a memory's first rows are random; give a torch.Generator")
     return F.normalize(torch.randn(count, dim, generator=generator, device=generator.device), dim=1)
+
+
+def _unit_vectors(name: str, vectors: Tensor, index: Tensor, rows: Float[Tensor, "n d"]) -> Float[Tensor, "b d"]:
+    """The vectors in the memory's precision; refused unless each image has one of its width, of unit length.
+
+    One product looks at the mean squared length of all: who forgets to normalise forgets it for all. NaN passes.
+    """
+    if not (isinstance(vectors, Tensor) and isinstance(index, Tensor)):
+        raise InputError(f"{name} is a {type(vectors).__name__} and index a {type(index).__name__}; give two tensors")
+    if index.is_floating_point() or index.ndim != 1 or vectors.shape != (len(index), rows.shape[1]):
+        raise InputError(
+            f"{name} of shape {tuple(vectors.shape)}, index of shape {tuple(index.shape)} and {index.dtype}: give a "
+            f"vector of {rows.shape[1]} numbers and the number of its image for each of a batch"
+        )
+    if {vectors.device, index.device} != {rows.device}:
+        raise InputError(
+            f"{name} on {vectors.device} and index on {index.device}, but the memory is on {rows.device}; move the "
+            "memory by .to(device), or these"
+        )
+    vectors = vectors.detach().to(rows.dtype)
+
+    def mean_square() -> Float[Tensor, ""]:
+        flat = vectors.reshape(-1)
+        return flat.dot(flat) / max(len(index), 1)
+
+    require(
+        lambda: ~((mean_square() - 1).abs() > LENGTH_ERROR),
+        rows.device,
+        lambda: f"{name} of mean squared length {mean_square():.3g}",
+        "a memory holds unit vectors: give torch.nn.functional.normalize(VECTORS, dim=1)",
+    )
+    return vectors

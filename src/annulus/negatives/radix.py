@@ -67,8 +67,9 @@ def _counted(
     TILE: tl.constexpr,
 ):
     """One reading: both borders with their next bits, the highest of the OPEN ones."""
-    SHIFT: tl.constexpr = max(OPEN - BITS, 0)
-    BINS: tl.constexpr = 2 ** min(OPEN, BITS)
+    # Conditional expressions: Triton 3.5 takes no min or max of its constants into a power.
+    SHIFT: tl.constexpr = OPEN - BITS if OPEN > BITS else 0
+    BINS: tl.constexpr = 2**BITS if OPEN > BITS else 2**OPEN
     DECIDED: tl.constexpr = 2**32 - 2**OPEN  # a mask
     of_outer = tl.zeros([BINS], tl.int32)
     of_inner = tl.zeros([BINS], tl.int32)
