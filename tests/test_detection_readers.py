@@ -1,12 +1,14 @@
 """Readers of COCO, VOC and LVIS: what they read, and each sentence that refuses a file."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
+from detection_cases import filled
 from PIL import Image
 
-from annulus.detection.annotated import LIMBS, PERSON, mask_of
+from annulus.detection.annotated import LIMBS, PERSON, mask_of, rle_of
 from annulus.detection.coco import read_coco
 from annulus.detection.lvis import read_lvis
 from annulus.detection.samples import read_image
@@ -53,7 +55,7 @@ def read(root: Path, content: object, kind: str = "masks", drop_empty: bool = Fa
 def voc(root: Path, xml: str = XML, listed: str = "1\n", drop_empty: bool = False):
     for path, text in (("Annotations/1.xml", xml), ("ImageSets/Main/test.txt", listed), ("JPEGImages/1.png", "")):
         (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text)
+        (root / path).write_bytes(text.encode("utf-8", "surrogateescape"))
     Image.new("RGB", (40, 30)).save(root / "JPEGImages/1.png")
     return read_voc(root, "test", drop_empty)
 
@@ -104,7 +106,7 @@ def test_lvis_names_files_by_their_address_and_says_what_is_known_of_an_image(tm
         ),
         (
             *("keypoints", {"categories": POINTS, "annotations": {"keypoints": [1, 2, 2] * 16}}),
-            "annotation 7 has 48 numbers as keypoints; a person has 17 x 3 = 51",
+            r"annotation 7 has the keypoints of 48 values \[1, .*; expected 17 x 3 = 51",
         ),
         (
             *("keypoints", {"annotations": {"keypoints": [1, 2, 2] * 17}}),
@@ -146,21 +148,97 @@ def test_an_image_on_its_side_is_as_large_as_it_is_once_turned_and_detectors_see
         read_image(picture)
 
 
+SMALL = {"size": [30, 40]}  # run lengths of the picture
+SHAPES = (
+    *("abc", 5, SMALL, {"counts": [1200]}, SMALL | {"counts": 7}, {"size": [40, 30], "counts": [600, 600]}),
+    *(
+        SMALL | {"counts": counts}
+        for counts in ([600, 601], [10], [-5, 1205], [1199.5, 0.5], ["a"], [], [2**70], "", "zz")
+    ),
+    *(SMALL | {"counts": counts} for counts in ("P" * 10**6, "oo", "猫")),
+    *([[1, 1, 6, 1, at, 6]] for at in (float("nan"), float("inf"), 1e9, 10**400, None, True, "6")),
+    *([1, 1, 6, 1, 6, 6], [[1, 1, 42, 1, 6, 6]], [[-2, 1, 4, 1, 6, 6]]),
+)
+BOXES = (None, "abc", [1, 2, "3", 4], [1, 2, True, 4], [1e308, 2, 3, 4], [-2, 2, 9, 9], [50, 2, 9, 9], [2, 3, 40, 9])
+POINT = ([float("nan"), 5, 2], [4, float("inf"), 2], [4, 5, 9], [4, 5, 1.5], ["4", 5, 2], [42, 5, 1], [4, -2, 1])
+
+
 @pytest.mark.parametrize(
-    ("change", "fault"),
+    ("kind", "part", "key", "value"),
     [
-        ({"images": {"width": ...}}, "KeyError: 'width'"),
-        ({"images": {"file_name": ...}}, "KeyError: 'file_name'"),
-        ({"categories": {"name": ...}}, "KeyError: 'name'"),
-        ({"annotations": {"area": None}}, "TypeError: float"),
-        ({"annotations": {"image_id": [5]}}, "TypeError: unhashable"),
-        ({"annotations": {"segmentation": [["a"] * 8]}}, "ValueError: could not convert"),
-        ({"annotations": {"segmentation": [1, 1, 6, 1, 6, 6]}}, "TypeError: object of type 'int'"),
+        *(("masks", "annotation 7", "segmentation", value) for value in SHAPES),
+        *(("boxes", "annotation 7", "bbox", value) for value in BOXES),
+        *(("keypoints", "annotation 7", "keypoint nose", value) for value in POINT),
+        *(("boxes", "annotation 7", "area", value) for value in (None, "9", -5, float("nan"), 1e308, 10**400, True)),
+        *(("boxes", "annotation 7", "iscrowd", value) for value in (None, "0", 2, [])),
+        *(("boxes", "image 5", "width", value) for value in (..., "40", 40.0, 0, True)),
+        *(("boxes", "image 5", "file_name", value) for value in (..., None, 5, "")),
+        *(("boxes", "category 3", "name", value) for value in (..., None, 5, " ", "\ud800")),
+        *(("keypoints", "category 3", "keypoints", value) for value in ("abc", [], PERSON[:16], [1] * 17)),
+        *(("keypoints", "category 3", "skeleton", value) for value in (5, [[1]], [[0, 1]], [[1, 18]], [["a", "b"]])),
+        *(("lvis", "image 5", "neg_category_ids", value) for value in (None, "abc", ["3"], [9], [[3]])),
+        *(("lvis", "image 5", "not_exhaustive_category_ids", value) for value in (5, [9])),
     ],
 )
-def test_an_entry_that_lacks_something_or_holds_another_type_is_a_sentence(change, fault, tmp_path):
-    with pytest.raises(InputError, match=f"some.json: an entry lacks something .*{fault}.*; the format is that of"):
-        read(tmp_path, records(change))
+def test_a_bad_value_is_refused_with_its_file_its_entry_and_its_key(kind, part, key, value, tmp_path):
+    points = {"categories": POINTS, "annotations": {"keypoints": [4, 5, 2] * 17}} if kind == "keypoints" else {}
+    known = LVIS | {"images": LVIS["images"] | {"neg_category_ids": []}} if kind == "lvis" else {}
+    bad = {"keypoints": value + [4, 5, 2] * 16} if key == "keypoint nose" else {key: value}
+    whole = {"annotation 7": "annotations", "image 5": "images", "category 3": "categories"}[part]
+    with pytest.raises(
+        InputError, match=rf"^\S*some.json: {part} has the {key} [^\n]{{0,120}}; expected [^\n]{{4,120}}$"
+    ):
+        read(tmp_path, records(known, points, {whole: bad}), kind)
+
+
+def test_what_files_of_coco_have_is_read(tmp_path):
+    """Boxes rounded out of the picture, two points beside a polygon, run lengths, an eight, points that are unseen."""
+    cut = read(tmp_path, records({"annotations": {"bbox": [2, 3, 38.01, 27.01]}}))
+    assert cut.pictures[0].instances[0].box == (2, 3, 38.01, 27.01)
+    for shape, pixels in (
+        ([[1, 1, 2, 2], [2, 3, 12, 3, 12, 13, 2, 13]], 100),
+        ({"size": [30, 40], "counts": [30, 60, 1110]}, 60),
+        (rle_of(filled(1, 2, 20, 9, (30, 40))), 180),
+        ([[2, 2, 12, 12, 12, 2, 2, 12]], None),
+    ):
+        (one,) = read(tmp_path, records({"annotations": {"segmentation": shape}})).pictures[0].instances
+        assert mask_of(one, 30, 40).sum() == (pixels or pytest.approx(50, abs=12))
+    unseen = {"categories": POINTS, "annotations": {"keypoints": [-90, 99, 0] * 16 + [39, 29, 2.0]}}
+    assert read(tmp_path, records(unseen), "keypoints").pictures[0].instances[0].keypoints[-3:] == (39, 29, 2)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [[[1, 1, 5, 1, 9, 1]], [[3, 3] * 3], [], None, {"size": [30, 40], "counts": [1200]}],
+)
+def test_segmentations_that_cover_nothing_have_no_area(shape, tmp_path):
+    with pytest.raises(InputError, match=r"1 annotation \(7\) without area, .*drop_empty: true"):
+        read(tmp_path, records({"annotations": {"segmentation": shape}}))
+
+
+@pytest.mark.parametrize(
+    ("part", "number"), [("images", 2**70), ("categories", True), ("annotations", None), ("images", 5.0)]
+)
+def test_ids_are_whole_numbers_of_64_bits(part, number, tmp_path):
+    with pytest.raises(InputError, match=f"an entry of {part} has the id .*; every one needs a whole number below 2"):
+        read(tmp_path, records({part: {"id": number}}))
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("[" * 10**5, "recursion"),
+        ("FIFO", "a pipe or a device"),
+        (records({"annotations": {"area": 9}}) | {"images": []}, "no image"),
+    ],
+)
+def test_deep_files_pipes_and_files_without_images_are_a_sentence(content, why, tmp_path):
+    path = tmp_path / "some.json"
+    os.mkfifo(path) if content == "FIFO" else path.write_text(
+        content if isinstance(content, str) else json.dumps(content)
+    )
+    with pytest.raises(InputError, match=f"some.json [^\n]*{why}[^\n]*; fetch it again"):
+        read_coco(path, tmp_path, "boxes", False)
 
 
 def test_a_voc_box_from_the_first_to_the_tenth_pixel_is_ten_wide_and_categories_are_those_of_the_lists(tmp_path):
@@ -188,12 +266,32 @@ def test_a_voc_box_from_the_first_to_the_tenth_pixel_is_ten_wide_and_categories_
         ({"xml": XML.replace("<xmax>10</xmax>", "")}, "1.xml has no bndbox/xmax; expected an annotation file of VOC"),
         ({"xml": XML.replace(">30</ymax>", ">x</ymax>")}, "has 'x' as bndbox/ymax; expected a whole number of pixels"),
         ({"xml": XML.replace(">10</xmax>", ">0</xmax>")}, r"1 object \(1.xml\) without area"),
+        ({"xml": XML.replace(">1</difficult>", ">maybe</difficult>")}, "has the difficult 'maybe'; expected 0 or 1"),
+        *(
+            (
+                {"xml": XML.replace(">10</xmax>", f">{edge}</xmax>")},
+                r"an object of 'dog' has the bbox \[0, 10, .*; expected",
+            )
+            for edge in ("42", "1e308")
+        ),
+        ({"xml": '<?xml version="1.0" encoding="xyz"?>' + XML}, "1.xml is missing or no whole XML file .*xyz"),
+        ({"listed": "\udce9\n"}, r"test.txt cannot be read \('utf-8' codec .*; .* needs JPEGImages"),
         ({"xml": XML.replace("<width>40", "<width>44")}, "40 x 30 pixels where 44 x 30 are annotated"),
     ],
 )
 def test_a_voc_folder_that_cannot_be_trained_on_is_refused(changes, sentence, tmp_path):
     with pytest.raises(InputError, match=sentence):
         voc(tmp_path, **changes)
+
+
+def test_a_voc_image_is_the_one_with_the_name_of_its_xml_file(tmp_path, caplog):
+    assert voc(tmp_path).pictures[0].file == tmp_path / "JPEGImages/1.png"
+    assert not caplog.text
+    for named in ("b.png", "/home/me/1.png"):
+        assert voc(tmp_path, XML.replace("1.png", named)).pictures[0].file == tmp_path / "JPEGImages/1.png"
+    assert caplog.text.count("1 annotation (1.xml) with another <filename>") == 1
+    with pytest.raises(InputError, match=r"1 image \(.*JPEGImages/1.jpg\) of 1 not on the disk"):
+        voc(tmp_path, XML.replace("<filename>1.png</filename>", ""))
 
 
 def test_folders_without_their_files_kinds_that_are_unknown_and_splits_of_different_categories_are_refused(tmp_path):

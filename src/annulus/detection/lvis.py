@@ -7,17 +7,17 @@ Source: Gupta et al. 2019, "LVIS: a dataset for large vocabulary instance segmen
 """
 
 from pathlib import Path
-from typing import Any
 
 from annulus.detection.annotated import Annotated, Category, Picture
+from annulus.detection.faults import refused
 from annulus.detection.image_files import check_files
-from annulus.detection.records import instances_of, read_records, well_formed
+from annulus.detection.objects import instances_of
+from annulus.detection.records import Record, read_records, sizes_of
 from annulus.errors import InputError
 
 FREQUENCIES = ("r", "c", "f")  # in 1 to 10, in 11 to 100, and in more training images
 
 
-@well_formed
 def read_lvis(annotations: Path, root: Path, drop_empty: bool) -> Annotated:
     """A split: the file with its annotations, and the folder in which train2017/ and val2017/ hold the images.
 
@@ -31,43 +31,43 @@ def read_lvis(annotations: Path, root: Path, drop_empty: bool) -> Annotated:
         )
     for record in content["categories"]:
         if record.get("frequency") not in FREQUENCIES:
-            raise InputError(
-                f"{annotations}: category {record['id']} has the frequency {record.get('frequency')!r}; "
-                f"expected one of {', '.join(FREQUENCIES)}, as in LVIS v1"
-            )
-    of_images = instances_of(annotations, content["annotations"], masks=True, points=False, drop_empty=drop_empty)
+            expected = f"one of {', '.join(FREQUENCIES)}, as in LVIS v1"
+            raise refused(annotations, f"category {record['id']}", "frequency", record.get("frequency"), expected)
+    categories = tuple(Category(record["id"], record["name"], record["frequency"]) for record in content["categories"])
+    ids, sizes = {category.id for category in categories}, sizes_of(content["images"])
+    files = {image["id"]: _file(annotations, root, image) for image in content["images"]}
+    known = {
+        image["id"]: [_listed(annotations, image, f"{key}_category_ids", ids) for key in ("neg", "not_exhaustive")]
+        for image in content["images"]
+    }
+    check_files(annotations, files, sizes)
+    of_images = instances_of(annotations, content["annotations"], sizes, True, False, drop_empty)
     pictures = tuple(
-        Picture(
-            id=image["id"],
-            file=_file(annotations, root, image),
-            width=image["width"],
-            height=image["height"],
-            instances=tuple(of_images.get(image["id"], ())),
-            negative=tuple(image["neg_category_ids"]),
-            not_exhaustive=tuple(image.get("not_exhaustive_category_ids", ())),
-        )
-        for image in sorted(content["images"], key=lambda image: image["id"])
+        Picture(number, files[number], *size, of_images[number], *known[number]) for number, size in sizes.items()
     )
-    check_files(annotations, pictures)
     return Annotated(
         kind="lvis",
         pictures=pictures,
-        categories=tuple(
-            Category(record["id"], record["name"], record["frequency"])
-            for record in sorted(content["categories"], key=lambda record: record["id"])
-        ),
+        categories=categories,
         skeleton=None,
         keypoint_names=None,
         flip_pairs=None,
     )
 
 
-def _file(annotations: Path, root: Path, image: dict[str, Any]) -> Path:
+def _file(annotations: Path, root: Path, image: Record) -> Path:
     """The file by the end of its address: images of val2017 are in LVIS's train split too."""
-    parts = str(image.get("coco_url", "")).split("/")
+    address = image.get("coco_url")
+    parts = address.split("/") if isinstance(address, str) else []
     if len(parts) < 2:
-        raise InputError(
-            f"{annotations}: image {image['id']} has the coco_url {image.get('coco_url')!r}; expected an address "
-            "that ends in FOLDER/FILE, as in LVIS v1"
-        )
+        expected = "an address that ends in FOLDER/FILE, as in LVIS v1"
+        raise refused(annotations, f"image {image['id']}", "coco_url", address, expected)
     return root / parts[-2] / parts[-1]
+
+
+def _listed(annotations: Path, image: Record, key: str, ids: set[int]) -> tuple[int, ...]:
+    """The categories that an image lists under a key, none where it lacks the key."""
+    listed = image.get(key, [])
+    if not isinstance(listed, list) or not all(type(number) is int and number in ids for number in listed):
+        raise refused(annotations, f"image {image['id']}", key, listed, "a list of ids of categories")
+    return tuple(listed)
