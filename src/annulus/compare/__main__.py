@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from annulus.compare.figure import draw
+from annulus.compare.record import as_rows
 from annulus.compare.sides import WORKSPACE, read_side
 from annulus.compare.table import compare
 from annulus.compare.text import as_markdown, as_text
 from annulus.errors import InputError
+from annulus.files.results import write_table
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -18,6 +20,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("head", nargs="?", default=WORKSPACE, help="the same; by default the workspace")
     parser.add_argument("--markdown", action="store_true", help="as a pull request shows it")
     parser.add_argument("--figure", type=Path, help="write the learning curves there too: .png or .svg")
+    parser.add_argument("--csv", type=Path, help="write the table there too")
     parser.add_argument("--root", type=Path, default=Path(), help="the repository")
     arguments = parser.parse_args(argv)
     try:
@@ -26,6 +29,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             if arguments.figure.suffix not in (".png", ".svg"):
                 raise InputError(f"--figure {arguments.figure}: the name must end in .png or .svg")
             draw(comparison, arguments.figure)
+        if arguments.csv is not None:
+            write_table(arguments.csv, as_rows(comparison))
     except InputError as error:
         raise SystemExit(f"ERROR: {error}") from None
     print(as_markdown(comparison) if arguments.markdown else as_text(comparison))
