@@ -21,6 +21,7 @@ from annulus.errors import InputError
 from annulus.files.right import by_number, right_text
 from annulus.headlines import HEADLINES
 from annulus.pipeline.stale import flat
+from annulus.report.metrics import Metrics
 
 SOURCE = Path(__file__).parents[1] / "src"
 IMAGES = 4000
@@ -286,6 +287,16 @@ def test_the_command_prints_the_table_as_markdown_and_draws_the_curves(root, cap
     assert curves == [([1, 2], [10, 20])] * 2, "the means over seeds of both sides"
     with pytest.raises(SystemExit, match=r"ERROR: --figure .*curves.pdf: the name must end in .png or .svg"):
         main(["HEAD", "--root", str(root), "--figure", str(root / "curves.pdf")])
+
+
+def test_the_table_as_a_metrics_file_has_both_sides_the_interval_and_each_seed_s_difference(root, tmp_path):
+    write(root, with_lock(files(2.0, scale="demo")))
+    main(["HEAD", "--root", str(root), "--csv", str(tmp_path / "metrics/made.csv")])
+    row = Metrics(tmp_path).rows("made.csv")[0]
+    difference = compared(root)[1][row["number"]].difference
+    assert (row["difference"], row["interval"]) == (round(difference.mean, 2), round(difference.half, 2))
+    assert (row["seeds"], row["test_images"], row["scale"]) == (5, IMAGES, "demo")
+    assert sum(row[f"seed{seed}"] for seed in range(5)) / 5 == pytest.approx(row["difference"], abs=0.01)
 
 
 def test_a_tree_is_flat_by_dotted_keys():

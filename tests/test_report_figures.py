@@ -10,6 +10,7 @@ from annulus.report.drawing import CSS, looks, numbers, svg
 from annulus.report.gains import FILE, compared, gains, told
 from annulus.report.metrics import Metrics
 from annulus.report.plots import PLOTS
+from annulus.report.tables import number
 
 BY_NAME = {plot.name: plot for plot in PLOTS}
 
@@ -66,7 +67,7 @@ def test_gains_have_intervals_verdicts_and_the_papers_gain(metrics):
     assert list(compared(rows)) == ["ring.table1a", "none"], "the papers' tables first"
     assert "about 2 would be called better or worse" in told([row | {"here_percent": float(i)} for i in range(40)])
     for table, methods, gains_here, halves, labels in (
-        ("ring.table1a", ["MoCoRing"], [0.7], [0.5], ["the paper", "here, told from 0"]),
+        ("ring.table1a", ["MoCoRing"], [0.7], [0.5], ["the paper, its images and scale", "here, significant"]),
         ("none", ["SimCLR", "SiMo"], [-3.0, -3.0], [4.0, 0.0], ["here, within noise"]),
     ):
         (axes,) = gains(rows, table).axes
@@ -77,6 +78,15 @@ def test_gains_have_intervals_verdicts_and_the_papers_gain(metrics):
         assert [(end - start) / 2 for (start, _), (end, _) in bars.get_segments()] == pytest.approx(halves)
     with pytest.raises(ValueError, match="holds no rows"):
         gains(rows, "ring.table6")
+
+
+def test_rows_that_failed_do_not_set_the_axis_and_are_arrows_with_their_value(metrics):
+    row = next(row for row in metrics.rows(FILE) if row["verdict"] != "base")
+    rows = [row | {"method": str(gain), "here_gain_percent": gain} for gain in (0.7, -45.75, 80.0)]
+    (axes,) = gains(rows, "ring.table1a").axes
+    assert axes.get_xlim() == (-10, 10)
+    assert [text.get_text() for text in axes.texts] == [number(-45.75, 1), "80.0"]
+    assert [list(line.get_xdata()) for line in axes.lines if line.get_marker() in "<>"] == [[-10], [10]]
 
 
 def test_curves_show_the_mean_and_each_seed_and_estimates_stand_beside_the_truth(metrics):

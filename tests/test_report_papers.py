@@ -11,6 +11,7 @@ from annulus.errors import InputError
 from annulus.report.metrics import Metrics
 from annulus.report.papers import agrees, compare, compared, load_figures, load_measured, load_tables
 from annulus.report.published import HERE, entries, read
+from annulus.report.tables import of_comparison
 
 RESULTS = read(HERE / "results.yaml")
 TABLES = {table.id: table for table in load_tables()}
@@ -96,7 +97,7 @@ def test_the_closed_form_estimates_and_percentages_of_both_toy_tables_go_to_thei
     rows = [
         {"variant": variant, "points": points, "method": method, "percent_closest": share,
          "estimate_nats": share / 1000 + (variant != "cosine" and points != "unseen"),
-         "std_over_seeds_nats": 0.001, "information_nats": 0.0204}
+         "std_over_seeds_nats": 0.001, "information_nats": 0.0204, "scale": "paper"}
         for variant in ("cosine", "cosine-slow-warm") for points in ("unseen", "trained on")
         for method, some in percents.items() for share in some
     ]  # fmt: skip
@@ -107,6 +108,20 @@ def test_the_closed_form_estimates_and_percentages_of_both_toy_tables_go_to_thei
     assert [row.labels.get("w_l") for row in percentiles.rows] == [None, None, "10", "25", "50", "75", "90", "95"]
     assert [row.here_std for row in shares.rows] == [None] + [0.001] * 7
     assert shares.rows[0].difference == pytest.approx(-0.00001)
+
+
+@pytest.mark.parametrize(
+    ("scale", "epochs", "dataset", "subtracted"),
+    [("paper", 300, "cifar10", True), ("gpu", 300, "cifar10_images", True), ("paper", 200, "cifar10", False),
+     ("cpu", 300, "cifar10", False), ("paper", 300, "shapes", False), ("demo", 5, "shapes", False)],
+)  # fmt: skip
+def test_no_difference_is_printed_where_data_set_or_scale_differ(tmp_path, scale, epochs, dataset, subtracted):
+    row = {"table": "ring.table1a", "method": "IR", "here_percent": 64.5, "here_interval_percent": 1.0}
+    written(tmp_path, "algorithms/table.csv", [row | {"scale": scale, "epochs": epochs, "dataset": dataset}])
+    found = of("ring.table1a", tmp_path)
+    assert [row.difference for row in found.rows if row.here is not None] == [-16.7 if subtracted else None]
+    titles = [column.title for column in of_comparison(found).columns]
+    assert titles[-2 - subtracted :] == ["paper", "here", "difference"][: 2 + subtracted]
 
 
 def test_json_fields_go_to_their_rows(tmp_path):

@@ -3,6 +3,7 @@
 sides     what a git revision, a DVC experiment or the workspace holds
 table     differences and verdicts
 text      the table for a terminal, and as Markdown
+record    the table as a metrics file
 figure    the learning curves of both
 """
 

@@ -7,10 +7,12 @@ from pathlib import Path
 from signal import SIG_DFL, SIGPIPE, signal
 
 from annulus.compare.figure import draw
+from annulus.compare.record import as_rows
 from annulus.compare.sides import read_side, repository
 from annulus.compare.table import compare
 from annulus.compare.text import as_markdown, as_text
 from annulus.errors import InputError
+from annulus.files.results import write_table
 from annulus.pipeline.revision import WORKSPACE
 
 STALE = 3  # the exit status where a side's numbers are not of its parameters
@@ -23,6 +25,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("head", nargs="?", default=WORKSPACE, help="the same; by default the workspace")
     parser.add_argument("--markdown", action="store_true", help="as a pull request shows it")
     parser.add_argument("--figure", type=Path, help="write the learning curves there too: .png or .svg")
+    parser.add_argument("--csv", type=Path, help="write the table there too")
     parser.add_argument("--root", type=Path, help="the repository; by default the one of the working directory")
     arguments = parser.parse_args(argv)
     try:
@@ -32,6 +35,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         comparison = compare(*(read_side(root, name) for name in (arguments.base, arguments.head)))
         if arguments.figure is not None and not comparison.stale:
             draw(comparison, arguments.figure)
+        if arguments.csv is not None and not comparison.stale:
+            write_table(arguments.csv, as_rows(comparison))
     except InputError as error:
         raise SystemExit(f"ERROR: {error}") from None
     print(as_markdown(comparison) if arguments.markdown else as_text(comparison))

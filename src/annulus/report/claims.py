@@ -24,7 +24,7 @@ from annulus.report.papers import Comparison, compare, load_figures, load_measur
 from annulus.report.published import HERE, read, said
 from annulus.report.rules import Rule, parse
 from annulus.report.selectors import Selector, select
-from annulus.report.setting import Setting
+from annulus.report.setting import Setting, plain
 from annulus.report.truth import Estimate, RuleFault, Truth, Value
 
 DIGITS = 6  # of the numbers shown; rules see all
@@ -76,11 +76,6 @@ class Verdict:
     command: str | None
     setting: str | None = None
     holds: bool | None = None
-
-
-def plain(name: str | None) -> str:
-    """A data set's name without what papers, settings and folders write differently: CIFAR-10 is cifar10_images."""
-    return (name or "").lower().replace("-", "").partition("_")[0]
 
 
 def read_claims(tree: Any) -> list[tuple[Claim, Rule]]:

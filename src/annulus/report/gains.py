@@ -1,17 +1,21 @@
 """The comparison figure: what each algorithm gains over the base of its table, here with an interval, and in the paper.
 
-Filled dots are differences that their 95 % intervals tell from 0, hollow ones are within noise; diamonds are the paper.
+Filled dots are differences whose 95 % intervals exclude 0, hollow ones are within noise; diamonds are the paper. A run
+that failed does not set the axis: more than FARTHEST points from the base it is an arrow at the edge, with its value.
 """
 
 from collections.abc import Sequence
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from annulus.report.drawing import GROUND, INK, SERIES, WIDE, Row, grouped, numbers, optional, plain
+from annulus.report.tables import number
 
 FILE, CIFAR10 = "algorithms/table.csv", "cifar10/table.csv"
 OURS = "none"  # the table of what no paper measured on these images
 TOLD = ("better", "worse")  # verdicts of a difference that its interval tells from 0
+FARTHEST = 10.0  # percentage points
 ROW, AROUND = 0.2, 0.75  # inches: of a row; of the axis, its label and the legend
 
 
@@ -54,22 +58,39 @@ def gains(rows: Sequence[Row], table: str) -> Figure:
     figure = Figure(figsize=(WIDE, AROUND + ROW * len(shown)), layout="constrained")
     axes = figure.add_subplot()
     axes.axvline(0, color=INK, linewidth=1)
+    printed = [(gain, i) for i, row in enumerate(shown) if (gain := optional(row, "paper_gain_percent")) is not None]
+    near = [i for i, gain in enumerate(here) if abs(gain) <= FARTHEST]
     for label, fill, places in (
-        ("here, told from 0", SERIES[0], [i for i, row in enumerate(shown) if row["verdict"] in TOLD]),
-        ("here, within noise", GROUND, [i for i, row in enumerate(shown) if row["verdict"] not in TOLD]),
+        ("here, significant", SERIES[0], [i for i in near if shown[i]["verdict"] in TOLD]),
+        ("here, within noise", GROUND, [i for i in near if shown[i]["verdict"] not in TOLD]),
     ):
         if places:
             axes.errorbar(
                 [here[i] for i in places], places, xerr=[halves[i] for i in places], linestyle="none", marker="o",
                 color=SERIES[0], markerfacecolor=fill, elinewidth=1.2, label=label,
             )  # fmt: skip
-    printed = [(gain, i) for i, row in enumerate(shown) if (gain := optional(row, "paper_gain_percent")) is not None]
     if printed:
         axes.plot(*zip(*printed, strict=True), linestyle="none", marker="D", color=SERIES[1], markersize=4,
-                  label="the paper")  # fmt: skip
+                  label="the paper, its images and scale")  # fmt: skip
+    _beyond(axes, [(i, gain) for i, gain in enumerate(here) if i not in near])
     axes.set_yticks(range(len(shown)), [plain(str(row["method"])) for row in shown])
     axes.set_ylim(len(shown) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel("difference to the base, percentage points")
-    figure.legend(loc="outside lower left", ncols=3, columnspacing=1.2, handletextpad=0.3)
+    if axes.get_legend_handles_labels()[0]:
+        figure.legend(loc="outside lower left", ncols=3, columnspacing=1.2, handletextpad=0.3)
     return figure
+
+
+def _beyond(axes: Axes, rows: Sequence[tuple[int, float]]) -> None:
+    """Arrows at the edges, with the values, of rows that the axis does not reach; at least as wide as FARTHEST."""
+    if not rows:
+        return
+    least, most = axes.get_xlim()
+    least, most = min(least, -FARTHEST), max(most, FARTHEST)
+    axes.set_xlim(least, most)
+    for place, gain in rows:
+        edge, marker, inwards, side = (least, "<", 6, "left") if gain < 0 else (most, ">", -6, "right")
+        axes.plot([edge], [place], marker=marker, color=SERIES[0], clip_on=False)
+        axes.annotate(number(gain, 1), (edge, place), xytext=(inwards, 0), textcoords="offset points", va="center",
+                      ha=side, color=SERIES[0], fontsize=8)  # fmt: skip

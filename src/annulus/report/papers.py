@@ -63,7 +63,10 @@ class Measured(Params):
 
 @dataclass(frozen=True)
 class ComparedRow:
-    """One number of the papers with ours beside it; `here` None: not run. `here_std` is what the table's `bars` say."""
+    """One number of the papers with ours beside it; `here` None: not run. `here_std` is what the table's `bars` say.
+
+    `difference` is None also where data set or scale are not the paper's: such numbers stand side by side only.
+    """
 
     labels: dict[str, str]
     column: str | None
@@ -136,9 +139,10 @@ def compared(table: PaperTable, ours: Measured | None, metrics: Metrics) -> Comp
             rows.append(row)
             continue
         value, std, some = here
-        difference = None if row.paper is None else round(value - row.paper, 12)  # 12: no 0.30000000000000004
-        setting = str(read_setting(metrics, ours.file, some))
-        rows.append(ComparedRow(row.labels, row.column, row.paper, row.paper_std, value, std, difference, setting))
+        setting, difference = read_setting(metrics, ours.file, some), None
+        if row.paper is not None and setting.is_papers(table.pretrain):
+            difference = round(value - row.paper, 12)  # 12: no 0.30000000000000004
+        rows.append(ComparedRow(row.labels, row.column, row.paper, row.paper_std, value, std, difference, str(setting)))
     if some is None:
         reason = f"metrics/{ours.file} holds none of its rows"
         return Comparison(table, rows, "not run", metrics.command(ours.file), reason, ours.file)

@@ -76,7 +76,9 @@ def _of_table(selector: Selector, comparison: Comparison, metrics: Metrics) -> t
     if lacking or not rows:
         told = ", ".join(f"{name} {value}" for name, value in (lacking[0].labels if lacking else wanted).items())
         raise Missing(file, comparison.command, told)
-    values = [getattr(row, selector.column) for row in rows]
+    # A claim says by itself at which scale a difference decides; the tables print none of another scale.
+    values = [round(row.here - row.paper, 12) if selector.column == "difference" else getattr(row, selector.column)
+              for row in rows]  # fmt: skip
     if None in values:
         raise metrics.fault(file, f"{selector.table} has no {selector.column} in the row with {rows[0].labels}")
     return values, read_setting(metrics, file, comparison.row)

@@ -28,6 +28,23 @@ class Setting:
         seeds = None if self.seeds is None else f"{self.seeds} seed{'s' if self.seeds != 1 else ''}"
         return ", ".join(part for part in (self.dataset, self.scale, epochs, seeds, self.machine) if part)
 
+    def is_papers(self, pretrain: Mapping[str, Any] | None) -> bool:
+        """Whether numbers of this setting can be subtracted from those of a paper: its data set, its scale, and where
+        both say it its epochs.
+        """
+        theirs = pretrain or {}
+        epochs = theirs.get("epochs")
+        return (
+            self.scale in ("paper", "gpu")
+            and plain(theirs.get("dataset")) == plain(self.dataset)
+            and (None in (epochs, self.epochs) or epochs == self.epochs)
+        )
+
+
+def plain(name: str | None) -> str:
+    """A data set's name without what papers, settings and folders write differently: CIFAR-10 is cifar10_images."""
+    return (name or "").lower().replace("-", "").partition("_")[0]
+
 
 def read_setting(metrics: Metrics, name: str, row: Mapping[str, Cell] | None = None) -> Setting:
     """How the numbers of a file were made: by its own columns or fields, else by its study's params.yaml."""

@@ -120,12 +120,15 @@ def of_values(caption: str, values: Mapping[str, object]) -> Table:
 
 
 def of_comparison(comparison: Comparison) -> Table:
-    """One of the papers' tables: their settings; for each of their columns the paper's number, ours and the difference.
+    """One of the papers' tables: their settings; for each of their columns the paper's number, ours and, where data set
+    and scale are the paper's, the difference.
 
     Where nothing was run, only the paper's numbers. The setting is a column only where it differs from row to row.
     """
     table, unit = comparison.table, comparison.table.unit
-    run = comparison.status == "run"
+    titles = ["paper"]
+    if comparison.status == "run":
+        titles += ["here", "difference"][: 2 if any(row.difference is not None for row in comparison.rows) else 1]
     labels = list(dict.fromkeys(name for row in comparison.rows for name in row.labels))
     names = list(dict.fromkeys(row.column for row in comparison.rows))
     settings = list(dict.fromkeys(row.setting for row in comparison.rows if row.setting))
@@ -134,8 +137,8 @@ def of_comparison(comparison: Comparison) -> Table:
     unit = "" if "," in unit else unit  # of several metrics: the caption says which is whose
     for name in names:
         shown = _heading(table.columns or {}, name)
-        if run:
-            columns += [Column(title, unit, shown) for title in ("paper", "here", "difference")]
+        if len(titles) > 1:
+            columns += [Column(title, unit, shown) for title in titles]
         else:
             columns.append(Column(shown or "paper", unit))
     if len(settings) > 1:
@@ -144,7 +147,7 @@ def of_comparison(comparison: Comparison) -> Table:
     for key, cells in _by_labels(comparison.rows).items():
         line = [Cell(dict(key).get(name, "")) for name in labels]
         for name in names:
-            line += _compared(cells.get(name), digits, run)
+            line += _compared(cells.get(name), digits)[: len(titles)]
         if len(settings) > 1:
             line.append(Cell("; ".join(dict.fromkeys(cell.setting for cell in cells.values() if cell.setting))))
         rows.append(line)
@@ -180,13 +183,11 @@ def _by_labels(rows: Sequence[ComparedRow]) -> dict[tuple[tuple[str, str], ...],
     return together
 
 
-def _compared(row: ComparedRow | None, digits: int | None, run: bool) -> list[Cell]:
-    """The paper's number, and where the table was run, ours and the difference."""
+def _compared(row: ComparedRow | None, digits: int | None) -> list[Cell]:
+    """The paper's number, ours and the difference."""
     if row is None:
-        return [Cell("")] * (3 if run else 1)
+        return [Cell("")] * 3
     paper = numeric(row.paper, digits, row.paper_std) if row.paper is not None else Cell("not legible", faint=True)
-    if not run:
-        return [paper]
     if row.here is None:
         return [paper, Cell(NOT_RUN, faint=True), Cell("")]
     return [paper, numeric(row.here, digits, row.here_std), numeric(row.difference, digits, sign=True)]
