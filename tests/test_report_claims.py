@@ -1,6 +1,7 @@
 """The list of claims, and each verdict on made-up metrics."""
 
 import csv
+import math
 
 import pytest
 import yaml
@@ -11,6 +12,7 @@ from annulus.errors import InputError
 from annulus.report.claims import load_claims, read_claims, verdicts
 from annulus.report.metrics import Metrics
 from annulus.report.papers import load_figures, load_measured, load_tables
+from annulus.report.selectors import Selector, select
 from annulus.report.setting import read_setting
 
 CLAIMS = {claim.id: claim for claim, _ in load_claims()}
@@ -157,7 +159,7 @@ def test_a_claim_of_a_data_set_is_decided_there_and_elsewhere_says_what_it_would
         decided = half != "" and abs(gain) > half
         assert (ring.verdict, ring.holds) == (verdict, gain > 0 if decided else None)
         assert ring.numbers == {"gain": gain} | ({"gain_interval": half} if half else {})
-        could = f"could have seen {half:.2g} points" if half else "one seed shows no interval"
+        could = f"its interval is ± {half:.2g} points" if half else "one seed shows no interval"
         says = "would hold" if decided else f"is undecided: {could}"
         would = f"the claim is of CIFAR10 at the papers' scale; here ({dataset}, {scale}, 2 seeds) it {says}"
         assert ring.reason == {"undecided": could, elsewhere: would}.get(verdict)
@@ -198,8 +200,8 @@ def test_a_number_that_cannot_be_right_breaks_the_claim_is_named_and_counts_befo
 def table9(change):
     return [
         {"method": row.labels["method"], "information_nats": row.labels["mi_true"], "pairs": column[1:],
-         "estimate_nats": value + change(row.labels["method"], column), "std_over_seeds_nats": 0.01,
-         "ceiling_nats": 6.24, "scale": "paper"}
+         "estimate_nats": value + change(row.labels["method"], column), "std_over_seeds_nats": 0.001,
+         "seeds": 5, "ceiling_nats": 6.24, "scale": "paper"}
         for table in load_tables() if table.id == "eqco.table9"
         for row in table.rows for column, (value, _) in row.numbers().items()
     ]  # fmt: skip
@@ -262,7 +264,7 @@ def as_printed(root):
     conditional = [
         {"variant": "cosine-slow-warm", "points": points, "method": "NCE" if share == 100 else "CNCE",
          "percent_closest": share, "scale": "paper", "estimate_nats": estimate, "std_over_seeds_nats": spread,
-         "seeds": 5, "information_nats": 0.02041}
+         "interval_nats": 1.2416 * spread, "seeds": 5, "information_nats": 0.02041}
         for points in ("unseen", "trained on") for share, (estimate, spread) in toy.items()
     ]  # fmt: skip
     written(root, "estimators/conditional.csv", conditional)
@@ -288,3 +290,43 @@ def test_the_rules_hold_of_the_numbers_that_the_papers_print_and_fail_where_thes
         assert turned[claim.id] != "held" or not any(file.startswith("algorithms/") for file in files), claim.id
     for name in ("mlcpc.staircase-mlcpc-below", "mlcpc.staircase-cpc-exceeds"):
         assert turned[name] == "did not hold"
+
+
+def test_an_undecided_share_is_no_number_of_points(tmp_path):
+    gains = {"digits": (4.0, 1.0), "textures": (0.5, 1.0), "outlines": (-2.0, 1.0), "hues": (0.5, 1.0)}
+    rows = [
+        {"target": target, "over": "uniform", "scale": "demo"}
+        | {
+            f"{protocol}_{name}_percent": number
+            for protocol in ("linear", "few_shot")
+            for name, number in named.items()
+        }
+        for target, (gain, half) in gains.items()
+        for named in [{"gain": gain, "gain_interval": half}]
+    ]
+    written(tmp_path, "meta/gains.csv", rows)
+    assert found(tmp_path, "ring.transfer-new").reason == "a share of 0.5 is undecided"
+    few_shot = found(tmp_path, "ring.transfer-few-shot")
+    assert few_shot.reason == "its interval is ± 1 points", "encoders that are better on one target are so on others"
+
+
+def test_a_standard_deviation_over_seeds_is_a_student_s_interval(tmp_path):
+    rows = [
+        {
+            "method": "EqCo",
+            "information_nats": 10,
+            "pairs": 64,
+            "estimate_nats": 1,
+            "std_over_seeds_nats": 2.0,
+            "seeds": n,
+        }
+        | {"ceiling_nats": 3.0, "scale": "paper"}
+        for n in (1, 4)
+    ]
+    for row, half in zip(rows, (math.inf, 3.1824), strict=True):
+        written(tmp_path, "estimators/gaussians.csv", [row])
+        where = {"file": "estimators/gaussians.csv", "column": "estimate_nats", "std": "std_over_seeds_nats"}
+        value, _ = select(Selector(**where), Metrics(tmp_path), {})
+        assert value.half == pytest.approx(half, rel=1e-4)
+        (several,), _ = select(Selector(**where, by=["pairs"], count=4), Metrics(tmp_path), {})
+        assert several.half == pytest.approx(3.1824, rel=1e-4)

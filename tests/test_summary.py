@@ -63,12 +63,12 @@ def test_headlines_are_means_over_seeds_and_the_table_has_each_seed_and_an_inter
     assert f"knn_top1_percent            64.50 ± {rows['knn_top1_percent']['interval']}" in printed
 
 
-def test_of_one_seed_only_accuracies_have_an_interval_and_it_is_that_of_the_images(paths):
+def test_of_one_seed_no_number_has_an_interval(paths):
     found = summary.main(VARIANT | {"seeds": [0]}, paths).metrics
-    assert found["knn_top1_interval_percent"] == pytest.approx(1.96 * 100 * (0.64 * 0.36 / 1000) ** 0.5, rel=0.01)
+    assert "knn_top1_percent" in found
+    assert "knn_top1_interval_percent" not in found
     with paths.table.open() as file:
-        rows = {row["number"]: row for row in csv.DictReader(file)}
-    assert rows["bound_nats"]["interval"] == ""
+        assert {row["interval"] for row in csv.DictReader(file)} == {""}
 
 
 def test_a_number_that_need_not_be_there_is_left_out(paths):

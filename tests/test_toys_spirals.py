@@ -18,16 +18,21 @@ SHAPE = {"turns": 1.0, "inner": 0.25, "noise": [0.0, 0.5], "start": "he", "hidde
 PARAMS = SpiralsParams(**SHAPE, **COUNTS, **RATES, **SHOWN)
 
 
-def test_each_point_is_on_its_spiral_and_the_arms_lie_between_each_other(generator):
+def test_one_spiral_spins_clockwise_and_one_counter_clockwise_and_they_cross_twice_a_turn(generator):
     points, labels = spirals(4000, 1.5, 0.25, generator)
     assert points.abs().max() <= 2
     assert labels.bincount().tolist() == [2000, 2000]
     radius = points.norm(dim=1)
-    angle = torch.atan2(points[:, 1], points[:, 0]) + math.pi * labels
+    angle = torch.atan2(points[:, 1], points[:, 0])
+    angle = torch.where(labels == 0, angle, math.pi - angle)  # of the second: from the left, clockwise
     share = (radius / 2 - 0.25) / 0.75
     assert ((angle - 3 * math.pi * share).cos() > 1 - 1e-4).all(), "the angle grows in a line with the radius"
     assert abs((share < 0.5).double().mean() - 0.5) < 4 * math.sqrt(0.25 / 4000), "evenly over the angle"
-    assert torch.cdist(points[labels == 0], points[labels == 1]).min() > 0.4
+    first, second = points[labels == 0], points[labels == 1]
+    near = first[torch.cdist(first, second).min(dim=1).values < 0.02]
+    assert near[:, 0].abs().max() < 0.15, "they cross above and below their middle"
+    crossed = 2 * (0.25 + 0.75 * (torch.arange(3) + 0.5) / 3) * torch.tensor([1.0, -1.0, 1.0])
+    assert torch.cdist(near[:, 1:], crossed[:, None]).min(dim=0).values.max() < 0.05, "three times in 1.5 turns"
 
 
 def test_a_view_adds_up_to_its_noise_to_each_coordinate(generator):

@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 
 from annulus.intervals import over_seeds_and_images
-from annulus.trials.outcomes import ACCURACIES, Outcome, accuracy, by_epoch, by_value, gain, numbers, right_by_seed
+from annulus.trials.outcomes import (
+    ACCURACIES,
+    Outcome,
+    accuracy,
+    by_epoch,
+    by_value,
+    gain,
+    numbers,
+    pair,
+    right_by_seed,
+)
 
 
 def outcome(right: list[bool], validation: tuple[float, ...] = (10.0, 20.0)) -> Outcome:
@@ -50,7 +60,10 @@ def test_a_point_has_its_accuracies_and_gains_with_intervals_and_a_verdict():
     assert (itself["value"], itself["nn1_verdict"], itself["nn1_gain_percent"]) == ("", "base", 0)
     other = numbers(("ball", 16), dict.fromkeys((0, 1), outcome([False] + [True] * 9)), runs)
     assert re.fullmatch(r"within noise \(could see \d+ points\)", other["nn1_verdict"])
-    assert numbers(("one seed", None), {0: runs[0]}, {0: base[0]})["bound_interval_nats"] == ""
+    alone = numbers(("one seed", None), {0: runs[0]}, {0: base[0]})
+    assert (alone["bound_interval_nats"], alone["nn1_gain_interval_percent"]) == ("", "")
+    assert (alone["nn1_gain_percent"], alone["nn1_verdict"]) == (80, "one seed")
+    assert pair("IR", "none", {0: runs[0]}, {0: base[0]})["verdict"] == "one seed"
 
 
 def test_mean_iou_is_compared_in_pairs_of_a_seed_where_both_sides_have_it():

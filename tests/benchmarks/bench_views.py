@@ -19,7 +19,8 @@ BATCH, SIZE, REPETITIONS = 256, 32, 21
 ROUNDS = 4  # batches in a row, as a loader makes them: a single one would mostly pay for the others' cache misses
 
 STANDARD, INFOMIN = PARAMS.view_sets["standard"], PARAMS.view_sets["infomin"]
-INFOMIN = INFOMIN.model_copy(update={"rand_augment": INFOMIN.rand_augment.model_copy(update={"spread": 0.0})})
+ALWAYS = INFOMIN.rand_augment.model_copy(update={"spread": 0.0, "probability": 1.0})  # as torchvision has it
+INFOMIN = INFOMIN.model_copy(update={"rand_augment": ALWAYS})
 
 
 def main() -> None:
@@ -61,7 +62,7 @@ def torchvision_on_pil() -> Callable[[Image.Image], torch.Tensor]:
 
 def torchvision_infomin_on_pil() -> Callable[[Image.Image], torch.Tensor]:
     first = [transforms.RandomResizedCrop(SIZE, scale=(0.2, 1.0)), transforms.RandomHorizontalFlip()]
-    drawn = transforms.RandAugment(num_ops=2, magnitude=10)
+    drawn = transforms.RandAugment(num_ops=2, magnitude=30)
     jitter = transforms.RandomApply([transforms.ColorJitter(0.8, 0.8, 0.8, 0.2)], p=0.8)
     blur = transforms.RandomApply([transforms.GaussianBlur(3, sigma=(0.1, 2.0))], p=0.5)
     return transforms.Compose([*first, drawn, jitter, blur, transforms.RandomGrayscale(0.2), transforms.ToTensor()])

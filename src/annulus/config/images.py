@@ -129,12 +129,14 @@ class BlurParams(Params):
 class RandAugmentParams(Params):
     """RandAugment: so many operators one after the other, each drawn from 14.
 
-    magnitude: 0 to 30, of the most that an operator has; spread: standard deviation of the magnitudes around it.
+    magnitude: 0 to 30, of the most that an operator has; spread: standard deviation of the magnitudes around it;
+    probability: of each operator to be applied, else it is left out.
     """
 
     operators: int = Field(ge=1, le=14)
     magnitude: float = Field(ge=0, le=30)
     spread: float = Field(ge=0, le=30)
+    probability: Fraction
 
 
 class SplitParams(Params):

@@ -3,7 +3,7 @@
 claims.yaml is the list; nothing about a claim is decided in this file but how its verdict is called:
 
     held, did not hold          the rule, where the numbers' intervals exclude the other verdict
-    undecided                   they exclude neither; the reason says what could have been seen
+    undecided                   they exclude neither; the reason says how wide the interval is
     not run at this scale       there are numbers, but the claim is of another scale or data set
     not run                     a number is missing; `command` says what makes it, if anything does yet
     broken                      a number cannot be right, or the rule does not fit it
@@ -169,13 +169,15 @@ def verdict(claim: Claim, rule: Rule, metrics: Metrics, tables: Mapping[str, Com
 
 
 def seen(claim: Claim, truth: Truth) -> str:
-    """What an undecided rule could have seen, in the unit of the claim's intervals where they have one."""
+    """How wide the interval of an undecided rule is, in the unit of the claim's intervals where they have one."""
+    if truth.share:
+        return f"a share of {2 * truth.seen:.2g} is undecided"
     if math.isinf(truth.seen):
         return "one seed shows no interval"
     columns = [selector.interval for selector in claim.values.values() if selector and selector.interval]
     units = {column.rpartition("_")[2] for column in columns}
     unit = {"percent": " points", "nats": " nats"}.get(units.pop(), "") if len(units) == 1 else ""
-    return f"could have seen {truth.seen:.2g}{unit}"
+    return f"its interval is ± {truth.seen:.2g}{unit}"
 
 
 def shown(numbers: Mapping[str, Value]) -> dict[str, float | list[float]]:

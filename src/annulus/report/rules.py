@@ -25,6 +25,7 @@ from annulus.report.truth import (
     Truth,
     Value,
     compared,
+    difference,
     every,
     mean,
     product,
@@ -47,7 +48,7 @@ OF_A_LIST: dict[str, Callable[..., Any]] = {
     "mean": mean,
     "first": operator.itemgetter(0),
     "last": operator.itemgetter(-1),
-    "range": lambda values: summed(operator.sub, max(values), min(values)),
+    "range": lambda values: difference(max(values), min(values)),
     "len": lambda values: Estimate(float(len(values))),
     "rising": steps(operator.gt),
     "falling": steps(operator.lt),
@@ -65,8 +66,8 @@ OF_ONE_OR_SEVERAL: dict[str, Callable[..., Estimate]] = {
 FUNCTIONS = {*OF_A_LIST, *OF_COMPARISONS, *OF_EACH, *OF_ONE_OR_SEVERAL, "at"}
 
 ARITHMETIC = {
-    ast.Add: partial(summed, operator.add),
-    ast.Sub: partial(summed, operator.sub),
+    ast.Add: summed,
+    ast.Sub: difference,
     ast.Mult: product,
     ast.Div: quotient,
 }

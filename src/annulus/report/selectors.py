@@ -7,6 +7,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from annulus.config.params import Params
+from annulus.intervals import Interval
 from annulus.report.metrics import Metrics, Missing
 from annulus.report.papers import Comparison
 from annulus.report.published import label
@@ -19,13 +20,16 @@ Name = str | float
 class Selector(Params):
     """Where a number is: a column of a metrics file, a field of a JSON file, or a column of a compared table.
 
-    `interval` is the column with half of its 95 % interval, without which it is taken for exact.
+    `interval` is the column with half of its 95 % interval, or `std` the one with the standard deviation of the values
+    whose mean it is, `count` many: a number or a column. Without either it is taken for exact.
     """
 
     file: str | None = None
     table: str | None = None
     column: str
     interval: str | None = None
+    std: str | None = None
+    count: int | str = "seeds"
     where: dict[str, Name | list[Name]] = Field(default_factory=dict)
     by: list[str] = Field(default_factory=list)
 
@@ -35,7 +39,9 @@ class Selector(Params):
             raise ValueError("needs either file or table")
         if self.table is not None and self.column not in ("paper", "paper_std", "here", "here_std", "difference"):
             raise ValueError(f"column {self.column!r} is none of a table")
-        if self.interval is not None and not str(self.file).endswith(".csv"):
+        if self.interval is not None and self.std is not None:
+            raise ValueError("has interval or std, not both")
+        if (self.interval or self.std) is not None and not str(self.file).endswith(".csv"):
             raise ValueError("an interval is a column of a CSV file")
         return self
 
@@ -53,11 +59,26 @@ def select(selector: Selector, metrics: Metrics, tables: Mapping[str, Comparison
     if name.endswith(".json"):
         return metrics.number(name, selector.column), read_setting(metrics, name)
     value: Value = metrics.column(name, selector.where, selector.column, selector.by)
-    if selector.interval is not None:
-        half = metrics.column(name, selector.where, selector.interval, selector.by, empty=math.inf)
+    if selector.interval is not None or selector.std is not None:
+        half = _halves(selector, metrics, name)
         listed = isinstance(value, list)
         value = list(map(Estimate, value, half)) if listed else Estimate(value, half)
     return value, read_setting(metrics, name, metrics.matching(name, selector.where)[0])
+
+
+def _halves(selector: Selector, metrics: Metrics, name: str) -> float | list[float]:
+    """Half of the 95 % interval of each number; infinite where one seed shows none."""
+    if selector.std is None:
+        return metrics.column(name, selector.where, str(selector.interval), selector.by, empty=math.inf)
+
+    def half(std: float, count: int | float) -> float:
+        return math.inf if count == 1 else Interval(0.0, std**2 / count, count - 1).half
+
+    stds, count = metrics.column(name, selector.where, selector.std, selector.by), selector.count
+    counts = metrics.column(name, selector.where, count, selector.by) if isinstance(count, str) else count
+    if not isinstance(stds, list):
+        return half(stds, counts)
+    return list(map(half, stds, counts if isinstance(counts, list) else [counts] * len(stds)))
 
 
 def _of_table(selector: Selector, comparison: Comparison, metrics: Metrics) -> tuple[list[float], Setting]:

@@ -1,8 +1,9 @@
 """Numbers with 95 % intervals, and what comparisons of them say: true, false or undecided.
 
-A comparison is true or false where the interval of the two sides' difference excludes the other verdict. Sums and
-differences have the root of their half-widths' squares, as for independent numbers; where two runs share seeds and test
-images that is too wide, and their paired difference is one number with an interval of its own.
+A comparison is true or false where the interval of the two sides' difference excludes the other verdict. A difference
+has the root of its half-widths' squares, as for independent numbers; where two runs share seeds and test images that is
+too wide, and their paired difference is one number with an interval of its own. Sums and means have the sum and mean of
+half-widths, since numbers of the same encoders err together.
 """
 
 import itertools
@@ -20,18 +21,30 @@ class Estimate(NamedTuple):
     half: float = 0.0
 
 
+class Share(Estimate):
+    """Of several comparisons, from those that are true to those that may be."""
+
+
 Value = float | Estimate | list[float] | list[Estimate]
 
 
 @dataclass(frozen=True)
 class Truth:
-    """True, false or undecided; `seen` is half of the widest interval that leaves it undecided."""
+    """True, false or undecided; `seen` is half of the widest interval that leaves it undecided.
+
+    `share`: that interval is a share of comparisons, in no unit.
+    """
 
     holds: bool | None
     seen: float = 0.0
+    share: bool = False
 
     def negated(self) -> "Truth":
         return self if self.holds is None else Truth(not self.holds)
+
+    def width(self) -> tuple[bool, float]:
+        """By which the widest is chosen: shares have no unit, and come last."""
+        return not self.share, self.seen
 
 
 def every(truths: Iterable[Truth]) -> Truth:
@@ -39,8 +52,8 @@ def every(truths: Iterable[Truth]) -> Truth:
     truths = list(truths)
     if any(truth.holds is False for truth in truths):
         return Truth(False)
-    undecided = [truth.seen for truth in truths if truth.holds is None]
-    return Truth(None, max(undecided)) if undecided else Truth(True)
+    undecided = [truth for truth in truths if truth.holds is None]
+    return max(undecided, key=Truth.width) if undecided else Truth(True)
 
 
 def some(truths: Iterable[Truth]) -> Truth:
@@ -58,7 +71,9 @@ def compared(compare: Callable[[float, float], bool], left: Estimate, right: Est
     if half == 0:
         return Truth(compare(left.value, right.value))
     ends = {compare(_snapped(left.value + side, right.value), right.value) for side in (-half, half)}
-    return Truth(ends.pop()) if len(ends) == 1 else Truth(None, half)
+    return (
+        Truth(ends.pop()) if len(ends) == 1 else Truth(None, half, isinstance(left, Share) or isinstance(right, Share))
+    )
 
 
 def _snapped(end: float, to: float) -> float:
@@ -66,8 +81,12 @@ def _snapped(end: float, to: float) -> float:
     return to if math.isclose(end, to, rel_tol=1e-12, abs_tol=1e-12) else end
 
 
-def summed(apply: Callable[[float, float], float], left: Estimate, right: Estimate) -> Estimate:
-    return Estimate(apply(left.value, right.value), math.hypot(left.half, right.half))
+def summed(left: Estimate, right: Estimate) -> Estimate:
+    return Estimate(left.value + right.value, left.half + right.half)
+
+
+def difference(left: Estimate, right: Estimate) -> Estimate:
+    return Estimate(left.value - right.value, math.hypot(left.half, right.half))
 
 
 def product(left: Estimate, right: Estimate) -> Estimate:
@@ -87,12 +106,9 @@ def steps(compare: Callable[[float, float], bool]) -> Callable[[list[Estimate]],
 
 
 def mean(values: list[Estimate]) -> Estimate:
-    return Estimate(
-        statistics.fmean(one.value for one in values), math.hypot(*(one.half for one in values)) / len(values)
-    )
+    return Estimate(*map(statistics.fmean, zip(*values, strict=True)))
 
 
-def share(truths: list[Truth]) -> Estimate:
-    """From the share that is true to the share that may be."""
+def share(truths: list[Truth]) -> Share:
     least, undecided = (sum(truth.holds is kind for truth in truths) / len(truths) for kind in (True, None))
-    return Estimate(least + undecided / 2, undecided / 2)
+    return Share(least + undecided / 2, undecided / 2)

@@ -1,9 +1,10 @@
 """Two intertwined spirals: without noise views are alike and the encoder learns nothing of the spirals; with a little
 they are told apart; with much, views share nothing.
 
-Source: Wu et al. 2020, arXiv:2005.13149, Appendix G, Figure 6. The paper does not give the spirals' equation; here the
-second is the first turned by half a turn, so that the arms lie between each other and never meet, and points lie evenly
-along the angle, so that their own coordinates tell little of their spiral.
+Source: Wu et al. 2020, arXiv:2005.13149, Appendix G, Figure 6. One spins clockwise and one counter-clockwise; the paper
+does not give their equation. Here each is the other's mirror image, left and right, so that they cross twice a turn,
+above and below their middle, where nothing tells them apart; and points lie evenly along the angle, so that their own
+coordinates tell little of their spiral.
 """
 
 import math
@@ -40,11 +41,13 @@ class Spirals(NamedTuple):
 
 
 def spirals(count: int, turns: float, inner: float, random: torch.Generator) -> Spirals:
-    """Points spread evenly over the angle, half of them on each spiral; `inner` of the radius is its least share."""
+    """Points spread evenly over the angle, half of them on each spiral; `inner` of the radius is its least share.
+
+    The first starts on the right and spins counter-clockwise, the second on the left and clockwise.
+    """
     share, labels = torch.rand(count, generator=random), torch.arange(count) % 2
     angle, radius = 2 * math.pi * turns * share, SIDE * (inner + (1 - inner) * share)
-    first = radius[:, None] * torch.stack([angle.cos(), angle.sin()], dim=1)
-    return Spirals(first * (1 - 2 * labels)[:, None], labels)
+    return Spirals(radius[:, None] * torch.stack([(1 - 2 * labels) * angle.cos(), angle.sin()], dim=1), labels)
 
 
 def view(points: Float[Tensor, "n 2"], noise: float, random: torch.Generator) -> Float[Tensor, "n 2"]:

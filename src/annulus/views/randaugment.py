@@ -37,11 +37,16 @@ class RandAugment(NamedTuple):
 
 
 def draw_randaugment(params: RandAugmentParams, count: int, generator: torch.Generator) -> RandAugment:
-    """Draw the operators of `count` images: all alike likely, magnitudes normal about the chosen one, either sign."""
+    """Draw the operators of `count` images: all alike likely, magnitudes normal about the chosen one, either sign.
+
+    What is left out by `probability` is the identity.
+    """
     shape = count, params.operators
     operators = torch.randint(len(OPERATORS), shape, generator=generator)
     magnitudes = params.magnitude + params.spread * torch.randn(shape, generator=generator)
     signs = 1 - 2 * torch.randint(2, shape, generator=generator)
+    left_out = torch.rand(shape, generator=generator) >= params.probability
+    operators = operators.masked_fill(left_out, OPERATORS.index("identity"))
     return RandAugment(operators, signs * magnitudes.clamp(0, MOST) / MOST)
 
 
