@@ -24,7 +24,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     here = f"{settings['dataset']}, scale {scale}, {first['epochs']} epochs, {first['seeds']} seeds"
     print(
         f"\n{as_text(table)}\n\n{pairs_as_text(pairs)}\n\nlinear probe, top-1, percent; paper: CIFAR-10; here: {here}, "
-        "with 95 % intervals over seeds and test images; gain: over the table's base method, or the row that a pair names, "
+        "with 95 % intervals over seeds and test images; gain: over the table's base method, or a pair's row, "
         "in pairs by seed and test image\n"
     )
     return Results({})
