@@ -121,6 +121,7 @@ IR = "tables/mutualinfo.table1/methods/IR"
         ),
         ("detection", "scales/demo/configurations/mask-rcnn-c5", {}, "configurations: no 'mask-rcnn-c5'; did you mean"),
         ("distillation", "teachers", None, "teachers: None refused; input should be a valid list"),
+        ("distillation", "teachers", ["resnet14", "../../x"], "no network is named '../../x'"),
         ("distillation", "shown", ["kd", "cdr"], "shown: losses has no 'cdr'; did you mean 'crd'?"),
         ("distillation", "comparisons/crdd", ["kd"], "comparisons.crdd: rows has no 'crdd'; did you mean 'crd"),
         ("distillation", "comparisons/crd", ["kdd"], "comparisons.crd: rows has no 'kdd'; did you mean 'kd'?"),

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
+from annulus.classifiers.config import check_name
 from annulus.classifiers.params import FitParams
 from annulus.config.file import checked
 from annulus.config.params import Name, Names, nearest
@@ -29,7 +30,9 @@ class DistillationParams(OwnParams):
     thirteen: list[PairParams]  # the paper's
 
     @model_validator(mode="after")
-    def _every_pair_has_a_name_and_a_teacher(self) -> Self:
+    def _pairs_have_their_names_and_teachers(self) -> Self:
+        for network in self.teachers:
+            check_name(network)
         names = [pair.name for pair in self.pairs]
         for pair in self.pairs:
             if names.count(pair.name) > 1:
