@@ -60,7 +60,7 @@ def test_a_small_number_that_dvc_writes_for_exp_run_s_is_read_back(override, pat
 @pytest.mark.parametrize("text", ["'1e-4'", "1e-4x", "0,1", "1e", "e5"])
 def test_text_in_the_place_of_a_number_is_said_to_be_and_the_way_out(text, path):
     path.write_text(yaml.safe_dump(changed({"optimizer.weight_decay": "HERE"})).replace("HERE", text))
-    with pytest.raises(InputError, match="weight_decay: '.*' is text to YAML; write a number, such as 1.0e-4$"):
+    with pytest.raises(InputError, match=r"weight_decay: '.*' is text to YAML; write a number, such as 1\.0e-4$"):
         load_params(path)
 
 

@@ -12,7 +12,7 @@ from annulus.classifiers.saved import load_classifier, save_classifier
 from annulus.config.study import OwnStudy
 from annulus.datasets.shapes import draw_shapes
 from annulus.distillation.build import build_contrast
-from annulus.distillation.choices import loss_settings, pairs_of, teachers_of
+from annulus.distillation.choices import DistillationParams, loss_settings
 from annulus.distillation.memories import ContrastiveDistillation
 from annulus.distillation.objective import Distillation
 from annulus.distillation.params import ContrastParams, ImagesParams, WeightParams
@@ -38,8 +38,8 @@ def images(tmp_path):
     return tmp_path
 
 
-def known_teachers(study):
-    return teachers_of(study, pairs_of(study))
+def whole(study):
+    return study.read(DistillationParams)
 
 
 def settings_of(loss, **weights):
@@ -133,10 +133,10 @@ def test_a_teacher_of_other_classes_or_of_another_network_is_refused_before_the_
         (
             "student: resnet8,",
             "student: resnett20,",
-            pairs_of,
+            whole,
             "no network is named 'resnett20'; did you mean 'resnet2",
         ),
-        ("teachers:\n- ", "teachers:\n- x", known_teachers, r"`teachers` does not name; did you mean 'x.*'.; add it"),
+        ("teachers:\n- ", "teachers:\n- x", whole, r"`teachers` does not name; did you mean 'x.*'.; add it"),
         (
             "  crd: {}",
             "  crd: {weihgts: {}}",

@@ -1,6 +1,9 @@
 """Both studies as a user runs them, at `scale: tiny` and cut to two rows and parts, in a temporary checkout."""
 
+import copy
 import json
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -54,7 +57,7 @@ def checkout(repository) -> Checkout:
     yield repository
     repository.restore()
     settings = [str(path.relative_to(repository.folder)) for path in repository.folder.glob("data/*/settings")]
-    repository.dvc("checkout", "--quiet", "--force", *settings, "data/algorithms/right/MoCo.json")
+    repository.dvc("checkout", "--quiet", "--force", *settings)
 
 
 def test_the_table_has_each_row_s_own_numbers_within_their_ceilings(repository):
@@ -65,7 +68,7 @@ def test_the_table_has_each_row_s_own_numbers_within_their_ceilings(repository):
         assert list(of_seeds) == ["0", "1"]
         accuracies = [metrics["linear_top1_percent"] for metrics in of_seeds.values()]
         assert float(row["here_percent"]) == pytest.approx(sum(accuracies) / 2, abs=0.011)
-        right = read_right(repository.folder / f"data/algorithms/right/{name}.json")["linear_top1_percent"]
+        right = read_right(repository.folder / f"metrics/algorithms/right/{name}.json")["linear_top1_percent"]
         assert [100 * bits.mean() for bits in right.values()] == pytest.approx(accuracies)
         assert all(0 < metrics["linear_top1_percent"] < 100 for metrics in of_seeds.values())
         assert all(metrics["bound_nats"] <= metrics["ceiling_nats"] for metrics in of_seeds.values())
@@ -74,6 +77,26 @@ def test_the_table_has_each_row_s_own_numbers_within_their_ceilings(repository):
     (pair,) = rows_of(repository.folder / "metrics/algorithms/pairs.csv")
     gains = [float(row["here_gain_percent"]) for row in rows]
     assert float(pair["gain_percent"]) == pytest.approx(gains[0] - gains[1], abs=0.011)
+
+
+def test_a_new_row_is_trained_alone_in_a_fresh_clone_and_compared_as_the_readme_says(repository, tmp_path):
+    """Word for word: the lines of stages/README.md go into the study's file, its command follows."""
+    says = (ROOT / "stages/README.md").read_text().partition("- A new variant is a line under `rows`")[2]
+    lines, then = says.partition("```yaml")[2].split("```")[:2]
+    command = re.search("`dvc (repro .+?)`", then)[1]
+    (row, (base,)), *others = yaml.safe_load(lines)["pairs"].items()
+    assert not others
+
+    subprocess.run(["git", "clone", "-q", repository.folder, tmp_path / "clone"], check=True)
+    clone = copy.copy(repository)
+    clone.folder = tmp_path / "clone"
+    clone.cut("algorithms", lambda content: [content[key].update(own) for key, own in yaml.safe_load(lines).items()])
+    output = clone.dvc(*command.split())
+    assert ran(output) == ["settings", "images", f"train@{row}", "table"]
+    found = [(pair["row"], pair["base"]) for pair in rows_of(clone.folder / "metrics/algorithms/pairs.csv")]
+    assert (row, base) in found
+    (line,) = (line for line in output.splitlines() if line.split()[:2] == [row, base])
+    assert "±" in line
 
 
 def test_every_part_has_its_tables_and_eqco_the_ceiling_of_its_margin(repository):

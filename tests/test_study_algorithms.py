@@ -59,6 +59,15 @@ def test_broken_metrics_of_a_row_are_named_with_the_way_out(resolved, arguments)
     assert not arguments.table.exists()
 
 
+@pytest.mark.parametrize("lacking", ["tables", "pairs"])
+def test_a_pair_without_a_table_and_a_table_without_a_pair_are_enough(resolved, arguments, capsys, lacking):
+    table.main(resolved | {lacking: {}}, arguments)
+    counts = {"tables": (0, 1), "pairs": (3, 0)}[lacking]
+    assert (len(rows_of(arguments.table)), len(rows_of(arguments.pairs))) == counts
+    pairs = [line.split()[:4] for line in capsys.readouterr().out.splitlines() if line.startswith("RING ")]
+    assert pairs == [["RING", "IR", "2.0", "±"]] * counts[1]
+
+
 def test_before_two_rows_have_run_there_is_nothing_to_compare(resolved, arguments):
     (arguments.rows / "RING.json").unlink()
     with pytest.raises(InputError, match="rows: nothing to compare has run yet; run a row and its base, each"):

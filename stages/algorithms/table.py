@@ -7,7 +7,7 @@ from typing import Any
 from annulus.errors import InputError
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
-from annulus.trials.papers import Rows, as_text, beside_papers, in_pairs
+from annulus.trials.papers import Rows, as_text, beside_papers, in_pairs, pairs_as_text
 
 PATHS = ["rows", "right", "table", "pairs"]
 
@@ -16,14 +16,16 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     scale, rows = settings["scale"], Rows(paths.rows, paths.right, least=min(2, len(settings["seeds"])))
     table = beside_papers(settings["tables"], rows, scale)
     pairs = in_pairs(settings["pairs"], rows, scale)
-    if not (table and pairs):
+    if not pairs and all(row["verdict"] == "base" for row in table):
         raise InputError(f"{paths.rows}: nothing to compare has run yet; run a row and its base, each with two seeds")
-    write_table(paths.table, table)
-    write_table(paths.pairs, pairs)
-    here = f"{settings['dataset']}, scale {scale}, {table[0]['epochs']} epochs, {table[0]['seeds']} seeds"
+    write_table(paths.table, table, columns=["table", "method"])
+    write_table(paths.pairs, pairs, columns=["row", "base"])
+    first = [*table, *pairs][0]
+    here = f"{settings['dataset']}, scale {scale}, {first['epochs']} epochs, {first['seeds']} seeds"
     print(
-        f"\n{as_text(table)}\n\nlinear probe, top-1, percent; paper: CIFAR-10; here: {here}, with 95 % intervals over "
-        "seeds and test images; gain: over the table's base method, in pairs by seed and test image\n"
+        f"\n{as_text(table)}\n\n{pairs_as_text(pairs)}\n\nlinear probe, top-1, percent; paper: CIFAR-10; here: {here}, "
+        "with 95 % intervals over seeds and test images; gain: over the table's base method, or a pair's row, "
+        "in pairs by seed and test image\n"
     )
     return Results({})
 

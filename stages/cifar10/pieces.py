@@ -4,6 +4,7 @@ Call it again until all runs are done: each goes on where it stood. What is done
 """
 
 import argparse
+import json
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import yaml
+from annulus.config.file import parse_tree, read_tree
 
 STAGES, WORK, IMAGES = Path(__file__).resolve().parents[1], Path("data/cifar10_pieces"), Path("data/cifar10_images")
 
@@ -22,22 +23,21 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("runs", nargs="*", default=["IR-nce/0", "MoCo/0", "RING+anneal/0", "MoCoRing/0"])
     parser.add_argument("--seconds", type=float, default=480, help="of this call (default: 480)")
-    parser.add_argument("--set", type=yaml.safe_load, default={}, help="'{scale: cpu}': other than scale gpu")
-    arguments = parser.parse_args()
-    until = time.monotonic() + arguments.seconds
+    parser.add_argument("--set", type=lambda text: parse_tree(text, "--set"), default={}, help="as {scale: cpu}")
+    arguments, start = parser.parse_args(), time.monotonic()
     if not IMAGES.exists():
         try:
             shutil.unpack_archive(arguments.archive, IMAGES.with_suffix(".part"), "tar", filter="data")
         except (OSError, TypeError) as error:  # before 3.11.4 Python has no such filter
             parser.error(f"{arguments.archive} is no tar that can be unpacked (by Python 3.11.4 or newer): {error}")
         IMAGES.with_suffix(".part").rename(IMAGES)
-    study, changed = yaml.safe_load((STAGES / "cifar10/params.yaml").read_bytes()), WORK.with_suffix(".yaml")
-    changed.write_text(yaml.safe_dump(study | {"scale": "gpu"} | arguments.set, sort_keys=False), encoding="utf-8")
+    study, changed = read_tree(STAGES / "cifar10/params.yaml"), WORK.with_suffix(".yaml")  # JSON is YAML too
+    changed.write_text(json.dumps(study | {"scale": "gpu"} | arguments.set), encoding="utf-8")
     run("cifar10/settings", params="params.yaml", study=changed, settings=WORK / "settings")
     if not (WORK / "images/test.safetensors").exists():
         run("study_images", settings=WORK / "settings/images.json", images=WORK / "images")
     with ThreadPoolExecutor(2) as pool:  # one run leaves a GPU waiting
-        print("\n".join(pool.map(lambda name: piece(until, arguments.out, name), arguments.runs)))
+        print("\n".join(pool.map(lambda name: piece(start + arguments.seconds, arguments.out, name), arguments.runs)))
 
 
 def piece(until: float, out: Path, name: str) -> str:

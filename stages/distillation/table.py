@@ -24,8 +24,8 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
         teacher = teacher_row(pair, paths.rows, paths.right)
         table += [row | setting for row in [teacher, *rows(students, pair, losses)]]
         pairs += [row | setting for row in differences(students, pair["name"], settings["comparisons"])]
-    if not (table and pairs):
-        raise InputError(f"{paths.rows}: nothing to compare has run yet; run `student@pair0-LOSS` of two losses")
+    if not table:
+        raise InputError(f"{paths.rows}: nothing to compare has run yet; run `student@pair0-LOSS` of a loss")
     shown = settings["shown"]
     students = {
         loss: paths.students / f"{shown['name']}.{loss}" / f"{shown['seed']}.safetensors" for loss in shown["losses"]
@@ -33,7 +33,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     teacher = paths.teachers / f"{shown['teacher']}.safetensors"
     save_picture(from_teacher(paths.images / "test.safetensors", teacher, students), paths.correlations)
     write_table(paths.table, table)
-    write_table(paths.pairs, pairs)
+    write_table(paths.pairs, pairs, columns=["pair", "loss", "base"])
     return Results({})
 
 

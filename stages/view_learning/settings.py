@@ -1,54 +1,19 @@
 """The parameters -> what the images, each generator, the views and the pictures read: a file for each."""
 
-from typing import Annotated, Any, Self
+from typing import Any
 
-from pydantic import Field, model_validator
-
-from annulus.config.file import checked, shown
-from annulus.config.params import Count, Name, Params, Rate, nearest
 from annulus.config.resolved import IMAGES, RUN, resolved
-from annulus.config.study import Settings, Study, StudyParams
-from annulus.errors import InputError
-from annulus.generators.params import SEEN, GeneratorParams
+from annulus.config.study import Study
+from annulus.generators.params import SEEN
+from annulus.generators.study import ViewLearningParams, generator_of
 from annulus.pipeline.stage import write_settings
-
-
-class Nothing(Params):
-    """A choice without settings of its own."""
-
-
-class Rates(Params):
-    """Learning rates of a generator and of its estimators."""
-
-    generator_rate: Rate
-    estimator_rate: Rate
-
-
-class ViewLearningParams(StudyParams):
-    """The study's params.yaml."""
-
-    held_out_pairs: Count
-    shown: Count
-    backbones: dict[str, Annotated[dict[str, Nothing], Field(min_length=1)]]  # of each scale
-    learning: dict[str, Settings]  # of all, then what differs at a scale
-    rates: dict[str, dict[str, Rates]]  # of each scale
-    generators: Annotated[dict[Name, Settings], Field(min_length=1)]
-    pairs: dict[str, list[str]]
-
-    @model_validator(mode="after")
-    def _generators_exist(self) -> Self:
-        for generator, others in self.pairs.items():
-            for name in (generator, *others):
-                if name not in self.generators:
-                    raise ValueError(f"pairs.{generator}: no {name!r}{nearest(name, self.generators)}")
-        return self
 
 
 def main(study: Study) -> dict[str, Any]:
     own = study.read(ViewLearningParams)
     common, names = {"scale": own.scale, "seeds": own.seeds}, list(own.generators)
     backbones = study.of_scale(own.backbones, "backbones")
-    learned = {name: _params(study, own, name) for name in names}
+    learned = {name: generator_of(study, own, name) for name in names}
     seen = resolved(study.variant("generators", {}, own.seeds[0]), SEEN)
     files = {"images": resolved(study.variant("images", {}, own.seeds[0]), IMAGES)}
     for name, params in learned.items():
@@ -73,17 +38,6 @@ def main(study: Study) -> dict[str, Any]:
     views = common | {"held_out_pairs": own.held_out_pairs, "pairs": own.pairs, "points": points}
     pictures = common | {"generators": names, "spaces": spaces, "shown": own.shown}
     return files | {"views": views, "pictures": pictures}
-
-
-def _params(study: Study, own: ViewLearningParams, name: str) -> GeneratorParams:
-    """What all generators have, what the scale sets, the generator's rates, and what it says itself."""
-    tree, rates = dict(own.generators[name]), study.of_scale(own.rates, "rates")
-    if (chosen := tree.pop("rates", None)) not in list(rates):
-        where = f"{study.path}: generators.{name}.rates: {shown(chosen)}"
-        raise InputError(f"{where} is none of {', '.join(rates)}{nearest(str(chosen), rates)}")
-    scales = {scale: settings for scale, settings in own.learning.items() if scale != "all"}
-    learning = study.row("learning", "all") | study.of_scale(scales, "learning")
-    return checked(learning | rates[chosen].model_dump() | tree, f"{study.path}: generators.{name}", GeneratorParams)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@
     training     encoder, optimiser, learning rate, scales
     evals        probes
     checks       combinations that a memory of a given size cannot serve
-    study        a study's own parameters
+    study        a study's own parameters: of rows (tables), of parts (grid)
 
 Values are only in params.yaml; no model has a default. A stage names what it reads by the same
 strings as dvc.yaml (`samplers.${sampler}`), so a test can compare the two.

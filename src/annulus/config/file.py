@@ -109,7 +109,8 @@ def _sentence(fault: Mapping[str, Any], model: type[Params]) -> str:
     branch = re.compile(r"(constrained-)?int|literal\[.*\]")
     location = [part for part in fault["loc"] if not branch.fullmatch(str(part))]
     named = location[-1:] == ["[key]"]
-    key = ".".join(str(part) for part in location if part != "[key]")
+    names = [str(part) for part in location if part != "[key]"]
+    key = ".".join(name if name.isprintable() and len(name) <= 100 else shown(name) for name in names)
     match fault["type"]:
         case "extra_forbidden":
             siblings = _keys(_section(location[:-1], model))

@@ -17,6 +17,7 @@ layouts            scenes in the formats and folders of COCO, VOC and LVIS
 pictures           the truth beside what was detected
 levels             an encoder's maps of growing stride
 params, tasks      settings of detectors, training and tasks; engines that exist
+study              the study's params.yaml as a whole
 samples            pictures as a detector's input, and their order
 roi_align          what a map holds in boxes
 heads, detector    torchvision's detection modules around the levels

@@ -1,47 +1,59 @@
-"""The study's lists: which pairs, which teachers, and what each loss sets."""
+"""The study's params.yaml as a whole: which pairs, which teachers, and what each loss sets."""
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any, Self
 
+from pydantic import Field, model_validator
+
+from annulus.classifiers.config import check_name
+from annulus.classifiers.params import FitParams
 from annulus.config.file import checked
-from annulus.config.params import nearest
-from annulus.config.study import OwnStudy
-from annulus.distillation.params import ContrastParams, PairParams, WeightParams
+from annulus.config.params import Name, Names, nearest
+from annulus.config.study import OwnParams, OwnStudy
+from annulus.distillation.params import ContrastParams, ImagesParams, PairParams, WeightParams
 from annulus.errors import InputError
 
 
-def pairs_of(study: OwnStudy) -> list[PairParams]:
-    """The pairs that run, and a check of those of the paper.
+class DistillationParams(OwnParams):
+    """The study's params.yaml."""
 
-    Raises:
-        InputError: for an unknown network, with the nearest known one, or two pairs of one name.
-    """
-    for place, pair in enumerate(study.content["thirteen"]):
-        checked(pair, f"{study.path}: thirteen.{place}", PairParams)
-    pairs = [
-        checked(pair, f"{study.path}: pairs.{place}", PairParams) for place, pair in enumerate(study.content["pairs"])
-    ]
-    names = [pair.name for pair in pairs]
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"{study.path}: pairs: {name} stands twice; give each pair a name of its own")
-    return pairs
+    teachers: Names  # that are trained
+    pairs: Annotated[list[PairParams], Field(min_length=1)]
+    losses: Names
+    images: ImagesParams
+    teacher: FitParams
+    student: FitParams
+    weights: WeightParams
+    contrast: ContrastParams
+    rows: dict[Name, dict[str, dict[str, Any]]]  # what each loss sets of `weights` and `contrast`
+    comparisons: dict[str, list[str]]
+    shown: Names
+    thirteen: list[PairParams]  # the paper's
 
+    @model_validator(mode="after")
+    def _pairs_have_their_names_and_teachers(self) -> Self:
+        for network in self.teachers:
+            check_name(network)
+        names = [pair.name for pair in self.pairs]
+        for pair in self.pairs:
+            if names.count(pair.name) > 1:
+                raise ValueError(f"pairs: {pair.name} stands twice; give each pair a name of its own")
+            if pair.teacher not in self.teachers:
+                raise ValueError(
+                    f"pairs: {pair.name} needs the teacher {pair.teacher}, which `teachers` does not name"
+                    f"{nearest(pair.teacher, self.teachers)}; add it there"
+                )
+        return self
 
-def teachers_of(study: OwnStudy, pairs: Sequence[PairParams]) -> list[str]:
-    """The teachers that are trained.
-
-    Raises:
-        InputError: when a pair's teacher is not among them.
-    """
-    teachers = study.content["teachers"]
-    for pair in pairs:
-        if pair.teacher not in teachers:
-            raise InputError(
-                f"{study.path}: pairs: {pair.name} needs the teacher {pair.teacher}, which `teachers` does not name"
-                f"{nearest(pair.teacher, teachers)}; add it there"
-            )
-    return teachers
+    @model_validator(mode="after")
+    def _losses_exist(self) -> Self:
+        named = [("shown", name, self.losses, "losses") for name in self.shown]
+        named += [("losses", name, self.rows, "rows") for name in self.losses]
+        for loss, bases in self.comparisons.items():
+            named += [(f"comparisons.{loss}", name, self.rows, "rows") for name in (loss, *bases)]
+        for where, name, known, section in named:
+            if name not in known:
+                raise ValueError(f"{where}: {section} has no {name!r}{nearest(name, known)}")
+        return self
 
 
 def loss_settings(study: OwnStudy, loss: str) -> dict[str, Any]:

@@ -117,12 +117,12 @@ def read_metrics(path: Path) -> dict[str, Any]:
     return content
 
 
-def write_table(path: Path, rows: Sequence[Metrics]) -> None:
-    """Write rows with the same keys as CSV, for DVC's plots; one row at least."""
-    if not rows:
+def write_table(path: Path, rows: Sequence[Metrics], columns: Sequence[str] = ()) -> None:
+    """Write rows with the same keys as CSV, for DVC's plots; one row at least, or the columns that it would have."""
+    if not (rows or columns):
         raise ValueError(f"{path} would have no row, and so no columns")
     text = io.StringIO()
-    table = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+    table = csv.DictWriter(text, fieldnames=list(rows[0]) if rows else columns, lineterminator="\n")
     table.writeheader()
     table.writerows(all_rounded(row) for row in rows)
     write_text(path, text.getvalue())

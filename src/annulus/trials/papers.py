@@ -133,6 +133,15 @@ def as_text(rows: Sequence[Mapping[str, Number]]) -> str:
     return "\n".join(lines)
 
 
+def pairs_as_text(rows: Sequence[Mapping[str, Number]]) -> str:
+    """Further differences for the eye."""
+    lines = [f"{'row':<26} {'over':<26}{'gain':>7}       verdict"]
+    for row in rows:
+        above = f"{row['gain_percent']:>7.1f} ± {row['gain_interval_percent']:<4.1f}"
+        lines.append(f"{row['row']:<26} {row['base']:<26}{above}{row['verdict']}")
+    return "\n".join(lines)
+
+
 SHOWN = [("here_percent", "here_interval_percent"), ("here_gain_percent", "here_gain_interval_percent")]
 
 

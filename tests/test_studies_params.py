@@ -1,0 +1,195 @@
+"""A fault in a study's params.yaml is one sentence that names the key, the value and the way out."""
+
+import copy
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from by_path import ROOT, script
+from settings import MISSING, TREE
+
+from annulus.config import study as studies
+from annulus.errors import InputError
+
+ALGORITHMS = Path("stages/algorithms/params.yaml")
+CONTENT = {path.parent.name: yaml.safe_load(path.read_text()) for path in ROOT.glob("stages/*/params.yaml")}
+
+
+def settings_of(study: str) -> tuple:
+    """Its settings script and the kind of study that it reads."""
+    own = f"stages/{study}/settings.py"
+    path = own if (ROOT / own).exists() else "stages/study_settings.py"
+    (kind,) = re.findall(r"write_settings\(main, (\w+)\)", (ROOT / path).read_text())
+    return script(path).main, getattr(studies, kind)
+
+
+MAINS = {study: settings_of(study) for study in CONTENT}
+
+
+@pytest.fixture
+def refused(monkeypatch):
+    """What is said of a study with another value, or none, at a key whose parts are divided by slashes."""
+
+    def said(study: str, key: str, value: object) -> str:
+        content, (main, kind), own = copy.deepcopy(CONTENT[study]), MAINS[study], Path(f"stages/{study}/params.yaml")
+        *sections, last = key.split("/")
+        place = content
+        for part in sections:
+            place = place[part]
+        if value is MISSING:
+            del place[last]
+        else:
+            place[last] = value
+        files = {Path("stages/algorithms/params.yaml"): CONTENT["algorithms"], Path("params.yaml"): TREE} | {
+            own: content
+        }
+        monkeypatch.setattr(studies, "read_tree", lambda path: copy.deepcopy(files[path]))
+        with pytest.raises(InputError) as error:
+            main(kind(own) if kind is studies.OwnStudy else kind(Path("params.yaml"), own))
+        (text,) = str(error.value).splitlines()
+        return text.removeprefix(f"{own}: ")
+
+    return said
+
+
+@pytest.mark.parametrize("study", sorted(CONTENT))
+def test_every_section_of_a_study_is_asked_for_and_no_null_or_text_or_near_miss_of_one_is_taken(refused, study):
+    for key in CONTENT[study]:
+        assert refused(study, key, MISSING).startswith(f"{key}: missing; ")
+        assert refused(study, key, None).startswith(f"{key}: None refused; ")
+        if not isinstance(CONTENT[study][key], str):
+            assert refused(study, key, "text").startswith(f"{key}: 'text' refused; ")
+        near = f"q{key}"
+        assert refused(study, near, 1).startswith(f"{near}: unknown key; did you mean {key!r}? (known: ")
+
+
+IR = "tables/mutualinfo.table1/methods/IR"
+
+
+@pytest.mark.parametrize(
+    ("study", "key", "value", "sentence"),
+    [
+        ("algorithms", f"{IR}/top1_precent", 64.3, "methods.IR.top1_precent: unknown key; did you mean 'top1_percent'"),
+        ("algorithms", f"{IR}/top1_percent", "64,3", "methods.IR.top1_percent: '64,3' is text to YAML; write a number"),
+        ("algorithms", f"{IR}/row", MISSING, "methods.IR.row: missing; every value is written in params.yaml"),
+        ("algorithms", "tables/ring.table6/methods", None, "tables.ring.table6.methods: None refused; expected keys"),
+        ("algorithms", "pairs/MoCo", "untrained", "pairs.MoCo: 'untrained' refused; input should be a valid list"),
+        ("algorithms", "pairs/MoCo", ["untraind"], "pairs.MoCo: no 'untraind'; did you mean 'untrained'?"),
+        ("algorithms", "rows/IR-nce", None, "rows.IR-nce: None refused; expected keys and values, or {} for none"),
+        ("cifar10", "rows", ["MoCo", "MoCo"], "rows: 'MoCo' stands twice; delete one of them"),
+        (
+            "negatives",
+            "parts/critic/series",
+            None,
+            "parts.critic.series: None refused; expected keys and values, or {}",
+        ),
+        ("negatives", "parts/count/sweep/values", None, "parts.count.sweep.values: None refused; input should be a"),
+        ("negatives", "parts/count/sweep/values", [4, 4], "parts.count.sweep.values: 4 stands twice; delete one"),
+        ("negatives", "parts/count/sweep/value", [4], "parts.count.sweep.value: unknown key; did you mean 'values'?"),
+        (
+            "negatives",
+            "parts/count/scales/papper",
+            {},
+            "parts.count.scales: 'papper' is no scale; did you mean 'paper'",
+        ),
+        ("negatives", "parts/count/base", {"value": 5}, "parts.count.base: {'value': 5} is no point of this part; exp"),
+        ("negatives", "estimates/counts", ["4"], "estimates.counts.0: '4' refused; input should be a valid integer"),
+        ("colour", "sets/labelled/demo", MISSING, "sets.labelled.demo: missing; the study's scale has no value here"),
+        ("colour", "spaces/dmeo", ["rgb"], "spaces: 'dmeo' is none of tiny, demo, paper; did you mean 'demo'?"),
+        ("colour", "pictures/demo/rows", "2", "pictures.demo.rows: '2' refused; input should be a valid integer"),
+        ("distance", "sets/large/demo", "text", "sets.large.demo: 'text' refused; expected keys and values, or"),
+        (
+            "distance",
+            "pairs/demo/offsets",
+            [5, None],
+            "pairs.demo.offsets.1: None refused; input should be a valid int",
+        ),
+        ("detection", "tasks", -7, "tasks: -7 refused; expected keys and values, or {} for none"),
+        ("detection", "scenes/roots/voc", MISSING, "scenes.roots: lacks 'voc', a task; give its folder, or null"),
+        (
+            "detection",
+            "configurations/mask-rcnn-fpn/detectr",
+            {},
+            "mask-rcnn-fpn.detectr: unknown key; did you mean 'd",
+        ),
+        (
+            "detection",
+            "configurations/fine-tuned-eqco/training/learning_rat",
+            1.0,
+            "learning_rat: unknown key; did you",
+        ),
+        ("detection", "scales/demo/configurations/mask-rcnn-c5", {}, "configurations: no 'mask-rcnn-c5'; did you mean"),
+        ("distillation", "teachers", None, "teachers: None refused; input should be a valid list"),
+        ("distillation", "teachers", ["resnet14", "../../x"], "no network is named '../../x'"),
+        ("distillation", "shown", ["kd", "cdr"], "shown: losses has no 'cdr'; did you mean 'crd'?"),
+        ("distillation", "comparisons/crdd", ["kd"], "comparisons.crdd: rows has no 'crdd'; did you mean 'crd"),
+        ("distillation", "comparisons/crd", ["kdd"], "comparisons.crd: rows has no 'kdd'; did you mean 'kd'?"),
+        ("distillation", "rows/cpc-05/contrast/alpha", -1.0, "rows.cpc-05.contrast: alpha: -1.0 refused; input should"),
+        ("meta", "targets", ["digits", "digits"], "targets: 'digits' stands twice; delete one of them"),
+        ("spirals", "search/settings/one turn/turn", 1.0, "search.settings.one turn: turn: unknown key; did you mean"),
+        (
+            "view_learning",
+            "pairs/supervised-rgbb",
+            [],
+            "pairs.supervised-rgbb: no 'supervised-rgbb'; did you mean 'sup",
+        ),
+        (
+            "view_learning",
+            "rates/demo/equal/generator_rate",
+            None,
+            "rates.demo.equal.generator_rate: None refused; inp",
+        ),
+        (
+            "view_learning",
+            "generators/random-rgb/rates",
+            ["equal"],
+            "random-rgb.rates: ['equal'] is none of printed, la",
+        ),
+        (
+            "estimators",
+            "staircases/joint/outputs",
+            MISSING,
+            "staircases.joint.outputs: missing; .* params.yaml, or null",
+        ),
+    ],
+)
+def test_a_fault_within_a_study_is_named_with_its_key_its_value_and_the_way_out(refused, study, key, value, sentence):
+    pattern = re.escape(sentence).replace(r"\.\*", ".*")
+    assert re.search(pattern, refused(study, key, value))
+
+
+NAMES = [
+    "../../x",
+    "/x",
+    "a/b",
+    "..",
+    ".",
+    "",
+    ".x",
+    "a\nb",
+    "a\0b",
+    "x" * 81,
+    "a\\b",
+    "a:b",
+    "a$b",
+    'a"b',
+    "`a`",
+    "a ",
+    " a",
+]
+SECTIONS = {"algorithms": "rows", "negatives": "parts", "frequency": "parts", "detection": "tasks"}
+SECTIONS |= {"distillation": "rows", "estimators": "staircases", "view_learning": "generators"}
+
+
+@pytest.mark.parametrize(("study", "section"), SECTIONS.items())
+def test_a_name_that_becomes_a_file_is_a_word_which_leaves_no_folder_and_no_shell_takes_apart(refused, study, section):
+    content = CONTENT[study][section]
+    known = next(iter(content.values()))
+    for name in NAMES:
+        said = refused(study, section, content | {name: known})
+        assert said.startswith(f"{section}.")
+        assert " is no name; take letters, digits, " in said
+    for name in (7, None):
+        said = refused(study, section, content | {name: known})
+        assert said == f"{section}.{name}: {name} is no text to YAML; write a name in quotes"
