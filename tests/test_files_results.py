@@ -8,6 +8,7 @@ import sys
 
 import pytest
 import torch
+from by_path import ROOT
 from settings import stripes
 
 from annulus.datasets.prepare import Prepared, save_prepared
@@ -96,6 +97,17 @@ def test_a_metrics_file_of_something_else_is_a_sentence(tmp_path, text, why):
     path.unlink()
     write_metrics(path, {"top1_percent": 80.0, "k": True, "row": "RING"})
     assert read_metrics(path) == {"top1_percent": 80.0, "k": True, "row": "RING"}
+
+
+def test_a_kill_leaves_nothing_that_git_takes(tmp_path):
+    """Stages make what they write before they open a file, and git overlooks what is left of one."""
+    for stage in (ROOT / "stages").rglob("*.py"):
+        assert "atomic_write" not in stage.read_text(), stage
+    for path in ("metrics/knn.json", "metrics/detection/pictures/voc.png"):
+        with atomic_write(tmp_path / path) as temporary:
+            left = temporary.relative_to(tmp_path)
+        assert subprocess.run(["git", "check-ignore", "-q", left], cwd=ROOT).returncode == 0, left
+    assert subprocess.run(["git", "check-ignore", "-q", "metrics/main/.gitignore"], cwd=ROOT).returncode == 1
 
 
 def test_a_failure_while_writing_leaves_the_old_file_and_nothing_beside_it(tmp_path):
