@@ -60,6 +60,13 @@ lock: $(READY)  ## pin what pyproject.toml asks for (newest versions: make lock 
 	@$(RUN) uv pip compile --quiet --universal --python-version 3.11 --all-extras \
 	  --no-emit-index-url --no-header $(ARGS) pyproject.toml -o requirements.lock
 
+# Two makes at a time: the second waits, looks again, and finds what the first has made.
+ifndef ALONE
+FLOCK := $(if $(shell command -v flock),flock .annulus/install.lock)
+$(READY):
+	@mkdir -p .annulus && $(FLOCK) $(MAKE) --silent ALONE=yes $@
+else
+
 # The environment may be the active one while it is made again: not its own Python makes it.
 OUTSIDE := PATH="$$(printf %s "$$PATH" | sed 's|$(CURDIR)/.venv/bin:||g')" $(PYTHON)
 $(INSTALLED):
@@ -80,3 +87,4 @@ $(INSTALLED):
 $(READY): $(INSTALLED)
 	@.venv/bin/python -c 'import site, sys; open(site.getsitepackages()[0] + "/annulus.pth", "w").write(sys.argv[1] + "\n")' "$(CURDIR)/src"
 	@touch $@
+endif

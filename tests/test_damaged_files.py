@@ -12,6 +12,8 @@ from safetensors.torch import save_file
 from settings import stripes
 
 from annulus.config.evals import KnnParams
+from annulus.config.resolved import read_settings
+from annulus.detection.transfer import of_encoders
 from annulus.diagnostics.curve import read_curve
 from annulus.diagnostics.measures import load_run
 from annulus.encoders.encoder import EncoderConfig, build_encoder, load_encoder, save_encoder
@@ -21,6 +23,7 @@ from annulus.evals.knn import evaluate_knn
 from annulus.files.images import load_images, save_images
 from annulus.files.packed import write_packed
 from annulus.files.results import write_table
+from annulus.generators.curves import read_curves
 
 CONFIG = EncoderConfig("alexnet", "imagenet", "linear", 4, 16, None, (0.5, 0.5, 0.5), (0.2, 0.2, 0.2))
 COLUMNS = ("bound_nats", "ceiling_nats", "inner_share", "outer_share")
@@ -141,7 +144,10 @@ ORDER = "epochs, images or queries are not some of a run's in their order"
         ("images", {"rows": lambda t: None}, None, "holds images, labels, expected images, labels, rows"),
         ("images", {"labels": lambda t: t + 1}, None, "a label is 2, expected -1 to 1"),
         ("features", {"embedding": lambda t: t / 0}, None, "embedding holds NaN or infinity, expected finite numbers"),
+        ("features", dict.fromkeys(("embedding", "pooled", "map", "labels"), lambda t: t[:0]), None, "of no image"),
+        ("features", {"embedding": lambda t: t[:, :0]}, None, "holds features of no image or without a dimension"),
         ("features", {"map": lambda t: t[:, :3]}, None, r"map is float16 of shape \(6, 3, 2, 2\), expected .*c = 5"),
+        ("snapshots", {"queries": lambda t: t * 0}, None, "queries holds an embedding of zeros, expected unit vec"),
         ("snapshots", {"second": lambda t: t[:, :2]}, None, r"second is float16 .*\(2, 2, 4\), expected .*q = 3"),
         ("snapshots", {"current": lambda t: t * torch.inf}, None, "current holds NaN or infinity"),
         ("snapshots", {"epochs": lambda t: t.flip(0)}, None, ORDER),
@@ -210,3 +216,21 @@ def test_features_of_two_encoders_are_refused():
     five, four = (Features({"pooled": torch.rand(6, n)}, torch.arange(6) % 2, ("cat", "dog")) for n in (5, 4))
     with pytest.raises(InputError, match=r"of shape \(5,\), test features of \(4,\); run `dvc repro --force embed`"):
         evaluate_knn(five, four, KnnParams(k=1, temperature=0.07, layer="pooled"))
+
+
+READERS = {
+    "settings": (read_settings, "no settings file"),
+    "curves": (read_curves, "holds no learning curves"),
+    "scenes": (lambda path: of_encoders("stage", {"seeds": [0]}, path.parent, {}, len), "names no scenes"),
+}
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("kind", READERS)
+def test_json_of_another_kind_in_the_place_of_what_a_stage_wrote(kind, tmp_path):
+    path, (read, fault) = tmp_path / "scenes.json", READERS[kind]
+    for content in (b"", b"[1, 2]", b"\xff\xfe", b"[" * 100_000, b'"text"', None):
+        path.unlink(missing_ok=True)
+        os.mkfifo(path) if content is None else path.write_bytes(content)
+        with pytest.raises(InputError, match=rf"(?s)scenes\.json is .*{fault}.*; run `dvc repro`$"):
+            read(path)

@@ -1,5 +1,7 @@
 import io
+import struct
 import warnings
+import zlib
 
 import numpy as np
 import pytest
@@ -7,7 +9,7 @@ import torch
 from PIL import Image
 from torchvision import transforms
 
-from annulus.datasets.decode import decode, decode_files
+from annulus.datasets.decode import FORMATS, decode, decode_files
 
 
 @pytest.fixture
@@ -30,7 +32,7 @@ def saved(image: Image.Image, path, **options):
 MODES = ["RGB", "L", "1", "P", "CMYK", "RGBA", "LA", "YCbCr", "I;16", "I", "HSV"]
 
 
-@pytest.mark.parametrize("suffix", ["png", "jpg", "webp", "bmp", "gif", "tif", "ppm"])
+@pytest.mark.parametrize("suffix", ["png", "jpg", "webp", "avif", "jp2", "bmp", "gif", "tif", "ppm"])
 def test_every_mode_of_every_format_reads_as_pillow_shows_it(photograph, suffix, tmp_path):
     read = []
     for mode in MODES:
@@ -95,7 +97,30 @@ def test_a_transparent_palette_entry_or_colour_lies_on_white_and_sixteen_bit_gre
     np.testing.assert_array_equal(ours[:, :, 1], np.rint(levels / 257).astype(np.uint8))
 
 
-@pytest.mark.parametrize("suffix", ["jpg", "png", "webp", "tif"])
+@pytest.mark.parametrize(
+    ("colour", "depth", "row", "transparent", "shown"),
+    [
+        (0, 16, [0, 257 * 7, 257 * 200], [0], [255, 7, 200]),
+        (0, 16, [0, 257 * 7, 257 * 200], [257 * 200], [0, 7, 255]),
+        (0, 4, [0x17, 0xF0], [1], [255, 119, 255, 0]),
+        (0, 2, [0b00011011], [2], [0, 85, 255, 255]),
+        (2, 16, [1000, 2000, 3000, 60000, 0, 0], [1000, 2000, 3000], [255, 234]),
+    ],
+)
+def test_a_transparent_level_of_any_depth_lies_on_white(colour, depth, row, transparent, shown, tmp_path):
+    """PNG's own numbers: Pillow writes grey of 16 bits and of fewer than 8 without a transparent level."""
+    width, coded = len(shown), np.array(row, ">u2" if depth == 16 else ">u1").tobytes()
+    header = struct.pack(">IIBBBBB", width, width, depth, colour, 0, 0, 0)
+    chunks = {b"IHDR": header, b"tRNS": np.array(transparent, ">u2").tobytes()}
+    chunks |= {b"IDAT": zlib.compress((b"\0" + coded) * width), b"IEND": b""}
+    parts = [
+        struct.pack(">I", len(of)) + kind + of + struct.pack(">I", zlib.crc32(kind + of)) for kind, of in chunks.items()
+    ]
+    (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(parts))
+    assert decode(tmp_path / "a.png", width)[0, :, 0].tolist() == shown
+
+
+@pytest.mark.parametrize("suffix", ["jpg", "png", "webp", "avif", "tif"])
 def test_exif_turns_the_image_upright(photograph, suffix, tmp_path):
     exif = Image.Exif()
     exif[0x0112] = 6  # EXIF 2.3, 4.6.4: the camera was turned to the left
@@ -120,7 +145,7 @@ def test_bad_files_are_reported_by_position_with_the_reason_and_are_black(photog
         "deep.tif": (whole(Image.new("I", (8, 8), 70_000), "TIFF"), "grey levels from 70000 to 70000"),
         "script.eps": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "not an image in a format"),
     }
-    for kind in ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF", "PPM"):
+    for kind in FORMATS:
         content = whole(photograph, kind)
         contents[f"cut.{kind}"] = (content[: len(content) * 6 // 10], "")
     for name, (content, _) in contents.items():

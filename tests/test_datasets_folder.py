@@ -57,26 +57,45 @@ def test_hidden_and_side_files_are_left_alone_and_counted(root, caplog):
 
 
 @pytest.mark.timeout(20)
-def test_every_other_file_is_taken_for_an_image_whatever_its_name(root, tmp_path):
+def test_an_image_is_known_by_its_name_or_by_what_it_holds_and_what_is_none_is_named(root, tmp_path, caplog):
     cat = root / "train" / "cat"
     (cat / "img0.png").rename(cat / "a photo")
+    (cat / "img2.png").rename(cat / "photo.txt")
+    for name in ("README.txt", "labels.csv", "Notes"):
+        (cat / name).write_text("no image")
+    (cat / "cut.png").write_text("no image")
+    (cat / "phone.heic").write_text("not read")
     (cat / "img1.png").rename(os.fsdecode(os.fsencode(cat) + b"/caf\xe9.png"))
-    assert read_all(root)[2] == {}
-    (cat / "notes.txt").write_bytes(b"no image")
     (cat / "loop.png").symlink_to("loop.png")
     (cat / "nowhere.png").symlink_to(tmp_path / "nowhere")
     os.mkfifo(cat / "pipe.png")  # which is not waited for
     (root / "train" / "loop").symlink_to("loop")  # beside the class folders
     (root / "train" / "dog").rename(tmp_path / "elsewhere")
     (root / "train" / "dog").symlink_to(tmp_path / "elsewhere")
-    _, images, bad = read_all(root)
-    assert len(images) == 28
+    with caplog.at_level(logging.INFO, "annulus"):
+        _, images, bad = read_all(root)
+    assert f"{cat}: 3 files are no images and are not used: Notes, README.txt, labels.csv" in caplog.messages
+    assert len(images) == 29
     assert sorted(bad.values()) == [
+        "train/cat/cut.png (not an image in a format that is read here)",
         "train/cat/loop.png (Too many levels of symbolic links)",
-        "train/cat/notes.txt (not an image in a format that is read here)",
         "train/cat/nowhere.png (No such file or directory)",
+        "train/cat/phone.heic (not an image in a format that is read here)",
         "train/cat/pipe.png (Is a pipe or a device, not a file)",
     ]
+
+
+def test_a_name_with_an_accent_is_one_class_however_a_file_system_stores_it(root):
+    """As one letter and as a letter and an accent, in two splits and in one."""
+    renamed(root, "cat", "ne\u0301e", "train")
+    renamed(root, "cat", "n\u00e9e", "test")
+    shutil.copytree(root / "test/n\u00e9e", root / "train/n\u00e9e")
+    sources = open_folder(root, 8)
+    assert sources["train"].classes == sources["test"].classes == ("dog", "n\u00e9e")
+    assert sources["train"].labels.bincount().tolist() == [12, 15]
+    images, bad = sources["train"].read(torch.arange(27))
+    assert not bad
+    assert sources["train"].labels.tolist() == [1 - green for green in images[:, 1, 0, 0].tolist()]
 
 
 def replaced(folder: Path, *inside: str, link: bool = False) -> None:

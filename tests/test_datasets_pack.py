@@ -16,6 +16,7 @@ import torch
 import yaml
 from PIL import Image
 from settings import SMALL, changed
+from test_damaged_files import edit
 from test_views_spaces import by_pixel
 
 from annulus.datasets import pack as module
@@ -24,6 +25,7 @@ from annulus.datasets.pack import pack
 from annulus.datasets.source import Files, encoded
 from annulus.errors import InputError
 from annulus.files.images import ImageSet, load_images, save_images
+from annulus.files.packed import write_packed
 from annulus.pipeline.stage import run_stage
 from annulus.views.splits import ColourSplit, channel_statistics
 
@@ -207,6 +209,33 @@ def test_what_is_packed_and_changed_since_gives_a_sentence(files, tmp_path):
     refused(r"cannot be opened \(No such file or directory\)", load_images, index)
 
 
+@pytest.mark.parametrize(
+    ("tensors", "about", "sentence"),
+    [
+        ({}, {"shards": {"train-00000.raw": 2**70}}, "its shards are not lengths by file name"),
+        ({}, {"shards": {"train-00000.raw": -1}}, "its shards are not lengths by file name"),
+        ({}, {"side": 2**70}, r"its side is \d+ pixels, expected 1 to 65535"),
+        ({"start": lambda t: t + 2**63 - 1 - t.max()}, None, "image 0 does not lie in a shard"),
+        ({"levels": lambda t: t * 0}, None, "its levels do not count each pixel of its images once"),
+    ],
+)
+def test_an_index_that_was_edited_gives_a_sentence(files, tmp_path, tensors, about, sentence):
+    save_images(tmp_path / "work/train.safetensors", image_set(packed(files, "raw", tmp_path / "work")))
+    edit(tmp_path / "work/train.safetensors", tensors, about)
+    with pytest.raises(InputError, match=rf"train\.safetensors: {sentence}.*; run `dvc repro --force prepare`$"):
+        load_images(tmp_path / "work/train.safetensors")
+
+
+@pytest.mark.parametrize(
+    "change", [lambda path: path.write_bytes(path.read_bytes()[:-9]), lambda path: write_packed(path, {}, {})]
+)
+def test_a_shard_whose_own_index_is_cut_or_foreign_is_packed_again(files, tmp_path, change):
+    store = packed(files, "raw", tmp_path / "work")
+    change(tmp_path / "work/train-00001.raw.safetensors")
+    again = packed(files, "raw", tmp_path / "work")
+    assert torch.equal(again.places.fingerprint, store.places.fingerprint)
+
+
 @pytest.mark.parametrize("kind", ["raw", "jpeg"])
 def test_files_that_cannot_be_read_are_told_and_have_no_bytes(kind, files, tmp_path):
     broken = tmp_path / "files" / "0.jpg"
@@ -226,7 +255,7 @@ def test_a_full_disk_is_a_sentence_and_keeps_the_shards_before(files, tmp_path, 
 
     opened = Path.open
     monkeypatch.setattr(
-        Path, "open", lambda path, *mode: Full() if ".train-00001" in str(path) else opened(path, *mode)
+        Path, "open", lambda path, *m, **o: Full() if ".train-00001" in str(path) else opened(path, *m, **o)
     )
     with pytest.raises(InputError, match=r"cannot write .*train-00001.raw: No space left on device; .* run again"):
         packed(files, "raw", tmp_path / "work")

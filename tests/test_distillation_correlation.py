@@ -2,6 +2,7 @@
 
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 from PIL import Image
 
 from annulus.distillation.correlation import correlations, difference, save_picture
@@ -24,3 +25,10 @@ def test_the_picture_has_a_panel_for_each_student(tmp_path):
         sizes.append(Image.open(tmp_path / "one.png").size)
     assert sizes[1][0] > 1.5 * sizes[0][0]
     assert sizes[1][1] == sizes[0][1]
+
+
+def test_the_picture_is_drawn_before_its_file_is_opened(tmp_path, monkeypatch):
+    """A kill while it is drawn leaves nothing."""
+    monkeypatch.setattr(Figure, "savefig", lambda figure, file, **_: file.write(b"%d" % len(list(tmp_path.iterdir()))))
+    save_picture({"alone": torch.eye(3)}, tmp_path / "one.png")
+    assert (tmp_path / "one.png").read_bytes() == b"0"

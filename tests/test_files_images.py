@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from annulus.errors import InputError
-from annulus.files.images import ImageSet, load_images, save_images
+from annulus.files.images import LEAST_STD, ImageSet, load_images, save_images
 from annulus.files.packed import write_packed
 from annulus.files.store import Resident
 
@@ -45,6 +45,16 @@ def test_channel_statistics_are_those_of_the_pixels(generator):
     torch.testing.assert_close(torch.tensor(mean).double(), pixels.mean((0, 2, 3)).double(), atol=1e-7, rtol=0)
     expected = pixels.transpose(0, 1).flatten(1).std(dim=1, correction=0)
     torch.testing.assert_close(torch.tensor(std).double(), expected, atol=1e-7, rtol=0)
+
+
+def test_a_channel_that_varies_in_one_pixel_alone_is_not_divided_by_next_to_nothing(generator):
+    images = image_set(36, generator)
+    images.images.pixels[:, 0] = 7
+    images.images.pixels[:, 1] = 0
+    images.images.pixels[5, 1, 0, 0] = 255
+    mean, std = images.channel_statistics()
+    assert std[:2] == (0.0, LEAST_STD)
+    assert (1 - mean[1]) / std[1] <= 32
 
 
 def test_take_keeps_pixels_labels_and_rows_together(generator):

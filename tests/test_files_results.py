@@ -8,12 +8,13 @@ import sys
 
 import pytest
 import torch
+from by_path import ROOT
 from settings import stripes
 
 from annulus.datasets.prepare import Prepared, save_prepared
 from annulus.errors import InputError
 from annulus.files.packed import write_packed, write_torch
-from annulus.files.results import atomic_write, rounded, write_metrics, write_table
+from annulus.files.results import atomic_write, read_metrics, rounded, write_metrics, write_table
 
 
 def folder_of(path):
@@ -72,6 +73,41 @@ def test_text_is_utf_8_whatever_the_locale_says(tmp_path):
     environment = os.environ | {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
     subprocess.run([sys.executable, "-c", write], cwd=tmp_path, env=environment, check=True)
     assert (tmp_path / "a.csv").read_bytes() == "class\n猫\n".encode()
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"0": {"top1_percent": "high"}}', "top1_percent is 'high', expected a number"),
+        ('{"bound_nats": null}', "bound_nats is 'None', expected a number"),
+        ('{"0": {"epochs": NaN}}', "epochs is 'nan', expected a number"),
+        (f'{{"k": {10**400}}}', "k is '1000.*0', expected a number"),
+        ('{"0": {"0": {"k": 1}}}', "0 is .*'k'.*, expected a number"),
+        ("[" * 100_000, "recursion"),
+        ("[1]", "it holds list"),
+        (None, "Is a pipe or a device, not a file"),
+    ],
+)
+def test_a_metrics_file_of_something_else_is_a_sentence(tmp_path, text, why):
+    path = tmp_path / "knn.json"
+    os.mkfifo(path) if text is None else path.write_text(text)
+    with pytest.raises(InputError, match=rf"knn.json is missing or not a metrics file \(.*{why}.*\); run `dvc repro`"):
+        read_metrics(path)
+    path.unlink()
+    write_metrics(path, {"top1_percent": 80.0, "k": True, "row": "RING"})
+    assert read_metrics(path) == {"top1_percent": 80.0, "k": True, "row": "RING"}
+
+
+def test_a_kill_leaves_nothing_that_git_takes(tmp_path):
+    """Stages make what they write before they open a file, and git overlooks what is left of one."""
+    for stage in (ROOT / "stages").rglob("*.py"):
+        assert "atomic_write" not in stage.read_text(), stage
+    for path in ("metrics/knn.json", "metrics/detection/pictures/voc.png"):
+        with atomic_write(tmp_path / path) as temporary:
+            left = temporary.relative_to(tmp_path)
+        assert subprocess.run(["git", "check-ignore", "-q", left], cwd=ROOT).returncode == 0, left
+    assert subprocess.run(["git", "check-ignore", "-q", "metrics/main/.gitignore"], cwd=ROOT).returncode == 1
 
 
 def test_a_failure_while_writing_leaves_the_old_file_and_nothing_beside_it(tmp_path):

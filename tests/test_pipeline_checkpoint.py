@@ -6,6 +6,7 @@ import re
 import resource
 import shutil
 import socket
+import zipfile
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -189,6 +190,28 @@ def test_a_damaged_state_is_ignored_with_a_warning(caplog):
     assert len(re.findall(r"state\.pt is damaged \(.+\); starting from the beginning", caplog.text)) == 2
 
 
+@pytest.mark.timeout(20)
+def test_what_another_computation_or_program_wrote_is_ignored_with_a_warning(tmp_path, caplog):
+    with Checkpoint("pretrain", {"seed": 1}) as other:
+        other.save({"epoch": 1})
+        foreign = other.state.read_bytes()
+    torch.save({"epoch": torch.nn.Linear(2, 2)}, tmp_path / "module")
+    torch.save([1, 2], tmp_path / "list")
+    with zipfile.ZipFile(tmp_path / "zip", "w") as archive:
+        archive.writestr("readme", "no state")
+    with Checkpoint("pretrain", KEY) as checkpoint:
+        for content in (foreign, *((tmp_path / name).read_bytes() for name in ("module", "list", "zip")), b"text"):
+            checkpoint.state.write_bytes(content)
+            assert checkpoint.load() is None
+        for other in (os.mkfifo, os.mkdir):
+            checkpoint.state.unlink()
+            other(checkpoint.state)
+            assert checkpoint.load() is None
+        checkpoint.state.rmdir()
+    assert caplog.text.count("; starting from the beginning") == 7
+    assert "(it is of another computation); starting" in caplog.text
+
+
 def test_a_full_disk_is_said_in_the_disk_s_words_and_leaves_the_state_before():
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     with Checkpoint("pretrain", KEY) as checkpoint:
@@ -209,5 +232,8 @@ def test_a_folder_that_cannot_be_made_and_a_key_of_files_that_are_not_there_or_o
         state()
     with pytest.raises(InputError, match=r"cannot read data/images: No such file.*; run `dvc repro`"):
         hash_files(Path("data/images"))
+    os.mkfifo("pipe")
+    with pytest.raises(InputError, match="cannot read pipe: Is a pipe or a device, not a file"):
+        hash_files(Path("pipe"))
     with pytest.raises(TypeError, match="a checkpoint key holds Tensor, expected numbers, text, paths"):
         Checkpoint("pretrain", {"rows": torch.zeros(1)})

@@ -1,7 +1,6 @@
 """Each generator's two views of some test images as a picture, and the curves of all generators' learning."""
 
 import argparse
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,9 +8,8 @@ import torch
 
 from annulus.compute.rng import generator
 from annulus.files.images import load_images
-from annulus.files.regular import read_text
 from annulus.files.results import write_bytes, write_table
-from annulus.generators.curves import over_steps
+from annulus.generators.curves import over_steps, read_curves
 from annulus.generators.pictures import Shown, grid
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.sheets import png
@@ -30,7 +28,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
         name: LearnedSplit.of(paths.generators / name / f"{seed}.safetensors") for name in settings["generators"]
     }
     write_bytes(paths.views, png(grid(images, [Shown(name, split(seen)) for name, split in splits.items()])))
-    curves = {name: json.loads(read_text(paths.generators / name / "curves.json")) for name in settings["generators"]}
+    curves = {name: read_curves(paths.generators / name / "curves.json") for name in settings["generators"]}
     write_table(paths.curves, over_steps(curves))
     return Results({})
 

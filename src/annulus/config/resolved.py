@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from annulus.config import AllParams
 from annulus.config.params import Params
 from annulus.errors import InputError
+from annulus.files.regular import read_text
 
 SELECTORS = ["dataset", "method", "split", "bound", "sampler", "anneal", "neighbours"]
 SELECTORS += ["views", "backbone", "schedule", "scale"]
@@ -68,8 +69,8 @@ def read_settings(path: Path) -> dict[str, Any]:
         InputError: when it cannot be read.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        content = json.loads(read_text(path))
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path} is missing or no settings file ({error}); run `dvc repro`") from error
     if not isinstance(content, dict):
         raise InputError(f"{path} is no settings file: it holds {type(content).__name__}; run `dvc repro`")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,8 +16,10 @@ from annulus.files.regular import check_regular
 from annulus.pool import threads
 
 # Named, since Pillow's full list holds formats that start other programs (EPS) or that nobody keeps photographs in.
-FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
-SUFFIXES = {".png", ".jpg", ".jpeg", ".jfif", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".pbm"}
+FORMATS = ("PNG", "JPEG", "WEBP", "AVIF", "JPEG2000", "BMP", "GIF", "TIFF", "PPM")
+SUFFIXES = {".png", ".jpg", ".jpeg", ".jfif", ".webp", ".avif", ".jp2", ".j2k", ".bmp", ".gif", ".tif", ".tiff"}
+SUFFIXES |= {".ppm", ".pgm", ".pbm"}
+SUFFIXES |= {".heic", ".heif", ".jxl", ".psd", ".svg", ".dng", ".cr2", ".nef", ".arw"}  # not read, but not overlooked
 FILES_AT_ONCE = 64  # a thread's portion: enough to make its start cheap
 
 
@@ -76,7 +79,30 @@ def opened(path: Path) -> Image.Image:
             raise ValueError(
                 f"{image.width} x {image.height} pixels are more than Pillow's limit of {Image.MAX_IMAGE_PIXELS}"
             )
+        if image.format == "PNG" and "transparency" in image.info:
+            image.info["transparency"] = _in_pixels(image.info["transparency"], image.tile[0].args)
         return to_rgb(ImageOps.exif_transpose(image))
+
+
+def is_image(path: Path) -> bool:
+    """Whether a file is one: by its suffix or, of another suffix, by how it begins; also one that cannot be opened."""
+    if path.suffix.lower() in SUFFIXES:
+        return True
+    try:
+        check_regular(path)
+        Image.open(path, formats=FORMATS).close()
+    except UnidentifiedImageError:
+        return False
+    except Exception:  # on broken bytes Pillow's decoders raise about anything
+        return True
+    return True
+
+
+def _in_pixels(transparent: Any, coded: str) -> Any:
+    """A PNG's transparent level or colour, which it gives in its own depth, as Pillow gives its pixels."""
+    if coded in ("L;2", "L;4"):
+        return transparent * (85 if coded == "L;2" else 17)
+    return tuple(level >> 8 for level in transparent) if coded == "RGB;16B" else transparent
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
@@ -89,7 +115,9 @@ def to_rgb(image: Image.Image) -> Image.Image:
         levels = np.asarray(image).astype(np.int64)
         if levels.min() < 0 or levels.max() > 65535:
             raise ValueError(f"grey levels from {levels.min()} to {levels.max()}; save it with 8 or 16 bits")
-        return Image.fromarray(((levels * 255 + 32767) // 65535).astype(np.uint8)).convert("RGB")
+        shown = (levels * 255 + 32767) // 65535
+        shown[levels == image.info.get("transparency")] = 255
+        return Image.fromarray(shown.astype(np.uint8)).convert("RGB")
     if image.mode == "F":
         raise ValueError("floating-point grey levels; save it with 8 or 16 bits")
     if image.has_transparency_data:

@@ -4,6 +4,7 @@ import logging
 import os
 import re
 import stat
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -12,15 +13,14 @@ import torch
 from jaxtyping import Int64, UInt8
 from torch import Tensor
 
-from annulus.datasets.decode import SUFFIXES, decode_files
+from annulus.datasets.decode import SUFFIXES, decode_files, is_image
 from annulus.datasets.source import Files, Source, encoded
 from annulus.errors import InputError
 from annulus.files.images import UNLABELLED
 
 log = logging.getLogger(__name__)
 
-# What file managers and archives leave behind. These and hidden names (.DS_Store, ._cat.jpg) are not images; every
-# other file in a class folder is taken for one, whatever its suffix.
+# What file managers and archives leave behind. These and hidden names (.DS_Store, ._cat.jpg) are not images.
 SIDE_FILES = {"thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r", "__macosx"}
 LAYOUT = "train/CLASS/* and test/CLASS/*"
 UNLABELLED_FOLDER = "unlabelled"
@@ -80,17 +80,32 @@ def _below(folder: Path, around: tuple[str, ...] = ()) -> Iterator[tuple[Path, l
     if inner[-1] in around:
         raise InputError(f"{folder} is a link to a folder around it; remove the link")
     inside = {entry.name: _is_folder(entry) for entry in entries(folder)}
-    yield folder, [name for name, is_folder in inside.items() if not is_folder]
+    yield folder, images_of(folder, [name for name, is_folder in inside.items() if not is_folder])
     for name in (name for name, is_folder in inside.items() if is_folder):
         yield from _below(folder / name, inner)
 
 
 def natural(name: str) -> tuple[list[str | int], str]:
-    """A key that sorts img2 before img10, by code points otherwise, so the same in every locale."""
+    """A key that sorts img2 before img10, by code points otherwise, so the same in every locale; é is one letter,
+    whether a file system stores it as one or two."""
     # Split at digits, text and numbers alternate, so that like is compared with like.
-    parts: list[str | int] = list(re.split(r"([0-9]+)", name))
+    parts: list[str | int] = list(re.split(r"([0-9]+)", composed(name)))
     parts[1::2] = [int(digits) for digits in parts[1::2]]
     return parts, name
+
+
+def composed(name: str) -> str:
+    """A name as it is compared: macOS stores é as e and an accent, which is the same name."""
+    return unicodedata.normalize("NFC", name)
+
+
+def images_of(folder: Path, names: Sequence[str]) -> list[str]:
+    """Those of a folder's files that are images; a log line names the others."""
+    images = [name for name in names if is_image(folder / name)]
+    if len(images) < len(names):
+        others = [name for name in names if name not in set(images)]
+        log.info("%s: %d files are no images and are not used: %s", folder, len(others), named(others))
+    return images
 
 
 def _no_folder(path: Path) -> str | None:
@@ -123,10 +138,10 @@ def of_files(classes: Sequence[str], labels: Int64[Tensor, " n"], files: Files, 
 
 
 def listed(root: Path, split: str, image_size: int) -> Source:
-    """The files of root/SPLIT/CLASS/*, class after class in natural order; a file's position is its row number.
+    """The images of root/SPLIT/CLASS/*, class after class in natural order; a file's position is its row number.
 
     Raises:
-        InputError: when a class has no file, or the folder holds anything else.
+        InputError: when a class has no image, or the folder holds anything else.
     """
     folder = root / split
     there = entries(folder)
@@ -136,10 +151,11 @@ def listed(root: Path, split: str, image_size: int) -> Source:
             raise InputError(f"{folder / name} lies in no class folder; move it to {folder}/CLASS/, or away")
     if loose:
         log.info("%s: %d files beside the class folders are not used", folder, len(loose))
-    classes = [entry.name for entry in there if _is_folder(entry)]
+    folders = [entry.name for entry in there if _is_folder(entry)]
+    classes = list(dict.fromkeys(composed(name) for name in folders))
     names: list[np.ndarray] = []
-    labels: list[int] = []
-    for label, name in enumerate(classes):
+    of_folder: list[int] = []
+    for number, name in enumerate(folders):
         if not name.isprintable():
             raise InputError(
                 f"the class folder {name!a} of {folder} has a name that no table can show; rename it to "
@@ -152,13 +168,15 @@ def listed(root: Path, split: str, image_size: int) -> Source:
                     f"{folder / name / entry.name} is a folder; images lie directly in their class folder "
                     f"({LAYOUT}). Move its images up, or the folder away"
                 )
-        if not inside:
+        images = images_of(folder / name, [entry.name for entry in inside])
+        if not images:
             raise InputError(f"{folder / name} has no images; every class needs some, or remove the folder")
-        names.append(encoded([entry.name for entry in inside]))
-        labels += [label] * len(inside)
-    of_class = torch.tensor(labels, dtype=torch.int64)
-    files = Files(root, [f"{split}/{name}" for name in classes], of_class, np.concatenate(names or [encoded([])]))
-    return of_files(classes, of_class, files, image_size, split)
+        names.append(encoded(images))
+        of_folder += [number] * len(images)
+    places = torch.tensor(of_folder, dtype=torch.int64)
+    labels = torch.tensor([classes.index(composed(name)) for name in folders], dtype=torch.int64)[places]
+    files = Files(root, [f"{split}/{name}" for name in folders], places, np.concatenate(names or [encoded([])]))
+    return of_files(classes, labels, files, image_size, split)
 
 
 def entries(folder: Path) -> list[os.DirEntry[str]]:

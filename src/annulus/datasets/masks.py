@@ -12,7 +12,7 @@ from PIL import Image, ImageOps
 from torch import Tensor
 
 from annulus.datasets.decode import opened, reason
-from annulus.datasets.folder import entries, named, of_files
+from annulus.datasets.folder import composed, entries, images_of, named, of_files
 from annulus.datasets.source import Files, Source, encoded
 from annulus.errors import InputError
 from annulus.files.images import IGNORED
@@ -56,13 +56,13 @@ def _listed(root: Path, split: str, image_size: int) -> Source:
 
 
 def _by_stem(folder: Path) -> Mapping[str, str]:
-    """Files by their names without suffix, in natural order."""
-    names = [entry.name for entry in entries(folder)]
-    if twice := [stem for stem, count in Counter(Path(name).stem for name in names).items() if count > 1]:
+    """Images by their names without suffix, in natural order."""
+    stems = {name: composed(Path(name).stem) for name in images_of(folder, [entry.name for entry in entries(folder)])}
+    if twice := [stem for stem, count in Counter(stems.values()).items() if count > 1]:
         raise InputError(
             f"{folder} has several files named {named(twice)}; an image has one label, so keep one of each"
         )
-    return {Path(name).stem: name for name in names}
+    return {stem: name for name, stem in stems.items()}
 
 
 def _mask(label: Path, image: Path, size: int) -> UInt8[np.ndarray, "h w"]:

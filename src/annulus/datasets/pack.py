@@ -19,10 +19,11 @@ from tqdm import tqdm
 
 from annulus.datasets.decode import decode, opened, reason
 from annulus.datasets.source import Files
+from annulus.errors import InputError
 from annulus.files.disk import Packed
-from annulus.files.packed import read_packed, write_packed
+from annulus.files.packed import check_tensors, read_packed, write_packed
 from annulus.files.results import atomic_write
-from annulus.files.shards import LONGEST, Kind, Places, Shards
+from annulus.files.shards import LONGEST, PLACES, Kind, Places, Shards
 from annulus.files.store import fingerprint
 from annulus.pipeline.checkpoint import Checkpoint
 from annulus.pipeline.code import hash_code
@@ -31,6 +32,7 @@ from annulus.pool import threads
 SHARD = 8192  # images in a file; of 256 px about 250 MB of JPEG, 1.6 GB of pixels
 QUALITY = 90  # of JPEG: 30 KB at 256 px
 WAITING = 64  # coded images that wait for the disk, at most
+OF_SHARD = ("length", "start", "sizes", "fingerprint")  # what its own index says of each image
 ORIENTATION = 0x0112  # EXIF's tag; 1: upright
 
 Given, Made = TypeVar("Given"), TypeVar("Made")
@@ -112,9 +114,14 @@ def _before(path: Path, files: list[Path]) -> tuple[dict[str, Tensor], dict[str,
     """What an earlier run left of a shard, where it is whole and its files have not changed."""
     if not _index(path).exists() or not path.exists():
         return None
-    tensors, about = read_packed(_index(path))
-    same = about["files"] == _identity(files) and about["bytes"] == path.stat().st_size
-    return (tensors, about) if same else None
+    try:
+        tensors, about = read_packed(_index(path))
+        check_tensors(_index(path), tensors, {name: PLACES[name] for name in OF_SHARD}, "prepare")
+    except InputError:  # cut, or of another version: it is packed again
+        return None
+    same = (about.get("files"), about.get("bytes")) == (_identity(files), path.stat().st_size)
+    whole = len(tensors["length"]) == len(files) and isinstance(about.get("bad"), dict)
+    return (tensors, about) if same and whole else None
 
 
 def _index(path: Path) -> Path:

@@ -16,6 +16,8 @@ from annulus.detection.engines import engine_of
 from annulus.detection.params import DetectorParams, TrainingParams
 from annulus.detection.splits import read_splits
 from annulus.encoders.encoder import load_encoder
+from annulus.errors import InputError
+from annulus.files.regular import read_text
 from annulus.pipeline.checkpoint import Checkpoint, hash_files
 from annulus.pipeline.code import hash_code
 
@@ -36,7 +38,10 @@ def of_encoders(
     """`compute` of every variant and seed on the scenes that a folder holds or names: the test pictures, what was
     found, and the pieces, to be forgotten once the results are written."""
     seeds, described = settings["seeds"], folder / "scenes.json"
-    root = json.loads(described.read_text(encoding="utf-8"))["root"]
+    try:
+        root = json.loads(read_text(described))["root"]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+        raise InputError(f"{described} is missing or names no scenes ({error}); run `dvc repro`") from error
     scenes = folder if root is None else Path(root)
     _, test = splits_of(scenes, settings["kind"], settings["drop_empty"])  # before the workers are forked
     weights = [variant / f"{seed}.safetensors" for variant in encoders.values() for seed in seeds]

@@ -117,6 +117,9 @@ def _check_run(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, An
         )
     if about["memory"] not in ("bank", "queue", "batch"):
         raise Damaged(path, f"its memory is {about['memory']!r}, expected bank, queue or batch", "pretrain")
+    for name in EMBEDDINGS.keys() & tensors.keys():
+        if name != "memory" and not tensors[name].any(dim=2).all():  # a queue does not hold every image
+            raise Damaged(path, f"{name} holds an embedding of zeros, expected unit vectors", "pretrain")
     return torch.searchsorted(images, queries)
 
 

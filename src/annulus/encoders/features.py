@@ -10,7 +10,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from annulus.errors import InputError
-from annulus.files.packed import check_about, check_labels, check_tensors, read_packed, write_packed
+from annulus.files.packed import Damaged, check_about, check_labels, check_tensors, read_packed, write_packed
 
 Layer = Literal["map", "pooled", "embedding"]
 SPLITS = ("train", "validation", "test")
@@ -63,7 +63,9 @@ def load_features(folder: Path, split: str) -> Features:
     path = folder / f"{split}.safetensors"
     layers, about = read_packed(path)
     expected = {"labels": LABELS} | {name: kind for name, kind in LAYERS.items() if name in layers}
-    check_tensors(path, layers, expected, "embed")
+    sizes = check_tensors(path, layers, expected, "embed")
+    if not all(size for letter, size in sizes.items() if (split, letter) != ("validation", "n")):
+        raise Damaged(path, "holds features of no image or without a dimension, expected some", "embed")
     check_about(path, about, {"classes": list}, "embed")
     labels = layers.pop("labels")
     check_labels(path, labels, about["classes"], "embed")

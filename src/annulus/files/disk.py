@@ -16,6 +16,7 @@ from annulus.files.shards import LONGEST, Kind, Places, Shards
 from annulus.files.store import Store
 from annulus.pool import begin
 
+MOST_SIDE = 2**16 - 1  # pixels, as JPEG has
 PORTION = 8  # images that a thread prepares at a time
 
 
@@ -130,21 +131,28 @@ def open_packed(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, A
     kind, side, lengths = about["kind"], about["side"], about["shards"]
     if kind not in get_args(Kind):
         raise Damaged(path, f"its kind is {kind!r}, expected {' or '.join(get_args(Kind))}", "prepare")
-    if not all(type(length) is int and Path(name).name == name for name, length in lengths.items()):
+    if not all(
+        type(length) is int and 0 <= length < 2**63 and Path(name).name == name for name, length in lengths.items()
+    ):
         raise Damaged(path, "its shards are not lengths by file name", "prepare")
+    if not 1 <= side <= MOST_SIDE:
+        raise Damaged(path, f"its side is {side} pixels, expected 1 to {MOST_SIDE}", "prepare")
     places = Places(*(tensors[name] for name in Places._fields))
     ends = torch.tensor([*lengths.values(), 0])  # so that there is one to look up
     known = (places.shard >= 0) & (places.shard < len(lengths))
     fits = known & (places.start >= 0) & (places.length > 0)
-    fits &= places.start + places.length <= ends[places.shard.where(known, -1)]
+    fits &= places.start <= ends[places.shard.where(known, -1)] - places.length  # their sum may be too large a number
     square = (places.sizes == side).all(dim=1) & (places.length == 3 * side**2)
     fits &= (
         square if kind == "raw" else (places.sizes.amin(dim=1) == side) & (places.sizes.amax(dim=1) <= LONGEST * side)
     )
-    if side < 1 or not fits.all():
-        wrong = int((~fits).nonzero()[0]) if not fits.all() else 0
+    if not fits.all():
+        wrong = int((~fits).nonzero()[0])
         raise Damaged(path, f"image {wrong} does not lie in a shard, or has a size that no image has", "prepare")
-    return Packed(places, Shards(path.parent, lengths), kind, side, tensors["levels"])
+    levels = tensors["levels"]
+    if (levels < 0).any() or (levels.sum(dim=1) != places.sizes.long().prod(dim=1).sum()).any():
+        raise Damaged(path, "its levels do not count each pixel of its images once", "prepare")
+    return Packed(places, Shards(path.parent, lengths), kind, side, levels)
 
 
 def decode_jpeg(coded: UInt8[np.ndarray, " k"]) -> UInt8[np.ndarray, "h w 3"]:

@@ -19,6 +19,7 @@ from annulus.files.store import Resident, Store
 Channels = tuple[float, float, float]
 Masks = UInt8[Tensor, "n h w"]
 IGNORED = 255  # in a mask: a pixel without a class
+LEAST_STD = 1 / 32  # of a channel that varies: no level is farther than 32 deviations from the mean
 UNLABELLED = -1  # a label: an image without a class, which trains encoders and nothing else
 
 
@@ -74,7 +75,8 @@ class ImageSet:
     def channel_statistics(self) -> tuple[Channels, Channels]:
         """Mean and standard deviation of red, green and blue, in [0, 1].
 
-        From counts of the 256 levels, so exact and the same in any order of summation.
+        From counts of the 256 levels, so exact and the same in any order of summation. A deviation that is not 0 is at
+        least `LEAST_STD`: a channel that varies in one pixel alone would be divided by nothing.
         """
         levels = torch.arange(256, dtype=torch.float64) / 255
         means, deviations = [], []
@@ -82,7 +84,8 @@ class ImageSet:
             share = counts.double() / counts.sum()
             mean = (share * levels).sum()
             means.append(mean.item())
-            deviations.append((share * (levels - mean) ** 2).sum().sqrt().item())
+            deviation = (share * (levels - mean) ** 2).sum().sqrt().item()
+            deviations.append(max(deviation, LEAST_STD) if deviation else 0.0)
         return tuple(means), tuple(deviations)
 
 

@@ -20,6 +20,7 @@ Metrics = Mapping[str, Number]
 # What the protocols resolve: 0.01 % of accuracy, 1e-4 nats. More digits would only show noise in a diff.
 DECIMALS = {"_percent": 2, "_nats": 4}
 OTHER_DECIMALS = 6
+MOST = 1e300  # a file's number is less: sums of squares stay finite numbers
 
 
 @contextmanager
@@ -112,9 +113,23 @@ def read_metrics(path: Path) -> dict[str, Any]:
         content = json.loads(read_text(path))
         if not isinstance(content, dict):
             raise ValueError(f"it holds {type(content).__name__}")
+        for name, value in content.items():
+            if isinstance(value, dict):  # of a seed
+                _check_numbers(value)
+            else:
+                _check_numbers({name: value})
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path} is missing or not a metrics file ({error}); run `dvc repro`") from error
     return content
+
+
+def _check_numbers(metrics: Mapping[str, Any]) -> None:
+    """Refuse what `write_metrics` does not write, by a ValueError."""
+    for name, value in metrics.items():
+        has_unit = name.endswith(tuple(DECIMALS))
+        number = isinstance(value, int | float) and abs(value) < MOST  # also of an integer without end; not NaN
+        if not number and (has_unit or not isinstance(value, str)):
+            raise ValueError(f"{name} is {str(value)[:40]!r}, expected a number")
 
 
 def write_table(path: Path, rows: Sequence[Metrics], columns: Sequence[str] = ()) -> None:

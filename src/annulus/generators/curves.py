@@ -1,13 +1,31 @@
 """Learning curves of generators, over seeds."""
 
+import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
+from annulus.errors import InputError
+from annulus.files.regular import read_text
 from annulus.files.results import Number
 from annulus.intervals import over_seeds
 
 FOUND = ("shared", "classified")
 
 Curves = Mapping[str, Sequence[Mapping[str, Number]]]  # of one generator, by seed
+
+
+def read_curves(path: Path) -> Curves:
+    """The curves of one generator, as its stage wrote them.
+
+    Raises:
+        InputError: when the file is missing, or holds something else.
+    """
+    try:
+        curves = json.loads(read_text(path))
+        over_steps({path.parent.name: curves})
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise InputError(f"{path} is missing or holds no learning curves ({error}); run `dvc repro`") from error
+    return curves
 
 
 def over_steps(generators: Mapping[str, Curves]) -> list[dict[str, Number]]:

@@ -24,6 +24,7 @@ from pydantic import BaseModel
 
 from annulus.errors import InputError
 from annulus.files.packed import write_torch
+from annulus.files.regular import check_regular
 from annulus.pipeline.tracking import main_checkout
 
 log = logging.getLogger("annulus")
@@ -99,18 +100,23 @@ class Checkpoint:
         return False
 
     def load(self) -> dict[str, Any] | None:
-        """The saved state, on the CPU, or None when there is none. A damaged one is ignored with a warning."""
+        """The saved state, on the CPU, or None when there is none. What is not whole, or of another computation, is
+        ignored with a warning."""
         if not self.state.exists():
             return None
         try:
+            check_regular(self.state)
             with zipfile.ZipFile(self.state) as archive:
-                damaged = archive.testzip()  # torch.load does not look at the checksums
-        except zipfile.BadZipFile as error:
-            damaged = str(error)
-        if damaged:
-            log.warning("WARNING: %s is damaged (%s); starting from the beginning", self.state, damaged)
+                if (part := archive.testzip()) is not None:  # torch.load does not look at the checksums
+                    raise ValueError(part)
+            content = torch.load(self.state, map_location="cpu", weights_only=True)
+            if content["computation"] != self.folder.name:
+                raise ValueError("it is of another computation")
+            return content["state"]
+        except Exception as error:  # on others' bytes zipfile and torch raise about anything
+            why = str(error).split("\n")[0]
+            log.warning("WARNING: %s is damaged (%s); starting from the beginning", self.state, why)
             return None
-        return torch.load(self.state, map_location="cpu", weights_only=True)
 
     def save(self, state: Mapping[str, Any]) -> None:
         """Replace the saved state: tensors, numbers, text, and lists and dicts of them.
@@ -118,7 +124,7 @@ class Checkpoint:
         Raises:
             InputError: when the disk is full; the state saved before is untouched.
         """
-        write_torch(self.state, state)
+        write_torch(self.state, {"computation": self.folder.name, "state": dict(state)})
 
     def done(self) -> None:
         """Forget the state, as the outputs are written: within the `with` block or after it."""
@@ -167,6 +173,7 @@ class Checkpoint:
 
 def _sha256(path: Path) -> str:
     try:
+        check_regular(path)
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:

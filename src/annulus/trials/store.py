@@ -14,6 +14,7 @@ import faiss
 import torch
 
 from annulus.compute.device import compiling, described, half_precision
+from annulus.files.regular import read_text
 from annulus.files.results import write_text
 from annulus.pipeline.checkpoint import Checkpoint
 from annulus.trials.measured import Outcome
@@ -38,7 +39,7 @@ class Place:
     def read(self) -> Outcome | None:
         """The outcome, or None when there is none. A damaged one is none, with a warning."""
         try:
-            return Outcome.parsed(self.file.read_text(encoding="utf-8"))
+            return Outcome.parsed(read_text(self.file))
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
