@@ -1,7 +1,6 @@
 # `make install` makes .venv with the pinned packages, when it is missing or the pins have changed; so does all else.
 # Another Python: `make test PYTHON=python3.12`.
 PYTHON ?= python3
-UV := uv==0.13.8
 PORT ?= 5000
 
 # A file named after the pins and this folder, written last: a checkout that touches requirements.lock, an interrupted
@@ -57,7 +56,7 @@ mlflow-send: $(READY)  ## send what an MLflow server did not take
 	@$(RUN) PYTHONPATH=src python -m annulus.pipeline.mlflow_sender
 
 lock: $(READY)  ## pin what pyproject.toml asks for (newest versions: make lock ARGS=--upgrade)
-	@$(RUN) uv pip compile --quiet --universal --python-version 3.11 --all-extras \
+	@$(RUN) uv pip compile --quiet --universal --python-version 3.11 --all-extras --generate-hashes \
 	  --no-emit-index-url --no-header $(ARGS) pyproject.toml -o requirements.lock
 
 # Two makes at a time: the second waits, looks again, and finds what the first has made.
@@ -77,10 +76,11 @@ $(INSTALLED):
 	  "install its venv package (Debian, Ubuntu: sudo apt install python3-venv)" >&2; exit 1; }
 	@echo "installing the pinned packages into .venv (several GB, once)"
 	@rm -rf .venv && $(OUTSIDE) -m venv .venv
-	@.venv/bin/python -m pip install --quiet --disable-pip-version-check $(UV)
-	@UV_COMPILE_BYTECODE=1 .venv/bin/uv pip install --quiet --python .venv/bin/python -r requirements.lock || { \
+	@awk '/^[^ ]/ { uv = /^uv==/ } uv' requirements.lock > .venv/uv.lock
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r .venv/uv.lock
+	@UV_COMPILE_BYTECODE=1 .venv/bin/uv pip install --quiet --require-hashes --python .venv/bin/python -r requirements.lock || { \
 	  echo "uv failed; trying pip, which takes longer but knows this machine's own settings" >&2; \
-	  .venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.lock; }
+	  .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock; }
 	@touch .venv/installed-$(PINS) $@
 
 # `import annulus` works once the environment is active.

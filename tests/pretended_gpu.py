@@ -148,7 +148,7 @@ class PretendedGPU:
 
 @contextmanager
 def pretended_kernels(gpu: PretendedGPU):
-    """A context in which the library finds Triton.
+    """A context in which the library finds Triton, and trusts its kernels.
 
     Each function that starts kernels counts them here, and computes elsewhere, uncounted, what a CPU computes.
     """
@@ -168,8 +168,8 @@ def pretended_kernels(gpu: PretendedGPU):
             return recipe.by_chunks(images.cpu(), drawn, size).to(gpu.device)
 
     with (
-        mock.patch.object(threshold, "runs_triton", return_value=True),
-        mock.patch.object(recipe, "runs_triton", return_value=True),
+        mock.patch.object(threshold, "trusted", return_value=True),
+        mock.patch.object(recipe, "trusted", return_value=True),
         mock.patch.object(radix, "select", select),
         mock.patch.object(kernels, "view", view),
     ):

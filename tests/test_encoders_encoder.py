@@ -301,7 +301,7 @@ def test_files_that_do_not_belong_together_or_hold_no_encoder_are_refused(tmp_pa
         ({"embedding_dim": 8}, shapes.format("head.weight")),
         ({"stem": "imagenet"}, shapes.format("backbone")),
         ({"split": {"space": "hsv"}}, shapes.format("")),
-        ({"split": {"space": "luv"}}, none + ".*; run `dvc repro --force pretrain`"),
+        ({"split": {"space": "luv"}}, none + ".*; give the path of its .safetensors file, with the .json"),
     ):
         weights.with_suffix(".json").write_text(json.dumps(asdict(SMALL) | change))
         with pytest.raises(InputError, match=sentence):

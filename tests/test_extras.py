@@ -12,7 +12,7 @@ from without import run_without
         (["-c", "import annulus.detection.splits"], "annulus.detection", ["faster_coco_eval"], "detection"),
         (["-m", "annulus.report"], "annulus.report", ["jinja2", "matplotlib"], "report"),
         (["-m", "annulus.sweep", "stages/algorithms"], "annulus.sweep", ["submitit"], "sweep"),
-        ([f"{ROOT}/stages", "knn"], "annulus.pipeline", ["mlflow", "pydantic"], "pipeline"),
+        ([f"{ROOT}/stages", "knn"], "annulus.pipeline", ["pydantic", "tqdm"], "pipeline"),
     ],
 )
 def test_a_room_without_its_packages_names_them_and_the_extra(arguments, room, missing, extra, tmp_path):

@@ -13,6 +13,7 @@ import yaml
 from by_path import ROOT, script
 from PIL import Image
 from test_config_study import at_scale
+from without import run_without
 
 from annulus.errors import InputError
 from annulus.files.right import read_right
@@ -71,8 +72,10 @@ def test_a_row_goes_on_with_the_next_call_until_its_metrics_are_there(archive, t
 
     def call(archive: Path, *words: str) -> subprocess.CompletedProcess:
         words = [str(archive), "out", "untrained/3", "--set", "{scale: tiny, seeds: [3]}", *words]
-        command = [warm.folder() / "python", str(ROOT / "stages"), "cifar10/pieces", *words]
-        return subprocess.run(command, capture_output=True, text=True)
+        command = [str(ROOT / "stages"), "cifar10/pieces", *words]
+        if "200" in words:  # the work itself, on a machine with neither
+            return run_without(["dvc", "mlflow"], command, tmp_path)
+        return subprocess.run([warm.folder() / "python", *command], capture_output=True, text=True)
 
     refused = call(tmp_path / "nope.tar")
     assert refused.returncode == 2

@@ -1,7 +1,6 @@
-"""Which optional packages a room needs, in one sentence where they are missing; and whether Triton can run here."""
+"""Which optional packages a room needs, in one sentence where they are missing."""
 
 from collections.abc import Sequence
-from functools import cache
 from importlib.util import find_spec
 
 
@@ -17,11 +16,3 @@ def require(room: str, extra: str, modules: Sequence[str]) -> None:
         raise ModuleNotFoundError(
             f"{room} needs {' and '.join(missing)}, not installed here; pip install 'annulus[{extra}]'", name=room
         )
-
-
-@cache
-def runs_triton() -> bool:
-    """Whether kernels in Triton run here: there is a GPU, and Triton, which torch brings on some systems only."""
-    import torch  # not where only files are read
-
-    return torch.cuda.is_available() and find_spec("triton") is not None

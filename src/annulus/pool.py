@@ -24,9 +24,20 @@ def threads() -> int:
 
 
 def begin(work: Callable[[range], object], count: int, portion: int) -> list[Future]:
-    """Let the threads work on so many items, a portion at a time; first come, first served."""
-    pool = _threads(os.getpid())
-    return [pool.submit(work, range(first, min(first + portion, count))) for first in range(0, count, portion)]
+    """Let the threads work on so many items, a portion at a time; first come, first served.
+
+    A thread of its own knows nothing of `torch.inference_mode`, whose tensors may be written in that mode alone.
+    """
+    pool, inferring = _threads(os.getpid()), torch.is_inference_mode_enabled()
+
+    def worked(portion: range) -> object:
+        with torch.inference_mode(inferring):
+            return work(portion)
+
+    return [
+        pool.submit(worked if inferring else work, range(first, min(first + portion, count)))
+        for first in range(0, count, portion)
+    ]
 
 
 @cache

@@ -1,6 +1,7 @@
 """Shares of a memory as ranks, closest first."""
 
 import math
+from numbers import Real
 
 from annulus.errors import InputError
 
@@ -11,9 +12,9 @@ def rank_limits(inner: float, outer: float, others: int) -> tuple[int, int]:
     Raises:
         InputError: when the borders are no shares in their order, or no row lies between them.
     """
-    if not 0 <= inner < outer <= 1:
+    if not (isinstance(inner, Real) and isinstance(outer, Real) and 0 <= inner < outer <= 1):
         raise InputError(
-            f"inner {inner:g} and outer {outer:g} are no borders of a ring; they are shares of the memory, closest "
+            f"inner {inner} and outer {outer} are no borders of a ring; they are shares of the memory, closest "
             "first: 0 <= inner < outer <= 1"
         )
     # Rounding first: 0.29 * 100 is 28.999..., and floor would lose a row to it.

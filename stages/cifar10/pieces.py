@@ -1,4 +1,4 @@
-"""Rows in pieces of some minutes, on a machine without DVC and network: `python stages cifar10/pieces ARCHIVE OUT`.
+"""Rows in pieces of minutes, on a machine without DVC, MLflow and network: `python stages cifar10/pieces ARCHIVE OUT`.
 
 Call it again until all runs are done: each goes on where it stood. What is done is in OUT as in metrics/cifar10.
 """

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 from typing import ClassVar
 
 from jaxtyping import Float, Int, Num
@@ -21,8 +22,10 @@ def _log_weight(negatives: Num[Tensor, "*b"], alpha: float) -> Float[Tensor, "*b
     0 at alpha 1, log 4 at alpha 1/3 and m = 3. Source: Song and Ermon 2020, arXiv:2007.09852, Eq. 4.
 
     Raises:
-        InputError: when alpha is outside (0, m), where a weight would not be positive.
+        InputError: when alpha is outside (0, m), where a weight would not be positive, or no number.
     """
+    if not isinstance(alpha, Real):
+        raise InputError(f"alpha is {alpha!r}; give a number above 0: 1 for plain cpc")
 
     def fault(fewest: float) -> str | None:
         assert fewest > 0, "a query without negatives"  # who chose the negatives refuses that
@@ -95,7 +98,7 @@ def mlcpc(positive: Float[Tensor, "b"], negatives: Float[Tensor, "b k"], alpha: 
     Raises:
         InputError: when alpha is outside (0, m), or these are no scores of queries.
     """
-    check_scores(positive[..., None], negatives)
+    check_scores(positive[..., None] if isinstance(positive, Tensor) else positive, negatives)
     return _mlcpc(positive, present(negatives), log_sum(negatives.flatten())[None], alpha)
 
 

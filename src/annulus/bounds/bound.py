@@ -20,8 +20,18 @@ def check_scores(positives: Tensor, negatives: Tensor) -> None:
     """Refuse what is no table of scores.
 
     Raises:
-        InputError: unless both have a row per query, and a score or more in each row.
+        InputError: unless both are floating-point tensors on one device, with a row per query, and a score in each row.
     """
+    for name, given in (("positives", positives), ("negatives", negatives)):
+        if not isinstance(given, Tensor) or not given.is_floating_point():
+            kind = given.dtype if isinstance(given, Tensor) else type(given).__name__
+            raise InputError(
+                f"{name} are {kind}; give floating-point scores: those of a selection are selection.gather(scores)"
+            )
+    if positives.device != negatives.device:
+        raise InputError(
+            f"positives on {positives.device}, but negatives on {negatives.device}: move one by .to(device)"
+        )
     shapes = tuple(positives.shape), tuple(negatives.shape)
     if positives.ndim != 2 or negatives.ndim != 2 or len(positives) != len(negatives) or 0 in shapes[0] + shapes[1]:
         raise InputError(

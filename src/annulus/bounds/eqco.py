@@ -1,6 +1,7 @@
 """EqCo's margin: as if a query had another number of negatives."""
 
 import math
+from numbers import Real
 
 from jaxtyping import Float
 from torch import Tensor
@@ -20,9 +21,10 @@ def margin(negatives: Float[Tensor, "b k"], eqco_alpha: float | None) -> Float[T
     """
     if eqco_alpha is None:
         return negatives
-    if not 0 < eqco_alpha < math.inf:
+    if not (isinstance(eqco_alpha, Real) and 0 < eqco_alpha < math.inf):
+        shown = f"{eqco_alpha:g}" if isinstance(eqco_alpha, Real) else repr(eqco_alpha)
         raise InputError(
-            f"eqco_alpha is {eqco_alpha:g}; it is a number of negatives and must be above 0: "
+            f"eqco_alpha is {shown}; it is a number of negatives and must be above 0: "
             "choose about as many as a large memory holds, such as 65536, or null for no margin"
         )
     counts = present(negatives).clamp(min=1).to(negatives.dtype)  # a query without negatives has none to shift

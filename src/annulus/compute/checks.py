@@ -74,7 +74,7 @@ def check(number: Num[Tensor, ""], fault: Fault) -> None:
 def require(
     holds: Callable[[], Bool[Tensor, ""]], device: torch.device, received: Callable[[], str], expected: str
 ) -> None:
-    """Refuse numbers from somebody else's loop: at once on a CPU; on a GPU by an assertion there, which ends the process.
+    """Refuse numbers of somebody else's loop: at once on a CPU, on a GPU by an assertion there, which ends the process.
 
     In `Checks.put_off`, this library's own loop, a GPU is not asked: the loop makes no such numbers.
 

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from annulus.compute.checks import require
 from annulus.compute.rng import derive, first_weights
 from annulus.encoders.config import EncoderConfig
 from annulus.encoders.convnets import build_alexnet, build_convnet
@@ -21,12 +22,19 @@ from annulus.encoders.small import for_small_maps
 from annulus.errors import InputError
 from annulus.files.weights import Kind, load_network, save_network
 
-KIND = Kind("an encoder", "run `dvc repro --force pretrain`")
+KIND = Kind(
+    "an encoder",
+    "give the path of its .safetensors file, with the .json of the same name beside it (in a checkout of annulus "
+    "`dvc repro --force pretrain` makes both)",
+)
+MARGIN = 0.01  # by which pixels may lie outside [0, 1]: resampling rounds
 MapAndPooled = tuple[Float[Tensor, "b c y x"], Float[Tensor, "b c"]]
 
 
 class _Seeing(nn.Module):
     """What both encoders make of `config`, `map_and_pooled` and `embed`."""
+
+    checks_pixels = False  # whether pixels outside [0, 1] are refused: those of somebody else's images
 
     @property
     def view_size(self) -> int:
@@ -42,6 +50,28 @@ class _Seeing(nn.Module):
 
     def forward(self, images: Float[Tensor, "b k h w"]) -> Float[Tensor, "b d"]:
         return self.embed(self.pooled(images))
+
+    def _check(self, images: Tensor, channels: int) -> None:
+        """Refuse what is no batch of images in [0, 1]; on a GPU pixels are refused as `require` does."""
+        if not isinstance(images, Tensor):
+            raise InputError(f"images are a {type(images).__name__}; give a tensor (batch, {channels}, height, width)")
+        if not images.is_floating_point() or images.ndim != 4 or images.shape[1] != channels:
+            raise InputError(
+                f"images are {str(images.dtype).removeprefix('torch.')} of shape {tuple(images.shape)}; an encoder "
+                f"takes floats in [0, 1] (bytes: images.float() / 255) of shape (batch, {channels}, height, width)"
+            )
+
+        def in_range() -> Bool[Tensor, ""]:
+            lowest, highest = images.aminmax()  # NaN where a pixel is
+            return (lowest >= -MARGIN) & (highest <= 1 + MARGIN)
+
+        if self.checks_pixels and images.numel():
+            require(
+                in_range,
+                images.device,
+                lambda: "images from {:.4g} to {:.4g}".format(*images.aminmax()),
+                "an encoder takes RGB in [0, 1] and normalises by itself: divide 0..255 by 255, and leave out NaN",
+            )
 
 
 class Encoder(_Seeing):
@@ -62,15 +92,10 @@ class Encoder(_Seeing):
         """`map` and `pooled` of one pass through the backbone.
 
         Raises:
-            InputError: for images that are no floats, or have other channels.
+            InputError: for images that are no floats or have other channels, and of a loaded encoder other pixels.
         """
-        channels = self.config.planes
-        if not images.is_floating_point() or images.shape[1] != channels:
-            raise InputError(
-                f"images are {str(images.dtype).removeprefix('torch.')} of shape {tuple(images.shape)}; an encoder "
-                f"takes floats in [0, 1] (bytes: images.float() / 255) of shape (batch, {channels}, height, width)"
-            )
-        normalised = (images - self.mean) / self.std
+        self._check(images, self.config.planes)
+        normalised = (images.to(self.mean.dtype) - self.mean) / self.std
         found = in_lower(self.backbone, normalised.contiguous(memory_format=torch.channels_last))
         return found if isinstance(found, tuple) else (found, found.mean(dim=(2, 3)))
 
@@ -118,6 +143,7 @@ class SplitEncoder(_Seeing):
         return torch.cat([network.embed(half) for network, half in halves], dim=1) * 0.5**0.5
 
     def _seen(self, images: Float[Tensor, "b 3 h w"]) -> Iterator[tuple[Encoder, Float[Tensor, "b k h w"]]]:
+        self._check(images, 3)
         return zip(self.parts, self.config.split(images), strict=True)
 
 
@@ -134,12 +160,14 @@ def save_encoder(encoder: Encoder | SplitEncoder, weights: Path) -> None:
 
 
 def load_encoder(weights: Path | str) -> Encoder | SplitEncoder:
-    """The encoder that `save_encoder` wrote, in evaluation mode and frozen.
+    """The encoder that `save_encoder` wrote, in evaluation mode and frozen. It refuses pixels outside [0, 1].
 
     Raises:
         InputError: when a file is missing or no encoder's, or the weights do not have the configuration's shapes.
     """
-    return load_network(Path(weights), EncoderConfig.checked, partial(build_encoder, seed=0), KIND)
+    encoder = load_network(Path(weights), EncoderConfig.checked, partial(build_encoder, seed=0), KIND)
+    encoder.checks_pixels = True
+    return encoder
 
 
 def _backbone(config: EncoderConfig) -> tuple[nn.Module, int]:

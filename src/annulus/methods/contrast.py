@@ -46,6 +46,12 @@ class ContrastConfig:
 
     def __post_init__(self) -> None:
         check_count(self.negatives)
+        for name, kind, example in (
+            ("sampler", Sampler, "negatives.Ring(0.1, 0.5)"),
+            ("bound", Bound, "bounds.InfoNCE()"),
+        ):
+            if not isinstance(given := getattr(self, name), kind):
+                raise InputError(f"{name} is a {type(given).__name__}; give one such as annulus.{example}")
         if self.neighbours is not None and self.bound.neighbours == "refused":
             raise InputError(
                 f"{type(self.bound).__name__} takes one positive per query, but {type(self.neighbours).__name__} "
@@ -135,14 +141,15 @@ class Contrast(Drawing):
     ) -> Estimate:
         """The bound of queries `index` (their rows among the training images) with these scores.
 
-        Scores are similarities divided by the temperature. `self_index`: each query's column that is never a negative,
-        -1 where it has none. `positive`: the score of the positive; by default that of the column `self_index`.
+        Scores are similarities divided by the temperature. `self_index`: the columns of a query's own image, which are
+        never negatives, as `annulus.negatives.own` says. `positive`: the score of the positive; by default that of the
+        column `self_index`, of which each query then has one.
         `column_images`: the training image of each column, -1 where there is none yet; by default column i is image i.
 
         Raises:
             InputError: without a positive, and what the sampler and the bound refuse.
         """
-        if positive is None and self_index is None:
+        if positive is None and getattr(self_index, "ndim", None) != 1:
             raise InputError("no positive: give `positive`, its score, or `self_index`, the column of the query's row")
         scores = Given(scores) if isinstance(scores, Tensor) else scores
         similarity = scores.table

@@ -46,10 +46,24 @@ def fractions(queries: int, k: int, random: Random, at_once: int | None = None) 
     return _own(draw, queries, random)
 
 
+def check_generator(random: Random, device: torch.device) -> None:
+    """Refuse what draws no numbers for scores on this device.
+
+    Raises:
+        InputError: unless it is a generator there.
+    """
+    generator = random.generator if isinstance(random, Shared) else random
+    if not isinstance(generator, torch.Generator):
+        raise InputError(f"generator {random!r}: negatives are drawn from a torch.Generator on the scores' device")
+    if generator.device.type != device.type:
+        raise InputError(
+            f"a generator on {generator.device} with scores on {device}: give "
+            f"torch.Generator({device.type!r}).manual_seed(...)"
+        )
+
+
 def _own(draw: Callable[[int, torch.Generator], Tensor], queries: int, random: Random) -> Num[Tensor, "queries k"]:
     if isinstance(random, torch.Generator):
         return draw(queries, random)
-    if not isinstance(random, Shared):
-        raise InputError(f"generator {random!r}: negatives are drawn from a torch.Generator on the scores' device")
     drawn = draw(queries * world_size(), random.generator)
     return drawn if world_size() == 1 else torch.cat([local(view) for view in drawn.chunk(random.views)])

@@ -217,11 +217,12 @@ def select(
     )  # fmt: skip
     if picked is None:
         return members
-    drawn, draws = torch.empty_like(picked), picked.shape[1]
+    picked, draws = picked.contiguous(), picked.shape[1]  # the kernel goes by row and place
+    drawn = torch.empty_like(picked)
     grid = queries, triton.cdiv(draws, DRAWS)
     steps = (blocks - 1).bit_length()
     _drawn[grid](
-        scores, own, starts, borders, picked.contiguous(), drawn, *sizes, draws, steps, DRAWS=DRAWS, BLOCK=BLOCK,
+        scores, own, starts, borders, picked, drawn, *sizes, draws, steps, DRAWS=DRAWS, BLOCK=BLOCK,
         num_warps=WARPS,
     )  # fmt: skip
     return drawn

@@ -8,19 +8,23 @@ may have one, m is one less than the columns for all queries, so that their sets
 asked which queries have how many. Own columns rank last, and a set that reaches them leaves them out.
 
 `k` negatives are drawn with replacement, each column of the set being as likely as any other; "all" is the whole set.
+
+`generator` is on the scores' device. Its state goes on with every draw and is in no module: a loop that resumes keeps
+`generator.get_state()` in its checkpoint, and gives it back by `set_state`.
 """
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from annulus.compute.checks import check
+from annulus.compute.checks import check, require_range
 from annulus.errors import InputError
 from annulus.negatives.clusters import Clustering, Clusters
-from annulus.negatives.draws import Random, fractions, integers
+from annulus.negatives.draws import Random, check_generator, fractions, integers
 from annulus.negatives.own import SelfIndex, own_columns
 from annulus.negatives.ranked import select
 from annulus.negatives.selection import Selection
@@ -36,7 +40,7 @@ def uniform(scores: Float[Tensor, "b n"], self_index: SelfIndex, k: Count, gener
     """Negatives from all other columns.
 
     Raises:
-        InputError: when there is no other column.
+        InputError: when there is no other column, or an argument has not its type or shape.
     """
     return ring(scores, self_index, 0.0, 1.0, k, generator)
 
@@ -47,7 +51,7 @@ def ball(scores: Float[Tensor, "b n"], self_index: SelfIndex, outer: float, k: C
     Source: Wu et al. 2020, arXiv:2005.13149, Section 4.2 (BALL).
 
     Raises:
-        InputError: when the ball holds no column.
+        InputError: when the ball holds no column, or an argument has not its type or shape.
     """
     return ring(scores, self_index, 0.0, outer, k, generator)
 
@@ -62,14 +66,15 @@ def ring(
 ) -> Selection:
     """Negatives of ranks [inner, outer), as shares of the other columns, closest first.
 
-    In the paper's percentiles, outer is 1 - w_l/100 and inner is 1 - w_u/100.
+    In the paper's percentiles, outer is 1 - w_l/100 and inner is 1 - w_u/100. Keep `generator.get_state()` with a
+    loop's checkpoint: no module saves it.
 
     Source: Wu et al. 2020, arXiv:2010.02037, Section 4.
 
     Raises:
         InputError: when the ring holds no column, or an argument has not its type or shape.
     """
-    _check(scores, self_index, k)
+    _check(scores, self_index, k, generator)
     others = scores.shape[1] - (self_index is not None)
     first, last = rank_limits(inner, outer, others)
     if (first, last) == (0, others):
@@ -97,7 +102,9 @@ def cave(
     Raises:
         InputError: when a query's set is empty, or an argument has not its type or shape.
     """
-    _check(scores, self_index, k)
+    _check(scores, self_index, k, generator)
+    if not isinstance(clusters, Clusters):
+        raise InputError(f"clusters is a {type(clusters).__name__}; give annulus.negatives.Clusters(columns, queries)")
     first, last = rank_limits(0.0, outer, scores.shape[1] - (self_index is not None))
     drawn = None if k == "all" else fractions(len(scores), k, generator, at_once=CAVE_QUERIES)
     parts = []
@@ -133,18 +140,22 @@ def check_count(k: Count) -> None:
     Raises:
         InputError: unless it is 1 or more, or all.
     """
-    if k != "all" and not (isinstance(k, int) and k > 0):
+    if k != "all" and not (isinstance(k, Integral) and k > 0):
         raise InputError(f"{k!r} negatives: give a whole number, 1 or more, or 'all'")
 
 
-def _check(scores: Tensor, self_index: Tensor | None, k: Count) -> None:
-    """Types and shapes only, so that no GPU is asked."""
+def _check(scores: Tensor, self_index: Tensor | None, k: Count, generator: Random) -> None:
+    """Types, shapes and devices; own columns too, for which no GPU is waited for."""
     check_count(k)
-    if scores.ndim != 2 or not scores.is_floating_point():
+    for name, given in (("scores", scores), ("self_index", self_index)):
+        if not isinstance(given, Tensor) and not (given is None and name == "self_index"):
+            raise InputError(f"{name} is a {type(given).__name__}; give a tensor")
+    if scores.ndim != 2 or not scores.is_floating_point() or scores.numel() == 0:
         raise InputError(
             f"scores of shape {tuple(scores.shape)} and {scores.dtype}: give floating-point numbers, a row per query "
             "and a column per row of the memory"
         )
+    check_generator(generator, scores.device)
     if self_index is None:
         return
     if self_index.is_floating_point() or self_index.ndim not in (1, 2) or len(self_index) != len(scores):
@@ -152,6 +163,11 @@ def _check(scores: Tensor, self_index: Tensor | None, k: Count) -> None:
             f"self_index of shape {tuple(self_index.shape)} and {self_index.dtype}: give each of {len(scores)} queries "
             "the number of its own column, or several padded with -1"
         )
+    if self_index.device != scores.device:
+        raise InputError(f"self_index on {self_index.device}, but scores on {scores.device}: move one by .to(device)")
+    first, padding = (0, " (a query without one: self_index[:, None])") if self_index.ndim == 1 else (-1, ", or -1")
+    columns = scores.shape[1]
+    require_range("self_index", self_index, first, columns, f"give own columns from 0 to {columns - 1}{padding}")
 
 
 def _reaches_own(self_index: SelfIndex, last: int, columns: int) -> bool:

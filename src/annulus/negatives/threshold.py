@@ -1,15 +1,17 @@
 """The columns of given ranks on a GPU: exact, equal scores by column, and so the same columns on every run.
 
 A set of ranks is a stretch between two thresholds: two scores, and among equal scores two columns. So members can be
-found and listed by column without sorting (`annulus.negatives.radix`, in Triton). Where Triton is not installed, and
-for float64, plain PyTorch sorts. Both give the same columns in the same order.
+found and listed by column without sorting (`annulus.negatives.radix`, in Triton). Where Triton is not installed or its
+kernels do not agree, and for float64, plain PyTorch sorts. Both give the same columns in the same order.
 """
+
+from functools import partial
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from annulus.extras import runs_triton
+from annulus.compute.kernels import trusted
 from annulus.negatives.own import SelfIndex, own_columns
 
 
@@ -24,12 +26,25 @@ def select(
 
     Own columns rank after all others, and equal scores by column. NaN has no rank that means anything.
     """
-    if not runs_triton() or scores.dtype == torch.float64:
+    agrees = _AGREES.get(scores.dtype)
+    if agrees is None or not trusted("annulus.negatives.radix", agrees, scores.device):
         return plain(scores, self_index, first, last, picked)
+    return by_kernels(scores, self_index, first, last, picked)
+
+
+def by_kernels(
+    scores: Float[Tensor, "b n"],
+    self_index: SelfIndex,
+    first: int,
+    last: int,
+    picked: Int[Tensor, "b k"] | None = None,
+) -> Int[Tensor, "b m"]:
+    """`select` by kernels."""
     from annulus.negatives import radix  # it needs Triton
 
     own = torch.empty(0, dtype=torch.int64, device=scores.device) if self_index is None else self_index
-    return radix.select(scores, own.view(len(scores), -1 if own.numel() else 0), first, last, picked)
+    with torch.cuda.device_of(scores):  # Triton starts kernels on the current device
+        return radix.select(scores, own.view(len(scores), -1 if own.numel() else 0), first, last, picked)
 
 
 def plain(
@@ -43,3 +58,24 @@ def plain(
     rising = (-scores.detach()).masked_fill(own_columns(scores, self_index), torch.nan)  # NaN comes last
     members = rising.sort(dim=1, stable=True).indices[:, first:last].sort(dim=1).values
     return members if picked is None else members.gather(1, picked)
+
+
+def kernels_agree(device: torch.device, dtype: torch.dtype = torch.float32) -> bool:
+    """Whether the kernels select what `plain` does: of more than a tile of scores, with ties, -inf and own columns."""
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.randn(3, 4609, generator=generator)
+    drawn[1] = (4 * drawn[1]).round() / 4
+    scores = drawn.masked_fill(drawn < -1, -torch.inf).to(dtype)
+    own = scores.argsort(dim=1)[:, [-1, -200, 0]].masked_fill(torch.eye(3, dtype=torch.bool), -1)
+    places = torch.randint(1500, (40, 3), generator=generator).T
+    return all(
+        torch.equal(
+            by_kernels(scores.to(device), own.to(device), *ranks, None if some is None else some.to(device)).cpu(),
+            plain(scores, own, *ranks, some),
+        )
+        for ranks in ((0, 1500), (100, 1600), (3000, 4609))
+        for some in (None, places)
+    )
+
+
+_AGREES = {dtype: partial(kernels_agree, dtype=dtype) for dtype in (torch.float32, torch.bfloat16, torch.float16)}

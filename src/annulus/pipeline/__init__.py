@@ -2,4 +2,5 @@
 
 from annulus.extras import require
 
-require(__name__, "pipeline", ["dvc", "mlflow", "pydantic", "tqdm", "yaml"])
+# A stage needs neither DVC, which may have started it, nor MLflow, which a child loads.
+require(__name__, "pipeline", ["pydantic", "tqdm", "yaml"])

@@ -145,7 +145,8 @@ class Training:
         step.estimate.loss.backward()
         self.means.wait()
         self.optimizer.step()
-        self.method.after_step(index, step)
+        with self.checks.put_off():
+            self.method.after_step(index, step)
         self._measure(step)
         if self.annealing.watches_loss:
             self.annealing.after_step(self.measured[self.batch, 0].item())

@@ -16,11 +16,11 @@ from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
 from annulus.compute.device import threads
+from annulus.compute.kernels import trusted
 from annulus.config.images import ViewSetParams
-from annulus.extras import runs_triton
 from annulus.files.store import pieces
 from annulus.views.blur import Blur, draw_blur, kernel_size
-from annulus.views.colour import Jitter, draw_jitter, grayscale, hue_ends, jitter_
+from annulus.views.colour import NEVER, Jitter, draw_jitter, grayscale, hue_ends, jitter_
 from annulus.views.crop import Boxes, center_boxes, center_crop, draw_boxes, middle, resized_crop
 from annulus.views.gaussian import gaussian_blur
 from annulus.views.large import by_images
@@ -85,7 +85,7 @@ def augment(
     changes = views.rand_augment and draw_randaugment(views.rand_augment, batch, generator)
     if shown is not None:
         recipe, changes = pick(recipe, shown.rows), pick(changes, shown.rows)
-    if images.is_cuda and runs_triton():
+    if images.is_cuda and trusted("annulus.views.kernels", kernels_agree, images.device):
         view = _by_kernels(images, recipe, size)
     elif images.device.type == "cpu" and max(height * width, size * size) >= LARGE:
         view = by_images(images, *recipe, size)
@@ -128,8 +128,26 @@ def _by_kernels(images: UInt8[Tensor, "b 3 h w"], recipe: Recipe, size: int) -> 
         place = middle(*images.shape[2:], size)
         recipe = recipe._replace(boxes=Boxes(*(torch.full((len(images),), each) for each in (*place, size, size))))
     boxes, mirrored, jitter, grey, blur = on(recipe._replace(blur=numbered(recipe.blur)), images.device)
-    view = kernels.view(images, boxes, mirrored, jitter, grey, size)
+    with torch.cuda.device_of(images):  # Triton starts kernels on the current device
+        view = kernels.view(images, boxes, mirrored, jitter, grey, size)
     return view if blur is None else blur_(view, blur, size).clamp_(max=1)
+
+
+def kernels_agree(device: torch.device) -> bool:
+    """Whether the kernels make the views that a CPU makes: boxes that shrink and grow, every order of operators."""
+    count, generator = 10, torch.Generator().manual_seed(0)
+    images = torch.randint(0, 256, (count, 3, 20, 15), generator=generator, dtype=torch.uint8)
+    order = torch.arange(count)
+    boxes = Boxes(order % 5, order % 3, order % 16 + 1, order % 13 + 1)
+    factors, turn = torch.rand(count, 3, generator=generator) * 2, torch.rand(count, generator=generator) - 0.5
+    kind = torch.rand(count, 3, generator=generator).argsort(dim=1)
+    jitter = Jitter(factors, kind, turn, order % (NEVER + 1))
+    for some in (jitter, None):
+        recipe = Recipe(boxes, order % 2 == 0, some, order % 7 == 0, None)
+        found, expected = _by_kernels(images.to(device), recipe, 9).cpu(), by_chunks(images, recipe, 9)
+        if not torch.allclose(found, expected, rtol=0, atol=1e-3):  # a GPU rounds otherwise
+            return False
+    return True
 
 
 def draw_recipe(views: ViewSetParams, sizes: Int[Tensor, "b 2"], generator: torch.Generator) -> Recipe:

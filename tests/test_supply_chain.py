@@ -1,0 +1,44 @@
+"""What runs here is what was looked at: packages by hash, actions by commit, and one job that may write."""
+
+import re
+
+import pytest
+import yaml
+from by_path import ROOT
+
+LOCK = (ROOT / "requirements.lock").read_text()
+WORKFLOWS = {path.name: yaml.safe_load(path.read_text()) for path in sorted((ROOT / ".github/workflows").glob("*.yml"))}
+JOBS = [(file, name, job) for file, flow in WORKFLOWS.items() for name, job in flow["jobs"].items()]
+
+
+def test_every_pinned_package_has_hashes_and_no_registry_or_path_is_named():
+    pins = re.split(r"\n(?=[^ ])", LOCK.strip())
+    assert len(pins) > 200
+    for pin in pins:
+        assert re.match(r"[\w.-]+==[\w.+-]+( ; .*?)? \\\n    --hash=sha256:[0-9a-f]{64}", pin), pin
+    assert not re.search("://|/tmp|/opt|index-url|find-links", LOCK)
+
+
+def test_every_installation_looks_at_the_hashes():
+    installs = [line for line in (ROOT / "Makefile").read_text().splitlines() if "pip install" in line]
+    installs = [line for line in installs if "error" not in line.lower()]
+    assert len(installs) == 3
+    assert all("--require-hashes" in line and "-r " in line for line in installs)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / ".github/workflows").glob("*.yml")), ids=lambda path: path.name)
+def test_an_action_is_a_commit_with_its_tag_beside_it(path):
+    used = re.findall(r"uses: (.*)", path.read_text())
+    assert used
+    for action in used:
+        assert re.fullmatch(r"actions/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action), action
+
+
+def test_only_a_job_that_runs_nothing_of_the_pull_request_may_write():
+    assert all(flow["permissions"] == {"contents": "read"} for flow in WORKFLOWS.values())
+    [(file, name, job)] = [each for each in JOBS if "permissions" in each[2]]
+    assert (file, name, job["permissions"]) == ("review.yml", "comment", {"pull-requests": "write"})
+    for step in job["steps"]:
+        assert "checkout" not in step.get("uses", "")
+        assert "make" not in step.get("run", "")
+        assert ".ci" not in step.get("run", "")
