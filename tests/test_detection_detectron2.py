@@ -7,12 +7,15 @@ from test_detection_levels import MEAN, STD, trained
 
 from annulus.detection.average_precision import evaluate
 from annulus.detection.levels import Levels
+from annulus.detection.roi_align import masks_in_boxes
 from annulus.detection.samples import labels_of, read_sample
 from annulus.detection.torchvision_engine import build_detector
 from annulus.errors import InputError
 from annulus.views.splits import ColourSplit
 
 pytest.importorskip("detectron2", reason="Detectron2 is not installed; it is built from source, as its own pages say")
+
+from detectron2.structures import BitMasks, Boxes
 
 from annulus.detection import detectron2_engine as engine
 
@@ -58,6 +61,23 @@ def test_both_engines_make_the_same_pixels_of_a_file(scenes):
     sample = read_sample(picture, labels_of(annotated), "masks")
     images, _ = build_detector(network, annotated, params, 0).eval().transform([sample.image], [sample.target])
     torch.testing.assert_close(theirs, images.tensors, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("neck", ["fpn", "c4"])
+def test_both_engines_read_the_same_of_a_box_and_teach_masks_the_same(neck, scenes):
+    """Of a map that grows evenly, which however many samples of a bin read alike."""
+    annotated, network = scenes["masks"], trained()
+    model, _, params = model_of(network, annotated, neck=neck)
+    ours = build_detector(network, annotated, params, 0)
+    pools = (ours.heads.box_roi_pool, model.roi_heads.box_pooler if neck == "fpn" else model.roi_heads.pooler)
+    boxes = torch.tensor([[8.3, 9.1, 40.7, 33.2], [20.0, 12.0, 28.0, 44.0]])
+    places = torch.stack(torch.meshgrid(torch.arange(64.0), torch.arange(64.0), indexing="ij"))[None]
+    maps = [places] * len(pools[0].scales)
+    mine = pools[0](dict(zip(pools[0].featmap_names, maps, strict=True)), [boxes], [(64, 64)])
+    torch.testing.assert_close(mine, pools[1](maps, [Boxes(boxes)]), rtol=1e-5, atol=1e-4)
+    masks = torch.rand(2, 64, 64, generator=torch.Generator().manual_seed(0)) < 0.5
+    cut = masks_in_boxes(masks.byte(), torch.tensor([0, 1]), boxes, 14)
+    assert torch.equal(cut >= 0.5, BitMasks(masks).crop_and_resize(boxes, 14))
 
 
 @pytest.mark.parametrize("neck", ["fpn", "c4"])

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from detector_cases import SIDE, detector_params, encoder, rectangles, training_params
+from torch import nn
 
 from annulus.detection import fitting
 from annulus.detection.annotated import mask_of
@@ -49,6 +50,19 @@ def test_the_same_seed_gives_the_same_bits_and_leaves_torchs_generator_alone(sce
     assert torch.equal(torch.get_rng_state(), before)
     assert found[0][1] == found[1][1] != found[2][1]
     torch.testing.assert_close(found[0][0].state_dict(), found[1][0].state_dict(), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("norm", [nn.BatchNorm2d, nn.SyncBatchNorm])
+def test_weights_and_biases_decay_and_those_of_batch_normalisation_do_not(norm):
+    network = nn.Sequential(nn.Conv2d(3, 4, 1), norm(4), nn.Conv2d(4, 2, 1))
+    nn.init.ones_(network[1].bias)
+    before = {name: value.clone() for name, value in network.named_parameters()}
+    params = training_params(iterations=1, drops=[], warmup=0, learning_rate=0.1, weight_decay=0.5).scaled()
+    fitting.fit(network, lambda step: {"none": 0 * sum(one.sum() for one in network.parameters())}, params, 0, None)
+    for name, value in network.named_parameters():
+        times = 1 if name.startswith("1.") else 1 - params.rate(0) * 0.5
+        torch.testing.assert_close(value, times * before[name])
+        assert before[name].any()
 
 
 @pytest.mark.parametrize("frozen", [True, False])

@@ -14,9 +14,10 @@ from annulus.errors import InputError
 from annulus.files.images import ImageSet
 from annulus.files.store import Resident
 from annulus.generators import trained as module
-from annulus.generators.batches import Batch, labelled_images
+from annulus.generators.batches import Batch, Batches, labelled_images
 from annulus.generators.learning import ViewLearning
-from annulus.generators.params import SEEN, GeneratorParams
+from annulus.generators.params import SEEN as SEEN_NAMES
+from annulus.generators.params import GeneratorParams
 from annulus.generators.trained import encoder_config, trained
 from annulus.pipeline.checkpoint import Checkpoint
 from annulus.views.learned import GeneratorConfig, ViewGenerator
@@ -28,7 +29,7 @@ PARAMS = GeneratorParams(
     **{"learns": "semi-supervised", "steps": 10, "batch_size": 8, "temperature": 0.3, "embedding_dim": 6},
     **{"generator_rate": 0.01, "estimator_rate": 0.003, "labelled_share": 0.5},
 )
-SEEN = values(resolved(load(SMALL | {"backbone": "convnet", "views": "gentle"}), SEEN), SEEN)
+SEEN = values(resolved(load(SMALL | {"backbone": "convnet", "views": "gentle"}), SEEN_NAMES), SEEN_NAMES)
 IMAGES = stripes(40, 0)
 
 
@@ -130,6 +131,22 @@ def test_only_the_labels_of_the_labelled_images_reach_a_generator(whole):
     assert same(whole, made(with_others(unknown)))
     assert not same(whole, made(with_others(known)))
     assert same(made(learns="unsupervised"), made(with_others(torch.arange(40)), learns="unsupervised"))
+
+
+def test_a_batch_of_labelled_images_has_each_images_own_label():
+    """Images that hold their own number, in views that change nothing."""
+    rows = torch.arange(40)
+    pixels = rows.to(torch.uint8)[:, None, None, None].expand(40, 3, 16, 16).contiguous()
+    labels = torch.randint(0, 2, (40,), generator=torch.Generator().manual_seed(0))
+    images = ImageSet(Resident(pixels), labels, rows, IMAGES.classes)
+    plain = values(resolved(load(SMALL | {"backbone": "convnet", "views": "none"}), SEEN_NAMES), SEEN_NAMES)
+    batches = Batches(PARAMS, plain, images, 0, CPU)
+    for _ in range(3):
+        batch = batches.draw()
+        shown = (255 * batch.labelled[:, 0, 0, 0]).round().long()
+        assert len(set(shown.tolist())) > 3
+        assert set(shown.tolist()) <= set(labelled_images(images, 0.5, 0).rows.tolist())
+        assert torch.equal(batch.labels, labels[shown])
 
 
 def test_the_seed_decides_everything(whole):

@@ -1,5 +1,6 @@
 """Moving digits: their motion, what two views share, the loss in plain loops, read-outs, and what is refused."""
 
+import copy
 import itertools
 import math
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torch import nn
 
 from annulus.compute.rng import generator as named
 from annulus.errors import InputError
@@ -182,6 +184,19 @@ def test_errors_are_of_unseen_frames_and_a_supervised_network_is_asked_its_own_t
     assert found["position"].max() <= 2 * 8 * math.sqrt(2)
     network = train_supervised(train, TRAINING, Task("background", 10), 0)
     assert test.through(network).shape == (40, 10)
+
+
+def test_a_frame_is_read_out_by_itself_and_a_read_out_leaves_the_network_as_it_is(worlds):
+    """In evaluation: batch normalisation by its running statistics, which stay."""
+    network, frames = build_views(0).train(), Frames.drawn(worlds[0], 6, 0, "train")
+    for layer in network.modules():
+        if isinstance(layer, nn.BatchNorm2d):
+            layer.running_mean += 0.1
+    before = copy.deepcopy(network.state_dict())
+    features = frames.through(network.image)
+    alone = Frames(frames.world, Scenes(*(each[:1] for each in frames.scenes))).through(network.image)
+    torch.testing.assert_close(alone, features[:1])
+    torch.testing.assert_close(network.state_dict(), before, rtol=0, atol=0)
 
 
 def test_rows_are_means_over_seeds_and_frames_and_pairs_take_differences_frame_by_frame():

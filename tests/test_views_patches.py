@@ -36,7 +36,8 @@ def test_the_second_patch_is_exactly_the_offset_away_and_the_first_is_anywhere_t
     free = 40 - 8 - offset
     for places in corners.squeeze().long().T:
         counts = places.bincount(minlength=free + 1)
-        assert len(counts) == free + 1, "the farthest place that fits, and none beyond"
+        assert len(counts) == free + 1, "none beyond the farthest place that fits"
+        assert counts[[0, -1]].min() > 0, "the first place and the farthest one"
         assert (counts > 0).float().mean() > 0.9
     assert (corners[:, 0] != corners[:, 1]).float().mean() > 0.8, "row and column are drawn apart"
 

@@ -83,7 +83,7 @@ def evaluation_of(
     """
     _check(truth, detections, task)
     if truth.kind == "lvis":
-        detections = _best_of_each_picture(detections, LVIS_DETECTIONS)
+        detections = _counted_in_lvis(truth, detections)
     evaluation = _Ignoring(
         _coco(truth, _annotations(truth)),
         _coco(truth, _results(detections, task)),
@@ -127,12 +127,21 @@ def _check(truth: Annotated, detections: Iterable[Detection], task: str) -> None
             raise ValueError(f"a detection in picture {found.picture} has no {task}, which {truth.kind} compare")
 
 
-def _best_of_each_picture(detections: Sequence[Detection], limit: int) -> list[Detection]:
-    """The detections with the highest scores, of equal ones the first."""
-    of_pictures: dict[int, list[Detection]] = {}
+def _counted_in_lvis(truth: Annotated, detections: Sequence[Detection]) -> list[Detection]:
+    """The best of each picture, of equal scores the first; then those of categories that the picture lists.
+
+    lvis-api drops the others too, after it took the best: nobody looked for them there. faster-coco-eval ends in an
+    IndexError where a picture has no others.
+    """
+    of_pictures: dict[int, list[Detection]] = {picture.id: [] for picture in truth.pictures}
     for found in detections:
-        of_pictures.setdefault(found.picture, []).append(found)
-    return [found for some in of_pictures.values() for found in sorted(some, key=lambda found: -found.score)[:limit]]
+        of_pictures[found.picture].append(found)
+    kept = []
+    for picture in truth.pictures:
+        listed = {*picture.negative, *(one.category for one in picture.instances)}
+        best = sorted(of_pictures[picture.id], key=lambda found: -found.score)[:LVIS_DETECTIONS]
+        kept += [found for found in best if found.category in listed]
+    return kept
 
 
 def _coco(truth: Annotated, annotations: list[dict[str, Any]]) -> COCO:

@@ -3,17 +3,59 @@
 With a pyramid they are small networks of their own. With C4 the backbone's last stage is the head of boxes and masks.
 """
 
-from jaxtyping import Float
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torchvision.models.detection.faster_rcnn import FastRCNNConvFCHead, FastRCNNPredictor, TwoMLPHead
 from torchvision.models.detection.keypoint_rcnn import KeypointRCNNHeads, KeypointRCNNPredictor
 from torchvision.models.detection.mask_rcnn import MaskRCNNHeads, MaskRCNNPredictor
-from torchvision.models.detection.roi_heads import RoIHeads
+from torchvision.models.detection.roi_heads import RoIHeads, fastrcnn_loss
 
 from annulus.detection.levels import Levels
 from annulus.detection.params import DetectorParams
-from annulus.detection.roi_align import Pool
+from annulus.detection.roi_align import Pool, masks_in_boxes
+from annulus.detection.samples import Target
 from annulus.errors import InputError
+
+
+class Heads(RoIHeads):
+    """torchvision's, but what masks learn is cut from the true ones by an aligned RoIAlign."""
+
+    def forward(
+        self,
+        features: dict[str, Tensor],
+        proposals: list[Tensor],
+        image_shapes: list[tuple[int, int]],
+        targets: list[Target] | None = None,
+    ) -> tuple[list[Target], dict[str, Float[Tensor, ""]]]:
+        if targets is None or not self.training or not self.has_mask():
+            return super().forward(features, proposals, image_shapes, targets)
+        boxes, matched, labels, offsets = self.select_training_samples(proposals, targets)
+        pooled = self.box_head(self.box_roi_pool(features, boxes, image_shapes))
+        of_classes, of_boxes = fastrcnn_loss(*self.box_predictor(pooled), labels, offsets)
+        objects = [own > 0 for own in labels]
+        boxes, matched, labels = (
+            [own[some] for own, some in zip(each, objects, strict=True)] for each in (boxes, matched, labels)
+        )
+        logits = self.mask_predictor(self.mask_head(self.mask_roi_pool(features, boxes, image_shapes)))
+        masks = [target["masks"] for target in targets]
+        truth = [masks_in_boxes(*each, logits.shape[-1]) for each in zip(masks, matched, boxes, strict=True)]
+        of_masks = mask_loss(logits, torch.cat(truth), torch.cat(labels))
+        return [], {"loss_classifier": of_classes, "loss_box_reg": of_boxes, "loss_mask": of_masks}
+
+
+def mask_loss(
+    logits: Float[Tensor, "n c p p"], truth: Float[Tensor, "n p p"], labels: Int64[Tensor, " n"]
+) -> Float[Tensor, ""]:
+    """Mean binary cross-entropy, in nats, of the masks of the true classes; 0 of no box.
+
+    Source: He et al. 2017, arXiv:1703.06870, Section 3.
+    """
+    if len(truth) == 0:
+        return logits.sum() * 0
+    own = logits[torch.arange(len(labels), device=labels.device), labels]
+    return F.binary_cross_entropy_with_logits(own, truth)
 
 
 class StageHead(nn.Module):
@@ -28,7 +70,7 @@ class StageHead(nn.Module):
         return maps.mean(dim=(2, 3)) if self.mean else maps
 
 
-def build_heads(levels: Levels, params: DetectorParams, width: int, classes: int, points: int) -> RoIHeads:
+def build_heads(levels: Levels, params: DetectorParams, width: int, classes: int, points: int) -> Heads:
     """The heads on maps of `width` channels.
 
     Raises:
@@ -59,7 +101,7 @@ def build_heads(levels: Levels, params: DetectorParams, width: int, classes: int
         found["keypoint_roi_pool"] = Pool(strides, 2 * params.box_size)
         found["keypoint_head"] = KeypointRCNNHeads(width, layers) if layers else nn.Identity()
         found["keypoint_predictor"] = KeypointRCNNPredictor(params.keypoint_width if layers else width, points)
-    return RoIHeads(
+    return Heads(
         Pool(strides, params.box_size if pyramid else 2 * params.box_size),
         box_head,
         FastRCNNPredictor(box_width, classes + 1),
