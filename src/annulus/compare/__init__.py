@@ -4,6 +4,7 @@ sides     what a git revision, a DVC experiment or the workspace holds
 table     differences and verdicts
 text      the table for a terminal, and as Markdown
 figure    the learning curves of both
+runs      all runs side by side
 """
 
 from annulus.extras import require
