@@ -1,5 +1,7 @@
 """Without its optional packages a room says in one sentence what to install."""
 
+import sys
+
 import pytest
 from by_path import ROOT
 from without import run_without
@@ -19,5 +21,7 @@ def test_a_room_without_its_packages_names_them_and_the_extra(arguments, room, m
     done = run_without(missing, arguments, tmp_path)
     assert done.returncode == 1
     *before, line = done.stderr.splitlines()
-    assert f"{room} needs {' and '.join(missing)}, not installed here; pip install 'annulus[{extra}]'" in line
+    assert f"{room} needs {' and '.join(missing)}, which this Python ({sys.executable}) has not" in line
+    assert "`make install` brings all, then `. .venv/bin/activate` takes it" in line
+    assert f"pip install 'CHECKOUT[{extra}]' (annulus on PyPI is another package)" in line
     assert not before or arguments[0] == "-c", "a command ends in one line"

@@ -15,7 +15,7 @@ from annulus.methods.step import Setting
 from annulus.negatives.samplers import Ring
 
 lightly_loss = pytest.importorskip(
-    "lightly.loss", reason="lightly is not installed; it comes with `make install`, or pip install 'annulus[bench]'"
+    "lightly.loss", reason="lightly is not installed; `make install` brings it"
 )
 
 IMAGES, BATCH, DIM, QUEUE, TEMPERATURE = 96, 16, 48, 40, 0.07

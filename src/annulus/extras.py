@@ -1,5 +1,6 @@
 """Which optional packages a room needs, in one sentence where they are missing."""
 
+import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 
@@ -14,5 +15,8 @@ def require(room: str, extra: str, modules: Sequence[str]) -> None:
     if missing:
         # With the room as its name, `python -m` shows the sentence without a traceback.
         raise ModuleNotFoundError(
-            f"{room} needs {' and '.join(missing)}, not installed here; pip install 'annulus[{extra}]'", name=room
+            f"{room} needs {' and '.join(missing)}, which this Python ({sys.executable}) has not; in a checkout "
+            "`make install` brings all, then `. .venv/bin/activate` takes it; elsewhere "
+            f"pip install 'CHECKOUT[{extra}]' (annulus on PyPI is another package)",
+            name=room,
         )

@@ -149,7 +149,7 @@ def against_lightly(method: str, stem: str, turns: int, steps: int, device: torc
     workers = sorted({0, 1, CORES // 2, CORES})
     with ExitStack() as stack:
         if find_spec("lightly") is None:
-            print("without lightly's rows: it is not installed; pip install 'annulus[bench]'")
+            print("without lightly's rows: it is not installed; `make install` brings it")
         else:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             torch.save(pixels, folder / "images.pt")

@@ -43,7 +43,7 @@ def main() -> None:
     try:
         on_batches = kornia_on_batches()
     except ImportError as error:
-        print(f"without kornia's row: {error}; install it with pip install 'annulus[bench]'")
+        print(f"without kornia's row: {error}; `make install` brings it")
     else:
         contestants["kornia"] = lambda: on_batches(images.float().div_(255))
 

@@ -93,13 +93,18 @@ def revision(root: Path, name: str, paths: Collection[str]) -> Files:
     return Files(f"{name} ({commit[:7]})", content, below)
 
 
-def experiments(root: Path) -> dict[str, set[str]]:
-    """The commits of each DVC experiment here, by its name."""
-    found: dict[str, set[str]] = {}
-    for line in git(root, "for-each-ref", "--format=%(objectname) %(refname)", "refs/exps").decode().splitlines():
+def experiments(root: Path) -> dict[str, list[str]]:
+    """The commits of each DVC experiment here, by its name; the newest first.
+
+    Raises:
+        InputError: with git's own reason, where git does not answer.
+    """
+    found: dict[str, list[str]] = {}
+    listed = git(root, "for-each-ref", "--sort=-committerdate", "--format=%(objectname) %(refname)", "refs/exps")
+    for line in listed.decode().splitlines():
         commit, reference = line.split(" ", 1)
         if name := EXPERIMENT.fullmatch(reference):
-            found.setdefault(name[1], set()).add(commit)
+            found.setdefault(name[1], []).append(commit)
     return found
 
 
@@ -117,7 +122,7 @@ def git(root: Path, *words: str) -> bytes:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise InputError(f"cannot ask git in {root.resolve()}: {error}") from error
     if done.returncode:
-        reason = " ".join(done.stderr.decode(errors="replace").split()).removeprefix("fatal: ")
+        reason = " ".join(done.stderr.decode(errors="replace").split()).removeprefix("fatal: ")[:400]
         if reason.startswith("not a git repository"):
             reason = "it is no git repository, as an unpacked archive is none; clone it to compare revisions"
         raise InputError(f"cannot ask git in {root.resolve()}: {reason or f'exit status {done.returncode}'}")
@@ -131,9 +136,9 @@ def _commit(root: Path, name: str) -> str:
         return git(root, "rev-parse", "--verify", "-q", f"{name}^{{commit}}").decode().strip()
     except InputError:
         known = experiments(root)
-    found = known.get(name, set())
+    found = known.get(name, [])
     if len(found) == 1:
-        return found.pop()
+        return found[0]
     where = " of this shallow clone (`git fetch --unshallow` brings the rest)" if shallow else ""
     raise InputError(
         f"{name!r} is no git revision{where} and {'more than one' if found else 'no'} DVC experiment; "
