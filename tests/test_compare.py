@@ -198,7 +198,8 @@ DAMAGED = [
     *(("params.yaml", text) for text in ("a: [\n", "[]", "x", BOMB, 500 * "{a: ", f"a: {LONG}", "a: 1\na: 2")),
     *(("dvc.lock", text) for text in ("a: [\n", "stages: 1", "stages: {pretrain: 1}", BOMB)),
     *(("dvc.yaml", text) for text in ("a: 1", "stages: [1]")),
-    *((name, "a\n]
+    *((name, "a\n<<<<<<< HEAD\nb: 1\n=======\n") for name in ("params.yaml", "dvc.lock", BY_SEED[0], CURVES)),
+]
 
 
 @pytest.mark.parametrize(("name", "text"), DAMAGED, ids=lambda given: given[-40:])
@@ -289,7 +290,6 @@ def test_the_command_prints_the_table_as_markdown_and_draws_the_curves(root, cap
         main(["HEAD", "--root", str(root), "--figure", str(root / "curves.pdf")])
 
 
-<<<<<<< HEAD
 def test_the_table_as_a_metrics_file_has_both_sides_the_interval_and_each_seed_s_difference(root, tmp_path):
     write(root, with_lock(files(2.0, scale="demo")))
     main(["HEAD", "--root", str(root), "--csv", str(tmp_path / "metrics/made.csv")])
