@@ -86,7 +86,8 @@ $(INSTALLED):
 	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r .venv/uv.lock
 	@UV_COMPILE_BYTECODE=1 .venv/bin/uv pip install --quiet --require-hashes --python .venv/bin/python -r requirements.lock || { \
 	  echo "uv failed; trying pip, which takes longer but knows this machine's own settings" >&2; \
-	  .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock; }
+	  .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps \
+	  -r requirements.lock; }  # all are listed; pip would look for hashes of extras, such as coverage[toml]
 	@touch .venv/installed-$(PINS) $@
 
 # `import annulus` works once the environment is active.

@@ -311,6 +311,22 @@ def test_files_that_do_not_belong_together_or_hold_no_encoder_are_refused(tmp_pa
         load_encoder(weights)
 
 
+@pytest.mark.parametrize("config", [SMALL, LAB])
+def test_a_loaded_encoder_refuses_pixels_outside_0_and_1_and_takes_any_precision(config, images, tmp_path):
+    save_encoder(build_encoder(config, 0), tmp_path / "encoder.safetensors")
+    loaded = load_encoder(tmp_path / "encoder.safetensors")
+    broken = images.clone()
+    broken[0, 0, 0, 0] = torch.nan
+    for given, sentence in (
+        (images * 255, r"images from \S+ to 2\S+; an encoder takes RGB in \[0, 1\] and normalises by itself: divide"),
+        ((images - 0.5) / 0.2, r"images from -\S+ to \S+; an encoder takes RGB"),
+        (broken, "images from nan to nan; .*, and leave out NaN"),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            loaded.pooled(given)
+    torch.testing.assert_close(loaded(images.double()), loaded(images), rtol=0, atol=1e-6, check_dtype=False)
+
+
 def test_a_channel_that_never_varies_is_left_at_zero(generator):
     images = torch.rand(4, 3, 16, 16, generator=generator)
     images[:, 2] = 0.25

@@ -6,6 +6,8 @@ from collections import deque
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from annulus.errors import InputError
 from annulus.methods.memory import KeyQueue, MemoryBank, most_keys
@@ -53,6 +55,37 @@ def test_update_equals_the_plain_loop_and_an_embedding_that_is_not_finite_spoils
     assert (bank.rows != before).any(dim=1).nonzero().flatten().tolist() == [2, 7]
     assert not bank.rows.requires_grad
     assert list(bank.parameters()) == []
+
+
+class Largest(TorchDispatchMode):
+    """The most numbers that an operator gives."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        self.count = max(
+            [self.count, *(each.numel() for each in tree_leaves(result) if isinstance(each, torch.Tensor))]
+        )
+        return result
+
+
+def test_an_update_makes_nothing_that_grows_with_the_square_of_the_batch(generator):
+    bank, index = MemoryBank(999, 4, 0.5, generator), torch.randperm(999, generator=generator)
+    with Largest() as largest:
+        bank.update(index, embeddings(999, generator).float())
+    assert largest.count == 4 * 999
+
+
+def test_embeddings_of_any_precision_are_taken_as_the_rows_are(generator):
+    index, given = torch.tensor([2, 0, 2]), embeddings(3, generator).bfloat16()
+    rows = []
+    for dtype in (torch.bfloat16, torch.float32, torch.float64):
+        bank = MemoryBank(3, 4, 0.5, torch.Generator().manual_seed(0))
+        bank.update(index, given.to(dtype))
+        rows.append(bank.rows)
+    assert torch.equal(rows[0], rows[1])
+    assert torch.equal(rows[0], rows[2])
 
 
 # --- the queue ----------------------------------------------------------------------------------------

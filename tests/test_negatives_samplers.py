@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 from plain_objectives import plain_negatives, sets_of
+from pretended_gpu import PretendedGPU
 
 from annulus.config.negatives import BallParams, RingParams, UniformParams
 from annulus.errors import InputError
@@ -13,7 +14,7 @@ from annulus.negatives.build import build_sampler
 from annulus.negatives.clusters import Clustering, Clusters
 from annulus.negatives.draws import fractions
 from annulus.negatives.ranked import select
-from annulus.negatives.samplers import COUNTED, Cave, Ring
+from annulus.negatives.samplers import COUNTED, Cave, Ring, ring, uniform
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 
@@ -230,3 +231,26 @@ def test_draws_of_several_own_rows_are_places_among_the_others_however_these_are
     for rows, found, share in zip(own.tolist(), drawn, fractions(len(own), k, seeded()), strict=True):
         others = torch.tensor([row for row in range(ROWS) if row not in rows])
         assert torch.equal(found, others[(share * len(others)).long()])
+
+
+def test_on_a_gpu_own_columns_that_are_not_there_are_refused_without_a_wait_and_so_is_a_generator_of_the_host():
+    with PretendedGPU() as gpu, gpu.counting() as counts:
+        scores, random = torch.zeros(2, 9, device=gpu.device), torch.Generator(gpu.device)
+        uniform(scores, torch.arange(2, device=gpu.device), 4, random)
+        with pytest.raises(InputError, match=r"generator on cpu with scores on cuda: give torch\.Generator\('cuda'\)"):
+            uniform(scores, None, 4, torch.Generator())
+        with pytest.raises(RuntimeError, match="give own columns from 0 to 8"):  # an assertion of the device
+            uniform(scores, torch.arange(2, device=gpu.device) - 1, 4, random)
+        with pytest.raises(InputError, match="self_index on cpu, but scores on cuda"):
+            uniform(scores, torch.arange(2), 4, random)
+    assert not counts.waits, counts.table()
+
+
+def test_a_generator_that_is_put_back_draws_on_as_if_nothing_had_happened(generator):
+    """What a loop of one's own keeps beside its modules."""
+    scores, own = torch.randn(3, 50, generator=generator), torch.arange(3)
+    state = generator.get_state()
+    first = ring(scores, own, 0.1, 0.5, 8, generator).index
+    assert not torch.equal(ring(scores, own, 0.1, 0.5, 8, generator).index, first)
+    generator.set_state(state)
+    assert torch.equal(ring(scores, own, 0.1, 0.5, 8, generator).index, first)

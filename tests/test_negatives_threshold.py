@@ -39,7 +39,7 @@ def cases():
     for count, kinds in SIZES.items():
         owns, ranks = itertools.cycle(owns_of(count, generator)), ranks_of(count)
         for change, own, (first, last) in zip(itertools.islice(SCORES.values(), kinds), owns, ranks):  # noqa: B905
-            places = torch.randint(last - first, (3, 21), generator=generator)
+            places = torch.randint(last - first, (21, 3), generator=generator).T  # as somebody's own loop may have them
             yield change(torch.randn(3, count, generator=generator)), own, first, last, places
 
 

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from settings import read
 from torchvision import transforms
 from torchvision.transforms.v2 import functional as oracle
 
@@ -322,3 +323,13 @@ def test_flip_and_grayscale_happen_as_often_as_asked(generator):
     view = augment(images, NOTHING.model_copy(update={"flip": 0.5, "grayscale": 0.2}), 2, generator)
     assert_share(view[:, 0, 0, 1] > 0, 0.5)
     assert_share(view[:, 1].amax(dim=(1, 2)) > 0, 0.2)
+
+
+@pytest.mark.parametrize("size", [16, 160])
+def test_views_in_inference_mode_are_the_same(size, generator):
+    """Large ones are made by threads, which know nothing of the mode."""
+    strong = read({"views": "strong"})["view_sets.${views}"]
+    images = torch.randint(0, 256, (3, 3, size, size), generator=generator, dtype=torch.uint8)
+    expected = augment(images, strong, size, torch.Generator().manual_seed(1))
+    with torch.inference_mode():
+        assert torch.equal(augment(images, strong, size, torch.Generator().manual_seed(1)), expected)

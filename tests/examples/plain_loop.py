@@ -21,9 +21,9 @@ for _ in range(8):
         scores = queries @ bank.rows.T / 0.2
         drawn = annulus.negatives.ring(scores, index, inner=0.01, outer=0.5, k=64, generator=random)
         loss = annulus.bounds.infonce(scores.gather(1, index[:, None]), drawn.gather(scores))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        optimizer.zero_grad(), loss.backward(), optimizer.step()
         bank.update(index, queries.detach())  # after the step: backward still reads the rows
         losses.append(loss.detach())
     print(f"{torch.stack(losses).mean():.3f} nats")
+    # A loop that resumes needs the sampler's state too (random.set_state): no module holds it.
+    saved = {"encoder": encoder.state_dict(), "bank": bank.state_dict(), "random": random.get_state()}

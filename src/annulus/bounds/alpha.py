@@ -14,6 +14,7 @@ from annulus.bounds.eqco import effective_alpha, margin
 from annulus.bounds.infonce import infonce, log_sum
 from annulus.compute.checks import check
 from annulus.compute.distributed import all_gather, all_gather_with_grad
+from annulus.errors import InputError
 
 
 def _log_weight(negatives: Num[Tensor, "*b"], alpha: float) -> Float[Tensor, "*b"]:
