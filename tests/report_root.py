@@ -77,11 +77,6 @@ def main_line(root: Path, classes: tuple[str, ...] = CLASSES) -> None:
         ("bound_nats", 0.2966, 0.0123),
         ("effective_rank", 8, ""),
     ]
-        ("knn_top1_percent", 39.7, 0.85),
-        ("linear_top1_percent", 49.3, 0.7),
-        ("bound_nats", 0.2966, 0.0123),
-        ("effective_rank", 8, ""),
-    ]
     write_table(
         metrics / "summary.csv",
         [{"number": name, "mean": x, "interval": half, "seed0": x, "seed1": x} for name, x, half in halves],
