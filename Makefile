@@ -12,7 +12,7 @@ INSTALLED := .venv/installed-$(PINS)$(VERSION)
 READY := .venv/ready-$(PINS)$(VERSION)
 RUN := PATH="$(CURDIR)/.venv/bin:$$PATH"
 
-.PHONY: help install repro sweep compare report test lint bench mlflow mlflow-send lock
+.PHONY: help install repro sweep compare runs restore report test lint bench mlflow mlflow-send lock
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' Makefile | expand -t 14
@@ -29,6 +29,12 @@ sweep: $(READY)  ## all runs of a study in parallel: make sweep STUDY=stages/alg
 HEAD ?= workspace
 compare: $(READY)  ## two variants, number by number: make compare BASE=main [HEAD=experiment]
 	@$(RUN) PYTHONPATH=src python -m annulus.compare $(or $(BASE),$(error give BASE=, a git revision or experiment)) $(HEAD) $(ARGS)
+
+runs: $(READY)  ## the workspace, HEAD and the experiments side by side: what differs, headline numbers
+	@$(RUN) PYTHONPATH=src python -m annulus.compare.runs $(ARGS)
+
+restore: $(READY)  ## after a killed dvc exp run: parameters, locks and metrics as committed; the rest stays as it is
+	@$(RUN) PYTHONPATH=src python -m annulus.pipeline.restore
 
 report: $(READY)  ## one page of all that was measured, beside the papers: data/report/index.html
 	@$(RUN) PYTHONPATH=src python -m annulus.report $(ARGS)

@@ -1,6 +1,7 @@
 """A repository for the report: made-up numbers of the main line, studies as they are committed, and pictures."""
 
 import csv
+import hashlib
 import json
 import shutil
 import subprocess
@@ -8,6 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import torch
+import yaml
 from by_path import ROOT
 from PIL import Image
 
@@ -58,6 +60,28 @@ def first_commit(root: Path) -> str:
     for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "--allow-empty", "-m", "first"]):
         subprocess.run([*git, *words], cwd=root, check=True)
     return subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=root, text=True).strip()
+
+
+def with_lock(files: dict[str, str]) -> dict[str, str]:
+    """Files of a repository, and the dvc.yaml and dvc.lock of a stage that has made the metrics among them."""
+    metrics = [name for name in files if name.startswith("metrics/")]
+    code = [name for name in files if name.startswith("src/")]
+    params = yaml.safe_load(files["params.yaml"])
+    sampler = params["sampler"]
+    read = {"sampler": sampler, f"samplers.{sampler}": params["samplers"][sampler]}
+    stage = {
+        "cmd": "train",
+        "deps": code,
+        "params": ["sampler", "samplers.${sampler}"],
+        "plots": [{name: {"cache": False}} for name in metrics],
+    }
+    locked = {
+        "params": {"params.yaml": read},
+        "deps": [{"path": name, "md5": hashlib.md5(files[name].encode()).hexdigest()} for name in code],
+        "outs": [{"path": name, "md5": hashlib.md5(files[name].encode()).hexdigest()} for name in metrics],
+    }
+    lock, pipeline = ({"stages": {"pretrain": each}} for each in (locked, stage))
+    return files | {"dvc.yaml": yaml.safe_dump(pipeline), "dvc.lock": yaml.safe_dump(lock)}
 
 
 def params(root: Path, text: str | None = None) -> None:

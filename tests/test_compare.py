@@ -1,24 +1,30 @@
 """Comparison of two variants: what changed, differences in pairs, verdicts, machines."""
 
 import json
+import os
 import subprocess
+import sys
+from contextlib import chdir
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
 from matplotlib.figure import Figure
-from report_root import first_commit
+from report_root import first_commit, with_lock
 
+from annulus.compare import runs
 from annulus.compare.__main__ import main
-from annulus.compare.sides import flat, read_side
+from annulus.compare.sides import read_side
 from annulus.compare.table import compare
 from annulus.compare.text import as_markdown, as_text
 from annulus.errors import InputError
 from annulus.files.right import by_number, right_text
 from annulus.headlines import HEADLINES
+from annulus.pipeline.stale import flat
 from annulus.report.metrics import Metrics
 
+SOURCE = Path(__file__).parents[1] / "src"
 IMAGES = 4000
 XEON, EPYC = "Xeon, AVX512", "EPYC, AVX2"
 
@@ -44,8 +50,11 @@ def files(gain: float = 0.0, seeds: tuple[int, ...] = (0, 1, 2, 3, 4), processor
         found[f"metrics/main/{stage}_right.json"] = right_text(by_number(right))
     found["metrics/main/prepare.json"] = json.dumps({"test_digest": "abc"})
     found["metrics/main/pretrain_history.csv"] = "\n".join(["seed,epoch,validation_nn1_percent,bound_nats", *curve])
-    found["params.yaml"] = yaml.safe_dump({"sampler": "ring", "samplers": {"ring": {"inner": 0.01}}} | params)
-    return found
+    found["params.yaml"] = yaml.safe_dump(
+        {"sampler": "ring", "samplers": {"ring": {"inner": 0.01}, "uniform": {}}} | params
+    )
+    found["src/annulus/negatives.py"] = "k = 1"
+    return with_lock(found)
 
 
 def git(root: Path, *words: str) -> None:
@@ -114,38 +123,155 @@ def test_other_seeds_are_not_paired_and_small_differences_are_noise_that_says_wh
 def test_one_seed_says_nothing_of_others_and_other_test_images_are_not_paired_image_by_image(root):
     write(root, files(5.0, seeds=(0,)))
     assert compared(root)[1]["knn_top1_percent"].verdict == "one seed: not known"
-    write(root, files(2.0) | {"metrics/main/prepare.json": json.dumps({"test_digest": "other"})})
+    write(root, with_lock(files(2.0) | {"metrics/main/prepare.json": json.dumps({"test_digest": "other"})}))
     comparison, _, text = compared(root)
     assert comparison.rows[0].difference.freedom == 4
     assert "The test images differ" in text
 
 
-def test_an_experiment_is_found_by_its_name(root):
+def test_an_experiment_is_found_by_its_name_and_what_dvc_keeps_beside_is_none(root):
     write(root, files(2.0))
     git(root, "commit", "-qam", "experiment")
-    git(root, "update-ref", "refs/exps/ab/cdef/noisy-coho", "HEAD")
-    git(root, "update-ref", "refs/exps/exec/EXEC_HEAD", "HEAD")
+    places = ["refs/exps/{}/{}/noisy-coho".format("ab", 38 * digit) for digit in "cd"]
+    git(root, "update-ref", places[0], "HEAD")
+    for place in ("exec/EXEC_HEAD", "apply/ORIG_HEAD", "exec/EXEC_APPLY", "stash"):
+        git(root, "update-ref", f"refs/exps/{place}", "HEAD")
     git(root, "reset", "-q", "--hard", "HEAD~1")
     assert compared(root, "HEAD", "noisy-coho")[1]["knn_top1_percent"].verdict == "better"
     with pytest.raises(InputError, match=r"'coho' is no git revision and no DVC experiment; .*here: noisy-coho$"):
         read_side(root, "coho")
-    git(root, "update-ref", "refs/exps/ab/1234/noisy-coho", "HEAD")
+    git(root, "update-ref", places[1], "HEAD")
     with pytest.raises(InputError, match="'noisy-coho' is no git revision and more than one DVC experiment"):
         read_side(root, "noisy-coho")
 
 
-def test_a_side_without_numbers_by_seed_is_one_sentence(root):
-    for name, content in (
-        ("metrics/main/knn.json", "{}"),
-        ("metrics/main/knn.json", json.dumps({"top1_percent": 50.0})),
-        ("metrics/main/linear.json", json.dumps({"0": {"top1_percent": 70.0}})),
-        ("metrics/main/knn_right.json", "[]"),
-        ("params.yaml", "a: [\n"),
-        ("metrics/main/prepare.json", "{}"),
+METRICS = "metrics/main/"
+NOT_RUN = [
+    ({"params.yaml": ("sampler: ring", "sampler: uniform")}, "metrics were made with sampler: ring"),
+    ({"params.yaml": ("inner: 0.01", "inner: 0.02")}, "metrics were made with samplers.ring.inner: 0.01"),
+    ({"params.yaml": ("inner: 0.01", "inner: 0.01\n    outer: 1")}, "metrics were made with samplers.ring.outer: null"),
+    ({"src/annulus/negatives.py": ("1", "2")}, "metrics were made with other code in src/annulus/negatives.py"),
+    ({"metrics/main/pretrain.json": ("2.5", "2.4")}, "metrics/main/pretrain.json is not the file that dvc.lock names"),
+    ({"dvc.lock": ("pretrain:", "other:")}, "dvc.lock has no pretrain, so they have not run"),
+]
+
+
+@pytest.mark.parametrize(("edits", "clause"), NOT_RUN)
+def test_a_side_that_did_not_run_says_so_first_and_no_verdict_is_printed(root, capsys, edits, clause):
+    for name, (old, new) in edits.items():
+        text = (root / name).read_text()
+        assert old in text
+        (root / name).write_text(text.replace(old, new, 1))
+    for arguments in (["HEAD"], ["HEAD", "--markdown"]):
+        with pytest.raises(SystemExit) as ended:
+            main([*arguments, "--root", str(root), "--figure", str(root / "curves.png")])
+        assert ended.value.code == 3
+        printed = capsys.readouterr().out
+        assert printed.strip("*").startswith(f"head's {clause}; run `dvc repro`")
+        assert "verdict" not in printed
+        assert "equal" not in printed
+    assert not (root / "curves.png").exists()
+    git(root, "commit", "-qam", "not run")
+    assert compared(root, "HEAD", "HEAD~1")[2].startswith(
+        f"base's {clause}; run `dvc repro`, commit dvc.lock and metrics/"
+    )
+
+
+DEEP, LONG, HUGE = 5000 * "[", "9" * 5000, "1" + 400 * "0"
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{b}: &{b} [{', '.join(9 * [f'*{a}'])}]\n" for a, b in zip("abcdefghi", "bcdefghij", strict=True)
+)
+BY_SEED = [f"{METRICS}{stage}.json" for stage in ("knn", "linear", "pretrain", "diagnostics")]
+RIGHT = [f"{METRICS}{stage}_right.json" for stage in ("knn", "linear")]
+CURVES = f"{METRICS}pretrain_history.csv"
+DAMAGED = [
+    *((name, text) for name in BY_SEED for text in ("{}", "[]", "null", DEEP, '{"0": 1}', '{"x": {}}', "\0", "")),
+    *((name, text) for name in RIGHT for text in ("[]", DEEP, '{"images": 8, "right": {"top1_percent": {"0": "zz"}}}')),
+    *((RIGHT[0], f'{{"images": {count}, "right": {{}}}}') for count in ("0", "-8", "true", "1e9", HUGE, LONG)),
+    *(
+        (BY_SEED[2], f'{{"0": {{"loss_nats": {value}, "bound_nats": 1, "ceiling_nats": 1, "processor": "x"}}}}')
+        for value in ("NaN", "-Infinity", "1e999", "true", '"1e3"', "null", "[]", HUGE, LONG)
+    ),
+    (BY_SEED[2], '{"0": {"loss_nats": 1, "bound_nats": 1, "ceiling_nats": 1, "processor": "\\ud800"}}'),
+    *((f"{METRICS}prepare.json", text) for text in ("{}", "[]", '{"test_digest": 1}', DEEP)),
+    *((CURVES, f"seed,epoch,bound_nats\n{row}") for row in ("0,x,1", "0,1,nan", "0,1", ",1,1", f"0,1,{200_000 * 'x'}")),
+    *((CURVES, text) for text in ("", "seed,epoch\n", "seed,seed\n0,0\n", "seed\n0\n")),
+    *(("params.yaml", text) for text in ("a: [\n", "[]", "x", BOMB, 500 * "{a: ", f"a: {LONG}", "a: 1\na: 2")),
+    *(("dvc.lock", text) for text in ("a: [\n", "stages: 1", "stages: {pretrain: 1}", BOMB)),
+    *(("dvc.yaml", text) for text in ("a: 1", "stages: [1]")),
+    *((name, "a\n<<<<<<< HEAD\nb: 1\n=======\n") for name in ("params.yaml", "dvc.lock", BY_SEED[0], CURVES)),
+]
+
+
+@pytest.mark.parametrize(("name", "text"), DAMAGED, ids=lambda given: given[-40:])
+def test_a_damaged_file_is_one_sentence_that_names_it(root, name, text):
+    (root / name).write_text(text)
+    with pytest.raises(InputError) as refused:
+        compared(root)
+    said = str(refused.value)
+    assert said.startswith("workspace"), said
+    assert Path(name).name in said
+    assert len(said) < 600
+    assert "\n" not in said
+    assert ("conflict marks in line 2" in said) == ("<<<" in text)
+
+
+@pytest.mark.parametrize("name", ["params.yaml", "dvc.lock", BY_SEED[0], RIGHT[0], CURVES])
+def test_what_is_no_plain_file_is_refused_at_once(root, name):
+    (root / name).unlink()
+    for make in (lambda path: path.symlink_to("/dev/zero"), os.mkfifo, Path.mkdir):
+        make(root / name)
+        if name == "dvc.lock":
+            assert "dvc.lock is missing" in compared(root)[2]
+        else:
+            with pytest.raises(InputError, match=f"^workspace has no numbers of the main line by seed .{name}: Is a "):
+                compared(root)
+        (root / name).rmdir() if (root / name).is_dir() and not (root / name).is_symlink() else (root / name).unlink()
+
+
+def test_one_digest_of_two_counts_of_test_images_is_refused(root):
+    found = files()
+    cut = json.loads(found[RIGHT[0]])
+    ends = {seed: bits[: 2 * 125] for seed, bits in cut["right"]["top1_percent"].items()}
+    text = json.dumps({"images": 1000, "right": {"top1_percent": ends, "nn1_top1_percent": ends}})
+    write(root, found | {RIGHT[0]: text})
+    with pytest.raises(InputError, match="1000 and 4000 test images of one digest"):
+        compared(root)
+
+
+def test_why_git_does_not_answer_is_told_in_its_own_words(root, tmp_path_factory, monkeypatch):
+    other = tmp_path_factory.mktemp("others")
+    subprocess.run(["git", "clone", "-q", "--depth", "1", f"file://{root}", "shallow"], cwd=other, check=True)
+    with pytest.raises(
+        InputError, match=r"'HEAD~1' is no git revision of this shallow clone \(`git fetch --unshallow`"
     ):
-        write(root, files() | {name: content})
-        with pytest.raises(InputError, match=r"^workspace has no numbers of the main line by seed .*; run `dvc repro`"):
-            read_side(root, "workspace")
+        read_side(other / "shallow", "HEAD~1")
+    write(other / "zip", files())
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(other))
+    with pytest.raises(InputError, match="zip: it is no git repository, as an unpacked archive is none"):
+        read_side(other / "zip", "HEAD")
+    assert read_side(other / "zip", "workspace").seeds == [0, 1, 2, 3, 4]
+    with monkeypatch.context() as patch:
+        patch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+        with pytest.raises(InputError, match=r"dubious ownership.*git config --global --add safe\.directory"):
+            read_side(root, "HEAD")
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(InputError, match="git is not installed"):
+        read_side(root, "HEAD")
+
+
+def test_the_command_finds_the_repository_from_a_folder_of_it_and_ends_quietly_in_a_pipe(root):
+    (root / "stages").mkdir()
+    with (
+        chdir(root / "stages"),
+        pytest.raises(SystemExit, match="is in no checkout of annulus"),
+    ):
+        main(["HEAD"])
+    (root / ".dvc").mkdir()
+    environment = os.environ | {"PYTHONPATH": str(SOURCE)}
+    piped = f"{sys.executable} -m annulus.compare HEAD | false; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", piped], cwd=root / "stages", env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (141, ""), "killed by SIGPIPE, as any command is"
 
 
 def test_the_command_prints_the_table_as_markdown_and_draws_the_curves(root, capsys, monkeypatch):
@@ -175,5 +301,48 @@ def test_the_table_as_a_metrics_file_has_both_sides_the_interval_and_each_seed_s
     assert sum(row[f"seed{seed}"] for seed in range(5)) / 5 == pytest.approx(row["difference"], abs=0.01)
 
 
+def with_summary(found: dict[str, str], **numbers) -> dict[str, str]:
+    summary = {
+        "knn_top1_percent": 59.37,
+        "knn_top1_interval_percent": 1.2,
+        "linear_top1_percent": 70.4,
+        "bound_nats": 0.5,
+    }
+    return with_lock(found | {"metrics/summary.json": json.dumps(summary | numbers)})
+
+
+def experiment(root: Path, name: str, content: dict[str, str]) -> None:
+    """A commit of this content that only an experiment's reference holds."""
+    write(root, content)
+    git(root, "commit", "-q", "--allow-empty", "-am", name)
+    git(root, "update-ref", f"refs/exps/ab/{38 * 'c'}/{name}", "HEAD")
+    git(root, "reset", "-q", "--hard", "HEAD~1")
+
+
+def test_the_runs_stand_side_by_side_in_100_columns(root, capsys):
+    write(root, with_summary(files()))
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "summed up")
+    many = {f"key{i}": 12 * "long " for i in range(9)}
+    experiment(root, "noisy-coho", with_summary(files(sampler="uniform", **many), knn_top1_percent=55.3))
+    experiment(root, "half-written", with_summary(files()) | {"metrics/summary.json": "{"})
+    experiment(root, "strange", with_summary(files(), bound_nats="1e3"))
+    (root / "params.yaml").write_text((root / "params.yaml").read_text().replace("inner: 0.01", "inner: 0.02"))
+    runs.main(["--root", str(root)])
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 100
+    shown = {line.split()[0]: line.split(None, 1)[1] for line in lines if line[:1].strip() and " " in line}
+    assert shown["workspace"] == "not run: metrics were made with samplers.ring.inner: 0.01"
+    assert shown["HEAD"].split() == ["59.37", "±", "1.20", "70.40", "0.5000"]
+    assert shown["noisy-coho"].startswith("sampler=uniform")
+    assert "55.30 ± 1.20" in shown["noisy-coho"]
+    assert "and 4 more" in " ".join(" ".join(lines).split())
+    assert shown["half-written"].startswith("not run: metrics/summary.json is not the file that dvc.lock names")
+    assert shown["strange"] == 'no numbers: bound_nats is "1e3", expected a number'
+    runs.main(["--root", str(root), "--most", "1"])
+    assert 'make runs ARGS="--most 3"' in capsys.readouterr().out
+
+
 def test_a_tree_is_flat_by_dotted_keys():
-    assert flat({"a": {"b": 1, "c": {}}, "d": [2]}) == [("a.b", 1), ("a.c", {}), ("d", [2])]
+    found = flat({"a": {"b": 1, "c": {}}, "d": [2]})
+    assert list(found.items()) == [("a.b", 1), ("a.c", {}), ("d", [2])]

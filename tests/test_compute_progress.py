@@ -34,15 +34,29 @@ def test_elsewhere_than_on_a_terminal_a_run_says_a_line_a_minute_and_one_at_its_
     ]
 
 
+def test_of_several_runs_the_time_that_is_left_for_all_is_told(clock, caplog):
+    """The first run goes on at a half: what was done before took no time here. Two of four have not begun."""
+    shown = Shown(4)
+    with caplog.at_level(logging.INFO, logger="annulus"):
+        for clock[0] in (0, 60):
+            shown.show(Report("run 1 of 4", 500 + 5 * clock[0], 1000, "epoch 2", ended=False))
+            shown.show(Report("run 2 of 4", 5 * clock[0], 1000, "epoch 1", ended=False))
+    assert caplog.messages == [
+        "run 1 of 4: epoch 2, 5 images/s, 40 s left, 10 min 40 s for all 4 runs",
+        "run 2 of 4: epoch 1, 5 images/s, 2 min 20 s left, 4 min 50 s for all 4 runs",
+    ]
+
+
 def test_on_a_terminal_each_run_has_a_bar_until_its_end(monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    shown = Shown()
+    shown = Shown(3)
     shown.show(Report("RING", 10, 100, "loss 3", ended=False))
     shown.show(Report("BALL", 20, 100, "loss 2", ended=False))
     assert list(shown.bars) == ["RING", "BALL"]
     assert (shown.bars["RING"].n, shown.bars["RING"].total, shown.bars["RING"].desc) == (10, 100, "RING")
     shown.show(Report("RING", 100, 100, "loss 1", ended=True))
     assert list(shown.bars) == ["BALL"]
+    assert (shown.all.n, shown.all.total) == (1, 3)
     shown.show(Said("BALL", "resuming", logging.INFO))
     shown.close()
     assert not shown.bars
@@ -54,7 +68,7 @@ def test_on_a_terminal_each_run_has_a_bar_until_its_end(monkeypatch, capsys):
 def test_a_run_that_fails_leaves_no_bar(monkeypatch):
     bars = Shown()
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    monkeypatch.setattr(progress, "Shown", lambda: bars)
+    monkeypatch.setattr(progress, "Shown", lambda runs: bars)
     monkeypatch.setattr(progress, "_send", bars.show)  # afterwards as before
 
     def fail(item: int) -> None:

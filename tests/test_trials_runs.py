@@ -279,7 +279,7 @@ def test_a_state_serves_the_same_settings_and_images_alone(splits, monkeypatch):
     assert len(trained()) == 7
 
 
-def test_progress_calls_a_run_by_its_point_and_seed(splits, monkeypatch):
+def test_progress_calls_a_run_by_its_number_its_point_and_its_seed(splits, monkeypatch):
     asked = []
 
     def made_up(compute, items, *, names, device):
@@ -289,7 +289,7 @@ def test_progress_calls_a_run_by_its_point_and_seed(splits, monkeypatch):
     monkeypatch.setattr(module, "each", made_up)
     keys = [3, (("IR", 0.5), 1), (("ball", None), 0)]
     Trials(splits).run({key: variant(seed) for seed, key in enumerate(keys)})
-    assert asked == ["seed 3", "IR, 0.5, seed 1", "ball, seed 0"]
+    assert asked == ["run 1 of 3, seed 3", "run 2 of 3, IR, 0.5, seed 1", "run 3 of 3, ball, seed 0"]
 
 
 def test_a_mistake_in_a_worker_reaches_the_caller_as_its_sentence(splits, monkeypatch):

@@ -7,6 +7,7 @@ import numpy as np
 
 from annulus.errors import InputError
 from annulus.files.right import Bits, Right
+from annulus.files.strict import finite
 from annulus.intervals import Interval, over_seeds, over_seeds_and_images
 
 
@@ -67,12 +68,14 @@ def measured(
     """The headline numbers of these seeds, from what each stage measured by seed and which test images are right.
 
     Raises:
-        InputError: when a stage lacks a number, or the bits, of a seed.
+        InputError: when a stage lacks a number, or the bits, of a seed, or has something else in their place.
     """
     found = {}
     for name, (stage, number, accuracy, optional) in HEADLINES.items():
         values = {
-            seed: float(numbers[number]) for seed in seeds if number in (numbers := stages[stage].get(str(seed), {}))
+            seed: _finite(numbers[number], f"metrics/main/{stage}.json: {number} of seed {seed}")
+            for seed in seeds
+            if number in (numbers := stages[stage].get(str(seed), {}))
         }
         if optional and len(values) < len(seeds):
             continue
@@ -85,3 +88,10 @@ def measured(
                     )
         found[name] = Measured(*({seed: by_seed[seed] for seed in seeds} for by_seed in files.values()))
     return found
+
+
+def _finite(value: Any, name: str) -> float:
+    try:
+        return finite(value, name)
+    except ValueError as error:
+        raise InputError(str(error)) from error

@@ -5,6 +5,7 @@ table     differences and verdicts
 text      the table for a terminal, and as Markdown
 record    the table as a metrics file
 figure    the learning curves of both
+runs      all runs side by side
 """
 
 from annulus.extras import require

@@ -1,40 +1,50 @@
 """Compare two variants of the main line: `python -m annulus.compare BASE [HEAD]`."""
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+from signal import SIG_DFL, SIGPIPE, signal
 
 from annulus.compare.figure import draw
 from annulus.compare.record import as_rows
-from annulus.compare.sides import WORKSPACE, read_side
+from annulus.compare.sides import read_side, repository
 from annulus.compare.table import compare
 from annulus.compare.text import as_markdown, as_text
 from annulus.errors import InputError
 from annulus.files.results import write_table
+from annulus.pipeline.revision import WORKSPACE
+
+STALE = 3  # the exit status where a side's numbers are not of its parameters
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Print the table. A user's mistake is one sentence and exit status 1."""
+    """Print the table. A user's mistake is one sentence and exit status 1; numbers of something else end with STALE."""
     parser = argparse.ArgumentParser(prog="python -m annulus.compare", description=__doc__)
     parser.add_argument("base", help="a git revision, a DVC experiment's name, or `workspace`")
     parser.add_argument("head", nargs="?", default=WORKSPACE, help="the same; by default the workspace")
     parser.add_argument("--markdown", action="store_true", help="as a pull request shows it")
     parser.add_argument("--figure", type=Path, help="write the learning curves there too: .png or .svg")
     parser.add_argument("--csv", type=Path, help="write the table there too")
-    parser.add_argument("--root", type=Path, default=Path(), help="the repository")
+    parser.add_argument("--root", type=Path, help="the repository; by default the one of the working directory")
     arguments = parser.parse_args(argv)
     try:
-        comparison = compare(*(read_side(arguments.root, name) for name in (arguments.base, arguments.head)))
-        if arguments.figure is not None:
-            if arguments.figure.suffix not in (".png", ".svg"):
-                raise InputError(f"--figure {arguments.figure}: the name must end in .png or .svg")
+        if arguments.figure is not None and arguments.figure.suffix not in (".png", ".svg"):
+            raise InputError(f"--figure {arguments.figure}: the name must end in .png or .svg")
+        root = arguments.root or repository(Path())
+        comparison = compare(*(read_side(root, name) for name in (arguments.base, arguments.head)))
+        if arguments.figure is not None and not comparison.stale:
             draw(comparison, arguments.figure)
-        if arguments.csv is not None:
+        if arguments.csv is not None and not comparison.stale:
             write_table(arguments.csv, as_rows(comparison))
     except InputError as error:
         raise SystemExit(f"ERROR: {error}") from None
     print(as_markdown(comparison) if arguments.markdown else as_text(comparison))
+    if comparison.stale:
+        raise SystemExit(STALE)
 
 
 if __name__ == "__main__":
+    sys.stdout.reconfigure(errors="backslashreplace")  # a locale may have no arrow
+    signal(SIGPIPE, SIG_DFL)  # `| head` ends it quietly
     main()

@@ -20,8 +20,8 @@ def draw(comparison: Comparison, path: Path) -> None:
             means = defaultdict(list)
             of_seeds = defaultdict(list)
             for row in side.curves:
-                if row.get(column):
-                    point = int(row["epoch"]), float(row[column])
+                if column in row:
+                    point = row["epoch"], row[column]
                     of_seeds[row["seed"]].append(point)
                     means[point[0]].append(point[1])
             for points in of_seeds.values():

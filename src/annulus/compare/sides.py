@@ -1,38 +1,62 @@
-"""What one side of a comparison holds: a git revision, a DVC experiment, or the workspace."""
+"""One side of a comparison: the main line's numbers in a git revision, a DVC experiment, or the workspace."""
 
-import csv
-import io
-import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import yaml
+from typing import Any, TypeVar
 
 from annulus.errors import InputError
 from annulus.files.right import parse_right
+from annulus.files.strict import parse_json, parse_numbers
 from annulus.headlines import Measured, measured
-from annulus.pipeline.tracking import git
+from annulus.pipeline.revision import WORKSPACE, Files, revision, workspace
+from annulus.pipeline.stale import READ, flat, read_yaml, stale
 
-WORKSPACE = "workspace"
 STAGES = ("pretrain", "knn", "linear", "diagnostics")
+RIGHT = ("knn", "linear")
+Parsed = TypeVar("Parsed")
 
 
 @dataclass(frozen=True)
 class Side:
-    """A variant's parameters by dotted key, its headline numbers by seed, what computed it, its learning curves."""
+    """A variant's parameters by dotted key, its headline numbers by seed, what computed it, its learning curves.
+
+    `stale` says why the numbers do not belong to the parameters, in clauses; empty where they do.
+    """
 
     name: str
     params: Mapping[str, Any]
     headlines: Mapping[str, Measured]
     processors: tuple[str, ...]
     test_digest: str
-    curves: list[dict[str, str]]
+    curves: Sequence[Mapping[str, float]]
+    stale: Sequence[str]
 
     @property
     def seeds(self) -> list[int]:
         return sorted(next(iter(self.headlines.values())).values)
+
+
+def repository(folder: Path) -> Path:
+    """The repository that a folder is in: where DVC's own folder is.
+
+    Raises:
+        InputError: when there is none.
+    """
+    for place in (folder.resolve(), *folder.resolve().parents):
+        if (place / ".dvc").is_dir():
+            return place
+    raise InputError(f"{folder.resolve()} is in no checkout of annulus (no .dvc there or above); give --root")
+
+
+def files_of(root: Path, name: str) -> Files:
+    """The files of a side, as far as they are read here.
+
+    Raises:
+        InputError: when there is no such revision or experiment.
+    """
+    return workspace(root) if name == WORKSPACE else revision(root, name, READ)
 
 
 def read_side(root: Path, name: str) -> Side:
@@ -41,67 +65,60 @@ def read_side(root: Path, name: str) -> Side:
     Raises:
         InputError: when there is no such revision or experiment, or it lacks the main line's numbers by seed.
     """
-    where, text = _reader(root, name)
+    files = files_of(root, name)
     try:
-        stages = {stage: json.loads(text(f"metrics/main/{stage}.json")) for stage in STAGES}
-        right = {stage: parse_right(text(f"metrics/main/{stage}_right.json")) for stage in ("knn", "linear")}
-        seeds = sorted({int(seed) for by_seed in stages.values() for seed in by_seed}) or [0]  # which is asked for
-        return Side(
-            where,
-            dict(flat(yaml.safe_load(text("params.yaml")))),
-            measured(stages, right, seeds),
-            tuple(sorted({str(found["processor"]) for found in stages["pretrain"].values()})),
-            str(json.loads(text("metrics/main/prepare.json"))["test_digest"]),
-            list(csv.DictReader(io.StringIO(text("metrics/main/pretrain_history.csv")))),
-        )
-    except (LookupError, TypeError, AttributeError, ValueError, yaml.YAMLError) as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        params = flat(read_yaml(files, "params.yaml"))
+        stages = {stage: _read(files, f"{stage}.json", _by_seed) for stage in STAGES}
+        right = {stage: _read(files, f"{stage}_right.json", parse_right) for stage in RIGHT}
+        processors = _read(files, "pretrain.json", _processors)
+        digest = _read(files, "prepare.json", lambda text: _text(parse_json(text), "test_digest"))
+        curves = _read(files, "pretrain_history.csv", _curves)
+        why = stale(files)
+    except LookupError as error:
         raise InputError(
-            f"{where} has no numbers of the main line by seed ({reason}); run `dvc repro` there and commit metrics/"
+            f"{files.name} has no numbers of the main line by seed ({error.args[0]}); run `dvc repro` there"
+        ) from error
+    seeds = sorted({int(seed) for by_seed in stages.values() for seed in by_seed})
+    try:
+        return Side(files.name, params, measured(stages, right, seeds), processors, digest, curves, why)
+    except InputError as error:
+        raise InputError(f"{files.name}: {error}") from error
+
+
+def _read(files: Files, name: str, parse: Callable[[str], Parsed]) -> Parsed:
+    """The content of a metrics file."""
+    text = files.text(f"metrics/main/{name}")
+    try:
+        return parse(text)
+    except ValueError as error:
+        short = " ".join(str(error).split())[:300]
+        raise InputError(
+            f"{files.name}: metrics/main/{name} is no file of this version ({short}); run `dvc repro` there"
         ) from error
 
 
-def flat(tree: Any, name: str = "") -> list[tuple[str, Any]]:
-    """A tree's values under dotted keys."""
-    if not isinstance(tree, dict) or not tree:
-        return [(name, tree)]
-    return [pair for key, value in tree.items() for pair in flat(value, f"{name}.{key}" if name else str(key))]
+def _by_seed(text: str) -> dict[str, dict[str, Any]]:
+    content = parse_json(text)
+    if not (isinstance(content, dict) and content and all(isinstance(numbers, dict) for numbers in content.values())):
+        raise ValueError('no numbers by seed, as {"0": {...}}')
+    if strange := [seed for seed in content if not re.fullmatch("0|[1-9][0-9]{0,18}", seed)]:
+        raise ValueError(f"{strange[0][:40]!r} is no seed")
+    return content
 
 
-def _reader(root: Path, name: str) -> tuple[str, Callable[[str], str]]:
-    """How the side is called, and what reads a file of it."""
-    if name == WORKSPACE:
-
-        def from_disk(path: str) -> str:
-            try:
-                return (root / path).read_text(encoding="utf-8")
-            except OSError as error:
-                raise LookupError(f"{path}: {error.strerror}") from error
-
-        return WORKSPACE, from_disk
-    commit = _commit(root, name)
-
-    def from_git(path: str) -> str:
-        content = git("show", f"{commit}:{path}", folder=root)
-        if content is None:
-            raise LookupError(f"no {path}")
-        return content
-
-    return f"{name} ({commit[:7]})", from_git
+def _processors(text: str) -> tuple[str, ...]:
+    return tuple(sorted({_text(numbers, "processor") for numbers in _by_seed(text).values()}))
 
 
-def _commit(root: Path, name: str) -> str:
-    """The commit of a revision, or of the experiment that has this name."""
-    commit = git("rev-parse", "--verify", "-q", f"{name}^{{commit}}", folder=root)
-    if commit is not None:
-        return commit
-    listed = git("for-each-ref", "--format=%(refname) %(objectname)", "refs/exps", folder=root) or ""
-    experiments = dict(line.rsplit(" ", 1) for line in listed.splitlines())
-    found = {commit for reference, commit in experiments.items() if reference.rsplit("/", 1)[1] == name}
-    if len(found) == 1:
-        return found.pop()
-    known = sorted({reference.rsplit("/", 1)[1] for reference in experiments if "/exec/" not in reference})
-    raise InputError(
-        f"{name!r} is no git revision and {'more than one' if found else 'no'} DVC experiment; give a revision, "
-        f"{WORKSPACE}, or one of the experiments here: {', '.join(known) or 'there are none'}"
-    )
+def _text(content: Any, name: str) -> str:
+    found = content.get(name) if isinstance(content, dict) else None
+    if not (isinstance(found, str) and len(found) <= 300 and found.isprintable()):
+        raise ValueError(f"no {name} in a line of text")
+    return found
+
+
+def _curves(text: str) -> list[dict[str, float]]:
+    rows = parse_numbers(text)
+    if not all({"seed", "epoch"} <= row.keys() for row in rows):
+        raise ValueError("a row has no seed or no epoch")
+    return rows

@@ -3,8 +3,10 @@
 from typing import NamedTuple
 
 from annulus.compare.sides import Side
+from annulus.errors import InputError
 from annulus.headlines import HEADLINES
 from annulus.intervals import COVERAGE, Interval, verdict
+from annulus.pipeline.revision import WORKSPACE
 
 
 class Row(NamedTuple):
@@ -18,7 +20,7 @@ class Row(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """What changed between two sides, and what came of it."""
+    """What changed between two sides, and what came of it: no rows where a side's numbers are of something else."""
 
     base: Side
     head: Side
@@ -27,15 +29,37 @@ class Comparison(NamedTuple):
     paired: bool
 
     @property
+    def stale(self) -> list[str]:
+        """Why there are no rows: a sentence for each thing that does not belong to a side's parameters and code."""
+        sides = {"base": self.base, "head": self.head}
+        return [
+            f"{role}'s {clause}; run `dvc repro`" + (", commit dvc.lock and metrics/" if side.name != WORKSPACE else "")
+            for role, side in reversed(sides.items())
+            for clause in side.stale
+        ]
+
+    @property
     def by_chance(self) -> float:
         """How many of the numbers would differ if nothing but the draws did: those that can vary, times 5 %."""
         return (1 - COVERAGE) * sum(row.difference.variance > 0 for row in self.rows)
 
 
 def compare(base: Side, head: Side) -> Comparison:
-    """The numbers that both sides have."""
+    """The numbers that both sides have, where both belong to their parameters.
+
+    Raises:
+        InputError: when one digest names test images of two counts.
+    """
     rows, same_images = [], base.test_digest == head.test_digest
-    for name in (name for name in HEADLINES if name in base.headlines and name in head.headlines):
+    counts = {
+        len(bits) for side in (base, head) for one in side.headlines.values() for bits in (one.right or {}).values()
+    }
+    if same_images and len(counts) > 1:
+        raise InputError(
+            f"{base.name} and {head.name} have {' and '.join(map(str, sorted(counts)))} test images of one digest"
+        )
+    names = [] if base.stale or head.stale else HEADLINES
+    for name in (name for name in names if name in base.headlines and name in head.headlines):
         difference, _ = head.headlines[name].minus(base.headlines[name], same_images)
         values = (side.headlines[name].interval().mean for side in (base, head))
         rows.append(Row(name, *values, difference, _said(name, difference, min(len(base.seeds), len(head.seeds)))))
@@ -56,4 +80,5 @@ def _said(name: str, difference: Interval, seeds: int) -> str:
 def _value(side: Side, key: str) -> str:
     if key not in side.params:
         return "(absent)"
-    return "null" if side.params[key] is None else str(side.params[key])
+    text = "null" if side.params[key] is None else str(side.params[key])
+    return (text if text.isprintable() else ascii(text))[:200]

@@ -4,12 +4,15 @@ from annulus.compare.sides import Side
 from annulus.compare.table import Comparison, Row
 
 HEADS = ("number", "base", "head", "difference", "verdict")
+NO_TABLE = "No numbers are compared, since those in metrics/ are of something else."
 
 
 def as_text(comparison: Comparison) -> str:
     """What changed, the table, and how to read it; at most 100 columns wide."""
-    lines = [*_sides(comparison), ""]
+    lines = [*comparison.stale, "", *_sides(comparison), ""] if comparison.stale else [*_sides(comparison), ""]
     lines += [f"{key}: {base} -> {head}" for key, base, head in comparison.changed] or ["no parameter differs"]
+    if comparison.stale:
+        return "\n".join([*lines, "", NO_TABLE])
     cells = [HEADS, *(_cells(row) for row in comparison.rows)]
     widths = [max(len(row[place]) for row in cells) for place in range(len(HEADS))]
     lines.append("")
@@ -24,11 +27,14 @@ def as_text(comparison: Comparison) -> str:
 
 def as_markdown(comparison: Comparison) -> str:
     """The same for a pull request."""
-    lines = [f"{line}  " for line in _sides(comparison)]
+    lines = [line for sentence in comparison.stale for line in (f"**{sentence}**", "")]
+    lines += [f"{line}  " for line in _sides(comparison)]
     lines += [
         "",
         *([f"- `{key}`: {base} → {head}" for key, base, head in comparison.changed] or ["No parameter differs."]),
     ]
+    if comparison.stale:
+        return "\n".join([*lines, "", NO_TABLE])
     lines += ["", f"| {' | '.join(HEADS)} |", "|---|---:|---:|---:|---|"]
     for row in comparison.rows:
         number, base, head, difference, said = _cells(row)

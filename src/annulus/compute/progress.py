@@ -38,9 +38,13 @@ class Said(NamedTuple):
 
 
 class Shown:
-    """What the process of the stage shows of its runs."""
+    """What the process of the stage shows of its runs, and of the time that is left for all of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, runs: int = 1) -> None:
+        self.runs = runs
+        self.begun: tuple[float, float] | None = None  # when the first run reported, and how much of it was done before
+        self.shares: dict[str, float] = {}  # how much of each run is done
+        self.all: tqdm | None = None
         self.bars: dict[str, tqdm] = {}
         self.first: dict[str, tuple[float, int]] = {}  # when a run first reported, and where it was then
         self.next_line: dict[str, float] = {}
@@ -49,15 +53,31 @@ class Shown:
     def show(self, message: Report | Said) -> None:
         if isinstance(message, Said):
             self._say(message)
-        elif sys.stderr.isatty():
+            return
+        self._count(message)
+        if sys.stderr.isatty():
             self._bar(message)
         else:
             self._line(message)
 
     def close(self) -> None:
-        for bar in self.bars.values():
+        for bar in (*self.bars.values(), *filter(None, [self.all])):
             bar.close()
         self.bars.clear()
+        self.all = None
+
+    def _count(self, message: Report) -> None:
+        """Runs that go on have done a share before: it takes no time here."""
+        share = message.done / message.total
+        when, before = self.begun or (time.monotonic(), 0.0)
+        self.begun = when, before + (0.0 if message.name in self.shares else share)
+        self.shares[message.name] = share
+
+    def _left(self) -> float | None:
+        """Seconds that are left for all runs, as if they were of one length; None where nothing can be told yet."""
+        when, before = self.begun
+        done = sum(self.shares.values())
+        return (time.monotonic() - when) * (self.runs - done) / (done - before) if done > before else None
 
     def _say(self, message: Said) -> None:
         line = message.line
@@ -72,6 +92,14 @@ class Shown:
             log.log(message.level, "%s", line)
 
     def _bar(self, message: Report) -> None:
+        if self.runs > 1:
+            ended = sum(share == 1 for share in self.shares.values())
+            left = self._left()
+            self.all = self.all or tqdm(
+                total=self.runs, desc="all", bar_format="{desc}: {n} of {total} runs{postfix}", leave=False
+            )
+            self.all.set_postfix_str("" if left is None else f"{_duration(left)} left", refresh=False)
+            self.all.update(ended - self.all.n)
         bar = self.bars.get(message.name)
         if bar is None:
             bar = tqdm(total=message.total, initial=message.done, desc=message.name, unit=" images", leave=False)
@@ -94,6 +122,8 @@ class Shown:
             line += f", {speed:,.0f} images/s"
             if not message.ended:
                 line += f", {_duration((message.total - message.done) / speed)} left"
+        if self.runs > 1 and (left := self._left()) is not None:
+            line += f", {_duration(left)} for all {self.runs} runs"
         log.info("%s", line)
 
 

@@ -68,7 +68,7 @@ def each(
     )
     with pool:
         found = [pool.submit(_named, compute, name, item) for name, item in zip(names, items, strict=True)]
-        showing = threading.Thread(target=_show, args=(reports,), daemon=True)
+        showing = threading.Thread(target=_show, args=(reports, len(items)), daemon=True)
         showing.start()  # after the fork
         try:
             yield from (one.result() for one in found)
@@ -140,15 +140,15 @@ class Pieces:
 
 
 def _one_by_one(compute: Callable[[Item], Result], items: Sequence[Item], names: Sequence[str]) -> Iterator[Result]:
-    with closing(progress.Shown()) as shown:
+    with closing(progress.Shown(len(items))) as shown:
         for name, item in zip(names, items, strict=True):
             progress.begin(name, shown.show)
             yield compute(item)
 
 
-def _show(reports: SimpleQueue) -> None:
-    """Show what the workers report, until there is nothing more."""
-    with closing(progress.Shown()) as shown:
+def _show(reports: SimpleQueue, runs: int) -> None:
+    """Show what the workers report of so many runs, until there is nothing more."""
+    with closing(progress.Shown(runs)) as shown:
         for message in iter(reports.get, None):
             shown.show(message)
 

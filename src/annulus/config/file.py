@@ -41,6 +41,12 @@ class _Loader(yaml.SafeLoader):
             raise yaml.YAMLError(fault) from None
 
 
+# A float of YAML 1.2, which DVC reads and writes; to PyYAML, of YAML 1.1, one without a point is text.
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
+)
+
+
 def load_params(path: Path) -> AllParams:
     """Read and check a whole parameter file.
 
@@ -57,17 +63,30 @@ def read_tree(path: Path) -> dict[str, Any]:
         InputError: when it cannot be read or holds something else.
     """
     try:
-        tree = yaml.load(read_text(path), _Loader)
+        text = read_text(path)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not text in UTF-8 ({error}); save it as such") from error
+    return parse_tree(text, str(path))
+
+
+def parse_tree(text: str, source: str) -> dict[str, Any]:
+    """The keys and values of YAML, not yet checked; `source` says where the text comes from.
+
+    Raises:
+        InputError: when it holds something else.
+    """
+    try:
+        tree = yaml.load(text, _Loader)
     except yaml.YAMLError as error:
-        raise InputError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+        raise InputError(f"{source} is not YAML: {' '.join(str(error).split())}") from error
     except RecursionError:
-        raise InputError(f"{path} nests sections too deeply to be read; four levels are enough for all keys") from None
+        raise InputError(
+            f"{source} nests sections too deeply to be read; four levels are enough for all keys"
+        ) from None
     if not isinstance(tree, dict):
-        raise InputError(f"{path} holds {type(tree).__name__}, expected keys and values")
+        raise InputError(f"{source} holds {type(tree).__name__}, expected keys and values")
     return tree
 
 

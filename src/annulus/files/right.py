@@ -12,6 +12,7 @@ from jaxtyping import Bool
 
 from annulus.errors import InputError
 from annulus.files.results import atomic_write
+from annulus.files.strict import parse_json
 
 Bits = Bool[np.ndarray, "n"]  # one per test image
 Right = Mapping[str, Mapping[int, Bits]]  # `top1_percent` -> seed -> bits
@@ -74,11 +75,13 @@ def parse_right(text: str) -> dict[str, dict[int, Bits]]:
         ValueError: when the text holds something else.
     """
     try:
-        content = json.loads(text)
+        content = parse_json(text)
         count = content["images"]
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise ValueError(f"images is {str(count)[:40]}, expected a count")
         return {
             number: {int(seed): unpacked(bits, count) for seed, bits in by_seed.items()}
             for number, by_seed in content["right"].items()
         }
-    except (LookupError, TypeError, AttributeError, RecursionError) as error:
+    except (LookupError, TypeError, AttributeError) as error:
         raise ValueError(f"no table of right and wrong: {type(error).__name__} {error}") from error

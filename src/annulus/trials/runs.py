@@ -109,7 +109,8 @@ class Trials:
             )
         # Variants that differ only in what no run reads are one run, and train once.
         missing = {place.name: key for key, place in places.items() if place.name not in outcomes}
-        names, runs = [name_of(key) for key in missing.values()], [variants[key] for key in missing.values()]
+        names = [f"run {i} of {len(missing)}, {name_of(key)}" for i, key in enumerate(missing.values(), 1)]
+        runs = [variants[key] for key in missing.values()]
         outcomes |= zip(missing, each(self._one, runs, names=names, device=self.device), strict=True)
         return {key: outcomes[place.name] for key, place in places.items()}
 

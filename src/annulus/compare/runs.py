@@ -1,0 +1,104 @@
+"""The runs side by side in 100 columns: `make runs` shows the workspace, HEAD and the newest DVC experiments."""
+
+import argparse
+import sys
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from signal import SIG_DFL, SIGPIPE, signal
+from typing import Any, NamedTuple
+
+from annulus.compare.sides import files_of, repository
+from annulus.config import SECTION_OF
+from annulus.errors import InputError
+from annulus.files.strict import finite, parse_json
+from annulus.pipeline.revision import WORKSPACE, Files, experiments
+from annulus.pipeline.stale import flat, read_yaml, stale
+
+SHOWN = {"knn_top1_percent": "knn, %", "linear_top1_percent": "linear probe, %", "bound_nats": "bound, nats"}
+WIDTH, NAME, NUMBER = 100, 22, 16
+MOST = 20  # experiments
+MOST_NAMED = 6  # parameters
+
+
+class Run(NamedTuple):
+    """A run as the table shows it: numbers, or what stands in their place."""
+
+    name: str
+    params: Mapping[str, Any]
+    numbers: Mapping[str, str]
+    fault: str
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Print the table. A user's mistake is one sentence and exit status 1."""
+    parser = argparse.ArgumentParser(prog="make runs", description=__doc__)
+    parser.add_argument("--most", type=int, default=MOST, help=f"so many experiments, the newest first ({MOST})")
+    parser.add_argument("--root", type=Path, help="the repository; by default the one of the working directory")
+    arguments = parser.parse_args(argv)
+    try:
+        root = arguments.root or repository(Path())
+        named = [(name, commit) for name, commits in experiments(root).items() for commit in commits]
+        shown = [(WORKSPACE, WORKSPACE), ("HEAD", "HEAD"), *named[: max(arguments.most, 0)]]
+        runs = [read_run(name, files_of(root, commit)) for name, commit in shown]
+    except InputError as error:
+        raise SystemExit(f"ERROR: {error}") from None
+    print(as_text(runs))
+    if hidden := len(named) - len(runs) + 2:
+        print(f'\n{hidden} older experiments are not shown: make runs ARGS="--most {len(named)}"')
+    print("\nmake compare BASE=HEAD HEAD=NAME puts one beside another, with the interval of each difference")
+
+
+def read_run(name: str, files: Files) -> Run:
+    """A run's parameters and headline numbers. What cannot be read is its fault, and no reason to show no other."""
+    params: Mapping[str, Any] = {}
+    try:
+        params = flat(read_yaml(files, "params.yaml"))
+        if clauses := stale(files):
+            return Run(name, params, {}, f"not run: {clauses[0]}")
+        return Run(name, params, _numbers(parse_json(files.text("metrics/summary.json"))), "")
+    except (LookupError, ValueError) as error:
+        return Run(name, params, {}, f"no numbers: {' '.join(str(error.args[0]).split())[:150]}")
+
+
+def as_text(runs: Sequence[Run]) -> str:
+    """The table; parameters are those that differ from HEAD's, which is the second run."""
+    room = WIDTH - NAME - len(SHOWN) * (NUMBER + 1) - 1
+    heads = "".join(f"{label:>{NUMBER + 1}}" for label in SHOWN.values())
+    lines = [f"{'run':<{NAME}} {'differs from HEAD in':<{room}}{heads}"]
+    for run in runs:
+        beside = run.fault or _differences(run.params, runs[1].params)
+        wrapped = textwrap.wrap(beside, WIDTH - NAME - 1 if run.fault else room) or [""]
+        numbers = "".join(f"{run.numbers[number]:>{NUMBER + 1}}" for number in SHOWN if run.numbers)
+        name = run.name if len(run.name) <= NAME else f"{run.name[: NAME - 1]}…"
+        lines.append(f"{name:<{NAME}} {wrapped[0]:<{room}}{numbers}".rstrip())
+        lines += [f"{'':<{NAME}} {line}" for line in wrapped[1:]]
+    return "\n".join(lines)
+
+
+def _differences(params: Mapping[str, Any], base: Mapping[str, Any]) -> str:
+    keys = sorted(params.keys() | base.keys(), key=lambda key: (key not in SECTION_OF, "." in key, key))
+    found = [f"{key}={params.get(key)}" for key in keys if params.get(key) != base.get(key)]
+    return " ".join(
+        [*found[:MOST_NAMED], *([f"and {len(found) - MOST_NAMED} more"] if len(found) > MOST_NAMED else [])]
+    )
+
+
+def _numbers(summary: Any) -> dict[str, str]:
+    """The numbers as text, with the half of the interval where the summary has one."""
+    if not isinstance(summary, dict):
+        raise ValueError("metrics/summary.json holds no numbers by name")
+    found = {}
+    for number in SHOWN:
+        half = number.replace("_percent", "_interval_percent")
+        digits = 2 if number.endswith("_percent") else 4
+        found[number] = f"{finite(summary.get(number), number):.{digits}f}"
+        if half != number and half in summary:
+            found[number] += f" ± {finite(summary[half], half):.2f}"
+    return found
+
+
+if __name__ == "__main__":
+    sys.stdout.reconfigure(errors="backslashreplace")  # a locale may have no such sign
+    signal(SIGPIPE, SIG_DFL)  # `| head` ends it quietly
+    main()

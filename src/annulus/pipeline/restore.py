@@ -1,0 +1,83 @@
+"""Put the checkout back after a `dvc exp run` that was killed: `make restore`.
+
+The run leaves the changed parameters staged, half of the metrics and, after a SIGKILL or SIGTERM, a detached HEAD; the
+next `dvc repro` would compute the changed variant over metrics/. What is taken away goes into git's stash.
+"""
+
+import argparse
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from annulus.errors import InputError
+from annulus.pipeline.revision import git
+
+# What a run writes in git. Other files are the user's own and stay as they are.
+WRITTEN = re.compile(r"(stages/\w+/)?(params\.yaml|dvc\.lock)|metrics/.*")
+EXPERIMENT_HEAD = "refs/exps/exec/EXEC_HEAD"  # where DVC detached HEAD
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Restore, and say what was done. A user's mistake is one sentence and exit status 1."""
+    parser = argparse.ArgumentParser(prog="make restore", description=__doc__)
+    parser.add_argument("--root", type=Path, default=Path(), help="the repository")
+    root = parser.parse_args(argv).root
+    try:
+        print("\n".join(restore(root)))
+    except InputError as error:
+        raise SystemExit(f"ERROR: {error}") from None
+
+
+def restore(root: Path) -> list[str]:
+    """Give parameters, locks and metrics their committed content, and HEAD its branch; returns what was done.
+
+    Raises:
+        InputError: while a stage still runs, or when git refuses.
+    """
+    if running := _stages(root):
+        names = " and ".join(f"{stage} (process {process})" for process, stage in running.items())
+        raise InputError(
+            f"still running here: {names}; end that first: kill {' '.join(map(str, running))}, or wait for it"
+        )
+    head = git(root, "rev-parse", "--verify", "HEAD").decode().strip()
+    done = []
+    changed = git(root, "diff", "--relative", "--name-only", "-z", "HEAD").decode().split("\0")[:-1]
+    if written := [path for path in changed if WRITTEN.fullmatch(path)]:
+        git(root, "stash", "push", "--quiet", "--message", "make restore", "--", *written)
+        done.append(f"as committed again: {', '.join(written)} (`git stash pop` brings back what they were)")
+    if branch := _left_branch(root, head):
+        git(root, "switch", "--quiet", branch)
+        done.append(f"on branch {branch} again, from which a killed `dvc exp run` had detached HEAD")
+    if not done:
+        return ["parameters, locks and metrics are as committed already"]
+    return [*done, "`dvc repro` now takes data/ from DVC's cache; no stage runs whose numbers are committed"]
+
+
+def _stages(root: Path) -> dict[int, str]:
+    """The stages that DVC has started here and that run still, by process: a killed DVC does not end them."""
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            variables = (process / "environ").read_bytes().decode(errors="replace").split("\0")
+            own = dict(variable.partition("=")[::2] for variable in variables)
+            if "DVC_STAGE" in own and (process / "cwd").resolve() == root.resolve():
+                found[int(process.name)] = own["DVC_STAGE"]
+    return found
+
+
+def _left_branch(root: Path, head: str) -> str | None:
+    """The branch that DVC left: HEAD is detached at the commit of an experiment's start, where the branch is too."""
+    with suppress(InputError):
+        git(root, "symbolic-ref", "-q", "HEAD")
+        return None
+    with suppress(InputError):
+        branch = git(root, "rev-parse", "--abbrev-ref", "@{-1}").decode().strip()
+        ends = (git(root, "rev-parse", "--verify", place) for place in (EXPERIMENT_HEAD, f"refs/heads/{branch}"))
+        if all(end.decode().strip() == head for end in ends):
+            return branch
+    return None
+
+
+if __name__ == "__main__":
+    main()

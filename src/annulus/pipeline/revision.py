@@ -1,0 +1,146 @@
+"""Files of the workspace, of a git revision or of a DVC experiment, read without checking anything out."""
+
+import io
+import re
+import subprocess
+import tarfile
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import NamedTuple
+
+from annulus.errors import InputError
+from annulus.files.regular import check_regular
+
+WORKSPACE = "workspace"
+GIT_SECONDS = 60
+MOST_BYTES = 64 * 2**20  # of one file; the largest that is read here has 0.1 MB
+EXPERIMENT = re.compile(r"refs/exps/[0-9a-f]{2}/[0-9a-f]{38}/([^/]+)")  # beside these DVC keeps some of its own
+CONFLICT = re.compile(r"^(<<<<<<<|>>>>>>>) ", re.MULTILINE)
+
+
+class Files(NamedTuple):
+    """What is read of one of them; paths are relative to the repository's root.
+
+    `content` raises LookupError for what is missing or no file; `below` lists the files in a folder, at any depth.
+    """
+
+    name: str
+    content: Callable[[str], bytes]
+    below: Callable[[str], list[str]]
+
+    def text(self, path: str) -> str:
+        """The text of a file.
+
+        Raises:
+            LookupError: when it is missing, no plain file, or too large.
+            InputError: when it is not UTF-8, or git left it in a conflict.
+        """
+        try:
+            text = self.content(path).decode()
+        except UnicodeDecodeError as error:
+            raise InputError(f"{self.name}: {path} is not text in UTF-8") from error
+        if mark := CONFLICT.search(text):
+            line = text.count("\n", 0, mark.start()) + 1
+            raise InputError(
+                f"{self.name}: {path} has git's conflict marks in line {line}; settle the merge first "
+                "(dvc.lock and metrics/: see Comparing in stages/README.md)"
+            )
+        return text
+
+
+def workspace(root: Path) -> Files:
+    """The files on the disk."""
+
+    def content(path: str) -> bytes:
+        try:
+            check_regular(root / path)
+            with (root / path).open("rb") as file:
+                found = file.read(MOST_BYTES + 1)
+        except OSError as error:
+            raise LookupError(f"{path}: {error.strerror}") from error
+        if len(found) > MOST_BYTES:
+            raise LookupError(f"{path} has more than {MOST_BYTES >> 20} MB, which no file of this repository has")
+        return found
+
+    def below(folder: str) -> list[str]:
+        found = (path for path in (root / folder).rglob("*") if path.is_file() and path.suffix != ".pyc")
+        return [path.relative_to(root).as_posix() for path in found if "__pycache__" not in path.parts]
+
+    return Files(WORKSPACE, content, below)
+
+
+def revision(root: Path, name: str, paths: Collection[str]) -> Files:
+    """The files under some paths of a git revision, or of the experiment that has this name.
+
+    Raises:
+        InputError: when there is none, with git's own reason where git does not answer at all.
+    """
+    commit = _commit(root, name)
+    listed = git(root, "ls-tree", "-z", "--name-only", commit, "--", *paths).decode().split("\0")[:-1]
+    files = {}
+    if listed:  # without a path git would give all files
+        with tarfile.open(fileobj=io.BytesIO(git(root, "archive", commit, "--", *listed))) as archive:
+            files = {member.name: archive.extractfile(member).read() for member in archive if member.isfile()}
+
+    def content(path: str) -> bytes:
+        if path not in files:
+            raise LookupError(f"no {path}")
+        return files[path]
+
+    def below(folder: str) -> list[str]:
+        return [path for path in files if path.startswith(f"{folder}/")]
+
+    return Files(f"{name} ({commit[:7]})", content, below)
+
+
+def experiments(root: Path) -> dict[str, list[str]]:
+    """The commits of each DVC experiment here, by its name; the newest first.
+
+    Raises:
+        InputError: with git's own reason, where git does not answer.
+    """
+    found: dict[str, list[str]] = {}
+    listed = git(root, "for-each-ref", "--sort=-committerdate", "--format=%(objectname) %(refname)", "refs/exps")
+    for line in listed.decode().splitlines():
+        commit, reference = line.split(" ", 1)
+        if name := EXPERIMENT.fullmatch(reference):
+            found.setdefault(name[1], []).append(commit)
+    return found
+
+
+def git(root: Path, *words: str) -> bytes:
+    """What git prints.
+
+    Raises:
+        InputError: with git's own reason, when it is missing or refuses.
+    """
+    try:
+        done = subprocess.run(["git", *words], cwd=root, capture_output=True, timeout=GIT_SECONDS)
+    except FileNotFoundError as error:
+        missing = "the folder is missing" if not root.is_dir() else "git is not installed"
+        raise InputError(f"cannot ask git in {root.resolve()}: {missing}") from error
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise InputError(f"cannot ask git in {root.resolve()}: {error}") from error
+    if done.returncode:
+        reason = " ".join(done.stderr.decode(errors="replace").split()).removeprefix("fatal: ")[:400]
+        if reason.startswith("not a git repository"):
+            reason = "it is no git repository, as an unpacked archive is none; clone it to compare revisions"
+        raise InputError(f"cannot ask git in {root.resolve()}: {reason or f'exit status {done.returncode}'}")
+    return done.stdout
+
+
+def _commit(root: Path, name: str) -> str:
+    """The commit of a revision, or of the experiment that has this name."""
+    shallow = git(root, "rev-parse", "--is-shallow-repository").strip() == b"true"  # or git says why it answers nothing
+    try:
+        return git(root, "rev-parse", "--verify", "-q", f"{name}^{{commit}}").decode().strip()
+    except InputError:
+        known = experiments(root)
+    found = known.get(name, [])
+    if len(found) == 1:
+        return found[0]
+    where = " of this shallow clone (`git fetch --unshallow` brings the rest)" if shallow else ""
+    raise InputError(
+        f"{name!r} is no git revision{where} and {'more than one' if found else 'no'} DVC experiment; "
+        f"give a revision, {WORKSPACE}, or one of the experiments here: {', '.join(sorted(known)) or 'there are none'}"
+    )

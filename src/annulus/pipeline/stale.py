@@ -1,0 +1,154 @@
+"""Differences between what the main line's metrics were made with, by dvc.lock, and what stands beside them.
+
+DVC says the same of a checkout that has the data (`dvc status`); this reads committed files alone.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+from annulus.config import SECTION_OF
+from annulus.config.file import parse_tree
+from annulus.errors import InputError
+from annulus.pipeline.revision import Files
+
+READ = (
+    "params.yaml",
+    "dvc.yaml",
+    "dvc.lock",
+    "src/annulus",
+    "stages",
+    "metrics/main",
+    "metrics/summary.json",
+    "metrics/summary.csv",
+)
+MOST_NAMED = 4
+MOST_VALUES = 100_000  # anchors of YAML make a short file endless
+
+
+def stale(files: Files) -> list[str]:
+    """Why metrics do not belong to the parameters and the code beside them: clauses after "head's", none where they do.
+
+    `files` has what READ names.
+
+    Raises:
+        InputError: when params.yaml, dvc.yaml or dvc.lock cannot be read.
+    """
+    try:
+        files.content("dvc.lock")
+    except LookupError:
+        return ["dvc.lock is missing, so nothing says what the metrics were made with"]
+    try:
+        params, pipeline, lock = (read_yaml(files, name) for name in ("params.yaml", "dvc.yaml", "dvc.lock"))
+        return list(_clauses(files, params, pipeline["stages"], lock.get("stages", {})))
+    except (LookupError, TypeError, AttributeError) as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise InputError(f"{files.name}: dvc.yaml and dvc.lock are not of DVC ({reason}); run `dvc repro`") from error
+
+
+def read_yaml(files: Files, name: str) -> dict[str, Any]:
+    """The keys and values of a YAML file.
+
+    Raises:
+        LookupError: when it is missing.
+        InputError: when it holds something else, or too much.
+    """
+    tree = parse_tree(files.text(name), f"{files.name}: {name}")
+    left, met = [tree], 0
+    while left:
+        part, met = left.pop(), met + 1
+        left += part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+        if met > MOST_VALUES:
+            raise InputError(f"{files.name}: {name} holds more than {MOST_VALUES:,} values, as no such file does")
+    return tree
+
+
+def flat(tree: Any, name: str = "") -> dict[str, Any]:
+    """A tree's values under dotted keys."""
+    if not isinstance(tree, dict) or not tree:
+        return {name: tree}
+    found: dict[str, Any] = {}
+    for key, value in tree.items():
+        found |= flat(value, f"{name}.{key}" if name else str(key))
+    return found
+
+
+def _clauses(files: Files, params: Mapping, stages: Mapping, locked: Mapping) -> Iterator[str]:
+    if absent := [name for name in stages if name not in locked]:
+        yield f"dvc.lock has no {', '.join(absent)}, so they have not run"
+    stages = {name: stage for name, stage in stages.items() if name in locked}
+    values = _other_values(params, stages, locked)
+    # With another sampler, the sampler's own values say no more.
+    told = tuple(f"{SECTION_OF[key]}." for key in values if key in SECTION_OF)
+    chosen = sorted((key for key in values if not key.startswith(told)), key=lambda key: ("." in key, key))
+    found = [f"{key}: {values[key] if isinstance(values[key], str) else json.dumps(values[key])}" for key in chosen]
+    found += [f"other code in {path}" for path in sorted(_other_inputs(files, stages, locked))]
+    if found:
+        more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+        yield f"metrics were made with {', '.join(found[:MOST_NAMED])}{more}"
+    written = {out["path"]: out.get("md5") for name in stages for out in locked[name].get("outs", [])}
+    for path in (path for stage in stages.values() for path in _in_git(stage) if path in written):
+        try:
+            same = hashlib.md5(files.content(path)).hexdigest() == written[path]
+        except LookupError:
+            same = False
+        if not same:
+            yield f"{path} is not the file that dvc.lock names"
+
+
+def _other_values(params: Mapping, stages: Mapping, locked: Mapping) -> dict[str, Any]:
+    """The values that stages were given and would not be given now, by dotted keys."""
+    found: dict[str, Any] = {}
+    for name, stage in stages.items():
+        given, asked = {}, {}
+        for key, value in locked[name].get("params", {}).get("params.yaml", {}).items():
+            given |= flat(value, key)
+        for key in (_filled(key, params) for key in stage.get("params", [])):
+            asked |= flat(_value(params, key), key)
+        found |= {key: value for key, value in given.items() if key not in asked or asked[key] != value}
+        found |= {key: None for key, value in asked.items() if key not in given and value is not None}
+    return found
+
+
+def _other_inputs(files: Files, stages: Mapping, locked: Mapping) -> set[str]:
+    """The inputs of stages that are not as they were, or not as the stage that writes them left them."""
+    written = {out["path"]: out.get("md5") for stage in locked.values() for out in stage.get("outs", [])}
+    found = set()
+    for name, stage in stages.items():
+        read = {given["path"]: given.get("md5") for given in locked[name].get("deps", [])}
+        for path in stage.get("deps", []):
+            if read.get(path) != (written[path] if path in written else _md5(files, path)):
+                found.add(path)
+    return found
+
+
+def _md5(files: Files, path: str) -> str:
+    """The digest that DVC gives a file, or a folder and what is below it."""
+    with suppress(LookupError):
+        return hashlib.md5(files.content(path)).hexdigest()
+    names = sorted(files.below(path))
+    listed = [
+        {"md5": hashlib.md5(files.content(name)).hexdigest(), "relpath": name.removeprefix(f"{path}/")}
+        for name in names
+    ]
+    return f"{hashlib.md5(json.dumps(listed, sort_keys=True).encode()).hexdigest()}.dir"
+
+
+def _in_git(stage: Mapping) -> list[str]:
+    """The outputs of a stage that git keeps, and not DVC."""
+    entries = [entry for kind in ("outs", "metrics", "plots") for entry in stage.get(kind, [])]
+    return [path for one in entries if isinstance(one, dict) for path, how in one.items() if how.get("cache") is False]
+
+
+def _filled(key: str, params: Mapping) -> str:
+    return re.sub(r"\$\{(\w+)\}", lambda match: str(params.get(match[1])), key)
+
+
+def _value(tree: Any, key: str) -> Any:
+    """The value under a dotted key, or None."""
+    for part in key.split("."):
+        tree = tree.get(part) if isinstance(tree, Mapping) else None
+    return tree

@@ -1,0 +1,83 @@
+"""The checkout after a `dvc exp run` that was killed: what DVC left is put back, and nothing of the user's is lost."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from report_root import first_commit
+
+from annulus.errors import InputError
+from annulus.pipeline.restore import main, restore
+
+COMMITTED = {
+    "params.yaml": "sampler: ring\n",
+    "stages/cifar10/params.yaml": "scale: cpu\n",
+    "dvc.lock": "schema: '2.0'\n",
+    "metrics/main/knn.json": "{}\n",
+    "src/annulus/ranks.py": "rank = 1\n",
+    "data/README.md": "here\n",
+}
+
+
+def git(root: Path, *words: str) -> str:
+    command = ["git", "-c", "user.name=a", "-c", "user.email=a@localhost", *words]
+    return subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    """As `kill -9` of a real `dvc exp run -S sampler=uniform` leaves it, beside an edit of the code and a new file."""
+    for name in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{name}_NAME", "a")
+        monkeypatch.setenv(f"GIT_{name}_EMAIL", "a@localhost")
+    for name, text in COMMITTED.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    head = first_commit(tmp_path)
+    git(tmp_path, "checkout", "-qb", "mine")
+    git(tmp_path, "checkout", "-q", "--detach", head)
+    git(tmp_path, "update-ref", "refs/exps/exec/EXEC_HEAD", head)
+    for name in ("params.yaml", "stages/cifar10/params.yaml", "dvc.lock", "src/annulus/ranks.py"):
+        (tmp_path / name).write_text("changed\n")
+    git(tmp_path, "add", "params.yaml", "dvc.lock")
+    (tmp_path / "metrics/main/knn.json").unlink()
+    (tmp_path / "src/annulus/new.py").write_text("new\n")
+    return tmp_path
+
+
+def test_what_a_run_writes_is_as_committed_and_what_it_does_not_write_stays(root):
+    said = "\n".join(restore(root))
+    own = {name: (root / name).read_text() for name in COMMITTED}
+    assert own == COMMITTED | {"src/annulus/ranks.py": "changed\n"}
+    assert (root / "src/annulus/new.py").exists()
+    assert git(root, "branch", "--show-current") == "mine"
+    assert "dvc.lock, metrics/main/knn.json, params.yaml, stages/cifar10/params.yaml" in said
+    assert restore(root) == ["parameters, locks and metrics are as committed already"]
+    git(root, "stash", "pop")
+    assert (root / "params.yaml").read_text() == "changed\n"
+    assert not (root / "metrics/main/knn.json").exists()
+
+
+def test_a_head_that_the_user_detached_stays_where_it_is(root):
+    git(root, "update-ref", "-d", "refs/exps/exec/EXEC_HEAD")
+    restore(root)
+    assert git(root, "branch", "--show-current") == ""
+
+
+def test_a_stage_that_runs_still_is_named_and_nothing_is_put_back(root, capsys):
+    with subprocess.Popen(
+        [sys.executable, "-c", "input()"], cwd=root, env=os.environ | {"DVC_STAGE": "pretrain"}, stdin=subprocess.PIPE
+    ) as left:
+        with pytest.raises(InputError, match=rf"still running here: pretrain \(process {left.pid}\).*kill {left.pid}"):
+            restore(root)
+        assert (root / "params.yaml").read_text() == "changed\n"
+        left.kill()
+    main(["--root", str(root)])
+    assert "on branch mine again" in capsys.readouterr().out
+
+
+def test_git_that_refuses_is_one_sentence(tmp_path):
+    with pytest.raises(SystemExit, match=r"ERROR: cannot ask git in .*: it is no git repository"):
+        main(["--root", str(tmp_path)])
