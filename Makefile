@@ -39,7 +39,7 @@ report: $(READY)  ## one page of all that was measured, beside the papers: data/
 	@$(RUN) PYTHONPATH=src python -m annulus.report $(ARGS)
 
 tables: $(READY)  ## the tables of metrics/README.md anew, of the files in metrics/
-	@$(RUN) PYTHONPATH=src python -m annulus.report.numbers
+	@$(RUN) PYTHONPATH=src python -m annulus.report.readme
 
 test: $(READY)  ## all tests, several at a time (some of them: make test ARGS="-k ring"; coverage: ARGS=--cov)
 	@$(RUN) pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)

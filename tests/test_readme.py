@@ -8,7 +8,7 @@ from settings import ROOT
 
 from annulus.config import SECTION_OF
 from annulus.errors import InputError
-from annulus.report.numbers import INSTRUCTION, with_tables
+from annulus.report.readme import INSTRUCTION, with_tables
 
 READMES = ["README.md", "stages/README.md", "data/README.md", "metrics/README.md", "src/annulus/README.md"]
 

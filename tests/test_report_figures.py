@@ -7,7 +7,7 @@ import report_root
 from report_root import Parsed
 
 from annulus.report.drawing import CSS, looks, numbers, svg
-from annulus.report.gains import FILE, compared, gains, told
+from annulus.report.gains import ALGORITHMS, compared, gains, told
 from annulus.report.metrics import Metrics
 from annulus.report.plots import PLOTS
 from annulus.report.tables import number
@@ -58,7 +58,7 @@ def test_a_series_may_be_called_anything(tmp_path, name):
 
 
 def test_gains_have_intervals_verdicts_and_the_papers_gain(metrics):
-    rows = metrics.rows(FILE)
+    rows = metrics.rows(ALGORITHMS)
     row = {
         "table": "none", "method": "SimCLR", "verdict": "within noise (could see 4 points)", "here_percent": 20.0,
         "here_gain_percent": -3.0, "here_gain_interval_percent": 4.0, "paper_gain_percent": "",
@@ -67,7 +67,7 @@ def test_gains_have_intervals_verdicts_and_the_papers_gain(metrics):
     assert list(compared(rows)) == ["ring.table1a", "none"], "the papers' tables first"
     assert "about 2 would be called better or worse" in told([row | {"here_percent": float(i)} for i in range(40)])
     for table, methods, gains_here, halves, labels in (
-        ("ring.table1a", ["MoCoRing"], [0.7], [0.5], ["the paper, its images and scale", "here, significant"]),
+        ("ring.table1a", ["MoCoRing"], [0.7], [0.5], ["the paper", "here, significant"]),
         ("none", ["SimCLR", "SiMo"], [-3.0, -3.0], [4.0, 0.0], ["here, within noise"]),
     ):
         (axes,) = gains(rows, table).axes
@@ -81,7 +81,7 @@ def test_gains_have_intervals_verdicts_and_the_papers_gain(metrics):
 
 
 def test_rows_that_failed_do_not_set_the_axis_and_are_arrows_with_their_value(metrics):
-    row = next(row for row in metrics.rows(FILE) if row["verdict"] != "base")
+    row = next(row for row in metrics.rows(ALGORITHMS) if row["verdict"] != "base")
     rows = [row | {"method": str(gain), "here_gain_percent": gain} for gain in (0.7, -45.75, 80.0)]
     (axes,) = gains(rows, "ring.table1a").axes
     assert axes.get_xlim() == (-10, 10)

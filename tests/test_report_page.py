@@ -21,10 +21,12 @@ from annulus.report.content import confusion, gather
 from annulus.report.markdown import code, markdown, safe, ticks
 from annulus.report.page import html
 from annulus.report.papers import ComparedRow, Comparison, load_tables
+from annulus.report.shown import Empty
 from annulus.report.tables import MINUS, Column, Table, number, of_comparison
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
-SECTIONS = ["comparison", "pictures", "main", "curves", "diagnostics", "claims", "tables", "figures", "run"]
+SECTIONS = ["gain", "real", "claims", "tables", "comparison", "main", "curves", "diagnostics", "pictures", "figures",
+            "run"]  # fmt: skip
 SCRIPT = "<script>document.title='pwned'</script>"
 HOSTILE = f"{SCRIPT}|`x`\n[a](javascript:b) *c* & 'd' <img src=x onerror=\"document.title='pwned'\">"
 
@@ -77,20 +79,49 @@ def test_an_empty_folder_gives_every_section_with_the_command_that_fills_it(tmp_
 
 
 def test_numbers_of_every_part_are_in_both_formats(page, text, report):
-    for words in ("39.70", "0.2966", "22.9 ± 1.2", f"{MINUS}58.3", "8.64", "Computed by: AMD EPYC, AVX2."):
+    for words in ("39.70", "0.2966", "22.9 ± 1.2", "+1.20 ± 0.50", "8.64", "Computed by: AMD EPYC, AVX2."):
         assert words in page
         assert words in text
-    assert page.count("<svg") == text.count("Drawn from") + 2 == len(report.figures + report.curves) + 5
+    assert page.count("<svg") == text.count("Drawn from") + 3 == len(report.figures + report.curves) + 6
 
 
-def test_the_comparison_comes_first_with_gains_intervals_and_verdicts(page, text, report):
+def test_the_page_begins_with_a_sentence_of_size_interval_seeds_and_images_and_its_figure_then_real_images(
+    page, text, report
+):
+    sentence = "Ring negatives gain 1.20 ± 0.50 points of linear-probe accuracy over uniform ones"
+    assert report.gain.sentence == sentence
+    assert text.startswith(f"# {sentence}\n")
+    words = (
+        "49.30 % right, 48.10 % after training with uniform negatives: 2 seeds, 1,000 test images of shapes, scale demo"
+    )
+    assert words in report.gain.told
+    assert page.index(f"<h1>{sentence}") < page.index("<svg") < page.index('<section id="real">')
+    assert report.cifar10.finding == "On CIFAR-10 MoCoRing gains 0.70 ± 0.50 points against its base"
     assert report.gains.told.startswith("Of 1 differences 1 are better, 0 worse and 0 within noise; about 0 would")
     ((where, title),) = [(shown.where, shown.plot.title) for shown in report.gains.figures]
     assert (where, title) == ("ring, Table 1(a)", "Linear probe, gain over IR")
     assert text.count("| MoCoRing | +0.70 ± 0.50 | better | +0.7 |") == 2
     assert report.cifar10.tables[0].caption.endswith("cpu, 60 epochs, 2 seeds.")
     assert re.findall(r'<section id="(\w+)"', page) == SECTIONS
-    assert page.index("<svg") < page.index('<section id="pictures">')
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"verdict": "worse", "difference": -1.2}, "Ring negatives lose 1.20 ± 0.50 points"),
+        ({"verdict": "within noise (could see 0.5)", "difference": -0.2}, "ones: .0.20 ± 0.50 points .*see 0.5"),
+        ({"verdict": "one seed: not known", "interval": ""}, "uniform ones: .1.20 points .*, one seed: not known"),
+        ({"changed": "bound: cpc -> infonce"}, "The main line's negatives gain 1.20"),
+        ({"head": 50.0}, "is of another run than metrics/summary.csv: linear_top1_percent 50.0, not 49.3"),
+        ({"seeds": "two"}, "seeds is 'two' in row 1, expected a number"),
+    ],
+)
+def test_the_first_sentence_says_no_more_than_its_numbers(tmp_path, changed, sentence):
+    report_root.main_line(tmp_path)
+    report_root.over_uniform(tmp_path, **changed)
+    found = gather(tmp_path, NOW).gain
+    assert re.search(sentence, found.reason if isinstance(found, Empty) else found.sentence)
+    assert "<h1>" in html(gather(tmp_path, NOW))
 
 
 def test_the_headline_has_its_interval_and_seeds_and_stages_have_theirs(report):
@@ -168,7 +199,7 @@ def test_hostile_names_are_text_only_the_page_s_own_script_may_run_and_what_is_r
     assert "unsafe-inline" not in policy.partition("script-src")[2].partition(";")[0]
     for tag, attributes in found.tags:
         assert not [name for name in attributes if name.startswith("on")]
-        assert tag != "img" or attributes["src"].startswith("data:image/png;base64,")
+        assert tag != "img" or attributes["src"].startswith(("data:image/webp;base64,", "data:image/svg+xml,"))
         for name in ("src", "href", "xlink:href", "action", "data"):
             assert attributes.get(name, "#").startswith(("#", "data:")), f"{tag} leaves the page"
     values = [(name, value or "") for _, attributes in found.tags for name, value in attributes.items()]
@@ -243,7 +274,7 @@ def test_the_command_writes_both_files_and_prints_where_or_says_in_a_sentence_wh
     paths = [tmp_path / "data/report" / name for name in ("index.html", "report.md")]
     assert capsys.readouterr().out.split() == [str(path) for path in paths]
     assert paths[0].read_text().startswith("<!doctype html>")
-    assert paths[1].read_text().startswith("# What the papers claim")
+    assert paths[1].read_text().startswith("# What was measured here")
     assert "\\ud800" in paths[1].read_text()
     paths[0].unlink()
     paths[0].mkdir()
@@ -298,7 +329,7 @@ const filtered = () => {
   return [all, chosen, pressed, rows().map((row) => row.textContent.includes('eqco.table9'))];
 };
 const linked = () => {
-  const closed = page.querySelector('#tables details:not([open])'), before = closed.open;
+  const closed = page.querySelector('#tables details[id]:not([open])'), before = closed.open;
   view.location.hash = '#' + closed.id;
   view.dispatchEvent(new view.Event('hashchange'));
   return [before, closed.open];
@@ -341,9 +372,9 @@ def said(browser, page):
 def test_a_click_sorts_numbers_by_value_text_as_text_and_what_was_not_run_to_the_end(said):
     (start, unsorted), up, down = said["numbers"]
     assert start == "none"
-    assert sorted(unsorted) == sorted(["0.2966", "39.70", "8"])
-    assert up == ["ascending", ["0.2966", "8", "39.70"]]
-    assert down == ["descending", ["39.70", "8", "0.2966"]]
+    assert sorted(unsorted) == sorted(["0.2966", "39.70", "49.30", "8"])
+    assert up == ["ascending", ["0.2966", "8", "39.70", "49.30"]]
+    assert down == ["descending", ["49.30", "39.70", "8", "0.2966"]]
     _, up, down = said["text"]
     assert up == ["ascending", [HOSTILE, "disc", "star"]]
     assert down == ["descending", ["star", "disc", HOSTILE]]

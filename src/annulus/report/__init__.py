@@ -8,6 +8,7 @@ In the order in which it is put together:
     papers         their tables with ours beside them (measured.yaml: where ours are)
     claims         what the papers claim, each with its rule and its verdict (claims.yaml)
     context        what was run, and where
+    compact        their SVG in fewer bytes
     drawing        how figures look
     figures        rows of metrics files to figures
     views          the same, of studies of what views share
@@ -17,10 +18,12 @@ In the order in which it is put together:
     tables         tables before they are HTML or Markdown
     seeds          tables of several seeds, with intervals
     shown          a part from its files, or why it is empty
+    first          the first screen: what the main line gains over uniform negatives
+    numbers        a claim's numbers and its rule in words
     content        every section, gathered from what exists
     page           one HTML file that asks for nothing else
     markdown       the same for a pull request
-    numbers        tables of metrics/README.md
+    readme         tables of metrics/README.md
 """
 
 from annulus.extras import require

@@ -5,15 +5,17 @@ what is wrong, and stands in the last section too.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from annulus.report.claims import VERDICTS, Verdict, verdicts
+from annulus.report.claims import VERDICTS, Verdict, load_claims, verdicts
 from annulus.report.context import Context, context
-from annulus.report.gains import CIFAR10, FILE
+from annulus.report.first import FILE, Gain, gain
+from annulus.report.gains import ALGORITHMS, CIFAR10
 from annulus.report.metrics import Broken, Metrics
+from annulus.report.numbers import Numbers, numbers_of
 from annulus.report.papers import Comparison, compare
 from annulus.report.pictures import Pictures
 from annulus.report.plots import PLOTS
@@ -25,9 +27,7 @@ from annulus.report.tables import (
     Cell,
     Column,
     Table,
-    decimals_of,
     named,
-    number,
     numeric,
     of_comparison,
     of_values,
@@ -68,8 +68,9 @@ class Report:
     """All of it. A part is its content, or an Empty."""
 
     context: Context
-    gains: Gains | Empty
+    gain: Gain | Empty
     cifar10: Gains | Empty
+    gains: Gains | Empty
     annulus: str | Empty
     processors: str | None
     headline: Table | Empty
@@ -78,6 +79,7 @@ class Report:
     confusion: Table | Empty
     speed: list[Table]
     verdicts: list[Verdict]
+    numbers: dict[str, Numbers]  # of each claim
     papers: list[Paper]
     figures: list[Shown]
     theorems: Table | Empty
@@ -89,19 +91,33 @@ class Report:
     broken: list[Broken]
     counts: dict[str, int]
 
+    @property
+    def counted(self) -> str:
+        """The claims by verdict, in words."""
+        return " · ".join(f"{count} {verdict}" for verdict, count in self.counts.items()) or "none"
+
+    @property
+    def tables_run(self) -> str:
+        """The papers' tables of which a number was measured here, in words."""
+        each = [one.comparison.status for paper in self.papers for one in paper.tables]
+        return f"{each.count('run')} of {len(each)} have numbers from here"
+
 
 def gather(root: Path, now: datetime) -> Report:
     """Everything that exists under `root`, as of now."""
     metrics = Metrics(root)
     found = verdicts(metrics)
+    comparisons = {comparison.table.id: comparison for comparison in compare(metrics)}
+    claims = {claim.id: claim for claim, _ in load_claims()}
     shown = [figure(plot, metrics, found) for plot in PLOTS]
     sections = {name: [figure for figure in shown if figure.plot.section == name] for name in
                 ("papers", "curves", "diagnostics")}  # fmt: skip
     counted = Counter(verdict.verdict for verdict in found)
     return Report(
         context=context(root, now),
-        gains=gains(metrics, FILE),
-        cifar10=gains(metrics, CIFAR10),
+        gain=part(lambda: gain(metrics), metrics, FILE),
+        cifar10=gains(metrics, CIFAR10, "CIFAR-10"),
+        gains=gains(metrics, ALGORITHMS, "generated images"),
         annulus=annulus(root),
         processors=processors(metrics),
         headline=part(lambda: of_summary(metrics.rows("summary.csv")), metrics, "summary.csv"),
@@ -113,7 +129,8 @@ def gather(root: Path, now: datetime) -> Report:
         confusion=part(lambda: confusion(metrics.rows("main/confusion.csv")), metrics, "main/confusion.csv"),
         speed=_speed(metrics),
         verdicts=found,
-        papers=_papers(metrics, found),
+        numbers={each.id: numbers_of(claims[each.id], each, metrics, comparisons) for each in found},
+        papers=_papers(comparisons.values(), found),
         figures=sections["papers"],
         theorems=flat(metrics, "estimators/theorems.json", "Theorems on toys of known information"),
         curves=sections["curves"],
@@ -146,24 +163,10 @@ def confusion(rows: Sequence[Mapping[str, float | str]]) -> Table:
     return Table("Confusion of the linear probe, percent of each true class", columns, lines)
 
 
-def shown_numbers(verdict: Verdict) -> list[tuple[str, str]]:
-    """A claim's numbers by name, as text; of a long list its ends, and one for several that are equal."""
-    shown = []
-    for name, value in verdict.numbers.items():
-        values = value if isinstance(value, list) else [value]
-        texts = [number(each, decimals_of(values)) for each in values]
-        if len(texts) > 3 and len(set(texts)) == 1:
-            texts = [f"{texts[0]} ({len(texts)} times)"]
-        elif len(texts) > 6:
-            texts = [*texts[:3], "…", *texts[-2:]]
-        shown.append((name, ", ".join(texts)))
-    return shown
-
-
-def _papers(metrics: Metrics, found: Sequence[Verdict]) -> list[Paper]:
+def _papers(comparisons: Iterable[Comparison], found: Sequence[Verdict]) -> list[Paper]:
     papers: dict[str, Paper] = {}
     ordered = sorted(found, key=lambda verdict: VERDICTS.index(verdict.verdict))
-    for comparison in compare(metrics):
+    for comparison in comparisons:
         key = comparison.table.id.partition(".")[0]
         claims = [verdict for verdict in ordered if verdict.paper == key]
         paper = papers.setdefault(key, Paper(key, comparison.table.paper, [], claims))

@@ -5,7 +5,6 @@ variable, text and axes as currentColor. A series is told from the next by colou
 """
 
 import io
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
@@ -15,6 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 from matplotlib.transforms import ScaledTranslation
+
+from annulus.report.compact import compact
 
 Row = Mapping[str, Any]
 
@@ -41,7 +42,9 @@ STYLE = {
     "legend.fontsize": 9,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "axes.grid": True,
+    "axes.grid": True,  # whose lines are the ticks
+    "xtick.bottom": False,
+    "ytick.left": False,
     "axes.axisbelow": True,
     "grid.color": FAINT,
     "grid.linewidth": 0.6,
@@ -191,12 +194,7 @@ def svg(draw: Callable[[], Figure], name: str, described: str) -> str:
     file = io.StringIO()
     with matplotlib.rc_context(STYLE | {"svg.hashsalt": name}):
         draw().savefig(file, format="svg", metadata={"Date": None, "Creator": None})
-    content = file.getvalue()
-    content = content[content.index("<svg") :]
-    content = re.sub(r"<metadata>.*?</metadata>\s*|<!--.*?-->\s*", "", content, flags=re.DOTALL)
-    content = re.sub(r' (?:width|height)="[\d.]+pt"', "", content, count=2)
-    own = re.sub(r"\W", "-", name)
-    content = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{own}-", content)
+    content = compact(file.getvalue(), name, FAINT)
     for sentinel, colour in CSS.items():
         content = content.replace(sentinel, colour)
     return content.replace("<svg", f'<svg role="img" aria-label="{escape(described)}"', 1)

@@ -12,9 +12,11 @@ from matplotlib.figure import Figure
 from annulus.report.drawing import GROUND, INK, SERIES, WIDE, Row, grouped, numbers, optional, plain
 from annulus.report.tables import number
 
-FILE, CIFAR10 = "algorithms/table.csv", "cifar10/table.csv"
+ALGORITHMS, CIFAR10 = "algorithms/table.csv", "cifar10/table.csv"
 OURS = "none"  # the table of what no paper measured on these images
 TOLD = ("better", "worse")  # verdicts of a difference that its interval tells from 0
+FEW = 3  # that are named
+VERBS = {"better": "gains", "worse": "loses"}
 FARTHEST = 10.0  # percentage points
 ROW, AROUND = 0.2, 0.75  # inches: of a row; of the axis, its label and the legend
 
@@ -31,19 +33,48 @@ def compared(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 
 def told(rows: Sequence[Row]) -> str:
-    """How many rows differ from their base, and how many would by chance alone; a row of two tables counts once.
+    """How many rows differ from their base, and how many would by chance alone.
 
     Raises:
         ValueError: when a column is not there, or no row is compared.
     """
+    words = [str(row["verdict"]) for row in _once(rows)]
+    better, worse = (words.count(word) for word in TOLD)
+    return (
+        f"Of {len(words)} differences {better} are better, {worse} worse and {len(words) - better - worse} within "
+        f"noise; about {0.05 * len(words):.0f} would be called better or worse by chance alone."
+    )
+
+
+def finding(rows: Sequence[Row], images: str) -> str:
+    """The rows that differ from their base: a few by name, with the size and the interval of the difference.
+
+    Raises:
+        ValueError: as `told`.
+    """
+    each = _once(rows)
+    named = [f"{row['method']} {VERBS[row['verdict']]} {_size(row)}" for row in each if row["verdict"] in TOLD]
+    if not named:
+        return f"On {images} none of {len(each)} algorithms differs from its base by more than noise"
+    rest = len(each) - len(named)
+    if len(named) > FEW:
+        better = sum(row["verdict"] == "better" for row in each)
+        return (
+            f"On {images} {better} of {len(each)} gain over their base, {len(named) - better} lose; {rest} within noise"
+        )
+    return f"On {images} {', '.join(named)} points against its base" + (f"; {rest} within noise" if rest else "")
+
+
+def _once(rows: Sequence[Row]) -> list[Row]:
+    """The compared rows; one that stands in two tables comes once."""
     each = [row for part in compared(rows).values() for row in part]
     pairs = zip(numbers(each, "here_percent"), numbers(each, "here_gain_percent"), strict=True)
-    of = dict(zip(pairs, (row["verdict"] for row in each), strict=True))
-    better, worse = (list(of.values()).count(word) for word in TOLD)
-    return (
-        f"Of {len(of)} differences {better} are better, {worse} worse and {len(of) - better - worse} within noise; "
-        f"about {0.05 * len(of):.0f} would be called better or worse by chance alone."
-    )
+    return list(dict(zip(pairs, each, strict=True)).values())
+
+
+def _size(row: Row) -> str:
+    gain, half = (optional(row, f"here_gain_{name}percent") for name in ("", "interval_"))
+    return number(abs(gain), 2) + ("" if half is None else f" ± {number(half, 2)}")
 
 
 def gains(rows: Sequence[Row], table: str) -> Figure:
@@ -71,7 +102,7 @@ def gains(rows: Sequence[Row], table: str) -> Figure:
             )  # fmt: skip
     if printed:
         axes.plot(*zip(*printed, strict=True), linestyle="none", marker="D", color=SERIES[1], markersize=4,
-                  label="the paper, its images and scale")  # fmt: skip
+                  label="the paper")  # fmt: skip
     _beyond(axes, [(i, gain) for i, gain in enumerate(here) if i not in near])
     axes.set_yticks(range(len(shown)), [plain(str(row["method"])) for row in shown])
     axes.set_ylim(len(shown) - 0.5, -0.5)

@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from annulus.report.claims import Verdict
-from annulus.report.content import Paper, Report, shown_numbers
+from annulus.report.content import Paper, Report
+from annulus.report.first import Gain
+from annulus.report.numbers import Numbers, rule_in_words
 from annulus.report.pictures import Pictures
 from annulus.report.sheets import Sheet
 from annulus.report.shown import Empty, Gains, Shown
@@ -19,15 +21,14 @@ PAGE = "data/report/index.html"
 def markdown(report: Report) -> str:
     """The whole report."""
     blocks = [
-        "# What the papers claim, and what was measured here",
-        _of(report),
-        "## Comparison",
-        "What each algorithm gains over the base of its table, in pairs of a seed and a test image.",
-        *_gains("Generated images", report.gains),
-        *_gains("CIFAR-10", report.cifar10),
-        "## Pictures",
-        _pictures(report.pictures),
-        *map(_sheet, report.sheets),
+        *_first(report),
+        *_study("On real images", report.cifar10),
+        "## Claims",
+        f"{report.counted}.",
+        *(block for paper in report.papers for block in _claims(paper, report.numbers)),
+        "## Papers' tables",
+        *(block for paper in report.papers for block in _paper(paper)),
+        *_study("Generated images", report.gains),
         "## Main line",
         *([f"Computed by: {safe(report.processors)}."] if report.processors else []),
         part(report.headline),
@@ -39,11 +40,9 @@ def markdown(report: Report) -> str:
         "## Diagnostics",
         part(report.diagnostics),
         *map(_figure, report.diagnostics_figures),
-        "## Claims",
-        " · ".join(f"{count} {verdict}" for verdict, count in report.counts.items()) or "None.",
-        *(block for paper in report.papers for block in _claims(paper)),
-        "## Papers' tables",
-        *(block for paper in report.papers for block in _paper(paper)),
+        "## Pictures",
+        _pictures(report.pictures),
+        *map(_sheet, report.sheets),
         "## Figures",
         f"They are drawn in {code(PAGE)}.",
         *map(_figure, report.figures),
@@ -149,20 +148,29 @@ def _plain(caption: str, heads: Sequence[str], rows: Iterable[Sequence[object]])
     return table(Table(caption, [Column(h, numeric=False) for h in heads], [[Cell(str(c)) for c in r] for r in rows]))
 
 
-def _gains(title: str, content: Gains | Empty) -> list[str]:
-    shown = [_empty(content)] if isinstance(content, Empty) else [safe(content.told), *map(table, content.tables)]
-    return [f"### {title}", *shown]
+def _first(report: Report) -> list[str]:
+    """The finding as title, its numbers, and of what they are."""
+    gain = report.gain
+    if isinstance(gain, Gain):
+        return [f"# {safe(gain.sentence)}", safe(gain.told), _of(report), table(gain.table)]
+    return ["# What was measured here, beside what five papers claim", _empty(gain), _of(report)]
 
 
-def _claims(paper: Paper) -> list[str]:
+def _study(title: str, content: Gains | Empty) -> list[str]:
+    """What each algorithm gains over the base of its table, in pairs of a seed and a test image."""
+    if isinstance(content, Empty):
+        return [f"## {title}", _empty(content)]
+    return [f"## {safe(content.finding)}", safe(content.told), *map(table, content.tables)]
+
+
+def _claims(paper: Paper, numbers: Mapping[str, Numbers]) -> list[str]:
     """What was decided of a paper, as a table with rules and numbers; the rest as a list."""
     verdicts = paper.verdicts
     decided = [verdict for verdict in verdicts if verdict.verdict in ("held", "did not hold", "undecided")]
     rows = []
     for verdict in decided:
-        numbers = "; ".join(f"{name} = {text}" for name, text in shown_numbers(verdict))
-        said = f"**{safe(verdict.verdict)}**"
-        rows.append([safe(verdict.claim), said, _source(verdict), safe(numbers), code(verdict.rule), _why(verdict)])
+        said, rule = f"**{safe(verdict.verdict)}**", code(rule_in_words(verdict.rule))
+        rows.append([safe(verdict.claim), said, _source(verdict), _numbers(numbers[verdict.id]), rule, _why(verdict)])
     heads = ["claim", "verdict", "from", "numbers here", "rule", "reason"]
     undecided: dict[str, list[str]] = {}  # one reason is that of many claims
     for verdict in verdicts:
@@ -171,6 +179,17 @@ def _claims(paper: Paper) -> list[str]:
             undecided.setdefault(why, []).append(f"  - {safe(verdict.claim)} ({_source(verdict)})")
     table = [_rows(heads, ["---"] * len(heads), rows)] if rows else []
     return [f"### {safe(paper.title)} ({safe(paper.key)})", *table, _grouped(undecided)] if verdicts else []
+
+
+def _numbers(of: Numbers) -> str:
+    """A claim's numbers in one cell: a list by what tells its numbers apart."""
+    said = [f"{name} {text}" for name, text in of.alone]
+    for content in of.tables:
+        head, *columns = content.columns
+        for place, column in enumerate(columns, 1):
+            each = ", ".join(f"{row[0].text}: {row[place].text}" for row in content.rows)
+            said.append(f"{column.title}{f', {column.unit},' if column.unit else ''} by {head.title}: {each}")
+    return safe("; ".join(said))
 
 
 def _grouped(items: Mapping[str, Sequence[str]]) -> str:

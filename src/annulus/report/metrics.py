@@ -23,6 +23,11 @@ STUDIES = (
 COMMANDS = {study: f"dvc repro stages/{study}/dvc.yaml" for study in STUDIES}
 COMMANDS |= {"benchmarks": "make bench", **dict.fromkeys(("main", "summary.json", "summary.csv"), "make repro")}
 
+COMMANDS["comparisons"] = (
+    "dvc exp run -n uniform -S sampler=uniform && make compare BASE=uniform HEAD=HEAD "
+    'ARGS="--csv metrics/comparisons/uniform.csv"'
+)
+
 MOST = 10**300  # what a float still holds
 
 # Columns of names: a class called `nan` or a series called `16` is no number.
@@ -129,6 +134,17 @@ class Metrics:
                 )
         return [row for row in rows if all(_is(row[column], wanted) for column, wanted in where.items())]
 
+    def ordered(
+        self, name: str, where: Mapping[str, Wanted], by: Sequence[str], needs: Sequence[str] = ()
+    ) -> list[Row]:
+        """The matching rows in the order of the columns `by`; text after numbers, as `lowest` among values of alpha.
+
+        Raises:
+            Missing, Broken: as `matching`.
+        """
+        rows = self.matching(name, where, [*needs, *by])
+        return sorted(rows, key=lambda row: [(isinstance(row[key], str), row[key]) for key in by])
+
     def column(
         self, name: str, where: Mapping[str, Wanted], column: str, by: Sequence[str], empty: float | None = None
     ) -> float | list[float]:
@@ -140,7 +156,7 @@ class Metrics:
             Missing: when the file is not there or has no such row.
             Broken: as `matching`; also when a cell is no number, or several rows match where one is meant.
         """
-        found = self.matching(name, where, [column, *by])
+        found = self.ordered(name, where, by, [column])
         told = ", ".join(f"{key} {_said(wanted)}" for key, wanted in where.items())
         if not found:
             raise Missing(name, self.command(name), told)
@@ -149,8 +165,6 @@ class Metrics:
                 raise self.fault(name, f"{column} is {row[column]!r}, no number, in the row with {told or row}")
         if not by and len(found) > 1:
             raise self.fault(name, f"{len(found)} rows with {told}, expected one")
-        # Text sorts after numbers: `lowest` among values of alpha.
-        found = sorted(found, key=lambda row: [(isinstance(row[key], str), row[key]) for key in by])
         numbers = [empty if row[column] == "" else float(row[column]) for row in found]
         return numbers if by else numbers[0]
 

@@ -1,103 +1,95 @@
-"""Tables of a README, made of the files in metrics/: `make tables`.
+"""A claim's numbers and its rule for reading: single numbers in words, short lists as tables, names as labels."""
 
-A table stands below its instruction, a comment in the Markdown: a CSV file under metrics/, the columns with their
-headings, and the rows to show.
-
-    <!-- table algorithms/table.csv: method, linear = here_percent, verdict; table = mutualinfo.table1 -->
-
-A number stands with the half-width of its 95 % interval, where the file has one, and a gain with its sign. Several
-values of one column are separated by `|`; without a condition all rows are shown.
-"""
-
-import argparse
-import csv
 import re
-import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from dataclasses import dataclass
 
-from annulus.errors import InputError
-from annulus.files.results import atomic_write
+from annulus.report.claims import Claim, Verdict
+from annulus.report.metrics import Broken, Metrics, Missing
+from annulus.report.papers import Comparison
+from annulus.report.selectors import Selector, keys
+from annulus.report.tables import MINUS, Cell, Column, Table, decimals_of, named, number
 
-INSTRUCTION = re.compile(r"<!-- table (?P<file>\S+): (?P<columns>[^;\n]+?)(?:; (?P<rows>[^\n]+?))? -->\n(?:\|.*\n)*")
-READMES = ("metrics/README.md",)
-DIGITS = {"percent": 1, "nats": 2, "pixels": 1}
-SMALL = 0.1  # a column of smaller numbers has two digits more
-
-Row = Mapping[str, str]
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    """Write the tables of each README anew. A user's mistake is one sentence and exit status 1."""
-    parser = argparse.ArgumentParser(prog="python -m annulus.report.numbers", description=__doc__)
-    parser.add_argument("--root", type=Path, default=Path(), help="the repository")
-    root = parser.parse_args(argv).root
-    try:
-        for name in READMES:
-            path = root / name
-            text = path.read_text(encoding="utf-8")
-            made = with_tables(text, root / "metrics")
-            if made != text:
-                with atomic_write(path) as temporary:
-                    temporary.write_text(made, encoding="utf-8")
-            print(f"{path}: {len(INSTRUCTION.findall(made))} tables{'' if made != text else ', as they were'}")
-    except (InputError, OSError) as error:
-        raise SystemExit(f"ERROR: {error}") from None
+LONGEST = 8  # rows of a small table; of a longer list the range is told
+UNITS = {"percent": "%", "nats": "nats", "pixels": "pixels"}
+NAMES = {"ir": "IR", "iring": "IRing", "cmc": "CMC", "nce": "NCE", "cnce": "CNCE", "infonce": "InfoNCE", "eqco": "EqCo",
+         "vince": "VINCE", "cpc": "CPC", "mlcpc": "ML-CPC", "crd": "CRD", "kd": "KD", "mocoring": "MoCoRing",
+         "cmcring": "CMCRing", "rgb": "RGB", "xyz": "XYZ", "ydbdr": "YDbDr", "lab": "Lab", "mlp": "MLP head",
+         "nn1": "1-NN", "top1": "top-1"}  # fmt: skip
+SIGNS = {"<=": "≤", ">=": "≥", "*": "\N{MULTIPLICATION SIGN}", "-": MINUS}
 
 
-def with_tables(text: str, metrics: Path) -> str:
-    """The Markdown with each table made from its file.
+@dataclass(frozen=True)
+class Numbers:
+    """Single numbers as label and text; lists as tables."""
 
-    Raises:
-        InputError: when an instruction names a file, a column or a row that is not there.
-    """
-    return INSTRUCTION.sub(lambda found: _table(found, metrics), text)
-
-
-def _table(found: re.Match[str], metrics: Path) -> str:
-    instruction = found.group(0).split("\n", 1)[0]
-    try:
-        with (metrics / found["file"]).open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
-    except OSError as error:
-        raise InputError(f"{instruction}: metrics/{found['file']}: {error.strerror}; run its study first") from error
-    pairs = [column.partition("=")[::2] for column in found["columns"].split(",")]
-    columns = {head.strip(): (column or head).strip() for head, column in pairs}
-    conditions = dict(_condition(part) for part in found["rows"].split(",")) if found["rows"] else {}
-    known = set(rows[0]) if rows else set()
-    for name in [*columns.values(), *conditions]:
-        if name not in known:
-            raise InputError(f"{instruction}: the file has no column {name!r} (columns: {', '.join(sorted(known))})")
-    chosen = [row for row in rows if all(row[name] in values for name, values in conditions.items())]
-    if not chosen:
-        raise InputError(f"{instruction}: no row is left; mend the conditions")
-    lines = [list(columns), ["---"] * len(columns)]
-    cells = [_cells(chosen, column) for column in columns.values()]
-    lines += [list(row) for row in zip(*cells, strict=True)]
-    return "".join([f"{instruction}\n", *(f"| {' | '.join(line)} |\n" for line in lines)])
+    alone: list[tuple[str, str]]
+    tables: list[Table]
 
 
-def _condition(text: str) -> tuple[str, list[str]]:
-    name, _, values = text.partition("=")
-    return name.strip(), [value.strip() for value in values.split("|")]
-
-
-def _cells(rows: Sequence[Row], column: str) -> list[str]:
-    """A column's numbers with their intervals; a base's gain over itself, which is 0 by definition, is left out."""
-    stem, _, unit = column.rpartition("_")
-    if unit not in DIGITS:
-        return [row[column].replace("|", "\\|") for row in rows]
-    numbers = [(row[column], row.get(f"{stem}_interval_{unit}") or "") for row in rows]
-    small = all(abs(float(value or 0)) < SMALL for value, _ in numbers)
-    form = f"{'+' if 'gain' in stem or stem.startswith('over_') else ''}.{DIGITS[unit] + 2 * small}f"
-    cells = []
-    for value, half in numbers:
-        if value == "" or (form.startswith("+") and float(value) == 0 == float(half or 0)):
-            cells.append("")
+def numbers_of(claim: Claim, verdict: Verdict, metrics: Metrics, tables: Mapping[str, Comparison]) -> Numbers:
+    """A claim's numbers. Where the verdict is of another scale, differences to the paper's numbers are left out."""
+    alone, groups = [], {}
+    for name, selector in claim.values.items():
+        value = verdict.numbers.get(name)
+        if value is None or selector is None:
+            continue
+        if selector.column == "difference" and verdict.verdict == "not run at this scale":
+            continue
+        half = verdict.numbers.get(f"{name}_interval")
+        values = value if isinstance(value, list) else [value]
+        texts = _text(values, half if isinstance(half, list) else [half] * len(values))
+        if len(values) == 1 or len(values) > LONGEST:
+            ends = dict.fromkeys(number(end, decimals_of(values)) for end in (min(values), max(values)))
+            told = texts[0] if len(values) == 1 else f"{len(values)} values, {' to '.join(ends)}"
+            alone.append((label(name), f"{told} {_unit(selector)}".strip()))
         else:
-            cells.append(f"{float(value):{form}}" + (f" ± {float(half):{form.lstrip('+')}}" if half else ""))
-    return cells
+            at = _keys(selector, metrics, tables, len(values))
+            groups.setdefault(at, []).append((Column(label(name), _unit(selector)), texts))
+    return Numbers(alone, [_table(head, rows, columns) for (head, rows), columns in groups.items()])
 
 
-if __name__ == "__main__":
-    main(sys.argv[1:])
+def label(name: str) -> str:
+    """A name of a claim or of a column as a person says it: `iring_gain` is "IRing gain", `at_0_4` "at 0.4"."""
+    name = re.sub(r"_(\d)_(\d)", r"_\1.\2", f"_{name}").removeprefix("_")
+    name = re.sub(r"^k(\d+)", r"K = \1", re.sub(r"^p(\d+)", r"\1 %", name))
+    parts = [re.sub(r"^0(\d+)$", r"0.\1", part) for part in name.split("_")]
+    return " ".join(NAMES.get(part, part) for part in parts)
+
+
+def rule_in_words(rule: str) -> str:
+    """A rule with its numbers' labels and the signs of mathematics."""
+    spoken = re.sub(r"[A-Za-z]\w*", lambda name: label(name[0]), rule)
+    return re.sub(
+        r"<=|>=|\*| - |(?<![\w)])-", lambda sign: sign[0].replace(sign[0].strip(), SIGNS[sign[0].strip()]), spoken
+    )
+
+
+def _keys(selector: Selector, metrics: Metrics, tables: Mapping[str, Comparison], count: int) -> tuple[str, tuple]:
+    """The heading and the rows' names of a list; places from 1 where its file does not name them."""
+    try:
+        head, rows = keys(selector, metrics, tables)
+    except (Missing, Broken):
+        head, rows = "", []
+    rows = [row.replace("_", " ") for row in rows]
+    return (label(head), tuple(rows)) if len(rows) == count else ("place", tuple(map(str, range(1, count + 1))))
+
+
+def _text(values: Sequence[float], halves: Sequence[float | None]) -> list[str]:
+    digits = decimals_of([*values, *filter(None, halves)])
+    return [
+        number(value, digits) + ("" if half is None else f" ± {number(half, digits)}")
+        for value, half in zip(values, halves, strict=True)
+    ]
+
+
+def _table(head: str, rows: Sequence[str], columns: Sequence[tuple[Column, Sequence[str]]]) -> Table:
+    cells = zip(*(texts for _, texts in columns), strict=True)
+    lines = [[Cell(row), *map(Cell, texts)] for row, texts in zip(rows, cells, strict=True)]
+    return Table("", [Column(head, numeric=False), *(column for column, _ in columns)], lines)
+
+
+def _unit(selector: Selector) -> str:
+    """The unit of a column; a gain is in percentage points."""
+    words, unit = named(selector.column)
+    return "points" if unit == "percent" and "gain" in words else UNITS.get(unit, "")

@@ -23,7 +23,9 @@ function sort(body, column, direction) {
     const cell = row.cells[column];
     if (cell.dataset.value !== undefined) return Number(cell.dataset.value);
     const text = cell.textContent.trim();
-    return text === "" || cell.classList.contains("faint") ? null : text;
+    if (text === "" || cell.classList.contains("faint")) return null;
+    const number = parseFloat(text.replaceAll(",", "").replaceAll("\u2212", "-"));
+    return cell.classList.contains("number") && !Number.isNaN(number) ? number : text;
   };
   const compare = (a, b) => {
     if (a === null || b === null) return (a === null) - (b === null);
@@ -68,11 +70,28 @@ if (tools) {
   show();
 }
 
-// A link into a closed table opens it.
+// A link into something closed opens it.
 function open() {
   const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
-  for (let place = target; place; place = place.parentElement) if (place.tagName === "DETAILS") place.open = true;
+  const inside = target && target.querySelector(":scope > details");
+  for (let place = inside || target; place; place = place.parentElement) {
+    if (place.tagName === "DETAILS") place.open = true;
+  }
   if (target) target.scrollIntoView();
 }
 window.addEventListener("hashchange", open);
 if (location.hash) open();
+
+const unfold = document.querySelector(".unfold");
+if (unfold) {
+  unfold.hidden = false;
+  unfold.addEventListener("click", () => document.querySelectorAll("details").forEach((each) => { each.open = true; }));
+}
+
+// Paper has no folds: sections are printed open, what is folded inside them as it is on the screen.
+let folded = [];
+window.addEventListener("beforeprint", () => {
+  folded = [...document.querySelectorAll("section[id] > details:not([open])")].filter((each) => each.querySelector("h2"));
+  for (const each of folded) each.open = true;
+});
+window.addEventListener("afterprint", () => folded.forEach((each) => { each.open = false; }));

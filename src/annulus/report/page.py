@@ -8,7 +8,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from annulus.report.claims import VERDICTS
-from annulus.report.content import Report, shown_numbers
+from annulus.report.compact import with_classes
+from annulus.report.content import Report
+from annulus.report.numbers import rule_in_words
 from annulus.report.shown import Empty
 from annulus.report.tables import number
 
@@ -25,15 +27,16 @@ def html(report: Report) -> str:
     )
     environment.tests["empty_part"] = lambda part: isinstance(part, Empty)
     environment.filters |= {
-        "number": number, "svg": Markup, "ticks": _ticks, "slug": lambda text: text.replace(" ", "-")
+        "number": number, "svg": Markup, "ticks": _ticks, "slug": lambda text: text.replace(" ", "-"),
+        "rule": rule_in_words,
     }  # fmt: skip
     script = (HERE / "page.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     rendered = environment.get_template("page.html").render(
         report=report,
         signs=SIGNS,
-        kinds=VERDICTS,
-        shown_numbers=shown_numbers,
+        counts=report.counted,
+        tables_run=report.tables_run,
         anchors=_anchors(report),
         style=Markup((HERE / "page.css").read_text(encoding="utf-8")),
         script=Markup(script),
@@ -41,7 +44,7 @@ def html(report: Report) -> str:
         policy=f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'; "
         "base-uri 'none'; form-action 'none'",
     )
-    return rendered.strip() + "\n"
+    return with_classes(rendered.strip()) + "\n"
 
 
 def _ticks(text: str) -> Markup:

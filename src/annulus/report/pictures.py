@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Int64, UInt8
+from jaxtyping import Int64
 from PIL import Image
 from safetensors import SafetensorError, safe_open
 
@@ -20,6 +20,7 @@ from annulus.files.store import pieces
 
 SAMPLERS = ("uniform", "ball", "ring", "cave")
 LARGEST = 96  # pixels a side; a stored image that is larger is made smaller
+QUALITY = 55  # of WebP
 
 
 class NoPictures(Exception):
@@ -99,17 +100,17 @@ class _Images:
             [image] = pieces(self.of.images.take(index), self.of.images.sizes_of(index))
         except InputError as error:
             raise NoPictures(f"data/main/{self.name} cannot be read: {error}") from error
-        return Tile(png(image[0].numpy()), name, None if query is None else name == query.name, similarity)
+        pixels = Image.fromarray(np.ascontiguousarray(image[0].permute(1, 2, 0)))
+        return Tile(embedded(pixels, LARGEST), name, None if query is None else name == query.name, similarity)
 
 
-def png(pixels: UInt8[np.ndarray, "3 h w"]) -> str:
-    """An image as a data: URI, at most LARGEST pixels a side; the page enlarges it, pixel by pixel."""
-    image = Image.fromarray(np.ascontiguousarray(pixels.transpose(1, 2, 0)))
-    if max(image.size) > LARGEST:
-        image.thumbnail((LARGEST, LARGEST))
+def embedded(image: Image.Image, longest: int) -> str:
+    """An image as a data: URI, at most `longest` pixels a side. WebP: a fifth of PNG's bytes."""
+    image = image.convert("RGBA" if "A" in image.getbands() else "RGB")
+    image.thumbnail((longest, longest))
     file = io.BytesIO()
-    image.save(file, "PNG", optimize=True)
-    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
+    image.save(file, "WEBP", quality=QUALITY, method=6)
+    return f"data:image/webp;base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
 def _with_queries(examples: dict[str, np.ndarray], queries: str, name: str) -> list[tuple]:

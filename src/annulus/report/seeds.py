@@ -64,6 +64,29 @@ def of_gains(caption: str, rows: Sequence[Mapping[str, object]]) -> Table:
     return Table(caption, columns, lines)
 
 
+def of_pairs(rows: Sequence[Mapping[str, object]]) -> Table:
+    """Gains of a row over another with half of the 95 % interval and the verdict.
+
+    Raises:
+        ValueError: when a column is missing or holds no number.
+    """
+    for column in ("row", "base", "verdict"):
+        if column not in rows[0]:
+            raise ValueError(f"has no column {column!r}")
+    lines = []
+    for row in rows:
+        gain, half = optional(row, "gain_percent"), optional(row, "gain_interval_percent")
+        names = (Cell(str(row[name])) for name in ("row", "base"))
+        lines.append([*names, numeric(gain, 2, half, sign=True), Cell(str(row["verdict"]))])
+    columns = [
+        Column("method", numeric=False),
+        Column("over", numeric=False),
+        Column("gain ± 95 %", "percent"),
+        Column("verdict", numeric=False),
+    ]
+    return Table("Further pairs, linear probe", columns, lines)
+
+
 def _seed_columns(seeds: Sequence[str]) -> list[Column]:
     first = [Column("quantity", numeric=False), Column("mean"), Column("± 95 %"), Column("unit", numeric=False)]
     return first + [Column(seed, group="seed") for seed in seeds]

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from annulus.config.params import Params
 from annulus.intervals import Interval
 from annulus.report.metrics import Metrics, Missing
-from annulus.report.papers import Comparison
+from annulus.report.papers import ComparedRow, Comparison
 from annulus.report.published import label
 from annulus.report.setting import Setting, read_setting
 from annulus.report.truth import Estimate, Value
@@ -66,6 +66,21 @@ def select(selector: Selector, metrics: Metrics, tables: Mapping[str, Comparison
     return value, read_setting(metrics, name, metrics.matching(name, selector.where)[0])
 
 
+def keys(selector: Selector, metrics: Metrics, tables: Mapping[str, Comparison]) -> tuple[str, list[str]]:
+    """What tells the numbers of a list apart: the names of the columns, and of each number their values.
+
+    Raises:
+        Missing, Broken: as `select`.
+    """
+    if selector.table is not None:
+        labels = [row.labels | ({"column": row.column} if row.column else {})
+                  for row in _rows_of_table(selector, tables[selector.table])]  # fmt: skip
+        differ = [name for name in labels[0] if len({row.get(name) for row in labels}) > 1]
+        return ", ".join(differ), [", ".join(row.get(name, "") for name in differ) for row in labels]
+    rows = metrics.ordered(str(selector.file), selector.where, selector.by)
+    return ", ".join(selector.by), [", ".join(label(row[column]) for column in selector.by) for row in rows]
+
+
 def _halves(selector: Selector, metrics: Metrics, name: str) -> float | list[float]:
     """Half of the 95 % interval of each number; infinite where one seed shows none."""
     if selector.std is None:
@@ -87,6 +102,23 @@ def _of_table(selector: Selector, comparison: Comparison, metrics: Metrics) -> t
         raise metrics.fault(file, (comparison.reason or "").removeprefix(f"metrics/{file}: "))
     if comparison.row is None:
         raise Missing(file, comparison.command)
+    rows = _rows_of_table(selector, comparison)
+    # A claim says by itself at which scale a difference decides; the tables print none of another scale.
+    values = [
+        round(row.here - row.paper, 12) if selector.column == "difference" else getattr(row, selector.column)
+        for row in rows
+    ]
+    if None in values:
+        raise metrics.fault(file, f"{selector.table} has no {selector.column} in the row with {rows[0].labels}")
+    return values, read_setting(metrics, file, comparison.row)
+
+
+def _rows_of_table(selector: Selector, comparison: Comparison) -> list[ComparedRow]:
+    """The rows that a selector names, all of which have a number here.
+
+    Raises:
+        Missing: when one has none, or there is none.
+    """
     wanted = {name: label(value) for name, value in selector.where.items() if not isinstance(value, list)}
     rows = [
         row
@@ -96,10 +128,5 @@ def _of_table(selector: Selector, comparison: Comparison, metrics: Metrics) -> t
     lacking = [row for row in rows if row.here is None]
     if lacking or not rows:
         told = ", ".join(f"{name} {value}" for name, value in (lacking[0].labels if lacking else wanted).items())
-        raise Missing(file, comparison.command, told)
-    # A claim says by itself at which scale a difference decides; the tables print none of another scale.
-    values = [round(row.here - row.paper, 12) if selector.column == "difference" else getattr(row, selector.column)
-              for row in rows]  # fmt: skip
-    if None in values:
-        raise metrics.fault(file, f"{selector.table} has no {selector.column} in the row with {rows[0].labels}")
-    return values, read_setting(metrics, file, comparison.row)
+        raise Missing(str(comparison.file), comparison.command, told)
+    return rows

@@ -1,14 +1,17 @@
 """Sheets of pictures that studies draw: PNG files beside their metrics."""
 
-import base64
 from dataclasses import dataclass
 from pathlib import Path
 
+from PIL import Image
+
 from annulus.files.regular import check_regular
 from annulus.report.metrics import COMMANDS
+from annulus.report.pictures import embedded
 from annulus.report.shown import Empty
 
-MAGIC = b"\x89PNG\r\n\x1a\n"  # a PNG file's first bytes
+LARGEST = 920  # pixels a side: somewhat less than the page
+MOST_PIXELS = 16_000_000  # an ordinary sheet has 1.5 million; a file of 200 MB would be decoded for minutes
 
 # File under metrics/: title, and what is to be seen.
 SHEETS = {
@@ -55,7 +58,7 @@ SHEETS = {
 
 @dataclass(frozen=True)
 class Sheet:
-    """A sheet as a data: URI, which runs no script."""
+    """A sheet as a data: URI, which runs no script, no larger than the page shows it."""
 
     name: str
     title: str
@@ -72,9 +75,12 @@ def _sheet(path: Path, name: str, title: str, finding: str) -> Sheet | Empty:
     command = COMMANDS[name.split("/")[0]]
     try:
         check_regular(path)
-        content = path.read_bytes()
-    except OSError:
+        with Image.open(path, formats=["PNG"]) as image:
+            if image.width * image.height > MOST_PIXELS:
+                size = f"{image.width} x {image.height}"
+                return Empty(f"metrics/{name} has {size} pixels, more than the page takes", command, broken=True)
+            return Sheet(name, title, finding, embedded(image, LARGEST))
+    except FileNotFoundError:
         return Empty(f"metrics/{name} is not there", command)
-    if not content.startswith(MAGIC):
-        return Empty(f"metrics/{name} is no PNG file", command, broken=True)
-    return Sheet(name, title, finding, "data:image/png;base64," + base64.b64encode(content).decode())
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        return Empty(f"metrics/{name} is no PNG file that can be read: {error}", command, broken=True)

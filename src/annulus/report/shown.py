@@ -1,27 +1,28 @@
 """Parts of the report from their files: a table, a figure or pictures, or why a part is empty."""
 
-import base64
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import quote
 
 from annulus.files.regular import read_text
 from annulus.report.claims import Verdict
 from annulus.report.drawing import svg
-from annulus.report.gains import compared, told
+from annulus.report.gains import compared, finding, told
 from annulus.report.metrics import Broken, Metrics, Missing
 from annulus.report.papers import load_figures, load_tables
 from annulus.report.pictures import NoPictures, Pictures, pictures
 from annulus.report.plots import FINDINGS, Plot, comparisons
-from annulus.report.seeds import of_gains, of_seeds
+from annulus.report.seeds import of_gains, of_pairs, of_seeds
 from annulus.report.setting import read_setting
 from annulus.report.tables import Table, of_values
 
 Made = TypeVar("Made")
 
 ANNULUS = "figures/annulus.svg"
+MOST_BYTES = 400_000  # of that picture
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,12 @@ class Shown:
 
 @dataclass(frozen=True)
 class Gains:
-    """The algorithms against their bases: how many differ, and each table of the papers as a figure and in numbers."""
+    """The algorithms against their bases: which differ, how many, each table of the papers as a figure and in numbers.
 
+    The last table is of further pairs, where the study has some.
+    """
+
+    finding: str
     told: str
     figures: list[Shown]
     tables: list[Table]
@@ -74,15 +79,17 @@ def by_seed(metrics: Metrics, name: str, caption: str) -> Table | Empty:
     return part(lambda: of_seeds(caption, metrics.by_seed(name)), metrics, name)
 
 
-def gains(metrics: Metrics, file: str) -> Gains | Empty:
-    """What each algorithm of a study gains over its base."""
+def gains(metrics: Metrics, file: str, images: str) -> Gains | Empty:
+    """What each algorithm of a study gains over its base on these images."""
 
     def make() -> Gains:
         rows = metrics.rows(file)
         figures = [figure(plot, metrics, []) for plot in comparisons(rows, file)]
         tables = [of_gains(_caption(shown), compared(rows)[shown.plot.of]) for shown in figures]
-        return Gains(told(rows), figures, tables)
+        pairs = part(lambda: of_pairs(metrics.rows(pairs_file)), metrics, pairs_file)
+        return Gains(finding(rows, images), told(rows), figures, tables + [pairs] * isinstance(pairs, Table))
 
+    pairs_file = f"{file.partition('/')[0]}/pairs.csv"
     return part(make, metrics, file)
 
 
@@ -92,11 +99,17 @@ def _caption(shown: Shown) -> str:
 
 def annulus(root: Path) -> str | Empty:
     """The picture of the annulus as a data: URI, which runs no script."""
-    path = root / "metrics" / ANNULUS
+    path, command = root / "metrics" / ANNULUS, f"python -m annulus.picture --svg metrics/{ANNULUS}"
     try:
-        return "data:image/svg+xml;base64," + base64.b64encode(read_text(path).encode()).decode()
+        if path.stat().st_size > MOST_BYTES:
+            return Empty(
+                f"metrics/{ANNULUS} has more than {MOST_BYTES} bytes", "python -m annulus.picture", broken=True
+            )
+        # Whole units of its thousand across: a tenth would not be seen.
+        content = re.sub(r"\b(\d+\.\d)(?=[ hM])", lambda found: f"{float(found[1]):.0f}", read_text(path))
+        return "data:image/svg+xml," + quote(content, safe=" =:/;,()'!*@&?$~")
     except (OSError, UnicodeDecodeError):
-        return Empty(f"metrics/{ANNULUS} is not there", "python -m annulus.picture")
+        return Empty(f"metrics/{ANNULUS} is not there", command)
 
 
 def part(make: Callable[[], Made], metrics: Metrics, name: str) -> Made | Empty:
