@@ -13,7 +13,7 @@ import yaml
 from annulus.errors import InputError
 from annulus.files.right import parse_right
 from annulus.headlines import Measured, measured
-from annulus.pipeline.tracking import git
+from annulus.pipeline.checkout import git
 
 WORKSPACE = "workspace"
 STAGES = ("pretrain", "knn", "linear", "diagnostics")

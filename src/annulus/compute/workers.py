@@ -7,10 +7,12 @@ do not depend on the number of cores.
 import logging
 import os
 import select
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, suppress
 from multiprocessing import get_context
 from multiprocessing.queues import SimpleQueue
@@ -23,6 +25,7 @@ import torch
 from annulus.compute import progress
 from annulus.compute.device import keep_freed_memory, pick_device
 from annulus.compute.distributed import world_size
+from annulus.errors import InputError
 from annulus.pipeline.checkpoint import Checkpoint
 from annulus.pipeline.code import hash_code
 
@@ -48,6 +51,7 @@ def each(
     `names`. A single item that may have several threads needs no worker, nor does one GPU.
 
     Raises:
+        InputError: when a worker was killed.
         Exception: the first that an item raised.
     """
     names = [""] * len(items) if names is None else names
@@ -67,11 +71,19 @@ def each(
         workers, context, initializer=_begin, initargs=(os.getpid(), reports, places, threads, gpus)
     )
     with pool:
+        # A worker that is not yet ready for Ctrl-C inherits that it waits.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         found = [pool.submit(_named, compute, name, item) for name, item in zip(names, items, strict=True)]
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         showing = threading.Thread(target=_show, args=(reports,), daemon=True)
         showing.start()  # after the fork
         try:
             yield from (one.result() for one in found)
+        except BrokenProcessPool:
+            raise InputError(
+                "a process that computed was killed, mostly because memory ran out; free some, or let fewer compute at "
+                "a time (`taskset -c 0 dvc repro`: one), then run again"
+            ) from None
         finally:
             pool.shutdown(cancel_futures=True)
             reports.put(None)
@@ -156,6 +168,8 @@ def _show(reports: SimpleQueue) -> None:
 def _begin(stage: int, reports: SimpleQueue, places: SimpleQueue, threads: int, gpus: int) -> None:
     """What a worker starts with: its cores or its GPU, no lines of its own, and the stage's process to end with."""
     end_with(stage)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it silently: the stage says one sentence for all
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     if gpus:
         os.environ["CUDA_VISIBLE_DEVICES"] = str(places.get())  # what "cuda" means from here on
         pick_device()

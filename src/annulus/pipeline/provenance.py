@@ -23,7 +23,7 @@ from urllib.parse import quote
 
 from annulus.files.regular import check_regular, read_text
 from annulus.files.results import atomic_write
-from annulus.pipeline.tracking import STARTED, git, main_checkout
+from annulus.pipeline.checkout import STARTED, git, main_checkout
 
 log = logging.getLogger("annulus")
 
