@@ -27,8 +27,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         _check_free(port)
         page = _sent()
         print(f"MLflow: http://127.0.0.1:{port}/{page} in a few seconds; Ctrl-C ends it", flush=True)
-        command = [sys.executable, "-m", "mlflow", "ui", "--port", str(port)]
-        os.execve(sys.executable, command, os.environ | {"MLFLOW_BACKEND_STORE_URI": destination()})
+        # One reader needs one worker, no jobs and no lines that hide the address.
+        command = [sys.executable, "-W", "ignore", "-m", "mlflow", "ui", "--port", str(port), "--workers", "1"]
+        quiet = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "PYTHONWARNINGS": "ignore"}
+        options = ["--uvicorn-opts", "--log-level critical"]
+        os.execve(sys.executable, command + options, os.environ | quiet | {"MLFLOW_BACKEND_STORE_URI": destination()})
     except InputError as error:
         raise SystemExit(f"ERROR: {error}") from None
     except KeyboardInterrupt:
