@@ -15,6 +15,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
 NUMBERS = (".json", ".csv", ".png")  # what stages have in git
+UNWIND_SECONDS = 5  # what an interrupted stage may take to leave its files in order
 
 
 def main() -> None:
@@ -22,26 +23,37 @@ def main() -> None:
     interrupted = []
 
     def interrupt(*_: object) -> None:
-        interrupted.append(True)  # an import may make another error of it
+        """An import may make another error of it, or swallow it and go on."""
+        interrupted.append(True)
+        signal.signal(signal.SIGALRM, end)
+        signal.alarm(UNWIND_SECONDS)
         signal.default_int_handler()
+
+    def end(*_: object) -> None:
+        put_back(absent)
+        sys.stdout.flush()
+        print("ERROR: interrupted; the same command goes on where this one stood", file=sys.stderr, flush=True)
+        os._exit(130)  # at once: whatever Python would still take apart has lines of its own to say
 
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, interrupt)
     try:
         run()
     except BaseException:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        # Only what DVC has deleted, and of several processes the first.
-        if "DVC_STAGE" in os.environ and os.environ.get("RANK", "0") == "0":
-            for path in absent:
-                if not Path(path).exists():
-                    with suppress(OSError, subprocess.TimeoutExpired):
-                        subprocess.run(["git", "checkout", "-q", "--", path], stderr=subprocess.DEVNULL, timeout=5)
-        if not interrupted:
-            raise
-        sys.stdout.flush()
-        print("ERROR: interrupted; the same command goes on where this one stood", file=sys.stderr, flush=True)
-        os._exit(130)  # at once: whatever Python would still take apart has lines of its own to say
+        if interrupted:
+            end()
+        put_back(absent)
+        raise
+
+
+def put_back(paths: list[str]) -> None:
+    """Only what DVC has deleted, and of several processes the first."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if "DVC_STAGE" in os.environ and os.environ.get("RANK", "0") == "0":
+        for path in paths:
+            if not Path(path).exists():
+                with suppress(OSError, subprocess.TimeoutExpired):
+                    subprocess.run(["git", "checkout", "-q", "--", path], stderr=subprocess.DEVNULL, timeout=5)
 
 
 def run() -> None:
