@@ -25,7 +25,11 @@ def main(argv: Sequence[str] | None = None) -> None:
             print(f"MLflow: {shown(destination()).rstrip('/')}/{send()}")
             return
         _check_free(port)
-        page = _sent()
+        page = ""  # the first one, where the store does not take what is here
+        try:
+            page = send()
+        except InputError as error:
+            print(f"WARNING: {error}", file=sys.stderr)
         print(f"MLflow: http://127.0.0.1:{port}/{page} in a few seconds; Ctrl-C ends it", flush=True)
         # One reader needs one worker, no jobs and no lines that hide the address.
         command = [sys.executable, "-W", "ignore", "-m", "mlflow", "ui", "--port", str(port), "--workers", "1"]
@@ -45,15 +49,6 @@ def _check_free(port: int) -> None:
             probe.bind(("127.0.0.1", port))
         except (OSError, OverflowError) as error:
             raise InputError(f"port {port}: {error}; take another one: make mlflow PORT=5001") from error
-
-
-def _sent() -> str:
-    """The part of the address behind the host; the first page, where the store does not take what is here."""
-    try:
-        return send()
-    except InputError as error:
-        print(f"WARNING: {error}", file=sys.stderr)
-        return ""
 
 
 if __name__ == "__main__":
