@@ -6,9 +6,13 @@ What the store lacks is sent first, so that the page has every experiment, whoev
 import argparse
 import logging
 import os
+import signal
 import socket
 import sys
 from collections.abc import Sequence
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # as when sending alone
 
 from annulus.errors import InputError
 from annulus.pipeline.mlflow_send import destination, send, shown
@@ -38,8 +42,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         os.execve(sys.executable, command + options, os.environ | quiet | {"MLFLOW_BACKEND_STORE_URI": destination()})
     except InputError as error:
         raise SystemExit(f"ERROR: {error}") from None
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
 
 
 def _check_free(port: int) -> None:

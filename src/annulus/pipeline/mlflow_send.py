@@ -18,6 +18,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NoReturn
 
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C may come at any time: what is sent in part is completed later
+
 from annulus.errors import InputError
 from annulus.files.regular import check_regular
 from annulus.files.results import Number
@@ -213,8 +216,6 @@ def main() -> None:
         send()
     except InputError as error:
         raise SystemExit(f"WARNING: {error}") from None
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
 
 
 if __name__ == "__main__":
