@@ -20,6 +20,7 @@ install: $(READY)  ## .venv with the pinned packages; every target below does th
 
 repro: $(READY)  ## run what has changed of the main line: dvc repro
 	@$(RUN) dvc repro $(ARGS)
+	@$(RUN) PYTHONPATH=src python -m annulus.pipeline.mlflow_send || :
 	@echo; echo "metrics/summary.json (more: metrics/, dvc plots show, make mlflow):"; sed '/[{}]/d; s/[",]//g' metrics/summary.json
 
 sweep: $(READY)  ## all runs of a study in parallel: make sweep STUDY=stages/algorithms [ARGS="--executor slurm"]
@@ -51,15 +52,11 @@ lint: $(READY)  ## style and format
 bench: $(READY)  ## speed, as ratios within one run: metrics/benchmarks/*.json
 	@for bench in tests/benchmarks/bench_*.py; do $(RUN) python "$$bench" || exit; done
 
-mlflow: $(READY)  ## MLflow's page over the runs here (another port: make mlflow PORT=5001)
-	@case "$$MLFLOW_TRACKING_URI" in \
-	http*) echo "MLflow's page is the server that MLFLOW_TRACKING_URI names" ;; \
-	*) echo "MLflow: http://127.0.0.1:$(PORT) in a few seconds; Ctrl-C ends it"; $(RUN) MLFLOW_DISABLE_TELEMETRY=true \
-	  mlflow ui --port $(PORT) --backend-store-uri "$${MLFLOW_TRACKING_URI:-sqlite:///$(CURDIR)/mlflow.db}" ;; \
-	esac
+mlflow: $(READY)  ## MLflow's page over all variants here (another port: make mlflow PORT=5001)
+	@$(RUN) PYTHONPATH=src python -m annulus.pipeline.mlflow_page --port $(PORT)
 
-mlflow-send: $(READY)  ## send what an MLflow server did not take
-	@$(RUN) PYTHONPATH=src python -m annulus.pipeline.mlflow_sender
+mlflow-send: $(READY)  ## send MLflow what it has not got of the variants here
+	@$(RUN) PYTHONPATH=src python -m annulus.pipeline.mlflow_send
 
 lock: $(READY)  ## pin what pyproject.toml asks for (newest versions: make lock ARGS=--upgrade)
 	@$(RUN) uv pip compile --quiet --universal --python-version 3.11 --all-extras --generate-hashes \

@@ -1,15 +1,21 @@
 """Run a stage with the code of its own checkout: `python stages knn ...`, `python stages algorithms/train ...`.
 
 An experiment that DVC runs in another folder must not use the library of the main checkout.
+
+DVC deletes what a stage has in git before it starts the stage; one that fails, or is interrupted, gets it back.
 """
 
 import os
 import runpy
+import signal
+import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
-UNTRACKED = ("check", "settings", "study_settings")  # a second each, and no numbers
+NUMBERS = (".json", ".csv", ".png")  # what stages have in git
+UNWIND_SECONDS = 5  # what an interrupted stage may take to leave its files in order
 
 
 def main() -> None:
@@ -17,9 +23,47 @@ def main() -> None:
         os.environ["PYTHONUTF8"] = "1"  # names of files and classes are UTF-8, whatever the locale says
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
     sys.stdout.reconfigure(errors="backslashreplace")  # as stderr has it: a line costs no finished stage its numbers
+    absent = [word for word in sys.argv[2:] if word.endswith(NUMBERS) and not Path(word).exists()]
+    interrupted = []
+
+    def interrupt(*_: object) -> None:
+        """An import may make another error of it, or swallow it and go on."""
+        interrupted.append(True)
+        signal.signal(signal.SIGALRM, end)
+        signal.alarm(UNWIND_SECONDS)
+        signal.default_int_handler()
+
+    def end(*_: object) -> None:
+        put_back(absent)
+        sys.stdout.flush()
+        print("ERROR: interrupted; the same command goes on where this one stood", file=sys.stderr, flush=True)
+        os._exit(130)  # at once: whatever Python would still take apart has lines of its own to say
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupt)
+    try:
+        run()
+    except BaseException:
+        if interrupted:
+            end()
+        put_back(absent)
+        raise
+
+
+def put_back(paths: list[str]) -> None:
+    """Only what DVC has deleted, and of several processes the first."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if "DVC_STAGE" in os.environ and os.environ.get("RANK", "0") == "0":
+        for path in paths:
+            if not Path(path).exists():
+                with suppress(OSError, subprocess.TimeoutExpired):
+                    subprocess.run(["git", "checkout", "-q", "--", path], stderr=subprocess.DEVNULL, timeout=5)
+
+
+def run() -> None:
     sys.path.insert(0, str(FOLDER.parent / "src"))
     try:
-        from annulus.pipeline import tracking
+        import annulus.pipeline  # noqa: F401  what a stage needs is installed
     except ModuleNotFoundError as error:  # it names the extra to install
         raise SystemExit(f"ERROR: {error}") from None
 
@@ -28,8 +72,6 @@ def main() -> None:
     if not script.is_file():
         known = sorted(str(path.relative_to(FOLDER).with_suffix("")) for path in FOLDER.rglob("[!_]*.py"))
         raise SystemExit(f"ERROR: no stage {name!r}; name one of {', '.join(known)}")
-    if script.stem not in UNTRACKED:
-        tracking.prepare()  # MLflow takes seconds to load, in a child: meanwhile the stage imports torch
     del sys.argv[0]
     runpy.run_path(str(script), run_name="__main__")
 

@@ -54,11 +54,11 @@ class Checkout:
         self.git("commit", "-q", "--allow-empty", "-m", "test")
 
     def command(self, *words: str, python: Path | None = None, **environment: str) -> dict:
-        """What Popen needs to run dvc here, in an environment without the caller's own tracking."""
+        """What Popen needs to run dvc here, in an environment without the caller's own MLflow."""
         python = python or warm.folder() / "python"
         path = os.pathsep.join([str(python.parent), os.environ["PATH"]])
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("DVC_", "MLFLOW_"))}
-        env = inherited | {"PATH": path, "CI": "true", "ANNULUS_TRACKING": "off"} | environment
+        env = inherited | {"PATH": path, "CI": "true"} | environment
         return {"args": [str(python), "-m", "dvc", *words], "cwd": self.folder, "env": env, "text": True}
 
     def dvc(self, *words: str, status: int = 0, **environment: Any) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from annulus.pipeline.redaction import redacted
+from annulus.pipeline.redaction import redacted, secrets_of
 
 
 @pytest.mark.parametrize(
@@ -18,8 +18,19 @@ from annulus.pipeline.redaction import redacted
         ("https://host/?a=p@ss", "https://host/?a=p@ss", "https://***"),
         ("https://me:pa#ss@host", "https://me:pa#ss@host", "https://***"),
         ("https://me:pa/ss@host", "https://me:pa/ss@host/api", "https://***@host/api"),
+        ("http:/me:pass@host", "http:/me:pass@host is no address; pass", "http:/***@host is no address; ***"),
+        ("me:pass@host", "me:pass@host is no address", "***@host is no address"),
         ("sqlite:///runs.db", "postgresql://me:pass@host/runs?sslpassword=x", "postgresql://***@host/runs?***"),
     ],
 )
 def test_what_is_shown_of_an_address_and_of_a_text_that_repeats_it(address, text, expected):
     assert redacted(text, address) == expected
+
+
+def test_a_token_that_a_server_repeats_is_not_shown_in_any_encoding():
+    secrets = secrets_of(
+        {"MLFLOW_TRACKING_TOKEN": "to/ken", "DATABRICKS_TOKEN": "other", "SHORT_KEY": "abc", "HOME": "home"}
+    )
+    told = "to/ken and to%2Fken of other are not allowed: abc home, Authorization: Basic bWU6cGFzcw==, Bearer x.y-z"
+    expected = "*** and *** of *** are not allowed: abc home, Authorization: Basic ***, Bearer ***"
+    assert redacted(told, "http://host", secrets) == expected

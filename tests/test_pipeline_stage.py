@@ -2,8 +2,11 @@
 
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,7 +20,7 @@ from test_config_study import DEFAULTS
 from annulus.config.negatives import RingParams
 from annulus.config.study import Study
 from annulus.errors import InputError
-from annulus.pipeline import stage, tracking
+from annulus.pipeline import stage
 from annulus.pipeline.provenance import runs
 from annulus.pipeline.stage import Results, run_resolved, run_stage, write_settings
 
@@ -41,13 +44,6 @@ def argv(tmp_path, params):
 
 
 @pytest.fixture
-def recorded(monkeypatch):
-    calls = []
-    monkeypatch.setattr(tracking, "record", lambda *arguments: calls.append(arguments))
-    return calls
-
-
-@pytest.fixture
 def settings(tmp_path, argv):
     """The arguments of a study's stage."""
     (tmp_path / "MoCo v1.json").write_text(json.dumps({"scale": "demo", "seeds": [3, 4], "run": {"knn": {"k": 5}}}))
@@ -58,7 +54,7 @@ def read(folder):
     return json.loads((folder / "m/knn.json").read_text()), (folder / "m/knn.csv").read_text()
 
 
-def test_a_stage_gets_what_it_reads_and_its_results_are_written_and_tracked(tmp_path, argv, settings, recorded):
+def test_a_stage_gets_what_it_reads_and_its_results_are_written(tmp_path, argv, settings):
     seen = []
 
     def main(params, paths):
@@ -76,24 +72,17 @@ def test_a_stage_gets_what_it_reads_and_its_results_are_written_and_tracked(tmp_
     assert (params.keys(), params["seeds"], images) == ({*READS}, [7], tmp_path / "images")
     assert isinstance(params["samplers.${sampler}"], RingParams)
     assert of_study == ({"scale": "demo", "seeds": [3, 4], "run": {"knn": {"k": 5}}}, tmp_path / "images")
-    (tracked, *numbers), other = recorded
-    assert (tracked["sampler"], tracked["scale"], tracked["seeds"]) == ("ring", "tiny", [7])
-    assert numbers == [{"top1_percent": 41.256}, [{"epoch": 1, "loss_nats": 0.5}], {}]
-    assert other == ({"settings": "MoCo v1", **of_study[0]}, *numbers)
 
 
-def test_a_stage_with_seeds_writes_each_and_tracks_their_means(tmp_path, argv, recorded):
+def test_a_stage_with_seeds_writes_each(tmp_path, argv):
     seeds = {seed: {"top1_percent": 40.0 + seed, "k": 20, "worst_class": f"class {seed}"} for seed in (0, 3)}
     histories = {seed: [{"epoch": 1, "loss_nats": 0.5 * seed}] for seed in seeds}
     run_stage(lambda params, paths: Results.of_seeds(seeds, histories), READS, PATHS, argv)
     found = {str(seed): numbers for seed, numbers in seeds.items()}
     assert read(tmp_path) == (found, "seed,epoch,loss_nats\n0,1,0.0\n3,1,1.5\n")
-    ((_, metrics, history, by_seed),) = recorded
-    assert (metrics, len(history), by_seed) == ({"top1_percent": 41.5, "k": 20}, 2, seeds)
-    assert Results.of_seeds({5: {"k": 20}}).metrics == {"k": 20}
 
 
-def test_a_stage_that_dvc_runs_says_where_and_which_files_are_its_own(tmp_path, argv, settings, recorded, monkeypatch):
+def test_a_stage_that_dvc_runs_says_where_and_which_files_are_its_own(tmp_path, argv, settings, monkeypatch):
     monkeypatch.setenv("DVC_STAGE", "knn")
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     monkeypatch.chdir(tmp_path)
@@ -105,7 +94,7 @@ def test_a_stage_that_dvc_runs_says_where_and_which_files_are_its_own(tmp_path, 
         run_stage(failing, READS, PATHS, argv)
     assert stop.value.__cause__ is None
     assert not (tmp_path / "m").exists()
-    assert recorded == runs(tmp_path) == []
+    assert runs(tmp_path) == []
     for start in (
         lambda: run_stage(lambda params, paths: Results({"k": 1}, [{"epoch": 1}]), READS, PATHS, argv),
         lambda: run_resolved(lambda settings, paths: Results({"k": 2}, [{"epoch": 1}]), PATHS, settings),
@@ -116,14 +105,7 @@ def test_a_stage_that_dvc_runs_says_where_and_which_files_are_its_own(tmp_path, 
         assert run.matches(tmp_path)
 
 
-def test_an_unknown_word_about_tracking_is_refused_before_the_work(argv, recorded, monkeypatch):
-    monkeypatch.setenv("ANNULUS_TRACKING", "no")
-    with pytest.raises(SystemExit, match=r"^ERROR: ANNULUS_TRACKING is 'no'; give on or off, or unset it for on$"):
-        run_stage(lambda params, paths: 1 / 0, READS, PATHS, argv)
-    tracking.prepare()  # leaves it to the stage to say so
-
-
-def test_resume_state_is_forgotten_only_when_the_files_are_there(tmp_path, argv, recorded):
+def test_resume_state_is_forgotten_only_when_the_files_are_there(tmp_path, argv):
     seen = []
     results = Results({"k": 1}, [{"epoch": 1}], written=lambda: seen.append((tmp_path / "m/knn.csv").exists()))
     run_stage(lambda params, paths: results, READS, PATHS, argv)
@@ -134,36 +116,129 @@ def test_resume_state_is_forgotten_only_when_the_files_are_there(tmp_path, argv,
 def committed(tmp_path, monkeypatch):
     """A checkout whose committed metrics DVC has deleted, as it does before it starts a stage."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DVC_STAGE", "knn")
     (tmp_path / "m").mkdir()
-    for name in ("knn.json", "knn.csv", "knn.png", "other.json"):
+    for name in ("knn.json", "knn.csv", "knn.png", "given.json", "other.json"):
         (tmp_path / "m" / name).write_text(f"the committed {name}")
     first_commit(tmp_path)
     for path in (tmp_path / "m").iterdir():
         path.unlink()
+    (tmp_path / "m/given.json").write_text("a user's edit")
     return tmp_path / "m"
 
 
-@pytest.mark.parametrize("error", [InputError("too few"), KeyboardInterrupt(), ZeroDivisionError(), SystemExit()])
-def test_a_stage_that_fails_leaves_the_committed_metrics_and_of_several_processes_the_first_puts_them_back(
-    argv, recorded, committed, monkeypatch, error
-):
-    """The others end early and well, by SystemExit, while the first one still writes."""
-    if isinstance(error, SystemExit):
-        monkeypatch.setenv("RANK", "1")
+@pytest.fixture
+def started(committed, monkeypatch):
+    """Starts a stage in place of kNN, as DVC does."""
+    runner = script("stages/__main__.py")
+    words = ["--metrics", "m/knn.json", "--history", "m/knn.csv", "--pictures", "m/knn.png", "--given", "m/given.json"]
+    monkeypatch.setattr(sys, "argv", ["stages", "knn", *words])
+    handler = signal.getsignal(signal.SIGINT)
 
-    def main(params, paths):
+    def start(stage):
+        monkeypatch.setattr(runner.runpy, "run_path", lambda path, run_name: stage())
+        monkeypatch.setattr(runner.os, "_exit", lambda status: sys.exit(status))
+        try:
+            runner.main()
+        finally:
+            signal.alarm(0)
+            signal.signal(signal.SIGINT, handler)
+
+    return start
+
+
+def failing(error):
+    def stage():
+        Path("m/knn.csv").write_text("written", encoding="utf-8")
+        Path("m/given.json").unlink()
         raise error
 
-    with pytest.raises(SystemExit if isinstance(error, InputError) else type(error)):
-        run_stage(main, READS, [*PATHS, "pictures"], [*argv, "--pictures", str(committed / "knn.png")])
-    own = {name: f"the committed {name}" for name in ("knn.json", "knn.csv", "knn.png")}  # and no other stage's
-    found = {path.name: path.read_text() for path in committed.iterdir()}
-    assert found == ({} if isinstance(error, SystemExit) else own)
+    return stage
+
+
+@pytest.mark.parametrize("changed", [None, ("RANK", "1"), ("DVC_STAGE", None)])
+@pytest.mark.parametrize("error", [SystemExit("ERROR: too few"), ZeroDivisionError(), ImportError()])
+def test_a_stage_that_fails_gets_back_what_dvc_deleted_and_nothing_else(
+    started, committed, monkeypatch, changed, error
+):
+    """Of several processes the first puts it back: the others end early and well, while it still writes."""
+    if changed:
+        name, value = changed
+        monkeypatch.setenv(name, value) if value else monkeypatch.delenv(name)
+    with pytest.raises(type(error)):
+        started(failing(error))
+    back = {} if changed else {name: f"the committed {name}" for name in ("knn.json", "knn.png")}
+    assert {path.name: path.read_text() for path in committed.iterdir()} == {"knn.csv": "written"} | back
+
+
+@pytest.mark.parametrize("then", ["fails", "goes on"])
+def test_ctrl_c_in_a_stage_is_one_sentence_whatever_an_import_makes_of_it(started, committed, capsys, then):
+    def importing():
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            if then == "fails":
+                raise ImportError("numpy's C extensions failed") from None
+            signal.setitimer(signal.ITIMER_REAL, 0.01)
+            time.sleep(10)
+
+    with pytest.raises(SystemExit) as ended:
+        started(importing)
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "ERROR: interrupted; the same command goes on where this one stood\n"
+    assert (committed / "knn.json").read_text() == "the committed knn.json"
+
+
+STAGE = """import os, signal, time
+from annulus.compute.workers import each
+from annulus.pipeline.stage import Results, run_stage
+
+def compute(item):
+    os.kill(os.getpid(), signal.SIGKILL) if item == "killed" else time.sleep(60)
+
+def main(params, paths):
+    print("computing", flush=True)
+    list(each(compute, [os.environ["ITEM"]] * 2))
+
+run_stage(main, [], ["metrics"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("item", "status", "sentence"),
+    [
+        ("killed", 1, "ERROR: a process that computed was killed, mostly because memory ran out; free some, or "),
+        ("slow", 130, "ERROR: interrupted; the same command goes on where this one stood"),
+    ],
+)
+def test_a_killed_worker_and_ctrl_c_while_workers_compute_are_one_sentence(tmp_path, params, item, status, sentence):
+    (tmp_path / "stages").mkdir()
+    (tmp_path / "src").symlink_to(ROOT / "src")
+    (tmp_path / "stages/computing.py").write_text(STAGE)
+    shutil.copy(ROOT / "stages/__main__.py", tmp_path / "stages")
+    process = subprocess.Popen(
+        [sys.executable, "stages", "computing", "--metrics", "m.json"],
+        **{"cwd": tmp_path, "env": os.environ | {"ITEM": item}, "stdout": -1, "stderr": -1, "text": True},
+        start_new_session=True,
+    )
+    assert process.stdout.readline() == "computing\n"
+    if item == "slow":
+        while len(workers_of(process)) < 2:
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGINT)
+    _, error = process.communicate(timeout=50)
+    assert process.returncode == status
+    assert error.startswith(sentence)
+    assert error.count("\n") == 1, error
+
+
+def workers_of(process):
+    return Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(encoding="utf-8").split()
 
 
 @pytest.mark.parametrize(("rank", "waited"), [("0", []), ("1", [stage.FIRST_SPEAKS_SECONDS])])
 def test_of_several_processes_the_first_has_time_to_say_a_mistake_before_torchrun_stops_it(
-    argv, recorded, monkeypatch, rank, waited
+    argv, monkeypatch, rank, waited
 ):
     def main(params, paths):
         raise InputError("too few")
@@ -176,13 +251,7 @@ def test_of_several_processes_the_first_has_time_to_say_a_mistake_before_torchru
     assert slept == waited
 
 
-def test_a_stage_that_fails_while_writing_keeps_what_it_wrote(argv, recorded, committed):
-    with pytest.raises(ValueError, match="metrics are finite"):
-        run_stage(lambda params, paths: Results({"k": 1}, [{"loss_nats": float("nan")}]), READS, PATHS, argv)
-    assert read(committed.parent) == ({"k": 1}, "the committed knn.csv")
-
-
-def test_settings_are_a_file_each_in_the_order_of_the_study_and_not_tracked(tmp_path, params, recorded):
+def test_settings_are_a_file_each_in_the_order_of_the_study(tmp_path, params):
     """The study is at scale demo, while the root's file is at scale tiny."""
     study = {"scale": "demo", "seeds": [3, 4], "scales": {"demo": {}}, "rows": {"MoCo v1": {}}}
     study |= {"defaults": DEFAULTS | {"sampler": "ball"}}
@@ -197,7 +266,6 @@ def test_settings_are_a_file_each_in_the_order_of_the_study_and_not_tracked(tmp_
     write_settings(main, Study, words)
     assert (folder / "rows/MoCo v1.json").read_text() == '{\n  "scale": "demo",\n  "b": 1,\n  "a": "ball"\n}\n'
     assert (folder / "images.json").read_text() == "{}\n"
-    assert not recorded
 
 
 def stages(*words: str, folder: Path, **environment: str) -> subprocess.CompletedProcess:
@@ -218,16 +286,6 @@ def test_a_stage_runs_with_the_code_of_its_own_checkout_and_one_that_is_not_ther
         done = stages(*words, folder=tmp_path)
         assert done.returncode == 1
         assert done.stderr.startswith(f"ERROR: no stage {''.join(words)!r}; name one of algorithms/settings, ")
-
-
-def test_mlflow_loads_beside_a_stage_that_is_tracked_alone(monkeypatch):
-    runner, calls = script("stages/__main__.py"), []
-    monkeypatch.setattr(tracking, "prepare", lambda: calls.append("prepare"))
-    monkeypatch.setattr(runner.runpy, "run_path", lambda path, run_name: calls.append(Path(path).name))
-    for name in ("knn", "check", "algorithms/settings"):
-        monkeypatch.setattr(sys, "argv", ["stages", name, "--x"])
-        runner.main()
-    assert calls == ["prepare", "knn.py", "check.py", "settings.py"]
 
 
 def test_names_and_lines_are_utf_8_in_a_stage_whatever_the_locale_says(tmp_path):

@@ -169,7 +169,7 @@ def reached(dependencies: dict[str, set[Path]], *files: str) -> set[str]:
 
 def test_an_edit_reruns_the_stages_that_reach_it_and_none_where_it_enters_no_number(dependencies):
     package = "src/annulus/"
-    assert reached(dependencies, *(package + name for name in ("pipeline/tracking.py", "errors.py"))) == set()
+    assert reached(dependencies, *(package + name for name in ("pipeline/stage.py", "errors.py"))) == set()
     names = ["settings", "gaussians", "binary", "staircase@separable", "staircase@joint", "conditional", "ideal"]
     own = {f"stages/estimators/dvc.yaml:{name}" for name in [*names, "theorems"]}
     assert reached(dependencies, f"{package}estimators/toys.py") == own | {f"{NEGATIVES}:estimates"}

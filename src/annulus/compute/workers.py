@@ -8,10 +8,12 @@ import logging
 import os
 import pickle
 import select
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, suppress
 from multiprocessing import get_context
 from multiprocessing.queues import SimpleQueue
@@ -53,7 +55,7 @@ def each(
     `names`. A single item that may have several threads needs no worker, nor does one GPU.
 
     Raises:
-        InputError: where processes have nothing to lock with.
+        InputError: where processes have nothing to lock with; when a worker was killed.
         Exception: the first that an item raised.
     """
     names = [""] * len(items) if names is None else names
@@ -79,11 +81,19 @@ def each(
         workers, context, initializer=_begin, initargs=(os.getpid(), compute, reports, places, threads, gpus)
     )
     with pool:
+        # A worker that is not yet ready for Ctrl-C inherits that it waits.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         found = [pool.submit(_computed, name, item) for name, item in zip(names, items, strict=True)]
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         showing = threading.Thread(target=_show, args=(reports, len(items)), daemon=True)
         showing.start()  # after the fork
         try:
             yield from (pickle.loads(one.result()) for one in found)
+        except BrokenProcessPool:
+            raise InputError(
+                "a process that computed was killed, mostly because memory ran out; free some, or let fewer compute at "
+                "a time (`taskset -c 0 dvc repro`: one), then run again"
+            ) from None
         finally:
             pool.shutdown(cancel_futures=True)
             reports.put(None)
@@ -178,6 +188,8 @@ def _begin(
     global _compute
     _compute = compute
     end_with(stage)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it silently: the stage says one sentence for all
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     if gpus:
         os.environ["CUDA_VISIBLE_DEVICES"] = str(places.get())  # what "cuda" means from here on
         pick_device()

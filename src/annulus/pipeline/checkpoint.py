@@ -25,7 +25,7 @@ from pydantic import BaseModel
 from annulus.errors import InputError
 from annulus.files.packed import write_torch
 from annulus.files.regular import check_regular
-from annulus.pipeline.tracking import main_checkout
+from annulus.pipeline.checkout import main_checkout
 
 log = logging.getLogger("annulus")
 

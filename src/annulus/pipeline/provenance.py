@@ -23,7 +23,7 @@ from urllib.parse import quote
 
 from annulus.files.regular import check_regular, read_text
 from annulus.files.results import write_text
-from annulus.pipeline.tracking import STARTED, git, main_checkout
+from annulus.pipeline.checkout import STARTED, git, main_checkout
 from annulus.pool import cores
 
 log = logging.getLogger("annulus")

@@ -1,27 +1,43 @@
 """What may be shown of an address, and of the errors that repeat it: neither user, password, query nor fragment."""
 
 import re
+from collections.abc import Mapping
 from urllib.parse import quote, quote_plus, unquote_plus
 
 HIDDEN = "***"
 SHORTEST = 4  # letters of a secret; replacing shorter texts would hide half of a sentence
 
 
-def redacted(text: str, address: str) -> str:
-    """Text without the secrets of `address`, in whatever encoding, and without those of the other addresses in it."""
+def redacted(text: str, address: str, secrets: frozenset[str] = frozenset()) -> str:
+    """Text without the secrets of `address` and others, in whatever encoding, and without those of all addresses in it.
+
+    An address may be mistyped: whatever stands before an @ is a user and a password.
+    """
+    text = re.sub(r"(?i)\b(basic|bearer) +[\w+/=.~-]+", rf"\1 {HIDDEN}", text)  # a server may repeat its request
     text = re.sub(r"(?<=://)\S+", _shown, text)
-    for secret in sorted(_secrets(address), key=len, reverse=True):
+    text = re.sub(r"(?:(\S*?\w:/+)\S*|\S+)@", rf"\1{HIDDEN}@", text)
+    for secret in sorted(_written(_parts(address) | secrets), key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
     return re.sub(r"[?#]\S+", f"?{HIDDEN}", text)
 
 
-def _secrets(address: str) -> set[str]:
-    """User, password, and every value in the query and the fragment, as written, decoded and encoded."""
-    place, *rest = re.split(r"[?#&;]", address.partition("://")[2])
+def secrets_of(environment: Mapping[str, str]) -> frozenset[str]:
+    """The values of an environment that are named as secrets: MLFLOW_TRACKING_TOKEN, AWS_SECRET_ACCESS_KEY."""
+    named = re.compile(r"(TOKEN|PASSWORD|SECRET|KEY|MLFLOW_TRACKING_USERNAME)$")
+    return frozenset(value for name, value in environment.items() if named.search(name))
+
+
+def _parts(address: str) -> set[str]:
+    """User, password, and every value in the query and the fragment."""
+    place, *rest = re.split(r"[?#&;]", re.sub(r"^\w+:/+", "", address))
     users, at, _ = place.rpartition("@")
-    found = {part.partition("=")[2] or part for part in rest} | set(users.split(":") if at else ())
-    plain = {unquote_plus(part) for part in found}
-    written = found | plain | {quote(part) for part in plain} | {quote_plus(part) for part in plain}
+    return {part.partition("=")[2] or part for part in rest} | set(users.split(":") if at else ())
+
+
+def _written(secrets: set[str]) -> set[str]:
+    """Secrets as given, decoded and encoded."""
+    plain = {unquote_plus(part) for part in secrets}
+    written = secrets | plain | {quote(part) for part in plain} | {quote_plus(part) for part in plain}
     return {part for part in written if len(part) >= SHORTEST}
 
 

@@ -12,8 +12,8 @@ from pydantic import BaseModel
 from annulus.config import SECTION_OF, AllParams
 from annulus.config.file import load_params, read_tree
 from annulus.errors import InputError
+from annulus.pipeline.checkout import git
 from annulus.pipeline.provenance import Run, runs
-from annulus.pipeline.tracking import git
 
 # Sections that no selector chooses from.
 PLAIN_SECTIONS = ("optimizer", "knn", "linear")

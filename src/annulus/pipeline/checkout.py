@@ -1,0 +1,27 @@
+"""The checkout around a stage: where it is, what git says of it, and which of several processes speaks for all."""
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+STARTED = time.time()  # when this process began, but for some of its imports
+
+
+def main_checkout() -> Path:
+    """The main checkout, in a workspace and in the temporary copies of queued experiments alike."""
+    return Path(os.environ.get("DVC_ROOT") or ".").resolve()
+
+
+def first() -> bool:
+    """Whether this is the one of several processes that speaks, writes and records."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def git(*words: str, folder: Path | None = None) -> str | None:
+    """What git says, when it can tell within a few seconds; None when it cannot, or says nothing."""
+    try:
+        done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, timeout=5)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return (done.stdout.strip() or None) if done.returncode == 0 else None

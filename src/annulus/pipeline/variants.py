@@ -1,0 +1,219 @@
+"""The main line's variants that this checkout holds: in the workspace, in DVC's experiments, in its branches.
+
+The record is metrics/, and dvc.lock says which parameters made it. A file that is not the one of the lock belongs to a
+run that did not finish, or was put there by hand: such a variant is not told of, since its parameters are unknown.
+"""
+
+import csv
+import hashlib
+import io
+import json
+import math
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any, NamedTuple
+
+import yaml
+
+from annulus.config import SECTION_OF
+from annulus.errors import InputError
+from annulus.files.regular import check_regular
+from annulus.files.results import Number
+from annulus.pipeline.checkout import git
+
+WORKSPACE = "workspace"
+LOCK, SUMMARY = "dvc.lock", "metrics/summary.json"
+STAGES = ("prepare", "pretrain", "knn", "linear", "diagnostics")
+NUMBERS = {stage: f"metrics/main/{stage}.json" for stage in STAGES}
+CURVES = {stage: f"metrics/main/{stage}_history.csv" for stage in STAGES}
+FILES = (LOCK, SUMMARY, *NUMBERS.values(), *CURVES.values())
+MOST_SHOWN = 4  # differences in a name
+WRONG = (LookupError, TypeError, AttributeError, RecursionError, ValueError, yaml.YAMLError)  # of files of another kind
+
+_Yaml = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # a lock has hundreds of lines
+
+Curve = list[tuple[int, float]]  # epochs and values
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What a variant measured. Names of a stage's numbers and curves begin with the stage: `knn/top1_percent`.
+
+    `numbers` holds the headline numbers with their intervals, `seeds` each seed's, and so do the curves: `curves` are
+    means over seeds. `made` is in seconds since 1970.
+    """
+
+    name: str
+    commit: str | None
+    experiment: str | None
+    made: float
+    params: dict[str, str]
+    numbers: dict[str, Number]
+    curves: dict[str, Curve]
+    seeds: dict[str, dict[str, Number]]
+    curves_of: dict[str, dict[str, Curve]]
+
+    @property
+    def digest(self) -> str:
+        """The same for the same parameters and numbers, wherever they are found."""
+        content = [self.params, self.numbers, self.curves, self.seeds, self.curves_of]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def variants(root: Path) -> tuple[list[Variant], list[str]]:
+    """Each variant once, DVC's experiments first, and a sentence for each that cannot be told of.
+
+    A branch or experiment without a summary is none.
+    """
+    found: dict[str, Variant] = {}
+    faults, places = [], [place for place in _places(root) if SUMMARY in place.files]
+    head = git("rev-parse", "--verify", "-q", "HEAD", folder=root)
+    base: dict[str, str] | None = None
+    with suppress(*WRONG):
+        base = next((_params(one.files) for one in places if one.commit == head and one.name != WORKSPACE), None)
+    for place in places:
+        try:
+            params = _params(place.files)
+            name = " ".join([place.name, *([] if base is None else _differences(params, base))])
+            one = Variant(name, place.commit, place.experiment, place.made, params, *_measured(place.files))
+            found.setdefault(one.digest, one)
+        except WRONG as error:
+            reason = error if isinstance(error, InputError) else f"not this version's ({type(error).__name__}: {error})"
+            faults.append(f"{place.name}: {' '.join(str(reason).split())}")
+    return list(found.values()), faults
+
+
+class _Place(NamedTuple):
+    name: str
+    commit: str | None
+    experiment: str | None
+    made: float
+    files: Mapping[str, bytes]
+
+
+def _places(root: Path) -> Iterator[_Place]:
+    """Where variants may be: DVC's experiments, branches, the commit that is checked out, the workspace."""
+    form = "%(refname) %(objectname) %(committerdate:unix)"
+    listed = git("for-each-ref", f"--format={form}", "refs/exps", "refs/heads", folder=root) or ""
+    head = git("log", "-1", "--no-show-signature", "--format=HEAD %H %ct", folder=root) or ""
+    for line in filter(None, [*listed.splitlines(), head]):
+        reference, commit, made = line.split()
+        branch = reference.removeprefix("refs/heads/")
+        if reference == "HEAD":
+            name, experiment = commit[:7], None
+        elif branch != reference:
+            name, experiment = f"{branch} {commit[:7]}", None
+        elif reference.count("/") == 4:
+            name = experiment = reference.rsplit("/", 1)[1]
+        else:  # DVC's own: refs/exps/exec/EXEC_HEAD, stashes of its queue
+            continue
+        yield _Place(name, commit, experiment, float(made), _of_commit(root, commit))
+    files = {}
+    for name in FILES:
+        with suppress(OSError):
+            check_regular(root / name)
+            files[name] = (root / name).read_bytes()
+    if SUMMARY in files:
+        yield _Place(WORKSPACE, head[5:45] or None, None, (root / SUMMARY).stat().st_mtime, files)
+
+
+def _of_commit(root: Path, commit: str) -> dict[str, bytes]:
+    """The files that a commit has, by one call of git."""
+    asked = "".join(f"{commit}:./{name}\n" for name in FILES)
+    done = subprocess.run(["git", "cat-file", "--batch"], cwd=root, input=asked.encode(), capture_output=True)
+    stream, found = io.BytesIO(done.stdout), {}
+    for name in FILES:
+        kind, _, size = stream.readline().decode().rstrip("\n").rpartition(" ")
+        if kind.endswith(" blob"):
+            found[name] = stream.read(int(size))
+            stream.read(1)
+    return found
+
+
+def _params(files: Mapping[str, bytes]) -> dict[str, str]:
+    """What the stages of the lock were given, as dotted names and text, the selectors first.
+
+    samplers.ring.inner is samplers.inner: the columns are the same whichever sampler is selected.
+    """
+    given: dict[str, Any] = {}
+    for stage in _stages(files).values():
+        given |= stage.get("params", {}).get("params.yaml", {})
+    flat = {}
+    for name, value in _leaves(given):
+        section, *rest = name.split(".")
+        word = next((word for word in SECTION_OF if SECTION_OF[word] == section), None)
+        if word in given:  # the diagnostics are given all samplers
+            if rest[0] != given[word]:
+                continue
+            name = ".".join([section, *rest[1:]])
+        flat[name] = value if isinstance(value, str) else json.dumps(value)
+    return dict(sorted(flat.items(), key=lambda pair: (pair[0] not in SECTION_OF, pair[0])))
+
+
+def _leaves(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value
+
+
+def _stages(files: Mapping[str, bytes]) -> Mapping[str, Any]:
+    if LOCK not in files:
+        raise InputError(f"{LOCK} is missing; run `dvc repro`")
+    return yaml.load(files[LOCK], _Yaml)["stages"]
+
+
+def _measured(files: Mapping[str, bytes]) -> tuple[Any, ...]:
+    """Headline numbers, mean curves, each seed's numbers and curves.
+
+    Raises:
+        InputError: when a file is not the one that the lock names.
+        ValueError: and others, when it holds something else.
+    """
+    _check(files)
+    numbers, seeds, curves_of, points = _finite(json.loads(files[SUMMARY])), {}, {}, {}
+    for stage in STAGES:
+        content = json.loads(files.get(NUMBERS[stage], b"{}"))
+        if any(isinstance(value, dict) for value in content.values()):
+            for seed, of_seed in content.items():
+                seeds.setdefault(seed, {}).update(_finite(of_seed, f"{stage}/"))
+        else:
+            numbers |= _finite(content, f"{stage}/")
+        for row in csv.DictReader(files.get(CURVES[stage], b"").decode().splitlines()):
+            seed, epoch = row.pop("seed"), int(row.pop("epoch"))
+            for name, value in ((f"{stage}/{column}", float(text)) for column, text in row.items() if text):
+                curves_of.setdefault(seed, {}).setdefault(name, []).append((epoch, value))
+                points.setdefault(name, {}).setdefault(epoch, []).append(value)
+    means = {name: [(epoch, fmean(values)) for epoch, values in epochs.items()] for name, epochs in points.items()}
+    texts = [{pair for pair in of_seed.items() if isinstance(pair[1], str)} for of_seed in seeds.values()]
+    numbers |= dict(set.intersection(*texts)) if texts else {}  # what all seeds say: the processor
+    return numbers, means, seeds, curves_of
+
+
+def _check(files: Mapping[str, bytes]) -> None:
+    for stage in _stages(files).values():
+        for entry in [*stage.get("deps", []), *stage.get("outs", [])]:
+            name = entry["path"]
+            if name in FILES and (name not in files or hashlib.md5(files[name]).hexdigest() != entry["md5"]):
+                reason = "differs from what dvc.lock names" if name in files else "is missing"
+                raise InputError(f"{name} {reason}, as after a run that did not finish; run `dvc repro`")
+
+
+def _finite(numbers: Mapping[str, Any], above: str = "") -> dict[str, Number]:
+    for name, value in numbers.items():
+        if not isinstance(value, Number) or (isinstance(value, float) and not math.isfinite(value)):
+            raise ValueError(f"{above}{name} is {value!r}")
+    return {f"{above}{name}": value for name, value in numbers.items()}
+
+
+def _differences(now: Mapping[str, str], base: Mapping[str, str]) -> list[str]:
+    """What differs from the last commit, as `-S` takes it. Of another sampler, its own values say no more."""
+    changed = [name for name in now if now[name] != base.get(name)]
+    told = tuple(f"{SECTION_OF[name]}." for name in changed if name in SECTION_OF)
+    shown = [f"{name}={now[name]}" for name in changed if not name.startswith(told)]
+    return [*shown[:MOST_SHOWN], "…"] if len(shown) > MOST_SHOWN else shown

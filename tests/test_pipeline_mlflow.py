@@ -1,0 +1,264 @@
+"""MLflow gets every variant once; whatever it does, sending ends soon, in one sentence without a secret."""
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import time
+from contextlib import contextmanager, nullcontext
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+import warm
+from measured import measure
+from mlflow import MlflowClient
+from report_root import first_commit
+
+from annulus.errors import InputError
+from annulus.pipeline import mlflow_send
+
+SOURCE = Path(mlflow_send.__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def empty_store(tmp_path_factory):
+    """A store without runs: making one takes a second and more."""
+    path = tmp_path_factory.mktemp("store") / "mlflow.db"
+    mlflow_send._experiment(MlflowClient(f"sqlite:///{path}"))
+    return path
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch, empty_store):
+    """A checkout with numbers and a store, and no server; its name is not one that a URL can hold."""
+    for name in [name for name in os.environ if name.startswith("MLFLOW_") and "HTTP" not in name]:
+        monkeypatch.delenv(name)
+    folder = tmp_path / "a%20b?mode=ro"
+    folder.mkdir()
+    measure(folder)
+    (folder / ".gitignore").write_text("*.db\n.annulus\n")
+    monkeypatch.chdir(folder)
+    # MLflow keeps what it has opened by its address, whatever the folder is now.
+    monkeypatch.setattr(mlflow_send, "LOCAL", f"sqlite:///{tmp_path.name}.db")
+    shutil.copy(empty_store, store())
+    return folder
+
+
+def store():
+    return Path(mlflow_send.LOCAL.removeprefix("sqlite:///"))
+
+
+def tree():
+    """A client, and each variant's run with those of its seeds by name."""
+    client = MlflowClient(mlflow_send.LOCAL)
+    found = client.search_runs([client.get_experiment_by_name("annulus").experiment_id], order_by=["start_time ASC"])
+    parents = {run.info.run_id: (run, {}) for run in found if "mlflow.parentRunId" not in run.data.tags}
+    for run in found:
+        if run.info.run_id not in parents:
+            parents[run.data.tags["mlflow.parentRunId"]][1][run.info.run_name] = run
+    return client, list(parents.values())
+
+
+def points(client, run, name):
+    return [(point.step, point.value) for point in client.get_metric_history(run.info.run_id, name)]
+
+
+def python(*words, **environment):
+    command = [warm.folder() / "python", "-m", *words]
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE), **environment}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stdout + done.stderr
+
+
+@contextmanager
+def server(status, body, pause=0.0, **headers):
+    """A port on which every request gets this answer, a byte at a time; `body` is of the request."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self):
+            text = body(self).encode()
+            self.send_response(status)
+            for name, value in ({"Content-Length": len(text)} | headers).items():
+                self.send_header(name.replace("_", "-"), str(value))
+            self.end_headers()
+            for byte in text if pause else [text]:
+                self.wfile.write(bytes([byte]) if pause else byte)
+                time.sleep(pause)
+
+        do_POST = do_GET
+
+        def log_message(self, *_): ...
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, *_): ...
+
+    with Server(("127.0.0.1", 0), Answer) as found:
+        Thread(target=found.serve_forever, daemon=True).start()
+        yield found.server_address[1]
+        found.shutdown()
+        found.block_on_close = False
+
+
+def test_a_variant_is_a_run_with_its_headline_numbers_and_below_it_its_seeds(checkout, capsys):
+    commit = first_commit(checkout)
+    measure(checkout, "uniform", knn=38.0)
+    page = mlflow_send.send()
+    assert capsys.readouterr() == (f"MLflow at {mlflow_send.LOCAL}: 2 new, 2 in all\n", "")
+    client, ((base, _), (parent, below)) = tree()
+    assert base.info.run_name.endswith(commit[:7])
+    assert parent.info.run_name == "workspace sampler=uniform"
+    numbers = {"knn_top1_percent": 38.0, "knn_top1_interval_percent": 0.5}
+    assert parent.data.metrics == numbers | {"prepare/classes": 3.0, "pretrain/loss_nats": 7.0}
+    assert points(client, parent, "pretrain/loss_nats") == [(1, 6.0), (2, 7.0)]
+    assert {"sampler": "uniform", "knn.k": "20"}.items() <= parent.data.params.items()
+    tags = {"pretrain/processor": "a CPU", "mlflow.source.git.commit": commit}
+    assert tags.items() <= parent.data.tags.items()
+    assert sorted(below) == ["seed 0", "seed 1"]
+    seed = below["seed 1"]
+    assert seed.data.metrics == {"pretrain/loss_nats": 12.0, "knn/top1_percent": 39.0}
+    assert points(client, seed, "pretrain/loss_nats") == [(1, 11.0), (2, 12.0), (2, 12.0)]
+    assert {run.info.status for run in (parent, seed)} == {"FINISHED"}
+    found = client.get_experiment_by_name("annulus")
+    assert page.startswith(f"#/experiments/{found.experiment_id}/runs?")
+    shown = found.tags[f"mlflow.sharedViewState.{page.rpartition('viewStateShareKey=')[2]}"]
+    assert '"selectedColumns": ["metrics.`knn_top1_percent`"' in shown
+
+
+def test_what_is_there_is_not_sent_again_and_what_was_deleted_stays_deleted(checkout, capsys):
+    for made in (mlflow_send.send, mlflow_send.send):
+        made()
+    assert re.findall(r"\d new", capsys.readouterr().out) == ["1 new", "0 new"]
+    client, ((parent, _),) = tree()
+    client.delete_run(parent.info.run_id)
+    mlflow_send.send()
+    assert "0 new, 1 in all" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("call", ["create_run", "log_batch", "set_terminated"])
+@pytest.mark.parametrize("done", [False, True], ids=["before", "after"])
+def test_a_run_sent_in_part_is_completed_and_not_repeated(checkout, monkeypatch, call, done):
+    """The connection breaks before or after the server did what the call asks for."""
+    real, calls = getattr(MlflowClient, call), []
+
+    def broken(*arguments, **options):
+        calls.append(call)
+        if len(calls) < 3:
+            return real(*arguments, **options)
+        if done:
+            real(*arguments, **options)
+        raise ConnectionError("gone")
+
+    monkeypatch.setattr(MlflowClient, call, broken)
+    with pytest.raises(InputError, match=r"did not take the numbers \(ConnectionError: gone"):
+        mlflow_send.send()
+    monkeypatch.setattr(MlflowClient, call, real)
+    mlflow_send.send()
+    client, ((parent, below),) = tree()
+    assert (parent.info.status, len(below)) == ("FINISHED", 2)
+    assert points(client, parent, "pretrain/loss_nats") == [(1, 6.0), (2, 7.0)]
+    assert len(points(client, below["seed 0"], "pretrain/loss_nats")) == 3
+
+
+def test_what_is_more_than_mlflow_takes_at_once_arrives(checkout):
+    client, ((run, _),) = (mlflow_send.send(), tree())[1]
+    one = client.create_run(run.info.experiment_id)
+    params = {f"a{i}": "1" for i in range(250)} | {"long": "x" * 12_001, "empty": ""}
+    mlflow_send._log(client, one, params, {"top1 (%)": 2.0}, {"loss": [(epoch, 1.0) for epoch in range(1200)]})
+    got = client.get_run(one.info.run_id)
+    assert (got.data.params["empty"], len(got.data.params)) == ("", 252)
+    assert len(points(client, got, "loss")) == 1200
+    assert got.data.metrics["top1 ___"] == 2.0
+
+
+@pytest.mark.parametrize(
+    ("started", "reason"),
+    [
+        (lambda: nullcontext(9), "MlflowException: API request to "),
+        (lambda: socket.create_server(("127.0.0.1", 0)), "no answer in 2 s"),
+        (lambda: server(200, lambda request: "{" + " " * 60, pause=0.5), "no answer in 2 s"),
+        (lambda: server(429, lambda request: "", Retry_After=3600), "no answer in 2 s"),
+        (
+            lambda: server(200, lambda request: ""),
+            "the server's answer names no experiment; check the",
+        ),
+    ],
+    ids=["refuses", "never answers", "a byte now and then", "Retry-After: 3600", "answers with nothing"],
+)
+def test_a_server_that_does_not_take_the_numbers_costs_seconds_and_one_sentence(checkout, monkeypatch, started, reason):
+    monkeypatch.setattr(mlflow_send, "SERVER_SECONDS", 2)
+    before = time.monotonic()
+    with started() as found:
+        address = f"http://127.0.0.1:{found.getsockname()[1] if isinstance(found, socket.socket) else found}"
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
+        sentence = (
+            rf"^MLflow at {address} did not take the numbers \({reason}.*\. They are in metrics/; `make mlflow-send` "
+        )
+        with pytest.raises(InputError, match=sentence):
+            mlflow_send.send()
+    assert time.monotonic() - before < 5
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    mlflow_send.send()
+    assert len(tree()[1]) == 1, "nothing is lost"
+
+
+def test_no_secret_of_an_address_or_the_environment_is_shown(checkout, monkeypatch):
+    """The server repeats what it was asked and with which token, as some do. MLflow's own lines would too."""
+    told = "not for key-of-mine: {0.path} {0.headers}"
+    with server(403, lambda request: told.format(request)) as port:
+        address = f"http://me:pass-word@127.0.0.1:{port}/?token=query%20secret#key-of-mine"
+        status, text = python(
+            "annulus.pipeline.mlflow_send", MLFLOW_TRACKING_URI=address, MLFLOW_TRACKING_TOKEN="to-ken"
+        )
+    assert (status, text.count("\n")) == (1, 1), text
+    assert f"WARNING: MLflow at http://***@127.0.0.1:{port}/" in text
+    assert "403" in text
+    assert not re.search("pass-word|query.{1,3}secret|key-of-mine|to-ken", text), text
+
+
+def test_a_deleted_experiment_is_named_with_the_ways_out(checkout, monkeypatch):
+    client = MlflowClient(mlflow_send.LOCAL)
+    found = client.get_experiment_by_name("annulus").experiment_id
+    client.delete_experiment(found)
+    with pytest.raises(InputError, match=rf"'annulus' was deleted: `mlflow experiments restore -x {found}` b"):
+        mlflow_send.send()
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "other")
+    mlflow_send.send()
+    client.restore_experiment(found)
+    mlflow_send.send()
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, lambda path: path.write_text("no database, but long enough")])
+def test_what_stands_in_place_of_the_database_is_named(checkout, make):
+    store().unlink()
+    make(store())
+    with pytest.raises(InputError, match=r"SQLite cannot read .*\.db: .*; move it away, or name another store"):
+        mlflow_send.send()
+
+
+def test_two_senders_at_once_on_a_fresh_store_make_one_run_in_this_checkout(checkout):
+    store().unlink()
+    first_commit(checkout)
+    command = [warm.folder() / "python", "-m", "annulus.pipeline.mlflow_send"]
+    environment = os.environ | {"PYTHONPATH": str(SOURCE)}
+    senders = [subprocess.Popen(command, env=environment, stdout=-1, stderr=-1, text=True) for _ in range(2)]
+    told = [(*sender.communicate(timeout=100), sender.returncode) for sender in senders]
+    assert sorted(out.split()[3] for out, _, _ in told) == ["0", "1"]
+    assert {(error, status) for _, error, status in told} == {("", 0)}
+    Path("mlflow.db").rename(store())
+    assert len(tree()[1]) == 1
+    status = subprocess.check_output(["git", "status", "--porcelain"], cwd=checkout, text=True)
+    assert status == "", "neither half a store nor artifacts"
+    assert [path.name for path in checkout.parent.iterdir()] == [checkout.name]
+
+
+def test_the_page_says_a_taken_port_before_anything_else(checkout):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        status, text = python("annulus.pipeline.mlflow_page", "--port", str(port))
+    assert status == 1
+    assert text == f"ERROR: port {port}: [Errno 98] Address already in use; take another one: make mlflow PORT=5001\n"
