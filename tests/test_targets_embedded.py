@@ -103,6 +103,12 @@ def test_episodes_are_of_the_classes_that_meta_dataset_holds_out(tmp_path):
     assert held_out("dtd", ["a", "b", "c"], None) == [0, 1, 2]
     assert held_out("digits", ["0", "1"], str(tmp_path)) == [0, 1], "Meta-Dataset does not divide it"
     assert held_out("vggflower", ["001.pink", "002.hard-leaved orchid"], str(tmp_path)) == [1]
+    (tmp_path / "vgg_flower_splits.json").write_text('{"test": [2, 1]}')  # as in Meta-Dataset's first files
+    assert held_out("vggflower", ["001.pink", "002.hard-leaved orchid", "003.lily"], str(tmp_path)) == [0, 1]
+    for wrong in ([103], [None], [[1]], 5, "ab"):
+        (tmp_path / "vgg_flower_splits.json").write_text(json.dumps({"test": wrong}))
+        with pytest.raises(InputError, match=r"vgg_flower_splits.json.* few_shot.class_splits is a folder"):
+            held_out("vggflower", ["001.pink", "002.orchid"], str(tmp_path))
     with pytest.raises(InputError, match=r"dtd_splits.json: 'b' is no key of it or no class of dtd; few_shot.cl"):
         held_out("dtd", ["a", "c"], str(tmp_path))
     with pytest.raises(InputError, match=r"fungi_splits.json is missing or no file of class splits .*meta-dataset"):

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import re
 from pathlib import Path
 
@@ -242,7 +243,7 @@ def test_a_target_of_one_class_or_with_a_malformed_file_is_refused(tmp_path):
     np.save(tmp_path / "numpy_bitmap/cat.npy", np.zeros((20, 784), np.uint8))
     with pytest.raises(InputError, match="target quickdraw has one class, cat; at least two are needed"):
         opened("quickdraw", tmp_path)
-    for wrong in (np.zeros((20, 3)), np.zeros((20, 784)), np.zeros((20, 783), np.uint8), np.zeros(784, np.uint8)):
+    for wrong in (np.zeros((20, 784)), *(np.zeros(shape, np.uint8) for shape in ((20, 783), 784, (1, 784)))):
         np.save(tmp_path / "numpy_bitmap/cat.npy", wrong)
         with pytest.raises(InputError, match=rf"quickdraw: .* does not hold it \(.*cat.npy is {wrong.dtype} of shape"):
             opened("quickdraw", tmp_path)
@@ -250,3 +251,71 @@ def test_a_target_of_one_class_or_with_a_malformed_file_is_refused(tmp_path):
     (tmp_path / "images.txt").write_text("9 001.Auk/auk_z.jpg\n")
     with pytest.raises(InputError, match=r"target cub: .* does not hold it \(.*'9'"):
         opened("cub", tmp_path)
+
+
+def small(root: Path, name: str) -> None:
+    """A root of a target with few images."""
+    if name == "mnist":
+        (root / "MNIST/raw").mkdir(parents=True)
+        for part in ("train", "t10k"):
+            (root / f"MNIST/raw/{part}-images-idx3-ubyte").write_bytes(idx(np.zeros((4, 28, 28))))
+            (root / f"MNIST/raw/{part}-labels-idx1-ubyte").write_bytes(idx([0, 1, 2, 3]))
+    if name == "dtd":
+        (root / "dtd/dtd/labels").mkdir(parents=True)
+        for split in ("train", "val", "test"):
+            (root / f"dtd/dtd/labels/{split}1.txt").write_text("dotted/a.jpg\nlined/b.jpg\n")
+        for each in ("dotted/a", "lined/b"):
+            picture(root / f"dtd/dtd/images/{each}.jpg", 9)
+    if name == "quickdraw":
+        (root / "numpy_bitmap").mkdir()
+        for each in ("bee", "cat"):
+            np.save(root / f"numpy_bitmap/{each}.npy", np.zeros((20, 784), np.uint8))
+    if name == "fungi":
+        content = {"images": [{"id": 0, "file_name": "a"}], "annotations": [{"image_id": 0, "category_id": 0}]}
+        for split in ("train", "val"):
+            content["categories"] = [{"id": 0, "name": "a"}, {"id": 1, "name": "b"}]
+            (root / f"{split}.json").write_text(json.dumps(content))
+
+
+PIPE = "a pipe"
+NAN = json.dumps({"images": 5, "annotations": [], "categories": [{"id": 0, "name": "a"}]})
+GARBAGE = {
+    ("fungi", "train.json"): (b"\xff", b"[" * 10**5, b"[]", b"null", NAN.encode(), PIPE),
+    ("quickdraw", "numpy_bitmap/cat.npy"): (b"", b"PK\x03\x04", b"\x93NUMPY", b"garbage", PIPE),
+    ("mnist", "MNIST/raw/train-images-idx3-ubyte"): (b"", b"abc", b"garbage" * 9, idx(np.zeros((4, 20, 20)))),
+    ("mnist", "MNIST/raw/train-labels-idx1-ubyte"): (
+        b"abc",
+        bytes([0, 0, 99, 1, 0, 0]),
+        idx([0, 1]),
+        idx([0, 1, 2, 99]),
+    ),
+    ("dtd", "dtd/dtd/labels/test1.txt"): (b"", b"\xff", b"garbage", b"a/b/c", PIPE),
+}
+
+
+@pytest.mark.parametrize(("name", "file", "content"), [(*key, each) for key, some in GARBAGE.items() for each in some])
+def test_garbage_in_a_target_s_files_is_one_sentence(name, file, content, tmp_path):
+    small(tmp_path, name)
+    opened(name, tmp_path)
+    (tmp_path / file).unlink()
+    os.mkfifo(tmp_path / file) if content == PIPE else (tmp_path / file).write_bytes(content)
+    with pytest.raises(InputError, match=rf"^target {name}: \S* does not hold it \([^\n]+\)\. It needs [^\n]*$"):
+        opened(name, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "there", "hint"),
+    [
+        ("quickdraw", "cat.npy", r"its \*.npy belong into a folder numpy_bitmap"),
+        ("quickdraw", "full/numpy_bitmap/cat.npy", "its folder full is the root"),
+        ("trafficsign", "GTSRB/Training/00000/1.ppm", "its folder GTSRB belongs into a folder gtsrb"),
+        ("trafficsign", "gtsrb/GTSRB/Final_Training/Images/00000/1.ppm", "Final_Training/Images is GTSRB/Training of"),
+    ],
+)
+def test_files_one_folder_off_are_told_where_they_belong(name, there, hint, tmp_path, monkeypatch):
+    monkeypatch.setattr(utils, "_get_redirect_url", lambda url, max_hops: pytest.fail("a download"))
+    monkeypatch.setattr("torchvision.datasets.GTSRB.download", lambda self: None)
+    (tmp_path / there).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / there).touch()
+    with pytest.raises(InputError, match=hint):
+        opened(name, tmp_path)

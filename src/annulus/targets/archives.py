@@ -1,8 +1,5 @@
 """Sets that torchvision downloads into a root on first use, and checks by MD5: aircraft, dtd, mnist and others."""
 
-import http.client
-import tarfile
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -14,22 +11,16 @@ from torchvision import datasets
 
 from annulus.datasets.downloads import SECONDS_OF_SILENCE, patience
 from annulus.datasets.source import Source
-from annulus.files.regular import read_text
+from annulus.files.regular import check_regular, read_text
 from annulus.targets.crops import of_boxes
 from annulus.targets.folders import grey
-from annulus.targets.layouts import absent, of_paths
+from annulus.targets.layouts import of_paths
 
 DRAWERS = 14  # of the 20 of an Omniglot character, whose drawings are for training
-FAULTS = (OSError, RuntimeError, ValueError, LookupError, EOFError)
-FAULTS += (tarfile.TarError, zipfile.BadZipFile, http.client.HTTPException)
 
 
 def open_archive(target: str, root: Path, image_size: int) -> dict[str, Source]:
-    """Train and test, each in the set's own division; validation images are for training.
-
-    Raises:
-        InputError: when files are missing and cannot be downloaded, or are others.
-    """
+    """Train and test, each in the set's own division; validation images are for training."""
     opens = {
         "aircraft": _aircraft,
         "dtd": _dtd,
@@ -37,19 +28,19 @@ def open_archive(target: str, root: Path, image_size: int) -> dict[str, Source]:
         "vggflower": _flowers,
         "omniglot": _omniglot,
     }
-    try:
-        with patience(SECONDS_OF_SILENCE):
-            if target in opens:
-                return opens[target](root, image_size)
-            return _digits(datasets.MNIST if target == "mnist" else datasets.FashionMNIST, root, image_size)
-    except FAULTS as error:
-        raise absent(target, root, error) from error
+    with patience(SECONDS_OF_SILENCE):
+        if target in opens:
+            return opens[target](root, image_size)
+        return _digits(datasets.MNIST if target == "mnist" else datasets.FashionMNIST, root, image_size)
 
 
 def _digits(kind: type, root: Path, image_size: int) -> dict[str, Source]:
     """Grey images of 28 x 28 pixels."""
 
     def source(found: datasets.MNIST) -> Source:
+        if found.data.shape != (len(found.targets), 28, 28):
+            raise ValueError(f"{len(found.targets)} labels and images of shape {tuple(found.data.shape)}")
+
         def read(rows: Int64[Tensor, " k"]) -> tuple[UInt8[Tensor, "k 3 h w"], Mapping[int, str]]:
             return grey(found.data[rows], image_size), {}
 
@@ -78,6 +69,8 @@ def _aircraft(root: Path, image_size: int) -> dict[str, Source]:
 
 
 def _dtd(root: Path, image_size: int) -> dict[str, Source]:
+    for path in (root / "dtd/dtd/labels").glob("*.txt"):
+        check_regular(path)
     found = {split: datasets.DTD(root, split=split, download=True) for split in ("train", "val", "test")}
     files = {split: list(zip(each._image_files, each._labels, strict=True)) for split, each in found.items()}
     return _sources(root, files, found["train"].classes, image_size)
@@ -85,6 +78,8 @@ def _dtd(root: Path, image_size: int) -> dict[str, Source]:
 
 def _traffic_signs(root: Path, image_size: int) -> dict[str, Source]:
     """GTSRB; classes have numbers. Frames of one sign follow each other, and no subset takes them in this order."""
+    if (answers := root / "gtsrb/GT-final_test.csv").exists():
+        check_regular(answers)
     files = {split: datasets.GTSRB(root, split=split, download=True)._samples for split in ("train", "test")}
     count = 1 + max(label for _, label in files["train"])
     return _sources(root, files, [f"{number:02d}" for number in range(count)], image_size)

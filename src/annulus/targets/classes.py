@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 from annulus.datasets.source import root_of
 from annulus.errors import InputError
@@ -36,16 +37,21 @@ def test_classes(target: str, classes: Sequence[str], folder: str | None) -> lis
     try:
         named = json.loads(read_text(path))["test"]
         known = {_key(target, name): number for number, name in enumerate(classes)}
-        return sorted(known[_key(target, name)] for name in named)
-    except (OSError, ValueError, TypeError) as error:
+        return sorted({known[_key(target, name)] for name in named})
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise InputError(f"{path} is missing or no file of class splits ({error}); {WAY_OUT}") from error
     except KeyError as error:
         raise InputError(f"{path}: {error} is no key of it or no class of {target}; {WAY_OUT}") from error
 
 
-def _key(target: str, name: str) -> str:
-    """A class by its name; of flowers by the number before it, as their names are spelt in several ways."""
-    return name.partition(".")[0] if target == "vggflower" else name
+def _key(target: str, name: Any) -> Any:
+    """A class by its name; of flowers by the number before it, as their names are spelt in several ways.
+
+    Meta-Dataset's first vgg_flower_splits.json has these numbers alone.
+    """
+    if target != "vggflower":
+        return name
+    return f"{name:03d}" if isinstance(name, int) else str(name).partition(".")[0]
 
 
 WAY_OUT = (

@@ -16,8 +16,8 @@ from annulus.datasets.decode import opened, reason
 from annulus.datasets.source import Source
 from annulus.files.regular import read_text
 from annulus.pool import threads
-from annulus.targets.layouts import absent
 
+LARGEST = 2**31  # of a coordinate, in pixels
 SCALE = 1.2  # of a box of mscoco, around its middle
 
 Box = Float[np.ndarray, "4"]  # x and y of the upper left corner, width and height
@@ -30,14 +30,8 @@ def open_mscoco(root: Path, image_size: int) -> dict[str, Source]:
     and the crop is resized without keeping its ratio.
 
     Source: Triantafillou et al. 2020, arXiv:1903.03096, Section 3.1.
-
-    Raises:
-        InputError: when a file is missing or malformed.
     """
-    try:
-        found = {split: _annotations(root, f"{split}2017") for split in ("train", "val")}
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        raise absent("mscoco", root, error) from error
+    found = {split: _annotations(root, f"{split}2017") for split in ("train", "val")}
     categories, names = found["train"][2:]
     present = sorted(set(categories))
     known, classes = {category: label for label, category in enumerate(present)}, [names[one] for one in present]
@@ -118,4 +112,7 @@ def _annotations(root: Path, split: str) -> tuple[list[str], Float[np.ndarray, "
     names = {category["id"]: category["name"] for category in content["categories"]}
     paths = [files[box["image_id"]] for box in boxes]
     edges = np.array([box["bbox"] for box in boxes], dtype=float).reshape(-1, 4)
+    if not (np.abs(edges) < LARGEST).all():
+        number = int(np.flatnonzero(~(np.abs(edges) < LARGEST).all(axis=1))[0])
+        raise ValueError(f"annotation {boxes[number].get('id')} has the bbox {boxes[number]['bbox']}, expected pixels")
     return paths, edges, [box["category_id"] for box in boxes], names

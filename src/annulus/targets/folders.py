@@ -13,32 +13,25 @@ from torch import Tensor
 from annulus.datasets.downloads import resized
 from annulus.datasets.folder import natural
 from annulus.datasets.source import Source
-from annulus.files.regular import read_text
-from annulus.targets.layouts import absent, of_paths
+from annulus.files.regular import check_regular, read_text
+from annulus.targets.layouts import of_paths
 
 DRAWING = 28  # pixels a side
 TEST_SHARE = 10  # one in so many drawings of a class, the last ones, is for testing
 
 
 def open_cub(root: Path, image_size: int) -> dict[str, Source]:
-    """CUB-200-2011 in its own division.
-
-    Raises:
-        InputError: when a file is missing or malformed.
-    """
-    try:
-        lists = ("images", "image_class_labels", "train_test_split", "classes")
-        paths, labels, train, names = (_numbered(root / f"{name}.txt") for name in lists)
-        number = {one: place for place, one in enumerate(sorted(names, key=int))}
-        classes = [names[one] for one in number]
-        sources = {}
-        for split, mark in (("train", "1"), ("test", "0")):
-            chosen = [one for one in paths if train[one] == mark]
-            of_class = torch.tensor([number[labels[one]] for one in chosen], dtype=torch.int64)
-            files = [f"images/{paths[one]}" for one in chosen]
-            sources[split] = of_paths(root, files, of_class, classes, image_size, split)
-    except (OSError, ValueError, LookupError) as error:
-        raise absent("cub", root, error) from error
+    """CUB-200-2011 in its own division."""
+    lists = ("images", "image_class_labels", "train_test_split", "classes")
+    paths, labels, train, names = (_numbered(root / f"{name}.txt") for name in lists)
+    number = {one: place for place, one in enumerate(sorted(names, key=int))}
+    classes = [names[one] for one in number]
+    sources = {}
+    for split, mark in (("train", "1"), ("test", "0")):
+        chosen = [one for one in paths if train[one] == mark]
+        of_class = torch.tensor([number[labels[one]] for one in chosen], dtype=torch.int64)
+        files = [f"images/{paths[one]}" for one in chosen]
+        sources[split] = of_paths(root, files, of_class, classes, image_size, split)
     return sources
 
 
@@ -46,45 +39,47 @@ def open_fungi(root: Path, image_size: int) -> dict[str, Source]:
     """FGVCx Fungi 2018: train.json for training, val.json for testing, as the test images have no labels.
 
     A class's name begins with its number, since some share a name.
-
-    Raises:
-        InputError: when a file is missing or malformed.
     """
-    try:
-        parts = {split: json.loads(read_text(root / f"{split}.json")) for split in ("train", "val")}
-        categories = sorted((one["id"], one["name"]) for one in parts["train"]["categories"])
-        number = {one: place for place, (one, _) in enumerate(categories)}
-        classes = [f"{one:04d}.{name}" for one, name in categories]
-        sources = {
-            "test" if split == "val" else split: _annotated(root, part, number, classes, image_size, split)
-            for split, part in parts.items()
-        }
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        raise absent("fungi", root, error) from error
+    parts = {split: json.loads(read_text(root / f"{split}.json")) for split in ("train", "val")}
+    categories = sorted((one["id"], one["name"]) for one in parts["train"]["categories"])
+    number = {one: place for place, (one, _) in enumerate(categories)}
+    classes = [f"{one:04d}.{name}" for one, name in categories]
+    sources = {
+        "test" if split == "val" else split: _annotated(root, part, number, classes, image_size, split)
+        for split, part in parts.items()
+    }
     return sources
 
 
 def open_quickdraw(root: Path, image_size: int) -> dict[str, Source]:
-    """Quick, Draw!'s bitmaps of 28 x 28 pixels; of each class the last tenth for testing, as there is no division.
-
-    Raises:
-        InputError: when a file is missing or holds something else.
-    """
+    """Quick, Draw!'s bitmaps of 28 x 28 pixels; of each class the last tenth for testing, as there is no division."""
     paths = sorted((root / "numpy_bitmap").glob("*.npy"), key=lambda path: natural(path.name))
-    try:
-        drawings = [np.load(path, mmap_mode="r", allow_pickle=False) for path in paths]
-        if not drawings:
-            raise FileNotFoundError("no numpy_bitmap/*.npy")
-        for path, each in zip(paths, drawings, strict=True):
-            if each.dtype != np.uint8 or each.ndim != 2 or each.shape[1] != DRAWING**2:
-                raise ValueError(f"{path.name} is {each.dtype} of shape {each.shape}, expected uint8 of (n, 784)")
-    except (OSError, ValueError) as error:
-        raise absent("quickdraw", root, error) from error
+    if not paths:
+        raise FileNotFoundError("no numpy_bitmap/*.npy")
+    drawings = [_drawings(path) for path in paths]
     borders = [len(each) - max(1, len(each) // TEST_SHARE) for each in drawings]
     train = [each[:border] for each, border in zip(drawings, borders, strict=True)]
     test = [each[border:] for each, border in zip(drawings, borders, strict=True)]
     classes = tuple(path.stem for path in paths)
     return {"train": _bitmaps(train, classes, image_size), "test": _bitmaps(test, classes, image_size)}
+
+
+def _drawings(path: Path) -> UInt8[np.ndarray, "n 784"]:
+    """The drawings of a class, read when they are asked for.
+
+    Raises:
+        ValueError: when the file holds something else, or too little to train and test on.
+    """
+    check_regular(path)
+    try:
+        drawings = np.lib.format.open_memmap(path, mode="r")
+    except (OSError, ValueError, SyntaxError) as error:
+        raise ValueError(f"{path.name} is no array of numpy: {error}") from error
+    if drawings.dtype != np.uint8 or drawings.ndim != 2 or drawings.shape[1] != DRAWING**2 or len(drawings) < 2:
+        raise ValueError(
+            f"{path.name} is {drawings.dtype} of shape {drawings.shape}, expected uint8 of (n, 784), n at least 2"
+        )
+    return drawings
 
 
 def _numbered(path: Path) -> dict[str, str]:

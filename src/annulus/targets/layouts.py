@@ -12,6 +12,8 @@ from annulus.datasets.folder import of_files
 from annulus.datasets.source import Files, Source, encoded
 from annulus.errors import InputError
 
+LONGEST = 300  # letters of what a reader says of a file
+
 # Target: its page, and what its root holds. Any of them is also read from train/CLASS/* and test/CLASS/*.
 LAYOUTS = {
     "aircraft": (
@@ -31,7 +33,8 @@ LAYOUTS = {
     "fashionmnist": ("https://github.com/zalandoresearch/fashion-mnist", "FashionMNIST/raw with four files *-ubyte"),
     "trafficsign": (
         "https://benchmark.ini.rub.de/gtsrb_dataset.html",
-        "gtsrb with GTSRB/Training/CLASS/*.ppm, GTSRB/Final_Test/Images/*.ppm and GT-final_test.csv",
+        "gtsrb with GTSRB/Training/CLASS/*.ppm, GTSRB/Final_Test/Images/*.ppm and GT-final_test.csv, as the archives "
+        "GTSRB-Training_fixed, GTSRB_Final_Test_Images and GTSRB_Final_Test_GT unpack there",
     ),
     "vggflower": (
         "https://www.robots.ox.ac.uk/~vgg/data/flowers/102/",
@@ -47,7 +50,17 @@ LAYOUTS = {
     ),
     "quickdraw": (
         "https://github.com/googlecreativelab/quickdraw-dataset",
-        "numpy_bitmap/CLASS.npy",
+        "numpy_bitmap/CLASS.npy, the files of the bucket's folder full/numpy_bitmap",
+    ),
+}
+
+
+# What people have in place of it: what the root then holds, and where that belongs.
+MISPLACED = {
+    "quickdraw": (("*.npy", "its *.npy belong into a folder numpy_bitmap"), ("full/*", "its folder full is the root")),
+    "trafficsign": (
+        ("GTSRB/*", "its folder GTSRB belongs into a folder gtsrb"),
+        ("gtsrb/GTSRB/Final_Training/*", "GTSRB/Final_Training/Images is GTSRB/Training of the fixed archive"),
     ),
 }
 
@@ -55,8 +68,10 @@ LAYOUTS = {
 def absent(target: str, root: Path, why: object) -> InputError:
     """The sentence of a target whose files are not there, or are others."""
     page, layout = LAYOUTS[target]
+    hints = [hint for pattern, hint in MISPLACED.get(target, ()) if any(root.glob(pattern))]
+    reasons = "; ".join([" ".join(str(why).split())[:LONGEST], *hints])
     return InputError(
-        f"target {target}: {root} does not hold it ({' '.join(str(why).split())}). It needs {layout}, from {page}; "
+        f"target {target}: {root} does not hold it ({reasons}). It needs {layout}, from {page}; "
         f"or train/CLASS/* and test/CLASS/*. Set roots.{target} in stages/meta/params.yaml, or leave the target out"
     )
 
