@@ -6,7 +6,7 @@ PORT ?= 5000
 
 # A file named after the pins and this folder, written last: a checkout that touches requirements.lock, an interrupted
 # installation and a folder that was moved do not mislead it. A Python that was named must be the one installed.
-PINS := $(firstword $(shell (pwd -P; cat requirements.lock) | sha256sum))
+PINS := $(firstword $(shell (pwd -P; cat requirements.lock .dvc/plots_page.txt) | sha256sum))
 VERSION := $(if $(filter file,$(origin PYTHON)),,-$(notdir $(PYTHON)))
 INSTALLED := .venv/installed-$(PINS)$(VERSION)
 READY := .venv/ready-$(PINS)$(VERSION)
@@ -77,6 +77,8 @@ $(INSTALLED):
 	@UV_COMPILE_BYTECODE=1 .venv/bin/uv pip install --quiet --python .venv/bin/python -r requirements.lock || { \
 	  echo "uv failed; trying pip, which takes longer but knows this machine's own settings" >&2; \
 	  .venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.lock; }
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --target .venv/vega \
+	  -r .dvc/plots_page.txt || echo "without Vega, the page of dvc plots show draws only where there is internet" >&2
 	@touch .venv/installed-$(PINS) $@
 
 # `import annulus` works once the environment is active.

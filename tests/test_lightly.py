@@ -14,9 +14,7 @@ from annulus.methods.contrast import ContrastConfig, Progress
 from annulus.methods.step import Setting
 from annulus.negatives.samplers import Ring
 
-lightly_loss = pytest.importorskip(
-    "lightly.loss", reason="lightly is not installed; `make install` brings it"
-)
+lightly_loss = pytest.importorskip("lightly.loss", reason="lightly is not installed; `make install` brings it")
 
 IMAGES, BATCH, DIM, QUEUE, TEMPERATURE = 96, 16, 48, 40, 0.07
 START = Progress(training=0.0, annealing=1.0)
