@@ -5,7 +5,7 @@ PORT ?= 5000
 
 # A file named after the pins and this folder, written last: a checkout that touches requirements.lock, an interrupted
 # installation and a folder that was moved do not mislead it. A Python that was named must be the one installed.
-PINS := $(firstword $(shell (pwd -P; cat requirements.lock) | sha256sum))
+PINS := $(firstword $(shell (pwd -P; cat requirements.lock .dvc/plots_page.txt) | sha256sum))
 VERSION := $(if $(filter file,$(origin PYTHON)),,-$(notdir $(PYTHON)))
 INSTALLED := .venv/installed-$(PINS)$(VERSION)
 READY := .venv/ready-$(PINS)$(VERSION)
@@ -85,6 +85,8 @@ $(INSTALLED):
 	  echo "uv failed; trying pip, which takes longer but knows this machine's own settings" >&2; \
 	  .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps \
 	  -r requirements.lock; }  # all are listed; pip would look for hashes of extras, such as coverage[toml]
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --target .venv/vega \
+	  -r .dvc/plots_page.txt || echo "without Vega, the page of dvc plots show draws only where there is internet" >&2
 	@touch .venv/installed-$(PINS) $@
 
 # `import annulus` works once the environment is active.

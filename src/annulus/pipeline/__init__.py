@@ -1,4 +1,4 @@
-"""Checkpoints, provenance, MLflow: what surrounds a stage and changes no number."""
+"""Checkpoints, provenance, staleness, MLflow: what surrounds a stage and changes no number."""
 
 from annulus.extras import require
 

@@ -78,14 +78,14 @@ def flat(tree: Any, name: str = "") -> dict[str, Any]:
 
 def _clauses(files: Files, params: Mapping, stages: Mapping, locked: Mapping) -> Iterator[str]:
     if absent := [name for name in stages if name not in locked]:
-        yield f"dvc.lock has no {', '.join(absent)}, so they have not run"
+        yield f"dvc.lock names no run of {', '.join(absent)}"
     stages = {name: stage for name, stage in stages.items() if name in locked}
     values = _other_values(params, stages, locked)
     # With another sampler, the sampler's own values say no more.
     told = tuple(f"{SECTION_OF[key]}." for key in values if key in SECTION_OF)
     chosen = sorted((key for key in values if not key.startswith(told)), key=lambda key: ("." in key, key))
     found = [f"{key}: {values[key] if isinstance(values[key], str) else json.dumps(values[key])}" for key in chosen]
-    found += [f"other code in {path}" for path in sorted(_other_inputs(files, stages, locked))]
+    found += sorted(_other_inputs(files, stages, locked))
     if found:
         more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
         yield f"metrics were made with {', '.join(found[:MOST_NAMED])}{more}"
@@ -114,14 +114,16 @@ def _other_values(params: Mapping, stages: Mapping, locked: Mapping) -> dict[str
 
 
 def _other_inputs(files: Files, stages: Mapping, locked: Mapping) -> set[str]:
-    """The inputs of stages that are not as they were, or not as the stage that writes them left them."""
+    """The inputs of stages that are not as they were: code, or the output of an earlier stage that ran again alone."""
     written = {out["path"]: out.get("md5") for stage in locked.values() for out in stage.get("outs", [])}
     found = set()
     for name, stage in stages.items():
         read = {given["path"]: given.get("md5") for given in locked[name].get("deps", [])}
         for path in stage.get("deps", []):
-            if read.get(path) != (written[path] if path in written else _md5(files, path)):
-                found.add(path)
+            if path in written and read.get(path) != written[path]:
+                found.add(f"another {path}")
+            elif path not in written and read.get(path) != _md5(files, path):
+                found.add(f"other code in {path}")
     return found
 
 

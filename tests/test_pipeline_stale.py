@@ -1,0 +1,91 @@
+"""What dvc.lock says the metrics were made with, beside what stands there: of two stages and a folder of code."""
+
+import hashlib
+import json
+
+import pytest
+import yaml
+
+from annulus.errors import InputError
+from annulus.pipeline.revision import Files, workspace
+from annulus.pipeline.stale import stale
+
+CODE = {"src/a/b.py": b"b", "src/a/c/d.py": b"d"}
+PARAMS = {"dataset": "shapes", "datasets": {"shapes": {"size": 20, "decay": 1e-05}, "cifar": {"size": 32}}}
+PIPELINE = {
+    "prepare": {"params": ["dataset", "datasets.${dataset}"], "outs": ["data/images"]},
+    "pretrain": {
+        "deps": ["data/images", "src/a"],
+        "metrics": [{"metrics/main/knn.json": {"cache": False}}, "kept.csv"],
+    },
+}
+
+
+def md5(content: bytes) -> str:
+    return hashlib.md5(content).hexdigest()
+
+
+def folder() -> str:
+    """A folder's digest, as DVC's own documents give it: of the JSON list of its files, by path."""
+    entries = [{"md5": md5(CODE[name]), "relpath": name.removeprefix("src/a/")} for name in sorted(CODE)]
+    return md5(json.dumps(entries, sort_keys=True).encode()) + ".dir"
+
+
+def lock() -> dict:
+    images = {"path": "data/images", "md5": "1.dir"}
+    given = {"dataset": "shapes", "datasets.shapes": PARAMS["datasets"]["shapes"]}
+    made = [{"path": "metrics/main/knn.json", "md5": md5(b"{}")}, {"path": "kept.csv", "md5": "of the cache"}]
+    return {
+        "prepare": {"params": {"params.yaml": given}, "outs": [images]},
+        "pretrain": {"deps": [dict(images), {"path": "src/a", "md5": folder()}], "outs": made},
+    }
+
+
+def clauses(locked: dict, params: dict = PARAMS, **content: bytes) -> list[str]:
+    found = {
+        name: yaml.safe_dump(tree).encode()
+        for name, tree in (("params.yaml", params), ("dvc.yaml", {"stages": PIPELINE}))
+    }
+    # DVC writes 1e-05, which YAML 1.1 takes for text.
+    found["dvc.lock"] = yaml.safe_dump({"stages": locked}).replace("1.0e-05", "1e-05").encode()
+    found |= CODE | {"metrics/main/knn.json": b"{}"} | content
+    return stale(Files("HEAD", found.__getitem__, lambda path: [name for name in found if name.startswith(f"{path}/")]))
+
+
+def test_metrics_of_their_own_parameters_and_code_are_not_stale():
+    assert clauses(lock()) == []
+    unread = PARAMS["datasets"] | {"cifar": {"size": 64}}
+    assert clauses(lock(), PARAMS | {"datasets": unread}) == [], "a section that is not chosen"
+
+
+def test_a_selector_is_named_in_place_of_its_section():
+    assert clauses(lock(), PARAMS | {"dataset": "cifar"}) == ["metrics were made with dataset: shapes"]
+    other = {"shapes": {"size": 24, "decay": 1e-05}}
+    assert clauses(lock(), PARAMS | {"datasets": other}) == ["metrics were made with datasets.shapes.size: 20"]
+
+
+def test_code_is_hashed_as_dvc_hashes_a_folder():
+    for content in ({"src/a/b.py": b"edited"}, {"src/a/new.py": b""}):
+        assert clauses(lock(), **content) == ["metrics were made with other code in src/a"]
+
+
+def test_an_earlier_stage_that_ran_again_alone_is_seen_by_what_it_wrote():
+    """Its parameters agree: those of the stage that read its old output do too."""
+    locked = lock()
+    locked["prepare"]["outs"][0]["md5"] = "2.dir"
+    assert clauses(locked) == ["metrics were made with another data/images"]
+
+
+def test_a_metrics_file_of_another_run_and_a_stage_that_never_ran_are_named():
+    assert clauses(lock(), **{"metrics/main/knn.json": b"[]"}) == [
+        "metrics/main/knn.json is not the file that dvc.lock names"
+    ]
+    locked = lock()
+    del locked["pretrain"]
+    assert clauses(locked) == ["dvc.lock names no run of pretrain"]
+
+
+def test_without_a_lock_nothing_is_known_and_one_of_something_else_is_refused(tmp_path):
+    assert stale(workspace(tmp_path)) == ["dvc.lock is missing, so nothing says what the metrics were made with"]
+    with pytest.raises(InputError, match=r"HEAD: dvc\.yaml and dvc\.lock are not of DVC"):
+        clauses({"prepare": [], "pretrain": []})

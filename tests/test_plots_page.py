@@ -1,0 +1,46 @@
+"""The page of `dvc plots show`: drawn without internet, the main line's plots first."""
+
+import re
+
+import pytest
+import yaml
+from browser import Browser
+from by_path import ROOT
+from dvc_render.html import HTML
+
+TEMPLATE = (ROOT / ".dvc/plots_page.html").read_text()
+DRAWN = ["metrics_strength_jitter_csv", "pretraining__in_nats", "metrics_main_knn_json", "metrics_summary_csv"]
+# As the module of the package that .dvc/plots_page.txt names: it draws where it is told to.
+DRAW = 'vegaEmbed: (at) => document.querySelector(at).append(at + " drawn")'
+VEGA = f'define(["@jupyter-widgets/base"], (base) => ({{{DRAW}}}))'
+
+
+def page() -> str:
+    document = HTML(TEMPLATE).with_scripts('<script src="https://cdn.example/vega"></script>')
+    for name in DRAWN:
+        document.with_element(f'<div id="{name}"><script>vegaEmbed("#{name}", 0);</script></div>')
+    return document.embed()
+
+
+def test_the_page_draws_by_the_vega_of_make_install_and_folds_the_studies(tmp_path):
+    module = tmp_path / ".venv/vega/vega/static/index.js"
+    module.parent.mkdir(parents=True)
+    module.write_text(VEGA)
+    (tmp_path / "dvc_plots").mkdir()
+    loaded = Browser(tmp_path / "dvc_plots").load(page())
+    assert not [url for url in loaded.requests if url.startswith("http")]
+    assert re.findall(r"#(\w+) drawn", loaded.dom) == ["pretraining__in_nats", "metrics_summary_csv", DRAWN[0]]
+    assert "<details><summary>Plots of the studies</summary><div" in loaded.dom
+    module.unlink()
+    assert "https://cdn.example/vega" in Browser(tmp_path / "dvc_plots").load(page()).requests, "as without .venv"
+
+
+@pytest.mark.parametrize("path", sorted([*ROOT.glob("metrics/*/dvc.yaml"), *ROOT.glob("stages/*/dvc.yaml")]), ids=str)
+def test_a_plot_has_a_name_that_dvc_can_write_into_its_page_and_that_of_the_main_line_stands_first(path):
+    """DVC writes the name as an element's id, between apostrophes."""
+    content = yaml.safe_load(path.read_text())
+    names = [name for entry in content.get("plots", []) for name in (entry if isinstance(entry, dict) else [entry])]
+    first = re.compile(re.search(r"const own = /(.*)/;", TEMPLATE)[1])
+    for name in names:
+        assert "'" not in name
+        assert bool(first.match(re.sub(r"[^\w]", "_", name))) == (path.parent.name == "main"), name
