@@ -6,7 +6,10 @@ import pytest
 import report_root
 
 from annulus.pipeline import provenance
+from annulus.report.content import gather
 from annulus.report.context import OTHER_NUMBERS, context
+from annulus.report.markdown import markdown
+from annulus.report.page import html
 
 NOW = datetime(2026, 11, 21, 9, 5, tzinfo=UTC)
 
@@ -25,6 +28,23 @@ def ran(root, stage, started, written=(), experiment=None):
     }  # fmt: skip
     (root / ".annulus/runs").mkdir(parents=True, exist_ok=True)
     (root / f".annulus/runs/{stage}.json").write_text(provenance.json.dumps(run))
+
+
+def test_metrics_of_other_parameters_are_said_first_and_no_gain_is_printed(tmp_path):
+    report_root.main_line(tmp_path)
+    report_root.over_uniform(tmp_path)
+    params = "sampler: {}\nsamplers: {{ring: {{inner: 0.01}}, uniform: {{}}}}\n"
+    for name, text in report_root.with_lock({"params.yaml": params.format("ring")}).items():
+        (tmp_path / name).write_text(text)
+    assert context(tmp_path, NOW).outdated == []
+    (tmp_path / "params.yaml").write_text(params.format("uniform"))
+    found = gather(tmp_path, NOW)
+    sentence = "Metrics were made with sampler: ring; run `dvc repro`"
+    assert found.context.outdated == [sentence]
+    assert markdown(found).startswith(f"**{sentence}.**\n\n# What was measured here")
+    page = html(found)
+    assert page.index("Metrics were made with sampler: ring; run <code>dvc repro</code>.") < page.index("<h1>")
+    assert "gain 1.20" not in page
 
 
 def test_commit_and_what_changed_since(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 import report_root
 from report_root import Parsed
 
-from annulus.report.drawing import CSS, looks, numbers, svg
+from annulus.report.drawing import CSS, looks, numbers, panels, svg
 from annulus.report.gains import ALGORITHMS, compared, gains, told
 from annulus.report.metrics import Metrics
 from annulus.report.plots import PLOTS
@@ -78,6 +78,17 @@ def test_gains_have_intervals_verdicts_and_the_papers_gain(metrics):
         assert [(end - start) / 2 for (start, _), (end, _) in bars.get_segments()] == pytest.approx(halves)
     with pytest.raises(ValueError, match="holds no rows"):
         gains(rows, "ring.table6")
+
+
+def test_more_series_panels_or_methods_than_can_be_drawn_are_a_sentence(metrics):
+    row = next(row for row in metrics.rows(ALGORITHMS) if row["verdict"] != "base")
+    for many, sentence in (
+        (lambda: looks(map(str, range(400))), "400 series, at most 32"),
+        (lambda: panels(*map(str, range(400))), "400 panels, at most 32"),
+        (lambda: gains([row] * 400, "ring.table1a"), "400 methods of ring.table1a, at most 100"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            many()
 
 
 def test_rows_that_failed_do_not_set_the_axis_and_are_arrows_with_their_value(metrics):

@@ -33,6 +33,18 @@ def test_cells_that_are_numbers_are_numbers_and_all_others_text(metrics):
     assert metrics.broken == []
 
 
+def test_a_table_of_200_000_rows_and_a_file_of_200_mb_are_one_sentence_at_once(metrics):
+    write(metrics, "negatives/long.csv", "series,value\n" + "a,1\n" * 200_000)
+    with (metrics.root / "metrics/negatives/large.csv").open("w") as file:
+        file.truncate(200 * 2**20)
+    for name, sentence in (
+        ("long", "holds 200,000 rows, at most 5,000 are shown"),
+        ("large", "has 200 MB, at most 32"),
+    ):
+        with pytest.raises(Broken, match=f"negatives/{name}.csv: {sentence}"):
+            metrics.rows(f"negatives/{name}.csv")
+
+
 def test_a_missing_file_names_the_command_that_writes_it(metrics):
     for name, command in {
         "algorithms/table.csv": "dvc repro stages/algorithms/dvc.yaml",

@@ -353,12 +353,15 @@ const overlaps = (pixels) => {
   };
   return cells.filter((cell) => cell.offsetParent && over(cell)).map((cell) => cell.textContent.trim());
 };
+const height = page.documentElement.scrollHeight;
+const unfolded = page.querySelectorAll('section > details[open] > summary > h2').length;
 const first = (all) => page.querySelector(all).getBoundingClientRect();
 answer({
   figure: [first('svg').top, first('svg').bottom > 0],
   numbers: sorted(captioned('Headline'), 1), text: sorted(captioned('Confusion'), 0), notRun: notRun(),
   filtered: filtered(), linked: linked(),
   keyboard: [reachable('th button'), page.querySelectorAll('th button').length > 20, reachable('.box'), reachable('a')],
+  height: [height, unfolded],
   widths: [390, 768, 1280].map(width), overlaps: [390, 1280].map(overlaps),
 });
 """
@@ -397,6 +400,9 @@ def test_links_open_tables_keys_reach_all_that_can_be_clicked_and_all_fits_the_s
     assert said["keyboard"] == [True] * 4
     assert said["widths"] == [[width, width] for width in (390, 768, 1280)]
     assert said["overlaps"] == [[], []], "no cell runs into the next"
+    height, unfolded = said["height"]
+    assert unfolded == 0
+    assert height < 5 * 800, "a few screens before anything is unfolded"
     top, drawn = said["figure"]
     assert drawn
-    assert 0 < top < 700, "the first screen of 900 shows a figure of results"
+    assert 0 < top < 400, "the first screen of 900 shows a figure of results"

@@ -35,6 +35,7 @@ from annulus.report.tables import (
     valued,
 )
 
+MOST_IMAGES = 100_000  # of a test set, whose confusion has a row for each
 MAIN = {
     "main/knn.json": "Nearest neighbours of the test images",
     "main/linear.json": "Linear probe on frozen features",
@@ -113,9 +114,10 @@ def gather(root: Path, now: datetime) -> Report:
     sections = {name: [figure for figure in shown if figure.plot.section == name] for name in
                 ("papers", "curves", "diagnostics")}  # fmt: skip
     counted = Counter(verdict.verdict for verdict in found)
+    about = context(root, now)
     return Report(
-        context=context(root, now),
-        gain=part(lambda: gain(metrics), metrics, FILE),
+        context=about,
+        gain=Empty(about.outdated[0]) if about.outdated else part(lambda: gain(metrics), metrics, FILE),
         cifar10=gains(metrics, CIFAR10, "CIFAR-10"),
         gains=gains(metrics, ALGORITHMS, "generated images"),
         annulus=annulus(root),
@@ -126,7 +128,9 @@ def gather(root: Path, now: datetime) -> Report:
             flat(metrics, "main/prepare.json", "Images"),
         ],
         runs=_runs(metrics),
-        confusion=part(lambda: confusion(metrics.rows("main/confusion.csv")), metrics, "main/confusion.csv"),
+        confusion=part(
+            lambda: confusion(metrics.rows("main/confusion.csv", MOST_IMAGES)), metrics, "main/confusion.csv"
+        ),
         speed=_speed(metrics),
         verdicts=found,
         numbers={each.id: numbers_of(claims[each.id], each, metrics, comparisons) for each in found},

@@ -14,6 +14,8 @@ from annulus.config.file import load_params, read_tree
 from annulus.errors import InputError
 from annulus.pipeline.checkout import git
 from annulus.pipeline.provenance import Run, runs
+from annulus.pipeline.revision import workspace
+from annulus.pipeline.stale import stale
 
 # Sections that no selector chooses from.
 PLAIN_SECTIONS = ("optimizer", "knn", "linear")
@@ -49,7 +51,9 @@ class StageRun:
 
 @dataclass(frozen=True)
 class Context:
-    """What stands at the head of the report. `faults` are sentences about what could not be read."""
+    """What stands at the head of the report. `faults` are sentences about what could not be read, `outdated` such about
+    metrics of the main line that are not of its parameters and code.
+    """
 
     made: str
     commit: str | None
@@ -60,6 +64,7 @@ class Context:
     studies: list[StudySetting]
     stages: list[StageRun]
     faults: list[str]
+    outdated: list[str]
 
 
 def context(root: Path, now: datetime) -> Context:
@@ -83,7 +88,18 @@ def context(root: Path, now: datetime) -> Context:
         studies=[_study(root, path) for path in sorted(root.glob("stages/*/params.yaml"))],
         stages=_stages(found, root),
         faults=faults,
+        outdated=outdated(root),
     )
+
+
+def outdated(root: Path) -> list[str]:
+    """Why the main line's metrics are not of its parameters and code, a sentence each; none without a dvc.lock."""
+    if not (root / "dvc.lock").exists():
+        return []
+    try:
+        return [f"{clause[0].upper()}{clause[1:]}; run `dvc repro`" for clause in stale(workspace(root))]
+    except InputError as error:
+        return [_within(root, str(error))]
 
 
 def _parameters(params: AllParams) -> dict[str, str]:

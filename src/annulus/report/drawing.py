@@ -64,10 +64,17 @@ STYLE = {
 # Inches at 72 units each; the page shows the SVG somewhat larger. A panel's own text stays readable at 360 px.
 WIDE, WIDER, HIGH = 5.0, 8.2, 3.2
 LONGEST = 40  # letters of a label
+MOST_SERIES = 32  # of a figure; with hundreds a legend takes minutes
 
 
 def panels(*titles: str) -> tuple[Figure, list[Axes]]:
-    """A figure with panels of these titles side by side, two at most in a row."""
+    """A figure with panels of these titles side by side, two at most in a row.
+
+    Raises:
+        ValueError: when there are too many.
+    """
+    if len(titles) > MOST_SERIES:
+        raise ValueError(f"has {len(titles):,} panels, at most {MOST_SERIES} are drawn")
     columns, rows = min(len(titles), 2), -(-len(titles) // 2)
     figure = Figure(figsize=(WIDE if columns == 1 else WIDER, HIGH * rows), layout="constrained")
     figure.get_layout_engine().set(w_pad=0.12)  # inches, between a panel and its neighbour's label
@@ -117,8 +124,14 @@ def grouped(rows: Sequence[Row], *columns: str) -> dict[str, list[Row]]:
 
 
 def looks(names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Colour, marker and dash of each series, by its name."""
+    """Colour, marker and dash of each series, by its name.
+
+    Raises:
+        ValueError: when there are too many.
+    """
     names = list(dict.fromkeys(names))
+    if len(names) > MOST_SERIES:
+        raise ValueError(f"has {len(names):,} series, at most {MOST_SERIES} are drawn")
     taken = {name: KNOWN[name] for name in names if name in KNOWN}
     if len(set(taken.values())) < len(taken):
         taken = {}  # two of them would look alike here

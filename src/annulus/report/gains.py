@@ -17,6 +17,7 @@ OURS = "none"  # the table of what no paper measured on these images
 TOLD = ("better", "worse")  # verdicts of a difference that its interval tells from 0
 FEW = 3  # that are named
 VERBS = {"better": "gains", "worse": "loses"}
+MOST_METHODS = 100  # of a figure
 FARTHEST = 10.0  # percentage points
 ROW, AROUND = 0.2, 0.75  # inches: of a row; of the axis, its label and the legend
 
@@ -84,6 +85,8 @@ def gains(rows: Sequence[Row], table: str) -> Figure:
         ValueError: when a column is not there, a gain is no number, or there is no row besides the base.
     """
     shown = compared(rows).get(table, [])
+    if len(shown) > MOST_METHODS:
+        raise ValueError(f"has {len(shown):,} methods of {table}, at most {MOST_METHODS} are drawn")
     here = numbers(shown, "here_gain_percent")
     halves = [optional(row, "here_gain_interval_percent") or 0.0 for row in shown]
     figure = Figure(figsize=(WIDE, AROUND + ROW * len(shown)), layout="constrained")

@@ -21,6 +21,7 @@ PAGE = "data/report/index.html"
 def markdown(report: Report) -> str:
     """The whole report."""
     blocks = [
+        *(f"**{ticks(sentence)}.**" for sentence in report.context.outdated),
         *_first(report),
         *_study("On real images", report.cifar10),
         "## Claims",
@@ -153,7 +154,8 @@ def _first(report: Report) -> list[str]:
     gain = report.gain
     if isinstance(gain, Gain):
         return [f"# {safe(gain.sentence)}", safe(gain.told), _of(report), table(gain.table)]
-    return ["# What was measured here, beside what five papers claim", _empty(gain), _of(report)]
+    why = [] if report.context.outdated else [_empty(gain)]
+    return ["# What was measured here, beside what five papers claim", *why, _of(report)]
 
 
 def _study(title: str, content: Gains | Empty) -> list[str]:

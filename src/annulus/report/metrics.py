@@ -28,6 +28,8 @@ COMMANDS["comparisons"] = (
     'ARGS="--csv metrics/comparisons/uniform.csv"'
 )
 
+# The largest committed table has 2,001 rows, and matplotlib would draw 200,000 for hours.
+MOST_ROWS, MOST_BYTES = 5_000, 32 * 2**20
 MOST = 10**300  # what a float still holds
 
 # Columns of names: a class called `nan` or a series called `16` is no number.
@@ -72,15 +74,15 @@ class Metrics:
             self.broken.append(found)
         return found
 
-    def rows(self, name: str) -> list[Row]:
-        """The rows of a CSV file; cells that are numbers as float, empty ones as "".
+    def rows(self, name: str, most: int = MOST_ROWS) -> list[Row]:
+        """The rows of a CSV file, `most` at most; cells that are numbers as float, empty ones as "".
 
         Raises:
             Missing: when the file is not there.
             Broken: when it cannot be read, a row has too few or too many fields, or a number is not finite.
         """
         if name not in self._rows:
-            self._rows[name] = self._table(name, self._text(name))
+            self._rows[name] = self._table(name, self._text(name), most)
         return self._rows[name]
 
     def values(self, name: str) -> dict[str, Any]:
@@ -169,8 +171,11 @@ class Metrics:
         return numbers if by else numbers[0]
 
     def _text(self, name: str) -> str:
+        path = self.root / "metrics" / name
         try:
-            return read_text(self.root / "metrics" / name)
+            if path.stat().st_size > MOST_BYTES:
+                raise self.fault(name, f"has {path.stat().st_size >> 20} MB, at most {MOST_BYTES >> 20} are read")
+            return read_text(path)
         except FileNotFoundError as error:
             raise Missing(name, self.command(name)) from error
         except OSError as error:
@@ -178,13 +183,15 @@ class Metrics:
         except UnicodeDecodeError as error:
             raise self.fault(name, "is not text in UTF-8") from error
 
-    def _table(self, name: str, text: str) -> list[Row]:
+    def _table(self, name: str, text: str, most: int) -> list[Row]:
         try:
             header, *lines = list(csv.reader(io.StringIO(text, newline=""), strict=True)) or [[]]
         except csv.Error as error:
             raise self.fault(name, f"is not CSV: {error}") from error
         if not lines:
             raise self.fault(name, "holds no rows")
+        if len(lines) > most:
+            raise self.fault(name, f"holds {len(lines):,} rows, at most {most:,} are shown")
         if len(set(header)) < len(header):
             raise self.fault(name, "names a column twice")
         rows = []

@@ -106,7 +106,7 @@ def annulus(root: Path) -> str | Empty:
                 f"metrics/{ANNULUS} has more than {MOST_BYTES} bytes", "python -m annulus.picture", broken=True
             )
         # Whole units of its thousand across: a tenth would not be seen.
-        content = re.sub(r"\b(\d+\.\d)(?=[ hM])", lambda found: f"{float(found[1]):.0f}", read_text(path))
+        content = re.sub(r"(\d+\.\d)(?=[ hM])", lambda found: f"{float(found[1]):.0f}", read_text(path))
         return "data:image/svg+xml," + quote(content, safe=" =:/;,()'!*@&?$~")
     except (OSError, UnicodeDecodeError):
         return Empty(f"metrics/{ANNULUS} is not there", command)
