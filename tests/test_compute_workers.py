@@ -5,7 +5,6 @@ import logging
 import os
 import signal
 import time
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
@@ -194,11 +193,13 @@ def test_an_item_s_mistake_comes_through_after_the_results_before_it(cores):
 # --- pieces -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("file", "error"), [("fails", InputError), ("killed", BrokenProcessPool)])
-def test_a_stopped_or_killed_stage_goes_on_and_only_what_was_not_finished_is_computed_again(cores, file, error):
+@pytest.mark.parametrize(
+    ("file", "reason"), [("fails", "piece 2 failed"), ("killed", "a process that computed was killed")]
+)
+def test_a_stopped_or_killed_stage_goes_on_and_only_what_was_not_finished_is_computed_again(cores, file, reason):
     cores(1)
     Path(file).touch()
-    with pytest.raises(error, match=r"piece 2 failed|terminated abruptly"):
+    with pytest.raises(InputError, match=reason):
         Pieces(file, {}, piece).run([1, 2])
     Path(file).unlink()
     assert begun() == ["1", "2"]
