@@ -7,7 +7,6 @@ import os
 import signal
 import tempfile
 import time
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from functools import partial
 from multiprocessing import current_process, get_context
@@ -219,11 +218,13 @@ def test_without_shared_memory_the_way_out_is_said_before_anything_is_computed(c
 # --- pieces -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("file", "error"), [("fails", InputError), ("killed", BrokenProcessPool)])
-def test_a_stopped_or_killed_stage_goes_on_and_only_what_was_not_finished_is_computed_again(cores, file, error):
+@pytest.mark.parametrize(
+    ("file", "reason"), [("fails", "piece 2 failed"), ("killed", "a process that computed was killed")]
+)
+def test_a_stopped_or_killed_stage_goes_on_and_only_what_was_not_finished_is_computed_again(cores, file, reason):
     cores(1)
     Path(file).touch()
-    with pytest.raises(error, match=r"piece 2 failed|terminated abruptly"):
+    with pytest.raises(InputError, match=reason):
         Pieces(file, {}, piece).run([1, 2])
     Path(file).unlink()
     assert begun() == ["1", "2"]

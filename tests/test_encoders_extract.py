@@ -88,4 +88,4 @@ def test_the_stage_writes_three_splits_with_maps_only_where_they_are_read(tmp_pa
             features = load_features(paths.features / "0", split)
             assert set(features.layers) == {"pooled", "embedding", *more}
             assert {len(tensor) for tensor in (*features.layers.values(), features.labels)} == {count}
-        assert (results.metrics["pooled_dim"], results.metrics["embedding_dim"]) == (128, 6)
+        assert (results.seeds[0]["pooled_dim"], results.seeds[0]["embedding_dim"]) == (128, 6)

@@ -104,7 +104,7 @@ def test_the_stage_takes_training_images_as_bank_and_test_images_as_queries(tmp_
     save_features(tmp_path / "3", "test", features(torch.eye(3), [1, 2, 0], classes))  # right only among themselves
     for layer in ("pooled", "embedding"):
         paths = Namespace(features=tmp_path, right=tmp_path / "right.json")
-        metrics = stage.main({"seeds": [3], "knn": params(1, layer=layer)}, paths).metrics
+        metrics = stage.main({"seeds": [3], "knn": params(1, layer=layer)}, paths).seeds[3]
         assert read_right(paths.right)["top1_percent"][3].tolist() == [False] * 3
         assert (metrics["bank_images"], metrics["images"]) == (4, 3)
         assert metrics["nn1_top1_percent"] == metrics["top1_percent"] == 0.0

@@ -211,7 +211,7 @@ def test_the_stage_reports_numbers_a_curve_and_one_row_per_test_image(tmp_path, 
     files = {"encoders": "", "right": "right.json", "features": "features", "confusion": "confusion.csv"}
     paths = Namespace(images=tmp_path, **{name: tmp_path / file for name, file in files.items()})
     results = stage.main(values, paths)
-    assert results.metrics["top1_percent"] == 100.0
+    assert results.seeds[0]["top1_percent"] == 100.0
     assert read_right(paths.right)["top1_percent"][0].all()
     assert [(row["seed"], row["epoch"]) for row in results.history] == [(0, 1), (0, 2), (0, 3), (0, 4)]
     constant = [row["learning_rate"] for row in results.history] == [0.1] * 4
