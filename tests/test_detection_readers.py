@@ -174,7 +174,10 @@ POINT = ([float("nan"), 5, 2], [4, float("inf"), 2], [4, 5, 9], [4, 5, 1.5], ["4
         *(("boxes", "image 5", "width", value) for value in (..., "40", 40.0, 0, True)),
         *(("boxes", "image 5", "file_name", value) for value in (..., None, 5, "")),
         *(("boxes", "category 3", "name", value) for value in (..., None, 5, " ", "\ud800")),
-        *(("keypoints", "category 3", "keypoints", value) for value in ("abc", [], PERSON[:16], [1] * 17)),
+        *(
+            ("keypoints", "category 3", "keypoints", value)
+            for value in ("abc", [], PERSON[:16], [*PERSON, "nose"], [1] * 17)
+        ),
         *(("keypoints", "category 3", "skeleton", value) for value in (5, [[1]], [[0, 1]], [[1, 18]], [["a", "b"]])),
         *(("lvis", "image 5", "neg_category_ids", value) for value in (None, "abc", ["3"], [9], [[3]])),
         *(("lvis", "image 5", "not_exhaustive_category_ids", value) for value in (5, [9])),

@@ -24,7 +24,7 @@ def main() -> None:
         scale = side / PIXELS
         pooled = {
             "ours": aligned(maps, rois, BINS, scale),
-            "torchvision": roi_align(maps, rois, BINS, scale, SAMPLES),
+            "torchvision": roi_align(maps, rois, BINS, scale, SAMPLES, aligned=True),
         }
         upstream = torch.randn(pooled["ours"].shape, generator=random)
         seconds = medians({name: backward(one, maps, upstream) for name, one in pooled.items()}, TURNS)

@@ -67,7 +67,7 @@ def _person(path: Path, categories: list[Record]) -> tuple[tuple[str, ...], tupl
         )
     person, entry = categories[0], f"category {categories[0]['id']}"
     names, limbs = person["keypoints"], person.get("skeleton", [])
-    if not isinstance(names, list) or not all(map(is_name, names)) or len(set(names)) != len(PERSON):
+    if not isinstance(names, list) or not all(map(is_name, names)) or not len(names) == len(set(names)) == len(PERSON):
         raise refused(path, entry, "keypoints", names, f"{len(PERSON)} names")
     numbers = range(1, len(PERSON) + 1)
     if not isinstance(limbs, list) or not all(_is_limb(limb, numbers) for limb in limbs):
