@@ -122,7 +122,7 @@ class Shown:
             line += f", {speed:,.0f} images/s"
             if not message.ended:
                 line += f", {_duration((message.total - message.done) / speed)} left"
-        if self.runs > 1 and (left := self._left()) is not None:
+        if self.runs > 1 and (left := self._left()):
             line += f", {_duration(left)} for all {self.runs} runs"
         log.info("%s", line)
 
