@@ -72,7 +72,7 @@ def assert_refused(kind: str, path: Path, fault: str | None = None) -> None:
         KINDS[kind][2](path)
     sentence = str(error.value)
     assert path.stem in sentence
-    assert "; run `dvc repro" in sentence or "; load the two files of one run" in sentence
+    assert "`dvc repro" in sentence or "; load the two files of one run" in sentence
     assert "\n" not in sentence
 
 

@@ -136,7 +136,7 @@ def test_a_teacher_of_other_classes_or_of_another_network_is_refused_before_the_
             whole,
             "no network is named 'resnett20'; did you mean 'resnet2",
         ),
-        ("teachers:\n- ", "teachers:\n- x", whole, r"`teachers` does not name; did you mean 'x.*'.; add it"),
+        ("teachers:\n- ", "teachers:\n- x", whole, "no network is named 'x.*'; did you mean 'resnet"),
         (
             "  crd: {}",
             "  crd: {weihgts: {}}",

@@ -16,6 +16,8 @@ cp inside .venv/bin/uv;; esac
 def clone(tmp_path) -> Path:
     (tmp_path / "Makefile").write_bytes((ROOT / "Makefile").read_bytes())
     (tmp_path / "requirements.lock").write_text("a==1\n")
+    (tmp_path / ".dvc").mkdir()
+    (tmp_path / ".dvc/plots_page.txt").write_text("b==1\n")
     for name, text in (("outside", OUTSIDE), ("inside", "#!/bin/sh\n")):
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)

@@ -138,6 +138,7 @@ def started(committed, monkeypatch):
     def start(stage):
         monkeypatch.setattr(runner.runpy, "run_path", lambda path, run_name: stage())
         monkeypatch.setattr(runner.os, "_exit", lambda status: sys.exit(status))
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
         try:
             runner.main()
         finally:
@@ -220,6 +221,7 @@ def test_a_killed_worker_and_ctrl_c_while_workers_compute_are_one_sentence(tmp_p
         [sys.executable, "stages", "computing", "--metrics", "m.json"],
         **{"cwd": tmp_path, "env": os.environ | {"ITEM": item}, "stdout": -1, "stderr": -1, "text": True},
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background ignores it
     )
     assert process.stdout.readline() == "computing\n"
     if item == "slow":

@@ -22,7 +22,7 @@ def test_every_pinned_package_has_hashes_and_no_registry_or_path_is_named():
 def test_every_installation_looks_at_the_hashes():
     makefile = (ROOT / "Makefile").read_text().replace("\\\n", "")
     installs = re.findall(r"pip install .*?-r \S+", makefile)
-    assert len(installs) == 3
+    assert len(installs) == 4
     assert all("--require-hashes" in line for line in installs)
 
 

@@ -28,6 +28,8 @@ def begin(work: Callable[[range], object], count: int, portion: int) -> list[Fut
 
     A thread of its own knows nothing of `torch.inference_mode`, whose tensors may be written in that mode alone.
     """
+    import torch
+
     pool, inferring = _threads(os.getpid()), torch.is_inference_mode_enabled()
 
     def worked(portion: range) -> object:
