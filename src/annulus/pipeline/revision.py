@@ -76,6 +76,15 @@ def revision(root: Path, name: str, paths: Collection[str]) -> Files:
         InputError: when there is none, with git's own reason where git does not answer at all.
     """
     commit = _commit(root, name)
+    return of_commit(root, commit, paths, f"{name} ({commit[:7]})")
+
+
+def of_commit(root: Path, commit: str, paths: Collection[str], name: str) -> Files:
+    """The files under some paths of a commit, by two calls of git.
+
+    Raises:
+        InputError: with git's own reason, where git does not answer.
+    """
     listed = git(root, "ls-tree", "-z", "--name-only", commit, "--", *paths).decode().split("\0")[:-1]
     files = {}
     if listed:  # without a path git would give all files
@@ -90,7 +99,7 @@ def revision(root: Path, name: str, paths: Collection[str]) -> Files:
     def below(folder: str) -> list[str]:
         return [path for path in files if path.startswith(f"{folder}/")]
 
-    return Files(f"{name} ({commit[:7]})", content, below)
+    return Files(name, content, below)
 
 
 def experiments(root: Path) -> dict[str, list[str]]:
