@@ -34,7 +34,7 @@ def empty_store(tmp_path_factory):
 @pytest.fixture
 def checkout(tmp_path, monkeypatch, empty_store):
     """A checkout with numbers and a store, and no server; its name is not one that a URL can hold."""
-    for name in [name for name in os.environ if name.startswith("MLFLOW_") and "HTTP" not in name]:
+    for name in [name for name in os.environ if name.startswith(("MLFLOW_TRACKING", "MLFLOW_EXPERIMENT"))]:
         monkeypatch.delenv(name)
     folder = tmp_path / "a%20b?mode=ro"
     folder.mkdir()
@@ -267,6 +267,15 @@ def test_no_secret_of_an_address_or_the_environment_is_shown(checkout, monkeypat
     assert f"WARNING: MLflow at http://***@127.0.0.1:{port}/" in text
     assert "403" in text
     assert not re.search("pass-word|query.{1,3}secret|key-of-mine|to-ken", text), text
+
+
+def test_a_server_that_takes_a_run_has_no_address_printed(checkout, capsys):
+    """MLflow prints a run's address, password and all, when it ends."""
+    _, ((run, _),) = (mlflow_send.send(), tree())[1]
+    capsys.readouterr()
+    with server(200, lambda request: '{"run_info": {}, "run": {"info": {}, "data": {}}}') as port:
+        mlflow_send._log(MlflowClient(f"http://me:pass-word@127.0.0.1:{port}"), run, {}, {"top1": 1.0}, {})
+    assert capsys.readouterr() == ("", "")
 
 
 def test_a_deleted_experiment_is_named_with_the_ways_out(checkout, monkeypatch):

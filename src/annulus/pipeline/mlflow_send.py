@@ -30,6 +30,7 @@ from annulus.pipeline.study_rows import study_rows
 from annulus.pipeline.variants import Curve, Variant, variants
 
 os.environ |= {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "MLFLOW_LOGGING_LEVEL": "WARNING"}
+os.environ["MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"] = "true"  # two lines a run, with the address's password
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")  # MLflow's own take four minutes and more to give up
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "8")
 
