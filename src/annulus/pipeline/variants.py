@@ -21,7 +21,7 @@ from annulus.config import SECTION_OF
 from annulus.errors import InputError
 from annulus.files.results import Number
 from annulus.pipeline.checkout import git
-from annulus.pipeline.revision import WORKSPACE, Files, of_commit, workspace
+from annulus.pipeline.revision import WORKSPACE, Files, objects, workspace
 from annulus.pipeline.stale import flat
 
 LOCK, SUMMARY = "dvc.lock", "metrics/summary.json"
@@ -103,10 +103,13 @@ def _places(root: Path) -> Iterator[_Place]:
     form = "%(refname) %(objectname) %(committerdate:unix)"
     listed = git("for-each-ref", f"--format={form}", "refs/exps", "refs/heads", folder=root) or ""
     head = git("log", "-1", "--no-show-signature", "--format=HEAD %H %ct", folder=root) or ""
+    told = set()
     for line in filter(None, [*listed.splitlines(), head]):
         reference, commit, made = line.split()
         branch = reference.removeprefix("refs/heads/")
         if reference == "HEAD":
+            if commit in told:
+                continue
             name, experiment = commit[:7], None
         elif branch != reference:
             name, experiment = f"{branch} {commit[:7]}", None
@@ -114,7 +117,9 @@ def _places(root: Path) -> Iterator[_Place]:
             name = experiment = reference.rsplit("/", 1)[1]
         else:  # DVC's own: refs/exps/exec/EXEC_HEAD, stashes of its queue
             continue
-        yield _Place(name, commit, experiment, float(made), _present(of_commit(root, commit, FILES, name)))
+        told.add(commit)
+        blobs = {path: f"{commit}:./{path}" for path in FILES}
+        yield _Place(name, commit, experiment, float(made), _present(objects(root, blobs, name)))
     files = _present(workspace(root))
     if SUMMARY in files:
         yield _Place(WORKSPACE, head[5:45] or None, None, (root / SUMMARY).stat().st_mtime, files)
