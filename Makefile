@@ -52,10 +52,10 @@ lint: $(READY)  ## style and format
 bench: $(READY)  ## speed, as ratios within one run: metrics/benchmarks/*.json
 	@for bench in tests/benchmarks/bench_*.py; do $(RUN) python "$$bench" || exit; done
 
-mlflow: $(READY)  ## MLflow's page over all variants here (another port: make mlflow PORT=5001)
+mlflow: $(READY)  ## MLflow's page over all variants and studies here (another port: make mlflow PORT=5001)
 	@$(RUN) PYTHONPATH=src python -m annulus.pipeline.mlflow_page --port $(PORT)
 
-mlflow-send: $(READY)  ## send MLflow what it has not got of the variants here
+mlflow-send: $(READY)  ## send MLflow what it has not got of the variants and studies here
 	@$(RUN) PYTHONPATH=src python -m annulus.pipeline.mlflow_send
 
 lock: $(READY)  ## pin what pyproject.toml asks for (newest versions: make lock ARGS=--upgrade)

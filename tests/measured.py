@@ -1,4 +1,4 @@
-"""A checkout in which the main line has run: metrics of two seeds, and the lock that DVC writes."""
+"""A checkout in which the main line or a study has run: its metrics, and the lock that DVC writes."""
 
 import hashlib
 import json
@@ -38,3 +38,22 @@ def measure(root: Path, sampler: str = "ring", knn: float = 40.0, inner: float =
         },
     }
     (root / "dvc.lock").write_text(yaml.safe_dump({"schema": "2.0", "stages": stages}))
+
+
+POINTS = "series,value,seeds,top1_percent,top1_interval_percent,top1_verdict,scale\nring,0.5,3,40.0,1.5,better,demo\n"
+
+
+def measure_study(root: Path, study: str = "toys", points: str = POINTS + "uniform,,3,38.0,,base,demo\n") -> None:
+    """Write what a study leaves: a table of results, a curve, and data that git has not."""
+    files = {
+        f"metrics/{study}/points.csv": points,
+        f"metrics/{study}/points_figure.csv": "series,x,top1_percent,top1_interval_percent\nring,1,30.0,1.0\n",
+        f"data/{study}/images.csv": "image\n",
+    }
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    outs = [{"path": name, "md5": hashlib.md5(text.encode()).hexdigest()} for name, text in files.items()]
+    lock = root / f"stages/{study}/dvc.lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    lock.write_text(yaml.safe_dump({"stages": {"settings": {"deps": []}, "points": {"outs": outs}}}))

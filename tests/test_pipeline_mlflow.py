@@ -1,4 +1,4 @@
-"""MLflow gets every variant once; whatever it does, sending ends soon, in one sentence without a secret."""
+"""MLflow gets every result once; whatever it does, sending ends soon, in one sentence without a secret."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from threading import Thread
 
 import pytest
 import warm
-from measured import measure
+from measured import POINTS, measure, measure_study
 from mlflow import MlflowClient
 from report_root import first_commit
 
@@ -27,14 +27,14 @@ SOURCE = Path(mlflow_send.__file__).parents[2]
 def empty_store(tmp_path_factory):
     """A store without runs: making one takes a second and more."""
     path = tmp_path_factory.mktemp("store") / "mlflow.db"
-    mlflow_send._experiment(MlflowClient(f"sqlite:///{path}"))
+    mlflow_send._experiment(MlflowClient(f"sqlite:///{path}"), "annulus", mlflow_send.TAGS)
     return path
 
 
 @pytest.fixture
 def checkout(tmp_path, monkeypatch, empty_store):
     """A checkout with numbers and a store, and no server; its name is not one that a URL can hold."""
-    for name in [name for name in os.environ if name.startswith("MLFLOW_") and "HTTP" not in name]:
+    for name in [name for name in os.environ if name.startswith(("MLFLOW_TRACKING", "MLFLOW_EXPERIMENT"))]:
         monkeypatch.delenv(name)
     folder = tmp_path / "a%20b?mode=ro"
     folder.mkdir()
@@ -164,6 +164,55 @@ def test_a_run_sent_in_part_is_completed_and_not_repeated(checkout, monkeypatch,
     assert len(points(client, below["seed 0"], "pretrain/loss_nats")) == 3
 
 
+def runs_of(study):
+    client = MlflowClient(mlflow_send.LOCAL)
+    found = client.get_experiment_by_name(f"annulus/{study}").experiment_id
+    return client, found, {run.info.run_name: run for run in client.search_runs([found])}
+
+
+def test_a_study_is_an_experiment_and_a_row_of_its_table_a_run_and_both_stay_deleted(checkout, capsys):
+    measure_study(checkout)
+    measure_study(checkout, "other")
+    (checkout / "metrics/other/points_figure.csv").unlink()
+    mlflow_send.send()
+    out, err = capsys.readouterr()
+    assert "5 new, 5 in all" in out
+    assert err.startswith("not in MLflow: study other: metrics/other/points_figure.csv is missing, as")
+    client, _, runs = runs_of("toys")
+    ring = runs["points ring 0.5"]
+    assert ring.info.status == "FINISHED"
+    assert ring.data.metrics == {"seeds": 3.0, "top1_percent": 40.0, "top1_interval_percent": 1.5}
+    assert ring.data.params == {"file": "metrics/toys/points.csv", "series": "ring", "value": "0.5"}
+    assert {"top1_verdict": "better", "scale": "demo"}.items() <= ring.data.tags.items()
+    client.delete_run(ring.info.run_id)
+    client.delete_experiment(runs_of("other")[1])
+    measure_study(checkout, points=POINTS + "ball,,3,39.0,,base,demo\n")
+    mlflow_send.send()
+    assert "1 new, 5 in all" in capsys.readouterr().out
+    assert sorted(runs_of("toys")[2]) == ["points ball", "points uniform"]
+
+
+def test_a_table_sent_in_part_is_completed_over_pages_of_a_search(checkout, monkeypatch):
+    measure_study(checkout, points=POINTS + "".join(f"ring,{i},3,1.0,,base,demo\n" for i in range(5)))
+    real, calls = MlflowClient.log_batch, []
+
+    def broken(*arguments, **options):
+        calls.append(arguments)
+        if len(calls) == 6:  # three are the main line's
+            raise ConnectionError("gone")
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(MlflowClient, "log_batch", broken)
+    monkeypatch.setattr(mlflow_send, "PAGE_RUNS", 2)
+    with pytest.raises(InputError, match="gone"):
+        mlflow_send.send()
+    mlflow_send.send()
+    client, toys, runs = runs_of("toys")
+    assert len(client.search_runs([toys])) == 6
+    assert {(run.info.status, "top1_percent" in run.data.metrics) for run in runs.values()} == {("FINISHED", True)}
+    assert len(calls) == 6 + 4, "two were there"
+
+
 def test_what_is_more_than_mlflow_takes_at_once_arrives(checkout):
     client, ((run, _),) = (mlflow_send.send(), tree())[1]
     one = client.create_run(run.info.experiment_id)
@@ -218,6 +267,15 @@ def test_no_secret_of_an_address_or_the_environment_is_shown(checkout, monkeypat
     assert f"WARNING: MLflow at http://***@127.0.0.1:{port}/" in text
     assert "403" in text
     assert not re.search("pass-word|query.{1,3}secret|key-of-mine|to-ken", text), text
+
+
+def test_a_server_that_takes_a_run_has_no_address_printed(checkout, capsys):
+    """MLflow prints a run's address, password and all, when it ends."""
+    _, ((run, _),) = (mlflow_send.send(), tree())[1]
+    capsys.readouterr()
+    with server(200, lambda request: '{"run_info": {}, "run": {"info": {}, "data": {}}}') as port:
+        mlflow_send._log(MlflowClient(f"http://me:pass-word@127.0.0.1:{port}"), run, {}, {"top1": 1.0}, {})
+    assert capsys.readouterr() == ("", "")
 
 
 def test_a_deleted_experiment_is_named_with_the_ways_out(checkout, monkeypatch):

@@ -99,3 +99,16 @@ def test_a_checkout_that_has_run_nothing_or_has_no_git_holds_none_or_the_workspa
     git(tmp_path, "rm", "-q", "--cached", "metrics/summary.json")
     git(tmp_path, "commit", "-q", "-m", "none")
     assert names(tmp_path) == ["workspace"], "a branch without numbers is none"
+
+
+def test_a_folder_in_place_of_a_file_of_a_commit_is_a_missing_file(root):
+    (root / "metrics/main/knn.json").unlink()
+    (root / "metrics/main/knn.json").mkdir()
+    (root / "metrics/main/knn.json/file").touch()
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "a folder")
+    found, (commit, workspace) = variants(root)
+    assert not found
+    assert commit.startswith("main ")
+    assert workspace.startswith("workspace: ")
+    assert all("metrics/main/knn.json is missing" in told for told in (commit, workspace))

@@ -1,8 +1,9 @@
-"""Send to MLflow what it has not got of the variants here: `python -m annulus.pipeline.mlflow_send`.
+"""Send to MLflow what it has not got of the results here: `python -m annulus.pipeline.mlflow_send`.
 
-Each variant is a run with the headline numbers, and below it, folded, a run for each seed. A run is found again by the
-digest of its content, so sending twice, or after an interrupt, makes no second one; a run that was deleted in MLflow
-stays deleted. Nothing is read back: the record is metrics/, in git.
+Each variant of the main line is a run with the headline numbers, and below it, folded, a run for each seed. Each study
+has an experiment of its own, `annulus/STUDY`, with a run for each row of its tables. A run is found again by the digest
+of its content, so sending twice, or after an interrupt, makes no second one; what was deleted in MLflow stays deleted.
+Nothing is read back: the record is metrics/, in git.
 """
 
 import fcntl
@@ -13,8 +14,8 @@ import re
 import signal
 import sqlite3
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -25,18 +26,22 @@ from annulus.errors import InputError
 from annulus.files.regular import check_regular
 from annulus.files.results import Number
 from annulus.pipeline.redaction import redacted, secrets_of
+from annulus.pipeline.study_rows import study_rows
 from annulus.pipeline.variants import Curve, Variant, variants
 
 os.environ |= {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "MLFLOW_LOGGING_LEVEL": "WARNING"}
+os.environ["MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"] = "true"  # two lines a run, with the address's password
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")  # MLflow's own take four minutes and more to give up
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "8")
 
 from mlflow import MlflowClient  # reads the environment
-from mlflow.entities import Metric, Param, Run, RunTag, ViewType
+from mlflow.entities import Metric, Param, Run, ViewType
 
 VALUE_LIMIT = 5000  # characters, of what is only to be looked at
 SERVER_SECONDS = 10  # for a first answer, whatever the server does
-RUN_SECONDS = 60  # for a run with those below it
+RUN_SECONDS = 60  # for a run with those below it, or for the list of an experiment's runs
+MANY = 50  # runs, which take some seconds: a line says so
+PAGE_RUNS = 1000  # of a search
 
 LOCAL = "sqlite:///mlflow.db"  # relative: MLflow would take a ? or % of the folder's name for its own
 
@@ -46,7 +51,8 @@ COLUMNS = ("knn_top1_percent", "knn_top1_interval_percent", "linear_top1_percent
 SHOWN = [f"metrics.`{name}`" for name in COLUMNS] + [f"params.`{name}`" for name in ("method", "sampler", "scale")]
 VIEW = {"orderByKey": "attributes.start_time", "orderByAsc": False, "selectedColumns": SHOWN, "columnOrder": SHOWN}
 VIEW["columnWidths"] = dict.fromkeys(SHOWN[: len(COLUMNS)], 170)  # pixels
-TAGS = {"mlflow.sharedViewState.annulus": json.dumps(VIEW), "mlflow.experimentKind": "custom_model_development"}
+KIND = {"mlflow.experimentKind": "custom_model_development"}
+TAGS = KIND | {"mlflow.sharedViewState.annulus": json.dumps(VIEW)}
 PAGE = "#/experiments/{}/runs?workflowType=machine_learning&viewStateShareKey=annulus"
 
 
@@ -67,14 +73,18 @@ def send() -> str:
         InputError: when MLflow does not take it.
     """
     found, faults = variants(Path())
+    studies, more = study_rows(Path())
+    main = os.environ.get("MLFLOW_EXPERIMENT_NAME", "annulus")
+    results = {main: found} | {f"{main}/{study}": rows for study, rows in studies.items()}
     try:
-        with _locked(), _within(SERVER_SECONDS):
-            client = _client()
-            experiment = _experiment(client)
-        sent = 0
-        for variant in found:
-            with _locked(), _within(RUN_SECONDS):
-                sent += _keep(client, experiment, variant)
+        with _locked():
+            with _within(SERVER_SECONDS):
+                client = _client()
+                page = _experiment(client, main, TAGS)
+            sent = 0
+            for name, rows in results.items():
+                with suppress(_Deleted):  # a study's experiment stays deleted, as runs do
+                    sent += _keep_all(client, name, rows)
     except Exception as error:  # of many kinds, by destination
         kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
         reason = shown(kind + " ".join(str(error).split()))[:400]
@@ -82,10 +92,14 @@ def send() -> str:
             f"MLflow at {shown(destination())} did not take the numbers ({reason}). They are in metrics/; "
             "`make mlflow-send` sends them once that is mended"
         ) from error
-    for fault in faults:
+    for fault in faults + more:
         print(f"not in MLflow: {fault}", file=sys.stderr)
-    print(f"MLflow at {shown(destination())}: {sent} new, {len(found)} in all")
-    return PAGE.format(experiment)
+    print(f"MLflow at {shown(destination())}: {sent} new, {sum(map(len, results.values()))} in all")
+    return PAGE.format(page)
+
+
+class _Deleted(InputError):
+    """The experiment was deleted in MLflow."""
 
 
 class _Late(BaseException):
@@ -143,45 +157,62 @@ def _client() -> MlflowClient:
     return MlflowClient(uri)
 
 
-def _experiment(client: MlflowClient) -> str:
-    """The experiment's id. Its page shows the columns above, and what belongs to trainings."""
-    name = os.environ.get("MLFLOW_EXPERIMENT_NAME", "annulus")
+def _experiment(client: MlflowClient, name: str, tags: Mapping[str, str]) -> str:
+    """The experiment's id, a new one's when there is none.
+
+    Raises:
+        _Deleted: when it was deleted, with the ways out.
+    """
     known = client.get_experiment_by_name(name)
     if known is not None and known.lifecycle_stage == "deleted":
-        raise InputError(
+        raise _Deleted(
             f"its experiment {name!r} was deleted: `mlflow experiments restore -x {known.experiment_id}` brings it "
             "back, MLFLOW_EXPERIMENT_NAME names another one"
         )
     found = known.experiment_id if known else client.create_experiment(name)
     if not found:  # MLflow's client takes 200 with an empty body for an experiment without fields
         raise InputError("the server's answer names no experiment; check the address in MLFLOW_TRACKING_URI")
-    for tag, value in TAGS.items():
+    for tag, value in tags.items():
         if known is None or known.tags.get(tag) != value:
             client.set_experiment_tag(found, tag, value)
     return found
 
 
-def _keep(client: MlflowClient, experiment: str, variant: Variant) -> bool:
+def _keep_all(client: MlflowClient, name: str, rows: Sequence[Variant]) -> int:
+    """Make an experiment's variants runs. Returns how many were to do."""
+    with _within(RUN_SECONDS):
+        experiment, known, token = _experiment(client, name, KIND), {}, None
+        while token != "":  # of several checkouts' runs the first; one search for each would take seconds
+            page = client.search_runs([experiment], "", ViewType.ALL, PAGE_RUNS, ["start_time ASC"], token)
+            known = {run.data.tags.get("annulus.digest"): run for run in reversed(page)} | known
+            token = page.token or ""
+    if (missing := sum(row.digest not in known for row in rows)) >= MANY:
+        print(f"MLflow: {missing} runs to make in {name!r}", file=sys.stderr)
+    sent = 0
+    for row in rows:
+        with _within(RUN_SECONDS):
+            sent += _keep(client, experiment, known, row)
+    return sent
+
+
+def _keep(client: MlflowClient, experiment: str, known: Mapping[str, Run], variant: Variant) -> bool:
     """Make a variant runs, or complete those of an earlier try, its own last. Returns whether that was to do."""
-    tags = {"annulus.digest": variant.digest, "dvc.exp_name": variant.experiment}
-    tags["mlflow.source.git.commit"] = variant.commit
-    run = _run(client, experiment, tags, variant.name, variant.made)
+    tags = {"dvc.exp_name": variant.experiment, "mlflow.source.git.commit": variant.commit}
+
+    def run_of(name: str, digest: str, numbers: Mapping[str, Number], **more: str) -> Run:
+        given = tags | {_name(key): text[:VALUE_LIMIT] for key, text in numbers.items() if isinstance(text, str)}
+        given = {tag: text for tag, text in given.items() if text} | more | {"annulus.digest": digest}
+        return known.get(digest) or client.create_run(experiment, round(variant.made * 1000), given, name)
+
+    run = run_of(variant.name, variant.digest, variant.numbers)
     if run.info.status == "FINISHED" or run.info.lifecycle_stage == "deleted":
         return False
+    parent = {"mlflow.parentRunId": run.info.run_id}
     for seed, numbers in variant.seeds.items():
-        below = tags | {"annulus.digest": f"{variant.digest}/{seed}", "mlflow.parentRunId": run.info.run_id}
-        one = _run(client, experiment, below, f"seed {seed}", variant.made)
+        one = run_of(f"seed {seed}", f"{variant.digest}/{seed}", numbers, **parent)
         _log(client, one, {"seed": seed}, numbers, variant.curves_of.get(seed, {}))
     _log(client, run, variant.params, variant.numbers, variant.curves)
     return True
-
-
-def _run(client: MlflowClient, experiment: str, tags: Mapping[str, str | None], name: str, made: float) -> Run:
-    """The run of a digest; a new one with this name, when there is none."""
-    digest = f"tags.`annulus.digest` = '{tags['annulus.digest']}'"
-    found = client.search_runs([experiment], digest, ViewType.ALL, order_by=["start_time ASC"])
-    given = {tag: value for tag, value in tags.items() if value}
-    return found[0] if found else client.create_run(experiment, round(made * 1000), given, run_name=name)
 
 
 def _log(
@@ -191,16 +222,15 @@ def _log(
     numbers: Mapping[str, Number],
     curves: Mapping[str, Curve],
 ) -> None:
-    """Add what a run holds, and end it. What is there already is the same: times are the run's."""
+    """Add what a run holds beside its tags, and end it. What is there already is the same: times are the run's."""
     made, last = run.info.start_time, max((epoch for curve in curves.values() for epoch, _ in curve), default=0)
     metrics = [Metric(_name(name), x, made, epoch) for name, curve in curves.items() for epoch, x in curve]
     # Later than a curve's last point, so that the table shows the number.
     metrics += [Metric(_name(name), x, made + 1, last) for name, x in numbers.items() if not isinstance(x, str)]
-    texts = [RunTag(_name(name), x[:VALUE_LIMIT]) for name, x in numbers.items() if isinstance(x, str)]
     given = [Param(_name(name), value[:VALUE_LIMIT]) for name, value in params.items()]
-    for kind, entries, most in (("params", given, 100), ("tags", texts, 100), ("metrics", metrics, 1000)):
-        for start in range(0, len(entries), most):  # MLflow's limits of one request
-            client.log_batch(run.info.run_id, **{kind: entries[start : start + most]})
+    for at in range(max(len(given) // 100, len(metrics) // 900) + 1):  # MLflow's limits of one request
+        part = metrics[900 * at : 900 * at + 900], given[100 * at : 100 * at + 100]
+        client.log_batch(run.info.run_id, *part)
     client.set_terminated(run.info.run_id, "FINISHED", made + 1)
 
 

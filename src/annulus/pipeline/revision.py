@@ -3,8 +3,7 @@
 import io
 import re
 import subprocess
-import tarfile
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -75,12 +74,28 @@ def revision(root: Path, name: str, paths: Collection[str]) -> Files:
     Raises:
         InputError: when there is none, with git's own reason where git does not answer at all.
     """
-    commit = _commit(root, name)
-    listed = git(root, "ls-tree", "-z", "--name-only", commit, "--", *paths).decode().split("\0")[:-1]
-    files = {}
-    if listed:  # without a path git would give all files
-        with tarfile.open(fileobj=io.BytesIO(git(root, "archive", commit, "--", *listed))) as archive:
-            files = {member.name: archive.extractfile(member).read() for member in archive if member.isfile()}
+    commit, blobs = _commit(root, name), {}
+    for line in git(root, "ls-tree", "-r", "-z", commit, "--", *paths).decode().split("\0")[:-1]:
+        kind, path = line.split("\t", 1)
+        if kind.startswith("100"):  # a plain file, no link
+            blobs[path] = kind.split()[2]
+    return objects(root, blobs, f"{name} ({commit[:7]})")
+
+
+def objects(root: Path, blobs: Mapping[str, str], name: str) -> Files:
+    """Files by what git calls their content, such as HEAD:./dvc.lock, by one call of git; those it has not are missing.
+
+    Raises:
+        InputError: with git's own reason, where git does not answer.
+    """
+    asked = "".join(f"{blob}\n" for blob in blobs.values())
+    stream, files = io.BytesIO(git(root, "cat-file", "--batch", given=asked.encode())), {}
+    for path in blobs:
+        *_, kind, size = stream.readline().split()
+        if size.isdigit():  # or: missing
+            content = stream.read(int(size) + 1)[:-1]
+            if kind == b"blob":
+                files[path] = content
 
     def content(path: str) -> bytes:
         if path not in files:
@@ -90,7 +105,7 @@ def revision(root: Path, name: str, paths: Collection[str]) -> Files:
     def below(folder: str) -> list[str]:
         return [path for path in files if path.startswith(f"{folder}/")]
 
-    return Files(f"{name} ({commit[:7]})", content, below)
+    return Files(name, content, below)
 
 
 def experiments(root: Path) -> dict[str, list[str]]:
@@ -108,14 +123,14 @@ def experiments(root: Path) -> dict[str, list[str]]:
     return found
 
 
-def git(root: Path, *words: str) -> bytes:
-    """What git prints.
+def git(root: Path, *words: str, given: bytes = b"") -> bytes:
+    """What git prints when it is given some input.
 
     Raises:
         InputError: with git's own reason, when it is missing or refuses.
     """
     try:
-        done = subprocess.run(["git", *words], cwd=root, capture_output=True, timeout=GIT_SECONDS)
+        done = subprocess.run(["git", *words], cwd=root, input=given, capture_output=True, timeout=GIT_SECONDS)
     except FileNotFoundError as error:
         missing = "the folder is missing" if not root.is_dir() else "git is not installed"
         raise InputError(f"cannot ask git in {root.resolve()}: {missing}") from error

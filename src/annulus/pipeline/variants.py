@@ -6,10 +6,8 @@ run that did not finish, or was put there by hand: such a variant is not told of
 
 import csv
 import hashlib
-import io
 import json
 import math
-import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,11 +19,11 @@ import yaml
 
 from annulus.config import SECTION_OF
 from annulus.errors import InputError
-from annulus.files.regular import check_regular
 from annulus.files.results import Number
 from annulus.pipeline.checkout import git
+from annulus.pipeline.revision import WORKSPACE, Files, objects, workspace
+from annulus.pipeline.stale import flat
 
-WORKSPACE = "workspace"
 LOCK, SUMMARY = "dvc.lock", "metrics/summary.json"
 STAGES = ("prepare", "pretrain", "knn", "linear", "diagnostics")
 NUMBERS = {stage: f"metrics/main/{stage}.json" for stage in STAGES}
@@ -82,9 +80,14 @@ def variants(root: Path) -> tuple[list[Variant], list[str]]:
             one = Variant(name, place.commit, place.experiment, place.made, params, *_measured(place.files))
             found.setdefault(one.digest, one)
         except WRONG as error:
-            reason = error if isinstance(error, InputError) else f"not this version's ({type(error).__name__}: {error})"
-            faults.append(f"{place.name}: {' '.join(str(reason).split())}")
+            faults.append(f"{place.name}: {reason(error)}")
     return list(found.values()), faults
+
+
+def reason(error: Exception) -> str:
+    """An error of WRONG in a line."""
+    found = error if isinstance(error, InputError) else f"not this version's ({type(error).__name__}: {error})"
+    return " ".join(str(found).split())
 
 
 class _Place(NamedTuple):
@@ -100,10 +103,13 @@ def _places(root: Path) -> Iterator[_Place]:
     form = "%(refname) %(objectname) %(committerdate:unix)"
     listed = git("for-each-ref", f"--format={form}", "refs/exps", "refs/heads", folder=root) or ""
     head = git("log", "-1", "--no-show-signature", "--format=HEAD %H %ct", folder=root) or ""
+    told = set()
     for line in filter(None, [*listed.splitlines(), head]):
         reference, commit, made = line.split()
         branch = reference.removeprefix("refs/heads/")
         if reference == "HEAD":
+            if commit in told:
+                continue
             name, experiment = commit[:7], None
         elif branch != reference:
             name, experiment = f"{branch} {commit[:7]}", None
@@ -111,26 +117,19 @@ def _places(root: Path) -> Iterator[_Place]:
             name = experiment = reference.rsplit("/", 1)[1]
         else:  # DVC's own: refs/exps/exec/EXEC_HEAD, stashes of its queue
             continue
-        yield _Place(name, commit, experiment, float(made), _of_commit(root, commit))
-    files = {}
-    for name in FILES:
-        with suppress(OSError):
-            check_regular(root / name)
-            files[name] = (root / name).read_bytes()
+        told.add(commit)
+        blobs = {path: f"{commit}:./{path}" for path in FILES}
+        yield _Place(name, commit, experiment, float(made), _present(objects(root, blobs, name)))
+    files = _present(workspace(root))
     if SUMMARY in files:
         yield _Place(WORKSPACE, head[5:45] or None, None, (root / SUMMARY).stat().st_mtime, files)
 
 
-def _of_commit(root: Path, commit: str) -> dict[str, bytes]:
-    """The files that a commit has, by one call of git."""
-    asked = "".join(f"{commit}:./{name}\n" for name in FILES)
-    done = subprocess.run(["git", "cat-file", "--batch"], cwd=root, input=asked.encode(), capture_output=True)
-    stream, found = io.BytesIO(done.stdout), {}
+def _present(files: Files) -> dict[str, bytes]:
+    found = {}
     for name in FILES:
-        kind, _, size = stream.readline().decode().rstrip("\n").rpartition(" ")
-        if kind.endswith(" blob"):
-            found[name] = stream.read(int(size))
-            stream.read(1)
+        with suppress(LookupError):
+            found[name] = files.content(name)
     return found
 
 
@@ -142,30 +141,29 @@ def _params(files: Mapping[str, bytes]) -> dict[str, str]:
     given: dict[str, Any] = {}
     for stage in _stages(files).values():
         given |= stage.get("params", {}).get("params.yaml", {})
-    flat = {}
-    for name, value in _leaves(given):
+    chosen = {}
+    for name, value in flat(given).items():
+        if value == {}:  # the uniform sampler has no settings
+            continue
         section, *rest = name.split(".")
         word = next((word for word in SECTION_OF if SECTION_OF[word] == section), None)
         if word in given:  # the diagnostics are given all samplers
             if rest[0] != given[word]:
                 continue
             name = ".".join([section, *rest[1:]])
-        flat[name] = value if isinstance(value, str) else json.dumps(value)
-    return dict(sorted(flat.items(), key=lambda pair: (pair[0] not in SECTION_OF, pair[0])))
-
-
-def _leaves(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{above}{key}.")
-        else:
-            yield f"{above}{key}", value
+        chosen[name] = value if isinstance(value, str) else json.dumps(value)
+    return dict(sorted(chosen.items(), key=lambda pair: (pair[0] not in SECTION_OF, pair[0])))
 
 
 def _stages(files: Mapping[str, bytes]) -> Mapping[str, Any]:
     if LOCK not in files:
         raise InputError(f"{LOCK} is missing; run `dvc repro`")
-    return yaml.load(files[LOCK], _Yaml)["stages"]
+    return stages_of(files[LOCK])
+
+
+def stages_of(lock: bytes) -> Mapping[str, Any]:
+    """The stages of a lock of DVC, each with what it read and wrote; an error of WRONG where it is none."""
+    return yaml.load(lock, _Yaml)["stages"]
 
 
 def _measured(files: Mapping[str, bytes]) -> tuple[Any, ...]:
@@ -176,14 +174,14 @@ def _measured(files: Mapping[str, bytes]) -> tuple[Any, ...]:
         ValueError: and others, when it holds something else.
     """
     _check(files)
-    numbers, seeds, curves_of, points = _finite(json.loads(files[SUMMARY])), {}, {}, {}
+    numbers, seeds, curves_of, points = finite(json.loads(files[SUMMARY])), {}, {}, {}
     for stage in STAGES:
         content = json.loads(files.get(NUMBERS[stage], b"{}"))
         if any(isinstance(value, dict) for value in content.values()):
             for seed, of_seed in content.items():
-                seeds.setdefault(seed, {}).update(_finite(of_seed, f"{stage}/"))
+                seeds.setdefault(seed, {}).update(finite(of_seed, f"{stage}/"))
         else:
-            numbers |= _finite(content, f"{stage}/")
+            numbers |= finite(content, f"{stage}/")
         for row in csv.DictReader(files.get(CURVES[stage], b"").decode().splitlines()):
             seed, epoch = row.pop("seed"), int(row.pop("epoch"))
             for name, value in ((f"{stage}/{column}", float(text)) for column, text in row.items() if text):
@@ -198,13 +196,23 @@ def _measured(files: Mapping[str, bytes]) -> tuple[Any, ...]:
 def _check(files: Mapping[str, bytes]) -> None:
     for stage in _stages(files).values():
         for entry in [*stage.get("deps", []), *stage.get("outs", [])]:
-            name = entry["path"]
-            if name in FILES and (name not in files or hashlib.md5(files[name]).hexdigest() != entry["md5"]):
-                reason = "differs from what dvc.lock names" if name in files else "is missing"
-                raise InputError(f"{name} {reason}, as after a run that did not finish; run `dvc repro`")
+            if entry["path"] in FILES:
+                check_locked(entry, files.get(entry["path"]))
 
 
-def _finite(numbers: Mapping[str, Any], above: str = "") -> dict[str, Number]:
+def check_locked(entry: Mapping[str, Any], content: bytes | None, made_by: str = "dvc repro") -> None:
+    """Refuse a file, None where it is missing, that is not the one of a lock's entry.
+
+    Raises:
+        InputError: with the command that makes it.
+    """
+    if content is None or hashlib.md5(content).hexdigest() != entry["md5"]:
+        reason = "is missing" if content is None else "differs from what dvc.lock names"
+        raise InputError(f"{entry['path']} {reason}, as after a run that did not finish; run `{made_by}`")
+
+
+def finite(numbers: Mapping[str, Any], above: str = "") -> dict[str, Number]:
+    """Numbers and text, their names with `above` before them; a ValueError for others, NaN and infinities."""
     for name, value in numbers.items():
         if not isinstance(value, Number) or (isinstance(value, float) and not math.isfinite(value)):
             raise ValueError(f"{above}{name} is {value!r}")

@@ -1,0 +1,74 @@
+"""The studies' results in the workspace, a variant for each row of their tables.
+
+The record is metrics/, and a study's dvc.lock says which tables it made. One that is not the lock's is not told of, as
+with the main line's variants.
+"""
+
+import csv
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from annulus.errors import InputError
+from annulus.files.results import DECIMALS, Number
+from annulus.pipeline.checkout import git
+from annulus.pipeline.revision import workspace
+from annulus.pipeline.variants import WRONG, Variant, check_locked, finite, reason, stages_of
+
+AXES = {"x", "step", "iteration"}  # a table with one of these columns is a curve: its rows are points, not results
+TABLE = re.compile(r"metrics/.+\.csv")
+
+
+def study_rows(root: Path) -> tuple[dict[str, list[Variant]], list[str]]:
+    """The rows of each study, and a sentence for each table and lock that cannot be told of."""
+    found, faults = {}, []
+    files, commit = workspace(root), git("rev-parse", "--verify", "-q", "HEAD", folder=root)
+    for path in sorted(root.glob("stages/*/dvc.lock")):
+        study, rows = path.parent.name, {}
+        try:
+            stages = stages_of(files.content(f"stages/{study}/dvc.lock")).values()
+            outs = [out for stage in stages for out in stage.get("outs", []) if TABLE.fullmatch(out["path"])]
+        except WRONG as error:
+            faults.append(f"stages/{study}/dvc.lock: {reason(error)}")
+            continue
+        for out in outs:
+            try:
+                content = None
+                with suppress(LookupError):
+                    content = files.content(out["path"])
+                check_locked(out, content, f"dvc repro stages/{study}/dvc.yaml")
+                made = (root / out["path"]).stat().st_mtime
+                rows |= {row.digest: row for row in _rows(out["path"], content, commit, made)}
+            except (OSError, *WRONG) as error:
+                place = "" if isinstance(error, InputError) else f"{out['path']}: "
+                faults.append(f"study {study}: {place}{reason(error)}")
+        if rows:
+            found[study] = list(rows.values())
+    return found, faults
+
+
+def _rows(path: str, content: bytes, commit: str | None, made: float) -> Iterator[Variant]:
+    """The rows of a table, none of a curve."""
+    table = csv.DictReader(content.decode().splitlines())
+    if AXES & set(table.fieldnames or ()):
+        return
+    for row in table:
+        texts, numbers = _divided(row)
+        name = " ".join([Path(path).stem, *texts.values()])
+        yield Variant(name, commit, None, made, {"file": path, **texts}, numbers, {}, {}, {})
+
+
+def _divided(row: dict[str, str]) -> tuple[dict[str, str], dict[str, Number]]:
+    """The cells that say which row it is, up to the first number with a unit or the number of seeds; and the rest."""
+    names = list(row)
+    first = next((at for at, name in enumerate(names) if name == "seeds" or name.endswith(tuple(DECIMALS))), len(names))
+    texts = {name: row[name] for name in names[:first] if row[name]}
+    return texts, finite({name: _number(row[name]) for name in names[first:] if row[name]})
+
+
+def _number(text: str) -> Number:
+    try:
+        return float(text)
+    except ValueError:
+        return text

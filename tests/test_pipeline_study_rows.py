@@ -1,0 +1,62 @@
+"""The results of studies: the rows of the tables that their locks vouch for, and no point of a curve."""
+
+import os
+from pathlib import Path
+
+import pytest
+from measured import POINTS, measure_study
+from report_root import first_commit
+
+from annulus.pipeline.study_rows import study_rows
+
+
+def test_a_row_of_a_table_is_a_result_and_a_point_of_a_curve_is_none(tmp_path):
+    measure_study(tmp_path)
+    measure_study(tmp_path, "toys2", POINTS * 2)  # the second heading is a row of text, the third row is the first
+    commit = first_commit(tmp_path)
+    found, faults = study_rows(tmp_path)
+    assert not faults
+    ring, uniform = found["toys"]
+    assert (ring.name, ring.commit) == ("points ring 0.5", commit)
+    assert ring.params == {"file": "metrics/toys/points.csv", "series": "ring", "value": "0.5"}
+    numbers = {"seeds": 3.0, "top1_percent": 40.0, "top1_interval_percent": 1.5}
+    assert ring.numbers == numbers | {"top1_verdict": "better", "scale": "demo"}
+    assert (uniform.name, "top1_interval_percent" in uniform.numbers) == ("points uniform", False), "no empty cell"
+    assert [row.name for row in found["toys2"]] == ["points ring 0.5", "points series value"], "each once"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "fault"),
+    [
+        (
+            "metrics/toys/points.csv",
+            POINTS,
+            "study toys: metrics/toys/points.csv differs from what dvc.lock names, as after a run that did not finish; "
+            "run `dvc repro stages/toys/dvc.yaml`",
+        ),
+        ("metrics/toys/points.csv", None, "study toys: metrics/toys/points.csv is missing, as"),
+        ("metrics/toys/points.csv", "a pipe", "study toys: metrics/toys/points.csv is missing, as"),
+        ("stages/toys/dvc.lock", "<<<<<<< ours: [", "stages/toys/dvc.lock: not this version's (ParserError: "),
+        ("stages/toys/dvc.lock", "a pipe", "stages/toys/dvc.lock: not this version's (LookupError: "),
+    ],
+)
+def test_a_table_that_the_lock_does_not_vouch_for_is_left_out_and_named(tmp_path, name, content, fault):
+    measure_study(tmp_path)
+    measure_study(tmp_path, "other")
+    path = Path(tmp_path, name)
+    path.unlink()
+    if content == "a pipe":
+        os.mkfifo(path)
+    elif content:
+        path.write_text(content, encoding="utf-8")
+    found, (told,) = study_rows(tmp_path)
+    assert list(found) == ["other"]
+    assert told.startswith(fault)
+
+
+@pytest.mark.parametrize("row", ["ring,0.5,3,nan,1.5,better,demo", "ring,0.5,3,40.0,1.5,better,demo,more"])
+def test_a_table_with_a_row_of_another_kind_is_named(tmp_path, row):
+    measure_study(tmp_path, points=f"{POINTS}{row}\n")
+    found, (told,) = study_rows(tmp_path)
+    assert not found
+    assert told.startswith("study toys: metrics/toys/points.csv: not this version's (")
