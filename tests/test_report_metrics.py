@@ -180,6 +180,8 @@ def test_every_committed_metrics_file_is_whole():
         name = path.relative_to(ROOT / "metrics").as_posix()
         if path.suffix not in (".csv", ".json") or path.stem.endswith("_right") or "right" in path.parts:
             continue
+        if name == "main/confusion.csv":  # DVC's, where the main line has run: a row for each test image
+            continue
         by_seed = path.suffix == ".json" and re.match(r'\{\s*"[0-9]+": \{', path.read_text())
         assert (metrics.rows if path.suffix == ".csv" else metrics.by_seed if by_seed else metrics.values)(name), name
     assert metrics.broken == []
