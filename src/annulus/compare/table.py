@@ -20,7 +20,7 @@ class Row(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """What changed between two sides, and what came of it: no rows where a side's numbers are of something else."""
+    """Two sides, the parameters that differ and the differences of numbers; no rows where a side is stale."""
 
     base: Side
     head: Side
