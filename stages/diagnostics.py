@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from annulus.compute.workers import each_seed
 from annulus.diagnostics.curve import read_curve
 from annulus.diagnostics.examples import nearest_images, picked_negatives
 from annulus.diagnostics.measures import load_run, over_training
@@ -17,6 +16,7 @@ from annulus.files.packed import write_packed
 from annulus.files.results import Metrics
 from annulus.negatives.build import build_sampler
 from annulus.pipeline.stage import Results, run_stage
+from annulus.running.workers import each_seed
 
 READS = ["seeds", "sampler", "samplers", "knn.layer"]
 PATHS = ["images", "snapshots", "features", "curve", "examples", "metrics", "history"]

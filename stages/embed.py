@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from annulus.compute import progress
-from annulus.compute.device import pick_device
-from annulus.compute.workers import each_seed
+from annulus.device.device import pick_device
 from annulus.encoders.encoder import load_encoder
 from annulus.encoders.extract import extract
 from annulus.encoders.features import SPLITS, save_features
 from annulus.files.images import load_images
 from annulus.files.results import Metrics
 from annulus.pipeline.stage import Results, run_stage
+from annulus.running import progress
+from annulus.running.workers import each_seed
 
 READS = ["seeds", "linear.inputs", "linear.layer"]
 PATHS = ["images", "encoders", "features"]

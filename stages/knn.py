@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from annulus.compute.device import pick_device
-from annulus.compute.workers import each_seed
+from annulus.device.device import pick_device
 from annulus.encoders.features import load_features
 from annulus.evals.knn import Neighbours, evaluate_knn
 from annulus.files.right import by_number, write_right
 from annulus.pipeline.stage import Results, run_stage
+from annulus.running.workers import each_seed
 
 READS = ["seeds", "knn"]
 PATHS = ["features", "metrics", "right"]

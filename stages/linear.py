@@ -5,9 +5,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from annulus.compute import progress
-from annulus.compute.device import pick_device
-from annulus.compute.workers import each_seed
+from annulus.device.device import pick_device
 from annulus.encoders.encoder import load_encoder
 from annulus.encoders.features import SPLITS, load_features
 from annulus.evals.accuracy import confusion_rows
@@ -16,6 +14,8 @@ from annulus.files.images import load_images
 from annulus.files.results import write_table
 from annulus.files.right import by_number, write_right
 from annulus.pipeline.stage import Results, run_stage
+from annulus.running import progress
+from annulus.running.workers import each_seed
 
 READS = ["seeds", "linear", "view_sets.${views}", "scales.${scale}.linear"]
 PATHS = ["images", "encoders", "features", "metrics", "right", "history", "confusion"]

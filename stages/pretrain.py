@@ -8,17 +8,17 @@ from typing import Any
 
 import torch
 
-from annulus.compute.device import described, pick_device, ways
-from annulus.compute.distributed import process_group, rank, relaunch
-from annulus.compute.workers import each_seed
 from annulus.config.resolved import PRETRAIN
+from annulus.device.device import described, pick_device, ways
+from annulus.device.distributed import process_group, rank, relaunch
 from annulus.encoders.encoder import save_encoder
 from annulus.files.images import load_images
 from annulus.files.results import Metrics
-from annulus.pipeline.checkpoint import Checkpoint, hash_files
-from annulus.pipeline.code import hash_code
 from annulus.pipeline.provenance import processor
 from annulus.pipeline.stage import Results, run_stage
+from annulus.running.checkpoint import Checkpoint, hash_files
+from annulus.running.code import hash_code
+from annulus.running.workers import each_seed
 from annulus.training.setup import build_training
 from annulus.training.snapshots import Snapshots
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
-from annulus.trials.outcomes import by_epoch, by_value, numbers
-from annulus.trials.runs import Run, Trials, load_splits, run_of
+from annulus.studies.outcomes import by_epoch, by_value, numbers
+from annulus.studies.runs import Run, Trials, load_splits, run_of
 
 PATHS = ["images", "points", "figure"]
 

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from annulus.config.grid import PartsParams, part_settings
 from annulus.config.resolved import IMAGES, resolved
-from annulus.config.study import Study
-from annulus.pipeline.stage import write_settings
+from annulus.studies.grid import PartsParams, part_settings
+from annulus.studies.settings_files import write_settings
+from annulus.studies.study import Study
 
 
 def main(study: Study) -> dict[str, Any]:

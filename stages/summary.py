@@ -6,9 +6,9 @@ from itertools import zip_longest
 from typing import Any
 
 from annulus.config.resolved import SELECTORS
+from annulus.evals.headlines import measured
 from annulus.files.results import Metrics, Number, read_metrics, write_table
 from annulus.files.right import read_right
-from annulus.headlines import measured
 from annulus.pipeline.stage import Results, run_stage
 
 READS = [*SELECTORS, "seeds"]

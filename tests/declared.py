@@ -1,7 +1,8 @@
 """The rooms of the library that a stage script reaches by its imports, for comparing with what dvc.yaml declares.
 
-A room is a folder of src/annulus, or a module beside the folders. What can change no number is no dependency
-(`annulus.pipeline.code`). A `settings` stage writes what config/ makes of the parameters, and depends on config/.
+A room is a folder of src/annulus, or a module beside the folders; of studies/ each study's own folder and each shared
+module, so that an edit of one study reruns no other. What can change no number is no dependency
+(`annulus.running.code`). A `settings` stage writes what config/ makes of the parameters, and depends on config/.
 """
 
 from functools import cache
@@ -10,10 +11,10 @@ from unittest.mock import patch
 
 from by_path import ROOT
 
-from annulus.pipeline import code
+from annulus.running import code  # Thirty scripts share one library: each of its files is parsed once.
 
-# Thirty scripts share one library: each of its files is parsed once.
 PARSED = {name: cache(getattr(code, name)) for name in ("_imported_by", "computes", "is_docstring")}
+STUDIES = ROOT / "src/annulus/studies"
 
 
 @cache
@@ -24,7 +25,7 @@ def rooms(script: Path) -> set[str]:
         config = {file for file in files if file.is_relative_to(code.CONFIG) and not code.is_docstring(file)}
         counting = {file for file in files if code.computes(file)}
     counting |= config if script.stem.endswith("settings") else set()
-    return {"/".join(file.relative_to(ROOT).parts[:3]) for file in counting}
+    return {"/".join(file.relative_to(ROOT).parts[: 4 if file.is_relative_to(STUDIES) else 3]) for file in counting}
 
 
 def script_of(stage: dict) -> str:

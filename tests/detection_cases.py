@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from annulus.detection.annotated import LIMBS, PERSON, Annotated, Category, Detection, Instance, Picture, rle_of
+from annulus.studies.detection.annotated import LIMBS, PERSON, Annotated, Category, Detection, Instance, Picture, rle_of
 
 SIDE = 120  # pixels of a picture
 

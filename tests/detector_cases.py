@@ -10,9 +10,9 @@ from detection_cases import boxed
 from PIL import Image
 
 from annulus.config.file import checked
-from annulus.detection.annotated import PERSON, Annotated, Category, Picture, flip_pairs_of, mask_of
-from annulus.detection.params import DetectorParams, TrainingParams
 from annulus.encoders.encoder import EncoderConfig, build_encoder
+from annulus.studies.detection.annotated import PERSON, Annotated, Category, Picture, flip_pairs_of, mask_of
+from annulus.studies.detection.params import DetectorParams, TrainingParams
 
 SIDE = 32
 COLOURS = ((230, 40, 40), (40, 60, 230))

@@ -18,7 +18,7 @@ from annulus.config.resolved import PRETRAIN
 from annulus.errors import InputError
 from annulus.files.images import ImageSet
 from annulus.files.store import Resident
-from annulus.pipeline.checkpoint import Checkpoint
+from annulus.running.checkpoint import Checkpoint
 from annulus.training.loop import Training
 from annulus.training.setup import build_training
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from settings import ROOT, load
 
-from annulus.compute.device import pick_device
 from annulus.config.resolved import PRETRAIN
 from annulus.datasets.prepare import prepare_images
+from annulus.device.device import pick_device
 from annulus.encoders.extract import extract
 from annulus.evals.knn import evaluate_knn
 from annulus.training.setup import build_training

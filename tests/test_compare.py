@@ -19,8 +19,8 @@ from annulus.compare.sides import read_side
 from annulus.compare.table import compare
 from annulus.compare.text import as_markdown, as_text
 from annulus.errors import InputError
+from annulus.evals.headlines import HEADLINES
 from annulus.files.right import by_number, right_text
-from annulus.headlines import HEADLINES
 from annulus.pipeline.stale import flat
 from annulus.report.metrics import Metrics
 

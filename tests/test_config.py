@@ -14,11 +14,11 @@ from annulus.config.checks import check_memory
 from annulus.config.methods import IRParams, MoCoParams
 from annulus.config.negatives import AdaptiveStepAnneal, CaveParams, UniformParams
 from annulus.config.params import nearest
-from annulus.config.study import StudyParams
 from annulus.config.training import PretrainScale
 from annulus.errors import InputError
-from annulus.estimators import params as estimators
-from annulus.ranks import rank_limits
+from annulus.negatives.ranks import rank_limits
+from annulus.studies.estimators import params as estimators
+from annulus.studies.study import StudyParams
 
 ESTIMATORS = [getattr(estimators, f"{name}Params") for name in ("Gaussians", "Ideal", "Binary", "Staircase")]
 ESTIMATORS += [estimators.ConditionalParams, estimators.TheoremsParams]

@@ -13,7 +13,6 @@ from settings import stripes
 
 from annulus.config.evals import KnnParams
 from annulus.config.resolved import read_settings
-from annulus.detection.transfer import of_encoders
 from annulus.diagnostics.curve import read_curve
 from annulus.diagnostics.measures import load_run
 from annulus.encoders.encoder import EncoderConfig, build_encoder, load_encoder, save_encoder
@@ -23,7 +22,8 @@ from annulus.evals.knn import evaluate_knn
 from annulus.files.images import load_images, save_images
 from annulus.files.packed import write_packed
 from annulus.files.results import write_table
-from annulus.generators.curves import read_curves
+from annulus.studies.detection.detector_runs import of_encoders
+from annulus.studies.view_learning.curves import read_curves
 
 CONFIG = EncoderConfig("alexnet", "imagenet", "linear", 4, 16, None, (0.5, 0.5, 0.5), (0.2, 0.2, 0.2))
 COLUMNS = ("bound_nats", "ceiling_nats", "inner_share", "outer_share")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from pycocotools import mask as pycoco
 
-from annulus.detection.annotated import LIMBS, PERSON, Instance, flip_pairs_of, mask_of, rle_of
+from annulus.studies.detection.annotated import LIMBS, PERSON, Instance, flip_pairs_of, mask_of, rle_of
 
 
 def mask(segmentation, height, width):

@@ -10,8 +10,8 @@ from detection_cases import annotated, as_detections, boxed, found, random_case
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
-from annulus.detection.average_precision import evaluate
-from annulus.detection.bootstrap import resampled
+from annulus.studies.detection.average_precision import evaluate
+from annulus.studies.detection.bootstrap import resampled
 
 # Means over the first ten of `lvis_case`, by lvis-api 0.5.3.
 LVIS_API = {"box_ap": 16.39275691062965, "box_ap50": 42.76203616240744, "box_apr": 11.459463835038965}

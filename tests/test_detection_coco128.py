@@ -9,12 +9,12 @@ import pytest
 from detector_cases import detector_params, training_params
 from test_detection_levels import trained
 
-from annulus.detection.annotated import Detection, mask_of, rle_of
-from annulus.detection.average_precision import evaluate
-from annulus.detection.coco import read_coco
-from annulus.detection.engines import engine_of
-from annulus.detection.tasks import check_engine
 from annulus.errors import InputError
+from annulus.studies.detection.annotated import Detection, mask_of, rle_of
+from annulus.studies.detection.average_precision import evaluate
+from annulus.studies.detection.coco import read_coco
+from annulus.studies.detection.engines import engine_of
+from annulus.studies.detection.tasks import check_engine
 
 COCO128 = Path(__file__).resolve().parents[2] / "shared" / "data" / "coco128.tar"
 pytestmark = [

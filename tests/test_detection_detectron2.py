@@ -5,19 +5,19 @@ import torch
 from detector_cases import detector_params, encoder, rectangles, training_params
 from test_detection_levels import MEAN, STD, trained
 
-from annulus.detection.average_precision import evaluate
-from annulus.detection.levels import Levels
-from annulus.detection.roi_align import masks_in_boxes
-from annulus.detection.samples import labels_of, read_sample
-from annulus.detection.torchvision_engine import build_detector
 from annulus.errors import InputError
+from annulus.studies.detection.average_precision import evaluate
+from annulus.studies.detection.levels import Levels
+from annulus.studies.detection.roi_align import masks_in_boxes
+from annulus.studies.detection.samples import labels_of, read_sample
+from annulus.studies.detection.torchvision_engine import build_detector
 from annulus.views.splits import ColourSplit
 
 pytest.importorskip("detectron2", reason="Detectron2 is not installed; it is built from source, as its own pages say")
 
 from detectron2.structures import BitMasks, Boxes
 
-from annulus.detection import detectron2_engine as engine
+from annulus.studies.detection import detectron2_engine as engine
 
 ANCHORS = [8, 12, 16, 24, 32]
 

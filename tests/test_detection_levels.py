@@ -6,10 +6,10 @@ import pytest
 import torch
 import torchvision
 
-from annulus.detection.levels import Levels
 from annulus.encoders.encoder import EncoderConfig, build_encoder
 from annulus.errors import InputError
 from annulus.export import backbone_state
+from annulus.studies.detection.levels import Levels
 from annulus.views.splits import ColourSplit
 
 MEAN, STD = (0.5, 0.4, 0.3), (0.2, 0.25, 0.3)

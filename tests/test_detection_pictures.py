@@ -6,9 +6,9 @@ import numpy as np
 from detection_cases import SIDE, annotated, boxed, found
 from PIL import Image
 
-from annulus.detection.annotated import PERSON, Detection
-from annulus.detection.pictures import COLOURS, TILE, TINT, drawn, grid
-from annulus.sheets import GAP
+from annulus.files.sheets import GAP
+from annulus.studies.detection.annotated import PERSON, Detection
+from annulus.studies.detection.pictures import COLOURS, TILE, TINT, drawn, grid
 
 BLACK = (0, 0, 0)
 

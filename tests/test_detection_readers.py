@@ -8,13 +8,13 @@ import pytest
 from detection_cases import filled
 from PIL import Image
 
-from annulus.detection.annotated import LIMBS, PERSON, mask_of, rle_of
-from annulus.detection.coco import read_coco
-from annulus.detection.lvis import read_lvis
-from annulus.detection.samples import read_image
-from annulus.detection.splits import read_splits
-from annulus.detection.voc import read_voc
 from annulus.errors import InputError
+from annulus.studies.detection.annotated import LIMBS, PERSON, mask_of, rle_of
+from annulus.studies.detection.coco import read_coco
+from annulus.studies.detection.lvis import read_lvis
+from annulus.studies.detection.samples import read_image
+from annulus.studies.detection.splits import read_splits
+from annulus.studies.detection.voc import read_voc
 
 # One annotated picture of each format, to be spoiled one way at a time.
 OBJECT = {"id": 7, "image_id": 5, "category_id": 3, "bbox": [2, 3, 10, 10], "area": 90, "iscrowd": 0}

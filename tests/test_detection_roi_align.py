@@ -8,11 +8,11 @@ from detector_cases import detector_params, encoder, rectangles
 from torchvision.models.detection.roi_heads import RoIHeads, paste_masks_in_image
 from torchvision.ops import roi_align
 
-from annulus.detection import roi_align as ours
-from annulus.detection.heads import mask_loss
-from annulus.detection.roi_align import SAMPLES, Pool, aligned, masks_in_boxes
-from annulus.detection.samples import labels_of, read_sample
-from annulus.detection.torchvision_engine import build_detector
+from annulus.studies.detection import roi_align as ours
+from annulus.studies.detection.heads import mask_loss
+from annulus.studies.detection.roi_align import SAMPLES, Pool, aligned, masks_in_boxes
+from annulus.studies.detection.samples import labels_of, read_sample
+from annulus.studies.detection.torchvision_engine import build_detector
 
 
 def boxes_on(size: float, generator: torch.Generator) -> torch.Tensor:

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from annulus.compute.rng import derive
 from annulus.datasets.outlines import OUTLINES
-from annulus.detection.annotated import KINDS, LIMBS, PERSON, mask_of
-from annulus.detection.federation import NEGATIVES, federated
-from annulus.detection.layouts import EQUAL, drawn, frequency_of, write_scenes
-from annulus.detection.polygons import box_of, polygons_of
-from annulus.detection.scenes import KINDS_OF_OBJECTS, LEAST_SEEN, draw_scene
-from annulus.detection.scenes_params import SceneParams
-from annulus.detection.splits import read_splits
+from annulus.device.rng import derive
 from annulus.errors import InputError
+from annulus.studies.detection.annotated import KINDS, LIMBS, PERSON, mask_of
+from annulus.studies.detection.federation import NEGATIVES, federated
+from annulus.studies.detection.layouts import EQUAL, drawn, frequency_of, write_scenes
+from annulus.studies.detection.polygons import box_of, polygons_of
+from annulus.studies.detection.scenes import KINDS_OF_OBJECTS, LEAST_SEEN, draw_scene
+from annulus.studies.detection.scenes_params import SceneParams
+from annulus.studies.detection.splits import read_splits
 
 PARAMS = SceneParams(image_size=48, train=10, val=5, most_objects=4, format="png")
 

@@ -12,15 +12,15 @@ from detection_cases import boxed
 from detector_cases import encoder
 from PIL import Image
 
-from annulus.config.study import MainStudy
-from annulus.detection.annotated import Annotated, Category, Picture, mask_of
-from annulus.detection.layouts import write_scenes
-from annulus.detection.scenes_params import SceneParams
-from annulus.detection.semantic import segmented, semantic
-from annulus.detection.splits import read_splits
 from annulus.encoders.encoder import save_encoder
 from annulus.errors import InputError
 from annulus.files.images import IGNORED
+from annulus.studies.detection.annotated import Annotated, Category, Picture, mask_of
+from annulus.studies.detection.layouts import write_scenes
+from annulus.studies.detection.scenes_params import SceneParams
+from annulus.studies.detection.semantic import segmented, semantic
+from annulus.studies.detection.splits import read_splits
+from annulus.studies.study import MainStudy
 
 SEED = 0
 

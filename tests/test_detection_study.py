@@ -9,21 +9,22 @@ from by_path import script
 from declared import ROOT
 from detector_cases import encoder
 
-from annulus.config.study import MainStudy
-from annulus.detection import fitting, transfer
-from annulus.detection.layouts import write_scenes
-from annulus.detection.scenes_params import SceneParams
-from annulus.detection.splits import read_splits
-from annulus.detection.tasks import check_engine, detector_of, task_settings
-from annulus.detection.transfer import measured
 from annulus.encoders.encoder import save_encoder
 from annulus.errors import InputError
+from annulus.evals.intervals import over_seeds
 from annulus.files.results import write_table
-from annulus.intervals import over_seeds
 from annulus.report.metrics import Metrics
 from annulus.report.papers import compared, load_measured, load_tables
-from annulus.trials.detected import gain, numbers, precision
-from annulus.trials.detection_tables import rows
+from annulus.studies.detection import detector_runs as transfer
+from annulus.studies.detection import fitting
+from annulus.studies.detection.detected import gain, numbers, precision
+from annulus.studies.detection.detection_tables import rows
+from annulus.studies.detection.detector_runs import measured
+from annulus.studies.detection.layouts import write_scenes
+from annulus.studies.detection.scenes_params import SceneParams
+from annulus.studies.detection.splits import read_splits
+from annulus.studies.detection.tasks import check_engine, detector_of, task_settings
+from annulus.studies.study import MainStudy
 
 PARAMS = ROOT / "stages/detection/params.yaml"
 NUMBERS = {"coco": "mask", "coco-c4": "mask", "keypoints": "keypoint", "voc": "voc07", "lvis": "mask"}  # by task
@@ -101,7 +102,7 @@ def test_a_wrong_setting_is_refused_by_name(changes, sentence, study):
 def test_an_unknown_engine_is_refused_with_the_nearest(monkeypatch):
     with pytest.raises(InputError, match="'torchvison' is none of torchvision, detectron2; did you mean 'torchvision'"):
         check_engine("torchvison")
-    monkeypatch.setattr("annulus.detection.tasks.find_spec", lambda _: None)
+    monkeypatch.setattr("annulus.studies.detection.tasks.find_spec", lambda _: None)
     with pytest.raises(InputError, match=r"detectron2 is not installed here; build it as https://detectron2.readthe"):
         check_engine("detectron2")
     check_engine("torchvision")

@@ -7,13 +7,13 @@ import torch
 from detector_cases import SIDE, detector_params, encoder, rectangles, training_params
 from torch import nn
 
-from annulus.detection import fitting
-from annulus.detection.annotated import mask_of
-from annulus.detection.detector import Read
-from annulus.detection.samples import labels_of, mirrored, order, pixels_of, read_sample, repeat_factors
-from annulus.detection.torchvision_engine import Reader, build_detector, detect, train_detector
 from annulus.errors import InputError
-from annulus.pipeline.checkpoint import Checkpoint
+from annulus.running.checkpoint import Checkpoint
+from annulus.studies.detection import fitting
+from annulus.studies.detection.annotated import mask_of
+from annulus.studies.detection.detector import Read
+from annulus.studies.detection.samples import labels_of, mirrored, order, pixels_of, read_sample, repeat_factors
+from annulus.studies.detection.torchvision_engine import Reader, build_detector, detect, train_detector
 
 
 @pytest.fixture(scope="module")

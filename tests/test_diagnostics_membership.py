@@ -10,8 +10,8 @@ from annulus.diagnostics import membership
 from annulus.diagnostics.membership import candidate_sets, cave_for, false_negative_percent, members
 from annulus.errors import InputError
 from annulus.negatives.clusters import Clustering
+from annulus.negatives.ranks import kept_shares
 from annulus.negatives.samplers import Cave, Ring
-from annulus.ranks import kept_shares
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 

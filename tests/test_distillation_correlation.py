@@ -5,7 +5,7 @@ import torch
 from matplotlib.figure import Figure
 from PIL import Image
 
-from annulus.distillation.correlation import correlations, difference, save_picture
+from annulus.studies.distillation.correlation import correlations, difference, save_picture
 
 
 def test_correlations_are_numpy_s_and_do_not_see_scale_or_offset():

@@ -5,12 +5,12 @@ import math
 import pytest
 import torch
 
-from annulus.distillation.build import build_contrast
-from annulus.distillation.hinton import softened
-from annulus.distillation.memories import ContrastiveDistillation
-from annulus.distillation.params import ContrastParams
 from annulus.errors import InputError
 from annulus.negatives.selection import Selection
+from annulus.studies.distillation.build import build_contrast
+from annulus.studies.distillation.kd import softened
+from annulus.studies.distillation.memories import ContrastiveDistillation
+from annulus.studies.distillation.params import ContrastParams
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 IMAGES, CLASSES, NEGATIVES, TEMPERATURE = 24, 3, 7, 0.5

@@ -5,21 +5,21 @@ import torch
 from declared import ROOT
 from gloo import together
 
-from annulus.classifiers.build import build_classifier
-from annulus.classifiers.objective import Supervised
-from annulus.classifiers.params import FitParams
-from annulus.classifiers.training import train
-from annulus.compute.distributed import rank
-from annulus.config.study import OwnStudy
 from annulus.datasets.shapes import draw_shapes
-from annulus.distillation.build import build_contrast
-from annulus.distillation.choices import loss_settings
-from annulus.distillation.memories import ContrastiveDistillation
-from annulus.distillation.objective import Distillation
-from annulus.distillation.params import ContrastParams, WeightParams
+from annulus.device.distributed import rank
 from annulus.errors import InputError
 from annulus.files.images import ImageSet
 from annulus.files.store import Resident
+from annulus.studies.distillation.build import build_contrast
+from annulus.studies.distillation.choices import loss_settings
+from annulus.studies.distillation.classifiers.build import build_classifier
+from annulus.studies.distillation.classifiers.objective import Supervised
+from annulus.studies.distillation.classifiers.params import FitParams
+from annulus.studies.distillation.classifiers.training import train
+from annulus.studies.distillation.memories import ContrastiveDistillation
+from annulus.studies.distillation.objective import Distillation
+from annulus.studies.distillation.params import ContrastParams, WeightParams
+from annulus.studies.study import OwnStudy
 
 FIT = {"epochs": 2, "batch_size": 8, "learning_rate": 0.05, "momentum": 0.9, "weight_decay": 5e-4}
 FIT |= {"schedule": {"at": [0.5], "factor": 0.1}, "padding": 1, "flip": 0.5}

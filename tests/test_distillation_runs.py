@@ -7,20 +7,20 @@ import torch
 import torch.nn.functional as F
 from declared import ROOT
 
-from annulus.classifiers.build import build_classifier
-from annulus.classifiers.saved import load_classifier, save_classifier
-from annulus.config.study import OwnStudy
 from annulus.datasets.shapes import draw_shapes
-from annulus.distillation.build import build_contrast
-from annulus.distillation.choices import DistillationParams, loss_settings
-from annulus.distillation.memories import ContrastiveDistillation
-from annulus.distillation.objective import Distillation
-from annulus.distillation.params import ContrastParams, ImagesParams, WeightParams
-from annulus.distillation.runs import Task
 from annulus.errors import InputError
 from annulus.files.images import ImageSet, save_images
 from annulus.files.store import Resident
-from annulus.pipeline.checkpoint import Checkpoint
+from annulus.running.checkpoint import Checkpoint
+from annulus.studies.distillation.build import build_contrast
+from annulus.studies.distillation.choices import DistillationParams, loss_settings
+from annulus.studies.distillation.classifiers.build import build_classifier
+from annulus.studies.distillation.classifiers.saved import load_classifier, save_classifier
+from annulus.studies.distillation.memories import ContrastiveDistillation
+from annulus.studies.distillation.objective import Distillation
+from annulus.studies.distillation.params import ContrastParams, ImagesParams, WeightParams
+from annulus.studies.distillation.runs import Task
+from annulus.studies.study import OwnStudy
 
 CPU = torch.device("cpu")
 STUDY = ROOT / "stages/distillation/params.yaml"

@@ -7,12 +7,13 @@ import torch
 from gloo import together
 from torch import nn
 
-from annulus.compute.distributed import local, local_slice, world_size
-from annulus.compute.gradients import GradientMeans
-from annulus.encoders import batchnorm, grouped
+from annulus.device.distributed import local, local_slice, world_size
+from annulus.encoders import batchnorm
+from annulus.encoders import shuffled_batchnorm as grouped
 from annulus.encoders.batchnorm import SyncBatchNorm
-from annulus.encoders.grouped import GroupedBatchNorm1d, GroupedBatchNorm2d
+from annulus.encoders.shuffled_batchnorm import GroupedBatchNorm1d, GroupedBatchNorm2d
 from annulus.errors import InputError
+from annulus.optim.gradients import GradientMeans
 
 PLAIN = {2: nn.BatchNorm1d, 4: nn.BatchNorm2d}
 GROUPED = {2: GroupedBatchNorm1d, 4: GroupedBatchNorm2d}

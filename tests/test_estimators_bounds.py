@@ -10,9 +10,18 @@ from annulus.bounds.alpha import CPC, MLCPC
 from annulus.bounds.bound import present
 from annulus.bounds.infonce import InfoNCE
 from annulus.errors import InputError
-from annulus.estimators.bounds import INFONCE, NWJ, BarberAgakov, DonskerVaradhan, cpc, eqco, mlcpc, off_diagonal
-from annulus.estimators.critics import Ideal
-from annulus.estimators.toys import DiscreteTable
+from annulus.studies.estimators.bounds import (
+    INFONCE,
+    NWJ,
+    BarberAgakov,
+    DonskerVaradhan,
+    cpc,
+    eqco,
+    mlcpc,
+    off_diagonal,
+)
+from annulus.studies.estimators.critics import Ideal
+from annulus.studies.estimators.toys import DiscreteTable
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness", "in_float64")
 

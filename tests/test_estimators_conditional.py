@@ -7,12 +7,12 @@ import pytest
 import torch
 from plain_objectives import plain_estimate
 
-from annulus.compute.rng import derive, generator
-from annulus.estimators import conditional as module
-from annulus.estimators.conditional import Conditional, Run
-from annulus.estimators.critics import Separable
-from annulus.estimators.params import ConditionalParams, ConditionalVariant
-from annulus.estimators.toys import CorrelatedGaussians
+from annulus.device.rng import derive, generator
+from annulus.studies.estimators import conditional as module
+from annulus.studies.estimators.conditional import Conditional, Run
+from annulus.studies.estimators.critics import Separable
+from annulus.studies.estimators.params import ConditionalParams, ConditionalVariant
+from annulus.studies.estimators.toys import CorrelatedGaussians
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness", "in_float64")
 

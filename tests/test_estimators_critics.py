@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from annulus.errors import InputError
-from annulus.estimators.critics import Ideal, Joint, Separable, mlp
-from annulus.estimators.toys import DiscreteTable
+from annulus.studies.estimators.critics import Ideal, Joint, Separable, mlp
+from annulus.studies.estimators.toys import DiscreteTable
 
 DIMS = 3
 

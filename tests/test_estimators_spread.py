@@ -7,8 +7,8 @@ import pytest
 import torch
 from plain_objectives import plain_estimate, ranked_others
 
-from annulus.estimators.spread import estimate, spread_over_draws
 from annulus.negatives.samplers import Ring
+from annulus.studies.estimators.spread import estimate, spread_over_draws
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 

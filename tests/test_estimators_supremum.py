@@ -6,10 +6,10 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from annulus.estimators.bounds import INFONCE
-from annulus.estimators.supremum import supremum
-from annulus.estimators.toys import CorrelatedGaussians
 from annulus.negatives.samplers import ball
+from annulus.studies.estimators.bounds import INFONCE
+from annulus.studies.estimators.supremum import supremum
+from annulus.studies.estimators.toys import CorrelatedGaussians
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness", "in_float64")
 

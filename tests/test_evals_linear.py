@@ -7,10 +7,10 @@ import linear as stage
 import pytest
 import torch
 
-from annulus.compute.rng import generator
 from annulus.config.evals import LinearParams, LinearScale
 from annulus.config.images import ViewSetParams
 from annulus.config.training import ConstantSchedule
+from annulus.device.rng import generator
 from annulus.encoders.encoder import EncoderConfig, build_encoder, save_encoder
 from annulus.encoders.extract import encode, extract
 from annulus.encoders.features import Features, save_features

@@ -11,7 +11,12 @@ from without import run_without
     ("arguments", "room", "missing", "extra"),
     [
         (["-c", "import annulus.config.file"], "annulus.config", ["yaml"], "pipeline"),
-        (["-c", "import annulus.detection.splits"], "annulus.detection", ["faster_coco_eval"], "detection"),
+        (
+            ["-c", "import annulus.studies.detection.splits"],
+            "annulus.studies.detection",
+            ["faster_coco_eval"],
+            "detection",
+        ),
         (["-m", "annulus.report"], "annulus.report", ["jinja2", "matplotlib"], "report"),
         (["-m", "annulus.sweep", "stages/algorithms"], "annulus.sweep", ["submitit"], "sweep"),
         ([f"{ROOT}/stages", "knn"], "annulus.pipeline", ["pydantic", "tqdm"], "pipeline"),

@@ -18,9 +18,9 @@ from gpu_cases import CASES, CHOICES, begun, fits, settings_of
 from pretended_gpu import PretendedGPU
 from settings import CPU, ROOT, killed_after, read, stripes
 
-from annulus.compute import device
+from annulus.device import device
 from annulus.negatives import threshold
-from annulus.pipeline.checkpoint import Checkpoint
+from annulus.running.checkpoint import Checkpoint
 from annulus.training.setup import build_training
 from annulus.views.recipe import augment
 

@@ -10,13 +10,13 @@ from gpu_cases import CASES, begun, settings_of
 from pretended_gpu import PretendedGPU, pretended_kernels
 from settings import CPU, ROOT, read, run, stripes
 
-from annulus.compute.checks import Checks, check
+from annulus.device.checks import Checks, check
+from annulus.device.copies import sent
 from annulus.errors import InputError
 from annulus.negatives import clusters
-from annulus.pipeline.checkpoint import Checkpoint
+from annulus.running.checkpoint import Checkpoint
 from annulus.training import loop
 from annulus.training.setup import build_training
-from annulus.waits import sent
 
 # The lines that may wait, each at most once in a step, and why.
 EXCUSED = {

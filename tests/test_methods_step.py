@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from plain_objectives import assert_same, plain_embeddings, plain_of
 
-from annulus.compute.rng import derive
+from annulus.device.rng import derive
 from annulus.negatives.clusters import kmeans
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from pretended_gpu import PretendedGPU
 
-from annulus.compute.rng import generator as derived
+from annulus.device.rng import generator as derived
 from annulus.negatives import lloyd
 from annulus.negatives.clusters import kmeans
 

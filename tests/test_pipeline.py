@@ -33,7 +33,7 @@ def test_a_stage_declares_every_room_that_it_reaches():
         assert missing_and_spare(stage) == ([], []), f"to add to the deps of {name}, and to take out"
     deps = ["stages/knn.py", "src/annulus/evals", "src/annulus/views"]
     missing, spare = missing_and_spare({"cmd": "python stages knn --features x", "deps": deps})
-    assert missing == [f"src/annulus/{room}" for room in ("compute", "encoders", "files")]
+    assert missing == [f"src/annulus/{room}" for room in ("device", "encoders", "files")]
     assert spare == ["src/annulus/views"]
 
 

@@ -16,7 +16,7 @@ COMMITTED = {
     "stages/cifar10/params.yaml": "scale: cpu\n",
     "dvc.lock": "schema: '2.0'\n",
     "metrics/main/knn.json": "{}\n",
-    "src/annulus/ranks.py": "rank = 1\n",
+    "src/annulus/negatives/ranks.py": "rank = 1\n",
     "data/README.md": "here\n",
 }
 
@@ -39,7 +39,7 @@ def root(tmp_path, monkeypatch):
     git(tmp_path, "checkout", "-qb", "mine")
     git(tmp_path, "checkout", "-q", "--detach", head)
     git(tmp_path, "update-ref", "refs/exps/exec/EXEC_HEAD", head)
-    for name in ("params.yaml", "stages/cifar10/params.yaml", "dvc.lock", "src/annulus/ranks.py"):
+    for name in ("params.yaml", "stages/cifar10/params.yaml", "dvc.lock", "src/annulus/negatives/ranks.py"):
         (tmp_path / name).write_text("changed\n")
     git(tmp_path, "add", "params.yaml", "dvc.lock")
     (tmp_path / "metrics/main/knn.json").unlink()
@@ -50,7 +50,7 @@ def root(tmp_path, monkeypatch):
 def test_what_a_run_writes_is_as_committed_and_what_it_does_not_write_stays(root):
     said = "\n".join(restore(root))
     own = {name: (root / name).read_text() for name in COMMITTED}
-    assert own == COMMITTED | {"src/annulus/ranks.py": "changed\n"}
+    assert own == COMMITTED | {"src/annulus/negatives/ranks.py": "changed\n"}
     assert (root / "src/annulus/new.py").exists()
     assert git(root, "branch", "--show-current") == "mine"
     assert "dvc.lock, metrics/main/knn.json, params.yaml, stages/cifar10/params.yaml" in said

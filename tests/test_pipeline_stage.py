@@ -15,14 +15,15 @@ import warm
 import yaml
 from by_path import ROOT, script
 from report_root import first_commit
-from test_config_study import DEFAULTS
+from test_studies_study import DEFAULTS
 
 from annulus.config.negatives import RingParams
-from annulus.config.study import Study
 from annulus.errors import InputError
 from annulus.pipeline import stage
 from annulus.pipeline.provenance import runs
-from annulus.pipeline.stage import Results, run_resolved, run_stage, write_settings
+from annulus.pipeline.stage import Results, run_resolved, run_stage
+from annulus.studies.settings_files import write_settings
+from annulus.studies.study import Study
 
 READS = ["seeds", "samplers.${sampler}", "scales.${scale}.pretrain"]
 PATHS = ["images", "metrics", "history"]
@@ -191,7 +192,8 @@ def test_ctrl_c_in_a_stage_is_one_sentence_whatever_an_import_makes_of_it(starte
 
 
 STAGE = """import os, signal, time
-from annulus.compute.workers import each
+from annulus.running.workers import each
+
 from annulus.pipeline.stage import Results, run_stage
 
 def compute(item):

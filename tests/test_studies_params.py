@@ -9,8 +9,8 @@ import yaml
 from by_path import ROOT, script
 from settings import MISSING, TREE
 
-from annulus.config import study as studies
 from annulus.errors import InputError
+from annulus.studies import study as studies
 
 ALGORITHMS = Path("stages/algorithms/params.yaml")
 CONTENT = {path.parent.name: yaml.safe_load(path.read_text()) for path in ROOT.glob("stages/*/params.yaml")}
@@ -126,7 +126,7 @@ IR = "tables/mutualinfo.table1/methods/IR"
         ("distillation", "comparisons/crdd", ["kd"], "comparisons.crdd: rows has no 'crdd'; did you mean 'crd"),
         ("distillation", "comparisons/crd", ["kdd"], "comparisons.crd: rows has no 'kdd'; did you mean 'kd'?"),
         ("distillation", "rows/cpc-05/contrast/alpha", -1.0, "rows.cpc-05.contrast: alpha: -1.0 refused; input should"),
-        ("meta", "targets", ["digits", "digits"], "targets: 'digits' stands twice; delete one of them"),
+        ("transfer", "targets", ["digits", "digits"], "targets: 'digits' stands twice; delete one of them"),
         ("spirals", "search/settings/one turn/turn", 1.0, "search.settings.one turn: turn: unknown key; did you mean"),
         (
             "view_learning",

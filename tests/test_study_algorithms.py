@@ -6,10 +6,10 @@ import pytest
 import yaml
 from by_path import ROOT, script
 from checkout import rows_of
-from test_trials_papers import row_of
+from test_studies_papers import row_of
 
-from annulus.config.study import Study
 from annulus.errors import InputError
+from annulus.studies.study import Study
 
 table = script("stages/algorithms/table.py")
 settings = script("stages/algorithms/settings.py")

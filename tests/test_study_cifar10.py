@@ -12,7 +12,7 @@ import warm
 import yaml
 from by_path import ROOT, script
 from PIL import Image
-from test_config_study import at_scale
+from test_studies_study import at_scale
 from without import run_without
 
 from annulus.errors import InputError

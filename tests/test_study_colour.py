@@ -7,8 +7,8 @@ from checkout import Checkout, ran, rows_of
 from annulus.errors import InputError
 from annulus.evals.mask_pictures import SIDE, mask_sheet
 from annulus.files.images import ImageSet
+from annulus.files.sheets import GAP
 from annulus.files.store import Resident
-from annulus.sheets import GAP
 
 DVC = "stages/colour/dvc.yaml"
 

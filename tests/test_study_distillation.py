@@ -4,7 +4,7 @@ import pytest
 from checkout import Checkout, ran, rows_of
 from PIL import Image
 
-from annulus.classifiers.saved import load_classifier
+from annulus.studies.distillation.classifiers.saved import load_classifier
 
 DVC = "stages/distillation/dvc.yaml"
 LOSSES = ["alone", "crd", "mlcpc-005", "mlcpc-005-cave"]

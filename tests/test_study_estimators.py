@@ -16,18 +16,18 @@ import yaml
 from by_path import ROOT, script
 from checkout import Checkout, ran, rows_of
 
-from annulus.compute.rng import derive, first_weights, generator
-from annulus.config.study import OwnStudy
+from annulus.device.rng import derive, first_weights, generator
 from annulus.errors import InputError
-from annulus.estimators import conditional as conditional_of
-from annulus.estimators import gaussians as gaussians_of
-from annulus.estimators import staircase as staircase_of
-from annulus.estimators import theorems as theorems_of
-from annulus.estimators.critics import Joint, Separable
-from annulus.estimators.params import ConditionalParams, GaussiansParams, StaircaseParams, TheoremsParams
-from annulus.estimators.toys import CorrelatedGaussians
 from annulus.negatives.samplers import Ring
 from annulus.pipeline.stage import Results
+from annulus.studies.estimators import conditional as conditional_of
+from annulus.studies.estimators import gaussians as gaussians_of
+from annulus.studies.estimators import staircase as staircase_of
+from annulus.studies.estimators import theorems as theorems_of
+from annulus.studies.estimators.critics import Joint, Separable
+from annulus.studies.estimators.params import ConditionalParams, GaussiansParams, StaircaseParams, TheoremsParams
+from annulus.studies.estimators.toys import CorrelatedGaussians
+from annulus.studies.study import OwnStudy
 
 settings = script("stages/estimators/settings.py")
 names = ("gaussians", "binary", "staircase-separable", "staircase-joint", "conditional", "ideal", "theorems")

@@ -8,12 +8,12 @@ import pytest
 import yaml
 from by_path import ROOT, script
 from checkout import rows_of
-from test_trials_outcomes import outcome
+from test_studies_outcomes import outcome
 
 from annulus.config.negatives import BallParams, UniformParams
-from annulus.config.study import Study
 from annulus.errors import InputError
-from annulus.trials.runs import Run
+from annulus.studies.runs import Run
+from annulus.studies.study import Study
 
 part = script("stages/study_part.py")
 settings = script("stages/negatives/settings.py")

@@ -9,8 +9,8 @@ import pytest
 import summary
 
 from annulus.errors import InputError
+from annulus.evals.headlines import HEADLINES
 from annulus.files.right import write_right
-from annulus.headlines import HEADLINES
 
 SEEDS = [0, 4]
 MEASURED = {

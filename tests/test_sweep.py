@@ -19,19 +19,19 @@ import warm
 from checkout import Checkout, ran
 from dvc.lock import Lock, LockError
 from settings import CPU, stripes
-from test_trials_runs import variant
+from test_studies_runs import variant
 
 pytest.importorskip("submitit", reason="submitit is not installed; it comes with `make install`")
 
 from annulus.errors import InputError
 from annulus.files.images import save_images
+from annulus.studies.runs import Trials, hash_images, hash_trial, load_splits
+from annulus.studies.store import Place
 from annulus.sweep import places, study
 from annulus.sweep.__main__ import main
 from annulus.sweep.places import Local, Slurm
 from annulus.sweep.watch import Watch
 from annulus.sweep.worker import Trial, Worker, note
-from annulus.trials.runs import Trials, hash_images, hash_trial, load_splits
-from annulus.trials.store import Place
 
 pytestmark = pytest.mark.slow
 

@@ -10,8 +10,8 @@ from settings import run as small_run
 
 from annulus.config.training import ConstantSchedule
 from annulus.errors import InputError
-from annulus.pipeline.checkpoint import Checkpoint
-from annulus.schedules import Schedule
+from annulus.optim.schedules import Schedule
+from annulus.running.checkpoint import Checkpoint
 from annulus.training.loop import seconds_to_next_save
 
 RING, UNIFORM, LINEAR = {"sampler": "ring"}, {"sampler": "uniform"}, {"anneal": "linear"}

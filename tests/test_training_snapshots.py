@@ -6,7 +6,7 @@ from method_cases import assert_equal_states
 from settings import CPU, chosen, killed_after, run, stripes
 
 from annulus.files.packed import read_packed
-from annulus.pipeline.checkpoint import Checkpoint
+from annulus.running.checkpoint import Checkpoint
 from annulus.training import snapshots as module
 from annulus.training.snapshots import MOST_SNAPSHOTS, Snapshots
 from annulus.views.recipe import augment, center_view

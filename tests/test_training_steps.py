@@ -11,7 +11,7 @@ import pytest
 import torch
 from settings import run
 
-from annulus.compute.rng import generator
+from annulus.device.rng import generator
 from annulus.views.recipe import augment
 
 EPOCHS, BATCH, BATCHES = 2, 16, 4

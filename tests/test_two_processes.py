@@ -21,8 +21,8 @@ from safetensors.torch import load_file
 from settings import ROOT, SMALL, changed, run, stripes
 
 from annulus.bounds import cpc, mlcpc
-from annulus.compute.distributed import rank
-from annulus.compute.rng import generator
+from annulus.device.distributed import rank
+from annulus.device.rng import generator
 from annulus.encoders.batchnorm import SyncBatchNorm
 from annulus.errors import InputError
 from annulus.files.images import save_images

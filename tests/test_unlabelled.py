@@ -17,12 +17,12 @@ from annulus.config.training import PrepareScale
 from annulus.datasets.prepare import packing, prepare_images, save_prepared
 from annulus.errors import InputError
 from annulus.files.images import UNLABELLED, ImageSet, load_images
-from annulus.generators.batches import labelled_images
+from annulus.studies.runs import Splits, probe, run_of
+from annulus.studies.view_learning.batches import labelled_images
 from annulus.training.nearest import nearest_label_accuracy
 from annulus.training.setup import build_training
 from annulus.training.snapshots import Snapshots
 from annulus.training.validation import embeddings
-from annulus.trials.runs import Splits, probe, run_of
 
 
 @pytest.fixture

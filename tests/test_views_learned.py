@@ -12,9 +12,9 @@ from annulus.encoders.encoder import load_encoder, save_encoder
 from annulus.errors import InputError
 from annulus.files.packed import write_packed
 from annulus.files.store import Resident
+from annulus.studies.runs import run_of
+from annulus.studies.store import Place
 from annulus.training.setup import build_training
-from annulus.trials.runs import run_of
-from annulus.trials.store import Place
 from annulus.views import learned
 from annulus.views.learned import GeneratorConfig, LearnedSplit, ViewGenerator, load_generator, save_generator
 from annulus.views.spaces import rgb_to_ydbdr

@@ -8,8 +8,8 @@ from settings import read
 from torchvision import transforms
 from torchvision.transforms.v2 import functional as oracle
 
-from annulus import pool
 from annulus.config.images import BlurParams, CropParams, JitterParams, ViewSetParams
+from annulus.device import threads as pool
 from annulus.errors import InputError
 from annulus.views import colour
 from annulus.views import recipe as views

@@ -4,39 +4,26 @@ Rooms in the order in which data flows through them; each imports only from thos
 
     errors         the exception that a user meets
     extras         which optional packages a room needs
-    ranks          shares of a memory to ranks
-    intervals      95 % intervals over seeds and test images
-    sheets         rows of pictures with names
-    pool           this process's threads
-    waits          copies to a GPU for which no host waits
+    device         devices, processes, threads, random generators, kernels, checks
     files          what stages hand to one another, whole or untouched
     config         what params.yaml may hold, as strict models
-    pipeline       what stands around a stage and enters no number
-    schedules      the learning rate
-    compute        where and how numbers are made: devices, processes, random draws, workers
     views          which views: augmentations of whole batches
-    bounds         which bound: scores to nats
-    datasets       where images come from, for `prepare`
-    targets        image sets that encoders never saw, for transfer
-    encoders       networks, and what comes out of them frozen
-    export         an encoder's backbone as a file for torchvision, timm or detectron2
     negatives      which negatives: samplers, clusters, neighbours, annealing
+    bounds         which bound: scores to nats
+    optim          SGD, gradient means, schedules
+    encoders       networks, and their frozen features
+    export         an encoder's backbone as a file for torchvision, timm or detectron2
     methods        who holds the keys: the three questions put together
-    evals          what frozen features are worth
-    detection      annotated pictures, and what boxes, masks and keypoints found in them are worth
-    classifiers    networks that learn from labels, alone or from a teacher
-    estimators     information that is known: toys, critics, bounds without images
-    generators     view generators: flows that learn which views share little, and the label
+    evals          kNN, linear probe, segmentation decoder; intervals, headline numbers
+    diagnostics    embeddings and negatives of snapshots; the picture of the annulus
+    running        worker processes, progress, checkpoints, the hash of the code
     training       the loop, and what sets it up
-    diagnostics    what snapshots say of embeddings and negatives
-    trials         whole runs in memory, several at a time
-    distillation   students that learn from a teacher: its features by a bound, or its softened answers
-    toys           small worlds in which one knows what two views share: moving digits
-    picture        the annulus around one image, as an SVG
-    sweep          all runs of a study in parallel, here or on a cluster
-    headlines      the main line's headline numbers by seed
+    pipeline       stages, provenance, MLflow
+    datasets       where images come from, for `prepare`
     compare        two variants of the main line, number by number
-    report         whatever was measured as one page, beside the papers
+    report         all that was measured as one page, beside the papers
+    studies        a folder for each study, and what they share
+    sweep          all runs of a study in parallel, here or on a cluster
 
 For other training loops: `annulus.negatives` and `annulus.bounds` (their `__all__`), the names below, and nothing else.
 They are imported when they are first asked for, so that importing one room does not import the others.

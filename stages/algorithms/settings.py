@@ -3,9 +3,9 @@
 from typing import Any
 
 from annulus.config.resolved import IMAGES, RUN, resolved
-from annulus.config.study import Study
-from annulus.config.tables import RowsParams
-from annulus.pipeline.stage import write_settings
+from annulus.studies.settings_files import write_settings
+from annulus.studies.study import Study
+from annulus.studies.tables import RowsParams
 
 
 def main(study: Study) -> dict[str, Any]:

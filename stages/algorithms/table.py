@@ -7,7 +7,7 @@ from typing import Any
 from annulus.errors import InputError
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
-from annulus.trials.papers import Rows, as_text, beside_papers, in_pairs, pairs_as_text
+from annulus.studies.papers import Rows, as_text, beside_papers, in_pairs, pairs_as_text
 
 PATHS = ["rows", "right", "table", "pairs"]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from annulus.files.right import write_right
 from annulus.pipeline.stage import Results, run_resolved
-from annulus.trials.outcomes import ACCURACIES, right_by_seed
-from annulus.trials.runs import Run, Trials, load_splits, run_of
+from annulus.studies.outcomes import ACCURACIES, right_by_seed
+from annulus.studies.runs import Run, Trials, load_splits, run_of
 
 PATHS = ["images", "metrics", "right"]
 

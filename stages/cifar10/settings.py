@@ -5,10 +5,10 @@ from typing import Any
 
 from annulus.config.params import Names
 from annulus.config.resolved import IMAGES, RUN, resolved
-from annulus.config.study import OwnStudy, Study, StudyParams
-from annulus.config.tables import RowsParams
 from annulus.errors import InputError
-from annulus.pipeline.stage import write_settings
+from annulus.studies.settings_files import write_settings
+from annulus.studies.study import OwnStudy, Study, StudyParams
+from annulus.studies.tables import RowsParams
 
 ALGORITHMS = Path("stages/algorithms/params.yaml")
 

@@ -7,8 +7,8 @@ from typing import Any
 from annulus.evals.mask_pictures import mask_sheet
 from annulus.files.images import load_images
 from annulus.files.results import write_bytes
+from annulus.files.sheets import png
 from annulus.pipeline.stage import Results, run_resolved
-from annulus.sheets import png
 
 PATHS = ["segmented", "masks"]
 

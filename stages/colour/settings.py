@@ -5,8 +5,8 @@ from typing import Any
 from annulus.config.evals import SegmentationParams
 from annulus.config.params import Count, Names, Params
 from annulus.config.resolved import IMAGES, RUN, resolved
-from annulus.config.study import Settings, Study, StudyParams
-from annulus.pipeline.stage import write_settings
+from annulus.studies.settings_files import write_settings
+from annulus.studies.study import Settings, Study, StudyParams
 
 
 class Sets(Params):

@@ -7,9 +7,9 @@ from typing import Any
 from annulus.config.evals import SegmentationParams
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
-from annulus.trials.outcomes import numbers
-from annulus.trials.runs import Trials, load_splits, run_of
-from annulus.trials.segments import Segments
+from annulus.studies.outcomes import numbers
+from annulus.studies.runs import Trials, load_splits, run_of
+from annulus.studies.segments import Segments
 
 PATHS = ["labelled", "segmented", "spaces"]
 

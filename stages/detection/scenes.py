@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from annulus.detection.layouts import write_scenes
-from annulus.detection.scenes_params import SceneParams
-from annulus.detection.splits import read_splits
 from annulus.files.results import write_text
 from annulus.pipeline.stage import Results, run_resolved
+from annulus.studies.detection.layouts import write_scenes
+from annulus.studies.detection.scenes_params import SceneParams
+from annulus.studies.detection.splits import read_splits
 
 PATHS = ["scenes"]
 

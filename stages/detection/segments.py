@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from annulus.detection.semantic import segmented, semantic
-from annulus.detection.transfer import SHOWN, of_encoders
 from annulus.evals.mask_pictures import predicted_sheet
 from annulus.files.results import write_bytes
+from annulus.files.sheets import png
 from annulus.pipeline.stage import Results, run_resolved
-from annulus.sheets import png
-from annulus.trials.detected import numbers
-from annulus.trials.detection_tables import VARIANTS
+from annulus.studies.detection.detected import numbers
+from annulus.studies.detection.detection_tables import VARIANTS
+from annulus.studies.detection.detector_runs import SHOWN, of_encoders
+from annulus.studies.detection.semantic import segmented, semantic
 
 PATHS = ["scenes", "main", "uniform", "untrained", "metrics", "pictures"]
 

@@ -3,12 +3,12 @@
 from typing import Any
 
 from annulus.config.params import nearest
-from annulus.config.study import MainStudy
-from annulus.detection.scenes_params import SceneParams
-from annulus.detection.study import read_study
-from annulus.detection.tasks import ScenesParams, segments_settings, task_settings
 from annulus.errors import InputError
-from annulus.pipeline.stage import write_settings
+from annulus.studies.detection.scenes_params import SceneParams
+from annulus.studies.detection.study import read_study
+from annulus.studies.detection.tasks import ScenesParams, segments_settings, task_settings
+from annulus.studies.settings_files import write_settings
+from annulus.studies.study import MainStudy
 
 
 def main(study: MainStudy) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 from annulus.errors import InputError
 from annulus.files.results import read_metrics, write_table
 from annulus.pipeline.stage import Results, run_resolved
-from annulus.trials.detection_tables import rows
+from annulus.studies.detection.detection_tables import rows
 
 PATHS = ["tasks", "table"]
 

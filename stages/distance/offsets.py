@@ -4,11 +4,11 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from annulus.compute.workers import Pieces
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
-from annulus.trials.outcomes import numbers
-from annulus.trials.transfer import Transfer, outcomes, transferred
+from annulus.running.workers import Pieces
+from annulus.studies.distance.offsets import Transfer, outcomes, transferred
+from annulus.studies.outcomes import numbers
 
 PATHS = ["large", "first", "second", "offsets"]
 

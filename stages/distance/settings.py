@@ -6,8 +6,8 @@ from pydantic import Field
 
 from annulus.config.params import Count, Params
 from annulus.config.resolved import IMAGES, RUN, resolved
-from annulus.config.study import Settings, Study, StudyParams
-from annulus.pipeline.stage import write_settings
+from annulus.studies.settings_files import write_settings
+from annulus.studies.study import Settings, Study, StudyParams
 
 OFFSET = "view_sets.patches.patches.offset"
 

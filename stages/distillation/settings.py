@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from annulus.classifiers.params import FitParams
-from annulus.config.study import OwnStudy
-from annulus.distillation.choices import DistillationParams, loss_settings
-from annulus.distillation.params import ImagesParams
-from annulus.pipeline.stage import write_settings
+from annulus.studies.distillation.choices import DistillationParams, loss_settings
+from annulus.studies.distillation.classifiers.params import FitParams
+from annulus.studies.distillation.params import ImagesParams
+from annulus.studies.settings_files import write_settings
+from annulus.studies.study import OwnStudy
 
 
 def main(study: OwnStudy) -> dict[str, Any]:

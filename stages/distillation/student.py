@@ -4,11 +4,11 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from annulus.classifiers.saved import save_classifier
-from annulus.compute.distributed import process_group, rank, relaunch
-from annulus.distillation.runs import Task, run_seeds
+from annulus.device.distributed import process_group, rank, relaunch
 from annulus.files.right import by_number, write_right
 from annulus.pipeline.stage import Results, run_resolved
+from annulus.studies.distillation.classifiers.saved import save_classifier
+from annulus.studies.distillation.runs import Task, run_seeds
 
 PATHS = ["images", "teacher", "students", "metrics", "right"]
 

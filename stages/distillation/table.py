@@ -4,12 +4,12 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from annulus.distillation.correlation import differences as from_teacher
-from annulus.distillation.correlation import save_picture
-from annulus.distillation.table import Students, differences, rows, teacher_row
 from annulus.errors import InputError
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
+from annulus.studies.distillation.correlation import differences as from_teacher
+from annulus.studies.distillation.correlation import save_picture
+from annulus.studies.distillation.table import Students, differences, rows, teacher_row
 
 PATHS = ["images", "teachers", "students", "rows", "right", "table", "pairs", "correlations"]
 

@@ -4,10 +4,10 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from annulus.estimators.binary import with_batches_of
-from annulus.estimators.params import BinaryParams
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
+from annulus.studies.estimators.binary import with_batches_of
+from annulus.studies.estimators.params import BinaryParams
 
 PATHS = ["points"]
 

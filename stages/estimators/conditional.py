@@ -4,12 +4,12 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from annulus.compute.workers import Pieces
-from annulus.estimators.conditional import digits, rows, trained
-from annulus.estimators.params import ConditionalParams
-from annulus.estimators.toys import SumOfGaussians
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
+from annulus.running.workers import Pieces
+from annulus.studies.estimators.conditional import digits, rows, trained
+from annulus.studies.estimators.params import ConditionalParams
+from annulus.studies.estimators.toys import SumOfGaussians
 
 PATHS = ["points"]
 

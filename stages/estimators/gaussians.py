@@ -5,13 +5,13 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from annulus.compute.workers import Pieces
 from annulus.errors import InputError
-from annulus.estimators.bounds import eqco
-from annulus.estimators.gaussians import estimates, row
-from annulus.estimators.params import GaussiansParams
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
+from annulus.running.workers import Pieces
+from annulus.studies.estimators.bounds import eqco
+from annulus.studies.estimators.gaussians import estimates, row
+from annulus.studies.estimators.params import GaussiansParams
 
 PATHS = ["points"]
 

@@ -4,10 +4,10 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from annulus.estimators.ideal import at_level
-from annulus.estimators.params import IdealParams
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
+from annulus.studies.estimators.ideal import at_level
+from annulus.studies.estimators.params import IdealParams
 
 PATHS = ["points"]
 

@@ -3,8 +3,7 @@
 from typing import Any
 
 from annulus.config.params import Name
-from annulus.config.study import OwnParams, OwnStudy
-from annulus.estimators.params import (
+from annulus.studies.estimators.params import (
     BinaryParams,
     ConditionalParams,
     GaussiansParams,
@@ -12,7 +11,8 @@ from annulus.estimators.params import (
     StaircaseParams,
     TheoremsParams,
 )
-from annulus.pipeline.stage import write_settings
+from annulus.studies.settings_files import write_settings
+from annulus.studies.study import OwnParams, OwnStudy
 
 
 class EstimatorsParams(OwnParams):

@@ -5,11 +5,11 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from annulus.compute.workers import Pieces
-from annulus.estimators.params import StaircaseParams
-from annulus.estimators.staircase import BOUNDS, curve, ends, follow, warnings_for
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
+from annulus.running.workers import Pieces
+from annulus.studies.estimators.params import StaircaseParams
+from annulus.studies.estimators.staircase import BOUNDS, curve, ends, follow, warnings_for
 
 PATHS = ["curves", "levels"]
 

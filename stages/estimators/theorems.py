@@ -4,9 +4,9 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from annulus.estimators.params import TheoremsParams
-from annulus.estimators.theorems import numbers
 from annulus.pipeline.stage import Results, run_resolved
+from annulus.studies.estimators.params import TheoremsParams
+from annulus.studies.estimators.theorems import numbers
 
 PATHS = ["metrics"]
 

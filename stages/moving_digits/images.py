@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from annulus.files.results import write_bytes
+from annulus.files.sheets import png
 from annulus.pipeline.stage import Results, run_resolved
-from annulus.sheets import png
-from annulus.toys.digit_images import make_images, save_images
-from annulus.toys.digits_params import WorldParams
-from annulus.toys.film_strips import film_strips
-from annulus.toys.moving_digits import World
+from annulus.studies.moving_digits.digit_images import make_images, save_images
+from annulus.studies.moving_digits.digits_params import WorldParams
+from annulus.studies.moving_digits.film_strips import film_strips
+from annulus.studies.moving_digits.moving_digits import World
 
 PATHS = ["images", "strips"]
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from annulus.config.study import OwnParams, OwnStudy
-from annulus.pipeline.stage import write_settings
-from annulus.toys.digits_params import TrainingParams, WorldParams
+from annulus.studies.moving_digits.digits_params import TrainingParams, WorldParams
+from annulus.studies.settings_files import write_settings
+from annulus.studies.study import OwnParams, OwnStudy
 
 
 class Params(OwnParams):

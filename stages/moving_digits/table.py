@@ -4,12 +4,12 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from annulus.compute.workers import Pieces
 from annulus.files.results import write_table
-from annulus.pipeline.checkpoint import hash_files
 from annulus.pipeline.stage import Results, run_resolved
-from annulus.toys.digit_rows import measured, names, pairs, rows
-from annulus.toys.digits_params import TrainingParams
+from annulus.running.checkpoint import hash_files
+from annulus.running.workers import Pieces
+from annulus.studies.moving_digits.digit_rows import measured, names, pairs, rows
+from annulus.studies.moving_digits.digits_params import TrainingParams
 
 PATHS = ["images", "table", "pairs"]
 

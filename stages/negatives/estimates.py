@@ -6,14 +6,14 @@ from typing import Any
 
 import torch
 
-from annulus.compute.rng import generator
 from annulus.config.resolved import values
-from annulus.estimators.spread import Spread, spread_over_draws
+from annulus.device.rng import generator
 from annulus.files.results import write_table
 from annulus.negatives.build import build_sampler
 from annulus.pipeline.stage import Results, run_resolved
-from annulus.trials.fixed import row, score
-from annulus.trials.runs import Trials, load_splits, run_of
+from annulus.studies.estimators.spread import Spread, spread_over_draws
+from annulus.studies.negatives.frozen_encoder_estimates import row, score
+from annulus.studies.runs import Trials, load_splits, run_of
 
 PATHS = ["images", "points"]
 

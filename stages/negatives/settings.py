@@ -4,11 +4,11 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from annulus.config.grid import Part, part_settings
 from annulus.config.params import Name, Params, Rows
 from annulus.config.resolved import IMAGES, RUN, resolved
-from annulus.config.study import Settings, Study, StudyParams
-from annulus.pipeline.stage import write_settings
+from annulus.studies.grid import Part, part_settings
+from annulus.studies.settings_files import write_settings
+from annulus.studies.study import Settings, Study, StudyParams
 
 
 class EstimatesParams(Params):

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from annulus.config.study import OwnParams, OwnStudy
-from annulus.pipeline.stage import write_settings
-from annulus.toys.spirals_params import SearchParams, SpiralsParams
+from annulus.studies.settings_files import write_settings
+from annulus.studies.spirals.spirals_params import SearchParams, SpiralsParams
+from annulus.studies.study import OwnParams, OwnStudy
 
 
 class Params(OwnParams):

@@ -4,11 +4,11 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from annulus.compute.workers import Pieces
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
-from annulus.toys.spirals import curve_rows, learned, plane_rows, row
-from annulus.toys.spirals_params import SpiralsParams
+from annulus.running.workers import Pieces
+from annulus.studies.spirals.spirals import curve_rows, learned, plane_rows, row
+from annulus.studies.spirals.spirals_params import SpiralsParams
 
 PATHS = ["points", "curve", "plane"]
 

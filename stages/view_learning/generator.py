@@ -7,16 +7,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from annulus.compute.device import pick_device
-from annulus.compute.workers import each
 from annulus.config.resolved import values
+from annulus.device.device import pick_device
 from annulus.files.images import load_images
 from annulus.files.results import write_text
-from annulus.generators import trained as module
-from annulus.generators.params import SEEN, GeneratorParams
-from annulus.pipeline.checkpoint import Checkpoint, hash_files
-from annulus.pipeline.code import hash_code
 from annulus.pipeline.stage import Results, run_resolved
+from annulus.running.checkpoint import Checkpoint, hash_files
+from annulus.running.code import hash_code
+from annulus.running.workers import each
+from annulus.studies.view_learning import trained as module
+from annulus.studies.view_learning.params import SEEN, GeneratorParams
 from annulus.views.learned import save_generator
 
 PATHS = ["images", "generator"]

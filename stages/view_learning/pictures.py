@@ -6,13 +6,13 @@ from typing import Any
 
 import torch
 
-from annulus.compute.rng import generator
+from annulus.device.rng import generator
 from annulus.files.images import load_images
 from annulus.files.results import write_bytes, write_table
-from annulus.generators.curves import over_steps, read_curves
-from annulus.generators.pictures import Shown, grid
+from annulus.files.sheets import png
 from annulus.pipeline.stage import Results, run_resolved
-from annulus.sheets import png
+from annulus.studies.view_learning.curves import over_steps, read_curves
+from annulus.studies.view_learning.pictures import Shown, grid
 from annulus.views.learned import LearnedSplit
 from annulus.views.splits import ColourSplit
 

@@ -3,10 +3,10 @@
 from typing import Any
 
 from annulus.config.resolved import IMAGES, RUN, resolved
-from annulus.config.study import Study
-from annulus.generators.params import SEEN
-from annulus.generators.study import ViewLearningParams, generator_of
-from annulus.pipeline.stage import write_settings
+from annulus.studies.settings_files import write_settings
+from annulus.studies.study import Study
+from annulus.studies.view_learning.params import SEEN
+from annulus.studies.view_learning.study import ViewLearningParams, generator_of
 
 
 def main(study: Study) -> dict[str, Any]:

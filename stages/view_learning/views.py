@@ -7,8 +7,8 @@ from typing import Any
 
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
-from annulus.trials.outcomes import numbers, pair
-from annulus.trials.runs import Trials, load_splits, run_of
+from annulus.studies.outcomes import numbers, pair
+from annulus.studies.runs import Trials, load_splits, run_of
 
 PATHS = ["images", "generators", "points", "pairs"]
 

@@ -12,7 +12,7 @@ import torch
 from steps import random_images, training, whole_step
 from timing import calls_per_turn, medians, synchronize, write
 
-from annulus.compute.device import pick_device
+from annulus.device.device import pick_device
 from annulus.training.loop import Training
 
 IMAGES, BATCH, NEGATIVES, SIZE, REPETITIONS = 4_096, 256, 1_024, 32, 15

@@ -1,4 +1,4 @@
-"""How often the 95 % intervals of annulus.intervals hold the truth, on made-up tables, seeds by test images.
+"""How often the 95 % intervals of annulus.evals.intervals hold the truth, on made-up tables, seeds by test images.
 
 A difference is -1, 0 or 1 for a seed and an image. `ratio` is its true MS_seeds / MS_rest; MS_images is 1.3 times
 MS_rest where seeds share what images gain and lose, as pairs on CIFAR-10 do, else 1. An accuracy's logits have a share
@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from timing import write
 
-from annulus.intervals import Interval, between_tables, over_seeds_and_images
+from annulus.evals.intervals import Interval, between_tables, over_seeds_and_images
 
 RUNS, IMAGES, CLASSES = 5000, 1000, 10
 CHANGED = 0.3  # of the images, in a difference of two runs

@@ -16,16 +16,16 @@ from timing import ROOT, calls_per_turn, medians, write
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from annulus.classifiers.build import build_classifier
-from annulus.classifiers.params import FitParams
-from annulus.classifiers.training import _Run
-from annulus.compute.device import pick_device
-from annulus.config.study import OwnStudy
-from annulus.distillation.build import build_contrast
-from annulus.distillation.choices import loss_settings
-from annulus.distillation.memories import ContrastiveDistillation
-from annulus.distillation.objective import Distillation
-from annulus.distillation.params import ContrastParams, WeightParams
+from annulus.device.device import pick_device
+from annulus.studies.distillation.build import build_contrast
+from annulus.studies.distillation.choices import loss_settings
+from annulus.studies.distillation.classifiers.build import build_classifier
+from annulus.studies.distillation.classifiers.params import FitParams
+from annulus.studies.distillation.classifiers.training import _Run
+from annulus.studies.distillation.memories import ContrastiveDistillation
+from annulus.studies.distillation.objective import Distillation
+from annulus.studies.distillation.params import ContrastParams, WeightParams
+from annulus.studies.study import OwnStudy
 
 IMAGES, SIZE, CLASSES = 50_000, 32, 100  # of CIFAR-100
 TURNS = 3

@@ -12,15 +12,15 @@ import yaml
 from timing import ROOT, medians, write
 
 from annulus.bounds.infonce import infonce
-from annulus.compute.device import pick_device
-from annulus.compute.rng import first_weights
-from annulus.compute.workers import each
-from annulus.estimators.bounds import Bound, cpc, mlcpc, off_diagonal
-from annulus.estimators.conditional import Conditional, Run
-from annulus.estimators.critics import Joint, Separable
-from annulus.estimators.params import ConditionalParams
-from annulus.estimators.toys import CorrelatedGaussians, SumOfGaussians
+from annulus.device.device import pick_device
+from annulus.device.rng import first_weights
 from annulus.negatives.samplers import ball
+from annulus.running.workers import each
+from annulus.studies.estimators.bounds import Bound, cpc, mlcpc, off_diagonal
+from annulus.studies.estimators.conditional import Conditional, Run
+from annulus.studies.estimators.critics import Joint, Separable
+from annulus.studies.estimators.params import ConditionalParams
+from annulus.studies.estimators.toys import CorrelatedGaussians, SumOfGaussians
 
 SEEDS, TURNS = 5, 5  # of one epoch of the conditional study at its paper's setting
 THREADS = torch.get_num_threads()

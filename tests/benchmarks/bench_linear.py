@@ -8,10 +8,10 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from timing import medians, write
 
-from annulus.compute.rng import generator
+from annulus.device.rng import generator
 from annulus.encoders.features import Features
 from annulus.evals.linear import probe_features
-from annulus.targets.params import ProbeParams
+from annulus.studies.transfer.params import ProbeParams
 
 TRAIN, TEST, DIM, CLASSES = 50_000, 10_000, 512, 10
 TURNS = 3

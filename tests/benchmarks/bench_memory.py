@@ -13,7 +13,7 @@ from timing import calls_per_turn, medians, write
 from torch import Tensor
 
 from annulus.bounds.infonce import InfoNCE
-from annulus.compute.device import keep_freed_memory, pick_device
+from annulus.device.device import keep_freed_memory, pick_device
 from annulus.methods.contrast import Contrast, ContrastConfig
 from annulus.negatives.samplers import Ring
 from annulus.negatives.scores import Products

@@ -29,8 +29,8 @@ from timing import calls_per_turn, synchronize, write
 from torch import Tensor
 
 from annulus.bounds.infonce import infonce
-from annulus.compute.device import autocast, pick_device
 from annulus.datasets.shapes import CLASSES, class_of, draw_shapes
+from annulus.device.device import autocast, pick_device
 from annulus.files.images import ImageSet
 from annulus.files.store import Resident
 from annulus.methods.simclr import SimCLR

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from timing import calls_per_turn, medians, write
 from torch import Tensor
 
-from annulus.compute.device import pick_device
+from annulus.device.device import pick_device
 from annulus.negatives.clusters import Clustering, Clusters, kmeans
 from annulus.negatives.neighbours import closest, clustered
 from annulus.negatives.samplers import Cave, Ring, Sampler

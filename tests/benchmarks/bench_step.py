@@ -20,7 +20,7 @@ from timing import calls_per_turn, medians, write
 from torch import nn
 
 from annulus.bounds.infonce import infonce
-from annulus.compute.device import autocast, pick_device
+from annulus.device.device import autocast, pick_device
 from annulus.encoders.small import SmallMapConv2d
 from annulus.files.images import ImageSet
 from annulus.training.loop import Training

@@ -30,9 +30,9 @@ from steps import training, whole_step
 from timing import ROOT, medians, write
 from torch.utils.data import DataLoader, Dataset
 
-from annulus.compute.device import pick_device
 from annulus.datasets.pack import pack
 from annulus.datasets.source import Files, encoded
+from annulus.device.device import pick_device
 from annulus.files.disk import Packed
 from annulus.files.images import ImageSet
 from annulus.files.store import Resident, Store

@@ -12,8 +12,8 @@ from torch.nn.functional import logsigmoid
 from annulus.bounds.bound import Bound, check_scores, present
 from annulus.bounds.eqco import effective_alpha, margin
 from annulus.bounds.infonce import infonce, log_sum
-from annulus.compute.checks import check
-from annulus.compute.distributed import all_gather, all_gather_with_grad
+from annulus.device.checks import check
+from annulus.device.distributed import all_gather, all_gather_with_grad
 from annulus.errors import InputError
 
 

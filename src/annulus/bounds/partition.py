@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from annulus.compute.distributed import all_gather, all_reduce_
+from annulus.device.distributed import all_gather, all_reduce_
 from annulus.errors import InputError
 
 

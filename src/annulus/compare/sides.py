@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from annulus.errors import InputError
+from annulus.evals.headlines import Measured, measured
 from annulus.files.right import parse_right
 from annulus.files.strict import parse_json, parse_numbers
-from annulus.headlines import Measured, measured
 from annulus.pipeline.revision import WORKSPACE, Files, revision, workspace
 from annulus.pipeline.stale import READ, flat, read_yaml, stale
 

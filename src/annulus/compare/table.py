@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 from annulus.compare.sides import Side
 from annulus.errors import InputError
-from annulus.headlines import HEADLINES
-from annulus.intervals import COVERAGE, Interval, verdict
+from annulus.evals.headlines import HEADLINES
+from annulus.evals.intervals import COVERAGE, Interval, verdict
 from annulus.pipeline.revision import WORKSPACE
 
 

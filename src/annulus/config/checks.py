@@ -4,7 +4,7 @@ from annulus.config.methods import AnyMethod
 from annulus.config.negatives import SamplerParams
 from annulus.config.training import PretrainScale
 from annulus.errors import InputError
-from annulus.ranks import rank_limits
+from annulus.negatives.ranks import rank_limits
 
 LEAST_BATCH = 8  # images; a batch that is more than there are becomes a multiple, for processes and groups to share
 

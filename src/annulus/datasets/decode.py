@@ -12,8 +12,8 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 from tqdm import tqdm
 
+from annulus.device.threads import threads
 from annulus.files.regular import check_regular
-from annulus.pool import threads
 
 # Named, since Pillow's full list holds formats that start other programs (EPS) or that nobody keeps photographs in.
 FORMATS = ("PNG", "JPEG", "WEBP", "AVIF", "JPEG2000", "BMP", "GIF", "TIFF", "PPM")

@@ -8,12 +8,12 @@ import torch
 from jaxtyping import Int64, UInt8
 from torch import Tensor
 
-from annulus.compute.rng import derive
 from annulus.config.images import DatasetParams, MosaicsParams, ObjectsParams, ShapesParams
 from annulus.datasets.mosaics import draw_mosaics
 from annulus.datasets.objects import OBJECTS, draw_masks, draw_objects
 from annulus.datasets.shapes import CLASSES, draw_shapes
 from annulus.datasets.source import Source
+from annulus.device.rng import derive
 
 # Where the limit is null: as many as CIFAR-10 and DIV2K have.
 SMALL = {"train": 50_000, "test": 10_000}

@@ -19,15 +19,15 @@ from tqdm import tqdm
 
 from annulus.datasets.decode import decode, opened, reason
 from annulus.datasets.source import Files
+from annulus.device.threads import threads
 from annulus.errors import InputError
 from annulus.files.disk import Packed
 from annulus.files.packed import check_tensors, read_packed, write_packed
 from annulus.files.results import atomic_write
 from annulus.files.shards import LONGEST, PLACES, Kind, Places, Shards
 from annulus.files.store import fingerprint
-from annulus.pipeline.checkpoint import Checkpoint
-from annulus.pipeline.code import hash_code
-from annulus.pool import threads
+from annulus.running.checkpoint import Checkpoint
+from annulus.running.code import hash_code
 
 SHARD = 8192  # images in a file; of 256 px about 250 MB of JPEG, 1.6 GB of pixels
 QUALITY = 90  # of JPEG: 30 KB at 256 px

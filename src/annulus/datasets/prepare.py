@@ -13,8 +13,6 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from annulus.compute.rng import generator
-from annulus.compute.space import check_space
 from annulus.config.images import DatasetParams, DownloadParams, FolderParams, MasksParams
 from annulus.config.training import PrepareScale
 from annulus.datasets.folder import UNLABELLED_FOLDER, named, open_folder, with_unlabelled
@@ -23,6 +21,8 @@ from annulus.datasets.imagenet import open_imagenet, open_tinyimagenet
 from annulus.datasets.masks import open_masks
 from annulus.datasets.pack import pack, workplace
 from annulus.datasets.source import Source, root_of
+from annulus.device.rng import generator
+from annulus.device.space import check_space
 from annulus.errors import InputError
 from annulus.files.disk import Packed
 from annulus.files.images import IGNORED, UNLABELLED, ImageSet, save_images

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int, Int64
 from torch import Tensor
 
-from annulus.compute.rng import generator
+from annulus.device.rng import generator
 from annulus.diagnostics.membership import CandidateSets
 from annulus.encoders.features import Features, Layer
 from annulus.evals.knn import build_index, search

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from annulus.compute.rng import derive
+from annulus.device.rng import derive
 from annulus.diagnostics.membership import (
     CandidateSets,
     Comparison,

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from annulus.compute.rng import derive
+from annulus.device.rng import derive
 from annulus.errors import InputError
 from annulus.negatives.clusters import Clusters, fewer_clusters, kmeans
 from annulus.negatives.samplers import Cave, Sampler

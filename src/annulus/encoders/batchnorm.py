@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from annulus.compute.distributed import all_gather, all_reduce_, world_size
+from annulus.device.distributed import all_gather, all_reduce_, world_size
 from annulus.errors import InputError
 
 

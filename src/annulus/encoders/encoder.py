@@ -13,11 +13,11 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from annulus.compute.checks import require
-from annulus.compute.rng import derive, first_weights
+from annulus.device.checks import require
+from annulus.device.rng import derive, first_weights
 from annulus.encoders.config import EncoderConfig
 from annulus.encoders.convnets import build_alexnet, build_convnet
-from annulus.encoders.lower import in_lower
+from annulus.encoders.mixed_precision import in_lower
 from annulus.encoders.small import for_small_maps
 from annulus.errors import InputError
 from annulus.files.weights import Kind, load_network, save_network

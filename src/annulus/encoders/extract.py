@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from annulus.compute.device import autocast
+from annulus.device.device import autocast
 from annulus.encoders.features import Features, Layer
 from annulus.errors import InputError
 from annulus.files.images import ImageSet

@@ -15,11 +15,10 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from annulus.compute.optimizers import SGD
-from annulus.compute.rng import generator
 from annulus.config.evals import LinearParams, LinearScale
 from annulus.config.images import ViewSetParams
 from annulus.config.training import ConstantSchedule, CosineSchedule, PlateauSchedule, ScheduleParams
+from annulus.device.rng import generator
 from annulus.encoders.extract import encode, extract
 from annulus.encoders.features import Features, check_same_classes
 from annulus.errors import InputError
@@ -27,7 +26,8 @@ from annulus.evals.accuracy import label_ranks, percent
 from annulus.evals.probe import Probe, few_threads, predict, standardised, unchanged
 from annulus.files.images import ImageSet
 from annulus.files.results import Number
-from annulus.schedules import Schedule
+from annulus.optim.schedules import Schedule
+from annulus.optim.sgd import SGD
 from annulus.views.recipe import augment
 
 log = logging.getLogger("annulus")

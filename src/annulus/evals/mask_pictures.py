@@ -9,7 +9,7 @@ from torch import Tensor
 
 from annulus.errors import InputError
 from annulus.files.images import IGNORED, ImageSet
-from annulus.sheets import Row, sheet, tile
+from annulus.files.sheets import Row, sheet, tile
 
 SIDE, LARGE = 60, 160  # pixels, of a picture as shown
 # Class 0 is dark grey, the next ones take turns; ignored pixels are white.

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from annulus.compute.device import threads
+from annulus.device.device import threads
 
 ROWS_AT_ONCE = 4096
 SMALL_DIM = 4096  # pooled features; maps have more

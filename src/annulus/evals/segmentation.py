@@ -13,14 +13,14 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64, UInt8
 from torch import Tensor, nn
 
-from annulus.compute.rng import derive, first_weights, generator
-from annulus.compute.torch_optimizers import Adam
 from annulus.config.evals import SegmentationParams
+from annulus.device.rng import derive, first_weights, generator
 from annulus.encoders.features import Features
 from annulus.errors import InputError
 from annulus.evals.iou import confusion, iou, mean_iou, pixel_accuracy
 from annulus.files.images import IGNORED, ImageSet, Masks
 from annulus.files.results import Number
+from annulus.optim.torch_optimizers import Adam
 from annulus.views.crop import center_crop
 
 log = logging.getLogger("annulus")

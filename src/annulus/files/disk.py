@@ -11,10 +11,10 @@ import torch
 from jaxtyping import Int64, UInt8
 from torch import Tensor
 
+from annulus.device.threads import begin
 from annulus.files.packed import Damaged, check_about
 from annulus.files.shards import LONGEST, Kind, Places, Shards
 from annulus.files.store import Store
-from annulus.pool import begin
 
 MOST_SIDE = 2**16 - 1  # pixels, as JPEG has
 PORTION = 8  # images that a thread prepares at a time

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Int32, Int64, UInt8
 from torch import Tensor
 
-from annulus.waits import sent
+from annulus.device.copies import sent
 
 AHEAD = 2  # batches that are prepared while one is used
 BATCH_SIZE = 512  # images at a time that an encoder sees: decides memory and speed, no number

@@ -12,15 +12,15 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from annulus.bounds.bound import Bound, Estimate
-from annulus.compute.rng import Drawing, derive, generator
+from annulus.device.rng import Drawing, derive, generator
 from annulus.errors import InputError
 from annulus.negatives.clusters import Clustering, Clusters, kmeans
 from annulus.negatives.draws import Shared
 from annulus.negatives.neighbours import Neighbours
+from annulus.negatives.ranks import rank_limits
 from annulus.negatives.samplers import Sampler, SelfIndex, check_count
 from annulus.negatives.scores import Given, Scores
 from annulus.negatives.selection import Selection, gather
-from annulus.ranks import rank_limits
 
 ColumnImages = Int[Tensor, "n"] | Int[Tensor, "b n"] | None
 

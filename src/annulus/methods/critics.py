@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from annulus.compute.rng import derive, first_weights
+from annulus.device.rng import derive, first_weights
 from annulus.errors import InputError
 from annulus.negatives.own import SelfIndex
 from annulus.negatives.scores import Given, Products, Scores

@@ -8,10 +8,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from annulus.bounds.bound import Estimate
-from annulus.compute.device import autocast
-from annulus.compute.distributed import all_gather, local
-from annulus.compute.rng import generator
 from annulus.config.methods import IRParams
+from annulus.device.device import autocast
+from annulus.device.distributed import all_gather, local
+from annulus.device.rng import generator
 from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.methods.contrast import Progress
 from annulus.methods.critics import build_critic

@@ -4,17 +4,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from annulus.compute.compiling import compiled
-from annulus.compute.device import autocast
-from annulus.compute.distributed import all_gather, local, world_size
-from annulus.compute.rng import Drawing, generator
+from annulus.device.compiling import compiled
+from annulus.device.copies import sent
+from annulus.device.device import autocast
+from annulus.device.distributed import all_gather, local, world_size
+from annulus.device.rng import Drawing, generator
 from annulus.encoders.batchnorm import synchronised
 from annulus.encoders.encoder import Encoder, SplitEncoder
-from annulus.encoders.grouped import convert, learning, shuffled
 from annulus.encoders.momentum import momentum_copy, update_momentum_
+from annulus.encoders.shuffled_batchnorm import convert, learning, shuffled
 from annulus.errors import InputError
 from annulus.views.shown import Shown, share
-from annulus.waits import sent
 
 
 class KeyEncoder(Drawing):

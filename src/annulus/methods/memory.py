@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from annulus.compute.checks import require, require_range
+from annulus.device.checks import require, require_range
 from annulus.errors import InputError
 
 LENGTH_ERROR = 0.05  # of a batch's mean squared length: bfloat16 rounds to 0.01

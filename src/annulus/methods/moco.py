@@ -7,10 +7,10 @@ from operator import add
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from annulus.compute.device import autocast
-from annulus.compute.distributed import local
-from annulus.compute.rng import generator
 from annulus.config.methods import MoCoParams
+from annulus.device.device import autocast
+from annulus.device.distributed import local
+from annulus.device.rng import generator
 from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.methods.contrast import Progress
 from annulus.methods.critics import scaled

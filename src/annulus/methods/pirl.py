@@ -6,13 +6,13 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from annulus.compute.compiling import compiled
-from annulus.compute.device import autocast
-from annulus.compute.distributed import local, local_slice, world_size
-from annulus.compute.rng import Drawing, derive, first_weights, generator
 from annulus.config.methods import PIRLParams
+from annulus.device.compiling import compiled
+from annulus.device.device import autocast
+from annulus.device.distributed import local, local_slice, world_size
+from annulus.device.rng import Drawing, derive, first_weights, generator
 from annulus.encoders.encoder import Encoder, SplitEncoder
-from annulus.encoders.lower import in_lower
+from annulus.encoders.mixed_precision import in_lower
 from annulus.methods.contrast import Progress
 from annulus.methods.ir import InstanceDiscrimination
 from annulus.methods.step import Setting, Step

@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from annulus.compute.device import autocast
-from annulus.compute.distributed import all_gather_with_grad, local
 from annulus.config.methods import SimCLRParams
+from annulus.device.device import autocast
+from annulus.device.distributed import all_gather_with_grad, local
 from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.methods.contrast import Progress
 from annulus.methods.critics import scaled

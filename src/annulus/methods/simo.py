@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from annulus.compute.device import autocast
-from annulus.compute.distributed import local, world_size
 from annulus.config.methods import SiMoParams
+from annulus.device.device import autocast
+from annulus.device.distributed import local, world_size
 from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.methods.contrast import Progress
 from annulus.methods.critics import scaled

@@ -10,8 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from annulus.bounds.bound import Estimate
-from annulus.compute.compiling import compiled
 from annulus.config.methods import AnyMethod
+from annulus.device.compiling import compiled
 from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.methods.contrast import Contrast, ContrastConfig, Progress
 from annulus.views.shown import Shown, share

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from annulus.compute.rng import derive
+from annulus.device.rng import derive
 from annulus.negatives.lloyd import lloyd
 
 

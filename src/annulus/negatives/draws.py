@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int, Num
 from torch import Tensor
 
-from annulus.compute.distributed import local, world_size
+from annulus.device.distributed import local, world_size
 from annulus.errors import InputError
 
 

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from annulus.compute.rng import generator
+from annulus.device.rng import generator
 
 SCORED = 2**26  # scores of rows with centres that are made at a time: 256 MB
 SPLIT = 1 / 1024  # how far, as a share of each coordinate, the two halves of a cluster begin apart

@@ -21,14 +21,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from annulus.compute.checks import check, require_range
+from annulus.device.checks import check, require_range
 from annulus.errors import InputError
 from annulus.negatives.clusters import Clustering, Clusters
 from annulus.negatives.draws import Random, check_generator, fractions, integers
 from annulus.negatives.own import SelfIndex, own_columns
 from annulus.negatives.ranked import select
+from annulus.negatives.ranks import kept_shares, rank_limits
 from annulus.negatives.selection import Selection
-from annulus.ranks import kept_shares, rank_limits
 
 CAVE_QUERIES = 128  # at a time: early in annealing, the members of all would take the scores' memory many times
 COUNTED = 4  # with fewer columns for each negative, counting on from the first one is faster than searching for each

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from annulus.compute.kernels import trusted
+from annulus.device.kernels import trusted
 from annulus.negatives.own import SelfIndex, own_columns
 
 

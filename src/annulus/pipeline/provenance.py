@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from annulus.device.threads import cores
 from annulus.files.regular import check_regular, read_text
 from annulus.files.results import write_text
-from annulus.pipeline.checkout import STARTED, git, main_checkout
-from annulus.pool import cores
+from annulus.running.checkout import STARTED, git, main_checkout
 
 log = logging.getLogger("annulus")
 

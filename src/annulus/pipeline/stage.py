@@ -1,7 +1,6 @@
 """What every stage script shares: its arguments, its parameters, one-sentence errors, its results."""
 
 import argparse
-import json
 import logging
 import sys
 import time
@@ -13,11 +12,10 @@ from typing import Any, Self
 
 from annulus.config.file import load_params
 from annulus.config.resolved import read_settings
-from annulus.config.study import MainStudy, OwnStudy, Study
 from annulus.errors import InputError
-from annulus.files.results import Metrics, write_metrics, write_seeds, write_table, write_text
+from annulus.files.results import Metrics, write_metrics, write_seeds, write_table
 from annulus.pipeline import provenance
-from annulus.pipeline.checkout import first
+from annulus.running.checkout import first
 
 FIRST_SPEAKS_SECONDS = 10.0  # what the first of several processes may take to say its mistake and end
 
@@ -69,7 +67,7 @@ def run_stage(
         everything = load_params(arguments.params)
         return {name: everything.get(name) for name in reads}
 
-    parser = _parser(main, paths)
+    parser = parser_of(main, paths)
     parser.add_argument("--params", type=Path, default=Path("params.yaml"))
     _run(main, load, parser.parse_args(argv), tracked)
 
@@ -80,26 +78,11 @@ def run_resolved(main: Main, paths: Sequence[str], argv: Sequence[str] | None = 
     def load(arguments: argparse.Namespace) -> Mapping[str, Any]:
         return read_settings(arguments.settings)
 
-    _run(main, load, _parser(main, [*paths, "settings"]).parse_args(argv))
+    _run(main, load, parser_of(main, [*paths, "settings"]).parse_args(argv))
 
 
-def write_settings(
-    main: Callable[[Any], Mapping[str, Any]], study: type[OwnStudy], argv: list[str] | None = None
-) -> None:
-    """Write a study's resolved settings: `main(study)` gives the content of each file by its name.
-
-    It takes a second, makes no number and is not tracked.
-    """
-    files = ["params", "study"] if study in (Study, MainStudy) else ["study"]
-    arguments = _parser(main, [*files, "settings"]).parse_args(argv)
-    with _one_sentence():
-        given = (getattr(arguments, name) for name in files)
-        for name, content in main(study(*given)).items():
-            text = json.dumps(content, indent=2, allow_nan=False)
-            write_text(arguments.settings / f"{name}.json", text + "\n")
-
-
-def _parser(main: Main, paths: Sequence[str]) -> argparse.ArgumentParser:
+def parser_of(main: Callable[..., object], paths: Sequence[str]) -> argparse.ArgumentParser:
+    """A required argument for each path; the help is the docstring of main's module."""
     parser = argparse.ArgumentParser(description=sys.modules[main.__module__].__doc__, allow_abbrev=False)
     for name in paths:
         parser.add_argument(f"--{name}", type=Path, required=True)
@@ -113,7 +96,7 @@ def _run(
     tracked: bool = True,
 ) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    with _one_sentence():
+    with one_sentence():
         results = main(load(arguments), arguments)
         _write(results, arguments)
     if tracked:
@@ -131,7 +114,8 @@ def _write(results: Results, arguments: argparse.Namespace) -> None:
 
 
 @contextmanager
-def _one_sentence() -> Iterator[None]:
+def one_sentence() -> Iterator[None]:
+    """A user's mistake ends the process with one sentence on stderr and status 1."""
     try:
         yield
     except InputError as error:

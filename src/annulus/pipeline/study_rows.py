@@ -12,9 +12,9 @@ from pathlib import Path
 
 from annulus.errors import InputError
 from annulus.files.results import DECIMALS, Number
-from annulus.pipeline.checkout import git
 from annulus.pipeline.revision import workspace
 from annulus.pipeline.variants import WRONG, Variant, check_locked, finite, reason, stages_of
+from annulus.running.checkout import git
 
 AXES = {"x", "step", "iteration"}  # a table with one of these columns is a curve: its rows are points, not results
 TABLE = re.compile(r"metrics/.+\.csv")

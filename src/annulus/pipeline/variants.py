@@ -20,9 +20,9 @@ import yaml
 from annulus.config import SECTION_OF
 from annulus.errors import InputError
 from annulus.files.results import Number
-from annulus.pipeline.checkout import git
 from annulus.pipeline.revision import WORKSPACE, Files, objects, workspace
 from annulus.pipeline.stale import flat
+from annulus.running.checkout import git
 
 LOCK, SUMMARY = "dvc.lock", "metrics/summary.json"
 STAGES = ("prepare", "pretrain", "knn", "linear", "diagnostics")

@@ -12,10 +12,10 @@ from pydantic import BaseModel
 from annulus.config import SECTION_OF, AllParams
 from annulus.config.file import load_params, read_tree
 from annulus.errors import InputError
-from annulus.pipeline.checkout import git
 from annulus.pipeline.provenance import Run, runs
 from annulus.pipeline.revision import workspace
 from annulus.pipeline.stale import stale
+from annulus.running.checkout import git
 
 # Sections that no selector chooses from.
 PLAIN_SECTIONS = ("optimizer", "knn", "linear")

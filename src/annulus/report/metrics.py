@@ -18,7 +18,7 @@ Wanted = float | int | str | Sequence[float | int | str]
 # What writes a file, by the first part of its name.
 STUDIES = (
     *("algorithms", "cifar10", "negatives", "augmentations", "strength", "frequency", "colour", "view_learning"),
-    *("moving_digits", "distillation", "spirals", "distance", "estimators", "meta", "detection"),
+    *("moving_digits", "distillation", "spirals", "distance", "estimators", "transfer", "detection"),
 )
 COMMANDS = {study: f"dvc repro stages/{study}/dvc.yaml" for study in STUDIES}
 COMMANDS |= {"benchmarks": "make bench", **dict.fromkeys(("main", "summary.json", "summary.csv"), "make repro")}

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from annulus.intervals import over_seeds
+from annulus.evals.intervals import over_seeds
 from annulus.report.drawing import optional
 from annulus.report.tables import DECIMALS, Cell, Column, Table, decimals_of, named, numeric, valued
 

@@ -7,7 +7,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from annulus.config.params import Params
-from annulus.intervals import Interval
+from annulus.evals.intervals import Interval
 from annulus.report.metrics import Metrics, Missing
 from annulus.report.papers import ComparedRow, Comparison
 from annulus.report.published import label

@@ -15,8 +15,8 @@ import torch
 from submitit.core.utils import FailedJobError
 
 from annulus.config.params import nearest
+from annulus.device.threads import cores
 from annulus.errors import InputError
-from annulus.pool import cores
 from annulus.sweep.worker import Worker
 
 YEAR_MINUTES = 366 * 24 * 60

@@ -17,13 +17,13 @@ from dvc.lock import LockBase, LockError
 from dvc.repo import Repo
 from dvc.stage import PipelineStage
 
-from annulus.compute.device import pick_device
 from annulus.config.params import nearest
 from annulus.config.resolved import read_settings
+from annulus.device.device import pick_device
 from annulus.errors import InputError
+from annulus.studies.runs import Run, hash_images, hash_trial, name_of
+from annulus.studies.store import Place
 from annulus.sweep.worker import Trial
-from annulus.trials.runs import Run, hash_images, hash_trial, name_of
-from annulus.trials.store import Place
 
 log = logging.getLogger("annulus")
 

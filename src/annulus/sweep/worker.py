@@ -21,13 +21,13 @@ from submitit import JobEnvironment
 from submitit.core.utils import UncompletedJobError
 from submitit.helpers import Checkpointable
 
-from annulus.compute import progress
-from annulus.compute.workers import compute_with, end_with
 from annulus.errors import InputError
 from annulus.files.results import write_text
-from annulus.pipeline.checkpoint import Held
-from annulus.trials.runs import Run, Trials, load_splits
-from annulus.trials.store import Place
+from annulus.running import progress
+from annulus.running.checkpoint import Held
+from annulus.running.workers import compute_with, end_with
+from annulus.studies.runs import Run, Trials, load_splits
+from annulus.studies.store import Place
 
 log = logging.getLogger("annulus")
 

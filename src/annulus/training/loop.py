@@ -9,27 +9,27 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from annulus.compute import progress
-from annulus.compute.checks import Checks
-from annulus.compute.distributed import broadcast, mean_
-from annulus.compute.gradients import GradientMeans
-from annulus.compute.optimizers import FusedSGD
-from annulus.compute.rng import generator
+from annulus.device.checks import Checks
+from annulus.device.copies import sent
+from annulus.device.distributed import broadcast, mean_
+from annulus.device.rng import generator
 from annulus.errors import InputError
 from annulus.files.images import ImageSet
 from annulus.files.results import Number
 from annulus.files.store import AHEAD
 from annulus.methods.contrast import Progress
 from annulus.methods.step import Method, Step
-from annulus.pipeline.checkpoint import Checkpoint
-from annulus.ranks import kept_shares
-from annulus.schedules import Schedule
+from annulus.negatives.ranks import kept_shares
+from annulus.optim.gradients import GradientMeans
+from annulus.optim.schedules import Schedule
+from annulus.optim.sgd import FusedSGD
+from annulus.running import progress
+from annulus.running.checkpoint import Checkpoint
 from annulus.training.recipe import Recipe
 from annulus.training.snapshots import Snapshots
 from annulus.training.validation import Validation, embeddings
 from annulus.views.patches import views_of
 from annulus.views.shown import seen_in
-from annulus.waits import sent
 
 CHECKPOINT_SECONDS = float(os.environ.get("ANNULUS_CHECKPOINT_SECONDS", 10))  # what a kill may cost, or longer:
 CHECKPOINT_SHARE = 0.02  # saving takes at most this share of the time,

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 
 from annulus.bounds.build import build_bound
-from annulus.compute.distributed import world_size
-from annulus.compute.space import check_space
 from annulus.config.checks import check_memory
 from annulus.config.images import ViewSetParams
 from annulus.config.training import PretrainScale
+from annulus.device.distributed import world_size
+from annulus.device.space import check_space
 from annulus.encoders.batchnorm import synchronised
 from annulus.encoders.encoder import EncoderConfig, build_encoder
 from annulus.errors import InputError
@@ -20,9 +20,9 @@ from annulus.methods.build import build_method, method_class
 from annulus.methods.contrast import ContrastConfig
 from annulus.methods.step import Setting
 from annulus.negatives.build import build_annealing, build_neighbours, build_sampler
-from annulus.training.few import for_few_images
 from annulus.training.loop import Training
 from annulus.training.recipe import Recipe
+from annulus.training.small_data import for_few_images
 from annulus.training.space import bytes_needed
 from annulus.views.splits import channel_statistics, split_of
 

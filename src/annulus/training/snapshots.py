@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Float, Float16
 from torch import Tensor
 
-from annulus.compute.rng import generator
 from annulus.config.images import ViewSetParams
+from annulus.device.rng import generator
 from annulus.encoders.extract import encode
 from annulus.files.images import ImageSet
 from annulus.files.packed import write_packed

@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from annulus.compute.distributed import all_gather, rank, world_size
-from annulus.compute.rng import generator
+from annulus.device.distributed import all_gather, rank, world_size
+from annulus.device.rng import generator
 from annulus.encoders.extract import extract
 from annulus.files.images import ImageSet
 from annulus.files.subset import even_subset

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from annulus.compute.rng import derive, first_weights
+from annulus.device.rng import derive, first_weights
 from annulus.errors import InputError
 
 

@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from annulus.device.copies import sent
 from annulus.errors import InputError
-from annulus.waits import sent
 
 SIDE = 3  # cells along a side of the grid
 CELLS = SIDE**2

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float, UInt8
 from torch import Tensor
 
-from annulus.pool import begin
+from annulus.device.threads import begin
 from annulus.views import colour
 from annulus.views.blur import Blur, kernel_size
 from annulus.views.crop import Boxes, center_crop, resized

@@ -10,9 +10,9 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from annulus.config.images import ViewSetParams
+from annulus.device.copies import sent
 from annulus.views.recipe import augment
 from annulus.views.shown import Shown, seen_in, whole
-from annulus.waits import sent
 
 
 def views_of(

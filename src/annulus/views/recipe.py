@@ -15,9 +15,10 @@ import torch
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
-from annulus.compute.device import threads
-from annulus.compute.kernels import trusted
 from annulus.config.images import ViewSetParams
+from annulus.device.copies import sent
+from annulus.device.device import threads
+from annulus.device.kernels import trusted
 from annulus.files.store import pieces
 from annulus.views.blur import Blur, draw_blur, kernel_size
 from annulus.views.colour import NEVER, Jitter, draw_jitter, grayscale, hue_ends, jitter_
@@ -26,7 +27,6 @@ from annulus.views.gaussian import gaussian_blur
 from annulus.views.large import by_images
 from annulus.views.randaugment import RandAugment, draw_randaugment, randaugment_
 from annulus.views.shown import Shown
-from annulus.waits import sent
 
 # Pixels worked on at a time: on a CPU what, with temporaries, a core's L2 cache about holds; on a GPU a
 # bound on memory. Several threads share each operation, and starting them costs what half of a core's part takes.

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from annulus.compute.distributed import local
+from annulus.device.distributed import local
 
 
 class Shown(NamedTuple):

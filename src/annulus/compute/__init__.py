@@ -1,1 +1,0 @@
-"""Devices, processes, random draws and workers."""

@@ -1,0 +1,109 @@
+"""Checks of numbers that a GPU computes, for which the host does not wait: looked at later, or by the GPU itself.
+
+On a CPU there is nothing to wait for: a check is looked at when it is made.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+import torch
+from jaxtyping import Bool, Int, Num
+from torch import Tensor
+
+from annulus.device.distributed import all_gather
+from annulus.errors import InputError
+
+# From a number to the sentence that refuses it, or None.
+Fault = Callable[[float], str | None]
+
+
+class Checks:
+    """Checks of numbers on a GPU, to be looked at together when the host waits for the GPU anyway."""
+
+    def __init__(self) -> None:
+        self._made: list[tuple[Tensor, Fault]] = []
+
+    @contextmanager
+    def put_off(self) -> Iterator[None]:
+        """A context whose checks are looked at by `look`; outside of it a check waits for the GPU."""
+        before = _checks.set(self)
+        try:
+            yield
+        finally:
+            _checks.reset(before)
+
+    def look(self) -> None:
+        """Look at the checks made since the last look.
+
+        Raises:
+            InputError: what the first faulty number's check says.
+        """
+        made, self._made = self._made, []
+        if made:
+            numbers = all_gather(torch.stack([number.double() for number, _ in made])[None])
+            for number, (_, fault) in zip(numbers.T.tolist(), made, strict=True):
+                _refuse(number, fault)
+
+    def add(self, number: Num[Tensor, ""], fault: Fault) -> None:
+        """Look at this number later."""
+        self._made.append((number, fault))
+
+
+_checks: ContextVar[Checks | None] = ContextVar("checks", default=None)
+
+
+def check(number: Num[Tensor, ""], fault: Fault) -> None:
+    """Refuse a number for which `fault` has a sentence: at once, or on a GPU in `Checks.put_off` at the next look.
+
+    Within `put_off`, all processes refuse what one must, so that none waits for another in vain. Elsewhere each is by
+    itself, so that another library's loop may call from one process alone.
+
+    Raises:
+        InputError: with that sentence.
+    """
+    checks = _checks.get()
+    if checks is None:
+        _refuse([float(number)], fault)
+    elif number.is_cuda:
+        checks.add(number.detach(), fault)
+    else:
+        _refuse(all_gather(number.detach()[None]).double().tolist(), fault)
+
+
+def require(
+    holds: Callable[[], Bool[Tensor, ""]], device: torch.device, received: Callable[[], str], expected: str
+) -> None:
+    """Refuse numbers of somebody else's loop: at once on a CPU, on a GPU by an assertion there, which ends the process.
+
+    In `Checks.put_off`, this library's own loop, a GPU is not asked: the loop makes no such numbers.
+
+    Raises:
+        InputError: with what was received and what is expected, on a CPU.
+    """
+    if device.type == "cpu":
+        if not holds():
+            raise InputError(f"{received()}; {expected}")
+    elif _checks.get() is None:
+        torch._assert_async(holds(), expected)
+
+
+def require_range(name: str, index: Int[Tensor, "*b"], first: int, last: int, expected: str) -> None:
+    """Refuse, as `require` does, row or column numbers outside [first, last), which torch may take from the end.
+
+    Raises:
+        InputError: with the lowest and the highest, on a CPU.
+    """
+
+    def holds() -> Bool[Tensor, ""]:
+        lowest, highest = index.aminmax()
+        return (lowest >= first) & (highest < last)
+
+    if index.numel():
+        require(holds, index.device, lambda: f"{name} holds {index.min()} to {index.max()}", expected)
+
+
+def _refuse(numbers: Sequence[float], fault: Fault) -> None:
+    for number in numbers:
+        if (sentence := fault(number)) is not None:
+            raise InputError(sentence)

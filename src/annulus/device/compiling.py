@@ -1,0 +1,18 @@
+"""A network's pass compiled by torch, for those who ask: fewer kernels, each doing more."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import torch
+
+from annulus.device.device import compiling
+
+Call = TypeVar("Call", bound=Callable)
+
+
+def compiled(call: Call) -> Call:
+    """The call, where ANNULUS_COMPILE asks for it compiled at its first use, for the sizes that it then has."""
+    asked = compiling()
+    if asked == "no":
+        return call
+    return torch.compile(call, dynamic=False, mode="reduce-overhead" if asked == "graphs" else None)

@@ -1,0 +1,133 @@
+"""The device that computes, and its settings. None of them is a parameter."""
+
+import ctypes
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from annulus.device.threads import cores
+from annulus.errors import InputError
+
+# glibc's mallopt options (malloc.h).
+M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
+
+
+def pick_device() -> torch.device:
+    """The GPU when there is one, else the CPU; each process calls this, for its own settings.
+
+    Raises:
+        InputError: when ANNULUS_PRECISION, ANNULUS_DETERMINISTIC or ANNULUS_COMPILE asks for what is unknown, or for
+            what the machine does not have.
+    """
+    if torch.get_num_threads() > cores():  # torch does not see a container's limit
+        torch.set_num_threads(cores())
+    same_bits = deterministic()
+    compiler = os.environ.get("CXX", "g++")  # as torch looks for one
+    if compiling() != "no" and shutil.which(compiler) is None:
+        raise InputError(
+            f"ANNULUS_COMPILE is {compiling()}, and there is no compiler {compiler!r}; install one (on Debian g++), "
+            "name another in CXX, or unset ANNULUS_COMPILE"
+        )
+    if torch.cuda.is_available():
+        if same_bits:
+            _compute_deterministically()
+        return torch.device("cuda")
+    if half_precision() and not torch.cpu._is_amx_tile_supported():
+        raise InputError(
+            "ANNULUS_PRECISION is bf16, and this processor has no AMX, which makes bfloat16 fast; unset it, "
+            "or take a processor that has"
+        )
+    keep_freed_memory()
+    return torch.device("cpu")
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """A context in which an operation on the CPU is shared by so many threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def autocast(device: torch.device) -> torch.autocast:
+    """bfloat16 for the encoder on a GPU; on a CPU float32, or bfloat16 where ANNULUS_PRECISION is bf16."""
+    enabled = device.type == "cuda" or half_precision()
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=enabled)
+
+
+def half_precision() -> bool:
+    """Whether encoders compute in bfloat16 on a CPU: faster, with other digits, and so for those who ask for it.
+
+    Raises:
+        InputError: when ANNULUS_PRECISION is unknown.
+    """
+    return _asked("ANNULUS_PRECISION", ("float32", "bf16"), "float32") == "bf16"
+
+
+def deterministic() -> bool:
+    """Whether the same run gives the same bits on a GPU each time, which takes time; a CPU always does.
+
+    No parameter: a run's numbers are those of its parameters, with the switch or without it, up to a GPU's rounding.
+
+    Raises:
+        InputError: when ANNULUS_DETERMINISTIC is unknown.
+    """
+    return _asked("ANNULUS_DETERMINISTIC", ("yes", "no"), "no") == "yes"
+
+
+def compiling() -> str:
+    """Whether torch compiles networks for training: no, yes, or graphs, which a GPU also replays as CUDA graphs.
+
+    No parameter: a run's numbers are those of its parameters, compiled or not, up to rounding.
+
+    Raises:
+        InputError: when ANNULUS_COMPILE is unknown.
+    """
+    return _asked("ANNULUS_COMPILE", ("no", "yes", "graphs"), "no")
+
+
+def _asked(variable: str, choices: tuple[str, ...], usual: str) -> str:
+    """Which of some values the environment asks for."""
+    asked = os.environ.get(variable, usual)
+    if asked not in choices:
+        raise InputError(f"{variable} is {asked!r}; give {' or '.join(choices)}, or unset it for {usual}")
+    return asked
+
+
+def described(device: torch.device) -> str:
+    """The kind of device and how it computes: two of one description give the same digits, or nearly."""
+    return " ".join([device.type, *ways(device)])
+
+
+def ways(device: torch.device) -> list[str]:
+    """How a device computes otherwise than usual, a word each."""
+    own = {"deterministic": deterministic()} if device.type == "cuda" else {"bf16": half_precision()}
+    return [word for word, is_so in (own | {"compiled": compiling() != "no"}).items() if is_so]
+
+
+def _compute_deterministically() -> None:
+    """Let torch take none but deterministic ways on a GPU, and refuse an operator that has none."""
+    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # read at cuBLAS's first product
+    torch.backends.cudnn.deterministic = True
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # nothing here reads memory that it has not written
+
+
+def keep_freed_memory() -> None:
+    """Let the allocator reuse large blocks: glibc would hand each one back and fault its pages in anew.
+
+    A training step allocates hundreds of megabytes of activations; without this, a third of the step's
+    time went to page faults (ResNet-18, 32 px, batch 256, two cores).
+    """
+    if sys.platform == "linux":
+        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries have no mallopt
+        if mallopt is not None:
+            mallopt(M_MMAP_MAX, 0)
+            mallopt(M_TRIM_THRESHOLD, 2**31 - 1)

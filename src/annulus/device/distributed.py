@@ -1,0 +1,156 @@
+"""Several processes as one: the memories, the views and the batch statistics see the global batch.
+
+Each process encodes its own slice of the batch (`local`) and scores it against the whole memory, of which each has a
+copy. What the memory stores is gathered (`all_gather`), so that the copies stay equal. The objective is the mean of the
+processes' losses, so gradients are averaged (compute/gradients.py). All draw the same random numbers. Weights start
+equal because they are seeded, so they are never sent. In one process each function returns its argument.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from jaxtyping import Shaped
+from torch import Tensor
+
+from annulus.device.threads import cores
+from annulus.errors import InputError
+
+
+@contextmanager
+def process_group() -> Iterator[None]:
+    """A context in which the processes that torchrun started are one group, each on its own GPU where there are GPUs.
+
+    WORLD_SIZE, which torchrun sets, says how many there are. Without it, or when it is 1, nothing happens.
+
+    Raises:
+        InputError: when the environment names no other processes to meet, or fewer GPUs than processes are here.
+    """
+    if os.environ.get("WORLD_SIZE", "1") == "1":
+        yield
+        return
+    missing = [name for name in ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
+    if missing:
+        raise InputError(
+            f"WORLD_SIZE is {os.environ['WORLD_SIZE']} in the environment, but not set are {', '.join(missing)}; "
+            "start with `torchrun --nproc-per-node N`, or unset WORLD_SIZE for one process"
+        )
+    backend = "gloo"
+    if torch.cuda.is_available():
+        gpu, gpus = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
+        if gpu >= gpus:
+            raise InputError(
+                f"process {gpu + 1} on this machine finds {gpus} GPUs, and each process needs its own; "
+                f"start at most {gpus}: `torchrun --nproc-per-node {gpus}`"
+            )
+        torch.cuda.set_device(gpu)  # what "cuda" means from here on
+        backend = "cpu:gloo,cuda:nccl"
+    dist.init_process_group(backend)
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
+
+
+def world_size() -> int:
+    """Number of processes in the group; 1 without a group."""
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
+def rank() -> int:
+    """This process's number in the group, from 0."""
+    return dist.get_rank() if world_size() > 1 else 0
+
+
+def local_slice(count: int) -> slice:
+    """Which rows of a global batch of `count` are this process's: consecutive ones, in rank order.
+
+    Raises:
+        InputError: when the batch cannot be shared evenly.
+    """
+    each, rest = divmod(count, world_size())
+    if rest:
+        raise InputError(
+            f"a batch of {count} cannot be shared evenly by {world_size()} processes; "
+            f"take a batch size that is a multiple of {world_size()}"
+        )
+    return slice(rank() * each, (rank() + 1) * each)
+
+
+def local(x: Shaped[Tensor, "all *rest"]) -> Shaped[Tensor, "b *rest"]:
+    """This process's rows of a global batch, as a view.
+
+    Raises:
+        InputError: when the batch cannot be shared evenly.
+    """
+    return x[local_slice(len(x))]
+
+
+def all_gather_with_grad(x: Shaped[Tensor, "b *rest"]) -> Shaped[Tensor, "all *rest"]:
+    """All processes' rows in rank order, the same on each; undoes `local`. Shapes must agree between processes.
+
+    Backward adds up all processes' gradients of this process's rows. So the mean over processes of a parameter's
+    gradient is that of the mean of their losses, whatever each makes of the rows.
+    """
+    return _Gather.apply(x) if world_size() > 1 else x
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: Tensor) -> Tensor:
+        return all_gather(x)
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> Tensor:
+        return local(all_reduce_(gradient.clone(memory_format=torch.contiguous_format)))
+
+
+def all_gather(x: Shaped[Tensor, "b *rest"]) -> Shaped[Tensor, "all *rest"]:
+    """`all_gather_with_grad` without a gradient."""
+    if world_size() == 1:
+        return x
+    everyone = x.new_empty(world_size() * len(x), *x.shape[1:])
+    dist.all_gather_into_tensor(everyone, x.detach().contiguous())
+    return everyone
+
+
+def all_reduce_(x: Tensor) -> Tensor:
+    """The sum over processes, in place and without gradient."""
+    if world_size() > 1:
+        dist.all_reduce(x)
+    return x
+
+
+def mean_(x: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
+    """The mean over processes, in place and without gradient."""
+    return x if world_size() == 1 else all_reduce_(x).div_(world_size())
+
+
+def broadcast(value: Any) -> Any:
+    """The first process's value, in every process; for instance the checkpoint that it has read."""
+    if world_size() == 1:
+        return value
+    held = [value]
+    dist.broadcast_object_list(held)
+    return held[0]
+
+
+def relaunch() -> None:
+    """Replace this process by ANNULUS_PROCESSES processes of the same script (an environment variable; by default 1).
+
+    The number of processes changes no result, so it is no parameter. On several machines, start the stage by torchrun.
+    """
+    processes = os.environ.get("ANNULUS_PROCESSES", "1")
+    if processes == "1" or "WORLD_SIZE" in os.environ:
+        return
+    most = max(2, cores())  # what several processes do can be tried on one core too
+    if not (processes.isdecimal() and len(processes) < 6 and 1 <= int(processes) <= most):
+        raise SystemExit(
+            f"ERROR: ANNULUS_PROCESSES is {processes!r}; give a number of processes, 1 to {most} on this machine"
+        )
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", processes]
+    os.execv(sys.executable, [sys.executable, *launcher, *sys.orig_argv[1:]])

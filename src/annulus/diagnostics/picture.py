@@ -1,0 +1,253 @@
+"""`python -m annulus.diagnostics.picture`: the annulus around one image, from the main line's embeddings, as an SVG.
+
+A point is one row of the memory. Its distance from the centre is its angle to the query, to scale; its direction is a
+projection, with the query's k-means cluster on the left. The query is a typical one: its own row lies in the inner
+ball, and its class is about as frequent in its candidate sets as a query's class is on average.
+"""
+
+import argparse
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from annulus.config.file import load_params
+from annulus.config.negatives import Samplers
+from annulus.device.rng import derive
+from annulus.diagnostics.measures import Run, load_run
+from annulus.diagnostics.membership import candidate_sets, cave_for, false_negative_percent
+from annulus.errors import InputError
+from annulus.files.images import load_images
+from annulus.files.results import write_text
+from annulus.negatives.build import build_sampler
+from annulus.negatives.samplers import Ring
+
+LARGE, SMALL = 200, 76  # radii of the discs, in units of the picture
+RIM = {LARGE: 2.0, SMALL: 1.3}  # angle at the rim, in radii of the ball; farther rows are not drawn
+
+# Of the light page and, in brackets, of the dark one.
+COLOURS = {
+    "ground": ("#ffffff", "#0d1117"),
+    "ink": ("#1b1d20", "#e6e6e1"),
+    "soft": ("#59616b", "#9aa3ad"),
+    "far": ("#c3c8ce", "#525b66"),
+    "uniform": ("#1560a8", "#6fb2ee"),
+    "ball": ("#c24e0a", "#f0955c"),
+    "ring": ("#0b7d59", "#4ec59a"),
+    "cave": ("#8540a6", "#c894e4"),
+}
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What surrounds one query. `members` are the samplers' candidate sets; rows beyond the rim are left out."""
+
+    angle: Float[Tensor, "n"]  # degrees between the query and each row
+    direction: Float[Tensor, "n"]  # radians; pi is towards the query's cluster
+    members: dict[str, Bool[Tensor, "n"]]  # of uniform, ball, ring, cave and the inner ball
+    positive: tuple[float, float]  # angle and direction of the image's own row
+    same_class_percent: dict[str, float]  # of the sets, mean over all queries of the run
+    share: dict[str, float]  # inner and outer border of the ring: shares of the memory
+
+
+def scene_of(run: Run, labels: Tensor, samplers: Samplers, seed: int) -> Scene:
+    """The scene around the typical query of a run's last snapshot.
+
+    Raises:
+        InputError: when a sampler has no candidates for some query, or no own row is closer than the ring.
+    """
+    snapshot = run.snapshots[-1]
+    self_index = snapshot.self_index
+    named = {name: build_sampler(params) for name, params in samplers} | {"inner": Ring(0.0, samplers.ring.inner)}
+    named["cave"] = cave_for(named["cave"], len(run.images), run.train_images)
+    sets = candidate_sets(
+        snapshot.comparisons(), self_index, {name: (one, 1.0) for name, one in named.items()}, derive(seed, "picture")
+    )
+    if sets.faults:
+        raise InputError(f"no picture: {'; '.join(sets.faults.values())}")
+    chosen = {name: first for name, (first, *_) in sets.chosen.items()}
+
+    percent = {name: false_negative_percent(members, labels, self_index) for name, members in chosen.items()}
+    each = [_percent_by_query(members, labels, self_index) for members in chosen.values()]
+    unlike = sum((rates - rates.mean()).abs() for rates in each)
+    similarity = sets.similarity[0]
+    own_similarity = similarity.gather(1, self_index[:, None])
+    closest = own_similarity[:, 0] >= similarity.masked_fill(~chosen["inner"], torch.inf).amin(dim=1)
+    if not closest.any():
+        raise InputError(
+            f"no picture: none of {len(self_index)} queries finds its own row within the inner ball; train longer"
+        )
+    query = int(unlike.masked_fill(~closest, torch.inf).argmin())
+
+    queries, rows = snapshot.comparisons()[0]
+    members = {name: some[query] for name, some in chosen.items()}
+    cluster = members["ball"] & ~members["cave"]
+    angle = similarity[query].clamp(-1, 1).arccos().rad2deg()
+    direction = _directions(queries[query], rows, members["ball"], cluster)
+    mine = int(self_index[query])
+    shares = {"inner": samplers.ring.inner, "outer": samplers.ring.outer}
+    return Scene(angle, direction, members, (float(angle[mine]), float(direction[mine])), percent, shares)
+
+
+def _percent_by_query(members: Bool[Tensor, "q n"], labels: Tensor, self_index: Tensor) -> Float[Tensor, "q"]:
+    same = members & (labels == labels[self_index][:, None])
+    return 100 * same.sum(dim=1) / members.sum(dim=1)
+
+
+def _directions(
+    query: Float[Tensor, "d"], rows: Float[Tensor, "n d"], ball: Bool[Tensor, "n"], cluster: Bool[Tensor, "n"]
+) -> Float[Tensor, "n"]:
+    """Direction of each row as seen from the query: a plane through the cluster and the widest spread of the ball."""
+    seen = torch.nn.functional.normalize(rows - (rows @ query)[:, None] * query, dim=1)
+    across = seen[cluster].mean(dim=0) if cluster.any() else seen[ball].mean(dim=0)
+    across = across / across.norm()
+    rest = seen[ball] - (seen[ball] @ across)[:, None] * across
+    up = torch.linalg.svd(rest - rest.mean(dim=0), full_matrices=False).Vh[0]
+    return torch.atan2(seen @ up, -(seen @ across))
+
+
+def svg(scene: Scene) -> str:
+    """The picture: the annulus with its names, and the four samplers' candidate sets beside it."""
+    light = "".join(f"--{name}:{colour};" for name, (colour, _) in COLOURS.items())
+    dark = "".join(f"--{name}:{colour};" for name, (_, colour) in COLOURS.items())
+    parts = [
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1000 450" role="img" aria-labelledby="t">',
+        '<title id="t">The annulus: negatives that are close to the query, but not closest</title>',
+        f"<style>svg{{{light}}}@media(prefers-color-scheme:dark){{svg{{{dark}}}}}",
+        "text{font:13px system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans',sans-serif;fill:var(--ink)}",
+        "text.b{font-weight:600}text.s{fill:var(--soft);font-size:12px}.d{fill:none;stroke-linecap:round}",
+        ".l{fill:none;stroke-width:1.1}.m{stroke:var(--ground);stroke-width:1.5}</style>",
+        '<rect width="1000" height="450" rx="10" fill="var(--ground)"/>',
+    ]
+    parts += _annulus(scene)
+    said = {
+        "uniform": "the whole memory",
+        "ball": f"the closest {_percent(scene.share['outer'])}",
+        "ring": f"ball without its closest {_percent(scene.share['inner'])}",
+        "cave": "ball without query's cluster",
+    }
+    for place, (name, words) in enumerate(said.items()):
+        x, y = 718 + 188 * (place % 2), 90 + 218 * (place // 2)
+        parts += _disc(scene, name, x, y)
+        rate = f"{scene.same_class_percent[name]:.0f} % have its class"
+        for line, (style, text) in enumerate([("b", name), ("s", words), ("s", rate)]):
+            colour = f' style="fill:var(--{name})"' if style == "b" else ""
+            height = y + 96 + 16 * line
+            parts.append(f'<text class="{style}" x="{x}" y="{height}" text-anchor="middle"{colour}>{text}</text>')
+    return "\n".join([*parts, "</svg>\n"])
+
+
+def _annulus(scene: Scene) -> list[str]:
+    """The large disc, and a line from each of its parts to its name."""
+    x, y = 214, 225
+    unit = _unit(scene, LARGE)
+    hole, between = (unit * float(scene.angle[scene.members[name]].max()) for name in ("inner", "ball"))
+    circle = "M{0:.1f} {1}a{2:.1f} {2:.1f} 0 1 0 {3:.1f} 0a{2:.1f} {2:.1f} 0 1 0 -{3:.1f} 0"
+    band = "".join(circle.format(x - r, y, r, 2 * r) for r in (between, hole))
+    cluster = _places(scene, scene.members["ball"] & ~scene.members["cave"], x, y, unit)
+    px, py = _place(*scene.positive, x, y, unit)
+    parts = [
+        f'<path d="{band}" fill="var(--ring)" fill-opacity=".13" fill-rule="evenodd"/>',
+        f'<circle cx="{x}" cy="{y}" r="{between:.1f}" class="l" style="stroke:var(--ring)"/>',
+        f'<circle cx="{x}" cy="{y}" r="{hole:.1f}" class="l" style="stroke:var(--ball)"/>',
+        _dots(scene, ~scene.members["ball"], "far", 2.6, x, y, LARGE),
+        _dots(scene, scene.members["ring"], "ring", 4.0, x, y, LARGE),
+        _dots(scene, scene.members["inner"], "ball", 4.0, x, y, LARGE),
+        *(
+            f'<circle cx="{a:.1f}" cy="{b:.1f}" r="4.8" class="l" style="stroke:var(--cave);stroke-width:1.7"/>'
+            for a, b in cluster
+        ),
+        f'<circle cx="{x}" cy="{y}" r="5.5" class="m" fill="var(--ink)"/>',
+        f'<path d="M{px:.1f} {py - 6.5:.1f}l6.5 6.5-6.5 6.5-6.5-6.5z" class="m" fill="var(--uniform)"/>',
+    ]
+    lowest = max(cluster, default=(x, y), key=lambda at: at[1])
+    percent = scene.same_class_percent
+    inner, outer = _percent(scene.share["inner"]), _percent(scene.share["outer"])
+    ring = [
+        "hard negatives: the closest",
+        f"{outer} without the closest {inner}",
+        f"{percent['ring']:.0f} % have its class",
+    ]
+    names = [
+        ("soft", "memory", ["one row per image;", "most are easy negatives"], (x + 0.72 * LARGE, y - 0.62 * LARGE)),
+        ("ring", "annulus, or ring", ring, (x + 0.72 * between, y - 0.6 * between)),
+        ("uniform", "positive", ["the row of the same image"], (px, py)),
+        ("ink", "query", ["a view of an image"], (x, y)),
+        (
+            "ball",
+            "inner ball",
+            [f"closest {inner}: too close,", f"{percent['inner']:.0f} % have its class"],
+            (x + 0.8 * hole, y + 0.6 * hole),
+        ),
+        ("cave", "the query's cluster", ["by k-means; cave leaves it out"], lowest),
+    ]
+    height = 48
+    for colour, name, lines, (a, b) in names:
+        parts.append(f'<path class="l" d="M{a:.1f} {b:.1f}L424 {height - 4}h8" style="stroke:var(--{colour})"/>')
+        parts.append(f'<text class="b" x="438" y="{height}" style="fill:var(--{colour})">{name}</text>')
+        for line in lines:
+            height += 16
+            parts.append(f'<text class="s" x="438" y="{height}">{line}</text>')
+        height += 34
+    return parts
+
+
+def _disc(scene: Scene, name: str, x: int, y: int) -> list[str]:
+    """A small disc: one sampler's candidate set among the other rows."""
+    return [
+        f'<circle cx="{x}" cy="{y}" r="{SMALL + 3}" class="l" style="stroke:var(--far)"/>',
+        _dots(scene, ~scene.members[name], "far", 1.8, x, y, SMALL),
+        _dots(scene, scene.members[name], name, 2.6, x, y, SMALL),
+        f'<circle cx="{x}" cy="{y}" r="3.5" class="m" fill="var(--ink)"/>',
+    ]
+
+
+def _dots(scene: Scene, some: Bool[Tensor, "n"], colour: str, width: float, x: int, y: int, radius: int) -> str:
+    """Rows within a disc's rim as one path of dots: lines of no length with round ends."""
+    unit = _unit(scene, radius)
+    places = _places(scene, some & (unit * scene.angle <= radius), x, y, unit)
+    path = "".join(f"M{a:.1f} {b:.1f}h0" for a, b in places)
+    return f'<path class="d" stroke="var(--{colour})" stroke-width="{width}" d="{path}"/>'
+
+
+def _places(scene: Scene, some: Bool[Tensor, "n"], x: int, y: int, unit: float) -> list[tuple[float, float]]:
+    pairs = zip(scene.angle[some].tolist(), scene.direction[some].tolist(), strict=True)
+    return [_place(angle, direction, x, y, unit) for angle, direction in pairs]
+
+
+def _place(angle: float, direction: float, x: int, y: int, unit: float) -> tuple[float, float]:
+    return x + unit * angle * math.cos(direction), y - unit * angle * math.sin(direction)
+
+
+def _unit(scene: Scene, radius: int) -> float:
+    """Units of the picture per degree, in a disc of this radius."""
+    return radius / (RIM[radius] * float(scene.angle[scene.members["ball"]].max()))
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:g} %"
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Write the SVG. A user's mistake is one sentence and exit status 1."""
+    parser = argparse.ArgumentParser(prog="python -m annulus.diagnostics.picture", description=__doc__)
+    parser.add_argument("--root", type=Path, default=Path(), help="the repository, where `dvc repro` has run")
+    parser.add_argument("--svg", type=Path, required=True, help="the file to write")
+    arguments = parser.parse_args(argv)
+    outputs = arguments.root / "data" / "main"
+    try:
+        params = load_params(arguments.root / "params.yaml")
+        run = load_run(outputs / "snapshots" / f"{params.seeds[0]}.safetensors")
+        labels = load_images(outputs / "images" / "train.safetensors").labels[run.images]
+        content = svg(scene_of(run, labels, params.samplers, params.seeds[0]))
+        write_text(arguments.svg, content)
+    except InputError as error:
+        raise SystemExit(f"ERROR: {error}") from None
+
+
+if __name__ == "__main__":
+    main()

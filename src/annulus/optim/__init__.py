@@ -1,0 +1,1 @@
+"""SGD, gradient means over processes, learning-rate schedules."""

@@ -1,0 +1,104 @@
+"""The mean over processes of each parameter's gradient, sent while backward still computes the others."""
+
+from collections.abc import Iterable, Iterator
+from functools import cache, partial
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from annulus.device.distributed import world_size
+
+BUCKET = 2**22  # gradient values sent at a time: few calls, the first of them early in backward
+
+
+class GradientMeans:
+    """Replaces gradients by their means over processes: `wait` between backward and the optimiser's step.
+
+    Backward reaches the last parameters first, so these travel first. A process without a gradient where another has
+    one counts as zero and receives the mean; a parameter that no process has a gradient for keeps none. In one process
+    nothing happens.
+    """
+
+    def __init__(self, parameters: Iterable[nn.Parameter]) -> None:
+        learning = [parameter for parameter in parameters if parameter.requires_grad]
+        self.buckets = [_Bucket(some) for some in _parts(reversed(learning))] if world_size() > 1 else []
+        self.sent = 0
+        for bucket in self.buckets:
+            for parameter in bucket.parameters:
+                parameter.register_post_accumulate_grad_hook(partial(self._arrived, bucket))
+
+    def wait(self) -> None:
+        """Send what has not been sent, and take in the means."""
+        for bucket in self.buckets[self.sent :]:
+            bucket.send()
+        for bucket in self.buckets:
+            bucket.take()
+        self.sent = 0
+
+    def _arrived(self, bucket: "_Bucket", _: nn.Parameter) -> None:
+        """Send the buckets whose gradients are all there; in order, which is then the same in every process.
+
+        Raises:
+            RuntimeError: when this bucket's were, and have been sent: by a second backward before `wait`.
+        """
+        if bucket.missing == 0:
+            raise RuntimeError("backward ran twice before `GradientMeans.wait`; call it after each backward")
+        bucket.missing -= 1
+        while self.sent < len(self.buckets) and self.buckets[self.sent].missing == 0:
+            self.buckets[self.sent].send()
+            self.sent += 1
+
+
+class _Bucket:
+    """Parameters whose gradients travel together."""
+
+    def __init__(self, parameters: list[nn.Parameter]) -> None:
+        self.parameters, self.missing = parameters, len(parameters)
+        self.gradients: list[Tensor] = []
+        self.flat: Tensor | None = None  # the gradients, then which of them this process has
+        self.work: Any = None
+
+    def send(self) -> None:
+        first = self.parameters[0]
+        held = torch.ones(len(self.parameters), dtype=first.dtype, device=first.device)
+        for place in self._without():
+            held[place] = 0
+        self.gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in self.parameters]
+        # Values of several types travel in the widest, and come back in their own.
+        self.flat = torch.cat([values.reshape(-1) for values in (*self.gradients, held)])
+        self.work = dist.all_reduce(self.flat, group=_group(dist.group.WORLD), async_op=True)
+
+    def take(self) -> None:
+        self.work.wait()
+        sizes = [*(gradient.numel() for gradient in self.gradients), len(self.parameters)]
+        *means, held = self.flat.div_(world_size()).split(sizes)
+        for gradient, mean in zip(self.gradients, means, strict=True):
+            gradient.copy_(mean.view(gradient.shape))
+        for place in self._without():  # only here is a GPU waited for
+            if held[place] > 0:
+                self.parameters[place].grad = self.gradients[place]
+        self.missing = len(self.parameters)
+
+    def _without(self) -> list[int]:
+        return [place for place, parameter in enumerate(self.parameters) if parameter.grad is None]
+
+
+@cache
+def _group(world: Any) -> Any:
+    """A group of all processes for gradients alone: batch statistics, sent meanwhile, cannot be taken for them."""
+    return dist.new_group()
+
+
+def _parts(parameters: Iterable[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
+    """The parameters in order, some `BUCKET` values at a time."""
+    part, values = [], 0
+    for parameter in parameters:
+        part.append(parameter)
+        values += parameter.numel()
+        if values >= BUCKET:
+            yield part
+            part, values = [], 0
+    if part:
+        yield part

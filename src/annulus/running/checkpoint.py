@@ -1,0 +1,189 @@
+"""Resume state of a killed stage: where it stood, for exactly the same stage, settings, inputs and code.
+
+The state lies outside DVC's outputs, in `.annulus/checkpoints/STAGE/KEY/` of the main checkout: DVC deletes outputs
+before a stage runs, and the copy in which a queued experiment runs afterwards. A stage that ends well removes its
+state. One that was killed and never run again leaves it; nothing else reads it, and `rm -r .annulus/checkpoints`
+frees the space.
+"""
+
+import fcntl
+import hashlib
+import json
+import logging
+import os
+import shutil
+import socket
+import zipfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TextIO
+
+import torch
+from pydantic import BaseModel
+
+from annulus.errors import InputError
+from annulus.files.packed import write_torch
+from annulus.files.regular import check_regular
+from annulus.running.checkout import main_checkout
+
+log = logging.getLogger("annulus")
+
+
+def hash_files(*paths: Path) -> dict[str, str]:
+    """SHA-256 of each file's content, by path; of a folder, of each file in it.
+
+    Raises:
+        InputError: when a file cannot be read.
+    """
+    files = [file for path in paths for file in (sorted(path.rglob("*")) if path.is_dir() else [path])]
+    return {file.as_posix(): _sha256(file) for file in files if not file.is_dir()}
+
+
+class Held(InputError):
+    """Another process computes the same at this moment."""
+
+
+class Checkpoint:
+    """The resume state of one computation, held by one process at a time.
+
+    `key` is all that the result depends on: parameters (values and sections), `hash_files` of the inputs,
+    `hash_code` of what computes. Another key is another computation and never sees this state. `device` names the
+    kind of device where only that kind can go on from the state.
+
+        key = {"params": params, "images": hash_files(images), "code": hash_code(Path(__file__))}
+        with Checkpoint("pretrain", key) as checkpoint:
+            state = checkpoint.load()
+            ...  # each epoch: checkpoint.save(state)
+            ...  # write the outputs
+            checkpoint.done()
+
+    Raises:
+        Held: on entering, when another process computes the same, here or on another machine with the same files.
+        InputError: on entering, when the folder cannot be written.
+    """
+
+    def __init__(self, stage: str, key: Mapping[str, Any], device: str = "state"):
+        content = json.dumps([stage, key], sort_keys=True, default=_plain)
+        name = hashlib.sha256(content.encode()).hexdigest()[:32]
+        self.stage = stage
+        self.folder = main_checkout() / ".annulus" / "checkpoints" / stage / name
+        self.state = self.folder / f"{device}.pt"
+
+    def __enter__(self) -> "Checkpoint":
+        try:
+            while (lock := self._acquire()) is None:
+                pass
+            self._lock = lock
+            for leftover in self.folder.glob(".*.pt.*"):  # killed while saving
+                leftover.unlink()
+        except OSError as error:
+            raise InputError(
+                f"cannot write {self.folder}: {error.strerror}; free some space or fix the permissions, then run again"
+            ) from error
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not list(self.folder.glob("*.pt")):
+            shutil.rmtree(self.folder, ignore_errors=True)  # another process may be waiting in it
+        self._lock.close()
+
+    def held(self) -> bool:
+        """Whether a process computes it at this moment."""
+        try:
+            with (self.folder / "lock").open() as lock:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except BlockingIOError:
+            return True
+        return False
+
+    def load(self) -> dict[str, Any] | None:
+        """The saved state, on the CPU, or None when there is none. What is not whole, or of another computation, is
+        ignored with a warning."""
+        if not self.state.exists():
+            return None
+        try:
+            check_regular(self.state)
+            with zipfile.ZipFile(self.state) as archive:
+                if (part := archive.testzip()) is not None:  # torch.load does not look at the checksums
+                    raise ValueError(part)
+            content = torch.load(self.state, map_location="cpu", weights_only=True)
+            if content["computation"] != self.folder.name:
+                raise ValueError("it is of another computation")
+            return content["state"]
+        except Exception as error:  # on others' bytes zipfile and torch raise about anything
+            why = str(error).split("\n")[0]
+            log.warning("WARNING: %s is damaged (%s); starting from the beginning", self.state, why)
+            return None
+
+    def save(self, state: Mapping[str, Any]) -> None:
+        """Replace the saved state: tensors, numbers, text, and lists and dicts of them.
+
+        Raises:
+            InputError: when the disk is full; the state saved before is untouched.
+        """
+        write_torch(self.state, {"computation": self.folder.name, "state": dict(state)})
+
+    def done(self) -> None:
+        """Forget the state, as the outputs are written: within the `with` block or after it."""
+        if self._lock.closed:
+            with suppress(InputError), self:  # another process may have begun the same since, and keeps the state
+                self.done()
+            return
+        for state in self.folder.glob("*.pt"):
+            state.unlink()
+
+    def _acquire(self) -> TextIO | None:
+        """The lock, or None when the holder before is removing the folder at this moment."""
+        path = self.folder / "lock"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            lock = path.open("a+")
+        except (FileNotFoundError, FileExistsError):
+            if self.folder.is_file():
+                raise
+            return None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            same = os.path.samestat(path.stat(), os.fstat(lock.fileno()))
+        except BlockingIOError:
+            with lock:
+                with suppress(BlockingIOError):
+                    fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                    return None  # nobody computes it: a sweep asked at this moment whether anybody does (`held`)
+                lock.seek(0)
+                pid, _, host = lock.read().partition(" ")
+            where = f" on {host}" if host not in ("", socket.gethostname()) else ""
+            raise Held(
+                f"{self.stage}: process {pid}{where} is already computing this variant, with its state in "
+                f"{self.folder}; wait for it, or end it with `kill {pid}`{where}"
+            ) from None
+        except FileNotFoundError:
+            same = False
+        if not same:  # a lock on a file that was removed since keeps nobody off
+            lock.close()
+            return None
+        lock.truncate(0)
+        lock.write(f"{os.getpid()} {socket.gethostname()}")
+        lock.flush()
+        return lock
+
+
+def _sha256(path: Path) -> str:
+    try:
+        check_regular(path)
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}; run `dvc repro`") from error
+
+
+def _plain(value: Any) -> Any:
+    """A section of params.yaml with its type (some sections differ by nothing else), or a path."""
+    if isinstance(value, BaseModel):
+        return {type(value).__name__: value.model_dump(mode="json")}
+    if isinstance(value, Path):
+        return value.as_posix()
+    raise TypeError(f"a checkpoint key holds {type(value).__name__}, expected numbers, text, paths and sections")

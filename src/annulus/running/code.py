@@ -1,0 +1,114 @@
+"""Which code a computation depends on, found in the source: every process that computes the same finds the same."""
+
+import ast
+import functools
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import annulus
+from annulus.errors import InputError
+
+LIBRARY = Path(annulus.__file__).resolve().parent
+INTERFACE, CONFIG = LIBRARY / "__init__.py", LIBRARY / "config"
+
+# What can change no number: the interface, errors, threads, copies to a GPU and what refuses numbers, what params.yaml
+# may hold (its values are in the key), what surrounds a stage or a run.
+BESIDE = [LIBRARY / f"{name}.py" for name in ("errors", "extras", "device/threads", "device/copies")]
+ENTERS_NO_NUMBER = (INTERFACE, *BESIDE, CONFIG, LIBRARY / "pipeline", LIBRARY / "running")
+
+
+def imported_files(module: Path) -> set[Path]:
+    """Every file of annulus that a Python file imports, directly or through another one, itself included.
+
+    Importing a module runs its packages' __init__.py too, so they count. What config/ imports checks values only, and
+    is not followed; nor is the public interface, which imports nothing until it is asked.
+
+    Raises:
+        InputError: when a file cannot be read.
+    """
+    seen: set[Path] = set()
+    waiting = [module.resolve()]
+    while waiting:
+        file = waiting.pop()
+        if file in seen:
+            continue
+        seen.add(file)
+        if file != INTERFACE and not file.is_relative_to(CONFIG):
+            waiting += _imported_by(file)
+    return seen
+
+
+def hash_code(module: Path) -> dict[str, str]:
+    """SHA-256 of the source of what computes: a Python file, and the files of annulus that it imports.
+
+    By place in annulus, since checkouts differ in theirs. Files that only read, write and report are left out, and so
+    are those with a docstring only: an edit there must not cost hours of training.
+
+    Raises:
+        InputError: when a file cannot be read.
+    """
+    return {
+        file.relative_to(LIBRARY).as_posix() if file.is_relative_to(LIBRARY) else "script": hashlib.sha256(
+            _read(file)
+        ).hexdigest()
+        for file in sorted(imported_files(module))
+        if computes(file)
+    }
+
+
+def computes(file: Path) -> bool:
+    """Whether a file of annulus can change a number."""
+    return not (any(file.is_relative_to(apart) for apart in ENTERS_NO_NUMBER) or is_docstring(file))
+
+
+def is_docstring(file: Path) -> bool:
+    """Whether a Python file has a docstring only."""
+    body = _parsed(file).body
+    return not body[bool(ast.get_docstring(_parsed(file))) :]
+
+
+def _imported_by(file: Path) -> list[Path]:
+    names: list[str] = []
+    for node in _statements(_parsed(file)):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: write absolute imports"
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return [path for name in names if name.split(".")[0] == "annulus" for path in _files_of(name)]
+
+
+def _statements(block: ast.AST) -> Iterator[ast.stmt]:
+    """Every statement within a block, and no expression: these are most of a tree, and no import is among them."""
+    for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for inner in getattr(block, name, []):
+            yield inner
+            yield from _statements(inner)
+
+
+def _parsed(file: Path) -> ast.Module:
+    return _tree(_read(file))
+
+
+@functools.lru_cache(maxsize=1000)  # by content: an edit between two runs of one process is seen
+def _tree(source: bytes) -> ast.Module:
+    return ast.parse(source)
+
+
+@functools.cache
+def _files_of(module: str) -> list[Path]:
+    """The files of the library that importing a module runs; none for a module from elsewhere."""
+    parts = module.split(".")
+    found = []
+    for length in range(1, len(parts) + 1):
+        path = LIBRARY.parent.joinpath(*parts[:length])
+        found += [file for file in (path / "__init__.py", path.with_suffix(".py")) if file.is_file()]
+    return found
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {file}: {error.strerror}; get the repository's own version again") from error

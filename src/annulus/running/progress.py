@@ -1,0 +1,176 @@
+"""How far runs are: a bar for each on a terminal, elsewhere a line a minute for each.
+
+A run calls `report` and `say`. In a worker (`compute.workers`) they go to the process of the stage, which shows them.
+"""
+
+import logging
+import sys
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tqdm import tqdm
+
+from annulus.device.distributed import rank
+
+LINE_SECONDS = 60
+BAR_SECONDS = 1.0  # what a bar says of the loss waits for a GPU
+
+log = logging.getLogger("annulus")
+
+
+class Report(NamedTuple):
+    """Where a run stands: images seen, of how many; `said` is what else there is to say."""
+
+    name: str
+    done: int
+    total: int
+    said: str
+    ended: bool
+
+
+class Said(NamedTuple):
+    """A line that a run says, or a warning."""
+
+    name: str
+    line: str
+    level: int
+
+
+class Shown:
+    """What the process of the stage shows of its runs, and of the time that is left for all of them."""
+
+    def __init__(self, runs: int = 1) -> None:
+        self.runs = runs
+        self.begun: tuple[float, float] | None = None  # when the first run reported, and how much of it was done before
+        self.shares: dict[str, float] = {}  # how much of each run is done
+        self.all: tqdm | None = None
+        self.bars: dict[str, tqdm] = {}
+        self.first: dict[str, tuple[float, int]] = {}  # when a run first reported, and where it was then
+        self.next_line: dict[str, float] = {}
+        self.warned: set[str] = set()
+
+    def show(self, message: Report | Said) -> None:
+        if isinstance(message, Said):
+            self._say(message)
+            return
+        self._count(message)
+        if sys.stderr.isatty():
+            self._bar(message)
+        else:
+            self._line(message)
+
+    def close(self) -> None:
+        for bar in (*self.bars.values(), *filter(None, [self.all])):
+            bar.close()
+        self.bars.clear()
+        self.all = None
+
+    def _count(self, message: Report) -> None:
+        """Runs that go on have done a share before: it takes no time here."""
+        share = message.done / message.total
+        when, before = self.begun or (time.monotonic(), 0.0)
+        self.begun = when, before + (0.0 if message.name in self.shares else share)
+        self.shares[message.name] = share
+
+    def _left(self) -> float | None:
+        """Seconds that are left for all runs, as if they were of one length; None where nothing can be told yet."""
+        when, before = self.begun
+        done = sum(self.shares.values())
+        return (time.monotonic() - when) * (self.runs - done) / (done - before) if done > before else None
+
+    def _say(self, message: Said) -> None:
+        line = message.line
+        if message.level < logging.WARNING:
+            line = _named(message.name, line)
+        elif line in self.warned:  # runs that differ in the seed warn of the same
+            return
+        self.warned.add(message.line)
+        if self.bars:
+            tqdm.write(line, file=sys.stderr)  # above the bars
+        else:
+            log.log(message.level, "%s", line)
+
+    def _bar(self, message: Report) -> None:
+        if self.runs > 1:
+            ended = sum(share == 1 for share in self.shares.values())
+            left = self._left()
+            self.all = self.all or tqdm(
+                total=self.runs, desc="all", bar_format="{desc}: {n} of {total} runs{postfix}", leave=False
+            )
+            self.all.set_postfix_str("" if left is None else f"{_duration(left)} left", refresh=False)
+            self.all.update(ended - self.all.n)
+        bar = self.bars.get(message.name)
+        if bar is None:
+            bar = tqdm(total=message.total, initial=message.done, desc=message.name, unit=" images", leave=False)
+            self.bars[message.name] = bar
+        bar.set_postfix_str(message.said, refresh=False)
+        bar.update(message.done - bar.n)
+        if message.ended:
+            self.bars.pop(message.name).close()
+
+    def _line(self, message: Report) -> None:
+        now = time.monotonic()
+        began, at = self.first.setdefault(message.name, (now, message.done))
+        due = self.next_line.setdefault(message.name, began + LINE_SECONDS)
+        if now < due and not message.ended:
+            return
+        self.next_line[message.name] = now + LINE_SECONDS
+        line = _named(message.name, message.said)
+        speed = (message.done - at) / max(now - began, 1e-9)
+        if speed > 0:
+            line += f", {speed:,.0f} images/s"
+            if not message.ended:
+                line += f", {_duration((message.total - message.done) / speed)} left"
+        if self.runs > 1 and (left := self._left()):
+            line += f", {_duration(left)} for all {self.runs} runs"
+        log.info("%s", line)
+
+
+_name = ""
+_send: Callable[[Report | Said], None] = Shown().show
+_due = 0.0
+
+
+def begin(name: str, send: Callable[[Report | Said], None]) -> None:
+    """From here on the run of this process has a name, and its reports go to `send`."""
+    global _name, _send, _due
+    _name, _send, _due = name, send, 0.0
+
+
+def rename(name: str) -> None:
+    """From here on this process is at another run."""
+    begin(name, _send)
+
+
+def report(done: int, total: int, said: Callable[[], str], ended: bool = False) -> None:
+    """The run of this process has seen so many images of so many; `said` is called only where something is shown."""
+    global _due
+    now = time.monotonic()
+    if rank() > 0 or (now < _due and not ended):
+        return
+    _due = now + (BAR_SECONDS if sys.stderr.isatty() else LINE_SECONDS / 10)
+    _send(Report(_name, done, total, said(), ended))
+
+
+def say(line: str, level: int = logging.INFO) -> None:
+    """A line about the run of this process; a warning is shown once, whichever runs give it."""
+    if rank() == 0:
+        _send(Said(_name, line, level))
+
+
+class Forwarding(logging.Handler):
+    """What a worker logs as warnings goes to the process of the stage."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say(record.getMessage(), record.levelno)
+
+
+def _named(name: str, line: str) -> str:
+    return f"{name}: {line}" if name else line
+
+
+def _duration(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s" if minutes else f"{seconds} s"

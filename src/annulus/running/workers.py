@@ -1,0 +1,207 @@
+"""Several computations at a time, each in its own process: on one core, or on its own GPU.
+
+Two small computations use two cores better in parallel than one after the other, and with one thread each their numbers
+do not depend on the number of cores.
+"""
+
+import logging
+import os
+import pickle
+import select
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing, suppress
+from multiprocessing import get_context
+from multiprocessing.queues import SimpleQueue
+from pathlib import Path
+from typing import Any, TypeVar
+
+import faiss
+import torch
+
+from annulus.device.device import keep_freed_memory, pick_device
+from annulus.device.distributed import world_size
+from annulus.device.threads import cores
+from annulus.errors import InputError
+from annulus.running import progress
+from annulus.running.checkpoint import Checkpoint
+from annulus.running.code import hash_code
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+CPU = torch.device("cpu")
+
+log = logging.getLogger("annulus")
+
+_compute: Callable[[Any], Any]  # in a worker: what it does with each item, which came with its start
+
+
+def each(
+    compute: Callable[[Item], Result],
+    items: Sequence[Item],
+    *,
+    names: Sequence[str] | None = None,
+    device: torch.device = CPU,
+    threads: int = 1,
+) -> Iterator[Result]:
+    """`compute` of each item, in their order. Put long items first: the cores then stay busy to the end.
+
+    On a CPU as many at a time as there are cores, each with so many threads; on GPUs one each. Progress is shown under
+    `names`. A single item that may have several threads needs no worker, nor does one GPU.
+
+    Raises:
+        InputError: where processes have nothing to lock with; when a worker was killed.
+        Exception: the first that an item raised.
+    """
+    names = [""] * len(items) if names is None else names
+    gpus = torch.cuda.device_count() if device.type == "cuda" else 0
+    alone = len(items) == 1 and threads > 1
+    if not items or gpus == 1 or alone or world_size() > 1:  # a group of processes shares one run
+        yield from _one_by_one(compute, items, names)
+        return
+    # A fork needs no imports of its own. But neither CUDA nor OpenMP's threads survive one: where this process has
+    # computed with several threads, a forked worker waits for them for ever, unless it has one thread alone.
+    context = get_context("spawn" if gpus or threads > 1 else "fork")
+    workers = min(len(items), gpus or cores())
+    try:
+        reports, places = context.SimpleQueue(), context.SimpleQueue()
+    except OSError as error:
+        raise InputError(
+            f"several processes need /dev/shm, which cannot be written here ({error.strerror}); mount it "
+            "(`mount -t tmpfs tmpfs /dev/shm`), or give the container one"
+        ) from error
+    for place in range(gpus):
+        places.put(place)
+    pool = ProcessPoolExecutor(
+        workers, context, initializer=_begin, initargs=(os.getpid(), compute, reports, places, threads, gpus)
+    )
+    with pool:
+        # A worker that is not yet ready for Ctrl-C inherits that it waits.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        found = [pool.submit(_computed, name, item) for name, item in zip(names, items, strict=True)]
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        showing = threading.Thread(target=_show, args=(reports, len(items)), daemon=True)
+        showing.start()  # after the fork
+        try:
+            yield from (pickle.loads(one.result()) for one in found)
+        except BrokenProcessPool:
+            raise InputError(
+                "a process that computed was killed, mostly because memory ran out; free some, or let fewer compute at "
+                "a time (`taskset -c 0 dvc repro`: one), then run again"
+            ) from None
+        finally:
+            pool.shutdown(cancel_futures=True)
+            reports.put(None)
+            showing.join()
+
+
+def each_seed(compute: Callable[[int], Result], seeds: Sequence[int], device: torch.device = CPU) -> dict[int, Result]:
+    """`compute` of each seed; where there are more cores than seeds, each takes its share of them."""
+    threads = max(1, cores() // len(seeds))
+    names = [f"seed {seed}" for seed in seeds]
+    return dict(zip(seeds, each(compute, seeds, names=names, device=device, threads=threads), strict=True))
+
+
+def end_with(process: int) -> None:
+    """End this process when another one is gone: it would otherwise continue and hold the checkpoint's lock."""
+
+    def wait() -> None:
+        with suppress(ProcessLookupError):  # it has gone already
+            select.select([os.pidfd_open(process)], [], [])
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def compute_with(threads: int) -> None:
+    """The settings of a process that computes beside others: how many threads, and what becomes of freed memory."""
+    torch.set_num_threads(threads)
+    faiss.omp_set_num_threads(threads)
+    keep_freed_memory()
+
+
+class Pieces:
+    """A stage's work in pieces, several at a time; a killed stage goes on with those that it had not finished."""
+
+    def __init__(self, stage: str, settings: Any, compute: Callable[[Any, Any], Mapping[str, Any]]) -> None:
+        """`compute(settings, key)` makes a piece's result: numbers, text, tensors, and lists and dicts of them.
+
+        It is a module's function, so that a worker can be told which, and its module is the code that computes.
+        """
+        self.stage, self.settings, self.compute = stage, settings, compute
+        # As it is now: an edit while pieces wait for a worker does not change what runs.
+        self.code = hash_code(Path(sys.modules[compute.__module__].__file__))
+        self.begun: list[Checkpoint] = []
+
+    def run(self, keys: Sequence[Any]) -> list[Mapping[str, Any]]:
+        """The result of each piece, in the keys' order; keys are text, numbers, or lists of them."""
+        self.begun += [self._checkpoint(key) for key in keys]
+        return list(each(self._one, keys))
+
+    def done(self) -> None:
+        """Forget the pieces: the results are written."""
+        for checkpoint in self.begun:
+            with checkpoint:
+                checkpoint.done()
+
+    def _one(self, key: Any) -> Mapping[str, Any]:
+        with self._checkpoint(key) as checkpoint:
+            result = checkpoint.load()
+            if result is None:
+                result = self.compute(self.settings, key)
+                checkpoint.save(result)
+        return result
+
+    def _checkpoint(self, key: Any) -> Checkpoint:
+        return Checkpoint(self.stage, {"settings": self.settings, "piece": key, "code": self.code})
+
+
+def _one_by_one(compute: Callable[[Item], Result], items: Sequence[Item], names: Sequence[str]) -> Iterator[Result]:
+    with closing(progress.Shown(len(items))) as shown:
+        for name, item in zip(names, items, strict=True):
+            progress.begin(name, shown.show)
+            yield compute(item)
+
+
+def _show(reports: SimpleQueue, runs: int) -> None:
+    """Show what the workers report of so many runs, until there is nothing more."""
+    with closing(progress.Shown(runs)) as shown:
+        for message in iter(reports.get, None):
+            shown.show(message)
+
+
+def _begin(
+    stage: int,
+    compute: Callable[[Item], Result],
+    reports: SimpleQueue,
+    places: SimpleQueue,
+    threads: int,
+    gpus: int,
+) -> None:
+    """What a worker starts with: what it computes, its cores or its GPU, no lines of its own, and the stage's process
+    to end with."""
+    global _compute
+    _compute = compute
+    end_with(stage)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it silently: the stage says one sentence for all
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    if gpus:
+        os.environ["CUDA_VISIBLE_DEVICES"] = str(places.get())  # what "cuda" means from here on
+        pick_device()
+    compute_with(threads)
+    progress.begin("", reports.put)
+    log.handlers = [progress.Forwarding()]
+    log.propagate = False
+    log.setLevel(logging.WARNING)  # a line per epoch of each of several computations would tell nothing
+
+
+def _computed(name: str, item: Item) -> bytes:
+    """A result, pickled here: torch would hand its tensors over by sockets, whose paths have room for 107 bytes, and a
+    long TMPDIR would lose the work."""
+    progress.rename(name)
+    return pickle.dumps(_compute(item))

@@ -1,0 +1,116 @@
+"""95 % intervals of average precision, over seeds and over test pictures.
+
+Average precision is no mean over pictures, so its variance over them is a bootstrap's: pictures are drawn with
+replacement, and the same draws serve every seed and every variant, so that differences are paired.
+"""
+
+from collections.abc import Sequence
+
+import faster_coco_eval.faster_eval_api_cpp as counting
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+
+from annulus.device.rng import generator
+from annulus.errors import InputError
+from annulus.evals.intervals import Interval, over_seeds, with_images
+from annulus.studies.detection.annotated import Annotated, Detection
+from annulus.studies.detection.average_precision import TASKS, evaluation_of, means
+from annulus.studies.detection.eleven_points import found_of, means_of
+
+LISTED = 2**20  # results that faster-coco-eval lists at once: a category's in a picture. LVIS has 24 million
+
+
+def resampled(
+    truth: Annotated, detections: Sequence[Detection], resamples: int, seed: int
+) -> dict[str, Float[np.ndarray, " r"]]:
+    """Each number of `evaluate` but for those by size: its value on the pictures themselves and on `resamples` draws of
+    as many pictures. NaN where a draw has no object that counts.
+
+    Detections are matched once; a draw repeats what was found for its pictures. `seed` is the draws' own: two detectors
+    with the same seed and pictures are resampled alike.
+
+    Raises:
+        InputError: for fewer than two draws.
+    """
+    if resamples < 2:
+        raise InputError(f"resamples: {resamples} tells no variance; take 2 or more, 100 for two digits of an interval")
+    of_draws = _of_draws(truth, detections, draws(len(truth.pictures), resamples, seed))
+    return {name: np.array([draw.get(name, np.nan) for draw in of_draws]) for name in sorted(of_draws[0])}
+
+
+def draws(pictures: int, resamples: int, seed: int) -> list[Int[np.ndarray, " n"]]:
+    """How often each picture counts: once each, and then in as many draws of as many pictures with replacement."""
+    drawn = torch.randint(pictures, (resamples, pictures), generator=generator(seed, "bootstrap", pictures))
+    return [np.ones(pictures, dtype=np.int64), *(np.bincount(row, minlength=pictures) for row in drawn.numpy())]
+
+
+def interval(table: Float[np.ndarray, "s r"]) -> Interval:
+    """The mean over seeds of the first column, and its interval; of a difference, give the difference of two tables.
+
+    With D = variance over seeds of the first column, V = variance over draws of the mean over S seeds, and W = sum over
+    seeds of the variance over draws of a seed's deviation from that mean, / (S - 1), the variance of the mean is
+    (D + max(S V - W, 0)) / S: D holds the seeds and what is left of pictures within a seed, the other part what all
+    seeds owe to the same pictures, as with the mean squares of annulus.evals.intervals.
+
+    Source: Efron 1979, "Bootstrap methods: another look at the jackknife", Annals of Statistics 7.
+    """
+    seeds = len(table)
+    draws = table[:, 1:][:, ~np.isnan(table[:, 1:]).any(axis=0)]
+    count = draws.shape[1]
+    if count < 2:
+        return Interval(float(table[:, 0].mean()), 0.0, 0)
+    of_pictures = float(draws.mean(axis=0).var(ddof=1))
+    rest = float((draws - draws.mean(axis=0)).var(axis=1, ddof=1).sum()) / max(seeds - 1, 1)
+    shares = [(of_pictures, count - 1)], [(rest / seeds, max(seeds - 1, 1) * (count - 1))]
+    return with_images(over_seeds(table[:, 0].tolist()), *shares)
+
+
+def _of_draws(
+    truth: Annotated, detections: Sequence[Detection], draws: Sequence[Int[np.ndarray, " n"]]
+) -> list[dict[str, float]]:
+    """The numbers of each draw, which says how often each picture was drawn."""
+    of_draws: list[dict[str, float]] = [{} for _ in draws]
+    for task, name in TASKS[truth.kind].items():
+        matches = _Matches(truth, detections, task)
+        for numbers, counts in zip(of_draws, draws, strict=True):
+            numbers |= means(matches.precision(counts), truth.categories, name)
+    if truth.kind == "voc":
+        found = [found_of(truth, detections, category.id) for category in truth.categories]
+        for numbers, counts in zip(of_draws, draws, strict=True):
+            numbers |= means_of(found, counts)
+    return of_draws
+
+
+class _Matches:
+    """What faster-coco-eval matched in each picture, of one seed and task, for each category."""
+
+    def __init__(self, truth: Annotated, detections: Sequence[Detection], task: str) -> None:
+        evaluation = evaluation_of(truth, detections, task, separate=True)
+        self.params, categories = evaluation.params, evaluation.params.catIds
+        place = {picture.id: position for position, picture in enumerate(truth.pictures)}
+        places = [place[picture] for picture in self.params.imgIds]
+        concerned: dict[int, set[int]] = {}  # pictures with an object or a detection: all others change nothing
+        for coco in (evaluation.cocoGt, evaluation.cocoDt):
+            for annotation in coco.anns.values():
+                concerned.setdefault(annotation["category_id"], set()).add(place[annotation["image_id"]])
+        self.found: list[tuple[Int[np.ndarray, " m"], list]] = []  # of each category pictures, and what is in them
+        step = max(1, LISTED // len(places))
+        for start in range(0, len(categories), step):
+            self.params.catIds = categories[start : start + step]
+            evaluation.evaluate()  # lists every picture for each category
+            for number, category in enumerate(self.params.catIds):
+                some = [row for row, position in enumerate(places) if position in concerned.get(category, ())]
+                matched = [evaluation._evalImgs_cpp[number * len(places) + row] for row in some]
+                self.found.append((np.array([places[row] for row in some], dtype=np.int64), matched))
+        self.params.catIds = self.params.catIds[:1]  # one at a time; its number does not matter
+
+    def precision(self, counts: Int[np.ndarray, " n"]) -> Float[np.ndarray, "t r k"]:
+        """By threshold, recall and category, where each picture counts so often; -1 where there is no object."""
+        columns = []
+        for places, matched in self.found:
+            drawn = [matched[row] for row in np.repeat(np.arange(len(places)), counts[places])]
+            self.params.imgIds = list(range(len(drawn)))
+            found = counting.COCOevalAccumulate(self.params, drawn)
+            columns.append(np.asarray(found["precision"])[:, :, 0, 0, 0])
+        return np.stack(columns, axis=2)

@@ -1,0 +1,63 @@
+"""The numbers of a task: average precision of each variant, and what one variant gains over another."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from annulus.evals.intervals import Interval, over_seeds, verdict
+from annulus.files.results import Number
+from annulus.studies.detection.bootstrap import interval
+from annulus.studies.detection.detection_tables import MAIN, UNIFORM, UNTRAINED
+from annulus.studies.outcomes import with_interval
+
+PAIRS = ((MAIN, UNTRAINED), (MAIN, UNIFORM), (UNIFORM, UNTRAINED))
+
+Runs = Mapping[int, Mapping[str, Any]]  # of one variant, by seed: what `transfer.measured` gives
+Found = Mapping[str, Runs]
+
+
+def names(found: Found) -> list[str]:
+    """The numbers that every run has, in the order of the first one."""
+    runs = [run for of_variant in found.values() for run in of_variant.values()]
+    return [name for name in runs[0]["ap"] if all(name in run["ap"] for run in runs)]
+
+
+def precision(runs: Runs, name: str) -> Interval:
+    """The mean over seeds, with the interval that seeds and test pictures give; of numbers by size seeds only."""
+    if not _resampled([runs], name):
+        return over_seeds([run["ap"][name] for run in runs.values()])
+    return interval(_table(runs, name))
+
+
+def gain(runs: Runs, base: Runs, name: str) -> Interval:
+    """Percentage points above a base, in pairs of a seed and a draw of the test pictures."""
+    if not _resampled([runs, base], name):
+        return over_seeds([run["ap"][name] - base[seed]["ap"][name] for seed, run in runs.items()])
+    return interval(_table(runs, name) - _table({seed: base[seed] for seed in runs}, name))
+
+
+def _resampled(both: Sequence[Runs], name: str) -> bool:
+    return all(name in run["resampled"] for runs in both for run in runs.values())
+
+
+def _table(runs: Runs, name: str) -> Float[np.ndarray, "s r"]:
+    """A number of each seed, on the pictures themselves and on each draw of them."""
+    return np.array([run["resampled"][name] for run in runs.values()])
+
+
+def numbers(found: Found) -> dict[str, Number]:
+    """Everything by variant and seed, flat: main_box_ap_percent, main_0_box_ap_percent, main_over_untrained_..."""
+    metrics: dict[str, Number] = {}
+    for variant, runs in found.items():
+        for name in names(found):
+            metrics |= with_interval(f"{variant}_{name}", precision(runs, name))
+            metrics |= {f"{variant}_{seed}_{name}": run["ap"][name] for seed, run in runs.items()}
+        metrics[f"{variant}_last_loss"] = over_seeds([run["loss"] for run in runs.values()]).mean
+    for one, base in PAIRS:
+        for name in names(found):
+            above = gain(found[one], found[base], name)
+            metrics |= with_interval(f"{one}_over_{base}_{name}", above)
+            metrics[f"{one}_over_{base}_{name.removesuffix('_percent')}_verdict"] = verdict(above, unit=" points")
+    return metrics

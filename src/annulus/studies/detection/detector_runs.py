@@ -1,0 +1,92 @@
+"""Detection as a test of encoders: each variant and seed trains a detector on the same pictures, by the same draws."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from annulus.device.device import described, pick_device
+from annulus.encoders.encoder import load_encoder
+from annulus.errors import InputError
+from annulus.files.regular import read_text
+from annulus.running.checkpoint import Checkpoint, hash_files
+from annulus.running.code import hash_code
+from annulus.running.workers import Pieces
+from annulus.studies.detection.annotated import Annotated, Detection
+from annulus.studies.detection.average_precision import evaluate
+from annulus.studies.detection.bootstrap import resampled
+from annulus.studies.detection.engines import engine_of
+from annulus.studies.detection.params import DetectorParams, TrainingParams
+from annulus.studies.detection.splits import read_splits
+
+RESAMPLES = 100  # of the test pictures, for intervals
+SHOWN = 6  # test pictures in the grid, of the first seed
+
+
+Found = Mapping[str, Mapping[int, Mapping[str, Any]]]  # of each variant and seed
+
+
+def of_encoders(
+    stage: str,
+    settings: Mapping[str, Any],
+    folder: Path,
+    encoders: Mapping[str, Path],
+    compute: Callable[[Any, Any], Mapping[str, Any]],
+) -> tuple[Annotated, Found, Pieces]:
+    """`compute` of every variant and seed on the scenes that a folder holds or names: the test pictures, what was
+    found, and the pieces, to be forgotten once the results are written."""
+    seeds, described = settings["seeds"], folder / "scenes.json"
+    try:
+        root = json.loads(read_text(described))["root"]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+        raise InputError(f"{described} is missing or names no scenes ({error}); run `dvc repro`") from error
+    scenes = folder if root is None else Path(root)
+    _, test = splits_of(scenes, settings["kind"], settings["drop_empty"])  # before the workers are forked
+    weights = [variant / f"{seed}.safetensors" for variant in encoders.values() for seed in seeds]
+    # Of drawn scenes each file; of real ones, which are large, what the stage before has counted.
+    hashes = hash_files(*weights, described if root else folder)
+    pieces = Pieces(stage, {**settings, "scenes": scenes, "encoders": encoders, "hashes": hashes}, compute)
+    keys = [(variant, seed) for variant in encoders for seed in seeds]
+    outcomes = dict(zip(keys, pieces.run(keys), strict=True))
+    return test, {variant: {seed: outcomes[variant, seed] for seed in seeds} for variant in encoders}, pieces
+
+
+def measured(settings: Mapping[str, Any], key: tuple[str, int]) -> Mapping[str, Any]:
+    """What the detector around one encoder is worth, for (variant, seed): AP, AP of resampled pictures, the last loss.
+
+    `settings` are those of a task beside `scenes` and `encoders`, a folder by variant.
+    """
+    variant, seed = key
+    train, test = splits_of(Path(settings["scenes"]), settings["kind"], settings["drop_empty"])
+    engine = engine_of(settings["engine"])
+    encoder = load_encoder(Path(settings["encoders"][variant]) / f"{seed}.safetensors")
+    detector = DetectorParams.model_validate(settings["detector"])
+    training = TrainingParams.model_validate(settings["training"])
+    resume = {name: value for name, value in settings.items() if name != "seeds"}
+    code, device = hash_code(Path(__file__)), described(pick_device())
+    with Checkpoint("detection-training", {"settings": resume, "piece": list(key), "code": code}, device) as checkpoint:
+        found, loss = engine(encoder, train, test, detector, training, seed, checkpoint)
+        # All variants and seeds with the same draws, so that differences are paired.
+        again = resampled(test, found, RESAMPLES, 0)
+        numbers = {
+            "ap": evaluate(test, found),
+            "resampled": {name: values.tolist() for name, values in again.items()},
+            "loss": loss,
+            "shown": shown(test, found),
+        }
+        checkpoint.done()
+    return numbers
+
+
+@cache
+def splits_of(root: Path, kind: str, drop_empty: bool) -> tuple[Annotated, Annotated]:
+    """`read_splits`, once a process: what a stage has read, the workers that it forks have too."""
+    return read_splits(root, kind, drop_empty)
+
+
+def shown(test: Annotated, found: Sequence[Detection]) -> list[dict[str, Any]]:
+    """The detections in the first pictures as plain values, as a piece of a stage keeps them."""
+    ids = {picture.id for picture in test.pictures[:SHOWN]}
+    return [asdict(one) for one in found if one.picture in ids]

@@ -1,0 +1,210 @@
+"""The engine `detectron2`: the same pictures, order, schedule and metrics as `torchvision`, another library's detector.
+
+Detectron2 has no ResNet-18 for C4: its head is three new bottlenecks, whatever the backbone is. Here the head is the
+backbone's own last stage. Frozen, it does not learn either; Detectron2's FREEZE_AT reaches the backbone only.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from detectron2.config import CfgNode
+from detectron2.data import DatasetMapper, build_detection_train_loader
+from detectron2.data.detection_utils import build_augmentation
+from detectron2.layers import ShapeSpec
+from detectron2.modeling import build_model
+from detectron2.modeling.backbone.resnet import build_resnet_backbone
+from detectron2.structures import BoxMode
+from detectron2.utils.env import seed_all_rng
+from detectron2.utils.events import EventStorage
+from torch import Tensor, nn
+
+from annulus.device.device import pick_device
+from annulus.device.rng import derive, first_weights
+from annulus.encoders.encoder import Encoder, SplitEncoder
+from annulus.export import backbone_state
+from annulus.running.checkpoint import Checkpoint
+from annulus.studies.detection.annotated import Annotated, Detection, Picture, rle_of
+from annulus.studies.detection.detectron2_config import configured
+from annulus.studies.detection.fitting import fit
+from annulus.studies.detection.params import DetectorParams, TrainingParams
+from annulus.studies.detection.samples import (
+    instances_of,
+    labels_of,
+    learnable,
+    order,
+    pixels_of,
+    places_of,
+    repeat_factors,
+)
+
+
+def train_and_detect(
+    encoder: Encoder | SplitEncoder,
+    train: Annotated,
+    test: Annotated,
+    params: DetectorParams,
+    training: TrainingParams,
+    seed: int,
+    checkpoint: Checkpoint | None,
+) -> tuple[list[Detection], float]:
+    """As `torchvision_engine.train_and_detect`.
+
+    Raises:
+        InputError: for an encoder that Detectron2's ResNet cannot hold.
+    """
+    config = config_of(encoder, train, params)
+    model = build(encoder, config, params, seed).train()
+    loss = train_model(model, config, train, params, training.scaled(), seed, checkpoint)
+    return detect(model, config, test), loss
+
+
+def config_of(encoder: Encoder | SplitEncoder, train: Annotated, params: DetectorParams) -> CfgNode:
+    """Detectron2's settings for these categories and keypoints."""
+    points = len(train.keypoint_names or ())
+    return configured(encoder.config, params, len(train.categories), points, pick_device().type)
+
+
+def build(encoder: Encoder | SplitEncoder, config: CfgNode, params: DetectorParams, seed: int) -> nn.Module:
+    """A detector with the encoder's backbone; a weight that is missing or left over stops it."""
+    with first_weights(derive(seed, "detector")):
+        model = build_model(config)
+    whole = config.clone()
+    whole.MODEL.RESNETS.OUT_FEATURES = ["res2", "res3", "res4", "res5"]
+    resnet = build_resnet_backbone(whole, ShapeSpec(channels=3))
+    weights = backbone_state(encoder, "detectron2")
+    fresh = resnet.state_dict()
+    counts = {name: value for name, value in fresh.items() if name.endswith("num_batches_tracked")}
+    resnet.load_state_dict({**counts, **weights})  # strict: every tensor of both sides has its place
+    resnet.to(config.MODEL.DEVICE)
+    backbone = model.backbone.bottom_up if params.neck == "fpn" else model.backbone
+    for name, _ in list(backbone.named_children()):
+        setattr(backbone, name, getattr(resnet, name))
+    backbone.stages = [getattr(resnet, name) for name in backbone.stage_names]
+    if params.neck == "c4":
+        model.roi_heads.res5 = resnet.res5
+        if params.frozen:
+            for block in resnet.res5:
+                block.freeze()
+    return model
+
+
+def train_model(
+    model: nn.Module,
+    config: CfgNode,
+    train: Annotated,
+    params: DetectorParams,
+    training: TrainingParams,
+    seed: int,
+    checkpoint: Checkpoint | None,
+) -> float:
+    pictures, labels = learnable(train, params.outputs), labels_of(train)
+    threshold = training.repeat_threshold
+    factors = [1.0] * len(pictures) if threshold is None else repeat_factors(pictures, threshold)
+    batches: list[Iterator[Any]] = []
+
+    def losses(step: int) -> dict[str, Tensor]:
+        if not batches:  # a run that goes on at a step begins with this step's pictures
+            places = _Order(factors, seed, skip=step * training.batch_size)
+            loader = build_detection_train_loader(
+                [record_of(picture, labels, params.outputs) for picture in pictures],
+                mapper=mapper_of(config, train, training=True),
+                sampler=places,
+                total_batch_size=training.batch_size,
+                aspect_ratio_grouping=False,
+                num_workers=4 if config.MODEL.DEVICE == "cuda" else 0,
+            )
+            batches.append(iter(loader))
+        seed_all_rng(derive(seed, "step", step) % 2**31)  # its augmentations draw from numpy's own generator
+        return model(next(batches[0]))
+
+    with EventStorage():  # where its modules count what they see
+        return fit(model, losses, training, seed, checkpoint)
+
+
+@torch.no_grad()
+def detect(model: nn.Module, config: CfgNode, test: Annotated) -> list[Detection]:
+    """What a detector finds in the pictures of a split."""
+    model.eval()
+    mapper, ids = mapper_of(config, test, training=False), {label: id for id, label in labels_of(test).items()}
+    found: list[Detection] = []
+    for picture in test.pictures:
+        instances = model([mapper(record_of(picture, {}, None))])[0]["instances"].to("cpu")
+        found += _detections(picture, instances, ids)
+    return found
+
+
+class _Order(torch.utils.data.Sampler):
+    """Our own order of the pictures, as a sampler."""
+
+    def __init__(self, factors: Sequence[float], seed: int, skip: int) -> None:
+        self.factors, self.seed, self.skip = factors, seed, skip
+
+    def __iter__(self) -> Iterator[int]:
+        places = order(self.factors, self.seed)
+        for _ in range(self.skip):
+            next(places)
+        return places
+
+
+def mapper_of(config: CfgNode, annotated: Annotated, training: bool) -> DatasetMapper:
+    """Detectron2's reader of a record: resizing, mirroring, targets."""
+    turned = None
+    if config.MODEL.KEYPOINT_ON:
+        turned = np.arange(len(annotated.keypoint_names or ()))
+        for left, right in annotated.flip_pairs or ():
+            turned[[left, right]] = right, left
+    return DatasetMapper(
+        is_train=training,
+        augmentations=build_augmentation(config, training),
+        image_format="RGB",
+        use_instance_mask=config.MODEL.MASK_ON,
+        use_keypoint=config.MODEL.KEYPOINT_ON,
+        instance_mask_format="bitmask",
+        keypoint_hflip_indices=turned,
+    )
+
+
+def record_of(picture: Picture, labels: dict[int, int], outputs: str | None) -> dict[str, Any]:
+    """A picture as Detectron2's data sets describe it; of test pictures without annotations."""
+    record = {"file_name": str(picture.file), "height": picture.height, "width": picture.width, "image_id": picture.id}
+    if outputs is None:
+        return record
+    annotations = []
+    for one in instances_of(picture, outputs):
+        annotation = {
+            "bbox": list(one.box),
+            "bbox_mode": BoxMode.XYWH_ABS,
+            "category_id": labels[one.category] - 1,
+            "iscrowd": 0,
+        }
+        if outputs == "masks":
+            annotation["segmentation"] = one.segmentation
+        if outputs == "keypoints":
+            annotation["keypoints"] = places_of(one)
+        annotations.append(annotation)
+    return record | {"annotations": annotations}
+
+
+def _detections(picture: Picture, instances: Any, ids: dict[int, int]) -> Iterator[Detection]:
+    fields = instances.get_fields()
+    for place, (corners, score, label) in enumerate(
+        zip(
+            fields["pred_boxes"].tensor.tolist(),
+            fields["scores"].tolist(),
+            fields["pred_classes"].tolist(),
+            strict=True,
+        )
+    ):
+        left, top, right, bottom = corners
+        mask = fields["pred_masks"][place].numpy() if "pred_masks" in fields else None
+        points = fields["pred_keypoints"][place] if "pred_keypoints" in fields else None
+        yield Detection(
+            picture=picture.id,
+            category=ids[label + 1],
+            box=(left, top, right - left, bottom - top),
+            score=score,
+            segmentation=None if mask is None else rle_of(mask),
+            keypoints=None if points is None else pixels_of(points),
+        )

@@ -1,0 +1,108 @@
+"""Average precision as VOC 2007 defines it: the mean of precision at eleven recalls.
+
+Source: Everingham et al. 2010, "The Pascal Visual Object Classes (VOC) challenge", IJCV 88.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from annulus.studies.detection.annotated import Annotated, Detection, Instance
+
+THRESHOLDS = np.arange(50, 100, 5)  # of intersection over union, in percent
+
+
+class Found(NamedTuple):
+    """The detections of one category, best score first."""
+
+    pictures: Int[np.ndarray, " d"]  # positions in the truth
+    right: Bool[np.ndarray, "d t"]  # by threshold
+    wrong: Bool[np.ndarray, "d t"]  # neither: it found a difficult object
+    objects: Int[np.ndarray, " n"]  # in each picture, without the difficult ones
+
+
+def eleven_points(truth: Annotated, detections: Sequence[Detection]) -> dict[str, float]:
+    """`voc07_ap50_percent`; at a threshold of 0.75; and the mean over 0.5, 0.55, ..., 0.95, which detectron2 calls AP.
+
+    VOC has the overlap of half alone. Detectron2, which the papers used, also rounds boxes to tenths of a pixel, and
+    compares recalls with numpy's 3 * 0.1 = 0.30000000000000004 (and 0.6, 0.7 alike): there 3 found of 10 objects do not
+    reach the recall of 0.3, here they do.
+    """
+    once = np.ones(len(truth.pictures), dtype=np.int64)
+    return means_of([found_of(truth, detections, category.id) for category in truth.categories], once)
+
+
+def means_of(found: Sequence[Found], counts: Int[np.ndarray, " n"]) -> dict[str, float]:
+    """The numbers, with each picture counted so many times; of no object, none."""
+    of_categories = [precision for each in found if (precision := average(each, counts)) is not None]
+    if not of_categories:
+        return {}
+    mean = 100 * np.mean(of_categories, axis=0)
+    return {
+        "voc07_ap_percent": float(mean.mean()),
+        "voc07_ap50_percent": float(mean[0]),
+        "voc07_ap75_percent": float(mean[5]),
+    }
+
+
+def average(found: Found, counts: Int[np.ndarray, " n"]) -> Float[np.ndarray, " t"] | None:
+    """Average precision at each threshold; None where there is no object.
+
+    The precision at a recall is the highest that any number of best detections reaches with that recall or more.
+    """
+    objects = int((found.objects * counts).sum())
+    if objects == 0:
+        return None
+    weight = counts[found.pictures][:, None]
+    right, wrong = np.cumsum(found.right * weight, axis=0), np.cumsum(found.wrong * weight, axis=0)
+    precision = right / np.maximum(right + wrong, 1)
+    total = np.zeros(len(THRESHOLDS))
+    for tenths in range(11):  # whole numbers: 3 of 10 objects are a recall of 0.3, whatever 3 * 0.1 is
+        reached = 10 * right >= tenths * objects
+        total += np.where(reached, precision, 0.0).max(axis=0, initial=0.0)
+    return total / 11
+
+
+def found_of(truth: Annotated, detections: Sequence[Detection], category: int) -> Found:
+    """Each detection, by score, takes the object that it overlaps most, if by more than the threshold.
+
+    It is right if no better one took that object, wrong otherwise, and neither if the object is difficult.
+    """
+    place = {picture.id: position for position, picture in enumerate(truth.pictures)}
+    ours = [found for found in detections if found.category == category]
+    ours.sort(key=lambda found: -found.score)
+    objects = [[one for one in picture.instances if one.category == category] for picture in truth.pictures]
+    taken = [np.zeros((len(some), len(THRESHOLDS)), dtype=bool) for some in objects]
+    right = np.zeros((len(ours), len(THRESHOLDS)), dtype=bool)
+    wrong = np.ones_like(right)
+    for row, found in enumerate(ours):
+        position = place[found.picture]
+        if not objects[position]:
+            continue
+        overlaps = np.array([_overlap(found, one) for one in objects[position]])
+        best = int(overlaps.argmax())
+        meets = 100 * overlaps[best] > THRESHOLDS
+        if objects[position][best].difficult:
+            wrong[row] = ~meets
+        else:
+            right[row] = meets & ~taken[position][best]
+            wrong[row] = ~right[row]
+            taken[position][best] |= meets
+    return Found(
+        np.array([place[found.picture] for found in ours], dtype=np.int64),
+        right,
+        wrong,
+        np.array([sum(not one.difficult for one in some) for some in objects], dtype=np.int64),
+    )
+
+
+def _overlap(found: Detection, one: Instance) -> float:
+    """Intersection over union of two boxes."""
+    (x, y, width, height), (left, top, wide, high) = found.box, one.box
+    across = min(x + width, left + wide) - max(x, left)
+    down = min(y + height, top + high) - max(y, top)
+    if across <= 0 or down <= 0:
+        return 0.0
+    return across * down / (width * height + wide * high - across * down)

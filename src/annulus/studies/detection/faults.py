@@ -1,0 +1,82 @@
+"""Checks of the values of annotation files, and the sentences that refuse them."""
+
+import logging
+import reprlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from annulus.errors import InputError
+from annulus.studies.detection.annotated import Box
+
+log = logging.getLogger(__name__)
+
+Refuse = Callable[[str, Any, str], InputError]  # of one entry: a key, its value, and what was expected
+Size = tuple[int, int]  # width and height of a picture
+
+# Pixels that a box, polygon or point may reach outside of its picture. COCO's boxes are rounded to hundredths, and some
+# tools count pixels from 1 where others count from 0; Detectron2 cuts boxes to the picture, whatever they are.
+SLACK = 1
+LARGEST = 2**31  # coordinates and areas, in pixels
+INTEGERS = 2**63  # ids, which faster-coco-eval keeps in 64 bits
+
+
+def refused(path: Path, entry: str, key: str, value: Any, expected: str) -> InputError:
+    """The sentence of one value: where it is, what it is (shortened), and what it should be."""
+    return InputError(f"{path}: {entry} has the {key} {reprlib.repr(value)}; expected {expected}")
+
+
+def is_id(value: Any) -> bool:
+    return type(value) is int and abs(value) < INTEGERS
+
+
+def is_name(value: Any) -> bool:
+    """Text that can be written as UTF-8: JSON has escapes for halves of characters."""
+    return isinstance(value, str) and bool(value.strip()) and value.encode("utf-8", "ignore").decode() == value
+
+
+def are_numbers(values: Any) -> bool:
+    """A list of finite numbers; NaN fails every comparison."""
+    return (
+        isinstance(values, list)
+        and set(map(type, values)) <= {int, float}
+        and all(-LARGEST <= value <= LARGEST for value in values)
+    )
+
+
+def inside(xs: Sequence[int | float], ys: Sequence[int | float], size: Size) -> bool:
+    """Whether all points lie in the picture, or as little outside as `SLACK` allows."""
+    return min(min(xs), min(ys)) >= -SLACK and max(xs) <= size[0] + SLACK and max(ys) <= size[1] + SLACK
+
+
+def checked_box(box: Any, size: Size, refuse: Refuse) -> Box | None:
+    """x, y, width and height; None where no area of the box lies in the picture.
+
+    Raises:
+        InputError: when these are not four finite numbers, or the box reaches outside.
+    """
+    if not are_numbers(box) or len(box) != 4:
+        raise refuse("bbox", box, "x, y, width and height in pixels")
+    x, y, width, height = map(float, box)
+    if not inside((x, x + width), (y, y + height), size):
+        raise refuse("bbox", box, f"a box in its picture of {size[0]} x {size[1]} pixels; cut it to the picture")
+    if min(x + width, size[0]) <= max(x, 0) or min(y + height, size[1]) <= max(y, 0):
+        return None
+    return x, y, width, height
+
+
+def check_empty(path: Path, empty: Sequence[Any], what: str, drop: bool) -> None:
+    """What has no area, by id or name, is refused, or left out with a warning."""
+    if empty and not drop:
+        raise InputError(
+            f"{path}: {counted(empty, what)} without area, which nothing can find; correct them, or leave them out "
+            "with drop_empty: true"
+        )
+    if empty:
+        log.warning("%s: %s without area left out", path, counted(empty, what))
+
+
+def counted(ids: Sequence[Any], what: str) -> str:
+    """How many, and the first three: "2 annotations (5, 7)"."""
+    shown = ", ".join(str(id) for id in ids[:3]) + (", ..." if len(ids) > 3 else "")
+    return f"{len(ids)} {what}{'' if len(ids) == 1 else 's'} ({shown})"

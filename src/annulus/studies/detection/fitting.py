@@ -1,0 +1,86 @@
+"""The training loop of a detector: SGD with a warm-up and drops, deterministic by seed, resumed at the same bits."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from annulus.device.rng import derive
+from annulus.errors import InputError
+from annulus.optim.sgd import SGD
+from annulus.running import progress
+from annulus.running.checkpoint import Checkpoint
+from annulus.studies.detection.params import TrainingParams
+
+Losses = Callable[[int], dict[str, Tensor]]
+
+SAVE_EVERY = 500  # steps
+
+
+def fit(network: nn.Module, losses: Losses, params: TrainingParams, seed: int, checkpoint: Checkpoint | None) -> float:
+    """Minimise the sum of `losses(step)`; the mean loss of the last tenth of the steps.
+
+    `params` are `scaled`. torch's own generator, from which detectors draw, is seeded anew for each step and is as it
+    was afterwards: a run that goes on at step k draws what the whole run draws there. Biases and weights of batch
+    normalisation decay as all others do, but those of batch normalisation itself do not, as in Detectron2.
+
+    Raises:
+        InputError: when the loss is NaN or infinite.
+    """
+    optimizer = SGD(_groups(network, params.weight_decay), params.learning_rate, momentum=params.momentum)
+    learning = {name: value for name, value in network.state_dict().items() if not _fixed(network, name)}
+    begin, last = 0, []
+    if checkpoint is not None and (state := checkpoint.load()) is not None:
+        begin, last = state["step"], state["last"]
+        network.load_state_dict(state["network"], strict=False)
+        optimizer.load_state_dict(state["optimizer"])
+    steps = params.iterations
+    # Where there is a GPU, detectors draw from its generator; elsewhere forking it would start CUDA in every worker.
+    gpus = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
+    with torch.random.fork_rng(devices=gpus):
+        for step in range(begin, steps):
+            torch.random.manual_seed(derive(seed, "step", step))
+            for group in optimizer.param_groups:
+                group["lr"] = params.rate(step)
+            found = losses(step)
+            total = torch.stack(list(found.values())).sum()
+            if not total.isfinite():
+                parts = ", ".join(f"{name} {value.item():.3g}" for name, value in found.items())
+                raise InputError(
+                    f"the loss is {total.item()} at step {step} ({parts}; rate {params.rate(step):.3g}); lower "
+                    "training.learning_rate, or set training.clip"
+                )
+            optimizer.zero_grad()
+            total.backward()
+            if params.clip is not None:
+                nn.utils.clip_grad_norm_([one for one in network.parameters() if one.requires_grad], params.clip)
+            optimizer.step()
+            if step >= steps - max(1, steps // 10):
+                last.append(total.item())
+            said = partial("{} of {} steps".format, step + 1, steps)
+            progress.report((step + 1) * params.batch_size, steps * params.batch_size, said, step + 1 == steps)
+            if checkpoint is not None and (step + 1) % SAVE_EVERY == 0 and step + 1 < steps:
+                kept: dict[str, Any] = {"step": step + 1, "last": last, "optimizer": optimizer.state_dict()}
+                checkpoint.save(kept | {"network": {name: value.detach() for name, value in learning.items()}})
+    return sum(last) / len(last)
+
+
+def _groups(network: nn.Module, decay: float) -> list[dict[str, Any]]:
+    """Parameters that learn, those of batch normalisation without decay (WEIGHT_DECAY_NORM 0)."""
+    kinds = (nn.BatchNorm2d, nn.SyncBatchNorm)  # the second: Detectron2's on several GPUs
+    norms = {id(one) for module in network.modules() if isinstance(module, kinds) for one in module.parameters()}
+    learning = [one for one in network.parameters() if one.requires_grad]
+    groups = [
+        {"params": [one for one in learning if id(one) not in norms], "weight_decay": decay},
+        {"params": [one for one in learning if id(one) in norms], "weight_decay": 0.0},
+    ]
+    return [group for group in groups if group["params"]]
+
+
+def _fixed(network: nn.Module, name: str) -> bool:
+    """Whether nothing moves it: a parameter without gradient, or a buffer of a network in evaluation."""
+    owner = network.get_submodule(name.rpartition(".")[0])
+    parameter = dict(owner.named_parameters(recurse=False)).get(name.rpartition(".")[2])
+    return not owner.training if parameter is None else not parameter.requires_grad

@@ -1,0 +1,127 @@
+"""The heads that look at each box: class and box, mask, keypoints.
+
+With a pyramid they are small networks of their own. With C4 the backbone's last stage is the head of boxes and masks.
+"""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+from torchvision.models.detection.faster_rcnn import FastRCNNConvFCHead, FastRCNNPredictor, TwoMLPHead
+from torchvision.models.detection.keypoint_rcnn import KeypointRCNNHeads, KeypointRCNNPredictor
+from torchvision.models.detection.mask_rcnn import MaskRCNNHeads, MaskRCNNPredictor
+from torchvision.models.detection.roi_heads import RoIHeads, fastrcnn_loss
+
+from annulus.errors import InputError
+from annulus.studies.detection.levels import Levels
+from annulus.studies.detection.params import DetectorParams
+from annulus.studies.detection.roi_align import Pool, masks_in_boxes
+from annulus.studies.detection.samples import Target
+
+
+class Heads(RoIHeads):
+    """torchvision's, but what masks learn is cut from the true ones by an aligned RoIAlign."""
+
+    def forward(
+        self,
+        features: dict[str, Tensor],
+        proposals: list[Tensor],
+        image_shapes: list[tuple[int, int]],
+        targets: list[Target] | None = None,
+    ) -> tuple[list[Target], dict[str, Float[Tensor, ""]]]:
+        if targets is None or not self.training or not self.has_mask():
+            return super().forward(features, proposals, image_shapes, targets)
+        boxes, matched, labels, offsets = self.select_training_samples(proposals, targets)
+        pooled = self.box_head(self.box_roi_pool(features, boxes, image_shapes))
+        of_classes, of_boxes = fastrcnn_loss(*self.box_predictor(pooled), labels, offsets)
+        objects = [own > 0 for own in labels]
+        boxes, matched, labels = (
+            [own[some] for own, some in zip(each, objects, strict=True)] for each in (boxes, matched, labels)
+        )
+        logits = self.mask_predictor(self.mask_head(self.mask_roi_pool(features, boxes, image_shapes)))
+        masks = [target["masks"] for target in targets]
+        truth = [masks_in_boxes(*each, logits.shape[-1]) for each in zip(masks, matched, boxes, strict=True)]
+        of_masks = mask_loss(logits, torch.cat(truth), torch.cat(labels))
+        return [], {"loss_classifier": of_classes, "loss_box_reg": of_boxes, "loss_mask": of_masks}
+
+
+def mask_loss(
+    logits: Float[Tensor, "n c p p"], truth: Float[Tensor, "n p p"], labels: Int64[Tensor, " n"]
+) -> Float[Tensor, ""]:
+    """Mean binary cross-entropy, in nats, of the masks of the true classes; 0 of no box.
+
+    Source: He et al. 2017, arXiv:1703.06870, Section 3.
+    """
+    if len(truth) == 0:
+        return logits.sum() * 0
+    own = logits[torch.arange(len(labels), device=labels.device), labels]
+    return F.binary_cross_entropy_with_logits(own, truth)
+
+
+class StageHead(nn.Module):
+    """A stage of the backbone as a head: of each box's features the stage's map, or for classes its mean."""
+
+    def __init__(self, stage: nn.Module, mean: bool) -> None:
+        super().__init__()
+        self.stage, self.mean = stage, mean
+
+    def forward(self, features: Float[Tensor, "n c y x"]) -> Tensor:
+        maps = self.stage(features)
+        return maps.mean(dim=(2, 3)) if self.mean else maps
+
+
+def build_heads(levels: Levels, params: DetectorParams, width: int, classes: int, points: int) -> Heads:
+    """The heads on maps of `width` channels.
+
+    Raises:
+        InputError: for keypoints without a pyramid, which no paper has.
+    """
+    pyramid = params.neck == "fpn"
+    strides = levels.strides[params.skipped :] if pyramid else levels.strides[-2:-1]
+    found: dict[str, nn.Module] = {}
+    if pyramid:
+        box_head, box_width = _box_head(params, width)
+        if params.outputs == "masks":
+            found["mask_roi_pool"] = Pool(strides, 2 * params.box_size)
+            layers = (params.mask_width,) * params.mask_convolutions
+            norm = nn.BatchNorm2d if params.normalisation == "batch" else None
+            found["mask_head"] = MaskRCNNHeads(width, layers, 1, norm) if layers else nn.Identity()
+            of_mask = params.mask_width if layers else width
+    else:
+        stage, of_mask = levels.stages[-1], levels.channels[-1]
+        box_head, box_width = StageHead(stage, mean=True), of_mask
+        if params.outputs == "masks":
+            found |= {"mask_roi_pool": Pool(strides, 2 * params.box_size), "mask_head": StageHead(stage, mean=False)}
+    if params.outputs == "masks":
+        found["mask_predictor"] = MaskRCNNPredictor(of_mask, params.mask_width, classes + 1)
+    if params.outputs == "keypoints":
+        if not pyramid:
+            raise InputError("outputs: keypoints with neck: c4 is not built; take neck: fpn")
+        layers = (params.keypoint_width,) * params.keypoint_convolutions
+        found["keypoint_roi_pool"] = Pool(strides, 2 * params.box_size)
+        found["keypoint_head"] = KeypointRCNNHeads(width, layers) if layers else nn.Identity()
+        found["keypoint_predictor"] = KeypointRCNNPredictor(params.keypoint_width if layers else width, points)
+    return Heads(
+        Pool(strides, params.box_size if pyramid else 2 * params.box_size),
+        box_head,
+        FastRCNNPredictor(box_width, classes + 1),
+        fg_iou_thresh=0.5,
+        bg_iou_thresh=0.5,
+        batch_size_per_image=params.sampled_boxes,
+        positive_fraction=0.25,
+        bbox_reg_weights=None,
+        score_thresh=params.score_threshold,
+        nms_thresh=0.5,
+        detections_per_img=params.detections,
+        **found,
+    )
+
+
+def _box_head(params: DetectorParams, width: int) -> tuple[nn.Module, int]:
+    """Two linear layers, or convolutions and one linear layer."""
+    if params.box_convolutions == 0:
+        return TwoMLPHead(width * params.box_size**2, params.box_width), params.box_width
+    norm = nn.BatchNorm2d if params.normalisation == "batch" else None
+    layers = [params.pyramid_width] * params.box_convolutions
+    size = (width, params.box_size, params.box_size)
+    return FastRCNNConvFCHead(size, layers, [params.box_width], norm), params.box_width

@@ -1,0 +1,92 @@
+"""A segmentation decoder on pictures that were annotated for detectors, as another test of frozen encoders."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Int64, UInt8
+from PIL import Image, ImageOps
+from torch import Tensor
+
+from annulus.datasets.decode import opened
+from annulus.device.device import pick_device
+from annulus.encoders.encoder import load_encoder
+from annulus.encoders.extract import extract
+from annulus.errors import InputError
+from annulus.evals.iou import confusion, mean_iou, pixel_accuracy
+from annulus.evals.segmentation import segment
+from annulus.files.images import IGNORED, ImageSet
+from annulus.files.store import Resident
+from annulus.studies.detection.annotated import Annotated, Picture, mask_of
+from annulus.studies.detection.bootstrap import draws
+from annulus.studies.detection.detector_runs import RESAMPLES, SHOWN, splits_of
+from annulus.studies.detection.params import SegmentsParams
+
+NUMBERS = {"mean_iou_percent": mean_iou, "pixel_accuracy_percent": pixel_accuracy}
+
+
+def semantic(annotated: Annotated, side: int) -> ImageSet:
+    """The pictures as squares of `side` pixels, with a class for each pixel: 0 where there is no object, else its
+    category's number in the order of the file, of the smaller object where two overlap. Crowds are ignored.
+
+    The shorter side is brought to `side` and the middle is kept.
+
+    Raises:
+        InputError: when objects have no masks, or there are more categories than numbers.
+    """
+    if annotated.kind not in ("masks", "lvis"):
+        raise InputError(f"annotations of kind {annotated.kind} have no masks to segment; take masks or lvis")
+    if len(annotated.categories) >= IGNORED:
+        raise InputError(f"{len(annotated.categories)} categories; a mask numbers at most {IGNORED - 1} of them")
+    numbers = {category.id: place for place, category in enumerate(annotated.categories, start=1)}
+    images, masks = [], []
+    for picture in annotated.pictures:
+        images.append(np.asarray(ImageOps.fit(opened(picture.file), (side, side), Image.Resampling.BILINEAR)))
+        classes = Image.fromarray(_classes(picture, numbers))
+        masks.append(np.asarray(ImageOps.fit(classes, (side, side), Image.Resampling.NEAREST)))
+    pixels = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).contiguous()
+    rows = torch.arange(len(images))
+    return ImageSet(
+        Resident(pixels), torch.zeros_like(rows), rows, (annotated.kind,), torch.from_numpy(np.stack(masks))
+    )
+
+
+def segmented(settings: Mapping[str, Any], key: tuple[str, int]) -> Mapping[str, Any]:
+    """What a decoder of one encoder's maps is worth, for (variant, seed), under the names of `transfer.measured`: mean
+    IoU and pixel accuracy, those of resampled pictures, the last loss, and the classes of the first test pictures.
+
+    `settings` hold `segments` beside the scenes and `encoders`, a folder by variant.
+    """
+    (variant, seed), device = key, pick_device()
+    params = SegmentsParams.model_validate(settings["segments"])
+    splits = splits_of(Path(settings["scenes"]), settings["kind"], settings["drop_empty"])
+    encoder = load_encoder(Path(settings["encoders"][variant]) / f"{seed}.safetensors")
+    train, test = (semantic(split, params.side) for split in splits)
+    known, asked = (extract(encoder, images, ["map"], device, view_size=params.side) for images in (train, test))
+    found = segment(known, train.masks, asked, test.masks, params, seed, device)
+    # Of all classes of the file: a picture has few of them.
+    counts = [confusion(*pair, len(splits[0].categories) + 1) for pair in zip(found.predicted, test.masks, strict=True)]
+    return {
+        "ap": {name: found.metrics[name] for name in NUMBERS},
+        "resampled": _resampled(torch.stack(counts)),
+        "loss": found.history[-1]["loss_nats"],
+        "predicted": found.predicted[:SHOWN],
+    }
+
+
+def _classes(picture: Picture, numbers: Mapping[int, int]) -> UInt8[np.ndarray, "h w"]:
+    """The class of each pixel of a picture's file."""
+    classes = np.zeros((picture.height, picture.width), np.uint8)
+    for instance in sorted(picture.instances, key=lambda one: (not one.crowd, -one.area)):
+        if instance.segmentation is not None:
+            number = IGNORED if instance.crowd else numbers[instance.category]
+            classes[mask_of(instance, picture.height, picture.width)] = number
+    return classes
+
+
+def _resampled(counts: Int64[Tensor, "n c c"]) -> dict[str, list[float]]:
+    """Each number on the pictures themselves, and on draws of them that all variants and seeds share."""
+    drawn = [torch.einsum("n,nij->ij", torch.from_numpy(often), counts) for often in draws(len(counts), RESAMPLES, 0)]
+    return {name: [number(one) for one in drawn] for name, number in NUMBERS.items()}

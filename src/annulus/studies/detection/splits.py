@@ -1,0 +1,52 @@
+"""A data set's training and test pictures, from the folders in which it is distributed."""
+
+from pathlib import Path
+
+from annulus.errors import InputError
+from annulus.studies.detection.annotated import Annotated, check_kind
+from annulus.studies.detection.coco import read_coco
+from annulus.studies.detection.lvis import read_lvis
+from annulus.studies.detection.voc import VOC_SPLITS, read_voc
+
+
+def read_splits(root: Path, kind: str, drop_empty: bool) -> tuple[Annotated, Annotated]:
+    """What detectors are trained on, and what they are tested on.
+
+    `boxes`, `masks` and `keypoints` are COCO 2017, `lvis` is LVIS v1, all with annotations/ and train2017/ and val2017/
+    under the root; `voc` is VOC2007, trained on trainval and tested on test.
+
+    Raises:
+        InputError: for an unknown kind, what the readers refuse, and splits of different categories.
+    """
+    check_kind(kind)
+    train, val = (_read(root, kind, split, drop_empty) for split in ("train", "val"))
+    check_categories(train, val, root)
+    return train, val
+
+
+def check_categories(train: Annotated, val: Annotated, root: Path) -> None:
+    """Both splits have the same categories under the same ids.
+
+    Raises:
+        InputError: naming those that differ.
+    """
+    sides = [{(category.id, category.name) for category in split.categories} for split in (train, val)]
+    differ = sorted(sides[0] ^ sides[1])
+    if differ:
+        shown = ", ".join(
+            f"{id} {name!r} in {'train' if (id, name) in sides[0] else 'val'} only" for id, name in differ[:4]
+        )
+        raise InputError(
+            f"{root}: {len(differ)} categories differ between the splits ({shown}); give both the same categories"
+        )
+
+
+def _read(root: Path, kind: str, split: str, drop_empty: bool) -> Annotated:
+    match kind:
+        case "voc":
+            return read_voc(root, VOC_SPLITS[split], drop_empty)
+        case "lvis":
+            return read_lvis(root / "annotations" / f"lvis_v1_{split}.json", root, drop_empty)
+        case _:
+            stem = "person_keypoints" if kind == "keypoints" else "instances"
+            return read_coco(root / "annotations" / f"{stem}_{split}2017.json", root / f"{split}2017", kind, drop_empty)

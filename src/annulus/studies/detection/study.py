@@ -1,0 +1,64 @@
+"""The params.yaml of the study of detection as a whole."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from annulus.config.file import checked
+from annulus.config.params import Name, Params, nearest
+from annulus.errors import InputError
+from annulus.studies.detection.params import DetectorParams, SegmentsParams, TaskParams, TrainingParams
+from annulus.studies.detection.scenes_params import SceneParams
+from annulus.studies.detection.tasks import ScenesParams, check_engine, detector_of
+from annulus.studies.study import MainStudy, OwnParams, Settings
+
+
+class Configuration(Params):
+    """What differs of `detector` and `training`."""
+
+    detector: Settings = Field(default={})
+    training: Settings = Field(default={})
+
+
+class Scale(Configuration):
+    """What a scale sets: of sections, and of configurations."""
+
+    scenes: Settings = Field(default={})
+    segments: Settings = Field(default={})
+    drawn: Settings = Field(default={})
+    configurations: dict[str, Configuration] = Field(default={})
+
+
+class DetectionParams(OwnParams):
+    """The study's params.yaml."""
+
+    scales: dict[str, Scale]
+    engine: str
+    tasks: Annotated[dict[Name, TaskParams], Field(min_length=1)]
+    scenes: ScenesParams
+    segments: SegmentsParams
+    drawn: SceneParams
+    detector: DetectorParams
+    training: TrainingParams
+    configurations: dict[str, Configuration]
+
+
+def read_study(study: MainStudy) -> DetectionParams:
+    """The file, checked as a whole: detectors that no task has, too.
+
+    Raises:
+        InputError: for what the models refuse, and for names that do not exist.
+    """
+    params = study.read(DetectionParams)
+    check_engine(params.engine)
+    for name, own in params.configurations.items():
+        for section, model in (("detector", DetectorParams), ("training", TrainingParams)):
+            tree = study.content[section] | getattr(own, section)
+            checked(tree, f"{study.path}: configurations.{name}.{section}", model)
+        detector_of(study, name)
+    for scale, section in params.scales.items():
+        for name in section.configurations:
+            if name not in params.configurations:
+                where = f"{study.path}: scales.{scale}.configurations"
+                raise InputError(f"{where}: no {name!r}{nearest(name, params.configurations)}")
+    return params

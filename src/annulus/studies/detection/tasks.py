@@ -1,0 +1,100 @@
+"""The tasks of the study: which scenes, and which of the papers' detectors, at the study's scale."""
+
+from importlib.util import find_spec
+from typing import Any
+
+from annulus.config.file import checked
+from annulus.config.params import Params, nearest
+from annulus.errors import InputError
+from annulus.studies.detection.params import DetectorParams, SegmentsParams, TaskParams, TrainingParams
+from annulus.studies.study import OwnStudy
+
+Settings = dict[str, Any]
+
+# What detectors may look for in scenes of a kind.
+OUTPUTS = {
+    "boxes": ("boxes",),
+    "masks": ("masks",),
+    "keypoints": ("keypoints",),
+    "voc": ("boxes",),
+    "lvis": ("masks",),
+}
+
+
+ENGINES = ("torchvision", "detectron2")
+
+
+def check_engine(name: str) -> None:
+    """Refuse an engine that does not exist or is not installed, before anything is trained.
+
+    Raises:
+        InputError: naming the nearest one, or where to find it.
+    """
+    if name not in ENGINES:
+        raise InputError(f"engine: {name!r} is none of {', '.join(ENGINES)}{nearest(name, ENGINES)}")
+    if name == "detectron2" and find_spec("detectron2") is None:
+        raise InputError(
+            "engine: detectron2 is not installed here; build it as "
+            "https://detectron2.readthedocs.io/en/latest/tutorials/install.html says, or take engine: torchvision"
+        )
+
+
+class ScenesParams(Params):
+    """Where the pictures of the tasks are: a folder for each task; null: they are drawn."""
+
+    roots: dict[str, str | None]
+    drop_empty: bool  # objects without area are left out, and not refused
+
+
+def detector_of(study: OwnStudy, name: str) -> tuple[DetectorParams, TrainingParams]:
+    """A configuration's detector and training: the study's own, what the configuration sets, what the scale
+    sets, and what the scale sets for this configuration.
+
+    Raises:
+        InputError: when there is no such configuration, with the nearest name, or a value is refused.
+    """
+    row, scale = study.row("configurations", name), study.params.scales[study.params.scale]
+    if extra := set(row) - {"detector", "training"}:
+        raise InputError(f"{study.path}: configurations.{name}: {min(extra)!r} is neither detector nor training")
+    own = scale.get("configurations", {}).get(name, {})
+    found = [
+        checked(
+            study.content[section] | row.get(section, {}) | scale.get(section, {}) | own.get(section, {}),
+            f"{study.path}: configurations.{name}.{section}",
+            model,
+        )
+        for section, model in (("detector", DetectorParams), ("training", TrainingParams))
+    ]
+    return found[0], found[1]
+
+
+def segments_settings(study: OwnStudy) -> Settings:
+    """What the stage of the segmentation decoder reads.
+
+    Raises:
+        InputError: when its task does not exist, or has scenes without masks.
+    """
+    segments = study.section("segments", SegmentsParams)
+    kind = checked(study.row("tasks", segments.task), f"{study.path}: tasks.{segments.task}", TaskParams).kind
+    if "masks" not in OUTPUTS[kind]:
+        raise InputError(f"{study.path}: segments.task: scenes of {segments.task} have no masks; take coco or lvis")
+    decoder = segments.model_dump(mode="json")
+    return {"task": "segments", "kind": kind, "configuration": "decoder", "segments": decoder}
+
+
+def task_settings(study: OwnStudy, name: str) -> Settings:
+    """What one task's stage reads."""
+    row = checked(study.row("tasks", name), f"{study.path}: tasks.{name}", TaskParams)
+    detector, training = detector_of(study, row.configuration)
+    if detector.outputs not in OUTPUTS[row.kind]:
+        raise InputError(
+            f"{study.path}: tasks.{name}: {row.configuration} finds {detector.outputs}, which scenes of kind "
+            f"{row.kind} do not have; take a configuration with outputs: {' or '.join(OUTPUTS[row.kind])}"
+        )
+    return {
+        "task": name,
+        "kind": row.kind,
+        "configuration": row.configuration,
+        "detector": detector.model_dump(mode="json"),
+        "training": training.model_dump(mode="json"),
+    }

@@ -1,0 +1,151 @@
+"""The engine `torchvision`: a detector trained on pictures, and what it finds in others. On every machine.
+
+torchvision's box loss is smooth L1 with beta 1/9, Detectron2's is L1; masks learn the share of each bin that is
+covered, Detectron2's whether it is half. RoIAlign (of the maps, and of the masks to learn), anchors, matching and
+sampling agree.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+import torch
+from torch import Tensor
+
+from annulus.device.device import pick_device
+from annulus.device.rng import derive, first_weights, generator
+from annulus.encoders.encoder import Encoder, SplitEncoder
+from annulus.running.checkpoint import Checkpoint
+from annulus.studies.detection.annotated import Annotated, Detection, Picture, rle_of
+from annulus.studies.detection.detector import Detector, Read
+from annulus.studies.detection.fitting import fit
+from annulus.studies.detection.levels import Levels
+from annulus.studies.detection.params import DetectorParams, TrainingParams
+from annulus.studies.detection.samples import (
+    Sample,
+    Target,
+    labels_of,
+    learnable,
+    mirrored,
+    order,
+    pixels_of,
+    read_image,
+    read_sample,
+    repeat_factors,
+)
+
+KEPT_BYTES = 2**30  # of a frozen backbone's maps, in memory; beyond that they are computed at each use
+AT_ONCE = 8  # pictures in which a detector looks together
+
+
+class Reader:
+    """Reads of training pictures; where every look at a picture gives the same maps, they are computed once."""
+
+    def __init__(self, detector: Detector, train: Annotated, seed: int) -> None:
+        params = detector.params
+        self.detector, self.seed, self.labels = detector, seed, labels_of(train)
+        self.pictures, self.flip_pairs = learnable(train, params.outputs), train.flip_pairs
+        self.same = params.frozen and not params.flip and len(params.shorter) == 1
+        self.kept: dict[int, Read] = {}
+        self.bytes = 0
+
+    def batch(self, places: Sequence[int], step: int) -> list[Read]:
+        """The pictures at some places, mirrored by this step's draws."""
+        flips = torch.rand(len(places), generator=generator(self.seed, "flip", step)) < 0.5
+        return [self._read(place, bool(flip)) for place, flip in zip(places, flips, strict=True)]
+
+    def _read(self, place: int, flip: bool) -> Read:
+        if place in self.kept:
+            return self.kept[place]
+        params = self.detector.params
+        sample = read_sample(self.pictures[place], self.labels, params.outputs)
+        read = self.detector.read(mirrored(sample, self.flip_pairs) if flip and params.flip else sample)
+        size = sum(tensor.nbytes for tensor in (*read.maps, *read.target.values()))
+        if self.same and self.bytes + size <= KEPT_BYTES:
+            self.kept[place] = read
+            self.bytes += size
+        return read
+
+
+def build_detector(encoder: Encoder | SplitEncoder, train: Annotated, params: DetectorParams, seed: int) -> Detector:
+    """A detector with fresh weights around the encoder's; the same seed gives the same weights."""
+    points = len(train.keypoint_names or ())
+    learnable(train, params.outputs)
+    with first_weights(derive(seed, "detector")):
+        return Detector(Levels(encoder), params, len(train.categories), points)
+
+
+def train_detector(
+    encoder: Encoder | SplitEncoder,
+    train: Annotated,
+    params: DetectorParams,
+    training: TrainingParams,
+    seed: int,
+    checkpoint: Checkpoint | None,
+) -> tuple[Detector, float]:
+    """A trained detector, and the mean loss of its last steps. `training` is scaled to its batch first."""
+    detector = build_detector(encoder, train, params, seed).to(pick_device()).train()
+    reader, training = Reader(detector, train, seed), training.scaled()
+    threshold, size = training.repeat_threshold, training.batch_size
+    factors = [1.0] * len(reader.pictures) if threshold is None else repeat_factors(reader.pictures, threshold)
+    places = list(islice(order(factors, seed), training.iterations * size))
+
+    def losses(step: int) -> dict[str, Tensor]:
+        return detector.losses(reader.batch(places[step * size : (step + 1) * size], step))
+
+    return detector, fit(detector, losses, training, seed, checkpoint)
+
+
+@torch.no_grad()
+def detect(detector: Detector, annotated: Annotated) -> list[Detection]:
+    """What a detector finds in the pictures of a split."""
+    detector.eval()
+    ids = {label: category for category, label in labels_of(annotated).items()}
+    found: list[Detection] = []
+    for pictures in _groups(annotated.pictures):
+        empty: Target = {"boxes": torch.zeros(0, 4), "labels": torch.zeros(0, dtype=torch.int64)}
+        reads = [detector.read(Sample(read_image(picture), dict(empty))) for picture in pictures]
+        sizes = [(picture.height, picture.width) for picture in pictures]
+        for picture, result in zip(pictures, detector.detect(reads, sizes), strict=True):
+            found += _detections(picture, {name: value.cpu() for name, value in result.items()}, ids)
+    return found
+
+
+def train_and_detect(
+    encoder: Encoder | SplitEncoder,
+    train: Annotated,
+    test: Annotated,
+    params: DetectorParams,
+    training: TrainingParams,
+    seed: int,
+    checkpoint: Checkpoint | None,
+) -> tuple[list[Detection], float]:
+    """What a detector trained on `train` finds in `test`, and its last loss."""
+    detector, loss = train_detector(encoder, train, params, training, seed, checkpoint)
+    return detect(detector, test), loss
+
+
+def _groups(pictures: Sequence[Picture]) -> Iterable[Sequence[Picture]]:
+    for start in range(0, len(pictures), AT_ONCE):
+        yield pictures[start : start + AT_ONCE]
+
+
+def _detections(picture: Picture, result: Target, ids: dict[int, int]) -> Iterable[Detection]:
+    """The detections of a picture; a mask is where its probability is above a half."""
+    for place, (corners, label, score) in enumerate(
+        zip(result["boxes"].tolist(), result["labels"].tolist(), result["scores"].tolist(), strict=True)
+    ):
+        left, top, right, bottom = corners
+        mask = result["masks"][place, 0] > 0.5 if "masks" in result else None
+        points = None
+        if "keypoints" in result:
+            places = result["keypoints"][place].clone()
+            places[:, 2] = result["keypoints_scores"][place]
+            points = pixels_of(places)
+        yield Detection(
+            picture=picture.id,
+            category=ids[label],
+            box=(left, top, right - left, bottom - top),
+            score=score,
+            segmentation=None if mask is None else rle_of(mask.numpy()),
+            keypoints=points,
+        )

@@ -1,0 +1,48 @@
+"""Runs that train on one data set, and whose frozen features are probed on others."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from annulus.config.params import Params
+from annulus.device.device import pick_device
+from annulus.running.checkpoint import Checkpoint
+from annulus.studies.information import check_pairs, held_out
+from annulus.studies.measured import Outcome
+from annulus.studies.runs import hash_images, hash_trial, load_splits, probe, run_of
+from annulus.training.setup import build_training
+
+
+class Transfer(Params):
+    """What the runs share: the training images, and the sets to probe on by their names."""
+
+    large: Path
+    probes: dict[str, Path]
+    held_out_pairs: int  # of the training set's test images
+
+    @property
+    def hashes(self) -> dict[str, dict[str, str]]:
+        """Of the files of each set."""
+        return {str(folder): hash_images(folder) for folder in (self.large, *self.probes.values())}
+
+
+def transferred(shared: Mapping[str, Any], key: tuple[Any, int]) -> Mapping[str, Any]:
+    """What a run measured on each set, for (point, seed); `shared` has the sets and the resolved settings of points."""
+    (point, seed), sets, points = key, shared["sets"], shared["points"]
+    large, params = load_splits(sets.large), run_of(points[point], seed)
+    check_pairs(sets.held_out_pairs, large.test)
+    training = build_training(params, large.train, large.validation, pick_device())
+    with Checkpoint("transfer", params | {"images": shared["hashes"], "code": hash_trial()}) as checkpoint:
+        history = training.run(checkpoint)
+        metrics = training.metrics() | held_out(training, large.test, sets.held_out_pairs, seed)
+        found = {}
+        for name, folder in sets.probes.items():
+            accuracies, right = probe(training, load_splits(folder), params)
+            found[name] = {"metrics": metrics | accuracies, "history": history, "right": right}
+        checkpoint.done()
+    return found
+
+
+def outcomes(found: Mapping[str, Any], name: str) -> Outcome:
+    """What a run measured on one of the sets."""
+    return Outcome(**found[name])

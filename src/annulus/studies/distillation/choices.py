@@ -1,0 +1,74 @@
+"""The study's params.yaml as a whole: which pairs, which teachers, and what each loss sets."""
+
+from typing import Annotated, Any, Self
+
+from pydantic import Field, model_validator
+
+from annulus.config.file import checked
+from annulus.config.params import Name, Names, nearest
+from annulus.errors import InputError
+from annulus.studies.distillation.classifiers.config import check_name
+from annulus.studies.distillation.classifiers.params import FitParams
+from annulus.studies.distillation.params import ContrastParams, ImagesParams, PairParams, WeightParams
+from annulus.studies.study import OwnParams, OwnStudy
+
+
+class DistillationParams(OwnParams):
+    """The study's params.yaml."""
+
+    teachers: Names  # that are trained
+    pairs: Annotated[list[PairParams], Field(min_length=1)]
+    losses: Names
+    images: ImagesParams
+    teacher: FitParams
+    student: FitParams
+    weights: WeightParams
+    contrast: ContrastParams
+    rows: dict[Name, dict[str, dict[str, Any]]]  # what each loss sets of `weights` and `contrast`
+    comparisons: dict[str, list[str]]
+    shown: Names
+    thirteen: list[PairParams]  # the paper's
+
+    @model_validator(mode="after")
+    def _pairs_have_their_names_and_teachers(self) -> Self:
+        for network in self.teachers:
+            check_name(network)
+        names = [pair.name for pair in self.pairs]
+        for pair in self.pairs:
+            if names.count(pair.name) > 1:
+                raise ValueError(f"pairs: {pair.name} stands twice; give each pair a name of its own")
+            if pair.teacher not in self.teachers:
+                raise ValueError(
+                    f"pairs: {pair.name} needs the teacher {pair.teacher}, which `teachers` does not name"
+                    f"{nearest(pair.teacher, self.teachers)}; add it there"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _losses_exist(self) -> Self:
+        named = [("shown", name, self.losses, "losses") for name in self.shown]
+        named += [("losses", name, self.rows, "rows") for name in self.losses]
+        for loss, bases in self.comparisons.items():
+            named += [(f"comparisons.{loss}", name, self.rows, "rows") for name in (loss, *bases)]
+        for where, name, known, section in named:
+            if name not in known:
+                raise ValueError(f"{where}: {section} has no {name!r}{nearest(name, known)}")
+        return self
+
+
+def loss_settings(study: OwnStudy, loss: str) -> dict[str, Any]:
+    """Weights and contrast of a loss: the study's, then its row's.
+
+    Raises:
+        InputError: for an unknown loss, with the nearest known one, or a value that its model refuses.
+    """
+    row, found = study.row("rows", loss), {}
+    models = {"weights": WeightParams, "contrast": ContrastParams}
+    if unknown := sorted(set(row) - set(models)):
+        raise InputError(f"{study.path}: rows.{loss}: {unknown[0]!r} is none of {', '.join(models)}")
+    for name, model in models.items():
+        # The section is checked as a whole first, so that a fault of its own is named there.
+        section = study.section(name, model).model_dump(mode="json", by_alias=True)
+        merged = checked(section | row.get(name, {}), f"{study.path}: rows.{loss}.{name}", model)
+        found[name] = merged.model_dump(mode="json", by_alias=True)
+    return found

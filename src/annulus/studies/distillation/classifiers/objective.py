@@ -1,0 +1,51 @@
+"""What a classifier learns from: `Objective`, and the labels alone."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from annulus.device.distributed import local
+from annulus.studies.distillation.classifiers.classifier import Classifier
+
+
+class Objective:
+    """A loss of the classifier that it holds, and what it learns or remembers besides: here nothing."""
+
+    def loss(
+        self, images: Float[Tensor, "b 3 h w"], rows: Int[Tensor, "all"], labels: Int[Tensor, "all"]
+    ) -> Float[Tensor, ""]:
+        """The mean over a batch of augmented images in [0, 1]; `rows` are their numbers in the training set.
+
+        Of several processes each has its own images (`local`), and the rows and labels of all.
+        """
+        raise NotImplementedError
+
+    def after_step(self, rows: Int[Tensor, "all"]) -> None:
+        """Called when the optimiser has stepped: the place to write a memory."""
+
+    def parameters(self) -> Iterable[nn.Parameter]:
+        """What learns besides the classifier, whose own weights the loop knows."""
+        return ()
+
+    def state_dict(self) -> Mapping[str, Any]:
+        """What a killed run needs besides the classifier: tensors, numbers, text, lists and dicts of them."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take up what `state_dict` gave."""
+
+
+class Supervised(Objective):
+    """Cross-entropy with the labels: a teacher, or a student alone."""
+
+    def __init__(self, classifier: Classifier) -> None:
+        self.classifier = classifier
+
+    def loss(
+        self, images: Float[Tensor, "b 3 h w"], rows: Int[Tensor, "all"], labels: Int[Tensor, "all"]
+    ) -> Float[Tensor, ""]:
+        """Nats; log(classes) at chance."""
+        return F.cross_entropy(self.classifier(images).float(), local(labels))

@@ -1,0 +1,25 @@
+"""A classifier as two files: its weights, and what rebuilds it as JSON of the same name."""
+
+from functools import partial
+from pathlib import Path
+
+from annulus.files.weights import Kind, load_network, save_network
+from annulus.studies.distillation.classifiers.build import build
+from annulus.studies.distillation.classifiers.classifier import Classifier
+from annulus.studies.distillation.classifiers.config import ClassifierConfig
+
+KIND = Kind("a classifier", "train it again")
+
+
+def save_classifier(classifier: Classifier, weights: Path) -> None:
+    """Write the weights, and the configuration as JSON of the same name beside them."""
+    save_network(classifier, classifier.config, weights)
+
+
+def load_classifier(weights: Path) -> Classifier:
+    """The classifier that `save_classifier` wrote, in evaluation mode and frozen.
+
+    Raises:
+        InputError: when a file is missing or no classifier's, or the weights do not have the configuration's shapes.
+    """
+    return load_network(weights, ClassifierConfig.checked, partial(build, seed=0), KIND)

@@ -1,0 +1,61 @@
+"""Which classes a student scores alike, beside its teacher: correlations of their scores over the test images."""
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from jaxtyping import Float
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from annulus.files.images import load_images
+from annulus.files.results import write_bytes
+from annulus.studies.distillation.classifiers.saved import load_classifier
+from annulus.studies.distillation.classifiers.training import check_images, scores
+
+CPU = torch.device("cpu")
+
+
+def correlations(scores: Float[Tensor, "n c"]) -> Float[Tensor, "c c"]:
+    """The correlation of each two classes' scores over the images; 0 for a class that scores all images alike."""
+    centred = scores.double() - scores.double().mean(dim=0)
+    unit = centred / centred.norm(dim=0).clamp_min(torch.finfo(torch.float64).tiny)
+    return unit.T @ unit
+
+
+def difference(teacher: Float[Tensor, "n c"], student: Float[Tensor, "n c"]) -> Float[Tensor, "c c"]:
+    """The teacher's correlations less the student's: 0 where the student tells classes apart as its teacher does.
+
+    Source: Tian et al. 2020, arXiv:1910.10699, Figure 2.
+    """
+    return correlations(teacher) - correlations(student)
+
+
+def differences(test: Path, teacher: Path, students: Mapping[str, Path]) -> dict[str, Float[Tensor, "c c"]]:
+    """The difference of each student from the teacher, on these images.
+
+    Raises:
+        InputError: when a network does not score these images' classes.
+    """
+    images, networks = load_images(test), {name: load_classifier(path) for name, path in students.items()}
+    taught = load_classifier(teacher)
+    for network in (taught, *networks.values()):
+        check_images(network, images, "test")
+    of_teacher = scores(taught, images, CPU)
+    return {name: difference(of_teacher, scores(network, images, CPU)) for name, network in networks.items()}
+
+
+def save_picture(differences: Mapping[str, Float[Tensor, "c c"]], path: Path) -> None:
+    """A panel for each student, its mean absolute difference in the heading, as PNG."""
+    figure = Figure(figsize=(3.0 * len(differences), 3.3), layout="constrained")
+    panels = figure.subplots(1, len(differences), squeeze=False)[0]
+    for panel, (name, each) in zip(panels, differences.items(), strict=True):
+        shown = panel.imshow(each, cmap="RdBu", vmin=-1, vmax=1, interpolation="nearest")
+        panel.set_title(f"{name}: {each.abs().mean():.3f}", fontsize=9)
+        panel.set_xticks([])
+        panel.set_yticks([])
+    figure.colorbar(shown, ax=list(panels), label="teacher less student", shrink=0.8)
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=110)
+    write_bytes(path, drawn.getvalue())

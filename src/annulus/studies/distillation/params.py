@@ -1,0 +1,98 @@
+"""Sections of the params.yaml of the study of distillation."""
+
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from annulus.config.file import checked
+from annulus.config.images import Datasets
+from annulus.config.negatives import Samplers
+from annulus.config.params import Count, Name, Params, Positive, Rate, Temperature, nearest
+from annulus.errors import InputError
+from annulus.studies.distillation.classifiers.config import check_name
+
+WITH_ALPHA = ("cpc", "mlcpc")
+
+
+class WeightParams(Params):
+    """What a student's loss is made of: labels, the teacher's softened answers, contrast with its features."""
+
+    labels: float = Field(ge=0, le=1e6)
+    answers: float = Field(ge=0, le=1e6)
+    answers_temperature: Temperature
+    contrast: float = Field(ge=0, le=1e6)
+
+    @model_validator(mode="after")
+    def _something_weighs(self) -> Self:
+        if self.labels == self.answers == self.contrast == 0:
+            raise InputError("labels, answers and contrast all weigh 0, so nothing is learned; give one a weight")
+        return self
+
+
+class ContrastParams(Params):
+    """How a student's and a teacher's embeddings are contrasted."""
+
+    dim: int = Field(ge=1, le=2**16)  # of the embeddings
+    temperature: Temperature
+    negatives: Count  # K of each query, drawn with replacement
+    negatives_from: Literal["other-classes", "all"]  # whether images of the query's own class may be negatives
+    bank_rate: float = Field(ge=0, lt=1)  # share of a memory's row that an update keeps
+    bound: Literal["binary-nce", "infonce", "cpc", "mlcpc"]
+    alpha: Positive | None  # weight of the positive in the denominator of cpc and mlcpc
+    normaliser: Literal["first-batch", "first-batch-candidates", "moving-average", "exact"]  # of binary-nce
+    sampler: Literal["uniform", "ball", "ring", "cave"]
+    samplers: Samplers
+
+    @model_validator(mode="after")
+    def _alpha_belongs_to_its_bound(self) -> Self:
+        if (self.bound in WITH_ALPHA) != (self.alpha is not None):
+            wanted = "a number, such as 1.0" if self.bound in WITH_ALPHA else f"null, as {self.bound} has no weight"
+            raise InputError(f"alpha: {self.alpha} with bound {self.bound}; give {wanted}")
+        return self
+
+    @model_validator(mode="after")
+    def _alpha_leaves_weight_for_negatives(self) -> Self:
+        if self.alpha is not None and self.alpha >= 1 + self.negatives:
+            raise InputError(
+                f"alpha: {self.alpha:g} with {self.negatives} negatives leaves them no weight; take alpha below "
+                f"{1 + self.negatives}"
+            )
+        return self
+
+
+class ImagesParams(Params):
+    """Which images: a data set of the root's, with that section's keys, and how many of them."""
+
+    dataset: str
+    settings: dict[str, Any]
+    train_images: Count | None  # null: all
+    test_images: Count | None
+
+    @model_validator(mode="after")
+    def _settings_fit_their_data_set(self) -> Self:
+        if self.dataset not in Datasets.model_fields:
+            known = list(Datasets.model_fields)
+            raise InputError(f"dataset {self.dataset!r} is none of {', '.join(known)}{nearest(self.dataset, known)}")
+        checked(self.settings, "settings", Datasets.model_fields[self.dataset].annotation)
+        return self
+
+    def resolved(self, scale: str, seed: int) -> dict[str, Any]:
+        """What `stages/study_images.py` reads."""
+        prepare = {"train_images": self.train_images, "test_images": self.test_images, "unlabelled_images": 0}
+        images = {"datasets": {self.dataset: self.settings}, "scales": {scale: {"prepare": prepare}}}
+        return {"seeds": [seed], "dataset": self.dataset} | images
+
+
+class PairParams(Params):
+    """A teacher and its student; `learning_rate` of the student, null: the study's."""
+
+    name: Name
+    teacher: str
+    student: str
+    learning_rate: Rate | None
+
+    @model_validator(mode="after")
+    def _networks_exist(self) -> Self:
+        check_name(self.teacher)
+        check_name(self.student)
+        return self

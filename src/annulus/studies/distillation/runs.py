@@ -1,0 +1,96 @@
+"""Teachers and students: one run for each seed; a killed one goes on after its last epoch."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from annulus.device.device import described, pick_device
+from annulus.device.distributed import rank
+from annulus.files.images import ImageSet, load_images
+from annulus.running.checkpoint import Checkpoint, hash_files
+from annulus.running.code import hash_code
+from annulus.running.workers import each
+from annulus.studies.distillation.build import build_contrast
+from annulus.studies.distillation.classifiers.build import build_classifier
+from annulus.studies.distillation.classifiers.classifier import Classifier
+from annulus.studies.distillation.classifiers.objective import Objective, Supervised
+from annulus.studies.distillation.classifiers.params import FitParams
+from annulus.studies.distillation.classifiers.saved import load_classifier
+from annulus.studies.distillation.classifiers.training import Fitted, check_images, train
+from annulus.studies.distillation.memories import ContrastiveDistillation
+from annulus.studies.distillation.objective import Distillation
+from annulus.studies.distillation.params import ContrastParams, WeightParams
+
+Found = tuple[Classifier, Fitted]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One training; `settings` holds network, fit, and beside a teacher weights and contrast."""
+
+    settings: Mapping[str, Any]
+    images: Path  # a folder with train.safetensors and test.safetensors
+    teacher: Path | None = None
+
+    def checkpoint(self, seed: int, device: torch.device) -> Checkpoint:
+        """The run's resume state, which holds a finished run until it is forgotten."""
+        read = [self.images] if self.teacher is None else [self.images, self.teacher]
+        key = {
+            "settings": dict(self.settings),
+            "seed": seed,
+            "inputs": hash_files(*read),
+            "code": hash_code(Path(__file__)),
+        }
+        return Checkpoint("distillation", key, device=described(device))
+
+    def run(self, seed: int, device: torch.device) -> Found:
+        """The trained classifier, on the CPU, and its numbers.
+
+        Raises:
+            InputError: when teacher, images and settings do not suit each other, before the first step.
+        """
+        train_images, test = (
+            load_images(self.images / f"{split}.safetensors").labelled() for split in ("train", "test")
+        )
+        fit, network = FitParams.model_validate(self.settings["fit"]), self.settings["network"]
+        statistics = train_images.channel_statistics()
+        classifier = build_classifier(network, len(train_images.classes), seed, statistics).to(device)
+        objective = self.objective(classifier, train_images, fit, seed, device)
+        keeps = self.checkpoint(seed, device) if rank() == 0 else nullcontext()
+        with keeps as checkpoint:
+            fitted = train(classifier, objective, train_images, test, fit, seed, device, checkpoint)
+        return classifier.cpu(), fitted
+
+    def objective(
+        self, classifier: Classifier, images: ImageSet, fit: FitParams, seed: int, device: torch.device
+    ) -> Objective:
+        """What the classifier learns from."""
+        if self.teacher is None:
+            return Supervised(classifier)
+        teacher, contrast = load_classifier(self.teacher).to(device), None
+        check_images(teacher, images, "training")
+        weights = WeightParams.model_validate(self.settings["weights"])
+        if weights.contrast > 0:
+            params = ContrastParams.model_validate(self.settings["contrast"])
+            widths, steps = (classifier.width, teacher.width), -(-len(images) // fit.batch_size)
+            labels, config = images.labels.to(device), build_contrast(params)
+            contrast = ContrastiveDistillation(widths, labels, params, config, seed, steps)
+        return Distillation(classifier, teacher, weights, contrast)
+
+
+def run_seeds(task: Task, seeds: Sequence[int]) -> tuple[dict[int, Found], Callable[[], None]]:
+    """The run of each seed, several at a time; and what forgets them, to be called when their files are written."""
+    device = pick_device()
+    found = each(partial(task.run, device=device), seeds, names=[f"seed {seed}" for seed in seeds], device=device)
+    return dict(zip(seeds, found, strict=True)), partial(_forget, task, seeds, device)
+
+
+def _forget(task: Task, seeds: Sequence[int], device: torch.device) -> None:
+    for seed in seeds:
+        with task.checkpoint(seed, device) as checkpoint:
+            checkpoint.done()

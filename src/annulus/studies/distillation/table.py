@@ -1,0 +1,78 @@
+"""The study's numbers: each student beside the one that learned alone, and beside CRD."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from annulus.files.results import Number, read_metrics
+from annulus.files.right import read_right
+from annulus.studies.outcomes import BySeed, accuracy, gain, said, with_interval
+
+ALONE, CRD, TEACHER = "alone", "crd", "teacher"
+# What the paper's tables call the losses that they compare; the others are of this study only.
+METHODS = {ALONE: "Student", "kd": "KD", CRD: "CRD", "cpc": "alpha-CPC", "mlcpc": "alpha-ML-CPC", TEACHER: "Teacher"}
+ACCURACY = "top1_percent"
+
+
+class Students:
+    """One pair's students: which test images each is right of, by loss and seed. A loss that has not run is absent."""
+
+    def __init__(self, pair: str, losses: Sequence[str], metrics: Path, right: Path) -> None:
+        names = {loss: f"{pair}.{loss}.json" for loss in losses if (metrics / f"{pair}.{loss}.json").exists()}
+        self.right: dict[str, BySeed] = {loss: read_right(right / name)[ACCURACY] for loss, name in names.items()}
+        self.epochs = {
+            loss: next(iter(read_metrics(metrics / name).values()))["epochs"] for loss, name in names.items()
+        }
+
+
+def rows(students: Students, pair: Mapping[str, Any], losses: Mapping[str, Any]) -> list[dict[str, Number]]:
+    """A row for each loss that has run: its accuracy, and its gains over the student alone and over CRD's.
+
+    Gains are taken in pairs of a seed and a test image: students of one seed share first weights, order and views.
+    """
+    found = []
+    for loss, right in students.right.items():
+        row: dict[str, Number] = {"pair": pair["name"], "teacher": pair["teacher"], "student": pair["student"]}
+        name, alpha = family(loss), losses[loss]["alpha"]
+        row |= {"loss": loss, "method": METHODS.get(name, name), "alpha": "" if alpha is None else alpha}
+        row |= with_interval("here_percent", accuracy(right))
+        for name, base in (("gain", ALONE), ("crd_gain", CRD)):
+            if base not in students.right:
+                row |= {f"{name}_percent": "", f"{name}_interval_percent": "", f"{name}_verdict": ""}
+                continue
+            above = gain(right, students.right[base])
+            row |= with_interval(f"{name}_percent", above)
+            row[f"{name}_verdict"] = "base" if loss == base else said(above)
+        found.append(row | {"epochs": students.epochs[loss], "seeds": len(right)})
+    return found
+
+
+def teacher_row(pair: Mapping[str, Any], metrics: Path, right: Path) -> dict[str, Number]:
+    """The teacher's own accuracy, in a row like its students'; it has no gains."""
+    name = f"teacher-{pair['teacher']}.json"
+    (numbers,) = read_metrics(metrics / name).values()
+    row: dict[str, Number] = {"pair": pair["name"], "teacher": pair["teacher"], "student": pair["student"]}
+    row |= {"loss": TEACHER, "method": METHODS[TEACHER], "alpha": ""}
+    row |= with_interval("here_percent", accuracy(read_right(right / name)[ACCURACY]))
+    for name in ("gain", "crd_gain"):
+        row |= {f"{name}_percent": "", f"{name}_interval_percent": "", f"{name}_verdict": ""}
+    return row | {"epochs": numbers["epochs"], "seeds": 1}
+
+
+def family(loss: str) -> str:
+    """A loss without its alpha: mlcpc-005-ring is of `mlcpc-ring`, crd of `crd`."""
+    return "-".join(part for part in loss.split("-") if not part.replace(".", "").isdigit())
+
+
+def differences(students: Students, pair: str, comparisons: Mapping[str, Sequence[str]]) -> list[dict[str, Number]]:
+    """Further gains of one loss over another, where both have run."""
+    found = []
+    for loss, bases in comparisons.items():
+        for base in bases:
+            if {loss, base} <= set(students.right):
+                above = gain(students.right[loss], students.right[base])
+                numbers = with_interval("gain_percent", above) | {"verdict": said(above)}
+                found.append(
+                    {"pair": pair, "loss": loss, "base": base} | numbers | {"seeds": len(students.right[loss])}
+                )
+    return found

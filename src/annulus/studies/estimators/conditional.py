@@ -1,0 +1,187 @@
+"""NCE and CNCE of a toy, with critics of their own: many runs, over shares and seeds, trained as one.
+
+Every query's negatives come from the closest share of the points to it, in the critic's own embedding, as a method
+takes them from its bank; here every point is embedded anew at each step.
+
+Source: Wu et al. 2020, arXiv:2005.13149, Appendix E (VINCE); Wu et al. 2020, arXiv:2010.02037, Appendix B (CNCE).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.func import vmap
+
+from annulus.bounds.infonce import infonce
+from annulus.device.rng import derive, first_weights, generator
+from annulus.evals.intervals import over_seeds
+from annulus.files.results import Number
+from annulus.negatives.samplers import ball
+from annulus.optim.torch_optimizers import Adam
+from annulus.studies.estimators.bounds import INFONCE
+from annulus.studies.estimators.critics import Separable
+from annulus.studies.estimators.ensembles import Ensemble
+from annulus.studies.estimators.params import ConditionalParams, ConditionalVariant
+from annulus.studies.estimators.supremum import supremum
+from annulus.studies.estimators.toys import SumOfGaussians, Toy
+
+Points = tuple[Float[Tensor, "r n dx"], Float[Tensor, "r n dy"]]  # x and y of several runs
+
+
+class Run(NamedTuple):
+    """One critic's share of the points that negatives come from, and its seed: of points, weights, order and draws."""
+
+    percent: int
+    seed: int
+
+
+class Columns(nn.Sequential):
+    """A network whose inner layers have a column per point: with ten units and thousands of points, the product of
+    several networks at a time is six times faster so."""
+
+    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n e"]:
+        columns = x.T
+        for layer in self:
+            linear = isinstance(layer, nn.Linear)
+            columns = torch.addmm(layer.bias[:, None], layer.weight, columns) if linear else layer(columns)
+        return columns.T
+
+
+class Conditional:
+    """Runs of one variant, trained together; each run has the numbers that it would have by itself."""
+
+    def __init__(self, toy: Toy, runs: Sequence[Run], params: ConditionalParams, variant: ConditionalVariant) -> None:
+        self.params, self.runs, self.variant, self.toy = params, list(runs), variant, toy
+        self.temperature = params.temperature if variant.score == "cosine" else None
+        self.x, self.y = self.points("points")
+        critics = [self._critic(run.seed) for run in runs]
+        self.of_x, self.of_y = (
+            Ensemble([Columns(*each) for each in networks])
+            for networks in ([c.of_x for c in critics], [c.of_y for c in critics])
+        )
+        self.optimizer = Adam([*self.of_x.parameters(), *self.of_y.parameters()], variant.learning_rate)
+        self.draws = [generator(run.seed, "negatives") for run in runs]
+
+    def points(self, name: str) -> Points:
+        """The points of this name, each run's by its seed: `points` are those trained on."""
+        pairs = [self.toy.sample(self.params.points, generator(run.seed, name)) for run in self.runs]
+        return torch.stack([pair.x for pair in pairs]), torch.stack([pair.y for pair in pairs])
+
+    def train(self, after_epoch: Callable[[int], None] = lambda epoch: None) -> None:
+        """All epochs, the first ones with negatives from all points; a last, smaller batch is left out."""
+        size, uniform = self.params.batch_size, round(self.variant.warm_start * self.params.epochs)
+        own = [run.percent for run in self.runs]
+        for epoch in range(self.params.epochs):
+            percents = own if epoch >= uniform else [100] * len(own)
+            order = torch.stack(
+                [torch.randperm(self.params.points, generator=generator(run.seed, "order", epoch)) for run in self.runs]
+            )
+            for start in range(0, self.params.points - size + 1, size):
+                self.step(order[:, start : start + size], percents)
+            after_epoch(epoch)
+
+    def step(self, index: Int[Tensor, "r b"], percents: Sequence[int]) -> None:
+        """One batch of each run, with negatives from these shares."""
+        queries = self._scaled(self.of_x(self.x.gather(1, index[..., None].expand(-1, -1, self.x.shape[2]))))
+        loss = vmap(infonce)(*self._scores(queries, self._scaled(self.of_y(self.y)), index, percents))
+        self.optimizer.zero_grad()
+        loss.sum().backward()
+        self.optimizer.step()
+
+    @torch.no_grad()
+    def estimates(self, percents: Sequence[int], points: Points | None = None) -> list[float]:
+        """Each run's estimate in nats with negatives from these shares: mean over all points and repeated draws.
+
+        Of the points trained on, or of `points`: a bound holds in expectation over points that the critic has not seen.
+        In float64, since the estimates of collapsed critics are as small as the rounding of log K in float32.
+        """
+        x, y = (self.x, self.y) if points is None else points
+        queries, stored = (self._scaled(each).double() for each in (self.of_x(x), self.of_y(y)))
+        every, bound = torch.arange(self.params.points).expand(len(self.runs), -1), INFONCE
+        found = torch.zeros(self.params.draws, len(self.runs), dtype=torch.float64)
+        for repeat in range(self.params.draws):
+            positive, negatives = self._scores(queries, stored, every, percents)
+            for run in range(len(self.runs)):
+                found[repeat, run] = bound.estimate(positive[run, :, 0], negatives[run])
+        return found.mean(dim=0).tolist()
+
+    def _scores(
+        self,
+        queries: Float[Tensor, "r b e"],
+        stored: Float[Tensor, "r n e"],
+        index: Int[Tensor, "r b"],
+        percents: Sequence[int],
+    ) -> tuple[Float[Tensor, "r b 1"], Float[Tensor, "r b k"]]:
+        found = []  # run by run: a run's scores of all points stay in the cache until those drawn are taken
+        for run, (of_x, of_y) in enumerate(zip(queries.unbind(), stored.unbind(), strict=True)):
+            scores = of_x @ of_y.T
+            near = -torch.cdist(of_x, of_y) if self.variant.score == "distance" else scores
+            drawn = ball(near.detach(), index[run], percents[run] / 100, self.params.negatives, self.draws[run])
+            found.append(scores.gather(1, torch.cat([index[run, :, None], drawn.index], dim=1)))
+        scores = torch.stack(found)
+        return scores[..., :1], scores[..., 1:]
+
+    def _critic(self, seed: int) -> nn.Module:
+        p = self.params
+        with first_weights(derive(seed, "weights")):
+            return Separable(self.x.shape[2], p.hidden, p.layers, p.outputs, self.temperature)
+
+    def _scaled(self, embedding: Float[Tensor, "r n e"]) -> Float[Tensor, "r n e"]:
+        if self.temperature is None:
+            return embedding
+        # F.normalize over columns: its norm takes seven times as long as the network.
+        return embedding * (self.temperature * embedding.square().sum(dim=-1, keepdim=True)).clamp_min(1e-24).rsqrt()
+
+
+def trained(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Estimates (shares, seeds) of a variant's trained critics, in nats.
+
+    On points that they have not seen, and on those trained on, with negatives of their own share (`own`) and of all
+    points (`uniform`).
+    """
+    params, seeds = settings["params"], settings["seeds"]
+    own = [percent for percent in params.percents for _ in seeds]
+    runs = [Run(percent, seed) for percent in params.percents for seed in seeds]
+    conditional = Conditional(SumOfGaussians(), runs, params, params.variants[name])
+    conditional.train()
+    found = {}
+    for where, points in {"unseen": conditional.points("unseen points"), "trained on": None}.items():
+        nats = {"own": conditional.estimates(own, points), "uniform": conditional.estimates([100] * len(runs), points)}
+        found[where] = {law: torch.tensor(values).view(-1, len(seeds)).tolist() for law, values in nats.items()}
+    return found
+
+
+def rows(name: str, params: ConditionalParams, found: Mapping[str, Any]) -> list[dict[str, Number]]:
+    """A variant's rows, by kind of points and by share; an interval is half the width of the 95 % one over seeds."""
+    variant = params.variants[name]
+    return [
+        {
+            "variant": name,
+            "score": variant.score,
+            "learning_rate": variant.learning_rate,
+            "warm_start": variant.warm_start,
+            "points": points,
+            "method": "NCE" if percent == 100 else "CNCE",
+            "percent_closest": percent,
+            "estimate_nats": digits(over_seeds(nats["own"][place]).mean),
+            **_spread("", nats["own"][place]),
+            "uniform_nats": digits(over_seeds(nats["uniform"][place]).mean),
+            **_spread("uniform_", nats["uniform"][place]),
+            "supremum_nats": digits(supremum(SumOfGaussians.RHO, percent / 100)),
+        }
+        for points, nats in found.items()
+        for place, percent in enumerate(params.percents)
+    ]
+
+
+def _spread(law: str, nats: list[float]) -> dict[str, str]:
+    over = over_seeds(nats)
+    std = digits((over.variance * len(nats)) ** 0.5)
+    return {f"{law}std_over_seeds_nats": std, f"{law}interval_nats": "" if over.half is None else digits(over.half)}
+
+
+def digits(nats: float) -> str:
+    """To four significant digits: these go down to millionths of a nat, which a table of nats would round away."""
+    return f"{nats:.4g}"

@@ -1,0 +1,85 @@
+"""Critics: scores of every x with every y, as the bounds take them.
+
+A trained critic approaches the log density ratio, up to what its bound leaves free; `Ideal` is that ratio.
+"""
+
+from itertools import pairwise
+
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from annulus.errors import InputError
+from annulus.studies.estimators.toys import Toy
+
+
+def mlp(inputs: int, hidden: int, layers: int, outputs: int) -> nn.Sequential:
+    """`layers` hidden layers of `hidden` units with ReLU, then a linear one."""
+    widths = [inputs, *[hidden] * layers]
+    blocks = [part for a, b in pairwise(widths) for part in (nn.Linear(a, b), nn.ReLU())]
+    return nn.Sequential(*blocks, nn.Linear(widths[-1], outputs))
+
+
+class Separable(nn.Module):
+    """g(x) . h(y): an MLP for each variable, as the encoders of two views.
+
+    `temperature` None: the plain product. A number: embeddings are L2-normalised and their product divided by it.
+
+    Source: Song and Ermon 2020, arXiv:2007.09852, Appendix C.2 (two hidden layers of 256 units, 32 outputs);
+    Zhu et al. 2020, arXiv:2010.01929, Appendix C (one hidden layer of 256);
+    Wu et al. 2020, arXiv:2005.13149, Appendix E (five layers, 10 hidden units).
+    """
+
+    def __init__(self, dims: int, hidden: int, layers: int, outputs: int, temperature: float | None = None) -> None:
+        """
+        Raises:
+            InputError: when the temperature is not above 0.
+        """
+        super().__init__()
+        if temperature is not None and not temperature > 0:
+            raise InputError(f"the temperature is {temperature:g}; it must be above 0, or null for no normalisation")
+        self.of_x, self.of_y = mlp(dims, hidden, layers, outputs), mlp(dims, hidden, layers, outputs)
+        self.temperature = temperature
+
+    def embed_x(self, x: Float[Tensor, "n dx"]) -> Float[Tensor, "n e"]:
+        return self._scaled(self.of_x(x))
+
+    def embed_y(self, y: Float[Tensor, "m dy"]) -> Float[Tensor, "m e"]:
+        return self._scaled(self.of_y(y))
+
+    def forward(self, x: Float[Tensor, "n dx"], y: Float[Tensor, "m dy"]) -> Float[Tensor, "n m"]:
+        return self.embed_x(x) @ self.embed_y(y).T
+
+    def _scaled(self, embedding: Float[Tensor, "n e"]) -> Float[Tensor, "n e"]:
+        # The root in each factor: so that their product is divided by the temperature once.
+        return embedding if self.temperature is None else F.normalize(embedding, dim=1) / self.temperature**0.5
+
+
+class Joint(nn.Module):
+    """An MLP of x and y side by side, for every pair: n m passes through all layers but the first.
+
+    Source: Song and Ermon 2020, arXiv:2007.09852, Appendix C.2 (two hidden layers of 256 units).
+    """
+
+    def __init__(self, dims: int, hidden: int, layers: int) -> None:
+        super().__init__()
+        # The first layer of a concatenation is the sum of a layer of x and one of y: n + m products, not n m.
+        bound = (2 * dims) ** -0.5  # as nn.Linear starts one layer of the 2 dims inputs
+        self.of_x, self.of_y = nn.Linear(dims, hidden), nn.Linear(dims, hidden, bias=False)
+        for weight in (self.of_x.weight, self.of_x.bias, self.of_y.weight):
+            nn.init.uniform_(weight, -bound, bound)
+        self.rest = nn.Sequential(nn.ReLU(), mlp(hidden, hidden, layers - 1, 1))
+
+    def forward(self, x: Float[Tensor, "n dx"], y: Float[Tensor, "m dy"]) -> Float[Tensor, "n m"]:
+        return self.rest(self.of_x(x)[:, None] + self.of_y(y)).squeeze(-1)
+
+
+class Ideal(nn.Module):
+    """The log density ratio of a toy: nothing to train, so that a bound is all that is left to test."""
+
+    def __init__(self, toy: Toy) -> None:
+        super().__init__()
+        self.toy = toy
+
+    def forward(self, x: Float[Tensor, "n dx"], y: Float[Tensor, "m dy"]) -> Float[Tensor, "n m"]:
+        return self.toy.log_ratio(x, y)

@@ -1,0 +1,101 @@
+"""Every bound with the ideal critic: what it loses by itself, without any training."""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from annulus.bounds.alpha import mlcpc_lower_alpha
+from annulus.device.rng import generator
+from annulus.files.results import Number
+from annulus.negatives.build import build_sampler
+from annulus.negatives.samplers import Sampler
+from annulus.studies.estimators.bounds import (
+    INFONCE,
+    NWJ,
+    BarberAgakov,
+    Bound,
+    DonskerVaradhan,
+    cpc,
+    eqco,
+    mlcpc,
+    off_diagonal,
+)
+from annulus.studies.estimators.critics import Ideal
+from annulus.studies.estimators.params import IdealParams
+from annulus.studies.estimators.toys import CorrelatedGaussians
+
+Negatives = Callable[[Float[Tensor, "n n"], torch.Generator], Float[Tensor, "n k"]]
+
+
+class Contestant(NamedTuple):
+    """A bound, where its negatives come from and how many they are."""
+
+    name: str
+    bound: Bound
+    negatives: Negatives
+    k: int
+    shift: float = 0.0  # added to the ideal critic's scores: NWJ is tight for 1 + log ratio
+
+
+def at_level(nats: float, params: IdealParams, seed: int) -> list[dict[str, Number]]:
+    """All bounds at one level, on the same batches."""
+    toy = CorrelatedGaussians.with_information(params.dims, nats)
+    critic, random = Ideal(toy), generator(seed, "ideal", f"{nats:g}")
+    contestants = contestants_of(params)
+    values = torch.zeros(params.repeats, len(contestants), dtype=torch.float64)
+    for repeat in range(params.repeats):
+        scores = critic(*toy.sample(params.pairs, random)).double()
+        for place, each in enumerate(contestants):
+            negatives = each.negatives(scores, random) + each.shift
+            values[repeat, place] = each.bound.estimate(scores.diagonal() + each.shift, negatives)
+    stds = values.std(dim=0)
+    return [
+        {
+            "series": each.name,
+            "information_nats": nats,
+            "estimate_nats": mean,
+            "error_nats": std / params.repeats**0.5,
+            "std_nats": std,
+            "ceiling_nats": ceiling if (ceiling := each.bound.ceiling(params.pairs, each.k)) < math.inf else "",
+            "pairs": params.pairs,
+            "repeats": params.repeats,
+        }
+        for each, mean, std in zip(contestants, values.mean(dim=0).tolist(), stds.tolist(), strict=True)
+    ]
+
+
+def contestants_of(params: IdealParams) -> list[Contestant]:
+    certain = BarberAgakov(torch.zeros(params.pairs, dtype=torch.float64))  # the ideal critic's Z is 1 for every y
+    others = params.pairs - 1
+    softmax: list[Bound] = [
+        INFONCE,
+        cpc(params.alpha),
+        mlcpc(mlcpc_lower_alpha(params.pairs, params.pairs)),
+        eqco(params.eqco_alpha),
+        DonskerVaradhan(),
+        certain,
+    ]
+    return [
+        *(Contestant(bound.name, bound, _every, others) for bound in softmax),
+        Contestant("NWJ", NWJ(), _every, others, shift=1.0),
+        Contestant("VINCE, ball", INFONCE, _drawn(build_sampler(params.ball), params.negatives), params.negatives),
+        Contestant("CNCE, ring", INFONCE, _drawn(build_sampler(params.ring), params.negatives), params.negatives),
+    ]
+
+
+def _every(scores: Float[Tensor, "n n"], random: torch.Generator) -> Float[Tensor, "n k"]:
+    """All other pairs of the batch."""
+    return off_diagonal(scores)
+
+
+def _drawn(sampler: Sampler, k: int) -> Negatives:
+    """Negatives from the sampler's set of the batch's other pairs."""
+
+    def of(scores: Float[Tensor, "n n"], random: torch.Generator) -> Float[Tensor, "n k"]:
+        return sampler.draw(scores, torch.arange(len(scores)), k, random).gather(scores)
+
+    return of

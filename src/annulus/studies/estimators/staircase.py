@@ -1,0 +1,99 @@
+"""CPC and ML-CPC at several alphas, each with a critic that follows information rising in steps.
+
+Source: Song and Ermon 2020, arXiv:2007.09852, Figure 3.
+"""
+
+import statistics
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from annulus.device.device import pick_device
+from annulus.device.rng import derive, first_weights, generator
+from annulus.files.results import Number
+from annulus.optim.torch_optimizers import Adam
+from annulus.studies.estimators.bounds import cpc, mlcpc, off_diagonal
+from annulus.studies.estimators.critics import Joint, Separable
+from annulus.studies.estimators.ensembles import Ensemble
+from annulus.studies.estimators.params import StaircaseParams
+from annulus.studies.estimators.toys import Staircase
+
+BOUNDS = {"CPC": cpc, "ML-CPC": mlcpc}
+
+
+def warnings_for(params: StaircaseParams) -> list[str]:
+    """What a bound loses at an alpha, in a sentence each."""
+    n, k = params.pairs, params.pairs - 1
+    found = [bound(alpha).warning(n, k) for bound in BOUNDS.values() for alpha in params.alphas]
+    return [warning for warning in found if warning is not None]
+
+
+def follow(params: StaircaseParams, key: tuple[str, int]) -> Mapping[str, Any]:
+    """The estimates (alphas, steps) of (bound, seed), in nats: a critic for each alpha, all on the same pairs."""
+    name, seed = key
+    device = pick_device()
+    toy = Staircase(params.dims, params.information, params.steps_per_level)
+    bounds = [BOUNDS[name](alpha) for alpha in params.alphas]
+    with first_weights(derive(seed, "weights")):
+        critic = _critic(params)
+    critics = Ensemble([critic] * len(bounds)).to(device)
+    optimizer = Adam(critics.parameters(), params.learning_rate, fused=True)
+    draw = generator(seed, "pairs", device=device)
+    estimates = torch.zeros(toy.steps, len(bounds), device=device)
+    for step in range(toy.steps):
+        scores = critics(*toy.at(step).sample(params.pairs, draw), shared=True)
+        values = torch.stack(
+            [bound.estimate(each.diagonal(), off_diagonal(each)) for bound, each in zip(bounds, scores, strict=True)]
+        )
+        optimizer.zero_grad()
+        (-values.sum()).backward()
+        optimizer.step()
+        estimates[step] = values.detach()
+    return {"nats": estimates.T.cpu().contiguous()}
+
+
+def _critic(params: StaircaseParams) -> nn.Module:
+    if params.critic == "joint":
+        return Joint(params.dims, params.hidden, params.layers)
+    return Separable(params.dims, params.hidden, params.layers, params.outputs)
+
+
+def curve(params: StaircaseParams, name: str, alpha: float, nats: Float[Tensor, "steps"]) -> list[dict[str, Number]]:
+    """Points of the figure, each the mean over as many steps."""
+    width = params.steps_per_level // params.points
+    means = nats.view(-1, width).mean(dim=1).tolist()
+    return [
+        {
+            "series": f"{name}, alpha {alpha:g}",
+            "bound": name,
+            "alpha": alpha,
+            "iteration": (point + 1) * width,
+            "estimate_nats": mean,
+            "information_nats": params.information[point // params.points],
+        }
+        for point, mean in enumerate(means)
+    ]
+
+
+def ends(params: StaircaseParams, name: str, alpha: float, nats: Float[Tensor, "steps"]) -> list[dict[str, Number]]:
+    """Mean and standard deviation between steps of each level's last quarter."""
+    ceiling = BOUNDS[name](alpha).ceiling(params.pairs, params.pairs - 1)
+    rows = []
+    for level, its in zip(params.information, nats.view(len(params.information), -1).tolist(), strict=True):
+        last = its[-(len(its) // 4) :]
+        rows.append(
+            {
+                "series": f"{name}, alpha {alpha:g}",
+                "bound": name,
+                "alpha": alpha,
+                "information_nats": level,
+                "estimate_nats": statistics.fmean(last),
+                "std_nats": statistics.pstdev(last),
+                "ceiling_nats": ceiling,
+                "iterations": len(its),
+            }
+        )
+    return rows

@@ -1,0 +1,79 @@
+"""What the Ring paper's theorems say, with the ideal critic: bias and variance of NCE and CNCE, and a broken bound.
+
+Source: Wu et al. 2020, arXiv:2010.02037, Theorem 3.1, Theorem 3.2; Song and Ermon 2020, arXiv:2007.09852, Section 2.2
+(the thousand Gaussians).
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from annulus.device.rng import generator
+from annulus.files.results import Number
+from annulus.negatives.build import build_sampler
+from annulus.negatives.samplers import Ring, Sampler
+from annulus.studies.estimators.params import TheoremsParams
+from annulus.studies.estimators.spread import Spread, spread_over_draws
+from annulus.studies.estimators.toys import CorrelatedGaussians
+
+UNIFORM = Ring(0.0, 1.0)
+MANY = CorrelatedGaussians(1000, 0.2)  # of mlcpc
+
+
+class Case(NamedTuple):
+    """Scores of queries with a memory, and the columns of their own pairs."""
+
+    scores: Float[Tensor, "q n"]
+    self_index: Int[Tensor, "q"]
+
+
+def numbers(params: TheoremsParams, seed: int) -> dict[str, Number]:
+    """Bias and variance of NCE and CNCE, the ring's condition kept and broken, and a case that breaks the bound."""
+    toy, ball = CorrelatedGaussians(params.dims, params.rho), build_sampler(params.ball)
+    dependent = case(params, toy, toy, seed)
+    independent = case(params, CorrelatedGaussians(params.dims, 0.0), toy, seed)
+
+    def spread(name: str, of: Case, sampler: Sampler) -> Spread:
+        return spread_over_draws(*of, params.negatives, sampler, params.repeats, generator(seed, "theorems", name))
+
+    nce, cnce = spread("nce", dependent, UNIFORM), spread("cnce", dependent, ball)
+    broken = spread("independent", independent, build_sampler(params.lowest))
+    return {
+        "information_nats": toy.information,
+        "ceiling_nats": math.log1p(params.negatives),
+        # Bias is against the truth; the variance of one query's estimate over draws, averaged over queries.
+        "thm32_bias_nce_nats": toy.information - nce.mean,
+        "thm32_bias_cnce_nats": toy.information - cnce.mean,
+        "thm32_variance_nce": variance(params, dependent, UNIFORM, "UniformParams", seed),
+        "thm32_variance_cnce": variance(params, dependent, ball, "BallParams", seed),
+        "a1_independent_estimate_nats": broken.mean,
+        "ring_nce_nats": nce.mean,
+        "ring_condition_nats": spread("high", dependent, build_sampler(params.high)).mean,
+        "ring_exceeding_nats": spread("low", dependent, build_sampler(params.low)).mean,
+        "gauss1000_information_nats": MANY.information,
+        "gauss1000_needed_classes": math.ceil(math.exp(MANY.information)),  # log m is the ceiling
+        "queries": params.queries,
+        "repeats": params.repeats,
+    }
+
+
+def case(params: TheoremsParams, drawn: CorrelatedGaussians, critic: CorrelatedGaussians, seed: int) -> Case:
+    """Pairs of one toy scored by another one's ideal critic; every point's y is in the memory."""
+    pairs = drawn.sample(params.memory, generator(seed, "theorems", "pairs", round(drawn.rho * 1e6)))
+    return Case(critic.log_ratio(pairs.x[: params.queries], pairs.y), torch.arange(params.queries))
+
+
+def variance(params: TheoremsParams, of: Case, sampler: Sampler, draws_name: str, seed: int) -> float:
+    """Of a single query's estimate over draws of its negatives, mean over queries."""
+    draws = generator(seed, "theorems", "variance", draws_name)
+    some = range(min(50, len(of.self_index)))
+    spreads = [
+        spread_over_draws(
+            of.scores[i : i + 1], of.self_index[i : i + 1], params.negatives, sampler, params.repeats, draws
+        )
+        for i in some
+    ]
+    return sum(each.std**2 for each in spreads) / len(some)

@@ -1,0 +1,89 @@
+"""A study's parts: each a grid, of series and of the values that one setting takes."""
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
+
+from annulus.config.file import checked, shown
+from annulus.config.params import Count, Name, Names, Params, nearest
+from annulus.config.resolved import RUN, resolved
+from annulus.errors import InputError
+from annulus.studies.study import Settings, Study, StudyParams
+
+
+def _points(values: list[Any]) -> list[Any]:
+    for value in values:
+        if isinstance(value, dict | list):
+            raise ValueError(f"{shown(value)} is no value that a setting takes; expected numbers or words")
+        if values.count(value) > 1:
+            raise ValueError(f"{shown(value)} stands twice; delete one of them")
+    return values
+
+
+Points = Annotated[list[Any], Field(min_length=1), AfterValidator(_points)]
+
+
+class Sweep(Params):
+    """The keys that take each of the values in turn."""
+
+    keys: Names
+    values: Points
+
+
+class Part(Params):
+    """A figure: series of settings, at each value of a sweep; `base`: what gains are over."""
+
+    figure: str  # of the papers
+    base: dict[str, Any]
+    sweep: Sweep | None = None  # none: the figure is accuracy over epochs
+    series: Annotated[dict[str, Settings], Field(min_length=1)]
+    scales: dict[str, Settings] = Field(default={})  # what the part has otherwise at a scale
+
+
+class PartsParams(StudyParams):
+    """params.yaml of a study of parts."""
+
+    parts: Annotated[dict[Name, Part], Field(min_length=1)]
+    held_out_pairs: Count  # unseen images whose two views are told apart
+
+
+def part_settings(study: Study, name: str) -> dict[str, Any]:
+    """What stages/study_part.py reads: the seeds, each series at each value of its sweep, and its base.
+
+    What stands under the part's `scales` for the study's scale takes the place of the part's own.
+
+    Raises:
+        InputError: when there is no such part, its base is no point of the grid, or it shows what nothing measures.
+    """
+    part = _part(study, name)
+    keys, values = (part.sweep.keys, part.sweep.values) if part.sweep else ([], [None])
+    grid = {"series": list(part.series)} | ({"value": values} if part.sweep else {})
+    if not part.base or any(key not in grid or value not in grid[key] for key, value in part.base.items()):
+        raise InputError(
+            f"{study.path}: parts.{name}.base: {shown(part.base)} is no point of this part; expected one of its series "
+            f"({', '.join(part.series)}), one of its sweep's values, or both"
+        )
+    points = []
+    for series, settings in part.series.items():
+        for value in values:
+            run = study.variant(f"parts.{name}.{series}", settings | dict.fromkeys(keys, value), study.params.seeds[0])
+            if not keys and run.get("datasets.${dataset}").validation_fraction == 0:
+                raise InputError(
+                    f"{study.path}: parts.{name} shows validation accuracy over epochs, and "
+                    f"datasets.{run.dataset}.validation_fraction is 0; give it 0.1, say"
+                )
+            compared = [part.base.get("series", series), part.base.get("value", value)]
+            points.append({"series": series, "value": value, "base": compared, "run": resolved(run, RUN)})
+    own = {"scale": study.params.scale, "seeds": study.params.seeds, "swept": bool(keys)}
+    return own | {"held_out_pairs": study.content.get("held_out_pairs"), "points": points}
+
+
+def _part(study: Study, name: str) -> Part:
+    """A part with what the study's scale sets in it; what other scales set is checked too."""
+    row, where = study.row("parts", name), f"{study.path}: parts.{name}"
+    part = checked(row, where, Part)
+    for scale in part.scales:
+        if scale not in study.params.scales:
+            raise InputError(f"{where}.scales: {scale!r} is no scale{nearest(scale, study.params.scales)}")
+    at_scales = {scale: checked(row | own, f"{where}.scales.{scale}", Part) for scale, own in part.scales.items()}
+    return at_scales.get(study.params.scale, part)

@@ -1,0 +1,69 @@
+"""How much information two views share, as far as a trained encoder tells, of images that no training has seen."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from annulus.bounds.infonce import infonce
+from annulus.device.device import autocast
+from annulus.device.rng import generator
+from annulus.errors import InputError
+from annulus.files.images import ImageSet
+from annulus.files.results import Number
+from annulus.files.store import BATCH_SIZE
+from annulus.methods.critics import scaled
+from annulus.training.loop import Training
+from annulus.views.patches import views_of
+
+
+def check_pairs(pairs: int, images: ImageSet) -> None:
+    """Refuse more pairs than there are images, before anything is trained for them.
+
+    Raises:
+        InputError: with both numbers.
+    """
+    if len(images) < pairs:
+        raise InputError(f"held_out_pairs: {pairs} is more than the {len(images)} test images; take fewer pairs")
+
+
+@torch.no_grad()
+def held_out(training: Training, images: ImageSet, pairs: int, seed: int) -> dict[str, Number]:
+    """I_NCE of two views of each of the first images among as many, and log of their number, which it cannot exceed.
+
+    Views as in training; the method's temperature, without its memory or a learned critic. Where a split gives two
+    networks, each one's embedding of a view finds the other's of the other view, and the estimate is the mean.
+
+    Source: Tian et al. 2020, arXiv:2005.10243, Eq. 3.2.
+
+    Raises:
+        InputError: when there are fewer images.
+    """
+    check_pairs(pairs, images)
+    first, second = _embeddings(training, images, pairs, seed)
+    temperature = training.method.params.temperature
+    estimates = [
+        _estimate(scaled(queries, temperature) @ keys.T) for queries, keys in zip(first, reversed(second), strict=True)
+    ]
+    return {"held_out_nats": sum(estimates) / len(estimates), "held_out_ceiling_nats": math.log(pairs)}
+
+
+def _embeddings(training: Training, images: ImageSet, pairs: int, seed: int) -> list[list[Float[Tensor, "pairs d"]]]:
+    """Two views of each image, each by each network of the encoder."""
+    encoder, store = training.method.encoder.eval(), images.images.on(training.device)
+    random = [generator(seed, "held-out views", view) for view in range(2)]
+    found: list[list[tuple[Tensor, ...]]] = [[], []]
+    for index, chunk in store.in_turn(torch.arange(pairs).split(BATCH_SIZE)):
+        sizes = store.sizes_of(index)
+        views = views_of(chunk, training.recipe.views, encoder.view_size, random, sizes=sizes)
+        for view, of_view in zip(views, found, strict=True):
+            with autocast(training.device):
+                of_view.append(encoder.embeddings(view))
+    return [[torch.cat(parts).float() for parts in zip(*of_view, strict=True)] for of_view in found]
+
+
+def _estimate(scores: Float[Tensor, "n n"]) -> float:
+    """log n less the loss of finding each row's own column."""
+    negatives = scores.masked_fill(torch.eye(len(scores), dtype=torch.bool, device=scores.device), -torch.inf)
+    return math.log(len(scores)) - infonce(scores.diagonal()[:, None], negatives).item()

@@ -1,0 +1,73 @@
+"""What frozen features tell of a frame: a linear head for each task, fitted to convergence, on unseen images.
+
+Features are shifted by their mean and divided by one number: what an encoder has nearly dropped stays small, and the
+decay of the head's weights keeps it out.
+
+Source: Tian et al. 2020, arXiv:2005.10243, Section 4.2, which does not describe the heads.
+"""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor, nn
+
+from annulus.device.rng import generator
+from annulus.optim.torch_optimizers import LBFGS
+from annulus.studies.moving_digits.digit_scenes import Scenes
+from annulus.studies.moving_digits.digit_tasks import Task, tasks_of
+from annulus.studies.moving_digits.digits_params import TrainingParams
+from annulus.studies.moving_digits.moving_digits import World
+
+STEPS = 100  # of L-BFGS, which converges in fewer
+ROWS_AT_ONCE = 512
+
+
+class Frames(NamedTuple):
+    """Frames of a world, whose factors are independent."""
+
+    world: World
+    scenes: Scenes
+
+    @classmethod
+    def drawn(cls, world: World, count: int, seed: int, name: str) -> "Frames":
+        return cls(world, world.scenes(count, generator(seed, name)))
+
+    @torch.no_grad()
+    def through(self, network: nn.Module) -> Float[Tensor, "n o"]:
+        """What the network, which is no longer trained, says of each frame, on the CPU."""
+        network.eval()
+        device = next(network.parameters()).device
+        parts = zip(*(each.split(ROWS_AT_ONCE) for each in self.scenes), strict=True)
+        return torch.cat([network(self.world.pixels(Scenes(*part)).to(device)).cpu() for part in parts])
+
+
+def read_out(backbone: nn.Module, train: Frames, test: Frames, params: TrainingParams) -> dict[str, Float[Tensor, "n"]]:
+    """Each task's error on each test frame."""
+    features, unseen = train.through(backbone), test.through(backbone)
+    mean = features.mean(dim=0)
+    scale = (features - mean).square().mean().sqrt().clamp(min=1e-12)
+    features, unseen = (features - mean) / scale, (unseen - mean) / scale
+    found = {}
+    for task in tasks_of(train.world):
+        head = fit_head(features, task.truth(*train), task, params.read_out_decay)
+        found[task.name] = task.errors(head(unseen), task.truth(*test))
+    return found
+
+
+def fit_head(features: Float[Tensor, "n d"], truth: Shaped[Tensor, "n ..."], task: Task, decay: float) -> nn.Linear:
+    """The linear head with the least loss plus half of `decay` times its squared weights."""
+    head = nn.utils.skip_init(nn.Linear, features.shape[1], task.outputs)
+    nn.init.zeros_(head.weight)
+    with torch.no_grad():
+        head.bias.copy_(truth.mean(dim=0) if task.name == "position" else torch.zeros(task.outputs))
+    optimizer = LBFGS(head.parameters(), max_iter=STEPS, line_search_fn="strong_wolfe")
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        loss = task.loss(head(features), truth) + decay / 2 * head.weight.square().sum()
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    return head.requires_grad_(False)

@@ -1,0 +1,45 @@
+"""The three tasks of the moving digits: the digit's class, the background's class, and where the digit is."""
+
+from typing import Literal, NamedTuple
+
+import torch.nn.functional as F
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from annulus.studies.moving_digits.digit_scenes import Scenes
+from annulus.studies.moving_digits.moving_digits import World
+
+
+class Task(NamedTuple):
+    """What is asked of a frame; `outputs` of a head answer it."""
+
+    name: Literal["digit", "background", "position"]
+    outputs: int
+
+    def truth(self, world: World, scenes: Scenes) -> Shaped[Tensor, "n ..."]:
+        """Classes; of the position the digit's corner in pixels."""
+        match self.name:
+            case "digit":
+                return world.images.digit_labels[scenes.digit]
+            case "background":
+                return world.images.ground_labels[scenes.ground]
+            case "position":
+                return scenes.place.float()
+            case _:
+                raise AssertionError(self.name)
+
+    def loss(self, outputs: Float[Tensor, "n o"], truth: Shaped[Tensor, "n ..."]) -> Float[Tensor, ""]:
+        """Cross-entropy in nats; of the position the mean squared error of a coordinate, in pixels squared."""
+        return F.mse_loss(outputs, truth) if self.name == "position" else F.cross_entropy(outputs, truth)
+
+    def errors(self, outputs: Float[Tensor, "n o"], truth: Shaped[Tensor, "n ..."]) -> Float[Tensor, "n"]:
+        """1 for a wrong class; of the position the distance in pixels."""
+        if self.name == "position":
+            return (outputs - truth).norm(dim=1)
+        return (outputs.argmax(dim=1) != truth).float()
+
+
+def tasks_of(world: World) -> list[Task]:
+    """The tasks of a world, with as many outputs as it has classes."""
+    classes = [int(labels.max()) + 1 for labels in (world.images.digit_labels, world.images.ground_labels)]
+    return [Task("digit", classes[0]), Task("background", classes[1]), Task("position", 2)]

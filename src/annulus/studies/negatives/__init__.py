@@ -1,0 +1,1 @@
+"""Estimates by negatives of every distance, at the ends of training."""

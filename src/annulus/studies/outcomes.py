@@ -1,0 +1,106 @@
+"""What runs measured: over seeds, against a base that shares seeds and test images, and as rows of a study's tables."""
+
+import statistics
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from annulus.evals.intervals import Interval, over_seeds, over_seeds_and_images, verdict
+from annulus.files.results import Number
+from annulus.files.right import Bits
+from annulus.studies.measured import Outcome
+
+ACCURACIES = ["nn1_top1_percent", "knn_top1_percent", "linear_top1_percent"]
+SHOWN = "nn1_top1_percent"  # the papers' figures show the nearest neighbour's accuracy
+
+Point = tuple[str, Any]  # a series, and the value that the sweep takes there; None without a sweep
+BySeed = Mapping[int, Bits]  # which test images are right
+
+
+Runs = Mapping[int, Outcome]  # of one variant, by seed
+
+
+def right_by_seed(runs: Runs) -> dict[str, BySeed]:
+    """Which test images are right, by accuracy and seed."""
+    return {name: {seed: np.array(run.right[name]) for seed, run in runs.items()} for name in ACCURACIES}
+
+
+def accuracy(right: BySeed) -> Interval:
+    """Percent of the test images that are right, over seeds and images."""
+    return over_seeds_and_images(np.stack(list(right.values()))).times(100)
+
+
+def gain(right: BySeed, base: BySeed) -> Interval:
+    """Percentage points above a base, in pairs of a seed and a test image: runs of one seed share weights and order."""
+    return over_seeds_and_images(np.stack([bits.astype(np.int8) - base[seed] for seed, bits in right.items()])).times(
+        100
+    )
+
+
+def with_interval(name: str, found: Interval) -> dict[str, Number]:
+    """A number and half of its interval, `interval` before the unit; empty where one seed has none."""
+    stem, _, unit = name.rpartition("_")
+    return {name: found.mean, f"{stem}_interval_{unit}": "" if found.half is None else found.half}
+
+
+def numbers(point: Point, runs: Runs, base: Runs) -> dict[str, Number]:
+    """Everything measured at a point of a grid, and its gains over the base; the gradient is the last epoch's."""
+    row: dict[str, Number] = {"series": point[0], "value": "" if point[1] is None else point[1], "seeds": len(runs)}
+    right, other = right_by_seed(runs), right_by_seed(base)
+    for name in ACCURACIES:
+        stem, above = name.removesuffix("_top1_percent"), gain(right[name], other[name])
+        row |= with_interval(name, accuracy(right[name])) | with_interval(f"{stem}_gain_percent", above)
+        row[f"{stem}_verdict"] = "base" if runs is base else said(above)
+    for name in ("bound_nats", "ceiling_nats", "held_out_nats", "held_out_ceiling_nats"):
+        if all(name in run.metrics for run in runs.values()):
+            row |= with_interval(name, over_seeds([float(run.metrics[name]) for run in runs.values()]))
+    row |= _segmentation(runs, base)
+    last = [run.history[-1] for run in runs.values()]
+    row |= with_interval("gradient_mean_norm", over_seeds([float(each["gradient_norm"]) for each in last]))
+    return row | {"gradient_std_norm": statistics.fmean(float(each["gradient_norm_std"]) for each in last)}
+
+
+def _segmentation(runs: Runs, base: Runs) -> dict[str, Number]:
+    """Mean IoU and pixel accuracy where runs segment, and the gain in mean IoU over the base in pairs of a seed.
+
+    Mean IoU is of all test images together, so that its interval holds the seeds only.
+    """
+    if not all("mean_iou_percent" in run.metrics for run in [*runs.values(), *base.values()]):
+        return {}
+    found = {seed: float(run.metrics["mean_iou_percent"]) for seed, run in runs.items()}
+    above = over_seeds([value - float(base[seed].metrics["mean_iou_percent"]) for seed, value in found.items()])
+    pixels = over_seeds([float(run.metrics["pixel_accuracy_percent"]) for run in runs.values()])
+    row = with_interval("mean_iou_percent", over_seeds(list(found.values())))
+    row |= with_interval("mean_iou_gain_percent", above)
+    row["mean_iou_verdict"] = "base" if runs is base else said(above)
+    return row | with_interval("pixel_accuracy_percent", pixels)
+
+
+def pair(series: str, base: str, runs: Runs, of_base: Runs) -> dict[str, Number]:
+    """The linear probe's gain of one variant over another."""
+    above = gain(*(right_by_seed(each)["linear_top1_percent"] for each in (runs, of_base)))
+    return {"series": series, "base": base} | with_interval("gain_percent", above) | {"verdict": said(above)}
+
+
+def said(difference: Interval) -> str:
+    """The verdict on a gain."""
+    return verdict(difference, unit=" points")
+
+
+def by_value(runs: Mapping[Point, Runs]) -> list[dict[str, Number]]:
+    """The figure of a sweep: accuracy on the test images over the value."""
+    return [
+        {"series": name, "x": value} | with_interval(SHOWN, accuracy(right_by_seed(found)[SHOWN]))
+        for (name, value), found in runs.items()
+    ]
+
+
+def by_epoch(runs: Mapping[Point, Runs]) -> list[dict[str, Number]]:
+    """The figure without a sweep: accuracy on the validation part over the epochs."""
+    rows: list[dict[str, Number]] = []
+    for (name, _), found in runs.items():
+        for rows_of_epoch in zip(*(run.history for run in found.values()), strict=True):
+            values = [float(row["validation_nn1_percent"]) for row in rows_of_epoch]
+            rows.append({"series": name, "x": rows_of_epoch[0]["epoch"]} | with_interval(SHOWN, over_seeds(values)))
+    return rows

@@ -1,0 +1,149 @@
+"""A table of runs beside the papers' numbers, with gains over a base method in pairs of a seed and a test image."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from annulus.errors import InputError
+from annulus.evals.intervals import COVERAGE, over_seeds
+from annulus.files.results import Number, read_metrics
+from annulus.files.right import read_right
+from annulus.studies.outcomes import BySeed, accuracy, gain, said, with_interval
+
+log = logging.getLogger("annulus")
+
+ACCURACY = "linear_top1_percent"  # what the papers' tables print
+
+
+class Rows:
+    """The metrics and the right and wrong test images of each row, read once: ROW.json, or ROW/SEED.json of each seed.
+
+    Of a study that takes days some seeds have not run: rows are compared by the seeds that both have, `least` or more.
+    A row whose metrics come from elsewhere, without its right test images, has not run here, and is told.
+    """
+
+    def __init__(self, metrics: Path, right: Path, least: int = 1) -> None:
+        self._metrics, self._right, self._least = metrics, right, least
+        self._read: dict[str, tuple[list[dict[str, Number]], BySeed]] = {}
+        self._told: set[str] = set()
+
+    def __getitem__(self, row: str) -> tuple[list[dict[str, Number]], BySeed]:
+        """
+        Raises:
+            InputError: when a file is missing or of another run.
+        """
+        if row not in self._read:
+            of_seeds = {seed: of for file in _files(self._metrics, row) for seed, of in read_metrics(file).items()}
+            found = [read_right(file)[ACCURACY] for file in _files(self._right, row)]
+            right = {seed: bits for by_seed in found for seed, bits in by_seed.items()}
+            if {str(seed) for seed in right} != set(of_seeds):
+                raise InputError(f"{row}: metrics and right test images are of other seeds; run `dvc repro` again")
+            self._read[row] = list(of_seeds.values()), right
+        return self._read[row]
+
+    def comparable(self, row: str, base: str) -> bool:
+        """Whether both have run, with enough seeds in common."""
+        if not all(self._has_run(name) for name in (row, base)):
+            return False
+        return len(_shared(self[row][1], self[base][1])) >= self._least
+
+    def _has_run(self, row: str) -> bool:
+        if not _files(self._metrics, row)[0].exists():
+            return False
+        right = _files(self._right, row)[0]
+        if not right.exists() and row not in self._told:
+            self._told.add(row)
+            log.warning("WARNING: %s is in no table: there is no %s, which its stage writes", row, right)
+        return right.exists()
+
+    def setting(self, row: str) -> dict[str, Number]:
+        """Epochs and seeds of a row."""
+        of_seeds, _ = self[row]
+        return {"epochs": of_seeds[0]["epochs"], "seeds": len(of_seeds)}
+
+
+def _files(folder: Path, row: str) -> list[Path]:
+    """The file of a row, or of each of its seeds."""
+    return sorted((folder / row).glob("*.json")) or [folder / f"{row}.json"]
+
+
+def _shared(right: BySeed, base: BySeed) -> BySeed:
+    """The first one's seeds that the base has too."""
+    return {seed: bits for seed, bits in right.items() if seed in base}
+
+
+def beside_papers(tables: Mapping[str, Any], rows: Rows, scale: str) -> list[dict[str, Number]]:
+    """A row for every method of every table that has run, as its base has."""
+    found = []
+    for name, table in tables.items():
+        for method, entry in table["methods"].items():
+            base = table["methods"][entry.get("base", table["base"])]
+            if not rows.comparable(entry["row"], base["row"]):
+                continue
+            setting = {"scale": scale} | rows.setting(entry["row"])
+            found.append({"table": name, "method": method, **compared(entry, base, rows), **setting})
+    return found
+
+
+def compared(entry: Mapping[str, Any], base: Mapping[str, Any], rows: Rows) -> dict[str, Number]:
+    """Paper and here, each with its gain over the base; here's with intervals and a verdict."""
+    (of_seeds, right), (_, of_base) = rows[entry["row"]], rows[base["row"]]
+    known, above = entry["top1_percent"] is not None, gain(_shared(right, of_base), of_base)
+    return {
+        "paper_percent": entry["top1_percent"] if known else "",
+        "paper_gain_percent": entry["top1_percent"] - base["top1_percent"] if known else "",
+        **with_interval("here_percent", accuracy(right)),
+        **with_interval("here_gain_percent", above),
+        "verdict": "base" if entry["row"] == base["row"] else said(above),
+        "here_knn_percent": _mean(of_seeds, "knn_top1_percent"),
+        "bound_nats": _mean(of_seeds, "bound_nats"),
+        "ceiling_nats": _mean(of_seeds, "ceiling_nats"),
+    }
+
+
+def in_pairs(pairs: Mapping[str, Sequence[str]], rows: Rows, scale: str) -> list[dict[str, Number]]:
+    """Further differences: each row's gain over each of its bases, where both have run."""
+    found: list[dict[str, Number]] = []
+    for row, bases in pairs.items():
+        for base in bases:
+            if not rows.comparable(row, base):
+                continue
+            above = gain(_shared(rows[row][1], rows[base][1]), rows[base][1])
+            line = {"row": row, "base": base} | with_interval("gain_percent", above) | {"verdict": said(above)}
+            found.append(line | {"scale": scale} | rows.setting(row))
+    return found
+
+
+def as_text(rows: Sequence[Mapping[str, Number]]) -> str:
+    """The table for the eye: its main columns, and how many of its verdicts chance alone would give."""
+    lines = [f"{'table':<18} {'method':<26}{'paper':>7}{'gain':>7}   {'here':>7}       {'gain':>7}       verdict"]
+    for row in rows:
+        paper, gained = (
+            f"{row[name]:.1f}" if row[name] != "" else "" for name in ("paper_percent", "paper_gain_percent")
+        )
+        here, above = (f"{row[name]:>7.1f} ± {row[half]:<4.1f}" for name, half in SHOWN)
+        lines.append(
+            f"{row['table']:<18} {row['method']:<26}{paper:>7}{gained:>7}   {here}{above} {row['verdict']}".rstrip()
+        )
+    compared = [row for row in rows if row["verdict"] != "base"]
+    differ = sum(row["verdict"] in ("better", "worse") for row in compared)
+    chance = (1 - COVERAGE) * len(compared)
+    lines.append(f"{differ} of {len(compared)} comparisons differ; {chance:.1f} would by chance alone")
+    return "\n".join(lines)
+
+
+def pairs_as_text(rows: Sequence[Mapping[str, Number]]) -> str:
+    """Further differences for the eye."""
+    lines = [f"{'row':<26} {'over':<26}{'gain':>7}       verdict"]
+    for row in rows:
+        above = f"{row['gain_percent']:>7.1f} ± {row['gain_interval_percent']:<4.1f}"
+        lines.append(f"{row['row']:<26} {row['base']:<26}{above}{row['verdict']}")
+    return "\n".join(lines)
+
+
+SHOWN = [("here_percent", "here_interval_percent"), ("here_gain_percent", "here_gain_interval_percent")]
+
+
+def _mean(of_seeds: Sequence[Mapping[str, Number]], name: str) -> float:
+    return over_seeds([float(metrics[name]) for metrics in of_seeds]).mean

@@ -1,0 +1,45 @@
+"""What a run's frozen encoder is worth where each pixel has a class: images of their own, and a decoder of its maps."""
+
+from pathlib import Path
+from typing import Self
+
+from annulus.config.evals import SegmentationParams
+from annulus.config.params import Params
+from annulus.encoders.extract import extract
+from annulus.evals.segmentation import seen_masks, segment
+from annulus.files.images import load_images
+from annulus.files.results import Number
+from annulus.running.checkpoint import hash_files
+from annulus.training.loop import Training
+
+SPLITS = ("train", "test")
+
+
+class Segments(Params):
+    """The images that a run segments, with what their files hash to, and how its decoder is trained."""
+
+    folder: str
+    hashes: dict[str, str]
+    decoder: SegmentationParams
+
+    @classmethod
+    def of(cls, folder: Path, decoder: SegmentationParams) -> Self:
+        """Of a folder that stages/study_images.py has written."""
+        hashes = hash_files(*(folder / f"{split}.safetensors" for split in SPLITS))
+        return cls(
+            folder=str(folder), hashes={Path(name).name: digest for name, digest in hashes.items()}, decoder=decoder
+        )
+
+
+def segmented(training: Training, segments: Segments, seed: int) -> dict[str, Number]:
+    """Mean IoU and pixel accuracy on the test images of a decoder of the trained encoder's frozen maps.
+
+    Raises:
+        InputError: when the images have no masks, or the decoder's loss is no longer finite.
+    """
+    encoder = training.method.encoder
+    images = [load_images(Path(segments.folder) / f"{split}.safetensors") for split in SPLITS]
+    masks = [seen_masks(split, encoder.view_size) for split in images]
+    features = [extract(encoder, split, ["map"], training.device) for split in images]
+    found = segment(features[0], masks[0], features[1], masks[1], segments.decoder, seed, training.device)
+    return {name: found.metrics[name] for name in ("mean_iou_percent", "pixel_accuracy_percent")}

@@ -1,0 +1,1 @@
+"""Two spirals seen through noise: which noise leaves a view that tells them apart."""

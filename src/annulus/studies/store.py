@@ -1,0 +1,56 @@
+"""The store of trials' outcomes: what a run measured, under all that its numbers depend on.
+
+`.annulus/outcomes/KEY.json` in the main checkout. An outcome stays: variants of several studies or parts
+that are one run train once, another seed trains that seed only, and a sweep fills the store that `dvc repro` reads.
+`rm -r .annulus/outcomes` frees the space, and lets every run train again. While a run trains, its state is a
+checkpoint under the same key, and its lock keeps other processes off, on other machines too.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import faiss
+import torch
+
+from annulus.device.device import compiling, described, half_precision
+from annulus.files.regular import read_text
+from annulus.files.results import write_text
+from annulus.running.checkpoint import Checkpoint
+from annulus.studies.measured import Outcome
+
+log = logging.getLogger("annulus")
+
+
+class Place:
+    """A run's place in the store. Its key has no device: a machine without a GPU finds what a GPU has computed."""
+
+    def __init__(
+        self, params: Mapping[str, Any], images: Mapping[str, str], code: Mapping[str, str], device: torch.device
+    ) -> None:
+        """`images` and `code` are SHA-256 sums, by file."""
+        ways = {"bf16": half_precision(), "compiled": compiling() != "no"}
+        around = {"torch": torch.__version__, "faiss": faiss.__version__} | ways
+        key = {"params": dict(params), "images": dict(images), "code": dict(code), "around": around}
+        self.checkpoint = Checkpoint("trials", key, device=described(device))
+        self.name = self.checkpoint.folder.name
+        self.file = self.checkpoint.folder.parents[2] / "outcomes" / f"{self.name}.json"
+
+    def read(self) -> Outcome | None:
+        """The outcome, or None when there is none. A damaged one is none, with a warning."""
+        try:
+            return Outcome.parsed(read_text(self.file))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            log.warning("WARNING: %s is damaged (%s); the run starts from its beginning", self.file, error)
+            return None
+
+    def write(self, outcome: Outcome) -> None:
+        """Keep the outcome, and forget the run's state; within the checkpoint's `with` block.
+
+        Raises:
+            InputError: when the disk is full.
+        """
+        write_text(self.file, outcome.as_text())
+        self.checkpoint.done()

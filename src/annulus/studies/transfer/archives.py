@@ -1,0 +1,123 @@
+"""Sets that torchvision downloads into a root on first use, and checks by MD5: aircraft, dtd, mnist and others."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Int64, UInt8
+from torch import Tensor
+from torchvision import datasets
+
+from annulus.datasets.downloads import SECONDS_OF_SILENCE, patience
+from annulus.datasets.source import Source
+from annulus.files.regular import check_regular, read_text
+from annulus.studies.transfer.crops import of_boxes
+from annulus.studies.transfer.folders import grey
+from annulus.studies.transfer.layouts import of_paths
+
+DRAWERS = 14  # of the 20 of an Omniglot character, whose drawings are for training
+
+
+def open_archive(target: str, root: Path, image_size: int) -> dict[str, Source]:
+    """Train and test, each in the set's own division; validation images are for training."""
+    opens = {
+        "aircraft": _aircraft,
+        "dtd": _dtd,
+        "trafficsign": _traffic_signs,
+        "vggflower": _flowers,
+        "omniglot": _omniglot,
+    }
+    with patience(SECONDS_OF_SILENCE):
+        if target in opens:
+            return opens[target](root, image_size)
+        return _digits(datasets.MNIST if target == "mnist" else datasets.FashionMNIST, root, image_size)
+
+
+def _digits(kind: type, root: Path, image_size: int) -> dict[str, Source]:
+    """Grey images of 28 x 28 pixels."""
+
+    def source(found: datasets.MNIST) -> Source:
+        if found.data.shape != (len(found.targets), 28, 28):
+            raise ValueError(f"{len(found.targets)} labels and images of shape {tuple(found.data.shape)}")
+
+        def read(rows: Int64[Tensor, " k"]) -> tuple[UInt8[Tensor, "k 3 h w"], Mapping[int, str]]:
+            return grey(found.data[rows], image_size), {}
+
+        return Source(tuple(kind.classes), found.targets.long(), read)
+
+    return {split: source(kind(root, train=split == "train", download=True)) for split in ("train", "test")}
+
+
+def _aircraft(root: Path, image_size: int) -> dict[str, Source]:
+    """Variants of aircraft, each photograph cut to its box, which leaves out the line that names its author."""
+    found = {
+        name: datasets.FGVCAircraft(root, split=split, annotation_level="variant", download=True)
+        for name, split in (("train", "trainval"), ("test", "test"))
+    }
+    lines = (line.split() for line in read_text(root / "fgvc-aircraft-2013b/data/images_box.txt").splitlines() if line)
+    boxes = {name: [float(edge) for edge in edges] for name, *edges in lines}
+    sources = {}
+    for split, each in found.items():
+        paths = [Path(path) for path in each._image_files]
+        edges = np.array([boxes[path.stem] for path in paths]).reshape(-1, 4)
+        # From the first to the last pixel, counted from 1, to corner, width and height.
+        cut = np.concatenate([edges[:, :2] - 0.5, edges[:, 2:] - edges[:, :2]], axis=1)
+        names, labels = _relative(paths, root), torch.tensor(each._labels, dtype=torch.int64)
+        sources[split] = of_boxes(root, names, cut, labels, each.classes, image_size)
+    return sources
+
+
+def _dtd(root: Path, image_size: int) -> dict[str, Source]:
+    for path in (root / "dtd/dtd/labels").glob("*.txt"):
+        check_regular(path)
+    found = {split: datasets.DTD(root, split=split, download=True) for split in ("train", "val", "test")}
+    files = {split: list(zip(each._image_files, each._labels, strict=True)) for split, each in found.items()}
+    return _sources(root, files, found["train"].classes, image_size)
+
+
+def _traffic_signs(root: Path, image_size: int) -> dict[str, Source]:
+    """GTSRB; classes have numbers. Frames of one sign follow each other, and no subset takes them in this order."""
+    if (answers := root / "gtsrb/GT-final_test.csv").exists():
+        check_regular(answers)
+    files = {split: datasets.GTSRB(root, split=split, download=True)._samples for split in ("train", "test")}
+    count = 1 + max(label for _, label in files["train"])
+    return _sources(root, files, [f"{number:02d}" for number in range(count)], image_size)
+
+
+def _flowers(root: Path, image_size: int) -> dict[str, Source]:
+    """Flowers 102; a class's name begins with its number, from 1, in three digits."""
+    found = {split: datasets.Flowers102(root, split=split, download=True) for split in ("train", "val", "test")}
+    files = {split: list(zip(each._image_files, each._labels, strict=True)) for split, each in found.items()}
+    names = [f"{number:03d}.{name}" for number, name in enumerate(datasets.Flowers102.classes, 1)]
+    return _sources(root, files, names[: 1 + max(label for _, label in files["train"])], image_size)
+
+
+def _omniglot(root: Path, image_size: int) -> dict[str, Source]:
+    """Characters of all alphabets; drawings of the first 14 people for training, of the other six for testing."""
+    files: dict[str, list[tuple[str, int]]] = {"train": [], "test": []}
+    classes: list[str] = []
+    for background in (True, False):
+        found = datasets.Omniglot(root, background=background, download=True)
+        for character, drawings in zip(found._characters, found._character_images, strict=True):
+            for drawer, (name, _) in enumerate(sorted(drawings)):
+                path = Path(found.target_folder) / character / name
+                files["train" if drawer < DRAWERS else "test"].append((str(path), len(classes)))
+            classes.append(character.replace("/", "-"))
+    return _sources(root, files, classes, image_size)
+
+
+def _sources(
+    root: Path, files: Mapping[str, Sequence[tuple[str | Path, int]]], classes: Sequence[str], image_size: int
+) -> dict[str, Source]:
+    """Of files and labels by split; `val` goes to train."""
+    parts = {"train": [*files["train"], *files.get("val", [])], "test": files["test"]}
+    sources = {}
+    for split, part in parts.items():
+        labels = torch.tensor([label for _, label in part], dtype=torch.int64)
+        sources[split] = of_paths(root, _relative([path for path, _ in part], root), labels, classes, image_size, split)
+    return sources
+
+
+def _relative(paths: Sequence[str | Path], root: Path) -> list[str]:
+    return [Path(path).relative_to(root).as_posix() for path in paths]

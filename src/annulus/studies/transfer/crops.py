@@ -1,0 +1,118 @@
+"""Boxes of photographs as images: `aircraft`, one in each, and `mscoco`, each annotated object."""
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int64, UInt8
+from PIL import Image
+from torch import Tensor
+
+from annulus.datasets.decode import opened, reason
+from annulus.datasets.source import Source
+from annulus.device.threads import threads
+from annulus.files.regular import read_text
+
+LARGEST = 2**31  # of a coordinate, in pixels
+SCALE = 1.2  # of a box of mscoco, around its middle
+
+Box = Float[np.ndarray, "4"]  # x and y of the upper left corner, width and height
+
+
+def open_mscoco(root: Path, image_size: int) -> dict[str, Source]:
+    """Boxes of train2017 for training, of val2017 for testing; the classes are the categories that have training boxes.
+
+    As Meta-Dataset's converter makes them: the box is 1.2 times as large around its middle, cut at the image's edges,
+    and the crop is resized without keeping its ratio.
+
+    Source: Triantafillou et al. 2020, arXiv:1903.03096, Section 3.1.
+    """
+    found = {split: _annotations(root, f"{split}2017") for split in ("train", "val")}
+    categories, names = found["train"][2:]
+    present = sorted(set(categories))
+    known, classes = {category: label for label, category in enumerate(present)}, [names[one] for one in present]
+    sources = {}
+    for split, (paths, boxes, categories, _) in found.items():
+        kept = [place for place, category in enumerate(categories) if category in known]
+        labels = torch.tensor([known[categories[place]] for place in kept], dtype=torch.int64)
+        cut = np.array([scaled(boxes[place]) for place in kept]).reshape(-1, 4)
+        sources["test" if split == "val" else split] = of_boxes(
+            root, [paths[place] for place in kept], cut, labels, classes, image_size
+        )
+    return sources
+
+
+def of_boxes(
+    root: Path,
+    paths: Sequence[str],
+    boxes: Float[np.ndarray, "n 4"],
+    labels: Int64[Tensor, " n"],
+    classes: Sequence[str],
+    image_size: int,
+) -> Source:
+    """A split whose images are boxes of files; a file with several boxes is decoded once."""
+
+    def read(rows: Int64[Tensor, " k"]) -> tuple[UInt8[Tensor, "k 3 h w"], Mapping[int, str]]:
+        images = np.zeros((len(rows), 3, image_size, image_size), np.uint8)
+        bad: dict[int, str] = {}
+        of_file = defaultdict(list)
+        for place, row in enumerate(rows.tolist()):
+            of_file[paths[row]].append((place, boxes[row]))
+
+        def cut(path: str) -> None:
+            for place, box in of_file[path]:
+                try:
+                    images[place] = cropped(opened(root / path), box, image_size).transpose(2, 0, 1)
+                except MemoryError:
+                    raise
+                except Exception as error:  # on broken bytes Pillow's decoders raise about anything
+                    bad[place] = f"{path} ({reason(error)})"
+
+        with ThreadPoolExecutor(threads()) as pool:
+            list(pool.map(cut, of_file))
+        return torch.from_numpy(images), dict(sorted(bad.items()))
+
+    return Source(tuple(classes), labels, read)
+
+
+def scaled(box: Box, by: float = SCALE) -> Box:
+    """The box so many times as large, around the same middle."""
+    x, y, width, height = box
+    return np.array([x - (by - 1) / 2 * width, y - (by - 1) / 2 * height, by * width, by * height])
+
+
+def cropped(image: Image.Image, box: Box, size: int) -> UInt8[np.ndarray, "h w 3"]:
+    """The box of an image, `size` pixels a side.
+
+    COCO counts from a pixel's corner and Pillow names whole pixels, so half a pixel is taken away before rounding.
+
+    Raises:
+        ValueError: when no pixel of the image is in the box.
+    """
+    x, y, width, height = box
+    left, top = (max(round(start - 0.5), 0) for start in (x, y))
+    right = min(round(x + width - 0.5) + 1, image.width)
+    bottom = min(round(y + height - 0.5) + 1, image.height)
+    if right <= left or bottom <= top:
+        raise ValueError(f"no pixel lies in the box {box.round(1).tolist()}")
+    return np.asarray(image.crop((left, top, right, bottom)).resize((size, size), Image.Resampling.BILINEAR))
+
+
+def _annotations(root: Path, split: str) -> tuple[list[str], Float[np.ndarray, "n 4"], list[int], dict[int, str]]:
+    """Each box's file, box and category, and the categories' names."""
+    content = json.loads(read_text(root / f"annotations/instances_{split}.json"))
+    if not (root / split).is_dir():
+        raise FileNotFoundError(f"no folder {split}")
+    files = {image["id"]: f"{split}/{image['file_name']}" for image in content["images"]}
+    boxes = content["annotations"]
+    names = {category["id"]: category["name"] for category in content["categories"]}
+    paths = [files[box["image_id"]] for box in boxes]
+    edges = np.array([box["bbox"] for box in boxes], dtype=float).reshape(-1, 4)
+    if not (np.abs(edges) < LARGEST).all():
+        number = int(np.flatnonzero(~(np.abs(edges) < LARGEST).all(axis=1))[0])
+        raise ValueError(f"annotation {boxes[number].get('id')} has the bbox {boxes[number]['bbox']}, expected pixels")
+    return paths, edges, [box["category_id"] for box in boxes], names

@@ -1,0 +1,116 @@
+"""`cub`, `fungi` and `quickdraw`: archives that one unpacks by hand."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Int64, UInt8
+from torch import Tensor
+
+from annulus.datasets.downloads import resized
+from annulus.datasets.folder import natural
+from annulus.datasets.source import Source
+from annulus.files.regular import check_regular, read_text
+from annulus.studies.transfer.layouts import of_paths
+
+DRAWING = 28  # pixels a side
+TEST_SHARE = 10  # one in so many drawings of a class, the last ones, is for testing
+
+
+def open_cub(root: Path, image_size: int) -> dict[str, Source]:
+    """CUB-200-2011 in its own division."""
+    lists = ("images", "image_class_labels", "train_test_split", "classes")
+    paths, labels, train, names = (_numbered(root / f"{name}.txt") for name in lists)
+    number = {one: place for place, one in enumerate(sorted(names, key=int))}
+    classes = [names[one] for one in number]
+    sources = {}
+    for split, mark in (("train", "1"), ("test", "0")):
+        chosen = [one for one in paths if train[one] == mark]
+        of_class = torch.tensor([number[labels[one]] for one in chosen], dtype=torch.int64)
+        files = [f"images/{paths[one]}" for one in chosen]
+        sources[split] = of_paths(root, files, of_class, classes, image_size, split)
+    return sources
+
+
+def open_fungi(root: Path, image_size: int) -> dict[str, Source]:
+    """FGVCx Fungi 2018: train.json for training, val.json for testing, as the test images have no labels.
+
+    A class's name begins with its number, since some share a name.
+    """
+    parts = {split: json.loads(read_text(root / f"{split}.json")) for split in ("train", "val")}
+    categories = sorted((one["id"], one["name"]) for one in parts["train"]["categories"])
+    number = {one: place for place, (one, _) in enumerate(categories)}
+    classes = [f"{one:04d}.{name}" for one, name in categories]
+    sources = {
+        "test" if split == "val" else split: _annotated(root, part, number, classes, image_size, split)
+        for split, part in parts.items()
+    }
+    return sources
+
+
+def open_quickdraw(root: Path, image_size: int) -> dict[str, Source]:
+    """Quick, Draw!'s bitmaps of 28 x 28 pixels; of each class the last tenth for testing, as there is no division."""
+    paths = sorted((root / "numpy_bitmap").glob("*.npy"), key=lambda path: natural(path.name))
+    if not paths:
+        raise FileNotFoundError("no numpy_bitmap/*.npy")
+    drawings = [_drawings(path) for path in paths]
+    borders = [len(each) - max(1, len(each) // TEST_SHARE) for each in drawings]
+    train = [each[:border] for each, border in zip(drawings, borders, strict=True)]
+    test = [each[border:] for each, border in zip(drawings, borders, strict=True)]
+    classes = tuple(path.stem for path in paths)
+    return {"train": _bitmaps(train, classes, image_size), "test": _bitmaps(test, classes, image_size)}
+
+
+def _drawings(path: Path) -> UInt8[np.ndarray, "n 784"]:
+    """The drawings of a class, read when they are asked for.
+
+    Raises:
+        ValueError: when the file holds something else, or too little to train and test on.
+    """
+    check_regular(path)
+    try:
+        drawings = np.lib.format.open_memmap(path, mode="r")
+    except (OSError, ValueError, SyntaxError) as error:
+        raise ValueError(f"{path.name} is no array of numpy: {error}") from error
+    if drawings.dtype != np.uint8 or drawings.ndim != 2 or drawings.shape[1] != DRAWING**2 or len(drawings) < 2:
+        raise ValueError(
+            f"{path.name} is {drawings.dtype} of shape {drawings.shape}, expected uint8 of (n, 784), n at least 2"
+        )
+    return drawings
+
+
+def _numbered(path: Path) -> dict[str, str]:
+    """Lines of a number and what it stands for."""
+    lines = (line.split(maxsplit=1) for line in read_text(path).splitlines() if line.strip())
+    return {number: rest.strip() for number, rest in lines}
+
+
+def _annotated(
+    root: Path, part: Mapping[str, Any], number: Mapping[int, int], classes: list[str], image_size: int, split: str
+) -> Source:
+    label = {one["image_id"]: number[one["category_id"]] for one in part["annotations"]}
+    images = sorted(part["images"], key=lambda image: image["id"])
+    labels = torch.tensor([label[image["id"]] for image in images], dtype=torch.int64)
+    return of_paths(root, [image["file_name"] for image in images], labels, classes, image_size, split)
+
+
+def _bitmaps(drawings: list[np.ndarray], classes: tuple[str, ...], image_size: int) -> Source:
+    ends = np.cumsum([len(each) for each in drawings])
+    labels = torch.repeat_interleave(torch.arange(len(drawings)), torch.tensor([len(each) for each in drawings]))
+
+    def read(rows: Int64[Tensor, " k"]) -> tuple[UInt8[Tensor, "k 3 h w"], Mapping[int, str]]:
+        small = np.empty((len(rows), DRAWING, DRAWING), np.uint8)
+        for place, row in enumerate(rows.tolist()):
+            label = int(np.searchsorted(ends, row, side="right"))
+            small[place] = drawings[label][row - ends[label]].reshape(DRAWING, DRAWING)
+        return grey(torch.from_numpy(small), image_size), {}
+
+    return Source(classes, labels, read)
+
+
+def grey(small: UInt8[Tensor, "k h w"], image_size: int) -> UInt8[Tensor, "k 3 y x"]:
+    """Grey images as RGB of another size."""
+    return resized(small[:, None], image_size).expand(-1, 3, -1, -1).contiguous()

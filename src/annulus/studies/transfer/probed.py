@@ -1,0 +1,94 @@
+"""What frozen encoders are worth on a target that they were not trained on: linear probe and few-shot episodes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from annulus.device.device import pick_device
+from annulus.device.rng import generator
+from annulus.encoders.encoder import Encoder, SplitEncoder, build_encoder, load_encoder
+from annulus.encoders.extract import extract
+from annulus.evals.intervals import Interval, over_seeds_and_images
+from annulus.evals.linear import probe_features
+from annulus.files.images import ImageSet, load_images
+from annulus.files.results import Number
+from annulus.studies.outcomes import said, with_interval
+from annulus.studies.transfer.classes import test_classes
+from annulus.studies.transfer.few_shot import accuracies, draw_episodes
+from annulus.studies.transfer.params import FewShotParams, ProbeParams
+from annulus.studies.transfer.target_tables import MAIN
+from annulus.views.splits import channel_statistics
+
+PROTOCOLS = ("linear", "few_shot")
+
+Found = Mapping[str, Mapping[int, Mapping[str, Sequence[float]]]]  # variant -> seed -> protocol -> parts that are right
+
+
+def normalised(encoder: Encoder | SplitEncoder, train: ImageSet) -> Encoder | SplitEncoder:
+    """The encoder, whose input is brought to mean 0 and variance 1 over a target's training images by channel.
+
+    A channel that never varies becomes 0.
+
+    Source: Wu et al. 2020, arXiv:2010.02037, Section 5.
+    """
+    split = encoder.config.split
+    mean, std = train.channel_statistics() if split is None else channel_statistics(train.images, split)
+    config = replace(encoder.config, mean=mean, std=std)
+    found = build_encoder(config, seed=0)  # weights that the next line replaces; mean and std are none of them
+    found.load_state_dict(encoder.state_dict())
+    return found.eval().requires_grad_(False)
+
+
+@cache
+def splits_of(folder: Path) -> tuple[ImageSet, ImageSet]:
+    """A target's training and test images, read once a process: workers that are forked afterwards have them."""
+    train, test = (load_images(folder / f"{split}.safetensors") for split in ("train", "test"))
+    return train, test
+
+
+def probed(shared: Mapping[str, Any], key: tuple[str, int]) -> Mapping[str, Any]:
+    """For (variant, seed) which test images the linear probe tells, and the share of each episode's queries.
+
+    Features are extracted once. Runs of one seed share the probe's order, and all runs the episodes.
+    """
+    (variant, seed), device = key, pick_device()
+    probe, few = ProbeParams.model_validate(shared["probe"]), FewShotParams.model_validate(shared["few_shot"])
+    train, test = splits_of(shared["images"])
+    encoder = normalised(load_encoder(shared["encoders"][variant] / f"{seed}.safetensors"), train)
+    layers = sorted({probe.layer, "pooled"})
+    known, asked = (extract(encoder, images, layers, device) for images in (train, test))
+    none = extract(encoder, train.take(torch.arange(0)), layers, device)
+    linear = probe_features(known, none, asked, *probe.linear, seed, device)
+    classes = test_classes(shared["target"], test.classes, few.class_splits)
+    random = generator(shared["episodes_seed"], "episodes", shared["target"])
+    episodes = draw_episodes(test.labels, classes, few.ways, few.shots, few.queries, few.episodes, random)
+    shares = accuracies(asked.layer("pooled"), known.layer("pooled").mean(dim=0), episodes, few.classifier)
+    return {"linear": linear.right["top1_percent"].astype(float).tolist(), "few_shot": shares.tolist()}
+
+
+def numbers(found: Found) -> dict[str, Number]:
+    """Accuracies of each variant, and the main line's gains over each other one, in pairs of a seed and a test image or
+    episode; 95 % intervals over both."""
+    numbers: dict[str, Number] = {}
+    for variant, of_seeds in found.items():
+        for protocol in PROTOCOLS:
+            numbers |= with_interval(f"{variant}_{protocol}_top1_percent", _over(_table(of_seeds, protocol)))
+    for base in found:
+        for protocol in PROTOCOLS if base != MAIN else ():
+            gain = _over(_table(found[MAIN], protocol) - _table(found[base], protocol))
+            numbers |= with_interval(f"over_{base}_{protocol}_gain_percent", gain)
+            numbers[f"over_{base}_{protocol}_verdict"] = said(gain)
+    return numbers
+
+
+def _table(of_seeds: Mapping[int, Mapping[str, Sequence[float]]], protocol: str) -> np.ndarray:
+    return np.array([parts[protocol] for parts in of_seeds.values()])
+
+
+def _over(table: np.ndarray) -> Interval:
+    return over_seeds_and_images(table).times(100)

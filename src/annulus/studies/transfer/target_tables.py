@@ -1,0 +1,66 @@
+"""Tables of transfer: rows of targets and variants from each target's metrics file."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from annulus.errors import InputError
+from annulus.files.results import Number, read_metrics
+
+MAIN = "main"  # the variant whose gains over the others are told
+SETTING = ("scale", "seeds", "classes", "train_images", "test_images", "ways", "shots", "episodes")
+
+Targets = Mapping[str, Mapping[str, Number]]  # each target's metrics
+Trained = Mapping[str, str]  # the main line's selectors that name its algorithm
+
+
+def read_targets(folder: Path, targets: Sequence[str]) -> dict[str, Mapping[str, Number]]:
+    """The metrics of the targets that have run.
+
+    Raises:
+        InputError: when none has, or a file holds something else.
+    """
+    there = [target for target in targets if (folder / f"{target}.json").exists()]
+    if not there:
+        raise InputError(f"{folder} has none of {', '.join(targets)}; run `dvc repro stages/transfer/dvc.yaml`")
+    return {target: read_metrics(folder / f"{target}.json") for target in there}
+
+
+def accuracies(targets: Targets, variants: Sequence[str], trained: Trained) -> list[dict[str, Number]]:
+    """A row for each target and variant."""
+    return [
+        {"target": target, "variant": variant, "algorithm": algorithm(variant, trained)}
+        | _own(metrics, variant, trained)
+        for target, metrics in targets.items()
+        for variant in (MAIN, *variants)
+    ]
+
+
+def gains(targets: Targets, variants: Sequence[str], trained: Trained) -> list[dict[str, Number]]:
+    """A row for each target and variant: the main line's gains over it."""
+    return [
+        {"target": target, "over": base, "algorithm": algorithm(MAIN, trained)} | _own(metrics, f"over_{base}", trained)
+        for target, metrics in targets.items()
+        for base in variants
+    ]
+
+
+def algorithm(variant: str, trained: Trained) -> str:
+    """The paper's name of what a variant is, as far as it has one: IRing, MoCo, or `simo cave`.
+
+    A variant `uniform` of a main line with uniform negatives is the main line again, and has no name of its own.
+    """
+    sampler = trained["sampler"] if variant == MAIN else variant
+    if variant != MAIN and (sampler != "uniform" or sampler == trained["sampler"]):
+        return variant
+    split = "" if trained["split"] == "none" else f" {trained['split']}"
+    names = {"ir": ("IR", "IRing"), "moco": ("MoCo", "MoCoRing"), "ir lab": ("CMC", "CMCRing")}
+    method = trained["method"] + split
+    if method not in names or sampler not in ("uniform", "ring"):
+        return f"{method} {sampler}"
+    return names[method][sampler == "ring"]
+
+
+def _own(metrics: Mapping[str, Number], prefix: str, trained: Trained) -> dict[str, Number]:
+    own = f"{prefix}_"
+    numbers = {name.removeprefix(own): value for name, value in metrics.items() if name.startswith(own)}
+    return numbers | {name: metrics[name] for name in SETTING} | {"dataset": trained["dataset"]}

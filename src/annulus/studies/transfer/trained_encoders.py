@@ -1,0 +1,60 @@
+"""Encoders of a variant of the main line, one for each seed: trained as `pretrain` trains, or left untrained."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from annulus.config.resolved import PRETRAIN, values
+from annulus.device.device import described, pick_device
+from annulus.encoders.encoder import save_encoder
+from annulus.files.images import load_images
+from annulus.running.checkpoint import Checkpoint
+from annulus.running.code import hash_code
+from annulus.running.workers import each_seed
+from annulus.studies.runs import hash_images
+from annulus.training.setup import build_training
+
+
+@dataclass(frozen=True)
+class Encoders:
+    """A variant's resolved settings, its seeds, the images to train on, and where SEED.safetensors is written.
+
+    Not `trained`: an encoder is what a run begins with, of the same weights as the trained one of its seed.
+    """
+
+    settings: Mapping[str, Any]
+    trained: bool
+    seeds: list[int]
+    images: Path
+    folder: Path
+
+    def write(self) -> None:
+        """Train and save all of them; a killed stage goes on with each where it stood.
+
+        Raises:
+            InputError: when the images cannot serve the settings, or a loss is not finite.
+        """
+        each_seed(self._one, self.seeds, pick_device())
+
+    def done(self) -> None:
+        """Forget where the runs stood: the encoders are written."""
+        for seed in self.seeds:
+            with self._checkpoint(seed) as checkpoint:
+                checkpoint.done()
+
+    def _one(self, seed: int) -> None:
+        device = pick_device()
+        train, validation = (load_images(self.images / f"{split}.safetensors") for split in ("train", "validation"))
+        params = {"seed": seed} | values(self.settings, PRETRAIN)
+        training = build_training(params, train, validation, device)
+        with self._checkpoint(seed) as checkpoint:
+            if self.trained:
+                training.run(checkpoint)
+                checkpoint.save(training.state_dict())  # DVC deletes the outputs, should another seed fail
+            save_encoder(training.method.encoder, self.folder / f"{seed}.safetensors")
+
+    def _checkpoint(self, seed: int) -> Checkpoint:
+        key = {"settings": self.settings, "trained": self.trained, "seed": seed}
+        around = {"images": hash_images(self.images), "code": hash_code(Path(__file__))}
+        return Checkpoint("encoders", key | around, device=described(pick_device()))

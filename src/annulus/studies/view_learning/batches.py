@@ -1,0 +1,81 @@
+"""What a view generator learns from: views of all training images, and of those few whose label it may see."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from annulus.device.copies import sent
+from annulus.device.rng import generator
+from annulus.errors import InputError
+from annulus.files.images import ImageSet
+from annulus.studies.view_learning.params import GeneratorParams
+from annulus.views.recipe import augment
+
+Seen = Mapping[str, Any]  # what `params.SEEN` names
+Images = Float[Tensor, "b 3 h w"]
+
+
+class Labelled(NamedTuple):
+    """Positions among the training images, and the labels there; no other label is kept."""
+
+    rows: Int64[Tensor, "k"]
+    labels: Int64[Tensor, "k"]
+
+
+class Batch(NamedTuple):
+    """Views of any images, and of labelled ones with their labels; None: not asked for."""
+
+    images: Images | None
+    labelled: Images | None
+    labels: Int64[Tensor, "b"] | None
+
+
+def labelled_images(images: ImageSet, share: float, seed: int) -> Labelled:
+    """A share of the images that have a class, drawn whatever it is.
+
+    Raises:
+        InputError: when a class has no image among them.
+    """
+    some = images.with_class
+    count = round(share * len(some))
+    rows = some[torch.randperm(len(some), generator=generator(seed, "labelled images"))[:count]].sort().values
+    labels = images.labels[rows].clone()
+    empty = sorted(set(range(len(images.classes))) - set(labels.tolist()))
+    if empty:
+        raise InputError(
+            f"labelled_share: {share:g} gives a label to {count} of {len(some)} training images and to none of "
+            f"{len(empty)} of the {len(images.classes)} classes ({images.classes[empty[0]]!r}, say); raise it"
+        )
+    return Labelled(rows, labels)
+
+
+class Batches:
+    """Batches drawn with replacement, each image seen through the study's view set."""
+
+    def __init__(self, params: GeneratorParams, seen: Seen, images: ImageSet, seed: int, device: torch.device) -> None:
+        """
+        Raises:
+            InputError: when a class has no labelled image.
+        """
+        self.params, self.seen, self.store, self.device = params, seen, images.on(device).images, device
+        self.labelled = labelled_images(images, params.labelled_share, seed) if params.sees_labels else None
+        self.draws = generator(seed, "view learning")  # on the CPU: the same views on every device
+
+    def draw(self) -> Batch:
+        """The next batch."""
+        views = labelled = labels = None
+        if self.params.reduces_information:
+            views = self._views(torch.randint(len(self.store), (self.params.batch_size,), generator=self.draws))
+        if self.labelled is not None:
+            chosen = torch.randint(len(self.labelled.rows), (self.params.batch_size,), generator=self.draws)
+            labelled = self._views(self.labelled.rows[chosen])
+            [labels] = sent([self.labelled.labels[chosen]], self.device)
+        return Batch(views, labelled, labels)
+
+    def _views(self, rows: Int64[Tensor, "b"]) -> Images:
+        images, sizes = self.store.take(rows), self.store.sizes_of(rows)
+        size = self.seen["datasets.${dataset}.view_size"]
+        return augment(images, self.seen["view_sets.${views}"], size, self.draws, sizes=sizes)

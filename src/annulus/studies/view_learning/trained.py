@@ -1,0 +1,136 @@
+"""One view generator from settings and images: random, or after its steps of learning."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from annulus.device.rng import derive
+from annulus.encoders.config import EncoderConfig
+from annulus.encoders.encoder import build_encoder
+from annulus.errors import InputError
+from annulus.files.images import ImageSet
+from annulus.files.results import Number
+from annulus.running import progress
+from annulus.running.checkpoint import Checkpoint
+from annulus.studies.view_learning.batches import Batches, Seen
+from annulus.studies.view_learning.learning import Played, ViewLearning
+from annulus.studies.view_learning.params import GeneratorParams
+from annulus.views.learned import GeneratorConfig, ViewGenerator
+from annulus.views.splits import ColourSplit, channel_statistics
+
+CURVE_POINTS = 10  # of the learning curve: means over a tenth of the steps each
+
+
+class Trained(NamedTuple):
+    """A generator, and what was found while it learned: nothing, where it did not."""
+
+    generator: ViewGenerator
+    curve: list[dict[str, Number]]
+
+
+def trained(
+    params: GeneratorParams,
+    seen: Seen,
+    images: ImageSet,
+    seed: int,
+    device: torch.device,
+    checkpoint: Checkpoint | None = None,
+) -> Trained:
+    """The generator after its steps; the seed decides its first weights and every draw.
+
+    From a checkpoint, where there is one: it is saved at each point of the curve.
+
+    Raises:
+        InputError: when the images have no colour, a class has no labelled image, or an objective is not finite.
+    """
+    config = encoder_config(params, seen, images)
+    shape = params.couplings, params.hidden, params.volume_preserving
+    generator = ViewGenerator(GeneratorConfig(params.space, params.changes, *shape), seed).to(device)
+    with torch.no_grad():
+        for weight in generator.parameters():
+            weight *= params.gain
+    if params.learns == "nothing":
+        return Trained(generator.cpu(), [])
+    batches = Batches(params, seen, images, seed, device)
+    networks = [
+        build_encoder(one, derive(seed, name)).to(device)
+        for name, one in {
+            "estimators": config,
+            "classifiers": replace(config, embedding_dim=len(images.classes)),
+        }.items()
+    ]
+    learning = ViewLearning(params, generator, *networks)
+    curve: list[dict[str, Number]] = []
+    played: list[Played] = []
+    if checkpoint is not None and (state := checkpoint.load()) is not None:
+        learning.load_state_dict(state["learning"])
+        batches.draws.set_state(state["draws"])
+        curve = state["curve"]
+    for step in range(int(curve[-1]["step"]) + 1 if curve else 1, params.steps + 1):
+        played.append(learning.step(batches.draw()))
+        done = step * params.batch_size, params.steps * params.batch_size
+        progress.report(*done, lambda step=step: f"step {step}", ended=step == params.steps)
+        if step * CURVE_POINTS // params.steps > (step - 1) * CURVE_POINTS // params.steps:
+            curve.append(_point(step, played))
+            played.clear()
+            if checkpoint is not None:
+                state = {"learning": learning.state_dict(), "draws": batches.draws.get_state(), "curve": curve}
+                checkpoint.save(state)
+    return Trained(generator.cpu(), curve)
+
+
+def resumed(
+    params: GeneratorParams,
+    seen: Seen,
+    images: ImageSet,
+    checkpoints: Mapping[int, Checkpoint],
+    device: torch.device,
+    seed: int,
+) -> Trained:
+    """`trained` with the checkpoint of its seed, which is held meanwhile."""
+    with checkpoints[seed] as checkpoint:
+        return trained(params, seen, images, seed, device, checkpoint)
+
+
+def encoder_config(params: GeneratorParams, seen: Seen, images: ImageSet) -> EncoderConfig:
+    """Both estimators: networks of the study's backbone, each of one view.
+
+    Raises:
+        InputError: when the images have no colour.
+    """
+    split, backbone = ColourSplit(params.space), seen["backbones.${backbone}"]
+    mean, std = channel_statistics(images.images, split)
+    return EncoderConfig(
+        architecture=backbone.architecture,
+        stem=backbone.stem,
+        head="linear",
+        embedding_dim=params.embedding_dim,
+        view_size=seen["datasets.${dataset}.view_size"],
+        split=split,
+        mean=mean,
+        std=std,
+    )
+
+
+def _point(step: int, played: list[Played]) -> dict[str, Number]:
+    """Means over some steps.
+
+    Raises:
+        InputError: when one is not finite.
+    """
+    row: dict[str, Number] = {"step": step}
+    for name, found in zip(("shared_nats", "classified_nats"), zip(*played, strict=True), strict=True):
+        row[name] = "" if found[0] is None else _mean(step, name, torch.stack(found))
+    return row
+
+
+def _mean(step: int, name: str, found: Float[Tensor, "steps"]) -> float:
+    if not found.isfinite().all():
+        raise InputError(
+            f"{name} of a view generator is not finite by step {step}; lower its generator_rate or estimator_rate"
+        )
+    return found.mean().item()

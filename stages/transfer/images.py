@@ -1,0 +1,21 @@
+"""The images of one target -> packed training and test images."""
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from annulus.datasets.prepare import save_prepared
+from annulus.pipeline.stage import Results, run_resolved
+from annulus.studies.transfer.prepared import prepare_target
+
+PATHS = ["images"]
+
+
+def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
+    with prepare_target(settings) as prepared:
+        save_prepared(paths.images, prepared)
+    return Results(prepared.metrics())
+
+
+if __name__ == "__main__":
+    run_resolved(main, PATHS)

@@ -1,0 +1,33 @@
+"""The study's and the main line's parameters -> what encoders, images, targets and the table read."""
+
+from typing import Any
+
+from annulus.config.resolved import PRETRAIN, resolved
+from annulus.studies.settings_files import write_settings
+from annulus.studies.study import MainStudy
+from annulus.studies.transfer.params import EMBEDDED, MetaParams
+
+SECTIONS = ("images", "roots", "probe", "few_shot")
+
+
+def main(study: MainStudy) -> dict[str, Any]:
+    compared = study.read(MetaParams)
+    own = {name: study.section(name, type(getattr(compared, name))).model_dump(mode="json") for name in SECTIONS}
+    scale, seeds, size = study.params.scale, study.seeds, study.main.get("datasets.${dataset}").image_size
+    files: dict[str, Any] = {}
+    for name, variant in compared.variants:
+        run = resolved(study.variant(f"variants.{name}", variant.changes), PRETRAIN)
+        files[f"variants/{name}"] = {"seeds": seeds, "trained": variant.trained, "run": run}
+    probes = {"scale": scale, "seeds": seeds, "probe": own["probe"], "few_shot": own["few_shot"]}
+    for target in compared.targets:
+        root = None if target in EMBEDDED else own["roots"][target]
+        images = {"root": root, "images": own["images"], "image_size": size, "seed": seeds[0]}
+        files[f"images/{target}"] = {"target": target} | images
+        files[f"targets/{target}"] = {"target": target} | probes
+    trained = {name: getattr(study.main, name) for name in ("method", "split", "sampler", "dataset")}
+    variants = list(type(compared.variants).model_fields)
+    return files | {"table": {"targets": compared.targets, "variants": variants, "main": trained}}
+
+
+if __name__ == "__main__":
+    write_settings(main, MainStudy)

@@ -1,0 +1,27 @@
+"""The metrics and images of all targets that have run -> a table of accuracies, one of gains, and a picture sheet."""
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from annulus.files.images import load_images
+from annulus.files.results import write_bytes, write_table
+from annulus.files.sheets import png
+from annulus.pipeline.stage import Results, run_resolved
+from annulus.studies.transfer.sheet import sheet_of
+from annulus.studies.transfer.target_tables import accuracies, gains, read_targets
+
+PATHS = ["targets", "images", "table", "gains", "sheet"]
+
+
+def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
+    found = read_targets(paths.targets, settings["targets"])
+    write_table(paths.table, accuracies(found, settings["variants"], settings["main"]))
+    write_table(paths.gains, gains(found, settings["variants"], settings["main"]))
+    pictures = sheet_of({name: load_images(paths.images / name / "test.safetensors") for name in found})
+    write_bytes(paths.sheet, png(pictures))
+    return Results({})
+
+
+if __name__ == "__main__":
+    run_resolved(main, PATHS)

@@ -1,0 +1,32 @@
+"""One target: its images and all encoders -> accuracies of the linear probe and of few-shot episodes, and gains."""
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from annulus.pipeline.stage import Results, run_resolved
+from annulus.running.checkpoint import hash_files
+from annulus.running.workers import Pieces
+from annulus.studies.transfer.probed import numbers, probed, splits_of
+from annulus.studies.transfer.target_tables import MAIN
+
+PATHS = ["images", "main", "uniform", "untrained", "metrics"]
+
+
+def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
+    seeds, encoders = settings["seeds"], {name: getattr(paths, name) for name in (MAIN, "uniform", "untrained")}
+    train, test = splits_of(paths.images)  # before the workers are forked
+    weights = [folder / f"{seed}.safetensors" for folder in encoders.values() for seed in seeds]
+    inputs = {"images": paths.images, "encoders": encoders, "hashes": hash_files(paths.images, *weights)}
+    pieces = Pieces("transfer", {**settings, **inputs, "episodes_seed": seeds[0]}, probed)
+    keys = [(variant, seed) for variant in encoders for seed in seeds]
+    outcomes = dict(zip(keys, pieces.run(keys), strict=True))
+    found = {variant: {seed: outcomes[variant, seed] for seed in seeds} for variant in encoders}
+    counts = {"classes": len(test.classes), "train_images": len(train), "test_images": len(test)}
+    few = {name: settings["few_shot"][name] for name in ("ways", "shots", "queries", "episodes", "classifier")}
+    own = {"target": settings["target"], "scale": settings["scale"], "seeds": len(seeds)}
+    return Results(own | counts | few | numbers(found), written=pieces.done)
+
+
+if __name__ == "__main__":
+    run_resolved(main, PATHS)

@@ -1,0 +1,26 @@
+"""Networks compiled by torch take the steps of networks that are not. GPUs: tests/test_gpu.py."""
+
+import pytest
+import torch
+from compiled_steps import found
+
+from annulus.device.compiling import compiled
+
+
+def test_torch_is_asked_where_the_user_asks_and_for_the_sizes_of_the_first_use(monkeypatch):
+    given = []
+    monkeypatch.setattr(torch, "compile", lambda call, **how: given.append(how) or call)
+    for asked in ("no", "yes", "graphs"):
+        monkeypatch.setenv("ANNULUS_COMPILE", asked)
+        assert compiled(abs) is abs
+    assert given == [{"dynamic": False, "mode": None}, {"dynamic": False, "mode": "reduce-overhead"}]
+
+
+@pytest.mark.slow
+def test_compiled_steps_are_those_of_plain_ones_and_each_network_is_one_graph_compiled_once():
+    """MoCo has a network that learns, and one without gradient that is normalised in groups."""
+    steps = found("moco", "cpu", "yes")
+    for name, plain in steps["plain"].items():
+        assert steps["compiled"][name] == pytest.approx(plain, rel=1e-5, abs=1e-7), name
+    assert steps["graphs"] == 2
+    assert not steps["breaks"]

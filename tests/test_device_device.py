@@ -1,0 +1,83 @@
+"""What the device computes in, whether twice the same, and whether compiled."""
+
+import os
+import sys
+
+import pytest
+import torch
+
+from annulus.device.device import autocast, described, pick_device
+from annulus.errors import InputError
+
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
+
+
+on_a_cpu = pytest.mark.skipif(torch.cuda.is_available(), reason="here a GPU computes")
+
+
+@pytest.fixture(autouse=True)
+def asked(monkeypatch):
+    """Sets ANNULUS_ variables, which are not set; torch's own settings are put back."""
+    for name in ("ANNULUS_PRECISION", "ANNULUS_DETERMINISTIC", "ANNULUS_COMPILE", "CUBLAS_WORKSPACE_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(torch.backends.cudnn, "deterministic", torch.backends.cudnn.deterministic)
+    unwritten = torch.utils.deterministic.fill_uninitialized_memory
+    yield lambda name, value: monkeypatch.setenv(f"ANNULUS_{name}", value)
+    torch.use_deterministic_algorithms(False)
+    torch.utils.deterministic.fill_uninitialized_memory = unwritten
+
+
+def test_a_cpu_computes_in_bfloat16_only_where_asked(asked):
+    for dtype, words in ((torch.float32, "cpu"), (torch.bfloat16, "cpu bf16")):
+        with autocast(CPU):
+            assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == dtype
+        assert described(CPU) == words
+        asked("PRECISION", "bf16")
+
+
+@on_a_cpu
+@pytest.mark.parametrize(
+    ("setting", "value", "amx", "refused"),
+    [
+        ("PRECISION", "bf16", False, "ANNULUS_PRECISION is bf16, and this processor has no AMX, .* unset it"),
+        ("PRECISION", "half", True, "ANNULUS_PRECISION is 'half'; give float32 or bf16, or unset it"),
+        ("DETERMINISTIC", "1", True, "ANNULUS_DETERMINISTIC is '1'; give yes or no, or unset it for no"),
+        ("COMPILE", "on", True, "ANNULUS_COMPILE is 'on'; give no or yes or graphs, or unset it for no"),
+    ],
+)
+def test_what_is_unknown_or_lacking_is_refused_before_work_starts(setting, value, amx, refused, asked, monkeypatch):
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: True)
+    asked("PRECISION", "bf16")
+    assert pick_device() == CPU
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
+    asked(setting, value)
+    with pytest.raises(InputError, match=refused):
+        pick_device()
+
+
+@on_a_cpu
+def test_compiling_is_named_and_refused_where_there_is_no_compiler(asked, monkeypatch):
+    monkeypatch.setenv("CXX", sys.executable)
+    asked("COMPILE", "graphs")
+    assert described(pick_device()) == "cpu compiled"
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(InputError, match="ANNULUS_COMPILE is graphs, and there is no compiler 'no-such-compiler'; ins"):
+        pick_device()
+
+
+@pytest.mark.parametrize(("value", "words"), [("yes", "cuda deterministic"), ("no", "cuda")])
+def test_a_gpu_is_deterministic_only_where_asked(value, words, asked, monkeypatch):
+    asked("DETERMINISTIC", value)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert pick_device() == GPU
+    assert described(GPU) == words
+    assert torch.are_deterministic_algorithms_enabled() == torch.backends.cudnn.deterministic == (value == "yes")
+    assert os.environ.get("CUBLAS_WORKSPACE_CONFIG") == (":4096:8" if value == "yes" else None)
+
+
+@on_a_cpu
+def test_on_a_cpu_the_switch_changes_nothing(asked):
+    asked("DETERMINISTIC", "yes")
+    assert pick_device() == CPU
+    assert described(CPU) == "cpu"
+    assert not torch.are_deterministic_algorithms_enabled()

@@ -1,0 +1,171 @@
+"""Several processes against one: shares, gathering, means of gradients; test_two_processes.py has whole trainings."""
+
+import os
+import sys
+from unittest import mock
+
+import pytest
+import torch
+import torch.distributed as dist
+from gloo import together
+from torch import nn
+
+from annulus.device import distributed
+from annulus.device.distributed import all_gather_with_grad, local, local_slice, process_group, rank
+from annulus.errors import InputError
+from annulus.optim import gradients
+from annulus.optim.gradients import GradientMeans
+
+TORCHRUN = {"WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+
+
+@pytest.fixture
+def environment(monkeypatch):
+    """Sets what torchrun sets, and nothing else of it."""
+
+    def set_(**variables):
+        for name in TORCHRUN:
+            monkeypatch.delenv(name, raising=False)
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+
+    return set_
+
+
+def refused(message):
+    with pytest.raises(InputError, match=message), process_group():
+        pass
+
+
+def test_in_one_process_every_function_hands_back_what_it_was_given(environment):
+    for variables in ({}, {"WORLD_SIZE": "1"}):
+        environment(**variables)
+        with process_group():
+            assert not dist.is_initialized()
+    x = torch.arange(6.0).view(3, 2).requires_grad_()
+    assert (distributed.world_size(), rank(), local_slice(3)) == (1, 0, slice(0, 3))
+    for function in (all_gather_with_grad, distributed.all_gather, distributed.all_reduce_, distributed.broadcast):
+        assert function(x) is x
+    assert torch.equal(local(x), x)
+    parameter = nn.Parameter(torch.ones(2))
+    parameter.grad = gradient = torch.full((2,), 3.0)
+    GradientMeans([parameter]).wait()
+    assert parameter.grad is gradient
+    assert gradient.tolist() == [3, 3]
+
+
+def test_each_process_has_its_own_gpu_and_cpu_tensors_travel_too(environment, monkeypatch):
+    environment(WORLD_SIZE="2", RANK="0")
+    refused(r"WORLD_SIZE is 2 .* not set are LOCAL_RANK, MASTER_ADDR, MASTER_PORT; start with `torchrun .* or unset")
+    environment(**TORCHRUN | {"LOCAL_RANK": "1"})
+    calls = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    refused(r"process 2 on this machine finds 1 GPUs.*--nproc-per-node 1")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "set_device", calls.append)
+    monkeypatch.setattr(dist, "init_process_group", calls.append)
+    monkeypatch.setattr(dist, "destroy_process_group", lambda: calls.append("destroyed"))
+    with process_group():
+        assert calls == [1, "cpu:gloo,cuda:nccl"]
+    assert calls[2:] == ["destroyed"]
+
+
+def shares(batch):
+    first = distributed.broadcast({"read by": rank()})
+    return first, distributed.world_size(), local_slice(len(batch)), local(batch), all_gather_with_grad(local(batch))
+
+
+NUMBERS = torch.arange(36.0) / 7
+BATCHES = [torch.arange(8), NUMBERS.view(6, 2, 3), NUMBERS[:12].view(4, 3).bfloat16(), NUMBERS[:12].view(3, 4).T]
+
+
+def test_gathering_the_shares_gives_the_batch_in_rank_order_and_what_the_first_read_reaches_all():
+    for batch in BATCHES:
+        half = len(batch) // 2
+        for number, (first, of, rows, mine, everyone) in enumerate(together(shares, batch)):
+            assert (first, of, rows) == ({"read by": 0}, 2, slice(number * half, (number + 1) * half))
+            assert torch.equal(mine, batch[rows])
+            assert torch.equal(everyone, batch)
+            assert everyone.dtype == batch.dtype
+
+
+def averaged(bucket):
+    shapes = {"plain": (3,), "scalar": (), "half": (2, 2), "last": (4, 3, 2, 2), "alone": (2,), "nowhere": (2,)}
+    parameters = {name: nn.Parameter(torch.zeros(shape)) for name, shape in shapes.items()}
+    parameters["half"] = nn.Parameter(torch.zeros(2, 2, dtype=torch.bfloat16))
+    for name in ("plain", "scalar", "half"):
+        parameters[name].grad = torch.full_like(parameters[name], 1.0 + 2 * rank())
+    values = torch.arange(48.0).view(4, 3, 2, 2) * (1 - 2 * rank()) + rank()
+    parameters["last"].grad = values.contiguous(memory_format=torch.channels_last)
+    if rank() == 1:
+        parameters["alone"].grad = torch.tensor([4.0, 6.0])
+    kept = parameters["last"].grad
+    with mock.patch.object(gradients, "BUCKET", bucket):
+        GradientMeans(iter([*parameters.values(), nn.Parameter(torch.zeros(2), requires_grad=False)])).wait()
+    assert parameters["last"].grad is kept
+    return {name: parameter.grad for name, parameter in parameters.items()}
+
+
+@pytest.mark.parametrize("bucket", [1, 2**24])
+def test_gradients_are_averaged_whatever_their_type_layout_and_presence(bucket):
+    for found in together(averaged, bucket):
+        assert found.pop("nowhere") is None
+        assert found["half"].dtype == torch.bfloat16
+        assert found["last"].is_contiguous(memory_format=torch.channels_last)
+        assert found.pop("alone").tolist() == [2, 3]
+        assert {name: gradient.unique().tolist() for name, gradient in found.items()} == {
+            **{"plain": [2], "scalar": [2], "half": [2], "last": [0.5]}
+        }
+
+
+def overlapped():
+    """The gradients of two steps, and how many buckets of one parameter each were sent before backward had ended."""
+    layers = nn.Sequential(*(nn.Linear(2, 2, bias=False) for _ in range(4)), nn.Linear(2, 2).requires_grad_(False))
+    found, sent = [], []
+    with mock.patch.object(gradients, "BUCKET", 1):
+        means = GradientMeans(layers.parameters())
+    for step in range(2):
+        for layer in layers[:4]:
+            layer.weight.data.copy_(torch.eye(2))
+            layer.weight.grad = None
+            layer.weight.register_hook(lambda _: sent.append(means.sent))
+        layers[:4](torch.full((1, 2), 1.0 + step + rank())).sum().backward()
+        means.wait()
+        found += [layer.weight.grad.unique().item() for layer in layers[:4]]
+    layers[:4](torch.ones(1, 2)).sum().backward()
+    with pytest.raises(RuntimeError, match=r"backward ran twice before `GradientMeans.wait`"):
+        layers[:4](torch.ones(1, 2)).sum().backward()
+    means.wait()
+    return found, sent[:4]
+
+
+def test_gradients_travel_while_backward_computes_the_others():
+    for found, sent in together(overlapped):
+        assert found == [1.5] * 4 + [2.5] * 4
+        assert sent == [0, 1, 2, 3]
+
+
+def test_a_script_starts_itself_again_once_as_as_many_processes_as_it_is_told(environment, monkeypatch):
+    started = []
+    monkeypatch.setattr(distributed, "cores", lambda: 4)
+    monkeypatch.setattr(os, "execv", lambda program, arguments: started.append([program, *arguments]))
+    monkeypatch.setattr(sys, "orig_argv", ["python", "stages", "pretrain", "--images", "x"])
+    environment()
+    monkeypatch.delenv("ANNULUS_PROCESSES", raising=False)
+    distributed.relaunch()
+    monkeypatch.setenv("ANNULUS_PROCESSES", "1")
+    distributed.relaunch()
+    assert started == []
+    monkeypatch.setenv("ANNULUS_PROCESSES", "3")
+    distributed.relaunch()
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3"]
+    assert started == [[sys.executable, sys.executable, *torchrun, "stages", "pretrain", "--images", "x"]]
+    environment(**TORCHRUN)  # as the processes that it started find it
+    distributed.relaunch()
+    assert len(started) == 1
+    environment()
+    for processes in ("0", "two", "5", "9" * 20, "9" * 5000):
+        monkeypatch.setenv("ANNULUS_PROCESSES", processes)
+        with pytest.raises(SystemExit, match=f"ERROR: ANNULUS_PROCESSES is '{processes}'; .* 1 to 4 on this machine"):
+            distributed.relaunch()

@@ -1,0 +1,73 @@
+"""The picture of the annulus: its points are those of the samplers, in their true distances."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from settings import ROOT
+
+from annulus.config.file import load_params
+from annulus.config.negatives import RingParams
+from annulus.diagnostics.measures import Run, Snapshot
+from annulus.diagnostics.picture import main, scene_of
+from annulus.errors import InputError
+
+IMAGES, QUERIES = 300, 6
+
+
+LABELS = torch.arange(IMAGES) % 4
+
+
+@pytest.fixture
+def run():
+    random = torch.Generator().manual_seed(0)
+    rows = F.normalize(torch.randn(IMAGES, 3, generator=random), dim=1)
+    self_index = torch.arange(QUERIES) * 7
+    queries = F.normalize(rows[self_index] + 0.01 * torch.randn(QUERIES, 3, generator=random), dim=1)
+    snapshot = Snapshot(1, queries, queries, rows, rows, self_index, whole=True, crossed=False)
+    return Run([snapshot], torch.arange(IMAGES), self_index, IMAGES)
+
+
+@pytest.fixture
+def samplers():
+    tree = load_params(ROOT / "params.yaml").samplers
+    return tree.model_copy(update={"cave": tree.cave.model_copy(update={"clusters": 40})})
+
+
+@pytest.fixture
+def scene(run, samplers):
+    return scene_of(run, LABELS, samplers, seed=0)
+
+
+def test_the_sets_are_the_closest_ranks_angles_are_true_and_the_query_s_cluster_is_on_the_left(run, scene):
+    snapshot = run.snapshots[0]
+    angles = (snapshot.queries @ snapshot.memory.T).clamp(-1, 1).arccos().rad2deg()
+    query = next(q for q in range(QUERIES) if torch.allclose(angles[q], scene.angle, atol=1e-3))
+    self_index = int(snapshot.self_index[query])
+    ranked = [row for row in scene.angle.argsort().tolist() if row != self_index]
+    members = {name: set(some.nonzero()[:, 0].tolist()) for name, some in scene.members.items()}
+
+    assert members["inner"] == set(ranked[:2])  # of 299 others 2 in the inner ball, 29 in all
+    assert members["ball"] == set(ranked[:29])
+    assert members["ring"] == set(ranked[2:29])
+    assert members["uniform"] == set(ranked)
+    assert members["cave"] < members["ball"]
+    assert scene.positive == pytest.approx((scene.angle[self_index].item(), scene.direction[self_index].item()))
+    assert scene.direction[list(members["ball"] - members["cave"])].cos().mean() < -0.1
+    others = [LABELS.eq(LABELS[row]).sum().item() - 1 for row in snapshot.self_index]  # mean over all queries
+    assert scene.same_class_percent["uniform"] == pytest.approx(100 * sum(others) / len(others) / (IMAGES - 1))
+
+
+def test_a_run_without_such_a_picture_is_refused(run, samplers, tmp_path):
+    queries = -run.snapshots[0].queries
+    far = replace(run, snapshots=[replace(run.snapshots[0], queries=queries)])
+    with pytest.raises(InputError, match="none of 6 queries finds its own row within the inner ball; train longer"):
+        scene_of(far, LABELS, samplers, seed=0)
+    narrow = samplers.model_copy(update={"ring": RingParams(inner=0.001, outer=0.1)})
+    with pytest.raises(InputError, match=r"no picture: .*hold none of the memory's 299 other rows"):
+        scene_of(run, LABELS, narrow, seed=0)
+    (tmp_path / "params.yaml").write_text((ROOT / "params.yaml").read_text())
+    with pytest.raises(SystemExit, match=r"ERROR: .*snapshots/0\.safetensors is missing"):
+        main(["--root", str(tmp_path), "--svg", str(tmp_path / "a.svg")])
+    assert not (tmp_path / "a.svg").exists()

@@ -1,0 +1,69 @@
+"""A run that trains on one set and is probed on others, against the same done by hand."""
+
+import pytest
+from settings import CPU, SMALL, load, stripes
+
+from annulus.config.resolved import RUN, resolved
+from annulus.files.images import save_images
+from annulus.studies.distance.offsets import Transfer, outcomes, transferred
+from annulus.studies.information import held_out
+from annulus.studies.outcomes import numbers
+from annulus.studies.runs import load_splits, probe, run_of
+from annulus.training.setup import build_training
+
+PATCHES = {
+    "method": "simclr",
+    "views": "patches",
+    "view_sets.patches.patches": {"offset": 4},
+    "datasets.shapes.view_size": 12,
+    "sampler": "uniform",
+    "anneal": "none",
+    "knn.k": 5,
+}
+
+
+@pytest.fixture
+def folders(tmp_path, empty_checkout):
+    """Three sets of unlike sizes."""
+    for number, (name, test) in enumerate({"large": 40, "one": 30, "two": 24}.items()):
+        (tmp_path / name).mkdir()
+        for split, count in (("train", 70), ("validation", 10), ("test", test)):
+            save_images(tmp_path / name / f"{split}.safetensors", stripes(count, 10 * number + count))
+    return {name: tmp_path / name for name in ("large", "one", "two")}
+
+
+def test_each_set_is_probed_with_the_encoder_that_saw_patches_of_the_large_images(folders):
+    tree = resolved(load(SMALL | PATCHES), RUN)
+    probes = {name: folders[name] for name in ("one", "two")}
+    sets = Transfer(large=folders["large"], probes=probes, held_out_pairs=32)
+    shared = {"sets": sets, "hashes": sets.hashes, "points": {4: tree}}
+    found, again, other = (transferred(shared, (4, seed)) for seed in (0, 0, 1))
+    assert found == again
+    assert found["one"]["history"] != other["one"]["history"]
+
+    large, params = load_splits(folders["large"]), run_of(tree, 0)
+    training = build_training(params, large.train, large.validation, CPU)
+    history = training.run()
+    shared_nats = held_out(training, large.test, 32, 0)
+    for name, folder in probes.items():
+        splits = load_splits(folder)
+        accuracies, right = probe(training, splits, params)
+        assert found[name]["metrics"] == training.metrics() | shared_nats | accuracies
+        assert found[name]["right"] == right
+        assert {len(bits) for bits in right.values()} == {len(splits.test)}
+        assert found[name]["history"] == history
+
+    runs = {0: outcomes(found, "two"), 1: outcomes(other, "two")}
+    row = numbers(("two", 4), runs, runs)
+    assert row["held_out_nats"] == pytest.approx(
+        (found["two"]["metrics"]["held_out_nats"] + other["two"]["metrics"]["held_out_nats"]) / 2
+    )
+    assert row["linear_verdict"] == "base"
+
+
+def test_other_images_have_other_hashes(folders):
+    sets = Transfer(large=folders["large"], probes={"one": folders["one"]}, held_out_pairs=8)
+    before = sets.hashes
+    save_images(folders["one"] / "test.safetensors", stripes(30, 99))
+    assert before != sets.hashes
+    assert before[str(folders["large"])] == sets.hashes[str(folders["large"])]

@@ -1,0 +1,53 @@
+"""What seeds say together of a headline number, and of its difference to a base."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from annulus.evals.headlines import Measured
+
+
+def accuracy(rate: float, seeds: range, images: int = 2000) -> Measured:
+    """Some images are easier than others, to every seed."""
+    easy, hardest = np.random.default_rng(0).normal(size=images), stats.norm.ppf(1 - rate) * 2**0.5
+    right = {seed: easy + np.random.default_rng(seed).normal(size=images) > hardest for seed in seeds}
+    return Measured({seed: 100 * bits.mean() for seed, bits in right.items()}, right)
+
+
+def test_an_accuracy_s_interval_holds_the_test_images_and_is_in_percent():
+    found = accuracy(0.6, range(5))
+    of_seeds = Measured(found.values).interval()
+    assert found.interval().mean == pytest.approx(np.mean(list(found.values.values())))
+    assert found.interval().half > of_seeds.half
+    assert found.interval().half == pytest.approx(1.96 * 100 * (0.6 * 0.4 / 2000) ** 0.5, rel=0.5)
+
+
+def test_the_same_runs_do_not_differ_and_a_changed_run_differs_by_what_changed():
+    base = accuracy(0.6, range(3))
+    same, paired = base.minus(accuracy(0.6, range(2, -1, -1)), same_images=True)
+    assert (same.mean, same.half, paired) == (0, 0, True)
+    head = {seed: bits.copy() for seed, bits in base.right.items()}
+    for bits in head.values():
+        bits[:100] = True  # of 2,000, in every seed
+    changed = Measured({seed: 100 * bits.mean() for seed, bits in head.items()}, head)
+    difference, _ = changed.minus(base, same_images=True)
+    gain = np.mean([changed.values[seed] - base.values[seed] for seed in base.values])
+    assert difference.mean == pytest.approx(gain)
+    assert difference.mean > 0
+    assert difference.half < base.interval().half, "what all runs share is not counted twice"
+    less = base.minus(changed, same_images=True)[0]
+    assert (less.mean, less.half) == pytest.approx((-difference.mean, difference.half))
+
+
+def test_other_test_images_are_compared_by_seed_and_other_seeds_image_by_image():
+    base, head = accuracy(0.6, range(3)), accuracy(0.7, range(2, -1, -1), images=500)
+    difference, paired = head.minus(base, same_images=False)
+    expected = [head.values[seed] - base.values[seed] for seed in range(3)]
+    assert paired
+    assert difference.mean == pytest.approx(np.mean(expected))
+    assert difference.half >= 1.96 * 100 * (0.7 * 0.3 / 500) ** 0.5 * 0.5, "other images are another sample"
+    base, other = accuracy(0.6, range(5)), accuracy(0.7, range(5, 10))
+    difference, paired = other.minus(base, same_images=True)
+    assert not paired
+    assert difference.mean == pytest.approx(other.interval().mean - base.interval().mean)
+    assert difference.half < other.interval().minus(base.interval()).half, "the images that both saw count once"

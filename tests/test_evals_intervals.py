@@ -1,0 +1,126 @@
+"""Intervals cover what they claim, and agree with plain formulas."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from annulus.evals.intervals import Interval, between_tables, over_seeds, over_seeds_and_images, verdict
+
+
+def plain_table_interval(table: np.ndarray) -> tuple[float, float]:
+    """Mean and half-width, element by element from the text of the sources."""
+    seeds, images = table.shape
+    mean = sum(table.flatten()) / table.size
+    rows = [sum(row) / images for row in table]
+    columns = [sum(column) / seeds for column in table.T]
+    ms_seeds = images * sum((row - mean) ** 2 for row in rows) / (seeds - 1)
+    ms_images = seeds * sum((column - mean) ** 2 for column in columns) / (images - 1)
+    rest = sum((table[s, i] - rows[s] - columns[i] + mean) ** 2 for s in range(seeds) for i in range(images)) / (
+        (seeds - 1) * (images - 1)
+    )
+    halves = [stats.t.ppf(0.975, seeds - 1) * (ms_seeds / table.size) ** 0.5]
+    if ms_images > rest:
+        total = ms_seeds + ms_images - rest
+        parts = [(ms_seeds, seeds - 1), (ms_images, images - 1), (rest, (seeds - 1) * (images - 1))]
+        freedom = max(total**2 / sum(part**2 / f for part, f in parts), seeds - 1)
+        halves.append(stats.t.ppf(0.975, freedom) * (total / table.size) ** 0.5)
+    return mean, max(halves)
+
+
+@pytest.mark.parametrize(("of_seed", "of_image"), [(0.0, 0.0), (0.2, 0.0), (0.0, 2.0), (0.3, 2.0), (0.5, 1.0)])
+def test_a_table_gives_what_the_plain_formula_gives(of_seed, of_image):
+    draws = np.random.default_rng(0)
+    logits = of_seed * draws.normal(size=(4, 1)) + of_image * draws.normal(size=50)
+    table = (draws.random((4, 50)) < 1 / (1 + np.exp(-logits))).astype(float)
+    mean, half = plain_table_interval(table)
+    found = over_seeds_and_images(table)
+    assert found.mean == pytest.approx(mean)
+    assert found.half == pytest.approx(half)
+
+
+def drawn(random: np.random.Generator, runs: int, seeds: int, ratio: float, of_images: float, images: int = 200):
+    """Tables with mean 0 whose mean squares of seeds and images are these times that of the rest."""
+    of_seed = ((ratio - 1) / images) ** 0.5 * random.normal(size=(runs, seeds, 1))
+    of_image = ((of_images - 1) / seeds) ** 0.5 * random.normal(size=(runs, 1, images))
+    return of_seed + of_image + random.normal(size=(runs, seeds, images))
+
+
+# bench_coverage.py simulates more of it, longer. Of two seeds an interval may hold too much, never too little.
+@pytest.mark.parametrize(
+    ("seeds", "ratio", "of_images", "most"),
+    [(2, 3, 1.2, 0.975), (3, 2, 1.3, 0.97), (5, 1, 1.0, 0.97), (5, 3, 5.0, 0.97)],
+)
+def test_an_interval_holds_the_truth_in_93_to_97_percent_of_samples(seeds, ratio, of_images, most):
+    tables = drawn(np.random.default_rng(0), 1000, seeds, ratio, of_images)
+    found = [over_seeds_and_images(table) for table in tables]
+    assert 0.93 <= np.mean([abs(one.mean) <= one.half for one in found]) <= most
+
+
+def test_an_interval_is_never_narrower_than_student_s_over_the_means_of_seeds():
+    for table in drawn(np.random.default_rng(1), 50, 3, 1, 1.2):
+        assert over_seeds_and_images(table).half >= over_seeds(table.mean(axis=1).tolist()).half * (1 - 1e-9)
+
+
+def test_other_seeds_on_the_same_images_are_compared_image_by_image():
+    """Welch's would count twice what images do to both sides."""
+    found, apart = [], []
+    for table in drawn(np.random.default_rng(0), 500, 10, 2, 10):  # seeds 0 to 4 and 5 to 9 of one variant
+        head, base = table[:5], table[5:]
+        found.append(between_tables(head, base, same_seeds=False, same_images=True))
+        apart.append(over_seeds_and_images(head).minus(over_seeds_and_images(base)).half / found[-1].half)
+    assert 0.93 <= np.mean([abs(one.mean) <= one.half for one in found]) <= 0.98
+    assert 1.5 <= np.median(apart) <= 1.8
+
+
+@pytest.mark.parametrize("same_seeds", [True, False])
+def test_other_test_images_are_another_sample(same_seeds):
+    covered = []
+    for table in drawn(np.random.default_rng(0), 500, 3, 1.5, 4, images=120):
+        found = between_tables(table[:, :60], table[:, 60:], same_seeds, same_images=False)
+        covered.append(abs(found.mean) <= found.half)
+    assert 0.93 <= np.mean(covered) <= 0.99
+
+
+@pytest.mark.parametrize("seeds", [2, 3, 5, 50])
+def test_a_difference_that_could_be_seen_is_seen_in_80_percent_of_cases(seeds):
+    could = Interval(0.0, 1 / seeds, seeds - 1).visible
+    values = could + np.random.default_rng(0).normal(size=(1000, seeds))
+    seen = [verdict(over_seeds(row)) == "better" for row in values.tolist()]
+    assert np.mean(seen) == pytest.approx(0.8, abs=0.03)
+
+
+def test_the_interval_over_seeds_is_students_and_of_one_seed_is_unknown():
+    values = [59.4, 60.1, 58.7]
+    found = over_seeds(values)
+    expected = stats.t.interval(0.95, 2, loc=np.mean(values), scale=stats.sem(values))
+    assert (found.mean - found.half, found.mean + found.half) == pytest.approx(expected)
+    assert over_seeds([59.4]).half is None
+    assert over_seeds([1.0]).minus(found).half is None
+
+
+def test_one_seed_has_no_interval_and_no_verdict_however_many_images_it_saw():
+    one = over_seeds_and_images(np.ones((1, 1000)) - (np.arange(1000) < 10))
+    assert (one.half, one.visible, verdict(one)) == (None, None, "one seed")
+    assert between_tables(np.ones((1, 9)), np.zeros((3, 9)), same_seeds=False, same_images=True).half is None
+    assert over_seeds_and_images(np.zeros((3, 20))).half == 0, "equal runs differ by nothing"
+
+
+def test_of_one_image_the_interval_holds_the_seeds():
+    right = [1.0, 0.0, 1.0]
+    assert over_seeds_and_images(np.array(right)[:, None]) == over_seeds(right)
+    assert over_seeds_and_images(np.ones((1, 1))).half is None
+
+
+def test_the_difference_of_independent_means_is_welchs():
+    base, head = [1.0, 2.0, 4.0], [2.5, 3.0, 9.0, 4.0]
+    found = over_seeds(head).minus(over_seeds(base))
+    expected = stats.ttest_ind(head, base, equal_var=False).confidence_interval(0.95)
+    assert (found.mean - found.half, found.mean + found.half) == pytest.approx((expected.low, expected.high))
+
+
+def test_a_verdict_says_what_it_could_have_seen():
+    assert verdict(Interval(2.0, 0.25, 1e9)) == "better"
+    assert verdict(Interval(-2.0, 0.25, 1e9), ("higher", "lower")) == "lower"
+    assert verdict(Interval(0.9, 0.25, 1e9), unit=" points") == "within noise (could see 1.4 points)"
+    assert verdict(over_seeds([3.0])) == "one seed"
+    assert verdict(Interval(0.0, 0.0, 4)) == "within noise (could see 0)"

@@ -1,0 +1,289 @@
+"""Moving digits: their motion, what two views share, the loss in plain loops, read-outs, and what is refused."""
+
+import copy
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+
+from annulus.device.rng import generator as named
+from annulus.errors import InputError
+from annulus.studies.moving_digits.digit_images import load_images, make_images, save_images
+from annulus.studies.moving_digits.digit_networks import build_views
+from annulus.studies.moving_digits.digit_readouts import Frames, fit_head, read_out
+from annulus.studies.moving_digits.digit_rows import measured, pairs, rows
+from annulus.studies.moving_digits.digit_scenes import Scenes, draw_scenes
+from annulus.studies.moving_digits.digit_tasks import Task
+from annulus.studies.moving_digits.digit_training import contrast, train_supervised, train_views
+from annulus.studies.moving_digits.digits_params import FACTORS, TrainingParams, WorldParams
+from annulus.studies.moving_digits.grounds import CLASSES, draw_grounds
+from annulus.studies.moving_digits.motion import draw_paths, reflected
+from annulus.studies.moving_digits.moving_digits import Images, World
+
+pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
+
+SIZES = {"canvas": 16, "digit": 8, "ground": 20, "speed": 0.1, "frames": 3, "target": 5}
+WORLD = WorldParams(**SIZES, digits=None, grounds=None, train_grounds=30, test_grounds=20)
+RATES = {"learning_rate": 0.01, "momentum": 0.9, "temperature": 0.2, "read_out_decay": 0.01}
+COUNTS = {"videos": 8, "batch_size": 4, "epochs": 1, "train_images": 60, "test_images": 40}
+TRAINING = TrainingParams(sharings=[["digit"], ["digit", "position"]], **COUNTS, **RATES)
+
+
+@pytest.fixture(scope="module")
+def worlds() -> tuple[World, World]:
+    train, test = make_images(WORLD, 0)
+    return World(WORLD, train), World(WORLD, test)
+
+
+def test_a_path_is_that_of_a_point_which_turns_round_at_each_wall():
+    room, speed = 7.0, 5.5  # two walls in one step at most
+    paths = draw_paths(200, 40, room, speed, named(0, "paths")).double()
+    assert paths.min() >= 0
+    assert paths.max() <= room
+    angle = 2 * math.pi * torch.rand(50, generator=named(1, "angles"), dtype=torch.float64)
+    for first, turn in zip(paths[:50, 0].tolist(), angle.tolist(), strict=True):
+        for start, step in zip(first, (speed * math.sin(turn), speed * math.cos(turn)), strict=True):
+            place, way = start, step
+            for frame in range(40):
+                line = torch.tensor(start + step * frame, dtype=torch.float64)
+                assert reflected(line, room).item() == pytest.approx(place, abs=1e-9)
+                place += way
+                while not 0 <= place <= room:
+                    place, way = (-place if place < 0 else 2 * room - place), -way
+
+
+def test_a_video_moves_at_its_speed_in_every_direction_and_starts_anywhere():
+    paths = draw_paths(4000, 2, 1000.0, 3.0, named(0, "paths"))
+    steps = paths[:, 1] - paths[:, 0]
+    inside = ((paths[:, 0] > 3) & (paths[:, 0] < 997)).all(dim=1)
+    assert torch.allclose(steps[inside].norm(dim=1), torch.tensor(3.0), atol=1e-3)
+    quarters = (torch.atan2(*steps[inside].T) / (math.pi / 2)).floor().long() + 2
+    assert quarters.bincount(minlength=4).min() > 900
+    assert ((paths[:, 0] / 1000).mean(dim=0) - 0.5).abs().max() < 0.02
+
+
+def test_a_frame_is_white_ink_at_its_place_on_the_crop_of_its_ground(generator):
+    digits = torch.randint(0, 256, (5, 3, 3), generator=generator, dtype=torch.uint8)
+    grounds = torch.randint(0, 256, (4, 3, 9, 9), generator=generator, dtype=torch.uint8)
+    places = torch.tensor([[0, 0], [4, 4], [1, 3]])
+    scenes = Scenes(torch.tensor([4, 0, 4]), torch.tensor([3, 1, 0]), places, torch.tensor([[2, 0], [0, 2], [1, 1]]))
+    found = draw_scenes(scenes, digits, grounds, 7)
+    for n, channel, y, x in itertools.product(range(3), range(3), range(7), range(7)):
+        pixel = grounds[scenes.ground[n], channel, scenes.crop[n, 0] + y, scenes.crop[n, 1] + x].item() / 255
+        (top, left), ink = places[n].tolist(), 0.0
+        if top <= y < top + 3 and left <= x < left + 3:
+            ink = digits[scenes.digit[n], y - top, x - left].item() / 255
+        assert found[n, channel, y, x].item() == pytest.approx(pixel + (1 - pixel) * ink, abs=1e-6)
+
+
+@pytest.mark.parametrize("shared", [set(some) for n in range(4) for some in itertools.combinations(FACTORS, n)])
+def test_views_share_exactly_the_stated_factors(worlds, shared):
+    world, count = worlds[0], 600
+    pair = world.pairs(count, shared, named(0, "pairs"))
+    labels = world.images.digit_labels
+    same = {
+        "digit": labels[pair.second.digit] == labels[pair.target.digit],
+        "background": pair.second.ground == pair.target.ground,
+        "position": (pair.second.place == pair.target.place).all(dim=1),
+    }
+    chance = {
+        "digit": 1 / 10,
+        "background": 1 / 30,
+        "position": 1 / 64,
+    }  # corners are rounded: those at the rim are rarer
+    for factor, each in same.items():
+        if factor in shared:
+            assert each.all()
+        else:
+            share = each.double().mean().item()
+            assert abs(share - chance[factor]) < 4.5 * math.sqrt(chance[factor] / count)
+    drawings = pair.second.digit == pair.target.digit
+    assert drawings.double().mean() < 0.05, "a shared digit is another drawing of its class"
+    frames = Scenes(*(each.unflatten(0, (count, WORLD.frames)) for each in pair.first))
+    assert (frames.digit == pair.target.digit[:, None]).all()
+    assert (frames.ground == pair.target.ground[:, None]).all()
+    assert not torch.equal(frames.crop[:, 0], frames.crop[:, 1]), "each frame has a crop of its own"
+    for scenes, room in ((pair.first, world.room), (pair.second, world.room), (pair.target, world.room)):
+        assert scenes.place.min() >= 0
+        assert scenes.place.max() <= room
+        assert scenes.crop.max() <= world.margin
+    other = world.pairs(count, set(FACTORS) - shared, named(0, "pairs"))
+    assert all(map(torch.equal, pair.first, other.first)), "the first view does not depend on what is shared"
+
+
+def test_grounds_are_those_of_their_key_and_a_longer_set_begins_with_the_shorter():
+    images, labels = draw_grounds(30, 20, 7)
+    more, _ = draw_grounds(40, 20, 7)
+    other, _ = draw_grounds(30, 20, 8)
+    assert torch.equal(more[:30], images)
+    assert not torch.equal(other, images)
+    assert len(CLASSES) == 10
+    assert labels.bincount().tolist() == [3] * 10
+    assert len(images.flatten(1).unique(dim=0)) == 30
+    assert images.float().mean(dim=(2, 3)).max() < 130, "darker than the ink"
+
+
+def test_the_loss_is_that_of_each_video_finding_its_image(generator):
+    videos, images = torch.randn(2, 5, 6, generator=generator, dtype=torch.float64)
+    expected = 0.0
+    for i in range(5):
+        scores = [(videos[i] @ image / videos[i].norm() / image.norm()).item() / 0.2 for image in images]
+        expected -= math.log(math.exp(scores[i]) / sum(map(math.exp, scores))) / 5
+    assert contrast(videos, images, 0.2).item() == pytest.approx(expected, rel=1e-9)
+    assert contrast(torch.ones(5, 6), torch.ones(5, 6), 0.2).item() == pytest.approx(math.log(5), rel=1e-6)
+
+
+def test_a_video_s_embedding_is_the_lstm_s_last_output_over_its_own_frames():
+    views = build_views(3).eval()
+    frames = torch.rand(6, 3, 16, 16, generator=named(0, "frames"))
+    found = views.of_videos(frames, 3)
+    assert found.shape == (2, 64)
+    for video in (0, 1):
+        features = views.image(frames[3 * video : 3 * video + 3])
+        assert features.shape == (3, 64)
+        _, (last, _) = views.video(features[None])
+        torch.testing.assert_close(found[video], last[0, 0])
+    filters = [module.out_channels for module in views.image if isinstance(module, torch.nn.Conv2d)]
+    assert filters == [8, 16, 32, 64]
+
+
+def test_training_repeats_itself_and_another_seed_or_sharing_does_not(worlds):
+    found = {}
+    for name, shared, seed in (("one", ["digit"], 0), ("again", ["digit"], 0), ("seed", ["digit"], 1),
+                               ("sharing", ["position"], 0)):  # fmt: skip
+        views, loss = train_views(worlds[0], TRAINING, shared, seed)
+        found[name] = torch.cat([weight.flatten() for weight in views.state_dict().values()]), loss
+    assert torch.equal(found["one"][0], found["again"][0])
+    for name in ("seed", "sharing"):
+        assert not torch.equal(found["one"][0], found[name][0])
+        assert found[name][1] != found["one"][1]
+
+
+def test_a_head_finds_what_lies_in_the_features_and_nothing_elsewhere(generator):
+    features = torch.randn(2000, 6, generator=generator)
+    places = features[:, :2] * 3 + 5
+    head = fit_head(features, places, Task("position", 2), 1e-6)
+    assert Task("position", 2).errors(head(features), places).max() < 0.01
+    labels = (features[:, 2] > 0).long()
+    seen, hidden = features[:, :3], features[:, 3:]
+    for inputs, expected in ((seen, pytest.approx(0, abs=0.01)), (hidden, pytest.approx(0.5, abs=0.05))):
+        head = fit_head(inputs, labels, Task("digit", 2), 1e-4)
+        assert Task("digit", 2).errors(head(inputs), labels).mean().item() == expected
+
+
+def test_errors_are_of_unseen_frames_and_a_supervised_network_is_asked_its_own_task(worlds):
+    train, unseen = worlds
+    frames, test = Frames.drawn(train, 60, 0, "train"), Frames.drawn(unseen, 40, 0, "test")
+    found = read_out(build_views(0).image, frames, test, TRAINING)
+    assert {name: len(errors) for name, errors in found.items()} == dict.fromkeys(FACTORS, 40)
+    assert set(found["digit"].tolist()) == set(found["background"].tolist()) == {0.0, 1.0}
+    assert found["position"].max() <= 2 * 8 * math.sqrt(2)
+    network = train_supervised(train, TRAINING, Task("background", 10), 0)
+    assert test.through(network).shape == (40, 10)
+
+
+def test_a_frame_is_read_out_by_itself_and_a_read_out_leaves_the_network_as_it_is(worlds):
+    """In evaluation: batch normalisation by its running statistics, which stay."""
+    network, frames = build_views(0).train(), Frames.drawn(worlds[0], 6, 0, "train")
+    for layer in network.modules():
+        if isinstance(layer, nn.BatchNorm2d):
+            layer.running_mean += 0.1
+    before = copy.deepcopy(network.state_dict())
+    features = frames.through(network.image)
+    alone = Frames(frames.world, Scenes(*(each[:1] for each in frames.scenes))).through(network.image)
+    torch.testing.assert_close(alone, features[:1])
+    torch.testing.assert_close(network.state_dict(), before, rtol=0, atol=0)
+
+
+def test_rows_are_means_over_seeds_and_frames_and_pairs_take_differences_frame_by_frame():
+    digit = {0: [1.0, 0.0, 1.0, 1.0], 1: [1.0, 0.0, 0.0, 1.0]}
+    both = {0: [0.0, 0.0, 1.0, 1.0], 1: [0.0, 0.0, 0.0, 1.0]}
+    found = {
+        name: {
+            seed: dict.fromkeys(("digit", "background"), torch.tensor(errors))
+            | {"position": torch.tensor(errors) * 3, "loss_nats": 1.0 + seed}
+            for seed, errors in of_seeds.items()
+        }
+        for name, of_seeds in (("digit", digit), ("digit + position", both))
+    }
+    first, second = rows(found, TRAINING)
+    assert (first["sharing"], first["digit_error_percent"], first["position_error_pixels"]) == ("digit", 62.5, 1.875)
+    assert second["bound_nats"] == pytest.approx(math.log(4) - 1.5)
+    (pair,) = pairs(found, TRAINING)
+    assert (pair["sharing"], pair["over"], pair["digit_gain_percent"]) == ("digit + position", "digit", -25.0)
+    table = np.array([[-1, 0, 0, 0], [-1, 0, 0, 0]])
+    assert pair["digit_gain_interval_percent"] == pytest.approx(100 * 3.182446 * table.mean(axis=0).std(ddof=1) / 2)
+
+
+def folder(root, size=28, classes=("0", "1"), splits=("train", "test")):
+    for split, name in itertools.product(splits, classes):
+        (root / split / name).mkdir(parents=True)
+        for number in range(3):
+            Image.new("L", (size, size), 40 * number + 100).save(root / split / name / f"{number}.png")
+    return root
+
+
+def test_digits_and_grounds_may_come_from_folders_and_are_packed_as_they_are(tmp_path):
+    root, path = str(folder(tmp_path / "own")), tmp_path / "images.safetensors"
+    both = WORLD.model_copy(update={"digits": root, "grounds": root})
+    images = make_images(both, 0)
+    save_images(path, images)
+    for split, again in zip(images, load_images(path), strict=True):
+        assert (split.digits.shape, split.grounds.shape) == ((6, 8, 8), (6, 3, 20, 20))
+        assert split.digit_labels.tolist() == [0, 0, 0, 1, 1, 1]
+        assert split.digits[:3, 0, 0].tolist() == [100, 140, 180]
+        assert all(map(torch.equal, split, again))
+    run = {"world": both.model_dump(), "training": TRAINING.model_dump(), "images": path, "seeds": [0]}
+    assert len(measured(run, ("digit", 0))["digit"]) == 40
+
+
+def test_a_folder_without_images_of_classes_is_refused(tmp_path):
+    (tmp_path / "empty").mkdir()
+    bare = folder(tmp_path / "bare", classes=())
+    (bare / "train").mkdir(parents=True)
+    (bare / "test").mkdir()
+    broken = folder(tmp_path / "broken")
+    (broken / "train/0/9.png").write_bytes(b"no picture")
+    unlike = folder(tmp_path / "unlike")
+    (unlike / "test/1").rename(unlike / "test/7")
+    for root, sentence in (
+        (
+            "none",
+            r"world\.digits: .*none has no folder train; images lie .*, or null for scikit-learn",
+        ),
+        ("empty", "has no folder train"),
+        ("bare", "bare/train has no class folders; images lie in train/CLASS"),
+        ("broken", r"train/0/9\.png \(.*\) cannot be read; replace it or move it away"),
+        ("unlike", "train and test of .*unlike have other classes; give both the same folders"),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            make_images(WORLD.model_copy(update={"digits": str(tmp_path / root)}), 0)
+
+
+def test_a_size_or_a_factor_that_cannot_be_is_refused():
+    for model, given, changes, sentence in (
+        (WorldParams, WORLD, {"digit": 16}, "digit: 16 px on a canvas of 16 px cannot move; take a smaller digit"),
+        (WorldParams, WORLD, {"ground": 15}, "ground: 15 px, of which a frame crops 16 px; take ground at least"),
+        (
+            TrainingParams,
+            TRAINING,
+            {"sharings": [["postion"]]},
+            "factor 'postion' is none of digit, background, .*'position'",
+        ),
+        (TrainingParams, TRAINING, {"sharings": [["digit", "digit"]]}, "a factor stands twice; name each once"),
+        (TrainingParams, TRAINING, {"sharings": [["digit"], ["digit"]]}, "sharings: digit stands twice; delete one"),
+        (TrainingParams, TRAINING, {"videos": 3}, "videos: 3 fill no batch of 4; take more videos"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            model.model_validate(given.model_dump() | changes)
+
+
+def test_images_hold_both_splits_apart():
+    train, test = make_images(WORLD, 0)
+    assert isinstance(train, Images)
+    assert (len(train.digits), len(test.digits), len(train.grounds), len(test.grounds)) == (1297, 500, 30, 20)
+    assert not set(map(bytes, train.digits.flatten(1).numpy())) & set(map(bytes, test.digits.flatten(1).numpy()))

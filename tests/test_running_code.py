@@ -1,0 +1,72 @@
+"""The code of a computation is found in the source: the same for every process, without what it does not reach."""
+
+import ast
+import sys
+
+import pytest
+from by_path import ROOT
+
+from annulus.errors import InputError
+from annulus.running.code import _files_of, _imported_by, hash_code, is_docstring
+from annulus.studies.runs import hash_trial
+
+
+def test_code_is_a_file_and_what_computes_of_what_it_imports_wherever_it_lies(tmp_path):
+    imports = (
+        "from annulus.bounds import la\nfrom annulus.running import checkpoint\nfrom annulus.pipeline import stage\n"
+    )
+    (tmp_path / "stage.py").write_text(imports)
+    code = hash_code(tmp_path / "stage.py")
+    rooms = {name.partition("/")[0] for name in code}
+    assert rooms == {"script", "bounds", "device", "files"}
+    assert "bounds/partition.py" not in code, "it does not import that one"
+    (tmp_path / "another.py").write_text(imports)
+    assert hash_code(tmp_path / "another.py") == code
+    (tmp_path / "another.py").write_text(f"{imports}a = 1\n")
+    assert {name for name, digest in hash_code(tmp_path / "another.py").items() if digest != code[name]} == {"script"}
+    with pytest.raises(InputError, match=r"cannot read .*none\.py: No such file .*; get the repository's own version"):
+        hash_code(tmp_path / "none.py")
+
+
+FORMS = """import torch, annulus.negatives.ranks, annulus.views.crop
+from annulus import negatives as n, errors  # both (of them)
+def lazily():
+    import annulus.evals.headlines as h
+    from annulus.evals import (
+        knn,  # one (of two)
+        linear as probe,
+    )
+"""
+
+
+def test_imports_and_docstrings_are_those_of_the_syntax_tree(tmp_path):
+    """In every file here, and in all forms of a statement."""
+    (tmp_path / "forms.py").write_text(FORMS)
+    for file in [tmp_path / "forms.py", *(ROOT / "src").rglob("*.py"), *(ROOT / "stages").rglob("*.py")]:
+        tree, names = ast.parse(file.read_bytes()), []
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                names += [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        assert set(_imported_by(file)) == {path for name in names for path in _files_of(name)}, file
+        only = all(isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in tree.body)
+        assert is_docstring(file) == only, file
+    expected = {"negatives/ranks", "views/crop", "errors", "evals/headlines", "evals/knn", "evals/linear"}
+    found = {path.relative_to(ROOT / "src/annulus") for path in _imported_by(tmp_path / "forms.py")}
+    assert {str(path.with_suffix("")) for path in found if path.name != "__init__.py"} == expected
+
+
+def test_what_happens_to_be_imported_does_not_count():
+    """A sweep's process and a stage's process have imported different modules."""
+    import annulus.report.claims  # noqa: F401
+
+    assert "annulus.report.claims" in sys.modules
+    rooms = {name.partition("/")[0] for name in hash_trial()}
+    stage = (ROOT / "stages/algorithms/dvc.yaml").read_text()
+    shared = {name for name in hash_trial() if name.startswith("studies/")}
+    for room in rooms - {"studies"} | shared:
+        assert f"- src/annulus/{room}\n" in stage, "what a run depends on, its stage declares"
+    assert {"training", "methods", "views", "evals"} <= rooms
+    assert not {"report", "datasets"} & rooms
+    assert not {"studies/outcomes.py", "studies/papers.py", "evals/intervals.py"} & hash_trial().keys(), "of tables"

@@ -1,0 +1,282 @@
+"""Several computations at a time: their order, their mistakes, their one core; pieces of a stage that was stopped."""
+
+import errno
+import itertools
+import logging
+import os
+import signal
+import tempfile
+import time
+from contextlib import suppress
+from functools import partial
+from multiprocessing import current_process, get_context
+from pathlib import Path
+
+import faiss
+import pytest
+import torch
+
+from annulus.config.negatives import BallParams, RingParams
+from annulus.errors import InputError
+from annulus.running import progress
+from annulus.running import workers as module
+from annulus.running.workers import Pieces, each, each_seed
+
+
+@pytest.fixture(autouse=True)
+def cores(empty_checkout, monkeypatch):
+    """Sets how many cores there are."""
+    return lambda count: monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(count)))
+
+
+@pytest.fixture
+def long_tmpdir(tmp_path, monkeypatch):
+    """A folder for temporary files in which no socket has room for its path."""
+    folder = tmp_path / ("x" * 115)
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setitem(current_process()._config, "tempdir", None)
+
+
+# --- what is computed: functions of this module, so that a worker can be told which --------------------
+
+
+def wait_for(pattern: str, count: int) -> None:
+    while len(list(Path().glob(pattern))) < count:
+        time.sleep(0.01)
+
+
+def late_first(item: int) -> int:
+    """Item 0 ends last."""
+    wait_for("done-*", 0 if item else 3)
+    Path(f"done-{item}").touch()
+    return 10 * item
+
+
+def threads(item: int) -> tuple[int, int, int, int]:
+    level = logging.getLogger("annulus").getEffectiveLevel()
+    return torch.get_num_threads(), faiss.omp_get_max_threads(), os.getpid(), level
+
+
+def total(item: int) -> float:
+    """Enough work for several threads."""
+    return torch.full((2_000_000,), float(item)).exp().sum().item()
+
+
+def threads_and_total(of: torch.Tensor, item: int) -> tuple[tuple[int, int, int, int], torch.Tensor]:
+    return threads(item), of + total(item)
+
+
+def meet(workers: int) -> int:
+    """Waits until so many workers compute at a time."""
+    Path(f"here-{os.getpid()}").touch()
+    wait_for("here-*", workers)
+    return os.getpid()
+
+
+def talk(item: int) -> None:
+    """Tells how far it is, and what any item would say."""
+    logging.getLogger("annulus").warning("WARNING: of every item")
+    logging.getLogger("annulus").info("too much")
+    progress.say(f"line of {item}")
+    for done in (5, 10):
+        progress.report(done, 10, lambda: f"item {item}", ended=done == 10)
+
+
+def visible_gpus(item: int) -> tuple[str, int]:
+    meet(2)
+    return os.environ["CUDA_VISIBLE_DEVICES"], item
+
+
+def refuse_odd(item: int) -> int:
+    if item % 2:
+        raise InputError(f"item {item} is odd; take an even one")
+    return item
+
+
+def piece(settings, key) -> dict:
+    """Writes down that it began; at key 2 it fails where a file `fails` is, and is killed where a file `killed` is."""
+    with Path("begun").open("a", encoding="utf-8") as file:
+        file.write(f"{key}\n")
+    if Path("fails").exists() and key == 2:
+        raise InputError(f"piece {key} failed")
+    if Path("killed").exists() and key == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"nats": [float(len(str(key))), 1 / 3], "text": str(settings), "deep": {"a": [1, "b"]}}
+
+
+def slow_once(settings, key) -> dict:
+    """Waits for ever the first time."""
+    if not Path(f"slow-{key}").exists():
+        Path(f"slow-{key}").touch()
+        signal.pause()
+    return {"key": key}
+
+
+def begun() -> list[str]:
+    """The pieces that were begun since this was last asked."""
+    lines = Path("begun").read_text(encoding="utf-8").splitlines() if Path("begun").exists() else []
+    Path("begun").unlink(missing_ok=True)
+    return lines
+
+
+def states() -> list[Path]:
+    return list(Path(".annulus/checkpoints").glob("*/*/state.pt"))
+
+
+# --- each ---------------------------------------------------------------------------------------------
+
+
+def test_results_come_in_the_items_order_whichever_ends_first(cores):
+    cores(5)
+    assert list(each(late_first, [3, 0, 2, 1])) == [30, 0, 20, 10]
+
+
+def test_a_worker_has_one_thread_says_only_warnings_and_leaves_the_stage_its_own(cores):
+    cores(2)
+    logging.getLogger("annulus").setLevel(logging.INFO)
+    torch.set_num_threads(2)
+    faiss.omp_set_num_threads(2)
+    found, here = list(each(threads, [0, 1])), threads(0)
+    torch.set_num_threads(1)
+    faiss.omp_set_num_threads(1)
+    logging.getLogger("annulus").setLevel(logging.NOTSET)
+    assert here == (2, 2, os.getpid(), logging.INFO)
+    assert {(of_torch, of_faiss, level) for of_torch, of_faiss, _, level in found} == {(1, 1, logging.WARNING)}
+    assert os.getpid() not in {process for _, _, process, _ in found}
+
+
+def test_what_workers_say_comes_under_their_names_and_a_warning_once(cores, caplog):
+    cores(2)
+    with caplog.at_level(logging.INFO, logger="annulus"):
+        list(each(talk, [0, 1], names=["seed 0", "seed 1"]))
+    assert caplog.messages.count("WARNING: of every item") == 1
+    said = [message.split(" images/s")[0].rstrip("0123456789,.") for message in caplog.messages]
+    expected = ["seed 0: item 0, ", "seed 0: line of ", "seed 1: item 1, ", "seed 1: line of "]
+    assert sorted(one for one in said if "WARNING" not in one) == expected
+
+
+@pytest.mark.slow
+def test_on_gpus_each_worker_has_its_own_and_on_one_items_come_one_after_the_other_here(monkeypatch):
+    """Of two that this machine need not have: no worker starts CUDA."""
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    found = list(each(visible_gpus, [0, 1, 2, 3], device=torch.device("cuda")))
+    assert [item for _, item in found] == [0, 1, 2, 3]
+    assert {gpu for gpu, _ in found} == {"0", "1"}
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    found = list(each(threads, [0, 1], names=["a", "b"], device=torch.device("cuda")))
+    assert {process for _, _, process, _ in found} == {os.getpid()}
+
+
+@pytest.mark.parametrize(("count", "seeds", "each_takes"), [(5, 2, 2), (2, 3, 1)])
+def test_seeds_share_the_cores_also_after_this_process_has_computed_with_several_threads(
+    cores, long_tmpdir, count, seeds, each_takes
+):
+    """Tensors come and go however long the path of temporary files is. This process's threads do not survive a fork: a
+    forked worker with more than one of its own would wait for them for ever."""
+    cores(count)
+    torch.set_num_threads(2)
+    here = total(7)
+    torch.set_num_threads(1)
+    found = each_seed(partial(threads_and_total, torch.zeros(1)), range(7, 7 + seeds))
+    assert list(found) == list(range(7, 7 + seeds))
+    assert {one[:2] for one, _ in found.values()} == {(each_takes, each_takes)}
+    assert found[7][1].item() == pytest.approx(here)
+
+
+def test_a_seed_alone_on_several_cores_needs_no_worker_and_as_many_compute_at_a_time_as_there_are_cores(cores):
+    cores(4)
+    assert each_seed(threads, [7])[7][2] == os.getpid()
+    for count in (1, 2):
+        cores(count)
+        met = set(each(meet, [count] * 2))
+        assert len(met) == count
+        for process in met:
+            Path(f"here-{process}").unlink()
+
+
+def test_an_item_s_mistake_comes_through_after_the_results_before_it(cores):
+    cores(1)
+    found = each(refuse_odd, [2, 4, 3, 6])
+    assert [next(found), next(found)] == [2, 4]
+    with pytest.raises(InputError, match=r"^item 3 is odd; take an even one$"):
+        next(found)
+
+
+def test_without_shared_memory_the_way_out_is_said_before_anything_is_computed(cores, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    cores(2)
+    monkeypatch.setattr("_multiprocessing.SemLock", refuse)
+    with pytest.raises(InputError, match=r"need /dev/shm, .* \(Read-only file system\); mount it .*container one$"):
+        list(each(total, [1, 2]))
+    assert list(each(total, [1], threads=2)) == [total(1)]
+
+
+# --- pieces -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("file", "reason"), [("fails", "piece 2 failed"), ("killed", "a process that computed was killed")]
+)
+def test_a_stopped_or_killed_stage_goes_on_and_only_what_was_not_finished_is_computed_again(cores, file, reason):
+    cores(1)
+    Path(file).touch()
+    with pytest.raises(InputError, match=reason):
+        Pieces(file, {}, piece).run([1, 2])
+    Path(file).unlink()
+    assert begun() == ["1", "2"]
+    found = Pieces(file, {}, piece).run([1, 2, (64, 0)])
+    assert begun() == ["2", "(64, 0)"]
+    assert found == [piece({}, key) for key in (1, 2, (64, 0))]
+    begun()
+    assert Pieces(file, {}, piece).run([2, 1]) == found[1::-1]
+    assert begun() == []
+
+
+def test_other_settings_another_key_stage_or_code_never_see_them(monkeypatch):
+    half, other = BallParams(outer=0.5), RingParams(outer=0.5, inner=0.0)
+    cases = [("a stage", half, 1), ("another", half, 1), ("a stage", BallParams(outer=0.25), 1)]
+    for stage, params, key in [*cases, ("a stage", other, 1), ("a stage", half, "1")]:
+        Pieces(stage, {"params": params}, piece).run([key])
+        assert begun() == [str(key)]
+    monkeypatch.setattr(module, "hash_code", lambda module: {"annulus.bounds": "edited"})
+    Pieces("a stage", {"params": half}, piece).run([1])
+    assert begun() == ["1"]
+
+
+def test_an_edit_while_pieces_run_leaves_no_state_behind(monkeypatch):
+    """A worker that named its state by the code as it then is would keep it where the stage does not look."""
+    edits = itertools.count()
+    monkeypatch.setattr(module, "hash_code", lambda module: {"annulus.bounds": str(next(edits))})
+    pieces = Pieces("a stage", {}, piece)
+    pieces.run([1])
+    pieces.done()
+    assert states() == []
+
+
+def test_done_leaves_no_state_and_other_stages_alone():
+    pieces = Pieces("a stage", {}, piece)
+    pieces.run([1, 2])
+    Pieces("another", {}, piece).run([1])
+    assert len(states()) == 3
+    pieces.done()
+    assert [path.parts[2] for path in states()] == ["another"]
+    assert list(Path(".annulus/checkpoints/a stage").iterdir()) == []
+
+
+def test_the_workers_of_a_killed_stage_end_with_it_and_it_can_be_run_again(cores):
+    """A worker that went on would hold its piece for as long as it takes."""
+    cores(2)
+    stage = get_context("fork").Process(target=lambda: Pieces("a stage", {}, slow_once).run([1, 2]))
+    stage.start()
+    wait_for("slow-*", 2)
+    stage.kill()
+    stage.join()
+    found = None
+    while found is None:
+        with suppress(InputError):  # for a moment: process N is already computing this variant
+            found = Pieces("a stage", {}, slow_once).run([1, 2])
+    assert found == [{"key": 1}, {"key": 2}]

@@ -1,0 +1,97 @@
+"""Numbers over seeds and test images, and the rows of a study's tables, from outcomes that are made up."""
+
+import re
+
+import numpy as np
+import pytest
+
+from annulus.evals.intervals import over_seeds_and_images
+from annulus.studies.outcomes import (
+    ACCURACIES,
+    Outcome,
+    accuracy,
+    by_epoch,
+    by_value,
+    gain,
+    numbers,
+    pair,
+    right_by_seed,
+)
+
+
+def outcome(right: list[bool], validation: tuple[float, ...] = (10.0, 20.0)) -> Outcome:
+    """A run that gets these test images right, and so much of its validation images after each epoch."""
+    history = [
+        {"epoch": n + 1, "validation_nn1_percent": value, "gradient_norm": 0.5 * n, "gradient_norm_std": 0.25}
+        for n, value in enumerate(validation)
+    ]
+    metrics = {"bound_nats": 2.0, "ceiling_nats": 6.0, "epochs": len(validation)}
+    return Outcome(metrics, history, dict.fromkeys(ACCURACIES, right))
+
+
+def drawn(seeds: int, images: int, chance: float, seed: int) -> dict[int, np.ndarray]:
+    random = np.random.default_rng(seed)
+    return {number: random.random(images) < chance for number in range(seeds)}
+
+
+def test_a_gain_is_taken_in_pairs_of_a_seed_and_an_image():
+    """test_intervals.py has the interval of such a table by plain loops."""
+    right, base = drawn(3, 40, 0.7, 0), drawn(3, 40, 0.4, 1)
+    expected = over_seeds_and_images(np.array([100.0 * right[seed] - 100.0 * base[seed] for seed in (0, 1, 2)]))
+    found = gain(right, {seed: base[seed] for seed in (2, 0, 1)})
+    assert (found.mean, found.variance) == pytest.approx((expected.mean, expected.variance))
+    assert found.mean > 10, "better than the base is above 0"
+    assert gain(base, right).mean == pytest.approx(-found.mean)
+
+
+def test_a_point_has_its_accuracies_and_gains_with_intervals_and_a_verdict():
+    runs = {0: outcome([True] * 9 + [False], (1.0, 1.0)), 1: outcome([True] * 9 + [False], (1.0, 1.0, 1.0))}
+    base = {0: outcome([False] * 9 + [True]), 1: outcome([False] * 9 + [True])}
+    found = numbers(("IR", 16), runs, base)
+    assert (found["series"], found["value"], found["seeds"]) == ("IR", 16, 2)
+    assert (found["nn1_top1_percent"], found["nn1_gain_percent"]) == (90, 80)
+    assert found["linear_top1_interval_percent"] == accuracy(right_by_seed(runs)["linear_top1_percent"]).half
+    assert (found["nn1_verdict"], found["linear_verdict"]) == ("better", "better")
+    assert numbers(("IR", 16), base, runs)["nn1_verdict"] == "worse"
+    assert (found["bound_nats"], found["bound_interval_nats"]) == (2, 0)
+    assert (found["gradient_mean_norm"], found["gradient_std_norm"]) == (0.75, 0.25)
+    assert found["gradient_mean_interval_norm"] == pytest.approx(12.7062 * 0.25, rel=1e-4), "Student's t, two values"
+    itself = numbers(("none", None), runs, runs)
+    assert (itself["value"], itself["nn1_verdict"], itself["nn1_gain_percent"]) == ("", "base", 0)
+    other = numbers(("ball", 16), dict.fromkeys((0, 1), outcome([False] + [True] * 9)), runs)
+    assert re.fullmatch(r"within noise \(could see \d+ points\)", other["nn1_verdict"])
+    alone = numbers(("one seed", None), {0: runs[0]}, {0: base[0]})
+    assert (alone["bound_interval_nats"], alone["nn1_gain_interval_percent"]) == ("", "")
+    assert (alone["nn1_gain_percent"], alone["nn1_verdict"]) == (80, "one seed")
+    assert pair("IR", "none", {0: runs[0]}, {0: base[0]})["verdict"] == "one seed"
+
+
+def test_mean_iou_is_compared_in_pairs_of_a_seed_where_both_sides_have_it():
+    def segmented(ious: list[float]) -> dict[int, Outcome]:
+        runs = {seed: outcome([True, False]) for seed in range(3)}
+        for run, value in zip(runs.values(), ious, strict=True):
+            run.metrics.update({"mean_iou_percent": value, "pixel_accuracy_percent": value + 10})
+        return runs
+
+    base, better = segmented([30.0, 40.0, 50.0]), segmented([33.0, 44.0, 53.5])
+    row = numbers(("lab", None), better, base)
+    assert (row["mean_iou_percent"], row["pixel_accuracy_percent"]) == (pytest.approx(43.5), pytest.approx(53.5))
+    assert row["mean_iou_gain_percent"] == pytest.approx(3.5)
+    assert row["mean_iou_gain_interval_percent"] == pytest.approx(4.3027 * 0.5 / 3**0.5, rel=1e-4), "Student's t"
+    assert row["mean_iou_verdict"] == "better"
+    assert numbers(("rgb", None), base, base)["mean_iou_verdict"] == "base"
+    assert "mean_iou_percent" not in numbers(("lab", None), better, {seed: outcome([True, False]) for seed in range(3)})
+
+
+def test_a_figure_is_over_the_epochs_or_over_the_sweep_with_intervals():
+    runs = {
+        ("none", None): {0: outcome([True], (1.0, 2.0)), 1: outcome([False], (3.0, 6.0))},
+        ("linear", None): {0: outcome([True], (5.0, 7.0)), 1: outcome([True], (5.0, 8.0))},
+    }
+    found = [tuple(row.values()) for row in by_epoch(runs)]
+    assert [row[:3] for row in found] == [("none", 1, 2.0), ("none", 2, 4.0), ("linear", 1, 5.0), ("linear", 2, 7.5)]
+    assert [row[3] for row in found] == pytest.approx([12.7062 * 1, 12.7062 * 2, 0, 12.7062 * 0.5], rel=1e-4)
+    swept = {("IR", 0.2): {0: outcome([True, False, True, True]), 1: outcome([True] * 4)}}
+    (row,) = by_value(swept)
+    right = right_by_seed(swept["IR", 0.2])["nn1_top1_percent"]
+    assert list(row.values()) == ["IR", 0.2, 87.5, accuracy(right).half]

@@ -1,0 +1,101 @@
+"""The papers' numbers beside those here; gains in pairs of a seed and a test image."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from annulus.errors import InputError
+from annulus.files.results import write_seeds
+from annulus.files.right import write_right
+from annulus.studies.outcomes import gain
+from annulus.studies.papers import Rows, as_text, beside_papers, compared, in_pairs
+
+
+def bits(*right: int) -> dict[int, np.ndarray]:
+    """So many of 200 test images right, seed by seed: always the first ones."""
+    return {seed: np.arange(200) < count for seed, count in enumerate(right)}
+
+
+def row_of(folder: Path, name: str, *right: int) -> Rows:
+    """The files of a row; gives the rows of the folder."""
+    metrics = {"knn_top1_percent": 40.0, "bound_nats": 2.5, "ceiling_nats": 6.25, "epochs": 20}
+    write_seeds(folder / f"rows/{name}.json", dict.fromkeys(range(len(right)), metrics))
+    write_right(folder / f"right/{name}.json", {"linear_top1_percent": bits(*right)})
+    return Rows(folder / "rows", folder / "right")
+
+
+def test_a_row_is_beside_the_paper_s_with_gains_over_its_base(tmp_path):
+    """Gains of 6, 10 and 8 of 200 images, seed by seed, though the seeds differ by 20 points."""
+    row_of(tmp_path, "RING", 86, 130, 108)
+    rows = row_of(tmp_path, "IR", 80, 120, 100)
+    ring, ir = {"row": "RING", "top1_percent": 84.7}, {"row": "IR", "top1_percent": 81.2}
+    found = compared(ring, ir, rows)
+    assert found["here_percent"] == pytest.approx(54)
+    assert found["here_gain_percent"] == pytest.approx(4)
+    assert found["here_gain_interval_percent"] == pytest.approx(gain(bits(86, 130, 108), bits(80, 120, 100)).half)
+    assert found["here_gain_interval_percent"] < found["here_interval_percent"]
+    assert (found["paper_percent"], found["paper_gain_percent"]) == (84.7, pytest.approx(3.5))
+    assert (found["here_knn_percent"], found["bound_nats"], found["ceiling_nats"]) == (40, 2.5, 6.25)
+    assert compared(ir, ir, rows)["verdict"] == "base"
+    unknown = compared(ring | {"top1_percent": None}, ir, rows)
+    assert (unknown["paper_percent"], unknown["paper_gain_percent"]) == ("", "")
+
+
+def test_further_pairs_are_each_row_over_each_of_its_bases(tmp_path):
+    for name, right in (("a", (20, 20)), ("b", (100, 100))):
+        row_of(tmp_path, name, *right)
+    rows = row_of(tmp_path, "c", 180, 180)
+    found = in_pairs({"b": ["a", "c"]}, rows, "demo")
+    assert [(row["row"], row["base"], row["gain_percent"], row["verdict"]) for row in found] == [
+        ("b", "a", 40, "better"),
+        ("b", "c", -40, "worse"),
+    ]
+    assert [(row["scale"], row["epochs"], row["seeds"]) for row in found] == [("demo", 20, 2)] * 2
+
+
+def test_of_a_study_of_days_only_rows_that_have_run_with_their_base_are_compared(tmp_path):
+    row_of(tmp_path, "IR", 80, 100)
+    rows = row_of(tmp_path, "RING", 100, 110)
+    methods = {row: {"row": row, "top1_percent": 80.0} for row in ("IR", "RING", "BALL")}
+    methods["MoCoRing"] = {"row": "RING", "top1_percent": 80.0, "base": "BALL"}
+    found = beside_papers({"a": {"base": "IR", "methods": methods}}, rows, "cpu")
+    assert [row["method"] for row in found] == ["IR", "RING"]
+    assert [row["base"] for row in in_pairs({"RING": ["BALL", "IR"], "BALL": ["IR"]}, rows, "cpu")] == ["IR"]
+
+
+def test_a_row_without_its_right_images_is_in_no_table_and_told_once(tmp_path, caplog):
+    row_of(tmp_path, "IR", 80, 100)
+    rows = row_of(tmp_path, "RING", 100, 110)
+    (tmp_path / "right/RING.json").unlink()
+    methods = {row: {"row": row, "top1_percent": 80.0} for row in ("IR", "RING")}
+    for _ in range(2):
+        found = beside_papers({"a": {"base": "IR", "methods": methods}}, rows, "demo")
+        assert [row["method"] for row in found] == ["IR"]
+    assert caplog.text.count("RING is in no table: there is no") == 1
+
+
+def test_rows_whose_seeds_ran_on_several_days_are_compared_by_the_seeds_that_both_have(tmp_path):
+    for name, of_seeds in (("IR", {0: 80, 1: 100, 2: 120}), ("RING", {1: 110, 2: 130}), ("BALL", {2: 150})):
+        for seed, count in of_seeds.items():
+            metrics = {"knn_top1_percent": 40.0, "bound_nats": 2.5, "ceiling_nats": 6.25, "epochs": 20}
+            write_seeds(tmp_path / f"rows/{name}/{seed}.json", {seed: metrics})
+            write_right(tmp_path / f"right/{name}/{seed}.json", {"linear_top1_percent": {seed: np.arange(200) < count}})
+    rows = Rows(tmp_path / "rows", tmp_path / "right", least=2)
+    (found,) = in_pairs({"RING": ["IR"], "BALL": ["IR"], "IR": ["BALL"]}, rows, "cpu")
+    assert (found["row"], found["gain_percent"], found["seeds"]) == ("RING", 5, 2)
+
+
+def test_the_text_counts_the_comparisons_that_chance_alone_would_give():
+    names = ["here_percent", "here_interval_percent", "here_gain_percent", "here_gain_interval_percent"]
+    row = {"table": "a", "method": "b", "paper_percent": "", "paper_gain_percent": ""} | dict.fromkeys(names, 1.0)
+    verdicts = ["base"] + ["better"] * 3 + ["worse"] + ["within noise (could see 1 points)"] * 36
+    text = as_text([row | {"verdict": verdict} for verdict in verdicts])
+    assert text.endswith("\n4 of 40 comparisons differ; 2.0 would by chance alone")
+
+
+def test_files_of_other_seeds_are_refused(tmp_path):
+    row_of(tmp_path, "IR", 80, 100)
+    write_right(tmp_path / "right/IR.json", {"linear_top1_percent": {0: bits(80)[0], 2: bits(100)[0]}})
+    with pytest.raises(InputError, match="IR: metrics and right test images are of other seeds; run `dvc repro` again"):
+        Rows(tmp_path / "rows", tmp_path / "right")["IR"]

@@ -1,0 +1,304 @@
+"""Trials against the same runs one by one; pairs of a seed; what a kill costs."""
+
+import dataclasses
+import json
+import os
+import re
+import shutil
+import signal
+from multiprocessing import get_context
+from pathlib import Path
+
+import faiss
+import pytest
+import torch
+from settings import CPU, SMALL, load, stripes
+from test_studies_outcomes import outcome
+
+from annulus.config.resolved import RUN, resolved
+from annulus.errors import InputError
+from annulus.evals.linear import probe_views
+from annulus.running import progress
+from annulus.studies import runs as module
+from annulus.studies.outcomes import ACCURACIES
+from annulus.studies.runs import Run, Splits, Trials, probe, run_of
+from annulus.training import loop as training_module
+from annulus.training.loop import Training
+
+
+@pytest.fixture(autouse=True)
+def on_a_cpu(empty_checkout, monkeypatch):
+    monkeypatch.setattr(module, "pick_device", lambda: CPU)
+
+
+@pytest.fixture(scope="module")
+def splits() -> Splits:
+    return Splits(stripes(70, 0), stripes(10, 1), stripes(30, 2), {"train": "made by hand"})
+
+
+@pytest.fixture
+def one_thread():
+    """What a trial has to itself."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    faiss.omp_set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+    faiss.omp_set_num_threads(threads)
+
+
+def variant(seed: int, changes: dict | None = None) -> Run:
+    """A run as a study's stage has it, from resolved settings."""
+    params = load(SMALL | {"knn.k": 5, "sampler": "uniform", "anneal": "none"} | (changes or {}))
+    return run_of(resolved(params, RUN), seed)
+
+
+def test_more_held_out_pairs_than_test_images_are_refused_before_anything_is_trained(splits, monkeypatch):
+    monkeypatch.setattr(Trials, "training", None)
+    with pytest.raises(InputError, match="held_out_pairs: 31 is more than the 30 test images; take fewer pairs"):
+        Trials(splits).run({0: variant(0), 1: variant(1) | {"held_out_pairs": 31}})
+
+
+def cores(monkeypatch, count: int) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(count)))
+
+
+def states() -> list[Path]:
+    return list(Path(".annulus/checkpoints").glob("*/*/*.pt"))
+
+
+def forget() -> None:
+    shutil.rmtree(".annulus/outcomes")
+
+
+def trained() -> list[str]:
+    """The runs that were begun, in their order, by workers whose Trials write them down."""
+    return Path("begun").read_text(encoding="utf-8").split() if Path("begun").exists() else []
+
+
+def writing_down(monkeypatch) -> None:
+    build = Trials.training
+
+    def training(self, params):
+        with Path("begun").open("a", encoding="utf-8") as file:  # workers are other processes
+            file.write(f"{params['seed']}\n")
+        return build(self, params)
+
+    monkeypatch.setattr(Trials, "training", training)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_any_number_of_workers_gives_the_numbers_of_runs_alone(splits, monkeypatch, one_thread, count):
+    """Of different length too, so that they do not end in the order in which they began."""
+    short = {"scales.tiny.pretrain.epochs": 1}
+    variants = {
+        "long": variant(0),
+        ("short", 1): variant(1, short),
+        ("moco", 0): variant(0, {"method": "moco"} | short),
+    }
+    cores(monkeypatch, count)
+    outcomes = Trials(splits).run(variants)
+    assert list(outcomes) == list(variants)
+    for key, params in variants.items():
+        alone = Trials(splits).training(params)
+        assert outcomes[key].history == alone.run()
+        accuracies, right = probe(alone, splits, params)
+        assert outcomes[key].metrics == alone.metrics() | accuracies
+        assert outcomes[key].right == right
+    assert [len(outcome.history) for outcome in outcomes.values()] == [3, 1, 1]
+
+
+def test_the_probes_see_the_test_images_and_learn_from_the_training_images(splits, one_thread, monkeypatch):
+    """With the test labels swapped, what was right is wrong."""
+    seeds, fit = [], module.probe_features
+    spied = lambda *given, seed, **settings: seeds.append(seed) or fit(*given, seed=seed, **settings)  # noqa: E731
+    monkeypatch.setattr(module, "probe_features", spied)
+    training = Trials(splits).training(variant(0))
+    training.run()
+    right, bits = probe(training, splits, variant(3))
+    swapped = dataclasses.replace(splits.test, labels=1 - splits.test.labels)
+    wrong, swapped_bits = probe(training, dataclasses.replace(splits, test=swapped), variant(3))
+    assert seeds == [3, 3]
+    assert right.keys() == bits.keys() == set(ACCURACIES)
+    assert right["nn1_top1_percent"] > 60
+    for name, value in right.items():
+        assert wrong[name] == pytest.approx(100 - value)
+        assert swapped_bits[name] == [not one for one in bits[name]]
+        assert value == pytest.approx(100 * sum(bits[name]) / len(splits.test))
+
+
+def test_a_linear_probe_of_views_is_that_of_the_main_line(splits, one_thread, monkeypatch):
+    monkeypatch.setattr(module, "probe_features", None)
+    training = Trials(splits).training(variant(0))
+    params = variant(3, {"linear.inputs": "views", "linear.layer": "map"})
+    accuracies, right = probe(training, splits, params)
+    settings = params["linear"], params["scales.${scale}.linear"], params["view_sets.${views}"], params["seed"], CPU
+    alone = probe_views(training.method.encoder, splits.train, splits.validation, splits.test, *settings)
+    assert accuracies["linear_top1_percent"] == alone.metrics["top1_percent"]
+    assert right["linear_top1_percent"] == alone.right["top1_percent"].tolist()
+
+
+def test_runs_of_one_seed_share_weights_order_and_views(splits, monkeypatch):
+    """And of another seed none of them."""
+    seen: dict[object, list] = {}
+    views_of, step = training_module.views_of, Training.step
+    now: list = []
+
+    def watched_views(*arguments):
+        views = views_of(*arguments)
+        now.extend(view.clone() for view in views)
+        return views
+
+    def watched_step(self, order):
+        now.append(order[self.batch].clone())
+        step(self, order)
+
+    monkeypatch.setattr(training_module, "views_of", watched_views)
+    monkeypatch.setattr(Training, "step", watched_step)
+    variants = {
+        "uniform": variant(0),
+        "ring": variant(0, {"sampler": "ring"}),
+        "cave, neighbours": variant(0, {"sampler": "cave", "neighbours": "k"}),
+        "other seed": variant(1),
+    }
+    losses = {}
+    for key, params in variants.items():
+        run = Trials(splits).training(params)
+        now = [parameter.detach().clone() for parameter in run.method.parameters()]
+        losses[key] = run.run()[-1]["loss_nats"]
+        seen[key] = now
+
+    def same(key: str, other: str) -> list[bool]:
+        return [torch.equal(one, another) for one, another in zip(seen[key], seen[other], strict=True)]
+
+    assert len(seen["uniform"]) > 3 * 4 * 2  # three epochs of four steps, each with its order and a view
+    assert all(same("uniform", "ring"))
+    assert all(same("uniform", "cave, neighbours"))
+    assert losses["uniform"] != losses["ring"] != losses["cave, neighbours"]
+    assert not any(same("uniform", "other seed")[-24:])
+
+
+def test_a_killed_stage_goes_on_and_runs_no_finished_trial_again(splits, monkeypatch):
+    """The second trial is killed in its second epoch: the first one's outcome is there, the second's checkpoint too."""
+    cores(monkeypatch, 1)
+    variants = {seed: variant(seed) for seed in (0, 1, 2)}
+    whole = Trials(splits).run(variants)
+    forget()
+
+    writing_down(monkeypatch)
+    monkeypatch.setattr(training_module, "CHECKPOINT_SECONDS", 0.0)  # a checkpoint after every step
+    monkeypatch.setattr(training_module, "CHECKPOINT_SHARE", 1e9)
+    step, resumed = Training.step, Path("resumed")
+
+    def killed(self, order):
+        if self.recipe.seed == 1 and self.epoch == 1 and not Path("killed").exists():
+            Path("killed").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        if Path("killed").exists() and not resumed.exists():
+            resumed.write_text(f"{self.recipe.seed} {self.epoch} {self.batch}", encoding="utf-8")
+        step(self, order)
+
+    monkeypatch.setattr(Training, "step", killed)
+    with pytest.raises(InputError, match="a process that computed was killed"):
+        Trials(splits).run(variants)
+    assert trained() == ["0", "1"]
+
+    Path("begun").unlink()
+    assert Trials(splits).run(variants) == whole
+    assert trained() == ["1", "2"]
+    assert resumed.read_text(encoding="utf-8") == "1 1 0", "from the last checkpoint, not from the beginning"
+
+    Path("begun").unlink()
+    assert Trials(splits).run(variants) == whole
+    assert trained() == []
+
+
+def test_a_run_that_another_process_trains_is_waited_for_and_not_trained_again(splits, monkeypatch, caplog):
+    writing_down(monkeypatch)
+    step, going = Training.step, get_context("fork").Event()
+
+    def slow(self, order):
+        Path("training").touch()
+        going.wait()
+        step(self, order)
+
+    monkeypatch.setattr(Training, "step", slow)
+    monkeypatch.setattr(progress, "say", lambda line: (Path("said").write_text(line, encoding="utf-8"), going.set()))
+    first = get_context("fork").Process(target=lambda: Trials(splits).run({0: variant(0)}))
+    first.start()
+    while not Path("training").exists():
+        assert first.is_alive()
+    found = Trials(splits).run({0: variant(0)})
+    first.join()
+    assert trained() == ["0"]
+    assert re.fullmatch(
+        r"trials: process \d+ is already computing .* \(this process waits\)", Path("said").read_text(encoding="utf-8")
+    )
+    assert found == Trials(splits).run({0: variant(0)})
+
+
+def test_a_finished_run_is_kept_as_json_and_trains_once_whoever_asks_for_it(splits, monkeypatch, caplog):
+    """Of equal variants one, too; a damaged outcome is none."""
+    writing_down(monkeypatch)
+    asked = {"a": variant(0), "b": variant(0, {"samplers.ring.outer": 0.9})}  # which no uniform sampler reads
+    found = Trials(splits).run(asked)
+    assert trained() == ["0"]
+    assert found["a"] == found["b"]
+    assert states() == []
+    (file,) = Path(".annulus/outcomes").iterdir()
+    content = json.loads(file.read_text())
+    assert content["metrics"] == found["a"].metrics
+    assert content["history"] == found["a"].history
+    assert content["images"] == 30
+    assert file.stat().st_size < 3000
+    monkeypatch.setattr(module, "pick_device", lambda: torch.device("meta"))  # a machine with another device
+    assert Trials(splits).run(asked) == found
+    assert trained() == ["0"]
+    monkeypatch.setattr(module, "pick_device", lambda: CPU)
+    for damage in ("", "[]", "{}", file.read_text().replace('"images": 30', '"images": 300')):
+        file.write_text(damage)
+        assert Trials(splits).run({"a": variant(0)}) == {"a": found["a"]}
+        assert "is damaged" in caplog.text
+        caplog.clear()
+    assert trained() == ["0"] * 5
+
+
+def test_a_state_serves_the_same_settings_and_images_alone(splits, monkeypatch):
+    writing_down(monkeypatch)
+    short = {"scales.tiny.pretrain.epochs": 1}
+    Trials(splits).run({0: variant(0, short)})
+    unread = {"methods.moco.momentum": 0.5, "samplers.ring.outer": 0.9}
+    Trials(splits).run({0: variant(0, short | unread)})
+    assert len(trained()) == 1
+    Trials(dataclasses.replace(splits, hashes={"train": "others"})).run({0: variant(0, short)})
+    assert len(trained()) == 2
+    read = [{"sampler": "ball"}, {"methods.ir.temperature": 0.1}, {"knn.k": 7}, {"scales.tiny.linear.epochs": 3}]
+    Trials(splits).run({number: variant(0, short | changes) for number, changes in enumerate(read)})
+    assert len(trained()) == 6
+    monkeypatch.setattr(module, "hash_trial", lambda: {"bounds/la.py": "edited"})
+    Trials(splits).run({0: variant(0, short)})
+    assert len(trained()) == 7
+
+
+def test_progress_calls_a_run_by_its_number_its_point_and_its_seed(splits, monkeypatch):
+    asked = []
+
+    def made_up(compute, items, *, names, device):
+        asked.extend(names)
+        return [outcome([True])] * len(items)
+
+    monkeypatch.setattr(module, "each", made_up)
+    keys = [3, (("IR", 0.5), 1), (("ball", None), 0)]
+    Trials(splits).run({key: variant(seed) for seed, key in enumerate(keys)})
+    assert asked == ["run 1 of 3, seed 3", "run 2 of 3, IR, 0.5, seed 1", "run 3 of 3, ball, seed 0"]
+
+
+def test_a_mistake_in_a_worker_reaches_the_caller_as_its_sentence(splits, monkeypatch):
+    """A diverging run says so; the others' outcomes are kept."""
+    cores(monkeypatch, 1)
+    rate = {"learning_rate": 1e30}  # more than a file may say
+    scale = variant(0)["scales.${scale}.pretrain"].model_copy(update=rate)
+    variants = {0: variant(0), "diverges": {**variant(0), "scales.${scale}.pretrain": scale}}
+    with pytest.raises(InputError, match=r"lower scales\.SCALE\.pretrain\.learning_rate"):
+        Trials(splits).run(variants)
+    assert len(list(Path(".annulus/outcomes").iterdir())) == 1

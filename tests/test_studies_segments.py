@@ -1,0 +1,72 @@
+"""A run whose encoder also segments: its mean IoU is that of its frozen maps, and nothing else of the run changes."""
+
+import pytest
+from settings import CPU, SMALL, load, stripes
+
+from annulus.config.evals import SegmentationParams
+from annulus.config.resolved import RUN, resolved
+from annulus.encoders.extract import extract
+from annulus.errors import InputError
+from annulus.evals.segmentation import segment
+from annulus.files.images import ImageSet, save_images
+from annulus.studies import runs as module
+from annulus.studies.runs import Splits, Trials, run_of
+from annulus.studies.segments import Segments
+
+DECODER = SegmentationParams(width=8, epochs=2, batch_size=16, learning_rate=0.01)
+
+
+def with_masks(images: ImageSet) -> ImageSet:
+    """A pixel's class: whether it is brighter than the image's mean."""
+    red = images.images.pixels[:, 0].float()
+    return ImageSet(
+        images.images, images.labels, images.rows, images.classes, (red > red.mean(dim=(1, 2), keepdim=True)).byte()
+    )
+
+
+@pytest.fixture
+def folder(empty_checkout, monkeypatch):
+    """Images with masks."""
+    monkeypatch.setattr(module, "pick_device", lambda: CPU)
+    for split, count, seed in (("train", 40, 5), ("test", 20, 6)):
+        save_images(empty_checkout / f"{split}.safetensors", with_masks(stripes(count, seed)))
+    return empty_checkout
+
+
+def test_mean_iou_is_of_the_frozen_maps_and_changes_nothing_else(folder):
+    tree = resolved(
+        load(SMALL | {"method": "ir", "split": "lab", "sampler": "uniform", "anneal": "none", "knn.k": 5}), RUN
+    )
+    splits = Splits(stripes(70, 0), stripes(10, 1), stripes(30, 2), {"train": "made by hand"})
+    segments, trials = Segments.of(folder, DECODER), Trials(splits)
+    runs = {"plain": run_of(tree, 0), "segmented": run_of(tree, 0, segments=segments)}
+    assert trials.place(runs["plain"]).name != trials.place(runs["segmented"]).name
+    found = trials.run(runs)
+    more = dict(found["segmented"].metrics)
+    training = trials.training(runs["plain"])
+    training.run()
+    images = [with_masks(stripes(40, 5)), with_masks(stripes(20, 6))]
+    train, test = (extract(training.method.encoder, each, ["map"], CPU) for each in images)
+    expected = segment(train, images[0].masks, test, images[1].masks, DECODER, 0, CPU).metrics
+    for name in ("mean_iou_percent", "pixel_accuracy_percent"):
+        assert more.pop(name) == expected[name]
+    assert more == found["plain"].metrics
+    assert found["segmented"].right == found["plain"].right
+
+
+def test_other_masks_or_another_decoder_are_another_run(folder):
+    one = Segments.of(folder, DECODER)
+    assert Segments.of(folder, DECODER) == one
+    assert Segments.of(folder, DECODER.model_copy(update={"width": 9})) != one
+    images = with_masks(stripes(20, 6))
+    images.masks[0, 0, 0] = 1 - images.masks[0, 0, 0]
+    save_images(folder / "test.safetensors", images)
+    assert Segments.of(folder, DECODER).hashes != one.hashes
+
+
+def test_images_without_masks_are_refused(folder):
+    save_images(folder / "test.safetensors", stripes(20, 6))
+    splits = Splits(stripes(70, 0), stripes(10, 1), stripes(30, 2), {})
+    run = run_of(resolved(load(SMALL | {"method": "ir", "knn.k": 5}), RUN), 0, segments=Segments.of(folder, DECODER))
+    with pytest.raises(InputError, match="these images have no classes of their pixels; segment a data set that has"):
+        Trials(splits).run({0: run})

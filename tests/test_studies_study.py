@@ -1,0 +1,281 @@
+"""A study's params.yaml over the root's: what a row changes, what it leaves alone, and what it is refused for."""
+
+import pytest
+import yaml
+from by_path import script
+from settings import ROOT, TREE
+
+from annulus.config import SECTION_OF
+from annulus.config.negatives import BallParams, RingParams
+from annulus.errors import InputError
+from annulus.report.papers import load_figures
+from annulus.studies.grid import part_settings
+from annulus.studies.study import OwnStudy, Study
+from annulus.studies.tables import RowsParams
+
+DEFAULTS = {"dataset": "shapes", "method": "ir", "split": "none", "bound": "infonce", "sampler": "uniform"}
+DEFAULTS |= {"anneal": "none", "neighbours": "none", "views": "standard", "backbone": "alexnet-fast"}
+DEFAULTS |= {"schedule": "cosine"}
+OWN = {
+    "scale": "tiny",
+    "seeds": [0, 1],
+    "defaults": DEFAULTS,
+    "scales": {"tiny": {"scales.tiny.pretrain.epochs": 1}, "demo": {"methods.moco.momentum": 0.99}, "paper": {}},
+    "rows": {"IR": {}, "MoCo": {"method": "moco"}, "BALL+anneal": {"sampler": "ball", "anneal": "linear"}},
+}
+
+
+@pytest.fixture
+def make(tmp_path):
+    """A study of these contents over a root of these changes."""
+
+    def made(changes: dict | None = None, root: dict | None = None) -> Study:
+        text = yaml.safe_dump(TREE | root) if root else (ROOT / "params.yaml").read_text()
+        (tmp_path / "params.yaml").write_text(text)
+        kept = {key: value for key, value in (OWN | (changes or {})).items() if value is not None}
+        (tmp_path / "study.yaml").write_text(yaml.safe_dump(kept, sort_keys=False))
+        return Study(tmp_path / "params.yaml", tmp_path / "study.yaml")
+
+    return made
+
+
+def refusal(make, changes: dict, settings: dict | None = None) -> str:
+    """What the user reads, without the file's name, which comes first."""
+    with pytest.raises(InputError, match=r"^[^\n]+study\.yaml: [^\n]*$") as refused:
+        make(changes).variant("a row", settings or {}, 0)
+    return str(refused.value).partition("study.yaml: ")[2]
+
+
+def test_the_row_wins_over_the_scale_and_the_scale_over_the_defaults_and_the_data_set_is_that_of_the_scale(make):
+    key = "methods.ir.temperature"
+    params = make({"defaults": DEFAULTS | {key: 0.1}}).variant("IR", {}, 5)
+    assert (params.seeds, params.scale, params.methods.ir.temperature) == ([5], "tiny", 0.1)
+    study = make({"defaults": DEFAULTS | {key: 0.1}, "scales": {"tiny": {key: 0.2}}})
+    assert study.variant("IR", {}, 0).methods.ir.temperature == 0.2
+    assert study.variant("IR", {key: 0.3}, 0).methods.ir.temperature == 0.3
+    assert study.dataset == "shapes"
+    assert make({"scales": {"tiny": {"dataset": "cifar10"}}}).dataset == "cifar10"
+
+
+IR, MOCO = ({"row": row, "top1_percent": None} for row in ("IR", "MoCo"))
+TABLE = {"base": "IR", "methods": {"IR": IR, "MoCo": MOCO}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"methods": {"IR": IR, "MoCo": MOCO | {"row": "MoCOo"}}}, r"MoCo\.row: no 'MoCOo'; did you mean 'MoCo'"),
+        ({"methods": {"IR": IR, "MoCo": MOCO | {"base": "IRr"}}}, r"a\.methods\.MoCo\.base: no 'IRr'; did you mean"),
+        (
+            {"methods": {"IR": IR, "MoCo": {"row": "MoCo"}}},
+            r"MoCo\.top1_percent: missing; .* in params\.yaml, or null for none$",
+        ),
+        ({"base": "IRr"}, r"tables\.a\.base: no 'IRr'; did you mean 'IR'"),
+        (None, r"pairs\.MoCo: no 'BALL'"),
+    ],
+)
+def test_a_table_of_what_no_row_is_is_refused(changes, sentence, make):
+    make({"tables": {"a": TABLE}, "pairs": {"MoCo": ["IR"]}}).read(RowsParams)
+    pairs = {"MoCo": ["IR", "BALL"] if changes is None else ["IR"]}
+    with pytest.raises(InputError, match=sentence):
+        make({"tables": {"a": TABLE | (changes or {})}, "pairs": pairs}).read(RowsParams)
+
+
+STUDIES = ["algorithms", "augmentations", "cifar10", "colour", "distance", "frequency", "negatives", "strength"]
+
+
+@pytest.mark.parametrize("study", [*STUDIES, "view_learning"])
+def test_a_study_s_settings_are_accepted_at_every_scale_and_no_two_of_a_part_of_views_are_the_same(study, tmp_path):
+    own = ROOT / "stages" / study / "settings.py"
+    main = script(f"stages/{study}/settings.py" if own.exists() else "stages/study_settings.py").main
+    for scale in at_scale(tmp_path, study, "tiny").content["scales"]:
+        files = main(at_scale(tmp_path, study, scale))
+        assert files
+        for points in (part["points"] for part in files.values() if not own.exists() and "points" in part):
+            assert all([one["run"] for one in points].count(point["run"]) == 1 for point in points)
+            assert all(point["base"] in [[one["series"], one["value"]] for one in points] for point in points)
+
+
+def test_a_setting_replaces_a_whole_section_and_a_later_one_a_value_in_it(make):
+    settings = {"anneal": "step", "anneals.step": {"until": 0.25, "steps": 1}, "anneals.step.until": 0.75}
+    study = make()
+    before = study.variant("IR", {}, 0)
+    anneal = study.variant("a row", settings, 0).get("anneals.${anneal}")
+    assert (anneal.until, anneal.steps) == (0.75, 1)
+    assert settings["anneals.step"] == {"until": 0.25, "steps": 1}, "the study's own content is not edited"
+    assert study.variant("IR", {}, 0) == before, "nothing is left behind for the next row"
+
+
+def test_a_scale_in_a_key_is_the_study_s_and_only_its_settings_count(make):
+    for scale, momentum in (("tiny", 0.999), ("demo", 0.99)):
+        params = make({"scale": scale}).variant("a row", {"scales.${scale}.pretrain.negatives": 17}, 0)
+        changed = [it for it in ("tiny", "demo", "paper") if getattr(params.scales, it).pretrain.negatives == 17]
+        assert (changed, params.methods.moco.momentum) == ([scale], momentum)
+
+
+def test_the_root_s_choices_move_no_study(make):
+    others = {"seeds": [9], "scale": "paper", "dataset": "cifar10", "method": "moco", "split": "lab", "bound": "la"}
+    others |= {"sampler": "cave", "anneal": "linear", "neighbours": "s", "views": "strong", "backbone": "resnet50"}
+    others |= {"schedule": "constant"}
+    assert set(others) == {*SECTION_OF, "seeds"}
+    assert make(root=others).variant("a row", {}, 0) == make().variant("a row", {}, 0)
+    values = {"optimizer": {"momentum": 0.5, "weight_decay": 0.0}}
+    assert make(root=values).variant("IR", {}, 0).optimizer.momentum == 0.5, "its values do"
+
+
+def test_an_unknown_key_is_named_with_its_row_and_the_nearest_known_one(make):
+    for key, sentence in (
+        ("sampelr", "params.yaml has no 'sampelr'; did you mean 'sampler'?"),
+        ("samplers.rign.outer", "params.yaml has no 'rign'; did you mean 'ring'?"),
+        ("scales.${scale}.pretrian", "params.yaml has no 'pretrian'; did you mean 'pretrain"),
+    ):
+        assert refusal(make, {}, {key: 1}).startswith(f"a row: {key}: {sentence}")
+        for changes, where in (({"defaults": DEFAULTS | {key: 1}}, "defaults"), (tiny(**{key: 1}), "scales.tiny")):
+            assert refusal(make, changes).startswith(f"{where}: {key}: {sentence}")
+
+
+@pytest.mark.parametrize(
+    ("changes", "settings", "sentence"),
+    [
+        # What the root refuses is said with the study's file and row.
+        ({}, {"samplers.ring.outer": 2.0}, "a row: samplers.ring.outer: 2.0 refused; input should be less than or eq"),
+        ({}, {"samplers.ball": {"outre": 0.1, "outer": 0.1}}, "a row: samplers.ball.outre: unknown key; did you mean"),
+        ({}, {"neighbours": "s", "bound": "binary-nce"}, "a row: neighbours: s gives a query several positives, and"),
+        ({}, {"scales.demo.pretrain.epochs": 1}, "a row: scales.demo.pretrain.epochs is not of 'tiny', the study's"),
+        ({"scale": "tony"}, {}, "scale: 'tony' is none of tiny, demo, paper"),
+        ({"seeds": [0, 3, 0]}, {}, "seeds: [0, 3, 0] names a seed twice, which would be one run, not two"),
+        ({"seeds": None}, {}, "seeds: missing; every value is written in params.yaml"),
+        ({"scales": {"tiny": 3}}, {}, "scales.tiny: 3 refused; expected keys and values, or {} for none"),
+        *(
+            ({"defaults": {name: choice for name, choice in DEFAULTS.items() if name != selector}}, {}, sentence)
+            for selector in DEFAULTS
+            if (sentence := f"defaults: lacks {selector}; a study sets every selector")
+        ),
+    ],
+)
+def test_a_study_or_row_with_a_fault_is_refused(make, changes, settings, sentence):
+    assert refusal(make, changes, settings).startswith(sentence)
+
+
+def test_a_row_is_what_stands_under_its_name_or_is_named_with_the_nearest(make):
+    assert make().row("rows", "BALL+anneal") == {"sampler": "ball", "anneal": "linear"}
+    with pytest.raises(InputError, match=r"study\.yaml: rows has no 'BALL\+aneal'; did you mean 'BALL\+anneal'\?$"):
+        make().row("rows", "BALL+aneal")
+    with pytest.raises(InputError, match=r"study\.yaml: rows\.IR: .* refused; expected keys and values, or \{\}$"):
+        make({"rows": {"IR": None}}).row("rows", "IR")
+
+
+SETTINGS = {
+    "scale": "tiny",
+    "seeds": [0],
+    "scales": {"tiny": {"ball": {"outer": 0.25}, "rings": {"far": {"inner": 0.5}}}, "paper": {}},
+    "ball": {"outer": 0.5},
+    "rings": {"far": {"inner": 0.25, "outer": 0.75}, "close": {"inner": 0.0, "outer": 0.5}},
+}
+
+
+@pytest.fixture
+def own(tmp_path):
+    """Such a study with these changes, without any params.yaml of the root's."""
+
+    def made(changes: dict | None = None) -> OwnStudy:
+        (tmp_path / "study.yaml").write_text(yaml.safe_dump(SETTINGS | (changes or {}), sort_keys=False))
+        return OwnStudy(tmp_path / "study.yaml")
+
+    return made
+
+
+def test_a_section_is_its_own_values_with_the_scale_s_on_top(own):
+    study = own()
+    assert study.section("ball", BallParams) == study.section("ball", BallParams) == BallParams(outer=0.25)
+    assert study.content == SETTINGS, "it is not edited"
+    assert study.section("rings.far", RingParams) == RingParams(inner=0.5, outer=0.75)
+    assert study.section("rings.close", RingParams) == RingParams(inner=0.0, outer=0.5)
+    study = own({"scale": "paper"})
+    assert study.section("ball", BallParams) == BallParams(outer=0.5)
+    assert study.section("rings.far", RingParams) == RingParams(inner=0.25, outer=0.75)
+
+
+def tiny(**section):
+    return {"scales": {"tiny": section}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "sentence"),
+    [
+        ({}, "bal", "bal: expected keys and values; did you mean 'ball'?"),
+        ({}, "rings.fra", "rings.fra: expected keys and values; did you mean 'far'?"),
+        ({"ball": {"outre": 0.1}}, "ball", "ball: outre: unknown key; did you mean 'outer'? (known: outer)"),
+        (tiny(ball={"outer": 2.0}), "ball", "ball: outer: 2.0 refused; input should be"),
+        ({"ball": {}} | tiny(), "ball", "ball: outer: missing; every value is written in params.yaml"),
+        # A slip of the pen in a scale would leave the paper's own settings on, and cost hours.
+        (tiny(bal={"outer": 0.1}), "ball", "scales.tiny: 'bal' is no section; did you mean 'ball'?"),
+        (tiny(rings={"fra": {}}), "rings.far", "did you mean 'far'"),
+        (tiny(ball=3), "ball", "expected keys and values"),
+        (tiny(rings={"far": [1]}), "rings.far", "expected keys and values"),
+    ],
+)
+def test_a_section_with_a_fault_is_refused_with_study_file_and_the_nearest(own, changes, name, sentence):
+    with pytest.raises(InputError) as refused:
+        own(changes).section(name, RingParams if name.startswith("rings") else BallParams)
+    assert sentence in str(refused.value).partition("study.yaml: ")[2]
+
+
+def at_scale(tmp_path, name: str, scale: str) -> Study:
+    content = yaml.safe_load((ROOT / "stages" / name / "params.yaml").read_text())
+    path = tmp_path / "study.yaml"
+    path.write_text(yaml.safe_dump(content | {"scale": scale}, sort_keys=False))
+    return Study(ROOT / "params.yaml", path)
+
+
+@pytest.mark.parametrize("scale", ["tiny", "paper"])
+def test_every_row_and_point_of_algorithms_and_negatives_is_valid_and_no_two_are_the_same(tmp_path, scale):
+    study = at_scale(tmp_path, "algorithms", scale)
+    groups = [{name: study.variant(name, study.row("rows", name), 0) for name in study.content["rows"]}]
+    study = at_scale(tmp_path, "negatives", scale)
+    for name, part in study.content["parts"].items():
+        sweep = part.get("sweep", {"keys": [], "values": [None]})
+        points = {
+            (series, value): study.variant(f"{name}.{series}", settings | dict.fromkeys(sweep["keys"], value), 0)
+            for series, settings in part["series"].items()
+            for value in sweep["values"]
+        }
+        assert all(params.get(key) == value for (_, value), params in points.items() for key in sweep["keys"])
+        groups.append(points)
+    for points in groups:
+        assert {params.scale for params in points.values()} == {scale}
+        assert len({params.model_dump_json() for params in points.values()}) == len(points)
+    for name, choice in study.content["estimates"]["samplers"].items():
+        study.variant(name, choice, 0)
+
+
+def test_a_part_of_validation_accuracy_needs_validation_images(tmp_path):
+    study = at_scale(tmp_path, "negatives", "tiny")
+    study.content["parts"]["annealing"]["series"] = {"none": {"datasets.shapes.validation_fraction": 0.0}}
+    study.content["parts"]["annealing"]["base"] = {"series": "none"}
+    with pytest.raises(InputError, match=r"parts.annealing shows validation accuracy .*validation_fraction is 0; give"):
+        part_settings(study, "annealing")
+
+
+def test_at_the_paper_s_scale_a_part_has_the_paper_s_values_and_both_heads(tmp_path):
+    figures = load_figures()
+    for part, figure, base in (("crop", "infomin.fig11", 0.2), ("jitter", "infomin.fig12", 1.0)):
+        points = part_settings(at_scale(tmp_path, "strength", "paper"), part)["points"]
+        for head in ("mlp", "linear"):
+            of_head = [point["value"] for point in points if point["run"]["methods"]["moco"]["head"] == head]
+            assert of_head == figures[figure].sweep
+        assert {point["base"][1] for point in points} == {base}
+        demo = part_settings(at_scale(tmp_path, "strength", "demo"), part)["points"]
+        assert {point["value"] for point in demo} != set(figures[figure].sweep)
+
+
+def test_a_row_of_lab_images_is_cmc_and_one_whose_name_says_ring_or_ball_has_it(tmp_path):
+    study = at_scale(tmp_path, "algorithms", "demo")
+    for entry in study.content["tables"]["mutualinfo.table1"]["methods"].values():
+        name = entry["row"]
+        params = study.variant(name, study.row("rows", name), 0)
+        assert params.split == ("lab" if "Lab" in name or name.startswith("CMC") else "none")
+        assert (params.anneal == "linear") == ("+anneal" in name)
+        assert (params.neighbours == "s") == ("+s-neigh" in name)
+        sampler = next((word for word in ("BALL", "CAVE", "RING") if name.startswith(word)), None)
+        assert params.sampler == (sampler.lower() if sampler else "ball" if name.startswith("LA") else "uniform")

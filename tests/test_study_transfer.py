@@ -1,0 +1,51 @@
+"""The study `transfer` as a user runs it, at `scale: tiny`: after the main line, of two targets."""
+
+import pytest
+from checkout import Checkout, ran, rows_of
+from PIL import Image
+
+from annulus.encoders.encoder import load_encoder
+
+DVC = "stages/transfer/dvc.yaml"
+TARGETS = ["digits", "hues"]
+
+
+def two_targets(content: dict) -> None:
+    content |= {"scale": "tiny", "targets": TARGETS, "seeds": [0, 1, 9]}
+
+
+@pytest.mark.slow
+def test_the_study_as_a_user_runs_it(tmp_path):
+    checkout = Checkout(tmp_path / "annulus", "transfer")
+    checkout.cut("transfer", two_targets)
+    of_targets = {f"{stage}@{target}" for stage in ("images", "target") for target in TARGETS}
+    of_variants = {f"encoders@{variant}" for variant in ("uniform", "untrained")}
+    stages = ran(checkout.dvc("repro", DVC))
+    assert set(stages) == {"check", "prepare", "pretrain", "settings", "table"} | of_targets | of_variants
+
+    folder = checkout.folder / "metrics/transfer"
+    rows = rows_of(folder / "table.csv")
+    names = ["main", "uniform", "untrained"]
+    assert [(row["target"], row["variant"]) for row in rows] == [(one, name) for one in TARGETS for name in names]
+    assert {(row["seeds"], row["scale"]) for row in rows} == {("2", "tiny")}, "the main line has no seed 9"
+    for row in rows:
+        assert 0 < float(row["linear_top1_percent"]) < 100
+        assert 20 < float(row["few_shot_top1_percent"]) < 100, "above chance"
+    gains = rows_of(folder / "gains.csv")
+    for place, target in enumerate(TARGETS):
+        own = rows[3 * place : 3 * place + 3]
+        for row, base in zip(gains[2 * place : 2 * place + 2], own[1:], strict=True):
+            assert (row["target"], row["over"]) == (target, base["variant"])
+            for number in ("linear", "few_shot"):
+                ours, theirs = (float(each[f"{number}_top1_percent"]) for each in (own[0], base))
+                assert float(row[f"{number}_gain_percent"]) == pytest.approx(ours - theirs, abs=0.011)
+    with Image.open(folder / "targets.png") as sheet:
+        assert sheet.height == len(TARGETS) * 52 + 4
+    untrained = load_encoder(checkout.folder / "data/transfer/encoders/untrained/1.safetensors")
+    trained = load_encoder(checkout.folder / "data/main/encoders/1.safetensors")
+    assert untrained.config == trained.config
+    assert not list(checkout.folder.glob(".annulus/checkpoints/*/*"))
+
+    checkout.edit("params.yaml", "ball: {outer: 0.1}", "ball: {outer: 0.2}")  # no encoder here has a ball
+    changed = checkout.changed_by("transfer", lambda content: content["few_shot"].update({"ways": 3}))
+    assert changed == {f"target@{target}" for target in TARGETS}

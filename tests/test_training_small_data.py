@@ -1,0 +1,91 @@
+"""Few images: settings that were chosen for many run, and each change is one warning, however many the seeds."""
+
+import json
+
+import diagnostics
+import embed
+import knn
+import linear
+import prepare
+import pretrain
+import pytest
+import summary
+import torch
+import yaml
+from PIL import Image
+from settings import changed, run
+
+from annulus.config.negatives import CaveParams, ClusterNeighbourParams, NoNeighbourParams, RingParams
+from annulus.config.training import PretrainScale
+from annulus.pipeline.stage import run_stage
+from annulus.training.small_data import for_few_images
+
+SCALE = PretrainScale(epochs=1, batch_size=64, negatives=1024, queue=1024, learning_rate=0.24, validation_images=None)
+RING, NONE = RingParams(outer=0.1, inner=0.01), NoNeighbourParams()
+CAVE = CaveParams(outer=0.1, clusters=300, runs=1, iterations=20, keep="outside")
+CLUSTERED = ClusterNeighbourParams(clusters=300, runs=10, iterations=20, start=0.05, in_denominator=False)
+
+
+@pytest.mark.parametrize(("images", "batch"), [(64, 64), (63, 56), (8, 8)])
+def test_a_batch_is_the_largest_multiple_of_eight_that_there_is(images, batch, caplog):
+    found = for_few_images(images, SCALE, RING, NONE)
+    assert found == (SCALE.model_copy(update={"batch_size": batch}), RING, NONE)
+    sentence = f"pretrain.batch_size: 64 is more than the {images} training images; a batch is {batch} of them"
+    assert caplog.messages == ([] if batch == 64 else [f"WARNING: scales.SCALE.{sentence}"])
+
+
+@pytest.mark.parametrize(("images", "clusters"), [(300, 300), (299, 149), (64, 32)])
+def test_clusters_hold_two_images_where_there_are_fewer_images_than_clusters(images, clusters, caplog):
+    found, update = for_few_images(images, SCALE, CAVE, CLUSTERED)[1:], {"clusters": clusters}
+    assert found == (CAVE.model_copy(update=update), CLUSTERED.model_copy(update=update))
+    sentence = f"clusters: 300 is more than the {images} training images; they are grouped into {clusters}"
+    said = [message for message in caplog.messages if "clusters" in message]
+    sections = [] if clusters == 300 else ["samplers.cave", "neighbour_sets.k"]
+    assert said == [f"WARNING: {section}.{sentence}" for section in sections]
+
+
+def test_more_negatives_than_rows_are_drawn_with_one_warning(caplog):
+    training = run({"scales.tiny.pretrain.negatives": 70, "sampler": "uniform", "scales.tiny.pretrain.epochs": 1})
+    assert [message for message in caplog.messages if "negatives" in message] == [
+        "scales.SCALE.pretrain.negatives: 70 negatives of a query are drawn, with replacement, from a memory of 69 "
+        "other rows, so that rows repeat; take fewer, or a larger memory"
+    ]
+    training.run()
+    caplog.clear()
+    run({"scales.tiny.pretrain.negatives": 69, "sampler": "uniform"})
+    assert caplog.messages == []
+
+
+def test_fifty_images_run_the_main_line(tmp_path, monkeypatch, caplog):
+    """Fewer than a batch, than negatives, than neighbours and than clusters; five classes of one colour each."""
+    monkeypatch.setenv("DVC_ROOT", str(tmp_path))  # where checkpoints go
+    random = torch.Generator().manual_seed(0)
+    for split, count in (("train", 8), ("test", 2)):
+        for label, colour in enumerate(torch.eye(5, 3)):
+            (tmp_path / "own" / split / f"class {label}").mkdir(parents=True)
+            for number in range(count):
+                pixels = (torch.rand(40, 50, 3, generator=random) * 127 + 128 * colour).to(torch.uint8).numpy()
+                Image.fromarray(pixels).save(tmp_path / "own" / split / f"class {label}" / f"{number}.png")
+    changes = {"dataset": "folder", "datasets.folder.root": str(tmp_path / "own"), "seeds": [0, 1], "knn.k": 200}
+    changes |= {"scales.demo.pretrain.epochs": 2, "scales.demo.linear.epochs": 2, "backbone": "alexnet-fast"}
+    changes |= {"scales.demo.pretrain.batch_size": 64, "scales.demo.pretrain.negatives": 1024}
+    metrics = main_line(changes, tmp_path)
+    assert (metrics["prepare"]["train_images"], metrics["prepare"]["test_images"]) == (36, 10)
+    assert {seed: found["k"] for seed, found in metrics["knn"].items()} == {"0": 36, "1": 36}
+    assert metrics["summary"]["bound_nats"] <= metrics["summary"]["bound_ceiling_nats"]
+    assert sum("WARNING: scales.SCALE.pretrain.batch_size" in message for message in caplog.messages) == 1
+
+
+def main_line(changes, folder):
+    """The metrics of every stage of the main line, run one after the other here."""
+    params, metrics = folder / "params.yaml", {}
+    params.write_text(yaml.safe_dump(changed(changes)))
+    files = {"examples": "examples.safetensors", "confusion": "confusion.csv", "curve": "pretrain.csv"}
+    for stage in (prepare, pretrain, embed, knn, linear, diagnostics, summary):
+        name = stage.__name__
+        files |= {"metrics": f"{name}.json", "history": f"{name}.csv", "right": f"{name}_right.json"}
+        words = [word for path in stage.PATHS for word in (f"--{path}", str(folder / files.get(path, path)))]
+        run_stage(stage.main, stage.READS, stage.PATHS, [*words, "--params", str(params)])
+        files |= {name: f"{name}.json", f"{name}_right": f"{name}_right.json"}
+        metrics[name] = json.loads((folder / f"{name}.json").read_text()) if "metrics" in stage.PATHS else {}
+    return metrics

@@ -1,0 +1,186 @@
+"""Frozen encoders on a target: what the statistics are taken from, what runs share, and the numbers by hand."""
+
+import numpy as np
+import pytest
+import torch
+from settings import CPU, ROOT, SMALL, load, read, stripes
+
+from annulus.config.resolved import PRETRAIN, resolved
+from annulus.encoders.encoder import load_encoder, save_encoder
+from annulus.encoders.extract import extract
+from annulus.errors import InputError
+from annulus.evals.intervals import over_seeds_and_images
+from annulus.files.images import ImageSet, save_images
+from annulus.files.store import Resident
+from annulus.studies.study import MainStudy
+from annulus.studies.transfer.few_shot import accuracies as few_shot_accuracies
+from annulus.studies.transfer.probed import normalised, numbers, probed
+from annulus.studies.transfer.target_tables import accuracies, algorithm, gains, read_targets
+from annulus.studies.transfer.trained_encoders import Encoders
+from annulus.training.setup import build_training
+
+PROBE = {"layer": "pooled", "momentum": 0.9, "weight_decay": 0.0, "epochs": 5, "batch_size": 8, "learning_rate": 0.1}
+FEW = {"ways": 2, "shots": 2, "queries": 3, "episodes": 10, "classifier": "prototype", "class_splits": None}
+
+
+def shifted(images: ImageSet, by: int) -> ImageSet:
+    """The same images with a larger red."""
+    pixels = images.images.pixels.clone()
+    pixels[:, 0] += by
+    return ImageSet(Resident(pixels), images.labels, images.rows, images.classes)
+
+
+@pytest.fixture
+def shared(tmp_path, empty_checkout):
+    """A target and one encoder of each variant."""
+    for split, count, seed in (("train", 60, 3), ("test", 30, 4)):
+        save_images(tmp_path / f"target/{split}.safetensors", stripes(count, seed))
+    training = build_training(read({}), stripes(70, 0), stripes(10, 1), CPU)
+    folders = {name: tmp_path / name for name in ("main", "uniform")}
+    save_encoder(training.method.encoder, folders["main"] / "0.safetensors")
+    training.run()
+    save_encoder(training.method.encoder, folders["uniform"] / "0.safetensors")
+    own = {"target": "stripes", "probe": PROBE, "few_shot": FEW, "episodes_seed": 0}
+    return own | {"images": tmp_path / "target", "encoders": folders}
+
+
+def test_images_are_normalised_by_the_target_s_training_images(shared):
+    train = shifted(stripes(60, 3), 30)
+    encoder = load_encoder(shared["encoders"]["main"] / "0.safetensors")
+    found = normalised(encoder, train)
+    pixels = train.images.pixels.double() / 255
+    mean, std = pixels.mean(dim=(0, 2, 3)), pixels.std(dim=(0, 2, 3), unbiased=False)
+    torch.testing.assert_close(found.mean.flatten().double(), mean, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(found.std.flatten().double(), std, rtol=1e-5, atol=1e-6)
+    assert not torch.equal(found.mean, encoder.mean)
+    for name, weight in encoder.state_dict().items():
+        assert torch.equal(found.state_dict()[name], weight)
+
+
+def test_nothing_but_the_answers_is_taken_from_test_images(shared, monkeypatch):
+    """The pixels' mean and standard deviation, and the middle of few-shot features, are the training images'."""
+    train, seen = stripes(60, 3), []
+
+    def told(encoder, images, layers, device):
+        found = extract(encoder, images, layers, device)
+        seen.append((encoder.mean.flatten(), encoder.std.flatten(), found.layer("pooled")))
+        return found
+
+    def centred(features, center, episodes, classifier):
+        assert torch.equal(center, seen[0][2].mean(dim=0))
+        assert torch.equal(features, seen[1][2])
+        return few_shot_accuracies(features, center, episodes, classifier)
+
+    monkeypatch.setattr("annulus.studies.transfer.probed.extract", told)
+    monkeypatch.setattr("annulus.studies.transfer.probed.accuracies", centred)
+    probed(shared, ("uniform", 0))
+    assert [len(features) for _, _, features in seen] == [60, 30, 0], "training, test, and no validation images"
+    for mean, std, _ in seen:
+        for found, expected in zip((mean, std), train.channel_statistics(), strict=True):
+            torch.testing.assert_close(found, torch.tensor(expected))
+
+
+def test_a_channel_that_never_varies_becomes_nothing(shared):
+    pixels = stripes(20, 3).images.pixels.clone()
+    pixels[:, 2] = 77
+    images = ImageSet(Resident(pixels), torch.arange(20) % 2, torch.arange(20), ("a", "b"))
+    found = normalised(load_encoder(shared["encoders"]["main"] / "0.safetensors"), images)
+    assert found.std.flatten()[2] == 1
+    assert extract(found, images, ["pooled"], CPU).layer("pooled").isfinite().all()
+
+
+def test_a_target_that_is_easy_is_told_and_the_same_again(shared):
+    found = probed(shared, ("uniform", 0))
+    assert found == probed(shared, ("uniform", 0))
+    assert len(found["linear"]) == 30
+    assert np.mean(found["linear"]) > 0.9, "stripes across and along"
+    assert len(found["few_shot"]) == 10
+    assert set(np.round(np.array(found["few_shot"]) * 6).astype(int)) <= set(range(7)), "of six queries each"
+
+
+def test_gains_are_in_pairs_of_a_seed_and_an_image_or_an_episode(tmp_path):
+    random = np.random.default_rng(0)
+    tables = {
+        name: {
+            "linear": (random.random((3, 40)) < level).astype(float),
+            "few_shot": np.round(random.random((3, 20)) * level, 2),
+        }
+        for name, level in (("main", 0.9), ("uniform", 0.6), ("untrained", 0.3))
+    }
+    found = {
+        name: {seed: {protocol: table[seed].tolist() for protocol, table in both.items()} for seed in range(3)}
+        for name, both in tables.items()
+    }
+    measured = numbers(found)
+    for protocol in ("linear", "few_shot"):
+        assert measured[f"main_{protocol}_top1_percent"] == pytest.approx(100 * tables["main"][protocol].mean())
+        expected = over_seeds_and_images(tables["main"][protocol] - tables["untrained"][protocol])
+        assert measured[f"over_untrained_{protocol}_gain_percent"] == pytest.approx(100 * expected.mean)
+        assert measured[f"over_untrained_{protocol}_gain_interval_percent"] == pytest.approx(100 * expected.half)
+        assert measured[f"over_untrained_{protocol}_verdict"] == "better"
+    assert "over_main_linear_gain_percent" not in measured
+
+    setting = dict.fromkeys(("scale", "seeds", "classes", "train_images", "test_images"), 3)
+    targets = {"birds": measured | setting | {"ways": 5, "shots": 5, "episodes": 20}}
+    trained = {"method": "moco", "split": "none", "sampler": "ring", "dataset": "shapes"}
+    rows = accuracies(targets, ["uniform", "untrained"], trained)
+    assert [row["algorithm"] for row in rows] == ["MoCoRing", "MoCo", "untrained"]
+    assert rows[1]["linear_top1_percent"] == measured["uniform_linear_top1_percent"]
+    row = gains(targets, ["uniform", "untrained"], trained)[1]
+    assert (row["over"], row["dataset"]) == ("untrained", "shapes")
+    assert row["linear_gain_percent"] == measured["over_untrained_linear_gain_percent"]
+    with pytest.raises(InputError, match=r"has none of birds, fungi; run `dvc repro stages/transfer/dvc.yaml`"):
+        read_targets(tmp_path, ["birds", "fungi"])
+
+
+@pytest.mark.parametrize(
+    ("method", "split", "sampler", "expected"),
+    [
+        ("ir", "none", "ring", ["IRing", "IR"]),
+        ("ir", "lab", "ring", ["CMCRing", "CMC"]),
+        ("ir", "none", "uniform", ["IR", "uniform"]),
+        ("simo", "none", "cave", ["simo cave", "simo uniform"]),
+    ],
+)
+def test_variants_have_the_paper_s_names(method, split, sampler, expected):
+    trained = {"method": method, "split": split, "sampler": sampler, "dataset": "shapes"}
+    assert [algorithm(variant, trained) for variant in ("main", "uniform")] == expected
+
+
+@pytest.mark.parametrize("trained", [True, False])
+def test_a_variant_s_encoders_are_those_of_its_runs(trained, tmp_path, empty_checkout):
+    for split, count, seed in (("train", 70, 0), ("validation", 10, 1)):
+        save_images(tmp_path / f"images/{split}.safetensors", stripes(count, seed))
+    changes = {"sampler": "uniform", "anneal": "none"}
+    settings = resolved(load(SMALL | changes), PRETRAIN)
+    encoders = Encoders(settings, trained, [0, 5], tmp_path / "images", tmp_path / "encoders")
+    encoders.write()
+    encoders.done()
+    assert not list(tmp_path.glob(".annulus/checkpoints/*/*"))
+    for seed in (0, 5):
+        run = build_training(read(changes | {"seed": seed}), stripes(70, 0), stripes(10, 1), CPU)
+        if trained:
+            run.run()
+        found = load_encoder(tmp_path / f"encoders/{seed}.safetensors").state_dict()
+        for name, weight in run.method.encoder.state_dict().items():
+            assert torch.equal(found[name], weight), name
+
+
+def study(tmp_path, seeds: str, changes: str = "{}") -> MainStudy:
+    path = tmp_path / "params.yaml"
+    path.write_text(f"scale: demo\nseeds: {seeds}\nscales: {{demo: {{}}}}\nvariants: {{one: {{changes: {changes}}}}}\n")
+    return MainStudy(ROOT / "params.yaml", path)
+
+
+def test_a_study_of_the_main_line_has_its_parameters_and_its_seeds(tmp_path):
+    found = study(tmp_path, "[4, 1, 12]")
+    assert found.seeds == [4, 1]
+    changed = found.variant("one", {"sampler": "uniform", "scales.${scale}.pretrain.epochs": 3})
+    assert changed.sampler == "uniform"
+    assert changed.get("scales.${scale}.pretrain").epochs == 3
+    assert changed.get("methods.${method}") == found.main.get("methods.${method}")
+    assert found.main.get("scales.${scale}.pretrain").epochs != 3, "the main line is as it was"
+    with pytest.raises(InputError, match=r"the main line has an encoder of none of \[12\]; take some of its seeds"):
+        _ = study(tmp_path, "[12]").seeds
+    with pytest.raises(InputError, match=r"samplr: params.yaml has no 'samplr'; did you mean 'sampler'"):
+        found.variant("one", {"samplr": "uniform"})

@@ -1,0 +1,192 @@
+"""View generators that learn: a step against its equations, whose labels they see, a seed, a kill."""
+
+import copy
+from dataclasses import replace
+
+import pytest
+import torch
+from settings import CPU, SMALL, load, stripes
+
+from annulus.config.resolved import resolved, values
+from annulus.device.rng import derive
+from annulus.encoders.encoder import build_encoder
+from annulus.errors import InputError
+from annulus.files.images import ImageSet
+from annulus.files.store import Resident
+from annulus.running.checkpoint import Checkpoint
+from annulus.studies.view_learning import trained as module
+from annulus.studies.view_learning.batches import Batch, Batches, labelled_images
+from annulus.studies.view_learning.learning import ViewLearning
+from annulus.studies.view_learning.params import SEEN as SEEN_NAMES
+from annulus.studies.view_learning.params import GeneratorParams
+from annulus.studies.view_learning.trained import encoder_config, trained
+from annulus.views.learned import GeneratorConfig, ViewGenerator
+
+pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
+
+PARAMS = GeneratorParams(
+    **{"space": "rgb", "changes": "all", "volume_preserving": False, "couplings": 3, "hidden": 4, "gain": 1.0},
+    **{"learns": "semi-supervised", "steps": 10, "batch_size": 8, "temperature": 0.3, "embedding_dim": 6},
+    **{"generator_rate": 0.01, "estimator_rate": 0.003, "labelled_share": 0.5},
+)
+SEEN = values(resolved(load(SMALL | {"backbone": "convnet", "views": "gentle"}), SEEN_NAMES), SEEN_NAMES)
+IMAGES = stripes(40, 0)
+
+
+def made(images=IMAGES, seed=0, checkpoint=None, **changes):
+    return trained(PARAMS.model_copy(update=changes), SEEN, images, seed, CPU, checkpoint)
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return made()
+
+
+def weights(network):
+    return torch.cat([weight.detach().flatten() for weight in network.parameters()])
+
+
+def same(first, second):
+    return torch.equal(weights(first.generator), weights(second.generator))
+
+
+def plain_shared(estimators, views):
+    """I_NCE of a batch, pair by pair."""
+    first, second = (network(view) for network, view in zip(estimators.parts, views, strict=True))
+    total = 0
+    for queries, keys in ((first, second), (second, first)):
+        for i, query in enumerate(queries):
+            weight = [(query @ key / 0.3).exp() for key in keys]
+            total = total + (8 * weight[i] / sum(weight)).log() / 16
+    return total
+
+
+def plain_classified(classifiers, views, labels):
+    total = 0
+    for network, view in zip(classifiers.parts, views, strict=True):
+        for logits, label in zip(network.head(network.pooled(view)), labels, strict=True):
+            total = total - (logits[label].exp() / logits.exp().sum()).log() / 8
+    return total
+
+
+def after_adam(network, loss, rate):
+    """Adam's first step has no memory: each weight goes by its rate against the sign of its gradient."""
+    before = list(network.parameters())
+    found = torch.autograd.grad(loss, before, retain_graph=True, allow_unused=True)
+    moves = [torch.zeros_like(weight) if grad is None else grad for weight, grad in zip(before, found, strict=True)]
+    return weights(network) - rate * torch.cat([(grad / (grad.abs() + 1e-8)).flatten() for grad in moves])
+
+
+def assert_alike(network, expected):
+    """But for a few weights whose gradient is so small that rounding decides its sign."""
+    apart = (weights(network) - expected).abs()
+    assert apart.median() < 1e-7
+    assert (apart > 1e-5).double().mean() < 0.001
+
+
+@pytest.mark.parametrize("learns", ["unsupervised", "supervised", "semi-supervised"])
+def test_a_step_is_the_two_of_the_game(learns, generator):
+    config = encoder_config(PARAMS, SEEN, IMAGES)
+    networks = (build_encoder(replace(config, embedding_dim=width), derive(0, width)) for width in (6, 2))
+    views = ViewGenerator(GeneratorConfig("rgb", "all", 3, 4, False), 0)
+    learning = ViewLearning(PARAMS.model_copy(update={"learns": learns}), views, *networks)
+    images = torch.rand(2, 8, 3, 16, 16, generator=generator)
+    batch, old = Batch(images[0], images[1], torch.arange(8) % 2), copy.deepcopy(learning)
+    reduces, labelled = learns != "supervised", learns != "unsupervised"
+    played = learning.step(batch)
+
+    climbed, loss = weights(old.estimators), 0
+    if reduces:
+        climbed = after_adam(old.estimators, -plain_shared(old.estimators, old.generator(batch.images)), 0.003)
+        torch.nn.utils.vector_to_parameters(climbed, old.estimators.parameters())
+        loss = shared = plain_shared(old.estimators, old.generator(batch.images))
+        torch.testing.assert_close(played.shared, shared.detach())
+    if labelled:
+        classified = plain_classified(old.classifiers, old.generator(batch.labelled), batch.labels)
+        torch.testing.assert_close(played.classified, classified.detach())
+        loss = loss + classified
+    assert_alike(learning.estimators, climbed)
+    assert_alike(learning.generator, after_adam(old.generator, loss, 0.01))
+    expected = after_adam(old.classifiers, loss, 0.003) if labelled else weights(old.classifiers)
+    assert_alike(learning.classifiers, expected)
+    assert (played.shared is None, played.classified is None) == (not reduces, not labelled)
+
+
+def test_a_curve_has_ten_points_and_no_number_of_what_is_not_played():
+    curve = made(learns="unsupervised", steps=20).curve
+    assert [point["step"] for point in curve] == list(range(2, 21, 2))
+    assert curve[0]["classified_nats"] == ""
+
+
+def test_only_the_labels_of_the_labelled_images_reach_a_generator(whole):
+    known = labelled_images(IMAGES, 0.5, seed=0).rows
+    assert len(known) == 20
+
+    def with_others(rows):
+        labels = IMAGES.labels.clone()
+        labels[rows] = 1 - labels[rows]
+        return ImageSet(IMAGES.images, labels, IMAGES.rows, IMAGES.classes)
+
+    unknown = torch.tensor([row for row in range(40) if row not in known])
+    assert same(whole, made(with_others(unknown)))
+    assert not same(whole, made(with_others(known)))
+    assert same(made(learns="unsupervised"), made(with_others(torch.arange(40)), learns="unsupervised"))
+
+
+def test_a_batch_of_labelled_images_has_each_images_own_label():
+    """Images that hold their own number, in views that change nothing."""
+    rows = torch.arange(40)
+    pixels = rows.to(torch.uint8)[:, None, None, None].expand(40, 3, 16, 16).contiguous()
+    labels = torch.randint(0, 2, (40,), generator=torch.Generator().manual_seed(0))
+    images = ImageSet(Resident(pixels), labels, rows, IMAGES.classes)
+    plain = values(resolved(load(SMALL | {"backbone": "convnet", "views": "none"}), SEEN_NAMES), SEEN_NAMES)
+    batches = Batches(PARAMS, plain, images, 0, CPU)
+    for _ in range(3):
+        batch = batches.draw()
+        shown = (255 * batch.labelled[:, 0, 0, 0]).round().long()
+        assert len(set(shown.tolist())) > 3
+        assert set(shown.tolist()) <= set(labelled_images(images, 0.5, 0).rows.tolist())
+        assert torch.equal(batch.labels, labels[shown])
+
+
+def test_the_seed_decides_everything(whole):
+    assert same(whole, made())
+    assert not same(whole, made(seed=1))
+    random, doubled = (made(learns="nothing", gain=gain) for gain in (1.0, 2.0))
+    assert not same(whole, random), "it learns"
+    assert torch.equal(weights(doubled.generator), 2 * weights(random.generator))
+
+
+def test_a_killed_generator_goes_on_with_the_same_bits(whole, tmp_path, monkeypatch):
+    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    point, points = module._point, []
+
+    def watched(step, played):
+        points.append(step)
+        if points == [1, 2, 3, 4, 5, 6]:
+            raise KeyboardInterrupt
+        return point(step, played)
+
+    monkeypatch.setattr(module, "_point", watched)
+    with pytest.raises(KeyboardInterrupt), Checkpoint("generator", {}) as checkpoint:
+        made(checkpoint=checkpoint)
+    with Checkpoint("generator", {}) as checkpoint:
+        found = made(checkpoint=checkpoint)
+    assert points[6:] == [6, 7, 8, 9, 10]
+    assert same(found, whole)
+    assert found.curve == whole.curve
+
+
+def test_what_no_generator_can_learn_from_is_refused_with_the_way_out(generator):
+    sentence = (
+        r"labelled_share: 0\.02 gives a label to 1 of 40 training images and to none of 1 of the 2 classes "
+        r"\('(across|along)', say\); raise it"
+    )
+    with pytest.raises(InputError, match=sentence):
+        made(labelled_share=0.02)
+    grey = torch.randint(0, 256, (40, 1, 16, 16), generator=generator, dtype=torch.uint8).expand(40, 3, 16, 16)
+    images = ImageSet(Resident(grey.contiguous()), IMAGES.labels, IMAGES.rows, IMAGES.classes)
+    with pytest.raises(InputError, match="split: rgb contrasts R with GB, but the images of this data set have no"):
+        made(images, learns="nothing")
+    with pytest.raises(InputError, match=r"of a view generator is not finite by step .*; lower its generator_rate"):
+        made(generator_rate=1000.0, learns="unsupervised", couplings=30)
