@@ -1,1 +1,1 @@
-"""What surrounds a run and changes no number: worker processes and their progress, checkpoints, the hash of the code."""
+"""Worker processes and their progress, checkpoints, the hash of the code: what surrounds a run, not its numbers."""
