@@ -119,7 +119,7 @@ def test_the_fixed_inputs_tell_faulty_kernels_from_right_ones(tmp_path):
         for number, (old, new) in enumerate([("", ""), *mutations]):
             assert old in source
             (tmp_path / f"{Path(file).stem}_{number}.py").write_text(source.replace(old, new) if old else source)
-    assert interpreted("test_compute_kernels:agreements", [(str(tmp_path),)]) == [[True, False, False] * 2]
+    assert interpreted("test_device_kernels:agreements", [(str(tmp_path),)]) == [[True, False, False] * 2]
 
 
 def agreements(folder):
