@@ -14,7 +14,7 @@ def check_memory(
 ) -> None:
     """Refuse a queue or a sampler that `images` training images cannot serve.
 
-    Fewer images than a batch, than negatives or than clusters are no fault: training.few says what is made of them.
+    Fewer images than a batch, than negatives or than clusters are no fault: training.small_data adjusts them.
 
     Raises:
         InputError: with the numbers and the key to change.

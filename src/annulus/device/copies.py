@@ -1,4 +1,4 @@
-"""What keeps the host from waiting for a GPU: copies from pinned memory. Checks that wait are `compute.checks`."""
+"""What keeps the host from waiting for a GPU: copies from pinned memory. Checks that wait are `device.checks`."""
 
 from collections.abc import Sequence
 

@@ -64,13 +64,13 @@ def computes(file: Path) -> bool:
 
 def is_docstring(file: Path) -> bool:
     """Whether a Python file has a docstring only."""
-    body = _parsed(file).body
-    return not body[bool(ast.get_docstring(_parsed(file))) :]
+    tree = _parsed(_read(file))
+    return len(tree.body) == (ast.get_docstring(tree) is not None)
 
 
 def _imported_by(file: Path) -> list[Path]:
     names: list[str] = []
-    for node in _statements(_parsed(file)):
+    for node in _statements(_parsed(_read(file))):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -87,12 +87,8 @@ def _statements(block: ast.AST) -> Iterator[ast.stmt]:
             yield from _statements(inner)
 
 
-def _parsed(file: Path) -> ast.Module:
-    return _tree(_read(file))
-
-
 @functools.lru_cache(maxsize=1000)  # by content: an edit between two runs of one process is seen
-def _tree(source: bytes) -> ast.Module:
+def _parsed(source: bytes) -> ast.Module:
     return ast.parse(source)
 
 

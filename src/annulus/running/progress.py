@@ -1,6 +1,6 @@
 """How far runs are: a bar for each on a terminal, elsewhere a line a minute for each.
 
-A run calls `report` and `say`. In a worker (`compute.workers`) they go to the process of the stage, which shows them.
+A run calls `report` and `say`. In a worker (`running.workers`) they go to the process of the stage, which shows them.
 """
 
 import logging
