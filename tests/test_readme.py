@@ -6,7 +6,7 @@ import pytest
 import yaml
 from settings import ROOT
 
-from annulus.config import SECTION_OF
+from annulus.config.params import SECTION_OF
 from annulus.errors import InputError
 from annulus.report.readme import INSTRUCTION, with_tables
 

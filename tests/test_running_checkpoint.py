@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from annulus.config.training import ConstantSchedule, CosineSchedule
 from annulus.errors import InputError
+from annulus.optim.schedules import ConstantSchedule, CosineSchedule
 from annulus.running import checkpoint as checkpoint_module
 from annulus.running.checkpoint import Checkpoint, Held, hash_files
 

@@ -9,7 +9,7 @@ from signal import SIG_DFL, SIGPIPE, signal
 from typing import Any, NamedTuple
 
 from annulus.compare.sides import files_of, repository
-from annulus.config import SECTION_OF
+from annulus.config.params import SECTION_OF
 from annulus.errors import InputError
 from annulus.files.strict import finite, parse_json
 from annulus.pipeline.revision import WORKSPACE, Files, experiments

@@ -15,15 +15,14 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from annulus.config.all_params import Samplers
 from annulus.config.file import load_params
-from annulus.config.negatives import Samplers
 from annulus.device.rng import derive
 from annulus.diagnostics.measures import Run, load_run
 from annulus.diagnostics.membership import candidate_sets, cave_for, false_negative_percent
 from annulus.errors import InputError
 from annulus.files.images import load_images
 from annulus.files.results import write_text
-from annulus.negatives.build import build_sampler
 from annulus.negatives.samplers import Ring
 
 LARGE, SMALL = 200, 76  # radii of the discs, in units of the picture
@@ -62,7 +61,7 @@ def scene_of(run: Run, labels: Tensor, samplers: Samplers, seed: int) -> Scene:
     """
     snapshot = run.snapshots[-1]
     self_index = snapshot.self_index
-    named = {name: build_sampler(params) for name, params in samplers} | {"inner": Ring(0.0, samplers.ring.inner)}
+    named = dict(samplers) | {"inner": Ring(inner=0.0, outer=samplers.ring.inner)}
     named["cave"] = cave_for(named["cave"], len(run.images), run.train_images)
     sets = candidate_sets(
         snapshot.comparisons(), self_index, {name: (one, 1.0) for name, one in named.items()}, derive(seed, "picture")

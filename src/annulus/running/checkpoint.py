@@ -16,6 +16,7 @@ import socket
 import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -182,6 +183,8 @@ def _sha256(path: Path) -> str:
 
 def _plain(value: Any) -> Any:
     """A section of params.yaml with its type (some sections differ by nothing else), or a path."""
+    if is_dataclass(value):
+        return {type(value).__name__: vars(value)}
     if isinstance(value, BaseModel):
         return {type(value).__name__: value.model_dump(mode="json")}
     if isinstance(value, Path):

@@ -21,16 +21,16 @@ from annulus.config.params import nearest
 from annulus.config.resolved import read_settings
 from annulus.device.device import pick_device
 from annulus.errors import InputError
-from annulus.studies.runs import Run, hash_images, hash_trial, name_of
+from annulus.studies.runs import Trial, hash_images, hash_trial, name_of
 from annulus.studies.store import Place
-from annulus.sweep.worker import Trial
+from annulus.sweep.worker import StudyRun
 
 log = logging.getLogger("annulus")
 
-Runs = Callable[[Mapping[str, Any]], Mapping[Any, Run]]  # a script's own: settings -> what the stage trains
+Runs = Callable[[Mapping[str, Any]], Mapping[Any, Trial]]  # a script's own: settings -> what the stage trains
 
 
-def read_trials(study: Path, rows: Sequence[str]) -> list[Trial]:
+def read_trials(study: Path, rows: Sequence[str]) -> list[StudyRun]:
     """The trials of those of the rows (none: of all) that `dvc repro` would run, each once. Makes the images first.
 
     Raises:
@@ -119,12 +119,12 @@ def alone(lock: Path) -> Iterator[None]:
         yield
 
 
-def _trials(row: str, stage: PipelineStage) -> list[Trial]:
+def _trials(row: str, stage: PipelineStage) -> list[StudyRun]:
     _, options = _command(stage)
     images, code = Path(options["--images"]), hash_trial()
     hashes, runs = hash_images(images), _runs_of(stage)(read_settings(Path(options["--settings"])))
     return [
-        Trial(f"{row}, {name_of(key)}", images.absolute(), params, Place(params, hashes, code, pick_device()))
+        StudyRun(f"{row}, {name_of(key)}", images.absolute(), params, Place(params, hashes, code, pick_device()))
         for key, params in runs.items()
     ]
 
