@@ -82,7 +82,7 @@ def _condition(text: str) -> tuple[str, list[str]]:
 
 
 def _cells(rows: Sequence[Row], column: str) -> list[str]:
-    """Formats a column's numbers with their intervals; the cell of a base's gain over itself, 0 by definition, is empty."""
+    """Formats a column's numbers with their intervals; a base's gain over itself, 0 by definition, is left empty."""
     stem, _, unit = column.rpartition("_")
     if unit not in DIGITS:
         return [row[column].replace("|", "\\|") for row in rows]
