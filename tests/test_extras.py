@@ -28,5 +28,6 @@ def test_a_room_without_its_packages_names_them_and_the_extra(arguments, room, m
     *before, line = done.stderr.splitlines()
     assert f"{room} needs {' and '.join(missing)}, which this Python ({sys.executable}) has not" in line
     assert "`make install` brings all, then `. .venv/bin/activate` takes it" in line
-    assert f"pip install 'CHECKOUT[{extra}]' (annulus on PyPI is another package)" in line
+    assert f'; where annulus-ssl is installed, pip install "annulus-ssl[{extra}]"; elsewhere' in line
+    assert f'pip install "annulus-ssl[{extra}] @ git+https://ADDRESS", with the repository\'s address' in line
     assert not before or arguments[0] == "-c", "a command ends in one line"

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from annulus.methods.memory import KeyQueue, MemoryBank
 
 __all__ = ["Contrast", "ContrastConfig", "KeyQueue", "MemoryBank", "bounds", "load_encoder", "negatives"]
+__version__: str
 
 _HOMES = {
     "Contrast": "annulus.methods.contrast",
@@ -54,8 +55,24 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(_HOMES[name]), name)
     if name in __all__:
         return import_module(f"annulus.{name}")
+    if name == "__version__":
+        return _version()
     raise AttributeError(f"module 'annulus' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+def _version() -> str:
+    """Of the distribution annulus-ssl; of a checkout that is not installed, what its pyproject.toml says."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("annulus-ssl")
+    except PackageNotFoundError:
+        import tomllib
+        from pathlib import Path
+
+        project = Path(__file__).parents[2] / "pyproject.toml"
+        return tomllib.loads(project.read_text(encoding="utf-8"))["project"]["version"]

@@ -16,7 +16,8 @@ def require(room: str, extra: str, modules: Sequence[str]) -> None:
         # With the room as its name, `python -m` shows the sentence without a traceback.
         raise ModuleNotFoundError(
             f"{room} needs {' and '.join(missing)}, which this Python ({sys.executable}) has not; in a checkout "
-            "`make install` brings all, then `. .venv/bin/activate` takes it; elsewhere "
-            f"pip install 'CHECKOUT[{extra}]' (annulus on PyPI is another package)",
+            "`make install` brings all, then `. .venv/bin/activate` takes it; where annulus-ssl is installed, "
+            f'pip install "annulus-ssl[{extra}]"; elsewhere pip install "annulus-ssl[{extra}] @ git+https://ADDRESS", '
+            "with the repository's address",
             name=room,
         )
