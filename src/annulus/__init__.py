@@ -25,6 +25,8 @@ Rooms in the order in which data flows through them; each imports only from thos
     studies        a folder for each study, and what they share
     sweep          all runs of a study in parallel, here or on a cluster
 
+`annulus --help` lists the programs among them (`__main__`).
+
 For other training loops: `annulus.negatives` and `annulus.bounds` (their `__all__`), the names below, and nothing else.
 They are imported when they are first asked for, so that importing one room does not import the others.
 """

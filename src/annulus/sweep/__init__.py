@@ -1,4 +1,4 @@
-"""All runs of a study in parallel, here or on a cluster: `python -m annulus.sweep stages/STUDY`.
+"""All runs of a study in parallel, here or on a cluster: `annulus sweep stages/STUDY`.
 
 worker     takes one trial after the other, until none is left that nobody works at
 study      which trials a study has
