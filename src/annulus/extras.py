@@ -2,7 +2,9 @@
 
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.util import find_spec
+from types import ModuleType
 
 
 def require(room: str, extra: str, modules: Sequence[str]) -> None:
@@ -21,3 +23,18 @@ def require(room: str, extra: str, modules: Sequence[str]) -> None:
             "with the repository's address",
             name=room,
         )
+
+
+def load_faiss(user: str) -> ModuleType:
+    """faiss, which its CPU build and its GPU build both bring; `user` is what needs it.
+
+    Raises:
+        ModuleNotFoundError: where neither is installed.
+    """
+    if find_spec("faiss") is None:
+        raise ModuleNotFoundError(
+            f"{user} needs faiss, which this Python ({sys.executable}) has not; install one of its builds: "
+            "pip install faiss-cpu, or for a GPU pip install faiss-gpu",
+            name="faiss",
+        )
+    return import_module("faiss")
