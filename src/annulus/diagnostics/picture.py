@@ -1,4 +1,4 @@
-"""`python -m annulus.diagnostics.picture`: the annulus around one image, from the main line's embeddings, as an SVG.
+"""`annulus picture`: the annulus around one image, from the main line's embeddings, as an SVG.
 
 A point is one row of the memory. Its distance from the centre is its angle to the query, to scale; its direction is a
 projection, with the query's k-means cluster on the left. The query is a typical one: its own row lies in the inner
@@ -233,7 +233,7 @@ def _percent(share: float) -> str:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Write the SVG. A user's mistake is one sentence and exit status 1."""
-    parser = argparse.ArgumentParser(prog="python -m annulus.diagnostics.picture", description=__doc__)
+    parser = argparse.ArgumentParser(prog="annulus picture", description=__doc__)
     parser.add_argument("--root", type=Path, default=Path(), help="the repository, where `dvc repro` has run")
     parser.add_argument("--svg", type=Path, required=True, help="the file to write")
     arguments = parser.parse_args(argv)
