@@ -1,14 +1,25 @@
 """What a study says of a view generator."""
 
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import Field
 
 from annulus.config.params import Params
+from annulus.encoders.config import Backbone
 from annulus.settings import Depth, Positive, Rate, Rows, Steps, Temperature, Width
+from annulus.views.settings import ViewSet
 
-# How a generator's opponents see images, under their names in dvc.yaml.
-SEEN = ["datasets.${dataset}.view_size", "view_sets.${views}", "backbones.${backbone}"]
+SEEN = ["datasets.${dataset}.view_size", "view_sets.${views}", "backbones.${backbone}"]  # `Seen`, by dvc.yaml's names
+
+
+@dataclass(frozen=True)
+class Seen:
+    """How a generator's opponents see images."""
+
+    view_size: int
+    views: ViewSet
+    backbone: Backbone
 
 
 class GeneratorParams(Params):
