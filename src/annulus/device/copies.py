@@ -1,4 +1,4 @@
-"""What keeps the host from waiting for a GPU: copies from pinned memory. Checks that wait are `device.checks`."""
+"""Copies from pinned memory, which never make the host wait for a GPU. `device.checks` does the same for checks."""
 
 from collections.abc import Sequence
 

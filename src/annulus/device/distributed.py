@@ -67,7 +67,7 @@ def rank() -> int:
 
 
 def local_slice(count: int) -> slice:
-    """Which rows of a global batch of `count` are this process's: consecutive ones, in rank order.
+    """Rows of a global batch of `count` that belong to this process: consecutive, in rank order.
 
     Raises:
         InputError: when the batch cannot be shared evenly.

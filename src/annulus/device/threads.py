@@ -51,7 +51,7 @@ def _threads(process: int) -> ThreadPoolExecutor:
 
 
 def _shares() -> Iterator[float]:
-    """How many cores' time each control group around this process has: of version 2, `cpu.max`, or 1, `cpu.cfs_*`."""
+    """CPU limit of each control group around this process, in cores: `cpu.max` (version 2), `cpu.cfs_*` (version 1)."""
     yield math.inf
     try:
         lines = OWN_GROUPS.read_text(encoding="utf-8").splitlines()

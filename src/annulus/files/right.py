@@ -1,4 +1,4 @@
-"""Which test images a frozen encoder got right, by number and seed: what an interval or a paired difference is made of.
+"""Test images that a frozen encoder classifies correctly, by number and seed, for intervals and paired differences.
 
 Bits as hexadecimal text: 2,500 characters for 10,000 images, so that git keeps them beside the metrics.
 """

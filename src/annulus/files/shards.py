@@ -24,8 +24,10 @@ LONGEST = 2  # times the shorter side: a batch of images takes the room of its l
 
 
 class Places(NamedTuple):
-    """Where each image is: its shard, its first byte there and how many there are; its height and width; its pixels'
-    fingerprint. A few of these exist at a time, of a million images, so they take no more room than they need."""
+    """Location of each image (shard, first byte, number of bytes), its height and width, and its pixels' fingerprint.
+
+    A few of these exist at a time for a million images, so the types are as small as the numbers allow.
+    """
 
     shard: Int32[Tensor, " n"]
     start: Int64[Tensor, " n"]

@@ -1,4 +1,4 @@
-"""Where a split's pixels are: `Store`, by which everything reads images, and `Resident`, the store in memory."""
+"""Access to the pixels of a split: the interface `Store`, and `Resident`, the store in memory."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -58,7 +58,7 @@ class Store(ABC):
 
     @abstractmethod
     def content(self) -> Iterator[bytes | memoryview]:
-        """What tells these images from others, in parts."""
+        """Bytes that identify the images, in parts."""
 
     @abstractmethod
     def fingerprints(self) -> Int64[Tensor, " n"]:
@@ -76,7 +76,7 @@ class Store(ABC):
             yield index, images
 
     def levels(self) -> Int64[Tensor, "3 256"]:
-        """How many pixels of red, green and blue have each of the 256 levels."""
+        """Histogram of pixel values: one row for red, green and blue, one column for each of the 256 levels."""
         counts = torch.zeros(3, 256, dtype=torch.int64)
         for index, images in self.in_turn(torch.arange(len(self)).split(COUNTED_AT_ONCE)):
             for part in pieces(images, self.sizes_of(index)):

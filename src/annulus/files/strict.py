@@ -9,10 +9,10 @@ MOST = 1e100  # of a number: its square, and a sum of squares, are finite
 
 
 def parse_json(text: str) -> Any:
-    """What JSON holds.
+    """Parses JSON.
 
     Raises:
-        ValueError: when it is none, nests too deeply, or has NaN, an infinity or a number of thousands of digits.
+        ValueError: when it is not JSON, nests too deeply, or has NaN, an infinity or a number of thousands of digits.
     """
     try:
         return json.loads(text, parse_constant=_refuse)

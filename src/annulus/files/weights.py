@@ -20,7 +20,7 @@ Network = TypeVar("Network", bound=nn.Module)
 
 
 class Kind(NamedTuple):
-    """What a file should hold (`an encoder`), and the way out where it does not."""
+    """Content that a file should have (`an encoder`), and the way out when it has another."""
 
     name: str
     way_out: str
