@@ -85,7 +85,7 @@ def opened(path: Path) -> Image.Image:
 
 
 def is_image(path: Path) -> bool:
-    """Whether a file is one: by its suffix or, of another suffix, by how it begins; also one that cannot be opened."""
+    """Returns True for an image file, by suffix or else first bytes. A file that cannot be opened counts as one."""
     if path.suffix.lower() in SUFFIXES:
         return True
     try:

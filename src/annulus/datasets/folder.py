@@ -109,7 +109,7 @@ def images_of(folder: Path, names: Sequence[str]) -> list[str]:
 
 
 def _no_folder(path: Path) -> str | None:
-    """What is wrong with a path that should be a folder, or None."""
+    """Fault of a path that should be a folder, or None."""
     try:
         return None if stat.S_ISDIR(path.stat().st_mode) else "is not a folder"
     except FileNotFoundError:
@@ -119,7 +119,7 @@ def _no_folder(path: Path) -> str | None:
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """Whether an entry is a folder, links followed; one that leads nowhere is a file that cannot be read."""
+    """Returns True if an entry is a folder or a link to one. A broken link is a file that cannot be read."""
     try:
         return entry.is_dir()
     except OSError:  # a loop of links, or a target behind a folder that may not be entered
@@ -180,7 +180,7 @@ def listed(root: Path, split: str, image_size: int) -> Source:
 
 
 def entries(folder: Path) -> list[os.DirEntry[str]]:
-    """What a folder holds, in natural order, without hidden and side files."""
+    """Entries of a folder in natural order, without hidden and side files."""
     try:
         with os.scandir(folder) as found:
             every = list(found)

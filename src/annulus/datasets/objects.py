@@ -51,7 +51,7 @@ def draw_masks(rows: np.ndarray, size: int, key: int) -> UInt8[Tensor, "n h w"]:
 
 
 def _object(draws: Draws, kinds: np.ndarray, size: int) -> Plane:
-    """How much of each pixel the object covers, in 1/256: the first that is drawn."""
+    """Coverage of each pixel by the object, in 1/256; the object is drawn first."""
     return covered(draws, *axes(size), kinds, size, PLACED)
 
 

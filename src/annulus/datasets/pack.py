@@ -111,7 +111,7 @@ def _pack_shard(
 
 
 def _before(path: Path, files: list[Path]) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-    """What an earlier run left of a shard, where it is whole and its files have not changed."""
+    """Packed shard of an earlier run, or None if it is incomplete or its files have changed."""
     if not _index(path).exists() or not path.exists():
         return None
     try:

@@ -178,7 +178,7 @@ def save_prepared(folder: Path, prepared: Prepared) -> None:
 
 
 def shared_images(test: ImageSet, others: Sequence[ImageSet]) -> int:
-    """How many test images have exactly the pixels of one in the others."""
+    """Number of test images with exactly the pixels of an image in the other sets."""
     known = torch.cat([other.images.fingerprints() for other in others])
     return int(torch.isin(test.images.fingerprints(), known).sum())
 

@@ -1,4 +1,4 @@
-"""What every kind of image set offers before its pixels are read: labels of all rows, and how to read some."""
+"""Interface of every image set before its pixels are read: the labels of all rows, and a function that reads some."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +33,7 @@ class Files(Sequence[Path]):
         return [self[row] for row in rows.tolist()]
 
     def shown(self, rows: Int64[Tensor, " k"], bad: Mapping[int, str]) -> dict[int, str]:
-        """What is said of bad files: the path from the root, and why, by position in `rows`."""
+        """Descriptions of bad files by position in `rows`: the path from the root, and the reason."""
         return {place: f"{self[int(rows[place])].relative_to(self.root)} ({why})" for place, why in bad.items()}
 
 

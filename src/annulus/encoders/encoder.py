@@ -32,7 +32,7 @@ MapAndPooled = tuple[Float[Tensor, "b c y x"], Float[Tensor, "b c"]]
 
 
 class _Seeing(nn.Module):
-    """What both encoders make of `config`, `map_and_pooled` and `embed`."""
+    """Shared part of both encoders, built on their `config`, `map_and_pooled` and `embed`."""
 
     checks_pixels = False  # whether pixels outside [0, 1] are refused: those of somebody else's images
 
@@ -45,7 +45,7 @@ class _Seeing(nn.Module):
         return self.map_and_pooled(images)[0]
 
     def pooled(self, images: Float[Tensor, "b k h w"]) -> Float[Tensor, "b c"]:
-        """What the probes read: the map's mean over space, or a transformer's class token."""
+        """Input of the probes: the map's mean over space, or a transformer's class token."""
         return self.map_and_pooled(images)[1]
 
     def forward(self, images: Float[Tensor, "b k h w"]) -> Float[Tensor, "b d"]:

@@ -20,7 +20,7 @@ LAYERS = {"pooled": (torch.float32, "n c"), "embedding": (torch.float32, "n d"),
 
 @dataclass(frozen=True)
 class Features:
-    """What a frozen encoder makes of a split's images.
+    """Features of a split's images from a frozen encoder.
 
     `layers` holds `pooled` (n, c) and `embedding` (n, d, unit length), and the map before pooling
     (n, c, h, w; float16) only where a probe reads it.

@@ -78,7 +78,7 @@ class _Grouped(_BatchNorm):
 
     @property
     def learns(self) -> bool:
-        """Whether a pass changes the running statistics by groups."""
+        """Returns True if a pass updates the running statistics by groups."""
         return self.training and self.track_running_stats and not self.groups == 1 == world_size()
 
     def _groups_here(self, x: Tensor) -> int:
@@ -142,7 +142,7 @@ def _learn(layers: Sequence[_Grouped], measured: Float[Tensor, "groups values"])
 
 @cache
 def _weights(count: int, momentum: float, dtype: torch.dtype, device: torch.device) -> Float[Tensor, "{count}"]:
-    """What of each of so many groups the running statistics keep; made once, since many layers need the same."""
+    """Weight of each of `count` groups in the running statistics; cached, since many layers need the same."""
     after = torch.arange(count - 1, -1, -1, dtype=dtype, device=device)
     return momentum * (1 - momentum) ** after
 
