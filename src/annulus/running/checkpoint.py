@@ -89,7 +89,7 @@ class Checkpoint:
         self._lock.close()
 
     def held(self) -> bool:
-        """Whether a process computes it at this moment."""
+        """Returns True if a process is computing this now."""
         try:
             with (self.folder / "lock").open() as lock:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Which code a computation depends on, found in the source: every process that computes the same finds the same."""
+"""Finds the source files that a computation depends on; all processes of a computation find the same."""
 
 import ast
 import functools
@@ -58,12 +58,12 @@ def hash_code(module: Path) -> dict[str, str]:
 
 
 def computes(file: Path) -> bool:
-    """Whether a file of annulus can change a number."""
+    """Returns True if a file of annulus can change a number."""
     return not (any(file.is_relative_to(apart) for apart in ENTERS_NO_NUMBER) or is_docstring(file))
 
 
 def is_docstring(file: Path) -> bool:
-    """Whether a Python file has a docstring only."""
+    """Returns True if a Python file holds only a docstring."""
     tree = _parsed(_read(file))
     return len(tree.body) == (ast.get_docstring(tree) is not None)
 

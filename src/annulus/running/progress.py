@@ -1,4 +1,4 @@
-"""How far runs are: a bar for each on a terminal, elsewhere a line a minute for each.
+"""Progress of runs: a bar for each on a terminal, elsewhere a line a minute for each.
 
 A run calls `report` and `say`. In a worker (`running.workers`) they go to the process of the stage, which shows them.
 Without tqdm there are lines on a terminal too.
@@ -24,7 +24,7 @@ log = logging.getLogger("annulus")
 
 
 class Report(NamedTuple):
-    """Where a run stands: images seen, of how many; `said` is what else there is to say."""
+    """Progress of a run: images seen, of `total`; `text` adds the current numbers."""
 
     name: str
     done: int
@@ -42,7 +42,7 @@ class Said(NamedTuple):
 
 
 class Shown:
-    """What the process of the stage shows of its runs, and of the time that is left for all of them."""
+    """Display of all runs, and of the time left for all, in the stage's process."""
 
     def __init__(self, runs: int = 1) -> None:
         self.runs = runs
@@ -164,7 +164,7 @@ def say(line: str, level: int = logging.INFO) -> None:
 
 
 class Forwarding(logging.Handler):
-    """What a worker logs as warnings goes to the process of the stage."""
+    """Sends a worker's log records to the stage's process."""
 
     def emit(self, record: logging.LogRecord) -> None:
         say(record.getMessage(), record.levelno)

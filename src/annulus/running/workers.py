@@ -188,8 +188,7 @@ def _begin(
     threads: int,
     gpus: int,
 ) -> None:
-    """What a worker starts with: what it computes, its cores or its GPU, no lines of its own, and the stage's process
-    to end with."""
+    """Initialises a worker: its function, its cores or GPU, its logging, and its end with the stage's process."""
     global _compute
     _compute = compute
     end_with(stage)

@@ -38,7 +38,7 @@ LOSS_CHECK_STEPS = 50  # reading a loss waits for the GPU, so it is read this of
 
 
 def seconds_to_next_save(seconds: float) -> float:
-    """How long a run goes on after a save that took so many seconds."""
+    """Seconds until the next save, after one that took `seconds`."""
     return max(CHECKPOINT_SECONDS, min(seconds / CHECKPOINT_SHARE, CHECKPOINT_MOST_SECONDS))
 
 

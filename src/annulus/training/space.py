@@ -1,4 +1,4 @@
-"""How much memory a training surely takes, before any of it is allocated."""
+"""Lower bound on the memory of a training, computed before any is allocated."""
 
 from annulus.files.images import ImageSet
 from annulus.training.run import Run

@@ -1,4 +1,4 @@
-"""What pretraining follows: how often a validation image's nearest training image has its label."""
+"""Validation accuracy during pretraining: share of validation images whose nearest training image has their label."""
 
 from functools import cached_property
 
