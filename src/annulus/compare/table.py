@@ -40,7 +40,7 @@ class Comparison(NamedTuple):
 
     @property
     def by_chance(self) -> float:
-        """How many of the numbers would differ if nothing but the draws did: those that can vary, times 5 %."""
+        """Expected number of differences from random draws alone: 5 % of the numbers that can vary."""
         return (1 - COVERAGE) * sum(bool(row.difference.half) for row in self.rows)
 
 

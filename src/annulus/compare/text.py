@@ -8,7 +8,7 @@ NO_TABLE = "No numbers are compared, since those in metrics/ are of something el
 
 
 def as_text(comparison: Comparison) -> str:
-    """What changed, the table, and how to read it; at most 100 columns wide."""
+    """Text of a comparison: changed parameters, table, and notes on reading it; at most 100 columns wide."""
     lines = [*comparison.stale, "", *_sides(comparison), ""] if comparison.stale else [*_sides(comparison), ""]
     lines += [f"{key}: {base} -> {head}" for key, base, head in comparison.changed] or ["no parameter differs"]
     if comparison.stale:

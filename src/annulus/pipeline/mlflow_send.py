@@ -57,7 +57,7 @@ PAGE = "#/experiments/{}/runs?workflowType=machine_learning&viewStateShareKey=an
 
 
 def destination() -> str:
-    """Where runs go: MLFLOW_TRACKING_URI, or a SQLite file in this checkout, which must be the working directory."""
+    """Address of the MLflow store: MLFLOW_TRACKING_URI, or a SQLite file in this checkout, the working directory."""
     return os.environ.get("MLFLOW_TRACKING_URI") or LOCAL
 
 

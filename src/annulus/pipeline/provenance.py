@@ -1,11 +1,11 @@
-"""Where and when a stage ran, for the report: `.annulus/runs/STAGE.json` in the main checkout, never in metrics/.
+"""Records machine and time of each stage for the report: `.annulus/runs/STAGE.json` in the main checkout.
 
-A record is about this machine, so it is not in git, and the numbers beside it may come from somewhere else: from a pull
-or another experiment. So a record keeps the SHA-256 of the metrics files that the stage wrote, and `matches` says
-whether the files there now are still those.
+A record is about this machine, so it is not in git and never in metrics/. The numbers beside it may come from
+elsewhere: from a pull or another experiment. So a record keeps the SHA-256 of the metrics files that the stage wrote,
+and `matches` compares them with the files that are there now.
 
-The stage is named as DVC names it (DVC_STAGE), or after its script when that is run by hand. Called by a test, it is no
-run. No path and no host name is kept.
+The stage is named as DVC names it (DVC_STAGE), or after its script when that is run by hand. Calls from tests are not
+recorded. No path and no host name is kept.
 """
 
 import hashlib
@@ -45,7 +45,7 @@ class Run:
     files: dict[str, str]
 
     def matches(self, root: Path) -> bool:
-        """Whether the metrics files under `root` are the ones that this run wrote."""
+        """Returns True if this run wrote the metrics files under `root`."""
         return all(_sha256(root / name) == digest for name, digest in self.files.items())
 
 
@@ -107,7 +107,7 @@ def _folder(root: Path) -> Path:
 
 
 def _wrote(path: Path) -> bool:
-    """Whether a path is a file of numbers here that is newer than this process: what it was given is older."""
+    """Returns True for a metrics file here that is newer than this process; the process's inputs are older."""
     numbers = path.suffix in (".json", ".csv") and path.resolve().is_relative_to(Path.cwd())
     return numbers and path.is_file() and path.stat().st_mtime >= STARTED
 

@@ -1,4 +1,4 @@
-"""What may be shown of an address, and of the errors that repeat it: neither user, password, query nor fragment."""
+"""Removes user, password, query and fragment from addresses, and from error messages that repeat them."""
 
 import re
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ def _written(secrets: set[str]) -> set[str]:
 
 
 def _shown(match: re.Match[str]) -> str:
-    """What follows `://`: host, port and path. With an @ behind the first ? or #, no part is sure to be the host."""
+    """Host, port and path of the part after `://`. With an @ after the first ? or #, no part is sure to be the host."""
     place, *rest = re.split(r"[?#]", match[0], maxsplit=1)
     if rest and "@" in rest[0]:
         return HIDDEN

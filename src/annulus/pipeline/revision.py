@@ -18,9 +18,10 @@ CONFLICT = re.compile(r"^(<<<<<<<|>>>>>>>) ", re.MULTILINE)
 
 
 class Files(NamedTuple):
-    """What is read of one of them; paths are relative to the repository's root.
+    """Files of a revision or of the working tree; paths are relative to the repository's root.
 
-    `content` raises LookupError for what is missing or no file; `below` lists the files in a folder, at any depth.
+    `content` raises LookupError for a path that is missing or not a file; `below` lists the files in a folder, at any
+    depth.
     """
 
     name: str
@@ -124,7 +125,7 @@ def experiments(root: Path) -> dict[str, list[str]]:
 
 
 def git(root: Path, *words: str, given: bytes = b"") -> bytes:
-    """What git prints when it is given some input.
+    """Output of git for the input `given`.
 
     Raises:
         InputError: with git's own reason, when it is missing or refuses.

@@ -1,4 +1,4 @@
-"""What every stage script shares: its arguments, its parameters, one-sentence errors, its results."""
+"""Shared parts of all stage scripts: arguments, parameters, one-sentence errors, results."""
 
 import argparse
 import logging

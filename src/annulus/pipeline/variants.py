@@ -39,10 +39,10 @@ Curve = list[tuple[int, float]]  # epochs and values
 
 @dataclass(frozen=True)
 class Variant:
-    """What a variant measured. Names of a stage's numbers and curves begin with the stage: `knn/top1_percent`.
+    """Results of a variant. Names of a stage's numbers and curves begin with the stage: `knn/top1_percent`.
 
-    `numbers` holds the headline numbers with their intervals, `seeds` each seed's, and so do the curves: `curves` are
-    means over seeds. `made` is in seconds since 1970.
+    `numbers` holds the headline numbers with their intervals, `seeds` those of each seed. `curves` are means over
+    seeds, `curves_of` those of each seed. `made` is in seconds since 1970.
     """
 
     name: str
@@ -99,7 +99,7 @@ class _Place(NamedTuple):
 
 
 def _places(root: Path) -> Iterator[_Place]:
-    """Where variants may be: DVC's experiments, branches, the commit that is checked out, the workspace."""
+    """Places that may hold variants: DVC's experiments, branches, the commit that is checked out, the workspace."""
     form = "%(refname) %(objectname) %(committerdate:unix)"
     listed = git("for-each-ref", f"--format={form}", "refs/exps", "refs/heads", folder=root) or ""
     head = git("log", "-1", "--no-show-signature", "--format=HEAD %H %ct", folder=root) or ""
@@ -134,7 +134,7 @@ def _present(files: Files) -> dict[str, bytes]:
 
 
 def _params(files: Mapping[str, bytes]) -> dict[str, str]:
-    """What the stages of the lock were given, as dotted names and text, the selectors first.
+    """Parameters of the lock's stages, as dotted names and text, the selectors first.
 
     samplers.ring.inner is samplers.inner: the columns are the same whichever sampler is selected.
     """
@@ -220,7 +220,7 @@ def finite(numbers: Mapping[str, Any], above: str = "") -> dict[str, Number]:
 
 
 def _differences(now: Mapping[str, str], base: Mapping[str, str]) -> list[str]:
-    """What differs from the last commit, as `-S` takes it. Of another sampler, its own values say no more."""
+    """Parameters that differ from the last commit, as `-S` takes them; after a new sampler without its own settings."""
     changed = [name for name in now if now[name] != base.get(name)]
     told = tuple(f"{SECTION_OF[name]}." for name in changed if name in SECTION_OF)
     shown = [f"{name}={now[name]}" for name in changed if not name.startswith(told)]

@@ -1,4 +1,4 @@
-"""Where workers run: processes of this machine or jobs of a Slurm array, which submitit starts and follows."""
+"""Executors of workers: processes of this machine or jobs of a Slurm array, which submitit starts and follows."""
 
 import math
 import os
@@ -31,7 +31,7 @@ class Executor(ABC):
 
     @abstractmethod
     def slots(self, trials: int) -> int:
-        """How many jobs there may be at a time."""
+        """Largest number of simultaneous jobs for so many trials."""
 
     @abstractmethod
     def start(self, worker: Worker, slots: Sequence[int]) -> Sequence[submitit.Job]:

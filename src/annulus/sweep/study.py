@@ -1,4 +1,4 @@
-"""Which trials a study has: what its stages train, as DVC and the stages' own scripts say."""
+"""Lists the trials of a study from its DVC stages and their scripts."""
 
 import fcntl
 import importlib.util
@@ -100,7 +100,7 @@ def _command(stage: Stage) -> tuple[Path, dict[str, str]]:
 
 
 def _runs_of(stage: Stage) -> Runs | None:
-    """What the stage's script says that it trains, or None where it trains nothing."""
+    """The script's function `runs`, which lists what its stage trains, or None if it has none."""
     script, _ = _command(stage)
     spec = importlib.util.spec_from_file_location(f"stages.{script.stem}", script)
     module = importlib.util.module_from_spec(spec)

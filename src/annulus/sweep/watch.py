@@ -122,5 +122,5 @@ class Watch:
 
 
 def _raised(text: str) -> str:
-    """What was raised, of submitit's text: the last line of the traceback that it quotes."""
+    """The exception in submitit's text: the last line of the traceback that it quotes."""
     return text.split("-" * 22)[1].strip().splitlines()[-1]

@@ -43,7 +43,7 @@ class StudyRun:
 
 
 class Worker(Checkpointable):
-    """What submitit runs; a Slurm job that is requeued begins again, and goes on with the job that it was at."""
+    """The callable that submitit runs. A requeued Slurm job begins again, and goes on with the job that it was at."""
 
     def __init__(self, notes: Path, jobs: Sequence[StudyRun], sweep: int | None) -> None:
         """`sweep` is the process to end with, when it is on the same machine."""
@@ -62,7 +62,7 @@ class Worker(Checkpointable):
             pass  # another pass: what was held then may be free now
 
     def _take(self, number: int, job: StudyRun, runs: Trials) -> bool:
-        """Whether this worker did the job: not where it is done, where it failed, and where another one is at it."""
+        """Trains a job and returns True; returns False if the job is done, has failed, or another worker holds it."""
         place = runs.place(job.trial)
         if self._over(number, place):
             return False
