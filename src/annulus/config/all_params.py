@@ -32,7 +32,7 @@ Schedules = one_of("Schedules", SCHEDULES)
 
 
 class Scale(Params):
-    """How much compute each stage gets."""
+    """Compute budget of each stage."""
 
     prepare: PrepareBudget
     pretrain: Budget

@@ -1,4 +1,4 @@
-"""What every section of params.yaml is made of."""
+"""Base class of the sections of params.yaml, and their checks."""
 
 import difflib
 import re

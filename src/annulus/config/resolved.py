@@ -1,4 +1,4 @@
-"""What one run reads of its parameters: a tree like that of params.yaml, but with the chosen sections only.
+"""The parameters of one run: a tree like that of params.yaml, with only the chosen sections.
 
 A study writes these as files, one for each row, and a row depends on its file: an edit of params.yaml reruns those rows
 whose own settings it changes.

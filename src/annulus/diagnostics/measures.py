@@ -40,7 +40,7 @@ log = logging.getLogger("annulus")
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What `snapshots` kept of one epoch, as unit vectors."""
+    """Embeddings of one epoch that `snapshots` kept, as unit vectors."""
 
     epoch: int
     queries: Float[Tensor, "q d"]

@@ -1,4 +1,4 @@
-"""Which images each sampler may draw as negatives, and how many are false negatives (same label as the query).
+"""Candidate negatives of each sampler, and the share of false negatives among them (same label as the query).
 
 Samplers never see labels. The candidate sets come from the sampler of training, which here returns them whole.
 """
@@ -25,7 +25,7 @@ def members(
     progress: float = 1.0,
     clusters: Clusters | None = None,
 ) -> Bool[Tensor, "q n"]:
-    """Which rows are in each query's set.
+    """Marks the rows in each query's set.
 
     Raises:
         InputError: when a set is empty.

@@ -43,7 +43,7 @@ COLOURS = {
 
 @dataclass(frozen=True)
 class Scene:
-    """What surrounds one query. `members` are the samplers' candidate sets; rows beyond the rim are left out."""
+    """Surroundings of one query. `members` are the samplers' candidate sets; rows beyond the rim are left out."""
 
     angle: Float[Tensor, "n"]  # degrees between the query and each row
     direction: Float[Tensor, "n"]  # radians; pi is towards the query's cluster
