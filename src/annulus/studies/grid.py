@@ -49,12 +49,12 @@ class PartsParams(StudyParams):
 
 
 def part_settings(study: Study, name: str) -> dict[str, Any]:
-    """What stages/study_part.py reads: the seeds, each series at each value of its sweep, and its base.
+    """Settings of stages/study_part.py: the seeds, each series at each value of its sweep, and its base.
 
-    What stands under the part's `scales` for the study's scale takes the place of the part's own.
+    Keys of the part's `scales` for the study's scale replace the part's own.
 
     Raises:
-        InputError: when there is no such part, its base is no point of the grid, or it shows what nothing measures.
+        InputError: when there is no such part, its base is no point of the grid, or runs do not measure its number.
     """
     part = _part(study, name)
     keys, values = (part.sweep.keys, part.sweep.values) if part.sweep else ([], [None])

@@ -1,4 +1,4 @@
-"""What runs measured: over seeds, against a base that shares seeds and test images, and as rows of a study's tables."""
+"""Results of runs over seeds and against a base, paired by seed and test image, as rows of a study's tables."""
 
 import statistics
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ Runs = Mapping[int, Outcome]  # of one variant, by seed
 
 
 def right_by_seed(runs: Runs) -> dict[str, BySeed]:
-    """Which test images are right, by accuracy and seed."""
+    """Correctly classified test images, by accuracy and seed."""
     return {name: {seed: np.array(run.right[name]) for seed, run in runs.items()} for name in ACCURACIES}
 
 

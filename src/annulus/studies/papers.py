@@ -43,7 +43,7 @@ class Rows:
         return self._read[row]
 
     def comparable(self, row: str, base: str) -> bool:
-        """Whether both have run, with enough seeds in common."""
+        """Returns True if both rows have run, with at least `least` seeds in common."""
         if not all(self._has_run(name) for name in (row, base)):
             return False
         return len(_shared(self[row][1], self[base][1])) >= self._least

@@ -127,7 +127,7 @@ class Trials:
         return {key: outcomes[place.name] for key, place in places.items()}
 
     def place(self, trial: Trial) -> Place:
-        """Where the outcome of a run is."""
+        """The run's place in the store of outcomes."""
         return Place(trial, self.splits.hashes, self.code, self.device)
 
     def train(self, trial: Trial, place: Place) -> Outcome:
@@ -165,7 +165,7 @@ class Trials:
 
 
 def name_of(key: Any) -> str:
-    """What progress calls a run: a seed, or a point of a grid and a seed."""
+    """Name of a run in progress lines: its seed, after its point of a grid if it has one."""
     if isinstance(key, tuple):
         *point, seed = key
         return ", ".join([*(str(part) for part in point[0] if part is not None), name_of(seed)])

@@ -1,4 +1,4 @@
-"""What a run's frozen encoder is worth where each pixel has a class: images of their own, and a decoder of its maps."""
+"""Segmentation by a run's frozen encoder: a decoder of its maps, trained on images of their own."""
 
 from dataclasses import dataclass
 from pathlib import Path

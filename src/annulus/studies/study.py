@@ -33,7 +33,7 @@ Value = TypeVar("Value")
 
 
 class OwnParams(Params):
-    """What all studies have."""
+    """Keys of every study's params.yaml."""
 
     scale: str
     seeds: Seeds
@@ -41,7 +41,7 @@ class OwnParams(Params):
 
 
 class StudyParams(OwnParams):
-    """What all variants of the root's params.yaml have."""
+    """Keys of a study whose variants start from the root's params.yaml."""
 
     defaults: Settings
 
@@ -71,10 +71,10 @@ class OwnStudy:
         return checked(self.content, str(self.path), model)
 
     def of_scale(self, values: Mapping[str, Value], where: str) -> Value:
-        """What a section that has a value for each scale holds for the study's.
+        """Value for the study's scale in a section with one value per scale.
 
         Raises:
-            InputError: when it holds none, or one for a scale that does not exist.
+            InputError: when there is none, or one for a scale that does not exist.
         """
         for scale in values:
             if scale not in self.params.scales:

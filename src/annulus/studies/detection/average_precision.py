@@ -1,4 +1,4 @@
-"""What detections are worth: average precision of boxes, masks and keypoints, in percent.
+"""Average precision of boxes, masks and keypoints, in percent.
 
 Matching and accumulation are faster-coco-eval's. A category of which no picture has an object enters no mean, and a
 number of which no category has one is left out.

@@ -40,7 +40,7 @@ def resampled(
 
 
 def draws(pictures: int, resamples: int, seed: int) -> list[Int[np.ndarray, " n"]]:
-    """How often each picture counts: once each, and then in as many draws of as many pictures with replacement."""
+    """Weight of each picture in each resample: first all ones, then counts of drawing as many with replacement."""
     drawn = torch.randint(pictures, (resamples, pictures), generator=generator(seed, "bootstrap", pictures))
     return [np.ones(pictures, dtype=np.int64), *(np.bincount(row, minlength=pictures) for row in drawn.numpy())]
 
@@ -83,7 +83,7 @@ def _of_draws(
 
 
 class _Matches:
-    """What faster-coco-eval matched in each picture, of one seed and task, for each category.
+    """Matches of faster-coco-eval in each picture for each category, of one seed and task.
 
     Matches are read from and given back to the two fields in which the package's own evaluator for several processes
     (utils/pytorch/coco_eval.py) merges pictures; it has no public ones for them.

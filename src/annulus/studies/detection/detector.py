@@ -125,7 +125,7 @@ class Detector(nn.Module):
         return {**of_proposals, **of_heads}
 
     def detect(self, batch: Sequence[Read], sizes: Sequence[tuple[int, int]]) -> list[Target]:
-        """What is found in each image, in the pixels of the file, whose heights and widths are `sizes`."""
+        """Detections in each image, in the pixels of its file, whose heights and widths are `sizes`."""
         maps, images = self._maps(batch)
         proposals, _ = self.rpn(images, maps)
         found, _ = self.heads(maps, proposals, images.image_sizes)

@@ -54,7 +54,7 @@ def of_encoders(
 
 
 def measured(settings: Mapping[str, Any], key: tuple[str, int]) -> Mapping[str, Any]:
-    """What the detector around one encoder is worth, for (variant, seed): AP, AP of resampled pictures, the last loss.
+    """Results of the detector on one encoder, for (variant, seed): AP, AP of resampled pictures, the last loss.
 
     `settings` are those of a task beside `scenes` and `encoders`, a folder by variant.
     """

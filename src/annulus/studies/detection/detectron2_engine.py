@@ -125,7 +125,7 @@ def train_model(
 
 @torch.no_grad()
 def detect(model: nn.Module, config: CfgNode, test: Annotated) -> list[Detection]:
-    """What a detector finds in the pictures of a split."""
+    """Detections in the pictures of a split."""
     model.eval()
     mapper, ids = mapper_of(config, test, training=False), {label: id for id, label in labels_of(test).items()}
     found: list[Detection] = []

@@ -25,8 +25,10 @@ LIMB, TRUNK = 30, 75  # half widths
 def draw_figure(
     draws: Draws, size: int
 ) -> tuple[Int32[np.ndarray, "h w"], Int32[np.ndarray, "3 h w"], list[tuple[int, int, bool]]]:
-    """What a person covers of each pixel, in 1/256, the colours, and each keypoint's pixel and whether it has a place:
-    of a person seen from behind, nose and eyes have none."""
+    """Draws a person: coverage of each pixel in 1/256, colours, and each keypoint's pixel and whether it is visible.
+
+    A person seen from behind has no visible nose and eyes.
+    """
     height = _below(draws, size * 45 // 100, size * 95 // 100)
     front = _below(draws, 0, 4) > 0
     joints = _joints(draws, 1 if front else -1)
@@ -49,7 +51,10 @@ def draw_figure(
 
 
 def _joints(draws: Draws, side: int) -> Mapping[str, Point]:
-    """Where keypoints and the ends of parts are, from the hips' middle; `side`: where the left lies, 1 at the right."""
+    """Positions of the keypoints and of the ends of limbs, from the hips' middle.
+
+    `side` is 1 if the person's left lies at the picture's right, -1 otherwise.
+    """
     lean = _below(draws, -60, 61)
     up = _turned((0.0, -1.0), lean)
     across = (-up[1] * side, up[0] * side)  # towards the person's left

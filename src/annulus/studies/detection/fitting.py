@@ -80,7 +80,7 @@ def _groups(network: nn.Module, decay: float) -> list[dict[str, Any]]:
 
 
 def _fixed(network: nn.Module, name: str) -> bool:
-    """Whether nothing moves it: a parameter without gradient, or a buffer of a network in evaluation."""
+    """Returns True if training never changes it: a parameter without gradient, or a buffer in evaluation mode."""
     owner = network.get_submodule(name.rpartition(".")[0])
     parameter = dict(owner.named_parameters(recurse=False)).get(name.rpartition(".")[2])
     return not owner.training if parameter is None else not parameter.requires_grad

@@ -34,7 +34,7 @@ class Pool(MultiScaleRoIAlign):
     def forward(
         self, x: dict[str, Tensor], boxes: list[Float[Tensor, "_ 4"]], image_shapes: list[tuple[int, int]]
     ) -> Float[Tensor, "n c p p"]:
-        """What the maps hold in each image's boxes (left, top, right, bottom in pixels), one image after another."""
+        """Features of the maps in each image's boxes (left, top, right, bottom in pixels), one image after another."""
         image = torch.cat([torch.full_like(own[:, :1], place) for place, own in enumerate(boxes)])
         rois = torch.cat([image, torch.cat(boxes)], dim=1)
         bins, maps = self.output_size[0], [x[name] for name in self.featmap_names]

@@ -111,7 +111,7 @@ def mirrored(sample: Sample, flip_pairs: Sequence[tuple[int, int]] | None) -> Sa
 
 
 def repeat_factors(pictures: Sequence[Picture], threshold: float) -> list[float]:
-    """How often an epoch shows a picture: at least 1, else the largest sqrt(threshold / share) of its categories.
+    """Repeats of each picture per epoch: at least 1, else the largest sqrt(threshold / share) of its categories.
 
     Source: Gupta et al. 2019, "LVIS: a dataset for large vocabulary instance segmentation", CVPR.
     """

@@ -83,7 +83,7 @@ def _ground(draws: Draws, x: Int32[np.ndarray, "1 1 w"], y: Int32[np.ndarray, "1
 def _object(
     draws: Draws, x: Int32[np.ndarray, "1 1 w"], y: Int32[np.ndarray, "1 h 1"], size: int, label: int
 ) -> tuple[Int32[np.ndarray, "h w"], Int32[np.ndarray, "3 h w"]]:
-    """What it covers of each pixel, in 1/256, and its colour. Its middle lies in the picture."""
+    """Coverage of each pixel by the object, in 1/256, and its colour. The object's middle lies in the picture."""
     hue, outline = divmod(label, len(OUTLINES))
     radius = draws.integers(FRAME * 16 // 100, FRAME * 60 // 100)
     radius = (radius * SPANS[outline]) >> 8

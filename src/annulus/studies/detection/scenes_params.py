@@ -10,7 +10,7 @@ Pictures = Annotated[int, Field(ge=1, le=10**6)]
 
 
 class SceneParams(Params):
-    """How many pictures are drawn, and how large."""
+    """Number and size of the drawn pictures."""
 
     image_size: int = Field(ge=32, le=1024)  # pixels a side
     train: Pictures

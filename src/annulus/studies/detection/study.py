@@ -14,14 +14,14 @@ from annulus.studies.study import MainStudy, OwnParams, Settings
 
 
 class Configuration(Params):
-    """What differs of `detector` and `training`."""
+    """Changes to `detector` and `training`."""
 
     detector: Settings = Field(default={})
     training: Settings = Field(default={})
 
 
 class Scale(Configuration):
-    """What a scale sets: of sections, and of configurations."""
+    """Changes that a scale makes to sections and configurations."""
 
     scenes: Settings = Field(default={})
     segments: Settings = Field(default={})

@@ -41,7 +41,7 @@ def check_engine(name: str) -> None:
 
 
 class ScenesParams(Params):
-    """Where the pictures of the tasks are: a folder for each task; null: they are drawn."""
+    """Folder with the pictures of each task; null: they are drawn."""
 
     roots: dict[str, str | None]
     drop_empty: bool  # objects without area are left out, and not refused
@@ -70,7 +70,7 @@ def detector_of(study: OwnStudy, name: str) -> tuple[DetectorParams, TrainingPar
 
 
 def segments_settings(study: OwnStudy) -> Settings:
-    """What the stage of the segmentation decoder reads.
+    """Settings of the segmentation decoder's stage.
 
     Raises:
         InputError: when its task does not exist, or has scenes without masks.
@@ -84,7 +84,7 @@ def segments_settings(study: OwnStudy) -> Settings:
 
 
 def task_settings(study: OwnStudy, name: str) -> Settings:
-    """What one task's stage reads."""
+    """Settings of one task's stage."""
     row = checked(study.row("tasks", name), f"{study.path}: tasks.{name}", TaskParams)
     detector, training = detector_of(study, row.configuration)
     if detector.outputs not in OUTPUTS[row.kind]:

@@ -97,7 +97,7 @@ def train_detector(
 
 @torch.no_grad()
 def detect(detector: Detector, annotated: Annotated) -> list[Detection]:
-    """What a detector finds in the pictures of a split."""
+    """Detections in the pictures of a split."""
     detector.eval()
     ids = {label: category for category, label in labels_of(annotated).items()}
     found: list[Detection] = []
@@ -119,7 +119,7 @@ def train_and_detect(
     seed: int,
     checkpoint: Checkpoint | None,
 ) -> tuple[list[Detection], float]:
-    """What a detector trained on `train` finds in `test`, and its last loss."""
+    """Detections in `test` of a detector trained on `train`, and its last loss."""
     detector, loss = train_detector(encoder, train, params, training, seed, checkpoint)
     return detect(detector, test), loss
 

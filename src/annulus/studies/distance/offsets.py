@@ -14,7 +14,7 @@ from annulus.training.setup import build_training
 
 
 class Transfer(Params):
-    """What the runs share: the training images, and the sets to probe on by their names."""
+    """Inputs that all runs share: the training images, and the image sets to probe on, by name."""
 
     large: Path
     probes: dict[str, Path]
@@ -27,7 +27,7 @@ class Transfer(Params):
 
 
 def transferred(shared: Mapping[str, Any], key: tuple[Any, int]) -> Mapping[str, Any]:
-    """What a run measured on each set, for (point, seed); `shared` has the sets and the resolved settings of points."""
+    """Results of a run on each set, for (point, seed); `shared` has the sets and the resolved settings of points."""
     (point, seed), sets, points = key, shared["sets"], shared["points"]
     large, trial = load_splits(sets.large), trial_of(points[point], seed)
     check_pairs(sets.held_out_pairs, large.test)
@@ -44,5 +44,5 @@ def transferred(shared: Mapping[str, Any], key: tuple[Any, int]) -> Mapping[str,
 
 
 def outcomes(found: Mapping[str, Any], name: str) -> Outcome:
-    """What a run measured on one of the sets."""
+    """Results of a run on one of the sets."""
     return Outcome(**found[name])

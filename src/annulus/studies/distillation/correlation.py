@@ -1,4 +1,4 @@
-"""Which classes a student scores alike, beside its teacher: correlations of their scores over the test images."""
+"""Correlations between a student's class scores over the test images, beside those of its teacher."""
 
 import io
 from collections.abc import Mapping

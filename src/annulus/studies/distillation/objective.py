@@ -1,4 +1,4 @@
-"""What a student learns from its labels and a frozen teacher: three losses, weighed."""
+"""A student's loss: weighted sum of labels, a frozen teacher's softened answers, and contrast with its features."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -69,7 +69,7 @@ class Task:
     def objective(
         self, classifier: Classifier, images: ImageSet, fit: FitParams, seed: int, device: torch.device
     ) -> Objective:
-        """What the classifier learns from."""
+        """The loss of the classifier."""
         if self.teacher is None:
             return Supervised(classifier)
         teacher, contrast = load_classifier(self.teacher).to(device), None

@@ -1,4 +1,4 @@
-"""How an estimate of the information behaves when the encoder is held fixed: its bias and its spread over draws."""
+"""Bias and spread of an information estimate over draws, with a fixed encoder."""
 
 from typing import NamedTuple
 

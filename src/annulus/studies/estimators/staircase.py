@@ -25,7 +25,7 @@ BOUNDS = {"CPC": cpc, "ML-CPC": mlcpc}
 
 
 def warnings_for(params: StaircaseParams) -> list[str]:
-    """What a bound loses at an alpha, in a sentence each."""
+    """Warnings of bounds at the given alphas, one sentence each."""
     n, k = params.pairs, params.pairs - 1
     found = [bound(alpha).warning(n, k) for bound in BOUNDS.values() for alpha in params.alphas]
     return [warning for warning in found if warning is not None]

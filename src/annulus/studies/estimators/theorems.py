@@ -1,4 +1,4 @@
-"""What the Ring paper's theorems say, with the ideal critic: bias and variance of NCE and CNCE, and a broken bound.
+"""The Ring paper's theorems with the ideal critic: bias and variance of NCE and CNCE, and a broken bound.
 
 Source: Wu et al. 2020, arXiv:2010.02037, Theorem 3.1, Theorem 3.2; Song and Ermon 2020, arXiv:2007.09852, Section 2.2
 (the thousand Gaussians).

@@ -31,7 +31,7 @@ class Pairs(NamedTuple):
 
 @runtime_checkable
 class Toy(Protocol):
-    """What all toys have; x and y may differ in width."""
+    """Interface of all toys; x and y may differ in width."""
 
     @property
     def information(self) -> float: ...

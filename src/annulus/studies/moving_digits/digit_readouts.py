@@ -1,4 +1,4 @@
-"""What frozen features tell of a frame: a linear head for each task, fitted to convergence, on unseen images.
+"""Read-outs of a frame's factors: a linear head for each on frozen features, fitted to convergence, on unseen images.
 
 Features are shifted by their mean and divided by one number: what an encoder has nearly dropped stays small, and the
 decay of the head's weights keeps it out.
@@ -35,7 +35,7 @@ class Frames(NamedTuple):
 
     @torch.no_grad()
     def through(self, network: nn.Module) -> Float[Tensor, "n o"]:
-        """What the network, which is no longer trained, says of each frame, on the CPU."""
+        """Outputs of the trained network for each frame, on the CPU."""
         network.eval()
         device = next(network.parameters()).device
         parts = zip(*(each.split(ROWS_AT_ONCE) for each in self.scenes), strict=True)

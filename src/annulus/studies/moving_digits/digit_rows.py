@@ -27,7 +27,7 @@ Found = Mapping[str, Mapping[int, Mapping[str, Any]]]  # row -> seed -> what `me
 
 
 def name_of(shared: Sequence[str]) -> str:
-    """How a sharing is called: digit + position."""
+    """Name of a sharing: digit + position."""
     return " + ".join(shared)
 
 
@@ -79,7 +79,7 @@ def rows(found: Found, params: TrainingParams) -> list[dict[str, Number]]:
 
 
 def pairs(found: Found, params: TrainingParams) -> list[dict[str, Number]]:
-    """What sharing further factors does: each sharing above each part of it, in pairs of a seed and a test frame."""
+    """Effect of sharing further factors: each sharing over each part of it, paired by seed and test frame."""
     table = []
     for whole, part in product(params.sharings, params.sharings):
         if set(part) < set(whole):
@@ -88,7 +88,7 @@ def pairs(found: Found, params: TrainingParams) -> list[dict[str, Number]]:
 
 
 def difference(found: Found, whole: Sequence[str], part: Sequence[str]) -> dict[str, Number]:
-    """How much larger each error is; the verdict is on the error, which is better smaller."""
+    """Increase of each error; the verdict is on the error, which is better smaller."""
     row: dict[str, Number] = {}
     for task, unit in UNITS.items():
         of: Interval = over_seeds_and_images(errors(found[name_of(whole)], task) - errors(found[name_of(part)], task))

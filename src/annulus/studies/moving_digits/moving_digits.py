@@ -37,7 +37,7 @@ class Pair(NamedTuple):
 
 
 class World:
-    """Where scenes, videos and views are drawn from."""
+    """Draws scenes, videos and views."""
 
     def __init__(self, params: WorldParams, images: Images) -> None:
         self.params, self.images = params, images

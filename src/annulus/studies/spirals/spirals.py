@@ -73,7 +73,7 @@ def build_encoder(params: SpiralsParams, seed: int) -> nn.Sequential:
 
 
 def learned(params: SpiralsParams, key: tuple[float, int]) -> Mapping[str, Any]:
-    """What an encoder learns of views with this noise, for (noise, seed): its curve, its plane, and read-outs.
+    """Trains an encoder on views with this noise, for (noise, seed); returns its curve, its plane and read-outs.
 
     `accuracy` is read from the plane, `circle` from its unit vectors, `points` from the points' own coordinates.
     """

@@ -1,4 +1,4 @@
-"""What each target's root must hold and where to get it, for the sentence of one that is absent; sets of files."""
+"""File layout and download page of each target, for the error about a missing one; splits from lists of image files."""
 
 import os
 from collections.abc import Sequence

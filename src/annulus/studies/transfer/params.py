@@ -13,7 +13,7 @@ EMBEDDED = ("digits", "textures", "outlines", "hues")  # without files
 
 
 class ImagesParams(Params):
-    """How many images of a target, null: all there are; where image files are kept, as `datasets.folder` has it."""
+    """Numbers of images of a target (null: all), and the store of their pixels, as in `datasets.folder`."""
 
     train_images: Steps | None
     test_images: Steps | None
@@ -22,7 +22,7 @@ class ImagesParams(Params):
 
 
 class Roots(Params):
-    """Where each target's files are."""
+    """Folder of each target's files."""
 
     aircraft: str
     cub: str
@@ -79,7 +79,7 @@ class VariantParams(Params):
 
 
 class Variants(Params):
-    """What the main line's encoders are compared with."""
+    """Variants to compare with the main line's encoders."""
 
     uniform: VariantParams
     untrained: VariantParams
@@ -104,7 +104,7 @@ class MetaParams(OwnParams):
 
 
 def unknown(name: str) -> str | None:
-    """What is said of a name that no target has, with the nearest that there is; nothing of a target."""
+    """Error sentence for a name that is not a target, with the nearest that is; None for a target."""
     known = [*EMBEDDED, *Roots.model_fields]
     if name in known:
         return None

@@ -1,4 +1,4 @@
-"""What frozen encoders are worth on a target that they were not trained on: linear probe and few-shot episodes."""
+"""Accuracy of frozen encoders on a new image set (target): linear probe and few-shot episodes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a view generator learns from: views of all training images, and of those few whose label it may see."""
+"""Batches for a view generator: views of all training images, and of the few whose labels it may use."""
 
 from typing import NamedTuple
 

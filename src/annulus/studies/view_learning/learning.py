@@ -18,7 +18,7 @@ STATE = ("generator", "estimators", "classifiers", "climbing", "descending")
 
 
 class Played(NamedTuple):
-    """What a step's generator saw, in nats: I_NCE, both classifiers' cross-entropies together; None: not asked for."""
+    """Losses of a step's generator in nats: I_NCE, and the sum of both classifiers' cross-entropies; None: not used."""
 
     shared: Float[Tensor, ""] | None
     classified: Float[Tensor, ""] | None

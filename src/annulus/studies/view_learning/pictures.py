@@ -1,4 +1,4 @@
-"""What generators make of images: a grid of pictures, the images above, each generator's two views of them below."""
+"""Grid of pictures: images in the first row, each generator's two views of them below."""
 
 from dataclasses import dataclass
 

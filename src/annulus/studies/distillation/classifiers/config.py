@@ -1,4 +1,4 @@
-"""What rebuilds a classifier, and its check when it is read back."""
+"""The configuration from which a classifier is rebuilt, and its check when it is read."""
 
 import difflib
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class ClassifierConfig:
 
     @classmethod
     def checked(cls, described: Any) -> Self:
-        """What the JSON file holds.
+        """Parses the content of the JSON file.
 
         Raises:
             ValueError: for a missing or unknown key, or a value that no classifier has.

@@ -1,4 +1,4 @@
-"""What a classifier learns from: `Objective`, and the labels alone."""
+"""Losses of classifiers: the interface `Objective`, and cross-entropy on labels alone."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -27,11 +27,11 @@ class Objective:
         """Called when the optimiser has stepped: the place to write a memory."""
 
     def parameters(self) -> Iterable[nn.Parameter]:
-        """What learns besides the classifier, whose own weights the loop knows."""
+        """Parameters to train besides the classifier's own."""
         return ()
 
     def state_dict(self) -> Mapping[str, Any]:
-        """What a killed run needs besides the classifier: tensors, numbers, text, lists and dicts of them."""
+        """State to save besides the classifier: tensors, numbers, text, lists and dicts of them."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -135,7 +135,7 @@ def check_images(classifier: Classifier, images: ImageSet, split: str) -> None:
 
 
 class _Run:
-    """What one run holds, and all of it that must survive a kill."""
+    """State of one run, with all that a checkpoint holds."""
 
     def __init__(
         self,
