@@ -28,7 +28,7 @@ PATHS = ["images", "encoders", "snapshots", "metrics", "history"]
 
 @dataclass(frozen=True)
 class Pretraining:
-    """What the runs of all seeds share; a killed stage goes on with each where it stood."""
+    """Pretraining of one seed, with the inputs that all seeds share; a killed stage resumes each seed."""
 
     params: Mapping[str, Any]
     paths: argparse.Namespace

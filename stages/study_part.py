@@ -13,7 +13,7 @@ PATHS = ["images", "points", "figure"]
 
 
 def runs(settings: Mapping[str, Any]) -> dict[tuple, Trial]:
-    """What the stage trains, also for `python -m annulus.sweep`."""
+    """Trials of the stage, by point of the grid and seed; `annulus sweep` reads them too."""
     points = {(point["series"], point["value"]): point["run"] for point in settings["points"]}
     pairs = settings["held_out_pairs"]
     return {(point, seed): trial_of(run, seed, pairs) for point, run in points.items() for seed in settings["seeds"]}

@@ -14,7 +14,7 @@ ALGORITHMS = Path("stages/algorithms/params.yaml")
 
 
 class Cifar10Params(StudyParams):
-    """Which rows and tables of `algorithms`."""
+    """Rows and tables taken from the study `algorithms`."""
 
     rows: Names
     tables: Names

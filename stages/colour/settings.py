@@ -19,7 +19,7 @@ class Sets(Params):
 
 
 class PictureParams(Params):
-    """How many images above their masks."""
+    """Rows and columns of the picture: images above their masks."""
 
     rows: Steps
     columns: Steps

@@ -1,4 +1,4 @@
-"""What the theorems say, with the ideal critic: bias and variance of NCE and CNCE, and where the bound breaks."""
+"""The theorems with the ideal critic: bias and variance of NCE and CNCE, and the case that breaks the bound."""
 
 import argparse
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What networks learn of digit, background and position by what the two views share."""
+"""Networks trained on views that share digit, background or position -> tables of their errors on each."""
 
 import argparse
 from collections.abc import Mapping
