@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Int32, Int64, UInt8
 from torch import Tensor
 
-from annulus.device.copies import sent
+from annulus.device.copies import to_device
 
 AHEAD = 2  # batches that are prepared while one is used
 BATCH_SIZE = 512  # images at a time that an encoder sees: decides memory and speed, no number
@@ -107,7 +107,7 @@ class Resident(Store):
         return len(self.pixels)
 
     def take(self, index: Int64[Tensor, " b"]) -> UInt8[Tensor, "b 3 s s"]:
-        return self.pixels.index_select(0, *sent([index], self.device))
+        return self.pixels.index_select(0, *to_device([index], self.device))
 
     def some(self, index: Int64[Tensor, " k"]) -> Self:
         return type(self)(self.take(index))

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from annulus.device.checks import Checks
-from annulus.device.copies import sent
+from annulus.device.copies import to_device
 from annulus.device.distributed import broadcast, mean_
 from annulus.device.rng import generator
 from annulus.errors import InputError
@@ -129,7 +129,7 @@ class Training:
     def step(self, order: Int[Tensor, "batches b"]) -> None:
         """One batch of the epoch's order: see, learn, store, look at the loss."""
         rows = order[self.batch]
-        [index] = sent([rows], self.device)
+        [index] = to_device([rows], self.device)
         for group in self.optimizer.param_groups:
             group["lr"] = self._rate()
         shown = self.method.shown(len(rows), 1 + AHEAD)

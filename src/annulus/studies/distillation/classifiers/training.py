@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from annulus.device.copies import sent
+from annulus.device.copies import to_device
 from annulus.device.device import autocast
 from annulus.device.distributed import broadcast, local, local_slice, mean_, world_size
 from annulus.device.rng import generator
@@ -194,7 +194,7 @@ class _Run:
         self.history.append({"epoch": epoch + 1, "loss_nats": losses.mean().item(), "learning_rate": rate})
 
     def _step(self, rows: Int[Tensor, "all"], views: Float[Tensor, "b 3 s s"]) -> Float[Tensor, ""]:
-        rows, labels = sent([rows, self.labels[rows]], self.device)
+        rows, labels = to_device([rows, self.labels[rows]], self.device)
         with autocast(self.device):
             loss = self.objective.loss(views, rows, labels)
         self.optimizer.zero_grad()
