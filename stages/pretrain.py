@@ -18,7 +18,7 @@ from annulus.pipeline.provenance import processor
 from annulus.pipeline.stage import Results, run_stage
 from annulus.running.checkpoint import Checkpoint, hash_files
 from annulus.running.code import hash_code
-from annulus.running.workers import each_seed
+from annulus.running.workers import map_seeds
 from annulus.training.setup import build_training
 from annulus.training.snapshots import Snapshots
 
@@ -69,7 +69,7 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
         indexes = sorted(paths.images.glob("*.safetensors"))  # each tells what its shards hold
         key = {"params": run, "images": hash_files(*indexes), "code": hash_code(Path(__file__))}
         pretraining = Pretraining(params, paths, key)
-        found = each_seed(pretraining, params["seeds"], pick_device())
+        found = map_seeds(pretraining, params["seeds"], pick_device())
         if rank() > 0:
             raise SystemExit
     metrics, histories = ({seed: one[place] for seed, one in found.items()} for place in (0, 1))

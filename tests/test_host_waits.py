@@ -184,7 +184,7 @@ COUNTED = {
     "an operator each": (0, 2, lambda x: (x * 2).add_(x)),
     "zeros": (0, 1, lambda x: torch.zeros(3, device=x.device)),
     "empty": (0, 0, lambda x: torch.empty(3, device=x.device)),
-    "sent": (0, 0, lambda x: MASK.pin_memory().to(x.device, non_blocking=True)),
+    "to_device": (0, 0, lambda x: MASK.pin_memory().to(x.device, non_blocking=True)),
     "numbers of the host": (0, 2, lambda x: torch.where(x > 1, x, torch.tensor(5))),
     "a mask filled": (0, 2, lambda x: x.masked_fill(x > 1, 0)),
     "rows by number": (0, 1, lambda x: x[x]),

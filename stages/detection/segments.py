@@ -19,13 +19,13 @@ PATHS = ["scenes", "main", "uniform", "untrained", "metrics", "pictures"]
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     seeds, encoders = settings["seeds"], {name: getattr(paths, name) for name in VARIANTS}
-    test, found, pieces = of_encoders("segments", settings, paths.scenes, encoders, segmented)
+    test, found, tasks = of_encoders("segments", settings, paths.scenes, encoders, segmented)
     shown = semantic(replace(test, pictures=test.pictures[:SHOWN]), settings["segments"]["side"])
     predicted = {variant: runs[seeds[0]]["predicted"] for variant, runs in found.items()}
     write_bytes(paths.pictures, png(predicted_sheet(shown, predicted).quantize(64)))
     own = {name: settings[name] for name in ("task", "configuration", "engine", "scale")}
     counts = {"seeds": len(seeds), "test_pictures": len(test.pictures)}
-    return Results(own | counts | numbers(found), written=pieces.done)
+    return Results(own | counts | numbers(found), written=tasks.done)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from typing import Any
 
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
-from annulus.running.workers import Pieces
+from annulus.running.workers import ResumableTasks
 from annulus.studies.distance.offsets import Transfer, outcomes, transferred
 from annulus.studies.outcomes import numbers
 
@@ -17,9 +17,9 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     probes = {name: getattr(paths, slot) for slot, name in settings["sets"].items()}
     sets = Transfer(large=paths.large, probes=probes, held_out_pairs=settings["held_out_pairs"])
     points = {point["offset"]: point["run"] for point in settings["points"]}
-    pieces = Pieces("distance", {"sets": sets, "hashes": sets.hashes, "points": points}, transferred)
+    tasks = ResumableTasks("distance", {"sets": sets, "hashes": sets.hashes, "points": points}, transferred)
     keys = [(offset, seed) for offset in points for seed in settings["seeds"]]
-    found = dict(zip(keys, pieces.run(keys), strict=True))
+    found = dict(zip(keys, tasks.run(keys), strict=True))
     runs = {
         (name, offset): {seed: outcomes(found[offset, seed], name) for seed in settings["seeds"]}
         for name in probes
@@ -30,7 +30,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
         paths.offsets,
         [numbers(point, each, runs[point[0], base]) | {"scale": settings["scale"]} for point, each in runs.items()],
     )
-    return Results({}, written=pieces.done)
+    return Results({}, written=tasks.done)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from typing import Any
 
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
-from annulus.running.workers import Pieces
+from annulus.running.workers import ResumableTasks
 from annulus.studies.spirals.spirals import curve_rows, learned, plane_rows, row
 from annulus.studies.spirals.spirals_params import SpiralsParams
 
@@ -15,9 +15,9 @@ PATHS = ["points", "curve", "plane"]
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     params, seeds = SpiralsParams.model_validate(settings["params"]), settings["seeds"]
-    pieces = Pieces("spirals", params, learned)
+    tasks = ResumableTasks("spirals", params, learned)
     keys = [(noise, seed) for noise in params.noise for seed in seeds]
-    found = dict(zip(keys, pieces.run(keys), strict=True))
+    found = dict(zip(keys, tasks.run(keys), strict=True))
     by_noise = {noise: [found[noise, seed] for seed in seeds] for noise in params.noise}
     base = by_noise[params.noise[0]]
     write_table(
@@ -26,7 +26,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     )
     write_table(paths.curve, curve_rows(params, by_noise))
     write_table(paths.plane, plane_rows(by_noise))
-    return Results({}, written=pieces.done)
+    return Results({}, written=tasks.done)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The checkout around a stage: where it is, what git says of it, and which of several processes speaks for all."""
+"""The checkout around a stage: its folder, its state in git, and the one process that speaks for a group."""
 
 import os
 import subprocess

@@ -40,10 +40,10 @@ def imported_files(module: Path) -> set[Path]:
 
 
 def hash_code(module: Path) -> dict[str, str]:
-    """SHA-256 of the source of what computes: a Python file, and the files of annulus that it imports.
+    """SHA-256 of the source code of a computation: a Python file, and the files of annulus that it imports.
 
-    By place in annulus, since checkouts differ in theirs. Files that only read, write and report are left out, and so
-    are those with a docstring only: an edit there must not cost hours of training.
+    Keys are paths within annulus, since checkouts differ in theirs. Files that only read, write and report are left
+    out, and so are those with only a docstring: an edit there must not cost hours of training.
 
     Raises:
         InputError: when a file cannot be read.

@@ -15,13 +15,13 @@ from annulus.evals.linear import LinearBudget, LinearSettings, probe_features, p
 from annulus.files.images import ImageSet, load_images
 from annulus.files.results import Number
 from annulus.running import progress
-from annulus.running.checkpoint import Held, hash_files
+from annulus.running.checkpoint import LockedError, hash_files
 from annulus.running.code import hash_code
-from annulus.running.workers import each
+from annulus.running.workers import map_processes
 from annulus.studies.information import check_pairs, held_out
 from annulus.studies.measured import Outcome
 from annulus.studies.segments import Segments, segmented
-from annulus.studies.store import Place
+from annulus.studies.store import CachedRun
 from annulus.training.loop import Training
 from annulus.training.run import Run
 from annulus.training.setup import build_training
@@ -112,39 +112,39 @@ class Trials:
         """
         for trial in variants.values():
             check_pairs(trial.held_out_pairs or 0, self.splits.test)
-        places = {key: self.place(trial) for key, trial in variants.items()}
-        outcomes = {place.name: outcome for place in places.values() if (outcome := place.read())}
+        runs = {key: self.cached(trial) for key, trial in variants.items()}
+        outcomes = {run.name: outcome for run in runs.values() if (outcome := run.read())}
         if outcomes:
             progress.say(
-                f"{len(outcomes)} of {len({place.name for place in places.values()})} runs have their outcome in "
+                f"{len(outcomes)} of {len({run.name for run in runs.values()})} runs have their outcome in "
                 ".annulus/outcomes and train no more (remove that folder to train them again)"
             )
-        # Variants that differ only in what no run reads are one run, and train once.
-        missing = {place.name: key for key, place in places.items() if place.name not in outcomes}
+        # Variants that differ only in keys that no run reads are one run, and train once.
+        missing = {run.name: key for key, run in runs.items() if run.name not in outcomes}
         names = [f"run {i} of {len(missing)}, {name_of(key)}" for i, key in enumerate(missing.values(), 1)]
-        runs = [variants[key] for key in missing.values()]
-        outcomes |= zip(missing, each(self._one, runs, names=names, device=self.device), strict=True)
-        return {key: outcomes[place.name] for key, place in places.items()}
+        trials = [variants[key] for key in missing.values()]
+        outcomes |= zip(missing, map_processes(self._one, trials, names=names, device=self.device), strict=True)
+        return {key: outcomes[run.name] for key, run in runs.items()}
 
-    def place(self, trial: Trial) -> Place:
-        """The run's place in the store of outcomes."""
-        return Place(trial, self.splits.hashes, self.code, self.device)
+    def cached(self, trial: Trial) -> CachedRun:
+        """The run's entry in the store of outcomes."""
+        return CachedRun(trial, self.splits.hashes, self.code, self.device)
 
-    def train(self, trial: Trial, place: Place) -> Outcome:
-        """Train, probe, and keep the outcome; within the `with` block of the place's checkpoint.
+    def train(self, trial: Trial, cached: CachedRun) -> Outcome:
+        """Train, probe, and keep the outcome; within the `with` block of the run's checkpoint.
 
         Raises:
             InputError: when the loss is not finite, or the disk is full.
         """
         training = self.training(trial)
-        history = training.run(place.checkpoint)
+        history = training.run(cached.checkpoint)
         accuracies, right = probe(training, self.splits, trial)
         if trial.held_out_pairs:
             accuracies |= held_out(training, self.splits.test, trial.held_out_pairs, trial.run.seed)
         if trial.segments is not None:
             accuracies |= segmented(training, trial.segments, trial.run.seed)
         outcome = Outcome(training.metrics() | accuracies, history, right)
-        place.write(outcome)
+        cached.write(outcome)
         return outcome
 
     def training(self, trial: Trial) -> Training:
@@ -152,15 +152,15 @@ class Trials:
         return build_training(trial.run, self.splits.train, self.splits.validation, self.device)
 
     def _one(self, trial: Trial) -> Outcome:
-        place, told = self.place(trial), False
+        cached, announced = self.cached(trial), False
         while True:
             try:
-                with place.checkpoint:
-                    return place.read() or self.train(trial, place)
-            except Held as held:
-                if not told:
-                    progress.say(f"{held} (this process waits)")
-                told = True
+                with cached.checkpoint:
+                    return cached.read() or self.train(trial, cached)
+            except LockedError as error:
+                if not announced:
+                    progress.say(f"{error} (this process waits)")
+                announced = True
                 time.sleep(LOOK_SECONDS)
 
 
@@ -179,7 +179,7 @@ def probe(training: Training, splits: Splits, trial: Trial) -> tuple[dict[str, N
     settings |= {"device": training.device}
     of_features = trial.linear.inputs == "features"
     layers = dict.fromkeys(["pooled", "embedding", *[trial.linear.layer] * of_features])
-    features = [extract(encoder, each, list(layers), training.device) for each in images]
+    features = [extract(encoder, split, list(layers), training.device) for split in images]
     nearest = evaluate_knn(features[0], features[2], trial.knn)
     if of_features:
         linear = probe_features(*features, **settings)

@@ -22,8 +22,8 @@ from annulus.studies.measured import Outcome
 log = logging.getLogger("annulus")
 
 
-class Place:
-    """A run's place in the store. Its key has no device: a machine without a GPU finds what a GPU has computed."""
+class CachedRun:
+    """A run's entry in the store. Its key has no device: a machine without a GPU finds the outcomes of a GPU."""
 
     def __init__(self, trial: Any, images: Mapping[str, str], code: Mapping[str, str], device: torch.device) -> None:
         """`trial`: the settings; `images` and `code`: SHA-256 sums, by file. The outcome depends on all of them."""
@@ -35,7 +35,7 @@ class Place:
         self.file = self.checkpoint.folder.parents[2] / "outcomes" / f"{self.name}.json"
 
     def read(self) -> Outcome | None:
-        """The outcome, or None when there is none. A damaged one is none, with a warning."""
+        """Returns the stored outcome, or None if it is missing or damaged (logs a warning)."""
         try:
             return Outcome.parsed(read_text(self.file))
         except FileNotFoundError:

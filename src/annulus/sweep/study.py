@@ -17,7 +17,7 @@ from annulus.config.resolved import read_settings
 from annulus.device.device import pick_device
 from annulus.errors import InputError
 from annulus.studies.runs import Trial, hash_images, hash_trial, name_of
-from annulus.studies.store import Place
+from annulus.studies.store import CachedRun
 from annulus.sweep.stages import Stage, read_stages
 from annulus.sweep.worker import StudyRun
 
@@ -59,7 +59,7 @@ def read_trials(study: Path, rows: Sequence[str]) -> list[StudyRun]:
     if len(changed) < len(asked):
         log.info("%d of %d rows: DVC has their results, nothing to do", len(asked) - len(changed), len(asked))
     trials = [trial for row, stage in changed.items() for trial in _trials(row, stage)]
-    return list({trial.place.name: trial for trial in trials}.values())
+    return list({trial.cached.name: trial for trial in trials}.values())
 
 
 def _repro(target: str) -> None:
@@ -84,7 +84,7 @@ def _trials(row: str, stage: Stage) -> list[StudyRun]:
     images, code = Path(options["--images"]), hash_trial()
     hashes, runs = hash_images(images), _runs_of(stage)(read_settings(Path(options["--settings"])))
     return [
-        StudyRun(f"{row}, {name_of(key)}", images.absolute(), params, Place(params, hashes, code, pick_device()))
+        StudyRun(f"{row}, {name_of(key)}", images.absolute(), params, CachedRun(params, hashes, code, pick_device()))
         for key, params in runs.items()
     ]
 

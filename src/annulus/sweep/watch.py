@@ -26,7 +26,7 @@ class Watch:
     def __init__(self, trials: Sequence[StudyRun], notes: Path, executor: Executor, sweep: int | None) -> None:
         self.trials, self.notes, self.executor = trials, notes, executor
         self.worker = Worker(notes, trials, sweep)
-        self.open = {number: trial for number, trial in enumerate(trials) if trial.place.read() is None}
+        self.open = {number: trial for number, trial in enumerate(trials) if trial.cached.read() is None}
         self.slots = executor.slots(len(self.open))
         self.jobs: dict[int, Job] = {}  # by slot
         self.kills: Counter[int | None] = Counter()  # by trial; None: before any
@@ -63,7 +63,7 @@ class Watch:
                 seconds = float(done.read_text(encoding="utf-8"))
                 self.seconds += seconds
                 self._over(number, f"done in {seconds:.0f} s")
-            elif trial.place.file.exists() and not trial.place.checkpoint.held() and not done.exists():
+            elif trial.cached.file.exists() and not trial.cached.checkpoint.held() and not done.exists():
                 self._over(number, "done by another process")
         return bool(self.open)
 
@@ -109,7 +109,7 @@ class Watch:
         if not idle:
             return
         busy = sum(len(self._begun(job)) for job in self.jobs.values())
-        free = sum(not trial.place.checkpoint.held() for trial in self.open.values())
+        free = sum(not trial.cached.checkpoint.held() for trial in self.open.values())
         looking = len(self.jobs) * self.executor.tasks - busy  # each of them takes one of the free ones
         wanted = -(-(free - looking) // self.executor.tasks)
         if wanted > 0:

@@ -13,7 +13,7 @@ from annulus.errors import InputError
 from annulus.files.regular import read_text
 from annulus.running.checkpoint import Checkpoint, hash_files
 from annulus.running.code import hash_code
-from annulus.running.workers import Pieces
+from annulus.running.workers import ResumableTasks
 from annulus.studies.detection.annotated import Annotated, Detection
 from annulus.studies.detection.average_precision import evaluate
 from annulus.studies.detection.bootstrap import resampled
@@ -34,7 +34,7 @@ def of_encoders(
     folder: Path,
     encoders: Mapping[str, Path],
     compute: Callable[[Any, Any], Mapping[str, Any]],
-) -> tuple[Annotated, Found, Pieces]:
+) -> tuple[Annotated, Found, ResumableTasks]:
     """`compute` of every variant and seed on the scenes that a folder holds or names: the test pictures, what was
     found, and the pieces, to be forgotten once the results are written."""
     seeds, described = settings["seeds"], folder / "scenes.json"
@@ -47,10 +47,10 @@ def of_encoders(
     weights = [variant / f"{seed}.safetensors" for variant in encoders.values() for seed in seeds]
     # Of drawn scenes each file; of real ones, which are large, what the stage before has counted.
     hashes = hash_files(*weights, described if root else folder)
-    pieces = Pieces(stage, {**settings, "scenes": scenes, "encoders": encoders, "hashes": hashes}, compute)
+    tasks = ResumableTasks(stage, {**settings, "scenes": scenes, "encoders": encoders, "hashes": hashes}, compute)
     keys = [(variant, seed) for variant in encoders for seed in seeds]
-    outcomes = dict(zip(keys, pieces.run(keys), strict=True))
-    return test, {variant: {seed: outcomes[variant, seed] for seed in seeds} for variant in encoders}, pieces
+    outcomes = dict(zip(keys, tasks.run(keys), strict=True))
+    return test, {variant: {seed: outcomes[variant, seed] for seed in seeds} for variant in encoders}, tasks
 
 
 def measured(settings: Mapping[str, Any], key: tuple[str, int]) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ from annulus.device.distributed import rank
 from annulus.files.images import ImageSet, load_images
 from annulus.running.checkpoint import Checkpoint, hash_files
 from annulus.running.code import hash_code
-from annulus.running.workers import each
+from annulus.running.workers import map_processes
 from annulus.studies.distillation.build import build_contrast
 from annulus.studies.distillation.classifiers.build import build_classifier
 from annulus.studies.distillation.classifiers.classifier import Classifier
@@ -86,7 +86,9 @@ class Task:
 def run_seeds(task: Task, seeds: Sequence[int]) -> tuple[dict[int, Found], Callable[[], None]]:
     """The run of each seed, several at a time; and what forgets them, to be called when their files are written."""
     device = pick_device()
-    found = each(partial(task.run, device=device), seeds, names=[f"seed {seed}" for seed in seeds], device=device)
+    found = map_processes(
+        partial(task.run, device=device), seeds, names=[f"seed {seed}" for seed in seeds], device=device
+    )
     return dict(zip(seeds, found, strict=True)), partial(_forget, task, seeds, device)
 
 

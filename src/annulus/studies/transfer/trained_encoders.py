@@ -11,7 +11,7 @@ from annulus.encoders.encoder import save_encoder
 from annulus.files.images import load_images
 from annulus.running.checkpoint import Checkpoint
 from annulus.running.code import hash_code
-from annulus.running.workers import each_seed
+from annulus.running.workers import map_seeds
 from annulus.studies.runs import hash_images
 from annulus.training.setup import build_training
 
@@ -35,7 +35,7 @@ class Encoders:
         Raises:
             InputError: when the images cannot serve the settings, or a loss is not finite.
         """
-        each_seed(self._one, self.seeds, pick_device())
+        map_seeds(self._one, self.seeds, pick_device())
 
     def done(self) -> None:
         """Forget where the runs stood: the encoders are written."""
