@@ -22,8 +22,8 @@ PATHS = ["images", "snapshots", "features", "curve", "examples", "metrics", "his
 
 
 def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
-    found = map_seeds(partial(diagnose, params, paths), params["seeds"])
-    metrics, histories = ({seed: one[place] for seed, one in found.items()} for place in (0, 1))
+    results = map_seeds(partial(diagnose, params, paths), params["seeds"])
+    metrics, histories = ({seed: result[place] for seed, result in results.items()} for place in (0, 1))
     return Results.of_seeds(metrics, histories)
 
 

@@ -17,9 +17,9 @@ PATHS = ["features", "metrics", "right"]
 
 
 def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
-    found = map_seeds(partial(evaluate, params, paths), params["seeds"], pick_device())
-    write_right(paths.right, by_number({seed: one.right for seed, one in found.items()}))
-    return Results.of_seeds({seed: one.metrics for seed, one in found.items()})
+    results = map_seeds(partial(evaluate, params, paths), params["seeds"], pick_device())
+    write_right(paths.right, by_number({seed: result.right for seed, result in results.items()}))
+    return Results.of_seeds({seed: result.metrics for seed, result in results.items()})
 
 
 def evaluate(params: Mapping[str, Any], paths: argparse.Namespace, seed: int) -> Neighbours:

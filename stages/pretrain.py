@@ -69,10 +69,10 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
         indexes = sorted(paths.images.glob("*.safetensors"))  # each tells what its shards hold
         key = {"params": run, "images": hash_files(*indexes), "code": hash_code(Path(__file__))}
         pretraining = Pretraining(params, paths, key)
-        found = map_seeds(pretraining, params["seeds"], pick_device())
+        results = map_seeds(pretraining, params["seeds"], pick_device())
         if rank() > 0:
             raise SystemExit
-    metrics, histories = ({seed: one[place] for seed, one in found.items()} for place in (0, 1))
+    metrics, histories = ({seed: result[place] for seed, result in results.items()} for place in (0, 1))
     return Results.of_seeds(metrics, histories, written=pretraining.done)
 
 

@@ -8,7 +8,7 @@ from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.running.workers import ResumableTasks
 from annulus.studies.distance.offsets import Transfer, outcomes, transferred
-from annulus.studies.outcomes import numbers
+from annulus.studies.outcomes import metrics_row
 
 PATHS = ["large", "first", "second", "offsets"]
 
@@ -19,16 +19,16 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     points = {point["offset"]: point["run"] for point in settings["points"]}
     tasks = ResumableTasks("distance", {"sets": sets, "hashes": sets.hashes, "points": points}, transferred)
     keys = [(offset, seed) for offset in points for seed in settings["seeds"]]
-    found = dict(zip(keys, tasks.run(keys), strict=True))
+    results = dict(zip(keys, tasks.run(keys), strict=True))
     runs = {
-        (name, offset): {seed: outcomes(found[offset, seed], name) for seed in settings["seeds"]}
+        (name, offset): {seed: outcomes(results[offset, seed], name) for seed in settings["seeds"]}
         for name in probes
         for offset in points
     }
     base = next(iter(points))
     write_table(
         paths.offsets,
-        [numbers(point, each, runs[point[0], base]) | {"scale": settings["scale"]} for point, each in runs.items()],
+        [metrics_row(point, each, runs[point[0], base]) | {"scale": settings["scale"]} for point, each in runs.items()],
     )
     return Results({}, written=tasks.done)
 

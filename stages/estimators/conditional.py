@@ -17,10 +17,10 @@ PATHS = ["points"]
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     params, seeds = ConditionalParams.model_validate(settings["params"]), settings["seeds"]
     tasks = ResumableTasks("conditional", {"params": params, "seeds": seeds}, trained)
-    found = zip(params.variants, tasks.run(list(params.variants)), strict=True)
+    estimates = zip(params.variants, tasks.run(list(params.variants)), strict=True)
     information = digits(SumOfGaussians().information)
     of_all = {"seeds": len(seeds), "information_nats": information, "scale": settings["scale"]}
-    write_table(paths.points, [row | of_all for name, nats in found for row in rows(name, params, nats)])
+    write_table(paths.points, [row | of_all for name, nats in estimates for row in rows(name, params, nats)])
     return Results({}, written=tasks.done)
 
 

@@ -20,9 +20,9 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     tasks = ResumableTasks("moving_digits", {**settings, **inputs}, measured)
     keys = [(name, seed) for name in names(params) for seed in seeds]
     outcomes = dict(zip(keys, tasks.run(keys), strict=True))
-    found = {name: {seed: outcomes[name, seed] for seed in seeds} for name in names(params)}
-    write_table(paths.table, [row | {"scale": settings["scale"]} for row in rows(found, params)])
-    write_table(paths.pairs, [row | {"scale": settings["scale"]} for row in pairs(found, params)])
+    by_sharing = {name: {seed: outcomes[name, seed] for seed in seeds} for name in names(params)}
+    write_table(paths.table, [row | {"scale": settings["scale"]} for row in rows(by_sharing, params)])
+    write_table(paths.pairs, [row | {"scale": settings["scale"]} for row in pairs(by_sharing, params)])
     return Results({}, written=tasks.done)
 
 

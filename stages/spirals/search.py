@@ -19,11 +19,11 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
         params = SpiralsParams.model_validate(own)
         tasks = ResumableTasks("spirals", params, learned)
         keys = [(noise, seed) for noise in params.noise for seed in settings["seeds"]]
-        found = dict(zip(keys, tasks.run(keys), strict=True))
-        by_noise = {noise: [found[noise, seed] for seed in settings["seeds"]] for noise in params.noise}
+        results = dict(zip(keys, tasks.run(keys), strict=True))
+        by_noise = {noise: [results[noise, seed] for seed in settings["seeds"]] for noise in params.noise}
         base = by_noise[params.noise[0]]
         shown = {"scale": settings["scale"], "iterations": params.iterations}
-        rows += [{"series": name} | row(params, noise, each, base) | shown for noise, each in by_noise.items()]
+        rows += [{"series": name} | row(params, noise, runs, base) | shown for noise, runs in by_noise.items()]
         done.append(tasks.done)
     write_table(paths.search, rows)
     return Results({}, written=lambda: [forget() for forget in done])

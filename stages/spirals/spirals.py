@@ -17,12 +17,12 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     params, seeds = SpiralsParams.model_validate(settings["params"]), settings["seeds"]
     tasks = ResumableTasks("spirals", params, learned)
     keys = [(noise, seed) for noise in params.noise for seed in seeds]
-    found = dict(zip(keys, tasks.run(keys), strict=True))
-    by_noise = {noise: [found[noise, seed] for seed in seeds] for noise in params.noise}
+    results = dict(zip(keys, tasks.run(keys), strict=True))
+    by_noise = {noise: [results[noise, seed] for seed in seeds] for noise in params.noise}
     base = by_noise[params.noise[0]]
     write_table(
         paths.points,
-        [row(params, noise, each, base) | {"scale": settings["scale"]} for noise, each in by_noise.items()],
+        [row(params, noise, runs, base) | {"scale": settings["scale"]} for noise, runs in by_noise.items()],
     )
     write_table(paths.curve, curve_rows(params, by_noise))
     write_table(paths.plane, plane_rows(by_noise))

@@ -28,8 +28,8 @@ def main(study: Study) -> dict[str, Any]:
             points.append({"series": f"raw-{space}", "generator": None} | raw | about)
             for name, params in learned.items():
                 if params.space == space:
-                    told = params.model_dump(mode="json", include=set(raw))
-                    points.append({"series": name, "generator": name} | told | about)
+                    given = params.model_dump(mode="json", include=set(raw))
+                    points.append({"series": name, "generator": name} | given | about)
     smallest = next(iter(backbones))
     for point in points:
         plain = point["series"].removeprefix("raw-") in (point["space"], f"{point['learns']}-{point['space']}")

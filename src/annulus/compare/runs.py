@@ -78,24 +78,23 @@ def as_text(runs: Sequence[Run]) -> str:
 
 def _differences(params: Mapping[str, Any], base: Mapping[str, Any]) -> str:
     keys = sorted(params.keys() | base.keys(), key=lambda key: (key not in SECTION_OF, "." in key, key))
-    found = [f"{key}={params.get(key)}" for key in keys if params.get(key) != base.get(key)]
-    return " ".join(
-        [*found[:MOST_NAMED], *([f"and {len(found) - MOST_NAMED} more"] if len(found) > MOST_NAMED else [])]
-    )
+    differences = [f"{key}={params.get(key)}" for key in keys if params.get(key) != base.get(key)]
+    more = [f"and {len(differences) - MOST_NAMED} more"] if len(differences) > MOST_NAMED else []
+    return " ".join([*differences[:MOST_NAMED], *more])
 
 
 def _numbers(summary: Any) -> dict[str, str]:
     """The numbers as text, with the half of the interval where the summary has one."""
     if not isinstance(summary, dict):
         raise ValueError("metrics/summary.json holds no numbers by name")
-    found = {}
+    cells = {}
     for number in SHOWN:
         half = number.replace("_percent", "_interval_percent")
         digits = 2 if number.endswith("_percent") else 4
-        found[number] = f"{finite(summary.get(number), number):.{digits}f}"
+        cells[number] = f"{finite(summary.get(number), number):.{digits}f}"
         if half != number and half in summary:
-            found[number] += f" ± {finite(summary[half], half):.2f}"
-    return found
+            cells[number] += f" ± {finite(summary[half], half):.2f}"
+    return cells
 
 
 if __name__ == "__main__":

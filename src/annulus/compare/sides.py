@@ -111,10 +111,10 @@ def _processors(text: str) -> tuple[str, ...]:
 
 
 def _text(content: Any, name: str) -> str:
-    found = content.get(name) if isinstance(content, dict) else None
-    if not (isinstance(found, str) and len(found) <= 300 and found.isprintable()):
+    value = content.get(name) if isinstance(content, dict) else None
+    if not (isinstance(value, str) and len(value) <= 300 and value.isprintable()):
         raise ValueError(f"no {name} in a line of text")
-    return found
+    return value
 
 
 def _curves(text: str) -> list[dict[str, float]]:

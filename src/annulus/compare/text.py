@@ -17,11 +17,11 @@ def as_text(comparison: Comparison) -> str:
     widths = [max(len(row[place]) for row in cells) for place in range(len(HEADS))]
     lines.append("")
     for row in cells:
-        number, base, head, difference, said = (
+        number, base, head, difference, verdict = (
             f"{text:<{width}}" if place in (0, 4) else f"{text:>{width}}"
             for place, (text, width) in enumerate(zip(row, widths, strict=True))
         )
-        lines.append(f"{number}  {base}  {head}  {difference}  {said}".rstrip())
+        lines.append(f"{number}  {base}  {head}  {difference}  {verdict}".rstrip())
     return "\n".join([*lines, "", *_notes(comparison)])
 
 
@@ -37,9 +37,9 @@ def as_markdown(comparison: Comparison) -> str:
         return "\n".join([*lines, "", NO_TABLE])
     lines += ["", f"| {' | '.join(HEADS)} |", "|---|---:|---:|---:|---|"]
     for row in comparison.rows:
-        number, base, head, difference, said = _cells(row)
-        strong = "**" if said in ("better", "worse", "higher", "lower") else ""
-        lines.append(f"| {number} | {base} | {head} | {difference} | {strong}{said}{strong} |")
+        number, base, head, difference, verdict = _cells(row)
+        strong = "**" if verdict in ("better", "worse", "higher", "lower") else ""
+        lines.append(f"| {number} | {base} | {head} | {difference} | {strong}{verdict}{strong} |")
     return "\n".join([*lines, "", *_notes(comparison)])
 
 

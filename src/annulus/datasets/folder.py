@@ -182,13 +182,13 @@ def listed(root: Path, split: str, image_size: int) -> Source:
 def entries(folder: Path) -> list[os.DirEntry[str]]:
     """Entries of a folder in natural order, without hidden and side files."""
     try:
-        with os.scandir(folder) as found:
-            every = list(found)
+        with os.scandir(folder) as listing:
+            listed = list(listing)
     except OSError as error:
         raise InputError(f"{folder} cannot be listed: {error.strerror}; fix its permissions") from error
-    seen = [entry for entry in every if not entry.name.startswith(".") and entry.name.lower() not in SIDE_FILES]
-    if len(seen) < len(every):
-        log.info("%s: %d hidden or side files are not used", folder, len(every) - len(seen))
+    seen = [entry for entry in listed if not entry.name.startswith(".") and entry.name.lower() not in SIDE_FILES]
+    if len(seen) < len(listed):
+        log.info("%s: %d hidden or side files are not used", folder, len(listed) - len(seen))
     return sorted(seen, key=lambda entry: natural(entry.name))
 
 

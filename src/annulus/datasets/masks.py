@@ -48,8 +48,8 @@ def _listed(root: Path, split: str, image_size: int) -> Source:
     masks = Files(root, [f"{split}/labels"], none, encoded([labels[stem] for stem in images]))
 
     def read_masks(rows: Int64[Tensor, " k"]) -> UInt8[Tensor, "k h w"]:
-        found = [_mask(masks[row], pictures[row], image_size) for row in rows.tolist()]
-        return torch.from_numpy(np.stack(found))
+        masks_read = [_mask(masks[row], pictures[row], image_size) for row in rows.tolist()]
+        return torch.from_numpy(np.stack(masks_read))
 
     source = of_files(ANY, none, pictures, image_size, split)
     return Source(source.classes, source.labels, source.read, read_masks=read_masks)

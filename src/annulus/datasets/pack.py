@@ -72,7 +72,7 @@ def pack(
         InputError: when the disk is full. The shards before stay.
     """
     pool = ThreadPoolExecutor(threads())
-    lengths, found, bad = {}, [], {}
+    lengths, parts, bad = {}, [], {}
     try:
         # disable=None: a bar on a terminal, nothing elsewhere.
         with tqdm(total=len(rows), desc=f"{split} images", unit=" images", disable=None) as bar:
@@ -82,12 +82,12 @@ def pack(
                 tensors, about = _before(path, some) or _pack_shard(path, some, kind, size, pool, bar.update)
                 bar.update(max(0, first + len(some) - bar.n))
                 lengths[path.name] = about["bytes"]
-                found.append(tensors | {"shard": torch.full((len(some),), first // SHARD, dtype=torch.int32)})
+                parts.append(tensors | {"shard": torch.full((len(some),), first // SHARD, dtype=torch.int32)})
                 bad |= {first + int(place): why for place, why in about["bad"].items()}
     finally:
         pool.shutdown(cancel_futures=True)  # on Ctrl-C, not after the remaining files
     # Of a million images all parts beside their whole would take another fifty megabytes.
-    places = Places(*(torch.cat([tensors.pop(name) for tensors in found]) for name in Places._fields))
+    places = Places(*(torch.cat([tensors.pop(name) for tensors in parts]) for name in Places._fields))
     return Packed(places, Shards(folder, lengths), kind, size), bad
 
 

@@ -248,11 +248,11 @@ def _even_rows(
 def _check_bad_files(names: Sequence[str], asked: int, section: str, params: DatasetSettings) -> None:
     if not names:
         return
-    found = f"{len(names)} of {asked} image files cannot be read: {named(names)}"
+    fault = f"{len(names)} of {asked} image files cannot be read: {named(names)}"
     allowed = params.max_bad_files if isinstance(params, FolderSettings) else 0
     if len(names) > allowed:
-        raise InputError(f"{found}. max_bad_files is {allowed}: fix or remove them, or raise {section}.max_bad_files")
-    log.warning("%s; going on without (max_bad_files %d)", found, allowed)
+        raise InputError(f"{fault}. max_bad_files is {allowed}: fix or remove them, or raise {section}.max_bad_files")
+    log.warning("%s; going on without (max_bad_files %d)", fault, allowed)
 
 
 def _check_every_class(image_set: ImageSet, split: str) -> None:

@@ -88,12 +88,14 @@ def load_run(path: Path) -> Run:
         raise InputError(f"{path} is a file of annulus, but holds no snapshots; run `dvc repro -f pretrain`")
     self_index = _check_run(path, tensors, about)
     kept = [name for name in EMBEDDINGS if name in tensors]
-    found = []
+    snapshots = []
     for place, epoch in enumerate(tensors["epochs"].tolist()):
         vectors = {name: F.normalize(tensors[name][place].float(), dim=1) for name in kept}  # float16 rounds lengths
         compared = {"whole": about["memory"] == "bank", "crossed": about["crossed"]}
-        found.append(Snapshot(epoch, memory=vectors.pop("memory", None), self_index=self_index, **vectors, **compared))
-    return Run(found, tensors["images"], tensors["query_images"], about["train_images"])
+        snapshots.append(
+            Snapshot(epoch, memory=vectors.pop("memory", None), self_index=self_index, **vectors, **compared)
+        )
+    return Run(snapshots, tensors["images"], tensors["query_images"], about["train_images"])
 
 
 def _check_run(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> Int[Tensor, "q"]:
@@ -171,7 +173,7 @@ def measure(snapshot: Snapshot, sets: CandidateSets, labels: Int[Tensor, "n"]) -
     For `ring` and `training`: the similarity at both borders. For every set: the false negatives, and their chance
     level.
     """
-    found: dict[str, Number | None] = {
+    numbers: dict[str, Number | None] = {
         "alignment": alignment(snapshot.queries, snapshot.second),
         "uniformity": uniformity(snapshot.current),
         "effective_rank": effective_rank(snapshot.current),
@@ -182,12 +184,12 @@ def measure(snapshot: Snapshot, sets: CandidateSets, labels: Int[Tensor, "n"]) -
         if name in sets.chosen:
             borders = [radii(*side) for side in zip(sets.similarity, sets.chosen[name], strict=True)]
             inner, outer = (statistics.fmean(border) for border in zip(*borders, strict=True))
-            found |= {f"{name}_inner_similarity": inner, f"{name}_outer_similarity": outer}
-    found["false_negatives_chance_percent"] = chance_percent(labels)
+            numbers |= {f"{name}_inner_similarity": inner, f"{name}_outer_similarity": outer}
+    numbers["false_negatives_chance_percent"] = chance_percent(labels)
     for name, comparisons in sets.chosen.items():
         rates = [false_negative_percent(chosen, labels, snapshot.self_index) for chosen in comparisons]
-        found[f"false_negatives_{name}_percent"] = statistics.fmean(rates)
-    return {name: value for name, value in found.items() if value is not None}
+        numbers[f"false_negatives_{name}_percent"] = statistics.fmean(rates)
+    return {name: value for name, value in numbers.items() if value is not None}
 
 
 def over_training(

@@ -100,8 +100,8 @@ def candidate_sets(
         sets.similarity.append(queries @ rows.T)
         clusters = None
         if clustering is not None:
-            found = kmeans(rows, *clustering, derive(seed, number))
-            clusters = Clusters(found, found[:, self_index])
+            assignments = kmeans(rows, *clustering, derive(seed, number))
+            clusters = Clusters(assignments, assignments[:, self_index])
         for name, (sampler, progress) in samplers.items():
             try:
                 sets.chosen[name].append(members(sets.similarity[-1], self_index, sampler, progress, clusters))

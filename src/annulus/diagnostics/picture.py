@@ -123,13 +123,13 @@ def svg(scene: Scene) -> str:
         '<rect width="1000" height="450" rx="10" fill="var(--ground)"/>',
     ]
     parts += _annulus(scene)
-    said = {
+    texts = {
         "uniform": "the whole memory",
         "ball": f"the closest {_percent(scene.share['outer'])}",
         "ring": f"ball without its closest {_percent(scene.share['inner'])}",
         "cave": "ball without query's cluster",
     }
-    for place, (name, words) in enumerate(said.items()):
+    for place, (name, words) in enumerate(texts.items()):
         x, y = 718 + 188 * (place % 2), 90 + 218 * (place // 2)
         parts += _disc(scene, name, x, y)
         rate = f"{scene.same_class_percent[name]:.0f} % have its class"

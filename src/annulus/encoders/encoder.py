@@ -96,8 +96,8 @@ class Encoder(_Seeing):
         """
         self._check(images, self.config.planes)
         normalised = (images.to(self.mean.dtype) - self.mean) / self.std
-        found = in_lower(self.backbone, normalised.contiguous(memory_format=torch.channels_last))
-        return found if isinstance(found, tuple) else (found, found.mean(dim=(2, 3)))
+        output = in_lower(self.backbone, normalised.contiguous(memory_format=torch.channels_last))
+        return output if isinstance(output, tuple) else (output, output.mean(dim=(2, 3)))
 
     def embed(self, pooled: Float[Tensor, "b c"]) -> Float[Tensor, "b d"]:
         """Pooled features to the unit sphere, where similarity is the dot product."""
@@ -129,8 +129,8 @@ class SplitEncoder(_Seeing):
 
     def map_and_pooled(self, images: Float[Tensor, "b 3 h w"]) -> MapAndPooled:
         """`map` and `pooled` of one pass through both networks."""
-        found = [network.map_and_pooled(part) for network, part in self._seen(images)]
-        maps, pooled = zip(*found, strict=True)
+        outputs = [network.map_and_pooled(part) for network, part in self._seen(images)]
+        maps, pooled = zip(*outputs, strict=True)
         return torch.cat(maps, dim=1), torch.cat(pooled, dim=1)
 
     def embeddings(self, images: Float[Tensor, "b 3 h w"]) -> tuple[Float[Tensor, "b d"], ...]:

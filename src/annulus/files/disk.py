@@ -116,8 +116,8 @@ class Packed(Store):
         except Exception as error:  # on broken bytes Pillow's decoders raise about anything
             raise Damaged(self.shards.paths[shard], f"what begins at byte {start:,} is no JPEG", "prepare") from error
         if pixels.shape != (height, width, 3):
-            found = f"an image of {pixels.shape[0]} x {pixels.shape[1]} pixels begins at byte {start:,}"
-            raise Damaged(self.shards.paths[shard], f"{found}, expected {height} x {width}", "prepare")
+            fault = f"an image of {pixels.shape[0]} x {pixels.shape[1]} pixels begins at byte {start:,}"
+            raise Damaged(self.shards.paths[shard], f"{fault}, expected {height} x {width}", "prepare")
         slot[:height, :width] = pixels
 
 

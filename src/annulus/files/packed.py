@@ -105,8 +105,8 @@ def check_tensors(
             fits &= size == (int(letter) if letter.isdigit() else sizes.setdefault(letter, size))
         if not fits:
             known = "".join(f", {letter} = {size}" for letter, size in sizes.items() if letter in letters)
-            found = f"{_kind(tensor.dtype)} of shape ({', '.join(map(str, tensor.shape))})"
-            raise Damaged(path, f"{name} is {found}, expected {_kind(dtype)} of ({shape}){known}", stage)
+            actual = f"{_kind(tensor.dtype)} of shape ({', '.join(map(str, tensor.shape))})"
+            raise Damaged(path, f"{name} is {actual}, expected {_kind(dtype)} of ({shape}){known}", stage)
         if dtype.is_floating_point and not all(some.isfinite().all() for some in tensor.split(ROWS_AT_ONCE)):
             raise Damaged(path, f"{name} holds NaN or infinity, expected finite numbers", stage)
     return sizes

@@ -36,10 +36,10 @@ def unpacked(text: str, count: int) -> Bits:
     Raises:
         ValueError: when it holds something else.
     """
-    found = np.unpackbits(np.frombuffer(bytes.fromhex(text), np.uint8))
-    if len(found) != 8 * -(-count // 8):
-        raise ValueError(f"{len(found)} bits in the place of {count}")
-    return found[:count].astype(bool)
+    bits = np.unpackbits(np.frombuffer(bytes.fromhex(text), np.uint8))
+    if len(bits) != 8 * -(-count // 8):
+        raise ValueError(f"{len(bits)} bits in the place of {count}")
+    return bits[:count].astype(bool)
 
 
 def right_text(right: Right) -> str:

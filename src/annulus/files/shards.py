@@ -59,11 +59,11 @@ class Shards:
         for path, length in zip(self.paths, lengths.values(), strict=True):
             try:
                 check_regular(path)
-                found = path.stat().st_size
+                size = path.stat().st_size
             except OSError as error:
                 raise Damaged(path, f"cannot be opened ({error.strerror})", "prepare") from error
-            if found != length:
-                raise Damaged(path, f"holds {found:,} bytes, expected {length:,}", "prepare")
+            if size != length:
+                raise Damaged(path, f"holds {size:,} bytes, expected {length:,}", "prepare")
 
     def read(self, shard: int, start: int, into: UInt8[np.ndarray, "..."]) -> None:
         """Fill an array with the bytes from `start` on.
@@ -75,11 +75,11 @@ class Shards:
             with self._opening:
                 if shard not in self._opened:
                     self._opened[shard] = os.open(self.paths[shard], os.O_RDONLY)
-            found = os.preadv(self._opened[shard], [into], start)
+            count = os.preadv(self._opened[shard], [into], start)
         except OSError as error:
             raise Damaged(self.paths[shard], f"cannot be read ({error.strerror})", "prepare") from error
-        if found != into.nbytes:
-            raise Damaged(self.paths[shard], f"ends after {start + found:,} bytes, within an image", "prepare")
+        if count != into.nbytes:
+            raise Damaged(self.paths[shard], f"ends after {start + count:,} bytes, within an image", "prepare")
 
     def link(self, folder: Path) -> None:
         """Let the files be in another folder too: by a second name where the file system has it, else by a copy.

@@ -20,15 +20,15 @@ def sheet(rows: Sequence[Row], together: int = 1) -> Image.Image:
         label + column * (width + GAP) + column // together * (GAP if together > 1 else 0)
         for column in range(max(len(row) for _, row in rows))
     ]
-    found = Image.new("RGB", (lefts[-1] + width + GAP, GAP + len(rows) * (height + GAP)), "white")
-    pen = ImageDraw.Draw(found)
+    image = Image.new("RGB", (lefts[-1] + width + GAP, GAP + len(rows) * (height + GAP)), "white")
+    pen = ImageDraw.Draw(image)
     for place, (name, row) in enumerate(rows):
         top = GAP + place * (height + GAP)
         pen.text((GAP, top + (height - FONT) // 2), name, "black", font)
         for left, picture in zip(lefts, row, strict=False):
             if picture is not None:
-                found.paste(picture, (left, top))
-    return found
+                image.paste(picture, (left, top))
+    return image
 
 
 def tile(pixels: UInt8[Tensor, "3 h w"], side: int) -> Image.Image:

@@ -79,13 +79,13 @@ def statistics(described: Mapping[str, Any], planes: int) -> dict[str, tuple[flo
     return {name: tuple(map(float, described[name])) for name in ("mean", "std")}
 
 
-def _difference(expected: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> str | None:
+def _difference(expected: Mapping[str, Tensor], loaded: Mapping[str, Tensor]) -> str | None:
     """The first tensor that is not what the configuration says, or None."""
     kinds = [
         {name: f"{held.dtype} {tuple(held.shape)}".removeprefix("torch.") for name, held in tensors.items()}
-        for tensors in (found, expected)
+        for tensors in (loaded, expected)
     ]
-    for name in [*expected, *found]:
+    for name in [*expected, *loaded]:
         held, wanted = (of.get(name, "nothing") for of in kinds)
         if held != wanted:
             return f"{name} is {held}, expected {wanted}"

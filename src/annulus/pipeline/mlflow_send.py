@@ -72,10 +72,10 @@ def send() -> str:
     Raises:
         InputError: when MLflow does not take it.
     """
-    found, faults = variants(Path())
+    main_variants, faults = variants(Path())
     studies, more = study_rows(Path())
     main = os.environ.get("MLFLOW_EXPERIMENT_NAME", "annulus")
-    results = {main: found} | {f"{main}/{study}": rows for study, rows in studies.items()}
+    results = {main: main_variants} | {f"{main}/{study}": rows for study, rows in studies.items()}
     try:
         with _locked():
             with _within(SERVER_SECONDS):
@@ -169,13 +169,13 @@ def _experiment(client: MlflowClient, name: str, tags: Mapping[str, str]) -> str
             f"its experiment {name!r} was deleted: `mlflow experiments restore -x {known.experiment_id}` brings it "
             "back, MLFLOW_EXPERIMENT_NAME names another one"
         )
-    found = known.experiment_id if known else client.create_experiment(name)
-    if not found:  # MLflow's client takes 200 with an empty body for an experiment without fields
+    experiment_id = known.experiment_id if known else client.create_experiment(name)
+    if not experiment_id:  # MLflow's client takes 200 with an empty body for an experiment without fields
         raise InputError("the server's answer names no experiment; check the address in MLFLOW_TRACKING_URI")
     for tag, value in tags.items():
         if known is None or known.tags.get(tag) != value:
-            client.set_experiment_tag(found, tag, value)
-    return found
+            client.set_experiment_tag(experiment_id, tag, value)
+    return experiment_id
 
 
 def _keep_all(client: MlflowClient, name: str, rows: Sequence[Variant]) -> int:

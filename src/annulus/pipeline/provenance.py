@@ -83,13 +83,13 @@ def record(main: Callable[..., Any], paths: Sequence[Path]) -> None:
 
 def runs(root: Path) -> list[Run]:
     """The last run here of every stage, by name. A record that cannot be read is no record."""
-    found = []
+    records = []
     for path in sorted(_folder(root).glob("*.json")):
         try:
-            found.append(_checked(Run(**json.loads(read_text(path)))))
+            records.append(_checked(Run(**json.loads(read_text(path)))))
         except (OSError, TypeError, ValueError, RecursionError):  # half a disk, another version's fields, not JSON
             log.warning("WARNING: %s is no record of a run; it is left out", path)
-    return found
+    return records
 
 
 def processor() -> str:

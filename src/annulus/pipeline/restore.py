@@ -56,14 +56,14 @@ def restore(root: Path) -> list[str]:
 
 def _stages(root: Path) -> dict[int, str]:
     """The stages that DVC has started here and that run still, by process: a killed DVC does not end them."""
-    found = {}
+    stages = {}
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             variables = (process / "environ").read_bytes().decode(errors="replace").split("\0")
             own = dict(variable.partition("=")[::2] for variable in variables)
             if "DVC_STAGE" in own and (process / "cwd").resolve() == root.resolve():
-                found[int(process.name)] = own["DVC_STAGE"]
-    return found
+                stages[int(process.name)] = own["DVC_STAGE"]
+    return stages
 
 
 def _left_branch(root: Path, head: str) -> str | None:

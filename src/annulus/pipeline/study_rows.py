@@ -22,7 +22,7 @@ TABLE = re.compile(r"metrics/.+\.csv")
 
 def study_rows(root: Path) -> tuple[dict[str, list[Variant]], list[str]]:
     """The rows of each study, and a sentence for each table and lock that cannot be told of."""
-    found, faults = {}, []
+    by_study, faults = {}, []
     files, commit = workspace(root), git("rev-parse", "--verify", "-q", "HEAD", folder=root)
     for path in sorted(root.glob("stages/*/dvc.lock")):
         study, rows = path.parent.name, {}
@@ -44,8 +44,8 @@ def study_rows(root: Path) -> tuple[dict[str, list[Variant]], list[str]]:
                 place = "" if isinstance(error, InputError) else f"{out['path']}: "
                 faults.append(f"study {study}: {place}{reason(error)}")
         if rows:
-            found[study] = list(rows.values())
-    return found, faults
+            by_study[study] = list(rows.values())
+    return by_study, faults
 
 
 def _rows(path: str, content: bytes, commit: str | None, made: float) -> Iterator[Variant]:

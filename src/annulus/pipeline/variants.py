@@ -67,7 +67,7 @@ def variants(root: Path) -> tuple[list[Variant], list[str]]:
 
     A branch or experiment without a summary is none.
     """
-    found: dict[str, Variant] = {}
+    by_digest: dict[str, Variant] = {}
     faults, places = [], [place for place in _places(root) if SUMMARY in place.files]
     head = git("rev-parse", "--verify", "-q", "HEAD", folder=root)
     base: dict[str, str] | None = None
@@ -78,16 +78,16 @@ def variants(root: Path) -> tuple[list[Variant], list[str]]:
             params = _params(place.files)
             name = " ".join([place.name, *([] if base is None else _differences(params, base))])
             one = Variant(name, place.commit, place.experiment, place.made, params, *_measured(place.files))
-            found.setdefault(one.digest, one)
+            by_digest.setdefault(one.digest, one)
         except WRONG as error:
             faults.append(f"{place.name}: {reason(error)}")
-    return list(found.values()), faults
+    return list(by_digest.values()), faults
 
 
 def reason(error: Exception) -> str:
     """An error of WRONG in a line."""
-    found = error if isinstance(error, InputError) else f"not this version's ({type(error).__name__}: {error})"
-    return " ".join(str(found).split())
+    sentence = error if isinstance(error, InputError) else f"not this version's ({type(error).__name__}: {error})"
+    return " ".join(str(sentence).split())
 
 
 class _Place(NamedTuple):
@@ -103,12 +103,12 @@ def _places(root: Path) -> Iterator[_Place]:
     form = "%(refname) %(objectname) %(committerdate:unix)"
     listed = git("for-each-ref", f"--format={form}", "refs/exps", "refs/heads", folder=root) or ""
     head = git("log", "-1", "--no-show-signature", "--format=HEAD %H %ct", folder=root) or ""
-    told = set()
+    listed_commits = set()
     for line in filter(None, [*listed.splitlines(), head]):
         reference, commit, made = line.split()
         branch = reference.removeprefix("refs/heads/")
         if reference == "HEAD":
-            if commit in told:
+            if commit in listed_commits:
                 continue
             name, experiment = commit[:7], None
         elif branch != reference:
@@ -117,7 +117,7 @@ def _places(root: Path) -> Iterator[_Place]:
             name = experiment = reference.rsplit("/", 1)[1]
         else:  # DVC's own: refs/exps/exec/EXEC_HEAD, stashes of its queue
             continue
-        told.add(commit)
+        listed_commits.add(commit)
         blobs = {path: f"{commit}:./{path}" for path in FILES}
         yield _Place(name, commit, experiment, float(made), _present(objects(root, blobs, name)))
     files = _present(workspace(root))
@@ -126,11 +126,11 @@ def _places(root: Path) -> Iterator[_Place]:
 
 
 def _present(files: Files) -> dict[str, bytes]:
-    found = {}
+    contents = {}
     for name in FILES:
         with suppress(LookupError):
-            found[name] = files.content(name)
-    return found
+            contents[name] = files.content(name)
+    return contents
 
 
 def _params(files: Mapping[str, bytes]) -> dict[str, str]:
@@ -222,6 +222,6 @@ def finite(numbers: Mapping[str, Any], above: str = "") -> dict[str, Number]:
 def _differences(now: Mapping[str, str], base: Mapping[str, str]) -> list[str]:
     """Parameters that differ from the last commit, as `-S` takes them; after a new sampler without its own settings."""
     changed = [name for name in now if now[name] != base.get(name)]
-    told = tuple(f"{SECTION_OF[name]}." for name in changed if name in SECTION_OF)
-    shown = [f"{name}={now[name]}" for name in changed if not name.startswith(told)]
-    return [*shown[:MOST_SHOWN], "…"] if len(shown) > MOST_SHOWN else shown
+    sections = tuple(f"{SECTION_OF[name]}." for name in changed if name in SECTION_OF)
+    differences = [f"{name}={now[name]}" for name in changed if not name.startswith(sections)]
+    return [*differences[:MOST_SHOWN], "…"] if len(differences) > MOST_SHOWN else differences

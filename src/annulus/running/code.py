@@ -96,11 +96,11 @@ def _parsed(source: bytes) -> ast.Module:
 def _files_of(module: str) -> list[Path]:
     """The files of the library that importing a module runs; none for a module from elsewhere."""
     parts = module.split(".")
-    found = []
+    files = []
     for length in range(1, len(parts) + 1):
         path = LIBRARY.parent.joinpath(*parts[:length])
-        found += [file for file in (path / "__init__.py", path.with_suffix(".py")) if file.is_file()]
-    return found
+        files += [file for file in (path / "__init__.py", path.with_suffix(".py")) if file.is_file()]
+    return files
 
 
 def _read(file: Path) -> bytes:

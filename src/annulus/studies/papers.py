@@ -9,7 +9,7 @@ from annulus.errors import InputError
 from annulus.evals.intervals import COVERAGE, over_seeds
 from annulus.files.results import Number, read_metrics
 from annulus.files.right import read_right
-from annulus.studies.outcomes import BySeed, accuracy, gain, said, with_interval
+from annulus.studies.outcomes import BySeed, accuracy, gain, verdict_text, with_interval
 
 log = logging.getLogger("annulus")
 
@@ -35,8 +35,8 @@ class Rows:
         """
         if row not in self._read:
             of_seeds = {seed: of for file in _files(self._metrics, row) for seed, of in read_metrics(file).items()}
-            found = [read_right(file)[ACCURACY] for file in _files(self._right, row)]
-            right = {seed: bits for by_seed in found for seed, bits in by_seed.items()}
+            parts = [read_right(file)[ACCURACY] for file in _files(self._right, row)]
+            right = {seed: bits for by_seed in parts for seed, bits in by_seed.items()}
             if {str(seed) for seed in right} != set(of_seeds):
                 raise InputError(f"{row}: metrics and right test images are of other seeds; run `dvc repro` again")
             self._read[row] = list(of_seeds.values()), right
@@ -73,17 +73,17 @@ def _shared(right: BySeed, base: BySeed) -> BySeed:
     return {seed: bits for seed, bits in right.items() if seed in base}
 
 
-def beside_papers(tables: Mapping[str, Any], rows: Rows, scale: str) -> list[dict[str, Number]]:
+def comparison_table(tables: Mapping[str, Any], rows: Rows, scale: str) -> list[dict[str, Number]]:
     """A row for every method of every table that has run, as its base has."""
-    found = []
+    lines = []
     for name, table in tables.items():
         for method, entry in table["methods"].items():
             base = table["methods"][entry.get("base", table["base"])]
             if not rows.comparable(entry["row"], base["row"]):
                 continue
             setting = {"scale": scale} | rows.setting(entry["row"])
-            found.append({"table": name, "method": method, **compared(entry, base, rows), **setting})
-    return found
+            lines.append({"table": name, "method": method, **compared(entry, base, rows), **setting})
+    return lines
 
 
 def compared(entry: Mapping[str, Any], base: Mapping[str, Any], rows: Rows) -> dict[str, Number]:
@@ -95,7 +95,7 @@ def compared(entry: Mapping[str, Any], base: Mapping[str, Any], rows: Rows) -> d
         "paper_gain_percent": entry["top1_percent"] - base["top1_percent"] if known else "",
         **with_interval("here_percent", accuracy(right)),
         **with_interval("here_gain_percent", above),
-        "verdict": "base" if entry["row"] == base["row"] else said(above),
+        "verdict": "base" if entry["row"] == base["row"] else verdict_text(above),
         "here_knn_percent": _mean(of_seeds, "knn_top1_percent"),
         "bound_nats": _mean(of_seeds, "bound_nats"),
         "ceiling_nats": _mean(of_seeds, "ceiling_nats"),
@@ -104,15 +104,15 @@ def compared(entry: Mapping[str, Any], base: Mapping[str, Any], rows: Rows) -> d
 
 def in_pairs(pairs: Mapping[str, Sequence[str]], rows: Rows, scale: str) -> list[dict[str, Number]]:
     """Further differences: each row's gain over each of its bases, where both have run."""
-    found: list[dict[str, Number]] = []
+    lines: list[dict[str, Number]] = []
     for row, bases in pairs.items():
         for base in bases:
             if not rows.comparable(row, base):
                 continue
             above = gain(_shared(rows[row][1], rows[base][1]), rows[base][1])
-            line = {"row": row, "base": base} | with_interval("gain_percent", above) | {"verdict": said(above)}
-            found.append(line | {"scale": scale} | rows.setting(row))
-    return found
+            line = {"row": row, "base": base} | with_interval("gain_percent", above) | {"verdict": verdict_text(above)}
+            lines.append(line | {"scale": scale} | rows.setting(row))
+    return lines
 
 
 def as_text(rows: Sequence[Mapping[str, Number]]) -> str:

@@ -190,5 +190,5 @@ def probe(training: Training, splits: Splits, trial: Trial) -> tuple[dict[str, N
         "knn_top1_percent": (nearest, "top1_percent"),
         "nn1_top1_percent": (nearest, "nn1_top1_percent"),
     }
-    accuracies = {name: found.metrics[number] for name, (found, number) in probes.items()}
-    return accuracies, {name: found.right[number].tolist() for name, (found, number) in probes.items()}
+    accuracies = {name: result.metrics[number] for name, (result, number) in probes.items()}
+    return accuracies, {name: result.right[number].tolist() for name, (result, number) in probes.items()}

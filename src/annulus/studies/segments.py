@@ -41,5 +41,5 @@ def segmented(training: Training, segments: Segments, seed: int) -> dict[str, Nu
     images = [load_images(Path(segments.folder) / f"{split}.safetensors") for split in SPLITS]
     masks = [seen_masks(split, encoder.view_size) for split in images]
     features = [extract(encoder, split, ["map"], training.device) for split in images]
-    found = segment(features[0], masks[0], features[1], masks[1], segments.decoder, seed, training.device)
-    return {name: found.metrics[name] for name in ("mean_iou_percent", "pixel_accuracy_percent")}
+    result = segment(features[0], masks[0], features[1], masks[1], segments.decoder, seed, training.device)
+    return {name: result.metrics[name] for name in ("mean_iou_percent", "pixel_accuracy_percent")}

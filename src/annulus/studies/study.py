@@ -176,13 +176,13 @@ class MainStudy(OwnStudy):
         Raises:
             InputError: when it has none of them.
         """
-        found = [seed for seed in self.params.seeds if seed in self.main.seeds]
-        if not found:
+        common = [seed for seed in self.params.seeds if seed in self.main.seeds]
+        if not common:
             raise InputError(
                 f"{self.path}: seeds: the main line has an encoder of none of {shown(self.params.seeds)}; "
                 f"take some of its seeds: {shown(self.main.seeds)}"
             )
-        return found
+        return common
 
     def variant(self, name: str, settings: Mapping[str, Any]) -> AllParams:
         """The main line's parameters with these settings.

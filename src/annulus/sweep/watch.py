@@ -67,10 +67,10 @@ class Watch:
                 self._over(number, "done by another process")
         return bool(self.open)
 
-    def _over(self, number: int, said: str) -> None:
+    def _over(self, number: int, result: str) -> None:
         trial = self.open.pop(number)
         self.bar.update()
-        self._say(f"{trial.name}: {said} ({len(self.trials) - len(self.open)} of {len(self.trials)})")
+        self._say(f"{trial.name}: {result} ({len(self.trials) - len(self.open)} of {len(self.trials)})")
 
     def _say(self, line: str) -> None:
         if self.bar.disable:

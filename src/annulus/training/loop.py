@@ -158,8 +158,8 @@ class Training:
         # The loss is a mean over queries, so a query's own gradient is as many times larger (arXiv:2010.01929, eq. 11).
         norms = step.queries.grad.norm(dim=1) * len(step.queries)
         estimate = step.estimate
-        found = [estimate.loss_nats, estimate.bound_nats, estimate.ceiling_nats, norms.mean(), norms.square().mean()]
-        mean_(torch.stack(found, out=self.measured[self.batch]))  # of all processes, in place
+        numbers = [estimate.loss_nats, estimate.bound_nats, estimate.ceiling_nats, norms.mean(), norms.square().mean()]
+        mean_(torch.stack(numbers, out=self.measured[self.batch]))  # of all processes, in place
 
     def _end_epoch(self) -> None:
         accuracy = self.validation.accuracy(self.method)
@@ -195,11 +195,11 @@ class Training:
         used = shuffled[: self.batches * self.settings.budget.batch_size]
         return used.view(self.batches, -1)
 
-    def _report(self, said: Callable[[], str]) -> None:
+    def _report(self, text: Callable[[], str]) -> None:
         """Tell how many views' images of all are seen."""
         epochs, epoch_images = self.settings.budget.epochs, self.batches * self.settings.budget.batch_size
         seen = self.epoch * epoch_images + self.batch * self.settings.budget.batch_size
-        progress.report(seen, epochs * epoch_images, said, ended=self.epoch == epochs)
+        progress.report(seen, epochs * epoch_images, text, ended=self.epoch == epochs)
 
     def _loss_now(self) -> str:
         loss = self.measured[: self.batch, 0].mean().item()

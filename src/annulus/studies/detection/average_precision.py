@@ -117,14 +117,15 @@ def _mean(name: str, precision: np.ndarray) -> dict[str, float]:
 def _check(truth: Annotated, detections: Iterable[Detection], task: str) -> None:
     pictures = {picture.id for picture in truth.pictures}
     categories = {category.id for category in truth.categories}
-    for found in detections:
-        if found.picture not in pictures or found.category not in categories or not math.isfinite(found.score):
+    for detection in detections:
+        known = detection.picture in pictures and detection.category in categories
+        if not known or not math.isfinite(detection.score):
             raise ValueError(
-                f"a detection in picture {found.picture} of category {found.category} has score {found.score}; "
-                "pictures and categories must be annotated and scores finite"
+                f"a detection in picture {detection.picture} of category {detection.category} has score "
+                f"{detection.score}; pictures and categories must be annotated and scores finite"
             )
-        if {"segm": found.segmentation, "keypoints": found.keypoints}.get(task, ()) is None:
-            raise ValueError(f"a detection in picture {found.picture} has no {task}, which {truth.kind} compare")
+        if {"segm": detection.segmentation, "keypoints": detection.keypoints}.get(task, ()) is None:
+            raise ValueError(f"a detection in picture {detection.picture} has no {task}, which {truth.kind} compare")
 
 
 def _counted_in_lvis(truth: Annotated, detections: Sequence[Detection]) -> list[Detection]:
@@ -134,13 +135,13 @@ def _counted_in_lvis(truth: Annotated, detections: Sequence[Detection]) -> list[
     IndexError where a picture has no others.
     """
     of_pictures: dict[int, list[Detection]] = {picture.id: [] for picture in truth.pictures}
-    for found in detections:
-        of_pictures[found.picture].append(found)
+    for detection in detections:
+        of_pictures[detection.picture].append(detection)
     kept = []
     for picture in truth.pictures:
         listed = {*picture.negative, *(one.category for one in picture.instances)}
-        best = sorted(of_pictures[picture.id], key=lambda found: -found.score)[:LVIS_DETECTIONS]
-        kept += [found for found in best if found.category in listed]
+        best = sorted(of_pictures[picture.id], key=lambda detection: -detection.score)[:LVIS_DETECTIONS]
+        kept += [detection for detection in best if detection.category in listed]
     return kept
 
 
@@ -194,16 +195,18 @@ def _results(detections: Sequence[Detection], task: str) -> list[dict[str, Any]]
     """Of masks a detection's size is the mask's, else the box's."""
     return [
         {
-            "image_id": found.picture,
-            "category_id": found.category,
-            "bbox": list(found.box),
-            "score": found.score,
-            "area": float(coco_mask.area(found.segmentation)) if task == "segm" else found.box[2] * found.box[3],
+            "image_id": detection.picture,
+            "category_id": detection.category,
+            "bbox": list(detection.box),
+            "score": detection.score,
+            "area": float(coco_mask.area(detection.segmentation))
+            if task == "segm"
+            else detection.box[2] * detection.box[3],
             "iscrowd": 0,
         }
-        | ({"segmentation": found.segmentation} if task == "segm" else {})
-        | ({"keypoints": list(found.keypoints)} if task == "keypoints" and found.keypoints is not None else {})
-        for found in detections
+        | ({"segmentation": detection.segmentation} if task == "segm" else {})
+        | ({"keypoints": list(detection.keypoints)} if task == "keypoints" and detection.keypoints is not None else {})
+        for detection in detections
     ]
 
 

@@ -16,7 +16,7 @@ from annulus.errors import InputError
 from annulus.evals.intervals import Interval, over_seeds, with_images
 from annulus.studies.detection.annotated import Annotated, Detection
 from annulus.studies.detection.average_precision import TASKS, evaluation_of, means
-from annulus.studies.detection.eleven_points import found_of, means_of
+from annulus.studies.detection.eleven_points import match_detections, mean_precisions
 
 LISTED = 2**20  # results that faster-coco-eval lists at once: a category's in a picture. LVIS has 24 million
 
@@ -76,9 +76,9 @@ def _of_draws(
         for numbers, counts in zip(of_draws, draws, strict=True):
             numbers |= means(matches.precision(counts), truth.categories, name)
     if truth.kind == "voc":
-        found = [found_of(truth, detections, category.id) for category in truth.categories]
+        matched = [match_detections(truth, detections, category.id) for category in truth.categories]
         for numbers, counts in zip(of_draws, draws, strict=True):
-            numbers |= means_of(found, counts)
+            numbers |= mean_precisions(matched, counts)
     return of_draws
 
 
@@ -98,7 +98,8 @@ class _Matches:
         for coco in (evaluation.cocoGt, evaluation.cocoDt):
             for annotation in coco.anns.values():
                 concerned.setdefault(annotation["category_id"], set()).add(place[annotation["image_id"]])
-        self.found: list[tuple[Int[np.ndarray, " m"], list]] = []  # of each category pictures, and what is in them
+        # Of each category the pictures, and the matches in them.
+        self.by_category: list[tuple[Int[np.ndarray, " m"], list]] = []
         step = max(1, LISTED // len(places))
         for start in range(0, len(categories), step):
             params.catIds = categories[start : start + step]
@@ -106,7 +107,7 @@ class _Matches:
             for number, category in enumerate(params.catIds):
                 some = [row for row, position in enumerate(places) if position in concerned.get(category, ())]
                 matched = [evaluation._evalImgs_cpp[number * len(places) + row] for row in some]
-                self.found.append((np.array([places[row] for row in some], dtype=np.int64), matched))
+                self.by_category.append((np.array([places[row] for row in some], dtype=np.int64), matched))
         params.catIds = params.catIds[:1]  # one at a time; its number does not matter
         # Without the annotations, which adding up the matches does not read.
         self.added = COCOeval_faster(iouType=task, print_function=evaluation.print_function, separate_eval=True)
@@ -115,7 +116,7 @@ class _Matches:
     def precision(self, counts: Int[np.ndarray, " n"]) -> Float[np.ndarray, "t r k"]:
         """By threshold, recall and category, where each picture counts so often; -1 where there is no object."""
         columns = []
-        for places, matched in self.found:
+        for places, matched in self.by_category:
             drawn = [matched[row] for row in np.repeat(np.arange(len(places)), counts[places])]
             self.added._paramsEval.imgIds = list(range(len(drawn)))
             self.added._evalImgs_cpp = drawn

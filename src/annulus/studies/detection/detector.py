@@ -128,8 +128,8 @@ class Detector(nn.Module):
         """Detections in each image, in the pixels of its file, whose heights and widths are `sizes`."""
         maps, images = self._maps(batch)
         proposals, _ = self.rpn(images, maps)
-        found, _ = self.heads(maps, proposals, images.image_sizes)
-        return self.transform.postprocess(found, images.image_sizes, list(sizes))
+        detections, _ = self.heads(maps, proposals, images.image_sizes)
+        return self.transform.postprocess(detections, images.image_sizes, list(sizes))
 
     def _maps(self, batch: Sequence[Read]) -> tuple[dict[str, Tensor], ImageList]:
         """The neck's maps by name, and the images' sizes; torchvision reads only the shape of the batch's pixels."""

@@ -25,7 +25,7 @@ RESAMPLES = 100  # of the test pictures, for intervals
 SHOWN = 6  # test pictures in the grid, of the first seed
 
 
-Found = Mapping[str, Mapping[int, Mapping[str, Any]]]  # of each variant and seed
+RunsByVariant = Mapping[str, Mapping[int, Mapping[str, Any]]]  # of each variant and seed
 
 
 def of_encoders(
@@ -34,7 +34,7 @@ def of_encoders(
     folder: Path,
     encoders: Mapping[str, Path],
     compute: Callable[[Any, Any], Mapping[str, Any]],
-) -> tuple[Annotated, Found, ResumableTasks]:
+) -> tuple[Annotated, RunsByVariant, ResumableTasks]:
     """`compute` of every variant and seed on the scenes that a folder holds or names: the test pictures, what was
     found, and the pieces, to be forgotten once the results are written."""
     seeds, described = settings["seeds"], folder / "scenes.json"
@@ -67,14 +67,14 @@ def measured(settings: Mapping[str, Any], key: tuple[str, int]) -> Mapping[str, 
     resume = {name: value for name, value in settings.items() if name != "seeds"}
     code, device = hash_code(Path(__file__)), described(pick_device())
     with Checkpoint("detection-training", {"settings": resume, "piece": list(key), "code": code}, device) as checkpoint:
-        found, loss = engine(encoder, train, test, detector, training, seed, checkpoint)
+        detections, loss = engine(encoder, train, test, detector, training, seed, checkpoint)
         # All variants and seeds with the same draws, so that differences are paired.
-        again = resampled(test, found, RESAMPLES, 0)
+        resamples = resampled(test, detections, RESAMPLES, 0)
         numbers = {
-            "ap": evaluate(test, found),
-            "resampled": {name: values.tolist() for name, values in again.items()},
+            "ap": evaluate(test, detections),
+            "resampled": {name: values.tolist() for name, values in resamples.items()},
             "loss": loss,
-            "shown": shown(test, found),
+            "shown": first_detections(test, detections),
         }
         checkpoint.done()
     return numbers
@@ -86,7 +86,7 @@ def splits_of(root: Path, kind: str, drop_empty: bool) -> tuple[Annotated, Annot
     return read_splits(root, kind, drop_empty)
 
 
-def shown(test: Annotated, found: Sequence[Detection]) -> list[dict[str, Any]]:
+def first_detections(test: Annotated, detections: Sequence[Detection]) -> list[dict[str, Any]]:
     """The detections in the first pictures as plain values, as a piece of a stage keeps them."""
     ids = {picture.id for picture in test.pictures[:SHOWN]}
-    return [asdict(one) for one in found if one.picture in ids]
+    return [asdict(one) for one in detections if one.picture in ids]

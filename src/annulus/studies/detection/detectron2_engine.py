@@ -128,11 +128,11 @@ def detect(model: nn.Module, config: CfgNode, test: Annotated) -> list[Detection
     """Detections in the pictures of a split."""
     model.eval()
     mapper, ids = mapper_of(config, test, training=False), {label: id for id, label in labels_of(test).items()}
-    found: list[Detection] = []
+    detections: list[Detection] = []
     for picture in test.pictures:
         instances = model([mapper(record_of(picture, {}, None))])[0]["instances"].to("cpu")
-        found += _detections(picture, instances, ids)
-    return found
+        detections += _detections(picture, instances, ids)
+    return detections
 
 
 class _Order(torch.utils.data.Sampler):

@@ -44,10 +44,10 @@ def fit(network: nn.Module, losses: Losses, params: TrainingParams, seed: int, c
             torch.random.manual_seed(derive(seed, "step", step))
             for group in optimizer.param_groups:
                 group["lr"] = params.rate(step)
-            found = losses(step)
-            total = torch.stack(list(found.values())).sum()
+            terms = losses(step)
+            total = torch.stack(list(terms.values())).sum()
             if not total.isfinite():
-                parts = ", ".join(f"{name} {value.item():.3g}" for name, value in found.items())
+                parts = ", ".join(f"{name} {value.item():.3g}" for name, value in terms.items())
                 raise InputError(
                     f"the loss is {total.item()} at step {step} ({parts}; rate {params.rate(step):.3g}); lower "
                     "training.learning_rate, or set training.clip"
@@ -59,8 +59,8 @@ def fit(network: nn.Module, losses: Losses, params: TrainingParams, seed: int, c
             optimizer.step()
             if step >= steps - max(1, steps // 10):
                 last.append(total.item())
-            said = partial("{} of {} steps".format, step + 1, steps)
-            progress.report((step + 1) * params.batch_size, steps * params.batch_size, said, step + 1 == steps)
+            text = partial("{} of {} steps".format, step + 1, steps)
+            progress.report((step + 1) * params.batch_size, steps * params.batch_size, text, step + 1 == steps)
             if checkpoint is not None and (step + 1) % SAVE_EVERY == 0 and step + 1 < steps:
                 kept: dict[str, Any] = {"step": step + 1, "last": last, "optimizer": optimizer.state_dict()}
                 checkpoint.save(kept | {"network": {name: value.detach() for name, value in learning.items()}})

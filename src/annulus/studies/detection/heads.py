@@ -78,29 +78,29 @@ def build_heads(levels: Levels, params: DetectorParams, width: int, classes: int
     """
     pyramid = params.neck == "fpn"
     strides = levels.strides[params.skipped :] if pyramid else levels.strides[-2:-1]
-    found: dict[str, nn.Module] = {}
+    modules: dict[str, nn.Module] = {}
     if pyramid:
         box_head, box_width = _box_head(params, width)
         if params.outputs == "masks":
-            found["mask_roi_pool"] = Pool(strides, 2 * params.box_size)
+            modules["mask_roi_pool"] = Pool(strides, 2 * params.box_size)
             layers = (params.mask_width,) * params.mask_convolutions
             norm = nn.BatchNorm2d if params.normalisation == "batch" else None
-            found["mask_head"] = MaskRCNNHeads(width, layers, 1, norm) if layers else nn.Identity()
+            modules["mask_head"] = MaskRCNNHeads(width, layers, 1, norm) if layers else nn.Identity()
             of_mask = params.mask_width if layers else width
     else:
         stage, of_mask = levels.stages[-1], levels.channels[-1]
         box_head, box_width = StageHead(stage, mean=True), of_mask
         if params.outputs == "masks":
-            found |= {"mask_roi_pool": Pool(strides, 2 * params.box_size), "mask_head": StageHead(stage, mean=False)}
+            modules |= {"mask_roi_pool": Pool(strides, 2 * params.box_size), "mask_head": StageHead(stage, mean=False)}
     if params.outputs == "masks":
-        found["mask_predictor"] = MaskRCNNPredictor(of_mask, params.mask_width, classes + 1)
+        modules["mask_predictor"] = MaskRCNNPredictor(of_mask, params.mask_width, classes + 1)
     if params.outputs == "keypoints":
         if not pyramid:
             raise InputError("outputs: keypoints with neck: c4 is not built; take neck: fpn")
         layers = (params.keypoint_width,) * params.keypoint_convolutions
-        found["keypoint_roi_pool"] = Pool(strides, 2 * params.box_size)
-        found["keypoint_head"] = KeypointRCNNHeads(width, layers) if layers else nn.Identity()
-        found["keypoint_predictor"] = KeypointRCNNPredictor(params.keypoint_width if layers else width, points)
+        modules["keypoint_roi_pool"] = Pool(strides, 2 * params.box_size)
+        modules["keypoint_head"] = KeypointRCNNHeads(width, layers) if layers else nn.Identity()
+        modules["keypoint_predictor"] = KeypointRCNNPredictor(params.keypoint_width if layers else width, points)
     return Heads(
         Pool(strides, params.box_size if pyramid else 2 * params.box_size),
         box_head,
@@ -113,7 +113,7 @@ def build_heads(levels: Levels, params: DetectorParams, width: int, classes: int
         score_thresh=params.score_threshold,
         nms_thresh=0.5,
         detections_per_img=params.detections,
-        **found,
+        **modules,
     )
 
 

@@ -135,12 +135,12 @@ def _xml(scene: Scene, file: str) -> bytes:
     for name, number in (_size(scene) | {"depth": 3}).items():
         ElementTree.SubElement(size, name).text = str(number)
     for thing in scene.things:
-        found = ElementTree.SubElement(tree, "object")
-        ElementTree.SubElement(found, "name").text = list(OUTLINES)[thing.label % len(OUTLINES)]
-        ElementTree.SubElement(found, "difficult").text = str(int(thing.seen < DIFFICULT))
+        element = ElementTree.SubElement(tree, "object")
+        ElementTree.SubElement(element, "name").text = list(OUTLINES)[thing.label % len(OUTLINES)]
+        ElementTree.SubElement(element, "difficult").text = str(int(thing.seen < DIFFICULT))
         x, y, width, height = box_of(thing.mask)
         corners = {"xmin": x + 1, "ymin": y + 1, "xmax": x + width, "ymax": y + height}
-        box = ElementTree.SubElement(found, "bndbox")
+        box = ElementTree.SubElement(element, "bndbox")
         for name, number in corners.items():
             ElementTree.SubElement(box, name).text = str(number)
     ElementTree.indent(tree)

@@ -80,11 +80,11 @@ class Levels(nn.Module):
 
     def of_planes(self, maps: Float[Tensor, "b k h w"]) -> list[Float[Tensor, "b c y x"]]:
         """`forward` of images that `planes` has normalised."""
-        found = []
+        levels = []
         for stage in self.stages:
             maps = stage(maps)
-            found.append(maps)
-        return found
+            levels.append(maps)
+        return levels
 
 
 def _stages(encoder: Encoder) -> list[nn.Sequential]:

@@ -56,10 +56,10 @@ def learnable(annotated: Annotated, outputs: str) -> list[Picture]:
     Raises:
         InputError: when there is none.
     """
-    found = [picture for picture in annotated.pictures if instances_of(picture, outputs)]
-    if not found:
+    pictures = [picture for picture in annotated.pictures if instances_of(picture, outputs)]
+    if not pictures:
         raise InputError(f"no training picture has an object with {outputs}; take other scenes or other outputs")
-    return found
+    return pictures
 
 
 def read_sample(picture: Picture, labels: dict[int, int], outputs: str) -> Sample:
@@ -135,9 +135,9 @@ def order(factors: Sequence[float], seed: int) -> Iterator[int]:
 
 def instances_of(picture: Picture, outputs: str) -> list[Instance]:
     """The objects from which a detector learns: no crowds, nothing without area, nothing without what it outputs."""
-    found = [one for one in picture.instances if not one.crowd and min(one.box[2:]) > 0]
+    instances = [one for one in picture.instances if not one.crowd and min(one.box[2:]) > 0]
     if outputs == "masks":
-        found = [one for one in found if one.segmentation is not None]
+        instances = [one for one in instances if one.segmentation is not None]
     if outputs == "keypoints":
-        found = [one for one in found if one.keypoints is not None and any(one.keypoints[2::3])]
-    return found
+        instances = [one for one in instances if one.keypoints is not None and any(one.keypoints[2::3])]
+    return instances

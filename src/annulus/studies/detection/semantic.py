@@ -66,14 +66,16 @@ def segmented(settings: Mapping[str, Any], key: tuple[str, int]) -> Mapping[str,
     encoder = load_encoder(Path(settings["encoders"][variant]) / f"{seed}.safetensors")
     train, test = (semantic(split, params.side) for split in splits)
     known, asked = (extract(encoder, images, ["map"], device, view_size=params.side) for images in (train, test))
-    found = segment(known, train.masks, asked, test.masks, params, seed, device)
+    result = segment(known, train.masks, asked, test.masks, params, seed, device)
     # Of all classes of the file: a picture has few of them.
-    counts = [confusion(*pair, len(splits[0].categories) + 1) for pair in zip(found.predicted, test.masks, strict=True)]
+    counts = [
+        confusion(*pair, len(splits[0].categories) + 1) for pair in zip(result.predicted, test.masks, strict=True)
+    ]
     return {
-        "ap": {name: found.metrics[name] for name in NUMBERS},
+        "ap": {name: result.metrics[name] for name in NUMBERS},
         "resampled": _resampled(torch.stack(counts)),
-        "loss": found.history[-1]["loss_nats"],
-        "predicted": found.predicted[:SHOWN],
+        "loss": result.history[-1]["loss_nats"],
+        "predicted": result.predicted[:SHOWN],
     }
 
 

@@ -100,14 +100,14 @@ def detect(detector: Detector, annotated: Annotated) -> list[Detection]:
     """Detections in the pictures of a split."""
     detector.eval()
     ids = {label: category for category, label in labels_of(annotated).items()}
-    found: list[Detection] = []
+    detections: list[Detection] = []
     for pictures in _groups(annotated.pictures):
         empty: Target = {"boxes": torch.zeros(0, 4), "labels": torch.zeros(0, dtype=torch.int64)}
         reads = [detector.read(Sample(read_image(picture), dict(empty))) for picture in pictures]
         sizes = [(picture.height, picture.width) for picture in pictures]
         for picture, result in zip(pictures, detector.detect(reads, sizes), strict=True):
-            found += _detections(picture, {name: value.cpu() for name, value in result.items()}, ids)
-    return found
+            detections += _detections(picture, {name: value.cpu() for name, value in result.items()}, ids)
+    return detections
 
 
 def train_and_detect(

@@ -35,14 +35,14 @@ def transferred(shared: Mapping[str, Any], key: tuple[Any, int]) -> Mapping[str,
     with Checkpoint("transfer", {"trial": trial, "images": shared["hashes"], "code": hash_trial()}) as checkpoint:
         history = training.run(checkpoint)
         metrics = training.metrics() | held_out(training, large.test, sets.held_out_pairs, seed)
-        found = {}
+        results = {}
         for name, folder in sets.probes.items():
             accuracies, right = probe(training, load_splits(folder), trial)
-            found[name] = {"metrics": metrics | accuracies, "history": history, "right": right}
+            results[name] = {"metrics": metrics | accuracies, "history": history, "right": right}
         checkpoint.done()
-    return found
+    return results
 
 
-def outcomes(found: Mapping[str, Any], name: str) -> Outcome:
+def outcomes(results: Mapping[str, Any], name: str) -> Outcome:
     """Results of a run on one of the sets."""
-    return Outcome(**found[name])
+    return Outcome(**results[name])

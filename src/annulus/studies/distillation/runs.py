@@ -26,7 +26,7 @@ from annulus.studies.distillation.memories import ContrastiveDistillation
 from annulus.studies.distillation.objective import Distillation
 from annulus.studies.distillation.params import ContrastParams, WeightParams
 
-Found = tuple[Classifier, Fitted]
+TrainedClassifier = tuple[Classifier, Fitted]
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Task:
         }
         return Checkpoint("distillation", key, device=described(device))
 
-    def run(self, seed: int, device: torch.device) -> Found:
+    def run(self, seed: int, device: torch.device) -> TrainedClassifier:
         """The trained classifier, on the CPU, and its numbers.
 
         Raises:
@@ -83,13 +83,13 @@ class Task:
         return Distillation(classifier, teacher, weights, contrast)
 
 
-def run_seeds(task: Task, seeds: Sequence[int]) -> tuple[dict[int, Found], Callable[[], None]]:
+def run_seeds(task: Task, seeds: Sequence[int]) -> tuple[dict[int, TrainedClassifier], Callable[[], None]]:
     """The run of each seed, several at a time; and what forgets them, to be called when their files are written."""
     device = pick_device()
-    found = map_processes(
+    results = map_processes(
         partial(task.run, device=device), seeds, names=[f"seed {seed}" for seed in seeds], device=device
     )
-    return dict(zip(seeds, found, strict=True)), partial(_forget, task, seeds, device)
+    return dict(zip(seeds, results, strict=True)), partial(_forget, task, seeds, device)
 
 
 def _forget(task: Task, seeds: Sequence[int], device: torch.device) -> None:

@@ -27,8 +27,8 @@ BOUNDS = {"CPC": cpc, "ML-CPC": mlcpc}
 def warnings_for(params: StaircaseParams) -> list[str]:
     """Warnings of bounds at the given alphas, one sentence each."""
     n, k = params.pairs, params.pairs - 1
-    found = [bound(alpha).warning(n, k) for bound in BOUNDS.values() for alpha in params.alphas]
-    return [warning for warning in found if warning is not None]
+    warnings = [bound(alpha).warning(n, k) for bound in BOUNDS.values() for alpha in params.alphas]
+    return [warning for warning in warnings if warning is not None]
 
 
 def follow(params: StaircaseParams, key: tuple[str, int]) -> Mapping[str, Any]:

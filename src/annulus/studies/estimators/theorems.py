@@ -29,7 +29,7 @@ class Case(NamedTuple):
     self_index: Int[Tensor, "q"]
 
 
-def numbers(params: TheoremsParams, seed: int) -> dict[str, Number]:
+def theorem_metrics(params: TheoremsParams, seed: int) -> dict[str, Number]:
     """Bias and variance of NCE and CNCE, the ring's condition kept and broken, and a case that breaks the bound."""
     toy, ball = CorrelatedGaussians(params.dims, params.rho), params.ball
     dependent = case(params, toy, toy, seed)

@@ -77,10 +77,10 @@ Labelled = tuple[UInt8[Tensor, "n ..."], Int64[Tensor, "n"]]
 
 def _scikit_learn(size: int) -> list[Labelled]:
     """Digits of 8 x 8 pixels, enlarged."""
-    found = load_digits()
-    small = torch.from_numpy(found.images).float()[:, None] * (255 / 16)
+    bunch = load_digits()
+    small = torch.from_numpy(bunch.images).float()[:, None] * (255 / 16)
     images = F.interpolate(small, size=(size, size), mode="bicubic").clamp(0, 255).round().byte()[:, 0]
-    labels = torch.from_numpy(found.target).long()
+    labels = torch.from_numpy(bunch.target).long()
     return [(images[part], labels[part]) for part in _halves(len(labels) - UNSEEN)]
 
 

@@ -48,11 +48,11 @@ def read_out(backbone: nn.Module, train: Frames, test: Frames, params: TrainingP
     mean = features.mean(dim=0)
     scale = (features - mean).square().mean().sqrt().clamp(min=1e-12)
     features, unseen = (features - mean) / scale, (unseen - mean) / scale
-    found = {}
+    errors = {}
     for task in tasks_of(train.world):
         head = fit_head(features, task.truth(*train), task, params.read_out_decay)
-        found[task.name] = task.errors(head(unseen), task.truth(*test))
-    return found
+        errors[task.name] = task.errors(head(unseen), task.truth(*test))
+    return errors
 
 
 def fit_head(features: Float[Tensor, "n d"], truth: Shaped[Tensor, "n ..."], task: Task, decay: float) -> nn.Linear:

@@ -75,8 +75,8 @@ def fit(network: nn.Module, loss: Callable[[torch.Generator], Tensor], params: T
         optimizer.step()
         if step >= steps - per_epoch:
             last.append(value.detach())
-        seen, every = (step + 1) * params.batch_size, steps * params.batch_size
-        progress.report(seen, every, partial("{} of {} batches".format, step + 1, steps), step + 1 == steps)
+        seen, total = (step + 1) * params.batch_size, steps * params.batch_size
+        progress.report(seen, total, partial("{} of {} batches".format, step + 1, steps), step + 1 == steps)
     return torch.stack(last).mean().item()
 
 

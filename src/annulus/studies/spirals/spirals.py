@@ -140,24 +140,24 @@ def read_out(
 
     optimizer.step(closure)
     with torch.no_grad():
-        told = ((seen - mean) / std).double() @ weight[:-1] + weight[-1] > 0
-    return 100 * (told == expected.bool()).double().mean().item()
+        predicted = ((seen - mean) / std).double() @ weight[:-1] + weight[-1] > 0
+    return 100 * (predicted == expected.bool()).double().mean().item()
 
 
-def row(params: SpiralsParams, noise: float, found: OverSeeds, base: OverSeeds) -> dict[str, Number]:
+def row(params: SpiralsParams, noise: float, results: OverSeeds, base: OverSeeds) -> dict[str, Number]:
     """Bound at the end of training and the three read-outs over seeds; the gain over no noise, in pairs of a seed."""
     ceiling = math.log(1 + params.negatives)
-    gains = over_seeds([one["accuracy"] - other["accuracy"] for one, other in zip(found, base, strict=True)])
+    gains = over_seeds([one["accuracy"] - other["accuracy"] for one, other in zip(results, base, strict=True)])
     return {
         "noise": noise,
-        "seeds": len(found),
-        **with_interval("bound_nats", over_seeds([ceiling - one["curve"][-1] for one in found])),
+        "seeds": len(results),
+        **with_interval("bound_nats", over_seeds([ceiling - one["curve"][-1] for one in results])),
         "ceiling_nats": ceiling,
-        **with_interval("top1_percent", over_seeds([one["accuracy"] for one in found])),
-        **with_interval("circle_percent", over_seeds([one["circle"] for one in found])),
-        **with_interval("coordinates_percent", over_seeds([one["points"] for one in found])),
+        **with_interval("top1_percent", over_seeds([one["accuracy"] for one in results])),
+        **with_interval("circle_percent", over_seeds([one["circle"] for one in results])),
+        **with_interval("coordinates_percent", over_seeds([one["points"] for one in results])),
         **with_interval("gain_percent", gains),
-        "verdict": "base" if found is base else verdict(gains, unit=" points"),
+        "verdict": "base" if results is base else verdict(gains, unit=" points"),
     }
 
 
@@ -166,8 +166,8 @@ def curve_rows(params: SpiralsParams, by_noise: Mapping[float, OverSeeds]) -> li
     ends = torch.arange(1, params.iterations + 1).tensor_split(params.curve_points)
     return [
         {"series": f"noise {noise:g}", "x": int(end[-1])}
-        | with_interval("loss_nats", over_seeds([one["curve"][place] for one in found]))
-        for noise, found in by_noise.items()
+        | with_interval("loss_nats", over_seeds([one["curve"][place] for one in results]))
+        for noise, results in by_noise.items()
         for place, end in enumerate(ends)
     ]
 
@@ -176,6 +176,6 @@ def plane_rows(by_noise: Mapping[float, OverSeeds]) -> list[dict[str, Number]]:
     """Unseen points in the learned plane of the first seed, and their spirals."""
     return [
         {"noise": noise, "x": round(x, 4), "y": round(y, 4), "spiral": label}
-        for noise, found in by_noise.items()
-        for (x, y), label in zip(found[0]["plane"], found[0]["labels"], strict=True)
+        for noise, results in by_noise.items()
+        for (x, y), label in zip(results[0]["plane"], results[0]["labels"], strict=True)
     ]

@@ -31,12 +31,12 @@ def open_mscoco(root: Path, image_size: int) -> dict[str, Source]:
 
     Source: Triantafillou et al. 2020, arXiv:1903.03096, Section 3.1.
     """
-    found = {split: _annotations(root, f"{split}2017") for split in ("train", "val")}
-    categories, names = found["train"][2:]
+    annotations = {split: _annotations(root, f"{split}2017") for split in ("train", "val")}
+    categories, names = annotations["train"][2:]
     present = sorted(set(categories))
     known, classes = {category: label for label, category in enumerate(present)}, [names[one] for one in present]
     sources = {}
-    for split, (paths, boxes, categories, _) in found.items():
+    for split, (paths, boxes, categories, _) in annotations.items():
         kept = [place for place, category in enumerate(categories) if category in known]
         labels = torch.tensor([known[categories[place]] for place in kept], dtype=torch.int64)
         cut = np.array([scaled(boxes[place]) for place in kept]).reshape(-1, 4)

@@ -42,7 +42,7 @@ def draw_episodes(
         InputError: when fewer than `ways` classes are left.
     """
     needed = shots + queries
-    rows = [found for label in classes if len(found := (labels == label).nonzero().squeeze(1)) >= needed]
+    rows = [members for label in classes if len(members := (labels == label).nonzero().squeeze(1)) >= needed]
     if len(rows) < ways:
         raise InputError(
             f"few_shot: an episode has {ways} classes with {shots} + {queries} images each, and {len(rows)} of the "
@@ -70,17 +70,17 @@ def accuracies(
     Section 2 (nearest neighbour).
     """
     directions = F.normalize(features - center, dim=1)
-    found = []
+    shares = []
     for support, query in zip(*(part.split(EPISODES_AT_ONCE) for part in episodes), strict=True):
         known, asked = directions[support], directions[query].flatten(1, 2)  # (e, w, s, d), (e, w q, d)
         if classifier == "prototype":
             distances = torch.cdist(asked, known.mean(dim=2))  # (e, w q, w)
         else:
-            each = torch.cdist(asked, known.flatten(1, 2))
-            distances = each.unflatten(2, known.shape[1:3]).amin(dim=3)
+            pairwise = torch.cdist(asked, known.flatten(1, 2))
+            distances = pairwise.unflatten(2, known.shape[1:3]).amin(dim=3)
         truth = torch.arange(query.shape[1]).repeat_interleave(query.shape[2])
-        found.append((distances.argmin(dim=2) == truth).double().mean(dim=1).float())
-    return torch.cat(found)
+        shares.append((distances.argmin(dim=2) == truth).double().mean(dim=1).float())
+    return torch.cat(shares)
 
 
 def _episode(rows: Sequence[Tensor], ways: int, images: int, generator: torch.Generator) -> Int[Tensor, "w i"]:

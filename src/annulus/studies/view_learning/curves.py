@@ -9,7 +9,7 @@ from annulus.evals.intervals import over_seeds
 from annulus.files.regular import read_text
 from annulus.files.results import Number
 
-FOUND = ("shared", "classified")
+NUMBERS = ("shared", "classified")
 
 Curves = Mapping[str, Sequence[Mapping[str, Number]]]  # of one generator, by seed
 
@@ -37,11 +37,11 @@ def over_steps(generators: Mapping[str, Curves]) -> list[dict[str, Number]]:
     for name, curves in generators.items():
         for points in zip(*curves.values(), strict=True):
             row: dict[str, Number] = {"series": name, "step": points[0]["step"], "seeds": len(points)}
-            for found in FOUND:
-                row |= {f"{found}_nats": "", f"{found}_interval_nats": ""}
-                if points[0][f"{found}_nats"] != "":
-                    mean = over_seeds([float(point[f"{found}_nats"]) for point in points])
+            for number in NUMBERS:
+                row |= {f"{number}_nats": "", f"{number}_interval_nats": ""}
+                if points[0][f"{number}_nats"] != "":
+                    mean = over_seeds([float(point[f"{number}_nats"]) for point in points])
                     half = "" if mean.half is None else mean.half
-                    row |= {f"{found}_nats": mean.mean, f"{found}_interval_nats": half}
+                    row |= {f"{number}_nats": mean.mean, f"{number}_interval_nats": half}
             rows.append(row)
     return rows

@@ -101,18 +101,18 @@ def scores(classifier: Classifier, images: ImageSet, device: torch.device) -> Fl
         InputError: when a score is not finite.
     """
     classifier.eval()
-    found = []
+    all_scores = []
     for _, some in images.images.on(device).in_turn(torch.arange(len(images)).split(BATCH_SIZE)):
         with autocast(device):
-            found.append(classifier(some.float() / 255).float().cpu())
-    found = torch.cat(found)
-    if not found.isfinite().all():
-        row = int((~found.isfinite()).any(dim=1).nonzero()[0])
+            all_scores.append(classifier(some.float() / 255).float().cpu())
+    all_scores = torch.cat(all_scores)
+    if not all_scores.isfinite().all():
+        row = int((~all_scores.isfinite()).any(dim=1).nonzero()[0])
         raise InputError(
             f"{classifier.config.name}'s scores of image {row} are not finite: its training diverged; "
             "lower the learning rate"
         )
-    return found
+    return all_scores
 
 
 def check_images(classifier: Classifier, images: ImageSet, split: str) -> None:
@@ -188,8 +188,8 @@ class _Run:
             if self.device.type == "cpu":
                 self._check(losses[: step + 1], len(batches), rate)
             done = epoch + (step + 1) / len(batches)
-            said = partial("epoch {}/{}, rate {:.2g}".format, epoch + 1, epochs, rate)
-            progress.report(round(done * len(self.images)), epochs * len(self.images), said, ended=done == epochs)
+            text = partial("epoch {}/{}, rate {:.2g}".format, epoch + 1, epochs, rate)
+            progress.report(round(done * len(self.images)), epochs * len(self.images), text, ended=done == epochs)
         self._check(losses, len(batches), rate)
         self.history.append({"epoch": epoch + 1, "loss_nats": losses.mean().item(), "learning_rate": rate})
 
