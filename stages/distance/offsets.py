@@ -28,7 +28,10 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     base = next(iter(points))
     write_table(
         paths.offsets,
-        [metrics_row(point, each, runs[point[0], base]) | {"scale": settings["scale"]} for point, each in runs.items()],
+        [
+            metrics_row(point, by_seed, runs[point[0], base]) | {"scale": settings["scale"]}
+            for point, by_seed in runs.items()
+        ],
     )
     return Results({}, written=tasks.done)
 

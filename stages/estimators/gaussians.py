@@ -38,7 +38,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
         for method in ("InfoNCE", "EqCo")
         for pairs in params.pairs
     ]
-    write_table(paths.points, [each | {"seeds": len(seeds), "scale": settings["scale"]} for each in rows])
+    write_table(paths.points, [line | {"seeds": len(seeds), "scale": settings["scale"]} for line in rows])
     return Results({}, written=tasks.done)
 
 

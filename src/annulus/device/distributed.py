@@ -72,13 +72,13 @@ def local_slice(count: int) -> slice:
     Raises:
         InputError: when the batch cannot be shared evenly.
     """
-    each, rest = divmod(count, world_size())
+    share, rest = divmod(count, world_size())
     if rest:
         raise InputError(
             f"a batch of {count} cannot be shared evenly by {world_size()} processes; "
             f"take a batch size that is a multiple of {world_size()}"
         )
-    return slice(rank() * each, (rank() + 1) * each)
+    return slice(rank() * share, (rank() + 1) * share)
 
 
 def local(x: Shaped[Tensor, "all *rest"]) -> Shaped[Tensor, "b *rest"]:

@@ -71,8 +71,8 @@ def scene_of(run: Run, labels: Tensor, samplers: Samplers, seed: int) -> Scene:
     chosen = {name: first for name, (first, *_) in sets.chosen.items()}
 
     percent = {name: false_negative_percent(members, labels, self_index) for name, members in chosen.items()}
-    each = [_percent_by_query(members, labels, self_index) for members in chosen.values()]
-    unlike = sum((rates - rates.mean()).abs() for rates in each)
+    rates_by_set = [_percent_by_query(members, labels, self_index) for members in chosen.values()]
+    unlike = sum((rates - rates.mean()).abs() for rates in rates_by_set)
     similarity = sets.similarity[0]
     own_similarity = similarity.gather(1, self_index[:, None])
     closest = own_similarity[:, 0] >= similarity.masked_fill(~chosen["inner"], torch.inf).amin(dim=1)

@@ -135,9 +135,11 @@ def _learn(layers: Sequence[_Grouped], measured: Float[Tensor, "groups values"])
     else:
         weights = _weights(count, momentum, measured.dtype, measured.device)
         kept = (1 - momentum) ** count
-    running = [each for layer in layers for each in (layer.running_mean, layer.running_var)]
+    running = [statistic for layer in layers for statistic in (layer.running_mean, layer.running_var)]
     torch._foreach_mul_(running, kept)
-    torch._foreach_add_(running, (measured * weights[:, None]).sum(dim=0).split([len(each) for each in running]))
+    torch._foreach_add_(
+        running, (measured * weights[:, None]).sum(dim=0).split([len(statistic) for statistic in running])
+    )
 
 
 @cache

@@ -19,8 +19,8 @@ def embeddings(encoder: nn.Module, images: ImageSet, device: torch.device) -> Fl
     """Of all images, now, on the device; each process makes those of its share of them."""
     own = images
     if world_size() > 1:
-        each = -(-len(images) // world_size())  # the last process's share ends with copies of the last image
-        own = images.take((torch.arange(each) + rank() * each).clamp(max=len(images) - 1))
+        share = -(-len(images) // world_size())  # the last process's share ends with copies of the last image
+        own = images.take((torch.arange(share) + rank() * share).clamp(max=len(images) - 1))
     made = extract(encoder, own, ["embedding"], device).layers["embedding"]
     return all_gather(made.to(device))[: len(images)]
 

@@ -36,11 +36,11 @@ class Heads(RoIHeads):
         of_classes, of_boxes = fastrcnn_loss(*self.box_predictor(pooled), labels, offsets)
         objects = [own > 0 for own in labels]
         boxes, matched, labels = (
-            [own[some] for own, some in zip(each, objects, strict=True)] for each in (boxes, matched, labels)
+            [own[some] for own, some in zip(parts, objects, strict=True)] for parts in (boxes, matched, labels)
         )
         logits = self.mask_predictor(self.mask_head(self.mask_roi_pool(features, boxes, image_shapes)))
         masks = [target["masks"] for target in targets]
-        truth = [masks_in_boxes(*each, logits.shape[-1]) for each in zip(masks, matched, boxes, strict=True)]
+        truth = [masks_in_boxes(*parts, logits.shape[-1]) for parts in zip(masks, matched, boxes, strict=True)]
         of_masks = mask_loss(logits, torch.cat(truth), torch.cat(labels))
         return [], {"loss_classifier": of_classes, "loss_box_reg": of_boxes, "loss_mask": of_masks}
 

@@ -70,7 +70,9 @@ def with_batches_of(m: int, params: BinaryParams, seed: int) -> list[dict[str, N
         positive, negatives = scores.diagonal(), off_diagonal(scores)
         for column, (bound, _) in enumerate(cells.values()):
             values[simulation, column] = bound.estimate(positive, negatives)
-    simulated = [Moments(*each) for each in zip(values.mean(dim=0).tolist(), values.var(dim=0).tolist(), strict=True)]
+    simulated = [
+        Moments(*moments) for moments in zip(values.mean(dim=0).tolist(), values.var(dim=0).tolist(), strict=True)
+    ]
     return [
         {
             "series": f"{name}, lowest proven alpha" if label == "lowest" else f"{name}, alpha {label:g}",

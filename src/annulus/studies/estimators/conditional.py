@@ -58,7 +58,7 @@ class Conditional:
         self.x, self.y = self.points("points")
         critics = [self._critic(run.seed) for run in runs]
         self.of_x, self.of_y = (
-            Ensemble([Columns(*each) for each in networks])
+            Ensemble([Columns(*network) for network in networks])
             for networks in ([c.of_x for c in critics], [c.of_y for c in critics])
         )
         self.optimizer = Adam([*self.of_x.parameters(), *self.of_y.parameters()], variant.learning_rate)
@@ -98,7 +98,7 @@ class Conditional:
         In float64, since the estimates of collapsed critics are as small as the rounding of log K in float32.
         """
         x, y = (self.x, self.y) if points is None else points
-        queries, stored = (self._scaled(each).double() for each in (self.of_x(x), self.of_y(y)))
+        queries, stored = (self._scaled(embeddings).double() for embeddings in (self.of_x(x), self.of_y(y)))
         index, bound = torch.arange(self.params.points).expand(len(self.runs), -1), INFONCE
         nats = torch.zeros(self.params.draws, len(self.runs), dtype=torch.float64)
         for repeat in range(self.params.draws):

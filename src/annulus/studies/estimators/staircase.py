@@ -46,7 +46,7 @@ def follow(params: StaircaseParams, key: tuple[str, int]) -> Mapping[str, Any]:
     for step in range(toy.steps):
         scores = critics(*toy.at(step).sample(params.pairs, draw), shared=True)
         values = torch.stack(
-            [bound.estimate(each.diagonal(), off_diagonal(each)) for bound, each in zip(bounds, scores, strict=True)]
+            [bound.estimate(table.diagonal(), off_diagonal(table)) for bound, table in zip(bounds, scores, strict=True)]
         )
         optimizer.zero_grad()
         (-values.sum()).backward()

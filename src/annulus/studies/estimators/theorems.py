@@ -75,4 +75,4 @@ def variance(params: TheoremsParams, of: Case, sampler: Sampler, draws_name: str
         )
         for i in some
     ]
-    return sum(each.std**2 for each in spreads) / len(some)
+    return sum(spread.std**2 for spread in spreads) / len(some)

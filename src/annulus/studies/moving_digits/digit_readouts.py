@@ -38,7 +38,7 @@ class Frames(NamedTuple):
         """Outputs of the trained network for each frame, on the CPU."""
         network.eval()
         device = next(network.parameters()).device
-        parts = zip(*(each.split(ROWS_AT_ONCE) for each in self.scenes), strict=True)
+        parts = zip(*(field.split(ROWS_AT_ONCE) for field in self.scenes), strict=True)
         return torch.cat([network(self.world.pixels(Scenes(*part)).to(device)).cpu() for part in parts])
 
 

@@ -17,7 +17,7 @@ def film_strips(world: World, sharings: Sequence[Sequence[str]], seed: int) -> I
     frames, target = world.params.frames, world.params.target
     pairs = {" + ".join(shared): world.pairs(frames, shared, generator(seed, "film strips")) for shared in sharings}
     drawn = next(iter(pairs.values()))  # all have the same videos, and the same draws of what is not shared
-    first = Scenes(*(each[:frames] for each in drawn.first))
+    first = Scenes(*(field[:frames] for field in drawn.first))
     rows = [(f"a video: frames 1 to {frames}", tiles(world, first)),
             (f"frame {target} of this one and others", tiles(world, drawn.target))]  # fmt: skip
     rows += [(f"it shares {name}", tiles(world, pair.second)) for name, pair in pairs.items()]
@@ -26,4 +26,4 @@ def film_strips(world: World, sharings: Sequence[Sequence[str]], seed: int) -> I
 
 def tiles(world: World, scenes: Scenes) -> list[Image.Image]:
     """Frames as pictures."""
-    return [tile(each, world.params.canvas * LARGER) for each in (world.pixels(scenes) * 255).round().byte()]
+    return [tile(image, world.params.canvas * LARGER) for image in (world.pixels(scenes) * 255).round().byte()]

@@ -29,9 +29,9 @@ def open_cub(root: Path, image_size: int) -> dict[str, Source]:
     sources = {}
     for split, mark in (("train", "1"), ("test", "0")):
         chosen = [one for one in paths if train[one] == mark]
-        of_class = torch.tensor([number[labels[one]] for one in chosen], dtype=torch.int64)
+        numbers = torch.tensor([number[labels[one]] for one in chosen], dtype=torch.int64)
         files = [f"images/{paths[one]}" for one in chosen]
-        sources[split] = of_paths(root, files, of_class, classes, image_size, split)
+        sources[split] = of_paths(root, files, numbers, classes, image_size, split)
     return sources
 
 
@@ -57,9 +57,9 @@ def open_quickdraw(root: Path, image_size: int) -> dict[str, Source]:
     if not paths:
         raise FileNotFoundError("no numpy_bitmap/*.npy")
     drawings = [_drawings(path) for path in paths]
-    borders = [len(each) - max(1, len(each) // TEST_SHARE) for each in drawings]
-    train = [each[:border] for each, border in zip(drawings, borders, strict=True)]
-    test = [each[border:] for each, border in zip(drawings, borders, strict=True)]
+    borders = [len(members) - max(1, len(members) // TEST_SHARE) for members in drawings]
+    train = [members[:border] for members, border in zip(drawings, borders, strict=True)]
+    test = [members[border:] for members, border in zip(drawings, borders, strict=True)]
     classes = tuple(path.stem for path in paths)
     return {"train": _bitmaps(train, classes, image_size), "test": _bitmaps(test, classes, image_size)}
 
@@ -98,8 +98,8 @@ def _annotated(
 
 
 def _bitmaps(drawings: list[np.ndarray], classes: tuple[str, ...], image_size: int) -> Source:
-    ends = np.cumsum([len(each) for each in drawings])
-    labels = torch.repeat_interleave(torch.arange(len(drawings)), torch.tensor([len(each) for each in drawings]))
+    ends = np.cumsum([len(members) for members in drawings])
+    labels = torch.repeat_interleave(torch.arange(len(drawings)), torch.tensor([len(members) for members in drawings]))
 
     def read(rows: Int64[Tensor, " k"]) -> tuple[UInt8[Tensor, "k 3 h w"], Mapping[int, str]]:
         small = np.empty((len(rows), DRAWING, DRAWING), np.uint8)
