@@ -24,9 +24,8 @@ RESIZED_AT_ONCE = 1024  # images, as float32
 def open_download(name: str, root: Path, image_size: int, unlabelled: bool = False) -> dict[str, Source]:
     """Train and test of one set, downloaded when they are not in `root` yet.
 
-    torchvision compares the MD5 of every file with its own list, before it unpickles CIFAR's: what is unpickled is
-    what the authors published, no other file. With `unlabelled`, STL-10's 100,000 images without a class follow its
-    5,000 training images.
+    torchvision compares the MD5 of every file with its own list before it unpickles CIFAR's, so only the authors' files
+    are unpickled. With `unlabelled`, STL-10's 100,000 images without a class follow its 5,000 training images.
 
     Raises:
         InputError: when a file is missing and cannot be downloaded.

@@ -49,11 +49,11 @@ def open_folder(root: Path, image_size: int) -> dict[str, Source]:
 
 
 def with_unlabelled(train: Source, root: Path, image_size: int) -> Source:
-    """The training images, and after them those below root/unlabelled, if it is there, folder after folder.
+    """The training images, followed by those of root/unlabelled, if it exists, folder after folder.
 
     Raises:
-        InputError: when there is no folder of that name but something else, one cannot be listed, or a link leads back
-            to a folder around it.
+        InputError: when root/unlabelled is not a folder, one in it cannot be listed, or a link leads back to a folder
+            around it.
     """
     start = root / UNLABELLED_FOLDER
     if not os.path.lexists(start):
@@ -86,8 +86,10 @@ def _below(folder: Path, around: tuple[str, ...] = ()) -> Iterator[tuple[Path, l
 
 
 def natural(name: str) -> tuple[list[str | int], str]:
-    """A key that sorts img2 before img10, by code points otherwise, so the same in every locale; é is one letter,
-    whether a file system stores it as one or two."""
+    """Sort key that puts img2 before img10 and is otherwise by code points, so the same in every locale.
+
+    é is one letter, whether a file system stores it as one code point or two.
+    """
     # Split at digits, text and numbers alternate, so that like is compared with like.
     parts: list[str | int] = list(re.split(r"([0-9]+)", composed(name)))
     parts[1::2] = [int(digits) for digits in parts[1::2]]
@@ -95,7 +97,7 @@ def natural(name: str) -> tuple[list[str | int], str]:
 
 
 def composed(name: str) -> str:
-    """A name as it is compared: macOS stores é as e and an accent, which is the same name."""
+    """A name in composed form: macOS stores é as e and an accent, which is the same name."""
     return unicodedata.normalize("NFC", name)
 
 
@@ -207,6 +209,6 @@ def _check_classes(train: Sequence[str], test: Sequence[str], root: Path) -> Non
 
 
 def named(names: Sequence[str]) -> str:
-    """Up to ten of them by name, then how many more."""
+    """Up to ten names, then the number of further ones."""
     more = f" and {len(names) - 10} more" if len(names) > 10 else ""
     return ", ".join(names[:10]) + more

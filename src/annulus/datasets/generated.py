@@ -43,7 +43,7 @@ def counts(params: DatasetSettings, limits: Mapping[str, int | None]) -> dict[st
 
 
 def generated(dataset: str, split: str, params: DatasetSettings, count: int, seed: int) -> Source:
-    """So many images of a split; the data set's name, the split and the seed make the key that they are drawn with."""
+    """`count` images of a split. The data set's name, the split and the seed give the key of the draws."""
     drawn, key = DRAWN[type(params)], derive(seed, dataset, split)
 
     def read(rows: Int64[Tensor, " k"]) -> tuple[UInt8[Tensor, "k 3 h w"], Mapping[int, str]]:

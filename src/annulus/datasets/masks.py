@@ -66,10 +66,11 @@ def _by_stem(folder: Path) -> Mapping[str, str]:
 
 
 def _mask(label: Path, image: Path, size: int) -> UInt8[np.ndarray, "h w"]:
-    """The central square of a label, as `decode` cuts the image's, each pixel the nearest one's class.
+    """The central square of a label, cut as `decode` cuts the image; each pixel has the class of the nearest one.
 
     Raises:
-        InputError: when it cannot be read, is no plane of at most 255 classes, or of another size than its image.
+        InputError: when the label cannot be read, is not one plane of at most 255 classes, or differs from its image in
+            size.
     """
     try:
         with Image.open(label, formats=["PNG"]) as opened_label:

@@ -39,7 +39,7 @@ Given, Made = TypeVar("Given"), TypeVar("Made")
 
 
 class Coded(NamedTuple):
-    """An image as it is stored; without bytes, the reason why there are none."""
+    """A stored image, or the reason why it has no bytes."""
 
     content: bytes
     sizes: tuple[int, int]
@@ -63,10 +63,10 @@ def workplace(key: Mapping[str, Any]) -> Iterator[Path]:
 def pack(
     files: Files, rows: Int64[Tensor, " k"], kind: Kind, size: int, folder: Path, split: str
 ) -> tuple[Packed, Mapping[int, str]]:
-    """These files in shards of `folder`, and by position the reason why one could not be read (it has no bytes).
+    """Pack files into shards of `folder`. Also returns the reason for each unreadable file (no bytes), by position.
 
     raw: the central square in `size` x `size` pixels. jpeg: the shorter side has `size` pixels, and of the longer one
-    are kept the middle 2 x `size`; a file that is such a JPEG already is taken as it is.
+    the middle 2 x `size` are kept; a file that already is such a JPEG is copied.
 
     Raises:
         InputError: when the disk is full. The shards before stay.

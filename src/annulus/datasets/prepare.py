@@ -148,8 +148,9 @@ def prepare_sources(
 
 
 def save_prepared(folder: Path, prepared: Prepared) -> None:
-    """Write train, validation and test.safetensors, and the shards of a packed set beside; a failure leaves what stood
-    there before.
+    """Write train, validation and test.safetensors, and the shards of a packed set beside them.
+
+    A failure leaves the old files.
 
     Raises:
         InputError: when the disk is full or the folder cannot be written.

@@ -1,4 +1,4 @@
-"""Sections that say which images: where they are, how large they are stored and seen, how many a split holds."""
+"""Settings of image sets: folders, stored and seen sizes, numbers of images."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal

@@ -95,7 +95,7 @@ def axes(size: int) -> tuple[Plane, Plane]:
 
 
 def grained(draws: Draws, image: np.ndarray, levels: int = 16, channels: int = 3) -> np.ndarray:
-    """An image (n, 3, size, size) with grain of so many levels, drawn for each of so many channels, as bytes."""
+    """An image (n, 3, size, size) with added grain of `levels` levels in each of `channels` channels, as bytes."""
     size, shifts = image.shape[-1], np.array([0, 16, 32][:channels], np.uint64)[:, None, None]
     grain = (draws.words(size * size).reshape(-1, 1, size, size) >> shifts) & np.uint64(levels - 1)
     return np.clip(image + grain.astype(np.int32) - levels // 2, 0, 255).astype(np.uint8)

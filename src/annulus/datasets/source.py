@@ -50,11 +50,13 @@ class Source:
 
 
 def root_of(key: str, root: str) -> Path:
-    """The folder that stands under this key of the parameters: relative to DVC's project, wherever DVC runs the stage
-    (`dvc exp run --temp` and queued experiments run it in another folder); ~ is a home folder.
+    """Folder under this key of the parameters; ~ is a home folder.
+
+    A relative path starts at DVC's project, wherever DVC runs the stage (`dvc exp run --temp` and queued experiments
+    run it in another folder).
 
     Raises:
-        InputError: when nothing can be at such a path, or it may not be looked at.
+        InputError: when the path is not a possible folder, or may not be read.
     """
     try:
         path = Path(os.environ.get("DVC_ROOT") or ".") / Path(root).expanduser()

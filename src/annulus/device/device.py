@@ -20,8 +20,8 @@ def pick_device() -> torch.device:
     """The GPU when there is one, else the CPU; each process calls this, for its own settings.
 
     Raises:
-        InputError: when ANNULUS_PRECISION, ANNULUS_DETERMINISTIC or ANNULUS_COMPILE asks for what is unknown, or for
-            what the machine does not have.
+        InputError: when ANNULUS_PRECISION, ANNULUS_DETERMINISTIC or ANNULUS_COMPILE has an unknown value, or one that
+            the machine does not support.
     """
     if torch.get_num_threads() > cores():  # torch does not see a container's limit
         torch.set_num_threads(cores())
@@ -47,7 +47,7 @@ def pick_device() -> torch.device:
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """A context in which an operation on the CPU is shared by so many threads."""
+    """Context in which operations on the CPU use `count` threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -102,7 +102,7 @@ def _asked(variable: str, choices: tuple[str, ...], usual: str) -> str:
 
 
 def described(device: torch.device) -> str:
-    """The kind of device and how it computes: two of one description give the same digits, or nearly."""
+    """Kind and settings of the device; two devices with one description give the same digits, or nearly."""
     return " ".join([device.type, *ways(device)])
 
 

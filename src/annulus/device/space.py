@@ -31,7 +31,7 @@ def free_bytes(device: torch.device) -> int:
 
 
 def check_space(needs: Mapping[str, int], device: torch.device, way_out: str) -> None:
-    """Refuse to begin what memory cannot hold; `needs` is in bytes, by what it is for, and no more than surely needed.
+    """Refuse an allocation that memory cannot hold; `needs` are bytes by purpose, at most those surely needed.
 
     Raises:
         InputError: with each need, largest first, their sum, and what is free.

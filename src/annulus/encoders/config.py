@@ -76,7 +76,7 @@ class EncoderConfig(_Stemmed):
     std: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        """Refuse what no network can be built of; a channel that never varies is divided by 1, so that it is 0.
+        """Refuse impossible networks. A channel that never varies is divided by 1, so that it is 0.
 
         Raises:
             InputError: when the stem is of another kind of network, or the view size is no multiple of the patch.

@@ -52,7 +52,7 @@ class _Seeing(nn.Module):
         return self.embed(self.pooled(images))
 
     def _check(self, images: Tensor, channels: int) -> None:
-        """Refuse what is no batch of images in [0, 1]; on a GPU pixels are refused as `require` does."""
+        """Refuse input that is not a batch of images in [0, 1]; on a GPU pixels are checked as `require` does."""
         if not isinstance(images, Tensor):
             raise InputError(f"images are a {type(images).__name__}; give a tensor (batch, {channels}, height, width)")
         if not images.is_floating_point() or images.ndim != 4 or images.shape[1] != channels:
@@ -109,7 +109,7 @@ class Encoder(_Seeing):
 
 
 class SplitEncoder(_Seeing):
-    """Two encoders of one architecture, each of one part of an image, so that neither sees what the other does.
+    """Two encoders of one architecture, each for one part of an image; neither receives the other part.
 
     Probes read both maps and both networks' pooled features, the first part's channels first.
 

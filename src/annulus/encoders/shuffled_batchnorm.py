@@ -1,4 +1,4 @@
-"""Batch normalisation over less than the batch: shuffle-BN.
+"""Batch normalisation over groups of the batch: shuffle-BN.
 
 Batch statistics tell an encoder which images came together: a query and its key, normalised in one batch, can be
 matched without looking at either. MoCo therefore shuffles the keys and normalises them in parts (`shuffled`,
@@ -29,7 +29,7 @@ def shuffled(count: int, generator: torch.Generator) -> tuple[Int[Tensor, "{coun
 
 
 class _Grouped(_BatchNorm):
-    """In training, each of `groups` consecutive parts of the global batch has its own statistics.
+    """Batch-norm whose training statistics are those of each of `groups` consecutive parts of the global batch.
 
     The result is that of as many devices. Several processes share the groups evenly and exchange their statistics, so
     the running statistics are those of one process: every group's in turn. Evaluation is that of plain batch-norm.
@@ -99,9 +99,9 @@ class _Grouped(_BatchNorm):
 
 @contextmanager
 def learning(network: nn.Module) -> Iterator[None]:
-    """One pass through a network whose grouped layers learn their running statistics together, when it is done.
+    """Context for one pass through a network, whose grouped layers update their running statistics together at its end.
 
-    They must agree in groups and momentum, as those of `convert` do. For each layer alone, a GPU would be given several
+    The layers must agree in groups and momentum, as those of `convert` do. Layer by layer, a GPU would run several
     kernels that take longer to start than to run.
     """
     layers = [layer for layer in network.modules() if isinstance(layer, _Grouped) and layer.learns]

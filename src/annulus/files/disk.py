@@ -21,7 +21,7 @@ PORTION = 8  # images that a thread prepares at a time
 
 
 class Prepared(NamedTuple):
-    """A batch that threads fill: its numbers, its memory, and what is not done yet."""
+    """A batch in preparation by threads: its numbers, its memory, and the unfinished parts."""
 
     index: Int64[Tensor, " b"]
     images: UInt8[Tensor, "b 3 h w"]
@@ -122,10 +122,10 @@ class Packed(Store):
 
 
 def open_packed(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> Packed:
-    """The store that an index describes, its shards beside it.
+    """The store that an index describes, with its shards beside it.
 
     Raises:
-        InputError: when the description, or a shard, is not what the index says.
+        InputError: when the description or a shard does not fit the index.
     """
     check_about(path, about, {"kind": str, "side": int, "shards": dict}, "prepare")
     kind, side, lengths = about["kind"], about["side"], about["shards"]
@@ -156,10 +156,10 @@ def open_packed(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, A
 
 
 def decode_jpeg(coded: UInt8[np.ndarray, " k"]) -> UInt8[np.ndarray, "h w 3"]:
-    """The RGB pixels of a JPEG, by Pillow: torchvision's decoders will be removed (its 0.29 warns of it).
+    """RGB pixels of a JPEG, by Pillow: torchvision's decoders will be removed (its 0.29 warns of it).
 
     Raises:
-        Exception: of any kind, when it is none.
+        Exception: of any kind, when the bytes are not a JPEG.
     """
     from PIL import Image  # only those who read JPEG need it
 

@@ -86,10 +86,10 @@ class Damaged(InputError):
 def check_tensors(
     path: Path, tensors: Mapping[str, Tensor], expected: Mapping[str, tuple[torch.dtype, str]], stage: str
 ) -> dict[str, int]:
-    """Refuse tensors of another type or shape, and floats that are not finite.
+    """Refuse tensors of another type or shape, and floats that are not finite. Returns the sizes by letter.
 
     `expected` has the type and the shape of each: "n 3 h h" is any n, 3, and twice any h; a letter is the same size in
-    all tensors. `stage` writes the file. Returns the sizes by letter.
+    all tensors. `stage` writes the file.
 
     Raises:
         InputError: with the tensor, what it is and what it should be.

@@ -31,10 +31,10 @@ def packed(bits: Bits) -> str:
 
 
 def unpacked(text: str, count: int) -> Bits:
-    """So many bits of such a text.
+    """The first `count` bits of hexadecimal text.
 
     Raises:
-        ValueError: when it holds something else.
+        ValueError: when the text is of another length or not hexadecimal.
     """
     bits = np.unpackbits(np.frombuffer(bytes.fromhex(text), np.uint8))
     if len(bits) != 8 * -(-count // 8):
@@ -56,7 +56,7 @@ def write_right(path: Path, right: Right) -> None:
 
 
 def read_right(path: Path) -> dict[str, dict[int, Bits]]:
-    """Read what `write_right` wrote.
+    """Read a file of `write_right`.
 
     Raises:
         InputError: when the file is missing, or holds something else.

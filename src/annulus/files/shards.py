@@ -1,4 +1,4 @@
-"""Shards: files in which images lie one after the other, as pixels or as JPEG, and the index that says where.
+"""Shards: files of concatenated images, as pixels or as JPEG, and the index of their positions.
 
 Bytes are read by position. The system's page cache keeps them as it would keep a memory map, for all processes
 together; but a file that is cut while it is read gives a sentence, where a memory map would end the process.

@@ -12,7 +12,7 @@ Row = tuple[str, Sequence[Image.Image | None]]  # a name, and pictures; None lea
 
 
 def sheet(rows: Sequence[Row], together: int = 1) -> Image.Image:
-    """Rows of pictures of one size. Columns stand in groups of `together`, with a wider gap between groups."""
+    """Rows of pictures of one size, in groups of `together` columns with a wider gap between groups."""
     font = ImageFont.load_default(FONT)
     label = 3 * GAP + max(round(font.getlength(name)) for name, _ in rows)
     width, height = next(picture.size for _, row in rows for picture in row if picture is not None)

@@ -41,7 +41,7 @@ class Store(ABC):
         """
 
     def ahead(self, batches: Iterable[Tensor]) -> None:
-        """Begin to prepare what will be taken next, if there is anything to prepare. It changes no image."""
+        """Begin to prepare the next batches, if the store prepares any. It changes no image."""
         return
 
     @abstractmethod
@@ -85,7 +85,7 @@ class Store(ABC):
 
 
 def pieces(images: UInt8[Tensor, "b 3 h w"], sizes: Int64[Tensor, "b 2"] | None) -> Iterator[Tensor]:
-    """The pixels of all images: the batch where all are squares, else each image by itself."""
+    """Pixels of all images: the whole batch where all are squares, else one image at a time."""
     if sizes is None:
         yield images
     else:

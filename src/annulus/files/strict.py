@@ -37,7 +37,8 @@ def parse_numbers(text: str) -> list[dict[str, float]]:
     """The rows of a CSV of numbers; an empty cell is absent from its row.
 
     Raises:
-        ValueError: when it is none, has no rows, rows of several lengths, or a cell that is no finite number.
+        ValueError: when the text is not CSV, has no rows, rows of several lengths, or a cell that is not a finite
+            number.
     """
     try:
         header, *lines = list(csv.reader(io.StringIO(text, newline=""), strict=True)) or [[]]

@@ -117,7 +117,7 @@ class Training:
         return self.history
 
     def metrics(self) -> dict[str, Number]:
-        """The last epoch's numbers, and what they are numbers of."""
+        """The last epoch's numbers, and the settings that they belong to."""
         last = {name: value for name, value in self.history[-1].items() if name.endswith(("_nats", "_percent"))}
         return last | {
             "epochs": self.settings.budget.epochs,
@@ -196,7 +196,7 @@ class Training:
         return used.view(self.batches, -1)
 
     def _report(self, text: Callable[[], str]) -> None:
-        """Tell how many views' images of all are seen."""
+        """Report the number of images whose views were processed."""
         epochs, epoch_images = self.settings.budget.epochs, self.batches * self.settings.budget.batch_size
         seen = self.epoch * epoch_images + self.batch * self.settings.budget.batch_size
         progress.report(seen, epochs * epoch_images, text, ended=self.epoch == epochs)

@@ -67,10 +67,10 @@ class Snapshots:
         self.taken.append({"epoch": torch.tensor(epoch), **snapshot})
 
     def write(self, path: Path, method: Method) -> None:
-        """One packed file: each embedding as (snapshots, images, d), `epochs`, and which images they are of.
+        """Write one packed file: each embedding as (snapshots, images, d), `epochs`, and the numbers of the images.
 
-        Its description says of which kind the `memory` is (bank, queue, batch), whether queries are compared with the
-        other half of its rows (`crossed`), and how many training images there are.
+        Its description holds the kind of `memory` (bank, queue, batch), whether queries are compared with the other
+        half of its rows (`crossed`), and the number of training images.
         """
         tensors = {name: torch.stack([one[name] for one in self.taken]) for name in self.taken[0]}
         tensors["epochs"] = tensors.pop("epoch")

@@ -7,7 +7,7 @@ FLOAT, INDEX = 4, 8  # bytes
 
 
 def bytes_needed(images: ImageSet, run: Run, weights: int, queries: int, columns: int, parts: int) -> dict[str, int]:
-    """Bytes by what they are for; the encoder has `weights`, a batch `queries`, each scored against `columns`.
+    """Bytes by purpose; the encoder has `weights`, a batch `queries`, each scored against `columns`.
 
     With a split, the encoder is 2 `parts`, each with a memory of its own.
     The network's activations come on top.

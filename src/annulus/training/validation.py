@@ -16,7 +16,7 @@ from annulus.training.nearest import nearest_label_accuracy
 
 
 def embeddings(encoder: nn.Module, images: ImageSet, device: torch.device) -> Float[Tensor, "n d"]:
-    """Of all images, now, on the device; each process makes those of its share of them."""
+    """Current embeddings of all images, on the device; each process computes its share of them."""
     own = images
     if world_size() > 1:
         share = -(-len(images) // world_size())  # the last process's share ends with copies of the last image
@@ -29,7 +29,7 @@ class Validation:
     """The images of both sides of the comparison, on the device that trains."""
 
     def __init__(self, images: ImageSet, source: ImageSet, most: int | None, seed: int, device: torch.device) -> None:
-        """`most`: so many images are embedded at most, drawn evenly over classes; None: all.
+        """`most`: largest number of embedded images, drawn evenly over classes; None: all.
 
         `source`: the training images.
         """
