@@ -38,11 +38,11 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
         if (half := intervals[name].half) is not None:
             headlines[name.replace("_percent", "_interval_percent")] = half
     headlines["train_images"] = read_metrics(paths.prepare)["train_images"]
-    print(f"\n{shown(params, rows)}\n\n{WHERE_TO_LOOK}\n")
+    print(f"\n{summary_text(params, rows)}\n\n{WHERE_TO_LOOK}\n")
     return Results(headlines)
 
 
-def shown(params: Mapping[str, Any], rows: list[Metrics]) -> str:
+def summary_text(params: Mapping[str, Any], rows: list[Metrics]) -> str:
     """The variant on the left, its numbers with their intervals on the right."""
     left = [f"{name:<12}{choice}" for name, choice in params.items()]
     width = max(map(len, left)) + 4

@@ -11,7 +11,7 @@ from annulus.files.sheets import png
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.studies.detection.detected import metrics_row
 from annulus.studies.detection.detection_tables import VARIANTS
-from annulus.studies.detection.detector_runs import SHOWN, of_encoders
+from annulus.studies.detection.detector_runs import SHOWN, run_encoders
 from annulus.studies.detection.semantic import segmented, semantic
 
 PATHS = ["scenes", "main", "uniform", "untrained", "metrics", "pictures"]
@@ -19,10 +19,10 @@ PATHS = ["scenes", "main", "uniform", "untrained", "metrics", "pictures"]
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     seeds, encoders = settings["seeds"], {name: getattr(paths, name) for name in VARIANTS}
-    test, results, tasks = of_encoders("segments", settings, paths.scenes, encoders, segmented)
-    shown = semantic(replace(test, pictures=test.pictures[:SHOWN]), settings["segments"]["side"])
+    test, results, tasks = run_encoders("segments", settings, paths.scenes, encoders, segmented)
+    pictured = semantic(replace(test, pictures=test.pictures[:SHOWN]), settings["segments"]["side"])
     predicted = {variant: runs[seeds[0]]["predicted"] for variant, runs in results.items()}
-    write_bytes(paths.pictures, png(predicted_sheet(shown, predicted).quantize(64)))
+    write_bytes(paths.pictures, png(predicted_sheet(pictured, predicted).quantize(64)))
     own = {name: settings[name] for name in ("task", "configuration", "engine", "scale")}
     counts = {"seeds": len(seeds), "test_pictures": len(test.pictures)}
     return Results(own | counts | metrics_row(results), written=tasks.done)

@@ -37,8 +37,8 @@ class DistanceParams(StudyParams):
 
 def main(study: Study) -> dict[str, Any]:
     own = study.read(DistanceParams)
-    scale, seed, pairs = own.scale, own.seeds[0], study.of_scale(own.pairs, "pairs")
-    sets = {name: study.of_scale(getattr(own.sets, name), f"sets.{name}") for name in Sets.model_fields}
+    scale, seed, pairs = own.scale, own.seeds[0], study.value_at_scale(own.pairs, "pairs")
+    sets = {name: study.value_at_scale(getattr(own.sets, name), f"sets.{name}") for name in Sets.model_fields}
     variants = {name: study.variant(f"sets.{name}.{scale}", settings, seed) for name, settings in sets.items()}
     images = {f"images/{name}": resolved(params, IMAGES) for name, params in variants.items()}
     points = [

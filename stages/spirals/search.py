@@ -22,8 +22,8 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
         results = dict(zip(keys, tasks.run(keys), strict=True))
         by_noise = {noise: [results[noise, seed] for seed in settings["seeds"]] for noise in params.noise}
         base = by_noise[params.noise[0]]
-        shown = {"scale": settings["scale"], "iterations": params.iterations}
-        rows += [{"series": name} | row(params, noise, runs, base) | shown for noise, runs in by_noise.items()]
+        setting = {"scale": settings["scale"], "iterations": params.iterations}
+        rows += [{"series": name} | row(params, noise, runs, base) | setting for noise, runs in by_noise.items()]
         done.append(tasks.done)
     write_table(paths.search, rows)
     return Results({}, written=lambda: [forget() for forget in done])

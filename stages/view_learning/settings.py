@@ -12,7 +12,7 @@ from annulus.studies.view_learning.study import ViewLearningParams, generator_of
 def main(study: Study) -> dict[str, Any]:
     own = study.read(ViewLearningParams)
     common, names = {"scale": own.scale, "seeds": own.seeds}, list(own.generators)
-    backbones = study.of_scale(own.backbones, "backbones")
+    backbones = study.value_at_scale(own.backbones, "backbones")
     learned = {name: generator_of(study, own, name) for name in names}
     seen = resolved(study.variant("generators", {}, own.seeds[0]), SEEN)
     files = {"images": resolved(study.variant("images", {}, own.seeds[0]), IMAGES)}

@@ -134,7 +134,7 @@ def of_files(classes: Sequence[str], labels: Int64[Tensor, " n"], files: Files, 
     def read(rows: Int64[Tensor, " k"]) -> tuple[UInt8[Tensor, "k 3 h w"], Mapping[int, str]]:
         some = files.some(rows)
         images, bad = decode_files(some, image_size, f"{split} images")
-        return images, files.shown(rows, bad)
+        return images, files.described(rows, bad)
 
     return Source(tuple(classes), labels, read, files)
 

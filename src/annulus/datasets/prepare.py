@@ -120,7 +120,7 @@ def prepare_sources(
             read[split] = Resident(pixels)
         else:
             packed = pack(source.files, chosen[split], params.store, params.image_size, shards, split)
-            read[split], bad[split] = packed[0], source.files.shown(chosen[split], packed[1])
+            read[split], bad[split] = packed[0], source.files.described(chosen[split], packed[1])
     if shards is not None:
         log.info("all files are packed; the statistics of the pixels take a second look at each")
     asked = sum(len(rows) for rows in chosen.values())

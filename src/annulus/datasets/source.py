@@ -32,7 +32,7 @@ class Files(Sequence[Path]):
         """Some of the files."""
         return [self[row] for row in rows.tolist()]
 
-    def shown(self, rows: Int64[Tensor, " k"], bad: Mapping[int, str]) -> dict[int, str]:
+    def described(self, rows: Int64[Tensor, " k"], bad: Mapping[int, str]) -> dict[int, str]:
         """Descriptions of bad files by position in `rows`: the path from the root, and the reason."""
         return {place: f"{self[int(rows[place])].relative_to(self.root)} ({why})" for place, why in bad.items()}
 

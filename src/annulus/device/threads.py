@@ -23,7 +23,7 @@ def threads() -> int:
     return min(torch.get_num_threads(), cores())
 
 
-def begin(work: Callable[[range], object], count: int, portion: int) -> list[Future]:
+def submit(work: Callable[[range], object], count: int, portion: int) -> list[Future]:
     """Submit `count` items to the threads, `portion` at a time; threads take the next portion when they are free.
 
     A thread does not inherit `torch.inference_mode`, whose tensors may be written only in that mode.

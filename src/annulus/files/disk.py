@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Int64, UInt8
 from torch import Tensor
 
-from annulus.device.threads import begin
+from annulus.device.threads import submit
 from annulus.files.packed import Damaged, check_about
 from annulus.files.shards import LONGEST, Kind, Places, Shards
 from annulus.files.store import Store
@@ -102,7 +102,7 @@ class Packed(Store):
 
         # JPEG's pixels are decoded channels last: so they are copied row by row.
         images = images if self.kind == "raw" else images.permute(0, 3, 1, 2)
-        return Prepared(index, images, begin(fill, len(rows), PORTION))
+        return Prepared(index, images, submit(fill, len(rows), PORTION))
 
     def _read(self, place: tuple[int, int, int, list[int]], slot: UInt8[np.ndarray, "..."]) -> None:
         shard, start, length, (height, width) = place

@@ -15,7 +15,7 @@ if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # as when sending alone
 
 from annulus.errors import InputError
-from annulus.pipeline.mlflow_send import destination, send, shown
+from annulus.pipeline.mlflow_send import destination, redacted_text, send
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     logging.disable()  # as when sending alone
     try:
         if destination().startswith("http"):
-            print(f"MLflow: {shown(destination()).rstrip('/')}/{send()}")
+            print(f"MLflow: {redacted_text(destination()).rstrip('/')}/{send()}")
             return
         _check_free(port)
         page = ""  # the first one, where the store does not take what is here

@@ -61,7 +61,7 @@ def destination() -> str:
     return os.environ.get("MLFLOW_TRACKING_URI") or LOCAL
 
 
-def shown(text: str) -> str:
+def redacted_text(text: str) -> str:
     """Text without the secrets of the destination's address and of the environment."""
     return redacted(text, destination(), secrets_of(os.environ))
 
@@ -87,14 +87,14 @@ def send() -> str:
                     sent += _keep_all(client, name, rows)
     except Exception as error:  # of many kinds, by destination
         kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
-        reason = shown(kind + " ".join(str(error).split()))[:400]
+        reason = redacted_text(kind + " ".join(str(error).split()))[:400]
         raise InputError(
-            f"MLflow at {shown(destination())} did not take the numbers ({reason}). They are in metrics/; "
+            f"MLflow at {redacted_text(destination())} did not take the numbers ({reason}). They are in metrics/; "
             "`make mlflow-send` sends them once that is mended"
         ) from error
     for fault in faults + more:
         print(f"not in MLflow: {fault}", file=sys.stderr)
-    print(f"MLflow at {shown(destination())}: {sent} new, {sum(map(len, results.values()))} in all")
+    print(f"MLflow at {redacted_text(destination())}: {sent} new, {sum(map(len, results.values()))} in all")
     return PAGE.format(page)
 
 

@@ -121,7 +121,7 @@ class Trials:
             )
         # Variants that differ only in keys that no run reads are one run, and train once.
         missing = {run.name: key for key, run in runs.items() if run.name not in outcomes}
-        names = [f"run {i} of {len(missing)}, {name_of(key)}" for i, key in enumerate(missing.values(), 1)]
+        names = [f"run {i} of {len(missing)}, {run_name(key)}" for i, key in enumerate(missing.values(), 1)]
         trials = [variants[key] for key in missing.values()]
         outcomes |= zip(missing, map_processes(self._one, trials, names=names, device=self.device), strict=True)
         return {key: outcomes[run.name] for key, run in runs.items()}
@@ -164,11 +164,11 @@ class Trials:
                 time.sleep(LOOK_SECONDS)
 
 
-def name_of(key: Any) -> str:
+def run_name(key: Any) -> str:
     """Name of a run in progress lines: its seed, after its point of a grid if it has one."""
     if isinstance(key, tuple):
         *point, seed = key
-        return ", ".join([*(str(part) for part in point[0] if part is not None), name_of(seed)])
+        return ", ".join([*(str(part) for part in point[0] if part is not None), run_name(seed)])
     return f"seed {key}"
 
 

@@ -70,7 +70,7 @@ class OwnStudy:
         """
         return checked(self.content, str(self.path), model)
 
-    def of_scale(self, values: Mapping[str, Value], where: str) -> Value:
+    def value_at_scale(self, values: Mapping[str, Value], where: str) -> Value:
         """Value for the study's scale in a section with one value per scale.
 
         Raises:

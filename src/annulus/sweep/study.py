@@ -16,7 +16,7 @@ from annulus.config.params import nearest
 from annulus.config.resolved import read_settings
 from annulus.device.device import pick_device
 from annulus.errors import InputError
-from annulus.studies.runs import Trial, hash_images, hash_trial, name_of
+from annulus.studies.runs import Trial, hash_images, hash_trial, run_name
 from annulus.studies.store import CachedRun
 from annulus.sweep.stages import Stage, read_stages
 from annulus.sweep.worker import StudyRun
@@ -84,7 +84,7 @@ def _trials(row: str, stage: Stage) -> list[StudyRun]:
     images, code = Path(options["--images"]), hash_trial()
     hashes, runs = hash_images(images), _runs_of(stage)(read_settings(Path(options["--settings"])))
     return [
-        StudyRun(f"{row}, {name_of(key)}", images.absolute(), params, CachedRun(params, hashes, code, pick_device()))
+        StudyRun(f"{row}, {run_name(key)}", images.absolute(), params, CachedRun(params, hashes, code, pick_device()))
         for key, params in runs.items()
     ]
 

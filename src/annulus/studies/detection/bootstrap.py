@@ -35,8 +35,8 @@ def resampled(
     """
     if resamples < 2:
         raise InputError(f"resamples: {resamples} tells no variance; take 2 or more, 100 for two digits of an interval")
-    of_draws = _of_draws(truth, detections, draws(len(truth.pictures), resamples, seed))
-    return {name: np.array([draw.get(name, np.nan) for draw in of_draws]) for name in sorted(of_draws[0])}
+    by_draw = _numbers_by_draw(truth, detections, draws(len(truth.pictures), resamples, seed))
+    return {name: np.array([draw.get(name, np.nan) for draw in by_draw]) for name in sorted(by_draw[0])}
 
 
 def draws(pictures: int, resamples: int, seed: int) -> list[Int[np.ndarray, " n"]]:
@@ -66,20 +66,20 @@ def interval(table: Float[np.ndarray, "s r"]) -> Interval:
     return with_images(over_seeds(table[:, 0].tolist()), *shares)
 
 
-def _of_draws(
+def _numbers_by_draw(
     truth: Annotated, detections: Sequence[Detection], draws: Sequence[Int[np.ndarray, " n"]]
 ) -> list[dict[str, float]]:
     """The numbers of each draw, which says how often each picture was drawn."""
-    of_draws: list[dict[str, float]] = [{} for _ in draws]
+    by_draw: list[dict[str, float]] = [{} for _ in draws]
     for task, name in TASKS[truth.kind].items():
         matches = _Matches(truth, detections, task)
-        for numbers, counts in zip(of_draws, draws, strict=True):
+        for numbers, counts in zip(by_draw, draws, strict=True):
             numbers |= means(matches.precision(counts), truth.categories, name)
     if truth.kind == "voc":
         matched = [match_detections(truth, detections, category.id) for category in truth.categories]
-        for numbers, counts in zip(of_draws, draws, strict=True):
+        for numbers, counts in zip(by_draw, draws, strict=True):
             numbers |= mean_precisions(matched, counts)
-    return of_draws
+    return by_draw
 
 
 class _Matches:

@@ -113,7 +113,7 @@ class Detector(nn.Module):
         if not self.params.frozen:
             return Read([images.tensors[0]], images.image_sizes[0], target)
         with torch.no_grad():
-            maps = self.levels.of_planes(images.tensors)
+            maps = self.levels.maps_from_planes(images.tensors)
         return Read([one[0] for one in maps[self.used]], images.image_sizes[0], target)
 
     def losses(self, batch: Sequence[Read]) -> dict[str, Float[Tensor, ""]]:
@@ -137,7 +137,7 @@ class Detector(nn.Module):
         sizes = [read.size for read in batch]
         if not self.params.frozen:
             height, width = stacked[0].shape[2:]
-            stacked = self.levels.of_planes(stacked[0])[self.used]
+            stacked = self.levels.maps_from_planes(stacked[0])[self.used]
         else:
             stride = self.levels.strides[self.used][0]
             height, width = (side * stride for side in stacked[0].shape[2:])

@@ -28,7 +28,7 @@ SHOWN = 6  # test pictures in the grid, of the first seed
 RunsByVariant = Mapping[str, Mapping[int, Mapping[str, Any]]]  # of each variant and seed
 
 
-def of_encoders(
+def run_encoders(
     stage: str,
     settings: Mapping[str, Any],
     folder: Path,

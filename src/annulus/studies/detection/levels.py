@@ -76,9 +76,9 @@ class Levels(nn.Module):
 
     def forward(self, images: Float[Tensor, "b 3 h w"]) -> list[Float[Tensor, "b c y x"]]:
         """The map of every stage, the finest first."""
-        return self.of_planes(self.planes(images))
+        return self.maps_from_planes(self.planes(images))
 
-    def of_planes(self, maps: Float[Tensor, "b k h w"]) -> list[Float[Tensor, "b c y x"]]:
+    def maps_from_planes(self, maps: Float[Tensor, "b k h w"]) -> list[Float[Tensor, "b c y x"]]:
         """`forward` of images that `planes` has normalised."""
         levels = []
         for stage in self.stages:

@@ -53,7 +53,7 @@ def moments(of_batch: Callable[[int, int, float], float], m: int, alpha: float, 
     return Moments(mean, sum(chance * (value - mean) ** 2 for chance, value in batches))
 
 
-def with_batches_of(m: int, params: BinaryParams, seed: int) -> list[dict[str, Number]]:
+def batch_rows(m: int, params: BinaryParams, seed: int) -> list[dict[str, Number]]:
     """Both bounds with batches of m pairs, at every alpha and at alpha_{m,m}, the least with a proven bound."""
     toy, draw = binary_pair(params.p), generator(seed, "binary", m)
     alphas: dict[Number, float] = {alpha: alpha for alpha in params.alphas} | {"lowest": mlcpc_lower_alpha(m, m)}

@@ -26,14 +26,14 @@ UNITS = {"digit": "percent", "background": "percent", "position": "pixels"}
 Outcomes = Mapping[str, Mapping[int, Mapping[str, Any]]]  # row -> seed -> what `measured` gives
 
 
-def name_of(shared: Sequence[str]) -> str:
+def sharing_name(shared: Sequence[str]) -> str:
     """Name of a sharing: digit + position."""
     return " + ".join(shared)
 
 
 def names(params: TrainingParams) -> list[str]:
     """The table's rows."""
-    return [*map(name_of, params.sharings), SUPERVISED, UNTRAINED]
+    return [*map(sharing_name, params.sharings), SUPERVISED, UNTRAINED]
 
 
 def measured(settings: Mapping[str, Any], key: tuple[str, int]) -> Mapping[str, Any]:
@@ -83,7 +83,9 @@ def pairs(outcomes: Outcomes, params: TrainingParams) -> list[dict[str, Number]]
     table = []
     for whole, part in product(params.sharings, params.sharings):
         if set(part) < set(whole):
-            table.append({"sharing": name_of(whole), "over": name_of(part)} | difference(outcomes, whole, part))
+            table.append(
+                {"sharing": sharing_name(whole), "over": sharing_name(part)} | difference(outcomes, whole, part)
+            )
     return table
 
 
@@ -92,7 +94,7 @@ def difference(outcomes: Outcomes, whole: Sequence[str], part: Sequence[str]) ->
     row: dict[str, Number] = {}
     for task, unit in UNITS.items():
         of: Interval = over_seeds_and_images(
-            errors(outcomes[name_of(whole)], task) - errors(outcomes[name_of(part)], task)
+            errors(outcomes[sharing_name(whole)], task) - errors(outcomes[sharing_name(part)], task)
         )
         row |= with_interval(f"{task}_gain_{unit}", of)
         row[f"{task}_verdict"] = verdict(of, ("worse", "better"), " points" if unit == "percent" else " pixels")

@@ -54,7 +54,7 @@ def train_views(world: World, params: TrainingParams, shared: Collection[str], s
 
     def loss(random: torch.Generator) -> Float[Tensor, ""]:
         pair = world.pairs(params.batch_size, shared, random)
-        videos = views.of_videos(world.pixels(pair.first).to(device), world.params.frames)
+        videos = views.embed_videos(world.pixels(pair.first).to(device), world.params.frames)
         return contrast(videos, views.image(world.pixels(pair.second).to(device)), params.temperature)
 
     return views, fit(views, loss, params, seed)

@@ -19,9 +19,9 @@ from torchvision import datasets
 from annulus.datasets.downloads import SECONDS_OF_SILENCE, patience
 from annulus.datasets.source import Source
 from annulus.files.regular import check_regular, read_text
-from annulus.studies.transfer.crops import of_boxes
+from annulus.studies.transfer.crops import source_from_boxes
 from annulus.studies.transfer.folders import grey
-from annulus.studies.transfer.layouts import of_paths
+from annulus.studies.transfer.layouts import source_from_paths
 
 DRAWERS = 14  # of the 20 of an Omniglot character, whose drawings are for training
 
@@ -72,7 +72,7 @@ def _aircraft(root: Path, image_size: int) -> dict[str, Source]:
         cut = np.concatenate([edges[:, :2] - 0.5, edges[:, 2:] - edges[:, :2]], axis=1)
         names = _relative([path for path, _ in items], root)
         labels = torch.tensor([label for _, label in items], dtype=torch.int64)
-        sources[split] = of_boxes(root, names, cut, labels, images.classes, image_size)
+        sources[split] = source_from_boxes(root, names, cut, labels, images.classes, image_size)
     return sources
 
 
@@ -135,7 +135,9 @@ def _sources(
     sources = {}
     for split, part in parts.items():
         labels = torch.tensor([label for _, label in part], dtype=torch.int64)
-        sources[split] = of_paths(root, _relative([path for path, _ in part], root), labels, classes, image_size, split)
+        sources[split] = source_from_paths(
+            root, _relative([path for path, _ in part], root), labels, classes, image_size, split
+        )
     return sources
 
 

@@ -40,13 +40,13 @@ def open_mscoco(root: Path, image_size: int) -> dict[str, Source]:
         kept = [place for place, category in enumerate(categories) if category in known]
         labels = torch.tensor([known[categories[place]] for place in kept], dtype=torch.int64)
         cut = np.array([scaled(boxes[place]) for place in kept]).reshape(-1, 4)
-        sources["test" if split == "val" else split] = of_boxes(
+        sources["test" if split == "val" else split] = source_from_boxes(
             root, [paths[place] for place in kept], cut, labels, classes, image_size
         )
     return sources
 
 
-def of_boxes(
+def source_from_boxes(
     root: Path,
     paths: Sequence[str],
     boxes: Float[np.ndarray, "n 4"],

@@ -14,7 +14,7 @@ from annulus.datasets.downloads import resized
 from annulus.datasets.folder import natural
 from annulus.datasets.source import Source
 from annulus.files.regular import check_regular, read_text
-from annulus.studies.transfer.layouts import of_paths
+from annulus.studies.transfer.layouts import source_from_paths
 
 DRAWING = 28  # pixels a side
 TEST_SHARE = 10  # one in so many drawings of a class, the last ones, is for testing
@@ -31,7 +31,7 @@ def open_cub(root: Path, image_size: int) -> dict[str, Source]:
         chosen = [one for one in paths if train[one] == mark]
         numbers = torch.tensor([number[labels[one]] for one in chosen], dtype=torch.int64)
         files = [f"images/{paths[one]}" for one in chosen]
-        sources[split] = of_paths(root, files, numbers, classes, image_size, split)
+        sources[split] = source_from_paths(root, files, numbers, classes, image_size, split)
     return sources
 
 
@@ -94,7 +94,7 @@ def _annotated(
     label = {one["image_id"]: number[one["category_id"]] for one in part["annotations"]}
     images = sorted(part["images"], key=lambda image: image["id"])
     labels = torch.tensor([label[image["id"]] for image in images], dtype=torch.int64)
-    return of_paths(root, [image["file_name"] for image in images], labels, classes, image_size, split)
+    return source_from_paths(root, [image["file_name"] for image in images], labels, classes, image_size, split)
 
 
 def _bitmaps(drawings: list[np.ndarray], classes: tuple[str, ...], image_size: int) -> Source:

@@ -76,7 +76,7 @@ def absent(target: str, root: Path, why: object) -> InputError:
     )
 
 
-def of_paths(
+def source_from_paths(
     root: Path, paths: Sequence[str], labels: Int64[Tensor, " n"], classes: Sequence[str], image_size: int, split: str
 ) -> Source:
     """A split of image files by their paths from the root."""
