@@ -22,7 +22,7 @@ MOST_NAMED = 6  # parameters
 
 
 class Run(NamedTuple):
-    """A run as the table shows it: numbers, or what stands in their place."""
+    """A run in the table: its numbers, or the reason why it has none."""
 
     name: str
     params: Mapping[str, Any]
@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def read_run(name: str, files: Files) -> Run:
-    """A run's parameters and headline numbers. What cannot be read is its fault, and no reason to show no other."""
+    """Parameters and headline numbers of a run. An unreadable run is shown with its fault, beside the others."""
     params: Mapping[str, Any] = {}
     try:
         params = flat(read_yaml(files, "params.yaml"))
@@ -62,7 +62,7 @@ def read_run(name: str, files: Files) -> Run:
 
 
 def as_text(runs: Sequence[Run]) -> str:
-    """The table; parameters are those that differ from HEAD's, which is the second run."""
+    """The table, with the parameters that differ from those of HEAD, the second run."""
     room = WIDTH - NAME - len(SHOWN) * (NUMBER + 1) - 1
     heads = "".join(f"{label:>{NUMBER + 1}}" for label in SHOWN.values())
     lines = [f"{'run':<{NAME}} {'differs from HEAD in':<{room}}{heads}"]

@@ -26,7 +26,7 @@ def as_text(comparison: Comparison) -> str:
 
 
 def as_markdown(comparison: Comparison) -> str:
-    """The same for a pull request."""
+    """The same as Markdown, for a pull request."""
     lines = [line for sentence in comparison.stale for line in (f"**{sentence}**", "")]
     lines += [f"{line}  " for line in _sides(comparison)]
     lines += [

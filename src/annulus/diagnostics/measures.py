@@ -78,10 +78,10 @@ class Run:
 
 
 def load_run(path: Path) -> Run:
-    """Read what `Snapshots.write` wrote.
+    """Read a file of `Snapshots.write`.
 
     Raises:
-        InputError: when the file is missing, holds something else, or is damaged.
+        InputError: when the file is missing, has another content, or is damaged.
     """
     tensors, about = read_packed(path)
     if "query_images" not in tensors:
@@ -156,7 +156,7 @@ def effective_rank(embeddings: Float[Tensor, "n d"]) -> float:
 
 
 def staleness(memory: Float[Tensor, "n d"], current: Float[Tensor, "n d"]) -> float | None:
-    """Mean of 1 - cosine between what is stored and the embedding now, over the images of which a row is not zero.
+    """Mean of 1 - cosine between stored and current embedding, over the images whose row is not zero.
 
     It is above 0 even for a constant encoder: a row stems from random views, and in a queue from the momentum encoder.
     None: no row of these images is stored.
@@ -168,7 +168,7 @@ def staleness(memory: Float[Tensor, "n d"], current: Float[Tensor, "n d"]) -> fl
 
 
 def measure(snapshot: Snapshot, sets: CandidateSets, labels: Int[Tensor, "n"]) -> dict[str, Number]:
-    """The numbers of one snapshot, those of sets as means over its comparisons; numbers that a run lacks are left out.
+    """Numbers of one snapshot; those of candidate sets are means over its comparisons. Missing numbers are left out.
 
     For `ring` and `training`: the similarity at both borders. For every set: the false negatives, and their chance
     level.
@@ -202,8 +202,8 @@ def over_training(
 ) -> tuple[list[dict[str, Number]], CandidateSets]:
     """One row per snapshot, and the sets of the last one.
 
-    `curve` is pretraining's history by epoch: the bound, its ceiling, and which shares of the memory annealing had
-    come to. The sets are those of all samplers, whole, and under `training` that of the selected one at that epoch.
+    `curve` is pretraining's history by epoch: the bound, its ceiling, and the annealed shares of the memory. The sets
+    are the candidate sets of all samplers, whole, and under `training` that of the selected one at that epoch.
 
     Raises:
         InputError: when the curve lacks an epoch.

@@ -77,9 +77,9 @@ def cave_for(cave: Cave, images: int, train_images: int) -> Cave:
 
 @dataclass(frozen=True)
 class CandidateSets:
-    """On each side, similarities, and by name who is in each query's set.
+    """For each side, similarities, and by sampler the members of each query's set.
 
-    A sampler that leaves some query none is not among them; `faults` says why.
+    A sampler with an empty set is left out; `faults` has the reason.
     """
 
     similarity: list[Float[Tensor, "q n"]]
@@ -93,7 +93,7 @@ def candidate_sets(
     samplers: Mapping[str, tuple[Sampler, float]],
     seed: int,
 ) -> CandidateSets:
-    """The sets of named samplers, each with how far annealing has come; caves among them share their clusters."""
+    """Candidate sets of named samplers, each with its progress of annealing; caves share their clusters."""
     clustering = next((sampler.clustering for sampler, _ in samplers.values() if sampler.clustering), None)
     sets = CandidateSets([], {name: [] for name in samplers}, {})
     for number, (queries, rows) in enumerate(comparisons):

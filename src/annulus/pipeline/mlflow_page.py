@@ -1,6 +1,6 @@
-"""MLflow's page over the results here: `python -m annulus.pipeline.mlflow_page --port 5000`.
+"""MLflow's page of the results here: `python -m annulus.pipeline.mlflow_page --port 5000`.
 
-What the store lacks is sent first, so that the page has every result, whoever ran it and whatever DVC skipped.
+Missing results are sent first, so that the page has all of them, whoever ran them and whatever DVC skipped.
 """
 
 import argparse

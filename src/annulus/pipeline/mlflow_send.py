@@ -1,8 +1,8 @@
-"""Send to MLflow what it has not got of the results here: `python -m annulus.pipeline.mlflow_send`.
+"""Send the results here that MLflow lacks: `python -m annulus.pipeline.mlflow_send`.
 
 Each variant of the main line is a run with the headline numbers, and below it, folded, a run for each seed. Each study
-has an experiment of its own, `annulus/STUDY`, with a run for each row of its tables. A run is found again by the digest
-of its content, so sending twice, or after an interrupt, makes no second one; what was deleted in MLflow stays deleted.
+has an experiment of its own, `annulus/STUDY`, with a run for each row of its tables. A run is identified by the digest
+of its content, so sending twice, or after an interrupt, makes no second one; runs deleted in MLflow stay deleted.
 Nothing is read back: the record is metrics/, in git.
 """
 
@@ -67,7 +67,7 @@ def redacted_text(text: str) -> str:
 
 
 def send() -> str:
-    """Send what is missing, and say it. Returns the path of the page that shows it.
+    """Send the missing results and print their number. Returns the path of the page that shows them.
 
     Raises:
         InputError: when MLflow does not take it.
@@ -108,7 +108,7 @@ class _Late(BaseException):
 
 @contextmanager
 def _within(seconds: int) -> Iterator[None]:
-    """End what a server draws out: requests have no limit of their own when it sends a byte now and then.
+    """Limit the time of a server: requests have no limit of their own when it sends a byte now and then.
 
     Raises:
         InputError: when the time is over.
@@ -158,7 +158,7 @@ def _client() -> MlflowClient:
 
 
 def _experiment(client: MlflowClient, name: str, tags: Mapping[str, str]) -> str:
-    """The experiment's id, a new one's when there is none.
+    """Id of the experiment, which is created if it is missing.
 
     Raises:
         _Deleted: when it was deleted, with the ways out.
@@ -179,7 +179,7 @@ def _experiment(client: MlflowClient, name: str, tags: Mapping[str, str]) -> str
 
 
 def _keep_all(client: MlflowClient, name: str, rows: Sequence[Variant]) -> int:
-    """Make an experiment's variants runs. Returns how many were to do."""
+    """Make an experiment's variants runs. Returns the number of new ones."""
     with _within(RUN_SECONDS):
         experiment, known, token = _experiment(client, name, KIND), {}, None
         while token != "":  # of several checkouts' runs the first; one search for each would take seconds
@@ -196,7 +196,7 @@ def _keep_all(client: MlflowClient, name: str, rows: Sequence[Variant]) -> int:
 
 
 def _keep(client: MlflowClient, experiment: str, known: Mapping[str, Run], variant: Variant) -> bool:
-    """Make a variant runs, or complete those of an earlier try, its own last. Returns whether that was to do."""
+    """Make a variant runs, or complete those of an earlier try, its own last. Returns True if any was missing."""
     tags = {"dvc.exp_name": variant.experiment, "mlflow.source.git.commit": variant.commit}
 
     def run_of(name: str, digest: str, numbers: Mapping[str, Number], **more: str) -> Run:
@@ -222,7 +222,7 @@ def _log(
     numbers: Mapping[str, Number],
     curves: Mapping[str, Curve],
 ) -> None:
-    """Add what a run holds beside its tags, and end it. What is there already is the same: times are the run's."""
+    """Add a run's content beside its tags, and end it. Existing content is the same: times are the run's."""
     made, last = run.info.start_time, max((epoch for curve in curves.values() for epoch, _ in curve), default=0)
     metrics = [Metric(_name(name), x, made, epoch) for name, curve in curves.items() for epoch, x in curve]
     # Later than a curve's last point, so that the table shows the number.
@@ -240,7 +240,7 @@ def _name(name: str) -> str:
 
 
 def main() -> None:
-    """Send everything and say what was done; exit status 1 when MLflow did not take it."""
+    """Send everything and print the result; exit status 1 when MLflow did not take it."""
     logging.disable()  # lines of MLflow and urllib3 repeat the address; the last sentence says what is wrong
     try:
         send()

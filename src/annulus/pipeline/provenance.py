@@ -50,10 +50,10 @@ class Run:
 
 
 def record(main: Callable[..., Any], paths: Sequence[Path]) -> None:
-    """Keep where and when the running stage ran; whatever goes wrong is one warning and no more.
+    """Record machine and time of the running stage; any failure is one warning.
 
-    Of `paths`, its arguments, the files of numbers in the working directory that it wrote are its own. A script run by
-    hand that wrote none, since its results go elsewhere, is no run of the stage.
+    Of the paths in its arguments, the metrics files in the working directory that it wrote belong to it. A script run
+    by hand that wrote none, since its results go elsewhere, is not recorded.
     """
     by_dvc = os.environ.get("DVC_STAGE")
     name = by_dvc or _script(main)
@@ -82,7 +82,7 @@ def record(main: Callable[..., Any], paths: Sequence[Path]) -> None:
 
 
 def runs(root: Path) -> list[Run]:
-    """The last run here of every stage, by name. A record that cannot be read is no record."""
+    """Last run here of every stage, by name. An unreadable record is left out."""
     records = []
     for path in sorted(_folder(root).glob("*.json")):
         try:

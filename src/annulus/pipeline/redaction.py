@@ -9,9 +9,9 @@ SHORTEST = 4  # letters of a secret; replacing shorter texts would hide half of 
 
 
 def redacted(text: str, address: str, secrets: frozenset[str] = frozenset()) -> str:
-    """Text without the secrets of `address` and others, in whatever encoding, and without those of all addresses in it.
+    """Text without the secrets of `address` and others, in any encoding, and without those of all addresses in it.
 
-    An address may be mistyped: whatever stands before an @ is a user and a password.
+    An address may be mistyped: all that precedes an @ counts as user and password.
     """
     text = re.sub(r"(?i)\b(basic|bearer) +[\w+/=.~-]+", rf"\1 {HIDDEN}", text)  # a server may repeat its request
     text = re.sub(r"(?<=://)\S+", _shown, text)

@@ -1,7 +1,7 @@
-"""Put the checkout back after a `dvc exp run` that was killed: `make restore`.
+"""Restore the checkout after a `dvc exp run` that was killed: `make restore`.
 
 The run leaves the changed parameters staged, half of the metrics and, after a SIGKILL or SIGTERM, a detached HEAD; the
-next `dvc repro` would compute the changed variant over metrics/. What is taken away goes into git's stash.
+next `dvc repro` would compute the changed variant over metrics/. Removed changes go into git's stash.
 """
 
 import argparse
@@ -19,7 +19,7 @@ EXPERIMENT_HEAD = "refs/exps/exec/EXEC_HEAD"  # where DVC detached HEAD
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Restore, and say what was done. A user's mistake is one sentence and exit status 1."""
+    """Restore, and print each step. A user's mistake is one sentence and exit status 1."""
     parser = argparse.ArgumentParser(prog="annulus restore", description=__doc__)
     parser.add_argument("--root", type=Path, default=Path(), help="the repository")
     root = parser.parse_args(argv).root
@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def restore(root: Path) -> list[str]:
-    """Give parameters, locks and metrics their committed content, and HEAD its branch; returns what was done.
+    """Give parameters, locks and metrics their committed content, and HEAD its branch; returns the steps as sentences.
 
     Raises:
         InputError: while a stage still runs, or when git refuses.

@@ -70,7 +70,7 @@ def workspace(root: Path) -> Files:
 
 
 def revision(root: Path, name: str, paths: Collection[str]) -> Files:
-    """The files under some paths of a git revision, or of the experiment that has this name.
+    """The files under some paths of a git revision, or of the DVC experiment of this name.
 
     Raises:
         InputError: when there is none, with git's own reason where git does not answer at all.
@@ -84,7 +84,7 @@ def revision(root: Path, name: str, paths: Collection[str]) -> Files:
 
 
 def objects(root: Path, blobs: Mapping[str, str], name: str) -> Files:
-    """Files by what git calls their content, such as HEAD:./dvc.lock, by one call of git; those it has not are missing.
+    """Files by git's name of their content, such as HEAD:./dvc.lock, in one call of git; unknown ones are missing.
 
     Raises:
         InputError: with git's own reason, where git does not answer.

@@ -54,13 +54,12 @@ def run_stage(
     argv: Sequence[str] | None = None,
     tracked: bool = True,
 ) -> None:
-    """Run a stage: check params.yaml, call `main(params, paths)`, write what it returns.
+    """Run a stage: check params.yaml, call `main(params, paths)`, write its results.
 
-    `reads` are the parameters in dvc.yaml's own spelling; `main` gets just these, under the same names.
-    `paths` become required arguments: `features` is `--features PATH`. Where `metrics` is among them,
-    the metrics are written there, and the history to `history`.
-    A user's mistake ends in one sentence on stderr and exit status 1. Where and when it ran is kept of
-    a stage that is `tracked`.
+    `reads` are the parameters in dvc.yaml's own spelling; `main` gets just these, under the same names. `paths` become
+    required arguments: `features` is `--features PATH`. Where `metrics` is among them, the metrics are written there,
+    and the history to `history`. A user's mistake ends in one sentence on stderr and exit status 1. Machine and time
+    are recorded of a stage that is `tracked`.
     """
 
     def load(arguments: argparse.Namespace) -> Mapping[str, Any]:

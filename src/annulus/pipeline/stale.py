@@ -1,6 +1,6 @@
-"""Differences between what the main line's metrics were made with, by dvc.lock, and what stands beside them.
+"""Differences between the parameters and code that made the main line's metrics, by dvc.lock, and the present ones.
 
-DVC says the same of a checkout that has the data (`dvc status`); this reads committed files alone.
+DVC says the same of a checkout that has the data (`dvc status`); this reads only committed files.
 """
 
 import hashlib
@@ -30,9 +30,9 @@ MOST_VALUES = 100_000  # anchors of YAML make a short file endless
 
 
 def stale(files: Files) -> list[str]:
-    """Why metrics do not belong to the parameters and the code beside them: clauses after "head's", none where they do.
+    """Reasons why metrics do not belong to the parameters and the code beside them, as clauses after "head's"; or none.
 
-    `files` has what READ names.
+    `files` has the paths of READ.
 
     Raises:
         InputError: when params.yaml, dvc.yaml or dvc.lock cannot be read.
@@ -116,7 +116,7 @@ def _other_values(params: Mapping, stages: Mapping, locked: Mapping) -> dict[str
 
 
 def _other_inputs(files: Files, stages: Mapping, locked: Mapping) -> set[str]:
-    """The inputs of stages that are not as they were: code, or the output of an earlier stage that ran again alone."""
+    """Changed inputs of stages: code, or the output of an earlier stage that ran again by itself."""
     written = {out["path"]: out.get("md5") for stage in locked.values() for out in stage.get("outs", [])}
     changes = set()
     for name, stage in stages.items():
@@ -130,7 +130,7 @@ def _other_inputs(files: Files, stages: Mapping, locked: Mapping) -> set[str]:
 
 
 def _md5(files: Files, path: str) -> str:
-    """The digest that DVC gives a file, or a folder and what is below it."""
+    """DVC's digest of a file, or of a folder and its content."""
     with suppress(LookupError):
         return hashlib.md5(files.content(path)).hexdigest()
     names = sorted(files.below(path))

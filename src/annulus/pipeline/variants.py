@@ -1,7 +1,7 @@
 """The main line's variants that this checkout holds: in the workspace, in DVC's experiments, in its branches.
 
-The record is metrics/, and dvc.lock says which parameters made it. A file that is not the one of the lock belongs to a
-run that did not finish, or was put there by hand: such a variant is not told of, since its parameters are unknown.
+The record is metrics/, and dvc.lock names the parameters that made it. A file that differs from the lock's belongs to
+an unfinished run, or was put there by hand: such a variant is left out, since its parameters are unknown.
 """
 
 import csv
@@ -57,15 +57,15 @@ class Variant:
 
     @property
     def digest(self) -> str:
-        """The same for the same parameters and numbers, wherever they are found."""
+        """Hash of parameters and numbers, equal wherever the same variant is stored."""
         content = [self.params, self.numbers, self.curves, self.seeds, self.curves_of]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def variants(root: Path) -> tuple[list[Variant], list[str]]:
-    """Each variant once, DVC's experiments first, and a sentence for each that cannot be told of.
+    """Each variant once, DVC's experiments first, and a sentence for each that had to be left out.
 
-    A branch or experiment without a summary is none.
+    Branches and experiments without a summary are skipped.
     """
     by_digest: dict[str, Variant] = {}
     faults, places = [], [place for place in _places(root) if SUMMARY in place.files]
@@ -162,7 +162,7 @@ def _stages(files: Mapping[str, bytes]) -> Mapping[str, Any]:
 
 
 def stages_of(lock: bytes) -> Mapping[str, Any]:
-    """The stages of a lock of DVC, each with what it read and wrote; an error of WRONG where it is none."""
+    """The stages of a lock of DVC, each with its inputs and outputs; an error of WRONG for another file."""
     return yaml.load(lock, _Yaml)["stages"]
 
 

@@ -25,7 +25,7 @@ REQUEUES = 10_000
 
 
 class Executor(ABC):
-    """Starts jobs, of so many workers each (`tasks`)."""
+    """Starts jobs, each of `tasks` workers."""
 
     tasks: int
 
@@ -47,7 +47,7 @@ class Executor(ABC):
 
 
 class Local(Executor):
-    """Workers on this machine: on a CPU one a core, on GPUs as many on each as have their share of it."""
+    """Workers on this machine: one per core on a CPU; on GPUs as many as share each GPU."""
 
     tasks = 1
 

@@ -29,7 +29,7 @@ Runs = Callable[[Mapping[str, Any]], Mapping[Any, Trial]]  # a script's own: set
 
 
 def read_trials(study: Path, rows: Sequence[str]) -> list[StudyRun]:
-    """The trials of those of the rows (none: of all) that `dvc repro` would run, each once. Makes the images first.
+    """Trials that `dvc repro` would run for the given rows (none: for all), each once. Makes the images first.
 
     Raises:
         InputError: when there is no such study or row, or DVC cannot make the settings and the images.

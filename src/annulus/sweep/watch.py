@@ -21,7 +21,7 @@ log = logging.getLogger("annulus")
 
 
 class Watch:
-    """Starts workers, tells what they finish, and starts others in the place of those that were killed."""
+    """Starts workers, reports finished trials, and replaces killed workers."""
 
     def __init__(self, trials: Sequence[StudyRun], notes: Path, executor: Executor, sweep: int | None) -> None:
         self.trials, self.notes, self.executor = trials, notes, executor
@@ -51,7 +51,7 @@ class Watch:
             self.executor.stop([job for job in self.jobs.values() if not job.done()])
 
     def _look(self) -> bool:
-        """Tell of trials that are over, whichever sweep did them; whether others are left."""
+        """Report trials that have ended, in any sweep; returns True if others are left."""
         notes = {path.name for path in self.notes.iterdir()}
         for number, trial in list(self.open.items()):
             done = self.notes / f"done-{number}"
@@ -79,7 +79,7 @@ class Watch:
             self.bar.write(line, file=sys.stderr)
 
     def _bury(self) -> None:
-        """Take note of jobs that have ended, and of what those that were killed leave behind."""
+        """Record jobs that have ended, and the trials of killed ones."""
         for slot, job in list(self.jobs.items()):
             if not job.done():
                 continue
@@ -104,7 +104,7 @@ class Watch:
                 self._say(f"{self.trials[number].name}: its worker was killed; another one goes on where it stood")
 
     def _start(self) -> None:
-        """As many workers as there are trials that nobody works at, and slots."""
+        """Start workers: at most one per slot and per trial without a worker."""
         idle = [slot for slot in range(self.slots) if slot not in self.jobs]
         if not idle:
             return

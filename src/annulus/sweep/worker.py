@@ -1,8 +1,8 @@
-"""A worker: takes one trial after the other, until none is left that nobody works at.
+"""A worker: takes trials until none is left without a worker.
 
-A trial's lock in the store says who works at it, so workers need no one to share trials out: those of two sweeps, on
-several machines, take different ones, and a trial whose worker was killed is free again, with its last state. What a
-worker does it notes in the sweep's folder:
+A trial's lock in the store names its worker, so no process shares trials out: workers of two sweeps, on several
+machines, take different ones, and a trial whose worker was killed is free again, with its last state. A worker writes
+notes to the sweep's folder:
 
     begun-TRIAL-JOB   empty
     done-TRIAL        seconds
