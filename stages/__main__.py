@@ -27,7 +27,8 @@ def main() -> None:
     interrupted = []
 
     def interrupt(*_: object) -> None:
-        """An import may make another error of it, or swallow it and go on."""
+        """Interrupt, with an alarm to end: an import may turn the interrupt into another error, or swallow it and go
+        on."""
         interrupted.append(True)
         signal.signal(signal.SIGALRM, end)
         signal.alarm(UNWIND_SECONDS)

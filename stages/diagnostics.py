@@ -1,4 +1,4 @@
-"""Diagnostics: each seed's snapshots, labels -> what embeddings and negatives look like over training; and examples."""
+"""Diagnostics: each seed's snapshots, labels -> measures of embeddings and negatives over training; and examples."""
 
 import argparse
 from collections.abc import Mapping

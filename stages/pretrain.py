@@ -57,7 +57,7 @@ class Pretraining:
         return Checkpoint("pretrain", {**self.key, "seed": seed}, device=described(pick_device()))
 
     def done(self) -> None:
-        """Forget where the runs stood: all results are written."""
+        """Delete the checkpoints: all results are written."""
         for seed in self.params["seeds"]:
             with self.checkpoint(seed) as checkpoint:
                 checkpoint.done()
@@ -77,7 +77,7 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
 
 
 def _computed_on(device: torch.device) -> str:
-    """The GPU, or the processor and the instructions that torch takes of it: numbers differ between them."""
+    """The GPU, or the processor and the instructions that torch uses: numbers differ between them."""
     gpu = device.type == "cuda"
     machine = [torch.cuda.get_device_name()] if gpu else [processor(), torch.backends.cpu.get_cpu_capability()]
     return ", ".join([*machine, *ways(device)])

@@ -1,4 +1,4 @@
-"""The study's parameters -> what its images and its runs read: a file for each data set, and one for all spaces."""
+"""The study's parameters -> settings of its images and runs: a file for each data set, and one for all spaces."""
 
 from dataclasses import asdict
 from typing import Any
@@ -12,7 +12,7 @@ from annulus.studies.study import Settings, Study, StudyParams
 
 
 class Sets(Params):
-    """Of each scale: the training images with a class each, and those with a class for each pixel."""
+    """For each scale, the training images with a class each, and those with a class for each pixel."""
 
     labelled: dict[str, Settings]
     segmented: dict[str, Settings]

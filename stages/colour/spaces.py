@@ -1,4 +1,4 @@
-"""CMC in each colour space: the images -> what the channels share, the linear probe and mean IoU of each space."""
+"""CMC in each colour space: the images -> information that the channels share, linear probe and mean IoU per space."""
 
 import argparse
 from collections.abc import Mapping

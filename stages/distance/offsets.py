@@ -1,4 +1,4 @@
-"""Pairs of patches at each offset: the large images -> what the pairs share, and what two sets' probes read of it."""
+"""Pairs of patches at each offset: the large images -> information that the pairs share, and probes on two sets."""
 
 import argparse
 from collections.abc import Mapping

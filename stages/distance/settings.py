@@ -1,4 +1,4 @@
-"""The study's parameters -> what its images and its runs read: a file for each data set, and one for all offsets."""
+"""The study's parameters -> settings of its images and runs: a file for each data set, and one for all offsets."""
 
 from typing import Annotated, Any
 
@@ -14,7 +14,7 @@ OFFSET = "view_sets.patches.patches.offset"
 
 
 class Sets(Params):
-    """Of each scale: the training images, and what the features are probed on."""
+    """For each scale, the training images, and the image sets to probe on."""
 
     large: dict[str, Settings]
     first: dict[str, Settings]
@@ -22,7 +22,7 @@ class Sets(Params):
 
 
 class PairParams(Params):
-    """Distances between two patches, and how many pairs of unseen images are told apart."""
+    """Distances between two patches, and number of pairs of unseen images for the information estimate."""
 
     held_out_pairs: Steps
     offsets: Annotated[list[int], Field(min_length=1)]  # pixels; gains are over the first

@@ -1,4 +1,4 @@
-"""The study's parameters -> what each table and figure reads: a file for each."""
+"""The study's parameters -> settings of each table and figure: a file for each."""
 
 from typing import Any
 

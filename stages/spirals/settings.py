@@ -1,4 +1,4 @@
-"""The study's parameters -> what its stages read."""
+"""The study's parameters -> settings of its stages."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Two spirals seen through noise: what views share, and what a linear read-out finds in the learned plane."""
+"""Two spirals seen through noise: information that views share, accuracy of a linear read-out in the learned plane."""
 
 import argparse
 from collections.abc import Mapping

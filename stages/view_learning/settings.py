@@ -1,4 +1,4 @@
-"""The parameters -> what the images, each generator, the views and the pictures read: a file for each."""
+"""The parameters -> settings of the images, each generator, the views and the pictures: a file for each."""
 
 from typing import Any
 

@@ -32,7 +32,7 @@ class Sweep(Params):
 
 
 class Part(Params):
-    """A figure: series of settings, at each value of a sweep; `base`: what gains are over."""
+    """A figure: series of settings, at each value of a sweep, with gains over `base`."""
 
     figure: str  # of the papers
     base: dict[str, Any]
@@ -80,7 +80,7 @@ def part_settings(study: Study, name: str) -> dict[str, Any]:
 
 
 def _part(study: Study, name: str) -> Part:
-    """A part with what the study's scale sets in it; what other scales set is checked too."""
+    """A part with the settings of the study's scale; those of other scales are checked too."""
     row, where = study.row("parts", name), f"{study.path}: parts.{name}"
     part = checked(row, where, Part)
     for scale in part.scales:

@@ -19,14 +19,14 @@ ACCURACY = "linear_top1_percent"  # what the papers' tables print
 class Rows:
     """The metrics and the right and wrong test images of each row, read once: ROW.json, or ROW/SEED.json of each seed.
 
-    Of a study that takes days some seeds have not run: rows are compared by the seeds that both have, `least` or more.
-    A row whose metrics come from elsewhere, without its right test images, has not run here, and is told.
+    In a study of days some seeds have not run: rows are compared by their common seeds, at least `least`. A row whose
+    metrics come from elsewhere, without its right test images, counts as not run, with a warning.
     """
 
     def __init__(self, metrics: Path, right: Path, least: int = 1) -> None:
         self._metrics, self._right, self._least = metrics, right, least
         self._read: dict[str, tuple[list[dict[str, Number]], BySeed]] = {}
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     def __getitem__(self, row: str) -> tuple[list[dict[str, Number]], BySeed]:
         """
@@ -52,8 +52,8 @@ class Rows:
         if not _files(self._metrics, row)[0].exists():
             return False
         right = _files(self._right, row)[0]
-        if not right.exists() and row not in self._told:
-            self._told.add(row)
+        if not right.exists() and row not in self._warned:
+            self._warned.add(row)
             log.warning("WARNING: %s is in no table: there is no %s, which its stage writes", row, right)
         return right.exists()
 
@@ -74,7 +74,7 @@ def _shared(right: BySeed, base: BySeed) -> BySeed:
 
 
 def comparison_table(tables: Mapping[str, Any], rows: Rows, scale: str) -> list[dict[str, Number]]:
-    """A row for every method of every table that has run, as its base has."""
+    """One line for every method in every table that has run, as has its base."""
     lines = []
     for name, table in tables.items():
         for method, entry in table["methods"].items():
@@ -87,7 +87,7 @@ def comparison_table(tables: Mapping[str, Any], rows: Rows, scale: str) -> list[
 
 
 def compared(entry: Mapping[str, Any], base: Mapping[str, Any], rows: Rows) -> dict[str, Number]:
-    """Paper and here, each with its gain over the base; here's with intervals and a verdict."""
+    """The paper's number and the one here, each with its gain over the base; here with intervals and a verdict."""
     (of_seeds, right), (_, of_base) = rows[entry["row"]], rows[base["row"]]
     known, above = entry["top1_percent"] is not None, gain(_shared(right, of_base), of_base)
     return {
@@ -103,7 +103,7 @@ def compared(entry: Mapping[str, Any], base: Mapping[str, Any], rows: Rows) -> d
 
 
 def in_pairs(pairs: Mapping[str, Sequence[str]], rows: Rows, scale: str) -> list[dict[str, Number]]:
-    """Further differences: each row's gain over each of its bases, where both have run."""
+    """Further differences: each row's gain over each of its bases, if both have run."""
     lines: list[dict[str, Number]] = []
     for row, bases in pairs.items():
         for base in bases:
@@ -116,7 +116,7 @@ def in_pairs(pairs: Mapping[str, Sequence[str]], rows: Rows, scale: str) -> list
 
 
 def as_text(rows: Sequence[Mapping[str, Number]]) -> str:
-    """The table for the eye: its main columns, and how many of its verdicts chance alone would give."""
+    """The table as text: its main columns, and the number of verdicts expected by chance."""
     lines = [f"{'table':<18} {'method':<26}{'paper':>7}{'gain':>7}   {'here':>7}       {'gain':>7}       verdict"]
     for row in rows:
         paper, gained = (
@@ -134,7 +134,7 @@ def as_text(rows: Sequence[Mapping[str, Number]]) -> str:
 
 
 def pairs_as_text(rows: Sequence[Mapping[str, Number]]) -> str:
-    """Further differences for the eye."""
+    """Further differences as text."""
     lines = [f"{'row':<26} {'over':<26}{'gain':>7}       verdict"]
     for row in rows:
         above = f"{row['gain_percent']:>7.1f} ± {row['gain_interval_percent']:<4.1f}"

@@ -1,4 +1,4 @@
-"""The runs of one stage, several at a time: on a CPU one a core, on GPUs one each."""
+"""The runs of one stage, several at a time: one per core on a CPU, one per GPU."""
 
 import time
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ LOOK_SECONDS = 1.0  # between two looks at a run that another process trains
 
 @dataclass(frozen=True)
 class Splits:
-    """The images of a study, and what their files hash to."""
+    """The images of a study, and the hashes of their files."""
 
     train: ImageSet
     validation: ImageSet
@@ -59,7 +59,7 @@ def hash_trial() -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """A pretraining and what its frozen encoder is asked: all that its outcome depends on, beside images and code."""
+    """A pretraining and the evaluation of its frozen encoder; with images and code, all that the outcome depends on."""
 
     run: Run
     knn: KnnSettings
@@ -95,9 +95,9 @@ def trial_of(
 
 
 class Trials:
-    """Runs over the same images. Each trains once, whichever process comes first, and its outcome is kept.
+    """Runs over the same images. Each trains once, in whichever process comes first, and its outcome is kept.
 
-    A run that was killed goes on from its last state.
+    A killed run resumes from its last state.
     """
 
     def __init__(self, splits: Splits) -> None:
@@ -105,7 +105,7 @@ class Trials:
         self.code = hash_trial()  # as it is now: an edit while runs wait for a worker does not change what runs
 
     def run(self, variants: Mapping[Any, Trial]) -> dict[Any, Outcome]:
-        """The outcome of each variant, under its key. What another process trains is waited for.
+        """Outcomes of the variants, under their keys. Waits for runs that another process trains.
 
         Raises:
             InputError: from the first run that fails, or before any, for more held-out pairs than test images.

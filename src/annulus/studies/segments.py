@@ -16,7 +16,7 @@ SPLITS = ("train", "test")
 
 @dataclass(frozen=True, kw_only=True)
 class Segments:
-    """The images that a run segments, with what their files hash to, and how its decoder is trained."""
+    """The images that a run segments, the hashes of their files, and the decoder's settings."""
 
     folder: str
     hashes: dict[str, str]
@@ -24,7 +24,7 @@ class Segments:
 
     @classmethod
     def of(cls, folder: Path, decoder: SegmentationSettings) -> Self:
-        """Of a folder that stages/study_images.py has written."""
+        """From a folder of stages/study_images.py."""
         hashes = hash_files(*(folder / f"{split}.safetensors" for split in SPLITS))
         return cls(
             folder=str(folder), hashes={Path(name).name: digest for name, digest in hashes.items()}, decoder=decoder

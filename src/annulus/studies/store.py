@@ -1,9 +1,9 @@
-"""The store of trials' outcomes: what a run measured, under all that its numbers depend on.
+"""The store of trials' outcomes, by all that their numbers depend on.
 
-`.annulus/outcomes/KEY.json` in the main checkout. An outcome stays: variants of several studies or parts
-that are one run train once, another seed trains that seed only, and a sweep fills the store that `dvc repro` reads.
-`rm -r .annulus/outcomes` frees the space, and lets every run train again. While a run trains, its state is a
-checkpoint under the same key, and its lock keeps other processes off, on other machines too.
+`.annulus/outcomes/KEY.json` in the main checkout. An outcome stays: variants of several studies or parts that are one
+run train once, another seed trains that seed only, and a sweep fills the store that `dvc repro` reads. `rm -r
+.annulus/outcomes` frees the space, and lets every run train again. While a run trains, its state is a checkpoint under
+the same key, and its lock keeps other processes off, on other machines too.
 """
 
 import logging

@@ -84,7 +84,7 @@ class Detection:
 
 
 def mask_of(instance: Instance | Detection, height: int, width: int) -> Bool[np.ndarray, "h w"]:
-    """The pixels of a segmentation; ValueError where there is none."""
+    """Pixels of a segmentation; ValueError where there is none."""
     shape = instance.segmentation
     if shape is None:
         raise ValueError("an instance without segmentation has no mask")
@@ -115,7 +115,7 @@ def flip_pairs_of(names: tuple[str, ...]) -> tuple[tuple[int, int], ...]:
 
 
 def check_kind(kind: str) -> None:
-    """Refuse what is no kind of annotations.
+    """Refuse an unknown kind of annotations.
 
     Raises:
         InputError: naming the known ones.

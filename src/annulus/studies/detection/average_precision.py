@@ -34,13 +34,15 @@ LVIS_DETECTIONS = 300  # of one picture, over all categories
 
 
 def evaluate(truth: Annotated, detections: Sequence[Detection]) -> dict[str, Number]:
-    """`box_ap_percent`, `box_ap50_percent`, `box_ap75_percent`, and with `aps`, `apm`, `apl` for small, medium and
-    large objects; the same of `mask` (masks, lvis) and, but for sizes, of `keypoint`. LVIS has `apr`, `apc`, `apf` of
-    rare, common and frequent categories beside; VOC `voc07_ap_percent`, 50 and 75 (see eleven_points.py).
+    """Average precision in percent, by name.
 
-    COCO counts up to 100 detections of a category in a picture (of keypoints 20), LVIS 300 of a picture.
-    VOC's difficult objects are ignored, as COCO ignores objects of other sizes than those that are counted.
-    No detections give 0; the truth as detections gives 100.
+    `box_ap_percent`, `box_ap50_percent`, `box_ap75_percent`, and with `aps`, `apm`, `apl` for small, medium and large
+    objects; the same of `mask` (masks, lvis) and, without sizes, of `keypoint`. LVIS also has `apr`, `apc`, `apf` of
+    rare, common and frequent categories; VOC has `voc07_ap_percent`, 50 and 75 (see eleven_points.py).
+
+    COCO counts up to 100 detections of a category in a picture (of keypoints 20), LVIS 300 of a picture. VOC's
+    difficult objects are ignored, as COCO ignores objects of other sizes than those that are counted. No detections
+    give 0; the truth as detections gives 100.
     """
     numbers: dict[str, Number] = {}
     for task, name in TASKS[truth.kind].items():
@@ -75,7 +77,7 @@ def means(precision: Float[np.ndarray, "t r k"], categories: Sequence[Category],
 def evaluation_of(
     truth: Annotated, detections: Sequence[Detection], task: str, separate: bool = False
 ) -> COCOeval_faster:
-    """faster-coco-eval, ready to run. With `separate` it keeps what it finds for each picture, of all sizes only.
+    """faster-coco-eval, ready to run. With `separate` it keeps the matches of each picture, of all sizes only.
 
     Raises:
         ValueError: for a detection whose picture or category is not annotated, whose score is not finite, or without
@@ -100,7 +102,7 @@ def evaluation_of(
 
 
 class _Ignoring(COCOeval_faster):
-    """faster-coco-eval itself takes crowds alone for objects that may be found or not."""
+    """COCO evaluation with optional objects; faster-coco-eval itself treats only crowds as such."""
 
     def _prepare(self) -> None:
         super()._prepare()
@@ -192,7 +194,7 @@ def _points(keypoints: tuple[float, ...] | None) -> Mapping[str, Any]:
 
 
 def _results(detections: Sequence[Detection], task: str) -> list[dict[str, Any]]:
-    """Of masks a detection's size is the mask's, else the box's."""
+    """Detections in COCO's format; `area` is the mask's for masks, else the box's."""
     return [
         {
             "image_id": detection.picture,
@@ -211,4 +213,4 @@ def _results(detections: Sequence[Detection], task: str) -> list[dict[str, Any]]
 
 
 def _silent(*lines: object) -> None:
-    """faster-coco-eval tells of every step."""
+    """Silences faster-coco-eval, which prints each step."""

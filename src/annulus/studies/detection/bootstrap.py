@@ -24,11 +24,10 @@ LISTED = 2**20  # results that faster-coco-eval lists at once: a category's in a
 def resampled(
     truth: Annotated, detections: Sequence[Detection], resamples: int, seed: int
 ) -> dict[str, Float[np.ndarray, " r"]]:
-    """Each number of `evaluate` but for those by size: its value on the pictures themselves and on `resamples` draws of
-    as many pictures. NaN where a draw has no object that counts.
+    """Each number of `evaluate` without those by size, on the pictures themselves and on `resamples` draws of as many.
 
-    Detections are matched once; a draw repeats what was found for its pictures. `seed` is the draws' own: two detectors
-    with the same seed and pictures are resampled alike.
+    NaN where a draw has no object that counts. Detections are matched once; a draw repeats the matches of its pictures.
+    `seed` is the draws' own: two detectors with the same seed and pictures are resampled alike.
 
     Raises:
         InputError: for fewer than two draws.
@@ -69,7 +68,7 @@ def interval(table: Float[np.ndarray, "s r"]) -> Interval:
 def _numbers_by_draw(
     truth: Annotated, detections: Sequence[Detection], draws: Sequence[Int[np.ndarray, " n"]]
 ) -> list[dict[str, float]]:
-    """The numbers of each draw, which says how often each picture was drawn."""
+    """Numbers of each draw, given the weight of each picture."""
     by_draw: list[dict[str, float]] = [{} for _ in draws]
     for task, name in TASKS[truth.kind].items():
         matches = _Matches(truth, detections, task)
@@ -114,7 +113,7 @@ class _Matches:
         self.added._paramsEval = params
 
     def precision(self, counts: Int[np.ndarray, " n"]) -> Float[np.ndarray, "t r k"]:
-        """By threshold, recall and category, where each picture counts so often; -1 where there is no object."""
+        """Precision by threshold, recall and category, with the pictures weighted by `counts`; -1 without objects."""
         columns = []
         for places, matched in self.by_category:
             drawn = [matched[row] for row in np.repeat(np.arange(len(places)), counts[places])]

@@ -1,4 +1,4 @@
-"""The numbers of a task: average precision of each variant, and what one variant gains over another."""
+"""The numbers of a task: average precision of each variant, and gains between variants."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

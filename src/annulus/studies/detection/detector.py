@@ -27,7 +27,7 @@ RATIOS = (0.5, 1.0, 2.0)  # height to width of the anchors
 
 
 class Read(NamedTuple):
-    """An image as the layers behind a frozen backbone see it; of one that learns, `maps` is its planes alone."""
+    """An image at the layers behind a frozen backbone; with a trained backbone, `maps` holds only its planes."""
 
     maps: list[Float[Tensor, "c y x"]]
     size: tuple[int, int]  # height and width in pixels, resized and not padded

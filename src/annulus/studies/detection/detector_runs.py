@@ -35,8 +35,11 @@ def run_encoders(
     encoders: Mapping[str, Path],
     compute: Callable[[Any, Any], Mapping[str, Any]],
 ) -> tuple[Annotated, RunsByVariant, ResumableTasks]:
-    """`compute` of every variant and seed on the scenes that a folder holds or names: the test pictures, what was
-    found, and the pieces, to be forgotten once the results are written."""
+    """Run `compute` for every variant and seed on the scenes in a folder.
+
+    The folder holds the scenes or names their place. Returns the test pictures, the results, and the tasks, whose
+    checkpoints are deleted once the results are written.
+    """
     seeds, described = settings["seeds"], folder / "scenes.json"
     try:
         root = json.loads(read_text(described))["root"]
@@ -82,7 +85,7 @@ def measured(settings: Mapping[str, Any], key: tuple[str, int]) -> Mapping[str, 
 
 @cache
 def splits_of(root: Path, kind: str, drop_empty: bool) -> tuple[Annotated, Annotated]:
-    """`read_splits`, once a process: what a stage has read, the workers that it forks have too."""
+    """`read_splits`, cached: forked workers share the splits that a stage has read."""
     return read_splits(root, kind, drop_empty)
 
 

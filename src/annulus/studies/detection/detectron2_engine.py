@@ -49,7 +49,7 @@ def train_and_detect(
     seed: int,
     checkpoint: Checkpoint | None,
 ) -> tuple[list[Detection], float]:
-    """As `torchvision_engine.train_and_detect`.
+    """Detections in `test` of a Detectron2 model trained on `train`, and its last loss.
 
     Raises:
         InputError: for an encoder that Detectron2's ResNet cannot hold.

@@ -15,7 +15,7 @@ THRESHOLDS = np.arange(50, 100, 5)  # of intersection over union, in percent
 
 
 class Matches(NamedTuple):
-    """The detections of one category, best score first."""
+    """Matched detections of one category, best score first."""
 
     pictures: Int[np.ndarray, " d"]  # positions in the truth
     right: Bool[np.ndarray, "d t"]  # by threshold
@@ -26,8 +26,8 @@ class Matches(NamedTuple):
 def eleven_points(truth: Annotated, detections: Sequence[Detection]) -> dict[str, float]:
     """`voc07_ap50_percent`; at a threshold of 0.75; and the mean over 0.5, 0.55, ..., 0.95, which detectron2 calls AP.
 
-    VOC has the overlap of half alone. Detectron2, which the papers used, also rounds boxes to tenths of a pixel, and
-    compares recalls with numpy's 3 * 0.1 = 0.30000000000000004 (and 0.6, 0.7 alike): there 3 found of 10 objects do not
+    VOC uses only the overlap of one half. Detectron2, which the papers used, also rounds boxes to tenths of a pixel,
+    and compares recalls with numpy's 3 * 0.1 = 0.30000000000000004 (and 0.6, 0.7 alike): there 3 of 10 objects do not
     reach the recall of 0.3, here they do.
     """
     once = np.ones(len(truth.pictures), dtype=np.int64)
@@ -35,7 +35,7 @@ def eleven_points(truth: Annotated, detections: Sequence[Detection]) -> dict[str
 
 
 def mean_precisions(matches: Sequence[Matches], counts: Int[np.ndarray, " n"]) -> dict[str, float]:
-    """The numbers, with each picture counted so many times; of no object, none."""
+    """Means over categories, with the pictures weighted by `counts`; empty without objects."""
     of_categories = [precision for one in matches if (precision := average(one, counts)) is not None]
     if not of_categories:
         return {}
@@ -66,7 +66,7 @@ def average(matches: Matches, counts: Int[np.ndarray, " n"]) -> Float[np.ndarray
 
 
 def match_detections(truth: Annotated, detections: Sequence[Detection], category: int) -> Matches:
-    """Each detection, by score, takes the object that it overlaps most, if by more than the threshold.
+    """Matches detections to objects: by score, each takes the object with the largest overlap, if above the threshold.
 
     It is right if no better one took that object, wrong otherwise, and neither if the object is difficult.
     """

@@ -22,7 +22,7 @@ INTEGERS = 2**63  # ids, which faster-coco-eval keeps in 64 bits
 
 
 def refused(path: Path, entry: str, key: str, value: Any, expected: str) -> InputError:
-    """The sentence of one value: where it is, what it is (shortened), and what it should be."""
+    """Error about one value: its place, its shortened content, and the expectation."""
     return InputError(f"{path}: {entry} has the {key} {reprlib.repr(value)}; expected {expected}")
 
 

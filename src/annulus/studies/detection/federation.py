@@ -34,7 +34,7 @@ def weights(split: str) -> tuple[int, ...]:
 
 
 def federated(scene: Scene, number: int, key: int) -> Federation:
-    """Of a scene's categories one may be unknown (nobody looked for it), or labelled without its last thing."""
+    """Removes annotations of a scene: one category may be unknown (nobody looked for it), or lack its last thing."""
     draws = Draws(key, np.array([number]))
     present = sorted({thing.label for thing in scene.things})
     absent = [label for label in range(len(KINDS_OF_OBJECTS)) if label not in present]

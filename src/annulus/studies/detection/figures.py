@@ -96,7 +96,7 @@ def _parts(skin: np.ndarray, shirt: np.ndarray, trousers: np.ndarray) -> list[tu
 
 
 def _colours(draws: Draws) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of skin, shirt and trousers, (3, 1, 1)."""
+    """Colours of skin, shirt and trousers, each (3, 1, 1)."""
     skin = colour(draws.integers(60, 140), draws.integers(70, 150), draws.integers(130, 240))[0]
     shirt, trousers = (
         colour(draws.integers(0, TURN), draws.integers(60, 220), draws.integers(110, 240))[0] for _ in range(2)
@@ -107,7 +107,7 @@ def _colours(draws: Draws) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def _capsule(
     size: int, first: Point, last: Point, radius: float
 ) -> tuple[tuple[slice, slice], Int32[np.ndarray, "h w"]]:
-    """A part of the picture, and what all points within a radius of a line cover of each pixel there, in 1/256."""
+    """A part of the picture, and the coverage of its pixels, in 1/256, by all points within a radius of a line."""
     (left, right), (top, bottom) = (
         (max(int(min(ends) - radius - 1), 0), max(int(max(ends) + radius + 2), 0))
         for ends in zip(first, last, strict=True)

@@ -20,11 +20,11 @@ SAVE_EVERY = 500  # steps
 
 
 def fit(network: nn.Module, losses: Losses, params: TrainingParams, seed: int, checkpoint: Checkpoint | None) -> float:
-    """Minimise the sum of `losses(step)`; the mean loss of the last tenth of the steps.
+    """Minimise the sum of `losses(step)`; returns the mean loss of the last tenth of the steps.
 
-    `params` are `scaled`. torch's own generator, from which detectors draw, is seeded anew for each step and is as it
-    was afterwards: a run that goes on at step k draws what the whole run draws there. Biases and weights of batch
-    normalisation decay as all others do, but those of batch normalisation itself do not, as in Detectron2.
+    `params` are `scaled`. torch's own generator, from which detectors draw, is seeded anew for each step and restored
+    afterwards: a run that goes on at step k draws the same as the whole run. Biases and weights decay, but not those of
+    batch normalisation, as in Detectron2.
 
     Raises:
         InputError: when the loss is NaN or infinite.

@@ -20,7 +20,7 @@ from annulus.studies.detection.samples import Target
 
 
 class Heads(RoIHeads):
-    """torchvision's, but what masks learn is cut from the true ones by an aligned RoIAlign."""
+    """torchvision's heads, with the masks' targets cut from the true ones by an aligned RoIAlign."""
 
     def forward(
         self,

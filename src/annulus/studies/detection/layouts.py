@@ -102,7 +102,7 @@ def _write_lvis(root: Path, kind: str, params: SceneParams, seed: int) -> None:
 
 
 def frequency_of(images: int) -> str:
-    """Of a category in so many training images: rare up to 10, common up to 100, else frequent.
+    """Frequency of a category by its number of training images: rare up to 10, common up to 100, else frequent.
 
     Source: Gupta et al. 2019, "LVIS: a dataset for large vocabulary instance segmentation", CVPR.
     """

@@ -1,4 +1,4 @@
-"""The truth beside what was detected: boxes with names, masks and limbs, as one image."""
+"""The truth beside the detections, with boxes, names, masks and limbs, as one image."""
 
 from collections.abc import Mapping, Sequence
 

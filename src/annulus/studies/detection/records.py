@@ -17,11 +17,11 @@ Record = dict[str, Any]
 def read_records(path: Path) -> dict[str, list[Record]]:
     """The images, annotations and categories of a file, each sorted by id but annotations, which keep their order.
 
-    Ids are unique, annotations name known ones, images have a size and categories a name; what annotations hold beside
-    is for `objects.instances_of`.
+    Ids are unique, annotations name known ones, images have a size and categories a name; `objects.instances_of` checks
+    the rest of the annotations.
 
     Raises:
-        InputError: when the file is missing or holds something else, or ids do not fit together.
+        InputError: when the file is missing, has another content, or ids do not fit together.
     """
     try:
         check_regular(path)

@@ -97,7 +97,7 @@ class _Aligned(torch.autograd.Function):
 
 
 def _weights(first: Float[Tensor, " n"], last: Float[Tensor, " n"], bins: int, size: int) -> Float[Tensor, "n p size"]:
-    """Of each bin between two edges, the weight of each of a map's rows (or columns) in it."""
+    """Weight of each of a map's rows (or columns) in each bin between two edges."""
     step = (last - first) / (SAMPLES * bins)
     at = first[:, None] + step[:, None] * (torch.arange(SAMPLES * bins) + 0.5)
     # Bilinear: a sample at the border or up to one place beyond it is the border's, one further away is 0.

@@ -28,10 +28,10 @@ NUMBERS = {"mean_iou_percent": mean_iou, "pixel_accuracy_percent": pixel_accurac
 
 
 def semantic(annotated: Annotated, side: int) -> ImageSet:
-    """The pictures as squares of `side` pixels, with a class for each pixel: 0 where there is no object, else its
-    category's number in the order of the file, of the smaller object where two overlap. Crowds are ignored.
+    """The pictures as squares of `side` pixels, with a class for each pixel.
 
-    The shorter side is brought to `side` and the middle is kept.
+    A class is 0 without an object, else the number of its category in the order of the file; of two overlapping objects
+    the smaller counts. Crowds are ignored. The shorter side is scaled to `side`, and the middle is kept.
 
     Raises:
         InputError: when objects have no masks, or there are more categories than numbers.

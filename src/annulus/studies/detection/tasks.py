@@ -1,4 +1,4 @@
-"""The tasks of the study: which scenes, and which of the papers' detectors, at the study's scale."""
+"""The study's tasks: scenes and detectors of the papers, at the study's scale."""
 
 from dataclasses import asdict
 from importlib.util import find_spec
@@ -48,8 +48,10 @@ class ScenesParams(Params):
 
 
 def detector_of(study: OwnStudy, name: str) -> tuple[DetectorParams, TrainingParams]:
-    """A configuration's detector and training: the study's own, what the configuration sets, what the scale
-    sets, and what the scale sets for this configuration.
+    """A configuration's detector and training.
+
+    Later settings replace earlier ones: the study's, the configuration's, the scale's, and the scale's for this
+    configuration.
 
     Raises:
         InputError: when there is no such configuration, with the nearest name, or a value is refused.

@@ -1,8 +1,8 @@
-"""The engine `torchvision`: a detector trained on pictures, and what it finds in others. On every machine.
+"""The engine `torchvision`: trains a detector on pictures and detects in others. On every machine.
 
-torchvision's box loss is smooth L1 with beta 1/9, Detectron2's is L1; masks learn the share of each bin that is
-covered, Detectron2's whether it is half. RoIAlign (of the maps, and of the masks to learn), anchors, matching and
-sampling agree.
+torchvision's box loss is smooth L1 with beta 1/9, Detectron2's is L1; masks learn the covered share of each bin,
+Detectron2's whether it is half. RoIAlign (of the maps, and of the masks to learn), anchors, matching and sampling
+agree.
 """
 
 from collections.abc import Iterable, Sequence

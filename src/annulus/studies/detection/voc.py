@@ -27,10 +27,10 @@ SIDES = ("xmin", "ymin", "xmax", "ymax")
 def read_voc(root: Path, split: str, drop_empty: bool) -> Annotated:
     """The images that root/ImageSets/Main/SPLIT.txt lists, numbered from 1 in its order.
 
-    An image has the name of its XML file, as in VOC's devkit and in Detectron2; `<filename>` tells its suffix.
-    Categories are numbered from 1, sorted by name: those of the files CLASS_SPLIT.txt beside it where there are any,
-    else those of the objects. A file gives the first and last pixel of a box, counted from 1; a box here begins at the
-    left edge of its first pixel: x = xmin - 1 and width = xmax - xmin + 1.
+    An image has the name of its XML file, as in VOC's devkit and in Detectron2; `<filename>` has its suffix. Categories
+    are numbered from 1, sorted by name: those of the files CLASS_SPLIT.txt beside it where there are any, else those of
+    the objects. A file gives the first and last pixel of a box, counted from 1; a box here begins at the left edge of
+    its first pixel: x = xmin - 1 and width = xmax - xmin + 1.
 
     Raises:
         InputError: when the folder cannot be trained on, before anything is trained.

@@ -22,7 +22,7 @@ class Transfer(Params):
 
     @property
     def hashes(self) -> dict[str, dict[str, str]]:
-        """Of the files of each set."""
+        """Hashes of the files of each set."""
         return {str(folder): hash_images(folder) for folder in (self.large, *self.probes.values())}
 
 

@@ -1,4 +1,4 @@
-"""The study's params.yaml as a whole: which pairs, which teachers, and what each loss sets."""
+"""The study's params.yaml as a whole: pairs, teachers, and each loss's settings."""
 
 from typing import Annotated, Any, Self
 

@@ -25,7 +25,7 @@ def correlations(scores: Float[Tensor, "n c"]) -> Float[Tensor, "c c"]:
 
 
 def difference(teacher: Float[Tensor, "n c"], student: Float[Tensor, "n c"]) -> Float[Tensor, "c c"]:
-    """The teacher's correlations less the student's: 0 where the student tells classes apart as its teacher does.
+    """The teacher's correlations less the student's; 0 where both score classes equally alike.
 
     Source: Tian et al. 2020, arXiv:1910.10699, Figure 2.
     """

@@ -84,7 +84,7 @@ class Task:
 
 
 def run_seeds(task: Task, seeds: Sequence[int]) -> tuple[dict[int, TrainedClassifier], Callable[[], None]]:
-    """The run of each seed, several at a time; and what forgets them, to be called when their files are written."""
+    """The run of each seed, several at a time, and a function that deletes the checkpoints after the files' writing."""
     device = pick_device()
     results = map_processes(
         partial(task.run, device=device), seeds, names=[f"seed {seed}" for seed in seeds], device=device

@@ -1,4 +1,4 @@
-"""The study's numbers: each student beside the one that learned alone, and beside CRD."""
+"""The study's numbers: each student beside the one that learned without a teacher, and beside CRD."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

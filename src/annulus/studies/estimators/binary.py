@@ -22,7 +22,7 @@ from annulus.studies.estimators.toys import IMPOSSIBLE, binary_pair
 
 
 class Moments(NamedTuple):
-    """Of a bound over batches: mean in nats, and variance."""
+    """Mean in nats and variance of a bound over batches."""
 
     mean: float
     variance: float

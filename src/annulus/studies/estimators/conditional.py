@@ -50,7 +50,7 @@ class Columns(nn.Sequential):
 
 
 class Conditional:
-    """Runs of one variant, trained together; each run has the numbers that it would have by itself."""
+    """Runs of one variant, trained together; each run has the same numbers as if it were trained separately."""
 
     def __init__(self, toy: Toy, runs: Sequence[Run], params: ConditionalParams, variant: ConditionalVariant) -> None:
         self.params, self.runs, self.variant, self.toy = params, list(runs), variant, toy

@@ -1,4 +1,4 @@
-"""Every bound with the ideal critic: what it loses by itself, without any training."""
+"""Every bound with the ideal critic: its own loss of information, without any training."""
 
 import math
 from collections.abc import Callable
@@ -31,7 +31,7 @@ Negatives = Callable[[Float[Tensor, "n n"], torch.Generator], Float[Tensor, "n k
 
 
 class Contestant(NamedTuple):
-    """A bound, where its negatives come from and how many they are."""
+    """A bound with the source and number of its negatives."""
 
     name: str
     bound: Bound

@@ -12,7 +12,7 @@ from annulus.negatives.samplers import Count, Sampler, Uniform
 
 
 class Spread(NamedTuple):
-    """Of an estimate over repeated draws, in nats."""
+    """Mean and standard deviation of an estimate over repeated draws, in nats."""
 
     mean: float
     bias: float  # against the estimate that has the whole memory for its negatives

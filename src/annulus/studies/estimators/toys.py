@@ -190,7 +190,7 @@ class Staircase:
 
     @property
     def steps(self) -> int:
-        """Of the whole run."""
+        """Steps of the whole run."""
         return len(self.toys) * self.steps_per_level
 
     def at(self, step: int) -> CorrelatedGaussians:

@@ -31,7 +31,7 @@ class Views(nn.Module):
         self.video = nn.LSTM(WIDTH, WIDTH, batch_first=True)
 
     def embed_videos(self, frames: Float[Tensor, "bt 3 c c"], length: int) -> Float[Tensor, "b d"]:
-        """The LSTM's output at the last of `length` frames; frames stand video after video."""
+        """The LSTM's output at the last of `length` frames; `frames` holds one video after another."""
         return self.video(self.image(frames).unflatten(0, (-1, length)))[0][:, -1]
 
 

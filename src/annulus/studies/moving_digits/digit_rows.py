@@ -1,4 +1,4 @@
-"""The study of moving digits: each row's runs, and what they measured."""
+"""The study of moving digits: each row's runs and their results."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -65,7 +65,8 @@ def errors(runs: Mapping[int, Mapping[str, Any]], task: str) -> np.ndarray:
 
 
 def rows(outcomes: Outcomes, params: TrainingParams) -> list[dict[str, Number]]:
-    """The table: each row's errors, means with intervals over seeds and test frames, and what the views share."""
+    """The table: each row's errors, means with intervals over seeds and test frames, and the bound on shared
+    information."""
     table = []
     for name, runs in outcomes.items():
         row: dict[str, Number] = {"sharing": name, "seeds": len(runs)}

@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class Scenes(NamedTuple):
-    """Frames by what is to be seen in them. Corners are the upper left ones, (y, x) in whole pixels."""
+    """Frames by their contents. Corners are the upper left ones, (y, x) in whole pixels."""
 
     digit: Int64[Tensor, "n"]  # which image of a digit
     ground: Int64[Tensor, "n"]  # which background image

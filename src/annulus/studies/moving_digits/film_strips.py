@@ -1,4 +1,4 @@
-"""A picture of the world: a video's film strip, and below it, for several videos, second views by what they share."""
+"""A picture of the world: a video's film strip, and below it second views of several videos, by shared factors."""
 
 from collections.abc import Sequence
 

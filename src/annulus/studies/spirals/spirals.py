@@ -1,10 +1,12 @@
-"""Two intertwined spirals: without noise views are alike and the encoder learns nothing of the spirals; with a little
-they are told apart; with much, views share nothing.
+"""Two intertwined spirals, seen through noise.
+
+Without noise views are alike and the encoder learns nothing of the spirals; with a little noise it separates them; with
+much, views share nothing.
 
 Source: Wu et al. 2020, arXiv:2005.13149, Appendix G, Figure 6. One spins clockwise and one counter-clockwise; the paper
 does not give their equation. Here each is the other's mirror image, left and right, so that they cross twice a turn,
-above and below their middle, where nothing tells them apart; and points lie evenly along the angle, so that their own
-coordinates tell little of their spiral.
+above and below their middle, where they cannot be separated; and points lie evenly along the angle, so that their own
+coordinates predict little of their spiral.
 """
 
 import math
@@ -35,7 +37,7 @@ READ_OUT_STEPS = 50  # of L-BFGS, which converges in fewer
 
 
 class Spirals(NamedTuple):
-    """Points, and which of the two spirals each is on."""
+    """Points, and the spiral of each."""
 
     points: Float[Tensor, "n 2"]
     labels: Int[Tensor, "n"]
@@ -126,7 +128,7 @@ def train_encoder(encoder: nn.Module, train: Spirals, params: SpiralsParams, noi
 def read_out(
     learn: Float[Tensor, "n d"], labels: Int[Tensor, "n"], seen: Float[Tensor, "m d"], expected: Int[Tensor, "m"]
 ) -> float:
-    """Percent of unseen points whose spiral a logistic regression tells from their place in the learned plane."""
+    """Percent of unseen points whose spiral a logistic regression predicts from their place in the learned plane."""
     mean, std = learn.mean(dim=0), learn.std(dim=0).clamp_min(1e-6)
     inputs, targets = ((learn - mean) / std).double(), labels.double()
     weight = torch.zeros(learn.shape[1] + 1, dtype=torch.float64, requires_grad=True)

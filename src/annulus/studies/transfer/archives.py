@@ -130,7 +130,7 @@ def _items(images: Dataset) -> list[tuple[str, int]]:
 def _sources(
     root: Path, files: Mapping[str, Sequence[tuple[str | Path, int]]], classes: Sequence[str], image_size: int
 ) -> dict[str, Source]:
-    """Of files and labels by split; `val` goes to train."""
+    """Sources from files and labels by split; `val` goes to train."""
     parts = {"train": [*files["train"], *files.get("val", [])], "test": files["test"]}
     sources = {}
     for split, part in parts.items():

@@ -80,7 +80,7 @@ def source_from_boxes(
 
 
 def scaled(box: Box, by: float = SCALE) -> Box:
-    """The box so many times as large, around the same middle."""
+    """The box scaled by a factor, around the same middle."""
     x, y, width, height = box
     return np.array([x - (by - 1) / 2 * width, y - (by - 1) / 2 * height, by * width, by * height])
 

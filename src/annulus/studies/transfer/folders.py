@@ -83,7 +83,7 @@ def _drawings(path: Path) -> UInt8[np.ndarray, "n 784"]:
 
 
 def _numbered(path: Path) -> dict[str, str]:
-    """Lines of a number and what it stands for."""
+    """Lines of a number and its text."""
     lines = (line.split(maxsplit=1) for line in read_text(path).splitlines() if line.strip())
     return {number: rest.strip() for number, rest in lines}
 

@@ -49,7 +49,7 @@ class ProbeParams(Params):
 
     @property
     def linear(self) -> tuple[LinearSettings, LinearBudget]:
-        """The same as the main line's probe takes it."""
+        """The settings in the form of the main line's probe."""
         own = {"layer": self.layer, "momentum": self.momentum, "weight_decay": self.weight_decay}
         params = LinearSettings(inputs="features", patience=None, drops=0, **own)
         scale = LinearBudget(epochs=self.epochs, batch_size=self.batch_size, learning_rate=self.learning_rate)
@@ -57,7 +57,7 @@ class ProbeParams(Params):
 
 
 class FewShotParams(Params):
-    """Episodes of `ways` classes, with `shots` images of each to learn from and `queries` to be told.
+    """Episodes of `ways` classes, with `shots` images of each to learn from and `queries` to classify.
 
     class_splits: null, or a folder with files as meta_dataset/dataset_conversion/splits has them; then the classes are
     those that the target's file names as `test`.
@@ -72,7 +72,7 @@ class FewShotParams(Params):
 
 
 class VariantParams(Params):
-    """Encoders beside the main line's: changes of the root's params.yaml, and whether they are trained at all."""
+    """Encoders to compare: changes of the root's params.yaml, and whether they are trained at all."""
 
     trained: bool
     changes: dict[str, Any]

@@ -54,7 +54,7 @@ def splits_of(folder: Path) -> tuple[ImageSet, ImageSet]:
 
 
 def evaluate_transfer(shared: Mapping[str, Any], key: tuple[str, int]) -> Mapping[str, Any]:
-    """For (variant, seed) which test images the linear probe tells, and the share of each episode's queries.
+    """Correct test images of the linear probe and correct shares of the episodes' queries, for (variant, seed).
 
     Features are extracted once. Runs of one seed share the probe's order, and all runs the episodes.
     """
@@ -74,8 +74,10 @@ def evaluate_transfer(shared: Mapping[str, Any], key: tuple[str, int]) -> Mappin
 
 
 def metrics_row(right: RightParts) -> dict[str, Number]:
-    """Accuracies of each variant, and the main line's gains over each other one, in pairs of a seed and a test image or
-    episode; 95 % intervals over both."""
+    """Accuracies of each variant, and the main line's gains over the others, with 95 % intervals.
+
+    Intervals are over seeds and test images or episodes; gains are paired by both.
+    """
     row: dict[str, Number] = {}
     for variant, of_seeds in right.items():
         for protocol in PROTOCOLS:

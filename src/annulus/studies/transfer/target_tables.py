@@ -45,7 +45,7 @@ def gains(targets: Targets, variants: Sequence[str], trained: Trained) -> list[d
 
 
 def algorithm(variant: str, trained: Trained) -> str:
-    """The paper's name of what a variant is, as far as it has one: IRing, MoCo, or `simo cave`.
+    """The paper's name of a variant, if it has one: IRing, MoCo, or `simo cave`.
 
     A variant `uniform` of a main line with uniform negatives is the main line again, and has no name of its own.
     """

@@ -18,9 +18,9 @@ from annulus.training.setup import build_training
 
 @dataclass(frozen=True)
 class Encoders:
-    """A variant's resolved settings, its seeds, the images to train on, and where SEED.safetensors is written.
+    """A variant's resolved settings, its seeds, the images to train on, and the folder of SEED.safetensors.
 
-    Not `trained`: an encoder is what a run begins with, of the same weights as the trained one of its seed.
+    Not `trained`: an encoder has the initial weights of a run, the same as the trained one of its seed.
     """
 
     settings: Mapping[str, Any]

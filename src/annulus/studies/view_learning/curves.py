@@ -15,7 +15,7 @@ Curves = Mapping[str, Sequence[Mapping[str, Number]]]  # of one generator, by se
 
 
 def read_curves(path: Path) -> Curves:
-    """The curves of one generator, as its stage wrote them.
+    """Learning curves of one generator, from its stage's file.
 
     Raises:
         InputError: when the file is missing, or holds something else.
@@ -31,7 +31,7 @@ def read_curves(path: Path) -> Curves:
 def over_steps(generators: Mapping[str, Curves]) -> list[dict[str, Number]]:
     """A row for each generator that learns and each point of its curves; half a 95 % interval beside each mean.
 
-    Empty is what a generator does not ask for, and the interval of a single seed.
+    Empty: a number that the generator does not use, and the interval of a single seed.
     """
     rows: list[dict[str, Number]] = []
     for name, curves in generators.items():

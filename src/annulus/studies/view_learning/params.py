@@ -23,7 +23,7 @@ class Seen:
 
 
 class GeneratorParams(Params):
-    """A view generator: what it takes and changes, how its couplings are built, and how it learns."""
+    """A view generator: its colour space, channels, couplings and training."""
 
     space: Literal["rgb", "ydbdr"]
     changes: Literal["all", "rest"]  # all channels, or only those behind the first

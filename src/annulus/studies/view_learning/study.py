@@ -44,7 +44,7 @@ class ViewLearningParams(StudyParams):
 
 
 def generator_of(study: Study, own: ViewLearningParams, name: str) -> GeneratorParams:
-    """A generator: what all have, what the scale sets, its rates, and what it says itself.
+    """A generator's settings: the common ones, the scale's, its rates, and its own.
 
     Raises:
         InputError: when it names no rates of the scale, or a value is refused.

@@ -26,7 +26,7 @@ CURVE_POINTS = 10  # of the learning curve: means over a tenth of the steps each
 
 
 class Trained(NamedTuple):
-    """A generator, and what was found while it learned: nothing, where it did not."""
+    """A generator and its learning curves, empty if it did not learn."""
 
     generator: ViewGenerator
     curve: list[dict[str, Number]]

@@ -26,7 +26,7 @@ class ClassifierConfig:
     std: Channels
 
     def __post_init__(self) -> None:
-        """Refuse what no network can be built of.
+        """Refuse impossible networks.
 
         Raises:
             InputError: for an unknown name, with the nearest known one, no class or a std of zero.
@@ -56,7 +56,7 @@ class ClassifierConfig:
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that is no network's.
+    """Refuse an unknown network.
 
     Raises:
         InputError: with the nearest known name.

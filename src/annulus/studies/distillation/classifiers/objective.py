@@ -12,7 +12,7 @@ from annulus.studies.distillation.classifiers.classifier import Classifier
 
 
 class Objective:
-    """A loss of the classifier that it holds, and what it learns or remembers besides: here nothing."""
+    """A loss of its classifier, with its own parameters and state; by default it has none."""
 
     def loss(
         self, images: Float[Tensor, "b 3 h w"], rows: Int[Tensor, "all"], labels: Int[Tensor, "all"]
@@ -35,11 +35,11 @@ class Objective:
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take up what `state_dict` gave."""
+        """Load a state of `state_dict`."""
 
 
 class Supervised(Objective):
-    """Cross-entropy with the labels: a teacher, or a student alone."""
+    """Cross-entropy with the labels: for a teacher, or a student without one."""
 
     def __init__(self, classifier: Classifier) -> None:
         self.classifier = classifier

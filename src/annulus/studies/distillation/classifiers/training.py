@@ -1,4 +1,4 @@
-"""The loop of a classifier, alone or with a teacher; a killed run goes on after its last epoch, bit for bit.
+"""The training loop of a classifier, with or without a teacher; a killed run resumes after its last epoch, bit for bit.
 
 Several processes share each batch: its views, its batch statistics and the memories are those of the whole batch.
 """
