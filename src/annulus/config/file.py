@@ -22,7 +22,7 @@ class _Loader(yaml.SafeLoader):
     """Plain YAML in which a key may occur once per section and 1e-6 is a number. Anchors and merge keys are allowed."""
 
     def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
-        node = super().compose_mapping_node(anchor)  # what the file says, before `<<` merges anything into it
+        node = super().compose_mapping_node(anchor)  # as in the file, before `<<` merges keys into it
         lines: dict[tuple[str, str], int] = {}
         for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
             line, same = key.start_mark.line + 1, (key.tag, key.value)

@@ -37,7 +37,7 @@ def open_download(name: str, root: Path, image_size: int, unlabelled: bool = Fal
         with patience(SECONDS_OF_SILENCE):
             sets = {split: _open(kind, root, split, unlabelled) for split in ("train", "test")}
     except (OSError, RuntimeError, EOFError, tarfile.TarError, http.client.HTTPException) as error:
-        if not stood_there and archive.is_file():  # what a download left half-done
+        if not stood_there and archive.is_file():  # an incomplete download
             archive.unlink()
         raise InputError(
             f"dataset {name} is not in {root} and cannot be downloaded ({error}). "

@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             print(f"MLflow: {redacted_text(destination()).rstrip('/')}/{send()}")
             return
         _check_free(port)
-        page = ""  # the first one, where the store does not take what is here
+        page = ""  # the first page, if the store refuses the results
         try:
             page = send()
         except InputError as error:

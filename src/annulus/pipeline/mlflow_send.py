@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NoReturn
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C may come at any time: what is sent in part is completed later
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C may come at any time: the next one completes a part
 
 from annulus.errors import InputError
 from annulus.files.regular import check_regular
@@ -37,7 +37,7 @@ os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "8")
 from mlflow import MlflowClient  # reads the environment
 from mlflow.entities import Metric, Param, Run, ViewType
 
-VALUE_LIMIT = 5000  # characters, of what is only to be looked at
+VALUE_LIMIT = 5000  # characters of values that are only displayed
 SERVER_SECONDS = 10  # for a first answer, whatever the server does
 RUN_SECONDS = 60  # for a run with those below it, or for the list of an experiment's runs
 MANY = 50  # runs, which take some seconds: a line says so
@@ -146,7 +146,7 @@ def _client() -> MlflowClient:
             aside.unlink(missing_ok=True)
             MlflowClient(f"sqlite:///{aside}").search_experiments(max_results=1)
             aside.replace(database)
-        try:  # MLflow tries for minutes to open what is no database
+        try:  # MLflow tries for minutes to open a file that is not a database
             check_regular(database)
             with closing(sqlite3.connect(database, timeout=30)) as connection:
                 connection.execute("PRAGMA schema_version")

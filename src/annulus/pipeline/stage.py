@@ -17,7 +17,7 @@ from annulus.files.results import Metrics, write_metrics, write_seeds, write_tab
 from annulus.pipeline import provenance
 from annulus.running.checkout import first
 
-FIRST_SPEAKS_SECONDS = 10.0  # what the first of several processes may take to say its mistake and end
+FIRST_SPEAKS_SECONDS = 10.0  # for the first of several processes to print its error and end
 
 
 @dataclass(frozen=True)

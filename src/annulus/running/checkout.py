@@ -5,7 +5,7 @@ import subprocess
 import time
 from pathlib import Path
 
-STARTED = time.time()  # when this process began, but for some of its imports
+STARTED = time.time()  # start of this process, after some of its imports
 
 
 def main_checkout() -> Path:

@@ -12,8 +12,8 @@ from annulus.errors import InputError
 LIBRARY = Path(annulus.__file__).resolve().parent
 INTERFACE, CONFIG = LIBRARY / "__init__.py", LIBRARY / "config"
 
-# What can change no number: the interface, errors, threads, copies to a GPU and what refuses numbers, what params.yaml
-# may hold (its values are in the key), what surrounds a stage or a run.
+# Files that change no number: the interface, errors, threads, copies to a GPU, the checks of params.yaml (its values
+# are in the key), and the surroundings of a stage or a run.
 BESIDE = [LIBRARY / f"{name}.py" for name in ("errors", "extras", "settings", "device/threads", "device/copies")]
 ENTERS_NO_NUMBER = (INTERFACE, *BESIDE, CONFIG, LIBRARY / "pipeline", LIBRARY / "running")
 
@@ -21,8 +21,8 @@ ENTERS_NO_NUMBER = (INTERFACE, *BESIDE, CONFIG, LIBRARY / "pipeline", LIBRARY / 
 def imported_files(module: Path) -> set[Path]:
     """Every file of annulus that a Python file imports, directly or through another one, itself included.
 
-    Importing a module runs its packages' __init__.py too, so they count. What config/ imports checks values only, and
-    is not followed; nor is the public interface, which imports nothing until it is asked.
+    Importing a module runs its packages' __init__.py too, so they count. Imports of config/ only check values, and
+    are not followed; nor is the public interface, which imports nothing until it is asked.
 
     Raises:
         InputError: when a file cannot be read.

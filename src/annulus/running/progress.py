@@ -14,11 +14,11 @@ from annulus.device.distributed import rank
 
 try:
     from tqdm import tqdm
-except ModuleNotFoundError:  # where annulus is a library, it is no dependency
+except ModuleNotFoundError:  # not a dependency of the library
     tqdm = None
 
 LINE_SECONDS = 60
-BAR_SECONDS = 1.0  # what a bar says of the loss waits for a GPU
+BAR_SECONDS = 1.0  # the bar's loss waits for a GPU
 
 log = logging.getLogger("annulus")
 

@@ -42,7 +42,7 @@ CPU = torch.device("cpu")
 
 log = logging.getLogger("annulus")
 
-_compute: Callable[[Any], Any]  # in a worker: what it does with each item, which came with its start
+_compute: Callable[[Any], Any]  # in a worker: the function of each item, set at its start
 
 
 def map_processes(
@@ -69,7 +69,7 @@ def map_processes(
         yield from _one_by_one(compute, items, names)
         return
     # A fork needs no imports of its own. But neither CUDA nor OpenMP's threads survive one: where this process has
-    # computed with several threads, a forked worker waits for them for ever, unless it has one thread alone.
+    # computed with several threads, a forked worker waits for them for ever, unless it has only one thread.
     context = get_context("spawn" if gpus or threads > 1 else "fork")
     workers = min(len(items), gpus or cores())
     try:

@@ -38,14 +38,14 @@ class Part(Params):
     base: dict[str, Any]
     sweep: Sweep | None = None  # none: the figure is accuracy over epochs
     series: Annotated[dict[str, Settings], Field(min_length=1)]
-    scales: dict[str, Settings] = Field(default={})  # what the part has otherwise at a scale
+    scales: dict[str, Settings] = Field(default={})  # changes of the part at a scale
 
 
 class PartsParams(StudyParams):
     """params.yaml of a study of parts."""
 
     parts: Annotated[dict[Name, Part], Field(min_length=1)]
-    held_out_pairs: Steps  # unseen images whose two views are told apart
+    held_out_pairs: Steps  # unseen images whose two views give the information estimate
 
 
 def part_settings(study: Study, name: str) -> dict[str, Any]:

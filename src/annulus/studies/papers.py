@@ -13,7 +13,7 @@ from annulus.studies.outcomes import BySeed, accuracy, gain, verdict_text, with_
 
 log = logging.getLogger("annulus")
 
-ACCURACY = "linear_top1_percent"  # what the papers' tables print
+ACCURACY = "linear_top1_percent"  # the number of the papers' tables
 
 
 class Rows:

@@ -65,7 +65,7 @@ class Trial:
     knn: KnnSettings
     linear: LinearSettings
     linear_budget: LinearBudget
-    held_out_pairs: int | None  # test images whose two views are told apart; None: not asked
+    held_out_pairs: int | None  # test images whose two views give the information estimate; None: none
     segments: Segments | None  # images with a class for each pixel, to tell these by a decoder
 
 
@@ -102,7 +102,7 @@ class Trials:
 
     def __init__(self, splits: Splits) -> None:
         self.splits, self.device = splits, pick_device()
-        self.code = hash_trial()  # as it is now: an edit while runs wait for a worker does not change what runs
+        self.code = hash_trial()  # read once: an edit while runs wait for a worker changes no run
 
     def run(self, variants: Mapping[Any, Trial]) -> dict[Any, Outcome]:
         """Outcomes of the variants, under their keys. Waits for runs that another process trains.

@@ -64,5 +64,5 @@ def _waited(lock: LockBase) -> Iterator[None]:
 def _changed(ask: Callable[[], bool]) -> bool | None:
     try:
         return ask()
-    except LockError:  # another process writes what the stage does
+    except LockError:  # another process writes the stage's outputs
         return None

@@ -25,7 +25,7 @@ PREPARED = ("settings", "images")  # the stages whose outputs a trial reads
 
 log = logging.getLogger("annulus")
 
-Runs = Callable[[Mapping[str, Any]], Mapping[Any, Trial]]  # a script's own: settings -> what the stage trains
+Runs = Callable[[Mapping[str, Any]], Mapping[Any, Trial]]  # a script's function: settings -> the stage's trials
 
 
 def read_trials(study: Path, rows: Sequence[str]) -> list[StudyRun]:

@@ -59,7 +59,7 @@ class Worker(Checkpointable):
         if any(runs[job.images].cached(job.trial).name != job.cached.name for job in self.jobs):
             raise InputError("the code or the images were edited after the sweep began; start the sweep again")
         while sum(self._take(number, job, runs[job.images]) for number, job in enumerate(self.jobs)):
-            pass  # another pass: what was held then may be free now
+            pass  # another pass: a locked trial may be free now
 
     def _take(self, number: int, job: StudyRun, runs: Trials) -> bool:
         """Trains a job and returns True; returns False if the job is done, has failed, or another worker holds it."""

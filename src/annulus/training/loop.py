@@ -31,7 +31,9 @@ from annulus.training.validation import Validation, embeddings
 from annulus.views.patches import views_of
 from annulus.views.shown import seen_in
 
-CHECKPOINT_SECONDS = float(os.environ.get("ANNULUS_CHECKPOINT_SECONDS", 10))  # what a kill may cost, or longer:
+CHECKPOINT_SECONDS = float(
+    os.environ.get("ANNULUS_CHECKPOINT_SECONDS", 10)
+)  # longest loss of work by a kill, or longer:
 CHECKPOINT_SHARE = 0.02  # saving takes at most this share of the time,
 CHECKPOINT_MOST_SECONDS = 300.0  # but one slow save (a process that was paused in it) costs the next no hour
 LOSS_CHECK_STEPS = 50  # reading a loss waits for the GPU, so it is read this often; a CPU reads every step
@@ -106,7 +108,7 @@ class Training:
                 self.step(order)
                 self._report(self._loss_now)
                 if checkpoint is not None and time.monotonic() > save_at:
-                    self._check(order)  # what is saved is sound
+                    self._check(order)  # only sound states are saved
                     started = time.monotonic()
                     checkpoint.save(self.state_dict())
                     ended = time.monotonic()

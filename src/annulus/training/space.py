@@ -14,7 +14,7 @@ def bytes_needed(images: ImageSet, run: Run, weights: int, queries: int, columns
     """
     method, budget, view_size = run.method, run.budget, run.view_size
     dim, negatives = method.embedding_dim, budget.negatives if method.negatives == "sampled" else 0
-    tensors = method.networks + 1 + (run.optimizer.momentum > 0)  # with gradients, and what the optimiser keeps
+    tensors = method.networks + 1 + (run.optimizer.momentum > 0)  # with gradients and the optimiser's state
     needs = {
         f"networks ({tensors} x {weights:,})": tensors * weights * FLOAT,
         f"images ({len(images):,} of {images.images.side} px)": images.images.memory(budget.batch_size),

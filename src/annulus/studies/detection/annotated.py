@@ -40,7 +40,7 @@ class Instance:
     box: Box
     category: int  # a Category's id
     area: float  # of the mask where there is one, in pixels
-    crowd: bool  # a box around many: what is detected inside is neither right nor wrong
+    crowd: bool  # a box around many: detections inside are neither right nor wrong
     segmentation: list | dict | None  # COCO's polygons, or run lengths
     keypoints: tuple[float, ...] | None  # x, y and visibility of 17 points
     difficult: bool  # of VOC: finding it is neither right nor wrong

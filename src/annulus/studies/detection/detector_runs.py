@@ -48,7 +48,7 @@ def run_encoders(
     scenes = folder if root is None else Path(root)
     _, test = splits_of(scenes, settings["kind"], settings["drop_empty"])  # before the workers are forked
     weights = [variant / f"{seed}.safetensors" for variant in encoders.values() for seed in seeds]
-    # Of drawn scenes each file; of real ones, which are large, what the stage before has counted.
+    # Of drawn scenes each file; of real ones, which are large, the counts of the stage before.
     hashes = hash_files(*weights, described if root else folder)
     tasks = ResumableTasks(stage, {**settings, "scenes": scenes, "encoders": encoders, "hashes": hashes}, compute)
     keys = [(variant, seed) for variant in encoders for seed in seeds]

@@ -119,7 +119,7 @@ def train_model(
         seed_all_rng(derive(seed, "step", step) % 2**31)  # its augmentations draw from numpy's own generator
         return model(next(batches[0]))
 
-    with EventStorage():  # where its modules count what they see
+    with EventStorage():  # Detectron2's modules write their counts into it
         return fit(model, losses, training, seed, checkpoint)
 
 

@@ -69,7 +69,7 @@ class TrainingParams(Params):
     warmup_from: Fraction  # of the rate
     momentum: Annotated[float, Field(ge=0, lt=1)]
     weight_decay: Decay
-    clip: Positive | None  # longest gradient; null: as it is
+    clip: Positive | None  # largest gradient norm; null: no limit
     repeat_threshold: Fraction | None  # of LVIS: share of images below which a category's images are repeated
 
     @model_validator(mode="after")

@@ -105,7 +105,7 @@ def mirrored(sample: Sample, flip_pairs: Sequence[tuple[int, int]] | None) -> Sa
         for left, right in flip_pairs or ():
             places[left], places[right] = right, left
         points = points[:, places]
-        points[points[..., 2] == 0] = 0  # what is not labelled has no place
+        points[points[..., 2] == 0] = 0  # unlabelled points have no place
         target["keypoints"] = points
     return Sample(image.flip(2), target)
 

@@ -16,7 +16,7 @@ def film_strips(world: World, sharings: Sequence[Sequence[str]], seed: int) -> I
     """First views of one video, then a column for each of as many videos: its target frame and its second views."""
     frames, target = world.params.frames, world.params.target
     pairs = {" + ".join(shared): world.pairs(frames, shared, generator(seed, "film strips")) for shared in sharings}
-    drawn = next(iter(pairs.values()))  # all have the same videos, and the same draws of what is not shared
+    drawn = next(iter(pairs.values()))  # all have the same videos, and the same draws of factors that are not shared
     first = Scenes(*(field[:frames] for field in drawn.first))
     rows = [(f"a video: frames 1 to {frames}", tiles(world, first)),
             (f"frame {target} of this one and others", tiles(world, drawn.target))]  # fmt: skip

@@ -12,7 +12,7 @@ from annulus.datasets.folder import of_files
 from annulus.datasets.source import Files, Source, encoded
 from annulus.errors import InputError
 
-LONGEST = 300  # letters of what a reader says of a file
+LONGEST = 300  # characters of a reader's error
 
 # Target: its page, and what its root holds. Any of them is also read from train/CLASS/* and test/CLASS/*.
 LAYOUTS = {
@@ -55,7 +55,7 @@ LAYOUTS = {
 }
 
 
-# What people have in place of it: what the root then holds, and where that belongs.
+# Common mistakes: a pattern that the root then matches, and the right place of its files.
 MISPLACED = {
     "quickdraw": (("*.npy", "its *.npy belong into a folder numpy_bitmap"), ("full/*", "its folder full is the root")),
     "trafficsign": (

@@ -6,7 +6,7 @@ from pathlib import Path
 from annulus.errors import InputError
 from annulus.files.results import Number, read_metrics
 
-MAIN = "main"  # the variant whose gains over the others are told
+MAIN = "main"  # the variant whose gains over the others are computed
 SETTING = ("scale", "seeds", "classes", "train_images", "test_images", "ways", "shots", "episodes")
 
 Targets = Mapping[str, Mapping[str, Number]]  # each target's metrics
