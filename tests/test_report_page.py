@@ -16,7 +16,7 @@ from browser import Browser
 from report_root import Parsed
 
 from annulus.report.__main__ import main
-from annulus.report.claims import VERDICTS
+from annulus.report.claims.verdicts import VERDICTS
 from annulus.report.content import confusion, gather
 from annulus.report.markdown import code, markdown, safe, ticks
 from annulus.report.page import html

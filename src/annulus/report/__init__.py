@@ -3,10 +3,9 @@
 In the order in which it is put together:
 
     metrics        the files under metrics/, read strictly
-    rules          a claim's rule: one comparison, in a language without side effects
     published      the papers' own tables and figures (results.yaml)
     papers         their tables with ours beside them (measured.yaml: where ours are)
-    claims         what the papers claim, each with its rule and its verdict (claims.yaml)
+    claims         what the papers claim, each with its rule and its verdict; how to add one
     context        what was run, and where
     compact        their SVG in fewer bytes
     drawing        how figures look

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from annulus.report.claims import VERDICTS, Verdict, load_claims, verdicts
+from annulus.report.claims.verdicts import CLAIMS, VERDICTS, Verdict, verdicts
 from annulus.report.context import Context, context
 from annulus.report.first import FILE, Gain, gain
 from annulus.report.gains import ALGORITHMS, CIFAR10
@@ -109,7 +109,7 @@ def gather(root: Path, now: datetime) -> Report:
     metrics = Metrics(root)
     found = verdicts(metrics)
     comparisons = {comparison.table.id: comparison for comparison in compare(metrics)}
-    claims = {claim.id: claim for claim, _ in load_claims()}
+    claims = {claim.id: claim for claim in CLAIMS}
     shown = [figure(plot, metrics, found) for plot in PLOTS]
     sections = {name: [figure for figure in shown if figure.plot.section == name] for name in
                 ("papers", "curves", "diagnostics")}  # fmt: skip

@@ -6,7 +6,7 @@ All verdicts, and every table that was run; of those that were not, of figures a
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from annulus.report.claims import Verdict
+from annulus.report.claims.verdicts import Verdict
 from annulus.report.content import Paper, Report
 from annulus.report.first import Gain
 from annulus.report.numbers import Numbers, rule_in_words

@@ -7,7 +7,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from annulus.report.claims import VERDICTS
+from annulus.report.claims.verdicts import VERDICTS
 from annulus.report.compact import with_classes
 from annulus.report.content import Report
 from annulus.report.numbers import rule_in_words

@@ -8,7 +8,7 @@ from typing import TypeVar
 from urllib.parse import quote
 
 from annulus.files.regular import read_text
-from annulus.report.claims import Verdict
+from annulus.report.claims.verdicts import Verdict
 from annulus.report.drawing import svg
 from annulus.report.gains import compared, finding, told
 from annulus.report.metrics import Broken, Metrics, Missing
