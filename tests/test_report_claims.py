@@ -13,9 +13,9 @@ from annulus.report.claims.selectors import Differences, spread
 from annulus.report.claims.truth import Truth
 from annulus.report.claims.verdicts import CLAIMS as EVERY
 from annulus.report.claims.verdicts import verdicts
-from annulus.report.metrics import Metrics
-from annulus.report.papers import load_figures, load_measured, load_tables
-from annulus.report.setting import read_setting
+from annulus.report.papers.comparison import load_figures, load_measured, load_tables
+from annulus.report.papers.metrics import Metrics
+from annulus.report.papers.setting import read_setting
 
 CLAIMS = {claim.id: claim for claim in EVERY}
 

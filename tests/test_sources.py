@@ -131,7 +131,7 @@ def test_every_citation_claim_and_result_names_a_place_that_its_paper_has(texts)
     wrong = [said for path in texts for said in faults(path)]
     for claim in CLAIMS:
         wrong += [f"{claim.id}: {said}" for said in missing(SHORT[claim.paper], claim.claim)]
-    for result in yaml.safe_load((ROOT / "src/annulus/report/results.yaml").read_text()):
+    for result in yaml.safe_load((ROOT / "src/annulus/report/papers/results.yaml").read_text()):
         where = result["where"].replace("Fig.", "Figure").replace("Sec.", "Section")
         wrong += [f"{result['id']}: {said}" for said in missing(SHORT[result["id"].split(".")[0]], where)]
     assert not wrong, "\n".join(wrong)

@@ -22,7 +22,7 @@ A new claim is one entry in its paper's file, and its test:
 1. `where` names tables and figures of results.yaml. `scale` and `dataset` say where the numbers are conclusive; leave
    them out where they are so everywhere.
 2. `values` says where the numbers are (annulus.report.claims.selectors); leave it out where nothing measures them yet.
-   For a new study, give the command that writes its files in annulus/report/metrics.py.
+   For a new study, give the command that writes its files in annulus.report.papers.metrics.
 3. The rule is a function of these numbers (annulus.report.claims.rules). Two runs are compared by their difference in
    pairs of a seed and a test image (a gain); other numbers as independent ones. A claim of equality names how far apart
    is equal. The page prints the rule beside the verdict.

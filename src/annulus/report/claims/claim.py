@@ -9,7 +9,7 @@ from typing import Literal
 from annulus.report.claims.rules import Term
 from annulus.report.claims.selectors import Selector
 from annulus.report.claims.truth import Estimate, RuleFault, Truth, Value
-from annulus.report.setting import Setting, plain
+from annulus.report.papers.setting import Setting, plain
 
 
 @dataclass(frozen=True)

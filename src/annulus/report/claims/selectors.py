@@ -15,10 +15,10 @@ from typing import ClassVar
 
 from annulus.evals.intervals import Interval
 from annulus.report.claims.truth import Estimate, Value
-from annulus.report.metrics import Metrics, Missing
-from annulus.report.papers import ComparedRow, Comparison, load_measured
-from annulus.report.published import label
-from annulus.report.setting import Setting, read_setting
+from annulus.report.papers.comparison import ComparedRow, Comparison, load_measured
+from annulus.report.papers.metrics import Metrics, Missing
+from annulus.report.papers.published import label
+from annulus.report.papers.setting import Setting, read_setting
 
 Name = str | int | float
 Where = Mapping[str, Name | Sequence[Name]]

@@ -15,9 +15,9 @@ from typing import Literal, get_args
 from annulus.report.claims import eqco, infomin, mlcpc, mutualinfo, ring
 from annulus.report.claims.claim import Claim
 from annulus.report.claims.truth import Estimate, RuleFault, Truth, Value
-from annulus.report.metrics import Broken, Metrics, Missing
-from annulus.report.papers import Comparison, compare
-from annulus.report.setting import Setting
+from annulus.report.papers.comparison import Comparison, compare
+from annulus.report.papers.metrics import Broken, Metrics, Missing
+from annulus.report.papers.setting import Setting
 
 CLAIMS = (*mutualinfo.CLAIMS, *mlcpc.CLAIMS, *eqco.CLAIMS, *infomin.CLAIMS, *ring.CLAIMS)
 DIGITS = 6  # of the numbers shown; rules see all

@@ -11,19 +11,19 @@ from datetime import datetime
 from pathlib import Path
 
 from annulus.report.claims.verdicts import CLAIMS, VERDICTS, Verdict, verdicts
-from annulus.report.context import Context, context
-from annulus.report.first import FILE, Gain, gain
-from annulus.report.gains import ALGORITHMS, CIFAR10
-from annulus.report.metrics import Broken, Metrics
-from annulus.report.numbers import Numbers, numbers_of
-from annulus.report.papers import Comparison, compare
-from annulus.report.pictures import Pictures
-from annulus.report.plots import PLOTS
-from annulus.report.seeds import of_summary
-from annulus.report.setting import processors
-from annulus.report.sheets import Sheet, sheets
-from annulus.report.shown import Empty, Gains, Shown, annulus, by_seed, figure, flat, gains, grids, part
-from annulus.report.tables import (
+from annulus.report.figures.gains import ALGORITHMS, CIFAR10
+from annulus.report.figures.pictures import Pictures
+from annulus.report.figures.plots import PLOTS
+from annulus.report.page.context import Context, context
+from annulus.report.page.first import FILE, Gain, gain
+from annulus.report.page.numbers import Numbers, numbers_of
+from annulus.report.page.seeds import of_summary
+from annulus.report.page.sheets import Sheet, sheets
+from annulus.report.page.shown import Empty, Gains, Shown, annulus, by_seed, figure, flat, gains, grids, part
+from annulus.report.papers.comparison import Comparison, compare
+from annulus.report.papers.metrics import Broken, Metrics
+from annulus.report.papers.setting import processors
+from annulus.report.papers.tables import (
     Cell,
     Column,
     Table,

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from annulus.report.claims.claim import Claim
 from annulus.report.claims.selectors import Differences, Selector
 from annulus.report.claims.verdicts import Verdict
-from annulus.report.metrics import Broken, Metrics, Missing
-from annulus.report.papers import Comparison
-from annulus.report.tables import MINUS, Cell, Column, Table, decimals_of, named, number
+from annulus.report.papers.comparison import Comparison
+from annulus.report.papers.metrics import Broken, Metrics, Missing
+from annulus.report.papers.tables import MINUS, Cell, Column, Table, decimals_of, named, number
 
 LONGEST = 8  # rows of a small table; of a longer list the range is told
 UNITS = {"percent": "%", "nats": "nats", "pixels": "pixels"}
