@@ -89,8 +89,9 @@ $(INSTALLED):
 	  -r .dvc/plots_page.txt || echo "without Vega, the page of dvc plots show draws only where there is internet" >&2
 	@touch .venv/installed-$(PINS) $@
 
-# `import annulus` works once the environment is active.
+# `import annulus` and the command `annulus` work once the environment is active.
 $(READY): $(INSTALLED)
 	@.venv/bin/python -c 'import site, sys; open(site.getsitepackages()[0] + "/annulus.pth", "w").write(sys.argv[1] + "\n")' "$(CURDIR)/src"
+	@printf '#!/bin/sh\nexec "$$(dirname "$$0")/python" -m annulus "$$@"\n' > .venv/bin/annulus && chmod +x .venv/bin/annulus
 	@touch $@
 endif

@@ -14,7 +14,6 @@ from annulus.errors import InputError
 from annulus.files.images import load_images
 from annulus.files.packed import write_packed
 from annulus.files.results import Metrics
-from annulus.negatives.build import build_sampler
 from annulus.pipeline.stage import Results, run_stage
 from annulus.running.workers import each_seed
 
@@ -36,7 +35,7 @@ def diagnose(params: Mapping[str, Any], paths: argparse.Namespace, seed: int) ->
         raise InputError(
             f"{snapshots} is of {run.train_images} training images, {paths.images} holds {len(train)}; run `dvc repro`"
         )
-    labels, samplers = train.labels[run.images], {name: build_sampler(one) for name, one in params["samplers"]}
+    labels, samplers = train.labels[run.images], dict(params["samplers"])
     samplers["cave"] = cave_for(samplers["cave"], len(run.images), len(train))
     curve = read_curve(paths.curve, seed)
     history, sets = over_training(run, curve, labels, samplers, params["sampler"], seed)

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from annulus.config.resolved import PRETRAIN
+from annulus.config.resolved import PRETRAIN, run_of
 from annulus.device.device import described, pick_device, ways
 from annulus.device.distributed import process_group, rank, relaunch
 from annulus.encoders.encoder import save_encoder
@@ -40,12 +40,12 @@ class Pretraining:
         train, validation = (
             load_images(self.paths.images / f"{split}.safetensors") for split in ("train", "validation")
         )
-        training = build_training(self.params | {"seed": seed}, train, validation, device)
+        training = build_training(run_of(self.params, seed), train, validation, device)
         if rank() > 0:  # of several processes, one keeps the state and writes the results
             history = training.run()
             return training.metrics(), history
-        recipe = training.recipe
-        training.snapshots = Snapshots(training.source, recipe.views, recipe.scale.epochs, seed, device)
+        settings = training.settings
+        training.snapshots = Snapshots(training.source, settings.views, settings.budget.epochs, seed, device)
         with self.checkpoint(seed) as checkpoint:
             history = training.run(checkpoint)
             checkpoint.save(training.state_dict())  # DVC deletes the outputs, should another seed fail

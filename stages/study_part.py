@@ -7,16 +7,16 @@ from typing import Any
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.studies.outcomes import by_epoch, by_value, numbers
-from annulus.studies.runs import Run, Trials, load_splits, run_of
+from annulus.studies.runs import Trial, Trials, load_splits, trial_of
 
 PATHS = ["images", "points", "figure"]
 
 
-def runs(settings: Mapping[str, Any]) -> dict[tuple, Run]:
+def runs(settings: Mapping[str, Any]) -> dict[tuple, Trial]:
     """What the stage trains, also for `python -m annulus.sweep`."""
     points = {(point["series"], point["value"]): point["run"] for point in settings["points"]}
     pairs = settings["held_out_pairs"]
-    return {(point, seed): run_of(run, seed, pairs) for point, run in points.items() for seed in settings["seeds"]}
+    return {(point, seed): trial_of(run, seed, pairs) for point, run in points.items() for seed in settings["seeds"]}
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:

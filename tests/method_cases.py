@@ -11,33 +11,33 @@ from annulus.bounds.alpha import CPC, MLCPC
 from annulus.bounds.binary_nce import BinaryNCE
 from annulus.bounds.infonce import InfoNCE
 from annulus.bounds.la import LocalAggregation
-from annulus.bounds.partition import PartitionFunction
-from annulus.config.methods import IRParams, MoCoParams, SimCLRParams, SiMoParams
 from annulus.encoders.encoder import Encoder, SplitEncoder
-from annulus.methods.build import build_method
 from annulus.methods.contrast import ContrastConfig, Progress
+from annulus.methods.ir import IRSettings
+from annulus.methods.moco import MoCoSettings
+from annulus.methods.simclr import SimCLRSettings
+from annulus.methods.simo import SiMoSettings
 from annulus.methods.step import Setting
-from annulus.negatives.clusters import Clustering
 from annulus.negatives.neighbours import CloseNeighbours, ClusterNeighbours
-from annulus.negatives.samplers import Cave, Ring
+from annulus.negatives.samplers import Ball, Cave, Ring, Uniform
 
 CPU = torch.device("cpu")
 IMAGES, BATCH, DIM, QUEUE, TEMPERATURE, SEED = 41, 5, 6, 23, 0.2, 7
 INDEX = torch.tensor([3, 40, 0, 17, 22])
 PROGRESS = Progress(training=0.5, annealing=1.0)
 
-CAVE = Cave(0.8, "outside", Clustering(clusters=4, iterations=3, runs=2))
+CAVE = Cave(outer=0.8, keep="outside", clusters=4, iterations=3, runs=2)
 SAMPLERS = {
-    "uniform": Ring(0.0, 1.0),
-    "ball": Ring(0.0, 0.5),
-    "ring": Ring(0.2, 0.6),
+    "uniform": Uniform(),
+    "ball": Ball(0.5),
+    "ring": Ring(inner=0.2, outer=0.6),
     "outside": CAVE,
     "inside": replace(CAVE, outer=1.0, keep="inside"),
 }
 NEIGHBOURS = {
     "none": None,
     "s": CloseNeighbours(share=0.4, start=0.25, until=0.75, in_denominator=False),  # a fifth at PROGRESS
-    "k": ClusterNeighbours(Clustering(clusters=5, iterations=3, runs=2), 0.5, in_denominator=True),
+    "k": ClusterNeighbours(clusters=5, iterations=3, runs=2, start=0.5, in_denominator=True),
 }
 INFONCE = InfoNCE()
 CURRICULUM = MLCPC(alpha_start=2.0, alpha_end=0.125, divide_by_alpha=False)
@@ -53,7 +53,7 @@ BOUNDS = {
     **SEVERAL_POSITIVES,
     "mlcpc": CURRICULUM,
     "mlcpc eqco": replace(CURRICULUM, eqco_alpha=64.0),
-    **{f"binary-nce {each}": BinaryNCE(PartitionFunction(each, constant=2.25, rate=0.75)) for each in NORMALISERS},
+    **{f"binary-nce {each}": BinaryNCE(normaliser=each, constant=2.25, rate=0.75) for each in NORMALISERS},
 }
 
 
@@ -78,10 +78,10 @@ def section(**settings):
 
 
 PARAMS = {
-    "ir": IRParams(**section(bank_rate=0.25, bank_start="random", critic="dot")),
-    "moco": MoCoParams(**section(momentum=0.9, shuffle_groups=2)),
-    "simclr": SimCLRParams(**section()),
-    "simo": SiMoParams(**section(momentum=0.9, batch_norm="sync", shuffle_groups=2)),
+    "ir": IRSettings(**section(bank_rate=0.25, bank_start="random", critic="dot")),
+    "moco": MoCoSettings(**section(momentum=0.9, shuffle_groups=2)),
+    "simclr": SimCLRSettings(**section()),
+    "simo": SiMoSettings(**section(momentum=0.9, batch_norm="sync", shuffle_groups=2)),
 }
 
 
@@ -133,7 +133,7 @@ def method_of(params, config=None, encoder=Given):
     if isinstance(encoder, type):
         encoder = encoder(torch.Generator().manual_seed(2))
     setting = Setting(config_of() if config is None else config, IMAGES, IMAGES, QUEUE, SEED, CPU)
-    method = build_method(encoder, params, setting).double()
+    method = params.method(encoder, params, setting).double()
     method.before_epoch(0, images_embedded)
     if method.memory == "batch":
         for contrast in method.contrasts:
@@ -162,7 +162,7 @@ def columns_of(view):
 def told(method, views, part):
     """The scores of one network's queries against the other's memory, and what else a contrast is told of them."""
     other, count = -1 - part, 2 * BATCH
-    if type(method.params) is SimCLRParams:
+    if type(method.params) is SimCLRSettings:
         of_parts, images = embedded(method.encoder, torch.cat(views)), INDEX.repeat(2)
         similarity = plain_scores(of_parts[part], of_parts[other], TEMPERATURE)
         columns = torch.tensor([columns_of(view) for view in range(count)])
@@ -170,10 +170,10 @@ def told(method, views, part):
         positive = torch.stack([similarity[view, (view + BATCH) % count] for view in range(count)])
         return scores, images, None, positive, images[columns]
     queries = embedded(method.encoder, views[0])[part]
-    if type(method.params) is IRParams:
+    if type(method.params) is IRSettings:
         return plain_scores(queries, method.banks[other].rows, TEMPERATURE), INDEX, INDEX
     keys = embedded(method.keys.encoder, views[1])[other]
-    if type(method.params) is SiMoParams:
+    if type(method.params) is SiMoSettings:
         return plain_scores(queries, keys, TEMPERATURE), INDEX, torch.arange(BATCH), None, INDEX
     queue = method.queues[other]
     own = torch.tensor([[*(queue.images == image).nonzero().flatten().tolist(), -1, -1][:2] for image in INDEX])

@@ -90,20 +90,20 @@ def present_of(scores):
     return [[score for score in row if score > -math.inf] for row in scores]
 
 
-def plain_partition(partition, before, memory, drawn):
+def plain_partition(bound, before, memory, drawn):
     """Z per query: given constant, mean over what the first batch drew, moving average, exact sum; and the state."""
     rows = len(memory[0])
-    if partition.normaliser == "exact":
+    if bound.normaliser == "exact":
         return [total(scores).detach() for scores in memory], before  # Wu et al.: a constant
     drawn = [score for scores in drawn for score in scores]
     seen = rows * float(total(drawn).detach()) / len(drawn)
-    match partition.normaliser:
+    match bound.normaliser:
         case "constant":
-            z = partition.constant * rows
+            z = bound.constant * rows
         case "first-batch" | "first-batch-candidates":
             z = seen if before is None else before
         case "moving-average":
-            z = seen if before is None else partition.rate * before + (1 - partition.rate) * seen
+            z = seen if before is None else bound.rate * before + (1 - bound.rate) * seen
     return [z] * len(memory), z
 
 
@@ -203,8 +203,8 @@ def plain_of(
         return loss, ceiling - loss.item(), ceiling, z_before
     if isinstance(bound, BinaryNCE):
         both = [near[:1] + far for near, far in zip(positives, negatives, strict=True)]
-        drawn = both if bound.partition.normaliser == "first-batch-candidates" else negatives
-        z, after = plain_partition(bound.partition, z_before, scores, drawn)
+        drawn = both if bound.normaliser == "first-batch-candidates" else negatives
+        z, after = plain_partition(bound, z_before, scores, drawn)
         infonce, ceiling = plain_softmax(InfoNCE(), positives, negatives, progress.training)
         return plain_binary_nce(positives, negatives, z, scores.shape[1]), ceiling - infonce.item(), ceiling, after
     loss, ceiling = plain_softmax(bound, positives, negatives, progress.training)

@@ -12,14 +12,15 @@ import torch
 import yaml
 from by_path import ROOT
 
-from annulus.config import AllParams
+from annulus.config.all_params import AllParams
 from annulus.config.file import checked
-from annulus.config.resolved import PRETRAIN
+from annulus.config.resolved import PRETRAIN, run_of
 from annulus.errors import InputError
 from annulus.files.images import ImageSet
 from annulus.files.store import Resident
 from annulus.running.checkpoint import Checkpoint
 from annulus.training.loop import Training
+from annulus.training.run import Run
 from annulus.training.setup import build_training
 
 TREE = yaml.safe_load((ROOT / "params.yaml").read_text())
@@ -81,10 +82,10 @@ def refusal(changes: dict[str, Any]) -> str:
     return "\n".join(line.removeprefix("params.yaml: ") for line in lines)
 
 
-def read(changes: dict[str, Any]) -> dict[str, Any]:
-    """What a run is built of, small and with some values changed: a `seed`, and what the pretrain stage reads."""
+def read(changes: dict[str, Any]) -> Run:
+    """The settings of a pretraining, small and with some values changed; `seed` among them."""
     params = load(SMALL | {key: value for key, value in changes.items() if key != "seed"})
-    return {"seed": changes.get("seed", 0)} | {name: params.get(name) for name in PRETRAIN}
+    return run_of({name: params.get(name) for name in PRETRAIN}, changes.get("seed", 0))
 
 
 def stripes(images: int, seed: int) -> ImageSet:

@@ -2,6 +2,7 @@
 
 import tarfile
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,7 @@ def test_pretraining_beats_the_untrained_network_by_a_margin(folder):
     assert len(prepared.train) + len(prepared.validation) == TRAIN_IMAGES
     assert len(prepared.train.classes) == 10
 
-    device, knn = pick_device(), params.knn.model_copy(update={"k": 20})
+    device, knn = pick_device(), replace(params.knn, k=20)
     read = {"seed": 0} | {name: params.get(name) for name in PRETRAIN}
     training = build_training(read, prepared.train, prepared.validation, device)
 

@@ -8,8 +8,8 @@ import yaml
 from dvc.utils.hydra import apply_overrides
 from settings import MISSING, ROOT, TREE, changed, refusal
 
-from annulus.config.file import load_params, read_tree, shown
-from annulus.errors import InputError
+from annulus.config.file import load_params, read_tree
+from annulus.errors import InputError, shown
 
 BEGINNINGS = {  # of the sentence on another value at a key
     "sampelr": (1, "unknown key; did you mean 'sampler'? (known: "),

@@ -11,14 +11,13 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from settings import stripes
 
-from annulus.config.evals import KnnParams
 from annulus.config.resolved import read_settings
 from annulus.diagnostics.curve import read_curve
 from annulus.diagnostics.measures import load_run
 from annulus.encoders.encoder import EncoderConfig, build_encoder, load_encoder, save_encoder
 from annulus.encoders.features import Features, load_features, save_features
 from annulus.errors import InputError
-from annulus.evals.knn import evaluate_knn
+from annulus.evals.knn import KnnSettings, evaluate_knn
 from annulus.files.images import load_images, save_images
 from annulus.files.packed import write_packed
 from annulus.files.results import write_table
@@ -215,7 +214,7 @@ def test_a_curve_that_training_did_not_write(old, new, fault, tmp_path):
 def test_features_of_two_encoders_are_refused():
     five, four = (Features({"pooled": torch.rand(6, n)}, torch.arange(6) % 2, ("cat", "dog")) for n in (5, 4))
     with pytest.raises(InputError, match=r"of shape \(5,\), test features of \(4,\); run `dvc repro --force embed`"):
-        evaluate_knn(five, four, KnnParams(k=1, temperature=0.07, layer="pooled"))
+        evaluate_knn(five, four, KnnSettings(k=1, temperature=0.07, layer="pooled"))
 
 
 READERS = {

@@ -8,9 +8,8 @@ import pytest
 import torch
 from PIL import Image
 
-from annulus.config.images import MasksParams
-from annulus.config.training import PrepareScale
 from annulus.datasets.prepare import prepare_images, save_prepared
+from annulus.datasets.settings import MasksSettings, PrepareBudget
 from annulus.errors import InputError
 from annulus.files.images import ImageSet, load_images
 
@@ -37,8 +36,8 @@ def root(tmp_path) -> Path:
 
 
 def prepared(root: Path):
-    params = MasksParams(root=str(root), image_size=8, view_size=8, validation_fraction=0.5)
-    return prepare_images("nyu", params, PrepareScale(train_images=None, test_images=None, unlabelled_images=None), 0)
+    params = MasksSettings(root=str(root), image_size=8, view_size=8, validation_fraction=0.5)
+    return prepare_images("nyu", params, PrepareBudget(train_images=None, test_images=None, unlabelled_images=None), 0)
 
 
 def test_masks_lie_on_their_images_and_travel_with_them(root, tmp_path):

@@ -1,6 +1,7 @@
 import argparse
 import hashlib
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,27 +10,26 @@ import pytest
 import torch
 from PIL import Image
 
-from annulus.config.images import DownloadParams, FolderParams, ShapesParams
-from annulus.config.training import PrepareScale
 from annulus.datasets import downloads
 from annulus.datasets import folder as folder_module
 from annulus.datasets import prepare as module
 from annulus.datasets.prepare import prepare_images, save_prepared
+from annulus.datasets.settings import DownloadSettings, FolderSettings, PrepareBudget, ShapesSettings
 from annulus.errors import InputError
 from annulus.files.images import load_images
 
 SPLITS = ("train", "validation", "test")
-SHAPES = ShapesParams(image_size=16, view_size=16, validation_fraction=0.1)
-ALL = PrepareScale(train_images=None, test_images=None, unlabelled_images=None)
+SHAPES = ShapesSettings(image_size=16, view_size=16, validation_fraction=0.1)
+ALL = PrepareBudget(train_images=None, test_images=None, unlabelled_images=None)
 
 
-def scale(train: int | None, test: int | None) -> PrepareScale:
-    return PrepareScale(train_images=train, test_images=test, unlabelled_images=None)
+def scale(train: int | None, test: int | None) -> PrepareBudget:
+    return PrepareBudget(train_images=train, test_images=test, unlabelled_images=None)
 
 
-def folder_params(root: object, bad: int = 0, fraction: float = 0.1) -> FolderParams:
+def folder_params(root: object, bad: int = 0, fraction: float = 0.1) -> FolderSettings:
     settings = {"root": str(root), "image_size": 8, "view_size": 8, "validation_fraction": fraction}
-    return FolderParams(**settings, max_bad_files=bad, store="memory")
+    return FolderSettings(**settings, max_bad_files=bad, store="memory")
 
 
 def counts(prepared) -> dict[str, list[int]]:
@@ -62,7 +62,7 @@ def test_shapes_are_balanced_in_every_part_and_rows_are_disjoint_and_the_seed_de
 
 def test_more_shapes_begin_with_the_fewer_ones_and_parts_are_packed_as_before_there_were_masks(tmp_path):
     """Also an empty validation part has the others' shape."""
-    params = SHAPES.model_copy(update={"validation_fraction": 0.0})
+    params = replace(SHAPES, validation_fraction=0.0)
     few, many = (prepare_images("shapes", params, scale(count, 100), seed=0) for count in (100, 200))
     assert torch.equal(many.train.images.pixels[:100], few.train.images.pixels)
     save_prepared(tmp_path / "images", few)
@@ -140,8 +140,8 @@ def test_a_download_is_looked_for_in_its_root(tmp_path, monkeypatch):
     asked = []
     monkeypatch.setattr(downloads, "open_download", lambda *arguments: asked.append(arguments) or {})
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
-    params = DownloadParams(root="data/downloads", image_size=96, view_size=96, validation_fraction=0.1)
-    for scale in (ALL, ALL.model_copy(update={"unlabelled_images": 0})):
+    params = DownloadSettings(root="data/downloads", image_size=96, view_size=96, validation_fraction=0.1)
+    for scale in (ALL, replace(ALL, unlabelled_images=0)):
         with pytest.raises(KeyError):
             prepare_images("stl10", params, scale, seed=0)
     assert asked == [("stl10", tmp_path / "data/downloads", 96, unlabelled) for unlabelled in (True, False)]
@@ -159,7 +159,7 @@ def test_a_download_is_looked_for_in_its_root(tmp_path, monkeypatch):
 def test_a_root_that_no_path_can_be_is_refused(place, why, monkeypatch, tmp_path):
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     (tmp_path / "loop").symlink_to("loop")
-    download = DownloadParams(root=place, image_size=16, view_size=16, validation_fraction=0.1)
+    download = DownloadSettings(root=place, image_size=16, view_size=16, validation_fraction=0.1)
     for dataset, params in (("folder", folder_params(place)), ("cifar10", download)):
         with pytest.raises(InputError, match=rf"^datasets\.{dataset}\.root: .*{why}.*; name a folder"):
             prepare_images(dataset, params, ALL, seed=0)

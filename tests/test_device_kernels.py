@@ -94,7 +94,7 @@ def test_wrong_columns_of_a_kernel_are_never_selected(select, generator, caplog)
 @needs_triton
 @pytest.mark.parametrize("view", [dark, faulty])
 def test_wrong_pixels_of_a_kernel_are_never_seen(view, generator, caplog):
-    views = read({"views": "standard"})["view_sets.${views}"]
+    views = read({"views": "standard"}).views
     images = torch.randint(0, 256, (4, 3, 16, 16), generator=generator, dtype=torch.uint8)
     expected = recipe.augment(images, views, 16, torch.Generator().manual_seed(0))
     with kernels(view=view) as gpu:

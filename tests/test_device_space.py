@@ -7,9 +7,8 @@ import pytest
 import torch
 from settings import CPU, run
 
-from annulus.config.images import ShapesParams
-from annulus.config.training import PrepareScale
 from annulus.datasets.prepare import prepare_images
+from annulus.datasets.settings import PrepareBudget, ShapesSettings
 from annulus.device import space
 from annulus.encoders.encoder import build_encoder
 from annulus.errors import InputError
@@ -37,13 +36,13 @@ def test_a_container_s_own_limit_counts_without_files_that_are_kept_in_memory(li
 
 
 def test_images_that_no_machine_holds_are_refused_before_work():
-    shapes = ShapesParams(image_size=1024, view_size=1024, validation_fraction=0.1)
+    shapes = ShapesSettings(image_size=1024, view_size=1024, validation_fraction=0.1)
     sentence = (
         r"^[\d,]+\.\d GiB are needed of memory, where [\d,.]+ GiB are free: train images \(1,000,000,000 of 1024 px\) "
         r"5,859,375\.0 GiB, test images \(10 of 1024 px\) 0\.1 GiB; lower train_images, test_images or"
     )
     with pytest.raises(InputError, match=sentence):
-        prepare_images("shapes", shapes, PrepareScale(train_images=10**9, test_images=10, unlabelled_images=None), 0)
+        prepare_images("shapes", shapes, PrepareBudget(train_images=10**9, test_images=10, unlabelled_images=None), 0)
 
 
 # ResNet-50 without its classifier, with the head: weights, gradients, momentum, and the key encoder.

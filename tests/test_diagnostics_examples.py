@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from annulus.diagnostics.examples import drawn, nearest_images, picked_negatives, spread_queries
 from annulus.diagnostics.membership import candidate_sets
 from annulus.encoders.features import Features
-from annulus.negatives.samplers import Ring
+from annulus.negatives.samplers import Ball, Ring, Uniform
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 
@@ -44,7 +44,11 @@ def test_neighbours_are_the_most_similar_training_images_of_the_layer(layer, ban
 
 
 def test_negatives_are_different_members_of_the_query_s_set_the_most_similar_first_and_of_the_seed():
-    samplers = {"uniform": Ring(0.0, 1.0), "ball": Ring(0.0, 0.3), "ring": Ring(0.2, 0.3)}
+    samplers = {
+        "uniform": Uniform(),
+        "ball": Ball(0.3),
+        "ring": Ring(inner=0.2, outer=0.3),
+    }
     images, own, labels = torch.arange(50) * 3 + 1, torch.arange(0, 50, 2), torch.arange(50) // 2 % 5
     rows = directions(50, 6)
     queries = F.normalize(rows[own] + 0.2 * directions(25, 6, seed=1), dim=1)

@@ -22,7 +22,7 @@ from annulus.errors import InputError
 from annulus.files.images import save_images
 from annulus.files.packed import read_packed, write_packed
 from annulus.files.results import write_table
-from annulus.negatives.samplers import Ring
+from annulus.negatives.samplers import Ball, Ring, Uniform
 from annulus.training.snapshots import Snapshots
 
 
@@ -119,8 +119,8 @@ def test_a_positive_is_the_own_row_of_a_bank_else_the_other_view(crossed):
 
 @pytest.mark.parametrize("crossed", [False, True])
 def test_the_numbers_of_a_snapshot_are_those_of_its_parts_and_means_over_its_sides(crossed):
-    one, ring = snapshot(crossed=crossed), Ring(0.1, 0.5)
-    sets = candidate_sets(one, uniform=Ring(0.0, 1.0), ring=ring, training=Ring(0.0, 0.3))
+    one, ring = snapshot(crossed=crossed), Ring(inner=0.1, outer=0.5)
+    sets = candidate_sets(one, uniform=Uniform(), ring=ring, training=Ball(0.3))
     found = measure(one, sets, LABELS)
     assert found["alignment"] == module.alignment(one.queries, one.second)
     assert found["uniformity"] == module.uniformity(one.current)
@@ -137,7 +137,11 @@ def test_the_numbers_of_a_snapshot_are_those_of_its_parts_and_means_over_its_sid
 
 ROW = {"bound_nats": 1.5, "ceiling_nats": 6.0, "inner_share": 0.0, "outer_share": 1.0}
 ANNEALED = ROW | {"bound_nats": -1.5, "inner_share": 0.1, "outer_share": 0.5}
-SAMPLERS = {"uniform": Ring(0.0, 1.0), "ball": Ring(0.0, 0.5), "ring": Ring(0.1, 0.5)}
+SAMPLERS = {
+    "uniform": Uniform(),
+    "ball": Ball(0.5),
+    "ring": Ring(inner=0.1, outer=0.5),
+}
 
 
 def run_of(*snapshots: Snapshot) -> module.Run:
@@ -160,7 +164,7 @@ def test_what_one_snapshot_cannot_have_no_row_has_and_it_is_said(caplog):
     """The queue holds none of these images at the second snapshot; a ball of 1 % of 30 rows is empty."""
     empty = snapshot(whole=False, epoch=2)
     run = run_of(snapshot(whole=False), Snapshot(**vars(empty) | {"memory": torch.zeros(31, 8)}))
-    samplers = SAMPLERS | {"ball": Ring(0.0, 0.01)}
+    samplers = SAMPLERS | {"ball": Ball(0.01)}
     with caplog.at_level(logging.WARNING, logger="annulus"):
         rows, sets = over_training(run, {1: ROW, 2: ROW}, LABELS, samplers, "ring", 0)
     assert "ball" not in sets.chosen
@@ -183,8 +187,8 @@ def pretrained(folder: Path, changes: dict) -> Namespace:
     """What the stages before leave behind, of a small run."""
     train, test = stripes(70, 0), stripes(30, 2)
     training = run(changes)
-    recipe = training.recipe
-    training.snapshots = Snapshots(train, recipe.views, recipe.scale.epochs, recipe.seed, CPU)
+    settings = training.settings
+    training.snapshots = Snapshots(train, settings.views, settings.budget.epochs, settings.seed, CPU)
     write_table(folder / "curve.csv", [{"seed": 0} | row for row in training.run()])
     training.snapshots.write(folder / "snapshots/0.safetensors", training.method)
     for split, images in (("train", train), ("test", test)):

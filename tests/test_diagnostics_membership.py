@@ -9,16 +9,15 @@ import torch.nn.functional as F
 from annulus.diagnostics import membership
 from annulus.diagnostics.membership import candidate_sets, cave_for, false_negative_percent, members
 from annulus.errors import InputError
-from annulus.negatives.clusters import Clustering
 from annulus.negatives.ranks import kept_shares
-from annulus.negatives.samplers import Cave, Ring
+from annulus.negatives.samplers import Ball, Cave, Ring, Uniform
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 
 QUERIES, ROWS, CLASSES = 6, 41, 4
 OWN = torch.tensor([3, 40, 0, 17, 22, 5])
-RING = Ring(0.1, 0.5)
-CAVE = Cave(0.5, "outside", Clustering(clusters=5, iterations=3, runs=2))
+RING = Ring(inner=0.1, outer=0.5)
+CAVE = Cave(outer=0.5, keep="outside", clusters=5, iterations=3, runs=2)
 
 
 def test_a_set_is_the_ranks_that_training_draws_from_and_its_radii_the_similarities_at_its_borders(generator):
@@ -46,12 +45,12 @@ def test_chance_is_the_share_of_pairs_with_one_label_and_uniform_with_every_row_
     labels, everyone = torch.randint(0, CLASSES, (ROWS,), generator=generator), torch.arange(ROWS)
     same = (labels == labels[:, None]).sum().item() - ROWS
     assert membership.chance_percent(labels) == pytest.approx(100 * same / (ROWS * (ROWS - 1)))
-    uniform = members(torch.zeros(ROWS, ROWS), everyone, Ring(0.0, 1.0))
+    uniform = members(torch.zeros(ROWS, ROWS), everyone, Uniform())
     assert false_negative_percent(uniform, labels, everyone) == pytest.approx(membership.chance_percent(labels))
 
 
 def test_progress_is_read_back_from_the_shares_of_a_learning_curve():
-    for sampler in (Ring(0.0, 1.0), Ring(0.0, 0.1), RING, Ring(0.2, 1.0), CAVE):
+    for sampler in (Uniform(), Ball(0.1), RING, Ring(inner=0.2, outer=1.0), CAVE):
         for progress in (0.0, 0.3, 1.0):
             shares = kept_shares(sampler.shares, progress)
             found = membership.progress_of(sampler, *(round(share, 6) for share in shares))
@@ -68,7 +67,7 @@ def test_a_part_of_the_images_has_fewer_clusters_of_the_same_size():
         (10, 100, 3600, 2),
         (300, 100, 100, 50),
     ):
-        cave, smaller = (replace(CAVE, clustering=CAVE.clustering._replace(clusters=n)) for n in (clusters, expected))
+        cave, smaller = (replace(CAVE, clusters=n) for n in (clusters, expected))
         assert cave_for(cave, images, train_images) == smaller
 
 
@@ -91,11 +90,11 @@ def test_every_side_has_its_own_similarities_and_sets(comparisons):
             assert torch.equal(sets.chosen[name][side], expected)
     assert not torch.equal(*sets.chosen["ring"])
     with pytest.raises(InputError, match="hold none of the memory's 40 other rows"):
-        members(sets.similarity[0], OWN, Ring(0.0, 0.01))
+        members(sets.similarity[0], OWN, Ball(0.01))
 
 
 def test_a_cave_s_clusters_are_those_of_the_rows_and_follow_the_seed(comparisons):
-    samplers = {"ball": (Ring(0.0, 0.5), 1.0), "cave": (CAVE, 1.0), "training": (CAVE, 1.0)}
+    samplers = {"ball": (Ball(0.5), 1.0), "cave": (CAVE, 1.0), "training": (CAVE, 1.0)}
     sets, again, other = (candidate_sets(comparisons, OWN, samplers, seed=seed) for seed in (0, 0, 1))
     for side, similarity in enumerate(sets.similarity):
         ball, cave = sets.chosen["ball"][side], sets.chosen["cave"][side]

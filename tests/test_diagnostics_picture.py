@@ -8,10 +8,10 @@ import torch.nn.functional as F
 from settings import ROOT
 
 from annulus.config.file import load_params
-from annulus.config.negatives import RingParams
 from annulus.diagnostics.measures import Run, Snapshot
 from annulus.diagnostics.picture import main, scene_of
 from annulus.errors import InputError
+from annulus.negatives.samplers import Ring
 
 IMAGES, QUERIES = 300, 6
 
@@ -32,7 +32,7 @@ def run():
 @pytest.fixture
 def samplers():
     tree = load_params(ROOT / "params.yaml").samplers
-    return tree.model_copy(update={"cave": tree.cave.model_copy(update={"clusters": 40})})
+    return tree.model_copy(update={"cave": replace(tree.cave, clusters=40)})
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_a_run_without_such_a_picture_is_refused(run, samplers, tmp_path):
     far = replace(run, snapshots=[replace(run.snapshots[0], queries=queries)])
     with pytest.raises(InputError, match="none of 6 queries finds its own row within the inner ball; train longer"):
         scene_of(far, LABELS, samplers, seed=0)
-    narrow = samplers.model_copy(update={"ring": RingParams(inner=0.001, outer=0.1)})
+    narrow = samplers.model_copy(update={"ring": Ring(inner=0.001, outer=0.1)})
     with pytest.raises(InputError, match=r"no picture: .*hold none of the memory's 299 other rows"):
         scene_of(run, LABELS, narrow, seed=0)
     (tmp_path / "params.yaml").write_text((ROOT / "params.yaml").read_text())

@@ -7,14 +7,14 @@ import pytest
 import torch
 from plain_objectives import plain_estimate, ranked_others
 
-from annulus.negatives.samplers import Ring
+from annulus.negatives.samplers import Ball, Ring, Uniform
 from annulus.studies.estimators.spread import estimate, spread_over_draws
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 
 SCORES = [[2.0, 0.5, -1.0, 0.25], [0.0, 1.0, 0.75, -0.5], [0.3, 0.1, 0.2, 1.5]]
 OWN = [0, 1, 3]
-UNIFORM = Ring(0.0, 1.0)
+UNIFORM = Uniform()
 QUERIES, ROWS = 16, 1001
 
 
@@ -41,7 +41,7 @@ OTHERS = [ranked_others(torch.tensor(scores), [own]) for scores, own in zip(SCOR
 
 @pytest.mark.parametrize(
     ("sampler", "first", "last"),
-    [(UNIFORM, 0, 3), (Ring(0.0, 0.67), 0, 2), (Ring(0.34, 1.0), 1, 3)],
+    [(UNIFORM, 0, 3), (Ball(0.67), 0, 2), (Ring(inner=0.34, outer=1.0), 1, 3)],
 )
 def test_with_the_whole_set_the_estimate_is_its_formula(sampler, first, last):
     found = estimate(torch.tensor(SCORES), torch.tensor(OWN), "all", sampler, seeded())
@@ -61,7 +61,7 @@ def test_mean_bias_and_deviation_are_those_of_every_draw():
 def test_cnce_is_below_nce_and_varies_less_and_nce_less_with_more_negatives(encoder):
     """Source: ring Theorem 3.2. Of 50 draws a ratio of deviations is known to 14 %; here it is a third."""
     few, nce, every = (spread_over_draws(*encoder, k, UNIFORM, 50, seeded()) for k in (4, 64, 1000))
-    for sampler in (Ring(0.0, 0.1), Ring(0.01, 0.1)):
+    for sampler in (Ball(0.1), Ring(inner=0.01, outer=0.1)):
         cnce = spread_over_draws(*encoder, 64, sampler, 50, seeded())
         assert cnce.mean < nce.mean - 5 * nce.std / 50**0.5
         assert cnce.bias < 0

@@ -5,11 +5,10 @@ import knn as stage
 import pytest
 import torch
 
-from annulus.config.evals import KnnParams
 from annulus.encoders.features import Features, save_features
 from annulus.errors import InputError
 from annulus.evals import knn
-from annulus.evals.knn import evaluate_knn, nearest_labels, vote
+from annulus.evals.knn import KnnSettings, evaluate_knn, nearest_labels, vote
 from annulus.files.right import read_right
 
 
@@ -26,7 +25,7 @@ def clouds(count, seed, classes=7):
 
 
 def params(k, temperature=0.07, layer="pooled"):
-    return KnnParams(k=k, temperature=temperature, layer=layer)
+    return KnnSettings(k=k, temperature=temperature, layer=layer)
 
 
 def plain_ranking(query, bank, k, temperature):

@@ -7,33 +7,32 @@ import linear as stage
 import pytest
 import torch
 
-from annulus.config.evals import LinearParams, LinearScale
-from annulus.config.images import ViewSetParams
-from annulus.config.training import ConstantSchedule
 from annulus.device.rng import generator
 from annulus.encoders.encoder import EncoderConfig, build_encoder, save_encoder
 from annulus.encoders.extract import encode, extract
 from annulus.encoders.features import Features, save_features
 from annulus.errors import InputError
-from annulus.evals.linear import feature_batches, fit, probe_features, view_batches
+from annulus.evals.linear import LinearBudget, LinearSettings, feature_batches, fit, probe_features, view_batches
 from annulus.evals.probe import Probe, standardised, unchanged
 from annulus.files.images import ImageSet, save_images
 from annulus.files.right import read_right
 from annulus.files.store import Resident
+from annulus.optim.schedules import ConstantSchedule
 from annulus.views.recipe import center_view
+from annulus.views.settings import ViewSet
 
 CPU = torch.device("cpu")
-PLAIN_VIEWS = ViewSetParams(crop=None, flip=0.0, jitter=None, grayscale=0.0, blur=None, rand_augment=None, patches=None)
-FLIPPED_VIEWS = PLAIN_VIEWS.model_copy(update={"flip": 0.5})
+PLAIN_VIEWS = ViewSet(crop=None, flip=0.0, jitter=None, grayscale=0.0, blur=None, rand_augment=None, patches=None)
+FLIPPED_VIEWS = replace(PLAIN_VIEWS, flip=0.5)
 
 
 def params(**changes):
     settings = {"inputs": "features", "layer": "pooled", "momentum": 0.9, "weight_decay": 0.0}
-    return LinearParams(**settings | {"patience": None, "drops": 0} | changes)
+    return LinearSettings(**settings | {"patience": None, "drops": 0} | changes)
 
 
 def scale(epochs=3, batch_size=16, learning_rate=0.1):
-    return LinearScale(epochs=epochs, batch_size=batch_size, learning_rate=learning_rate)
+    return LinearBudget(epochs=epochs, batch_size=batch_size, learning_rate=learning_rate)
 
 
 def clouds(count, seed, spread=1.0, classes=3, dim=4):

@@ -1,21 +1,22 @@
 """Segmentation: mean IoU against plain loops, and a decoder of toys whose answer is known."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
-from annulus.config.evals import SegmentationParams
 from annulus.encoders.config import EncoderConfig
 from annulus.encoders.encoder import build_encoder
 from annulus.encoders.extract import extract
 from annulus.encoders.features import Features
 from annulus.errors import InputError
 from annulus.evals.iou import confusion, iou, mean_iou, pixel_accuracy
-from annulus.evals.segmentation import seen_masks, segment
+from annulus.evals.segmentation import SegmentationSettings, seen_masks, segment
 from annulus.files.images import IGNORED, ImageSet
 from annulus.files.store import Resident
 
 CPU = torch.device("cpu")
-PARAMS = SegmentationParams(width=16, epochs=12, batch_size=16, learning_rate=0.01)
+PARAMS = SegmentationSettings(width=16, epochs=12, batch_size=16, learning_rate=0.01)
 
 
 def plain(predicted, masks):
@@ -118,7 +119,7 @@ def test_what_cannot_be_segmented_is_named(generator):
         (masks, 9e30, r"the loss is no longer finite in epoch 1 with learning rate 9e\+30; lower"),
     ):
         with pytest.raises(InputError, match=sentence):
-            segment(train, some, test, truth, PARAMS.model_copy(update={"learning_rate": rate}), 0, CPU)
+            segment(train, some, test, truth, replace(PARAMS, learning_rate=rate), 0, CPU)
     pixels, zero = torch.zeros(1, 3, 8, 8, dtype=torch.uint8), torch.tensor([0])
     with pytest.raises(InputError, match="have no classes of their pixels; segment a data set that has: objects or"):
         seen_masks(ImageSet(Resident(pixels), zero, zero, ("any",)), 8)

@@ -120,7 +120,7 @@ def test_selection_is_that_of_plain_pytorch(queries, columns, spread, gpu):
 def test_views_are_those_of_a_cpu(height, width, size, gpu):
     generator = torch.Generator().manual_seed(0)
     images = torch.randint(0, 256, (64, 3, height, width), generator=generator, dtype=torch.uint8)
-    views, there = read({"views": "strong"})["view_sets.${views}"], images.to(GPU)
+    views, there = read({"views": "strong"}).views, images.to(GPU)
     augment(there, views, size, torch.Generator().manual_seed(1))
     with gpu():
         found = augment(there, views, size, torch.Generator().manual_seed(2))

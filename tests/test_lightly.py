@@ -8,11 +8,11 @@ from method_cases import Given
 from torch import nn
 
 from annulus.bounds.infonce import InfoNCE
-from annulus.config.methods import MoCoParams, SimCLRParams
-from annulus.methods.build import build_method
 from annulus.methods.contrast import ContrastConfig, Progress
+from annulus.methods.moco import MoCoSettings
+from annulus.methods.simclr import SimCLRSettings
 from annulus.methods.step import Setting
-from annulus.negatives.samplers import Ring
+from annulus.negatives.samplers import Uniform
 
 lightly_loss = pytest.importorskip("lightly.loss", reason="lightly is not installed; `make install` brings it")
 
@@ -25,9 +25,10 @@ def build(params):
     encoder = Given(torch.Generator())
     encoder.weight = nn.Parameter(torch.eye(DIM))
     common = {"temperature": TEMPERATURE, "negatives": "all", "embedding_dim": DIM, "head": "linear", "warmup": 0.0}
-    objective = ContrastConfig(Ring(0.0, 1.0), None, InfoNCE(), "all")
+    objective = ContrastConfig(Uniform(), None, InfoNCE(), "all")
     setting = Setting(objective, IMAGES, IMAGES, QUEUE, seed=0, device=torch.device("cpu"))
-    return build_method(encoder, params(**common), setting).double()
+    settings = params(**common)
+    return settings.method(encoder, settings, setting).double()
 
 
 def views_of(generator):
@@ -45,7 +46,7 @@ def assert_same(ours, theirs, *views):
 def test_simclr_has_the_value_and_gradient_of_lightly_s_loss(generator):
     views, index = views_of(generator), torch.randperm(IMAGES, generator=generator)[:BATCH]
     theirs = lightly_loss.NTXentLoss(TEMPERATURE)(*(view.flatten(start_dim=1) for view in views))
-    assert_same(build(SimCLRParams).loss(views, index, START).estimate.loss, theirs, *views)
+    assert_same(build(SimCLRSettings).loss(views, index, START).estimate.loss, theirs, *views)
 
 
 def test_moco_has_the_value_and_gradient_of_lightly_s_loss_over_the_same_queue(generator):
@@ -54,7 +55,7 @@ def test_moco_has_the_value_and_gradient_of_lightly_s_loss_over_the_same_queue(g
     No further: where the queue wraps round, lightly drops the keys that do not fit, and where an image comes again it
     takes the query's own older key as a negative.
     """
-    method = build(partial(MoCoParams, momentum=0.9, shuffle_groups=2))
+    method = build(partial(MoCoSettings, momentum=0.9, shuffle_groups=2))
     with torch.random.fork_rng(devices=[]):  # it fills the bank from the global generator
         criterion = lightly_loss.NTXentLoss(TEMPERATURE, memory_bank_size=tuple(method.queues[0].keys.shape))
     criterion.memory_bank.bank = method.queues[0].keys.clone()

@@ -9,6 +9,7 @@ import pytest
 import torch
 from plain_objectives import gradient
 
+from annulus.errors import InputError
 from annulus.methods.contrast import Contrast
 from annulus.negatives.neighbours import CloseNeighbours
 
@@ -95,7 +96,8 @@ def test_neighbours_outside_the_denominator_are_the_papers_form_and_no_bound(bou
 
     for sampler, scores in (("uniform", even), ("ring", near)):
         (papers, of_papers), (ours, of_ours) = (
-            estimate(sampler, scores, CloseNeighbours(0.1, 0.0, 0.0, within)) for within in (False, True)
+            estimate(sampler, scores, CloseNeighbours(share=0.1, start=0.0, until=0.0, in_denominator=within))
+            for within in (False, True)
         )
         for config, is_said in ((of_papers, True), (of_ours, False)):
             assert any("is no bound" in warning for warning in config.warnings_for(40, 5)) == is_said
@@ -114,3 +116,10 @@ def test_each_call_draws_anew_and_names_and_seeds_draw_apart(generator):
         contrast = Contrast(cases.config_of("ring", negatives=5), cases.IMAGES, seed, cases.CPU, name)
         losses |= {contrast(scores, cases.INDEX, self_index=cases.INDEX).loss.item() for _ in range(2)}
     assert len(losses) == 8
+
+
+def test_a_bound_of_one_positive_refuses_neighbours():
+    neighbours = CloseNeighbours(share=0.1, start=0.0, until=0.5, in_denominator=True)
+    message = r"^MLCPC takes one positive per query, but CloseNeighbours gives several; choose another bound, or no n"
+    with pytest.raises(InputError, match=message):
+        cases.config_of("uniform", neighbours, "mlcpc")

@@ -6,10 +6,9 @@ import torch
 import torch.nn.functional as F
 from plain_objectives import assert_same, plain_of, plain_scores
 
-from annulus.config.methods import PIRLParams
 from annulus.encoders.encoder import Encoder, EncoderConfig, build_encoder
 from annulus.errors import InputError
-from annulus.methods.pirl import JigsawHead
+from annulus.methods.pirl import JigsawHead, PIRLSettings
 from annulus.views.jigsaw import jigsaw, patch_side
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
@@ -63,7 +62,7 @@ def method_of(weight=WEIGHT, sampler="ring", bound="infonce"):
     settings = cases.section(bank_rate=0.25, bank_start="random", critic="dot", jigsaw_weight=weight)
     encoder = build_encoder(CONFIG, 0)
     encoder.__class__ = Exact
-    method = cases.method_of(PIRLParams(**settings), cases.config_of(sampler, bound=bound), encoder)
+    method = cases.method_of(PIRLSettings(**settings), cases.config_of(sampler, bound=bound), encoder)
     method.jigsaw_heads[0].__class__ = ExactHead
     return method
 

@@ -1,6 +1,7 @@
 """Every method, of one network and of a split's two, against plain loops; and what it stores and clusters."""
 
 import logging
+from dataclasses import replace
 
 import method_cases as cases
 import pytest
@@ -17,7 +18,7 @@ each_with_memory = pytest.mark.parametrize("name", ["ir", "moco"])
 
 
 def changed(name, **settings):
-    return cases.PARAMS[name].model_copy(update=settings)
+    return replace(cases.PARAMS[name], **settings)
 
 
 @pytest.mark.parametrize("name", cases.PARAMS)

@@ -2,14 +2,14 @@
 
 import pytest
 
-from annulus.negatives.annealing import AdaptiveAnnealing, Annealing, LinearAnnealing, StepAnnealing
+from annulus.negatives.annealing import AdaptiveProgress, ConstantAnnealing, LinearAnnealing, StepAnnealing
 
 POLICIES = {
-    "none": Annealing,
+    "none": ConstantAnnealing,
     "linear": lambda: LinearAnnealing(until=0.5),
     "step": lambda: StepAnnealing(until=0.5, steps=5),
-    "adaptive-epoch": lambda: AdaptiveAnnealing(delta=0.25, window=3, watches="accuracy"),
-    "adaptive-step": lambda: AdaptiveAnnealing(delta=0.25, window=3, watches="loss"),
+    "adaptive-epoch": lambda: AdaptiveProgress(delta=0.25, window=3, watches="accuracy"),
+    "adaptive-step": lambda: AdaptiveProgress(delta=0.25, window=3, watches="loss"),
 }
 
 
@@ -29,7 +29,7 @@ def test_the_share_is_whole_or_rises_in_a_line_or_in_equal_steps_that_end_where_
 
 
 def test_adaptive_epoch_moves_when_accuracy_beats_the_mean_of_the_window():
-    annealing = AdaptiveAnnealing(delta=0.25, window=3, watches="accuracy")
+    annealing = AdaptiveProgress(delta=0.25, window=3, watches="accuracy")
     #             accuracy, mean of up to three before it -> progress after it
     sequence = [
         (40.0, 0.0),  # nothing to compare with
@@ -48,7 +48,7 @@ def test_adaptive_epoch_moves_when_accuracy_beats_the_mean_of_the_window():
 
 
 def test_adaptive_step_moves_when_the_loss_is_below_the_mean_of_the_window():
-    annealing = AdaptiveAnnealing(delta=0.4, window=2, watches="loss")
+    annealing = AdaptiveProgress(delta=0.4, window=2, watches="loss")
     #            loss, mean of up to two before it -> progress after it
     sequence = [(5.0, 0.0), (4.0, 0.4), (4.5, 0.4), (4.3, 0.4), (4.2, 0.8), (4.0, 1.0), (3.0, 1.0)]
     #                 5: below   4.5: equal  4.25       4.4        4.25: reaches 1.2, kept at 1

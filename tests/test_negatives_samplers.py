@@ -8,24 +8,22 @@ import torch
 from plain_objectives import plain_negatives, sets_of
 from pretended_gpu import PretendedGPU
 
-from annulus.config.negatives import BallParams, RingParams, UniformParams
 from annulus.errors import InputError
-from annulus.negatives.build import build_sampler
-from annulus.negatives.clusters import Clustering, Clusters
+from annulus.negatives.clusters import Clusters
 from annulus.negatives.draws import fractions
 from annulus.negatives.ranked import select
-from annulus.negatives.samplers import COUNTED, Cave, Ring, ring, uniform
+from annulus.negatives.samplers import COUNTED, Ball, Cave, Ring, Uniform, ring, uniform
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 
 QUERIES, ROWS = 35, 101  # more queries than one chunk of work; 100 other rows, so that shares are percentages
-OUTSIDE = Cave(0.3, "outside", Clustering(clusters=4, iterations=1, runs=2))
+OUTSIDE = Cave(outer=0.3, keep="outside", clusters=4, iterations=1, runs=2)
 INSIDE = replace(OUTSIDE, keep="inside")
 SAMPLERS = {
-    "uniform": Ring(0.0, 1.0),
-    "ball": Ring(0.0, 0.29),
-    "ring": Ring(0.07, 0.3),
-    "wide ring": Ring(0.29, 1.0),  # 0.29 * 100 is 28.999... in floating point
+    "uniform": Uniform(),
+    "ball": Ball(0.29),
+    "ring": Ring(inner=0.07, outer=0.3),
+    "wide ring": Ring(inner=0.29, outer=1.0),  # 0.29 * 100 is 28.999... in floating point
     "outside": OUTSIDE,
     "inside": replace(INSIDE, outer=1.0),
 }
@@ -165,8 +163,8 @@ def test_draws_are_uniform_and_independent_over_the_whole_set(sampler, similarit
 
 
 def test_ball_and_ring_of_the_whole_memory_are_uniform_draw_for_draw(similarity, own):
-    whole = UniformParams(), BallParams(outer=1.0), RingParams(inner=0.0, outer=1.0)
-    first, *others = (build_sampler(params).draw(similarity, own, 500, seeded(), 1.0).index for params in whole)
+    whole = Uniform(), Ball(outer=1.0), Uniform()
+    first, *others = (params.draw(similarity, own, 500, seeded(), 1.0).index for params in whole)
     assert all(torch.equal(first, other) for other in others)
 
 
@@ -176,7 +174,7 @@ def test_ball_and_ring_of_the_whole_memory_are_uniform_draw_for_draw(similarity,
 def test_no_row_shares_the_cluster_of_a_query_that_is_in_none(similarity, own, clusters):
     nowhere = Clusters(clusters.columns.where(clusters.columns > 0, -1), torch.full_like(clusters.queries, -1))
     found = sets_of(OUTSIDE.draw(similarity, own, "all", seeded(), 1.0, nowhere))
-    assert found == sets_of(Ring(0.0, 0.3).draw(similarity, own, "all", seeded()))
+    assert found == sets_of(Ball(0.3).draw(similarity, own, "all", seeded()))
     with pytest.raises(InputError, match=f"{QUERIES} queries have no candidate"):
         INSIDE.draw(similarity, own, "all", seeded(), 1.0, nowhere)
 
@@ -215,8 +213,13 @@ def test_a_set_without_a_row_is_refused_with_its_numbers(similarity, own):
         (OUTSIDE, own, bank(torch.zeros(1, ROWS)), empty + widen),
         (INSIDE, own, bank(torch.arange(ROWS)[None]), empty + narrow),
         (INSIDE, others, bank(one, others), r"1 queries have no candidate negatives \(all of their 30 nearest rows"),
-        (Ring(0.01, 0.019), own, None, r"\[0\.01, 0\.019\) hold none of the memory's 100 other"),
-        (Ring(0.99, 1.0), nowhere, None, "ranks 99 to 99 of 101 columns may all be of the query's own image, of whi"),
+        (Ring(inner=0.01, outer=0.019), own, None, r"\[0\.01, 0\.019\) hold none of the memory's 100 other"),
+        (
+            Ring(inner=0.99, outer=1.0),
+            nowhere,
+            None,
+            "ranks 99 to 99 of 101 columns may all be of the query's own image, of whi",
+        ),
     ):
         for k in (10, "all") if clusters else (10,):
             with pytest.raises(InputError, match=sentence):
@@ -227,7 +230,7 @@ def test_a_set_without_a_row_is_refused_with_its_numbers(similarity, own):
 def test_draws_of_several_own_rows_are_places_among_the_others_however_these_are_found(k, similarity, generator):
     own = torch.stack([torch.randperm(ROWS, generator=generator)[:40] for _ in similarity])
     own[3:, 7:] = own[:3, :2] = -1
-    drawn = Ring(0.0, 1.0).draw(similarity, own, k, seeded()).index
+    drawn = Uniform().draw(similarity, own, k, seeded()).index
     for rows, found, share in zip(own.tolist(), drawn, fractions(len(own), k, seeded()), strict=True):
         others = torch.tensor([row for row in range(ROWS) if row not in rows])
         assert torch.equal(found, others[(share * len(others)).long()])

@@ -7,8 +7,8 @@ import torch
 from plain_objectives import sets_of
 
 from annulus.bounds.infonce import infonce
-from annulus.negatives.clusters import Clustering, Clusters
-from annulus.negatives.samplers import Cave, Ring
+from annulus.negatives.clusters import Clusters
+from annulus.negatives.samplers import Ball, Cave, Ring, Uniform
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 
@@ -23,7 +23,7 @@ CRITICS = {
     "heavy-tailed": lambda generator: normal(generator).pow(5),
     "coarse": lambda generator: torch.randint(3, (4, 21), generator=generator).double(),
 }
-ALL, OWN = Ring(0.0, 1.0), torch.tensor([0, 20, 7, 7])
+ALL, OWN = Uniform(), torch.tensor([0, 20, 7, 7])
 
 
 def members(scores, sampler, clusters=None):
@@ -46,7 +46,7 @@ def test_a_ball_bounds_information_no_higher_than_all_negatives_for_every_critic
     """CNCE <= NCE without a condition on the threshold (ring section 3, statement 3; mutualinfo section 3, on 4)."""
     for _ in range(2):
         scores = CRITICS[critic](generator)
-        by_size = [losses_of_draws(scores, Ring(0.0, outer)) for outer in (1.0, 0.8, 0.35, 0.05)]
+        by_size = [losses_of_draws(scores, Ball(outer)) for outer in (1.0, 0.8, 0.35, 0.05)]
         for larger, smaller in itertools.pairwise(by_size):
             for (of_larger, _), (of_smaller, _) in zip(larger, smaller, strict=True):
                 assert of_smaller >= of_larger - 1e-12  # a loss: the higher, the lower the bound
@@ -56,7 +56,7 @@ def test_a_ring_at_low_similarity_exceeds_the_bound_of_all_negatives(generator):
     """Percentiles 10 to 40 (ring section 3, statement 3): inner = 1 - 0.4, outer = 1 - 0.1."""
     for _ in range(5):
         scores = normal(generator)
-        of_all, of_ring = losses_of_draws(scores, ALL), losses_of_draws(scores, Ring(0.6, 0.9))
+        of_all, of_ring = losses_of_draws(scores, ALL), losses_of_draws(scores, Ring(inner=0.6, outer=0.9))
         assert all(ring[0] < every[0] for ring, every in zip(of_ring, of_all, strict=True))
 
 
@@ -64,12 +64,12 @@ def test_above_the_mean_score_every_single_draw_is_below_the_bound_of_all_negati
     """tau > log c, c = E exp f (ring statement 2, mutualinfo 4.1.1): for ring and cave, draw by draw."""
     of_rows = torch.randint(3, (1, 21), generator=generator, dtype=torch.int32)
     clusters = Clusters(of_rows, of_rows[:, OWN])
-    cave = Cave(0.3, "outside", Clustering(clusters=3, iterations=1, runs=1))
+    cave = Cave(outer=0.3, keep="outside", clusters=3, iterations=1, runs=1)
     held = 0
     for _ in range(20):
         scores = normal(generator)
         nce = losses_of_draws(scores, ALL)
-        for sampler in (Ring(0.05, 0.3), cave):
+        for sampler in (Ring(inner=0.05, outer=0.3), cave):
             losses = losses_of_draws(scores, sampler, clusters)
             for query, rows in enumerate(members(scores, sampler, clusters)):
                 others = [row for row in range(21) if row != OWN[query]]

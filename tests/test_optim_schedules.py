@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from annulus.config.training import ConstantSchedule, CosineSchedule, MilestoneSchedule, PlateauSchedule
-from annulus.optim.schedules import Schedule
+from annulus.optim.schedules import ConstantSchedule, CosineSchedule, MilestoneSchedule, PlateauSchedule, Schedule
 
 MILESTONES = MilestoneSchedule(at=[0.5, 0.75], factor=0.1)
 PLATEAU = PlateauSchedule(patience=2, factor=0.1, drops=2)

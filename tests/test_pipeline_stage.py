@@ -17,8 +17,8 @@ from by_path import ROOT, script
 from report_root import first_commit
 from test_studies_study import DEFAULTS
 
-from annulus.config.negatives import RingParams
 from annulus.errors import InputError
+from annulus.negatives.samplers import Ring
 from annulus.pipeline import stage
 from annulus.pipeline.provenance import runs
 from annulus.pipeline.stage import Results, run_resolved, run_stage
@@ -71,7 +71,7 @@ def test_a_stage_gets_what_it_reads_and_its_results_are_written(tmp_path, argv, 
 
     (params, images), of_study = seen
     assert (params.keys(), params["seeds"], images) == ({*READS}, [7], tmp_path / "images")
-    assert isinstance(params["samplers.${sampler}"], RingParams)
+    assert isinstance(params["samplers.${sampler}"], Ring)
     assert of_study == ({"scale": "demo", "seeds": [3, 4], "run": {"knn": {"k": 5}}}, tmp_path / "images")
 
 

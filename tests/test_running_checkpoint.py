@@ -7,14 +7,15 @@ import resource
 import shutil
 import socket
 import zipfile
+from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 import torch
 
-from annulus.config.training import ConstantSchedule, CosineSchedule
 from annulus.errors import InputError
+from annulus.optim.schedules import ConstantSchedule, CosineSchedule
 from annulus.running import checkpoint as checkpoint_module
 from annulus.running.checkpoint import Checkpoint, Held, hash_files
 
@@ -92,6 +93,23 @@ def test_any_other_key_or_stage_never_sees_the_state(tmp_path):
         assert state(key=key | change) is None, change
     (images / "train").write_bytes(b"1")
     assert state(key=key | {"images": hash_files(images)}) == {"epoch": 1}
+
+
+@dataclass(frozen=True)
+class Ring:
+    outer: float
+    within: "Ring | Ball | None" = None
+
+
+@dataclass(frozen=True)
+class Ball:
+    outer: float
+
+
+def test_a_key_tells_dataclasses_of_other_values_or_another_type_apart():
+    keys = [Ring(0.1), Ring(0.2), Ball(0.1), Ring(0.1, Ring(0.1)), Ring(0.1, Ball(0.1))]
+    assert len({Checkpoint("pretrain", {"sampler": key}).folder for key in keys}) == len(keys)
+    assert Checkpoint("pretrain", {"sampler": Ring(0.1)}).folder == Checkpoint("pretrain", {"sampler": keys[0]}).folder
 
 
 def test_a_second_process_is_told_who_computes_and_where(monkeypatch):

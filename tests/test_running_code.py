@@ -19,7 +19,7 @@ def test_code_is_a_file_and_what_computes_of_what_it_imports_wherever_it_lies(tm
     code = hash_code(tmp_path / "stage.py")
     rooms = {name.partition("/")[0] for name in code}
     assert rooms == {"script", "bounds", "device", "files"}
-    assert "bounds/partition.py" not in code, "it does not import that one"
+    assert "device/space.py" not in code, "it does not import that one"
     (tmp_path / "another.py").write_text(imports)
     assert hash_code(tmp_path / "another.py") == code
     (tmp_path / "another.py").write_text(f"{imports}a = 1\n")

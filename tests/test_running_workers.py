@@ -16,8 +16,8 @@ import faiss
 import pytest
 import torch
 
-from annulus.config.negatives import BallParams, RingParams
 from annulus.errors import InputError
+from annulus.negatives.samplers import Ball, Ring
 from annulus.running import progress
 from annulus.running import workers as module
 from annulus.running.workers import Pieces, each, each_seed
@@ -237,8 +237,8 @@ def test_a_stopped_or_killed_stage_goes_on_and_only_what_was_not_finished_is_com
 
 
 def test_other_settings_another_key_stage_or_code_never_see_them(monkeypatch):
-    half, other = BallParams(outer=0.5), RingParams(outer=0.5, inner=0.0)
-    cases = [("a stage", half, 1), ("another", half, 1), ("a stage", BallParams(outer=0.25), 1)]
+    half, other = Ball(outer=0.5), Ring(outer=0.5, inner=0.0)
+    cases = [("a stage", half, 1), ("another", half, 1), ("a stage", Ball(outer=0.25), 1)]
     for stage, params, key in [*cases, ("a stage", other, 1), ("a stage", half, "1")]:
         Pieces(stage, {"params": params}, piece).run([key])
         assert begun() == [str(key)]

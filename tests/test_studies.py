@@ -80,8 +80,8 @@ def test_the_table_has_each_row_s_own_numbers_within_their_ceilings(repository):
 
 
 def test_a_new_row_is_trained_alone_in_a_fresh_clone_and_compared_as_the_readme_says(repository, tmp_path):
-    """Word for word: the lines of stages/README.md go into the study's file, its command follows."""
-    says = (ROOT / "stages/README.md").read_text().partition("- A new variant is a line under `rows`")[2]
+    """Word for word: YAML of stages/algorithms/README.md goes into the study's file, the command below it follows."""
+    says = (ROOT / "stages/algorithms/README.md").read_text()
     lines, then = says.partition("```yaml")[2].split("```")[:2]
     command = re.search("`dvc (repro .+?)`", then)[1]
     (row, (base,)), *others = yaml.safe_load(lines)["pairs"].items()

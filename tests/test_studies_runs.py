@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from annulus.evals.linear import probe_views
 from annulus.running import progress
 from annulus.studies import runs as module
 from annulus.studies.outcomes import ACCURACIES
-from annulus.studies.runs import Run, Splits, Trials, probe, run_of
+from annulus.studies.runs import Splits, Trial, Trials, probe, trial_of
 from annulus.training import loop as training_module
 from annulus.training.loop import Training
 
@@ -47,16 +48,16 @@ def one_thread():
     faiss.omp_set_num_threads(threads)
 
 
-def variant(seed: int, changes: dict | None = None) -> Run:
+def variant(seed: int, changes: dict | None = None) -> Trial:
     """A run as a study's stage has it, from resolved settings."""
     params = load(SMALL | {"knn.k": 5, "sampler": "uniform", "anneal": "none"} | (changes or {}))
-    return run_of(resolved(params, RUN), seed)
+    return trial_of(resolved(params, RUN), seed)
 
 
 def test_more_held_out_pairs_than_test_images_are_refused_before_anything_is_trained(splits, monkeypatch):
     monkeypatch.setattr(Trials, "training", None)
     with pytest.raises(InputError, match="held_out_pairs: 31 is more than the 30 test images; take fewer pairs"):
-        Trials(splits).run({0: variant(0), 1: variant(1) | {"held_out_pairs": 31}})
+        Trials(splits).run({0: variant(0), 1: replace(variant(1), held_out_pairs=31)})
 
 
 def cores(monkeypatch, count: int) -> None:
@@ -79,10 +80,10 @@ def trained() -> list[str]:
 def writing_down(monkeypatch) -> None:
     build = Trials.training
 
-    def training(self, params):
+    def training(self, trial):
         with Path("begun").open("a", encoding="utf-8") as file:  # workers are other processes
-            file.write(f"{params['seed']}\n")
-        return build(self, params)
+            file.write(f"{trial.run.seed}\n")
+        return build(self, trial)
 
     monkeypatch.setattr(Trials, "training", training)
 
@@ -130,9 +131,9 @@ def test_the_probes_see_the_test_images_and_learn_from_the_training_images(split
 def test_a_linear_probe_of_views_is_that_of_the_main_line(splits, one_thread, monkeypatch):
     monkeypatch.setattr(module, "probe_features", None)
     training = Trials(splits).training(variant(0))
-    params = variant(3, {"linear.inputs": "views", "linear.layer": "map"})
-    accuracies, right = probe(training, splits, params)
-    settings = params["linear"], params["scales.${scale}.linear"], params["view_sets.${views}"], params["seed"], CPU
+    trial = variant(3, {"linear.inputs": "views", "linear.layer": "map"})
+    accuracies, right = probe(training, splits, trial)
+    settings = trial.linear, trial.linear_budget, trial.run.views, trial.run.seed, CPU
     alone = probe_views(training.method.encoder, splits.train, splits.validation, splits.test, *settings)
     assert accuracies["linear_top1_percent"] == alone.metrics["top1_percent"]
     assert right["linear_top1_percent"] == alone.right["top1_percent"].tolist()
@@ -191,11 +192,11 @@ def test_a_killed_stage_goes_on_and_runs_no_finished_trial_again(splits, monkeyp
     step, resumed = Training.step, Path("resumed")
 
     def killed(self, order):
-        if self.recipe.seed == 1 and self.epoch == 1 and not Path("killed").exists():
+        if self.settings.seed == 1 and self.epoch == 1 and not Path("killed").exists():
             Path("killed").touch()
             os.kill(os.getpid(), signal.SIGKILL)
         if Path("killed").exists() and not resumed.exists():
-            resumed.write_text(f"{self.recipe.seed} {self.epoch} {self.batch}", encoding="utf-8")
+            resumed.write_text(f"{self.settings.seed} {self.epoch} {self.batch}", encoding="utf-8")
         step(self, order)
 
     monkeypatch.setattr(Training, "step", killed)
@@ -297,8 +298,9 @@ def test_a_mistake_in_a_worker_reaches_the_caller_as_its_sentence(splits, monkey
     """A diverging run says so; the others' outcomes are kept."""
     cores(monkeypatch, 1)
     rate = {"learning_rate": 1e30}  # more than a file may say
-    scale = variant(0)["scales.${scale}.pretrain"].model_copy(update=rate)
-    variants = {0: variant(0), "diverges": {**variant(0), "scales.${scale}.pretrain": scale}}
+    trial = variant(0)
+    run = replace(trial.run, budget=replace(trial.run.budget, **rate))
+    variants = {0: variant(0), "diverges": replace(trial, run=run)}
     with pytest.raises(InputError, match=r"lower scales\.SCALE\.pretrain\.learning_rate"):
         Trials(splits).run(variants)
     assert len(list(Path(".annulus/outcomes").iterdir())) == 1

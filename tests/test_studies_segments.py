@@ -1,19 +1,20 @@
 """A run whose encoder also segments: its mean IoU is that of its frozen maps, and nothing else of the run changes."""
 
+from dataclasses import replace
+
 import pytest
 from settings import CPU, SMALL, load, stripes
 
-from annulus.config.evals import SegmentationParams
 from annulus.config.resolved import RUN, resolved
 from annulus.encoders.extract import extract
 from annulus.errors import InputError
-from annulus.evals.segmentation import segment
+from annulus.evals.segmentation import SegmentationSettings, segment
 from annulus.files.images import ImageSet, save_images
 from annulus.studies import runs as module
-from annulus.studies.runs import Splits, Trials, run_of
+from annulus.studies.runs import Splits, Trials, trial_of
 from annulus.studies.segments import Segments
 
-DECODER = SegmentationParams(width=8, epochs=2, batch_size=16, learning_rate=0.01)
+DECODER = SegmentationSettings(width=8, epochs=2, batch_size=16, learning_rate=0.01)
 
 
 def with_masks(images: ImageSet) -> ImageSet:
@@ -39,7 +40,7 @@ def test_mean_iou_is_of_the_frozen_maps_and_changes_nothing_else(folder):
     )
     splits = Splits(stripes(70, 0), stripes(10, 1), stripes(30, 2), {"train": "made by hand"})
     segments, trials = Segments.of(folder, DECODER), Trials(splits)
-    runs = {"plain": run_of(tree, 0), "segmented": run_of(tree, 0, segments=segments)}
+    runs = {"plain": trial_of(tree, 0), "segmented": trial_of(tree, 0, segments=segments)}
     assert trials.place(runs["plain"]).name != trials.place(runs["segmented"]).name
     found = trials.run(runs)
     more = dict(found["segmented"].metrics)
@@ -57,7 +58,7 @@ def test_mean_iou_is_of_the_frozen_maps_and_changes_nothing_else(folder):
 def test_other_masks_or_another_decoder_are_another_run(folder):
     one = Segments.of(folder, DECODER)
     assert Segments.of(folder, DECODER) == one
-    assert Segments.of(folder, DECODER.model_copy(update={"width": 9})) != one
+    assert Segments.of(folder, replace(DECODER, width=9)) != one
     images = with_masks(stripes(20, 6))
     images.masks[0, 0, 0] = 1 - images.masks[0, 0, 0]
     save_images(folder / "test.safetensors", images)
@@ -67,6 +68,6 @@ def test_other_masks_or_another_decoder_are_another_run(folder):
 def test_images_without_masks_are_refused(folder):
     save_images(folder / "test.safetensors", stripes(20, 6))
     splits = Splits(stripes(70, 0), stripes(10, 1), stripes(30, 2), {})
-    run = run_of(resolved(load(SMALL | {"method": "ir", "knn.k": 5}), RUN), 0, segments=Segments.of(folder, DECODER))
+    run = trial_of(resolved(load(SMALL | {"method": "ir", "knn.k": 5}), RUN), 0, segments=Segments.of(folder, DECODER))
     with pytest.raises(InputError, match="these images have no classes of their pixels; segment a data set that has"):
         Trials(splits).run({0: run})

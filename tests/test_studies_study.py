@@ -5,9 +5,9 @@ import yaml
 from by_path import script
 from settings import ROOT, TREE
 
-from annulus.config import SECTION_OF
-from annulus.config.negatives import BallParams, RingParams
+from annulus.config.params import SECTION_OF
 from annulus.errors import InputError
+from annulus.negatives.samplers import Ball, Ring
 from annulus.report.papers.comparison import load_figures
 from annulus.studies.grid import part_settings
 from annulus.studies.study import OwnStudy, Study
@@ -187,13 +187,13 @@ def own(tmp_path):
 
 def test_a_section_is_its_own_values_with_the_scale_s_on_top(own):
     study = own()
-    assert study.section("ball", BallParams) == study.section("ball", BallParams) == BallParams(outer=0.25)
+    assert study.section("ball", Ball) == study.section("ball", Ball) == Ball(outer=0.25)
     assert study.content == SETTINGS, "it is not edited"
-    assert study.section("rings.far", RingParams) == RingParams(inner=0.5, outer=0.75)
-    assert study.section("rings.close", RingParams) == RingParams(inner=0.0, outer=0.5)
+    assert study.section("rings.far", Ring) == Ring(inner=0.5, outer=0.75)
+    assert study.section("rings.close", Ring) == Ring(inner=0.0, outer=0.5)
     study = own({"scale": "paper"})
-    assert study.section("ball", BallParams) == BallParams(outer=0.5)
-    assert study.section("rings.far", RingParams) == RingParams(inner=0.25, outer=0.75)
+    assert study.section("ball", Ball) == Ball(outer=0.5)
+    assert study.section("rings.far", Ring) == Ring(inner=0.25, outer=0.75)
 
 
 def tiny(**section):
@@ -217,7 +217,7 @@ def tiny(**section):
 )
 def test_a_section_with_a_fault_is_refused_with_study_file_and_the_nearest(own, changes, name, sentence):
     with pytest.raises(InputError) as refused:
-        own(changes).section(name, RingParams if name.startswith("rings") else BallParams)
+        own(changes).section(name, Ring if name.startswith("rings") else Ball)
     assert sentence in str(refused.value).partition("study.yaml: ")[2]
 
 

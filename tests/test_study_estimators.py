@@ -18,7 +18,7 @@ from checkout import Checkout, ran, rows_of
 
 from annulus.device.rng import derive, first_weights, generator
 from annulus.errors import InputError
-from annulus.negatives.samplers import Ring
+from annulus.negatives.samplers import Ball, Uniform
 from annulus.pipeline.stage import Results
 from annulus.studies.estimators import conditional as conditional_of
 from annulus.studies.estimators import gaussians as gaussians_of
@@ -309,9 +309,9 @@ def test_variance_is_that_of_one_query_s_estimate_over_its_draws():
         masses = [math.exp(scores[query]) + sum(math.exp(others[place]) for place in drawn) for drawn in draws.tolist()]
         variances.append(statistics.variance(math.log(mass) for mass in masses))
     expected = pytest.approx(statistics.fmean(variances), rel=0.15)
-    assert theorems_of.variance(params, of, Ring(0.0, 1.0), "uniform", 3) == expected
+    assert theorems_of.variance(params, of, Uniform(), "uniform", 3) == expected
     few = params.model_copy(update={"repeats": 5})
-    assert theorems_of.variance(few, of, Ring(0.0, 0.006), "ball", 3) == pytest.approx(0, abs=1e-10), "a set of one row"
+    assert theorems_of.variance(few, of, Ball(0.006), "ball", 3) == pytest.approx(0, abs=1e-10), "a set of one row"
 
 
 def test_every_section_is_valid_at_every_scale():

@@ -10,9 +10,9 @@ from by_path import ROOT, script
 from checkout import rows_of
 from test_studies_outcomes import outcome
 
-from annulus.config.negatives import BallParams, UniformParams
 from annulus.errors import InputError
-from annulus.studies.runs import Run
+from annulus.negatives.samplers import Ball, Uniform
+from annulus.studies.runs import Trial
 from annulus.studies.study import Study
 
 part = script("stages/study_part.py")
@@ -21,15 +21,15 @@ TEMPERATURES = {"keys": ["methods.ir.temperature"], "values": [0.2, 0.1]}
 CONTENT = yaml.safe_load((ROOT / "stages/negatives/params.yaml").read_text())
 
 
-def right_of(run: Run) -> float:
-    ball = isinstance(run["samplers.${sampler}"], BallParams)
-    return 1000 * run["methods.${method}"].temperature + run["seed"] + 100 * ball
+def right_of(trial: Trial) -> float:
+    ball = isinstance(trial.run.sampler, Ball)
+    return 1000 * trial.run.method.temperature + trial.run.seed + 100 * ball
 
 
 class MadeUp:
     """Trials whose right test images of 1,000 are told by the parameters; remembers what was asked for."""
 
-    asked: dict[object, Run]
+    asked: dict[object, Trial]
 
     def __init__(self, splits: object) -> None: ...
 
@@ -63,9 +63,9 @@ def test_a_part_runs_its_whole_grid_with_every_seed(made):
     series = {"IR": {"methods.ir": section | {"bank_rate": 0.25}}, "ball": {"sampler": "ball"}}
     points, figure = made({"figure": "x", "base": {"series": "IR"}, "sweep": TEMPERATURES, "series": series}, [3, 5])
     assert len(MadeUp.asked) == 2 * 2 * 2
-    assert {run["seed"] for run in MadeUp.asked.values()} == {3, 5}
-    samplers = {series: type(run["samplers.${sampler}"]) for ((series, _), _), run in MadeUp.asked.items()}
-    assert samplers == {"IR": UniformParams, "ball": BallParams}
+    assert {trial.run.seed for trial in MadeUp.asked.values()} == {3, 5}
+    samplers = {series: type(trial.run.sampler) for ((series, _), _), trial in MadeUp.asked.items()}
+    assert samplers == {"IR": Uniform, "ball": Ball}
     expected = [("IR", "0.2", "20.4"), ("IR", "0.1", "10.4"), ("ball", "0.2", "30.4"), ("ball", "0.1", "20.4")]
     assert [(row["series"], row["x"], row["nn1_top1_percent"]) for row in figure] == expected
     assert [(row["series"], row["value"], row["nn1_top1_percent"]) for row in points] == expected

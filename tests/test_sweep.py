@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -31,7 +32,7 @@ from annulus.sweep import places, study
 from annulus.sweep.__main__ import main
 from annulus.sweep.places import Local, Slurm
 from annulus.sweep.watch import Watch
-from annulus.sweep.worker import Trial, Worker, note
+from annulus.sweep.worker import StudyRun, Worker, note
 
 pytestmark = pytest.mark.slow
 
@@ -206,20 +207,20 @@ def trials(tmp_path, empty_checkout, monkeypatch):
     for split, (images, seed) in {"train": (70, 0), "validation": (10, 1), "test": (30, 2)}.items():
         save_images(folder / f"{split}.safetensors", stripes(images, seed))
 
-    def build(**changes: dict) -> list[Trial]:
+    def build(**changes: dict) -> list[StudyRun]:
         runs = {name: variant(0, change) for name, change in changes.items()}
         hashes, code = hash_images(folder), hash_trial()
-        return [Trial(name, folder, run, Place(run, hashes, code, CPU)) for name, run in runs.items()]
+        return [StudyRun(name, folder, run, Place(run, hashes, code, CPU)) for name, run in runs.items()]
 
     return build
 
 
-def watch(trials: list[Trial], notes: Path, workers: int = 2) -> Watch:
+def watch(trials: list[StudyRun], notes: Path, workers: int = 2) -> Watch:
     notes.mkdir()
     return Watch(trials, notes, Local(notes, workers, None), os.getpid())
 
 
-def at_work(trial: Trial) -> int:
+def at_work(trial: StudyRun) -> int:
     """The process that trains a trial, as soon as it has saved a state."""
     checkpoint = trial.place.checkpoint
     before = checkpoint.state.stat().st_mtime_ns if checkpoint.state.exists() else 0
@@ -259,15 +260,15 @@ def test_a_stopped_sweep_and_a_killed_worker_cost_nothing(trials, tmp_path, capl
         path.unlink()
     alone = Trials(load_splits(long.images))
     alone.code = hash_trial()
-    assert alone.run({0: long.params}) == {0: found}
+    assert alone.run({0: long.trial}) == {0: found}
 
 
 def test_a_run_that_fails_is_told_and_the_others_go_on(trials, tmp_path):
     diverging, whole = trials(diverging={"samplers.ring.outer": 0.9}, whole={})
-    scale = diverging.params["scales.${scale}.pretrain"].model_copy(update={"learning_rate": 1e30})
-    params = {**diverging.params, "scales.${scale}.pretrain": scale}
-    place = Place(params, hash_images(diverging.images), hash_trial(), CPU)
-    sweep = watch([Trial("diverging", diverging.images, params, place), whole], tmp_path / "notes", workers=1)
+    run = diverging.trial.run
+    trial = replace(diverging.trial, run=replace(run, budget=replace(run.budget, learning_rate=1e30)))
+    place = Place(trial, hash_images(diverging.images), hash_trial(), CPU)
+    sweep = watch([StudyRun("diverging", diverging.images, trial, place), whole], tmp_path / "notes", workers=1)
     sweep.run()
     (failed,) = sweep.failed
     assert re.match(r"diverging: the loss is nan at step .*; lower scales\.SCALE", failed)
@@ -276,10 +277,10 @@ def test_a_run_that_fails_is_told_and_the_others_go_on(trials, tmp_path):
 
 def test_workers_that_came_after_an_edit_of_the_code_are_refused(trials, tmp_path):
     (trial,) = trials(edited={})
-    place = Place(trial.params, hash_images(trial.images), {"methods/ir.py": "as it was"}, CPU)
+    place = Place(trial.trial, hash_images(trial.images), {"methods/ir.py": "as it was"}, CPU)
     edited = r"a worker ended: .*the code or the images were edited after the sweep began; "
     with pytest.raises(InputError, match=edited):
-        watch([Trial("edited", trial.images, trial.params, place)], tmp_path / "notes").run()
+        watch([StudyRun("edited", trial.images, trial.trial, place)], tmp_path / "notes").run()
 
 
 class Killed(places.Executor):

@@ -8,9 +8,8 @@ from method_cases import assert_equal_states
 from settings import killed_after, stripes
 from settings import run as small_run
 
-from annulus.config.training import ConstantSchedule
 from annulus.errors import InputError
-from annulus.optim.schedules import Schedule
+from annulus.optim.schedules import ConstantSchedule, Schedule
 from annulus.running.checkpoint import Checkpoint
 from annulus.training.loop import seconds_to_next_save
 

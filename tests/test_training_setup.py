@@ -13,14 +13,12 @@ from annulus.bounds.alpha import CPC, MLCPC, mlcpc_lower_alpha
 from annulus.bounds.binary_nce import BinaryNCE
 from annulus.bounds.infonce import InfoNCE
 from annulus.bounds.la import LocalAggregation
-from annulus.bounds.partition import PartitionFunction
 from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.errors import InputError
 from annulus.methods.contrast import ContrastConfig
 from annulus.negatives.annealing import StepAnnealing
-from annulus.negatives.clusters import Clustering
 from annulus.negatives.neighbours import CloseNeighbours, ClusterNeighbours
-from annulus.negatives.samplers import Cave, Ring
+from annulus.negatives.samplers import Ball, Cave, Ring, Uniform
 from annulus.training.setup import encoder_config
 from annulus.views.splits import ColourSplit, FrequencySplit, channel_statistics
 
@@ -32,7 +30,7 @@ METHODS = {
     "simclr": ("SimCLR", 30),
     "simo": ("SiMo", 15),
 }
-INFONCE, UNIFORM, RING = InfoNCE(), Ring(0.0, 1.0), Ring(0.015, 0.5)
+INFONCE, UNIFORM, RING = InfoNCE(), Uniform(), Ring(inner=0.015, outer=0.5)
 
 
 def last_estimate(changes, steps=1):
@@ -81,16 +79,15 @@ def test_all_chosen_sections_arrive_where_they_belong():
     choices = {"sampler": "cave", "neighbours": "s", "bound": "cpc", "bounds.cpc.alpha": 1.5, "views": "crop"}
     choices |= {"seed": 7, "anneal": "step", "schedule": "milestones", "optimizer.momentum": 0.8}
     training, params = run(choices), read(choices)
-    config, recipe = training.method.contrasts[0].config, training.recipe
-    cave = Cave(0.5, "outside", Clustering(clusters=20, iterations=3, runs=2))
+    config, settings = training.method.contrasts[0].config, training.settings
+    cave = Cave(outer=0.5, keep="outside", clusters=20, iterations=3, runs=2)
     close = CloseNeighbours(share=0.1, start=0.05, until=0.5, in_denominator=False)
     assert config == ContrastConfig(cave, close, CPC(alpha=1.5), 12)
-    assert recipe.sampler == config.sampler
-    assert isinstance(recipe.annealing, StepAnnealing)
-    assert (recipe.annealing.until, recipe.annealing.steps) == (0.5, 5)
-    assert recipe.schedule == params["schedules.${schedule}"]
-    assert recipe.views == params["view_sets.${views}"]
-    assert recipe.seed == training.method.contrasts[0].seed == 7
+    assert settings == params
+    assert settings.sampler == config.sampler
+    assert training.annealing == StepAnnealing(until=0.5, steps=5)
+    assert training.schedule.policy == settings.schedule
+    assert settings.seed == training.method.contrasts[0].seed == 7
     assert training.optimizer.param_groups[0]["momentum"] == 0.8
     assert len(run({"method": "moco"}).method.queues[0].keys) == 32
 
@@ -123,12 +120,12 @@ def test_the_views_of_a_colour_split_keep_their_colour(caplog):
     """arXiv:2005.13149, Appendix C.1: no greyscale for CMC, whose colour network would see nothing; jitter stays."""
     choice = {"views": "standard", "view_sets.standard.grayscale": 1.0}
     with caplog.at_level(logging.INFO, logger="annulus"):
-        views = run(choice | {"split": "lab"}).recipe.views
+        views = run(choice | {"split": "lab"}).settings.views
     assert caplog.messages == [
         "a split of colours leaves out the views' greyscale (probability 1): a grey view has none"
     ]
-    assert views == read(choice)["view_sets.${views}"].model_copy(update={"grayscale": 0.0})
-    assert run(choice | {"split": "frequency"}).recipe.views.grayscale == 1.0
+    assert views == replace(read(choice).views, grayscale=0.0)
+    assert run(choice | {"split": "frequency"}).settings.views.grayscale == 1.0
 
 
 @pytest.mark.parametrize(
@@ -150,7 +147,7 @@ def test_what_the_images_cannot_serve_is_refused(changes, images, message):
 # --- what is warned of --------------------------------------------------------------------------------
 
 CLOSE = CloseNeighbours(share=0.1, start=0.05, until=0.5, in_denominator=True)
-CLUSTERED = ClusterNeighbours(Clustering(clusters=8, iterations=1, runs=1), start=0.05, in_denominator=True)
+CLUSTERED = ClusterNeighbours(clusters=8, iterations=1, runs=1, start=0.05, in_denominator=True)
 
 
 def said(bound=INFONCE, neighbours=None, sampler=UNIFORM, negatives=8):
@@ -185,7 +182,10 @@ def test_what_a_choice_loses_is_said_in_a_sentence_each():
         ({"bound": InfoNCE(eqco_alpha=26.0)}, [margin + " = 1.1 nats"]),
         ({"bound": LocalAggregation(), "neighbours": CLOSE, "sampler": RING}, [far]),
         ({"bound": InfoNCE(eqco_alpha=101.0), "negatives": "all"}, ["more than the 100 negatives"]),
-        ({"bound": InfoNCE(eqco_alpha=41.0), "negatives": "all", "sampler": Ring(0.1, 0.5)}, ["than the 40 negatives"]),
+        (
+            {"bound": InfoNCE(eqco_alpha=41.0), "negatives": "all", "sampler": Ring(inner=0.1, outer=0.5)},
+            ["than the 40 negatives"],
+        ),
     ):
         found = said(**choices)
         assert len(found) == len(sentences)
@@ -197,16 +197,16 @@ def test_what_a_choice_loses_is_said_in_a_sentence_each():
     [
         {"neighbours": replace(CLOSE, start=0.0)},  # none at the first step, and a few soon after
         {"neighbours": CLUSTERED, "sampler": RING},
-        {"bound": InfoNCE(eqco_alpha=40.0), "negatives": "all", "sampler": Ring(0.1, 0.5)},
+        {"bound": InfoNCE(eqco_alpha=40.0), "negatives": "all", "sampler": Ring(inner=0.1, outer=0.5)},
         {"bound": CPC(alpha=1.0, eqco_alpha=8.0)},
         {"bound": mlcpc(2.0, 9 / 129)},
         {"bound": mlcpc(1.0, 1.0, eqco_alpha=26.0)},
         # Annealing starts from more negatives, for which alpha 12 may be fine; with 8 of them m is 9.
         {"bound": CPC(alpha=12.0, eqco_alpha=64.0)},
         {"bound": mlcpc(12.0, 1.0, eqco_alpha=8.0)},
-        {"bound": BinaryNCE(PartitionFunction("constant", constant=2.25, rate=0.9))},
+        {"bound": BinaryNCE(normaliser="constant", constant=2.25, rate=0.9)},
         {"bound": LocalAggregation(), "sampler": RING},
-        {"bound": LocalAggregation(), "sampler": Ring(0.0, 0.5), "neighbours": CLOSE},
+        {"bound": LocalAggregation(), "sampler": Ball(0.5), "neighbours": CLOSE},
     ],
 )
 def test_of_what_loses_nothing_nothing_is_said(choices):

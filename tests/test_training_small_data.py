@@ -1,6 +1,7 @@
 """Few images: settings that were chosen for many run, and each change is one warning, however many the seeds."""
 
 import json
+from dataclasses import replace
 
 import diagnostics
 import embed
@@ -13,31 +14,33 @@ import summary
 import torch
 import yaml
 from PIL import Image
-from settings import changed, run
+from settings import changed, read, run
 
-from annulus.config.negatives import CaveParams, ClusterNeighbourParams, NoNeighbourParams, RingParams
-from annulus.config.training import PretrainScale
+from annulus.negatives.neighbours import ClusterNeighbours, NoNeighbours
+from annulus.negatives.samplers import Cave, Ring
 from annulus.pipeline.stage import run_stage
+from annulus.training.budget import Budget
 from annulus.training.small_data import for_few_images
 
-SCALE = PretrainScale(epochs=1, batch_size=64, negatives=1024, queue=1024, learning_rate=0.24, validation_images=None)
-RING, NONE = RingParams(outer=0.1, inner=0.01), NoNeighbourParams()
-CAVE = CaveParams(outer=0.1, clusters=300, runs=1, iterations=20, keep="outside")
-CLUSTERED = ClusterNeighbourParams(clusters=300, runs=10, iterations=20, start=0.05, in_denominator=False)
+SCALE = Budget(epochs=1, batch_size=64, negatives=1024, queue=1024, learning_rate=0.24, validation_images=None)
+RING, NONE = Ring(outer=0.1, inner=0.01), NoNeighbours()
+CAVE = Cave(outer=0.1, clusters=300, runs=1, iterations=20, keep="outside")
+CLUSTERED = ClusterNeighbours(clusters=300, runs=10, iterations=20, start=0.05, in_denominator=False)
 
 
 @pytest.mark.parametrize(("images", "batch"), [(64, 64), (63, 56), (8, 8)])
 def test_a_batch_is_the_largest_multiple_of_eight_that_there_is(images, batch, caplog):
-    found = for_few_images(images, SCALE, RING, NONE)
-    assert found == (SCALE.model_copy(update={"batch_size": batch}), RING, NONE)
+    plain = replace(read({}), budget=SCALE, sampler=RING, neighbours=NONE)
+    assert for_few_images(images, plain) == replace(plain, budget=replace(SCALE, batch_size=batch))
     sentence = f"pretrain.batch_size: 64 is more than the {images} training images; a batch is {batch} of them"
     assert caplog.messages == ([] if batch == 64 else [f"WARNING: scales.SCALE.{sentence}"])
 
 
 @pytest.mark.parametrize(("images", "clusters"), [(300, 300), (299, 149), (64, 32)])
 def test_clusters_hold_two_images_where_there_are_fewer_images_than_clusters(images, clusters, caplog):
-    found, update = for_few_images(images, SCALE, CAVE, CLUSTERED)[1:], {"clusters": clusters}
-    assert found == (CAVE.model_copy(update=update), CLUSTERED.model_copy(update=update))
+    found = for_few_images(images, replace(read({}), budget=SCALE, sampler=CAVE, neighbours=CLUSTERED))
+    assert found.sampler == replace(CAVE, clusters=clusters)
+    assert found.neighbours == replace(CLUSTERED, clusters=clusters)
     sentence = f"clusters: 300 is more than the {images} training images; they are grouped into {clusters}"
     said = [message for message in caplog.messages if "clusters" in message]
     sections = [] if clusters == 300 else ["samplers.cave", "neighbour_sets.k"]

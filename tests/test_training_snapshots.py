@@ -17,8 +17,8 @@ MEMORY = {"ir": "bank", "cmc": "bank", "moco": "queue", "simclr": "batch"}
 def watched(changes):
     """A run at its first step that keeps snapshots, as stages/pretrain.py sets it up."""
     training = run(changes)
-    recipe = training.recipe
-    training.snapshots = Snapshots(training.source, recipe.views, recipe.scale.epochs, recipe.seed, CPU)
+    settings = training.settings
+    training.snapshots = Snapshots(training.source, settings.views, settings.budget.epochs, settings.seed, CPU)
     return training
 
 
@@ -75,7 +75,7 @@ def test_a_killed_run_keeps_its_snapshots_and_goes_on_to_the_same_ones(method, s
 def test_snapshots_are_evenly_spaced_with_the_last_epoch_among_them():
     training = run({})
     for epochs in (1, 15, 17, 32):
-        snapshots = Snapshots(stripes(8, 0), training.recipe.views, epochs, 0, CPU)
+        snapshots = Snapshots(stripes(8, 0), training.settings.views, epochs, 0, CPU)
         for epoch in range(1, epochs + 1):
             snapshots.after_epoch(epoch, training.method)
         due = [one["epoch"].item() for one in snapshots.taken]
@@ -87,7 +87,7 @@ def test_snapshots_are_evenly_spaced_with_the_last_epoch_among_them():
 def test_of_many_images_some_are_kept_the_same_for_a_seed_and_queries_are_among_them(monkeypatch):
     monkeypatch.setattr(module, "MOST_IMAGES", 40)
     monkeypatch.setattr(module, "MOST_QUERIES", 12)
-    views = run({}).recipe.views
+    views = run({}).settings.views
     one, again, other = (Snapshots(stripes(70, 0), views, 3, seed, CPU) for seed in (0, 0, 1))
     assert (len(one.images.unique()), len(one.query_images.unique())) == (40, 12)
     assert one.images.max() > 40, "not the first ones, which in a folder are of the first classes"
@@ -112,7 +112,7 @@ def test_the_last_snapshot_holds_what_the_trained_encoder_makes_of_the_images(me
     with torch.no_grad():
         expected = {"current": encoder(center_view(images[snapshots.images], 16))}
         for name in ("queries", "second"):
-            expected[name] = encoder(augment(images[snapshots.query_images], training.recipe.views, 16, seen))
+            expected[name] = encoder(augment(images[snapshots.query_images], training.settings.views, 16, seen))
     found = {name: last[name].float() for name in expected}
     torch.testing.assert_close(found, expected, rtol=2e-3, atol=1e-4)
     assert last["queries"].shape == (12, 16 if method == "cmc" else 8)

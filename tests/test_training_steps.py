@@ -133,7 +133,7 @@ def test_two_epochs_are_the_plain_steps_of_the_papers(name, kind):
             index = order[batch * BATCH : (batch + 1) * BATCH]
             trained = (epoch * BATCHES + batch) / (EPOCHS * BATCHES)
             images = training.images.take(index)
-            views = [augment(images, training.recipe.views, 16, random) for _ in range(plain.views)]
+            views = [augment(images, training.settings.views, 16, random) for _ in range(plain.views)]
             loss = torch.stack([*plain.losses(encoder, views, index, min(trained / 0.75, 1.0))]).mean()
             losses.append(loss.item())
             rate = RATE * BATCH / 256 * (1 + math.cos(math.pi * trained)) / 2

@@ -11,13 +11,12 @@ from method_cases import assert_equal_states
 from PIL import Image
 from settings import CPU, SMALL, load, read, stripes
 
-from annulus.config.images import FolderParams, ShapesParams
 from annulus.config.resolved import RUN, resolved
-from annulus.config.training import PrepareScale
 from annulus.datasets.prepare import packing, prepare_images, save_prepared
+from annulus.datasets.settings import FolderSettings, PrepareBudget, ShapesSettings
 from annulus.errors import InputError
 from annulus.files.images import UNLABELLED, ImageSet, load_images
-from annulus.studies.runs import Splits, probe, run_of
+from annulus.studies.runs import Splits, probe, trial_of
 from annulus.studies.view_learning.batches import labelled_images
 from annulus.training.nearest import nearest_label_accuracy
 from annulus.training.setup import build_training
@@ -39,8 +38,8 @@ def root(tmp_path) -> Path:
 
 def prepared(root: Path, store: str = "memory", bad: int = 0, **limits: int | None):
     sizes = {"image_size": 8, "view_size": 8, "validation_fraction": 0.2}
-    params = FolderParams(root=str(root), **sizes, max_bad_files=bad, store=store)
-    scale = PrepareScale(**dict.fromkeys(PrepareScale.model_fields) | limits)
+    params = FolderSettings(root=str(root), **sizes, max_bad_files=bad, store=store)
+    scale = PrepareBudget(**dict.fromkeys(PrepareBudget.model_fields) | limits)
     with packing("folder", params) as shards:
         found = prepare_images("folder", params, scale, 0, shards)
         save_prepared(root / "images", found)
@@ -94,8 +93,8 @@ def test_what_cannot_be_read_or_is_not_there_is_said(root):
     (root / "unlabelled").touch()
     with pytest.raises(InputError, match="unlabelled is not a folder; put images without a class into a folder there"):
         prepared(root)
-    shapes = ShapesParams(image_size=16, view_size=16, validation_fraction=0.1)
-    scale = PrepareScale(train_images=200, test_images=100, unlabelled_images=5)
+    shapes = ShapesSettings(image_size=16, view_size=16, validation_fraction=0.1)
+    scale = PrepareBudget(train_images=200, test_images=100, unlabelled_images=5)
     with pytest.raises(InputError, match="unlabelled_images: 5 are asked for and shapes has none here; put them below"):
         prepare_images("shapes", shapes, scale, 0)
 
@@ -127,7 +126,7 @@ def test_an_encoder_learns_the_same_without_the_classes_and_is_followed_by_those
     params = read({"method": method})
     trainings = [build_training(params, images, validation, CPU) for images in (every, some)]
     for training in trainings:
-        training.snapshots = Snapshots(training.source, training.recipe.views, 3, 0, CPU)
+        training.snapshots = Snapshots(training.source, training.settings.views, 3, 0, CPU)
     histories = [training.run() for training in trainings]
     assert [row["loss_nats"] for row in histories[0]] == [row["loss_nats"] for row in histories[1]]
     whole, one = (training.method for training in trainings)
@@ -143,7 +142,7 @@ def test_an_encoder_learns_the_same_without_the_classes_and_is_followed_by_those
 @pytest.mark.parametrize("inputs", ["features", "views"])
 def test_probes_and_the_labels_of_view_generators_are_of_those_with_a_class_alone(inputs):
     params = load(SMALL | {"knn.k": 5, "linear.inputs": inputs})
-    run, some = run_of(resolved(params, RUN), seed=0), hidden(stripes(70, 0), 20)
+    run, some = trial_of(resolved(params, RUN), seed=0), hidden(stripes(70, 0), 20)
     training = build_training(run, some, stripes(10, 1), CPU)
     others = {"validation": stripes(10, 1), "test": stripes(30, 2), "hashes": {}}
     assert probe(training, Splits(some, **others), run) == probe(training, Splits(some.labelled(), **others), run)

@@ -1,5 +1,7 @@
 """Views by Triton's kernels, interpreted and compiled, against those of a CPU."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from interpreted import compiled, interpreted, needs_triton
@@ -10,8 +12,8 @@ from annulus.views.recipe import by_chunks, draw_recipe
 
 pytestmark = [needs_triton, pytest.mark.slow]
 
-STANDARD = read({"views": "strong"})["view_sets.${views}"].model_copy(update={"blur": None})
-PLAIN = STANDARD.model_copy(update={"jitter": None, "grayscale": 0.5})
+STANDARD = replace(read({"views": "strong"}).views, blur=None)
+PLAIN = replace(STANDARD, jitter=None, grayscale=0.5)
 
 
 def test_views_are_those_of_a_cpu(generator):
@@ -21,7 +23,7 @@ def test_views_are_those_of_a_cpu(generator):
         images = torch.randint(0, 256, (count, 3, height, width), generator=generator, dtype=torch.uint8)
         recipe = draw_recipe(views, torch.tensor([[height, width]]).expand(count, 2), generator)
         if recipe.jitter is not None:
-            always = views.jitter.model_copy(update={"probability": 1.0})
+            always = replace(views.jitter, probability=1.0)
             jitter = draw_jitter(always, count, generator)
             recipe = recipe._replace(jitter=jitter._replace(hue_after=torch.arange(count) % (NEVER + 1)))
         given.append((images, *recipe[:4], size))

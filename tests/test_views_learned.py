@@ -12,7 +12,7 @@ from annulus.encoders.encoder import load_encoder, save_encoder
 from annulus.errors import InputError
 from annulus.files.packed import write_packed
 from annulus.files.store import Resident
-from annulus.studies.runs import run_of
+from annulus.studies.runs import trial_of
 from annulus.studies.store import Place
 from annulus.training.setup import build_training
 from annulus.views import learned
@@ -32,7 +32,7 @@ def file(tmp_path):
 
 def run_with(generator):
     params = load(SMALL | {"backbone": "convnet", "views": "gentle", "split": "ydbdr"})
-    return run_of(resolved(params, RUN), 0, generator=generator)
+    return trial_of(resolved(params, RUN), 0, generator=generator)
 
 
 @pytest.mark.parametrize(("changes", "kept"), [("all", 0), ("rest", 1)])  # channels that the flow does not see
@@ -51,7 +51,7 @@ def test_a_run_with_a_generator_trains_on_its_views_and_is_named_by_its_weights(
     def name(generator):
         return Place(run_with(generator), {}, {}, CPU).name
 
-    encoder = build_training(run_with(file), stripes(40, 0), stripes(10, 1), CPU).method.encoder.eval()
+    encoder = build_training(run_with(file).run, stripes(40, 0), stripes(10, 1), CPU).method.encoder.eval()
     assert encoder.config.split == LearnedSplit.of(file)
     images = stripes(4, 2).images.pixels / 255
     seen = zip(encoder.parts, ViewGenerator(YDBDR, 0)(images), strict=True)

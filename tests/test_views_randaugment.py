@@ -1,15 +1,16 @@
 """RandAugment: every operator against torchvision's, and which ones are drawn."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms.v2 import functional as oracle
 
-from annulus.config.images import RandAugmentParams, ViewSetParams
 from annulus.views.randaugment import OPERATORS, RandAugment, draw_randaugment, randaugment_
 from annulus.views.recipe import augment
+from annulus.views.settings import RandAugmentSettings, ViewSet
 from annulus.views.shown import Shown
 
 NEAREST = {"interpolation": InterpolationMode.NEAREST}
@@ -70,19 +71,21 @@ def test_operators_follow_one_another_image_by_image(generator):
 
 def test_operators_are_drawn_alike_often_and_magnitudes_about_the_chosen_one(generator):
     drawn = draw_randaugment(
-        RandAugmentParams(operators=2, magnitude=15.0, spread=3.0, probability=1.0), 20_000, generator
+        RandAugmentSettings(operators=2, magnitude=15.0, spread=3.0, probability=1.0), 20_000, generator
     )
     counts, expected = drawn.operators.flatten().bincount(minlength=14).double(), 40_000 / 14
     assert ((counts - expected) ** 2 / expected).sum() < 34.5  # chi-squared, 13 degrees of freedom, 0.1 %
     sizes = drawn.magnitudes.abs() * 30
     assert (sizes.mean().item(), sizes.std().item()) == pytest.approx((15, 3), abs=0.06)
     assert abs((drawn.magnitudes > 0).double().mean() - 0.5) < 4 * 0.5 / 200
-    wide = draw_randaugment(RandAugmentParams(operators=1, magnitude=30.0, spread=9.0, probability=1.0), 999, generator)
+    wide = draw_randaugment(
+        RandAugmentSettings(operators=1, magnitude=30.0, spread=9.0, probability=1.0), 999, generator
+    )
     assert wide.magnitudes.abs().max() == 1
 
 
 def test_an_operator_is_left_out_as_often_as_its_probability_says(generator):
-    params = RandAugmentParams(operators=2, magnitude=30.0, spread=1.5, probability=0.5)
+    params = RandAugmentSettings(operators=2, magnitude=30.0, spread=1.5, probability=0.5)
     identity = draw_randaugment(params, 20_000, generator).operators == OPERATORS.index("identity")
     assert identity.double().mean().item() == pytest.approx(1 - 0.5 * 13 / 14, abs=0.01)
     both = identity.all(dim=1).double().mean().item()
@@ -91,9 +94,9 @@ def test_an_operator_is_left_out_as_often_as_its_probability_says(generator):
 
 def test_views_are_what_they_were_without_and_then_changed(generator):
     """The rest of the recipe is drawn first, so that a set without RandAugment has the same views as before it."""
-    plain = ViewSetParams(crop=None, flip=0.5, jitter=None, grayscale=0.2, blur=None, rand_augment=None, patches=None)
-    params = RandAugmentParams(operators=2, magnitude=10.0, spread=0.5, probability=0.5)
-    changing = plain.model_copy(update={"rand_augment": params})
+    plain = ViewSet(crop=None, flip=0.5, jitter=None, grayscale=0.2, blur=None, rand_augment=None, patches=None)
+    params = RandAugmentSettings(operators=2, magnitude=10.0, spread=0.5, probability=0.5)
+    changing = replace(plain, rand_augment=params)
     images = torch.randint(0, 256, (12, 3, 16, 16), generator=generator, dtype=torch.uint8)
     expected = augment(images, plain, 16, generator.manual_seed(3))
     expected = randaugment_(expected, draw_randaugment(params, 12, generator))

@@ -1,6 +1,7 @@
 """Views against torchvision on equal parameters, and their parameters against the distributions they promise."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,7 +9,6 @@ from settings import read
 from torchvision import transforms
 from torchvision.transforms.v2 import functional as oracle
 
-from annulus.config.images import BlurParams, CropParams, JitterParams, ViewSetParams
 from annulus.device import threads as pool
 from annulus.errors import InputError
 from annulus.views import colour
@@ -17,14 +17,15 @@ from annulus.views.blur import draw_blur, kernel_size
 from annulus.views.crop import Boxes, center_crop, draw_boxes, resized_crop
 from annulus.views.gaussian import gaussian_blur
 from annulus.views.recipe import augment, center_view
+from annulus.views.settings import BlurSettings, CropSettings, JitterSettings, ViewSet
 from annulus.views.shown import Shown
 
-CROP = CropParams(scale_min=0.2, scale_max=1.0, ratio_min=3 / 4, ratio_max=4 / 3)
-JITTER = JitterParams(probability=0.8, brightness=0.4, contrast=0.4, saturation=0.4, hue=0.1, strength=1.0)
-BLUR = BlurParams(probability=0.5, sigma_min=0.1, sigma_max=2.0)
-NOTHING = ViewSetParams(crop=None, flip=0.0, jitter=None, grayscale=0.0, blur=None, rand_augment=None, patches=None)
-STANDARD = NOTHING.model_copy(update={"crop": CROP, "flip": 0.5, "jitter": JITTER, "grayscale": 0.2})
-STRONG = STANDARD.model_copy(update={"blur": BLUR})
+CROP = CropSettings(scale_min=0.2, scale_max=1.0, ratio_min=3 / 4, ratio_max=4 / 3)
+JITTER = JitterSettings(probability=0.8, brightness=0.4, contrast=0.4, saturation=0.4, hue=0.1, strength=1.0)
+BLUR = BlurSettings(probability=0.5, sigma_min=0.1, sigma_max=2.0)
+NOTHING = ViewSet(crop=None, flip=0.0, jitter=None, grayscale=0.0, blur=None, rand_augment=None, patches=None)
+STANDARD = replace(NOTHING, crop=CROP, flip=0.5, jitter=JITTER, grayscale=0.2)
+STRONG = replace(STANDARD, blur=BLUR)
 
 
 @pytest.fixture
@@ -100,7 +101,7 @@ def test_resized_crop_equals_torchvision(height, width, size, generator):
 
 
 def test_boxes_have_uniform_area_log_uniform_aspect_and_uniform_place(generator):
-    crop = CropParams(scale_min=0.2, scale_max=0.5, ratio_min=0.75, ratio_max=4 / 3)  # every try fits
+    crop = CropSettings(scale_min=0.2, scale_max=0.5, ratio_min=0.75, ratio_max=4 / 3)  # every try fits
     side = 100_000  # so large that rounding to pixels does not show
     boxes = Boxes(*(field.double() for field in draw_boxes(crop, sides(side, side, 5000), generator)))
     area, aspect = boxes.height * boxes.width / side**2, (boxes.width / boxes.height).log()
@@ -124,12 +125,12 @@ def test_boxes_of_small_images_are_distributed_as_torchvisions(generator):
     spread = ((ours.var(0) + theirs.var(0)) / draws).sqrt()
     assert ((ours.mean(0) - theirs.mean(0)).abs() < 4 * spread).all()
     torch.testing.assert_close(ours.std(0), theirs.std(0), rtol=0.06, atol=0)
-    square = CropParams(scale_min=0.9, scale_max=1.0, ratio_min=1.0, ratio_max=1.0)
+    square = CropSettings(scale_min=0.9, scale_max=1.0, ratio_min=1.0, ratio_max=1.0)
     assert set(draw_boxes(square, sides(30, 30, 100), generator).height.tolist()) == {28, 29, 30}  # the whole side fits
 
 
 def test_a_box_that_never_fits_falls_back_to_the_central_one(generator):
-    whole = CropParams(scale_min=1.0, scale_max=1.0, ratio_min=3 / 4, ratio_max=4 / 3)
+    whole = CropSettings(scale_min=1.0, scale_max=1.0, ratio_min=3 / 4, ratio_max=4 / 3)
     for size in ((10, 100), (100, 10), (37, 90)):
         expected = transforms.RandomResizedCrop.get_params(torch.zeros(3, *size), [1.0, 1.0], [3 / 4, 4 / 3])
         assert torch.stack(draw_boxes(whole, sides(*size, 3), generator), dim=1).tolist() == [list(expected)] * 3
@@ -162,7 +163,7 @@ def test_large_images_have_the_same_views_with_several_threads_and_jpeg_s_are_re
         asked(count)
         found.append(augment(images, STANDARD, 192, seeded(2)))
     assert torch.equal(*found)
-    crops = STANDARD.model_copy(update={"jitter": None, "grayscale": 0.0})
+    crops = replace(STANDARD, jitter=None, grayscale=0.0)
     together = images.contiguous(memory_format=torch.channels_last)
     fine, coarse = (augment(some, crops, 192, seeded(2)) for some in (images, together))
     torch.testing.assert_close(coarse * 255, (coarse * 255).round(), atol=1e-3, rtol=0)
@@ -202,7 +203,7 @@ def test_operator_equals_torchvisions_on_tensors(name, photos):
 @pytest.mark.parametrize("strength", [1.0, 2.0])
 def test_drawn_jitter_is_uniform_in_factors_turn_and_order_times_its_strength(strength, generator):
     settings = {"brightness": 0.4 / strength, "contrast": 0.2 / strength, "saturation": 1.5 / strength}
-    params = JitterParams(probability=0.8, hue=0.1 / strength, strength=strength, **settings)
+    params = JitterSettings(probability=0.8, hue=0.1 / strength, strength=strength, **settings)
     jitter = colour.draw_jitter(params, 24_000, generator)
     chosen = jitter.hue_after != colour.NEVER
     assert_share(chosen, 0.8)
@@ -253,7 +254,7 @@ def in_torchvision(image, jitter, row):
 @pytest.mark.parametrize("crop", [CROP, None])
 def test_a_view_equals_torchvisions_operators_one_by_one(crop, photos, generator):
     """In each of the 24 orders of a jitter, and without one."""
-    params = STRONG.model_copy(update={"crop": crop})
+    params = replace(STRONG, crop=crop)
     noise = torch.randint(0, 256, (60, 3, 20, 28), generator=generator, dtype=torch.uint8)
     images = torch.cat([noise, photos.repeat(5, 1, 1, 1)])
     ours, recipe = augment(images, params, 18, seeded(1)), views.draw_recipe(params, sides(20, 28, 120), seeded(1))
@@ -280,7 +281,7 @@ def test_a_view_equals_torchvisions_operators_one_by_one(crop, photos, generator
 @pytest.mark.usefixtures("way")
 def test_bright_views_do_not_exceed_1(generator):
     white = torch.full((64, 3, 32, 32), 255, dtype=torch.uint8)
-    view = augment(white, STRONG.model_copy(update={"jitter": None}), 27, generator)
+    view = augment(white, replace(STRONG, jitter=None), 27, generator)
     assert view.max() <= 1
     torch.testing.assert_close(view, torch.ones_like(view), atol=2e-4, rtol=0)  # grey weights sum to 0.9999
 
@@ -296,14 +297,14 @@ def test_views_differ_between_equal_images_and_depend_on_the_seed_alone(photos):
     assert first.dtype == torch.float32
     assert 0 <= first.min() < first.max() <= 1
     assert (torch.cdist(first.flatten(1), first.flatten(1)) + torch.eye(50)).min() > 0.01
-    for params in (STRONG, NOTHING, NOTHING.model_copy(update={"flip": 1.0, "grayscale": 1.0})):
+    for params in (STRONG, NOTHING, replace(NOTHING, flip=1.0, grayscale=1.0)):
         augment(photos, params, 20, seeded(3)).zero_()
     center_view(photos, 20).zero_()
     assert torch.equal(photos, before)
 
 
 @pytest.mark.usefixtures("way")
-@pytest.mark.parametrize("params", [STRONG, NOTHING, NOTHING.model_copy(update={"flip": 0.5, "jitter": JITTER})])
+@pytest.mark.parametrize("params", [STRONG, NOTHING, replace(NOTHING, flip=0.5, jitter=JITTER)])
 def test_a_part_equals_those_rows_of_the_whole_and_leaves_the_generator_where_it_does(params, photos, monkeypatch):
     """In chunks of whatever size."""
     whole_generator = seeded(3)
@@ -320,7 +321,7 @@ def test_a_part_equals_those_rows_of_the_whole_and_leaves_the_generator_where_it
 def test_flip_and_grayscale_happen_as_often_as_asked(generator):
     images = torch.zeros(4000, 3, 2, 2, dtype=torch.uint8)
     images[:, 0, :, 0] = 255  # red on the left
-    view = augment(images, NOTHING.model_copy(update={"flip": 0.5, "grayscale": 0.2}), 2, generator)
+    view = augment(images, replace(NOTHING, flip=0.5, grayscale=0.2), 2, generator)
     assert_share(view[:, 0, 0, 1] > 0, 0.5)
     assert_share(view[:, 1].amax(dim=(1, 2)) > 0, 0.2)
 
@@ -328,7 +329,7 @@ def test_flip_and_grayscale_happen_as_often_as_asked(generator):
 @pytest.mark.parametrize("size", [16, 160])
 def test_views_in_inference_mode_are_the_same(size, generator):
     """Large ones are made by threads, which know nothing of the mode."""
-    strong = read({"views": "strong"})["view_sets.${views}"]
+    strong = read({"views": "strong"}).views
     images = torch.randint(0, 256, (3, 3, size, size), generator=generator, dtype=torch.uint8)
     expected = augment(images, strong, size, torch.Generator().manual_seed(1))
     with torch.inference_mode():

@@ -25,6 +25,8 @@ Rooms in the order in which data flows through them; each imports only from thos
     studies        a folder for each study, and what they share
     sweep          all runs of a study in parallel, here or on a cluster
 
+`annulus --help` lists the programs among them (`__main__`).
+
 For other training loops: `annulus.negatives` and `annulus.bounds` (their `__all__`), the names below, and nothing else.
 They are imported when they are first asked for, so that importing one room does not import the others.
 """
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from annulus.methods.memory import KeyQueue, MemoryBank
 
 __all__ = ["Contrast", "ContrastConfig", "KeyQueue", "MemoryBank", "bounds", "load_encoder", "negatives"]
+__version__: str
 
 _HOMES = {
     "Contrast": "annulus.methods.contrast",
@@ -54,8 +57,24 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(_HOMES[name]), name)
     if name in __all__:
         return import_module(f"annulus.{name}")
+    if name == "__version__":
+        return _version()
     raise AttributeError(f"module 'annulus' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+def _version() -> str:
+    """Of the distribution annulus-ssl; of a checkout that is not installed, what its pyproject.toml says."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("annulus-ssl")
+    except PackageNotFoundError:
+        import tomllib
+        from pathlib import Path
+
+        project = Path(__file__).parents[2] / "pyproject.toml"
+        return tomllib.loads(project.read_text(encoding="utf-8"))["project"]["version"]

@@ -1,4 +1,7 @@
-"""The one exception that a user meets: shown as a sentence, without a traceback."""
+"""The one exception that a user meets, a sentence without a traceback; and how a sentence shows a value."""
+
+import reprlib
+from typing import Any
 
 
 class InputError(ValueError):
@@ -6,3 +9,17 @@ class InputError(ValueError):
 
     The message names the value received, what was expected, and the way out.
     """
+
+
+class _Short(reprlib.Repr):
+    def repr_int(self, x: int, level: int) -> str:
+        # Python writes no number of more than 4,300 digits.
+        return super().repr_int(x, level) if x.bit_length() < 14_000 else "a number of thousands of digits"
+
+
+def shown(value: Any) -> str:
+    """A value as a sentence shows it: whole, or cut where it is long."""
+    short = _Short()  # never the whole of a value that anchors make endless
+    short.maxlevel, short.maxlist, short.maxdict, short.maxother, short.maxlong, short.maxstring = 2, 8, 8, 80, 80, 80
+    text = short.repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}..."

@@ -1,4 +1,4 @@
-"""`python -m annulus.export ENCODER --to torchvision|timm|detectron2`: an encoder's backbone for another library.
+"""`annulus export ENCODER --to torchvision|timm|detectron2`: an encoder's backbone for another library.
 
 The file holds the backbone under the other library's names, without the head, which only pretraining needs. The
 normalisation of the images stands inside the encoder, but outside the other library's network: the command prints it,
@@ -184,7 +184,7 @@ def _detectron2_name(name: str) -> str:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Export, then print the file and the lines that load it. A user's mistake is one sentence and exit status 1."""
-    parser = argparse.ArgumentParser(prog="python -m annulus.export", description=__doc__)
+    parser = argparse.ArgumentParser(prog="annulus export", description=__doc__)
     parser.add_argument("encoder", type=Path, help="encoder.safetensors of the pretrain stage, its JSON beside it")
     parser.add_argument("--to", choices=ENDINGS, required=True, dest="library")
     parser.add_argument("--out", type=Path, help="the file to write (default: beside the encoder)")

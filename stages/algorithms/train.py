@@ -7,16 +7,16 @@ from typing import Any
 from annulus.files.right import write_right
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.studies.outcomes import ACCURACIES, right_by_seed
-from annulus.studies.runs import Run, Trials, load_splits, run_of
+from annulus.studies.runs import Trial, Trials, load_splits, trial_of
 
 PATHS = ["images", "metrics", "right"]
 
 MEASURED = [*ACCURACIES, "loss_nats", "bound_nats", "ceiling_nats", "epochs"]
 
 
-def runs(settings: Mapping[str, Any]) -> dict[int, Run]:
+def runs(settings: Mapping[str, Any]) -> dict[int, Trial]:
     """What the stage trains, also for `python -m annulus.sweep`."""
-    return {seed: run_of(settings["run"], seed) for seed in settings["seeds"]}
+    return {seed: trial_of(settings["run"], seed) for seed in settings["seeds"]}
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:

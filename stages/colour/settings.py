@@ -1,10 +1,12 @@
 """The study's parameters -> what its images and its runs read: a file for each data set, and one for all spaces."""
 
+from dataclasses import asdict
 from typing import Any
 
-from annulus.config.evals import SegmentationParams
-from annulus.config.params import Count, Names, Params
+from annulus.config.params import Names, Params
 from annulus.config.resolved import IMAGES, RUN, resolved
+from annulus.evals.segmentation import SegmentationSettings
+from annulus.settings import Steps
 from annulus.studies.settings_files import write_settings
 from annulus.studies.study import Settings, Study, StudyParams
 
@@ -19,17 +21,17 @@ class Sets(Params):
 class PictureParams(Params):
     """How many images above their masks."""
 
-    rows: Count
-    columns: Count
+    rows: Steps
+    columns: Steps
 
 
 class ColourParams(StudyParams):
     """The study's params.yaml."""
 
-    held_out_pairs: Count
+    held_out_pairs: Steps
     spaces: dict[str, Names]
     sets: Sets
-    decoders: dict[str, SegmentationParams]
+    decoders: dict[str, SegmentationSettings]
     pictures: dict[str, PictureParams]
 
 
@@ -47,7 +49,7 @@ def main(study: Study) -> dict[str, Any]:
         for settings in [sets["labelled"] | {"split": space}]
     ]
     spaces = {"scale": scale, "seeds": own.seeds, "held_out_pairs": own.held_out_pairs}
-    spaces |= {"decoder": study.of_scale(own.decoders, "decoders").model_dump(), "points": points}
+    spaces |= {"decoder": asdict(study.of_scale(own.decoders, "decoders")), "points": points}
     return images | {"spaces": spaces, "pictures": study.of_scale(own.pictures, "pictures").model_dump()}
 
 

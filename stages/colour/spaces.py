@@ -4,20 +4,20 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from annulus.config.evals import SegmentationParams
+from annulus.evals.segmentation import SegmentationSettings
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.studies.outcomes import numbers
-from annulus.studies.runs import Trials, load_splits, run_of
+from annulus.studies.runs import Trials, load_splits, trial_of
 from annulus.studies.segments import Segments
 
 PATHS = ["labelled", "segmented", "spaces"]
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
-    segments = Segments.of(paths.segmented, SegmentationParams.model_validate(settings["decoder"]))
+    segments = Segments.of(paths.segmented, SegmentationSettings(**settings["decoder"]))
     runs = {
-        (point["space"], seed): run_of(point["run"], seed, settings["held_out_pairs"], segments=segments)
+        (point["space"], seed): trial_of(point["run"], seed, settings["held_out_pairs"], segments=segments)
         for point in settings["points"]
         for seed in settings["seeds"]
     }

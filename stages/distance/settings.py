@@ -4,8 +4,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from annulus.config.params import Count, Params
+from annulus.config.params import Params
 from annulus.config.resolved import IMAGES, RUN, resolved
+from annulus.settings import Steps
 from annulus.studies.settings_files import write_settings
 from annulus.studies.study import Settings, Study, StudyParams
 
@@ -23,7 +24,7 @@ class Sets(Params):
 class PairParams(Params):
     """Distances between two patches, and how many pairs of unseen images are told apart."""
 
-    held_out_pairs: Count
+    held_out_pairs: Steps
     offsets: Annotated[list[int], Field(min_length=1)]  # pixels; gains are over the first
 
 

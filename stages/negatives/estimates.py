@@ -9,11 +9,10 @@ import torch
 from annulus.config.resolved import values
 from annulus.device.rng import generator
 from annulus.files.results import write_table
-from annulus.negatives.build import build_sampler
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.studies.estimators.spread import Spread, spread_over_draws
 from annulus.studies.negatives.frozen_encoder_estimates import row, score
-from annulus.studies.runs import Trials, load_splits, run_of
+from annulus.studies.runs import Trials, load_splits, trial_of
 
 PATHS = ["images", "points"]
 
@@ -23,11 +22,11 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     trials = Trials(load_splits(paths.images))
     found: dict[tuple[str, int], list[Spread]] = {}
     for seed in settings["seeds"]:
-        training = trials.training(run_of(settings["run"], seed))
+        training = trials.training(trial_of(settings["run"], seed))
         training.run()
         scores, self_index = score(training, settings["queries"], seed)
         for name, choice in settings["samplers"].items():
-            sampler = build_sampler(values(choice, ["samplers.${sampler}"])["samplers.${sampler}"])
+            [sampler] = values(choice, ["samplers.${sampler}"]).values()
             for k in settings["counts"]:
                 draws = generator(seed, "estimates", name, k, device=scores.device)
                 spread = spread_over_draws(scores, self_index, k, sampler, settings["repeats"], draws)

@@ -4,8 +4,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from annulus.config.params import Name, Params, Rows
+from annulus.config.params import Name, Params
 from annulus.config.resolved import IMAGES, RUN, resolved
+from annulus.settings import Rows
 from annulus.studies.grid import Part, part_settings
 from annulus.studies.settings_files import write_settings
 from annulus.studies.study import Settings, Study, StudyParams

@@ -16,14 +16,14 @@ from annulus.running.checkpoint import Checkpoint, hash_files
 from annulus.running.code import hash_code
 from annulus.running.workers import each
 from annulus.studies.view_learning import trained as module
-from annulus.studies.view_learning.params import SEEN, GeneratorParams
+from annulus.studies.view_learning.params import SEEN, GeneratorParams, Seen
 from annulus.views.learned import save_generator
 
 PATHS = ["images", "generator"]
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
-    params, seen = GeneratorParams.model_validate(settings["generator"]), values(settings["seen"], SEEN)
+    params, seen = GeneratorParams.model_validate(settings["generator"]), Seen(*values(settings["seen"], SEEN).values())
     train, device = paths.images / "train.safetensors", pick_device()
     images = load_images(train)
     key = {"generator": params, "seen": seen, "images": hash_files(train), "code": hash_code(Path(module.__file__))}

@@ -8,7 +8,7 @@ from typing import Any
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.studies.outcomes import numbers, pair
-from annulus.studies.runs import Trials, load_splits, run_of
+from annulus.studies.runs import Trials, load_splits, trial_of
 
 PATHS = ["images", "generators", "points", "pairs"]
 
@@ -19,7 +19,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     seeds, pairs = settings["seeds"], settings["held_out_pairs"]
     points = {(point["series"], point["backbone"]): point for point in settings["points"]}
     variants = {
-        (key, seed): run_of(point["run"], seed, pairs, _file(paths.generators, point["generator"], seed))
+        (key, seed): trial_of(point["run"], seed, pairs, _file(paths.generators, point["generator"], seed))
         for key, point in points.items()
         for seed in seeds
     }

@@ -22,8 +22,8 @@ SAMPLERS = {"ir": "ring", "moco": "uniform"}
 def begun(method: str, stem: str, asked: str, device: torch.device) -> tuple[Training, float]:
     """A training after its first step, and the seconds of that step."""
     changes = {
-        "methods.${method}": {"negatives": "sampled" if method == "ir" else "all"},
-        "scales.${scale}.pretrain": {"batch_size": BATCH, "negatives": NEGATIVES, "queue": NEGATIVES},
+        "method": {"negatives": "sampled" if method == "ir" else "all"},
+        "budget": {"batch_size": BATCH, "negatives": NEGATIVES, "queue": NEGATIVES},
     }
     sets = random_images(IMAGES, SIZE), random_images(0, SIZE)
     with patch.dict(os.environ, ANNULUS_COMPILE=asked):

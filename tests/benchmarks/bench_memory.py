@@ -15,7 +15,7 @@ from torch import Tensor
 from annulus.bounds.infonce import InfoNCE
 from annulus.device.device import keep_freed_memory, pick_device
 from annulus.methods.contrast import Contrast, ContrastConfig
-from annulus.negatives.samplers import Ring
+from annulus.negatives.samplers import Ring, Uniform
 from annulus.negatives.scores import Products
 
 DIM, REPETITIONS = 128, 11
@@ -31,7 +31,9 @@ def unit(count: int, random: torch.Generator) -> Tensor:
 
 def ring_step(queries: Tensor, bank: Tensor, own: Tensor) -> Callable[[], None]:
     """Loss and gradient of queries whose positive is their own row in a bank."""
-    contrast = Contrast(ContrastConfig(Ring(0.01, 0.1), None, InfoNCE(), NEGATIVES), len(bank), 0, bank.device)
+    contrast = Contrast(
+        ContrastConfig(Ring(inner=0.01, outer=0.1), None, InfoNCE(), NEGATIVES), len(bank), 0, bank.device
+    )
 
     def step() -> None:
         leaf = queries.detach().requires_grad_()
@@ -42,7 +44,7 @@ def ring_step(queries: Tensor, bank: Tensor, own: Tensor) -> Callable[[], None]:
 
 def queue_step(queries: Tensor, keys: Tensor) -> Callable[[], None]:
     """Loss and gradient of queries whose positive is their key, against all of a queue that holds an older one."""
-    contrast = Contrast(ContrastConfig(Ring(0.0, 1.0), None, InfoNCE(), "all"), len(keys), 0, keys.device)
+    contrast = Contrast(ContrastConfig(Uniform(), None, InfoNCE(), "all"), len(keys), 0, keys.device)
     index = torch.arange(len(queries), device=keys.device)
     own = torch.stack([index, torch.full_like(index, -1)], dim=1)
 

@@ -63,9 +63,9 @@ def of_keys(
     """A training, without validation images unless some are given."""
     views = PARAMS.view_sets["standard" if method == "moco" else "strong"]
     changes = {
-        "methods.${method}": {"head": HEADS[method], "temperature": TEMPERATURES[method], "negatives": "all"},
-        "scales.${scale}.pretrain": {"batch_size": BATCH, "queue": queue, **scale},
-        "view_sets.${views}": dict(views) | {"blur": None},  # now the same views as lightly's
+        "method": {"head": HEADS[method], "temperature": TEMPERATURES[method], "negatives": "all"},
+        "budget": {"batch_size": BATCH, "queue": queue, **scale},
+        "views": vars(views) | {"blur": None},  # now the same views as lightly's
     }
     seen = images.take(torch.arange(0)) if validation is None else validation
     return training(method, sampler, stem, changes, images, seen, device)

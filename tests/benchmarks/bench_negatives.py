@@ -12,19 +12,19 @@ from timing import calls_per_turn, medians, write
 from torch import Tensor
 
 from annulus.device.device import pick_device
-from annulus.negatives.clusters import Clustering, Clusters, kmeans
+from annulus.negatives.clusters import Clusters, kmeans
 from annulus.negatives.neighbours import closest, clustered
-from annulus.negatives.samplers import Cave, Ring, Sampler
+from annulus.negatives.samplers import Ball, Cave, Ring, Sampler, Uniform
 
 IMAGES, DIM, BATCH, NEGATIVES, REPETITIONS = 50_000, 128, 256, 4_096, 11
 CLUSTERS, ITERATIONS, CLUSTERINGS = 300, 20, 5
 RUNS, SHARE = 10, 0.01  # of neighbours: Wu et al. 2020, arXiv:2005.13149, Appendix C.2
 
 SAMPLERS: dict[str, Sampler] = {
-    "uniform": Ring(0.0, 1.0),
-    "ball": Ring(0.0, 0.1),
-    "ring": Ring(0.01, 0.1),
-    "cave": Cave(0.1, "outside", Clustering(CLUSTERS, ITERATIONS, runs=1)),
+    "uniform": Uniform(),
+    "ball": Ball(0.1),
+    "ring": Ring(inner=0.01, outer=0.1),
+    "cave": Cave(outer=0.1, keep="outside", clusters=CLUSTERS, iterations=ITERATIONS, runs=1),
 }
 
 

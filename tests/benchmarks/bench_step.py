@@ -37,8 +37,8 @@ def of_memory(
     scale: Mapping[str, int] = MappingProxyType({}),
 ) -> Training:
     changes = {
-        "methods.${method}": {"negatives": "sampled", "critic": "dot", "bank_start": "random"},
-        "scales.${scale}.pretrain": {"batch_size": BATCH, "negatives": NEGATIVES, **scale},
+        "method": {"negatives": "sampled", "critic": "dot", "bank_start": "random"},
+        "budget": {"batch_size": BATCH, "negatives": NEGATIVES, **scale},
     }
     return training("ir", sampler, stem, changes, images, validation, device)
 

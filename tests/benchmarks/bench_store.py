@@ -136,8 +136,8 @@ def steps(folder: Path) -> dict[str, float]:
 
 def run_on(store: Store) -> Training:
     changes = {
-        "methods.${method}": {"negatives": "sampled", "bank_start": "random"},
-        "scales.${scale}.pretrain": {"batch_size": STEP_BATCH, "negatives": IMAGES // 2},
+        "method": {"negatives": "sampled", "bank_start": "random"},
+        "budget": {"batch_size": STEP_BATCH, "negatives": IMAGES // 2},
     }
     images = ImageSet(store, torch.arange(IMAGES) % 2, torch.arange(IMAGES), ("a", "b"))
     return training("ir", "uniform", "imagenet", changes, images, images, pick_device(), view_size=VIEW)

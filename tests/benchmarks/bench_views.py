@@ -5,6 +5,7 @@ RA-CJ-Blur (infomin Section 7.2): RandAugment and blur too, ours against the PIL
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from PIL import Image
@@ -19,8 +20,8 @@ BATCH, SIZE, REPETITIONS = 256, 32, 21
 ROUNDS = 4  # batches in a row, as a loader makes them: a single one would mostly pay for the others' cache misses
 
 STANDARD, INFOMIN = PARAMS.view_sets["standard"], PARAMS.view_sets["infomin"]
-ALWAYS = INFOMIN.rand_augment.model_copy(update={"spread": 0.0, "probability": 1.0})  # as torchvision has it
-INFOMIN = INFOMIN.model_copy(update={"rand_augment": ALWAYS})
+ALWAYS = replace(INFOMIN.rand_augment, spread=0.0, probability=1.0)  # as torchvision has it
+INFOMIN = replace(INFOMIN, rand_augment=ALWAYS)
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from statistics import median
 
 import torch
@@ -9,7 +10,7 @@ from timing import ROOT, calls_per_turn, synchronize
 from torch import Tensor
 
 from annulus.config.file import load_params
-from annulus.config.resolved import PRETRAIN
+from annulus.config.resolved import PRETRAIN, run_of
 from annulus.files.images import ImageSet
 from annulus.files.store import Resident
 from annulus.training.loop import Training
@@ -37,15 +38,14 @@ def training(
     device: torch.device,
     view_size: int | None = None,
 ) -> Training:
-    """Without annealing: every step draws from the sampler's own set. `changes` are to what the stage reads."""
+    """Without annealing: every step draws from the sampler's own set. `changes`: to sections of the run, by field."""
     choices = {"method": method, "sampler": sampler, "bound": "infonce", "anneal": "none", "neighbours": "none"}
     chosen = PARAMS.model_copy(update=choices | {"dataset": "cifar10", "scale": "paper", "backbone": BACKBONES[stem]})
-    read = {"seed": 0} | {key: chosen.get(key) for key in PRETRAIN}
-    for key, change in changes.items():
-        read[key] = read[key].model_copy(update=change)
+    run = run_of({key: chosen.get(key) for key in PRETRAIN}, 0)
+    run = replace(run, **{field: replace(getattr(run, field), **change) for field, change in changes.items()})
     if view_size is not None:
-        read["datasets.${dataset}.view_size"] = view_size
-    return build_training(read, images, validation, device)
+        run = replace(run, view_size=view_size)
+    return build_training(run, images, validation, device)
 
 
 def whole_step(run: Training) -> Callable[[], None]:
@@ -92,7 +92,7 @@ def epochs_of_bare(
                 synchronize()
                 bare_seconds += time.perf_counter() - started
 
-        run.epoch = run.recipe.scale.epochs - 1  # the last one: `run` comes back after it
+        run.epoch = run.settings.budget.epochs - 1  # the last one: `run` comes back after it
         run.step = step_and_bare
         started = time.perf_counter()
         run.run()

@@ -15,6 +15,7 @@ from annulus.bounds.infonce import infonce, log_sum
 from annulus.device.checks import check
 from annulus.device.distributed import all_gather, all_gather_with_grad
 from annulus.errors import InputError
+from annulus.settings import Positive
 
 
 def _log_weight(negatives: Num[Tensor, "*b"], alpha: float) -> Float[Tensor, "*b"]:
@@ -158,8 +159,8 @@ def geometric(start: float, end: float, share: float) -> float:
 class CPC(Bound):
     """`cpc` with this weight of the positive; `eqco_alpha` as in `InfoNCE`."""
 
-    alpha: float
-    eqco_alpha: float | None = None
+    alpha: Positive
+    eqco_alpha: Positive | None = None
     neighbours: ClassVar = "positives"
 
     def loss(
@@ -186,13 +187,14 @@ class MLCPC(Bound):
     and all get the loss of all: the batch's positives and one sum of each process's negatives are sent.
     """
 
-    alpha_start: float
-    alpha_end: float
+    alpha_start: Positive
+    alpha_end: Positive
     divide_by_alpha: bool = False
-    eqco_alpha: float | None = None
+    eqco_alpha: Positive | None = None
     neighbours: ClassVar = "refused"
 
     def alpha(self, training: float) -> float:
+        """The weight when this share of training is done."""
         return geometric(self.alpha_start, self.alpha_end, training)
 
     def loss(

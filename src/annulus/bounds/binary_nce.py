@@ -1,6 +1,7 @@
 """Noise-contrastive estimation, a binary decision for each candidate by itself."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -10,7 +11,8 @@ from torch.nn.functional import logsigmoid
 
 from annulus.bounds.bound import Bound, Estimate, present
 from annulus.bounds.infonce import infonce, infonce_ceiling
-from annulus.bounds.partition import PartitionFunction
+from annulus.bounds.partition import Normaliser, PartitionFunction
+from annulus.settings import Positive, Share
 
 
 def binary_nce(
@@ -31,19 +33,27 @@ def binary_nce(
     return -(logsigmoid(positive - even) + logsigmoid(even[:, None] - negatives).sum(dim=1)).mean()
 
 
-class BinaryNCE(Bound, nn.Module):
-    """`binary_nce` with its partition function; the reported bound is InfoNCE of the same scores."""
+@dataclass(frozen=True)
+class BinaryNCE(Bound):
+    """`binary_nce` with its partition function, which `PartitionFunction` describes; the original IR's objective."""
 
+    normaliser: Normaliser
+    constant: Positive
+    rate: Share
     neighbours: ClassVar = "refused"
+
+    def begin(self) -> "RunningNCE":
+        return RunningNCE(PartitionFunction(self.normaliser, self.constant, self.rate))
+
+
+class RunningNCE(nn.Module):
+    """`BinaryNCE` in a training, with its estimate of Z; the reported bound is InfoNCE of the same scores."""
+
+    neighbours = BinaryNCE.neighbours
 
     def __init__(self, partition: PartitionFunction) -> None:
         super().__init__()
         self.partition = partition
-
-    def ceiling(
-        self, positives: Int[Tensor, "b"], negatives: Int[Tensor, "b"], training: float = 0.0
-    ) -> Float[Tensor, ""]:
-        return infonce_ceiling(positives, negatives)
 
     def estimate(
         self,
@@ -58,6 +68,6 @@ class BinaryNCE(Bound, nn.Module):
         drawn = torch.cat([positives, negatives], dim=1) if self.partition.reads_positives else negatives
         log_partition = self.partition(every, drawn.detach())
         loss = binary_nce(positives[:, 0], negatives, log_partition, every.shape[1])
-        ceiling = self.ceiling(present(positives), counts)
+        ceiling = infonce_ceiling(present(positives), counts)
         reached = ceiling - infonce(positives.detach(), negatives.detach())
         return Estimate(loss, loss.detach(), reached, ceiling)

@@ -6,9 +6,10 @@ from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from annulus.errors import InputError
+from annulus.settings import Section
 
 
 def present(scores: Float[Tensor, "b k"]) -> Int[Tensor, "b"]:
@@ -66,7 +67,7 @@ class Estimate:
         return replace(self, loss=self.loss * weight, loss_nats=self.loss_nats * weight)
 
 
-class Bound:
+class Bound(Section):
     """A loss of scores, the ceiling of its estimate, and what its settings lose.
 
     `neighbours` says what neighbours are to it: "refused", where a query has one positive; "positives", where they
@@ -74,6 +75,10 @@ class Bound:
     """
 
     neighbours: ClassVar[Literal["refused", "positives", "among negatives"]]
+
+    def begin(self) -> "Bound | nn.Module":
+        """The bound at the start of a training; one that keeps numbers between steps is a module of its own."""
+        return self
 
     def loss(
         self, positives: Float[Tensor, "b p"], negatives: Float[Tensor, "b k"], training: float

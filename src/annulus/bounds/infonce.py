@@ -13,6 +13,7 @@ from torch.nn.functional import logsigmoid
 
 from annulus.bounds.bound import Bound, check_scores
 from annulus.bounds.eqco import margin
+from annulus.settings import Positive
 
 
 def log_sum(negatives: Float[Tensor, "*b k"]) -> Float[Tensor, "*b"]:
@@ -75,7 +76,7 @@ def infonce_ceiling(
 class InfoNCE(Bound):
     """`infonce`. `eqco_alpha`: the number of negatives that EqCo's margin pretends; None: no margin."""
 
-    eqco_alpha: float | None = None
+    eqco_alpha: Positive | None = None
     neighbours: ClassVar = "positives"
 
     def loss(

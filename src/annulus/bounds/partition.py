@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from annulus.device.distributed import all_gather, all_reduce_
 from annulus.errors import InputError
 
+Normaliser = Literal["constant", "first-batch", "first-batch-candidates", "moving-average", "exact"]
+
 
 class PartitionFunction(nn.Module):
     """log Z by one of five policies; the estimate is a persistent buffer, NaN before the first batch.
@@ -28,7 +30,7 @@ class PartitionFunction(nn.Module):
 
     def __init__(
         self,
-        normaliser: Literal["constant", "first-batch", "first-batch-candidates", "moving-average", "exact"],
+        normaliser: Normaliser,
         constant: float,
         rate: float,
     ) -> None:

@@ -1,4 +1,4 @@
-"""Compare two variants of the main line: `python -m annulus.compare BASE [HEAD]`."""
+"""Compare two variants of the main line: `annulus compare BASE [HEAD]`."""
 
 import argparse
 import sys
@@ -20,7 +20,7 @@ STALE = 3  # the exit status where a side's numbers are not of its parameters
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Print the table. A user's mistake is one sentence and exit status 1; numbers of something else end with STALE."""
-    parser = argparse.ArgumentParser(prog="python -m annulus.compare", description=__doc__)
+    parser = argparse.ArgumentParser(prog="annulus compare", description=__doc__)
     parser.add_argument("base", help="a git revision, a DVC experiment's name, or `workspace`")
     parser.add_argument("head", nargs="?", default=WORKSPACE, help="the same; by default the workspace")
     parser.add_argument("--markdown", action="store_true", help="as a pull request shows it")

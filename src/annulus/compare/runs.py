@@ -9,7 +9,7 @@ from signal import SIG_DFL, SIGPIPE, signal
 from typing import Any, NamedTuple
 
 from annulus.compare.sides import files_of, repository
-from annulus.config import SECTION_OF
+from annulus.config.params import SECTION_OF
 from annulus.errors import InputError
 from annulus.files.strict import finite, parse_json
 from annulus.pipeline.revision import WORKSPACE, Files, experiments
@@ -32,7 +32,7 @@ class Run(NamedTuple):
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Print the table. A user's mistake is one sentence and exit status 1."""
-    parser = argparse.ArgumentParser(prog="make runs", description=__doc__)
+    parser = argparse.ArgumentParser(prog="annulus runs", description=__doc__)
     parser.add_argument("--most", type=int, default=MOST, help=f"so many experiments, the newest first ({MOST})")
     parser.add_argument("--root", type=Path, help="the repository; by default the one of the working directory")
     arguments = parser.parse_args(argv)

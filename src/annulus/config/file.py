@@ -1,21 +1,21 @@
 """params.yaml read and checked as a whole; every fault becomes one sentence with its full key and the way out."""
 
 import re
-import reprlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import yaml
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
-from annulus.config import AllParams
-from annulus.config.params import Params, nearest
-from annulus.errors import InputError
+from annulus.config.all_params import AllParams
+from annulus.config.params import Params, kinds, nearest
+from annulus.errors import InputError, shown
 from annulus.files.regular import read_text
+from annulus.settings import Section
 
-Checked = TypeVar("Checked", bound=Params)
+Checked = TypeVar("Checked", bound=Params | Section)
 
 
 class _Loader(yaml.SafeLoader):
@@ -97,13 +97,13 @@ def checked(tree: Mapping[str, Any], source: str, model: type[Checked] = AllPara
         InputError: one line per fault, each with the source, its full key, the value and the way out.
     """
     try:
-        return model.model_validate(tree)
+        return TypeAdapter(model).validate_python(tree)
     except ValidationError as error:
         faults = [f"{source}: {_sentence(fault, model)}" for fault in error.errors()]
         raise InputError("\n".join(faults)) from error
 
 
-def _sentence(fault: Mapping[str, Any], model: type[Params]) -> str:
+def _sentence(fault: Mapping[str, Any], model: type[Params] | type[Section]) -> str:
     """One pydantic fault as a line: full key, what is wrong, the way out."""
     # A union's branch is part of pydantic's location, not of the file's; so is the mark of a name in its section.
     branch = re.compile(r"(constrained-)?int|literal\[.*\]")
@@ -112,18 +112,18 @@ def _sentence(fault: Mapping[str, Any], model: type[Params]) -> str:
     names = [str(part) for part in location if part != "[key]"]
     key = ".".join(name if name.isprintable() and len(name) <= 100 else shown(name) for name in names)
     match fault["type"]:
-        case "extra_forbidden":
-            siblings = _keys(_section(location[:-1], model))
+        case "extra_forbidden" | "unexpected_keyword_argument":
+            siblings = kinds(_section(location[:-1], model))
             return f"{key}: unknown key{nearest(location[-1], siblings)} (known: {', '.join(siblings)})"
         case "missing":
-            kind = _keys(_section(location[:-1], model))[location[-1]]
+            kind = kinds(_section(location[:-1], model))[location[-1]]
             null = ", or null for none" if type(None) in get_args(kind) else ""
             return f"{key}: missing; every value is written in params.yaml{null}"
         case "value_error":
             return f"{key}: {fault['ctx']['error']}" if key else str(fault["ctx"]["error"])
         case "float_type" if isinstance(fault["input"], str):
             return f"{key}: {shown(fault['input'])} is text to YAML; write a number, such as 1.0e-4"
-        case "dict_type" | "model_type":
+        case "dict_type" | "model_type" | "dataclass_type":
             return f"{key}: {shown(fault['input'])} refused; expected keys and values, or {{}} for none"
         case "string_type" if named:
             return f"{key}: {shown(fault['input'])} is no text to YAML; write a name in quotes"
@@ -131,34 +131,15 @@ def _sentence(fault: Mapping[str, Any], model: type[Params]) -> str:
     return f"{key}: {shown(fault['input'])} refused; {message[0].lower()}{message[1:]}"
 
 
-class _Short(reprlib.Repr):
-    def repr_int(self, x: int, level: int) -> str:
-        # Python writes no number of more than 4,300 digits.
-        return super().repr_int(x, level) if x.bit_length() < 14_000 else "a number of thousands of digits"
-
-
-def shown(value: Any) -> str:
-    """A value as a sentence shows it: whole, or cut where it is long."""
-    short = _Short()  # never the whole of a value that anchors make endless
-    short.maxlevel, short.maxlist, short.maxdict, short.maxother, short.maxlong, short.maxstring = 2, 8, 8, 80, 80, 80
-    text = short.repr(value)
-    return text if len(text) <= 200 else f"{text[:200]}..."
-
-
 def _section(location: Sequence[Any], model: Any) -> Any:
     """The model of the section at a place within a model's, found by walking the types."""
     for part in location:
         if get_origin(model) in (dict, list):
             model = get_args(model)[-1]
-        elif isinstance(model, type) and issubclass(model, Params):
-            model = _keys(model).get(str(part), model)
+        elif isinstance(model, type) and issubclass(model, (Params, Section)):
+            model = kinds(model).get(str(part), model)
         if get_origin(model) is Annotated:
             model = get_args(model)[0]
         if get_origin(model) in (Union, UnionType):  # the only unions of sections are `Section | None`
             model = next(branch for branch in get_args(model) if branch is not type(None))
     return model
-
-
-def _keys(model: type[Params]) -> dict[str, Any]:
-    """The known keys of a section, with the type of each value."""
-    return {field.alias or name: field.annotation for name, field in model.model_fields.items()}

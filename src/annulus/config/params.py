@@ -4,23 +4,30 @@ import difflib
 import re
 import reprlib
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any
+from dataclasses import fields
+from typing import Annotated, Any, get_type_hints
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 
-# Beyond these limits a number overflows, or no machine holds what it asks for.
+from annulus.settings import Section
+
+# Selectors, and where each one's choices are.
+SECTION_OF = {
+    "scale": "scales",
+    "dataset": "datasets",
+    "method": "methods",
+    "split": "splits",
+    "bound": "bounds",
+    "sampler": "samplers",
+    "anneal": "anneals",
+    "neighbours": "neighbour_sets",
+    "views": "view_sets",
+    "backbone": "backbones",
+    "schedule": "schedules",
+}
+
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Seeds = Annotated[list[Seed], Field(min_length=1, max_length=1000), AfterValidator(lambda seeds: _different(seeds))]
-Fraction = Annotated[float, Field(ge=0, le=1)]
-Positive = Annotated[float, Field(ge=1e-9, le=1e9)]  # so that float32 holds it, its inverse and their squares
-Temperature = Annotated[float, Field(ge=0.001, le=1000)]  # similarities lie in [-1, 1]
-Rate = Annotated[float, Field(ge=1e-9, le=1000)]  # of learning; probes of the papers take up to 30
-Decay = Annotated[float, Field(ge=0, le=1000)]  # of weights
-Count = Annotated[int, Field(ge=1, le=10**9)]
-Width = Annotated[int, Field(ge=1, le=2**16)]  # numbers of an embedding or a layer
-Depth = Annotated[int, Field(ge=1, le=100)]  # layers
-Rows = Annotated[int, Field(ge=1, le=2**24)]  # of a batch, a queue, a table of pairs; negatives of a query
-Repeats = Annotated[int, Field(ge=1, le=1000)]  # whose results are kept side by side
 # Names become files and words of a shell's command. The first has no dot, which would look like a deeper key.
 Name = Annotated[str, AfterValidator(lambda name: _fits(name, r"[\w-]+", "letters, digits, _ and -"))]
 RowName = Annotated[
@@ -60,11 +67,23 @@ def _fits(name: str, pattern: str, expected: str) -> str:
     return name
 
 
+def kinds(section: type[Params] | type[Section]) -> dict[str, Any]:
+    """The type of what stands under each key of a section."""
+    if issubclass(section, Params):
+        return {field.alias or name: field.annotation for name, field in section.model_fields.items()}
+    hints = get_type_hints(section, include_extras=True)
+    return {field.name: hints[field.name] for field in fields(section)}
+
+
+def one_of(name: str, sections: Mapping[str, type[Section]]) -> type[Params]:
+    """A section with a section under each of these keys, of which a selector chooses one."""
+    described = {key.replace("-", "_"): (kind, Field(alias=key)) for key, kind in sections.items()}
+    return create_model(name, __base__=Params, **described)
+
+
 def keys_of(section: Params | Mapping[str, Any]) -> list[str]:
     """The keys of a section, as they stand in the file."""
-    if isinstance(section, Mapping):
-        return list(section)
-    return [field.alias or name for name, field in type(section).model_fields.items()]
+    return list(section if isinstance(section, Mapping) else kinds(type(section)))
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -11,30 +11,41 @@ from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import to_jsonable_python
 
-from annulus.config import AllParams
-from annulus.config.params import Params
+from annulus.config.all_params import AllParams
+from annulus.config.params import kinds
 from annulus.errors import InputError
 from annulus.files.regular import read_text
+from annulus.training.run import Run
+from annulus.views.learned import LearnedSplit
+from annulus.views.splits import split_of
 
 SELECTORS = ["dataset", "method", "split", "bound", "sampler", "anneal", "neighbours"]
 SELECTORS += ["views", "backbone", "schedule", "scale"]
-PRETRAIN = [  # a run's seed comes beside these
-    "datasets.${dataset}.view_size",
-    "methods.${method}",
-    "splits.${split}",
-    "bounds.${bound}",
-    "samplers.${sampler}",
-    "anneals.${anneal}",
-    "neighbour_sets.${neighbours}",
-    "view_sets.${views}",
-    "backbones.${backbone}",
-    "optimizer",
-    "schedules.${schedule}",
-    "scales.${scale}.pretrain",
-]
+FIELDS = {  # of a pretraining's Run, under dvc.yaml's names; its seed comes beside these
+    "view_size": "datasets.${dataset}.view_size",
+    "method": "methods.${method}",
+    "split": "splits.${split}",
+    "bound": "bounds.${bound}",
+    "sampler": "samplers.${sampler}",
+    "annealing": "anneals.${anneal}",
+    "neighbours": "neighbour_sets.${neighbours}",
+    "views": "view_sets.${views}",
+    "backbone": "backbones.${backbone}",
+    "optimizer": "optimizer",
+    "schedule": "schedules.${schedule}",
+    "budget": "scales.${scale}.pretrain",
+}
+PRETRAIN = list(FIELDS.values())
 RUN = [*PRETRAIN, "knn", "linear", "scales.${scale}.linear"]  # with both probes
 IMAGES = ["seeds", "dataset", "datasets.${dataset}", "scales.${scale}.prepare"]
+
+
+def run_of(params: Mapping[str, Any], seed: int, learned: LearnedSplit | None = None) -> Run:
+    """The run of these values, which stand under `PRETRAIN`; a learned split takes the place of the settings'."""
+    chosen = {field: params[name] for field, name in FIELDS.items()}
+    return Run(seed=seed, **chosen | {"split": learned or split_of(chosen["split"].described)})
 
 
 def resolved(params: AllParams, names: Iterable[str]) -> dict[str, Any]:
@@ -45,7 +56,7 @@ def resolved(params: AllParams, names: Iterable[str]) -> dict[str, Any]:
         place, value = tree, params.get(name)
         for parent in parents:
             place = place.setdefault(parent, {})
-        place[last] = value.model_dump(mode="json", by_alias=True) if isinstance(value, Params) else value
+        place[last] = to_jsonable_python(value)
     return tree
 
 
@@ -89,6 +100,4 @@ def _value(tree: Mapping[str, Any], name: str) -> Any:
 
 def _kind(model: Any, key: str) -> Any:
     """The type of what stands under a key of a section."""
-    if not (isinstance(model, type) and issubclass(model, Params)):
-        return get_args(model)[1]  # of a dict
-    return {field.alias or name: field.annotation for name, field in model.model_fields.items()}[key]
+    return kinds(model)[key] if isinstance(model, type) else get_args(model)[1]  # of a dict

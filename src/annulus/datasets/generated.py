@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Int64, UInt8
 from torch import Tensor
 
-from annulus.config.images import DatasetParams, MosaicsParams, ObjectsParams, ShapesParams
 from annulus.datasets.mosaics import draw_mosaics
 from annulus.datasets.objects import OBJECTS, draw_masks, draw_objects
+from annulus.datasets.settings import DatasetSettings, MosaicsSettings, ObjectsSettings, ShapesSettings
 from annulus.datasets.shapes import CLASSES, draw_shapes
 from annulus.datasets.source import Source
 from annulus.device.rng import derive
@@ -29,20 +29,20 @@ class Drawn(NamedTuple):
     masks: Callable[[np.ndarray, int, int], UInt8[Tensor, "n h w"]] | None = None
 
 
-DRAWN: dict[type[DatasetParams], Drawn] = {
-    ShapesParams: Drawn(CLASSES, draw_shapes, SMALL),
-    MosaicsParams: Drawn(CLASSES, draw_mosaics, LARGE),
-    ObjectsParams: Drawn(OBJECTS, draw_objects, SMALL, draw_masks),
+DRAWN: dict[type[DatasetSettings], Drawn] = {
+    ShapesSettings: Drawn(CLASSES, draw_shapes, SMALL),
+    MosaicsSettings: Drawn(CLASSES, draw_mosaics, LARGE),
+    ObjectsSettings: Drawn(OBJECTS, draw_objects, SMALL, draw_masks),
 }
 
 
-def counts(params: DatasetParams, limits: Mapping[str, int | None]) -> dict[str, int]:
+def counts(params: DatasetSettings, limits: Mapping[str, int | None]) -> dict[str, int]:
     """How many images each split has."""
     most = DRAWN[type(params)].most
     return {split: limits[split] or most[split] for split in most}
 
 
-def generated(dataset: str, split: str, params: DatasetParams, count: int, seed: int) -> Source:
+def generated(dataset: str, split: str, params: DatasetSettings, count: int, seed: int) -> Source:
     """So many images of a split; the data set's name, the split and the seed make the key that they are drawn with."""
     drawn, key = DRAWN[type(params)], derive(seed, dataset, split)
 

@@ -13,13 +13,12 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from annulus.config.images import DatasetParams, DownloadParams, FolderParams, MasksParams
-from annulus.config.training import PrepareScale
 from annulus.datasets.folder import UNLABELLED_FOLDER, named, open_folder, with_unlabelled
 from annulus.datasets.generated import counts, generated
 from annulus.datasets.imagenet import open_imagenet, open_tinyimagenet
 from annulus.datasets.masks import open_masks
 from annulus.datasets.pack import pack, workplace
+from annulus.datasets.settings import DatasetSettings, DownloadSettings, FolderSettings, MasksSettings, PrepareBudget
 from annulus.datasets.source import Source, root_of
 from annulus.device.rng import generator
 from annulus.device.space import check_space
@@ -69,13 +68,13 @@ class Prepared:
         return numbers
 
 
-def packing(dataset: str, params: DatasetParams) -> AbstractContextManager[Path | None]:
+def packing(dataset: str, params: DatasetSettings) -> AbstractContextManager[Path | None]:
     """A folder for the shards of a set that is packed, until they are saved; None for a set in memory.
 
     Raises:
         InputError: on entering, when another process packs the same set.
     """
-    if isinstance(params, FolderParams) and params.store != "memory":
+    if isinstance(params, FolderSettings) and params.store != "memory":
         key = {
             "root": root_of(f"datasets.{dataset}.root", params.root),
             "image_size": params.image_size,
@@ -86,7 +85,7 @@ def packing(dataset: str, params: DatasetParams) -> AbstractContextManager[Path 
 
 
 def prepare_images(
-    dataset: str, params: DatasetParams, scale: PrepareScale, seed: int, shards: Path | None = None
+    dataset: str, params: DatasetSettings, scale: PrepareBudget, seed: int, shards: Path | None = None
 ) -> Prepared:
     """Read, limit and divide a data set. The same arguments and files give the same images.
 
@@ -107,7 +106,7 @@ def prepare_images(
 
 
 def prepare_sources(
-    sources: dict[str, Source], limits: Limits, params: DatasetParams, seed: int, shards: Path | None, section: str
+    sources: dict[str, Source], limits: Limits, params: DatasetSettings, seed: int, shards: Path | None, section: str
 ) -> Prepared:
     """`prepare_images` of sources that are open; sentences name `section`, where the settings are."""
     chosen = {split: _chosen_rows(source, limits, split, seed) for split, source in sources.items()}
@@ -184,21 +183,21 @@ def shared_images(test: ImageSet, others: Sequence[ImageSet]) -> int:
     return int(torch.isin(test.images.fingerprints(), known).sum())
 
 
-def _open(dataset: str, params: DatasetParams, limits: Limits, seed: int) -> dict[str, Source]:
+def _open(dataset: str, params: DatasetSettings, limits: Limits, seed: int) -> dict[str, Source]:
     match params:
-        case FolderParams(root=root):
+        case FolderSettings(root=root):
             place = root_of(f"datasets.{dataset}.root", root)
             sources = FOLDERS[dataset](place, params.image_size)
             if dataset == "folder" and limits["unlabelled"] != 0:
                 sources["train"] = with_unlabelled(sources["train"], place, params.image_size)
             return sources
-        case DownloadParams(root=root):
+        case DownloadSettings(root=root):
             from annulus.datasets.downloads import open_download  # torchvision takes four seconds
 
             return open_download(
                 dataset, root_of(f"datasets.{dataset}.root", root), params.image_size, limits["unlabelled"] != 0
             )
-        case MasksParams(root=root):
+        case MasksSettings(root=root):
             return open_masks(dataset, root_of(f"datasets.{dataset}.root", root), params.image_size)
         case _:
             there = counts(params, limits)
@@ -206,14 +205,14 @@ def _open(dataset: str, params: DatasetParams, limits: Limits, seed: int) -> dic
             return {split: generated(dataset, split, params, count, seed) for split, count in there.items()}
 
 
-def _check_space(images: Mapping[str, int], params: DatasetParams) -> None:
+def _check_space(images: Mapping[str, int], params: DatasetSettings) -> None:
     size = params.image_size
     # Twice: as they are read, and divided.
     needs = {f"{split} images ({count:,} of {size} px)": 2 * count * 3 * size**2 for split, count in images.items()}
     way_out = (
         "lower train_images, test_images or unlabelled_images in scales.SCALE.prepare, or datasets.DATASET.image_size"
     )
-    if isinstance(params, FolderParams):
+    if isinstance(params, FolderSettings):
         way_out += ", or give datasets.DATASET.store jpeg or raw"
     check_space(needs, torch.device("cpu"), way_out)
 
@@ -246,11 +245,11 @@ def _even_rows(
     return even_subset(labels, limit, generator(seed, "subset", split))
 
 
-def _check_bad_files(names: Sequence[str], asked: int, section: str, params: DatasetParams) -> None:
+def _check_bad_files(names: Sequence[str], asked: int, section: str, params: DatasetSettings) -> None:
     if not names:
         return
     found = f"{len(names)} of {asked} image files cannot be read: {named(names)}"
-    allowed = params.max_bad_files if isinstance(params, FolderParams) else 0
+    allowed = params.max_bad_files if isinstance(params, FolderSettings) else 0
     if len(names) > allowed:
         raise InputError(f"{found}. max_bad_files is {allowed}: fix or remove them, or raise {section}.max_bad_files")
     log.warning("%s; going on without (max_bad_files %d)", found, allowed)

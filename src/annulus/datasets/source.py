@@ -9,8 +9,7 @@ import numpy as np
 from jaxtyping import Int64, UInt8
 from torch import Tensor
 
-from annulus.config.file import shown
-from annulus.errors import InputError
+from annulus.errors import InputError, shown
 
 
 @dataclass(frozen=True)

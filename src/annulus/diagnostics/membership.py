@@ -71,8 +71,8 @@ def cave_for(cave: Cave, images: int, train_images: int) -> Cave:
 
     Two at least, and no more than there are images.
     """
-    clusters = round(fewer_clusters(cave.clustering.clusters, train_images) * images / train_images)
-    return replace(cave, clustering=cave.clustering._replace(clusters=min(max(clusters, 2), images)))
+    clusters = round(fewer_clusters(cave.clusters, train_images) * images / train_images)
+    return replace(cave, clusters=min(max(clusters, 2), images))
 
 
 @dataclass(frozen=True)

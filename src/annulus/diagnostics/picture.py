@@ -1,4 +1,4 @@
-"""`python -m annulus.diagnostics.picture`: the annulus around one image, from the main line's embeddings, as an SVG.
+"""`annulus picture`: the annulus around one image, from the main line's embeddings, as an SVG.
 
 A point is one row of the memory. Its distance from the centre is its angle to the query, to scale; its direction is a
 projection, with the query's k-means cluster on the left. The query is a typical one: its own row lies in the inner
@@ -15,15 +15,14 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from annulus.config.all_params import Samplers
 from annulus.config.file import load_params
-from annulus.config.negatives import Samplers
 from annulus.device.rng import derive
 from annulus.diagnostics.measures import Run, load_run
 from annulus.diagnostics.membership import candidate_sets, cave_for, false_negative_percent
 from annulus.errors import InputError
 from annulus.files.images import load_images
 from annulus.files.results import write_text
-from annulus.negatives.build import build_sampler
 from annulus.negatives.samplers import Ring
 
 LARGE, SMALL = 200, 76  # radii of the discs, in units of the picture
@@ -62,7 +61,7 @@ def scene_of(run: Run, labels: Tensor, samplers: Samplers, seed: int) -> Scene:
     """
     snapshot = run.snapshots[-1]
     self_index = snapshot.self_index
-    named = {name: build_sampler(params) for name, params in samplers} | {"inner": Ring(0.0, samplers.ring.inner)}
+    named = dict(samplers) | {"inner": Ring(inner=0.0, outer=samplers.ring.inner)}
     named["cave"] = cave_for(named["cave"], len(run.images), run.train_images)
     sets = candidate_sets(
         snapshot.comparisons(), self_index, {name: (one, 1.0) for name, one in named.items()}, derive(seed, "picture")
@@ -234,7 +233,7 @@ def _percent(share: float) -> str:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Write the SVG. A user's mistake is one sentence and exit status 1."""
-    parser = argparse.ArgumentParser(prog="python -m annulus.diagnostics.picture", description=__doc__)
+    parser = argparse.ArgumentParser(prog="annulus picture", description=__doc__)
     parser.add_argument("--root", type=Path, default=Path(), help="the repository, where `dvc repro` has run")
     parser.add_argument("--svg", type=Path, required=True, help="the file to write")
     arguments = parser.parse_args(argv)

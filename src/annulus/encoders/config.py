@@ -1,30 +1,74 @@
 """What rebuilds an encoder, and its check when it is read back."""
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self, get_args
 
 from annulus.errors import InputError
 from annulus.files.weights import check_keys, statistics
+from annulus.settings import Section
 from annulus.views.splits import Split, split_of
 
-CHOICES = {
-    "architecture": (
-        *("resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnet50_x2", "resnet50_x4"),
-        *("resnext101_32x8d", "resnext152_32x8d", "vit_small", "alexnet", "convnet"),
-    ),
-    "stem": ("imagenet", "cifar", "patch16", "patch8", "patch4"),
-    "head": ("linear", "mlp", "mlp-bn"),
-}
+Architecture = Literal[
+    "resnet18",
+    "resnet34",
+    "resnet50",
+    "resnet101",
+    "resnet152",
+    "resnet50_x2",
+    "resnet50_x4",
+    "resnext101_32x8d",
+    "resnext152_32x8d",
+    "vit_small",
+    "alexnet",
+    "convnet",
+]
+Stem = Literal["imagenet", "cifar", "patch16", "patch8", "patch4"]  # of vit_small the side of a patch in pixels
+Head = Literal["linear", "mlp", "mlp-bn"]
 MOST = {"embedding_dim": 2**16, "view_size": 1024}
 
 
+class _Stemmed:
+    """What an architecture and a stem say together."""
+
+    architecture: Architecture
+    stem: Stem
+
+    @property
+    def patch(self) -> int:
+        """Pixels a side of a transformer's patches, 0 for the other networks."""
+        return int(self.stem.removeprefix("patch")) if self.stem.startswith("patch") else 0
+
+    def check_stem(self) -> None:
+        """Refuse a stem of another kind of network.
+
+        Raises:
+            InputError: with the stems of this kind.
+        """
+        if (self.architecture == "vit_small") != (self.patch > 0):
+            raise InputError(
+                f"{self.architecture} has no stem {self.stem}: vit_small takes patch16, patch8 or patch4, "
+                "the other networks take imagenet or cifar"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backbone(_Stemmed, Section):
+    """Network and stem; vit_small's stem is the side of its patches in pixels."""
+
+    architecture: Architecture
+    stem: Stem
+
+    def __post_init__(self) -> None:
+        self.check_stem()
+
+
 @dataclass(frozen=True)
-class EncoderConfig:
+class EncoderConfig(_Stemmed):
     """The arguments that rebuild an encoder; stored as JSON beside its weights."""
 
-    architecture: str
-    stem: str  # imagenet | cifar; of vit_small the side of a patch in pixels: patch16 | patch8 | patch4
-    head: str  # linear | mlp | mlp-bn
+    architecture: Architecture
+    stem: Stem
+    head: Head
     embedding_dim: int  # of each network's embedding
     view_size: int  # pixels a side that it was trained on
     split: Split | None  # how an image is shared between two networks; None: one network sees RGB
@@ -38,11 +82,7 @@ class EncoderConfig:
             InputError: when the stem is of another kind of network, or the view size is no multiple of the patch.
         """
         object.__setattr__(self, "std", tuple(one or 1.0 for one in self.std))
-        if (self.architecture == "vit_small") != (self.patch > 0):
-            raise InputError(
-                f"{self.architecture} has no stem {self.stem}: vit_small takes patch16, patch8 or patch4, "
-                "the other networks take imagenet or cifar"
-            )
+        self.check_stem()
         if self.patch and self.view_size % self.patch:
             raise InputError(
                 f"view_size {self.view_size} cannot be cut into patches of {self.patch} pixels; take a view_size that "
@@ -54,11 +94,6 @@ class EncoderConfig:
         """Channels that a network sees; of two networks, both parts' together."""
         return len(self.mean)
 
-    @property
-    def patch(self) -> int:
-        """Pixels a side of a transformer's patches, 0 for the other networks."""
-        return int(self.stem.removeprefix("patch")) if self.stem.startswith("patch") else 0
-
     @classmethod
     def checked(cls, described: Any) -> Self:
         """What the JSON file holds.
@@ -67,9 +102,9 @@ class EncoderConfig:
             ValueError: for a missing or unknown key, or a value that no encoder has.
         """
         check_keys(described, cls)
-        for name, known in CHOICES.items():
-            if described[name] not in known:
-                raise ValueError(f"{name} is {described[name]!r}, expected {', '.join(known)}")
+        for name, kind in (("architecture", Architecture), ("stem", Stem), ("head", Head)):
+            if described[name] not in get_args(kind):
+                raise ValueError(f"{name} is {described[name]!r}, expected {', '.join(get_args(kind))}")
         for name, most in MOST.items():
             if type(described[name]) is not int or not 1 <= described[name] <= most:
                 raise ValueError(f"{name} is {described[name]!r}, expected a whole number from 1 to {most}")

@@ -2,6 +2,7 @@
 
 import logging
 from dataclasses import dataclass
+from typing import Literal
 
 import faiss
 import numpy as np
@@ -10,10 +11,10 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from annulus.config.evals import KnnParams
 from annulus.encoders.features import Features, check_same_classes
 from annulus.evals.accuracy import class_percents, label_ranks, percent
 from annulus.files.results import Number
+from annulus.settings import Section, Steps, Temperature
 
 log = logging.getLogger("annulus")
 
@@ -75,7 +76,16 @@ def nearest_labels(
     return bank_labels[rows.masked_fill(farther, len(bank_labels)).amin(dim=1)]
 
 
-def evaluate_knn(train: Features, test: Features, params: KnnParams) -> Neighbours:
+@dataclass(frozen=True, kw_only=True)
+class KnnSettings(Section):
+    """k neighbours in a layer's features, weighted by exp(similarity / temperature)."""
+
+    k: Steps
+    temperature: Temperature
+    layer: Literal["pooled", "embedding"]
+
+
+def evaluate_knn(train: Features, test: Features, params: KnnSettings) -> Neighbours:
     """The test images as queries against the training images as bank.
 
     Top-5 counts a label among the five classes with the most votes; with five classes or fewer, any class

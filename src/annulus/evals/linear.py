@@ -8,16 +8,15 @@ images anew and takes the encoder's features as they are.
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from annotated_types import Ge, Le
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from annulus.config.evals import LinearParams, LinearScale
-from annulus.config.images import ViewSetParams
-from annulus.config.training import ConstantSchedule, CosineSchedule, PlateauSchedule, ScheduleParams
 from annulus.device.rng import generator
 from annulus.encoders.extract import encode, extract
 from annulus.encoders.features import Features, check_same_classes
@@ -26,15 +25,45 @@ from annulus.evals.accuracy import label_ranks, percent
 from annulus.evals.probe import Probe, few_threads, predict, standardised, unchanged
 from annulus.files.images import ImageSet
 from annulus.files.results import Number
-from annulus.optim.schedules import Schedule
+from annulus.optim.schedules import ConstantSchedule, CosineSchedule, PlateauSchedule, Policy, Schedule
 from annulus.optim.sgd import SGD
+from annulus.settings import Decay, Rate, Rows, Section, Share, Steps
 from annulus.views.recipe import augment
+from annulus.views.settings import ViewSet
 
 log = logging.getLogger("annulus")
 
 LOG_LINES = 10
 
 Batches = Callable[[int], Iterator[tuple[Tensor, Tensor]]]  # an epoch's number -> its features and labels
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearSettings(Section):
+    """Logistic regression on frozen features. patience, drops: the rate falls tenfold on a plateau."""
+
+    inputs: Literal["features", "views"]
+    layer: Literal["pooled", "map"]
+    momentum: Share
+    weight_decay: Decay
+    patience: Steps | None
+    drops: Annotated[int, Ge(0), Le(1000)]
+
+    def __post_init__(self) -> None:
+        if (self.patience is None) != (self.drops == 0):
+            raise InputError(
+                f"patience {self.patience} and drops {self.drops} go together; "
+                "give both, or patience: null and drops: 0"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearBudget(Section):
+    """How long a probe is trained: `scales.SCALE.linear` of params.yaml."""
+
+    epochs: Steps
+    batch_size: Rows
+    learning_rate: Rate
 
 
 @dataclass(frozen=True)
@@ -50,9 +79,9 @@ class Outcome:
 def fit(
     probe: Probe,
     batches: Batches,
-    params: LinearParams,
-    scale: LinearScale,
-    without_patience: ScheduleParams,
+    params: LinearSettings,
+    scale: LinearBudget,
+    without_patience: Policy,
     validation: Features,
 ) -> list[dict[str, Number]]:
     """Minimise the mean cross-entropy by SGD with momentum; returns one row per epoch.
@@ -123,8 +152,8 @@ def feature_batches(
 def view_batches(
     encoder: nn.Module,
     images: ImageSet,
-    params: LinearParams,
-    views: ViewSetParams,
+    params: LinearSettings,
+    views: ViewSet,
     batch_size: int,
     seed: int,
     device: torch.device,
@@ -146,8 +175,8 @@ def probe_features(
     train: Features,
     validation: Features,
     test: Features,
-    params: LinearParams,
-    scale: LinearScale,
+    params: LinearSettings,
+    scale: LinearBudget,
     seed: int,
     device: torch.device,
 ) -> Outcome:
@@ -171,9 +200,9 @@ def probe_views(
     train: ImageSet,
     validation: ImageSet,
     test: ImageSet,
-    params: LinearParams,
-    scale: LinearScale,
-    views: ViewSetParams,
+    params: LinearSettings,
+    scale: LinearBudget,
+    views: ViewSet,
     seed: int,
     device: torch.device,
 ) -> Outcome:
@@ -194,7 +223,7 @@ def probe_views(
     return _outcome(probe, history, extract(encoder, test, [params.layer], device), params)
 
 
-def _outcome(probe: Probe, history: list[dict[str, Number]], test: Features, params: LinearParams) -> Outcome:
+def _outcome(probe: Probe, history: list[dict[str, Number]], test: Features, params: LinearSettings) -> Outcome:
     """The last epoch's probe on the test images, which no decision has seen."""
     scores = predict(probe, test.layer(params.layer))
     ranks = label_ranks(scores, test.labels)
@@ -209,7 +238,7 @@ def _outcome(probe: Probe, history: list[dict[str, Number]], test: Features, par
     return Outcome(metrics, history, scores.argmax(dim=1), {"top1_percent": (ranks < 1).numpy()})
 
 
-def _policy(params: LinearParams, without_patience: ScheduleParams, validation: Features) -> ScheduleParams:
+def _policy(params: LinearSettings, without_patience: Policy, validation: Features) -> Policy:
     if params.patience is None:
         return without_patience
     if len(validation.labels) == 0:

@@ -7,13 +7,14 @@ import logging
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
+from annotated_types import Ge, Le
 from jaxtyping import Float, Int64, UInt8
 from torch import Tensor, nn
 
-from annulus.config.evals import SegmentationParams
 from annulus.device.rng import derive, first_weights, generator
 from annulus.encoders.features import Features
 from annulus.errors import InputError
@@ -21,6 +22,7 @@ from annulus.evals.iou import confusion, iou, mean_iou, pixel_accuracy
 from annulus.files.images import IGNORED, ImageSet, Masks
 from annulus.files.results import Number
 from annulus.optim.torch_optimizers import Adam
+from annulus.settings import Rate, Rows, Section, Steps
 from annulus.views.crop import center_crop
 
 log = logging.getLogger("annulus")
@@ -75,12 +77,22 @@ def seen_masks(images: ImageSet, view_size: int) -> Masks:
     return center_crop(images.masks[:, None], view_size)[:, 0]
 
 
+@dataclass(frozen=True, kw_only=True)
+class SegmentationSettings(Section):
+    """A decoder of frozen feature maps; width: channels of its two convolutions."""
+
+    width: Annotated[int, Ge(1), Le(4096)]
+    epochs: Steps
+    batch_size: Rows
+    learning_rate: Rate
+
+
 def segment(
     train: Features,
     train_masks: UInt8[Tensor, "train size size"],
     test: Features,
     test_masks: UInt8[Tensor, "test size size"],
-    params: SegmentationParams,
+    params: SegmentationSettings,
     seed: int,
     device: torch.device,
 ) -> Segmented:
@@ -135,7 +147,7 @@ def _fit(
     decoder: Decoder,
     maps: Float[Tensor, "n c y x"],
     masks: Masks,
-    params: SegmentationParams,
+    params: SegmentationSettings,
     seed: int,
     device: torch.device,
 ) -> list[dict[str, Number]]:

@@ -7,7 +7,7 @@
     simo     a momentum encoder, its keys of the batch
 
 Made of `step` (what the loop calls), `contrast` (scores to a bound's estimate), `memory` (bank and queue), `keys` (the
-momentum encoder) and `critics` (scores that are no dot products); `build` makes one by its name.
+momentum encoder) and `critics` (scores that are no dot products).
 
 Any of them may have a split: two encoders, each of a part of the image, and two memories; each encoder's queries meet
 the other one's keys. CMC is ir with the split lab.
@@ -23,3 +23,17 @@ where `embed()` gives the embeddings of all training images now, `views` are as 
 says, of this process's share of the batch, and `index` holds the training images' rows of the whole batch. Embeddings
 are gathered from all processes as soon as they are made, so that all compute the loss of the whole batch.
 """
+
+from annulus.methods.ir import IRSettings
+from annulus.methods.moco import MoCoSettings
+from annulus.methods.pirl import PIRLSettings
+from annulus.methods.simclr import SimCLRSettings
+from annulus.methods.simo import SiMoSettings
+
+METHODS = {  # by their keys in params.yaml
+    "ir": IRSettings,
+    "pirl": PIRLSettings,
+    "moco": MoCoSettings,
+    "simclr": SimCLRSettings,
+    "simo": SiMoSettings,
+}

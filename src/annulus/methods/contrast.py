@@ -3,7 +3,6 @@
 Everything here is scores (b, n) of queries against a memory's columns, whoever holds it: a bank, a queue, or the batch.
 """
 
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -47,7 +46,7 @@ class ContrastConfig:
     def __post_init__(self) -> None:
         check_count(self.negatives)
         for name, kind, example in (
-            ("sampler", Sampler, "negatives.Ring(0.1, 0.5)"),
+            ("sampler", Sampler, "negatives.Ring(outer=0.1, inner=0.01)"),
             ("bound", Bound, "bounds.InfoNCE()"),
         ):
             if not isinstance(given := getattr(self, name), kind):
@@ -112,7 +111,7 @@ class Contrast(Drawing):
         """
         super().__init__()
         self.config, self.seed, self.name, self.views = config, seed, name, views
-        self.bound = deepcopy(config.bound)  # a bound may keep an estimate of its own for each memory
+        self.bound = config.bound.begin()  # a bound may keep an estimate of its own for each memory
         self.generator = generator(seed, "negatives", name, device=device)
         for buffer, clustering in self._clusterings():
             runs = 0 if clustering is None else clustering.runs

@@ -1,14 +1,15 @@
 """IR: each image is its own class, told from other images' rows in a memory bank."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from operator import add
+from typing import ClassVar, Literal
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from annulus.bounds.bound import Estimate
-from annulus.config.methods import IRParams
 from annulus.device.device import autocast
 from annulus.device.distributed import all_gather, local
 from annulus.device.rng import generator
@@ -16,7 +17,30 @@ from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.methods.contrast import Progress
 from annulus.methods.critics import build_critic
 from annulus.methods.memory import MemoryBank
-from annulus.methods.step import Method, Setting, Step
+from annulus.methods.step import Method, MethodSettings, Setting, Step
+from annulus.settings import Share
+
+
+@dataclass(frozen=True, kw_only=True)
+class IRSettings(MethodSettings):
+    """A memory bank. critic: how a pair of embeddings is scored.
+
+    bank_rate: share of the old row that an update keeps; bank_start: rows before the first step.
+    """
+
+    keeps_bank: ClassVar = True
+    bank_rate: Share
+    bank_start: Literal["encoder", "random"]
+    head: Literal["linear", "mlp"]
+    critic: Literal["dot", "bilinear", "concat-linear", "mlp-1", "mlp-2"]
+
+    @property
+    def method(self) -> "type[InstanceDiscrimination]":
+        return InstanceDiscrimination
+
+    def negative_columns(self, images: int, batch: int, queue: int) -> int:
+        """All rows of the bank but the query's own."""
+        return images - 1
 
 
 class InstanceDiscrimination(Method):
@@ -32,7 +56,7 @@ class InstanceDiscrimination(Method):
     views = 1
     memory = "bank"
 
-    def __init__(self, encoder: Encoder | SplitEncoder, params: IRParams, setting: Setting) -> None:
+    def __init__(self, encoder: Encoder | SplitEncoder, params: IRSettings, setting: Setting) -> None:
         super().__init__(encoder, params, setting)
         # A bank starts from CPU draws, so that a GPU starts from the same rows.
         size = setting.images, params.embedding_dim, params.bank_rate

@@ -1,13 +1,14 @@
 """MoCo: the key of another view, by an encoder that follows slowly, against a queue of earlier keys."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import reduce
 from operator import add
+from typing import ClassVar, Literal
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from annulus.config.methods import MoCoParams
 from annulus.device.device import autocast
 from annulus.device.distributed import local
 from annulus.device.rng import generator
@@ -16,9 +17,29 @@ from annulus.methods.contrast import Progress
 from annulus.methods.critics import scaled
 from annulus.methods.keys import KeyEncoder
 from annulus.methods.memory import KeyQueue, most_keys
-from annulus.methods.step import Method, Setting, Step, side_by_side
+from annulus.methods.step import Method, MethodSettings, Setting, Step, side_by_side
 from annulus.negatives.scores import Products
+from annulus.settings import Rows, Share
 from annulus.views.shown import Shown
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoCoSettings(MethodSettings):
+    """A momentum encoder and a queue of its keys. shuffle_groups: key batches normalised apart, shuffled."""
+
+    keeps_queue: ClassVar = True
+    networks: ClassVar = 2
+    momentum: Share
+    shuffle_groups: Rows
+    head: Literal["linear", "mlp"]
+
+    @property
+    def method(self) -> "type[MomentumContrast]":
+        return MomentumContrast
+
+    def negative_columns(self, images: int, batch: int, queue: int) -> int:
+        """The queue, where an older key of the query's own image may lie or not."""
+        return queue
 
 
 class MomentumContrast(Method):
@@ -32,7 +53,7 @@ class MomentumContrast(Method):
 
     memory = "queue"
 
-    def __init__(self, encoder: Encoder | SplitEncoder, params: MoCoParams, setting: Setting) -> None:
+    def __init__(self, encoder: Encoder | SplitEncoder, params: MoCoSettings, setting: Setting) -> None:
         super().__init__(encoder, params, setting)
         self.keys = KeyEncoder(encoder, params.momentum, params.shuffle_groups, setting.seed)
         # A queue starts from CPU draws, so that a GPU starts from the same keys.

@@ -1,12 +1,12 @@
 """PIRL: IR whose image must also be found from the nine pieces of its jigsaw."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from annulus.config.methods import PIRLParams
 from annulus.device.compiling import compiled
 from annulus.device.device import autocast
 from annulus.device.distributed import local, local_slice, world_size
@@ -14,8 +14,9 @@ from annulus.device.rng import Drawing, derive, first_weights, generator
 from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.encoders.mixed_precision import in_lower
 from annulus.methods.contrast import Progress
-from annulus.methods.ir import InstanceDiscrimination
+from annulus.methods.ir import InstanceDiscrimination, IRSettings
 from annulus.methods.step import Setting, Step
+from annulus.settings import Fraction
 from annulus.views.jigsaw import CELLS, jigsaw
 
 
@@ -32,6 +33,17 @@ class JigsawHead(nn.Module):
         return F.normalize(in_lower(self.all, in_lower(self.each, pooled).flatten(1)).float(), dim=1)
 
 
+@dataclass(frozen=True, kw_only=True)
+class PIRLSettings(IRSettings):
+    """IR with a jigsaw. jigsaw_weight: share of the loss that the jigsaw's branch has."""
+
+    jigsaw_weight: Fraction
+
+    @property
+    def method(self) -> "type[PIRL]":
+        return PIRL
+
+
 class PIRL(Drawing, InstanceDiscrimination):
     """IR with a second branch: another view's jigsaw is a query for the same row of the bank.
 
@@ -43,7 +55,7 @@ class PIRL(Drawing, InstanceDiscrimination):
 
     views = 2
 
-    def __init__(self, encoder: Encoder | SplitEncoder, params: PIRLParams, setting: Setting) -> None:
+    def __init__(self, encoder: Encoder | SplitEncoder, params: PIRLSettings, setting: Setting) -> None:
         super().__init__(encoder, params, setting)
         self.jigsaw_heads = nn.ModuleList(
             JigsawHead(encoder.width, params.embedding_dim, setting.seed, name) for name in encoder.names

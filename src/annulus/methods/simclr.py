@@ -1,20 +1,36 @@
 """SimCLR: two views of each image in one batch, each the other's positive; all other views are the memory."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import reduce
 from operator import add
+from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from annulus.config.methods import SimCLRParams
 from annulus.device.device import autocast
 from annulus.device.distributed import all_gather_with_grad, local
 from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.methods.contrast import Progress
 from annulus.methods.critics import scaled
-from annulus.methods.step import Method, Setting, Step
+from annulus.methods.step import Method, MethodSettings, Setting, Step
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimCLRSettings(MethodSettings):
+    """Two views of each image in one batch, each the other's positive."""
+
+    head: Literal["linear", "mlp", "mlp-bn"]
+
+    @property
+    def method(self) -> "type[SimCLR]":
+        return SimCLR
+
+    def negative_columns(self, images: int, batch: int, queue: int) -> int:
+        """Both views of the batch's other images."""
+        return 2 * batch - 2
 
 
 class SimCLR(Method):
@@ -28,7 +44,7 @@ class SimCLR(Method):
 
     queries_per_image = 2
 
-    def __init__(self, encoder: Encoder | SplitEncoder, params: SimCLRParams, setting: Setting) -> None:
+    def __init__(self, encoder: Encoder | SplitEncoder, params: SimCLRSettings, setting: Setting) -> None:
         super().__init__(encoder, params, setting)
         self.to(setting.device)
 

@@ -2,25 +2,46 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import reduce
 from operator import add
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from annulus.config.methods import SiMoParams
 from annulus.device.device import autocast
 from annulus.device.distributed import local, world_size
 from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.methods.contrast import Progress
 from annulus.methods.critics import scaled
 from annulus.methods.keys import KeyEncoder
-from annulus.methods.step import Method, Setting, Step
+from annulus.methods.step import Method, MethodSettings, Setting, Step
 from annulus.negatives.scores import Products
+from annulus.settings import Rows, Share
 from annulus.views.shown import Shown
 
 log = logging.getLogger("annulus")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SiMoSettings(MethodSettings):
+    """Momentum keys of the current batch. batch_norm: over all processes' batches, or shuffled groups as in MoCo."""
+
+    networks: ClassVar = 2
+    momentum: Share
+    batch_norm: Literal["sync", "shuffle"]
+    shuffle_groups: Rows
+    head: Literal["linear", "mlp", "mlp-bn"]
+
+    @property
+    def method(self) -> "type[SiMo]":
+        return SiMo
+
+    def negative_columns(self, images: int, batch: int, queue: int) -> int:
+        """The keys of the batch's other images."""
+        return batch - 1
 
 
 class SiMo(Method):
@@ -32,7 +53,7 @@ class SiMo(Method):
     they are drawn.
     """
 
-    def __init__(self, encoder: Encoder | SplitEncoder, params: SiMoParams, setting: Setting) -> None:
+    def __init__(self, encoder: Encoder | SplitEncoder, params: SiMoSettings, setting: Setting) -> None:
         super().__init__(encoder, params, setting)
         groups = params.shuffle_groups if params.batch_norm == "shuffle" else None
         if groups is None and world_size() == 1:

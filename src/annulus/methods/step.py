@@ -10,11 +10,34 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from annulus.bounds.bound import Estimate
-from annulus.config.methods import AnyMethod
 from annulus.device.compiling import compiled
 from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.methods.contrast import Contrast, ContrastConfig, Progress
+from annulus.settings import Section, Share, Temperature, Width
 from annulus.views.shown import Shown, share
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodSettings(Section):
+    """Settings that every method has, and what follows from them."""
+
+    keeps_queue: ClassVar = False
+    networks: ClassVar = 1  # 2 with a slow copy that gives the keys
+    keeps_bank: ClassVar = False  # a row for each image
+
+    temperature: Temperature
+    negatives: Literal["sampled", "all"]  # K of the sampler's set, with replacement, or the whole set
+    embedding_dim: Width
+    warmup: Share  # of training, over which the learning rate rises in a line from zero
+
+    @property
+    def method(self) -> "type[Method]":
+        """The class of the method."""
+        raise NotImplementedError
+
+    def negative_columns(self, images: int, batch: int, queue: int) -> int:
+        """How many columns of the memory may be a query's negatives, of so many training images."""
+        raise NotImplementedError
 
 
 class Setting(NamedTuple):
@@ -47,7 +70,7 @@ class Method(nn.Module):
     queries_per_image: ClassVar[int] = 1
     memory: ClassVar[Literal["bank", "queue", "batch"]] = "batch"
 
-    def __init__(self, encoder: Encoder | SplitEncoder, params: AnyMethod, setting: Setting) -> None:
+    def __init__(self, encoder: Encoder | SplitEncoder, params: MethodSettings, setting: Setting) -> None:
         """Where the encoder is two networks, each one's queries meet the memory of the other's keys, in a contrast."""
         super().__init__()
         self.encoder, self.params = encoder, params

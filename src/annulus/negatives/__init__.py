@@ -1,6 +1,7 @@
-"""Which columns of a memory stand against the positive, and which with it."""
+"""Negative sampling and neighbour selection."""
 
 from annulus.negatives.clusters import Clusters
-from annulus.negatives.samplers import Ring, ball, cave, ring, uniform
+from annulus.negatives.samplers import Ball, Cave, Ring, Uniform, ball, cave, ring, uniform
+from annulus.negatives.selection import Selection
 
-__all__ = ["Clusters", "Ring", "ball", "cave", "ring", "uniform"]
+__all__ = ["Ball", "Cave", "Clusters", "Ring", "Selection", "Uniform", "ball", "cave", "ring", "uniform"]

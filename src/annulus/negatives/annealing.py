@@ -5,18 +5,29 @@ Source: Wu et al. 2020, arXiv:2010.02037, Appendix E ("Exploring annealing polic
 
 import math
 from collections import deque
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+from annotated_types import Gt, Le
+
+from annulus.settings import Section, Steps
+
+PartOfTraining = Annotated[float, Gt(0), Le(1)]
 
 
-class Annealing:
-    """The sampler's own set from the start; what the other policies have in common."""
+class Annealing(Section):
+    """Base of all policies. `begin` gives what a run moves; a policy without a memory is its own."""
 
-    watches_loss = False  # whether `after_step` must see every loss, which on a GPU waits for the step
-    watches_accuracy = False  # whether `after_epoch` must see the validation accuracy
+    watches_loss: ClassVar = False  # whether `after_step` must see every loss, which on a GPU waits for the step
+    watches_accuracy: ClassVar = False  # whether `after_epoch` must see the validation accuracy
+
+    def begin(self) -> "Annealing | AdaptiveProgress":
+        """The policy at the start of training."""
+        return self
 
     def progress(self, training: float) -> float:
         """Progress in [0, 1] when this share of training, in [0, 1), is done."""
-        return 1.0
+        raise NotImplementedError
 
     def after_step(self, loss_nats: float) -> None:
         """Let the policy see a training loss."""
@@ -31,27 +42,60 @@ class Annealing:
         """Go on where the saved policy stopped."""
 
 
+@dataclass(frozen=True)
+class ConstantAnnealing(Annealing):
+    """The sampler's own set from the start."""
+
+    def progress(self, training: float) -> float:
+        return 1.0
+
+
+@dataclass(frozen=True)
 class LinearAnnealing(Annealing):
     """In a straight line until this share of training is done."""
 
-    def __init__(self, until: float) -> None:
-        self.until = until
+    until: PartOfTraining
 
     def progress(self, training: float) -> float:
         return min(training / self.until, 1.0)
 
 
+@dataclass(frozen=True)
 class StepAnnealing(Annealing):
     """In equal steps until this share of training is done."""
 
-    def __init__(self, until: float, steps: int) -> None:
-        self.until, self.steps = until, steps
+    until: PartOfTraining
+    steps: Steps
 
     def progress(self, training: float) -> float:
         return min(math.floor(training / self.until * self.steps) / self.steps, 1.0)
 
 
-class AdaptiveAnnealing(Annealing):
+@dataclass(frozen=True)
+class AdaptiveEpochAnnealing(Annealing):
+    """One `delta` further each epoch whose validation accuracy beats the mean of its last `window` values."""
+
+    delta: PartOfTraining
+    window: Steps
+    watches_accuracy: ClassVar = True
+
+    def begin(self) -> "AdaptiveProgress":
+        return AdaptiveProgress(self.delta, self.window, "accuracy")
+
+
+@dataclass(frozen=True)
+class AdaptiveStepAnnealing(Annealing):
+    """One `delta` further each step whose training loss is below the mean of its last `window` values."""
+
+    delta: PartOfTraining
+    window: Steps
+    watches_loss: ClassVar = True
+
+    def begin(self) -> "AdaptiveProgress":
+        return AdaptiveProgress(self.delta, self.window, "loss")
+
+
+class AdaptiveProgress:
     """One `delta` further when what is watched is better than the mean of its last `window` values, and not otherwise.
 
     The loss is watched after each step, the validation accuracy after each epoch. The paper prints a move back where
@@ -88,3 +132,12 @@ class AdaptiveAnnealing(Annealing):
         self.reached = state["reached"]
         self.recent.clear()
         self.recent.extend(state["recent"])
+
+
+ANNEALS = {  # by their keys in params.yaml
+    "none": ConstantAnnealing,
+    "linear": LinearAnnealing,
+    "step": StepAnnealing,
+    "adaptive-epoch": AdaptiveEpochAnnealing,
+    "adaptive-step": AdaptiveStepAnnealing,
+}

@@ -4,12 +4,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import faiss
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from annulus.device.rng import derive
+from annulus.extras import load_faiss
 from annulus.negatives.lloyd import lloyd
 
 
@@ -54,9 +54,13 @@ def kmeans(rows: Float[Tensor, "n d"], clusters: int, iterations: int, runs: int
 
     The same seed gives the same clusters on one kind of device, however many threads work. faiss splits a large cluster
     when another runs empty; where there are fewer different rows than clusters, some stay empty.
+
+    Raises:
+        ModuleNotFoundError: on a CPU, where faiss is not installed.
     """
     if rows.is_cuda:
         return lloyd(rows, clusters, iterations, runs, seed)
+    faiss = load_faiss("k-means on a CPU")
     points = rows.detach().float().numpy()
 
     def assign(run: int) -> Tensor:

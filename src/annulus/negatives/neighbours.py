@@ -5,16 +5,19 @@ The query's own column, where it has one, is a positive already and is never ret
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Annotated, ClassVar, Protocol, runtime_checkable
 
 import torch
+from annotated_types import Gt, Lt
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from annulus.errors import InputError
 from annulus.negatives import samplers
 from annulus.negatives.clusters import Clustering, Clusters
 from annulus.negatives.own import SelfIndex, own_columns
 from annulus.negatives.selection import Selection
+from annulus.settings import ClusterCount, Fraction, Repeats, Section, Steps
 
 
 def share_at(share: float, start: float, until: float, training: float) -> float:
@@ -105,8 +108,11 @@ class Neighbours(Protocol):
     they are not, the loss is the papers' and no bound.
     """
 
-    clustering: Clustering | None
-    in_denominator: bool
+    @property
+    def clustering(self) -> Clustering | None: ...
+
+    @property
+    def in_denominator(self) -> bool: ...
 
     def find(
         self, scores: Float[Tensor, "b n"], self_index: SelfIndex, training: float, clusters: Clusters | None
@@ -125,14 +131,26 @@ BY_CHANCE = (
 
 
 @dataclass(frozen=True)
-class CloseNeighbours:
-    """`closest`, with a share that grows as `share_at` says."""
+class NoNeighbours(Section):
+    """Only the query's own positive."""
 
-    share: float
-    start: float
-    until: float
+
+@dataclass(frozen=True, kw_only=True)
+class CloseNeighbours(Section):
+    """`closest`, growing from none at `start` to `share` at `until` (shares of training), as `share_at` says.
+
+    in_denominator: whether neighbours are candidates too, which keeps the ceiling; without is the papers' formula.
+    """
+
+    share: Annotated[float, Gt(0), Lt(1)]
+    start: Fraction
+    until: Fraction
     in_denominator: bool
     clustering: ClassVar[None] = None
+
+    def __post_init__(self) -> None:
+        if self.start > self.until:
+            raise InputError(f"needs start <= until, got start={self.start}, until={self.until}")
 
     def find(
         self, scores: Float[Tensor, "b n"], self_index: SelfIndex, training: float, clusters: Clusters | None
@@ -145,13 +163,22 @@ class CloseNeighbours:
         return BY_CHANCE + "let neighbour_sets.s.start be 0.05, say, and until 0.5" if self.until == 0 else None
 
 
-@dataclass(frozen=True)
-class ClusterNeighbours:
-    """`clustered`, from a share of training on."""
+@dataclass(frozen=True, kw_only=True)
+class ClusterNeighbours(Section):
+    """`clustered`, united over `runs` clusterings, from `start` on (a share of training).
 
-    clustering: Clustering
-    start: float
+    in_denominator: as for the closest ones.
+    """
+
+    clusters: ClusterCount
+    runs: Repeats
+    iterations: Steps
+    start: Fraction
     in_denominator: bool
+
+    @property
+    def clustering(self) -> Clustering:
+        return Clustering(self.clusters, self.iterations, self.runs)
 
     def find(
         self, scores: Float[Tensor, "b n"], self_index: SelfIndex, training: float, clusters: Clusters | None
@@ -161,3 +188,6 @@ class ClusterNeighbours:
     @property
     def warning(self) -> str | None:
         return BY_CHANCE + "let neighbour_sets.k.start be 0.05, say" if self.start == 0 else None
+
+
+NEIGHBOURS = {"none": NoNeighbours, "s": CloseNeighbours, "k": ClusterNeighbours}  # by their keys in params.yaml

@@ -15,9 +15,10 @@ asked which queries have how many. Own columns rank last, and a set that reaches
 
 from dataclasses import dataclass
 from numbers import Integral
-from typing import ClassVar, Literal, Protocol, runtime_checkable
+from typing import Annotated, ClassVar, Literal, Protocol, runtime_checkable
 
 import torch
+from annotated_types import Gt, Le
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -29,6 +30,7 @@ from annulus.negatives.own import SelfIndex, own_columns
 from annulus.negatives.ranked import select
 from annulus.negatives.ranks import kept_shares, rank_limits
 from annulus.negatives.selection import Selection
+from annulus.settings import ClusterCount, Repeats, Section, Share, Steps
 
 CAVE_QUERIES = 128  # at a time: early in annealing, the members of all would take the scores' memory many times
 COUNTED = 4  # with fewer columns for each negative, counting on from the first one is faster than searching for each
@@ -240,10 +242,11 @@ def _drawn(index: Int[Tensor, "b m"], kept: Bool[Tensor, "b m"], drawn: Float[Te
 class Sampler(Protocol):
     """Settings of a sampler. `shares`: its (inner, outer) borders; `clustering`: how clusters are made, if needed."""
 
-    clustering: Clustering | None
-
     @property
     def shares(self) -> tuple[float, float]: ...
+
+    @property
+    def clustering(self) -> Clustering | None: ...
 
     def draw(
         self,
@@ -261,17 +264,15 @@ class Sampler(Protocol):
         """
 
 
-@dataclass(frozen=True)
-class Ring:
-    """`ring` with these borders; inner 0 is the ball, inner 0 with outer 1 is uniform."""
+class RankedSampler(Section):
+    """Negatives by their ranks alone: `ring` with the borders of `shares`."""
 
-    inner: float
-    outer: float
     clustering: ClassVar[None] = None
 
     @property
     def shares(self) -> tuple[float, float]:
-        return self.inner, self.outer
+        """(inner, outer) border of the set, as fractions of the memory, closest first."""
+        raise NotImplementedError
 
     def draw(
         self,
@@ -282,22 +283,70 @@ class Ring:
         progress: float = 1.0,
         clusters: Clusters | None = None,
     ) -> Selection:
-        """Negatives; `progress` in [0, 1] anneals from all other columns to the ring. It needs no clusters."""
+        """Negatives; `progress` in [0, 1] anneals from all other columns to the sampler's own set."""
         return ring(scores, self_index, *kept_shares(self.shares, progress), k, generator)
 
 
 @dataclass(frozen=True)
-class Cave:
-    """`cave` with these settings; the clusters count in full as soon as annealing has begun."""
+class Uniform(RankedSampler):
+    """`uniform`: negatives from the whole memory."""
 
-    outer: float
-    keep: Literal["outside", "inside"]
-    clustering: Clustering
+    shares = 0.0, 1.0
+
+
+@dataclass(frozen=True)
+class Ball(RankedSampler):
+    """`ball`: negatives from the closest share of the memory, of ranks [0, outer)."""
+
+    outer: Annotated[float, Gt(0), Le(1)]
 
     @property
     def shares(self) -> tuple[float, float]:
         return 0.0, self.outer
 
+
+@dataclass(frozen=True, kw_only=True)
+class Ring(RankedSampler):
+    """`ring`: negatives of ranks [inner, outer), as fractions of the memory, closest first.
+
+    Raises:
+        InputError: when no rank is between the borders.
+    """
+
+    outer: Annotated[float, Gt(0), Le(1)]
+    inner: Share  # closer rows may share the query's class
+
+    def __post_init__(self) -> None:
+        if self.inner >= self.outer:
+            raise InputError(f"ring needs inner < outer, got inner={self.inner}, outer={self.outer}")
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        return self.inner, self.outer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cave(Section):
+    """`cave`: the ball without the query's k-means cluster (keep: outside), or with nothing but it (inside).
+
+    The clusters count in full as soon as annealing has begun. `runs`: independent clusterings; their own clusters are
+    united.
+    """
+
+    outer: Annotated[float, Gt(0), Le(1)]
+    clusters: ClusterCount
+    runs: Repeats
+    iterations: Steps
+    keep: Literal["outside", "inside"]
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        return 0.0, self.outer
+
+    @property
+    def clustering(self) -> Clustering:
+        return Clustering(self.clusters, self.iterations, self.runs)
+
     def draw(
         self,
         scores: Float[Tensor, "b n"],
@@ -307,7 +356,11 @@ class Cave:
         progress: float = 1.0,
         clusters: Clusters | None = None,
     ) -> Selection:
+        """Negatives, of the clusters that the columns and the queries are in; `progress` anneals the ball."""
         if progress == 0:
             return uniform(scores, self_index, k, generator)
         _, outer = kept_shares(self.shares, progress)
         return cave(scores, self_index, outer, clusters, k, generator, self.keep)
+
+
+SAMPLERS = {"uniform": Uniform, "ball": Ball, "ring": Ring, "cave": Cave}  # by their keys in params.yaml

@@ -1,15 +1,61 @@
 """The learning rate over training."""
 
 import math
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-from annulus.config.training import ConstantSchedule, CosineSchedule, MilestoneSchedule, PlateauSchedule, ScheduleParams
+from annotated_types import Gt, Lt
+
+from annulus.errors import InputError
+from annulus.settings import Section, Steps
+
+BetweenZeroAndOne = Annotated[float, Gt(0), Lt(1)]
+
+
+@dataclass(frozen=True)
+class ConstantSchedule(Section):
+    """The rate stays."""
+
+
+@dataclass(frozen=True)
+class CosineSchedule(Section):
+    """The rate falls to zero along half a cosine."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MilestoneSchedule(Section):
+    """The rate is multiplied by `factor` at each share of training."""
+
+    at: list[BetweenZeroAndOne]
+    factor: BetweenZeroAndOne
+
+    def __post_init__(self) -> None:
+        if self.at != sorted(set(self.at)):
+            raise InputError(f"milestones must rise, got {self.at}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlateauSchedule(Section):
+    """The rate is multiplied by `factor` when validation has not risen for `patience` epochs, `drops` times at most."""
+
+    patience: Steps
+    factor: BetweenZeroAndOne
+    drops: Steps
+
+
+Policy = ConstantSchedule | CosineSchedule | MilestoneSchedule | PlateauSchedule
+SCHEDULES = {  # by their keys in params.yaml
+    "constant": ConstantSchedule,
+    "cosine": CosineSchedule,
+    "milestones": MilestoneSchedule,
+    "plateau": PlateauSchedule,
+}
 
 
 class Schedule:
     """Rate at each share of training; a plateau also counts epochs without a better validation accuracy."""
 
-    def __init__(self, policy: ScheduleParams, learning_rate: float, warmup: float) -> None:
+    def __init__(self, policy: Policy, learning_rate: float, warmup: float) -> None:
         """`warmup` is the share of training over which the rate rises from zero."""
         self.policy = policy
         self.learning_rate = learning_rate

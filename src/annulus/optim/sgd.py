@@ -5,10 +5,21 @@ that need another optimiser take torch's from optim/torch_optimizers.py.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from annulus.settings import Decay, Section, Share
+
+
+@dataclass(frozen=True, kw_only=True)
+class SGDSettings(Section):
+    """Momentum and weight decay of `SGD`."""
+
+    momentum: Share
+    weight_decay: Decay
 
 
 class SGD:

@@ -20,7 +20,7 @@ EXPERIMENT_HEAD = "refs/exps/exec/EXEC_HEAD"  # where DVC detached HEAD
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Restore, and say what was done. A user's mistake is one sentence and exit status 1."""
-    parser = argparse.ArgumentParser(prog="make restore", description=__doc__)
+    parser = argparse.ArgumentParser(prog="annulus restore", description=__doc__)
     parser.add_argument("--root", type=Path, default=Path(), help="the repository")
     root = parser.parse_args(argv).root
     try:

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from annulus.config import SECTION_OF
 from annulus.config.file import parse_tree
+from annulus.config.params import SECTION_OF
 from annulus.errors import InputError
 from annulus.pipeline.revision import Files
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from annulus.config import SECTION_OF
+from annulus.config.params import SECTION_OF
 from annulus.errors import InputError
 from annulus.files.results import Number
 from annulus.pipeline.revision import WORKSPACE, Files, objects, workspace

@@ -1,4 +1,4 @@
-"""`python -m annulus.report --root .`: renders whatever metrics exist, opens nothing, prints the two paths."""
+"""`annulus report --root .`: renders whatever metrics exist, opens nothing, prints the two paths."""
 
 import argparse
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from annulus.report.page.markdown import markdown
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Write data/report/index.html and report.md under --root. A user's mistake is one sentence and exit status 1."""
-    parser = argparse.ArgumentParser(prog="python -m annulus.report", description=__doc__)
+    parser = argparse.ArgumentParser(prog="annulus report", description=__doc__)
     parser.add_argument("--root", type=Path, default=Path(), help="the repository")
     root = parser.parse_args(argv).root
     try:

@@ -1,11 +1,11 @@
-"""Tables of a README, made of the files in metrics/: `make tables`.
+"""Writes the tables of metrics/README.md from the files in metrics/: `make tables`.
 
-A table stands below its instruction, a comment in the Markdown: a CSV file under metrics/, the columns with their
+A table follows its instruction, a comment in the Markdown with a CSV file under metrics/, the columns with their
 headings, and the rows to show.
 
     <!-- table algorithms/table.csv: method, linear = here_percent, verdict; table = mutualinfo.table1 -->
 
-A number stands with the half-width of its 95 % interval, where the file has one, and a gain with its sign. Several
+A number is followed by the half-width of its 95 % interval, where the file has one; a gain has its sign. Several
 values of one column are separated by `|`; without a condition all rows are shown.
 """
 
@@ -20,50 +20,49 @@ from annulus.errors import InputError
 from annulus.files.results import atomic_write
 
 INSTRUCTION = re.compile(r"<!-- table (?P<file>\S+): (?P<columns>[^;\n]+?)(?:; (?P<rows>[^\n]+?))? -->\n(?:\|.*\n)*")
-READMES = ("metrics/README.md",)
+README = "metrics/README.md"
 DIGITS = {"percent": 1, "nats": 2, "pixels": 1}
-SMALL = 0.1  # a column of smaller numbers has two digits more
+SMALL = 0.1  # a column of smaller numbers gets two more digits
 
 Row = Mapping[str, str]
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Write the tables of each README anew. A user's mistake is one sentence and exit status 1."""
+    """Rewrite the tables of metrics/README.md. A user's mistake gives one sentence and exit status 1."""
     parser = argparse.ArgumentParser(prog="python -m annulus.report.readme", description=__doc__)
     parser.add_argument("--root", type=Path, default=Path(), help="the repository")
     root = parser.parse_args(argv).root
     try:
-        for name in READMES:
-            path = root / name
-            text = path.read_text(encoding="utf-8")
-            made = with_tables(text, root / "metrics")
-            if made != text:
-                with atomic_write(path) as temporary:
-                    temporary.write_text(made, encoding="utf-8")
-            print(f"{path}: {len(INSTRUCTION.findall(made))} tables{'' if made != text else ', as they were'}")
+        path = root / README
+        text = path.read_text(encoding="utf-8")
+        made = with_tables(text, root / "metrics")
+        if made != text:
+            with atomic_write(path) as temporary:
+                temporary.write_text(made, encoding="utf-8")
+        print(f"{path}: {len(INSTRUCTION.findall(made))} tables{'' if made != text else ', as they were'}")
     except (InputError, OSError) as error:
         raise SystemExit(f"ERROR: {error}") from None
 
 
 def with_tables(text: str, metrics: Path) -> str:
-    """The Markdown with each table made from its file.
+    """Returns the Markdown with each table made from its file.
 
     Raises:
-        InputError: when an instruction names a file, a column or a row that is not there.
+        InputError: when an instruction names a missing file, column or row.
     """
-    return INSTRUCTION.sub(lambda found: _table(found, metrics), text)
+    return INSTRUCTION.sub(lambda match: _table(match, metrics), text)
 
 
-def _table(found: re.Match[str], metrics: Path) -> str:
-    instruction = found.group(0).split("\n", 1)[0]
+def _table(match: re.Match[str], metrics: Path) -> str:
+    instruction = match.group(0).split("\n", 1)[0]
     try:
-        with (metrics / found["file"]).open(encoding="utf-8", newline="") as file:
+        with (metrics / match["file"]).open(encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
     except OSError as error:
-        raise InputError(f"{instruction}: metrics/{found['file']}: {error.strerror}; run its study first") from error
-    pairs = [column.partition("=")[::2] for column in found["columns"].split(",")]
+        raise InputError(f"{instruction}: metrics/{match['file']}: {error.strerror}; run its study first") from error
+    pairs = [column.partition("=")[::2] for column in match["columns"].split(",")]
     columns = {head.strip(): (column or head).strip() for head, column in pairs}
-    conditions = dict(_condition(part) for part in found["rows"].split(",")) if found["rows"] else {}
+    conditions = dict(_condition(part) for part in match["rows"].split(",")) if match["rows"] else {}
     known = set(rows[0]) if rows else set()
     for name in [*columns.values(), *conditions]:
         if name not in known:
@@ -83,7 +82,7 @@ def _condition(text: str) -> tuple[str, list[str]]:
 
 
 def _cells(rows: Sequence[Row], column: str) -> list[str]:
-    """A column's numbers with their intervals; a base's gain over itself, which is 0 by definition, is left out."""
+    """Formats a column's numbers with their intervals; a base's gain over itself, 0 by definition, is left empty."""
     stem, _, unit = column.rpartition("_")
     if unit not in DIGITS:
         return [row[column].replace("|", "\\|") for row in rows]

@@ -16,11 +16,11 @@ import socket
 import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
 import torch
-from pydantic import BaseModel
 
 from annulus.errors import InputError
 from annulus.files.packed import write_torch
@@ -182,7 +182,9 @@ def _sha256(path: Path) -> str:
 
 def _plain(value: Any) -> Any:
     """A section of params.yaml with its type (some sections differ by nothing else), or a path."""
-    if isinstance(value, BaseModel):
+    if is_dataclass(value) and not isinstance(value, type):
+        return {type(value).__name__: {field.name: getattr(value, field.name) for field in fields(value)}}
+    if hasattr(value, "model_dump"):  # of pydantic, which a program that has no params.yaml lacks
         return {type(value).__name__: value.model_dump(mode="json")}
     if isinstance(value, Path):
         return value.as_posix()

@@ -14,7 +14,7 @@ INTERFACE, CONFIG = LIBRARY / "__init__.py", LIBRARY / "config"
 
 # What can change no number: the interface, errors, threads, copies to a GPU and what refuses numbers, what params.yaml
 # may hold (its values are in the key), what surrounds a stage or a run.
-BESIDE = [LIBRARY / f"{name}.py" for name in ("errors", "extras", "device/threads", "device/copies")]
+BESIDE = [LIBRARY / f"{name}.py" for name in ("errors", "extras", "settings", "device/threads", "device/copies")]
 ENTERS_NO_NUMBER = (INTERFACE, *BESIDE, CONFIG, LIBRARY / "pipeline", LIBRARY / "running")
 
 

@@ -1,6 +1,7 @@
 """How far runs are: a bar for each on a terminal, elsewhere a line a minute for each.
 
 A run calls `report` and `say`. In a worker (`running.workers`) they go to the process of the stage, which shows them.
+Without tqdm there are lines on a terminal too.
 """
 
 import logging
@@ -9,9 +10,12 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tqdm import tqdm
-
 from annulus.device.distributed import rank
+
+try:
+    from tqdm import tqdm
+except ModuleNotFoundError:  # where annulus is a library, it is no dependency
+    tqdm = None
 
 LINE_SECONDS = 60
 BAR_SECONDS = 1.0  # what a bar says of the loss waits for a GPU
@@ -55,7 +59,7 @@ class Shown:
             self._say(message)
             return
         self._count(message)
-        if sys.stderr.isatty():
+        if _has_bars():
             self._bar(message)
         else:
             self._line(message)
@@ -149,7 +153,7 @@ def report(done: int, total: int, said: Callable[[], str], ended: bool = False) 
     now = time.monotonic()
     if rank() > 0 or (now < _due and not ended):
         return
-    _due = now + (BAR_SECONDS if sys.stderr.isatty() else LINE_SECONDS / 10)
+    _due = now + (BAR_SECONDS if _has_bars() else LINE_SECONDS / 10)
     _send(Report(_name, done, total, said(), ended))
 
 
@@ -164,6 +168,10 @@ class Forwarding(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         say(record.getMessage(), record.levelno)
+
+
+def _has_bars() -> bool:
+    return tqdm is not None and sys.stderr.isatty()
 
 
 def _named(name: str, line: str) -> str:

@@ -20,7 +20,6 @@ from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 from typing import Any, TypeVar
 
-import faiss
 import torch
 
 from annulus.device.device import keep_freed_memory, pick_device
@@ -30,6 +29,11 @@ from annulus.errors import InputError
 from annulus.running import progress
 from annulus.running.checkpoint import Checkpoint
 from annulus.running.code import hash_code
+
+try:
+    import faiss
+except ModuleNotFoundError:  # k-means and kNN need it, other computations do not
+    faiss = None
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -121,7 +125,8 @@ def end_with(process: int) -> None:
 def compute_with(threads: int) -> None:
     """The settings of a process that computes beside others: how many threads, and what becomes of freed memory."""
     torch.set_num_threads(threads)
-    faiss.omp_set_num_threads(threads)
+    if faiss is not None:
+        faiss.omp_set_num_threads(threads)
     keep_freed_memory()
 
 

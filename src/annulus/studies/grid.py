@@ -4,10 +4,11 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from annulus.config.file import checked, shown
-from annulus.config.params import Count, Name, Names, Params, nearest
+from annulus.config.file import checked
+from annulus.config.params import Name, Names, Params, nearest
 from annulus.config.resolved import RUN, resolved
-from annulus.errors import InputError
+from annulus.errors import InputError, shown
+from annulus.settings import Steps
 from annulus.studies.study import Settings, Study, StudyParams
 
 
@@ -44,7 +45,7 @@ class PartsParams(StudyParams):
     """params.yaml of a study of parts."""
 
     parts: Annotated[dict[Name, Part], Field(min_length=1)]
-    held_out_pairs: Count  # unseen images whose two views are told apart
+    held_out_pairs: Steps  # unseen images whose two views are told apart
 
 
 def part_settings(study: Study, name: str) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def _embeddings(training: Training, images: ImageSet, pairs: int, seed: int) -> 
     found: list[list[tuple[Tensor, ...]]] = [[], []]
     for index, chunk in store.in_turn(torch.arange(pairs).split(BATCH_SIZE)):
         sizes = store.sizes_of(index)
-        views = views_of(chunk, training.recipe.views, encoder.view_size, random, sizes=sizes)
+        views = views_of(chunk, training.settings.views, encoder.view_size, random, sizes=sizes)
         for view, of_view in zip(views, found, strict=True):
             with autocast(training.device):
                 of_view.append(encoder.embeddings(view))

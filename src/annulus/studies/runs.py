@@ -2,16 +2,16 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from annulus.config.resolved import RUN, values
+from annulus.config.resolved import RUN, run_of, values
 from annulus.device.device import pick_device
 from annulus.encoders.extract import extract
 from annulus.encoders.features import SPLITS
-from annulus.evals.knn import evaluate_knn
-from annulus.evals.linear import probe_features, probe_views
+from annulus.evals.knn import KnnSettings, evaluate_knn
+from annulus.evals.linear import LinearBudget, LinearSettings, probe_features, probe_views
 from annulus.files.images import ImageSet, load_images
 from annulus.files.results import Number
 from annulus.running import progress
@@ -23,6 +23,7 @@ from annulus.studies.measured import Outcome
 from annulus.studies.segments import Segments, segmented
 from annulus.studies.store import Place
 from annulus.training.loop import Training
+from annulus.training.run import Run
 from annulus.training.setup import build_training
 from annulus.views.learned import LearnedSplit
 
@@ -56,30 +57,41 @@ def hash_trial() -> dict[str, str]:
     return hash_code(Path(__file__))
 
 
-# A seed and what config.resolved.RUN names; where a study asks for them, `held_out_pairs`, a `generator` of views, and
-# `segments`, images with a class for each pixel.
-Run = Mapping[str, Any]
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """A pretraining and what its frozen encoder is asked: all that its outcome depends on, beside images and code."""
+
+    run: Run
+    knn: KnnSettings
+    linear: LinearSettings
+    linear_budget: LinearBudget
+    held_out_pairs: int | None  # test images whose two views are told apart; None: not asked
+    segments: Segments | None  # images with a class for each pixel, to tell these by a decoder
 
 
-def run_of(
+def trial_of(
     tree: Mapping[str, Any],
     seed: int,
     held_out_pairs: int | None = None,
     generator: Path | None = None,
     segments: Segments | None = None,
-) -> Run:
-    """A run of resolved settings with a seed; with `held_out_pairs`, it also tells what two views share, and with
-    `segments`, how well its frozen encoder tells the classes of pixels.
+) -> Trial:
+    """A trial of resolved settings with a seed.
 
     With the file of a view generator, its two views take the place of the settings' split; its SHA-256 names the run.
 
     Raises:
         InputError: when the generator's file cannot be read.
     """
-    asked = {} if held_out_pairs is None else {"held_out_pairs": held_out_pairs}
-    learned = {} if generator is None else {"generator": asdict(LearnedSplit.of(generator))}
-    parted = {} if segments is None else {"segments": segments.model_dump(mode="json")}
-    return {"seed": seed} | values(tree, RUN) | asked | learned | parted
+    chosen = values(tree, RUN)
+    return Trial(
+        run=run_of(chosen, seed, None if generator is None else LearnedSplit.of(generator)),
+        knn=chosen["knn"],
+        linear=chosen["linear"],
+        linear_budget=chosen["scales.${scale}.linear"],
+        held_out_pairs=held_out_pairs,
+        segments=segments,
+    )
 
 
 class Trials:
@@ -92,15 +104,15 @@ class Trials:
         self.splits, self.device = splits, pick_device()
         self.code = hash_trial()  # as it is now: an edit while runs wait for a worker does not change what runs
 
-    def run(self, variants: Mapping[Any, Run]) -> dict[Any, Outcome]:
+    def run(self, variants: Mapping[Any, Trial]) -> dict[Any, Outcome]:
         """The outcome of each variant, under its key. What another process trains is waited for.
 
         Raises:
             InputError: from the first run that fails, or before any, for more held-out pairs than test images.
         """
-        for params in variants.values():
-            check_pairs(params.get("held_out_pairs", 0), self.splits.test)
-        places = {key: self.place(params) for key, params in variants.items()}
+        for trial in variants.values():
+            check_pairs(trial.held_out_pairs or 0, self.splits.test)
+        places = {key: self.place(trial) for key, trial in variants.items()}
         outcomes = {place.name: outcome for place in places.values() if (outcome := place.read())}
         if outcomes:
             progress.say(
@@ -114,37 +126,37 @@ class Trials:
         outcomes |= zip(missing, each(self._one, runs, names=names, device=self.device), strict=True)
         return {key: outcomes[place.name] for key, place in places.items()}
 
-    def place(self, params: Run) -> Place:
+    def place(self, trial: Trial) -> Place:
         """Where the outcome of a run is."""
-        return Place(params, self.splits.hashes, self.code, self.device)
+        return Place(trial, self.splits.hashes, self.code, self.device)
 
-    def train(self, params: Run, place: Place) -> Outcome:
+    def train(self, trial: Trial, place: Place) -> Outcome:
         """Train, probe, and keep the outcome; within the `with` block of the place's checkpoint.
 
         Raises:
             InputError: when the loss is not finite, or the disk is full.
         """
-        training = self.training(params)
+        training = self.training(trial)
         history = training.run(place.checkpoint)
-        accuracies, right = probe(training, self.splits, params)
-        if pairs := params.get("held_out_pairs"):
-            accuracies |= held_out(training, self.splits.test, pairs, params["seed"])
-        if segments := params.get("segments"):
-            accuracies |= segmented(training, Segments.model_validate(segments), params["seed"])
+        accuracies, right = probe(training, self.splits, trial)
+        if trial.held_out_pairs:
+            accuracies |= held_out(training, self.splits.test, trial.held_out_pairs, trial.run.seed)
+        if trial.segments is not None:
+            accuracies |= segmented(training, trial.segments, trial.run.seed)
         outcome = Outcome(training.metrics() | accuracies, history, right)
         place.write(outcome)
         return outcome
 
-    def training(self, params: Run) -> Training:
+    def training(self, trial: Trial) -> Training:
         """A variant's run at its first step."""
-        return build_training(params, self.splits.train, self.splits.validation, self.device)
+        return build_training(trial.run, self.splits.train, self.splits.validation, self.device)
 
-    def _one(self, params: Run) -> Outcome:
-        place, told = self.place(params), False
+    def _one(self, trial: Trial) -> Outcome:
+        place, told = self.place(trial), False
         while True:
             try:
                 with place.checkpoint:
-                    return place.read() or self.train(params, place)
+                    return place.read() or self.train(trial, place)
             except Held as held:
                 if not told:
                     progress.say(f"{held} (this process waits)")
@@ -160,19 +172,19 @@ def name_of(key: Any) -> str:
     return f"seed {key}"
 
 
-def probe(training: Training, splits: Splits, params: Run) -> tuple[dict[str, Number], dict[str, list[bool]]]:
+def probe(training: Training, splits: Splits, trial: Trial) -> tuple[dict[str, Number], dict[str, list[bool]]]:
     """kNN and linear probe of the frozen, trained encoder: accuracies, and which test images are right."""
     encoder, images = training.method.encoder, (splits.train.labelled(), splits.validation, splits.test)
-    settings = {"params": params["linear"], "scale": params["scales.${scale}.linear"], "seed": params["seed"]}
+    settings = {"params": trial.linear, "scale": trial.linear_budget, "seed": trial.run.seed}
     settings |= {"device": training.device}
-    of_features = params["linear"].inputs == "features"
-    layers = dict.fromkeys(["pooled", "embedding", *[params["linear"].layer] * of_features])
+    of_features = trial.linear.inputs == "features"
+    layers = dict.fromkeys(["pooled", "embedding", *[trial.linear.layer] * of_features])
     features = [extract(encoder, each, list(layers), training.device) for each in images]
-    nearest = evaluate_knn(features[0], features[2], params["knn"])
+    nearest = evaluate_knn(features[0], features[2], trial.knn)
     if of_features:
         linear = probe_features(*features, **settings)
     else:
-        linear = probe_views(encoder, *images, views=params["view_sets.${views}"], **settings)
+        linear = probe_views(encoder, *images, views=trial.run.views, **settings)
     probes = {
         "linear_top1_percent": (linear, "top1_percent"),
         "knn_top1_percent": (nearest, "top1_percent"),

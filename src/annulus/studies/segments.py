@@ -1,12 +1,11 @@
 """What a run's frozen encoder is worth where each pixel has a class: images of their own, and a decoder of its maps."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from annulus.config.evals import SegmentationParams
-from annulus.config.params import Params
 from annulus.encoders.extract import extract
-from annulus.evals.segmentation import seen_masks, segment
+from annulus.evals.segmentation import SegmentationSettings, seen_masks, segment
 from annulus.files.images import load_images
 from annulus.files.results import Number
 from annulus.running.checkpoint import hash_files
@@ -15,15 +14,16 @@ from annulus.training.loop import Training
 SPLITS = ("train", "test")
 
 
-class Segments(Params):
+@dataclass(frozen=True, kw_only=True)
+class Segments:
     """The images that a run segments, with what their files hash to, and how its decoder is trained."""
 
     folder: str
     hashes: dict[str, str]
-    decoder: SegmentationParams
+    decoder: SegmentationSettings
 
     @classmethod
-    def of(cls, folder: Path, decoder: SegmentationParams) -> Self:
+    def of(cls, folder: Path, decoder: SegmentationSettings) -> Self:
         """Of a folder that stages/study_images.py has written."""
         hashes = hash_files(*(folder / f"{split}.safetensors" for split in SPLITS))
         return cls(

@@ -25,13 +25,11 @@ log = logging.getLogger("annulus")
 class Place:
     """A run's place in the store. Its key has no device: a machine without a GPU finds what a GPU has computed."""
 
-    def __init__(
-        self, params: Mapping[str, Any], images: Mapping[str, str], code: Mapping[str, str], device: torch.device
-    ) -> None:
-        """`images` and `code` are SHA-256 sums, by file."""
+    def __init__(self, trial: Any, images: Mapping[str, str], code: Mapping[str, str], device: torch.device) -> None:
+        """`trial`: the settings; `images` and `code`: SHA-256 sums, by file. The outcome depends on all of them."""
         ways = {"bf16": half_precision(), "compiled": compiling() != "no"}
         around = {"torch": torch.__version__, "faiss": faiss.__version__} | ways
-        key = {"params": dict(params), "images": dict(images), "code": dict(code), "around": around}
+        key = {"trial": trial, "images": dict(images), "code": dict(code), "around": around}
         self.checkpoint = Checkpoint("trials", key, device=described(device))
         self.name = self.checkpoint.folder.name
         self.file = self.checkpoint.folder.parents[2] / "outcomes" / f"{self.name}.json"

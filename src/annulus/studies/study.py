@@ -21,13 +21,14 @@ from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import Field
 
-from annulus.config import SECTION_OF, AllParams
-from annulus.config.file import checked, read_tree, shown
-from annulus.config.params import Params, Seeds, nearest
-from annulus.errors import InputError
+from annulus.config.all_params import AllParams
+from annulus.config.file import checked, read_tree
+from annulus.config.params import SECTION_OF, Params, Seeds, nearest
+from annulus.errors import InputError, shown
+from annulus.settings import Section
 
 Settings = dict[str, Any]
-Section = TypeVar("Section", bound=Params)
+Model = TypeVar("Model", bound=Params | Section)
 Value = TypeVar("Value")
 
 
@@ -61,7 +62,7 @@ class OwnStudy:
         if self.params.scale not in self.params.scales:
             raise InputError(f"{own}: scale: {self.params.scale!r} is none of {', '.join(self.params.scales)}")
 
-    def read(self, model: type[Section]) -> Section:
+    def read(self, model: type[Model]) -> Model:
         """The whole file, of which the model knows every key.
 
         Raises:
@@ -83,7 +84,7 @@ class OwnStudy:
             raise InputError(f"{self.path}: {where}.{self.params.scale}: missing; the study's scale has no value here")
         return values[self.params.scale]
 
-    def section(self, name: str, model: type[Section]) -> Section:
+    def section(self, name: str, model: type[Model]) -> Model:
         """The section under a name (`staircases.joint`), with what the scale sets there, as a checked model.
 
         Raises:

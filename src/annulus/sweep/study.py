@@ -12,25 +12,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dvc.exceptions import DvcException
-from dvc.lock import LockBase, LockError
-from dvc.repo import Repo
-from dvc.stage import PipelineStage
-
 from annulus.config.params import nearest
 from annulus.config.resolved import read_settings
 from annulus.device.device import pick_device
 from annulus.errors import InputError
-from annulus.studies.runs import Run, hash_images, hash_trial, name_of
+from annulus.studies.runs import Trial, hash_images, hash_trial, name_of
 from annulus.studies.store import Place
-from annulus.sweep.worker import Trial
+from annulus.sweep.stages import Stage, read_stages
+from annulus.sweep.worker import StudyRun
+
+PREPARED = ("settings", "images")  # the stages whose outputs a trial reads
 
 log = logging.getLogger("annulus")
 
-Runs = Callable[[Mapping[str, Any]], Mapping[Any, Run]]  # a script's own: settings -> what the stage trains
+Runs = Callable[[Mapping[str, Any]], Mapping[Any, Trial]]  # a script's own: settings -> what the stage trains
 
 
-def read_trials(study: Path, rows: Sequence[str]) -> list[Trial]:
+def read_trials(study: Path, rows: Sequence[str]) -> list[StudyRun]:
     """The trials of those of the rows (none: of all) that `dvc repro` would run, each once. Makes the images first.
 
     Raises:
@@ -41,10 +39,8 @@ def read_trials(study: Path, rows: Sequence[str]) -> list[Trial]:
     if study.as_posix() not in known:
         listed = ", ".join(known) or "none here; run it in the repository's root"
         raise InputError(f"{study} is no study{nearest(study.as_posix(), known)} (studies: {listed})")
-    with _stages(pipeline) as stages:
-        trained = {stage.name.partition("@")[2]: stage for stage in stages if _runs_of(stage) is not None}
-        prepared = [stage for stage in stages if stage.name in ("settings", "images")]
-        unprepared = any(stage.changed() for stage in prepared)
+    stages = read_stages(pipeline, lambda name: name in PREPARED)
+    trained = {_row(stage): stage for stage in stages if _runs_of(stage) is not None}
     if not trained:
         raise InputError(
             f"no stage of {study} trains runs that a sweep could share out; `dvc repro {pipeline}` runs it"
@@ -52,54 +48,18 @@ def read_trials(study: Path, rows: Sequence[str]) -> list[Trial]:
     for row in rows:
         if row not in trained:
             raise InputError(f"{study} has no row {row!r}{nearest(row, trained)} (rows: {', '.join(trained)})")
-    if unprepared:
+    prepared = {stage.changed for stage in stages if stage.name in PREPARED}
+    if None in prepared:
+        raise InputError(f"another dvc command makes {pipeline}'s images; wait for its end, then run again")
+    if True in prepared:
         _repro(f"{pipeline}:images")
-    with _stages(pipeline) as stages:
-        asked = {row: stage for stage in stages if (row := stage.name.partition("@")[2]) in (rows or trained)}
-        changed = {row: stage for row, stage in asked.items() if _changed(stage)}
+    names = {trained[row].name for row in rows or trained}
+    asked = {_row(stage): stage for stage in read_stages(pipeline, names.__contains__) if stage.name in names}
+    changed = {row: stage for row, stage in asked.items() if stage.changed is not False}  # what runs now is shared
     if len(changed) < len(asked):
         log.info("%d of %d rows: DVC has their results, nothing to do", len(asked) - len(changed), len(asked))
     trials = [trial for row, stage in changed.items() for trial in _trials(row, stage)]
     return list({trial.place.name: trial for trial in trials}.values())
-
-
-@contextmanager
-def _stages(pipeline: Path) -> Iterator[list[PipelineStage]]:
-    """The study's stages, while no other process changes what DVC knows of them.
-
-    They are read before: a `dvc repro` whose stage has ended gives up when it cannot have DVC's lock for three seconds.
-    """
-    try:
-        with Repo() as repo:
-            stages = [stage for stage in repo.index.stages if stage.addressing.startswith(f"{pipeline}:")]
-            with _waited(repo.lock):
-                yield stages
-    except LockError as error:
-        raise InputError(f"another dvc command makes {pipeline}'s images; wait for its end, then run again") from error
-    except DvcException as error:
-        raise InputError(f"{pipeline}: {error}") from error
-
-
-@contextmanager
-def _waited(lock: LockBase) -> Iterator[None]:
-    """DVC's lock, which a `dvc repro` has between its stages."""
-    while not lock.is_locked:
-        try:
-            lock.lock()  # tries for three seconds
-        except LockError:
-            log.info("another dvc command has DVC's lock; waiting for it")
-    try:
-        yield
-    finally:
-        lock.unlock()
-
-
-def _changed(stage: PipelineStage) -> bool:
-    """Whether `dvc repro` would run a stage, or does at this moment: then its runs are shared."""
-    try:
-        return stage.changed()
-    except LockError:
-        return True
 
 
 def _repro(target: str) -> None:
@@ -119,23 +79,27 @@ def alone(lock: Path) -> Iterator[None]:
         yield
 
 
-def _trials(row: str, stage: PipelineStage) -> list[Trial]:
+def _trials(row: str, stage: Stage) -> list[StudyRun]:
     _, options = _command(stage)
     images, code = Path(options["--images"]), hash_trial()
     hashes, runs = hash_images(images), _runs_of(stage)(read_settings(Path(options["--settings"])))
     return [
-        Trial(f"{row}, {name_of(key)}", images.absolute(), params, Place(params, hashes, code, pick_device()))
+        StudyRun(f"{row}, {name_of(key)}", images.absolute(), params, Place(params, hashes, code, pick_device()))
         for key, params in runs.items()
     ]
 
 
-def _command(stage: PipelineStage) -> tuple[Path, dict[str, str]]:
+def _row(stage: Stage) -> str:
+    return stage.name.partition("@")[2]
+
+
+def _command(stage: Stage) -> tuple[Path, dict[str, str]]:
     """The script of `python stages NAME --option value ...`, and its options."""
-    _, folder, name, *words = shlex.split(stage.cmd)
+    _, folder, name, *words = shlex.split(stage.command)
     return Path(folder) / f"{name}.py", dict(zip(words[::2], words[1::2], strict=True))
 
 
-def _runs_of(stage: PipelineStage) -> Runs | None:
+def _runs_of(stage: Stage) -> Runs | None:
     """What the stage's script says that it trains, or None where it trains nothing."""
     script, _ = _command(stage)
     spec = importlib.util.spec_from_file_location(f"stages.{script.stem}", script)

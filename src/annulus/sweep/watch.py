@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from annulus.errors import InputError
 from annulus.sweep.places import Executor
-from annulus.sweep.worker import Trial, Worker, note
+from annulus.sweep.worker import StudyRun, Worker, note
 
 LOOK_SECONDS = 0.5
 MOST_KILLS = 3  # of workers at the same trial, or before any trial
@@ -23,7 +23,7 @@ log = logging.getLogger("annulus")
 class Watch:
     """Starts workers, tells what they finish, and starts others in the place of those that were killed."""
 
-    def __init__(self, trials: Sequence[Trial], notes: Path, executor: Executor, sweep: int | None) -> None:
+    def __init__(self, trials: Sequence[StudyRun], notes: Path, executor: Executor, sweep: int | None) -> None:
         self.trials, self.notes, self.executor = trials, notes, executor
         self.worker = Worker(notes, trials, sweep)
         self.open = {number: trial for number, trial in enumerate(trials) if trial.place.read() is None}

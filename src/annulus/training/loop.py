@@ -25,7 +25,7 @@ from annulus.optim.schedules import Schedule
 from annulus.optim.sgd import FusedSGD
 from annulus.running import progress
 from annulus.running.checkpoint import Checkpoint
-from annulus.training.recipe import Recipe
+from annulus.training.run import Run
 from annulus.training.snapshots import Snapshots
 from annulus.training.validation import Validation, embeddings
 from annulus.views.patches import views_of
@@ -50,33 +50,33 @@ class Training:
         method: Method,
         images: ImageSet,
         validation: ImageSet,
-        recipe: Recipe,
+        settings: Run,
         device: torch.device,
     ) -> None:
-        self.method, self.recipe, self.device = method, recipe, device
+        self.method, self.settings, self.device = method, settings, device
         images, validation = images.on(device), validation.on(device)
         self.source = images
-        self.validation = Validation(validation, images, recipe.scale.validation_images, recipe.seed, device)
+        self.validation = Validation(validation, images, settings.budget.validation_images, settings.seed, device)
         self.images = images.images
         self.trainable = [parameter for parameter in method.parameters() if parameter.requires_grad]
         self.optimizer = FusedSGD(
             self.trainable,
-            lr=recipe.learning_rate,
-            momentum=recipe.optimizer.momentum,
-            weight_decay=recipe.optimizer.weight_decay,
+            lr=settings.learning_rate,
+            momentum=settings.optimizer.momentum,
+            weight_decay=settings.optimizer.weight_decay,
         )
         self.means = GradientMeans(self.trainable)
-        self.schedule = Schedule(recipe.schedule, recipe.learning_rate, method.params.warmup)
-        self.annealing = recipe.annealing
+        self.schedule = Schedule(settings.schedule, settings.learning_rate, method.params.warmup)
+        self.annealing = settings.annealing.begin()
         needs_validation = self.schedule.watches_accuracy or self.annealing.watches_accuracy
         if needs_validation and len(validation) == 0:
             raise InputError(
                 "schedule: plateau and anneal: adaptive-epoch decide by validation accuracy, but the validation part "
                 "holds 0 images; raise datasets.DATASET.validation_fraction"
             )
-        self.view_generator = generator(recipe.seed, "views")  # on the CPU: the same views on every device
+        self.view_generator = generator(settings.seed, "views")  # on the CPU: the same views on every device
         self.checks = Checks()
-        self.batches = len(self.images) // recipe.scale.batch_size  # a last, smaller batch is left out
+        self.batches = len(self.images) // settings.budget.batch_size  # a last, smaller batch is left out
         self.epoch, self.batch = 0, 0  # what comes next
         # Of this epoch's steps: loss, bound, ceiling; mean and mean square of the queries' gradient norms.
         self.measured = torch.zeros(self.batches, 5, device=device)
@@ -92,12 +92,12 @@ class Training:
         state = broadcast(checkpoint.load() if checkpoint is not None else None)
         if state is not None:
             self.load_state_dict(state)
-            if self.epoch < self.recipe.scale.epochs:
+            if self.epoch < self.settings.budget.epochs:
                 progress.say(f"resuming at epoch {self.epoch + 1}, batch {self.batch + 1} of {self.batches}")
         else:
             self.method.start(self._embed)
         save_at = time.monotonic() + CHECKPOINT_SECONDS
-        while self.epoch < self.recipe.scale.epochs:
+        while self.epoch < self.settings.budget.epochs:
             order = self._order()
             if self.batch == 0:
                 self.method.before_epoch(self.epoch, self._embed)
@@ -113,14 +113,14 @@ class Training:
                     save_at = ended + seconds_to_next_save(ended - started)
             self._check(order)
             self._end_epoch()
-            self._report(lambda: _line(self.history[-1], self.recipe.scale.epochs))
+            self._report(lambda: _line(self.history[-1], self.settings.budget.epochs))
         return self.history
 
     def metrics(self) -> dict[str, Number]:
         """The last epoch's numbers, and what they are numbers of."""
         last = {name: value for name, value in self.history[-1].items() if name.endswith(("_nats", "_percent"))}
         return last | {
-            "epochs": self.recipe.scale.epochs,
+            "epochs": self.settings.budget.epochs,
             "train_images": len(self.source),
             "validation_images": len(self.validation.images),
             "weights": sum(parameter.numel() for parameter in self.trainable),
@@ -137,7 +137,7 @@ class Training:
         images, sizes = self.images.take(needed), self.images.sizes_of(rows)
         self.images.ahead(later)
         random = [self.view_generator] * self.method.views
-        views = views_of(images, self.recipe.views, self.method.encoder.view_size, random, shown[0], sizes)
+        views = views_of(images, self.settings.views, self.method.encoder.view_size, random, shown[0], sizes)
         self.optimizer.zero_grad()
         with self.checks.put_off():
             step = self.method.loss(views, index, Progress(self._share_done(), self._progress()))
@@ -164,7 +164,7 @@ class Training:
     def _end_epoch(self) -> None:
         accuracy = self.validation.accuracy(self.method)
         loss, bound, ceiling, gradient, square = self.measured.mean(dim=0).tolist()
-        inner, outer = kept_shares(self.recipe.sampler.shares, self._progress())
+        inner, outer = kept_shares(self.settings.sampler.shares, self._progress())
         row: dict[str, Number] = {
             "epoch": self.epoch + 1,
             "loss_nats": loss,
@@ -191,23 +191,23 @@ class Training:
 
     def _order(self) -> Int[Tensor, "batches b"]:
         """This epoch's images, batch by batch, on the CPU; depends only on the seed and the epoch."""
-        shuffled = torch.randperm(len(self.images), generator=generator(self.recipe.seed, "order", self.epoch))
-        used = shuffled[: self.batches * self.recipe.scale.batch_size]
+        shuffled = torch.randperm(len(self.images), generator=generator(self.settings.seed, "order", self.epoch))
+        used = shuffled[: self.batches * self.settings.budget.batch_size]
         return used.view(self.batches, -1)
 
     def _report(self, said: Callable[[], str]) -> None:
         """Tell how many views' images of all are seen."""
-        epochs, epoch_images = self.recipe.scale.epochs, self.batches * self.recipe.scale.batch_size
-        seen = self.epoch * epoch_images + self.batch * self.recipe.scale.batch_size
+        epochs, epoch_images = self.settings.budget.epochs, self.batches * self.settings.budget.batch_size
+        seen = self.epoch * epoch_images + self.batch * self.settings.budget.batch_size
         progress.report(seen, epochs * epoch_images, said, ended=self.epoch == epochs)
 
     def _loss_now(self) -> str:
         loss = self.measured[: self.batch, 0].mean().item()
-        return f"epoch {self.epoch + 1}/{self.recipe.scale.epochs}: loss {loss:.3f} nats, rate {self._rate():.2g}"
+        return f"epoch {self.epoch + 1}/{self.settings.budget.epochs}: loss {loss:.3f} nats, rate {self._rate():.2g}"
 
     def _share_done(self) -> float:
         """The share of training that is done."""
-        return (self.epoch + self.batch / self.batches) / self.recipe.scale.epochs
+        return (self.epoch + self.batch / self.batches) / self.settings.budget.epochs
 
     def _rate(self) -> float:
         return self.schedule.rate(self._share_done())
@@ -222,7 +222,7 @@ class Training:
             return
         batch = int((~losses.isfinite()).nonzero()[0])
         rows = self.source.rows[order[batch]].tolist()
-        rate = self.schedule.rate((self.epoch + batch / self.batches) / self.recipe.scale.epochs)
+        rate = self.schedule.rate((self.epoch + batch / self.batches) / self.settings.budget.epochs)
         raise InputError(
             f"the loss is {losses[batch].item()} at step {self.epoch * self.batches + batch + 1} "
             f"(epoch {self.epoch + 1}, batch {batch + 1}), learning rate {rate:.3g}, rows {rows} of the training "

@@ -1,43 +1,40 @@
-"""What a few images make of settings that were chosen for many."""
+"""Adjusts batch size and cluster counts where a data set is small."""
 
 import logging
-from typing import TypeVar
+from dataclasses import replace
 
-from annulus.config.checks import LEAST_BATCH
-from annulus.config.negatives import NeighbourParams, SamplerParams
-from annulus.config.training import PretrainScale
 from annulus.negatives.clusters import fewer_clusters
+from annulus.negatives.neighbours import ClusterNeighbours
+from annulus.negatives.samplers import Cave
+from annulus.training.limits import LEAST_BATCH
+from annulus.training.run import Run
 
 log = logging.getLogger("annulus")
 
-Chosen = TypeVar("Chosen", SamplerParams, NeighbourParams)
 
-
-def for_few_images(
-    images: int, scale: PretrainScale, sampler: SamplerParams, neighbours: NeighbourParams
-) -> tuple[PretrainScale, SamplerParams, NeighbourParams]:
-    """The same settings, with a batch and with clusters that so many images can fill; each change is a warning."""
-    if LEAST_BATCH <= images < scale.batch_size:
+def for_few_images(images: int, run: Run) -> Run:
+    """The same run, with a batch and with clusters that so many images can fill; each change is a warning."""
+    budget = run.budget
+    if LEAST_BATCH <= images < budget.batch_size:
         fitting = images // LEAST_BATCH * LEAST_BATCH
         log.warning(
             "WARNING: scales.SCALE.pretrain.batch_size: %d is more than the %d training images; a batch is %d of them",
-            *(scale.batch_size, images, fitting),
+            *(budget.batch_size, images, fitting),
         )
-        scale = scale.model_copy(update={"batch_size": fitting})
-    return (
-        scale,
-        _with_fewer_clusters(sampler, images, "samplers.cave"),
-        _with_fewer_clusters(neighbours, images, "neighbour_sets.k"),
-    )
+        budget = replace(budget, batch_size=fitting)
+    sampler, neighbours = run.sampler, run.neighbours
+    if isinstance(sampler, Cave):
+        sampler = replace(sampler, clusters=_fewer(sampler.clusters, images, "samplers.cave"))
+    if isinstance(neighbours, ClusterNeighbours):
+        neighbours = replace(neighbours, clusters=_fewer(neighbours.clusters, images, "neighbour_sets.k"))
+    return replace(run, budget=budget, sampler=sampler, neighbours=neighbours)
 
 
-def _with_fewer_clusters(chosen: Chosen, images: int, section: str) -> Chosen:
-    if "clusters" not in type(chosen).model_fields:
-        return chosen
-    clusters = fewer_clusters(chosen.clusters, images)
-    if clusters < chosen.clusters:
+def _fewer(asked: int, images: int, section: str) -> int:
+    clusters = fewer_clusters(asked, images)
+    if clusters < asked:
         log.warning(
             "WARNING: %s.clusters: %d is more than the %d training images; they are grouped into %d",
-            *(section, chosen.clusters, images, clusters),
+            *(section, asked, images, clusters),
         )
-    return chosen.model_copy(update={"clusters": clusters})
+    return clusters

@@ -11,7 +11,6 @@ import torch
 from jaxtyping import Float, Float16
 from torch import Tensor
 
-from annulus.config.images import ViewSetParams
 from annulus.device.rng import generator
 from annulus.encoders.extract import encode
 from annulus.files.images import ImageSet
@@ -19,6 +18,7 @@ from annulus.files.packed import write_packed
 from annulus.files.store import BATCH_SIZE
 from annulus.methods.step import Method
 from annulus.views.recipe import augment, center_view
+from annulus.views.settings import ViewSet
 
 # Of 4,000 images, one takes a sixth of an epoch's time: sixteen make a curve, and more would be felt.
 MOST_SNAPSHOTS, MOST_IMAGES, MOST_QUERIES = 16, 4096, 256
@@ -35,7 +35,7 @@ class Snapshots:
     Of a split's two networks each embedding holds both, the first part's first, as `SplitEncoder.embed` joins them.
     """
 
-    def __init__(self, images: ImageSet, views: ViewSetParams, epochs: int, seed: int, device: torch.device) -> None:
+    def __init__(self, images: ImageSet, views: ViewSet, epochs: int, seed: int, device: torch.device) -> None:
         self.source, self.views, self.seed, self.device = images.images.on(device), views, seed, device
         count = min(MOST_SNAPSHOTS, epochs)
         self.due = {(place + 1) * epochs // count for place in range(count)}

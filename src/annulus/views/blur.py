@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from annulus.config.images import BlurParams
+from annulus.views.settings import BlurSettings
 
 
 def kernel_size(size: int) -> int:
@@ -26,7 +26,7 @@ class Blur(NamedTuple):
     sigma: Float[Tensor, "b"]
 
 
-def draw_blur(params: BlurParams, count: int, generator: torch.Generator) -> Blur:
+def draw_blur(params: BlurSettings, count: int, generator: torch.Generator) -> Blur:
     """Draw one blur per image, sigma uniform between its limits."""
     chosen = torch.rand(count, generator=generator) < params.probability
     return Blur(chosen, torch.empty(count).uniform_(params.sigma_min, params.sigma_max, generator=generator))

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from annulus.config.images import JitterParams
+from annulus.views.settings import JitterSettings
 
 BRIGHTNESS, CONTRAST, SATURATION, HUE = 0, 1, 2, 3  # the first three are kinds of blend
 NEVER = 4  # hue_after of an image that is not jittered
@@ -106,7 +106,7 @@ class Jitter(NamedTuple):
     hue_after: Int[Tensor, "b"]  # how many blends precede the hue: 0 to 3; NEVER: the image is not jittered
 
 
-def draw_jitter(params: JitterParams, count: int, generator: torch.Generator) -> Jitter:
+def draw_jitter(params: JitterSettings, count: int, generator: torch.Generator) -> Jitter:
     """Draw one jitter per image.
 
     Factors are uniform in [max(0, 1 - x), 1 + x], the turn of hue in [-hue, hue], x and hue times the strength. All 24

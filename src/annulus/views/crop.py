@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
-from annulus.config.images import CropParams
 from annulus.errors import InputError
+from annulus.views.settings import CropSettings
 
 TRIES = 10  # boxes drawn before the fallback, as in torchvision
 # Stored side times view side, in pixels, from which a CPU crops faster image by image than by dense matrices.
@@ -30,7 +30,7 @@ class Boxes(NamedTuple):
     width: Int[Tensor, "b"]
 
 
-def draw_boxes(crop: CropParams, sizes: Int[Tensor, "b 2"], generator: torch.Generator) -> Boxes:
+def draw_boxes(crop: CropSettings, sizes: Int[Tensor, "b 2"], generator: torch.Generator) -> Boxes:
     """Draw a box inside each image, of so many pixels (height, width).
 
     The area is uniform between the scales, as a share of the image; the aspect ratio (width over height) is
@@ -61,7 +61,7 @@ def draw_boxes(crop: CropParams, sizes: Int[Tensor, "b 2"], generator: torch.Gen
 
 
 def _central_box(
-    crop: CropParams, height: Int[Tensor, "b"], width: Int[Tensor, "b"]
+    crop: CropSettings, height: Int[Tensor, "b"], width: Int[Tensor, "b"]
 ) -> tuple[Int[Tensor, "b"], Int[Tensor, "b"]]:
     """Height and width of the largest box with an allowed aspect ratio."""
     ratio = width.double() / height

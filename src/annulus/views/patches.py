@@ -9,15 +9,15 @@ import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
-from annulus.config.images import ViewSetParams
 from annulus.device.copies import sent
 from annulus.views.recipe import augment
+from annulus.views.settings import ViewSet
 from annulus.views.shown import Shown, seen_in, whole
 
 
 def views_of(
     images: UInt8[Tensor, "k 3 h w"],
-    views: ViewSetParams,
+    views: ViewSet,
     size: int,
     generators: Sequence[torch.Generator],
     shown: Sequence[Shown] | None = None,

@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from annulus.config.images import RandAugmentParams
 from annulus.views.colour import brightness, contrast, saturation
+from annulus.views.settings import RandAugmentSettings
 
 Images = Float[Tensor, "b 3 h w"]
 
@@ -36,7 +36,7 @@ class RandAugment(NamedTuple):
     magnitudes: Float[Tensor, "b n"]  # in [-1, 1], of the most that an operator has
 
 
-def draw_randaugment(params: RandAugmentParams, count: int, generator: torch.Generator) -> RandAugment:
+def draw_randaugment(params: RandAugmentSettings, count: int, generator: torch.Generator) -> RandAugment:
     """Draw the operators of `count` images: all alike likely, magnitudes normal about the chosen one, either sign.
 
     What is left out by `probability` is the identity.

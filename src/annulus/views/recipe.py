@@ -15,7 +15,6 @@ import torch
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
-from annulus.config.images import ViewSetParams
 from annulus.device.copies import sent
 from annulus.device.device import threads
 from annulus.device.kernels import trusted
@@ -26,6 +25,7 @@ from annulus.views.crop import Boxes, center_boxes, center_crop, draw_boxes, mid
 from annulus.views.gaussian import gaussian_blur
 from annulus.views.large import by_images
 from annulus.views.randaugment import RandAugment, draw_randaugment, randaugment_
+from annulus.views.settings import ViewSet
 from annulus.views.shown import Shown
 
 # Pixels worked on at a time: on a CPU what, with temporaries, a core's L2 cache about holds; on a GPU a
@@ -57,7 +57,7 @@ class Chunk(NamedTuple):
 
 def augment(
     images: UInt8[Tensor, "v 3 h w"],
-    views: ViewSetParams,
+    views: ViewSet,
     size: int,
     generator: torch.Generator,
     shown: Shown | None = None,
@@ -150,7 +150,7 @@ def kernels_agree(device: torch.device) -> bool:
     return True
 
 
-def draw_recipe(views: ViewSetParams, sizes: Int[Tensor, "b 2"], generator: torch.Generator) -> Recipe:
+def draw_recipe(views: ViewSet, sizes: Int[Tensor, "b 2"], generator: torch.Generator) -> Recipe:
     """Draw the parameters of one view of each image, of so many pixels (height, width)."""
     count = len(sizes)
 

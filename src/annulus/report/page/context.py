@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
 
-from annulus.config import SECTION_OF, AllParams
+from annulus.config.all_params import AllParams
 from annulus.config.file import load_params, read_tree
+from annulus.config.params import SECTION_OF
 from annulus.errors import InputError
 from annulus.pipeline.provenance import Run, runs
 from annulus.pipeline.revision import workspace
@@ -114,8 +115,7 @@ def _parameters(params: AllParams) -> dict[str, str]:
 def _flat(tree: Mapping[str, Any], above: str = "") -> dict[str, str]:
     flat = {}
     for key, value in tree.items():
-        if isinstance(value, BaseModel):
-            value = value.model_dump(mode="json", by_alias=True)
+        value = to_jsonable_python(value, by_alias=True)
         if isinstance(value, Mapping):
             flat |= _flat(value, f"{above}{key}.")
         else:

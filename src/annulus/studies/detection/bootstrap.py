@@ -6,9 +6,9 @@ replacement, and the same draws serve every seed and every variant, so that diff
 
 from collections.abc import Sequence
 
-import faster_coco_eval.faster_eval_api_cpp as counting
 import numpy as np
 import torch
+from faster_coco_eval import COCOeval_faster
 from jaxtyping import Float, Int
 
 from annulus.device.rng import generator
@@ -83,13 +83,17 @@ def _of_draws(
 
 
 class _Matches:
-    """What faster-coco-eval matched in each picture, of one seed and task, for each category."""
+    """What faster-coco-eval matched in each picture, of one seed and task, for each category.
+
+    Matches are read from and given back to the two fields in which the package's own evaluator for several processes
+    (utils/pytorch/coco_eval.py) merges pictures; it has no public ones for them.
+    """
 
     def __init__(self, truth: Annotated, detections: Sequence[Detection], task: str) -> None:
         evaluation = evaluation_of(truth, detections, task, separate=True)
-        self.params, categories = evaluation.params, evaluation.params.catIds
+        params, categories = evaluation.params, evaluation.params.catIds
         place = {picture.id: position for position, picture in enumerate(truth.pictures)}
-        places = [place[picture] for picture in self.params.imgIds]
+        places = [place[picture] for picture in params.imgIds]
         concerned: dict[int, set[int]] = {}  # pictures with an object or a detection: all others change nothing
         for coco in (evaluation.cocoGt, evaluation.cocoDt):
             for annotation in coco.anns.values():
@@ -97,20 +101,24 @@ class _Matches:
         self.found: list[tuple[Int[np.ndarray, " m"], list]] = []  # of each category pictures, and what is in them
         step = max(1, LISTED // len(places))
         for start in range(0, len(categories), step):
-            self.params.catIds = categories[start : start + step]
+            params.catIds = categories[start : start + step]
             evaluation.evaluate()  # lists every picture for each category
-            for number, category in enumerate(self.params.catIds):
+            for number, category in enumerate(params.catIds):
                 some = [row for row, position in enumerate(places) if position in concerned.get(category, ())]
                 matched = [evaluation._evalImgs_cpp[number * len(places) + row] for row in some]
                 self.found.append((np.array([places[row] for row in some], dtype=np.int64), matched))
-        self.params.catIds = self.params.catIds[:1]  # one at a time; its number does not matter
+        params.catIds = params.catIds[:1]  # one at a time; its number does not matter
+        # Without the annotations, which adding up the matches does not read.
+        self.added = COCOeval_faster(iouType=task, print_function=evaluation.print_function, separate_eval=True)
+        self.added._paramsEval = params
 
     def precision(self, counts: Int[np.ndarray, " n"]) -> Float[np.ndarray, "t r k"]:
         """By threshold, recall and category, where each picture counts so often; -1 where there is no object."""
         columns = []
         for places, matched in self.found:
             drawn = [matched[row] for row in np.repeat(np.arange(len(places)), counts[places])]
-            self.params.imgIds = list(range(len(drawn)))
-            found = counting.COCOevalAccumulate(self.params, drawn)
-            columns.append(np.asarray(found["precision"])[:, :, 0, 0, 0])
+            self.added._paramsEval.imgIds = list(range(len(drawn)))
+            self.added._evalImgs_cpp = drawn
+            self.added.accumulate()
+            columns.append(np.asarray(self.added.eval["precision"])[:, :, 0, 0, 0])
         return np.stack(columns, axis=2)

@@ -1,17 +1,19 @@
 """Sections of the params.yaml of the study of detection: the detector, and how it is trained."""
 
 import math
+from dataclasses import dataclass
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from annulus.config.evals import SegmentationParams
-from annulus.config.params import Count, Decay, Fraction, Params, Positive, Rate, Width
+from annulus.config.params import Params
 from annulus.errors import InputError
+from annulus.evals.segmentation import SegmentationSettings
+from annulus.settings import Decay, Fraction, Positive, Rate, Steps, Width
 
 Side = Annotated[int, Field(ge=1, le=2**13)]  # pixels
 Depth = Annotated[int, Field(ge=0, le=20)]  # convolutions, one after the other
-Pair = Annotated[list[Count], Field(min_length=2, max_length=2)]  # before and after non-maximum suppression
+Pair = Annotated[list[Steps], Field(min_length=2, max_length=2)]  # before and after non-maximum suppression
 
 
 class DetectorParams(Params):
@@ -34,8 +36,8 @@ class DetectorParams(Params):
     anchors: Annotated[list[Side], Field(min_length=1)]  # one a map of the pyramid; of c4 all on its one map
     proposals_train: Pair  # RPN.PRE_NMS_TOPK_TRAIN of each map, POST_NMS_TOPK_TRAIN
     proposals_test: Pair
-    sampled_anchors: Count  # RPN.BATCH_SIZE_PER_IMAGE
-    sampled_boxes: Count  # ROI_HEADS.BATCH_SIZE_PER_IMAGE
+    sampled_anchors: Steps  # RPN.BATCH_SIZE_PER_IMAGE
+    sampled_boxes: Steps  # ROI_HEADS.BATCH_SIZE_PER_IMAGE
     box_size: Side  # features of a box, a side; c4 pools twice as many, which its last stage halves
     box_convolutions: Depth
     box_width: Width
@@ -44,7 +46,7 @@ class DetectorParams(Params):
     keypoint_convolutions: Depth
     keypoint_width: Width
     score_threshold: Fraction
-    detections: Count  # of an image
+    detections: Steps  # of an image
 
     @model_validator(mode="after")
     def _normalised(self) -> Self:
@@ -58,11 +60,11 @@ class DetectorParams(Params):
 class TrainingParams(Params):
     """SGD with momentum. The values are those of `reference_batch` images; `scaled` gives another batch's."""
 
-    batch_size: Count
-    reference_batch: Count
+    batch_size: Steps
+    reference_batch: Steps
     learning_rate: Rate
-    iterations: Count
-    drops: list[Count]  # iterations after which the rate is a tenth
+    iterations: Steps
+    drops: list[Steps]  # iterations after which the rate is a tenth
     warmup: Annotated[int, Field(ge=0, le=10**7)]  # iterations of a rate that rises
     warmup_from: Fraction  # of the rate
     momentum: Annotated[float, Field(ge=0, lt=1)]
@@ -105,7 +107,8 @@ class TrainingParams(Params):
         return rate
 
 
-class SegmentsParams(SegmentationParams):
+@dataclass(frozen=True, kw_only=True)
+class SegmentsParams(SegmentationSettings):
     """A segmentation decoder on a task's scenes: how large their squares are, and how it is trained."""
 
     task: str

@@ -60,7 +60,7 @@ def segmented(settings: Mapping[str, Any], key: tuple[str, int]) -> Mapping[str,
     `settings` hold `segments` beside the scenes and `encoders`, a folder by variant.
     """
     (variant, seed), device = key, pick_device()
-    params = SegmentsParams.model_validate(settings["segments"])
+    params = SegmentsParams(**settings["segments"])
     splits = splits_of(Path(settings["scenes"]), settings["kind"], settings["drop_empty"])
     encoder = load_encoder(Path(settings["encoders"][variant]) / f"{seed}.safetensors")
     train, test = (semantic(split, params.side) for split in splits)

@@ -1,5 +1,6 @@
 """The tasks of the study: which scenes, and which of the papers' detectors, at the study's scale."""
 
+from dataclasses import asdict
 from importlib.util import find_spec
 from typing import Any
 
@@ -78,7 +79,7 @@ def segments_settings(study: OwnStudy) -> Settings:
     kind = checked(study.row("tasks", segments.task), f"{study.path}: tasks.{segments.task}", TaskParams).kind
     if "masks" not in OUTPUTS[kind]:
         raise InputError(f"{study.path}: segments.task: scenes of {segments.task} have no masks; take coco or lvis")
-    decoder = segments.model_dump(mode="json")
+    decoder = asdict(segments)
     return {"task": "segments", "kind": kind, "configuration": "decoder", "segments": decoder}
 
 

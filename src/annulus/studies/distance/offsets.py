@@ -9,7 +9,7 @@ from annulus.device.device import pick_device
 from annulus.running.checkpoint import Checkpoint
 from annulus.studies.information import check_pairs, held_out
 from annulus.studies.measured import Outcome
-from annulus.studies.runs import hash_images, hash_trial, load_splits, probe, run_of
+from annulus.studies.runs import hash_images, hash_trial, load_splits, probe, trial_of
 from annulus.training.setup import build_training
 
 
@@ -29,15 +29,15 @@ class Transfer(Params):
 def transferred(shared: Mapping[str, Any], key: tuple[Any, int]) -> Mapping[str, Any]:
     """What a run measured on each set, for (point, seed); `shared` has the sets and the resolved settings of points."""
     (point, seed), sets, points = key, shared["sets"], shared["points"]
-    large, params = load_splits(sets.large), run_of(points[point], seed)
+    large, trial = load_splits(sets.large), trial_of(points[point], seed)
     check_pairs(sets.held_out_pairs, large.test)
-    training = build_training(params, large.train, large.validation, pick_device())
-    with Checkpoint("transfer", params | {"images": shared["hashes"], "code": hash_trial()}) as checkpoint:
+    training = build_training(trial.run, large.train, large.validation, pick_device())
+    with Checkpoint("transfer", {"trial": trial, "images": shared["hashes"], "code": hash_trial()}) as checkpoint:
         history = training.run(checkpoint)
         metrics = training.metrics() | held_out(training, large.test, sets.held_out_pairs, seed)
         found = {}
         for name, folder in sets.probes.items():
-            accuracies, right = probe(training, load_splits(folder), params)
+            accuracies, right = probe(training, load_splits(folder), trial)
             found[name] = {"metrics": metrics | accuracies, "history": history, "right": right}
         checkpoint.done()
     return found

@@ -4,9 +4,7 @@ from annulus.bounds.alpha import CPC, MLCPC
 from annulus.bounds.binary_nce import BinaryNCE
 from annulus.bounds.bound import Bound
 from annulus.bounds.infonce import InfoNCE
-from annulus.bounds.partition import PartitionFunction
 from annulus.methods.contrast import ContrastConfig
-from annulus.negatives.build import build_sampler
 from annulus.studies.distillation.params import ContrastParams
 
 RATE = 0.99  # of the moving average, where that is the normaliser
@@ -14,14 +12,14 @@ RATE = 0.99  # of the moving average, where that is the normaliser
 
 def build_contrast(params: ContrastParams) -> ContrastConfig:
     """Sampler, bound and number of negatives of these settings."""
-    sampler = build_sampler(getattr(params.samplers, params.sampler))
+    sampler = getattr(params.samplers, params.sampler)
     return ContrastConfig(sampler, neighbours=None, bound=_build_bound(params), negatives=params.negatives)
 
 
 def _build_bound(params: ContrastParams) -> Bound:
     match params.bound:
         case "binary-nce":
-            return BinaryNCE(PartitionFunction(params.normaliser, constant=1.0, rate=RATE))
+            return BinaryNCE(normaliser=params.normaliser, constant=1.0, rate=RATE)
         case "infonce":
             return InfoNCE()
         case "cpc":

@@ -4,11 +4,12 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from annulus.config.all_params import Samplers
 from annulus.config.file import checked
-from annulus.config.images import Datasets
-from annulus.config.negatives import Samplers
-from annulus.config.params import Count, Name, Params, Positive, Rate, Temperature, nearest
+from annulus.config.params import Name, Params, nearest
+from annulus.datasets.settings import DATASETS
 from annulus.errors import InputError
+from annulus.settings import Positive, Rate, Steps, Temperature
 from annulus.studies.distillation.classifiers.config import check_name
 
 WITH_ALPHA = ("cpc", "mlcpc")
@@ -34,7 +35,7 @@ class ContrastParams(Params):
 
     dim: int = Field(ge=1, le=2**16)  # of the embeddings
     temperature: Temperature
-    negatives: Count  # K of each query, drawn with replacement
+    negatives: Steps  # K of each query, drawn with replacement
     negatives_from: Literal["other-classes", "all"]  # whether images of the query's own class may be negatives
     bank_rate: float = Field(ge=0, lt=1)  # share of a memory's row that an update keeps
     bound: Literal["binary-nce", "infonce", "cpc", "mlcpc"]
@@ -65,15 +66,15 @@ class ImagesParams(Params):
 
     dataset: str
     settings: dict[str, Any]
-    train_images: Count | None  # null: all
-    test_images: Count | None
+    train_images: Steps | None  # null: all
+    test_images: Steps | None
 
     @model_validator(mode="after")
     def _settings_fit_their_data_set(self) -> Self:
-        if self.dataset not in Datasets.model_fields:
-            known = list(Datasets.model_fields)
+        if self.dataset not in DATASETS:
+            known = list(DATASETS)
             raise InputError(f"dataset {self.dataset!r} is none of {', '.join(known)}{nearest(self.dataset, known)}")
-        checked(self.settings, "settings", Datasets.model_fields[self.dataset].annotation)
+        checked(self.settings, "settings", DATASETS[self.dataset])
         return self
 
     def resolved(self, scale: str, seed: int) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from torch import Tensor
 from annulus.bounds.alpha import mlcpc_lower_alpha
 from annulus.device.rng import generator
 from annulus.files.results import Number
-from annulus.negatives.build import build_sampler
 from annulus.negatives.samplers import Sampler
 from annulus.studies.estimators.bounds import (
     INFONCE,
@@ -82,8 +81,8 @@ def contestants_of(params: IdealParams) -> list[Contestant]:
     return [
         *(Contestant(bound.name, bound, _every, others) for bound in softmax),
         Contestant("NWJ", NWJ(), _every, others, shift=1.0),
-        Contestant("VINCE, ball", INFONCE, _drawn(build_sampler(params.ball), params.negatives), params.negatives),
-        Contestant("CNCE, ring", INFONCE, _drawn(build_sampler(params.ring), params.negatives), params.negatives),
+        Contestant("VINCE, ball", INFONCE, _drawn(params.ball, params.negatives), params.negatives),
+        Contestant("CNCE, ring", INFONCE, _drawn(params.ring, params.negatives), params.negatives),
     ]
 
 

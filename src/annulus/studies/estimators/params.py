@@ -5,9 +5,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from annulus.config.negatives import BallParams, RingParams
-from annulus.config.params import Count, Depth, Fraction, Name, Params, Positive, Rate, Rows, Temperature, Width
+from annulus.config.params import Name, Params
 from annulus.errors import InputError
+from annulus.negatives.samplers import Ball, Ring
+from annulus.settings import Depth, Fraction, Positive, Rate, Rows, Steps, Temperature, Width
 
 
 def _candidates(m: int) -> int:
@@ -60,10 +61,10 @@ class GaussiansParams(Params):
     outputs: Width
     temperature: Temperature | None  # null: the plain product of the two networks' outputs
     eqco_alpha: Positive
-    first_seeds: Count  # how many of the study's seeds
-    steps: Count
+    first_seeds: Steps  # how many of the study's seeds
+    steps: Steps
     learning_rate: Rate
-    evaluations: Count  # batches after training
+    evaluations: Steps  # batches after training
 
 
 class IdealParams(Params):
@@ -76,8 +77,8 @@ class IdealParams(Params):
     alpha: Alpha  # of cpc
     eqco_alpha: Positive
     negatives: Rows  # drawn from the ball and from the ring
-    ball: BallParams
-    ring: RingParams
+    ball: Ball
+    ring: Ring
 
     @model_validator(mode="after")
     def _alpha_below_m(self) -> Self:
@@ -112,7 +113,7 @@ class StaircaseParams(Params):
     outputs: Width | None  # of the separable critic; null: the joint one has a single score
     alphas: list[Alpha] = Field(min_length=1)
     learning_rate: Rate
-    points: Count  # of the figure, per level
+    points: Steps  # of the figure, per level
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -149,7 +150,7 @@ class ConditionalParams(Params):
     outputs: Width
     temperature: Temperature  # of score: cosine
     batch_size: Rows
-    epochs: Count
+    epochs: Steps
     negatives: Rows
     percents: list[int] = Field(min_length=1)  # of the points, closest first, from which negatives come; 100: NCE
     draws: Rows  # of negatives per point, when the trained critics are measured
@@ -177,10 +178,10 @@ class TheoremsParams(Params):
     negatives: Rows
     queries: Rows
     repeats: int = Field(ge=2, le=10**6)
-    ball: BallParams  # the negatives of CNCE
-    high: RingParams  # a ring of close candidates, where the theorem's condition holds
-    low: RingParams  # a ring of far ones, where it does not
-    lowest: RingParams  # the farthest ones of all, for the counterexample
+    ball: Ball  # the negatives of CNCE
+    high: Ring  # a ring of close candidates, where the theorem's condition holds
+    low: Ring  # a ring of far ones, where it does not
+    lowest: Ring  # the farthest ones of all, for the counterexample
 
     @model_validator(mode="after")
     def _queries_are_in_the_memory(self) -> Self:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from annulus.bounds.bound import present
 from annulus.bounds.infonce import infonce, infonce_ceiling
-from annulus.negatives.samplers import Count, Ring, Sampler
+from annulus.negatives.samplers import Count, Sampler, Uniform
 
 
 class Spread(NamedTuple):
@@ -46,7 +46,7 @@ def spread_over_draws(
 
     Source: Wu et al. 2020, arXiv:2010.02037, Theorem 3.2.
     """
-    reference = estimate(scores, self_index, "all", Ring(0.0, 1.0), generator)
+    reference = estimate(scores, self_index, "all", Uniform(), generator)
     values = torch.tensor(
         [estimate(scores, self_index, k, sampler, generator) for _ in range(repeats)], dtype=torch.float64
     )

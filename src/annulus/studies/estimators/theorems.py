@@ -13,13 +13,12 @@ from torch import Tensor
 
 from annulus.device.rng import generator
 from annulus.files.results import Number
-from annulus.negatives.build import build_sampler
-from annulus.negatives.samplers import Ring, Sampler
+from annulus.negatives.samplers import Sampler, Uniform
 from annulus.studies.estimators.params import TheoremsParams
 from annulus.studies.estimators.spread import Spread, spread_over_draws
 from annulus.studies.estimators.toys import CorrelatedGaussians
 
-UNIFORM = Ring(0.0, 1.0)
+UNIFORM = Uniform()
 MANY = CorrelatedGaussians(1000, 0.2)  # of mlcpc
 
 
@@ -32,7 +31,7 @@ class Case(NamedTuple):
 
 def numbers(params: TheoremsParams, seed: int) -> dict[str, Number]:
     """Bias and variance of NCE and CNCE, the ring's condition kept and broken, and a case that breaks the bound."""
-    toy, ball = CorrelatedGaussians(params.dims, params.rho), build_sampler(params.ball)
+    toy, ball = CorrelatedGaussians(params.dims, params.rho), params.ball
     dependent = case(params, toy, toy, seed)
     independent = case(params, CorrelatedGaussians(params.dims, 0.0), toy, seed)
 
@@ -40,7 +39,7 @@ def numbers(params: TheoremsParams, seed: int) -> dict[str, Number]:
         return spread_over_draws(*of, params.negatives, sampler, params.repeats, generator(seed, "theorems", name))
 
     nce, cnce = spread("nce", dependent, UNIFORM), spread("cnce", dependent, ball)
-    broken = spread("independent", independent, build_sampler(params.lowest))
+    broken = spread("independent", independent, params.lowest)
     return {
         "information_nats": toy.information,
         "ceiling_nats": math.log1p(params.negatives),
@@ -51,8 +50,8 @@ def numbers(params: TheoremsParams, seed: int) -> dict[str, Number]:
         "thm32_variance_cnce": variance(params, dependent, ball, "BallParams", seed),
         "a1_independent_estimate_nats": broken.mean,
         "ring_nce_nats": nce.mean,
-        "ring_condition_nats": spread("high", dependent, build_sampler(params.high)).mean,
-        "ring_exceeding_nats": spread("low", dependent, build_sampler(params.low)).mean,
+        "ring_condition_nats": spread("high", dependent, params.high).mean,
+        "ring_exceeding_nats": spread("low", dependent, params.low).mean,
         "gauss1000_information_nats": MANY.information,
         "gauss1000_needed_classes": math.ceil(math.exp(MANY.information)),  # log m is the ceiling
         "queries": params.queries,

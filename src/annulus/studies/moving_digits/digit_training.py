@@ -9,11 +9,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from annulus.bounds.infonce import infonce
-from annulus.config.training import CosineSchedule
 from annulus.device.device import pick_device
 from annulus.device.rng import derive, first_weights, generator
 from annulus.methods.critics import scaled
-from annulus.optim.schedules import Schedule
+from annulus.optim.schedules import CosineSchedule, Schedule
 from annulus.optim.sgd import SGD
 from annulus.optim.torch_optimizers import Adam
 from annulus.running import progress

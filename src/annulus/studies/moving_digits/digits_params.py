@@ -4,8 +4,9 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from annulus.config.params import Count, Decay, Params, Rate, Rows, Temperature, nearest
+from annulus.config.params import Params, nearest
 from annulus.errors import InputError
+from annulus.settings import Decay, Rate, Rows, Steps, Temperature
 
 FACTORS = ("digit", "background", "position")
 
@@ -59,7 +60,7 @@ class TrainingParams(Params):
     sharings: list[Shared] = Field(min_length=1)
     videos: Rows  # of an epoch, each drawn anew
     batch_size: int = Field(ge=2, le=2**16)  # a video stands against the others of its batch
-    epochs: Count
+    epochs: Steps
     learning_rate: Rate
     momentum: float | None = Field(ge=0, lt=1)  # of SGD; null: Adam
     temperature: Temperature

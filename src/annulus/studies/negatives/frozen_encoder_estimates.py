@@ -25,7 +25,7 @@ def score(training: Training, queries: int, seed: int) -> tuple[Float[Tensor, "q
     self_index = torch.arange(min(queries, len(training.images)))
     views = augment(
         training.images.take(self_index),
-        training.recipe.views,
+        training.settings.views,
         method.encoder.view_size,
         generator(seed, "queries"),
         sizes=training.images.sizes_of(self_index),

@@ -5,7 +5,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from annulus.config.file import checked
-from annulus.config.params import Count, Decay, Depth, Fraction, Params, Positive, Rate, Rows, Temperature, Width
+from annulus.config.params import Params
+from annulus.settings import Decay, Depth, Fraction, Positive, Rate, Rows, Steps, Temperature, Width
 
 Noise = Annotated[float, Field(ge=0, le=1e9)]
 
@@ -23,20 +24,20 @@ class SpiralsParams(Params):
     layers: Depth  # hidden ones
     negatives: Rows
     batch_size: Rows
-    iterations: Count
+    iterations: Steps
     learning_rate: Rate
     momentum: float = Field(ge=0, lt=1)
     weight_decay: Decay
     temperature: Temperature
     bank_rate: float = Field(ge=0, lt=1)
-    curve_points: Count  # of the loss over training
-    shown_points: Count  # of the learned plane, from the first seed
+    curve_points: Steps  # of the loss over training
+    shown_points: Steps  # of the learned plane, from the first seed
 
 
 class SearchParams(Params):
     """Settings of what the paper leaves open, by name: each sets some of the spirals' parameters."""
 
-    iterations: Count
+    iterations: Steps
     noise: list[Noise] = Field(min_length=1)
     settings: dict[str, dict[str, Any]] = Field(min_length=1)
 

@@ -1,12 +1,19 @@
-"""Sets that torchvision downloads into a root on first use, and checks by MD5: aircraft, dtd, mnist and others."""
+"""Sets that torchvision downloads into a root on first use, and checks by MD5: aircraft, dtd, mnist and others.
 
+Where torchvision's class takes a loader, `str` is the loader, so that an item is the path of an image and its label.
+"""
+
+import csv
+import itertools
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
 import torch
 from jaxtyping import Int64, UInt8
 from torch import Tensor
+from torch.utils.data import Dataset
 from torchvision import datasets
 
 from annulus.datasets.downloads import SECONDS_OF_SILENCE, patience
@@ -52,18 +59,19 @@ def _digits(kind: type, root: Path, image_size: int) -> dict[str, Source]:
 def _aircraft(root: Path, image_size: int) -> dict[str, Source]:
     """Variants of aircraft, each photograph cut to its box, which leaves out the line that names its author."""
     found = {
-        name: datasets.FGVCAircraft(root, split=split, annotation_level="variant", download=True)
+        name: datasets.FGVCAircraft(root, split=split, annotation_level="variant", download=True, loader=str)
         for name, split in (("train", "trainval"), ("test", "test"))
     }
     lines = (line.split() for line in read_text(root / "fgvc-aircraft-2013b/data/images_box.txt").splitlines() if line)
     boxes = {name: [float(edge) for edge in edges] for name, *edges in lines}
     sources = {}
     for split, each in found.items():
-        paths = [Path(path) for path in each._image_files]
-        edges = np.array([boxes[path.stem] for path in paths]).reshape(-1, 4)
+        items = _items(each)
+        edges = np.array([boxes[Path(path).stem] for path, _ in items]).reshape(-1, 4)
         # From the first to the last pixel, counted from 1, to corner, width and height.
         cut = np.concatenate([edges[:, :2] - 0.5, edges[:, 2:] - edges[:, :2]], axis=1)
-        names, labels = _relative(paths, root), torch.tensor(each._labels, dtype=torch.int64)
+        names = _relative([path for path, _ in items], root)
+        labels = torch.tensor([label for _, label in items], dtype=torch.int64)
         sources[split] = of_boxes(root, names, cut, labels, each.classes, image_size)
     return sources
 
@@ -71,8 +79,8 @@ def _aircraft(root: Path, image_size: int) -> dict[str, Source]:
 def _dtd(root: Path, image_size: int) -> dict[str, Source]:
     for path in (root / "dtd/dtd/labels").glob("*.txt"):
         check_regular(path)
-    found = {split: datasets.DTD(root, split=split, download=True) for split in ("train", "val", "test")}
-    files = {split: list(zip(each._image_files, each._labels, strict=True)) for split, each in found.items()}
+    found = {split: datasets.DTD(root, split=split, download=True, loader=str) for split in ("train", "val", "test")}
+    files = {split: _items(each) for split, each in found.items()}
     return _sources(root, files, found["train"].classes, image_size)
 
 
@@ -80,15 +88,22 @@ def _traffic_signs(root: Path, image_size: int) -> dict[str, Source]:
     """GTSRB; classes have numbers. Frames of one sign follow each other, and no subset takes them in this order."""
     if (answers := root / "gtsrb/GT-final_test.csv").exists():
         check_regular(answers)
-    files = {split: datasets.GTSRB(root, split=split, download=True)._samples for split in ("train", "test")}
+    for split in ("train", "test"):
+        datasets.GTSRB(root, split=split, download=True)  # takes no loader, so the files are read here
+    signs = root / "gtsrb/GTSRB"
+    rows = csv.DictReader(read_text(answers).splitlines(), delimiter=";", skipinitialspace=True)
+    files = {
+        "train": datasets.DatasetFolder(signs / "Training", str, extensions=(".ppm",)).samples,
+        "test": [(signs / "Final_Test/Images" / row["Filename"], int(row["ClassId"])) for row in rows],
+    }
     count = 1 + max(label for _, label in files["train"])
     return _sources(root, files, [f"{number:02d}" for number in range(count)], image_size)
 
 
 def _flowers(root: Path, image_size: int) -> dict[str, Source]:
     """Flowers 102; a class's name begins with its number, from 1, in three digits."""
-    found = {split: datasets.Flowers102(root, split=split, download=True) for split in ("train", "val", "test")}
-    files = {split: list(zip(each._image_files, each._labels, strict=True)) for split, each in found.items()}
+    splits = ("train", "val", "test")
+    files = {split: _items(datasets.Flowers102(root, split=split, download=True, loader=str)) for split in splits}
     names = [f"{number:03d}.{name}" for number, name in enumerate(datasets.Flowers102.classes, 1)]
     return _sources(root, files, names[: 1 + max(label for _, label in files["train"])], image_size)
 
@@ -98,13 +113,18 @@ def _omniglot(root: Path, image_size: int) -> dict[str, Source]:
     files: dict[str, list[tuple[str, int]]] = {"train": [], "test": []}
     classes: list[str] = []
     for background in (True, False):
-        found = datasets.Omniglot(root, background=background, download=True)
-        for character, drawings in zip(found._characters, found._character_images, strict=True):
-            for drawer, (name, _) in enumerate(sorted(drawings)):
-                path = Path(found.target_folder) / character / name
-                files["train" if drawer < DRAWERS else "test"].append((str(path), len(classes)))
-            classes.append(character.replace("/", "-"))
+        found = _items(datasets.Omniglot(root, background=background, download=True, loader=str))
+        for _, drawings in itertools.groupby(found, key=itemgetter(1)):
+            paths = sorted(path for path, _ in drawings)
+            for drawer, path in enumerate(paths):
+                files["train" if drawer < DRAWERS else "test"].append((path, len(classes)))
+            classes.append("-".join(Path(paths[0]).parts[-3:-1]))  # alphabet and character
     return _sources(root, files, classes, image_size)
+
+
+def _items(found: Dataset) -> list[tuple[str, int]]:
+    """Path and label of every image."""
+    return [found[row] for row in range(len(found))]
 
 
 def _sources(

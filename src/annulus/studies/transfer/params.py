@@ -4,8 +4,9 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from annulus.config.evals import LinearParams, LinearScale
-from annulus.config.params import Count, Decay, Names, Params, Rate, Rows, nearest
+from annulus.config.params import Names, Params, nearest
+from annulus.evals.linear import LinearBudget, LinearSettings
+from annulus.settings import Decay, Rate, Rows, Steps
 from annulus.studies.study import OwnParams
 
 EMBEDDED = ("digits", "textures", "outlines", "hues")  # without files
@@ -14,8 +15,8 @@ EMBEDDED = ("digits", "textures", "outlines", "hues")  # without files
 class ImagesParams(Params):
     """How many images of a target, null: all there are; where image files are kept, as `datasets.folder` has it."""
 
-    train_images: Count | None
-    test_images: Count | None
+    train_images: Steps | None
+    test_images: Steps | None
     max_bad_files: int = Field(ge=0, le=10**9)
     store: Literal["memory", "raw", "jpeg"]
 
@@ -42,16 +43,16 @@ class ProbeParams(Params):
     layer: Literal["pooled", "map"]
     momentum: float = Field(ge=0, lt=1)
     weight_decay: Decay
-    epochs: Count
+    epochs: Steps
     batch_size: Rows
     learning_rate: Rate
 
     @property
-    def linear(self) -> tuple[LinearParams, LinearScale]:
+    def linear(self) -> tuple[LinearSettings, LinearBudget]:
         """The same as the main line's probe takes it."""
         own = {"layer": self.layer, "momentum": self.momentum, "weight_decay": self.weight_decay}
-        params = LinearParams(inputs="features", patience=None, drops=0, **own)
-        scale = LinearScale(epochs=self.epochs, batch_size=self.batch_size, learning_rate=self.learning_rate)
+        params = LinearSettings(inputs="features", patience=None, drops=0, **own)
+        scale = LinearBudget(epochs=self.epochs, batch_size=self.batch_size, learning_rate=self.learning_rate)
         return params, scale
 
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from annulus.config.images import FolderParams
 from annulus.datasets.prepare import Prepared, packing, prepare_sources
+from annulus.datasets.settings import FolderSettings
 from annulus.studies.transfer.build import open_target
 from annulus.studies.transfer.params import ImagesParams
 
@@ -24,7 +24,7 @@ def prepare_target(settings: dict[str, Any]) -> Iterator[Prepared]:
     limits = {"train": params.train_images, "test": params.test_images}
     sources = open_target(name, root, size, limits, seed)
     packed = params.store if sources["train"].files else "memory"
-    folder = FolderParams(
+    folder = FolderSettings(
         root=root or "",
         image_size=size,
         view_size=size,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from annulus.config.resolved import PRETRAIN, values
+from annulus.config.resolved import PRETRAIN, run_of, values
 from annulus.device.device import described, pick_device
 from annulus.encoders.encoder import save_encoder
 from annulus.files.images import load_images
@@ -46,8 +46,7 @@ class Encoders:
     def _one(self, seed: int) -> None:
         device = pick_device()
         train, validation = (load_images(self.images / f"{split}.safetensors") for split in ("train", "validation"))
-        params = {"seed": seed} | values(self.settings, PRETRAIN)
-        training = build_training(params, train, validation, device)
+        training = build_training(run_of(values(self.settings, PRETRAIN), seed), train, validation, device)
         with self._checkpoint(seed) as checkpoint:
             if self.trained:
                 training.run(checkpoint)

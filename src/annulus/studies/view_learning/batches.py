@@ -1,7 +1,6 @@
 """What a view generator learns from: views of all training images, and of those few whose label it may see."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int64
@@ -11,10 +10,9 @@ from annulus.device.copies import sent
 from annulus.device.rng import generator
 from annulus.errors import InputError
 from annulus.files.images import ImageSet
-from annulus.studies.view_learning.params import GeneratorParams
+from annulus.studies.view_learning.params import GeneratorParams, Seen
 from annulus.views.recipe import augment
 
-Seen = Mapping[str, Any]  # what `params.SEEN` names
 Images = Float[Tensor, "b 3 h w"]
 
 
@@ -77,5 +75,4 @@ class Batches:
 
     def _views(self, rows: Int64[Tensor, "b"]) -> Images:
         images, sizes = self.store.take(rows), self.store.sizes_of(rows)
-        size = self.seen["datasets.${dataset}.view_size"]
-        return augment(images, self.seen["view_sets.${views}"], size, self.draws, sizes=sizes)
+        return augment(images, self.seen.views, self.seen.view_size, self.draws, sizes=sizes)

@@ -1,13 +1,25 @@
 """What a study says of a view generator."""
 
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import Field
 
-from annulus.config.params import Count, Depth, Params, Positive, Rate, Rows, Temperature, Width
+from annulus.config.params import Params
+from annulus.encoders.config import Backbone
+from annulus.settings import Depth, Positive, Rate, Rows, Steps, Temperature, Width
+from annulus.views.settings import ViewSet
 
-# How a generator's opponents see images, under their names in dvc.yaml.
-SEEN = ["datasets.${dataset}.view_size", "view_sets.${views}", "backbones.${backbone}"]
+SEEN = ["datasets.${dataset}.view_size", "view_sets.${views}", "backbones.${backbone}"]  # `Seen`, by dvc.yaml's names
+
+
+@dataclass(frozen=True)
+class Seen:
+    """How a generator's opponents see images."""
+
+    view_size: int
+    views: ViewSet
+    backbone: Backbone
 
 
 class GeneratorParams(Params):
@@ -20,7 +32,7 @@ class GeneratorParams(Params):
     hidden: Width
     gain: Positive  # that its fresh weights are multiplied by: the larger, the less it is like the identity
     learns: Literal["nothing", "unsupervised", "supervised", "semi-supervised"]
-    steps: Count  # each of the estimators, then of the generator
+    steps: Steps  # each of the estimators, then of the generator
     batch_size: Rows
     temperature: Temperature  # of the estimators' scores
     embedding_dim: Width

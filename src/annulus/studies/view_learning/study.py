@@ -4,9 +4,10 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from annulus.config.file import checked, shown
-from annulus.config.params import Count, Name, Params, Rate, nearest
-from annulus.errors import InputError
+from annulus.config.file import checked
+from annulus.config.params import Name, Params, nearest
+from annulus.errors import InputError, shown
+from annulus.settings import Rate, Steps
 from annulus.studies.study import Settings, Study, StudyParams
 from annulus.studies.view_learning.params import GeneratorParams
 
@@ -25,8 +26,8 @@ class Rates(Params):
 class ViewLearningParams(StudyParams):
     """The study's params.yaml."""
 
-    held_out_pairs: Count
-    shown: Count
+    held_out_pairs: Steps
+    shown: Steps
     backbones: dict[str, Annotated[dict[str, Nothing], Field(min_length=1)]]  # of each scale
     learning: dict[str, Settings]  # of all, then what differs at a scale
     rates: dict[str, dict[str, Rates]]  # of each scale

@@ -16,9 +16,9 @@ from annulus.files.images import ImageSet
 from annulus.files.results import Number
 from annulus.running import progress
 from annulus.running.checkpoint import Checkpoint
-from annulus.studies.view_learning.batches import Batches, Seen
+from annulus.studies.view_learning.batches import Batches
 from annulus.studies.view_learning.learning import Played, ViewLearning
-from annulus.studies.view_learning.params import GeneratorParams
+from annulus.studies.view_learning.params import GeneratorParams, Seen
 from annulus.views.learned import GeneratorConfig, ViewGenerator
 from annulus.views.splits import ColourSplit, channel_statistics
 
@@ -102,14 +102,14 @@ def encoder_config(params: GeneratorParams, seen: Seen, images: ImageSet) -> Enc
     Raises:
         InputError: when the images have no colour.
     """
-    split, backbone = ColourSplit(params.space), seen["backbones.${backbone}"]
+    split, backbone = ColourSplit(params.space), seen.backbone
     mean, std = channel_statistics(images.images, split)
     return EncoderConfig(
         architecture=backbone.architecture,
         stem=backbone.stem,
         head="linear",
         embedding_dim=params.embedding_dim,
-        view_size=seen["datasets.${dataset}.view_size"],
+        view_size=seen.view_size,
         split=split,
         mean=mean,
         std=std,

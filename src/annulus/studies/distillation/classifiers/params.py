@@ -2,8 +2,9 @@
 
 from pydantic import Field
 
-from annulus.config.params import Count, Decay, Params, Rate
-from annulus.config.training import MilestoneSchedule
+from annulus.config.params import Params
+from annulus.optim.schedules import MilestoneSchedule
+from annulus.settings import Decay, Rate, Steps
 
 
 class FitParams(Params):
@@ -15,7 +16,7 @@ class FitParams(Params):
     Source: Song and Ermon 2020, arXiv:2007.09852, Appendix C.3; Tian et al. 2020, arXiv:1910.10699, Section 4.
     """
 
-    epochs: Count
+    epochs: Steps
     batch_size: int = Field(ge=2, le=2**24)
     learning_rate: Rate
     momentum: float = Field(ge=0, lt=1)

@@ -1,0 +1,70 @@
+"""The command `annulus`, and `python -m annulus`: the library's programs by name."""
+
+import argparse
+import difflib
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import annulus
+
+# The module whose `main` a command calls, and its line of --help.
+COMMANDS = {
+    "report": ("annulus.report.__main__", "one page of all that was measured, beside the papers"),
+    "compare": ("annulus.compare.__main__", "two variants of the main line, number by number"),
+    "sweep": ("annulus.sweep.__main__", "all runs of a study in parallel, here or on a cluster"),
+    "export": ("annulus.export", "an encoder's backbone as a file for torchvision, timm or detectron2"),
+    "picture": ("annulus.diagnostics.picture", "the annulus around one image of the main line, as an SVG"),
+    "runs": ("annulus.compare.runs", "the workspace, HEAD and DVC's experiments side by side"),
+    "restore": ("annulus.pipeline.restore", "after a killed `dvc exp run`: parameters, locks and metrics as committed"),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Call one command, whose module is imported only now. A user's mistake is one sentence and exit status 1."""
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    if arguments.command is None:
+        parser.error(f"name a command: {', '.join(COMMANDS)}")
+    if arguments.command not in COMMANDS:
+        close = difflib.get_close_matches(arguments.command, COMMANDS, n=1)
+        meant = f"; did you mean {close[0]!r}?" if close else ""
+        raise SystemExit(
+            f"ERROR: annulus has no command {arguments.command!r}{meant} (commands: {', '.join(COMMANDS)})"
+        )
+    module, _ = COMMANDS[arguments.command]
+    try:
+        program = import_module(module)
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith("annulus"):
+            raise
+        raise SystemExit(f"ERROR: {error}") from None  # it names the extra to install
+    sys.stdout.reconfigure(errors="backslashreplace")  # a locale may lack an arrow
+    try:
+        try:
+            program.main(arguments.arguments)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:  # of `| head`: ends quietly
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more as it ends
+        raise SystemExit(1) from None
+
+
+def _parser() -> argparse.ArgumentParser:
+    lines = "\n".join(f"  {name:<9} {line}" for name, (_, line) in COMMANDS.items())
+    parser = argparse.ArgumentParser(
+        prog="annulus",
+        usage="annulus COMMAND ...",
+        description=f"commands (`annulus COMMAND --help` tells more):\n{lines}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"annulus {annulus.__version__}")
+    parser.add_argument("command", nargs="?", help=argparse.SUPPRESS)
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    return parser
+
+
+if __name__ == "__main__":
+    main()

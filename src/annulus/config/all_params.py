@@ -1,0 +1,135 @@
+"""params.yaml as a whole: selectors, and the sections that they choose from."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Self
+
+from pydantic import model_validator
+
+from annulus.bounds import BOUNDS
+from annulus.config.params import SECTION_OF, Name, Params, Seeds, keys_of, nearest, one_of
+from annulus.datasets.settings import DATASETS, MAY_HAVE_UNLABELLED, PrepareBudget
+from annulus.encoders.config import Backbone
+from annulus.evals.knn import KnnSettings
+from annulus.evals.linear import LinearBudget, LinearSettings
+from annulus.methods import METHODS
+from annulus.negatives.annealing import ANNEALS
+from annulus.negatives.neighbours import NEIGHBOURS
+from annulus.negatives.samplers import SAMPLERS
+from annulus.optim.schedules import SCHEDULES
+from annulus.optim.sgd import SGDSettings
+from annulus.training.budget import Budget
+from annulus.training.limits import check_memory
+from annulus.views.settings import SplitSettings, ViewSet
+
+Datasets = one_of("Datasets", DATASETS)
+Methods = one_of("Methods", METHODS)
+Bounds = one_of("Bounds", BOUNDS)
+Samplers = one_of("Samplers", SAMPLERS)
+Anneals = one_of("Anneals", ANNEALS)
+NeighbourSets = one_of("NeighbourSets", NEIGHBOURS)
+Schedules = one_of("Schedules", SCHEDULES)
+
+
+class Scale(Params):
+    """How much compute each stage gets."""
+
+    prepare: PrepareBudget
+    pretrain: Budget
+    linear: LinearBudget
+
+
+class Scales(Params):
+    tiny: Scale
+    demo: Scale
+    cpu: Scale
+    gpu: Scale
+    paper: Scale
+
+
+class AllParams(Params):
+    """params.yaml: selectors, and the sections that they choose from."""
+
+    seeds: Seeds
+    scale: str
+    dataset: str
+    method: str
+    split: str
+    bound: str
+    sampler: str
+    anneal: str
+    neighbours: str
+    views: str
+    backbone: str
+    schedule: str
+
+    datasets: Datasets
+    methods: Methods
+    splits: dict[Name, SplitSettings]
+    bounds: Bounds
+    samplers: Samplers
+    anneals: Anneals
+    neighbour_sets: NeighbourSets
+    view_sets: dict[Name, ViewSet]
+    backbones: dict[Name, Backbone]
+    optimizer: SGDSettings
+    schedules: Schedules
+    knn: KnnSettings
+    linear: LinearSettings
+    scales: Scales
+
+    def choices(self, selector: str) -> list[str]:
+        """The keys that a selector may name."""
+        return keys_of(getattr(self, SECTION_OF[selector]))
+
+    def get(self, path: str) -> Any:
+        """The value at a key such as `scales.${scale}.pretrain`, selectors filled in."""
+        value: Any = self
+        for part in re.sub(r"\$\{(\w+)\}", lambda match: getattr(self, match[1]), path).split("."):
+            value = value[part] if isinstance(value, Mapping) else getattr(value, part.replace("-", "_"))
+        return value
+
+    @model_validator(mode="after")
+    def _choices(self) -> Self:
+        for selector in SECTION_OF:
+            choice, known = getattr(self, selector), self.choices(selector)
+            if choice not in known:
+                raise ValueError(f"{selector}: {choice!r} is none of {', '.join(known)}{nearest(choice, known)}")
+        return self
+
+    @model_validator(mode="after")
+    def _combinations(self) -> Self:
+        """Refuse combinations that cannot work, as far as the file tells."""
+        if self.get("datasets.${dataset}").validation_fraction == 0:
+            for selector, choice in (("schedule", "plateau"), ("anneal", "adaptive-epoch")):
+                if getattr(self, selector) == choice:
+                    raise ValueError(
+                        f"{selector}: {choice} decides by validation accuracy, but "
+                        f"datasets.{self.dataset}.validation_fraction is 0; give it 0.1, say"
+                    )
+            if self.linear.drops:
+                raise ValueError(
+                    f"linear.drops: {self.linear.drops} decides by validation accuracy, but "
+                    f"datasets.{self.dataset}.validation_fraction is 0; give it 0.1, say"
+                )
+        if self.neighbours != "none" and self.get("bounds.${bound}").neighbours == "refused":
+            raise ValueError(
+                f"neighbours: {self.neighbours} gives a query several positives, and bound: {self.bound} knows one; "
+                "take bound: infonce, la or cpc, or neighbours: none"
+            )
+        patch, view_size = self.get("backbones.${backbone}").patch, self.get("datasets.${dataset}").view_size
+        if patch and view_size % patch:
+            raise ValueError(
+                f"datasets.{self.dataset}.view_size: {view_size} cannot be cut into the patches of {patch} pixels of "
+                f"backbone: {self.backbone}; take a multiple of {patch}, or a backbone with smaller patches or none"
+            )
+        if (patches := self.get("view_sets.${views}").patches) is not None:
+            patches.check(self.get("datasets.${dataset}").image_size, view_size)
+        prepared = self.get("scales.${scale}.prepare")
+        more = self.dataset in MAY_HAVE_UNLABELLED and prepared.unlabelled_images != 0  # as many as are found
+        if prepared.train_images is not None and not more:
+            held_out = round(prepared.train_images * self.get("datasets.${dataset}").validation_fraction)
+            sections = ("methods.${method}", "samplers.${sampler}")
+            chosen = [self.get(section) for section in sections]
+            check_memory(prepared.train_images - held_out, *chosen, self.get("scales.${scale}.pretrain"), self.scale)
+        return self

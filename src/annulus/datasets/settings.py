@@ -1,0 +1,90 @@
+"""Sections that say which images: where they are, how large they are stored and seen, how many a split holds."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Le
+
+from annulus.errors import InputError
+from annulus.settings import Section, Steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetSettings(Section):
+    """What every image set has: stored and seen size in pixels a side, and the validation part."""
+
+    image_size: Annotated[int, Ge(8), Le(2048)]
+    view_size: Annotated[int, Ge(8), Le(1024)]
+    validation_fraction: Annotated[float, Ge(0), Le(0.5)]
+
+    def __post_init__(self) -> None:
+        if self.view_size > self.image_size:
+            raise InputError(
+                f"view_size {self.view_size} is larger than image_size {self.image_size}; "
+                "store larger images or take smaller views"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShapesSettings(DatasetSettings):
+    """Generated images: nothing to download."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MosaicsSettings(DatasetSettings):
+    """Generated large images, whose near places share more than far ones."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectsSettings(DatasetSettings):
+    """Generated images with a class for each pixel."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DownloadSettings(DatasetSettings):
+    """A torchvision set, downloaded into `root` on first use."""
+
+    root: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class FolderSettings(DatasetSettings):
+    """Image files under `root`; `store` is where their pixels are: in memory, or on the disk, as pixels or as JPEG."""
+
+    root: str
+    max_bad_files: Annotated[int, Ge(0), Le(10**9)]
+    store: Literal["memory", "raw", "jpeg"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MasksSettings(DatasetSettings):
+    """Image files under `root` beside labels of their pixels."""
+
+    root: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrepareBudget(Section):
+    """How many images a split may hold; null: all. A smaller part is drawn evenly over the classes.
+
+    `unlabelled_images`: how many more, without a class, train encoders; `folder` and `stl10` may have some.
+    """
+
+    train_images: Steps | None
+    test_images: Steps | None
+    unlabelled_images: Annotated[int, Ge(0), Le(10**9)] | None
+
+
+DATASETS = {  # by their keys in params.yaml
+    "shapes": ShapesSettings,
+    "mosaics": MosaicsSettings,
+    "objects": ObjectsSettings,
+    "folder": FolderSettings,
+    "imagenet": FolderSettings,
+    "tinyimagenet": FolderSettings,
+    "cifar10": DownloadSettings,
+    "cifar100": DownloadSettings,
+    "stl10": DownloadSettings,
+    "nyu": MasksSettings,
+}
+MAY_HAVE_UNLABELLED = ("folder", "stl10")  # images without a class

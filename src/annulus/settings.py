@@ -1,0 +1,40 @@
+"""Base of all settings: plain frozen dataclasses, each in the room that uses it, with its limits and its checks.
+
+`annulus.config` reads params.yaml into them; nothing here needs it. A limit is part of a field's type, so that whoever
+reads a file can refuse a value by its key; a rule between fields stands in the section's `__post_init__`.
+"""
+
+from collections.abc import Callable
+from typing import Annotated, Any, ClassVar
+
+from annotated_types import Ge, Le, Lt
+
+# Beyond these limits a number overflows, or no machine holds what it asks for.
+Fraction = Annotated[float, Ge(0), Le(1)]
+Share = Annotated[float, Ge(0), Lt(1)]
+Positive = Annotated[float, Ge(1e-9), Le(1e9)]  # so that float32 holds it, its inverse and their squares
+Temperature = Annotated[float, Ge(0.001), Le(1000)]  # similarities lie in [-1, 1]
+Rate = Annotated[float, Ge(1e-9), Le(1000)]  # of learning; probes of the papers take up to 30
+Decay = Annotated[float, Ge(0), Le(1000)]  # of weights
+Steps = Annotated[int, Ge(1), Le(10**9)]  # also epochs, iterations, images
+ClusterCount = Annotated[int, Ge(2), Le(2**24)]
+Width = Annotated[int, Ge(1), Le(2**16)]  # numbers of an embedding or a layer
+Depth = Annotated[int, Ge(1), Le(100)]  # layers
+Rows = Annotated[int, Ge(1), Le(2**24)]  # of a batch, a queue, a table of pairs; negatives of a query
+Repeats = Annotated[int, Ge(1), Le(1000)]  # whose results are kept side by side
+
+
+class Section:
+    """A section of params.yaml: a frozen dataclass whose file form refuses unknown keys and other types."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        """The file's keys and values make the section, and every value stands in the file, whatever has a default."""
+        schema = handler(source)
+        schema["strict"] = False  # of the section, not of its values: pydantic would take no keys and values
+        for field in schema["schema"]["fields"]:
+            if field["schema"]["type"] == "default":
+                field["schema"] = field["schema"]["schema"]
+        return schema

@@ -1,0 +1,20 @@
+"""How much of everything a pretraining has."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Ge, Le
+
+from annulus.settings import Rate, Rows, Section, Steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget(Section):
+    """Epochs, batch size, number of negatives, queue length, learning rate: `scales.SCALE.pretrain` of params.yaml."""
+
+    epochs: Steps
+    batch_size: Annotated[int, Ge(2), Le(2**24)]
+    negatives: Rows  # K, where a method samples its negatives
+    queue: Rows  # keys that moco keeps
+    learning_rate: Rate  # per 256 images of a batch
+    validation_images: Steps | None  # embedded after an epoch, of the validation part, and again where no bank is kept
