@@ -149,6 +149,9 @@ class Contrast(Drawing):
         Raises:
             InputError: without a positive, and what the sampler and the bound refuse.
         """
+        for name, given in (("index", index), ("self_index", self_index), ("positive", positive)):
+            if not isinstance(given, Tensor) and (given is not None or name == "index"):
+                raise InputError(f"{name} is a {type(given).__name__}; give a tensor")
         if positive is None and getattr(self_index, "ndim", None) != 1:
             raise InputError("no positive: give `positive`, its score, or `self_index`, the column of the query's row")
         scores = Given(scores) if isinstance(scores, Tensor) else scores
