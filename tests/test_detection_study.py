@@ -13,8 +13,8 @@ from annulus.encoders.encoder import save_encoder
 from annulus.errors import InputError
 from annulus.evals.intervals import over_seeds
 from annulus.files.results import write_table
-from annulus.report.metrics import Metrics
-from annulus.report.papers import compared, load_measured, load_tables
+from annulus.report.papers.comparison import compared, load_measured, load_tables
+from annulus.report.papers.metrics import Metrics
 from annulus.studies.detection import detector_runs as transfer
 from annulus.studies.detection import fitting
 from annulus.studies.detection.detected import gain, metrics_row, precision

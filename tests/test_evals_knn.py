@@ -44,7 +44,7 @@ def plain_ranking(query, bank, k, temperature):
 
 @pytest.mark.parametrize(("k", "temperature"), [(1, 0.07), (20, 1.0), (150, 0.2)])
 def test_agrees_with_plain_loops_whatever_the_chunks(monkeypatch, k, temperature):
-    monkeypatch.setattr(knn, "QUERIES_AT_ONCE", 23)
+    monkeypatch.setattr(knn, "SIMILARITIES_AT_ONCE", 23 * 150)
     bank, test = clouds(150, seed=1), clouds(60, seed=2)
     found = evaluate_knn(bank, test, params(k, temperature)).metrics
     first, top1, top5 = 0, 0, 0
@@ -58,6 +58,32 @@ def test_agrees_with_plain_loops_whatever_the_chunks(monkeypatch, k, temperature
     assert {name: found[name] for name in expected} == pytest.approx(expected)
     assert 20 < found["top1_percent"] < 90  # neither chance nor trivial
     assert "class_b_top1_percent" in found
+
+
+def test_finds_the_rows_that_faiss_finds(generator):
+    faiss = pytest.importorskip("faiss", reason="faiss is not installed; `make install` brings it")
+    bank, queries = torch.randn(3000, 32, generator=generator), torch.randn(200, 32, generator=generator)
+    index = faiss.IndexFlatIP(32)
+    index.add(torch.nn.functional.normalize(bank, dim=1).numpy())
+    expected, rows = index.search(torch.nn.functional.normalize(queries, dim=1).numpy(), 50)
+    found, at = knn.search(bank, queries, 50)
+    torch.testing.assert_close(found, torch.from_numpy(expected), rtol=0, atol=1e-6)
+    assert (at == torch.from_numpy(rows)).float().mean() > 0.999  # rounding may swap two neighbours
+
+
+def test_a_zero_vector_is_similar_to_nothing_and_a_bank_must_hold_k_rows():
+    bank = torch.tensor([[0.0, 0.0], [-1.0, 0.0]])
+    assert [one.tolist() for one in knn.search(bank, torch.tensor([[3.0, 0.0]]), 2)] == [[[0.0, -1.0]], [[0, 1]]]
+    for k in (0, 3):
+        with pytest.raises(InputError, match=rf"k {k} with a bank of shape \(2, 2\) and .*: give k from 1 to"):
+            knn.search(bank, torch.ones(1, 2), k)
+
+
+def test_nan_features_are_refused():
+    bank, test = clouds(20, seed=1), clouds(5, seed=2)
+    test.layers["pooled"][3, 0] = torch.nan
+    with pytest.raises(ValueError, match="scores hold NaN"):
+        evaluate_knn(bank, test, params(3))
 
 
 def test_votes_survive_a_tiny_temperature():

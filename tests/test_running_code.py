@@ -36,6 +36,8 @@ def lazily():
         knn,  # one (of two)
         linear as probe,
     )
+if TYPE_CHECKING:
+    from annulus.evals import segmentation
 """
 
 
@@ -44,6 +46,9 @@ def test_imports_and_docstrings_are_those_of_the_syntax_tree(tmp_path):
     (tmp_path / "forms.py").write_text(FORMS)
     for file in [tmp_path / "forms.py", *(ROOT / "src").rglob("*.py"), *(ROOT / "stages").rglob("*.py")]:
         tree, names = ast.parse(file.read_bytes()), []
+        for node in tree.body:
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+                node.body = []  # never runs
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
                 names += [alias.name for alias in node.names]

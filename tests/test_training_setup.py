@@ -24,9 +24,9 @@ from annulus.views.splits import ColourSplit, FrequencySplit, channel_statistics
 
 # Each method's class, and the negatives of a query where all are taken.
 METHODS = {
-    "ir": ("InstanceDiscrimination", 69),
+    "ir": ("IR", 69),
     "pirl": ("PIRL", 69),
-    "moco": ("MomentumContrast", 32),
+    "moco": ("MoCo", 32),
     "simclr": ("SimCLR", 30),
     "simo": ("SiMo", 15),
 }

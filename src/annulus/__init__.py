@@ -27,43 +27,103 @@ Rooms in the order in which data flows through them; each imports only from thos
 
 `annulus --help` lists the programs among them (`__main__`).
 
-For other training loops: `annulus.negatives` and `annulus.bounds` (their `__all__`), the names below, and nothing else.
-They are imported when they are first asked for, so that importing one room does not import the others.
+For your own programs: the names below, and `__all__` of bounds, encoders, evals, methods, negatives and views. The page
+src/annulus/PUBLIC.md lists them.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from annulus.late import late
+
 if TYPE_CHECKING:
-    from annulus import bounds, negatives
-    from annulus.encoders.encoder import load_encoder
-    from annulus.methods.contrast import Contrast, ContrastConfig
+    from annulus import bounds, encoders, evals, methods, negatives, views
+    from annulus.encoders.config import EncoderConfig
+    from annulus.encoders.encoder import build_encoder, load_encoder, save_encoder
+    from annulus.encoders.extract import extract_features
+    from annulus.encoders.features import Features, load_features, save_features
+    from annulus.encoders.module_encoder import ModuleEncoder
+    from annulus.errors import InputError
+    from annulus.evals.intervals import Interval, between_tables, over_seeds, over_seeds_and_images, verdict
+    from annulus.evals.knn import KnnSettings, evaluate_knn
+    from annulus.evals.linear import LinearBudget, LinearSettings, probe_features
+    from annulus.methods.contrast import Contrast, ContrastConfig, Progress
+    from annulus.methods.ir import IR
     from annulus.methods.memory import KeyQueue, MemoryBank
+    from annulus.methods.moco import MoCo
+    from annulus.methods.simclr import SimCLR
+    from annulus.negatives.selection import Selection
 
-__all__ = ["Contrast", "ContrastConfig", "KeyQueue", "MemoryBank", "bounds", "load_encoder", "negatives"]
-__version__: str
+    __version__: str
+else:
+    _HOMES = {
+        "bounds": "",
+        "encoders": "",
+        "evals": "",
+        "methods": "",
+        "negatives": "",
+        "views": "",
+        "encoders.config": "EncoderConfig",
+        "encoders.encoder": "build_encoder load_encoder save_encoder",
+        "encoders.extract": "extract_features",
+        "encoders.features": "Features load_features save_features",
+        "encoders.module_encoder": "ModuleEncoder",
+        "errors": "InputError",
+        "evals.intervals": "Interval between_tables over_seeds over_seeds_and_images verdict",
+        "evals.knn": "KnnSettings evaluate_knn",
+        "evals.linear": "LinearBudget LinearSettings probe_features",
+        "methods.contrast": "Contrast ContrastConfig Progress",
+        "methods.ir": "IR",
+        "methods.memory": "KeyQueue MemoryBank",
+        "methods.moco": "MoCo",
+        "methods.simclr": "SimCLR",
+        "negatives.selection": "Selection",
+    }
+    _find, _names = late(__name__, _HOMES)
 
-_HOMES = {
-    "Contrast": "annulus.methods.contrast",
-    "ContrastConfig": "annulus.methods.contrast",
-    "KeyQueue": "annulus.methods.memory",
-    "MemoryBank": "annulus.methods.memory",
-    "load_encoder": "annulus.encoders.encoder",
-}
+    def __getattr__(name: str) -> Any:
+        return _version() if name == "__version__" else _find(name)
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_names(), "__version__"})
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    if name in __all__:
-        return import_module(f"annulus.{name}")
-    if name == "__version__":
-        return _version()
-    raise AttributeError(f"module 'annulus' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__all__ = [
+    "IR",
+    "Contrast",
+    "ContrastConfig",
+    "EncoderConfig",
+    "Features",
+    "InputError",
+    "Interval",
+    "KeyQueue",
+    "KnnSettings",
+    "LinearBudget",
+    "LinearSettings",
+    "MemoryBank",
+    "MoCo",
+    "ModuleEncoder",
+    "Progress",
+    "Selection",
+    "SimCLR",
+    "between_tables",
+    "bounds",
+    "build_encoder",
+    "encoders",
+    "evals",
+    "evaluate_knn",
+    "extract_features",
+    "load_encoder",
+    "load_features",
+    "methods",
+    "negatives",
+    "over_seeds",
+    "over_seeds_and_images",
+    "probe_features",
+    "save_encoder",
+    "save_features",
+    "verdict",
+    "views",
+]
 
 
 def _version() -> str:
@@ -77,4 +137,4 @@ def _version() -> str:
         from pathlib import Path
 
         project = Path(__file__).parents[2] / "pyproject.toml"
-        return tomllib.loads(project.read_text(encoding="utf-8"))["project"]["version"]
+        return str(tomllib.loads(project.read_text(encoding="utf-8"))["project"]["version"])

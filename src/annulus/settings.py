@@ -4,10 +4,13 @@
 reads a file can refuse a value by its key; a rule between fields stands in the section's `__post_init__`.
 """
 
+import operator
 from collections.abc import Callable
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
-from annotated_types import Ge, Le, Lt
+from annotated_types import Ge, Gt, Le, Lt
+
+from annulus.errors import InputError, shown
 
 # Beyond these limits a number overflows, or no machine holds what it asks for.
 Fraction = Annotated[float, Ge(0), Le(1)]
@@ -22,6 +25,8 @@ Width = Annotated[int, Ge(1), Le(2**16)]  # numbers of an embedding or a layer
 Depth = Annotated[int, Ge(1), Le(100)]  # layers
 Rows = Annotated[int, Ge(1), Le(2**24)]  # of a batch, a queue, a table of pairs; negatives of a query
 Repeats = Annotated[int, Ge(1), Le(1000)]  # whose results are kept side by side
+
+LIMITS = {Ge: ("from", operator.ge), Gt: ("above", operator.gt), Le: ("to", operator.le), Lt: ("below", operator.lt)}
 
 
 class Section:
@@ -38,3 +43,24 @@ class Section:
             if field["schema"]["type"] == "default":
                 field["schema"] = field["schema"]["schema"]
         return schema
+
+
+def check_limits(section: Section) -> None:
+    """Refuse values of a section that was made by hand: a file's are checked where it is read.
+
+    Raises:
+        InputError: with the first field that is outside the limits of its type, or none of its choices.
+    """
+    for name, hint in get_type_hints(type(section), include_extras=True).items():
+        if get_origin(hint) is ClassVar:
+            continue
+        value, arguments = getattr(section, name), get_args(hint)
+        if get_origin(hint) is Literal and value not in arguments:
+            raise InputError(f"{name} {shown(value)}: give one of {', '.join(arguments)}")
+        if get_origin(hint) is Annotated:
+            number, *limits = arguments
+            borders = [(*LIMITS[type(limit)], getattr(limit, type(limit).__slots__[0])) for limit in limits]
+            accepted = isinstance(value, int if number is int else int | float)
+            if not (accepted and all(holds(value, border) for _, holds, border in borders)):
+                ranges = " ".join(f"{word} {border:,}" for word, _, border in borders)
+                raise InputError(f"{name} {shown(value)}: give a {'whole ' if number is int else ''}number {ranges}")

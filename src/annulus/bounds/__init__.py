@@ -1,6 +1,7 @@
 """Which bound: scores to nats. No device, no random numbers, no memory.
 
-Scores are similarities divided by the temperature, a row per query; a score of -inf is absent and counts nowhere.
+Scores are similarities divided by the temperature, a row per query; a score of -inf is absent and counts nowhere. A
+NaN among the scores makes the loss NaN, so that a loop notices it there: looking for it would take a pass over them.
 Positives are the columns that a query should find: first its own, then its neighbours. Every loss is in nats, a mean
 over queries. Its ceiling is its value when all scores are equal. Ceiling minus loss estimates the mutual information:
 0 at chance, and at most the ceiling.

@@ -88,6 +88,11 @@ def require(
         torch._assert_async(holds(), expected)
 
 
+def in_own_loop() -> bool:
+    """Whether this library's own loop runs, which looks at its losses and names the images of one that is NaN."""
+    return _checks.get() is not None
+
+
 def require_range(name: str, index: Int[Tensor, "*b"], first: int, last: int, expected: str) -> None:
     """Refuse, as `require` does, row or column numbers outside [first, last), which torch may take from the end.
 

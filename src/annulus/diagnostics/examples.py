@@ -13,7 +13,7 @@ from torch import Tensor
 from annulus.device.rng import generator
 from annulus.diagnostics.membership import CandidateSets
 from annulus.encoders.features import Features, Layer
-from annulus.evals.knn import build_index, search
+from annulus.evals.knn import search
 from annulus.files.subset import even_subset
 
 QUERIES, SHOWN = 8, 8
@@ -30,7 +30,7 @@ def nearest_images(train: Features, test: Features, layer: Layer, seed: int) -> 
     chosen = spread_queries(test.labels, seed, "test")
     bank = train.layer(layer)
     shown = min(SHOWN, len(bank))
-    similarity, rows = search(build_index(bank, shown), test.layer(layer)[chosen], shown)
+    similarity, rows = search(bank, test.layer(layer)[chosen], shown)
     return {"test_queries": chosen, "test_neighbours": rows, "test_similarity": similarity}
 
 

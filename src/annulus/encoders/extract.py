@@ -3,13 +3,15 @@
 from collections.abc import Sequence
 
 import torch
+from jaxtyping import Int64, UInt8
 from torch import Tensor, nn
 
 from annulus.device.device import autocast
+from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.encoders.features import Features, Layer
 from annulus.errors import InputError
-from annulus.files.images import ImageSet
-from annulus.files.store import BATCH_SIZE
+from annulus.files.images import UNLABELLED, ImageSet
+from annulus.files.store import BATCH_SIZE, Resident
 from annulus.views.recipe import center_view
 
 
@@ -27,6 +29,41 @@ def encode(encoder: nn.Module, views: Tensor, layers: Sequence[Layer]) -> dict[L
         if "embedding" in layers:
             outputs["embedding"] = encoder.embed(pooled)
     return {name: outputs[name].float() for name in layers}
+
+
+def extract_features(
+    encoder: Encoder | SplitEncoder,
+    images: UInt8[Tensor, "n 3 s s"],
+    labels: Int64[Tensor, "n"] | None = None,
+    classes: Sequence[str] | None = None,
+    layers: Sequence[Layer] = ("pooled", "embedding"),
+    device: torch.device | str = "cpu",
+) -> Features:
+    """Features of square images, bytes of RGB, each seen through the middle of the encoder's own view size.
+
+    `labels` are class numbers, -1 (the default) where there is none; `classes` are the classes' names, by default their
+    numbers. `layers`: what is kept, on the CPU. The encoder goes to `device` and is in evaluation mode from then on.
+
+    Raises:
+        InputError: for images that are no bytes or no squares, labels of another number, images smaller than the view,
+            or an encoder that gives NaN or infinity.
+    """
+    if not isinstance(images, Tensor) or images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] != 3:
+        kind = f"{images.dtype} of shape {tuple(images.shape)}" if isinstance(images, Tensor) else type(images).__name__
+        raise InputError(f"images are {kind}; give bytes, torch.uint8 of shape (n, 3, side, side)")
+    if images.shape[2] != images.shape[3]:
+        raise InputError(f"images are of {images.shape[2]} x {images.shape[3]} pixels; crop or resize them to squares")
+    if labels is None:
+        labels = torch.full((len(images),), UNLABELLED)
+    if not isinstance(labels, Tensor) or labels.dtype != torch.int64 or labels.shape != images.shape[:1]:
+        kind = f"{labels.dtype} of shape {tuple(labels.shape)}" if isinstance(labels, Tensor) else type(labels).__name__
+        raise InputError(f"labels are {kind}; give a class number for each of {len(images)} images, torch.int64")
+    highest = int(labels.max()) if len(labels) else -1
+    names = tuple(map(str, range(highest + 1))) if classes is None else tuple(classes)
+    if highest >= len(names):
+        raise InputError(f"labels reach {highest}, but there are {len(names)} classes; give all classes' names")
+    rows = torch.arange(len(images))
+    return extract(encoder, ImageSet(Resident(images), labels.cpu(), rows, names), layers, torch.device(device))
 
 
 def extract(

@@ -10,3 +10,35 @@ mask_pictures  images above them
 intervals      95 % intervals over seeds and test images
 headlines      the main line's headline numbers by seed
 """
+
+from typing import TYPE_CHECKING
+
+from annulus.late import late
+
+if TYPE_CHECKING:
+    from annulus.evals.intervals import Interval, between_tables, over_seeds, over_seeds_and_images, verdict
+    from annulus.evals.knn import KnnSettings, Neighbours, evaluate_knn, search
+    from annulus.evals.linear import LinearBudget, LinearSettings, Outcome, probe_features
+else:
+    _HOMES = {
+        "intervals": "Interval between_tables over_seeds over_seeds_and_images verdict",
+        "knn": "KnnSettings Neighbours evaluate_knn search",
+        "linear": "LinearBudget LinearSettings Outcome probe_features",
+    }
+    __getattr__, __dir__ = late(__name__, _HOMES)
+
+__all__ = [
+    "Interval",
+    "KnnSettings",
+    "LinearBudget",
+    "LinearSettings",
+    "Neighbours",
+    "Outcome",
+    "between_tables",
+    "evaluate_knn",
+    "over_seeds",
+    "over_seeds_and_images",
+    "probe_features",
+    "search",
+    "verdict",
+]

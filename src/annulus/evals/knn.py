@@ -1,10 +1,10 @@
 """Nearest neighbours: whether images of one class lie together, without training a classifier."""
 
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-import faiss
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -12,14 +12,14 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from annulus.encoders.features import Features, check_same_classes
+from annulus.errors import InputError
 from annulus.evals.accuracy import class_percents, label_ranks, percent
 from annulus.files.results import Number
 from annulus.settings import Section, Steps, Temperature
 
 log = logging.getLogger("annulus")
 
-QUERIES_AT_ONCE = 4096
-MOST_NEIGHBOURS_ON_GPU = 2048  # faiss's limit there
+SIMILARITIES_AT_ONCE = 2**24  # 64 MB
 
 
 @dataclass(frozen=True)
@@ -30,25 +30,29 @@ class Neighbours:
     right: dict[str, Bool[np.ndarray, "n"]]
 
 
-def build_index(bank: Float[Tensor, "n d"], k: int) -> faiss.IndexFlat:
-    """An exact index of the bank's directions, for up to k neighbours; on the GPU where there is one."""
-    index = faiss.IndexFlatIP(bank.shape[1])
-    if faiss.get_num_gpus() > 0 and k <= MOST_NEIGHBOURS_ON_GPU:
-        index = faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), 0, index)
-    index.add(_directions(bank))
-    return index
-
-
 def search(
-    index: faiss.IndexFlat, queries: Float[Tensor, "q d"], k: int
+    bank: Float[Tensor, "n d"], queries: Float[Tensor, "q d"], k: int
 ) -> tuple[Float[Tensor, "q k"], Int[Tensor, "q k"]]:
-    """Cosine similarities and rows of each query's k nearest, most similar first.
+    """Cosine similarities and rows of each query's k nearest in the bank, most similar first; exact, on the CPU.
 
-    A zero vector has similarity 0 to everything. Which of several rows that tie for the k-th place comes in
-    is faiss's choice, on a CPU always the same.
+    A zero vector has similarity 0 to everything. Which of several rows that tie for the k-th place comes in, and how
+    equal rows are ordered, is torch's choice, on a CPU always the same. Where there is a GPU, it computes.
+
+    >>> bank = torch.tensor([[2.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    >>> search(bank, torch.tensor([[1.0, 0.0]]), k=2)
+    (tensor([[1.0000, 0.7071]]), tensor([[0, 2]]))
+
+    Raises:
+        InputError: when the bank has fewer than k rows, or other numbers to a row than the queries.
     """
-    similarity, rows = index.search(_directions(queries), k)
-    return torch.from_numpy(similarity), torch.from_numpy(rows)
+    if not 1 <= k <= len(bank) or bank.shape[1] != queries.shape[1]:
+        raise InputError(
+            f"k {k} with a bank of shape {tuple(bank.shape)} and queries of shape {tuple(queries.shape)}: give k from "
+            "1 to the bank's rows, and rows of the same width"
+        )
+    found = [nearest for _, *nearest in _in_turn(bank, queries, k)]
+    similarity, rows = (torch.cat(parts) for parts in zip(*found, strict=True))
+    return similarity, rows
 
 
 def vote(
@@ -98,11 +102,10 @@ def evaluate_knn(train: Features, test: Features, params: KnnSettings) -> Neighb
     k = _neighbours(params.k, len(train.labels))
     # From the training file: the test images may lack a class.
     classes = len(train.classes)
-    queries = test.layer(params.layer)
-    index = build_index(train.layer(params.layer), k)
+    bank, queries = train.layer(params.layer), test.layer(params.layer)
     places, first = [], []
-    for chunk, labels in zip(queries.split(QUERIES_AT_ONCE), test.labels.split(QUERIES_AT_ONCE), strict=True):
-        similarity, rows = search(index, chunk, k)
+    for some, similarity, rows in _in_turn(bank, queries, k):
+        labels = test.labels[some]
         votes = vote(similarity, train.labels[rows], classes, params.temperature)
         places.append(label_ranks(votes, labels))
         first.append(nearest_labels(similarity, rows, train.labels) == labels)
@@ -127,6 +130,13 @@ def _neighbours(k: int, bank: int) -> int:
     return min(k, bank)
 
 
-def _directions(vectors: Float[Tensor, "n d"]) -> Float[np.ndarray, "n d"]:
-    """Unit vectors as faiss takes them; a zero vector stays zero."""
-    return F.normalize(vectors.float(), dim=1).contiguous().numpy()
+def _in_turn(
+    bank: Float[Tensor, "n d"], queries: Float[Tensor, "q d"], k: int
+) -> Iterator[tuple[slice, Float[Tensor, "_ k"], Int[Tensor, "_ k"]]]:
+    """Places of some queries at a time, their similarities to the k nearest and the rows of these, on the CPU."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    columns = F.normalize(bank.to(device).float(), dim=1).T
+    start = 0
+    for some in queries.split(max(1, SIMILARITIES_AT_ONCE // len(bank))):
+        similarity, rows = (F.normalize(some.to(device).float(), dim=1) @ columns).topk(k, dim=1)
+        yield slice(start, start := start + len(some)), similarity.cpu(), rows.cpu()

@@ -24,11 +24,34 @@ says, of this process's share of the batch, and `index` holds the training image
 are gathered from all processes as soon as they are made, so that all compute the loss of the whole batch.
 """
 
-from annulus.methods.ir import IRSettings
-from annulus.methods.moco import MoCoSettings
-from annulus.methods.pirl import PIRLSettings
-from annulus.methods.simclr import SimCLRSettings
-from annulus.methods.simo import SiMoSettings
+from annulus.methods.contrast import Contrast, ContrastConfig, Progress
+from annulus.methods.ir import IR, IRSettings
+from annulus.methods.memory import KeyQueue, MemoryBank
+from annulus.methods.moco import MoCo, MoCoSettings
+from annulus.methods.pirl import PIRL, PIRLSettings
+from annulus.methods.simclr import SimCLR, SimCLRSettings
+from annulus.methods.simo import SiMo, SiMoSettings
+from annulus.methods.step import Setting, Step
+
+__all__ = [
+    "IR",
+    "PIRL",
+    "Contrast",
+    "ContrastConfig",
+    "IRSettings",
+    "KeyQueue",
+    "MemoryBank",
+    "MoCo",
+    "MoCoSettings",
+    "PIRLSettings",
+    "Progress",
+    "Setting",
+    "SiMo",
+    "SiMoSettings",
+    "SimCLR",
+    "SimCLRSettings",
+    "Step",
+]
 
 METHODS = {  # by their keys in params.yaml
     "ir": IRSettings,

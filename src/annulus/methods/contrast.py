@@ -3,13 +3,14 @@
 Everything here is scores (b, n) of queries against a memory's columns, whoever holds it: a bank, a queue, or the batch.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from annulus.bounds import InfoNCE
 from annulus.bounds.bound import Bound, Estimate
 from annulus.device.rng import Drawing, derive, generator
 from annulus.errors import InputError
@@ -17,7 +18,7 @@ from annulus.negatives.clusters import Clustering, Clusters, kmeans
 from annulus.negatives.draws import Shared
 from annulus.negatives.neighbours import Neighbours
 from annulus.negatives.ranks import rank_limits
-from annulus.negatives.samplers import Sampler, SelfIndex, check_count
+from annulus.negatives.samplers import Sampler, SelfIndex, Uniform, check_count
 from annulus.negatives.scores import Given, Scores
 from annulus.negatives.selection import Selection, gather
 
@@ -38,10 +39,10 @@ END = Progress(training=1.0, annealing=1.0)  # the sampler's own set, and whatev
 class ContrastConfig:
     """The choices that are the same for every memory."""
 
-    sampler: Sampler
-    neighbours: Neighbours | None
-    bound: Bound
-    negatives: int | Literal["all"]  # K, drawn with replacement, or the sampler's whole set
+    sampler: Sampler = field(default_factory=Uniform)
+    neighbours: Neighbours | None = None
+    bound: Bound = field(default_factory=InfoNCE)
+    negatives: int | Literal["all"] = "all"  # K, drawn with replacement, or the sampler's whole set
 
     def __post_init__(self) -> None:
         check_count(self.negatives)
@@ -148,6 +149,9 @@ class Contrast(Drawing):
         Raises:
             InputError: without a positive, and what the sampler and the bound refuse.
         """
+        for name, given in (("index", index), ("self_index", self_index), ("positive", positive)):
+            if not isinstance(given, Tensor) and (given is not None or name == "index"):
+                raise InputError(f"{name} is a {type(given).__name__}; give a tensor")
         if positive is None and getattr(self_index, "ndim", None) != 1:
             raise InputError("no positive: give `positive`, its score, or `self_index`, the column of the query's row")
         scores = Given(scores) if isinstance(scores, Tensor) else scores

@@ -12,6 +12,7 @@ from annulus.errors import InputError
 from annulus.negatives.own import SelfIndex
 from annulus.negatives.scores import Given, Products, Scores
 
+Critic = Literal["dot", "bilinear", "concat-linear", "mlp-1", "mlp-2"]
 HIDDEN = 128  # units of a nonlinear layer; the paper says so in Appendix I
 BLOCK = 2**20  # units of all pairs that are made at a time without gradient: they stay in the processor's cache
 
@@ -87,7 +88,7 @@ class _Pairs:
 
 
 def build_critic(
-    critic: Literal["dot", "bilinear", "concat-linear", "mlp-1", "mlp-2"],
+    critic: Critic,
     dim: int,
     temperature: float,
     seed: int,

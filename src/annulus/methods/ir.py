@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -13,9 +13,9 @@ from annulus.bounds.bound import Estimate
 from annulus.device.device import autocast
 from annulus.device.distributed import all_gather, local
 from annulus.device.rng import generator
-from annulus.encoders.encoder import Encoder, SplitEncoder
-from annulus.methods.contrast import Progress
-from annulus.methods.critics import build_critic
+from annulus.encoders.module_encoder import AnyEncoder
+from annulus.methods.contrast import END, ContrastConfig, Progress
+from annulus.methods.critics import Critic, build_critic
 from annulus.methods.memory import MemoryBank
 from annulus.methods.step import Method, MethodSettings, Setting, Step
 from annulus.settings import Share
@@ -32,18 +32,18 @@ class IRSettings(MethodSettings):
     bank_rate: Share
     bank_start: Literal["encoder", "random"]
     head: Literal["linear", "mlp"]
-    critic: Literal["dot", "bilinear", "concat-linear", "mlp-1", "mlp-2"]
+    critic: Critic
 
     @property
-    def method(self) -> "type[InstanceDiscrimination]":
-        return InstanceDiscrimination
+    def method(self) -> "type[IR]":
+        return IR
 
     def negative_columns(self, images: int, batch: int, queue: int) -> int:
         """All rows of the bank but the query's own."""
         return images - 1
 
 
-class InstanceDiscrimination(Method):
+class IR(Method):
     """The positive of a view is its image's row in a memory bank, the negatives are other rows.
 
     BALL, RING, CAVE and IRing by the sampler, LA by neighbours and bound. With a split, CMC: two networks and two
@@ -56,7 +56,7 @@ class InstanceDiscrimination(Method):
     views = 1
     memory = "bank"
 
-    def __init__(self, encoder: Encoder | SplitEncoder, params: IRSettings, setting: Setting) -> None:
+    def __init__(self, encoder: AnyEncoder, params: IRSettings, setting: Setting) -> None:
         super().__init__(encoder, params, setting)
         # A bank starts from CPU draws, so that a GPU starts from the same rows.
         size = setting.images, params.embedding_dim, params.bank_rate
@@ -66,6 +66,42 @@ class InstanceDiscrimination(Method):
             for name in encoder.names
         )
         self.to(setting.device)
+
+    @classmethod
+    def create(
+        cls,
+        encoder: nn.Module,
+        *,
+        images: int,
+        dim: int | None = None,
+        contrast: ContrastConfig | None = None,
+        temperature: float = 0.07,
+        bank_rate: float = 0.5,
+        critic: Critic = "dot",
+        seed: int = 0,
+    ) -> Self:
+        """IR for your own loop, with the defaults of Wu et al. 2020, arXiv:2005.13149, Appendix C.2.
+
+        `encoder`: an encoder of annulus, or any module that embeds a batch as (batch, dim); then `dim` is needed.
+        Training images are numbered from 0 to `images` - 1. `contrast`: negatives and bound. By default InfoNCE with
+        4096 uniform negatives. `bank_rate`: share of the old row that an update keeps. The bank starts with random
+        rows; `method.banks[0].fill(embeddings)` starts it with embeddings of all images, which learns faster.
+
+        Raises:
+            InputError: when a setting is outside its limits, or the encoder gives no embeddings of `dim` numbers.
+        """
+        return cls._by_hand(
+            encoder,
+            IRSettings,
+            images,
+            dim,
+            contrast or ContrastConfig(negatives=4096),
+            seed,
+            temperature=temperature,
+            bank_rate=bank_rate,
+            bank_start="random",
+            critic=critic,
+        )
 
     @property
     def stored_parts(self) -> list[Float[Tensor, "n d"]]:
@@ -78,10 +114,17 @@ class InstanceDiscrimination(Method):
             for bank, embeddings in zip(self.banks, embed().chunk(len(self.banks), dim=1), strict=True):
                 bank.fill(embeddings)
 
-    def loss(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress) -> Step:
+    def loss(
+        self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress = END
+    ) -> Step:
         """Each view against its own row and negatives from the bank: of two parts, each against the other's bank."""
-        with autocast(views[0].device):
-            queries = self.embed(views[0])  # of each part (b, d)
+        self.check(views, index)
+        return self.of_view(views[0], index, progress)
+
+    def of_view(self, view: Float[Tensor, "b 3 h w"], index: Int[Tensor, "all"], progress: Progress) -> Step:
+        """`loss` of one view."""
+        with autocast(view.device):
+            queries = self.embed(view)  # of each part (b, d)
         estimate = self.among_rows(queries, local(index), progress)
         return Step(estimate, queries[0], tuple(all_gather(query.detach()) for query in queries))
 

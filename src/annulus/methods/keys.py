@@ -10,7 +10,7 @@ from annulus.device.device import autocast
 from annulus.device.distributed import all_gather, local, world_size
 from annulus.device.rng import Drawing, generator
 from annulus.encoders.batchnorm import synchronised
-from annulus.encoders.encoder import Encoder, SplitEncoder
+from annulus.encoders.module_encoder import AnyEncoder
 from annulus.encoders.momentum import momentum_copy, update_momentum_
 from annulus.encoders.shuffled_batchnorm import convert, learning, shuffled
 from annulus.errors import InputError
@@ -25,7 +25,7 @@ class KeyEncoder(Drawing):
     statistics of the whole batch.
     """
 
-    def __init__(self, encoder: Encoder | SplitEncoder, momentum: float, groups: int | None, seed: int) -> None:
+    def __init__(self, encoder: AnyEncoder, momentum: float, groups: int | None, seed: int) -> None:
         super().__init__()
         self.momentum, self.groups = momentum, groups
         self.encoder = momentum_copy(encoder)
@@ -62,6 +62,6 @@ class KeyEncoder(Drawing):
             found = self.embed(views[own])
         return tuple(all_gather(keys)[back] for keys in found)
 
-    def follow(self, encoder: Encoder | SplitEncoder) -> None:
+    def follow(self, encoder: AnyEncoder) -> None:
         """One step towards the encoder."""
         update_momentum_(self.encoder, encoder, self.momentum)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from annulus.device.device import autocast
 from annulus.device.distributed import local
 from annulus.device.rng import generator
-from annulus.encoders.encoder import Encoder, SplitEncoder
-from annulus.methods.contrast import Progress
+from annulus.encoders.module_encoder import AnyEncoder
+from annulus.methods.contrast import END, ContrastConfig, Progress
 from annulus.methods.critics import scaled
 from annulus.methods.keys import KeyEncoder
 from annulus.methods.memory import KeyQueue, most_keys
@@ -34,15 +34,15 @@ class MoCoSettings(MethodSettings):
     head: Literal["linear", "mlp"]
 
     @property
-    def method(self) -> "type[MomentumContrast]":
-        return MomentumContrast
+    def method(self) -> "type[MoCo]":
+        return MoCo
 
     def negative_columns(self, images: int, batch: int, queue: int) -> int:
         """The queue, where an older key of the query's own image may lie or not."""
         return queue
 
 
-class MomentumContrast(Method):
+class MoCo(Method):
     """Query and key are two views of an image; negatives are keys in a queue, pushed there after the step.
 
     Older keys of the query's own image in the queue are no negatives. v1 has a linear head, v2 an MLP. With a split,
@@ -53,7 +53,7 @@ class MomentumContrast(Method):
 
     memory = "queue"
 
-    def __init__(self, encoder: Encoder | SplitEncoder, params: MoCoSettings, setting: Setting) -> None:
+    def __init__(self, encoder: AnyEncoder, params: MoCoSettings, setting: Setting) -> None:
         super().__init__(encoder, params, setting)
         self.keys = KeyEncoder(encoder, params.momentum, params.shuffle_groups, setting.seed)
         # A queue starts from CPU draws, so that a GPU starts from the same keys.
@@ -62,13 +62,53 @@ class MomentumContrast(Method):
         self.queues = nn.ModuleList(KeyQueue(setting.queue, params.embedding_dim, start, most) for start in starts)
         self.to(setting.device)
 
+    @classmethod
+    def create(
+        cls,
+        encoder: nn.Module,
+        *,
+        images: int,
+        dim: int | None = None,
+        contrast: ContrastConfig | None = None,
+        temperature: float = 0.07,
+        momentum: float = 0.999,
+        queue: int = 65536,
+        shuffle_groups: int = 8,
+        seed: int = 0,
+    ) -> Self:
+        """MoCo for your own loop, with the defaults of He et al. 2020, arXiv:1911.05722, Section 3.3 and Algorithm 1.
+
+        `encoder`: an encoder of annulus, or any module that embeds a batch as (batch, dim); then `dim` is needed.
+        Training images are numbered from 0 to `images` - 1. `contrast`: negatives and bound. By default InfoNCE with
+        the whole queue. `queue`: its keys, at least a batch. `shuffle_groups`: parts of a shuffled batch whose keys are
+        normalised apart, 8 as on the paper's 8 GPUs; the batch is a multiple of it, and 1 leaves batch-norm as it is.
+
+        Raises:
+            InputError: when a setting is outside its limits, or the encoder gives no embeddings of `dim` numbers.
+        """
+        return cls._by_hand(
+            encoder,
+            MoCoSettings,
+            images,
+            dim,
+            contrast or ContrastConfig(),
+            seed,
+            queue,
+            temperature=temperature,
+            momentum=momentum,
+            shuffle_groups=shuffle_groups,
+        )
+
     def shown(self, batch: int, steps: int) -> list[list[Shown]]:
         """Queries of this process's images, and keys of those that come to it when the batch is shuffled."""
         queries = super().shown(batch, steps)
         return [[query, key] for (query, _), key in zip(queries, self.keys.shown(batch, steps), strict=True)]
 
-    def loss(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress) -> Step:
+    def loss(
+        self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress = END
+    ) -> Step:
         """Each query against its key and negatives from the queue."""
+        self.check(views, index)
         with autocast(views[0].device):
             queries = self.embed(views[0])
         keys, own, estimates = self.keys(views[1]), local(index), []

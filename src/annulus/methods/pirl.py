@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import torch.nn.functional as F
 from jaxtyping import Float, Int
@@ -11,10 +12,12 @@ from annulus.device.compiling import compiled
 from annulus.device.device import autocast
 from annulus.device.distributed import local, local_slice, world_size
 from annulus.device.rng import Drawing, derive, first_weights, generator
-from annulus.encoders.encoder import Encoder, SplitEncoder
 from annulus.encoders.mixed_precision import in_lower
-from annulus.methods.contrast import Progress
-from annulus.methods.ir import InstanceDiscrimination, IRSettings
+from annulus.encoders.module_encoder import AnyEncoder, ModuleEncoder
+from annulus.errors import InputError
+from annulus.methods.contrast import END, ContrastConfig, Progress
+from annulus.methods.critics import Critic
+from annulus.methods.ir import IR, IRSettings
 from annulus.methods.step import Setting, Step
 from annulus.settings import Fraction
 from annulus.views.jigsaw import CELLS, jigsaw
@@ -44,7 +47,7 @@ class PIRLSettings(IRSettings):
         return PIRL
 
 
-class PIRL(Drawing, InstanceDiscrimination):
+class PIRL(Drawing, IR):
     """IR with a second branch: another view's jigsaw is a query for the same row of the bank.
 
     The bank holds embeddings of views, not of jigsaws. Bound and queries' gradients that are reported are the view's
@@ -55,17 +58,55 @@ class PIRL(Drawing, InstanceDiscrimination):
 
     views = 2
 
-    def __init__(self, encoder: Encoder | SplitEncoder, params: PIRLSettings, setting: Setting) -> None:
+    def __init__(self, encoder: AnyEncoder, params: PIRLSettings, setting: Setting) -> None:
         super().__init__(encoder, params, setting)
+        if isinstance(encoder, ModuleEncoder):
+            raise InputError("PIRL reads an encoder's pooled features too; give one of annulus.encoders.build_encoder")
         self.jigsaw_heads = nn.ModuleList(
             JigsawHead(encoder.width, params.embedding_dim, setting.seed, name) for name in encoder.names
         ).to(setting.device)
         self.pooled = compiled(encoder.pooled)
         self.generator = generator(setting.seed, "jigsaw")  # on the CPU: the same patches on every device
 
-    def loss(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress) -> Step:
+    @classmethod
+    def create(
+        cls,
+        encoder: nn.Module,
+        *,
+        images: int,
+        dim: int | None = None,
+        contrast: ContrastConfig | None = None,
+        temperature: float = 0.07,
+        bank_rate: float = 0.5,
+        critic: Critic = "dot",
+        jigsaw_weight: float = 0.5,
+        seed: int = 0,
+    ) -> Self:
+        """PIRL for your own loop: `IR.create` of an encoder of annulus, and the jigsaw's share of the loss.
+
+        Raises:
+            InputError: as `IR.create`, and for a plain network, whose pooled features are not known.
+        """
+        return cls._by_hand(
+            encoder,
+            PIRLSettings,
+            images,
+            dim,
+            contrast or ContrastConfig(negatives=4096),
+            seed,
+            temperature=temperature,
+            bank_rate=bank_rate,
+            bank_start="random",
+            critic=critic,
+            jigsaw_weight=jigsaw_weight,
+        )
+
+    def loss(
+        self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress = END
+    ) -> Step:
         """(1 - weight) times the loss of the first view, plus weight times that of the second one's jigsaw."""
-        step = super().loss(views[:1], index, progress)
+        self.check(views, index)
+        step = self.of_view(views[0], index, progress)
         batch = len(views[1]) * world_size()
         patches = jigsaw(views[1], self.generator, batch, local_slice(batch))
         with autocast(patches.device):

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import Literal
+from typing import Literal, Self
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from annulus.device.device import autocast
 from annulus.device.distributed import all_gather_with_grad, local
-from annulus.encoders.encoder import Encoder, SplitEncoder
-from annulus.methods.contrast import Progress
+from annulus.encoders.module_encoder import AnyEncoder
+from annulus.methods.contrast import END, ContrastConfig, Progress
 from annulus.methods.critics import scaled
 from annulus.methods.step import Method, MethodSettings, Setting, Step
 
@@ -44,12 +44,39 @@ class SimCLR(Method):
 
     queries_per_image = 2
 
-    def __init__(self, encoder: Encoder | SplitEncoder, params: SimCLRSettings, setting: Setting) -> None:
+    def __init__(self, encoder: AnyEncoder, params: SimCLRSettings, setting: Setting) -> None:
         super().__init__(encoder, params, setting)
         self.to(setting.device)
 
-    def loss(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress) -> Step:
+    @classmethod
+    def create(
+        cls,
+        encoder: nn.Module,
+        *,
+        images: int,
+        dim: int | None = None,
+        contrast: ContrastConfig | None = None,
+        temperature: float = 0.5,
+        seed: int = 0,
+    ) -> Self:
+        """SimCLR for your own loop, with the default of Chen et al. 2020, arXiv:2002.05709, Appendix B.9.
+
+        `encoder`: an encoder of annulus, or any module that embeds a batch as (batch, dim); then `dim` is needed.
+        Training images are numbered from 0 to `images` - 1. `contrast`: negatives and bound. By default InfoNCE with
+        all views of the batch's other images. For ImageNet the paper takes temperature 0.1.
+
+        Raises:
+            InputError: when a setting is outside its limits, or the encoder gives no embeddings of `dim` numbers.
+        """
+        return cls._by_hand(
+            encoder, SimCLRSettings, images, dim, contrast or ContrastConfig(), seed, temperature=temperature
+        )
+
+    def loss(
+        self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress = END
+    ) -> Step:
         """Each view against the views of other images, mean over both directions."""
+        self.check(views, index)
         with autocast(views[0].device):
             of_parts = self.embed(torch.cat([*views]))  # one pass, one batch-norm over both views
         memories = [torch.cat([all_gather_with_grad(each) for each in both.chunk(2)]) for both in of_parts]

@@ -5,16 +5,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from annulus.device.device import autocast
 from annulus.device.distributed import local, world_size
-from annulus.encoders.encoder import Encoder, SplitEncoder
-from annulus.methods.contrast import Progress
+from annulus.encoders.module_encoder import AnyEncoder
+from annulus.methods.contrast import END, ContrastConfig, Progress
 from annulus.methods.critics import scaled
 from annulus.methods.keys import KeyEncoder
 from annulus.methods.step import Method, MethodSettings, Setting, Step
@@ -53,7 +53,7 @@ class SiMo(Method):
     they are drawn.
     """
 
-    def __init__(self, encoder: Encoder | SplitEncoder, params: SiMoSettings, setting: Setting) -> None:
+    def __init__(self, encoder: AnyEncoder, params: SiMoSettings, setting: Setting) -> None:
         super().__init__(encoder, params, setting)
         groups = params.shuffle_groups if params.batch_norm == "shuffle" else None
         if groups is None and world_size() == 1:
@@ -64,13 +64,52 @@ class SiMo(Method):
         self.keys = KeyEncoder(encoder, params.momentum, groups, setting.seed)
         self.to(setting.device)
 
+    @classmethod
+    def create(
+        cls,
+        encoder: nn.Module,
+        *,
+        images: int,
+        dim: int | None = None,
+        contrast: ContrastConfig | None = None,
+        temperature: float = 0.2,
+        momentum: float = 0.999,
+        batch_norm: Literal["sync", "shuffle"] = "sync",
+        shuffle_groups: int = 8,
+        seed: int = 0,
+    ) -> Self:
+        """SiMo for your own loop, with the defaults of Zhu et al. 2020, arXiv:2010.01929, Section 3.
+
+        `encoder`: an encoder of annulus, or any module that embeds a batch as (batch, dim); then `dim` is needed.
+        Training images are numbered from 0 to `images` - 1. `contrast`: negatives and bound. By default InfoNCE with
+        all other keys of the batch; the paper adds EqCo's margin: bound=annulus.bounds.InfoNCE(eqco_alpha=65536).
+
+        Raises:
+            InputError: when a setting is outside its limits, or the encoder gives no embeddings of `dim` numbers.
+        """
+        return cls._by_hand(
+            encoder,
+            SiMoSettings,
+            images,
+            dim,
+            contrast or ContrastConfig(),
+            seed,
+            temperature=temperature,
+            momentum=momentum,
+            batch_norm=batch_norm,
+            shuffle_groups=shuffle_groups,
+        )
+
     def shown(self, batch: int, steps: int) -> list[list[Shown]]:
         """Queries of this process's images, and keys of those that come to it when the batch is shuffled."""
         queries = super().shown(batch, steps)
         return [[query, key] for (query, _), key in zip(queries, self.keys.shown(batch, steps), strict=True)]
 
-    def loss(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress) -> Step:
+    def loss(
+        self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress = END
+    ) -> Step:
         """Each query against its key and the keys of other images in the batch."""
+        self.check(views, index)
         with autocast(views[0].device):
             queries = self.embed(views[0])
         keys = self.keys(views[1])

@@ -1,8 +1,8 @@
-"""Result of one batch, what every method is told about its surroundings, and what all methods have in common."""
+"""Result of one batch, what a method is built from, and what all methods have in common."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 from annulus.bounds.bound import Estimate
 from annulus.device.compiling import compiled
-from annulus.encoders.encoder import Encoder, SplitEncoder
-from annulus.methods.contrast import Contrast, ContrastConfig, Progress
-from annulus.settings import Section, Share, Temperature, Width
+from annulus.encoders.module_encoder import AnyEncoder, as_encoder
+from annulus.errors import InputError
+from annulus.methods.contrast import END, Contrast, ContrastConfig, Progress
+from annulus.settings import Section, Share, Temperature, Width, check_limits
 from annulus.views.shown import Shown, share
 
 
@@ -70,7 +71,7 @@ class Method(nn.Module):
     queries_per_image: ClassVar[int] = 1
     memory: ClassVar[Literal["bank", "queue", "batch"]] = "batch"
 
-    def __init__(self, encoder: Encoder | SplitEncoder, params: MethodSettings, setting: Setting) -> None:
+    def __init__(self, encoder: AnyEncoder, params: MethodSettings, setting: Setting) -> None:
         """Where the encoder is two networks, each one's queries meet the memory of the other's keys, in a contrast."""
         super().__init__()
         self.encoder, self.params = encoder, params
@@ -79,6 +80,51 @@ class Method(nn.Module):
             Contrast(setting.contrast, setting.images, setting.seed, setting.device, name, self.queries_per_image)
             for name in encoder.names
         )
+
+    @classmethod
+    def _by_hand(
+        cls,
+        network: nn.Module,
+        kind: type[MethodSettings],
+        images: int,
+        dim: int | None,
+        contrast: ContrastConfig,
+        seed: int,
+        queue: int = 0,
+        **settings: Any,
+    ) -> Self:
+        """The method for a loop of one's own, on the network's device.
+
+        Raises:
+            InputError: when a setting is outside its limits, or the network gives no embeddings of `dim` numbers.
+        """
+        for name, number, least in (("images", images, 1), ("seed", seed, 0), ("queue", queue, 0)):
+            if not isinstance(number, int) or number < least:
+                raise InputError(f"{name} {number!r}: give a whole number, {least} or more")
+        if not isinstance(contrast, ContrastConfig):
+            raise InputError(f"contrast is a {type(contrast).__name__}; give annulus.ContrastConfig(SAMPLER, ...)")
+        encoder, width = as_encoder(network, dim)
+        drawn: Literal["sampled", "all"] = "all" if contrast.negatives == "all" else "sampled"
+        # `warmup` and `head` are for who trains and who builds the encoder; a method reads neither.
+        made = kind(negatives=drawn, embedding_dim=width, warmup=0.0, head="linear", **settings)
+        check_limits(made)
+        device = next((weight.device for weight in encoder.parameters()), torch.device("cpu"))
+        return cls(encoder, made, Setting(contrast, images, images, queue, seed, device))
+
+    def check(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"]) -> None:
+        """Refuse what is no batch.
+
+        Raises:
+            InputError: unless `views` are as many tensors as the method sees, and `index` numbers the batch's images.
+        """
+        if isinstance(views, Tensor) or len(views) < self.views:
+            given = "a tensor" if isinstance(views, Tensor) else f"{len(views)} tensors"
+            raise InputError(
+                f"views are {given}; {type(self).__name__} takes a list of {self.views}, each a view of the same images"
+            )
+        if not isinstance(index, Tensor) or index.is_floating_point() or index.ndim != 1:
+            kind = f"{index.dtype} of {index.ndim} axes" if isinstance(index, Tensor) else f"a {type(index).__name__}"
+            raise InputError(f"index is {kind}; give the images' numbers among the training images, a tensor (batch,)")
 
     @property
     def stored_parts(self) -> Sequence[Float[Tensor, "n d"]] | None:
@@ -104,7 +150,9 @@ class Method(nn.Module):
             for contrast, part in zip(self.contrasts, reversed(parts), strict=True):
                 contrast.cluster(part, epoch)
 
-    def loss(self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress) -> Step:
+    def loss(
+        self, views: Sequence[Float[Tensor, "b 3 h w"]], index: Int[Tensor, "all"], progress: Progress = END
+    ) -> Step:
         """The estimate of views of the images `index`; of several processes, `views` are what this one has `shown`."""
         raise NotImplementedError
 

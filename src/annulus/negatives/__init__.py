@@ -1,7 +1,33 @@
-"""Negative sampling and neighbour selection."""
+"""Negative sampling, neighbour selection, and how both begin: annealing."""
 
+from annulus.negatives.annealing import (
+    AdaptiveEpochAnnealing,
+    AdaptiveStepAnnealing,
+    ConstantAnnealing,
+    LinearAnnealing,
+    StepAnnealing,
+)
 from annulus.negatives.clusters import Clusters
+from annulus.negatives.neighbours import CloseNeighbours, ClusterNeighbours
 from annulus.negatives.samplers import Ball, Cave, Ring, Uniform, ball, cave, ring, uniform
 from annulus.negatives.selection import Selection
 
-__all__ = ["Ball", "Cave", "Clusters", "Ring", "Selection", "Uniform", "ball", "cave", "ring", "uniform"]
+__all__ = [
+    "AdaptiveEpochAnnealing",
+    "AdaptiveStepAnnealing",
+    "Ball",
+    "Cave",
+    "CloseNeighbours",
+    "ClusterNeighbours",
+    "Clusters",
+    "ConstantAnnealing",
+    "LinearAnnealing",
+    "Ring",
+    "Selection",
+    "StepAnnealing",
+    "Uniform",
+    "ball",
+    "cave",
+    "ring",
+    "uniform",
+]

@@ -7,6 +7,8 @@ columns, a set keeps the ranks from floor(inner * m) up to, not including, floor
 may have one, m is one less than the columns for all queries, so that their sets are equally large and a GPU need not be
 asked which queries have how many. Own columns rank last, and a set that reaches them leaves them out.
 
+A score of -inf ranks last, equal scores in any order. NaN, which has no rank, is refused. Bounds pass it on.
+
 `k` negatives are drawn with replacement, each column of the set being as likely as any other; "all" is the whole set.
 
 `generator` is on the scores' device. Its state goes on with every draw and is in no module: a loop that resumes keeps
@@ -22,7 +24,7 @@ from annotated_types import Gt, Le
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from annulus.device.checks import check, require_range
+from annulus.device.checks import check, in_own_loop, require, require_range
 from annulus.errors import InputError
 from annulus.negatives.clusters import Clustering, Clusters
 from annulus.negatives.draws import Random, check_generator, fractions, integers
@@ -158,6 +160,13 @@ def _check(scores: Tensor, self_index: Tensor | None, k: Count, generator: Rando
             "and a column per row of the memory"
         )
     check_generator(generator, scores.device)
+    if not in_own_loop():
+        require(
+            lambda: ~scores.detach().amax().isnan(),  # of any NaN the largest is NaN
+            scores.device,
+            lambda: f"scores hold NaN for {int(scores.isnan().any(dim=1).sum())} of {len(scores)} queries",
+            "NaN has no rank: look for a loss that was not finite, a division by 0, or a learning rate too high",
+        )
     if self_index is None:
         return
     if self_index.is_floating_point() or self_index.ndim not in (1, 2) or len(self_index) != len(scores):

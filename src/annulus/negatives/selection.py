@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Num
 from torch import Tensor
 
+from annulus.errors import InputError
 from annulus.negatives.own import SelfIndex, own_columns
 from annulus.negatives.scores import Given, Scores
 
@@ -24,6 +25,11 @@ class Selection:
 
     def gather(self, scores: Float[Tensor, "b n"]) -> Float[Tensor, "b k"]:
         """The scores of the selected columns; -inf, which adds nothing to a softmax, at places that are left out."""
+        queries = next((len(one) for one in (self.index, self.own) if one is not None), None)
+        if not isinstance(scores, Tensor) or scores.ndim != 2 or queries not in (None, len(scores)):
+            shape = f"of shape {tuple(scores.shape)}" if isinstance(scores, Tensor) else f"a {type(scores).__name__}"
+            rows = "a row per query" if queries is None else f"a row for each of {queries} queries"
+            raise InputError(f"scores are {shape}; give the tensor that was selected from, {rows}")
         return gather(Given(scores), self)[0]
 
     def counts(self, scores: Num[Tensor, "b n"]) -> Int[Tensor, "b"]:

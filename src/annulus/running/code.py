@@ -14,15 +14,16 @@ INTERFACE, CONFIG = LIBRARY / "__init__.py", LIBRARY / "config"
 
 # Files that change no number: the interface, errors, threads, copies to a GPU, the checks of params.yaml (its values
 # are in the key), and the surroundings of a stage or a run.
-BESIDE = [LIBRARY / f"{name}.py" for name in ("errors", "extras", "settings", "device/threads", "device/copies")]
+NAMES = ("errors", "extras", "late", "settings", "device/threads", "device/copies")
+BESIDE = [LIBRARY / f"{name}.py" for name in NAMES]
 ENTERS_NO_NUMBER = (INTERFACE, *BESIDE, CONFIG, LIBRARY / "pipeline", LIBRARY / "running")
 
 
 def imported_files(module: Path) -> set[Path]:
     """Every file of annulus that a Python file imports, directly or through another one, itself included.
 
-    Importing a module runs its packages' __init__.py too, so they count. Imports of config/ only check values, and
-    are not followed; nor is the public interface, which imports nothing until it is asked.
+    Importing a module runs its packages' __init__.py too, so they count. Imports of config/ only check values, and are
+    not followed; nor are imports for type checkers, which never run: public names are imported when asked for.
 
     Raises:
         InputError: when a file cannot be read.
@@ -34,7 +35,7 @@ def imported_files(module: Path) -> set[Path]:
         if file in seen:
             continue
         seen.add(file)
-        if file != INTERFACE and not file.is_relative_to(CONFIG):
+        if not file.is_relative_to(CONFIG):
             waiting += _imported_by(file)
     return seen
 
@@ -80,8 +81,9 @@ def _imported_by(file: Path) -> list[Path]:
 
 
 def _statements(block: ast.AST) -> Iterator[ast.stmt]:
-    """Every statement within a block, and no expression: these are most of a tree, and no import is among them."""
-    for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+    """Every statement within a block that may run, and no expression: these are most of a tree, and none imports."""
+    typing_only = isinstance(block, ast.If) and isinstance(block.test, ast.Name) and block.test.id == "TYPE_CHECKING"
+    for name in ("orelse",) if typing_only else ("body", "orelse", "finalbody", "handlers", "cases"):
         for inner in getattr(block, name, []):
             yield inner
             yield from _statements(inner)

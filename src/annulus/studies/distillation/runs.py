@@ -15,13 +15,13 @@ from annulus.files.images import ImageSet, load_images
 from annulus.running.checkpoint import Checkpoint, hash_files
 from annulus.running.code import hash_code
 from annulus.running.workers import map_processes
-from annulus.studies.distillation.build import build_contrast
-from annulus.studies.distillation.classifiers.build import build_classifier
 from annulus.studies.distillation.classifiers.classifier import Classifier
+from annulus.studies.distillation.classifiers.network import build_classifier
 from annulus.studies.distillation.classifiers.objective import Objective, Supervised
 from annulus.studies.distillation.classifiers.params import FitParams
 from annulus.studies.distillation.classifiers.saved import load_classifier
 from annulus.studies.distillation.classifiers.training import Fitted, check_images, train
+from annulus.studies.distillation.contrast import build_contrast
 from annulus.studies.distillation.memories import ContrastiveDistillation
 from annulus.studies.distillation.objective import Distillation
 from annulus.studies.distillation.params import ContrastParams, WeightParams

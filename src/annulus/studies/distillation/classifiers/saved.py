@@ -4,9 +4,9 @@ from functools import partial
 from pathlib import Path
 
 from annulus.files.weights import Kind, load_network, save_network
-from annulus.studies.distillation.classifiers.build import build
 from annulus.studies.distillation.classifiers.classifier import Classifier
 from annulus.studies.distillation.classifiers.config import ClassifierConfig
+from annulus.studies.distillation.classifiers.network import build
 
 KIND = Kind("a classifier", "train it again")
 
