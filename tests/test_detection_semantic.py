@@ -18,7 +18,7 @@ from annulus.files.images import IGNORED
 from annulus.studies.detection.annotated import Annotated, Category, Picture, mask_of
 from annulus.studies.detection.layouts import write_scenes
 from annulus.studies.detection.scenes_params import SceneParams
-from annulus.studies.detection.semantic import segmented, semantic
+from annulus.studies.detection.semantic import evaluate_segmentation, semantic
 from annulus.studies.detection.splits import read_splits
 from annulus.studies.study import MainStudy
 
@@ -75,7 +75,7 @@ def tiny(tmp_path, monkeypatch):
 
 def test_the_numbers_are_those_of_all_pictures_and_draws_are_shared(tiny, tmp_path):
     settings = tiny[0] | {"scenes": tmp_path / "scenes", "encoders": {"main": tmp_path / "main"}}
-    found, again = (segmented(settings, ("main", SEED)) for _ in range(2))
+    found, again = (evaluate_segmentation(settings, ("main", SEED)) for _ in range(2))
     assert all(
         torch.equal(torch.as_tensor(found[name]), torch.as_tensor(again[name])) for name in ("loss", "predicted")
     )

@@ -19,7 +19,7 @@ from annulus.studies.detection import detector_runs as transfer
 from annulus.studies.detection import fitting
 from annulus.studies.detection.detected import gain, metrics_row, precision
 from annulus.studies.detection.detection_tables import rows
-from annulus.studies.detection.detector_runs import measured
+from annulus.studies.detection.detector_runs import evaluate_detector
 from annulus.studies.detection.layouts import write_scenes
 from annulus.studies.detection.scenes_params import SceneParams
 from annulus.studies.detection.splits import read_splits
@@ -154,7 +154,7 @@ def prepared(study, task, folder):
 @pytest.mark.parametrize("task", NUMBERS)
 def test_a_task_runs_from_files_to_numbers(task, study, tmp_path, monkeypatch):
     settings = prepared(study, task, tmp_path)
-    found = measured(settings, ("main", 0))
+    found = evaluate_detector(settings, ("main", 0))
     assert f"{NUMBERS[task]}_ap_percent" in found["ap"]
     assert all(0 <= value <= 100 for value in found["ap"].values())
     assert found["resampled"]["box_ap_percent"][0] == pytest.approx(found["ap"]["box_ap_percent"])
@@ -164,12 +164,12 @@ def test_a_task_runs_from_files_to_numbers(task, study, tmp_path, monkeypatch):
             patch.setattr(fitting, "SAVE_EVERY", 1)
             patch.setattr(transfer, "evaluate", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
-                measured(settings, ("main", 0))
+                evaluate_detector(settings, ("main", 0))
         assert list(tmp_path.glob(".annulus/checkpoints/*/*/*.pt")), "what is trained stays until it is measured"
-        assert measured(settings, ("main", 0)) == found
+        assert evaluate_detector(settings, ("main", 0)) == found
         (tmp_path / "main/0.safetensors").write_text("no encoder")
         with pytest.raises(InputError, match=r"0.safetensors or its JSON is missing or not an encoder of annulus"):
-            measured(settings, ("main", 0))
+            evaluate_detector(settings, ("main", 0))
 
 
 def test_scenes_and_table_as_stages(study, tmp_path):

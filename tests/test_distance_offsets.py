@@ -5,10 +5,10 @@ from settings import CPU, SMALL, load, stripes
 
 from annulus.config.resolved import RUN, resolved
 from annulus.files.images import save_images
-from annulus.studies.distance.offsets import Transfer, outcomes, transferred
+from annulus.studies.distance.offsets import OffsetInputs, evaluate_offset, outcomes
 from annulus.studies.information import held_out
 from annulus.studies.outcomes import metrics_row
-from annulus.studies.runs import load_splits, probe, run_of
+from annulus.studies.runs import load_splits, probe, trial_of
 from annulus.training.setup import build_training
 
 PATCHES = {
@@ -35,19 +35,19 @@ def folders(tmp_path, empty_checkout):
 def test_each_set_is_probed_with_the_encoder_that_saw_patches_of_the_large_images(folders):
     tree = resolved(load(SMALL | PATCHES), RUN)
     probes = {name: folders[name] for name in ("one", "two")}
-    sets = Transfer(large=folders["large"], probes=probes, held_out_pairs=32)
+    sets = OffsetInputs(large=folders["large"], probes=probes, held_out_pairs=32)
     shared = {"sets": sets, "hashes": sets.hashes, "points": {4: tree}}
-    found, again, other = (transferred(shared, (4, seed)) for seed in (0, 0, 1))
+    found, again, other = (evaluate_offset(shared, (4, seed)) for seed in (0, 0, 1))
     assert found == again
     assert found["one"]["history"] != other["one"]["history"]
 
-    large, params = load_splits(folders["large"]), run_of(tree, 0)
-    training = build_training(params, large.train, large.validation, CPU)
+    large, trial = load_splits(folders["large"]), trial_of(tree, 0)
+    training = build_training(trial.run, large.train, large.validation, CPU)
     history = training.run()
     shared_nats = held_out(training, large.test, 32, 0)
     for name, folder in probes.items():
         splits = load_splits(folder)
-        accuracies, right = probe(training, splits, params)
+        accuracies, right = probe(training, splits, trial)
         assert found[name]["metrics"] == training.metrics() | shared_nats | accuracies
         assert found[name]["right"] == right
         assert {len(bits) for bits in right.values()} == {len(splits.test)}
@@ -62,7 +62,7 @@ def test_each_set_is_probed_with_the_encoder_that_saw_patches_of_the_large_image
 
 
 def test_other_images_have_other_hashes(folders):
-    sets = Transfer(large=folders["large"], probes={"one": folders["one"]}, held_out_pairs=8)
+    sets = OffsetInputs(large=folders["large"], probes={"one": folders["one"]}, held_out_pairs=8)
     before = sets.hashes
     save_images(folders["one"] / "test.safetensors", stripes(30, 99))
     assert before != sets.hashes

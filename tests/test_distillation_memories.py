@@ -8,7 +8,7 @@ import torch
 from annulus.errors import InputError
 from annulus.negatives.selection import Selection
 from annulus.studies.distillation.contrast import build_contrast
-from annulus.studies.distillation.kd import softened
+from annulus.studies.distillation.kd import kd_loss
 from annulus.studies.distillation.memories import ContrastiveDistillation
 from annulus.studies.distillation.params import ContrastParams
 
@@ -175,11 +175,11 @@ def test_softened_answers_are_hinton_s_divergence_with_a_gradient_that_no_temper
             for a, b in zip(of_s, of_t, strict=True):
                 p = b / sum(of_t)
                 total += p * math.log(p / (a / sum(of_s)))
-        found = softened(student, teacher, temperature)
+        found = kd_loss(student, teacher, temperature)
         assert found.item() == pytest.approx(total * temperature**2 / 3)
-    assert softened(teacher, teacher, 4.0).item() == pytest.approx(0)
+    assert kd_loss(teacher, teacher, 4.0).item() == pytest.approx(0)
     large = student.clone().requires_grad_()
-    (gradient,) = torch.autograd.grad(softened(large, teacher, 1e4), large)
+    (gradient,) = torch.autograd.grad(kd_loss(large, teacher, 1e4), large)
     centred = (student - student.mean(dim=1, keepdim=True)) - (teacher - teacher.mean(dim=1, keepdim=True))
     torch.testing.assert_close(gradient, centred / 4 / 3, rtol=1e-3, atol=1e-5)  # Hinton et al.'s limit
 

@@ -15,7 +15,7 @@ from annulus.errors import InputError
 from annulus.studies.moving_digits.digit_images import load_images, make_images, save_images
 from annulus.studies.moving_digits.digit_networks import build_views
 from annulus.studies.moving_digits.digit_readouts import Frames, fit_head, read_out
-from annulus.studies.moving_digits.digit_rows import measured, pairs, rows
+from annulus.studies.moving_digits.digit_rows import evaluate_sharing, pairs, rows
 from annulus.studies.moving_digits.digit_scenes import Scenes, draw_scenes
 from annulus.studies.moving_digits.digit_tasks import Task
 from annulus.studies.moving_digits.digit_training import contrast, train_supervised, train_views
@@ -238,7 +238,7 @@ def test_digits_and_grounds_may_come_from_folders_and_are_packed_as_they_are(tmp
         assert split.digits[:3, 0, 0].tolist() == [100, 140, 180]
         assert all(map(torch.equal, split, again))
     run = {"world": both.model_dump(), "training": TRAINING.model_dump(), "images": path, "seeds": [0]}
-    assert len(measured(run, ("digit", 0))["digit"]) == 40
+    assert len(evaluate_sharing(run, ("digit", 0))["digit"]) == 40
 
 
 def test_a_folder_without_images_of_classes_is_refused(tmp_path):

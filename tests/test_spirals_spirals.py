@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from annulus.studies.spirals import spirals as module
-from annulus.studies.spirals.spirals import build_encoder, learned, read_out, row, spirals, train_encoder, view
+from annulus.studies.spirals.spirals import build_encoder, read_out, row, spirals, train_encoder, train_spirals, view
 from annulus.studies.spirals.spirals_params import SearchParams, SpiralsParams
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
@@ -97,12 +97,12 @@ def test_each_setting_of_the_search_changes_what_it_names_and_weights_start_by_t
 
 
 def test_a_piece_repeats_itself_and_its_row_is_over_seeds():
-    first, again, other = (learned(PARAMS, (0.5, seed)) for seed in (0, 0, 1))
+    first, again, other = (train_spirals(PARAMS, (0.5, seed)) for seed in (0, 0, 1))
     assert first == again
     assert first["curve"] != other["curve"]
     assert len(first["curve"]) == 3
     assert len(first["plane"]) == len(first["labels"]) == 5
-    assert first["points"] == learned(PARAMS, (0.0, 0))["points"], "the coordinates know nothing of the views"
+    assert first["points"] == train_spirals(PARAMS, (0.0, 0))["points"], "the coordinates know nothing of the views"
     both = [first, other]
     found = row(PARAMS, 0.5, both, both)
     assert found["verdict"] == "base"

@@ -241,8 +241,10 @@ def test_a_point_is_the_mean_over_its_steps_and_a_level_s_end_that_over_its_last
 def test_a_row_of_conditional_has_mean_and_interval_over_seeds_of_its_own_share_and_points():
     """Every estimate is told by its share and seed, and has a place of its own."""
     params = ConditionalParams.model_validate(CONTENT["conditional"] | TINY["conditional"])
-    found = conditional_of.trained({"params": params, "seeds": [3, 4]}, "cosine")
-    alone = conditional_of.trained({"params": params.model_copy(update={"percents": [50]}), "seeds": [4]}, "cosine")
+    found = conditional_of.train_variant({"params": params, "seeds": [3, 4]}, "cosine")
+    alone = conditional_of.train_variant(
+        {"params": params.model_copy(update={"percents": [50]}), "seeds": [4]}, "cosine"
+    )
     assert found["unseen"]["own"][1][1] == pytest.approx(alone["unseen"]["own"][0][0], abs=1e-3)
     assert found["unseen"]["own"] != found["trained on"]["own"], "the bound holds of points the critic has not seen"
 

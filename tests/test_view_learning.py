@@ -19,7 +19,7 @@ from annulus.studies.view_learning.batches import Batch, Batches, labelled_image
 from annulus.studies.view_learning.learning import ViewLearning
 from annulus.studies.view_learning.params import SEEN as SEEN_NAMES
 from annulus.studies.view_learning.params import GeneratorParams, Seen
-from annulus.studies.view_learning.trained import encoder_config, trained
+from annulus.studies.view_learning.trained import encoder_config, train_generator
 from annulus.views.learned import GeneratorConfig, ViewGenerator
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
@@ -36,7 +36,7 @@ IMAGES = stripes(40, 0)
 
 
 def made(images=IMAGES, seed=0, checkpoint=None, **changes):
-    return trained(PARAMS.model_copy(update=changes), SEEN, images, seed, CPU, checkpoint)
+    return train_generator(PARAMS.model_copy(update=changes), SEEN, images, seed, CPU, checkpoint)
 
 
 @pytest.fixture(scope="module")

@@ -12,14 +12,14 @@ from annulus.pipeline.stage import Results, run_resolved
 from annulus.studies.detection.detected import metrics_row
 from annulus.studies.detection.detection_tables import VARIANTS
 from annulus.studies.detection.detector_runs import SHOWN, run_encoders
-from annulus.studies.detection.semantic import segmented, semantic
+from annulus.studies.detection.semantic import evaluate_segmentation, semantic
 
 PATHS = ["scenes", "main", "uniform", "untrained", "metrics", "pictures"]
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     seeds, encoders = settings["seeds"], {name: getattr(paths, name) for name in VARIANTS}
-    test, results, tasks = run_encoders("segments", settings, paths.scenes, encoders, segmented)
+    test, results, tasks = run_encoders("segments", settings, paths.scenes, encoders, evaluate_segmentation)
     pictured = semantic(replace(test, pictures=test.pictures[:SHOWN]), settings["segments"]["side"])
     predicted = {variant: runs[seeds[0]]["predicted"] for variant, runs in results.items()}
     write_bytes(paths.pictures, png(predicted_sheet(pictured, predicted).quantize(64)))

@@ -7,7 +7,7 @@ from typing import Any
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.running.workers import ResumableTasks
-from annulus.studies.distance.offsets import Transfer, outcomes, transferred
+from annulus.studies.distance.offsets import OffsetInputs, evaluate_offset, outcomes
 from annulus.studies.outcomes import metrics_row
 
 PATHS = ["large", "first", "second", "offsets"]
@@ -15,9 +15,9 @@ PATHS = ["large", "first", "second", "offsets"]
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     probes = {name: getattr(paths, slot) for slot, name in settings["sets"].items()}
-    sets = Transfer(large=paths.large, probes=probes, held_out_pairs=settings["held_out_pairs"])
+    sets = OffsetInputs(large=paths.large, probes=probes, held_out_pairs=settings["held_out_pairs"])
     points = {point["offset"]: point["run"] for point in settings["points"]}
-    tasks = ResumableTasks("distance", {"sets": sets, "hashes": sets.hashes, "points": points}, transferred)
+    tasks = ResumableTasks("distance", {"sets": sets, "hashes": sets.hashes, "points": points}, evaluate_offset)
     keys = [(offset, seed) for offset in points for seed in settings["seeds"]]
     results = dict(zip(keys, tasks.run(keys), strict=True))
     runs = {

@@ -7,7 +7,7 @@ from typing import Any
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.running.workers import ResumableTasks
-from annulus.studies.estimators.conditional import digits, rows, trained
+from annulus.studies.estimators.conditional import digits, rows, train_variant
 from annulus.studies.estimators.params import ConditionalParams
 from annulus.studies.estimators.toys import SumOfGaussians
 
@@ -16,7 +16,7 @@ PATHS = ["points"]
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     params, seeds = ConditionalParams.model_validate(settings["params"]), settings["seeds"]
-    tasks = ResumableTasks("conditional", {"params": params, "seeds": seeds}, trained)
+    tasks = ResumableTasks("conditional", {"params": params, "seeds": seeds}, train_variant)
     estimates = zip(params.variants, tasks.run(list(params.variants)), strict=True)
     information = digits(SumOfGaussians().information)
     of_all = {"seeds": len(seeds), "information_nats": information, "scale": settings["scale"]}

@@ -8,7 +8,7 @@ from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.running.checkpoint import hash_files
 from annulus.running.workers import ResumableTasks
-from annulus.studies.moving_digits.digit_rows import measured, names, pairs, rows
+from annulus.studies.moving_digits.digit_rows import evaluate_sharing, names, pairs, rows
 from annulus.studies.moving_digits.digits_params import TrainingParams
 
 PATHS = ["images", "table", "pairs"]
@@ -17,7 +17,7 @@ PATHS = ["images", "table", "pairs"]
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     params, seeds = TrainingParams.model_validate(settings["training"]), settings["seeds"]
     inputs = {"images": paths.images, "content": hash_files(paths.images)}
-    tasks = ResumableTasks("moving_digits", {**settings, **inputs}, measured)
+    tasks = ResumableTasks("moving_digits", {**settings, **inputs}, evaluate_sharing)
     keys = [(name, seed) for name in names(params) for seed in seeds]
     outcomes = dict(zip(keys, tasks.run(keys), strict=True))
     by_sharing = {name: {seed: outcomes[name, seed] for seed in seeds} for name in names(params)}

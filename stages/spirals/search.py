@@ -7,7 +7,7 @@ from typing import Any
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.running.workers import ResumableTasks
-from annulus.studies.spirals.spirals import learned, row
+from annulus.studies.spirals.spirals import row, train_spirals
 from annulus.studies.spirals.spirals_params import SpiralsParams
 
 PATHS = ["search"]
@@ -17,7 +17,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     rows, done = [], []
     for name, own in settings["settings"].items():
         params = SpiralsParams.model_validate(own)
-        tasks = ResumableTasks("spirals", params, learned)
+        tasks = ResumableTasks("spirals", params, train_spirals)
         keys = [(noise, seed) for noise in params.noise for seed in settings["seeds"]]
         results = dict(zip(keys, tasks.run(keys), strict=True))
         by_noise = {noise: [results[noise, seed] for seed in settings["seeds"]] for noise in params.noise}

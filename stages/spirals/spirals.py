@@ -7,7 +7,7 @@ from typing import Any
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.running.workers import ResumableTasks
-from annulus.studies.spirals.spirals import curve_rows, learned, plane_rows, row
+from annulus.studies.spirals.spirals import curve_rows, plane_rows, row, train_spirals
 from annulus.studies.spirals.spirals_params import SpiralsParams
 
 PATHS = ["points", "curve", "plane"]
@@ -15,7 +15,7 @@ PATHS = ["points", "curve", "plane"]
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     params, seeds = SpiralsParams.model_validate(settings["params"]), settings["seeds"]
-    tasks = ResumableTasks("spirals", params, learned)
+    tasks = ResumableTasks("spirals", params, train_spirals)
     keys = [(noise, seed) for noise in params.noise for seed in seeds]
     results = dict(zip(keys, tasks.run(keys), strict=True))
     by_noise = {noise: [results[noise, seed] for seed in seeds] for noise in params.noise}

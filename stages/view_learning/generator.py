@@ -28,7 +28,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     images = load_images(train)
     key = {"generator": params, "seen": seen, "images": hash_files(train), "code": hash_code(Path(module.__file__))}
     checkpoints = {seed: Checkpoint("generator", key | {"seed": seed}) for seed in settings["seeds"]}
-    make = partial(module.resumed, params, seen, images, checkpoints, device)
+    make = partial(module.train_or_resume, params, seen, images, checkpoints, device)
     names = [f"seed {seed}" for seed in checkpoints]
     trained_generators = dict(
         zip(checkpoints, map_processes(make, list(checkpoints), names=names, device=device), strict=True)

@@ -20,7 +20,7 @@ from annulus.running.code import hash_code
 from annulus.running.workers import map_processes
 from annulus.studies.information import check_pairs, held_out
 from annulus.studies.measured import Outcome
-from annulus.studies.segments import Segments, segmented
+from annulus.studies.segments import Segments, evaluate_segments
 from annulus.studies.store import CachedRun
 from annulus.training.loop import Training
 from annulus.training.run import Run
@@ -142,7 +142,7 @@ class Trials:
         if trial.held_out_pairs:
             accuracies |= held_out(training, self.splits.test, trial.held_out_pairs, trial.run.seed)
         if trial.segments is not None:
-            accuracies |= segmented(training, trial.segments, trial.run.seed)
+            accuracies |= evaluate_segments(training, trial.segments, trial.run.seed)
         outcome = Outcome(training.metrics() | accuracies, history, right)
         cached.write(outcome)
         return outcome

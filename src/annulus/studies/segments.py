@@ -31,7 +31,7 @@ class Segments:
         )
 
 
-def segmented(training: Training, segments: Segments, seed: int) -> dict[str, Number]:
+def evaluate_segments(training: Training, segments: Segments, seed: int) -> dict[str, Number]:
     """Mean IoU and pixel accuracy on the test images of a decoder of the trained encoder's frozen maps.
 
     Raises:

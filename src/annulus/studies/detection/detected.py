@@ -14,7 +14,7 @@ from annulus.studies.outcomes import with_interval
 
 PAIRS = ((MAIN, UNTRAINED), (MAIN, UNIFORM), (UNIFORM, UNTRAINED))
 
-Runs = Mapping[int, Mapping[str, Any]]  # of one variant, by seed: what `transfer.measured` gives
+Runs = Mapping[int, Mapping[str, Any]]  # of one variant, by seed: results of `evaluate_detector`
 RunsByVariant = Mapping[str, Runs]
 
 

@@ -56,7 +56,7 @@ def run_encoders(
     return test, {variant: {seed: outcomes[variant, seed] for seed in seeds} for variant in encoders}, tasks
 
 
-def measured(settings: Mapping[str, Any], key: tuple[str, int]) -> Mapping[str, Any]:
+def evaluate_detector(settings: Mapping[str, Any], key: tuple[str, int]) -> Mapping[str, Any]:
     """Results of the detector on one encoder, for (variant, seed): AP, AP of resampled pictures, the last loss.
 
     `settings` are those of a task beside `scenes` and `encoders`, a folder by variant.

@@ -53,12 +53,12 @@ def semantic(annotated: Annotated, side: int) -> ImageSet:
     )
 
 
-def segmented(settings: Mapping[str, Any], key: tuple[str, int]) -> Mapping[str, Any]:
+def evaluate_segmentation(settings: Mapping[str, Any], key: tuple[str, int]) -> Mapping[str, Any]:
     """Results of a segmentation decoder on one encoder's maps, for (variant, seed).
 
-    Named as in `detector_runs.measured`: mean IoU and pixel accuracy, those of resampled pictures, the last loss, and
-    the classes of the first test pictures. `settings` hold `segments` beside the scenes and `encoders`, a folder by
-    variant.
+    Named as in `detector_runs.evaluate_detector`: mean IoU and pixel accuracy, those of resampled pictures, the last
+    loss, and the classes of the first test pictures. `settings` hold `segments` beside the scenes and `encoders`, a
+    folder by variant.
     """
     (variant, seed), device = key, pick_device()
     params = SegmentsParams(**settings["segments"])

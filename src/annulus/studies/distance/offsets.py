@@ -13,7 +13,7 @@ from annulus.studies.runs import hash_images, hash_trial, load_splits, probe, tr
 from annulus.training.setup import build_training
 
 
-class Transfer(Params):
+class OffsetInputs(Params):
     """Inputs that all runs share: the training images, and the image sets to probe on, by name."""
 
     large: Path
@@ -26,7 +26,7 @@ class Transfer(Params):
         return {str(folder): hash_images(folder) for folder in (self.large, *self.probes.values())}
 
 
-def transferred(shared: Mapping[str, Any], key: tuple[Any, int]) -> Mapping[str, Any]:
+def evaluate_offset(shared: Mapping[str, Any], key: tuple[Any, int]) -> Mapping[str, Any]:
     """Results of a run on each set, for (point, seed); `shared` has the sets and the resolved settings of points."""
     (point, seed), sets, points = key, shared["sets"], shared["points"]
     large, trial = load_splits(sets.large), trial_of(points[point], seed)

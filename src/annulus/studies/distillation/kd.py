@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 
-def softened(student: Float[Tensor, "b c"], teacher: Float[Tensor, "b c"], temperature: float) -> Float[Tensor, ""]:
+def kd_loss(student: Float[Tensor, "b c"], teacher: Float[Tensor, "b c"], temperature: float) -> Float[Tensor, ""]:
     """KL divergence of the student's answers from the teacher's in nats, times the temperature squared, mean over b.
 
     Both are scores of classes, divided by the temperature before the softmax. The square keeps the gradient's size at

@@ -12,7 +12,7 @@ from annulus.device.distributed import local
 from annulus.errors import InputError
 from annulus.studies.distillation.classifiers.classifier import Classifier
 from annulus.studies.distillation.classifiers.objective import Objective
-from annulus.studies.distillation.kd import softened
+from annulus.studies.distillation.kd import kd_loss
 from annulus.studies.distillation.memories import ContrastiveDistillation
 from annulus.studies.distillation.params import WeightParams
 
@@ -52,7 +52,7 @@ class Distillation(Objective):
         loss = self.weights.labels * F.cross_entropy(logits, local(labels))
         if self.weights.answers > 0:
             taught = self.teacher.classify(of_teacher).float()
-            loss = loss + self.weights.answers * softened(logits, taught, self.weights.answers_temperature)
+            loss = loss + self.weights.answers * kd_loss(logits, taught, self.weights.answers_temperature)
         if self.contrast is not None:
             with torch.autocast(images.device.type, enabled=False):
                 estimate = self.contrast(features.float(), of_teacher.float(), rows, labels)

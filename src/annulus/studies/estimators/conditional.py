@@ -135,7 +135,7 @@ class Conditional:
         return embedding * (self.temperature * embedding.square().sum(dim=-1, keepdim=True)).clamp_min(1e-24).rsqrt()
 
 
-def trained(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def train_variant(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """Estimates (shares, seeds) of a variant's trained critics, in nats.
 
     On points that they have not seen, and on those trained on, with negatives of their own share (`own`) and of all

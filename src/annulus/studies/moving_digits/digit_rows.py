@@ -23,7 +23,7 @@ from annulus.studies.outcomes import with_interval
 SUPERVISED, UNTRAINED = "supervised", "untrained"
 UNITS = {"digit": "percent", "background": "percent", "position": "pixels"}
 
-Outcomes = Mapping[str, Mapping[int, Mapping[str, Any]]]  # row -> seed -> what `measured` gives
+Outcomes = Mapping[str, Mapping[int, Mapping[str, Any]]]  # row -> seed -> results of `evaluate_sharing`
 
 
 def sharing_name(shared: Sequence[str]) -> str:
@@ -36,7 +36,7 @@ def names(params: TrainingParams) -> list[str]:
     return [*map(sharing_name, params.sharings), SUPERVISED, UNTRAINED]
 
 
-def measured(settings: Mapping[str, Any], key: tuple[str, int]) -> Mapping[str, Any]:
+def evaluate_sharing(settings: Mapping[str, Any], key: tuple[str, int]) -> Mapping[str, Any]:
     """Each task's error on each test frame, for (row, seed); of a sharing, the loss in nats too.
 
     All rows and seeds have the same test frames.

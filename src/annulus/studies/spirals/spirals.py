@@ -30,7 +30,7 @@ from annulus.optim.torch_optimizers import LBFGS
 from annulus.studies.outcomes import with_interval
 from annulus.studies.spirals.spirals_params import SpiralsParams
 
-OverSeeds = Sequence[Mapping[str, Any]]  # what `learned` gives, for each seed
+OverSeeds = Sequence[Mapping[str, Any]]  # results of `train_spirals`, by seed
 
 SIDE = 2.0  # points lie in [-SIDE, SIDE] squared
 READ_OUT_STEPS = 50  # of L-BFGS, which converges in fewer
@@ -74,7 +74,7 @@ def build_encoder(params: SpiralsParams, seed: int) -> nn.Sequential:
     return nn.Sequential(*layers[:-1])
 
 
-def learned(params: SpiralsParams, key: tuple[float, int]) -> Mapping[str, Any]:
+def train_spirals(params: SpiralsParams, key: tuple[float, int]) -> Mapping[str, Any]:
     """Trains an encoder on views with this noise, for (noise, seed); returns its curve, its plane and read-outs.
 
     `accuracy` is read from the plane, `circle` from its unit vectors, `points` from the points' own coordinates.

@@ -32,7 +32,7 @@ class Trained(NamedTuple):
     curve: list[dict[str, Number]]
 
 
-def trained(
+def train_generator(
     params: GeneratorParams,
     seen: Seen,
     images: ImageSet,
@@ -83,7 +83,7 @@ def trained(
     return Trained(generator.cpu(), curve)
 
 
-def resumed(
+def train_or_resume(
     params: GeneratorParams,
     seen: Seen,
     images: ImageSet,
@@ -91,9 +91,9 @@ def resumed(
     device: torch.device,
     seed: int,
 ) -> Trained:
-    """`trained` with the checkpoint of its seed, which is held meanwhile."""
+    """`train_generator` with the checkpoint of its seed, which is locked meanwhile."""
     with checkpoints[seed] as checkpoint:
-        return trained(params, seen, images, seed, device, checkpoint)
+        return train_generator(params, seen, images, seed, device, checkpoint)
 
 
 def encoder_config(params: GeneratorParams, seen: Seen, images: ImageSet) -> EncoderConfig:
