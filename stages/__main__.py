@@ -18,7 +18,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
 NUMBERS = (".json", ".csv", ".png")  # what stages have in git
-UNWIND_SECONDS = 5  # what an interrupted stage may take to leave its files in order
+UNWIND_SECONDS = 5  # for an interrupted stage to leave its files in order
 
 
 def main() -> None:
@@ -30,7 +30,8 @@ def main() -> None:
     interrupted = []
 
     def interrupt(*_: object) -> None:
-        """An import may make another error of it, or swallow it and go on."""
+        """Interrupt, with an alarm to end: an import may turn the interrupt into another error, or swallow it and go
+        on."""
         interrupted.append(True)
         signal.signal(signal.SIGALRM, end)
         signal.alarm(UNWIND_SECONDS)
@@ -40,7 +41,7 @@ def main() -> None:
         put_back(absent)
         sys.stdout.flush()
         print("ERROR: interrupted; the same command goes on where this one stood", file=sys.stderr, flush=True)
-        os._exit(130)  # at once: whatever Python would still take apart has lines of its own to say
+        os._exit(130)  # at once: Python's own shutdown would print more lines
 
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, interrupt)

@@ -231,7 +231,7 @@ def test_ctrl_c_in_a_stage_is_one_sentence_whatever_an_import_makes_of_it(starte
 
 
 STAGE = """import os, signal, time
-from annulus.running.workers import each
+from annulus.running.workers import map_processes
 
 from annulus.pipeline.stage import Results, run_stage
 
@@ -240,7 +240,7 @@ def compute(item):
 
 def main(params, paths):
     print("computing", flush=True)
-    list(each(compute, [os.environ["ITEM"]] * 2))
+    list(map_processes(compute, [os.environ["ITEM"]] * 2))
 
 run_stage(main, [], ["metrics"])
 """

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float, UInt8
 from torch import Tensor
 
-from annulus.device.threads import begin
+from annulus.device.threads import submit
 from annulus.views import colour
 from annulus.views.blur import Blur, kernel_size
 from annulus.views.crop import Boxes, center_crop, resized
@@ -54,7 +54,7 @@ def by_images(
         for number in portion:
             show(images[number], recipes[number], views[number, None])
 
-    for part in begin(show_some, count, PORTION):
+    for part in submit(show_some, count, PORTION):
         part.result()
     return views
 

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
-from annulus.device.copies import sent
+from annulus.device.copies import to_device
 from annulus.views.recipe import augment
 from annulus.views.settings import ViewSet
 from annulus.views.shown import Shown, seen_in, whole
@@ -41,7 +41,7 @@ def views_of(
     for number, (own, random) in enumerate(zip(shown, generators, strict=True)):
         some = images if views.patches is None else cut(images, corners + number * views.patches.offset, size)
         if len(own.rows) < len(seen):
-            some = some.index_select(0, *sent([torch.searchsorted(seen, own.rows)], images.device))
+            some = some.index_select(0, *to_device([torch.searchsorted(seen, own.rows)], images.device))
         found.append(augment(some, views, size, random, own, None if views.patches else sizes))
     return found
 

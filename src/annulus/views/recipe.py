@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
-from annulus.device.copies import sent
+from annulus.device.copies import to_device
 from annulus.device.device import threads
 from annulus.device.kernels import trusted
 from annulus.files.store import pieces
@@ -225,7 +225,7 @@ def on(parameters: Parameters, device: torch.device) -> Parameters:
         return parameters
     fields: list[Tensor] = []
     each(parameters, lambda field: fields.append(field) or field)
-    arrived = iter(sent(fields, device))
+    arrived = iter(to_device(fields, device))
     return each(parameters, lambda _: next(arrived))
 
 

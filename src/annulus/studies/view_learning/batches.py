@@ -1,4 +1,4 @@
-"""What a view generator learns from: views of all training images, and of those few whose label it may see."""
+"""Batches for a view generator: views of all training images, and of the few whose labels it may use."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from annulus.device.copies import sent
+from annulus.device.copies import to_device
 from annulus.device.rng import generator
 from annulus.errors import InputError
 from annulus.files.images import ImageSet
@@ -70,7 +70,7 @@ class Batches:
         if self.labelled is not None:
             chosen = torch.randint(len(self.labelled.rows), (self.params.batch_size,), generator=self.draws)
             labelled = self._views(self.labelled.rows[chosen])
-            [labels] = sent([self.labelled.labels[chosen]], self.device)
+            [labels] = to_device([self.labelled.labels[chosen]], self.device)
         return Batch(views, labelled, labels)
 
     def _views(self, rows: Int64[Tensor, "b"]) -> Images:

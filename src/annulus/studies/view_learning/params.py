@@ -1,4 +1,4 @@
-"""What a study says of a view generator."""
+"""Settings of a view generator in a study's params.yaml."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -15,7 +15,7 @@ SEEN = ["datasets.${dataset}.view_size", "view_sets.${views}", "backbones.${back
 
 @dataclass(frozen=True)
 class Seen:
-    """How a generator's opponents see images."""
+    """Views and backbone of a generator's opponents."""
 
     view_size: int
     views: ViewSet
@@ -23,7 +23,7 @@ class Seen:
 
 
 class GeneratorParams(Params):
-    """A view generator: what it takes and changes, how its couplings are built, and how it learns."""
+    """A view generator: its colour space, channels, couplings and training."""
 
     space: Literal["rgb", "ydbdr"]
     changes: Literal["all", "rest"]  # all channels, or only those behind the first

@@ -26,7 +26,7 @@ CURVE_POINTS = 10  # of the learning curve: means over a tenth of the steps each
 
 
 class Trained(NamedTuple):
-    """A generator, and what was found while it learned: nothing, where it did not."""
+    """A generator and its learning curves, empty if it did not learn."""
 
     generator: ViewGenerator
     curve: list[dict[str, Number]]
@@ -123,14 +123,14 @@ def _point(step: int, played: list[Played]) -> dict[str, Number]:
         InputError: when one is not finite.
     """
     row: dict[str, Number] = {"step": step}
-    for name, found in zip(("shared_nats", "classified_nats"), zip(*played, strict=True), strict=True):
-        row[name] = "" if found[0] is None else _mean(step, name, torch.stack(found))
+    for name, values in zip(("shared_nats", "classified_nats"), zip(*played, strict=True), strict=True):
+        row[name] = "" if values[0] is None else _mean(step, name, torch.stack(values))
     return row
 
 
-def _mean(step: int, name: str, found: Float[Tensor, "steps"]) -> float:
-    if not found.isfinite().all():
+def _mean(step: int, name: str, values: Float[Tensor, "steps"]) -> float:
+    if not values.isfinite().all():
         raise InputError(
             f"{name} of a view generator is not finite by step {step}; lower its generator_rate or estimator_rate"
         )
-    return found.mean().item()
+    return values.mean().item()

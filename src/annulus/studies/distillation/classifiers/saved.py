@@ -1,4 +1,4 @@
-"""A classifier as two files: its weights, and what rebuilds it as JSON of the same name."""
+"""A classifier as two files: its weights, and its configuration as JSON of the same name."""
 
 from functools import partial
 from pathlib import Path
