@@ -18,10 +18,6 @@ import torch
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
-<<<<<<< HEAD
-from annulus.device.copies import to_device
-=======
->>>>>>> cf748492ec5194fc977a950bd4b220f91a3d124d
 from annulus.device.device import threads
 from annulus.device.kernels import trusted
 from annulus.errors import InputError
@@ -236,39 +232,6 @@ def replace_(view: Float[Tensor, "b c h w"], chosen: Int[Tensor, "_"], operator:
         view.index_copy_(0, chosen, operator(view.index_select(0, chosen)))
 
 
-<<<<<<< HEAD
-Parameters = TypeVar("Parameters", Chunk, Recipe, Boxes, Jitter, Blur, RandAugment, Tensor, None)
-
-
-def each(parameters: Parameters, change: Callable[[Tensor], Tensor]) -> Parameters:
-    """The parameters with each tensor changed."""
-    if isinstance(parameters, Tensor):
-        return change(parameters)
-    return None if parameters is None else type(parameters)(*(each(field, change) for field in parameters))
-
-
-def pick(parameters: Parameters, rows: Int[Tensor, "r"] | slice) -> Parameters:
-    """The parameters of some rows."""
-    return each(parameters, lambda field: field[rows])
-
-
-def numbered(recipe: Parameters) -> Parameters:
-    """The same parameters with the numbers of the chosen images; how many there are a GPU would have to be asked."""
-    return each(recipe, lambda field: field.nonzero().squeeze(1) if field.dtype == torch.bool else field)
-
-
-def on(parameters: Parameters, device: torch.device) -> Parameters:
-    """The parameters on a device, sent together."""
-    if device.type == "cpu":
-        return parameters
-    fields: list[Tensor] = []
-    each(parameters, lambda field: fields.append(field) or field)
-    arrived = iter(to_device(fields, device))
-    return each(parameters, lambda _: next(arrived))
-
-
-=======
->>>>>>> cf748492ec5194fc977a950bd4b220f91a3d124d
 def center_view(
     images: UInt8[Tensor, "b c h w"], size: int, sizes: Int[Tensor, "b 2"] | None = None
 ) -> Float[Tensor, "b c {size} {size}"]:
