@@ -22,8 +22,8 @@ ENTERS_NO_NUMBER = (INTERFACE, *BESIDE, CONFIG, LIBRARY / "pipeline", LIBRARY / 
 def imported_files(module: Path) -> set[Path]:
     """Every file of annulus that a Python file imports, directly or through another one, itself included.
 
-    Importing a module runs its packages' __init__.py too, so they count. Imports of config/ only check values, and are
-    not followed; nor are imports for type checkers, which never run: public names are imported when asked for.
+    Importing a module runs its packages' __init__.py too, so they count. Imports of config/ only check values, and
+    are not followed; nor are imports for type checkers, which never run: public names are imported when asked for.
 
     Raises:
         InputError: when a file cannot be read.

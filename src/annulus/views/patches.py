@@ -11,13 +11,14 @@ from torch import Tensor
 
 from annulus.device.copies import to_device
 from annulus.views.recipe import augment
+from annulus.views.sets import view_set
 from annulus.views.settings import ViewSet
 from annulus.views.shown import Shown, seen_in, whole
 
 
 def views_of(
     images: UInt8[Tensor, "k 3 h w"],
-    views: ViewSet,
+    views: ViewSet | str,
     size: int,
     generators: Sequence[torch.Generator],
     shown: Sequence[Shown] | None = None,
@@ -30,6 +31,7 @@ def views_of(
     With `views.patches`, view n is of the patch n offsets down and to the right of the first one, whose place the first
     generator draws, evenly over where all patches fit.
     """
+    views = view_set(views)
     if shown is None:
         shown = [whole(len(images))] * len(generators)
     seen = seen_in(shown)
