@@ -14,6 +14,7 @@ from annulus.config.params import Params, kinds, nearest
 from annulus.errors import InputError, shown
 from annulus.files.regular import read_text
 from annulus.settings import Section
+from annulus.views.settings import ByName
 
 Checked = TypeVar("Checked", bound=Params | Section)
 
@@ -136,10 +137,10 @@ def _section(location: Sequence[Any], model: Any) -> Any:
     for part in location:
         if get_origin(model) in (dict, list):
             model = get_args(model)[-1]
-        elif isinstance(model, type) and issubclass(model, (Params, Section)):
+        elif isinstance(model, ByName) or (isinstance(model, type) and issubclass(model, (Params, Section))):
             model = kinds(model).get(str(part), model)
         if get_origin(model) is Annotated:
-            model = get_args(model)[0]
+            model = next((mark for mark in model.__metadata__ if isinstance(mark, ByName)), get_args(model)[0])
         if get_origin(model) in (Union, UnionType):  # the only unions of sections are `Section | None`
             model = next(branch for branch in get_args(model) if branch is not type(None))
     return model

@@ -10,6 +10,7 @@ from typing import Annotated, Any, get_type_hints
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 
 from annulus.settings import Section
+from annulus.views.settings import ByName
 
 # Selectors, and where each one's choices are.
 SECTION_OF = {
@@ -67,8 +68,10 @@ def _fits(name: str, pattern: str, expected: str) -> str:
     return name
 
 
-def kinds(section: type[Params] | type[Section]) -> dict[str, Any]:
+def kinds(section: type[Params] | type[Section] | ByName) -> dict[str, Any]:
     """Type of each key of a section."""
+    if isinstance(section, ByName):
+        return dict(section.classes)
     if issubclass(section, Params):
         return {field.alias or name: field.annotation for name, field in section.model_fields.items()}
     hints = get_type_hints(section, include_extras=True)

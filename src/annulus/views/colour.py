@@ -162,8 +162,6 @@ class ColourJitter(Operator):
     >>> jitter(torch.rand(4, 3, 32, 32), torch.Generator().manual_seed(0)).shape
     torch.Size([4, 3, 32, 32])
 
-    Source: torchvision's ColorJitter.
-
     Raises:
         InputError: when hue times strength is more than half a turn.
     """

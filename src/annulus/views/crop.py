@@ -42,7 +42,7 @@ class Crop(Section):
     >>> crop.draw(torch.tensor([[40, 40]]), torch.Generator()).height
     tensor([20])
 
-    Source: torchvision's RandomResizedCrop; Szegedy et al. 2015, arXiv:1409.4842, Section 6.
+    Source: torchvision's RandomResizedCrop.get_params; Szegedy et al. 2015, arXiv:1409.4842, Section 6.
 
     Raises:
         InputError: when a lower limit is above its upper one.
@@ -64,8 +64,6 @@ class Crop(Section):
         The area is uniform between the scales, as a share of the image; the aspect ratio (width over height) is
         log-uniform; the place is uniform. Of ten tries the first that fits is taken; where none does, the box is
         the largest central one whose aspect ratio is allowed.
-
-        Source: torchvision's RandomResizedCrop.get_params.
         """
         count, (height, width) = len(sizes), sizes.unbind(1)
         area = torch.empty(count, TRIES)

@@ -91,7 +91,9 @@ def solarize(images: View, threshold: float | Float[Tensor, "b 1 1 1"]) -> View:
 
 @dataclass(frozen=True, kw_only=True)
 class Solarize(Operator):
-    """Solarisation: some images get 1 - v for every value v from the threshold on. BYOL: 0.5, one of its views 0.2.
+    """Solarisation: some images get 1 - v for every value v from the threshold on, as by torchvision's solarize.
+
+    BYOL's second view has probability 0.2 and threshold 0.5.
 
     >>> import torch
     >>> from annulus.views import Solarize
@@ -99,7 +101,7 @@ class Solarize(Operator):
     >>> Solarize(probability=1.0, threshold=0.5)(view, torch.Generator()).flatten()
     tensor([0.2000, 0.5000, 0.1000])
 
-    Source: Grill et al. 2020, arXiv:2006.07733, Appendix B. torchvision's solarize is the same function.
+    Source: Grill et al. 2020, arXiv:2006.07733, Appendix B.
     """
 
     probability: Fraction  # of an image to be solarised
@@ -114,6 +116,6 @@ class Solarize(Operator):
         return changed(view, drawn, lambda images: solarize(images, self.threshold))
 
 
-OPERATORS: dict[str, type[Operator]] = {  # by their keys in params.yaml
+OPERATORS: dict[str, type[Operator]] = {  # by their keys in params.yaml, in the order of application
     "solarize": Solarize,
 }

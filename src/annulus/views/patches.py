@@ -10,7 +10,8 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from annulus.device.copies import to_device
-from annulus.views.recipe import augment
+from annulus.views.operators import check_generator
+from annulus.views.recipe import augment, check_images
 from annulus.views.sets import view_set
 from annulus.views.settings import ViewSet
 from annulus.views.shown import Shown, seen_in, whole
@@ -24,18 +25,36 @@ def views_of(
     shown: Sequence[Shown] | None = None,
     sizes: Int[Tensor, "b 2"] | None = None,
 ) -> list[Float[Tensor, "_ 3 {size} {size}"]]:
-    """A view of each image by each generator, as `augment` makes them, with `sizes` as there.
+    """A view of each image by each generator, as `augment` makes them, with `views` and `sizes` as there.
+
+    With the set's patches, view n is of the square of size x size pixels n offsets down and to the right of the first
+    one, whose place the first generator draws, evenly over where all squares fit.
+
+    >>> import torch
+    >>> from annulus.views import Patches, ViewSet, views_of
+    >>> images = torch.randint(0, 256, (8, 3, 40, 40), dtype=torch.uint8)
+    >>> generators = [torch.Generator().manual_seed(seed) for seed in (0, 1)]
+    >>> first, second = views_of(images, ViewSet(patches=Patches(offset=8)), 32, generators)
+    >>> bool((first[:, :, 8:, 8:] == second[:, :, :24, :24]).all())
+    True
 
     With `shown`, the images are rows `seen_in(shown)` of a batch, and each view is of its own rows of it.
 
-    With `views.patches`, view n is of the patch n offsets down and to the right of the first one, whose place the first
-    generator draws, evenly over where all patches fit.
+    Source: Tian et al. 2020, arXiv:2005.10243, Section 5.2.1.
+
+    Raises:
+        InputError: as `augment`; when the images do not hold the second patch.
     """
+    check_images(images)
     views = view_set(views)
+    for random in generators:
+        check_generator(random)
     if shown is None:
         shown = [whole(len(images))] * len(generators)
     seen = seen_in(shown)
     if views.patches is not None:
+        if len(generators) > 1:
+            views.patches.check(min(images.shape[2:]), size)
         squares = torch.tensor([images.shape[2:]]).expand(shown[0].batch, 2)
         reach = size + views.patches.offset * (len(generators) - 1)
         corners = draw_corners(squares if sizes is None else sizes, reach, generators[0])[seen]

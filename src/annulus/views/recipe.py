@@ -233,13 +233,19 @@ def replace_(view: Float[Tensor, "b c h w"], chosen: Int[Tensor, "_"], operator:
 
 
 def center_view(
-    images: UInt8[Tensor, "b c h w"], size: int, sizes: Int[Tensor, "b 2"] | None = None
-) -> Float[Tensor, "b c {size} {size}"]:
-    """The evaluation view: the middle size x size pixels, values in [0, 1]; `sizes` as for `augment`.
+    images: UInt8[Tensor, "b 3 h w"], size: int, sizes: Int[Tensor, "b 2"] | None = None
+) -> Float[Tensor, "b 3 {size} {size}"]:
+    """The evaluation view: the middle size x size pixels, float32 RGB in [0, 1]; `sizes` as for `augment`.
+
+    >>> import torch
+    >>> from annulus.views import center_view
+    >>> center_view(torch.full((8, 3, 40, 40), 51, dtype=torch.uint8), 32)[0, 0, 0, 0]
+    tensor(0.2000)
 
     Raises:
-        InputError: when the images are smaller than the view.
+        InputError: for anything but a uint8 batch; when the images are smaller than the view.
     """
+    check_images(images)
     if sizes is not None:
         images = torch.cat([center_crop(one, size) for one in pieces(images, sizes)])
     return center_crop(images, size).float().div_(255)

@@ -1,12 +1,12 @@
 """Sections that say how a view is made of an image."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Le
 
-from annulus.errors import InputError
+from annulus.errors import InputError, shown
 from annulus.settings import Fraction, Positive, Section
 from annulus.views.blur import Blur
 from annulus.views.colour import ColourJitter
@@ -34,7 +34,13 @@ class SplitSettings(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class Patches(Section):
-    """The two views of an image are squares of view_size pixels at (x, y) and (x + offset, y + offset)."""
+    """The two views of an image are squares of view_size pixels at (x, y) and (x + offset, y + offset), by `views_of`.
+
+    >>> from annulus.views import Patches
+    >>> Patches(offset=8).check(image_size=40, view_size=32)
+
+    Source: Tian et al. 2020, arXiv:2005.10243, Section 5.2.1.
+    """
 
     offset: Annotated[int, Ge(0), Le(2**16)]  # pixels
 
@@ -53,26 +59,21 @@ class Patches(Section):
 
 @dataclass(frozen=True)
 class ByName:
-    """Marks a mapping of sections in params.yaml: each is of the class that has its name here, in the file's order."""
+    """Marks a mapping of sections in params.yaml: each is of the class that has its name here.
+
+    They come in the order of the classes, whatever the file's: DVC and the keys of stored runs do not see the order of
+    a mapping, so it must change no number.
+    """
 
     classes: Mapping[str, type[Section]]
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> dict[str, Any]:
-        """The classes by name, in pydantic's form; pydantic itself gives values in the order of the classes."""
+        """The classes by name, in pydantic's form."""
         sections = {
             name: {"type": "typed-dict-field", "schema": handler.generate_schema(section), "required": False}
             for name, section in self.classes.items()
         }
-        return {
-            "type": "function-wrap",
-            "function": {"type": "no-info", "function": _in_file_order},
-            "schema": {"type": "typed-dict", "fields": sections, "extra_behavior": "forbid"},
-        }
-
-
-def _in_file_order(given: Mapping[str, Any], check: Callable[[Any], dict[str, Section]]) -> dict[str, Section]:
-    sections = check(given)
-    return {name: sections[name] for name in given}
+        return {"type": "typed-dict", "fields": sections, "extra_behavior": "forbid"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +81,8 @@ class ViewSet(Section):
     """Augmentations that make a view, in this order; None or probability 0 leaves one out.
 
     crop (without one: the middle pixels), flip, jitter, grayscale, blur, rand_augment; then `operators`, further ones
-    by name, in the order of the mapping. With patches, views are of places at a distance (`views_of`).
+    by name, in the order of the mapping (from params.yaml: of OPERATORS). With patches, views are of places at a
+    distance (`views_of`).
 
     >>> from annulus.views import Crop, Solarize, ViewSet
     >>> crop = Crop(scale_min=0.2, scale_max=1.0, ratio_min=0.75, ratio_max=1.3333)
@@ -89,7 +91,7 @@ class ViewSet(Section):
     0.0
 
     Raises:
-        InputError: when a part is of another class than its own.
+        InputError: when a part is of another class than its own, or no probability.
     """
 
     crop: Crop | None = None
@@ -106,7 +108,14 @@ class ViewSet(Section):
             part = getattr(self, name)
             if part is not None and not isinstance(part, kind):
                 raise InputError(f"{name} is a {type(part).__name__}; give annulus.views.{kind.__name__}(...), or None")
-        for name, operator in dict(self.operators).items():
+        for name in ("flip", "grayscale"):
+            probability = getattr(self, name)
+            if not isinstance(probability, float | int) or not 0 <= probability <= 1:
+                raise InputError(f"{name} is {shown(probability)}; give a probability in [0, 1]")
+        if not isinstance(self.operators, Mapping):
+            kind = type(self.operators).__name__
+            raise InputError(f"operators is a {kind}; give a mapping of names to annulus.views.Operator, {{}} for none")
+        for name, operator in self.operators.items():
             if not isinstance(operator, Operator):
                 raise InputError(
                     f"operators[{name!r}] is a {type(operator).__name__}; give an annulus.views.Operator such as "

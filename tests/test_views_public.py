@@ -1,0 +1,123 @@
+"""`annulus.views` as other programs use it: its names, examples, sets, and sentences on mistakes."""
+
+import doctest
+import importlib
+import os
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+import torch
+import yaml
+from by_path import ROOT
+from settings import load
+from without import run_without
+
+from annulus import views
+from annulus.config.file import checked
+from annulus.errors import InputError
+from annulus.views import SETS, augment, views_of
+
+
+def test_the_sets_are_those_of_params_yaml_as_committed():
+    """Sets of your own, and edits that are not committed, turn no test red."""
+
+    def of_library(params):
+        return {name: views for name, views in params.view_sets.items() if name in SETS}
+
+    if of_library(load({})) != SETS:
+        committed = subprocess.check_output(["git", "show", "HEAD:params.yaml"], cwd=ROOT, text=True)
+        assert of_library(checked(yaml.safe_load(committed), "HEAD:params.yaml")) == SETS
+
+
+def test_a_name_is_its_set_for_one_view_and_for_several(generator):
+    images = torch.randint(0, 256, (4, 3, 40, 40), generator=generator, dtype=torch.uint8)
+    by_name, by_set = (augment(images, kind, 32, generator.manual_seed(1)) for kind in ("moco-v2", SETS["moco-v2"]))
+    assert torch.equal(by_name, by_set)
+    (by_name,), (by_set,) = (
+        views_of(images, kind, 32, [generator.manual_seed(1)]) for kind in ("patches", SETS["patches"])
+    )
+    assert torch.equal(by_name, by_set)
+
+
+def test_every_public_name_has_its_docstring_and_every_example_runs():
+    assert set(views.__all__) <= set(dir(views))
+    for name in set(views.__all__) - {"SETS"}:
+        assert getattr(views, name).__doc__, name
+    attempted = 0
+    for module in pkgutil.iter_modules(views.__path__, "annulus.views."):
+        if module.name != "annulus.views.kernels":  # it needs Triton, and has no example
+            failures, tests = doctest.testmod(importlib.import_module(module.name))
+            assert not failures, module.name
+            attempted += tests
+    assert attempted > 15
+
+
+def test_it_needs_torch_numpy_jaxtyping_and_annotated_types_alone(tmp_path):
+    absent = ["pydantic", "yaml", "torchvision", "safetensors", "scipy", "sklearn", "PIL", "dvc", "mlflow", "faiss"]
+    code = "import torch, annulus.views as v; print(len(v.augment(torch.zeros(2, 3, 32, 32, dtype=torch.uint8), "
+    done = run_without(absent, ["-c", code + "'infomin', 32, torch.Generator())))"], tmp_path)
+    assert (done.returncode, done.stdout.strip()) == (0, "2"), done.stderr
+
+
+# What each says, and the call: without the tests' own checks of types and shapes.
+MISTAKES = """
+images are torch.float32 of shape (2, 3, 32, 32): give uint8 RGB of | augment(floats, "standard", 32, random)
+images are torch.uint8 of shape (3, 32, 32): give uint8 RGB         | augment(images[0], "standard", 32, random)
+images are torch.uint8 of shape (2, 1, 32, 32): give uint8 RGB      | augment(images[:, :1], "standard", 32, random)
+images are a list: give uint8 RGB of shape (batch, 3, height, width | augment([1], "standard", 32, random)
+views: 'zzz' is none of gentle, standard, strong, crop, colour, moco-v2, | augment(images, "zzz", 32, random)
+views is a dict; give an annulus.views.ViewSet, or a name: gentle,  | augment(images, {}, 32, random)
+size 0: give the side of a view in pixels, a whole number from 1 on | augment(images, "standard", 0, random)
+size 32.0: give the side of a view in pixels, a whole number from 1 | augment(images, "standard", 32.0, random)
+generator is a NoneType: views are drawn on the CPU, the same for   | augment(images, "standard", 32, None)
+generator is a int: views are drawn on the CPU, the same for every  | solarize(floats, 0)
+a centre crop of 48 x 48 does not fit images of 32 x 32 pixels      | augment(images, "none", 48, random)
+a centre crop of 48 x 48 does not fit images of 32 x 32 pixels      | center_view(images, 48)
+images are torch.float32 of shape (2, 3, 32, 32): give uint8 RGB of | center_view(floats, 32)
+images are torch.float32 of shape (2, 3, 32, 32): give uint8 RGB of | views_of(floats, "patches", 16, [random] * 2)
+patches.offset: 9 puts the second patch of 24 pixels (view_size) ou | views_of(images, far, 24, [random] * 2)
+generator is a NoneType: views are drawn on the CPU, the same for   | views_of(images, far, 16, [None])
+torch.uint8 of shape (2, 3, 32, 32): give an operator float views   | solarize(images, random)
+torch.float32 of shape (3, 32, 32): give an operator float views of | solarize(floats[0], random)
+needs scale_min <= scale_max, got 0.5 and 0.1 | Crop(scale_min=0.5, scale_max=0.1, ratio_min=1.0, ratio_max=1.0)
+needs sigma_min <= sigma_max, got 2 and 1                           | Blur(probability=0.5, sigma_min=2, sigma_max=1)
+jitter is a float; give annulus.views.ColourJitter(...), or None    | ViewSet(jitter=0.5)
+operators['dark'] is a function; give an annulus.views.Operator    | ViewSet(operators={"dark": lambda view: 0 * view})
+operators is a list; give a mapping of names to annulus.views.Opera | ViewSet(operators=[solarize])
+flip is 1.5; give a probability in [0, 1]                           | ViewSet(flip=1.5)
+grayscale is None; give a probability in [0, 1]                     | ViewSet(grayscale=None)
+"""
+SAID = """
+import sys
+import pytest
+import torch
+from annulus.errors import InputError
+from annulus.views import *
+images, random = torch.zeros(2, 3, 32, 32, dtype=torch.uint8), torch.Generator()
+floats, solarize, far = images / 255, Solarize(probability=0.2, threshold=0.5), ViewSet(patches=Patches(offset=9))
+for call in sys.argv[1:]:
+    try:
+        print(eval(call))
+    except InputError as error:
+        print(error)
+"""
+
+
+def test_a_mistake_is_a_sentence():
+    sentences, calls = zip(*(line.split("|") for line in MISTAKES.strip().splitlines()), strict=True)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, "-c", SAID, *map(str.strip, calls)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    for sentence, said in zip(sentences, done.stdout.splitlines(), strict=True):
+        assert said.startswith(sentence.strip()), said
+
+
+def test_an_unknown_set_is_named_with_the_nearest(generator):
+    images = torch.zeros(2, 3, 32, 32, dtype=torch.uint8)
+    with pytest.raises(InputError, match=r"^views: 'standart' is none of gentle, .*; did you mean 'standard'\?$"):
+        augment(images, "standart", 32, generator)
+    with pytest.raises(InputError, match=r"^views: 'patch' is none of gentle, .*; did you mean 'patches'\?$"):
+        views_of(images, "patch", 8, [generator])
