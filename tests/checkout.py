@@ -15,6 +15,8 @@ import warm
 import yaml
 from declared import ROOT
 from dvc.repo import Repo
+from dvc.utils.hydra import apply_overrides
+from stated import STATED
 
 STAGES = ["check", "prepare", "pretrain", "embed", "knn", "linear", "diagnostics", "summary"]
 
@@ -22,8 +24,8 @@ STAGES = ["check", "prepare", "pretrain", "embed", "knn", "linear", "diagnostics
 class Checkout:
     """A committed copy of this working tree with its own DVC cache, without locks and metrics.
 
-    `scale` is tiny, there are three seeds, and of the pipelines beside the main line it has those of `studies`: DVC
-    reads every pipeline at each command, and in `dvc exp run` before each stage.
+    params.yaml has the stated values, scale tiny and three seeds. Of the pipelines beside the main line it has those of
+    `studies`: DVC reads every pipeline at each command, and in `dvc exp run` before each stage.
     """
 
     def __init__(self, folder: Path, *studies: str) -> None:
@@ -39,8 +41,8 @@ class Checkout:
             if (ROOT / name).is_file() and not result and not other:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(ROOT / name, folder / name)
-        self.edit("params.yaml", "scale: demo ", "scale: tiny ")
-        self.edit("params.yaml", "- 2\n- 3\n- 4\n", "- 2\n")
+        values = STATED | {"scale": "tiny", "seeds": [0, 1, 2]}
+        apply_overrides(folder / "params.yaml", [f"{key}={json.dumps(value)}" for key, value in values.items()])
         self.git("init", "-q")
         for key, value in (("user.name", "test"), ("user.email", "test@localhost")):
             self.git("config", key, value)

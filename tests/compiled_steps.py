@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import warm
-from settings import ROOT
+from by_path import ROOT
 
 STEPS = 3
 

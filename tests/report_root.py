@@ -12,6 +12,7 @@ import torch
 import yaml
 from by_path import ROOT
 from PIL import Image
+from stated import stated_text
 
 from annulus.files.images import ImageSet, save_images
 from annulus.files.packed import write_packed
@@ -87,7 +88,7 @@ def with_lock(files: dict[str, str]) -> dict[str, str]:
 def params(root: Path, text: str | None = None) -> None:
     """The repository's own params.yaml, or another text."""
     root.mkdir(parents=True, exist_ok=True)
-    (root / "params.yaml").write_text(text or (ROOT / "params.yaml").read_text())
+    (root / "params.yaml").write_text(text or stated_text())
 
 
 def main_line(root: Path, classes: tuple[str, ...] = CLASSES) -> None:

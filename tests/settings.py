@@ -1,16 +1,14 @@
-"""params.yaml with some values changed, what the pretrain stage reads of it, and images small enough for tests.
+"""The stated params.yaml with some values changed, what the pretrain stage reads of it, and small images.
 
 refusal({"samplers.ring.outer": 2.0})           # what the user reads
 run({"method": "moco", "sampler": "ball"})      # a Training whose steps take milliseconds
 """
 
-import copy
 from typing import Any
 
 import pytest
 import torch
-import yaml
-from by_path import ROOT
+from stated import TREE, replaced
 
 from annulus.config.all_params import AllParams
 from annulus.config.file import checked
@@ -23,8 +21,6 @@ from annulus.training.loop import Training
 from annulus.training.run import Run
 from annulus.training.setup import build_training
 
-TREE = yaml.safe_load((ROOT / "params.yaml").read_text())
-MISSING = object()
 CPU = torch.device("cpu")
 
 # Of 16 pixels, 70 images and batches of 16: three epochs of four steps.
@@ -49,22 +45,12 @@ SMALL = {
 
 
 def changed(changes: dict[str, Any]) -> dict[str, Any]:
-    """params.yaml's tree with the values at some keys replaced, or taken out."""
-    tree = copy.deepcopy(TREE)
-    for key, value in changes.items():
-        *sections, last = key.split(".")
-        section = tree
-        for name in sections:
-            section = section[name]
-        if value is MISSING:
-            del section[last]
-        else:
-            section[last] = copy.deepcopy(value)
-    return tree
+    """The stated tree with the values at some keys replaced, or taken out."""
+    return replaced(TREE, changes)
 
 
 def load(changes: dict[str, Any]) -> AllParams:
-    """params.yaml with some values changed, checked as when it is read."""
+    """The stated params.yaml with some values changed, checked as when it is read."""
     return checked(changed(changes), "params.yaml")
 
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from settings import ROOT, load
+from by_path import ROOT
+from settings import load
 
 from annulus.config.resolved import PRETRAIN
 from annulus.datasets.prepare import prepare_images

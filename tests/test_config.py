@@ -7,7 +7,8 @@ from fractions import Fraction
 
 import pytest
 from pydantic import ValidationError
-from settings import TREE, changed, load, refusal
+from settings import changed, load, refusal
+from stated import TREE
 
 from annulus.bounds.binary_nce import BinaryNCE
 from annulus.config.all_params import AllParams

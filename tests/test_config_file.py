@@ -6,7 +6,8 @@ import os
 import pytest
 import yaml
 from dvc.utils.hydra import apply_overrides
-from settings import MISSING, ROOT, TREE, changed, refusal
+from settings import changed, refusal
+from stated import MISSING, TREE, stated_params
 
 from annulus.config.file import load_params, read_tree
 from annulus.errors import InputError, shown
@@ -51,7 +52,7 @@ def test_a_number_is_one_by_yaml_1_2_too_as_dvc_has_it(text, path):
 
 @pytest.mark.parametrize("override", ["1e-6", "1e-06", "0.000001"])
 def test_a_small_number_that_dvc_writes_for_exp_run_s_is_read_back(override, path):
-    path.write_text((ROOT / "params.yaml").read_text())
+    stated_params(path)
     apply_overrides(path, [f"linear.weight_decay={override}"])
     assert "weight_decay: 1e-06" in path.read_text(), "what YAML 1.1 takes for text"
     assert load_params(path).linear.weight_decay == 1e-6

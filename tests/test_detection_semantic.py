@@ -11,6 +11,7 @@ from declared import ROOT
 from detection_cases import boxed
 from detector_cases import encoder
 from PIL import Image
+from stated import stated_params
 
 from annulus.encoders.encoder import save_encoder
 from annulus.errors import InputError
@@ -63,7 +64,7 @@ def tiny(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "stages/detection/params.yaml").read_text().replace("scale: demo", "scale: tiny", 1)
     (tmp_path / "params.yaml").write_text(text)
-    study = MainStudy(ROOT / "params.yaml", tmp_path / "params.yaml")
+    study = MainStudy(stated_params(tmp_path / "root.yaml"), tmp_path / "params.yaml")
     files = script("stages/detection/settings.py").main(study)
     settings = files["segments"] | {"seeds": [SEED, SEED + 1]}
     write_scenes(tmp_path / "scenes", settings["kind"], study.section("drawn", SceneParams), 0)
@@ -108,6 +109,6 @@ def test_stage_and_table(tiny, tmp_path):
 def test_a_task_without_masks_is_refused(tmp_path):
     text = (ROOT / "stages/detection/params.yaml").read_text().replace("  task: coco\n", "  task: voc\n", 1)
     (tmp_path / "params.yaml").write_text(text)
-    study = MainStudy(ROOT / "params.yaml", tmp_path / "params.yaml")
+    study = MainStudy(stated_params(tmp_path / "root.yaml"), tmp_path / "params.yaml")
     with pytest.raises(InputError, match="scenes of voc have no masks; take coco or lvis"):
         script("stages/detection/settings.py").main(study)

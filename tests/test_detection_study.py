@@ -8,6 +8,7 @@ import yaml
 from by_path import script
 from declared import ROOT
 from detector_cases import encoder
+from stated import stated_params
 
 from annulus.encoders.encoder import save_encoder
 from annulus.errors import InputError
@@ -44,7 +45,7 @@ def study(tmp_path, monkeypatch):
                 place = place[section]
             place[last] = value
         (tmp_path / "params.yaml").write_text(yaml.safe_dump(content))
-        return MainStudy(ROOT / "params.yaml", tmp_path / "params.yaml")
+        return MainStudy(stated_params(tmp_path / "root.yaml"), tmp_path / "params.yaml")
 
     return changed
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
-from settings import ROOT
+from settings import load
+from stated import stated_params
 
-from annulus.config.file import load_params
 from annulus.diagnostics.measures import Run, Snapshot
 from annulus.diagnostics.picture import main, scene_of
 from annulus.errors import InputError
@@ -31,7 +31,7 @@ def run():
 
 @pytest.fixture
 def samplers():
-    tree = load_params(ROOT / "params.yaml").samplers
+    tree = load({}).samplers
     return tree.model_copy(update={"cave": replace(tree.cave, clusters=40)})
 
 
@@ -67,7 +67,7 @@ def test_a_run_without_such_a_picture_is_refused(run, samplers, tmp_path):
     narrow = samplers.model_copy(update={"ring": Ring(inner=0.001, outer=0.1)})
     with pytest.raises(InputError, match=r"no picture: .*hold none of the memory's 299 other rows"):
         scene_of(run, LABELS, narrow, seed=0)
-    (tmp_path / "params.yaml").write_text((ROOT / "params.yaml").read_text())
+    stated_params(tmp_path / "params.yaml")
     with pytest.raises(SystemExit, match=r"ERROR: .*snapshots/0\.safetensors is missing"):
         main(["--root", str(tmp_path), "--svg", str(tmp_path / "a.svg")])
     assert not (tmp_path / "a.svg").exists()

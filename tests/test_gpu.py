@@ -13,10 +13,11 @@ from contextlib import contextmanager, nullcontext
 
 import pytest
 import torch
+from by_path import ROOT
 from compiled_steps import found
 from gpu_cases import CASES, CHOICES, begun, fits, settings_of
 from pretended_gpu import PretendedGPU
-from settings import CPU, ROOT, killed_after, read, stripes
+from settings import CPU, killed_after, read, stripes
 
 from annulus.device import device
 from annulus.negatives import threshold

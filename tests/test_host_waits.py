@@ -6,9 +6,10 @@ from contextlib import nullcontext
 
 import pytest
 import torch
+from by_path import ROOT
 from gpu_cases import CASES, begun, settings_of
 from pretended_gpu import PretendedGPU, pretended_kernels
-from settings import CPU, ROOT, read, run, stripes
+from settings import CPU, read, run, stripes
 
 from annulus.device.checks import Checks, check
 from annulus.device.copies import to_device

@@ -17,6 +17,7 @@ import yaml
 from by_path import ROOT, script
 from dvc.utils.serialize import dump_yaml
 from report_root import first_commit
+from stated import TREE
 from test_studies_study import DEFAULTS
 
 from annulus.errors import InputError
@@ -33,10 +34,9 @@ PATHS = ["images", "metrics", "history"]
 
 @pytest.fixture
 def params(tmp_path):
-    """The repository's own params.yaml, with the choices that the tests rely on."""
+    """The stated params.yaml at another scale and seed."""
     path = tmp_path / "params.yaml"
-    tree = yaml.safe_load((ROOT / "params.yaml").read_text()) | {"seeds": [7], "sampler": "ring", "scale": "tiny"}
-    path.write_text(yaml.safe_dump(tree))
+    path.write_text(yaml.safe_dump(TREE | {"seeds": [7], "scale": "tiny"}))
     return path
 
 

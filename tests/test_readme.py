@@ -5,7 +5,7 @@ from importlib.util import find_spec
 
 import pytest
 import yaml
-from settings import ROOT
+from by_path import ROOT
 
 from annulus.config.params import SECTION_OF
 from annulus.errors import InputError

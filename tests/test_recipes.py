@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 import warm
-from settings import ROOT
+from by_path import ROOT
 
 RECIPES = (ROOT / "src/annulus/README.md").read_text()
 
@@ -240,7 +240,7 @@ import centroid
 import torch
 import yaml
 from declared import missing_and_spare
-from settings import ROOT, load
+from by_path import ROOT, load
 
 from annulus.encoders.features import Features, save_features
 

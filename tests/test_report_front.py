@@ -3,8 +3,8 @@
 from xml.etree import ElementTree
 
 import pytest
+from by_path import ROOT
 from report_root import written
-from settings import ROOT
 
 from annulus.report.front import GAUSSIANS, PAIRS, STAIRCASE, WEIGHTS, known_information, main
 from annulus.report.papers.metrics import Metrics

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from by_path import ROOT
 from checkout import Checkout, ran, rows_of
 from dvc.repo import Repo
-from settings import ROOT
 
 from annulus.files.right import read_right
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 from by_path import ROOT, script
-from settings import MISSING, TREE
+from stated import MISSING, TREE
 
 from annulus.errors import InputError
 from annulus.studies import study as studies

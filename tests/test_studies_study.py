@@ -2,8 +2,8 @@
 
 import pytest
 import yaml
-from by_path import script
-from settings import ROOT, TREE
+from by_path import ROOT, script
+from stated import TREE, stated_params, stated_text
 
 from annulus.config.params import SECTION_OF
 from annulus.errors import InputError
@@ -30,7 +30,7 @@ def make(tmp_path):
     """A study of these contents over a root of these changes."""
 
     def made(changes: dict | None = None, root: dict | None = None) -> Study:
-        text = yaml.safe_dump(TREE | root) if root else (ROOT / "params.yaml").read_text()
+        text = yaml.safe_dump(TREE | root) if root else stated_text()
         (tmp_path / "params.yaml").write_text(text)
         kept = {key: value for key, value in (OWN | (changes or {})).items() if value is not None}
         (tmp_path / "study.yaml").write_text(yaml.safe_dump(kept, sort_keys=False))
@@ -225,7 +225,7 @@ def at_scale(tmp_path, name: str, scale: str) -> Study:
     content = yaml.safe_load((ROOT / "stages" / name / "params.yaml").read_text())
     path = tmp_path / "study.yaml"
     path.write_text(yaml.safe_dump(content | {"scale": scale}, sort_keys=False))
-    return Study(ROOT / "params.yaml", path)
+    return Study(stated_params(tmp_path / "root.yaml"), path)
 
 
 @pytest.mark.parametrize("scale", ["tiny", "paper"])

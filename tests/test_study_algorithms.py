@@ -6,6 +6,7 @@ import pytest
 import yaml
 from by_path import ROOT, script
 from checkout import rows_of
+from stated import stated_params
 from test_studies_papers import row_of
 
 from annulus.errors import InputError
@@ -26,7 +27,7 @@ def resolved(tmp_path):
     own = CONTENT | {"scale": "tiny", "rows": rows, "tables": tables, "pairs": {"RING": ["IR"]}}
     path = tmp_path / "study.yaml"
     path.write_text(yaml.safe_dump(own, sort_keys=False))
-    return settings.main(Study(ROOT / "params.yaml", path))["table"]
+    return settings.main(Study(stated_params(tmp_path / "root.yaml"), path))["table"]
 
 
 @pytest.fixture

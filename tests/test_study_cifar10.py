@@ -12,6 +12,7 @@ import warm
 import yaml
 from by_path import ROOT, script
 from PIL import Image
+from stated import stated_params
 from test_studies_study import at_scale
 from without import run_without
 
@@ -66,7 +67,7 @@ def archive(tmp_path) -> Path:
 @pytest.mark.skipif(not hasattr(tarfile, "data_filter"), reason="Python before 3.11.4")
 def test_a_row_goes_on_with_the_next_call_until_its_metrics_are_there(archive, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    shutil.copy(ROOT / "params.yaml", tmp_path)
+    stated_params(tmp_path / "params.yaml")
     (tmp_path / "stages/algorithms").mkdir(parents=True)
     shutil.copy(ROOT / "stages/algorithms/params.yaml", tmp_path / "stages/algorithms")
 

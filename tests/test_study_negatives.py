@@ -8,6 +8,7 @@ import pytest
 import yaml
 from by_path import ROOT, script
 from checkout import rows_of
+from stated import TREE, stated_params
 from test_studies_outcomes import outcome
 
 from annulus.errors import InputError
@@ -49,7 +50,7 @@ def made(tmp_path, monkeypatch):
         own = CONTENT | {"scale": "tiny", "seeds": seeds, "parts": {"temperature": content}}
         path.write_text(yaml.safe_dump(own, sort_keys=False))
         arguments = Namespace(images=tmp_path, points=tmp_path / "points.csv", figure=tmp_path / "figure.csv")
-        resolved = json.loads(json.dumps(settings.main(Study(ROOT / "params.yaml", path))))
+        resolved = json.loads(json.dumps(settings.main(Study(stated_params(tmp_path / "root.yaml"), path))))
         results = part.main(resolved["parts/temperature"], arguments)
         assert results.metrics == {}
         return rows_of(arguments.points), rows_of(arguments.figure)
@@ -59,7 +60,7 @@ def made(tmp_path, monkeypatch):
 
 def test_a_part_runs_its_whole_grid_with_every_seed(made):
     """The sweep's value counts also where a series sets the section that it is in."""
-    section = yaml.safe_load((ROOT / "params.yaml").read_text())["methods"]["ir"]
+    section = TREE["methods"]["ir"]
     series = {"IR": {"methods.ir": section | {"bank_rate": 0.25}}, "ball": {"sampler": "ball"}}
     points, figure = made({"figure": "x", "base": {"series": "IR"}, "sweep": TEMPERATURES, "series": series}, [3, 5])
     assert len(MadeUp.asked) == 2 * 2 * 2

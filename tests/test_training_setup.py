@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 import torch
 from method_cases import assert_equal_states
-from settings import TREE, read, run, stripes
+from settings import read, run, stripes
+from stated import TREE
 
 from annulus.bounds.alpha import CPC, MLCPC, mlcpc_lower_alpha
 from annulus.bounds.binary_nce import BinaryNCE

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from settings import CPU, ROOT, SMALL, load, read, stripes
+from settings import CPU, SMALL, load, read, stripes
+from stated import stated_params
 
 from annulus.config.resolved import PRETRAIN, resolved
 from annulus.encoders.encoder import load_encoder, save_encoder
@@ -169,7 +170,7 @@ def test_a_variant_s_encoders_are_those_of_its_runs(trained, tmp_path, empty_che
 def study(tmp_path, seeds: str, changes: str = "{}") -> MainStudy:
     path = tmp_path / "params.yaml"
     path.write_text(f"scale: demo\nseeds: {seeds}\nscales: {{demo: {{}}}}\nvariants: {{one: {{changes: {changes}}}}}\n")
-    return MainStudy(ROOT / "params.yaml", path)
+    return MainStudy(stated_params(tmp_path / "root.yaml"), path)
 
 
 def test_a_study_of_the_main_line_has_its_parameters_and_its_seeds(tmp_path):

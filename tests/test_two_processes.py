@@ -16,9 +16,10 @@ import torch
 import torch.distributed as dist
 import warm
 import yaml
+from by_path import ROOT
 from gloo import together
 from safetensors.torch import load_file
-from settings import ROOT, SMALL, changed, run, stripes
+from settings import SMALL, changed, run, stripes
 
 from annulus.bounds import cpc, mlcpc
 from annulus.device.distributed import rank
