@@ -2,10 +2,13 @@
 
 An experiment that DVC runs in another folder must not use the library of the main checkout.
 
-DVC deletes what a stage has in git before it starts the stage; one that fails, or is interrupted, gets it back.
+DVC deletes what a stage has in git before it starts the stage; one that fails, or is interrupted, gets it back. Only
+what DVC has deleted: a file that git has with the content that the stage's dvc.lock names. Nothing is overwritten.
 """
 
+import hashlib
 import os
+import re
 import runpy
 import signal
 import subprocess
@@ -15,7 +18,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
 NUMBERS = (".json", ".csv", ".png")  # what stages have in git
-UNWIND_SECONDS = 5  # what an interrupted stage may take to leave its files in order
+UNWIND_SECONDS = 5  # for an interrupted stage to leave its files in order
 
 
 def main() -> None:
@@ -27,7 +30,8 @@ def main() -> None:
     interrupted = []
 
     def interrupt(*_: object) -> None:
-        """An import may make another error of it, or swallow it and go on."""
+        """Interrupt, with an alarm to end: an import may turn the interrupt into another error, or swallow it and go
+        on."""
         interrupted.append(True)
         signal.signal(signal.SIGALRM, end)
         signal.alarm(UNWIND_SECONDS)
@@ -37,7 +41,7 @@ def main() -> None:
         put_back(absent)
         sys.stdout.flush()
         print("ERROR: interrupted; the same command goes on where this one stood", file=sys.stderr, flush=True)
-        os._exit(130)  # at once: whatever Python would still take apart has lines of its own to say
+        os._exit(130)  # at once: Python's own shutdown would print more lines
 
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, interrupt)
@@ -53,11 +57,35 @@ def main() -> None:
 def put_back(paths: list[str]) -> None:
     """Only what DVC has deleted, and of several processes the first."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if "DVC_STAGE" in os.environ and os.environ.get("RANK", "0") == "0":
-        for path in paths:
-            if not Path(path).exists():
-                with suppress(OSError, subprocess.TimeoutExpired):
-                    subprocess.run(["git", "checkout", "-q", "--", path], stderr=subprocess.DEVNULL, timeout=5)
+    if "DVC_STAGE" not in os.environ or os.environ.get("RANK", "0") != "0":
+        return
+    locked = outputs(os.environ["DVC_STAGE"].rpartition(":")[2])
+    for path in paths:
+        with suppress(OSError, subprocess.SubprocessError):
+            blob = ["git", "cat-file", "blob", f":./{path}"]
+            content = subprocess.run(blob, capture_output=True, check=True, timeout=5).stdout
+            if hashlib.md5(content, usedforsecurity=False).hexdigest() == locked.get(path):
+                Path(path).parent.mkdir(parents=True, exist_ok=True)
+                with Path(path).open("xb") as file:  # refuses where anything is by now
+                    file.write(content)
+
+
+def outputs(stage: str) -> dict[str, str]:
+    """MD5 of each output of a stage, by path: what the dvc.lock files say, read as text, for yaml may be missing."""
+    found, at, section, path = {}, "", "", ""
+    for lock in (Path("dvc.lock"), *Path("stages").glob("*/dvc.lock")):
+        text = lock.read_text(encoding="utf-8", errors="replace") if lock.is_file() else ""
+        for line in re.sub(r" *\n {8,}", " ", text).splitlines():  # a long path goes on in the next line
+            if named := re.match(r"  (\S.*):", line):
+                at, section = named[1].strip("'\""), ""
+            elif named := re.match(r"    (\w+):", line):
+                section = named[1]
+            elif (at, section) == (stage, "outs") and (named := re.match(r"    [- ] (path|md5): (.+)", line)):
+                if named[1] == "path":
+                    path = named[2].strip("'\"")
+                else:
+                    found[path] = named[2]
+    return found
 
 
 def run() -> None:

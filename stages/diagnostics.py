@@ -1,4 +1,4 @@
-"""Diagnostics: each seed's snapshots, labels -> what embeddings and negatives look like over training; and examples."""
+"""Diagnostics: each seed's snapshots, labels -> measures of embeddings and negatives over training; and examples."""
 
 import argparse
 from collections.abc import Mapping
@@ -15,15 +15,15 @@ from annulus.files.images import load_images
 from annulus.files.packed import write_packed
 from annulus.files.results import Metrics
 from annulus.pipeline.stage import Results, run_stage
-from annulus.running.workers import each_seed
+from annulus.running.workers import map_seeds
 
 READS = ["seeds", "sampler", "samplers", "knn.layer"]
 PATHS = ["images", "snapshots", "features", "curve", "examples", "metrics", "history"]
 
 
 def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
-    found = each_seed(partial(diagnose, params, paths), params["seeds"])
-    metrics, histories = ({seed: one[place] for seed, one in found.items()} for place in (0, 1))
+    results = map_seeds(partial(diagnose, params, paths), params["seeds"])
+    metrics, histories = ({seed: result[place] for seed, result in results.items()} for place in (0, 1))
     return Results.of_seeds(metrics, histories)
 
 

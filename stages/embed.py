@@ -14,7 +14,7 @@ from annulus.files.images import load_images
 from annulus.files.results import Metrics
 from annulus.pipeline.stage import Results, run_stage
 from annulus.running import progress
-from annulus.running.workers import each_seed
+from annulus.running.workers import map_seeds
 
 READS = ["seeds", "linear.inputs", "linear.layer"]
 PATHS = ["images", "encoders", "features"]
@@ -25,7 +25,7 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     # Maps are large: only where the linear probe reads them from here.
     if (params["linear.inputs"], params["linear.layer"]) == ("features", "map"):
         layers.append("map")
-    return Results.of_seeds(each_seed(partial(embed, paths, layers), params["seeds"], pick_device()))
+    return Results.of_seeds(map_seeds(partial(embed, paths, layers), params["seeds"], pick_device()))
 
 
 def embed(paths: argparse.Namespace, layers: list[str], seed: int) -> Metrics:

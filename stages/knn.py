@@ -10,16 +10,16 @@ from annulus.encoders.features import load_features
 from annulus.evals.knn import Neighbours, evaluate_knn
 from annulus.files.right import by_number, write_right
 from annulus.pipeline.stage import Results, run_stage
-from annulus.running.workers import each_seed
+from annulus.running.workers import map_seeds
 
 READS = ["seeds", "knn"]
 PATHS = ["features", "metrics", "right"]
 
 
 def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
-    found = each_seed(partial(evaluate, params, paths), params["seeds"], pick_device())
-    write_right(paths.right, by_number({seed: one.right for seed, one in found.items()}))
-    return Results.of_seeds({seed: one.metrics for seed, one in found.items()})
+    results = map_seeds(partial(evaluate, params, paths), params["seeds"], pick_device())
+    write_right(paths.right, by_number({seed: result.right for seed, result in results.items()}))
+    return Results.of_seeds({seed: result.metrics for seed, result in results.items()})
 
 
 def evaluate(params: Mapping[str, Any], paths: argparse.Namespace, seed: int) -> Neighbours:

@@ -15,7 +15,7 @@ from annulus.files.results import write_table
 from annulus.files.right import by_number, write_right
 from annulus.pipeline.stage import Results, run_stage
 from annulus.running import progress
-from annulus.running.workers import each_seed
+from annulus.running.workers import map_seeds
 
 READS = ["seeds", "linear", "view_sets.${views}", "scales.${scale}.linear"]
 PATHS = ["images", "encoders", "features", "metrics", "right", "history", "confusion"]
@@ -23,13 +23,13 @@ PATHS = ["images", "encoders", "features", "metrics", "right", "history", "confu
 
 def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     seeds = params["seeds"]
-    found = each_seed(partial(fit, params, paths), seeds, pick_device())
+    results = map_seeds(partial(fit, params, paths), seeds, pick_device())
     test = load_images(paths.images / "test.safetensors")
     # A row an image: the first seed's, since those of all would be a large file and the same picture.
-    write_table(paths.confusion, confusion_rows(found[seeds[0]].predicted, test.labels, test.classes))
-    write_right(paths.right, by_number({seed: one.right for seed, one in found.items()}))
-    metrics = {seed: one.metrics for seed, one in found.items()}
-    return Results.of_seeds(metrics, {seed: one.history for seed, one in found.items()})
+    write_table(paths.confusion, confusion_rows(results[seeds[0]].predicted, test.labels, test.classes))
+    write_right(paths.right, by_number({seed: result.right for seed, result in results.items()}))
+    metrics = {seed: result.metrics for seed, result in results.items()}
+    return Results.of_seeds(metrics, {seed: result.history for seed, result in results.items()})
 
 
 def fit(params: Mapping[str, Any], paths: argparse.Namespace, seed: int) -> Outcome:

@@ -18,7 +18,7 @@ from annulus.pipeline.provenance import processor
 from annulus.pipeline.stage import Results, run_stage
 from annulus.running.checkpoint import Checkpoint, hash_files
 from annulus.running.code import hash_code
-from annulus.running.workers import each_seed
+from annulus.running.workers import map_seeds
 from annulus.training.setup import build_training
 from annulus.training.snapshots import Snapshots
 
@@ -28,7 +28,7 @@ PATHS = ["images", "encoders", "snapshots", "metrics", "history"]
 
 @dataclass(frozen=True)
 class Pretraining:
-    """What the runs of all seeds share; a killed stage goes on with each where it stood."""
+    """Pretraining of one seed, with the inputs that all seeds share; a killed stage resumes each seed."""
 
     params: Mapping[str, Any]
     paths: argparse.Namespace
@@ -57,7 +57,7 @@ class Pretraining:
         return Checkpoint("pretrain", {**self.key, "seed": seed}, device=described(pick_device()))
 
     def done(self) -> None:
-        """Forget where the runs stood: all results are written."""
+        """Delete the checkpoints: all results are written."""
         for seed in self.params["seeds"]:
             with self.checkpoint(seed) as checkpoint:
                 checkpoint.done()
@@ -69,15 +69,15 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
         indexes = sorted(paths.images.glob("*.safetensors"))  # each tells what its shards hold
         key = {"params": run, "images": hash_files(*indexes), "code": hash_code(Path(__file__))}
         pretraining = Pretraining(params, paths, key)
-        found = each_seed(pretraining, params["seeds"], pick_device())
+        results = map_seeds(pretraining, params["seeds"], pick_device())
         if rank() > 0:
             raise SystemExit
-    metrics, histories = ({seed: one[place] for seed, one in found.items()} for place in (0, 1))
+    metrics, histories = ({seed: result[place] for seed, result in results.items()} for place in (0, 1))
     return Results.of_seeds(metrics, histories, written=pretraining.done)
 
 
 def _computed_on(device: torch.device) -> str:
-    """The GPU, or the processor and the instructions that torch takes of it: numbers differ between them."""
+    """The GPU, or the processor and the instructions that torch uses: numbers differ between them."""
     gpu = device.type == "cuda"
     machine = [torch.cuda.get_device_name()] if gpu else [processor(), torch.backends.cpu.get_cpu_capability()]
     return ", ".join([*machine, *ways(device)])

@@ -6,14 +6,14 @@ from typing import Any
 
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
-from annulus.studies.outcomes import by_epoch, by_value, numbers
+from annulus.studies.outcomes import by_epoch, by_value, metrics_row
 from annulus.studies.runs import Trial, Trials, load_splits, trial_of
 
 PATHS = ["images", "points", "figure"]
 
 
 def runs(settings: Mapping[str, Any]) -> dict[tuple, Trial]:
-    """What the stage trains, also for `python -m annulus.sweep`."""
+    """Trials of the stage, by point of the grid and seed; `annulus sweep` reads them too."""
     points = {(point["series"], point["value"]): point["run"] for point in settings["points"]}
     pairs = settings["held_out_pairs"]
     return {(point, seed): trial_of(run, seed, pairs) for point, run in points.items() for seed in settings["seeds"]}
@@ -22,11 +22,15 @@ def runs(settings: Mapping[str, Any]) -> dict[tuple, Trial]:
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     outcomes = Trials(load_splits(paths.images)).run(runs(settings))
     points = {(point["series"], point["value"]): point for point in settings["points"]}
-    found = {point: {seed: outcomes[point, seed] for seed in settings["seeds"]} for point in points}
+    runs_by_point = {point: {seed: outcomes[point, seed] for seed in settings["seeds"]} for point in points}
     write_table(
-        paths.points, [numbers(point, found[point], found[tuple(entry["base"])]) for point, entry in points.items()]
+        paths.points,
+        [
+            metrics_row(point, runs_by_point[point], runs_by_point[tuple(entry["base"])])
+            for point, entry in points.items()
+        ],
     )
-    write_table(paths.figure, by_value(found) if settings["swept"] else by_epoch(found))
+    write_table(paths.figure, by_value(runs_by_point) if settings["swept"] else by_epoch(runs_by_point))
     return Results({})
 
 

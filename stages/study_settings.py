@@ -1,4 +1,4 @@
-"""The parameters of a study of parts -> what its images and each part read: a file for each."""
+"""The parameters of a study of parts -> settings of its images and each part: a file for each."""
 
 from typing import Any
 

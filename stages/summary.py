@@ -24,25 +24,25 @@ a comparison   `dvc exp run -S sampler=cave`, then `make compare BASE=HEAD`"""
 def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     stages = {stage: read_metrics(getattr(paths, stage)) for stage in ("pretrain", "knn", "linear", "diagnostics")}
     right = {stage: read_right(getattr(paths, f"{stage}_right")) for stage in ("knn", "linear")}
-    found = measured(stages, right, params["seeds"])
-    intervals = {name: one.interval() for name, one in found.items()}
+    measured_by_name = measured(stages, right, params["seeds"])
+    intervals = {name: headline.interval() for name, headline in measured_by_name.items()}
     rows: list[Metrics] = []
-    for name, one in found.items():
+    for name, headline in measured_by_name.items():
         half = intervals[name].half
         row = {"number": name, "mean": _digits(name, intervals[name].mean)}
         row["interval"] = "" if half is None else _digits(name, half)
-        rows.append(row | {f"seed{seed}": _digits(name, value) for seed, value in one.values.items()})
+        rows.append(row | {f"seed{seed}": _digits(name, value) for seed, value in headline.values.items()})
     write_table(paths.table, rows)
     headlines: dict[str, Number] = {name: interval.mean for name, interval in intervals.items()}
     for name in ("knn_top1_percent", "linear_top1_percent"):
         if (half := intervals[name].half) is not None:
             headlines[name.replace("_percent", "_interval_percent")] = half
     headlines["train_images"] = read_metrics(paths.prepare)["train_images"]
-    print(f"\n{shown(params, rows)}\n\n{WHERE_TO_LOOK}\n")
+    print(f"\n{summary_text(params, rows)}\n\n{WHERE_TO_LOOK}\n")
     return Results(headlines)
 
 
-def shown(params: Mapping[str, Any], rows: list[Metrics]) -> str:
+def summary_text(params: Mapping[str, Any], rows: list[Metrics]) -> str:
     """The variant on the left, its numbers with their intervals on the right."""
     left = [f"{name:<12}{choice}" for name, choice in params.items()]
     width = max(map(len, left)) + 4

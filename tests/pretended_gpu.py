@@ -37,7 +37,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from annulus.negatives import radix, threshold
-from annulus.views import kernels, recipe
+from annulus.views import drawn, kernels, recipe
 
 CUDA, HOST = torch.device("cuda"), torch.device("cpu")
 LIBRARY = "src/annulus/"
@@ -164,8 +164,8 @@ def pretended_kernels(gpu: PretendedGPU):
         for kernel in ("_cropped", "_coloured"):
             gpu.count("kernels", f"kernels.{kernel}")
         with gpu.counting():
-            drawn = recipe.each(recipe.Recipe(boxes, mirrored, jitter, grey, None), lambda field: field.cpu())
-            return recipe.by_chunks(images.cpu(), drawn, size).to(gpu.device)
+            own = drawn.each(recipe.Recipe(boxes, mirrored, jitter, grey, None), lambda field: field.cpu())
+            return recipe.by_chunks(images.cpu(), own, size).to(gpu.device)
 
     with (
         mock.patch.object(threshold, "trusted", return_value=True),

@@ -17,7 +17,7 @@ from annulus.files.images import ImageSet, save_images
 from annulus.files.packed import write_packed
 from annulus.files.results import write_metrics, write_seeds, write_table
 from annulus.files.store import Resident
-from annulus.report.sheets import SHEETS
+from annulus.report.page.sheets import SHEETS
 
 CLASSES = ("disc", "ring", "star")
 

@@ -22,7 +22,7 @@ from annulus.errors import InputError
 from annulus.evals.headlines import HEADLINES
 from annulus.files.right import by_number, right_text
 from annulus.pipeline.stale import flat
-from annulus.report.metrics import Metrics
+from annulus.report.papers.metrics import Metrics
 
 SOURCE = Path(__file__).parents[1] / "src"
 IMAGES = 4000

@@ -21,7 +21,7 @@ from annulus.evals.knn import KnnSettings, evaluate_knn
 from annulus.files.images import load_images, save_images
 from annulus.files.packed import write_packed
 from annulus.files.results import write_table
-from annulus.studies.detection.detector_runs import of_encoders
+from annulus.studies.detection.detector_runs import run_encoders
 from annulus.studies.view_learning.curves import read_curves
 
 CONFIG = EncoderConfig("alexnet", "imagenet", "linear", 4, 16, None, (0.5, 0.5, 0.5), (0.2, 0.2, 0.2))
@@ -220,7 +220,7 @@ def test_features_of_two_encoders_are_refused():
 READERS = {
     "settings": (read_settings, "no settings file"),
     "curves": (read_curves, "holds no learning curves"),
-    "scenes": (lambda path: of_encoders("stage", {"seeds": [0]}, path.parent, {}, len), "names no scenes"),
+    "scenes": (lambda path: run_encoders("stage", {"seeds": [0]}, path.parent, {}, len), "names no scenes"),
 }
 
 

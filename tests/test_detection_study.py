@@ -13,11 +13,11 @@ from annulus.encoders.encoder import save_encoder
 from annulus.errors import InputError
 from annulus.evals.intervals import over_seeds
 from annulus.files.results import write_table
-from annulus.report.metrics import Metrics
-from annulus.report.papers import compared, load_measured, load_tables
+from annulus.report.papers.comparison import compared, load_measured, load_tables
+from annulus.report.papers.metrics import Metrics
 from annulus.studies.detection import detector_runs as transfer
 from annulus.studies.detection import fitting
-from annulus.studies.detection.detected import gain, numbers, precision
+from annulus.studies.detection.detected import gain, metrics_row, precision
 from annulus.studies.detection.detection_tables import rows
 from annulus.studies.detection.detector_runs import measured
 from annulus.studies.detection.layouts import write_scenes
@@ -131,7 +131,7 @@ def test_a_gain_is_paired_by_seed_and_by_draw_of_the_pictures():
 def test_the_table_has_a_row_for_each_number_and_variant_with_its_gains():
     found = {"main": runs([20.0, 26.0]), "uniform": runs([12.0, 18.0]), "untrained": runs([11.0, 17.5])}
     own = {"configuration": "c", "engine": "torchvision", "scale": "tiny", "seeds": 2}
-    table = list(rows({"coco": own | numbers(found)}, TRAINED))
+    table = list(rows({"coco": own | metrics_row(found)}, TRAINED))
     names = ("number", "variant", "algorithm", "ap_percent", "over_untrained_percent", "over_uniform_percent")
     assert [tuple(row[name] for name in names) for row in table] == [
         ("box_ap", "main", "IRing", 23.0, 8.75, 8.0),
@@ -192,7 +192,7 @@ def test_the_papers_tables_take_their_cells_from_the_table(tmp_path):
     value = {f"{kind}_ap{at}_percent": 10.0 for kind in ("box", "mask", "keypoint") for at in ("", "50", "75")}
     own = {"configuration": "c", "engine": "torchvision", "scale": "demo", "seeds": 2}
     seeds = {seed: {"ap": value, "resampled": {}, "loss": 1.0} for seed in (0, 1)}
-    found = numbers({"main": seeds, "uniform": seeds, "untrained": seeds})
+    found = metrics_row({"main": seeds, "uniform": seeds, "untrained": seeds})
     table = list(rows(dict.fromkeys(NUMBERS, own | found), TRAINED))
     write_table(tmp_path / "metrics/detection/table.csv", table)
     columns = {"ring.table4": 12, "mutualinfo.table2b": 6, "mutualinfo.table2d": 3, "mutualinfo.table4": 6}

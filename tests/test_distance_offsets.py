@@ -7,7 +7,7 @@ from annulus.config.resolved import RUN, resolved
 from annulus.files.images import save_images
 from annulus.studies.distance.offsets import Transfer, outcomes, transferred
 from annulus.studies.information import held_out
-from annulus.studies.outcomes import numbers
+from annulus.studies.outcomes import metrics_row
 from annulus.studies.runs import load_splits, probe, run_of
 from annulus.training.setup import build_training
 
@@ -54,7 +54,7 @@ def test_each_set_is_probed_with_the_encoder_that_saw_patches_of_the_large_image
         assert found[name]["history"] == history
 
     runs = {0: outcomes(found, "two"), 1: outcomes(other, "two")}
-    row = numbers(("two", 4), runs, runs)
+    row = metrics_row(("two", 4), runs, runs)
     assert row["held_out_nats"] == pytest.approx(
         (found["two"]["metrics"]["held_out_nats"] + other["two"]["metrics"]["held_out_nats"]) / 2
     )

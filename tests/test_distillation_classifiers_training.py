@@ -13,8 +13,8 @@ from annulus.errors import InputError
 from annulus.files.images import ImageSet
 from annulus.files.store import Resident
 from annulus.running.checkpoint import Checkpoint
-from annulus.studies.distillation.classifiers.build import build_classifier
 from annulus.studies.distillation.classifiers.crops import padded_crops
+from annulus.studies.distillation.classifiers.network import build_classifier
 from annulus.studies.distillation.classifiers.objective import Supervised
 from annulus.studies.distillation.classifiers.params import FitParams
 from annulus.studies.distillation.classifiers.training import scores, train

@@ -7,7 +7,7 @@ import torch
 
 from annulus.errors import InputError
 from annulus.negatives.selection import Selection
-from annulus.studies.distillation.build import build_contrast
+from annulus.studies.distillation.contrast import build_contrast
 from annulus.studies.distillation.kd import softened
 from annulus.studies.distillation.memories import ContrastiveDistillation
 from annulus.studies.distillation.params import ContrastParams

@@ -10,12 +10,12 @@ from annulus.device.distributed import rank
 from annulus.errors import InputError
 from annulus.files.images import ImageSet
 from annulus.files.store import Resident
-from annulus.studies.distillation.build import build_contrast
 from annulus.studies.distillation.choices import loss_settings
-from annulus.studies.distillation.classifiers.build import build_classifier
+from annulus.studies.distillation.classifiers.network import build_classifier
 from annulus.studies.distillation.classifiers.objective import Supervised
 from annulus.studies.distillation.classifiers.params import FitParams
 from annulus.studies.distillation.classifiers.training import train
+from annulus.studies.distillation.contrast import build_contrast
 from annulus.studies.distillation.memories import ContrastiveDistillation
 from annulus.studies.distillation.objective import Distillation
 from annulus.studies.distillation.params import ContrastParams, WeightParams

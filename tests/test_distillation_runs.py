@@ -12,10 +12,10 @@ from annulus.errors import InputError
 from annulus.files.images import ImageSet, save_images
 from annulus.files.store import Resident
 from annulus.running.checkpoint import Checkpoint
-from annulus.studies.distillation.build import build_contrast
 from annulus.studies.distillation.choices import DistillationParams, loss_settings
-from annulus.studies.distillation.classifiers.build import build_classifier
+from annulus.studies.distillation.classifiers.network import build_classifier
 from annulus.studies.distillation.classifiers.saved import load_classifier, save_classifier
+from annulus.studies.distillation.contrast import build_contrast
 from annulus.studies.distillation.memories import ContrastiveDistillation
 from annulus.studies.distillation.objective import Distillation
 from annulus.studies.distillation.params import ContrastParams, ImagesParams, WeightParams

@@ -22,7 +22,7 @@ from annulus.views.recipe import center_view
 from annulus.views.settings import ViewSet
 
 CPU = torch.device("cpu")
-PLAIN_VIEWS = ViewSet(crop=None, flip=0.0, jitter=None, grayscale=0.0, blur=None, rand_augment=None, patches=None)
+PLAIN_VIEWS = ViewSet()
 FLIPPED_VIEWS = replace(PLAIN_VIEWS, flip=0.5)
 
 

@@ -11,7 +11,7 @@ from pretended_gpu import PretendedGPU, pretended_kernels
 from settings import CPU, ROOT, read, run, stripes
 
 from annulus.device.checks import Checks, check
-from annulus.device.copies import sent
+from annulus.device.copies import to_device
 from annulus.errors import InputError
 from annulus.negatives import clusters
 from annulus.running.checkpoint import Checkpoint
@@ -151,12 +151,12 @@ def test_tensors_of_all_kinds_are_sent_as_one_copy():
     ]
     with PretendedGPU() as gpu:
         with gpu.counting() as counts:
-            arrived = sent(tensors, gpu.device)
+            arrived = to_device(tensors, gpu.device)
         assert (counts.waits.total(), counts.copies.total(), counts.kernels.total()) == (0, 1, 0)
         assert all(each.is_cuda for each in arrived)
         arrived = [each.cpu() for each in arrived]
     torch.testing.assert_close(arrived, tensors, rtol=0, atol=0)
-    assert all(here is tensor for here, tensor in zip(sent(tensors, CPU), tensors, strict=True))
+    assert all(here is tensor for here, tensor in zip(to_device(tensors, CPU), tensors, strict=True))
 
 
 # --- the harness --------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ COUNTED = {
     "an operator each": (0, 2, lambda x: (x * 2).add_(x)),
     "zeros": (0, 1, lambda x: torch.zeros(3, device=x.device)),
     "empty": (0, 0, lambda x: torch.empty(3, device=x.device)),
-    "sent": (0, 0, lambda x: MASK.pin_memory().to(x.device, non_blocking=True)),
+    "to_device": (0, 0, lambda x: MASK.pin_memory().to(x.device, non_blocking=True)),
     "numbers of the host": (0, 2, lambda x: torch.where(x > 1, x, torch.tensor(5))),
     "a mask filled": (0, 2, lambda x: x.masked_fill(x > 1, 0)),
     "rows by number": (0, 1, lambda x: x[x]),

@@ -140,7 +140,7 @@ def test_the_loss_is_that_of_each_video_finding_its_image(generator):
 def test_a_video_s_embedding_is_the_lstm_s_last_output_over_its_own_frames():
     views = build_views(3).eval()
     frames = torch.rand(6, 3, 16, 16, generator=named(0, "frames"))
-    found = views.of_videos(frames, 3)
+    found = views.embed_videos(frames, 3)
     assert found.shape == (2, 64)
     for video in (0, 1):
         features = views.image(frames[3 * video : 3 * video + 3])

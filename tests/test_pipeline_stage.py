@@ -1,5 +1,6 @@
 """What every stage does the same way: its arguments, its parameters, its errors, its results."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -14,6 +15,7 @@ import pytest
 import warm
 import yaml
 from by_path import ROOT, script
+from dvc.utils.serialize import dump_yaml
 from report_root import first_commit
 from test_studies_study import DEFAULTS
 
@@ -115,12 +117,19 @@ def test_resume_state_is_forgotten_only_when_the_files_are_there(tmp_path, argv)
 
 @pytest.fixture
 def committed(tmp_path, monkeypatch):
-    """A checkout whose committed metrics DVC has deleted, as it does before it starts a stage."""
+    """A checkout whose committed metrics DVC has deleted, as it does before it starts a stage.
+
+    A user has edited given.json since, and has committed edited.json, which DVC has with other content.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DVC_STAGE", "knn")
     (tmp_path / "m").mkdir()
-    for name in ("knn.json", "knn.csv", "knn.png", "given.json", "other.json"):
+    for name in ("knn.json", "knn.csv", "knn.png", "given.json", "edited.json", "other.json"):
         (tmp_path / "m" / name).write_text(f"the committed {name}")
+    outs = {path.name: hashlib.md5(path.read_bytes()).hexdigest() for path in (tmp_path / "m").iterdir()}
+    lines = [f"    - path: m/{name}\n      hash: md5\n      md5: {md5}\n" for name, md5 in outs.items()]
+    stage = f"  knn:\n    cmd: python stages knn\n    outs:\n{''.join(lines)}"
+    (tmp_path / "dvc.lock").write_text(f"schema: '2.0'\nstages:\n{stage}".replace(outs["edited.json"], 32 * "0"))
     first_commit(tmp_path)
     for path in (tmp_path / "m").iterdir():
         path.unlink()
@@ -133,6 +142,7 @@ def started(committed, monkeypatch):
     """Starts a stage in place of kNN, as DVC does."""
     runner = script("stages/__main__.py")
     words = ["--metrics", "m/knn.json", "--history", "m/knn.csv", "--pictures", "m/knn.png", "--given", "m/given.json"]
+    words += ["--edited", "m/edited.json", "--new", "m/new.json"]
     monkeypatch.setattr(sys, "argv", ["stages", "knn", *words])
     handler = signal.getsignal(signal.SIGINT)
 
@@ -173,6 +183,35 @@ def test_a_stage_that_fails_gets_back_what_dvc_deleted_and_nothing_else(
     assert {path.name: path.read_text() for path in committed.iterdir()} == {"knn.csv": "written"} | back
 
 
+def test_what_a_user_has_put_in_the_place_of_a_file_stays(started, committed):
+    """A link to nowhere is no file, but somebody's."""
+    (committed / "knn.json").symlink_to("nowhere")
+    with pytest.raises(ZeroDivisionError):
+        started(failing(ZeroDivisionError()))
+    assert (committed / "knn.json").readlink() == Path("nowhere")
+    assert (committed / "knn.png").read_text() == "the committed knn.png"
+
+
+def test_a_stage_s_outputs_are_read_from_every_lock_as_dvc_writes_it(tmp_path, monkeypatch):
+    """Where yaml is missing a stage fails, and gets its files back all the same."""
+    runner = script("stages/__main__.py")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "stages/mine").mkdir(parents=True)
+    md5, paths = "0123456789abcdef" * 2, (f"m/{'a long name, ' * 12}.json", "m/[1] off.json", "m/ö.csv")
+    outs = [{"path": path, "hash": "md5", "md5": md5, "size": 3} for path in paths]
+    stage = {"cmd": "python", "deps": [{"path": "m/of another stage.json", "md5": 32 * "f"}], "outs": outs}
+    dump_yaml(
+        tmp_path / "stages/mine/dvc.lock", {"schema": "2.0", "stages": {"train@a + [b]": stage, "train": {"cmd": "ls"}}}
+    )
+    assert runner.outputs("train@a + [b]") == dict.fromkeys(paths, md5)
+    monkeypatch.chdir(ROOT)
+    for lock in (Path("dvc.lock"), *Path("stages").glob("*/dvc.lock")):
+        stages = yaml.load(lock.read_text(encoding="utf-8"), yaml.CSafeLoader)["stages"]
+        for name in list(stages)[:3]:
+            locked = {out["path"]: out["md5"] for out in stages[name].get("outs", ())}
+            assert locked.items() <= runner.outputs(name).items(), name
+
+
 @pytest.mark.parametrize("then", ["fails", "goes on"])
 def test_ctrl_c_in_a_stage_is_one_sentence_whatever_an_import_makes_of_it(started, committed, capsys, then):
     def importing():
@@ -192,7 +231,7 @@ def test_ctrl_c_in_a_stage_is_one_sentence_whatever_an_import_makes_of_it(starte
 
 
 STAGE = """import os, signal, time
-from annulus.running.workers import each
+from annulus.running.workers import map_processes
 
 from annulus.pipeline.stage import Results, run_stage
 
@@ -201,7 +240,7 @@ def compute(item):
 
 def main(params, paths):
     print("computing", flush=True)
-    list(each(compute, [os.environ["ITEM"]] * 2))
+    list(map_processes(compute, [os.environ["ITEM"]] * 2))
 
 run_stage(main, [], ["metrics"])
 """

@@ -157,7 +157,7 @@ def test_a_wrong_shape_or_type_is_a_sentence_too():
 def test_a_function_is_not_hidden_by_its_module_and_importing_a_probe_loads_no_networks():
     """`annulus.bounds.infonce` names both; whoever imports the module must not turn the function into it."""
     code = (
-        "import sys, annulus.evals.knn, annulus.report.metrics; "
+        "import sys, annulus.evals.knn, annulus.report.papers.metrics; "
         "print([name for name in sys.modules if name.startswith(('torchvision', 'annulus.encoders.encoder'))]); "
         "import annulus.bounds.infonce, annulus.methods.contrast; assert callable(annulus.bounds.infonce)"
     )

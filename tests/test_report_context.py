@@ -6,10 +6,10 @@ import pytest
 import report_root
 
 from annulus.pipeline import provenance
-from annulus.report.content import gather
-from annulus.report.context import OTHER_NUMBERS, context
-from annulus.report.markdown import markdown
-from annulus.report.page import html
+from annulus.report.page.content import gather
+from annulus.report.page.context import OTHER_NUMBERS, context
+from annulus.report.page.html import html
+from annulus.report.page.markdown import markdown
 
 NOW = datetime(2026, 11, 21, 9, 5, tzinfo=UTC)
 

@@ -6,11 +6,11 @@ import pytest
 import report_root
 from report_root import Parsed
 
-from annulus.report.drawing import CSS, looks, numbers, panels, svg
-from annulus.report.gains import ALGORITHMS, compared, gains, told
-from annulus.report.metrics import Metrics
-from annulus.report.plots import PLOTS
-from annulus.report.tables import number
+from annulus.report.figures.drawing import CSS, looks, numbers, panels, svg
+from annulus.report.figures.gains import ALGORITHMS, compared, gains, told
+from annulus.report.figures.plots import PLOTS
+from annulus.report.papers.metrics import Metrics
+from annulus.report.papers.tables import number
 
 BY_NAME = {plot.name: plot for plot in PLOTS}
 

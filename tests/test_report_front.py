@@ -7,7 +7,7 @@ from report_root import written
 from settings import ROOT
 
 from annulus.report.front import GAUSSIANS, PAIRS, STAIRCASE, WEIGHTS, known_information, main
-from annulus.report.metrics import Metrics
+from annulus.report.papers.metrics import Metrics
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import re
 import pytest
 from by_path import ROOT
 
-from annulus.report.metrics import Broken, Metrics, Missing
-from annulus.report.setting import Setting, processors, read_setting
+from annulus.report.papers.metrics import Broken, Metrics, Missing
+from annulus.report.papers.setting import Setting, processors, read_setting
 
 
 @pytest.fixture

@@ -16,13 +16,13 @@ from browser import Browser
 from report_root import Parsed
 
 from annulus.report.__main__ import main
-from annulus.report.claims import VERDICTS
-from annulus.report.content import confusion, gather
-from annulus.report.markdown import code, markdown, safe, ticks
-from annulus.report.page import html
-from annulus.report.papers import ComparedRow, Comparison, load_tables
-from annulus.report.shown import Empty
-from annulus.report.tables import MINUS, Column, Table, number, of_comparison
+from annulus.report.claims.verdicts import VERDICTS
+from annulus.report.page.content import confusion, gather
+from annulus.report.page.html import html
+from annulus.report.page.markdown import code, markdown, safe, ticks
+from annulus.report.page.shown import Empty
+from annulus.report.papers.comparison import ComparedRow, Comparison, load_tables
+from annulus.report.papers.tables import MINUS, Column, Table, number, of_comparison
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 SECTIONS = ["gain", "real", "claims", "tables", "comparison", "main", "curves", "diagnostics", "pictures", "figures",

@@ -8,10 +8,10 @@ from by_path import ROOT
 from report_root import written
 
 from annulus.errors import InputError
-from annulus.report.metrics import Metrics
-from annulus.report.papers import agrees, compare, compared, load_figures, load_measured, load_tables
-from annulus.report.published import HERE, entries, read
-from annulus.report.tables import of_comparison
+from annulus.report.papers.comparison import agrees, compare, compared, load_figures, load_measured, load_tables
+from annulus.report.papers.metrics import Metrics
+from annulus.report.papers.published import HERE, entries, read
+from annulus.report.papers.tables import of_comparison
 
 RESULTS = read(HERE / "results.yaml")
 TABLES = {table.id: table for table in load_tables()}

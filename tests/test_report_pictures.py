@@ -6,7 +6,7 @@ import torch
 from PIL import Image
 
 from annulus.files.packed import read_packed, write_packed
-from annulus.report.pictures import LARGEST, NoPictures, embedded, pictures
+from annulus.report.figures.pictures import LARGEST, NoPictures, embedded, pictures
 
 
 def shows(tile, images, row):

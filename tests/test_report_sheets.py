@@ -6,8 +6,8 @@ import re
 import pytest
 from PIL import Image
 
-from annulus.report.sheets import SHEETS, Sheet, sheets
-from annulus.report.shown import ANNULUS, annulus
+from annulus.report.page.sheets import SHEETS, Sheet, sheets
+from annulus.report.page.shown import ANNULUS, annulus
 
 NAME = next(iter(SHEETS))
 

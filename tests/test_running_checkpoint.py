@@ -17,7 +17,7 @@ import torch
 from annulus.errors import InputError
 from annulus.optim.schedules import ConstantSchedule, CosineSchedule
 from annulus.running import checkpoint as checkpoint_module
-from annulus.running.checkpoint import Checkpoint, Held, hash_files
+from annulus.running.checkpoint import Checkpoint, LockedError, hash_files
 
 KEY = {"seed": 0}
 
@@ -121,10 +121,10 @@ def test_a_second_process_is_told_who_computes_and_where(monkeypatch):
     holder, pipe = start(hold)
     pipe.recv()
     assert Checkpoint("pretrain", KEY).held()
-    with pytest.raises(Held, match=f"pretrain: process {holder.pid} is already .*`kill {holder.pid}`"):
+    with pytest.raises(LockedError, match=f"pretrain: process {holder.pid} is already .*`kill {holder.pid}`"):
         state()
     monkeypatch.setattr(socket, "gethostname", lambda: "another")
-    with pytest.raises(Held, match=rf"process {holder.pid} on \S+ is already .*`kill {holder.pid}` on \S+$"):
+    with pytest.raises(LockedError, match=rf"process {holder.pid} on \S+ is already .*`kill {holder.pid}` on \S+$"):
         state()
     assert state(key={"seed": 1}) is state("linear") is None, "other variants and other stages are free"
     pipe.send("out")

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from annulus.running import progress
-from annulus.running.progress import Report, Said, Shown
-from annulus.running.workers import each
+from annulus.running.progress import Display, Line, Report
+from annulus.running.workers import map_processes
 
 
 @pytest.fixture
@@ -20,12 +20,12 @@ def clock(monkeypatch):
 
 def test_elsewhere_than_on_a_terminal_a_run_says_a_line_a_minute_and_one_at_its_end(clock, caplog):
     """A run that goes on counts the images that it has seen since."""
-    shown = Shown()
+    display = Display()
     with caplog.at_level(logging.INFO, logger="annulus"):
         for clock[0] in range(0, 181, 20):
-            shown.show(Report("seed 1", 100 * clock[0], 36_000, f"epoch {clock[0]}", ended=clock[0] == 180))
+            display.show(Report("seed 1", 100 * clock[0], 36_000, f"epoch {clock[0]}", ended=clock[0] == 180))
         for clock[0], done in ((200, 9_000), (260, 9_600)):
-            shown.show(Report("", done, 81_600, "epoch 2", ended=False))
+            display.show(Report("", done, 81_600, "epoch 2", ended=False))
     assert caplog.messages == [
         "seed 1: epoch 60, 100 images/s, 5 min 0 s left",
         "seed 1: epoch 120, 100 images/s, 4 min 0 s left",
@@ -36,11 +36,11 @@ def test_elsewhere_than_on_a_terminal_a_run_says_a_line_a_minute_and_one_at_its_
 
 def test_of_several_runs_the_time_that_is_left_for_all_is_told(clock, caplog):
     """The first run goes on at a half: what was done before took no time here. Two of four have not begun."""
-    shown = Shown(4)
+    display = Display(4)
     with caplog.at_level(logging.INFO, logger="annulus"):
         for clock[0] in (0, 60):
-            shown.show(Report("run 1 of 4", 500 + 5 * clock[0], 1000, "epoch 2", ended=False))
-            shown.show(Report("run 2 of 4", 5 * clock[0], 1000, "epoch 1", ended=False))
+            display.show(Report("run 1 of 4", 500 + 5 * clock[0], 1000, "epoch 2", ended=False))
+            display.show(Report("run 2 of 4", 5 * clock[0], 1000, "epoch 1", ended=False))
     assert caplog.messages == [
         "run 1 of 4: epoch 2, 5 images/s, 40 s left, 10 min 40 s for all 4 runs",
         "run 2 of 4: epoch 1, 5 images/s, 2 min 20 s left, 4 min 50 s for all 4 runs",
@@ -49,26 +49,26 @@ def test_of_several_runs_the_time_that_is_left_for_all_is_told(clock, caplog):
 
 def test_on_a_terminal_each_run_has_a_bar_until_its_end(monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    shown = Shown(3)
-    shown.show(Report("RING", 10, 100, "loss 3", ended=False))
-    shown.show(Report("BALL", 20, 100, "loss 2", ended=False))
-    assert list(shown.bars) == ["RING", "BALL"]
-    assert (shown.bars["RING"].n, shown.bars["RING"].total, shown.bars["RING"].desc) == (10, 100, "RING")
-    shown.show(Report("RING", 100, 100, "loss 1", ended=True))
-    assert list(shown.bars) == ["BALL"]
-    assert (shown.all.n, shown.all.total) == (1, 3)
-    shown.show(Said("BALL", "resuming", logging.INFO))
-    shown.close()
-    assert not shown.bars
+    display = Display(3)
+    display.show(Report("RING", 10, 100, "loss 3", ended=False))
+    display.show(Report("BALL", 20, 100, "loss 2", ended=False))
+    assert list(display.bars) == ["RING", "BALL"]
+    assert (display.bars["RING"].n, display.bars["RING"].total, display.bars["RING"].desc) == (10, 100, "RING")
+    display.show(Report("RING", 100, 100, "loss 1", ended=True))
+    assert list(display.bars) == ["BALL"]
+    assert (display.all.n, display.all.total) == (1, 3)
+    display.show(Line("BALL", "resuming", logging.INFO))
+    display.close()
+    assert not display.bars
     printed = capsys.readouterr().err
     assert "images/s" in printed
     assert "BALL: resuming\n" in printed
 
 
 def test_a_run_that_fails_leaves_no_bar(monkeypatch):
-    bars = Shown()
+    bars = Display()
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    monkeypatch.setattr(progress, "Shown", lambda runs: bars)
+    monkeypatch.setattr(progress, "Display", lambda runs: bars)
     monkeypatch.setattr(progress, "_send", bars.show)  # afterwards as before
 
     def fail(item: int) -> None:
@@ -77,7 +77,7 @@ def test_a_run_that_fails_leaves_no_bar(monkeypatch):
         raise ValueError(item)
 
     with pytest.raises(ValueError, match="10"):
-        list(each(fail, [10], threads=2))
+        list(map_processes(fail, [10], threads=2))
     assert not bars.bars
 
 
@@ -92,4 +92,4 @@ def test_a_run_is_asked_for_words_only_where_they_are_shown(clock, monkeypatch):
     progress.say("a line")
     assert [message.done for message in sent[:-1]] == [0, 7, 9]
     assert len(asked) == 2
-    assert sent[-1] == Said("seed 3", "a line", logging.INFO)
+    assert sent[-1] == Line("seed 3", "a line", logging.INFO)

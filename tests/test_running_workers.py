@@ -20,7 +20,7 @@ from annulus.errors import InputError
 from annulus.negatives.samplers import Ball, Ring
 from annulus.running import progress
 from annulus.running import workers as module
-from annulus.running.workers import Pieces, each, each_seed
+from annulus.running.workers import ResumableTasks, map_processes, map_seeds
 
 
 @pytest.fixture(autouse=True)
@@ -130,7 +130,7 @@ def states() -> list[Path]:
 
 def test_results_come_in_the_items_order_whichever_ends_first(cores):
     cores(5)
-    assert list(each(late_first, [3, 0, 2, 1])) == [30, 0, 20, 10]
+    assert list(map_processes(late_first, [3, 0, 2, 1])) == [30, 0, 20, 10]
 
 
 def test_a_worker_has_one_thread_says_only_warnings_and_leaves_the_stage_its_own(cores):
@@ -138,7 +138,7 @@ def test_a_worker_has_one_thread_says_only_warnings_and_leaves_the_stage_its_own
     logging.getLogger("annulus").setLevel(logging.INFO)
     torch.set_num_threads(2)
     faiss.omp_set_num_threads(2)
-    found, here = list(each(threads, [0, 1])), threads(0)
+    found, here = list(map_processes(threads, [0, 1])), threads(0)
     torch.set_num_threads(1)
     faiss.omp_set_num_threads(1)
     logging.getLogger("annulus").setLevel(logging.NOTSET)
@@ -150,7 +150,7 @@ def test_a_worker_has_one_thread_says_only_warnings_and_leaves_the_stage_its_own
 def test_what_workers_say_comes_under_their_names_and_a_warning_once(cores, caplog):
     cores(2)
     with caplog.at_level(logging.INFO, logger="annulus"):
-        list(each(talk, [0, 1], names=["seed 0", "seed 1"]))
+        list(map_processes(talk, [0, 1], names=["seed 0", "seed 1"]))
     assert caplog.messages.count("WARNING: of every item") == 1
     said = [message.split(" images/s")[0].rstrip("0123456789,.") for message in caplog.messages]
     expected = ["seed 0: item 0, ", "seed 0: line of ", "seed 1: item 1, ", "seed 1: line of "]
@@ -161,11 +161,11 @@ def test_what_workers_say_comes_under_their_names_and_a_warning_once(cores, capl
 def test_on_gpus_each_worker_has_its_own_and_on_one_items_come_one_after_the_other_here(monkeypatch):
     """Of two that this machine need not have: no worker starts CUDA."""
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    found = list(each(visible_gpus, [0, 1, 2, 3], device=torch.device("cuda")))
+    found = list(map_processes(visible_gpus, [0, 1, 2, 3], device=torch.device("cuda")))
     assert [item for _, item in found] == [0, 1, 2, 3]
     assert {gpu for gpu, _ in found} == {"0", "1"}
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    found = list(each(threads, [0, 1], names=["a", "b"], device=torch.device("cuda")))
+    found = list(map_processes(threads, [0, 1], names=["a", "b"], device=torch.device("cuda")))
     assert {process for _, _, process, _ in found} == {os.getpid()}
 
 
@@ -179,7 +179,7 @@ def test_seeds_share_the_cores_also_after_this_process_has_computed_with_several
     torch.set_num_threads(2)
     here = total(7)
     torch.set_num_threads(1)
-    found = each_seed(partial(threads_and_total, torch.zeros(1)), range(7, 7 + seeds))
+    found = map_seeds(partial(threads_and_total, torch.zeros(1)), range(7, 7 + seeds))
     assert list(found) == list(range(7, 7 + seeds))
     assert {one[:2] for one, _ in found.values()} == {(each_takes, each_takes)}
     assert found[7][1].item() == pytest.approx(here)
@@ -187,10 +187,10 @@ def test_seeds_share_the_cores_also_after_this_process_has_computed_with_several
 
 def test_a_seed_alone_on_several_cores_needs_no_worker_and_as_many_compute_at_a_time_as_there_are_cores(cores):
     cores(4)
-    assert each_seed(threads, [7])[7][2] == os.getpid()
+    assert map_seeds(threads, [7])[7][2] == os.getpid()
     for count in (1, 2):
         cores(count)
-        met = set(each(meet, [count] * 2))
+        met = set(map_processes(meet, [count] * 2))
         assert len(met) == count
         for process in met:
             Path(f"here-{process}").unlink()
@@ -198,7 +198,7 @@ def test_a_seed_alone_on_several_cores_needs_no_worker_and_as_many_compute_at_a_
 
 def test_an_item_s_mistake_comes_through_after_the_results_before_it(cores):
     cores(1)
-    found = each(refuse_odd, [2, 4, 3, 6])
+    found = map_processes(refuse_odd, [2, 4, 3, 6])
     assert [next(found), next(found)] == [2, 4]
     with pytest.raises(InputError, match=r"^item 3 is odd; take an even one$"):
         next(found)
@@ -211,8 +211,8 @@ def test_without_shared_memory_the_way_out_is_said_before_anything_is_computed(c
     cores(2)
     monkeypatch.setattr("_multiprocessing.SemLock", refuse)
     with pytest.raises(InputError, match=r"need /dev/shm, .* \(Read-only file system\); mount it .*container one$"):
-        list(each(total, [1, 2]))
-    assert list(each(total, [1], threads=2)) == [total(1)]
+        list(map_processes(total, [1, 2]))
+    assert list(map_processes(total, [1], threads=2)) == [total(1)]
 
 
 # --- pieces -------------------------------------------------------------------------------------------
@@ -225,14 +225,14 @@ def test_a_stopped_or_killed_stage_goes_on_and_only_what_was_not_finished_is_com
     cores(1)
     Path(file).touch()
     with pytest.raises(InputError, match=reason):
-        Pieces(file, {}, piece).run([1, 2])
+        ResumableTasks(file, {}, piece).run([1, 2])
     Path(file).unlink()
     assert begun() == ["1", "2"]
-    found = Pieces(file, {}, piece).run([1, 2, (64, 0)])
+    found = ResumableTasks(file, {}, piece).run([1, 2, (64, 0)])
     assert begun() == ["2", "(64, 0)"]
     assert found == [piece({}, key) for key in (1, 2, (64, 0))]
     begun()
-    assert Pieces(file, {}, piece).run([2, 1]) == found[1::-1]
+    assert ResumableTasks(file, {}, piece).run([2, 1]) == found[1::-1]
     assert begun() == []
 
 
@@ -240,10 +240,10 @@ def test_other_settings_another_key_stage_or_code_never_see_them(monkeypatch):
     half, other = Ball(outer=0.5), Ring(outer=0.5, inner=0.0)
     cases = [("a stage", half, 1), ("another", half, 1), ("a stage", Ball(outer=0.25), 1)]
     for stage, params, key in [*cases, ("a stage", other, 1), ("a stage", half, "1")]:
-        Pieces(stage, {"params": params}, piece).run([key])
+        ResumableTasks(stage, {"params": params}, piece).run([key])
         assert begun() == [str(key)]
     monkeypatch.setattr(module, "hash_code", lambda module: {"annulus.bounds": "edited"})
-    Pieces("a stage", {"params": half}, piece).run([1])
+    ResumableTasks("a stage", {"params": half}, piece).run([1])
     assert begun() == ["1"]
 
 
@@ -251,18 +251,18 @@ def test_an_edit_while_pieces_run_leaves_no_state_behind(monkeypatch):
     """A worker that named its state by the code as it then is would keep it where the stage does not look."""
     edits = itertools.count()
     monkeypatch.setattr(module, "hash_code", lambda module: {"annulus.bounds": str(next(edits))})
-    pieces = Pieces("a stage", {}, piece)
-    pieces.run([1])
-    pieces.done()
+    tasks = ResumableTasks("a stage", {}, piece)
+    tasks.run([1])
+    tasks.done()
     assert states() == []
 
 
 def test_done_leaves_no_state_and_other_stages_alone():
-    pieces = Pieces("a stage", {}, piece)
-    pieces.run([1, 2])
-    Pieces("another", {}, piece).run([1])
+    tasks = ResumableTasks("a stage", {}, piece)
+    tasks.run([1, 2])
+    ResumableTasks("another", {}, piece).run([1])
     assert len(states()) == 3
-    pieces.done()
+    tasks.done()
     assert [path.parts[2] for path in states()] == ["another"]
     assert list(Path(".annulus/checkpoints/a stage").iterdir()) == []
 
@@ -270,7 +270,7 @@ def test_done_leaves_no_state_and_other_stages_alone():
 def test_the_workers_of_a_killed_stage_end_with_it_and_it_can_be_run_again(cores):
     """A worker that went on would hold its piece for as long as it takes."""
     cores(2)
-    stage = get_context("fork").Process(target=lambda: Pieces("a stage", {}, slow_once).run([1, 2]))
+    stage = get_context("fork").Process(target=lambda: ResumableTasks("a stage", {}, slow_once).run([1, 2]))
     stage.start()
     wait_for("slow-*", 2)
     stage.kill()
@@ -278,5 +278,5 @@ def test_the_workers_of_a_killed_stage_end_with_it_and_it_can_be_run_again(cores
     found = None
     while found is None:
         with suppress(InputError):  # for a moment: process N is already computing this variant
-            found = Pieces("a stage", {}, slow_once).run([1, 2])
+            found = ResumableTasks("a stage", {}, slow_once).run([1, 2])
     assert found == [{"key": 1}, {"key": 2}]

@@ -14,6 +14,8 @@ import pytest
 import yaml
 from by_path import ROOT
 
+from annulus.report.claims.verdicts import CLAIMS
+
 PAPERS = yaml.safe_load((ROOT / "tests" / "numbering.yaml").read_text())
 REFERENCES = PAPERS.pop("references")
 SHORT = {paper["short"]: paper for paper in PAPERS.values() if "short" in paper}
@@ -127,9 +129,9 @@ def texts() -> list[Path]:
 
 def test_every_citation_claim_and_result_names_a_place_that_its_paper_has(texts):
     wrong = [said for path in texts for said in faults(path)]
-    for claim in yaml.safe_load((ROOT / "src/annulus/report/claims.yaml").read_text()):
-        wrong += [f"{claim['id']}: {said}" for said in missing(SHORT[claim["paper"]], claim["claim"])]
-    for result in yaml.safe_load((ROOT / "src/annulus/report/results.yaml").read_text()):
+    for claim in CLAIMS:
+        wrong += [f"{claim.id}: {said}" for said in missing(SHORT[claim.paper], claim.claim)]
+    for result in yaml.safe_load((ROOT / "src/annulus/report/papers/results.yaml").read_text()):
         where = result["where"].replace("Fig.", "Figure").replace("Sec.", "Section")
         wrong += [f"{result['id']}: {said}" for said in missing(SHORT[result["id"].split(".")[0]], where)]
     assert not wrong, "\n".join(wrong)

@@ -13,7 +13,7 @@ from annulus.studies.outcomes import (
     by_epoch,
     by_value,
     gain,
-    numbers,
+    metrics_row,
     pair,
     right_by_seed,
 )
@@ -47,20 +47,20 @@ def test_a_gain_is_taken_in_pairs_of_a_seed_and_an_image():
 def test_a_point_has_its_accuracies_and_gains_with_intervals_and_a_verdict():
     runs = {0: outcome([True] * 9 + [False], (1.0, 1.0)), 1: outcome([True] * 9 + [False], (1.0, 1.0, 1.0))}
     base = {0: outcome([False] * 9 + [True]), 1: outcome([False] * 9 + [True])}
-    found = numbers(("IR", 16), runs, base)
+    found = metrics_row(("IR", 16), runs, base)
     assert (found["series"], found["value"], found["seeds"]) == ("IR", 16, 2)
     assert (found["nn1_top1_percent"], found["nn1_gain_percent"]) == (90, 80)
     assert found["linear_top1_interval_percent"] == accuracy(right_by_seed(runs)["linear_top1_percent"]).half
     assert (found["nn1_verdict"], found["linear_verdict"]) == ("better", "better")
-    assert numbers(("IR", 16), base, runs)["nn1_verdict"] == "worse"
+    assert metrics_row(("IR", 16), base, runs)["nn1_verdict"] == "worse"
     assert (found["bound_nats"], found["bound_interval_nats"]) == (2, 0)
     assert (found["gradient_mean_norm"], found["gradient_std_norm"]) == (0.75, 0.25)
     assert found["gradient_mean_interval_norm"] == pytest.approx(12.7062 * 0.25, rel=1e-4), "Student's t, two values"
-    itself = numbers(("none", None), runs, runs)
+    itself = metrics_row(("none", None), runs, runs)
     assert (itself["value"], itself["nn1_verdict"], itself["nn1_gain_percent"]) == ("", "base", 0)
-    other = numbers(("ball", 16), dict.fromkeys((0, 1), outcome([False] + [True] * 9)), runs)
+    other = metrics_row(("ball", 16), dict.fromkeys((0, 1), outcome([False] + [True] * 9)), runs)
     assert re.fullmatch(r"within noise \(could see \d+ points\)", other["nn1_verdict"])
-    alone = numbers(("one seed", None), {0: runs[0]}, {0: base[0]})
+    alone = metrics_row(("one seed", None), {0: runs[0]}, {0: base[0]})
     assert (alone["bound_interval_nats"], alone["nn1_gain_interval_percent"]) == ("", "")
     assert (alone["nn1_gain_percent"], alone["nn1_verdict"]) == (80, "one seed")
     assert pair("IR", "none", {0: runs[0]}, {0: base[0]})["verdict"] == "one seed"
@@ -74,13 +74,15 @@ def test_mean_iou_is_compared_in_pairs_of_a_seed_where_both_sides_have_it():
         return runs
 
     base, better = segmented([30.0, 40.0, 50.0]), segmented([33.0, 44.0, 53.5])
-    row = numbers(("lab", None), better, base)
+    row = metrics_row(("lab", None), better, base)
     assert (row["mean_iou_percent"], row["pixel_accuracy_percent"]) == (pytest.approx(43.5), pytest.approx(53.5))
     assert row["mean_iou_gain_percent"] == pytest.approx(3.5)
     assert row["mean_iou_gain_interval_percent"] == pytest.approx(4.3027 * 0.5 / 3**0.5, rel=1e-4), "Student's t"
     assert row["mean_iou_verdict"] == "better"
-    assert numbers(("rgb", None), base, base)["mean_iou_verdict"] == "base"
-    assert "mean_iou_percent" not in numbers(("lab", None), better, {seed: outcome([True, False]) for seed in range(3)})
+    assert metrics_row(("rgb", None), base, base)["mean_iou_verdict"] == "base"
+    assert "mean_iou_percent" not in metrics_row(
+        ("lab", None), better, {seed: outcome([True, False]) for seed in range(3)}
+    )
 
 
 def test_a_figure_is_over_the_epochs_or_over_the_sweep_with_intervals():

@@ -9,7 +9,7 @@ from annulus.errors import InputError
 from annulus.files.results import write_seeds
 from annulus.files.right import write_right
 from annulus.studies.outcomes import gain
-from annulus.studies.papers import Rows, as_text, beside_papers, compared, in_pairs
+from annulus.studies.papers import Rows, as_text, compared, comparison_table, in_pairs
 
 
 def bits(*right: int) -> dict[int, np.ndarray]:
@@ -59,7 +59,7 @@ def test_of_a_study_of_days_only_rows_that_have_run_with_their_base_are_compared
     rows = row_of(tmp_path, "RING", 100, 110)
     methods = {row: {"row": row, "top1_percent": 80.0} for row in ("IR", "RING", "BALL")}
     methods["MoCoRing"] = {"row": "RING", "top1_percent": 80.0, "base": "BALL"}
-    found = beside_papers({"a": {"base": "IR", "methods": methods}}, rows, "cpu")
+    found = comparison_table({"a": {"base": "IR", "methods": methods}}, rows, "cpu")
     assert [row["method"] for row in found] == ["IR", "RING"]
     assert [row["base"] for row in in_pairs({"RING": ["BALL", "IR"], "BALL": ["IR"]}, rows, "cpu")] == ["IR"]
 
@@ -70,7 +70,7 @@ def test_a_row_without_its_right_images_is_in_no_table_and_told_once(tmp_path, c
     (tmp_path / "right/RING.json").unlink()
     methods = {row: {"row": row, "top1_percent": 80.0} for row in ("IR", "RING")}
     for _ in range(2):
-        found = beside_papers({"a": {"base": "IR", "methods": methods}}, rows, "demo")
+        found = comparison_table({"a": {"base": "IR", "methods": methods}}, rows, "demo")
         assert [row["method"] for row in found] == ["IR"]
     assert caplog.text.count("RING is in no table: there is no") == 1
 

@@ -288,7 +288,7 @@ def test_progress_calls_a_run_by_its_number_its_point_and_its_seed(splits, monke
         asked.extend(names)
         return [outcome([True])] * len(items)
 
-    monkeypatch.setattr(module, "each", made_up)
+    monkeypatch.setattr(module, "map_processes", made_up)
     keys = [3, (("IR", 0.5), 1), (("ball", None), 0)]
     Trials(splits).run({key: variant(seed) for seed, key in enumerate(keys)})
     assert asked == ["run 1 of 3, seed 3", "run 2 of 3, IR, 0.5, seed 1", "run 3 of 3, ball, seed 0"]

@@ -41,7 +41,7 @@ def test_mean_iou_is_of_the_frozen_maps_and_changes_nothing_else(folder):
     splits = Splits(stripes(70, 0), stripes(10, 1), stripes(30, 2), {"train": "made by hand"})
     segments, trials = Segments.of(folder, DECODER), Trials(splits)
     runs = {"plain": trial_of(tree, 0), "segmented": trial_of(tree, 0, segments=segments)}
-    assert trials.place(runs["plain"]).name != trials.place(runs["segmented"]).name
+    assert trials.cached(runs["plain"]).name != trials.cached(runs["segmented"]).name
     found = trials.run(runs)
     more = dict(found["segmented"].metrics)
     training = trials.training(runs["plain"])

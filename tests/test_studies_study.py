@@ -8,7 +8,7 @@ from settings import ROOT, TREE
 from annulus.config.params import SECTION_OF
 from annulus.errors import InputError
 from annulus.negatives.samplers import Ball, Ring
-from annulus.report.papers import load_figures
+from annulus.report.papers.comparison import load_figures
 from annulus.studies.grid import part_settings
 from annulus.studies.study import OwnStudy, Study
 from annulus.studies.tables import RowsParams

@@ -27,7 +27,7 @@ pytest.importorskip("submitit", reason="submitit is not installed; it comes with
 from annulus.errors import InputError
 from annulus.files.images import save_images
 from annulus.studies.runs import Trials, hash_images, hash_trial, load_splits
-from annulus.studies.store import Place
+from annulus.studies.store import CachedRun
 from annulus.sweep import places, study
 from annulus.sweep.__main__ import main
 from annulus.sweep.places import Local, Slurm
@@ -210,7 +210,7 @@ def trials(tmp_path, empty_checkout, monkeypatch):
     def build(**changes: dict) -> list[StudyRun]:
         runs = {name: variant(0, change) for name, change in changes.items()}
         hashes, code = hash_images(folder), hash_trial()
-        return [StudyRun(name, folder, run, Place(run, hashes, code, CPU)) for name, run in runs.items()]
+        return [StudyRun(name, folder, run, CachedRun(run, hashes, code, CPU)) for name, run in runs.items()]
 
     return build
 
@@ -222,7 +222,7 @@ def watch(trials: list[StudyRun], notes: Path, workers: int = 2) -> Watch:
 
 def at_work(trial: StudyRun) -> int:
     """The process that trains a trial, as soon as it has saved a state."""
-    checkpoint = trial.place.checkpoint
+    checkpoint = trial.cached.checkpoint
     before = checkpoint.state.stat().st_mtime_ns if checkpoint.state.exists() else 0
     while not (checkpoint.held() and checkpoint.state.exists() and checkpoint.state.stat().st_mtime_ns > before):
         time.sleep(0.01)
@@ -233,7 +233,7 @@ def test_a_stopped_sweep_and_a_killed_worker_cost_nothing(trials, tmp_path, capl
     """The numbers are those of the run alone; Ctrl-C leaves no worker behind."""
     caplog.set_level(logging.INFO)
     long, short = trials(long={"scales.tiny.pretrain.epochs": 40}, short={})
-    checkpoint = long.place.checkpoint
+    checkpoint = long.cached.checkpoint
 
     def sweep_until_stopped() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
@@ -255,7 +255,7 @@ def test_a_stopped_sweep_and_a_killed_worker_cost_nothing(trials, tmp_path, capl
     assert re.search(r"long: done in \d+ s \(\d of 2\)", caplog.text)
     logs = [path.read_text() for path in (tmp_path / "notes").glob("*_log.err")]
     assert len(re.findall(r"long: resuming at epoch \d+", "".join(logs))) == 2
-    found = long.place.read()
+    found = long.cached.read()
     for path in Path(".annulus/outcomes").iterdir():
         path.unlink()
     alone = Trials(load_splits(long.images))
@@ -267,20 +267,20 @@ def test_a_run_that_fails_is_told_and_the_others_go_on(trials, tmp_path):
     diverging, whole = trials(diverging={"samplers.ring.outer": 0.9}, whole={})
     run = diverging.trial.run
     trial = replace(diverging.trial, run=replace(run, budget=replace(run.budget, learning_rate=1e30)))
-    place = Place(trial, hash_images(diverging.images), hash_trial(), CPU)
-    sweep = watch([StudyRun("diverging", diverging.images, trial, place), whole], tmp_path / "notes", workers=1)
+    cached = CachedRun(trial, hash_images(diverging.images), hash_trial(), CPU)
+    sweep = watch([StudyRun("diverging", diverging.images, trial, cached), whole], tmp_path / "notes", workers=1)
     sweep.run()
     (failed,) = sweep.failed
     assert re.match(r"diverging: the loss is nan at step .*; lower scales\.SCALE", failed)
-    assert whole.place.read() is not None
+    assert whole.cached.read() is not None
 
 
 def test_workers_that_came_after_an_edit_of_the_code_are_refused(trials, tmp_path):
     (trial,) = trials(edited={})
-    place = Place(trial.trial, hash_images(trial.images), {"methods/ir.py": "as it was"}, CPU)
+    cached = CachedRun(trial.trial, hash_images(trial.images), {"methods/ir.py": "as it was"}, CPU)
     edited = r"a worker ended: .*the code or the images were edited after the sweep began; "
     with pytest.raises(InputError, match=edited):
-        watch([StudyRun("edited", trial.images, trial.trial, place)], tmp_path / "notes").run()
+        watch([StudyRun("edited", trial.images, trial.trial, cached)], tmp_path / "notes").run()
 
 
 class Killed(places.Executor):

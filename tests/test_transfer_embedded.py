@@ -10,12 +10,12 @@ from annulus.errors import InputError
 from annulus.files.images import ImageSet
 from annulus.files.sheets import GAP
 from annulus.files.store import Resident
-from annulus.studies.transfer.build import open_target
 from annulus.studies.transfer.classes import test_classes as held_out
 from annulus.studies.transfer.embedded import TEXTURES
 from annulus.studies.transfer.params import EMBEDDED
 from annulus.studies.transfer.prepared import prepare_target
 from annulus.studies.transfer.sheet import SHOWN, TILE, sheet_of
+from annulus.studies.transfer.target import open_target
 
 BYTES = {"textures": "b1a135003792", "outlines": "c76efdd37ba7", "hues": "c71b03f3b994"}
 

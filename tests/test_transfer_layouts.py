@@ -14,9 +14,9 @@ from scipy.io import savemat
 from torchvision.datasets import Omniglot, utils
 
 from annulus.errors import InputError
-from annulus.studies.transfer.build import open_target
 from annulus.studies.transfer.crops import cropped, scaled
 from annulus.studies.transfer.layouts import LAYOUTS
+from annulus.studies.transfer.target import open_target
 
 SIZE = 16
 NO_LIMITS = {"train": None, "test": None}

@@ -14,7 +14,7 @@ from annulus.files.images import ImageSet, save_images
 from annulus.files.store import Resident
 from annulus.studies.study import MainStudy
 from annulus.studies.transfer.few_shot import accuracies as few_shot_accuracies
-from annulus.studies.transfer.probed import normalised, numbers, probed
+from annulus.studies.transfer.probed import evaluate_transfer, metrics_row, normalised
 from annulus.studies.transfer.target_tables import accuracies, algorithm, gains, read_targets
 from annulus.studies.transfer.trained_encoders import Encoders
 from annulus.training.setup import build_training
@@ -73,7 +73,7 @@ def test_nothing_but_the_answers_is_taken_from_test_images(shared, monkeypatch):
 
     monkeypatch.setattr("annulus.studies.transfer.probed.extract", told)
     monkeypatch.setattr("annulus.studies.transfer.probed.accuracies", centred)
-    probed(shared, ("uniform", 0))
+    evaluate_transfer(shared, ("uniform", 0))
     assert [len(features) for _, _, features in seen] == [60, 30, 0], "training, test, and no validation images"
     for mean, std, _ in seen:
         for found, expected in zip((mean, std), train.channel_statistics(), strict=True):
@@ -90,8 +90,8 @@ def test_a_channel_that_never_varies_becomes_nothing(shared):
 
 
 def test_a_target_that_is_easy_is_told_and_the_same_again(shared):
-    found = probed(shared, ("uniform", 0))
-    assert found == probed(shared, ("uniform", 0))
+    found = evaluate_transfer(shared, ("uniform", 0))
+    assert found == evaluate_transfer(shared, ("uniform", 0))
     assert len(found["linear"]) == 30
     assert np.mean(found["linear"]) > 0.9, "stripes across and along"
     assert len(found["few_shot"]) == 10
@@ -111,7 +111,7 @@ def test_gains_are_in_pairs_of_a_seed_and_an_image_or_an_episode(tmp_path):
         name: {seed: {protocol: table[seed].tolist() for protocol, table in both.items()} for seed in range(3)}
         for name, both in tables.items()
     }
-    measured = numbers(found)
+    measured = metrics_row(found)
     for protocol in ("linear", "few_shot"):
         assert measured[f"main_{protocol}_top1_percent"] == pytest.approx(100 * tables["main"][protocol].mean())
         expected = over_seeds_and_images(tables["main"][protocol] - tables["untrained"][protocol])

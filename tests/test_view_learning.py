@@ -18,7 +18,7 @@ from annulus.studies.view_learning import trained as module
 from annulus.studies.view_learning.batches import Batch, Batches, labelled_images
 from annulus.studies.view_learning.learning import ViewLearning
 from annulus.studies.view_learning.params import SEEN as SEEN_NAMES
-from annulus.studies.view_learning.params import GeneratorParams
+from annulus.studies.view_learning.params import GeneratorParams, Seen
 from annulus.studies.view_learning.trained import encoder_config, trained
 from annulus.views.learned import GeneratorConfig, ViewGenerator
 
@@ -29,7 +29,9 @@ PARAMS = GeneratorParams(
     **{"learns": "semi-supervised", "steps": 10, "batch_size": 8, "temperature": 0.3, "embedding_dim": 6},
     **{"generator_rate": 0.01, "estimator_rate": 0.003, "labelled_share": 0.5},
 )
-SEEN = values(resolved(load(SMALL | {"backbone": "convnet", "views": "gentle"}), SEEN_NAMES), SEEN_NAMES)
+SEEN = Seen(
+    *values(resolved(load(SMALL | {"backbone": "convnet", "views": "gentle"}), SEEN_NAMES), SEEN_NAMES).values()
+)
 IMAGES = stripes(40, 0)
 
 
@@ -139,7 +141,9 @@ def test_a_batch_of_labelled_images_has_each_images_own_label():
     pixels = rows.to(torch.uint8)[:, None, None, None].expand(40, 3, 16, 16).contiguous()
     labels = torch.randint(0, 2, (40,), generator=torch.Generator().manual_seed(0))
     images = ImageSet(Resident(pixels), labels, rows, IMAGES.classes)
-    plain = values(resolved(load(SMALL | {"backbone": "convnet", "views": "none"}), SEEN_NAMES), SEEN_NAMES)
+    plain = Seen(
+        *values(resolved(load(SMALL | {"backbone": "convnet", "views": "none"}), SEEN_NAMES), SEEN_NAMES).values()
+    )
     batches = Batches(PARAMS, plain, images, 0, CPU)
     for _ in range(3):
         batch = batches.draw()

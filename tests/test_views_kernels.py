@@ -7,7 +7,7 @@ import torch
 from interpreted import compiled, interpreted, needs_triton
 from settings import read
 
-from annulus.views.colour import NEVER, draw_jitter
+from annulus.views.colour import NEVER
 from annulus.views.recipe import by_chunks, draw_recipe
 
 pytestmark = [needs_triton, pytest.mark.slow]
@@ -24,7 +24,7 @@ def test_views_are_those_of_a_cpu(generator):
         recipe = draw_recipe(views, torch.tensor([[height, width]]).expand(count, 2), generator)
         if recipe.jitter is not None:
             always = replace(views.jitter, probability=1.0)
-            jitter = draw_jitter(always, count, generator)
+            jitter = always.draw(count, generator)
             recipe = recipe._replace(jitter=jitter._replace(hue_after=torch.arange(count) % (NEVER + 1)))
         given.append((images, *recipe[:4], size))
         expected.append(by_chunks(images, recipe, size))

@@ -13,7 +13,7 @@ from annulus.errors import InputError
 from annulus.files.packed import write_packed
 from annulus.files.store import Resident
 from annulus.studies.runs import trial_of
-from annulus.studies.store import Place
+from annulus.studies.store import CachedRun
 from annulus.training.setup import build_training
 from annulus.views import learned
 from annulus.views.learned import GeneratorConfig, LearnedSplit, ViewGenerator, load_generator, save_generator
@@ -49,7 +49,7 @@ def test_the_split_of_a_file_is_what_its_generator_makes_of_the_channels(changes
 
 def test_a_run_with_a_generator_trains_on_its_views_and_is_named_by_its_weights(file, tmp_path):
     def name(generator):
-        return Place(run_with(generator), {}, {}, CPU).name
+        return CachedRun(run_with(generator), {}, {}, CPU).name
 
     encoder = build_training(run_with(file).run, stripes(40, 0), stripes(10, 1), CPU).method.encoder.eval()
     assert encoder.config.split == LearnedSplit.of(file)

@@ -8,11 +8,12 @@ import torch
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms.v2 import functional as oracle
 
-from annulus.views.randaugment import OPERATORS, RandAugment, draw_randaugment, randaugment_
+from annulus.views.randaugment import CHANGES, DrawnRandAugment, RandAugment
 from annulus.views.recipe import augment
-from annulus.views.settings import RandAugmentSettings, ViewSet
+from annulus.views.settings import ViewSet
 from annulus.views.shown import Shown
 
+ANY = RandAugment(operators=1, magnitude=0.0, spread=0.0, probability=1.0)  # its settings concern its draws alone
 NEAREST = {"interpolation": InterpolationMode.NEAREST}
 
 
@@ -44,7 +45,7 @@ TORCHVISION = {
 }
 
 
-@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("name", CHANGES)
 def test_every_operator_is_torchvision_s_with_each_image_s_own_magnitude(name, generator):
     magnitudes = torch.tensor([10, -10, 9, 29, -21]) / 30
     images = torch.rand(5, 3, 21, 18, generator=generator)
@@ -52,41 +53,37 @@ def test_every_operator_is_torchvision_s_with_each_image_s_own_magnitude(name, g
     images[4, 1] = 0.5  # a channel without contrast
     pairs = zip(images, magnitudes.tolist(), strict=True)
     expected = torch.stack([TORCHVISION[name](image, magnitude) for image, magnitude in pairs])
-    drawn = RandAugment(torch.full((5, 1), OPERATORS.index(name)), magnitudes[:, None])
+    drawn = DrawnRandAugment(torch.full((5, 1), CHANGES.index(name)), magnitudes[:, None])
     # Where a source lies between two pixels, rounding decides which is nearest.
-    differ = ((randaugment_(images.clone(), drawn) - expected).abs() > 1e-5).any(dim=1).double().mean()
+    differ = ((ANY.apply(images, drawn) - expected).abs() > 1e-5).any(dim=1).double().mean()
     assert differ <= (0.02 if name in ("shear x", "shear y", "rotate") else 0), differ
 
 
 def test_operators_follow_one_another_image_by_image(generator):
     images = torch.rand(6, 3, 16, 16, generator=generator)
-    drawn = RandAugment(torch.randint(14, (6, 2), generator=generator), torch.rand(6, 2, generator=generator))
+    drawn = DrawnRandAugment(torch.randint(14, (6, 2), generator=generator), torch.rand(6, 2, generator=generator))
     expected = images.clone()
     for row in range(6):
         for place in range(2):
-            one = RandAugment(*(each[row : row + 1, place : place + 1] for each in drawn))
-            expected[row : row + 1] = randaugment_(expected[row : row + 1].clone(), one)
-    torch.testing.assert_close(randaugment_(images, drawn), expected)
+            one = DrawnRandAugment(*(each[row : row + 1, place : place + 1] for each in drawn))
+            expected[row : row + 1] = ANY.apply(expected[row : row + 1], one)
+    torch.testing.assert_close(ANY.apply(images, drawn), expected)
 
 
 def test_operators_are_drawn_alike_often_and_magnitudes_about_the_chosen_one(generator):
-    drawn = draw_randaugment(
-        RandAugmentSettings(operators=2, magnitude=15.0, spread=3.0, probability=1.0), 20_000, generator
-    )
-    counts, expected = drawn.operators.flatten().bincount(minlength=14).double(), 40_000 / 14
+    drawn = RandAugment(operators=2, magnitude=15.0, spread=3.0, probability=1.0).draw(20_000, generator)
+    counts, expected = drawn.changes.flatten().bincount(minlength=14).double(), 40_000 / 14
     assert ((counts - expected) ** 2 / expected).sum() < 34.5  # chi-squared, 13 degrees of freedom, 0.1 %
     sizes = drawn.magnitudes.abs() * 30
     assert (sizes.mean().item(), sizes.std().item()) == pytest.approx((15, 3), abs=0.06)
     assert abs((drawn.magnitudes > 0).double().mean() - 0.5) < 4 * 0.5 / 200
-    wide = draw_randaugment(
-        RandAugmentSettings(operators=1, magnitude=30.0, spread=9.0, probability=1.0), 999, generator
-    )
+    wide = RandAugment(operators=1, magnitude=30.0, spread=9.0, probability=1.0).draw(999, generator)
     assert wide.magnitudes.abs().max() == 1
 
 
 def test_an_operator_is_left_out_as_often_as_its_probability_says(generator):
-    params = RandAugmentSettings(operators=2, magnitude=30.0, spread=1.5, probability=0.5)
-    identity = draw_randaugment(params, 20_000, generator).operators == OPERATORS.index("identity")
+    params = RandAugment(operators=2, magnitude=30.0, spread=1.5, probability=0.5)
+    identity = params.draw(20_000, generator).changes == CHANGES.index("identity")
     assert identity.double().mean().item() == pytest.approx(1 - 0.5 * 13 / 14, abs=0.01)
     both = identity.all(dim=1).double().mean().item()
     assert both == pytest.approx((1 - 0.5 * 13 / 14) ** 2, abs=0.015), "each operator by itself"
@@ -94,12 +91,12 @@ def test_an_operator_is_left_out_as_often_as_its_probability_says(generator):
 
 def test_views_are_what_they_were_without_and_then_changed(generator):
     """The rest of the recipe is drawn first, so that a set without RandAugment has the same views as before it."""
-    plain = ViewSet(crop=None, flip=0.5, jitter=None, grayscale=0.2, blur=None, rand_augment=None, patches=None)
-    params = RandAugmentSettings(operators=2, magnitude=10.0, spread=0.5, probability=0.5)
+    plain = ViewSet(flip=0.5, grayscale=0.2)
+    params = RandAugment(operators=2, magnitude=10.0, spread=0.5, probability=0.5)
     changing = replace(plain, rand_augment=params)
     images = torch.randint(0, 256, (12, 3, 16, 16), generator=generator, dtype=torch.uint8)
     expected = augment(images, plain, 16, generator.manual_seed(3))
-    expected = randaugment_(expected, draw_randaugment(params, 12, generator))
+    expected = params.apply(expected, params.draw(12, generator))
     assert torch.equal(augment(images, changing, 16, generator.manual_seed(3)), expected)
     rows = torch.tensor([1, 4, 8])
     some = augment(images[rows], changing, 16, generator.manual_seed(3), Shown(rows, len(images)))

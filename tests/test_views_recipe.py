@@ -13,17 +13,19 @@ from annulus.device import threads as pool
 from annulus.errors import InputError
 from annulus.views import colour
 from annulus.views import recipe as views
-from annulus.views.blur import draw_blur, kernel_size
-from annulus.views.crop import Boxes, center_crop, draw_boxes, resized_crop
+from annulus.views.blur import Blur, kernel_size
+from annulus.views.colour import ColourJitter
+from annulus.views.crop import Crop, CropBoxes, center_crop, resized_crop
+from annulus.views.drawn import numbered, pick
 from annulus.views.gaussian import gaussian_blur
 from annulus.views.recipe import augment, center_view
-from annulus.views.settings import BlurSettings, CropSettings, JitterSettings, ViewSet
+from annulus.views.settings import ViewSet
 from annulus.views.shown import Shown
 
-CROP = CropSettings(scale_min=0.2, scale_max=1.0, ratio_min=3 / 4, ratio_max=4 / 3)
-JITTER = JitterSettings(probability=0.8, brightness=0.4, contrast=0.4, saturation=0.4, hue=0.1, strength=1.0)
-BLUR = BlurSettings(probability=0.5, sigma_min=0.1, sigma_max=2.0)
-NOTHING = ViewSet(crop=None, flip=0.0, jitter=None, grayscale=0.0, blur=None, rand_augment=None, patches=None)
+CROP = Crop(scale_min=0.2, scale_max=1.0, ratio_min=3 / 4, ratio_max=4 / 3)
+JITTER = ColourJitter(probability=0.8, brightness=0.4, contrast=0.4, saturation=0.4, hue=0.1, strength=1.0)
+BLUR = Blur(probability=0.5, sigma_min=0.1, sigma_max=2.0)
+NOTHING = ViewSet()
 STANDARD = replace(NOTHING, crop=CROP, flip=0.5, jitter=JITTER, grayscale=0.2)
 STRONG = replace(STANDARD, blur=BLUR)
 
@@ -89,9 +91,9 @@ def assert_uncorrelated(*fields):
 @pytest.mark.parametrize(("height", "width", "size"), [(20, 28, 40), (60, 45, 16), (80, 90, 96), (128, 100, 48)])
 def test_resized_crop_equals_torchvision(height, width, size, generator):
     images = torch.randint(0, 256, (24, 3, height, width), generator=generator, dtype=torch.uint8)
-    boxes = draw_boxes(CROP, sides(height, width, 22), generator)
-    extremes = Boxes(*(torch.tensor(pair) for pair in ((0, height - 1), (0, 2), (height, 1), (width, 5))))
-    boxes = Boxes(*(torch.cat(pair) for pair in zip(boxes, extremes, strict=True)))
+    boxes = CROP.draw(sides(height, width, 22), generator)
+    extremes = CropBoxes(*(torch.tensor(pair) for pair in ((0, height - 1), (0, 2), (height, 1), (width, 5))))
+    boxes = CropBoxes(*(torch.cat(pair) for pair in zip(boxes, extremes, strict=True)))
     mirrored = torch.rand(24, generator=generator) < 0.5
     ours, floats = (resized_crop(some, boxes, mirrored.nonzero().squeeze(1), size) for some in (images, images / 255))
     for image, box, flipped, our in zip(images, zip(*boxes, strict=True), mirrored, ours, strict=True):
@@ -101,9 +103,9 @@ def test_resized_crop_equals_torchvision(height, width, size, generator):
 
 
 def test_boxes_have_uniform_area_log_uniform_aspect_and_uniform_place(generator):
-    crop = CropSettings(scale_min=0.2, scale_max=0.5, ratio_min=0.75, ratio_max=4 / 3)  # every try fits
+    crop = Crop(scale_min=0.2, scale_max=0.5, ratio_min=0.75, ratio_max=4 / 3)  # every try fits
     side = 100_000  # so large that rounding to pixels does not show
-    boxes = Boxes(*(field.double() for field in draw_boxes(crop, sides(side, side, 5000), generator)))
+    boxes = CropBoxes(*(field.double() for field in crop.draw(sides(side, side, 5000), generator)))
     area, aspect = boxes.height * boxes.width / side**2, (boxes.width / boxes.height).log()
     down, along = boxes.top / (side - boxes.height), boxes.left / (side - boxes.width)
     assert_uniform(area, 0.2, 0.5)
@@ -119,21 +121,21 @@ def test_boxes_of_small_images_are_distributed_as_torchvisions(generator):
         torch.manual_seed(0)
         theirs = [transforms.RandomResizedCrop.get_params(image, [0.2, 1.0], [3 / 4, 4 / 3]) for _ in range(draws)]
     theirs = torch.tensor(theirs, dtype=torch.float64)
-    ours = torch.stack(draw_boxes(CROP, sides(32, 24, draws), generator), dim=1).double()
+    ours = torch.stack(CROP.draw(sides(32, 24, draws), generator), dim=1).double()
     assert (ours[:, :2] + ours[:, 2:]).amax(dim=0).tolist() == [32, 24], "the last row is reached, and none beyond"
     assert ours[:, :2].min() == 0
     spread = ((ours.var(0) + theirs.var(0)) / draws).sqrt()
     assert ((ours.mean(0) - theirs.mean(0)).abs() < 4 * spread).all()
     torch.testing.assert_close(ours.std(0), theirs.std(0), rtol=0.06, atol=0)
-    square = CropSettings(scale_min=0.9, scale_max=1.0, ratio_min=1.0, ratio_max=1.0)
-    assert set(draw_boxes(square, sides(30, 30, 100), generator).height.tolist()) == {28, 29, 30}  # the whole side fits
+    square = Crop(scale_min=0.9, scale_max=1.0, ratio_min=1.0, ratio_max=1.0)
+    assert set(square.draw(sides(30, 30, 100), generator).height.tolist()) == {28, 29, 30}  # the whole side fits
 
 
 def test_a_box_that_never_fits_falls_back_to_the_central_one(generator):
-    whole = CropSettings(scale_min=1.0, scale_max=1.0, ratio_min=3 / 4, ratio_max=4 / 3)
+    whole = Crop(scale_min=1.0, scale_max=1.0, ratio_min=3 / 4, ratio_max=4 / 3)
     for size in ((10, 100), (100, 10), (37, 90)):
         expected = transforms.RandomResizedCrop.get_params(torch.zeros(3, *size), [1.0, 1.0], [3 / 4, 4 / 3])
-        assert torch.stack(draw_boxes(whole, sides(*size, 3), generator), dim=1).tolist() == [list(expected)] * 3
+        assert torch.stack(whole.draw(sides(*size, 3), generator), dim=1).tolist() == [list(expected)] * 3
 
 
 @pytest.mark.usefixtures("way")
@@ -148,7 +150,7 @@ def test_images_of_several_sizes_are_seen_as_each_by_itself_whatever_lies_beside
             batch[place, :, :height, :width] = whole[place][0]
         seen, plain = augment(batch, params, 16, seeded(5), sizes=shapes), center_view(batch, 16, shapes)
         for place, image in enumerate(whole):
-            own = views.numbered(views.pick(recipe, slice(place, place + 1)))
+            own = numbered(pick(recipe, slice(place, place + 1)))
             ends = [] if own.jitter is None else views.hue_ends(own.jitter.hue_after)
             torch.testing.assert_close(seen[place], views.apply_recipe(image, own, ends, 16)[0], atol=2e-5, rtol=0)
             assert torch.equal(plain[place], oracle.center_crop(image, [16, 16])[0] / 255)
@@ -203,8 +205,8 @@ def test_operator_equals_torchvisions_on_tensors(name, photos):
 @pytest.mark.parametrize("strength", [1.0, 2.0])
 def test_drawn_jitter_is_uniform_in_factors_turn_and_order_times_its_strength(strength, generator):
     settings = {"brightness": 0.4 / strength, "contrast": 0.2 / strength, "saturation": 1.5 / strength}
-    params = JitterSettings(probability=0.8, hue=0.1 / strength, strength=strength, **settings)
-    jitter = colour.draw_jitter(params, 24_000, generator)
+    params = ColourJitter(probability=0.8, hue=0.1 / strength, strength=strength, **settings)
+    jitter = params.draw(24_000, generator)
     chosen = jitter.hue_after != colour.NEVER
     assert_share(chosen, 0.8)
     by_kind = torch.empty_like(jitter.factor).scatter(1, jitter.kind, jitter.factor)
@@ -228,7 +230,7 @@ def test_blur_equals_torchvision_with_the_odd_number_of_taps_nearest_to_a_tenth_
         for image, width, our in zip(images, sigma.tolist(), gaussian_blur(images, sigma, taps), strict=True):
             expected = oracle.gaussian_blur(image, [taps, taps], [width, width])
             torch.testing.assert_close(our, expected, atol=1e-6, rtol=0)
-    blur = draw_blur(BLUR, 10_000, generator)
+    blur = BLUR.draw(10_000, generator)
     assert_share(blur.chosen, 0.5)
     assert_uniform(blur.sigma, 0.1, 2.0)
 

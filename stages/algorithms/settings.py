@@ -1,4 +1,4 @@
-"""The parameters -> what the images, each row and the table read: a file for each."""
+"""The parameters -> settings of the images, each row and the table: a file for each."""
 
 from typing import Any
 

@@ -7,14 +7,14 @@ from typing import Any
 from annulus.errors import InputError
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
-from annulus.studies.papers import Rows, as_text, beside_papers, in_pairs, pairs_as_text
+from annulus.studies.papers import Rows, as_text, comparison_table, in_pairs, pairs_as_text
 
 PATHS = ["rows", "right", "table", "pairs"]
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     scale, rows = settings["scale"], Rows(paths.rows, paths.right, least=min(2, len(settings["seeds"])))
-    table = beside_papers(settings["tables"], rows, scale)
+    table = comparison_table(settings["tables"], rows, scale)
     pairs = in_pairs(settings["pairs"], rows, scale)
     if not pairs and all(row["verdict"] == "base" for row in table):
         raise InputError(f"{paths.rows}: nothing to compare has run yet; run a row and its base, each with two seeds")

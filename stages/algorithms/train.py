@@ -15,7 +15,7 @@ MEASURED = [*ACCURACIES, "loss_nats", "bound_nats", "ceiling_nats", "epochs"]
 
 
 def runs(settings: Mapping[str, Any]) -> dict[int, Trial]:
-    """What the stage trains, also for `python -m annulus.sweep`."""
+    """Trials of the stage, by seed; `annulus sweep` reads them too."""
     return {seed: trial_of(settings["run"], seed) for seed in settings["seeds"]}
 
 

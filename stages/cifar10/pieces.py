@@ -1,6 +1,6 @@
 """Rows in pieces of minutes, on a machine without DVC, MLflow and network: `python stages cifar10/pieces ARCHIVE OUT`.
 
-Call it again until all runs are done: each goes on where it stood. What is done is in OUT as in metrics/cifar10.
+Call it again until all runs are done: each resumes from its last state. Finished runs are in OUT as in metrics/cifar10.
 """
 
 import argparse

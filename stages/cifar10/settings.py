@@ -1,4 +1,4 @@
-"""The parameters -> what the images, each row and the table read; the rows and tables are those of `algorithms`."""
+"""The parameters -> settings of the images, each row and the table; the rows and tables are those of `algorithms`."""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ ALGORITHMS = Path("stages/algorithms/params.yaml")
 
 
 class Cifar10Params(StudyParams):
-    """Which rows and tables of `algorithms`."""
+    """Rows and tables taken from the study `algorithms`."""
 
     rows: Names
     tables: Names

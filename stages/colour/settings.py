@@ -1,4 +1,4 @@
-"""The study's parameters -> what its images and its runs read: a file for each data set, and one for all spaces."""
+"""The study's parameters -> settings of its images and runs: a file for each data set, and one for all spaces."""
 
 from dataclasses import asdict
 from typing import Any
@@ -12,14 +12,14 @@ from annulus.studies.study import Settings, Study, StudyParams
 
 
 class Sets(Params):
-    """Of each scale: the training images with a class each, and those with a class for each pixel."""
+    """For each scale, the training images with a class each, and those with a class for each pixel."""
 
     labelled: dict[str, Settings]
     segmented: dict[str, Settings]
 
 
 class PictureParams(Params):
-    """How many images above their masks."""
+    """Rows and columns of the picture: images above their masks."""
 
     rows: Steps
     columns: Steps
@@ -38,19 +38,19 @@ class ColourParams(StudyParams):
 def main(study: Study) -> dict[str, Any]:
     own = study.read(ColourParams)
     scale, seed = own.scale, own.seeds[0]
-    sets = {name: study.of_scale(getattr(own.sets, name), f"sets.{name}") for name in Sets.model_fields}
+    sets = {name: study.value_at_scale(getattr(own.sets, name), f"sets.{name}") for name in Sets.model_fields}
     images = {
         f"images/{name}": resolved(study.variant(f"sets.{name}.{scale}", settings, seed), IMAGES)
         for name, settings in sets.items()
     }
     points = [
         {"space": space, "run": resolved(study.variant(f"spaces.{scale}", settings, seed), RUN)}
-        for space in study.of_scale(own.spaces, "spaces")
+        for space in study.value_at_scale(own.spaces, "spaces")
         for settings in [sets["labelled"] | {"split": space}]
     ]
     spaces = {"scale": scale, "seeds": own.seeds, "held_out_pairs": own.held_out_pairs}
-    spaces |= {"decoder": asdict(study.of_scale(own.decoders, "decoders")), "points": points}
-    return images | {"spaces": spaces, "pictures": study.of_scale(own.pictures, "pictures").model_dump()}
+    spaces |= {"decoder": asdict(study.value_at_scale(own.decoders, "decoders")), "points": points}
+    return images | {"spaces": spaces, "pictures": study.value_at_scale(own.pictures, "pictures").model_dump()}
 
 
 if __name__ == "__main__":

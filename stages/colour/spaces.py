@@ -1,4 +1,4 @@
-"""CMC in each colour space: the images -> what the channels share, the linear probe and mean IoU of each space."""
+"""CMC in each colour space: the images -> information that the channels share, linear probe and mean IoU per space."""
 
 import argparse
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Any
 from annulus.evals.segmentation import SegmentationSettings
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
-from annulus.studies.outcomes import numbers
+from annulus.studies.outcomes import metrics_row
 from annulus.studies.runs import Trials, load_splits, trial_of
 from annulus.studies.segments import Segments
 
@@ -21,14 +21,15 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
         for point in settings["points"]
         for seed in settings["seeds"]
     }
-    found = Trials(load_splits(paths.labelled)).run(runs)
+    outcomes = Trials(load_splits(paths.labelled)).run(runs)
     of_space = {
-        point["space"]: {seed: found[point["space"], seed] for seed in settings["seeds"]}
+        point["space"]: {seed: outcomes[point["space"], seed] for seed in settings["seeds"]}
         for point in settings["points"]
     }
     base = next(iter(of_space.values()))
     rows = [
-        numbers((space, None), of_seeds, base) | {"scale": settings["scale"]} for space, of_seeds in of_space.items()
+        metrics_row((space, None), of_seeds, base) | {"scale": settings["scale"]}
+        for space, of_seeds in of_space.items()
     ]
     write_table(paths.spaces, rows)
     return Results({})

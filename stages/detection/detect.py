@@ -9,9 +9,9 @@ from annulus.files.results import write_bytes
 from annulus.files.sheets import png
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.studies.detection.annotated import Detection
-from annulus.studies.detection.detected import numbers
+from annulus.studies.detection.detected import metrics_row
 from annulus.studies.detection.detection_tables import VARIANTS
-from annulus.studies.detection.detector_runs import SHOWN, measured, of_encoders
+from annulus.studies.detection.detector_runs import SHOWN, measured, run_encoders
 from annulus.studies.detection.pictures import grid
 
 PATHS = ["scenes", "main", "uniform", "untrained", "metrics", "pictures"]
@@ -19,13 +19,13 @@ PATHS = ["scenes", "main", "uniform", "untrained", "metrics", "pictures"]
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     seeds, encoders = settings["seeds"], {name: getattr(paths, name) for name in VARIANTS}
-    test, found, pieces = of_encoders("detection", settings, paths.scenes, encoders, measured)
-    shown = replace(test, pictures=test.pictures[:SHOWN])
-    drawn = {variant: [Detection(**one) for one in runs[seeds[0]]["shown"]] for variant, runs in found.items()}
-    write_bytes(paths.pictures, png(grid(shown, drawn).quantize(64)))  # it is in git: a sixth of the bytes
+    test, results, tasks = run_encoders("detection", settings, paths.scenes, encoders, measured)
+    pictured = replace(test, pictures=test.pictures[:SHOWN])
+    drawn = {variant: [Detection(**one) for one in runs[seeds[0]]["shown"]] for variant, runs in results.items()}
+    write_bytes(paths.pictures, png(grid(pictured, drawn).quantize(64)))  # it is in git: a sixth of the bytes
     own = {name: settings[name] for name in ("task", "configuration", "engine", "scale")}
     counts = {"seeds": len(seeds), "test_pictures": len(test.pictures)}
-    return Results(own | counts | numbers(found), written=pieces.done)
+    return Results(own | counts | metrics_row(results), written=tasks.done)
 
 
 if __name__ == "__main__":

@@ -9,9 +9,9 @@ from annulus.evals.mask_pictures import predicted_sheet
 from annulus.files.results import write_bytes
 from annulus.files.sheets import png
 from annulus.pipeline.stage import Results, run_resolved
-from annulus.studies.detection.detected import numbers
+from annulus.studies.detection.detected import metrics_row
 from annulus.studies.detection.detection_tables import VARIANTS
-from annulus.studies.detection.detector_runs import SHOWN, of_encoders
+from annulus.studies.detection.detector_runs import SHOWN, run_encoders
 from annulus.studies.detection.semantic import segmented, semantic
 
 PATHS = ["scenes", "main", "uniform", "untrained", "metrics", "pictures"]
@@ -19,13 +19,13 @@ PATHS = ["scenes", "main", "uniform", "untrained", "metrics", "pictures"]
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     seeds, encoders = settings["seeds"], {name: getattr(paths, name) for name in VARIANTS}
-    test, found, pieces = of_encoders("segments", settings, paths.scenes, encoders, segmented)
-    shown = semantic(replace(test, pictures=test.pictures[:SHOWN]), settings["segments"]["side"])
-    predicted = {variant: runs[seeds[0]]["predicted"] for variant, runs in found.items()}
-    write_bytes(paths.pictures, png(predicted_sheet(shown, predicted).quantize(64)))
+    test, results, tasks = run_encoders("segments", settings, paths.scenes, encoders, segmented)
+    pictured = semantic(replace(test, pictures=test.pictures[:SHOWN]), settings["segments"]["side"])
+    predicted = {variant: runs[seeds[0]]["predicted"] for variant, runs in results.items()}
+    write_bytes(paths.pictures, png(predicted_sheet(pictured, predicted).quantize(64)))
     own = {name: settings[name] for name in ("task", "configuration", "engine", "scale")}
     counts = {"seeds": len(seeds), "test_pictures": len(test.pictures)}
-    return Results(own | counts | numbers(found), written=pieces.done)
+    return Results(own | counts | metrics_row(results), written=tasks.done)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The study's and the main line's parameters -> what scenes, tasks and the table read."""
+"""The study's and the main line's parameters -> settings of scenes, tasks and the table."""
 
 from typing import Any
 

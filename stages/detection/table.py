@@ -14,10 +14,10 @@ PATHS = ["tasks", "table"]
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     files = {name: paths.tasks / f"{name}.json" for name in settings["tasks"]}
-    found = {name: read_metrics(file) for name, file in files.items() if file.exists()}
-    if not found:
+    metrics = {name: read_metrics(file) for name, file in files.items() if file.exists()}
+    if not metrics:
         raise InputError(f"{paths.tasks} holds the numbers of no task; run dvc repro stages/detection/dvc.yaml")
-    write_table(paths.table, list(rows(found, settings["main"])))
+    write_table(paths.table, list(rows(metrics, settings["main"])))
     return Results({})
 
 

@@ -1,4 +1,4 @@
-"""Pairs of patches at each offset: the large images -> what the pairs share, and what two sets' probes read of it."""
+"""Pairs of patches at each offset: the large images -> information that the pairs share, and probes on two sets."""
 
 import argparse
 from collections.abc import Mapping
@@ -6,9 +6,9 @@ from typing import Any
 
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
-from annulus.running.workers import Pieces
+from annulus.running.workers import ResumableTasks
 from annulus.studies.distance.offsets import Transfer, outcomes, transferred
-from annulus.studies.outcomes import numbers
+from annulus.studies.outcomes import metrics_row
 
 PATHS = ["large", "first", "second", "offsets"]
 
@@ -17,20 +17,23 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     probes = {name: getattr(paths, slot) for slot, name in settings["sets"].items()}
     sets = Transfer(large=paths.large, probes=probes, held_out_pairs=settings["held_out_pairs"])
     points = {point["offset"]: point["run"] for point in settings["points"]}
-    pieces = Pieces("distance", {"sets": sets, "hashes": sets.hashes, "points": points}, transferred)
+    tasks = ResumableTasks("distance", {"sets": sets, "hashes": sets.hashes, "points": points}, transferred)
     keys = [(offset, seed) for offset in points for seed in settings["seeds"]]
-    found = dict(zip(keys, pieces.run(keys), strict=True))
+    results = dict(zip(keys, tasks.run(keys), strict=True))
     runs = {
-        (name, offset): {seed: outcomes(found[offset, seed], name) for seed in settings["seeds"]}
+        (name, offset): {seed: outcomes(results[offset, seed], name) for seed in settings["seeds"]}
         for name in probes
         for offset in points
     }
     base = next(iter(points))
     write_table(
         paths.offsets,
-        [numbers(point, each, runs[point[0], base]) | {"scale": settings["scale"]} for point, each in runs.items()],
+        [
+            metrics_row(point, by_seed, runs[point[0], base]) | {"scale": settings["scale"]}
+            for point, by_seed in runs.items()
+        ],
     )
-    return Results({}, written=pieces.done)
+    return Results({}, written=tasks.done)
 
 
 if __name__ == "__main__":

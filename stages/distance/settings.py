@@ -1,4 +1,4 @@
-"""The study's parameters -> what its images and its runs read: a file for each data set, and one for all offsets."""
+"""The study's parameters -> settings of its images and runs: a file for each data set, and one for all offsets."""
 
 from typing import Annotated, Any
 
@@ -14,7 +14,7 @@ OFFSET = "view_sets.patches.patches.offset"
 
 
 class Sets(Params):
-    """Of each scale: the training images, and what the features are probed on."""
+    """For each scale, the training images, and the image sets to probe on."""
 
     large: dict[str, Settings]
     first: dict[str, Settings]
@@ -22,7 +22,7 @@ class Sets(Params):
 
 
 class PairParams(Params):
-    """Distances between two patches, and how many pairs of unseen images are told apart."""
+    """Distances between two patches, and number of pairs of unseen images for the information estimate."""
 
     held_out_pairs: Steps
     offsets: Annotated[list[int], Field(min_length=1)]  # pixels; gains are over the first
@@ -37,8 +37,8 @@ class DistanceParams(StudyParams):
 
 def main(study: Study) -> dict[str, Any]:
     own = study.read(DistanceParams)
-    scale, seed, pairs = own.scale, own.seeds[0], study.of_scale(own.pairs, "pairs")
-    sets = {name: study.of_scale(getattr(own.sets, name), f"sets.{name}") for name in Sets.model_fields}
+    scale, seed, pairs = own.scale, own.seeds[0], study.value_at_scale(own.pairs, "pairs")
+    sets = {name: study.value_at_scale(getattr(own.sets, name), f"sets.{name}") for name in Sets.model_fields}
     variants = {name: study.variant(f"sets.{name}.{scale}", settings, seed) for name, settings in sets.items()}
     images = {f"images/{name}": resolved(params, IMAGES) for name, params in variants.items()}
     points = [

@@ -1,4 +1,4 @@
-"""The study's parameters -> what its images, each teacher, each student and the table read."""
+"""The study's parameters -> settings of its images, each teacher, each student and the table."""
 
 from typing import Any
 

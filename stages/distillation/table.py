@@ -1,4 +1,4 @@
-"""What the students have learned -> the table beside the paper's, further differences, the picture of correlations."""
+"""Students' accuracies -> the table beside the paper's, further differences, the picture of correlations."""
 
 import argparse
 from collections.abc import Mapping

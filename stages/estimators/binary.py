@@ -6,7 +6,7 @@ from typing import Any
 
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
-from annulus.studies.estimators.binary import with_batches_of
+from annulus.studies.estimators.binary import batch_rows
 from annulus.studies.estimators.params import BinaryParams
 
 PATHS = ["points"]
@@ -14,7 +14,7 @@ PATHS = ["points"]
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     params, seed = BinaryParams.model_validate(settings["params"]), settings["seeds"][0]
-    write_table(paths.points, [row for m in params.candidates for row in with_batches_of(m, params, seed)])
+    write_table(paths.points, [row for m in params.candidates for row in batch_rows(m, params, seed)])
     return Results({})
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
-from annulus.running.workers import Pieces
+from annulus.running.workers import ResumableTasks
 from annulus.studies.estimators.conditional import digits, rows, trained
 from annulus.studies.estimators.params import ConditionalParams
 from annulus.studies.estimators.toys import SumOfGaussians
@@ -16,12 +16,12 @@ PATHS = ["points"]
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     params, seeds = ConditionalParams.model_validate(settings["params"]), settings["seeds"]
-    pieces = Pieces("conditional", {"params": params, "seeds": seeds}, trained)
-    found = zip(params.variants, pieces.run(list(params.variants)), strict=True)
+    tasks = ResumableTasks("conditional", {"params": params, "seeds": seeds}, trained)
+    estimates = zip(params.variants, tasks.run(list(params.variants)), strict=True)
     information = digits(SumOfGaussians().information)
     of_all = {"seeds": len(seeds), "information_nats": information, "scale": settings["scale"]}
-    write_table(paths.points, [row | of_all for name, nats in found for row in rows(name, params, nats)])
-    return Results({}, written=pieces.done)
+    write_table(paths.points, [row | of_all for name, nats in estimates for row in rows(name, params, nats)])
+    return Results({}, written=tasks.done)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from typing import Any
 from annulus.errors import InputError
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
-from annulus.running.workers import Pieces
+from annulus.running.workers import ResumableTasks
 from annulus.studies.estimators.bounds import eqco
 from annulus.studies.estimators.gaussians import estimates, row
 from annulus.studies.estimators.params import GaussiansParams
@@ -29,17 +29,17 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
         warning = eqco(params.eqco_alpha).warning(pairs, pairs - 1)
         if warning is not None:
             log.warning("%s", warning)
-    pieces = Pieces("gaussians", params, estimates)
+    tasks = ResumableTasks("gaussians", params, estimates)
     keys = sorted(((pairs, seed) for pairs in params.pairs for seed in seeds), reverse=True)  # the longest first
-    found = dict(zip(keys, pieces.run(keys), strict=True))
+    results = dict(zip(keys, tasks.run(keys), strict=True))
     rows = [
-        row(params, method, nats, pairs, [found[pairs, seed]["nats"][method][place] for seed in seeds])
+        row(params, method, nats, pairs, [results[pairs, seed]["nats"][method][place] for seed in seeds])
         for place, nats in enumerate(params.information)
         for method in ("InfoNCE", "EqCo")
         for pairs in params.pairs
     ]
-    write_table(paths.points, [each | {"seeds": len(seeds), "scale": settings["scale"]} for each in rows])
-    return Results({}, written=pieces.done)
+    write_table(paths.points, [line | {"seeds": len(seeds), "scale": settings["scale"]} for line in rows])
+    return Results({}, written=tasks.done)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Every bound with the ideal critic, over the true information: what it loses by itself, without any training."""
+"""Every bound with the ideal critic, over the true information: its own loss, without any training."""
 
 import argparse
 from collections.abc import Mapping

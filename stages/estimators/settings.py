@@ -1,4 +1,4 @@
-"""The study's parameters -> what each table and figure reads: a file for each."""
+"""The study's parameters -> settings of each table and figure: a file for each."""
 
 from typing import Any
 
@@ -31,11 +31,11 @@ SECTIONS = ("gaussians", "binary", "conditional", "ideal", "theorems")
 
 def main(study: OwnStudy) -> dict[str, Any]:
     params = study.read(EstimatorsParams)
-    found = {name: study.section(name, type(getattr(params, name))) for name in SECTIONS}
+    sections = {name: study.section(name, type(getattr(params, name))) for name in SECTIONS}
     for name in params.staircases:
-        found[f"staircase-{name}"] = study.section(f"staircases.{name}", StaircaseParams)
+        sections[f"staircase-{name}"] = study.section(f"staircases.{name}", StaircaseParams)
     own = {"scale": params.scale, "seeds": params.seeds}
-    return {name: own | {"params": section.model_dump(mode="json")} for name, section in found.items()}
+    return {name: own | {"params": section.model_dump(mode="json")} for name, section in sections.items()}
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from typing import Any
 
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
-from annulus.running.workers import Pieces
+from annulus.running.workers import ResumableTasks
 from annulus.studies.estimators.params import StaircaseParams
 from annulus.studies.estimators.staircase import BOUNDS, curve, ends, follow, warnings_for
 
@@ -20,17 +20,17 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     params, seed = StaircaseParams.model_validate(settings["params"]), settings["seeds"][0]
     for warning in warnings_for(params):
         log.warning("%s", warning)
-    pieces = Pieces("staircase", params, follow)
+    tasks = ResumableTasks("staircase", params, follow)
     keys = [(name, seed) for name in BOUNDS]
     runs = {
         (name, alpha): result["nats"][place]
-        for (name, _), result in zip(keys, pieces.run(keys), strict=True)
+        for (name, _), result in zip(keys, tasks.run(keys), strict=True)
         for place, alpha in enumerate(params.alphas)
     }
     write_table(paths.curves, [row for key, nats in runs.items() for row in curve(params, *key, nats)])
     levels = [row for key, nats in runs.items() for row in ends(params, *key, nats)]
     write_table(paths.levels, [row | {"seeds": 1, "scale": settings["scale"]} for row in levels])
-    return Results({}, written=pieces.done)
+    return Results({}, written=tasks.done)
 
 
 if __name__ == "__main__":

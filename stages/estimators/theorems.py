@@ -1,4 +1,4 @@
-"""What the theorems say, with the ideal critic: bias and variance of NCE and CNCE, and where the bound breaks."""
+"""The theorems with the ideal critic: bias and variance of NCE and CNCE, and the case that breaks the bound."""
 
 import argparse
 from collections.abc import Mapping
@@ -6,14 +6,14 @@ from typing import Any
 
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.studies.estimators.params import TheoremsParams
-from annulus.studies.estimators.theorems import numbers
+from annulus.studies.estimators.theorems import theorem_metrics
 
 PATHS = ["metrics"]
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     params = TheoremsParams.model_validate(settings["params"])
-    return Results(numbers(params, settings["seeds"][0]) | {"scale": settings["scale"]})
+    return Results(theorem_metrics(params, settings["seeds"][0]) | {"scale": settings["scale"]})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The study's parameters -> what its images and its table read."""
+"""The study's parameters -> settings of its images and its table."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What networks learn of digit, background and position by what the two views share."""
+"""Networks trained on views that share digit, background or position -> tables of their errors on each."""
 
 import argparse
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Any
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.running.checkpoint import hash_files
-from annulus.running.workers import Pieces
+from annulus.running.workers import ResumableTasks
 from annulus.studies.moving_digits.digit_rows import measured, names, pairs, rows
 from annulus.studies.moving_digits.digits_params import TrainingParams
 
@@ -17,13 +17,13 @@ PATHS = ["images", "table", "pairs"]
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     params, seeds = TrainingParams.model_validate(settings["training"]), settings["seeds"]
     inputs = {"images": paths.images, "content": hash_files(paths.images)}
-    pieces = Pieces("moving_digits", {**settings, **inputs}, measured)
+    tasks = ResumableTasks("moving_digits", {**settings, **inputs}, measured)
     keys = [(name, seed) for name in names(params) for seed in seeds]
-    outcomes = dict(zip(keys, pieces.run(keys), strict=True))
-    found = {name: {seed: outcomes[name, seed] for seed in seeds} for name in names(params)}
-    write_table(paths.table, [row | {"scale": settings["scale"]} for row in rows(found, params)])
-    write_table(paths.pairs, [row | {"scale": settings["scale"]} for row in pairs(found, params)])
-    return Results({}, written=pieces.done)
+    outcomes = dict(zip(keys, tasks.run(keys), strict=True))
+    by_sharing = {name: {seed: outcomes[name, seed] for seed in seeds} for name in names(params)}
+    write_table(paths.table, [row | {"scale": settings["scale"]} for row in rows(by_sharing, params)])
+    write_table(paths.pairs, [row | {"scale": settings["scale"]} for row in pairs(by_sharing, params)])
+    return Results({}, written=tasks.done)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ PATHS = ["images", "points"]
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     torch.set_num_threads(1)  # as the other parts' trials, so that the numbers do not depend on the cores
     trials = Trials(load_splits(paths.images))
-    found: dict[tuple[str, int], list[Spread]] = {}
+    spreads_by_point: dict[tuple[str, int], list[Spread]] = {}
     for seed in settings["seeds"]:
         training = trials.training(trial_of(settings["run"], seed))
         training.run()
@@ -30,8 +30,8 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
             for k in settings["counts"]:
                 draws = generator(seed, "estimates", name, k, device=scores.device)
                 spread = spread_over_draws(scores, self_index, k, sampler, settings["repeats"], draws)
-                found.setdefault((name, k), []).append(spread)
-    write_table(paths.points, [row(*point, spreads) for point, spreads in found.items()])
+                spreads_by_point.setdefault((name, k), []).append(spread)
+    write_table(paths.points, [row(*point, spreads) for point, spreads in spreads_by_point.items()])
     return Results({})
 
 

@@ -1,4 +1,4 @@
-"""The parameters -> what the images, each part and the estimates read: a file for each."""
+"""The parameters -> settings of the images, each part and the estimates: a file for each."""
 
 from typing import Annotated, Any
 

@@ -1,4 +1,4 @@
-"""The spirals under settings that the paper leaves open: what each read-out finds without and with noise."""
+"""The spirals under settings that the paper leaves open: accuracies of each read-out without and with noise."""
 
 import argparse
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from typing import Any
 
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
-from annulus.running.workers import Pieces
+from annulus.running.workers import ResumableTasks
 from annulus.studies.spirals.spirals import learned, row
 from annulus.studies.spirals.spirals_params import SpiralsParams
 
@@ -17,14 +17,14 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     rows, done = [], []
     for name, own in settings["settings"].items():
         params = SpiralsParams.model_validate(own)
-        pieces = Pieces("spirals", params, learned)
+        tasks = ResumableTasks("spirals", params, learned)
         keys = [(noise, seed) for noise in params.noise for seed in settings["seeds"]]
-        found = dict(zip(keys, pieces.run(keys), strict=True))
-        by_noise = {noise: [found[noise, seed] for seed in settings["seeds"]] for noise in params.noise}
+        results = dict(zip(keys, tasks.run(keys), strict=True))
+        by_noise = {noise: [results[noise, seed] for seed in settings["seeds"]] for noise in params.noise}
         base = by_noise[params.noise[0]]
-        shown = {"scale": settings["scale"], "iterations": params.iterations}
-        rows += [{"series": name} | row(params, noise, each, base) | shown for noise, each in by_noise.items()]
-        done.append(pieces.done)
+        setting = {"scale": settings["scale"], "iterations": params.iterations}
+        rows += [{"series": name} | row(params, noise, runs, base) | setting for noise, runs in by_noise.items()]
+        done.append(tasks.done)
     write_table(paths.search, rows)
     return Results({}, written=lambda: [forget() for forget in done])
 

@@ -1,4 +1,4 @@
-"""The study's parameters -> what its stages read."""
+"""The study's parameters -> settings of its stages."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def main(study: OwnStudy) -> dict[str, Any]:
     searched = study.section("search", SearchParams).of(params, f"{study.path}: search.settings")
     return {
         "spirals": own | {"params": params.model_dump(mode="json")},
-        "search": own | {"settings": {name: found.model_dump(mode="json") for name, found in searched.items()}},
+        "search": own | {"settings": {name: spirals.model_dump(mode="json") for name, spirals in searched.items()}},
     }
 
 

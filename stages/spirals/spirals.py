@@ -1,4 +1,4 @@
-"""Two spirals seen through noise: what views share, and what a linear read-out finds in the learned plane."""
+"""Two spirals seen through noise: information that views share, accuracy of a linear read-out in the learned plane."""
 
 import argparse
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from typing import Any
 
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
-from annulus.running.workers import Pieces
+from annulus.running.workers import ResumableTasks
 from annulus.studies.spirals.spirals import curve_rows, learned, plane_rows, row
 from annulus.studies.spirals.spirals_params import SpiralsParams
 
@@ -15,18 +15,18 @@ PATHS = ["points", "curve", "plane"]
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     params, seeds = SpiralsParams.model_validate(settings["params"]), settings["seeds"]
-    pieces = Pieces("spirals", params, learned)
+    tasks = ResumableTasks("spirals", params, learned)
     keys = [(noise, seed) for noise in params.noise for seed in seeds]
-    found = dict(zip(keys, pieces.run(keys), strict=True))
-    by_noise = {noise: [found[noise, seed] for seed in seeds] for noise in params.noise}
+    results = dict(zip(keys, tasks.run(keys), strict=True))
+    by_noise = {noise: [results[noise, seed] for seed in seeds] for noise in params.noise}
     base = by_noise[params.noise[0]]
     write_table(
         paths.points,
-        [row(params, noise, each, base) | {"scale": settings["scale"]} for noise, each in by_noise.items()],
+        [row(params, noise, runs, base) | {"scale": settings["scale"]} for noise, runs in by_noise.items()],
     )
     write_table(paths.curve, curve_rows(params, by_noise))
     write_table(paths.plane, plane_rows(by_noise))
-    return Results({}, written=pieces.done)
+    return Results({}, written=tasks.done)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The study's and the main line's parameters -> what encoders, images, targets and the table read."""
+"""The study's and the main line's parameters -> settings of encoders, images, targets and the table."""
 
 from typing import Any
 

@@ -15,10 +15,10 @@ PATHS = ["targets", "images", "table", "gains", "sheet"]
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
-    found = read_targets(paths.targets, settings["targets"])
-    write_table(paths.table, accuracies(found, settings["variants"], settings["main"]))
-    write_table(paths.gains, gains(found, settings["variants"], settings["main"]))
-    pictures = sheet_of({name: load_images(paths.images / name / "test.safetensors") for name in found})
+    metrics = read_targets(paths.targets, settings["targets"])
+    write_table(paths.table, accuracies(metrics, settings["variants"], settings["main"]))
+    write_table(paths.gains, gains(metrics, settings["variants"], settings["main"]))
+    pictures = sheet_of({name: load_images(paths.images / name / "test.safetensors") for name in metrics})
     write_bytes(paths.sheet, png(pictures))
     return Results({})
 

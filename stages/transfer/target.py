@@ -6,8 +6,8 @@ from typing import Any
 
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.running.checkpoint import hash_files
-from annulus.running.workers import Pieces
-from annulus.studies.transfer.probed import numbers, probed, splits_of
+from annulus.running.workers import ResumableTasks
+from annulus.studies.transfer.probed import evaluate_transfer, metrics_row, splits_of
 from annulus.studies.transfer.target_tables import MAIN
 
 PATHS = ["images", "main", "uniform", "untrained", "metrics"]
@@ -18,14 +18,14 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     train, test = splits_of(paths.images)  # before the workers are forked
     weights = [folder / f"{seed}.safetensors" for folder in encoders.values() for seed in seeds]
     inputs = {"images": paths.images, "encoders": encoders, "hashes": hash_files(paths.images, *weights)}
-    pieces = Pieces("transfer", {**settings, **inputs, "episodes_seed": seeds[0]}, probed)
+    tasks = ResumableTasks("transfer", {**settings, **inputs, "episodes_seed": seeds[0]}, evaluate_transfer)
     keys = [(variant, seed) for variant in encoders for seed in seeds]
-    outcomes = dict(zip(keys, pieces.run(keys), strict=True))
-    found = {variant: {seed: outcomes[variant, seed] for seed in seeds} for variant in encoders}
+    outcomes = dict(zip(keys, tasks.run(keys), strict=True))
+    right = {variant: {seed: outcomes[variant, seed] for seed in seeds} for variant in encoders}
     counts = {"classes": len(test.classes), "train_images": len(train), "test_images": len(test)}
     few = {name: settings["few_shot"][name] for name in ("ways", "shots", "queries", "episodes", "classifier")}
     own = {"target": settings["target"], "scale": settings["scale"], "seeds": len(seeds)}
-    return Results(own | counts | few | numbers(found), written=pieces.done)
+    return Results(own | counts | few | metrics_row(right), written=tasks.done)
 
 
 if __name__ == "__main__":

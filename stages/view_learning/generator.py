@@ -14,26 +14,28 @@ from annulus.files.results import write_text
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.running.checkpoint import Checkpoint, hash_files
 from annulus.running.code import hash_code
-from annulus.running.workers import each
+from annulus.running.workers import map_processes
 from annulus.studies.view_learning import trained as module
-from annulus.studies.view_learning.params import SEEN, GeneratorParams
+from annulus.studies.view_learning.params import SEEN, GeneratorParams, Seen
 from annulus.views.learned import save_generator
 
 PATHS = ["images", "generator"]
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
-    params, seen = GeneratorParams.model_validate(settings["generator"]), values(settings["seen"], SEEN)
+    params, seen = GeneratorParams.model_validate(settings["generator"]), Seen(*values(settings["seen"], SEEN).values())
     train, device = paths.images / "train.safetensors", pick_device()
     images = load_images(train)
     key = {"generator": params, "seen": seen, "images": hash_files(train), "code": hash_code(Path(module.__file__))}
     checkpoints = {seed: Checkpoint("generator", key | {"seed": seed}) for seed in settings["seeds"]}
     make = partial(module.resumed, params, seen, images, checkpoints, device)
     names = [f"seed {seed}" for seed in checkpoints]
-    found = dict(zip(checkpoints, each(make, list(checkpoints), names=names, device=device), strict=True))
-    for seed, (generator, _) in found.items():
+    trained_generators = dict(
+        zip(checkpoints, map_processes(make, list(checkpoints), names=names, device=device), strict=True)
+    )
+    for seed, (generator, _) in trained_generators.items():
         save_generator(paths.generator / f"{seed}.safetensors", generator)
-    curves = {seed: curve for seed, (_, curve) in found.items()}
+    curves = {seed: curve for seed, (_, curve) in trained_generators.items()}
     write_text(paths.generator / "curves.json", json.dumps(curves) + "\n")
     return Results({}, written=partial(_done, checkpoints.values()))
 

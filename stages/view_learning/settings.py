@@ -1,4 +1,4 @@
-"""The parameters -> what the images, each generator, the views and the pictures read: a file for each."""
+"""The parameters -> settings of the images, each generator, the views and the pictures: a file for each."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from annulus.studies.view_learning.study import ViewLearningParams, generator_of
 def main(study: Study) -> dict[str, Any]:
     own = study.read(ViewLearningParams)
     common, names = {"scale": own.scale, "seeds": own.seeds}, list(own.generators)
-    backbones = study.of_scale(own.backbones, "backbones")
+    backbones = study.value_at_scale(own.backbones, "backbones")
     learned = {name: generator_of(study, own, name) for name in names}
     seen = resolved(study.variant("generators", {}, own.seeds[0]), SEEN)
     files = {"images": resolved(study.variant("images", {}, own.seeds[0]), IMAGES)}
@@ -28,8 +28,8 @@ def main(study: Study) -> dict[str, Any]:
             points.append({"series": f"raw-{space}", "generator": None} | raw | about)
             for name, params in learned.items():
                 if params.space == space:
-                    told = params.model_dump(mode="json", include=set(raw))
-                    points.append({"series": name, "generator": name} | told | about)
+                    given = params.model_dump(mode="json", include=set(raw))
+                    points.append({"series": name, "generator": name} | given | about)
     smallest = next(iter(backbones))
     for point in points:
         plain = point["series"].removeprefix("raw-") in (point["space"], f"{point['learns']}-{point['space']}")

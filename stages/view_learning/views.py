@@ -7,7 +7,7 @@ from typing import Any
 
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
-from annulus.studies.outcomes import numbers, pair
+from annulus.studies.outcomes import metrics_row, pair
 from annulus.studies.runs import Trials, load_splits, trial_of
 
 PATHS = ["images", "generators", "points", "pairs"]
@@ -24,12 +24,12 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
         for seed in seeds
     }
     outcomes = Trials(load_splits(paths.images)).run(variants)
-    found = {key: {seed: outcomes[key, seed] for seed in seeds} for key in points}
+    by_point = {key: {seed: outcomes[key, seed] for seed in seeds} for key in points}
     write_table(
         paths.points,
         [
             {name: point[name] for name in TOLD}
-            | numbers((point["series"], None), found[key], found[f"raw-{point['space']}", point["backbone"]])
+            | metrics_row((point["series"], None), by_point[key], by_point[f"raw-{point['space']}", point["backbone"]])
             | {"scale": settings["scale"]}
             for key, point in points.items()
         ],
@@ -37,7 +37,7 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     write_table(
         paths.pairs,
         [
-            pair(point, base, found[point, backbone], found[base, backbone]) | {"backbone": backbone}
+            pair(point, base, by_point[point, backbone], by_point[base, backbone]) | {"backbone": backbone}
             for point, bases in settings["pairs"].items()
             for base in bases
             for backbone in dict.fromkeys(backbone for _, backbone in points)

@@ -17,11 +17,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from annulus.device.device import pick_device
-from annulus.studies.distillation.build import build_contrast
 from annulus.studies.distillation.choices import loss_settings
-from annulus.studies.distillation.classifiers.build import build_classifier
+from annulus.studies.distillation.classifiers.network import build_classifier
 from annulus.studies.distillation.classifiers.params import FitParams
 from annulus.studies.distillation.classifiers.training import _Run
+from annulus.studies.distillation.contrast import build_contrast
 from annulus.studies.distillation.memories import ContrastiveDistillation
 from annulus.studies.distillation.objective import Distillation
 from annulus.studies.distillation.params import ContrastParams, WeightParams

@@ -15,7 +15,7 @@ from annulus.bounds.infonce import infonce
 from annulus.device.device import pick_device
 from annulus.device.rng import first_weights
 from annulus.negatives.samplers import ball
-from annulus.running.workers import each
+from annulus.running.workers import map_processes
 from annulus.studies.estimators.bounds import Bound, cpc, mlcpc, off_diagonal
 from annulus.studies.estimators.conditional import Conditional, Run
 from annulus.studies.estimators.critics import Joint, Separable
@@ -70,9 +70,9 @@ def conditional() -> tuple[float, float, float]:
     """
     stacks, cores, loops = [], [], []
     for _ in range(TURNS):
-        stacks.append(max(each(stacked, VARIANTS)))
-        cores.append(sum(next(each(stacked, [name])) for name in VARIANTS))
-        loops.append(sum(next(each(one_at_a_time, [name])) for name in VARIANTS))
+        stacks.append(max(map_processes(stacked, VARIANTS)))
+        cores.append(sum(next(map_processes(stacked, [name])) for name in VARIANTS))
+        loops.append(sum(next(map_processes(one_at_a_time, [name])) for name in VARIANTS))
     return statistics.median(stacks), statistics.median(cores), statistics.median(loops)
 
 

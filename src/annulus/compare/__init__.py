@@ -1,6 +1,6 @@
-"""Two variants of the main line, number by number: what changed, and what the seeds can tell of it.
+"""Comparison of two variants of the main line: effect of the change, with 95 % intervals over the seeds.
 
-sides     what a git revision, a DVC experiment or the workspace holds
+sides     content of a git revision, a DVC experiment or the workspace
 table     differences and verdicts
 text      the table for a terminal, and as Markdown
 record    the table as a metrics file

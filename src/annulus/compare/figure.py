@@ -14,7 +14,7 @@ SHOWN = {"validation_nn1_percent": "nearest memory row, validation, %", "bound_n
 
 
 def draw(comparison: Comparison, path: Path) -> None:
-    """Write the figure; the ending of the path says which kind of file."""
+    """Write the figure; the path's suffix selects the format."""
     figure = Figure(figsize=(9, 3.4), layout="constrained")
     for axes, (column, label) in zip(figure.subplots(1, len(SHOWN)), SHOWN.items(), strict=True):
         for name, side in (("base", comparison.base), ("head", comparison.head)):

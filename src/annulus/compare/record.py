@@ -12,7 +12,7 @@ def as_rows(comparison: Comparison) -> list[dict[str, Number]]:
     """
     changed = "; ".join(f"{key}: {base} -> {head}" for key, base, head in comparison.changed)
     head = comparison.head
-    images = max(len(bits) for each in head.headlines.values() for bits in (each.right or {}).values())
+    images = max(len(bits) for headline in head.headlines.values() for bits in (headline.right or {}).values())
     made = {
         "changed": changed or "nothing",
         "dataset": str(head.params.get("dataset", "")),

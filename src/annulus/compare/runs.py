@@ -22,7 +22,7 @@ MOST_NAMED = 6  # parameters
 
 
 class Run(NamedTuple):
-    """A run as the table shows it: numbers, or what stands in their place."""
+    """A run in the table: its numbers, or the reason why it has none."""
 
     name: str
     params: Mapping[str, Any]
@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def read_run(name: str, files: Files) -> Run:
-    """A run's parameters and headline numbers. What cannot be read is its fault, and no reason to show no other."""
+    """Parameters and headline numbers of a run. An unreadable run is shown with its fault, beside the others."""
     params: Mapping[str, Any] = {}
     try:
         params = flat(read_yaml(files, "params.yaml"))
@@ -62,7 +62,7 @@ def read_run(name: str, files: Files) -> Run:
 
 
 def as_text(runs: Sequence[Run]) -> str:
-    """The table; parameters are those that differ from HEAD's, which is the second run."""
+    """The table, with the parameters that differ from those of HEAD, the second run."""
     room = WIDTH - NAME - len(SHOWN) * (NUMBER + 1) - 1
     heads = "".join(f"{label:>{NUMBER + 1}}" for label in SHOWN.values())
     lines = [f"{'run':<{NAME}} {'differs from HEAD in':<{room}}{heads}"]
@@ -78,24 +78,23 @@ def as_text(runs: Sequence[Run]) -> str:
 
 def _differences(params: Mapping[str, Any], base: Mapping[str, Any]) -> str:
     keys = sorted(params.keys() | base.keys(), key=lambda key: (key not in SECTION_OF, "." in key, key))
-    found = [f"{key}={params.get(key)}" for key in keys if params.get(key) != base.get(key)]
-    return " ".join(
-        [*found[:MOST_NAMED], *([f"and {len(found) - MOST_NAMED} more"] if len(found) > MOST_NAMED else [])]
-    )
+    differences = [f"{key}={params.get(key)}" for key in keys if params.get(key) != base.get(key)]
+    more = [f"and {len(differences) - MOST_NAMED} more"] if len(differences) > MOST_NAMED else []
+    return " ".join([*differences[:MOST_NAMED], *more])
 
 
 def _numbers(summary: Any) -> dict[str, str]:
     """The numbers as text, with the half of the interval where the summary has one."""
     if not isinstance(summary, dict):
         raise ValueError("metrics/summary.json holds no numbers by name")
-    found = {}
+    cells = {}
     for number in SHOWN:
         half = number.replace("_percent", "_interval_percent")
         digits = 2 if number.endswith("_percent") else 4
-        found[number] = f"{finite(summary.get(number), number):.{digits}f}"
+        cells[number] = f"{finite(summary.get(number), number):.{digits}f}"
         if half != number and half in summary:
-            found[number] += f" ± {finite(summary[half], half):.2f}"
-    return found
+            cells[number] += f" ± {finite(summary[half], half):.2f}"
+    return cells
 
 
 if __name__ == "__main__":

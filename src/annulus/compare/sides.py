@@ -20,9 +20,9 @@ Parsed = TypeVar("Parsed")
 
 @dataclass(frozen=True)
 class Side:
-    """A variant's parameters by dotted key, its headline numbers by seed, what computed it, its learning curves.
+    """A variant's parameters by dotted key, headline numbers by seed, processor, and learning curves.
 
-    `stale` says why the numbers do not belong to the parameters, in clauses; empty where they do.
+    `stale` has the reasons why the numbers do not belong to the parameters, as clauses; else it is empty.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Side:
 
 
 def repository(folder: Path) -> Path:
-    """The repository that a folder is in: where DVC's own folder is.
+    """The repository of a folder: the nearest folder above with DVC's own folder.
 
     Raises:
         InputError: when there is none.
@@ -51,7 +51,7 @@ def repository(folder: Path) -> Path:
 
 
 def files_of(root: Path, name: str) -> Files:
-    """The files of a side, as far as they are read here.
+    """The files of a side that a comparison reads.
 
     Raises:
         InputError: when there is no such revision or experiment.
@@ -111,10 +111,10 @@ def _processors(text: str) -> tuple[str, ...]:
 
 
 def _text(content: Any, name: str) -> str:
-    found = content.get(name) if isinstance(content, dict) else None
-    if not (isinstance(found, str) and len(found) <= 300 and found.isprintable()):
+    value = content.get(name) if isinstance(content, dict) else None
+    if not (isinstance(value, str) and len(value) <= 300 and value.isprintable()):
         raise ValueError(f"no {name} in a line of text")
-    return found
+    return value
 
 
 def _curves(text: str) -> list[dict[str, float]]:

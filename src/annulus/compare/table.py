@@ -1,4 +1,4 @@
-"""Differences of two sides, and what each of them says."""
+"""Differences between two sides, with verdicts."""
 
 from typing import NamedTuple
 
@@ -30,7 +30,8 @@ class Comparison(NamedTuple):
 
     @property
     def stale(self) -> list[str]:
-        """Why there are no rows: a sentence for each thing that does not belong to a side's parameters and code."""
+        """Reasons for a table without rows: a sentence for each file that does not belong to a side's parameters and
+        code."""
         sides = {"base": self.base, "head": self.head}
         return [
             f"{role}'s {clause}; run `dvc repro`" + (", commit dvc.lock and metrics/" if side.name != WORKSPACE else "")
@@ -40,7 +41,7 @@ class Comparison(NamedTuple):
 
     @property
     def by_chance(self) -> float:
-        """How many of the numbers would differ if nothing but the draws did: those that can vary, times 5 %."""
+        """Expected number of differences from random draws alone: 5 % of the numbers that can vary."""
         return (1 - COVERAGE) * sum(bool(row.difference.half) for row in self.rows)
 
 

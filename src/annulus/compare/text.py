@@ -8,7 +8,7 @@ NO_TABLE = "No numbers are compared, since those in metrics/ are of something el
 
 
 def as_text(comparison: Comparison) -> str:
-    """What changed, the table, and how to read it; at most 100 columns wide."""
+    """Text of a comparison: changed parameters, table, and notes on reading it; at most 100 columns wide."""
     lines = [*comparison.stale, "", *_sides(comparison), ""] if comparison.stale else [*_sides(comparison), ""]
     lines += [f"{key}: {base} -> {head}" for key, base, head in comparison.changed] or ["no parameter differs"]
     if comparison.stale:
@@ -17,16 +17,16 @@ def as_text(comparison: Comparison) -> str:
     widths = [max(len(row[place]) for row in cells) for place in range(len(HEADS))]
     lines.append("")
     for row in cells:
-        number, base, head, difference, said = (
+        number, base, head, difference, verdict = (
             f"{text:<{width}}" if place in (0, 4) else f"{text:>{width}}"
             for place, (text, width) in enumerate(zip(row, widths, strict=True))
         )
-        lines.append(f"{number}  {base}  {head}  {difference}  {said}".rstrip())
+        lines.append(f"{number}  {base}  {head}  {difference}  {verdict}".rstrip())
     return "\n".join([*lines, "", *_notes(comparison)])
 
 
 def as_markdown(comparison: Comparison) -> str:
-    """The same for a pull request."""
+    """The same as Markdown, for a pull request."""
     lines = [line for sentence in comparison.stale for line in (f"**{sentence}**", "")]
     lines += [f"{line}  " for line in _sides(comparison)]
     lines += [
@@ -37,9 +37,9 @@ def as_markdown(comparison: Comparison) -> str:
         return "\n".join([*lines, "", NO_TABLE])
     lines += ["", f"| {' | '.join(HEADS)} |", "|---|---:|---:|---:|---|"]
     for row in comparison.rows:
-        number, base, head, difference, said = _cells(row)
-        strong = "**" if said in ("better", "worse", "higher", "lower") else ""
-        lines.append(f"| {number} | {base} | {head} | {difference} | {strong}{said}{strong} |")
+        number, base, head, difference, verdict = _cells(row)
+        strong = "**" if verdict in ("better", "worse", "higher", "lower") else ""
+        lines.append(f"| {number} | {base} | {head} | {difference} | {strong}{verdict}{strong} |")
     return "\n".join([*lines, "", *_notes(comparison)])
 
 

@@ -32,7 +32,7 @@ Schedules = one_of("Schedules", SCHEDULES)
 
 
 class Scale(Params):
-    """How much compute each stage gets."""
+    """Compute budget of each stage."""
 
     prepare: PrepareBudget
     pretrain: Budget
@@ -99,7 +99,7 @@ class AllParams(Params):
 
     @model_validator(mode="after")
     def _combinations(self) -> Self:
-        """Refuse combinations that cannot work, as far as the file tells."""
+        """Refuse impossible combinations, as far as the file shows them."""
         if self.get("datasets.${dataset}").validation_fraction == 0:
             for selector, choice in (("schedule", "plateau"), ("anneal", "adaptive-epoch")):
                 if getattr(self, selector) == choice:

@@ -19,10 +19,10 @@ Checked = TypeVar("Checked", bound=Params | Section)
 
 
 class _Loader(yaml.SafeLoader):
-    """Plain YAML in which a key stands once in its section and 1e-6 is a number. Anchors and merge keys stay."""
+    """Plain YAML in which a key may occur once per section and 1e-6 is a number. Anchors and merge keys are allowed."""
 
     def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
-        node = super().compose_mapping_node(anchor)  # what the file says, before `<<` merges anything into it
+        node = super().compose_mapping_node(anchor)  # as in the file, before `<<` merges keys into it
         lines: dict[tuple[str, str], int] = {}
         for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
             line, same = key.start_mark.line + 1, (key.tag, key.value)
@@ -72,10 +72,10 @@ def read_tree(path: Path) -> dict[str, Any]:
 
 
 def parse_tree(text: str, source: str) -> dict[str, Any]:
-    """The keys and values of YAML, not yet checked; `source` says where the text comes from.
+    """The keys and values of YAML, not yet checked; `source` names its origin.
 
     Raises:
-        InputError: when it holds something else.
+        InputError: when the text is not YAML with keys and values.
     """
     try:
         tree = yaml.load(text, _Loader)
@@ -91,7 +91,7 @@ def parse_tree(text: str, source: str) -> dict[str, Any]:
 
 
 def checked(tree: Mapping[str, Any], source: str, model: type[Checked] = AllParams) -> Checked:
-    """The parameters of a tree; `source` says where it comes from, `model` what it may hold.
+    """Parameters of a tree, checked by `model`; `source` names the tree's origin.
 
     Raises:
         InputError: one line per fault, each with the source, its full key, the value and the way out.
@@ -104,7 +104,7 @@ def checked(tree: Mapping[str, Any], source: str, model: type[Checked] = AllPara
 
 
 def _sentence(fault: Mapping[str, Any], model: type[Params] | type[Section]) -> str:
-    """One pydantic fault as a line: full key, what is wrong, the way out."""
+    """One pydantic fault as a line: full key, fault, way out."""
     # A union's branch is part of pydantic's location, not of the file's; so is the mark of a name in its section.
     branch = re.compile(r"(constrained-)?int|literal\[.*\]")
     location = [part for part in fault["loc"] if not branch.fullmatch(str(part))]

@@ -1,4 +1,4 @@
-"""What every section of params.yaml is made of."""
+"""Base class of the sections of params.yaml, and their checks."""
 
 import difflib
 import re
@@ -68,7 +68,7 @@ def _fits(name: str, pattern: str, expected: str) -> str:
 
 
 def kinds(section: type[Params] | type[Section]) -> dict[str, Any]:
-    """The type of what stands under each key of a section."""
+    """Type of each key of a section."""
     if issubclass(section, Params):
         return {field.alias or name: field.annotation for name, field in section.model_fields.items()}
     hints = get_type_hints(section, include_extras=True)
@@ -82,7 +82,7 @@ def one_of(name: str, sections: Mapping[str, type[Section]]) -> type[Params]:
 
 
 def keys_of(section: Params | Mapping[str, Any]) -> list[str]:
-    """The keys of a section, as they stand in the file."""
+    """Keys of a section, as in the file."""
     return list(section if isinstance(section, Mapping) else kinds(type(section)))
 
 

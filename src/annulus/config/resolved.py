@@ -1,7 +1,7 @@
-"""What one run reads of its parameters: a tree like that of params.yaml, but with the chosen sections only.
+"""The parameters of one run: a tree like that of params.yaml, with only the chosen sections.
 
-A study writes these as files, one for each row, and a row depends on its file: an edit of params.yaml reruns those rows
-whose own settings it changes.
+A study writes these as files, one for each row, and a row depends on its file: an edit of params.yaml reruns only the
+rows whose settings it changes.
 """
 
 import json
@@ -43,7 +43,7 @@ IMAGES = ["seeds", "dataset", "datasets.${dataset}", "scales.${scale}.prepare"]
 
 
 def run_of(params: Mapping[str, Any], seed: int, learned: LearnedSplit | None = None) -> Run:
-    """The run of these values, which stand under `PRETRAIN`; a learned split takes the place of the settings'."""
+    """The run of these values, under the names of `PRETRAIN`; a learned split replaces the settings' split."""
     chosen = {field: params[name] for field, name in FIELDS.items()}
     return Run(seed=seed, **chosen | {"split": learned or split_of(chosen["split"].described)})
 
@@ -61,7 +61,7 @@ def resolved(params: AllParams, names: Iterable[str]) -> dict[str, Any]:
 
 
 def values(tree: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """The checked values of such a tree, under dvc.yaml's names.
+    """Checked values of such a tree, under dvc.yaml's names.
 
     Raises:
         InputError: when the tree lacks one of them, or holds what its model refuses.
@@ -99,5 +99,5 @@ def _value(tree: Mapping[str, Any], name: str) -> Any:
 
 
 def _kind(model: Any, key: str) -> Any:
-    """The type of what stands under a key of a section."""
+    """Type of a key of a section."""
     return kinds(model)[key] if isinstance(model, type) else get_args(model)[1]  # of a dict

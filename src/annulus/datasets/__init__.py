@@ -1,1 +1,1 @@
-"""Where images come from; only `prepare` uses it."""
+"""Image sets and their preparation; only the stage `prepare` imports this."""

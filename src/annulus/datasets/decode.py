@@ -1,4 +1,4 @@
-"""Image files of any format, mode and size to RGB squares of one size, in parallel."""
+"""Decodes image files of any format, mode and size to RGB squares of one size, in parallel."""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -55,7 +55,7 @@ def decode_files(files: Sequence[Path], size: int, title: str) -> tuple[UInt8[Te
 
 
 def decode(path: Path, size: int) -> UInt8[np.ndarray, "h w 3"]:
-    """One file: the central square of what `opened` gives, resized to `size`.
+    """Pixels of one file: the central square of `opened`, resized to `size`.
 
     Antialiased bilinear; torchvision's Resize and CenterCrop, without their rounding of the long side to whole pixels.
 
@@ -66,7 +66,7 @@ def decode(path: Path, size: int) -> UInt8[np.ndarray, "h w 3"]:
 
 
 def opened(path: Path) -> Image.Image:
-    """One file's first frame in RGB, turned upright as its EXIF says. Colour profiles are not applied.
+    """First frame of a file in RGB, turned upright by its EXIF orientation. Colour profiles are not applied.
 
     Raises:
         Exception: of any kind, when the file cannot be read.
@@ -85,7 +85,7 @@ def opened(path: Path) -> Image.Image:
 
 
 def is_image(path: Path) -> bool:
-    """Whether a file is one: by its suffix or, of another suffix, by how it begins; also one that cannot be opened."""
+    """Returns True for an image file, by suffix or else first bytes. A file that cannot be opened counts as one."""
     if path.suffix.lower() in SUFFIXES:
         return True
     try:
@@ -106,7 +106,7 @@ def _in_pixels(transparent: Any, coded: str) -> Any:
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
-    """RGB from any mode: what is transparent lies on white, and 16-bit grey keeps its 8 high bits, rounded.
+    """RGB from any mode: transparent pixels are blended with white, and 16-bit grey keeps its 8 high bits, rounded.
 
     Raises:
         ValueError: for levels without a known range (32-bit integers, floats) and modes that Pillow cannot convert.

@@ -24,9 +24,8 @@ RESIZED_AT_ONCE = 1024  # images, as float32
 def open_download(name: str, root: Path, image_size: int, unlabelled: bool = False) -> dict[str, Source]:
     """Train and test of one set, downloaded when they are not in `root` yet.
 
-    torchvision compares the MD5 of every file with its own list, before it unpickles CIFAR's: what is unpickled is
-    what the authors published, no other file. With `unlabelled`, STL-10's 100,000 images without a class follow its
-    5,000 training images.
+    torchvision compares the MD5 of every file with its own list before it unpickles CIFAR's, so only the authors' files
+    are unpickled. With `unlabelled`, STL-10's 100,000 images without a class follow its 5,000 training images.
 
     Raises:
         InputError: when a file is missing and cannot be downloaded.
@@ -38,7 +37,7 @@ def open_download(name: str, root: Path, image_size: int, unlabelled: bool = Fal
         with patience(SECONDS_OF_SILENCE):
             sets = {split: _open(kind, root, split, unlabelled) for split in ("train", "test")}
     except (OSError, RuntimeError, EOFError, tarfile.TarError, http.client.HTTPException) as error:
-        if not stood_there and archive.is_file():  # what a download left half-done
+        if not stood_there and archive.is_file():  # an incomplete download
             archive.unlink()
         raise InputError(
             f"dataset {name} is not in {root} and cannot be downloaded ({error}). "

@@ -43,7 +43,7 @@ def between(points: np.ndarray, places: np.ndarray, step: int) -> np.ndarray:
 
 
 class Draws:
-    """The streams of some rows. A draw depends on the key, the row, and how many were drawn before it."""
+    """Random streams of some rows. A draw depends on the key, the row, and the number of draws before it."""
 
     def __init__(self, key: int, rows: np.ndarray) -> None:
         start = np.array([key], np.uint64)  # an array: numpy warns when a scalar wraps around, as it should here

@@ -49,11 +49,11 @@ def open_folder(root: Path, image_size: int) -> dict[str, Source]:
 
 
 def with_unlabelled(train: Source, root: Path, image_size: int) -> Source:
-    """The training images, and after them those below root/unlabelled, if it is there, folder after folder.
+    """The training images, followed by those of root/unlabelled, if it exists, folder after folder.
 
     Raises:
-        InputError: when there is no folder of that name but something else, one cannot be listed, or a link leads back
-            to a folder around it.
+        InputError: when root/unlabelled is not a folder, one in it cannot be listed, or a link leads back to a folder
+            around it.
     """
     start = root / UNLABELLED_FOLDER
     if not os.path.lexists(start):
@@ -86,8 +86,10 @@ def _below(folder: Path, around: tuple[str, ...] = ()) -> Iterator[tuple[Path, l
 
 
 def natural(name: str) -> tuple[list[str | int], str]:
-    """A key that sorts img2 before img10, by code points otherwise, so the same in every locale; é is one letter,
-    whether a file system stores it as one or two."""
+    """Sort key that puts img2 before img10 and is otherwise by code points, so the same in every locale.
+
+    é is one letter, whether a file system stores it as one code point or two.
+    """
     # Split at digits, text and numbers alternate, so that like is compared with like.
     parts: list[str | int] = list(re.split(r"([0-9]+)", composed(name)))
     parts[1::2] = [int(digits) for digits in parts[1::2]]
@@ -95,7 +97,7 @@ def natural(name: str) -> tuple[list[str | int], str]:
 
 
 def composed(name: str) -> str:
-    """A name as it is compared: macOS stores é as e and an accent, which is the same name."""
+    """A name in composed form: macOS stores é as e and an accent, which is the same name."""
     return unicodedata.normalize("NFC", name)
 
 
@@ -109,7 +111,7 @@ def images_of(folder: Path, names: Sequence[str]) -> list[str]:
 
 
 def _no_folder(path: Path) -> str | None:
-    """What is wrong with a path that should be a folder, or None."""
+    """Fault of a path that should be a folder, or None."""
     try:
         return None if stat.S_ISDIR(path.stat().st_mode) else "is not a folder"
     except FileNotFoundError:
@@ -119,7 +121,7 @@ def _no_folder(path: Path) -> str | None:
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """Whether an entry is a folder, links followed; one that leads nowhere is a file that cannot be read."""
+    """Returns True if an entry is a folder or a link to one. A broken link is a file that cannot be read."""
     try:
         return entry.is_dir()
     except OSError:  # a loop of links, or a target behind a folder that may not be entered
@@ -132,7 +134,7 @@ def of_files(classes: Sequence[str], labels: Int64[Tensor, " n"], files: Files, 
     def read(rows: Int64[Tensor, " k"]) -> tuple[UInt8[Tensor, "k 3 h w"], Mapping[int, str]]:
         some = files.some(rows)
         images, bad = decode_files(some, image_size, f"{split} images")
-        return images, files.shown(rows, bad)
+        return images, files.described(rows, bad)
 
     return Source(tuple(classes), labels, read, files)
 
@@ -180,15 +182,15 @@ def listed(root: Path, split: str, image_size: int) -> Source:
 
 
 def entries(folder: Path) -> list[os.DirEntry[str]]:
-    """What a folder holds, in natural order, without hidden and side files."""
+    """Entries of a folder in natural order, without hidden and side files."""
     try:
-        with os.scandir(folder) as found:
-            every = list(found)
+        with os.scandir(folder) as listing:
+            listed = list(listing)
     except OSError as error:
         raise InputError(f"{folder} cannot be listed: {error.strerror}; fix its permissions") from error
-    seen = [entry for entry in every if not entry.name.startswith(".") and entry.name.lower() not in SIDE_FILES]
-    if len(seen) < len(every):
-        log.info("%s: %d hidden or side files are not used", folder, len(every) - len(seen))
+    seen = [entry for entry in listed if not entry.name.startswith(".") and entry.name.lower() not in SIDE_FILES]
+    if len(seen) < len(listed):
+        log.info("%s: %d hidden or side files are not used", folder, len(listed) - len(seen))
     return sorted(seen, key=lambda entry: natural(entry.name))
 
 
@@ -207,6 +209,6 @@ def _check_classes(train: Sequence[str], test: Sequence[str], root: Path) -> Non
 
 
 def named(names: Sequence[str]) -> str:
-    """Up to ten of them by name, then how many more."""
+    """Up to ten names, then the number of further ones."""
     more = f" and {len(names) - 10} more" if len(names) > 10 else ""
     return ", ".join(names[:10]) + more

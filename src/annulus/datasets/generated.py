@@ -21,7 +21,7 @@ LARGE = {"train": 800, "test": 100}
 
 
 class Drawn(NamedTuple):
-    """How images of some rows are drawn, by their size and a key, and how many there are where no limit is given."""
+    """A generated image set: classes, functions that draw given rows by size and key, and default numbers of images."""
 
     classes: tuple[str, ...]
     images: Callable[[np.ndarray, int, int], UInt8[Tensor, "n 3 h w"]]
@@ -37,13 +37,13 @@ DRAWN: dict[type[DatasetSettings], Drawn] = {
 
 
 def counts(params: DatasetSettings, limits: Mapping[str, int | None]) -> dict[str, int]:
-    """How many images each split has."""
+    """Number of images in each split."""
     most = DRAWN[type(params)].most
     return {split: limits[split] or most[split] for split in most}
 
 
 def generated(dataset: str, split: str, params: DatasetSettings, count: int, seed: int) -> Source:
-    """So many images of a split; the data set's name, the split and the seed make the key that they are drawn with."""
+    """`count` images of a split. The data set's name, the split and the seed give the key of the draws."""
     drawn, key = DRAWN[type(params)], derive(seed, dataset, split)
 
     def read(rows: Int64[Tensor, " k"]) -> tuple[UInt8[Tensor, "k 3 h w"], Mapping[int, str]]:

@@ -77,8 +77,8 @@ def _split(
     number = {name: label for label, name in enumerate(classes)}
     lost = [name for name in names if truth.get(name) not in number]
     if lost or not names:
-        found = f"no label says of which class {lost[0]} is" if lost else "there are no images"
-        raise InputError(f"{root / folder}: {found}; {way_out}")
+        fault = f"no label says of which class {lost[0]} is" if lost else "there are no images"
+        raise InputError(f"{root / folder}: {fault}; {way_out}")
     names.sort(key=lambda name: number[truth[name]])
     labels = torch.tensor([number[truth[name]] for name in names], dtype=torch.int64)
     return of_files(

@@ -48,8 +48,8 @@ def _listed(root: Path, split: str, image_size: int) -> Source:
     masks = Files(root, [f"{split}/labels"], none, encoded([labels[stem] for stem in images]))
 
     def read_masks(rows: Int64[Tensor, " k"]) -> UInt8[Tensor, "k h w"]:
-        found = [_mask(masks[row], pictures[row], image_size) for row in rows.tolist()]
-        return torch.from_numpy(np.stack(found))
+        masks_read = [_mask(masks[row], pictures[row], image_size) for row in rows.tolist()]
+        return torch.from_numpy(np.stack(masks_read))
 
     source = of_files(ANY, none, pictures, image_size, split)
     return Source(source.classes, source.labels, source.read, read_masks=read_masks)
@@ -66,10 +66,11 @@ def _by_stem(folder: Path) -> Mapping[str, str]:
 
 
 def _mask(label: Path, image: Path, size: int) -> UInt8[np.ndarray, "h w"]:
-    """The central square of a label, as `decode` cuts the image's, each pixel the nearest one's class.
+    """The central square of a label, cut as `decode` cuts the image; each pixel has the class of the nearest one.
 
     Raises:
-        InputError: when it cannot be read, is no plane of at most 255 classes, or of another size than its image.
+        InputError: when the label cannot be read, is not one plane of at most 255 classes, or differs from its image in
+            size.
     """
     try:
         with Image.open(label, formats=["PNG"]) as opened_label:

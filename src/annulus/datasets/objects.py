@@ -1,11 +1,11 @@
 """`objects`: generated pictures of one object with a class for each pixel, the same bytes on every machine.
 
-An image's class is the object's outline; a pixel's is 0 on the ground, and one more than the image's on the object.
-Colours are put together from luma and chroma, which in natural images share little but the objects. Both show the
-object here: it is brighter than the ground and of an opposite hue, a warm thing on a cold ground, and how bright and
-of which hue either is, is drawn apart. Light is in the luma alone: a dapple that falls on object and ground alike,
-drawn for each image. So all channels of RGB show the dapple, which tells images apart and says nothing of the class;
-luma and chroma share the object.
+An image's class is the object's outline. A pixel's class is 0 on the ground, and one more than the image's on the
+object. Colours are composed of luma and chroma, which in natural images share little but the objects. Here both show
+the object: it is brighter than the ground and of an opposite hue, a warm object on a cold ground; brightness and hue of
+each are drawn independently. Light is in the luma alone: a dapple on object and ground, drawn for each image. So all
+channels of RGB show the dapple, which identifies the image and is independent of the class; luma and chroma share only
+the object.
 
 All arithmetic is of integers within 31 bits, as in shapes.py.
 """
@@ -51,7 +51,7 @@ def draw_masks(rows: np.ndarray, size: int, key: int) -> UInt8[Tensor, "n h w"]:
 
 
 def _object(draws: Draws, kinds: np.ndarray, size: int) -> Plane:
-    """How much of each pixel the object covers, in 1/256: the first that is drawn."""
+    """Coverage of each pixel by the object, in 1/256; the object is drawn first."""
     return covered(draws, *axes(size), kinds, size, PLACED)
 
 

@@ -1,4 +1,4 @@
-"""The five outlines of `shapes`: for each, how deep a point lies inside it. Integers only.
+"""The five outlines of `shapes`: functions from a point to its depth inside the outline. Integers only.
 
 A point (u, v) and a depth are in 1/4096 of the outline's unit; depth is positive inside, 0 on the edge, and near the
 edge it grows by one unit per unit of distance (or a little less on curves), which is what antialiasing needs.

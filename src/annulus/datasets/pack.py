@@ -39,7 +39,7 @@ Given, Made = TypeVar("Given"), TypeVar("Made")
 
 
 class Coded(NamedTuple):
-    """An image as it is stored; without bytes, the reason why there are none."""
+    """A stored image, or the reason why it has no bytes."""
 
     content: bytes
     sizes: tuple[int, int]
@@ -63,16 +63,16 @@ def workplace(key: Mapping[str, Any]) -> Iterator[Path]:
 def pack(
     files: Files, rows: Int64[Tensor, " k"], kind: Kind, size: int, folder: Path, split: str
 ) -> tuple[Packed, Mapping[int, str]]:
-    """These files in shards of `folder`, and by position the reason why one could not be read (it has no bytes).
+    """Pack files into shards of `folder`. Also returns the reason for each unreadable file (no bytes), by position.
 
     raw: the central square in `size` x `size` pixels. jpeg: the shorter side has `size` pixels, and of the longer one
-    are kept the middle 2 x `size`; a file that is such a JPEG already is taken as it is.
+    the middle 2 x `size` are kept; a file that already is such a JPEG is copied.
 
     Raises:
         InputError: when the disk is full. The shards before stay.
     """
     pool = ThreadPoolExecutor(threads())
-    lengths, found, bad = {}, [], {}
+    lengths, parts, bad = {}, [], {}
     try:
         # disable=None: a bar on a terminal, nothing elsewhere.
         with tqdm(total=len(rows), desc=f"{split} images", unit=" images", disable=None) as bar:
@@ -82,12 +82,12 @@ def pack(
                 tensors, about = _before(path, some) or _pack_shard(path, some, kind, size, pool, bar.update)
                 bar.update(max(0, first + len(some) - bar.n))
                 lengths[path.name] = about["bytes"]
-                found.append(tensors | {"shard": torch.full((len(some),), first // SHARD, dtype=torch.int32)})
+                parts.append(tensors | {"shard": torch.full((len(some),), first // SHARD, dtype=torch.int32)})
                 bad |= {first + int(place): why for place, why in about["bad"].items()}
     finally:
         pool.shutdown(cancel_futures=True)  # on Ctrl-C, not after the remaining files
     # Of a million images all parts beside their whole would take another fifty megabytes.
-    places = Places(*(torch.cat([tensors.pop(name) for tensors in found]) for name in Places._fields))
+    places = Places(*(torch.cat([tensors.pop(name) for tensors in parts]) for name in Places._fields))
     return Packed(places, Shards(folder, lengths), kind, size), bad
 
 
@@ -111,7 +111,7 @@ def _pack_shard(
 
 
 def _before(path: Path, files: list[Path]) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-    """What an earlier run left of a shard, where it is whole and its files have not changed."""
+    """Packed shard of an earlier run, or None if it is incomplete or its files have changed."""
     if not _index(path).exists() or not path.exists():
         return None
     try:

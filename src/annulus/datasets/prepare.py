@@ -120,7 +120,7 @@ def prepare_sources(
             read[split] = Resident(pixels)
         else:
             packed = pack(source.files, chosen[split], params.store, params.image_size, shards, split)
-            read[split], bad[split] = packed[0], source.files.shown(chosen[split], packed[1])
+            read[split], bad[split] = packed[0], source.files.described(chosen[split], packed[1])
     if shards is not None:
         log.info("all files are packed; the statistics of the pixels take a second look at each")
     asked = sum(len(rows) for rows in chosen.values())
@@ -148,8 +148,9 @@ def prepare_sources(
 
 
 def save_prepared(folder: Path, prepared: Prepared) -> None:
-    """Write train, validation and test.safetensors, and the shards of a packed set beside; a failure leaves what stood
-    there before.
+    """Write train, validation and test.safetensors, and the shards of a packed set beside them.
+
+    A failure leaves the old files.
 
     Raises:
         InputError: when the disk is full or the folder cannot be written.
@@ -178,7 +179,7 @@ def save_prepared(folder: Path, prepared: Prepared) -> None:
 
 
 def shared_images(test: ImageSet, others: Sequence[ImageSet]) -> int:
-    """How many test images have exactly the pixels of one in the others."""
+    """Number of test images with exactly the pixels of an image in the other sets."""
     known = torch.cat([other.images.fingerprints() for other in others])
     return int(torch.isin(test.images.fingerprints(), known).sum())
 
@@ -248,11 +249,11 @@ def _even_rows(
 def _check_bad_files(names: Sequence[str], asked: int, section: str, params: DatasetSettings) -> None:
     if not names:
         return
-    found = f"{len(names)} of {asked} image files cannot be read: {named(names)}"
+    fault = f"{len(names)} of {asked} image files cannot be read: {named(names)}"
     allowed = params.max_bad_files if isinstance(params, FolderSettings) else 0
     if len(names) > allowed:
-        raise InputError(f"{found}. max_bad_files is {allowed}: fix or remove them, or raise {section}.max_bad_files")
-    log.warning("%s; going on without (max_bad_files %d)", found, allowed)
+        raise InputError(f"{fault}. max_bad_files is {allowed}: fix or remove them, or raise {section}.max_bad_files")
+    log.warning("%s; going on without (max_bad_files %d)", fault, allowed)
 
 
 def _check_every_class(image_set: ImageSet, split: str) -> None:

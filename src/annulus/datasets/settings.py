@@ -1,4 +1,4 @@
-"""Sections that say which images: where they are, how large they are stored and seen, how many a split holds."""
+"""Settings of image sets: folders, stored and seen sizes, numbers of images."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -11,7 +11,7 @@ from annulus.settings import Section, Steps
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetSettings(Section):
-    """What every image set has: stored and seen size in pixels a side, and the validation part."""
+    """Settings of every image set: stored and seen size in pixels a side, and the validation share."""
 
     image_size: Annotated[int, Ge(8), Le(2048)]
     view_size: Annotated[int, Ge(8), Le(1024)]
@@ -65,9 +65,9 @@ class MasksSettings(DatasetSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class PrepareBudget(Section):
-    """How many images a split may hold; null: all. A smaller part is drawn evenly over the classes.
+    """Largest number of images in a split; null: no limit. A smaller part is drawn evenly over the classes.
 
-    `unlabelled_images`: how many more, without a class, train encoders; `folder` and `stl10` may have some.
+    `unlabelled_images`: further images without a class, for training encoders; `folder` and `stl10` may have some.
     """
 
     train_images: Steps | None

@@ -35,9 +35,12 @@ CHUNK_PIXELS = 2**17  # planes that fit the cache
 
 
 class Placed(NamedTuple):
-    """Where an object is: its radius between two shares of half a picture's side, in percent (54 to 78: 15 to 30 % of
-    the picture are covered), its turn in [first, last) of 1/1024, and its distance from the middle, one part of so
-    many of half a side at most, in each direction."""
+    """Limits of an object's radius, turn and distance from the middle.
+
+    The radius lies between two percentages of half a picture's side (54 to 78: 15 to 30 % of the picture are covered),
+    the turn in [first, last) of 1/1024 of a circle. In each direction the distance is at most half a side divided by
+    `middle`.
+    """
 
     smallest: int
     largest: int
@@ -92,14 +95,14 @@ def axes(size: int) -> tuple[Plane, Plane]:
 
 
 def grained(draws: Draws, image: np.ndarray, levels: int = 16, channels: int = 3) -> np.ndarray:
-    """An image (n, 3, size, size) with grain of so many levels, drawn for each of so many channels, as bytes."""
+    """An image (n, 3, size, size) with added grain of `levels` levels in each of `channels` channels, as bytes."""
     size, shifts = image.shape[-1], np.array([0, 16, 32][:channels], np.uint64)[:, None, None]
     grain = (draws.words(size * size).reshape(-1, 1, size, size) >> shifts) & np.uint64(levels - 1)
     return np.clip(image + grain.astype(np.int32) - levels // 2, 0, 255).astype(np.uint8)
 
 
 def covered(draws: Draws, x: Plane, y: Plane, outlines: np.ndarray, size: int, placed: Placed) -> Plane:
-    """How much of each pixel the object covers, in 1/256; x and y are `axes`, outlines numbers in OUTLINES."""
+    """Coverage of each pixel by the object, in 1/256; x and y are `axes`, outlines numbers in OUTLINES."""
     radius = draws.integers(FRAME * placed.smallest // 100, FRAME * placed.largest // 100)  # of a unit of the outline
     radius = (radius * SPANS[outlines][:, None, None]) >> 8
     cosine, sine = (turned * FRAME // radius for turned in cosine_sine(draws.integers(*placed.turns)))

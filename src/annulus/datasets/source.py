@@ -1,4 +1,4 @@
-"""What every kind of image set offers before its pixels are read: labels of all rows, and how to read some."""
+"""Interface of every image set before its pixels are read: the labels of all rows, and a function that reads some."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -32,8 +32,8 @@ class Files(Sequence[Path]):
         """Some of the files."""
         return [self[row] for row in rows.tolist()]
 
-    def shown(self, rows: Int64[Tensor, " k"], bad: Mapping[int, str]) -> dict[int, str]:
-        """What is said of bad files: the path from the root, and why, by position in `rows`."""
+    def described(self, rows: Int64[Tensor, " k"], bad: Mapping[int, str]) -> dict[int, str]:
+        """Descriptions of bad files by position in `rows`: the path from the root, and the reason."""
         return {place: f"{self[int(rows[place])].relative_to(self.root)} ({why})" for place, why in bad.items()}
 
 
@@ -50,11 +50,13 @@ class Source:
 
 
 def root_of(key: str, root: str) -> Path:
-    """The folder that stands under this key of the parameters: relative to DVC's project, wherever DVC runs the stage
-    (`dvc exp run --temp` and queued experiments run it in another folder); ~ is a home folder.
+    """Folder under this key of the parameters; ~ is a home folder.
+
+    A relative path starts at DVC's project, wherever DVC runs the stage (`dvc exp run --temp` and queued experiments
+    run it in another folder).
 
     Raises:
-        InputError: when nothing can be at such a path, or it may not be looked at.
+        InputError: when the path is not a possible folder, or may not be read.
     """
     try:
         path = Path(os.environ.get("DVC_ROOT") or ".") / Path(root).expanduser()

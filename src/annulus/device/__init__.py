@@ -1,1 +1,1 @@
-"""Where numbers are made: devices, processes, threads, random generators, kernels, checks on a GPU."""
+"""Devices, processes, threads, random generators, kernels, and checks of numbers on a GPU."""

@@ -26,7 +26,7 @@ class Checks:
 
     @contextmanager
     def put_off(self) -> Iterator[None]:
-        """A context whose checks are looked at by `look`; outside of it a check waits for the GPU."""
+        """Context in which checks wait for `look`; outside of it each check waits for the GPU."""
         before = _checks.set(self)
         try:
             yield
@@ -34,7 +34,7 @@ class Checks:
             _checks.reset(before)
 
     def look(self) -> None:
-        """Look at the checks made since the last look.
+        """Evaluate the checks made since the last look.
 
         Raises:
             InputError: what the first faulty number's check says.
@@ -54,10 +54,10 @@ _checks: ContextVar[Checks | None] = ContextVar("checks", default=None)
 
 
 def check(number: Num[Tensor, ""], fault: Fault) -> None:
-    """Refuse a number for which `fault` has a sentence: at once, or on a GPU in `Checks.put_off` at the next look.
+    """Refuse a number for which `fault` returns a sentence: at once, or on a GPU in `Checks.put_off` at the next look.
 
-    Within `put_off`, all processes refuse what one must, so that none waits for another in vain. Elsewhere each is by
-    itself, so that another library's loop may call from one process alone.
+    Within `put_off`, all processes refuse if one must, so that none waits for another in vain. Elsewhere each process
+    checks its own number, so that another library's loop may call from one process alone.
 
     Raises:
         InputError: with that sentence.
@@ -74,9 +74,9 @@ def check(number: Num[Tensor, ""], fault: Fault) -> None:
 def require(
     holds: Callable[[], Bool[Tensor, ""]], device: torch.device, received: Callable[[], str], expected: str
 ) -> None:
-    """Refuse numbers of somebody else's loop: at once on a CPU, on a GPU by an assertion there, which ends the process.
+    """Refuse numbers from another library's loop: at once on a CPU; on a GPU by an assertion, which ends the process.
 
-    In `Checks.put_off`, this library's own loop, a GPU is not asked: the loop makes no such numbers.
+    In `Checks.put_off`, this library's own loop, nothing is checked on a GPU: the loop makes no such numbers.
 
     Raises:
         InputError: with what was received and what is expected, on a CPU.

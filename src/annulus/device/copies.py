@@ -1,4 +1,4 @@
-"""What keeps the host from waiting for a GPU: copies from pinned memory. Checks that wait are `device.checks`."""
+"""Copies from pinned memory, which never make the host wait for a GPU. `device.checks` does the same for checks."""
 
 from collections.abc import Sequence
 
@@ -6,15 +6,15 @@ import torch
 from torch import Tensor
 
 
-def sent(tensors: Sequence[Tensor], device: torch.device) -> list[Tensor]:
-    """The host's tensors on the device: one copy for all of them, from pinned memory, that no host waits for."""
+def to_device(tensors: Sequence[Tensor], device: torch.device) -> list[Tensor]:
+    """Copies the host's tensors to a device, all in one transfer from pinned memory, and does not wait for it."""
     if device.type == "cpu" or not tensors:
         return list(tensors)
     # Larger numbers first: so each tensor begins at a multiple of the size of its numbers.
     order = sorted(range(len(tensors)), key=lambda place: -tensors[place].element_size())
     parts = [tensors[place].contiguous().view(-1).view(torch.uint8) for place in order]
     arrived = torch.cat(parts).pin_memory().to(device, non_blocking=True)
-    found = list(tensors)
+    copies = list(tensors)
     for place, part in zip(order, arrived.split([len(part) for part in parts]), strict=True):
-        found[place] = part.view(tensors[place].dtype).view(tensors[place].shape)
-    return found
+        copies[place] = part.view(tensors[place].dtype).view(tensors[place].shape)
+    return copies

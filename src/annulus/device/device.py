@@ -20,8 +20,8 @@ def pick_device() -> torch.device:
     """The GPU when there is one, else the CPU; each process calls this, for its own settings.
 
     Raises:
-        InputError: when ANNULUS_PRECISION, ANNULUS_DETERMINISTIC or ANNULUS_COMPILE asks for what is unknown, or for
-            what the machine does not have.
+        InputError: when ANNULUS_PRECISION, ANNULUS_DETERMINISTIC or ANNULUS_COMPILE has an unknown value, or one that
+            the machine does not support.
     """
     if torch.get_num_threads() > cores():  # torch does not see a container's limit
         torch.set_num_threads(cores())
@@ -47,7 +47,7 @@ def pick_device() -> torch.device:
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """A context in which an operation on the CPU is shared by so many threads."""
+    """Context in which operations on the CPU use `count` threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -63,7 +63,7 @@ def autocast(device: torch.device) -> torch.autocast:
 
 
 def half_precision() -> bool:
-    """Whether encoders compute in bfloat16 on a CPU: faster, with other digits, and so for those who ask for it.
+    """Returns True if ANNULUS_PRECISION selects bfloat16 for encoders on a CPU: faster, with other digits.
 
     Raises:
         InputError: when ANNULUS_PRECISION is unknown.
@@ -72,7 +72,7 @@ def half_precision() -> bool:
 
 
 def deterministic() -> bool:
-    """Whether the same run gives the same bits on a GPU each time, which takes time; a CPU always does.
+    """Returns True if ANNULUS_DETERMINISTIC asks a GPU for equal bits in each run, which costs time. A CPU always does.
 
     No parameter: a run's numbers are those of its parameters, with the switch or without it, up to a GPU's rounding.
 
@@ -83,7 +83,7 @@ def deterministic() -> bool:
 
 
 def compiling() -> str:
-    """Whether torch compiles networks for training: no, yes, or graphs, which a GPU also replays as CUDA graphs.
+    """Mode of torch.compile in training: no, yes, or graphs, which a GPU also replays as CUDA graphs.
 
     No parameter: a run's numbers are those of its parameters, compiled or not, up to rounding.
 
@@ -94,7 +94,7 @@ def compiling() -> str:
 
 
 def _asked(variable: str, choices: tuple[str, ...], usual: str) -> str:
-    """Which of some values the environment asks for."""
+    """Value of an environment variable, checked against its choices; `usual` where it is unset."""
     asked = os.environ.get(variable, usual)
     if asked not in choices:
         raise InputError(f"{variable} is {asked!r}; give {' or '.join(choices)}, or unset it for {usual}")
@@ -102,12 +102,12 @@ def _asked(variable: str, choices: tuple[str, ...], usual: str) -> str:
 
 
 def described(device: torch.device) -> str:
-    """The kind of device and how it computes: two of one description give the same digits, or nearly."""
+    """Kind and settings of the device; two devices with one description give the same digits, or nearly."""
     return " ".join([device.type, *ways(device)])
 
 
 def ways(device: torch.device) -> list[str]:
-    """How a device computes otherwise than usual, a word each."""
+    """Departures from the usual computation on a device, one word each."""
     own = {"deterministic": deterministic()} if device.type == "cuda" else {"bf16": half_precision()}
     return [word for word, is_so in (own | {"compiled": compiling() != "no"}).items() if is_so]
 

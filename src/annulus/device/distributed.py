@@ -23,9 +23,9 @@ from annulus.errors import InputError
 
 @contextmanager
 def process_group() -> Iterator[None]:
-    """A context in which the processes that torchrun started are one group, each on its own GPU where there are GPUs.
+    """Context in which the processes started by torchrun form one group, each on its own GPU where there are GPUs.
 
-    WORLD_SIZE, which torchrun sets, says how many there are. Without it, or when it is 1, nothing happens.
+    The group has WORLD_SIZE processes, which torchrun sets. If it is missing or 1, nothing happens.
 
     Raises:
         InputError: when the environment names no other processes to meet, or fewer GPUs than processes are here.
@@ -67,18 +67,18 @@ def rank() -> int:
 
 
 def local_slice(count: int) -> slice:
-    """Which rows of a global batch of `count` are this process's: consecutive ones, in rank order.
+    """Rows of a global batch of `count` that belong to this process: consecutive, in rank order.
 
     Raises:
         InputError: when the batch cannot be shared evenly.
     """
-    each, rest = divmod(count, world_size())
+    share, rest = divmod(count, world_size())
     if rest:
         raise InputError(
             f"a batch of {count} cannot be shared evenly by {world_size()} processes; "
             f"take a batch size that is a multiple of {world_size()}"
         )
-    return slice(rank() * each, (rank() + 1) * each)
+    return slice(rank() * share, (rank() + 1) * share)
 
 
 def local(x: Shaped[Tensor, "all *rest"]) -> Shaped[Tensor, "b *rest"]:
@@ -140,7 +140,7 @@ def broadcast(value: Any) -> Any:
 
 
 def relaunch() -> None:
-    """Replace this process by ANNULUS_PROCESSES processes of the same script (an environment variable; by default 1).
+    """Replace this process by ANNULUS_PROCESSES processes of the same script (environment variable, default 1).
 
     The number of processes changes no result, so it is no parameter. On several machines, start the stage by torchrun.
     """

@@ -12,7 +12,9 @@ log = logging.getLogger("annulus")
 
 @cache
 def trusted(name: str, agrees: Callable[[torch.device], bool], device: torch.device) -> bool:
-    """Whether kernels in Triton run here: Triton is installed, and they agree with plain PyTorch on a fixed input.
+    """Returns True if kernels in Triton can be used: it is installed, and they agree with PyTorch on a fixed input.
+
+    `agrees` runs once per device and process, and waits for the device. A failure is logged once as a warning.
 
     `agrees` is asked once for each device of a process, and waits for it; where it is not so, there is one warning.
     """

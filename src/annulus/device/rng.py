@@ -1,4 +1,4 @@
-"""Every random draw comes from a generator derived from `seed` and a name for what it draws."""
+"""Random generators: each draw uses one derived from `seed` and the draw's name."""
 
 import zlib
 from collections.abc import Iterator

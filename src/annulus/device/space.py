@@ -1,4 +1,4 @@
-"""Whether memory holds what is about to be allocated."""
+"""Checks that memory suffices before an allocation."""
 
 import os
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ GIB = 2**30
 
 
 def free_bytes(device: torch.device) -> int:
-    """What a process may still take, on the GPU or in main memory; of a container its own limit counts."""
+    """Free bytes on the GPU or in main memory; in a container, at most what its limit leaves."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     try:
@@ -31,7 +31,7 @@ def free_bytes(device: torch.device) -> int:
 
 
 def check_space(needs: Mapping[str, int], device: torch.device, way_out: str) -> None:
-    """Refuse to begin what memory cannot hold; `needs` is in bytes, by what it is for, and no more than surely needed.
+    """Refuse an allocation that memory cannot hold; `needs` are bytes by purpose, at most those surely needed.
 
     Raises:
         InputError: with each need, largest first, their sum, and what is free.

@@ -17,16 +17,16 @@ def cores() -> int:
 
 
 def threads() -> int:
-    """As many as torch has, which the environment may have limited; no more than cores."""
+    """Number of torch's threads, which the environment may limit; at most the number of cores."""
     import torch  # not where cores are only counted
 
     return min(torch.get_num_threads(), cores())
 
 
-def begin(work: Callable[[range], object], count: int, portion: int) -> list[Future]:
-    """Let the threads work on so many items, a portion at a time; first come, first served.
+def submit(work: Callable[[range], object], count: int, portion: int) -> list[Future]:
+    """Submit `count` items to the threads, `portion` at a time; threads take the next portion when they are free.
 
-    A thread of its own knows nothing of `torch.inference_mode`, whose tensors may be written in that mode alone.
+    A thread does not inherit `torch.inference_mode`, whose tensors may be written only in that mode.
     """
     import torch
 
@@ -44,14 +44,14 @@ def begin(work: Callable[[range], object], count: int, portion: int) -> list[Fut
 
 @cache
 def _threads(process: int) -> ThreadPoolExecutor:
-    """As many threads as torch has, each of which computes by itself. They do not survive a fork."""
+    """Pool of as many threads as torch has, each computing on one core. Threads do not survive a fork."""
     import torch
 
     return ThreadPoolExecutor(threads(), initializer=torch.set_num_threads, initargs=(1,))
 
 
 def _shares() -> Iterator[float]:
-    """How many cores' time each control group around this process has: of version 2, `cpu.max`, or 1, `cpu.cfs_*`."""
+    """CPU limit of each control group around this process, in cores: `cpu.max` (version 2), `cpu.cfs_*` (version 1)."""
     yield math.inf
     try:
         lines = OWN_GROUPS.read_text(encoding="utf-8").splitlines()

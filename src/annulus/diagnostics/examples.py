@@ -50,13 +50,13 @@ def picked_negatives(
     """
     self_index = torch.searchsorted(images, query_images)
     chosen = spread_queries(labels[self_index], seed, "train")
-    found = {"train_queries": query_images[chosen]}
+    tensors = {"train_queries": query_images[chosen]}
     for name in names:
         if name in sets.chosen:
             random = generator(seed, "examples", name)
             rows = drawn(sets.similarity[0][chosen], sets.chosen[name][0][chosen], random)
-            found[f"negatives_{name}"] = images[rows.clamp_min(0)].masked_fill(rows < 0, NONE)
-    return found
+            tensors[f"negatives_{name}"] = images[rows.clamp_min(0)].masked_fill(rows < 0, NONE)
+    return tensors
 
 
 def drawn(

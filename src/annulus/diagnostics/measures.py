@@ -40,7 +40,7 @@ log = logging.getLogger("annulus")
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What `snapshots` kept of one epoch, as unit vectors."""
+    """Embeddings of one epoch that `snapshots` kept, as unit vectors."""
 
     epoch: int
     queries: Float[Tensor, "q d"]
@@ -78,22 +78,24 @@ class Run:
 
 
 def load_run(path: Path) -> Run:
-    """Read what `Snapshots.write` wrote.
+    """Read a file of `Snapshots.write`.
 
     Raises:
-        InputError: when the file is missing, holds something else, or is damaged.
+        InputError: when the file is missing, has another content, or is damaged.
     """
     tensors, about = read_packed(path)
     if "query_images" not in tensors:
         raise InputError(f"{path} is a file of annulus, but holds no snapshots; run `dvc repro -f pretrain`")
     self_index = _check_run(path, tensors, about)
     kept = [name for name in EMBEDDINGS if name in tensors]
-    found = []
+    snapshots = []
     for place, epoch in enumerate(tensors["epochs"].tolist()):
         vectors = {name: F.normalize(tensors[name][place].float(), dim=1) for name in kept}  # float16 rounds lengths
         compared = {"whole": about["memory"] == "bank", "crossed": about["crossed"]}
-        found.append(Snapshot(epoch, memory=vectors.pop("memory", None), self_index=self_index, **vectors, **compared))
-    return Run(found, tensors["images"], tensors["query_images"], about["train_images"])
+        snapshots.append(
+            Snapshot(epoch, memory=vectors.pop("memory", None), self_index=self_index, **vectors, **compared)
+        )
+    return Run(snapshots, tensors["images"], tensors["query_images"], about["train_images"])
 
 
 def _check_run(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> Int[Tensor, "q"]:
@@ -154,7 +156,7 @@ def effective_rank(embeddings: Float[Tensor, "n d"]) -> float:
 
 
 def staleness(memory: Float[Tensor, "n d"], current: Float[Tensor, "n d"]) -> float | None:
-    """Mean of 1 - cosine between what is stored and the embedding now, over the images of which a row is not zero.
+    """Mean of 1 - cosine between stored and current embedding, over the images whose row is not zero.
 
     It is above 0 even for a constant encoder: a row stems from random views, and in a queue from the momentum encoder.
     None: no row of these images is stored.
@@ -166,12 +168,12 @@ def staleness(memory: Float[Tensor, "n d"], current: Float[Tensor, "n d"]) -> fl
 
 
 def measure(snapshot: Snapshot, sets: CandidateSets, labels: Int[Tensor, "n"]) -> dict[str, Number]:
-    """The numbers of one snapshot, those of sets as means over its comparisons; numbers that a run lacks are left out.
+    """Numbers of one snapshot; those of candidate sets are means over its comparisons. Missing numbers are left out.
 
     For `ring` and `training`: the similarity at both borders. For every set: the false negatives, and their chance
     level.
     """
-    found: dict[str, Number | None] = {
+    numbers: dict[str, Number | None] = {
         "alignment": alignment(snapshot.queries, snapshot.second),
         "uniformity": uniformity(snapshot.current),
         "effective_rank": effective_rank(snapshot.current),
@@ -182,12 +184,12 @@ def measure(snapshot: Snapshot, sets: CandidateSets, labels: Int[Tensor, "n"]) -
         if name in sets.chosen:
             borders = [radii(*side) for side in zip(sets.similarity, sets.chosen[name], strict=True)]
             inner, outer = (statistics.fmean(border) for border in zip(*borders, strict=True))
-            found |= {f"{name}_inner_similarity": inner, f"{name}_outer_similarity": outer}
-    found["false_negatives_chance_percent"] = chance_percent(labels)
+            numbers |= {f"{name}_inner_similarity": inner, f"{name}_outer_similarity": outer}
+    numbers["false_negatives_chance_percent"] = chance_percent(labels)
     for name, comparisons in sets.chosen.items():
         rates = [false_negative_percent(chosen, labels, snapshot.self_index) for chosen in comparisons]
-        found[f"false_negatives_{name}_percent"] = statistics.fmean(rates)
-    return {name: value for name, value in found.items() if value is not None}
+        numbers[f"false_negatives_{name}_percent"] = statistics.fmean(rates)
+    return {name: value for name, value in numbers.items() if value is not None}
 
 
 def over_training(
@@ -200,8 +202,8 @@ def over_training(
 ) -> tuple[list[dict[str, Number]], CandidateSets]:
     """One row per snapshot, and the sets of the last one.
 
-    `curve` is pretraining's history by epoch: the bound, its ceiling, and which shares of the memory annealing had
-    come to. The sets are those of all samplers, whole, and under `training` that of the selected one at that epoch.
+    `curve` is pretraining's history by epoch: the bound, its ceiling, and the annealed shares of the memory. The sets
+    are the candidate sets of all samplers, whole, and under `training` that of the selected one at that epoch.
 
     Raises:
         InputError: when the curve lacks an epoch.

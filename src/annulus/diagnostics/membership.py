@@ -1,4 +1,4 @@
-"""Which images each sampler may draw as negatives, and how many are false negatives (same label as the query).
+"""Candidate negatives of each sampler, and the share of false negatives among them (same label as the query).
 
 Samplers never see labels. The candidate sets come from the sampler of training, which here returns them whole.
 """
@@ -25,7 +25,7 @@ def members(
     progress: float = 1.0,
     clusters: Clusters | None = None,
 ) -> Bool[Tensor, "q n"]:
-    """Which rows are in each query's set.
+    """Marks the rows in each query's set.
 
     Raises:
         InputError: when a set is empty.
@@ -77,9 +77,9 @@ def cave_for(cave: Cave, images: int, train_images: int) -> Cave:
 
 @dataclass(frozen=True)
 class CandidateSets:
-    """On each side, similarities, and by name who is in each query's set.
+    """For each side, similarities, and by sampler the members of each query's set.
 
-    A sampler that leaves some query none is not among them; `faults` says why.
+    A sampler with an empty set is left out; `faults` has the reason.
     """
 
     similarity: list[Float[Tensor, "q n"]]
@@ -93,15 +93,15 @@ def candidate_sets(
     samplers: Mapping[str, tuple[Sampler, float]],
     seed: int,
 ) -> CandidateSets:
-    """The sets of named samplers, each with how far annealing has come; caves among them share their clusters."""
+    """Candidate sets of named samplers, each with its progress of annealing; caves share their clusters."""
     clustering = next((sampler.clustering for sampler, _ in samplers.values() if sampler.clustering), None)
     sets = CandidateSets([], {name: [] for name in samplers}, {})
     for number, (queries, rows) in enumerate(comparisons):
         sets.similarity.append(queries @ rows.T)
         clusters = None
         if clustering is not None:
-            found = kmeans(rows, *clustering, derive(seed, number))
-            clusters = Clusters(found, found[:, self_index])
+            assignments = kmeans(rows, *clustering, derive(seed, number))
+            clusters = Clusters(assignments, assignments[:, self_index])
         for name, (sampler, progress) in samplers.items():
             try:
                 sets.chosen[name].append(members(sets.similarity[-1], self_index, sampler, progress, clusters))

@@ -43,7 +43,7 @@ COLOURS = {
 
 @dataclass(frozen=True)
 class Scene:
-    """What surrounds one query. `members` are the samplers' candidate sets; rows beyond the rim are left out."""
+    """Surroundings of one query. `members` are the samplers' candidate sets; rows beyond the rim are left out."""
 
     angle: Float[Tensor, "n"]  # degrees between the query and each row
     direction: Float[Tensor, "n"]  # radians; pi is towards the query's cluster
@@ -71,8 +71,8 @@ def scene_of(run: Run, labels: Tensor, samplers: Samplers, seed: int) -> Scene:
     chosen = {name: first for name, (first, *_) in sets.chosen.items()}
 
     percent = {name: false_negative_percent(members, labels, self_index) for name, members in chosen.items()}
-    each = [_percent_by_query(members, labels, self_index) for members in chosen.values()]
-    unlike = sum((rates - rates.mean()).abs() for rates in each)
+    rates_by_set = [_percent_by_query(members, labels, self_index) for members in chosen.values()]
+    unlike = sum((rates - rates.mean()).abs() for rates in rates_by_set)
     similarity = sets.similarity[0]
     own_similarity = similarity.gather(1, self_index[:, None])
     closest = own_similarity[:, 0] >= similarity.masked_fill(~chosen["inner"], torch.inf).amin(dim=1)
@@ -123,13 +123,13 @@ def svg(scene: Scene) -> str:
         '<rect width="1000" height="450" rx="10" fill="var(--ground)"/>',
     ]
     parts += _annulus(scene)
-    said = {
+    texts = {
         "uniform": "the whole memory",
         "ball": f"the closest {_percent(scene.share['outer'])}",
         "ring": f"ball without its closest {_percent(scene.share['inner'])}",
         "cave": "ball without query's cluster",
     }
-    for place, (name, words) in enumerate(said.items()):
+    for place, (name, words) in enumerate(texts.items()):
         x, y = 718 + 188 * (place % 2), 90 + 218 * (place // 2)
         parts += _disc(scene, name, x, y)
         rate = f"{scene.same_class_percent[name]:.0f} % have its class"

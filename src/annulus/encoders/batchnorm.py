@@ -19,7 +19,7 @@ from annulus.errors import InputError
 
 
 class SyncBatchNorm(_BatchNorm):
-    """In training, the statistics are those of all processes' batches together; in one process plain batch-norm.
+    """Batch-norm whose training statistics are those of all processes' batches; in one process plain batch-norm.
 
     Takes CPU tensors too, which torch's own refuses. Each process sends a mean, a variance and a count per channel
     forward, and two sums back; the input's gradient is that of the sum of all processes' losses, the weights'
@@ -129,7 +129,7 @@ def synchronised(module: nn.Module) -> nn.Module:
 
 
 def replaced(module: nn.Module, replacement: Callable[[nn.Module], nn.Module | None]) -> nn.Module:
-    """The module itself with its parts exchanged, or what takes its place."""
+    """The module with its parts exchanged, or its replacement."""
     new = replacement(module)
     if new is not None:
         return new

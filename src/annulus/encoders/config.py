@@ -1,4 +1,4 @@
-"""What rebuilds an encoder, and its check when it is read back."""
+"""The configuration from which an encoder is rebuilt, and its check when it is read."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args
@@ -28,7 +28,7 @@ MOST = {"embedding_dim": 2**16, "view_size": 1024}
 
 
 class _Stemmed:
-    """What an architecture and a stem say together."""
+    """Properties of an architecture together with its stem."""
 
     architecture: Architecture
     stem: Stem
@@ -84,7 +84,7 @@ class EncoderConfig(_Stemmed):
     std: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        """Refuse what no network can be built of; a channel that never varies is divided by 1, so that it is 0.
+        """Refuse impossible networks. A channel that never varies is divided by 1, so that it is 0.
 
         Raises:
             InputError: when the stem is of another kind of network, or the view size is no multiple of the patch.
@@ -104,7 +104,7 @@ class EncoderConfig(_Stemmed):
 
     @classmethod
     def checked(cls, described: Any) -> Self:
-        """What the JSON file holds.
+        """Parses the content of the JSON file.
 
         Raises:
             ValueError: for a missing or unknown key, or a value that no encoder has.

@@ -32,7 +32,7 @@ MapAndPooled = tuple[Float[Tensor, "b c y x"], Float[Tensor, "b c"]]
 
 
 class _Seeing(nn.Module):
-    """What both encoders make of `config`, `map_and_pooled` and `embed`."""
+    """Shared part of both encoders, built on their `config`, `map_and_pooled` and `embed`."""
 
     checks_pixels = False  # whether pixels outside [0, 1] are refused: those of somebody else's images
 
@@ -45,14 +45,14 @@ class _Seeing(nn.Module):
         return self.map_and_pooled(images)[0]
 
     def pooled(self, images: Float[Tensor, "b k h w"]) -> Float[Tensor, "b c"]:
-        """What the probes read: the map's mean over space, or a transformer's class token."""
+        """Input of the probes: the map's mean over space, or a transformer's class token."""
         return self.map_and_pooled(images)[1]
 
     def forward(self, images: Float[Tensor, "b k h w"]) -> Float[Tensor, "b d"]:
         return self.embed(self.pooled(images))
 
     def _check(self, images: Tensor, channels: int) -> None:
-        """Refuse what is no batch of images in [0, 1]; on a GPU pixels are refused as `require` does."""
+        """Refuse input that is not a batch of images in [0, 1]; on a GPU pixels are checked as `require` does."""
         if not isinstance(images, Tensor):
             raise InputError(f"images are a {type(images).__name__}; give a tensor (batch, {channels}, height, width)")
         if not images.is_floating_point() or images.ndim != 4 or images.shape[1] != channels:
@@ -96,8 +96,8 @@ class Encoder(_Seeing):
         """
         self._check(images, self.config.planes)
         normalised = (images.to(self.mean.dtype) - self.mean) / self.std
-        found = in_lower(self.backbone, normalised.contiguous(memory_format=torch.channels_last))
-        return found if isinstance(found, tuple) else (found, found.mean(dim=(2, 3)))
+        output = in_lower(self.backbone, normalised.contiguous(memory_format=torch.channels_last))
+        return output if isinstance(output, tuple) else (output, output.mean(dim=(2, 3)))
 
     def embed(self, pooled: Float[Tensor, "b c"]) -> Float[Tensor, "b d"]:
         """Pooled features to the unit sphere, where similarity is the dot product."""
@@ -109,7 +109,7 @@ class Encoder(_Seeing):
 
 
 class SplitEncoder(_Seeing):
-    """Two encoders of one architecture, each of one part of an image, so that neither sees what the other does.
+    """Two encoders of one architecture, each for one part of an image; neither receives the other part.
 
     Probes read both maps and both networks' pooled features, the first part's channels first.
 
@@ -129,8 +129,8 @@ class SplitEncoder(_Seeing):
 
     def map_and_pooled(self, images: Float[Tensor, "b 3 h w"]) -> MapAndPooled:
         """`map` and `pooled` of one pass through both networks."""
-        found = [network.map_and_pooled(part) for network, part in self._seen(images)]
-        maps, pooled = zip(*found, strict=True)
+        outputs = [network.map_and_pooled(part) for network, part in self._seen(images)]
+        maps, pooled = zip(*outputs, strict=True)
         return torch.cat(maps, dim=1), torch.cat(pooled, dim=1)
 
     def embeddings(self, images: Float[Tensor, "b 3 h w"]) -> tuple[Float[Tensor, "b d"], ...]:

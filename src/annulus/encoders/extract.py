@@ -25,10 +25,10 @@ def encode(encoder: nn.Module, views: Tensor, layers: Sequence[Layer]) -> dict[L
     encoder.eval()
     with autocast(views.device):
         maps, pooled = encoder.map_and_pooled(views)
-        found = {"map": maps, "pooled": pooled}
+        outputs = {"map": maps, "pooled": pooled}
         if "embedding" in layers:
-            found["embedding"] = encoder.embed(pooled)
-    return {name: found[name].float() for name in layers}
+            outputs["embedding"] = encoder.embed(pooled)
+    return {name: outputs[name].float() for name in layers}
 
 
 def extract_features(
@@ -91,8 +91,8 @@ def extract(
     chunks, store = [], images.images.on(device)
     # An empty split gives one empty batch, and so the shapes.
     for index, batch in store.in_turn(torch.arange(len(images)).split(batch_size)):
-        found = encode(encoder, center_view(batch, view_size or encoder.view_size, store.sizes_of(index)), layers)
-        kept = {name: values.half() if name == "map" else values for name, values in found.items()}
+        outputs = encode(encoder, center_view(batch, view_size or encoder.view_size, store.sizes_of(index)), layers)
+        kept = {name: values.half() if name == "map" else values for name, values in outputs.items()}
         chunks.append({name: values.contiguous().cpu() for name, values in kept.items()})
     gathered = {name: torch.cat([chunk[name] for chunk in chunks]) for name in layers}
     for name, values in gathered.items():

@@ -1,4 +1,4 @@
-"""Features of one split: made once per encoder, read by every probe."""
+"""Features of one split: computed once per encoder, read by every probe."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ LAYERS = {"pooled": (torch.float32, "n c"), "embedding": (torch.float32, "n d"),
 
 @dataclass(frozen=True)
 class Features:
-    """Features of a split's images by a frozen encoder, with class numbers and names.
+    """Features of a split's images from a frozen encoder.
 
     `layers` holds `pooled` (n, c) and `embedding` (n, d, unit length), and the map before pooling
     (n, c, h, w; float16) only where a probe reads it.
@@ -67,7 +67,7 @@ def save_features(folder: Path, split: str, features: Features) -> None:
 
 
 def load_features(folder: Path, split: str) -> Features:
-    """Read what `save_features` wrote.
+    """Read a file of `save_features`.
 
     Raises:
         InputError: when the file is missing, not one of annulus's, or damaged.

@@ -1,4 +1,4 @@
-"""Batch normalisation over less than the batch: shuffle-BN.
+"""Batch normalisation over groups of the batch: shuffle-BN.
 
 Batch statistics tell an encoder which images came together: a query and its key, normalised in one batch, can be
 matched without looking at either. MoCo therefore shuffles the keys and normalises them in parts (`shuffled`,
@@ -29,7 +29,7 @@ def shuffled(count: int, generator: torch.Generator) -> tuple[Int[Tensor, "{coun
 
 
 class _Grouped(_BatchNorm):
-    """In training, each of `groups` consecutive parts of the global batch has its own statistics.
+    """Batch-norm whose training statistics are those of each of `groups` consecutive parts of the global batch.
 
     The result is that of as many devices. Several processes share the groups evenly and exchange their statistics, so
     the running statistics are those of one process: every group's in turn. Evaluation is that of plain batch-norm.
@@ -78,7 +78,7 @@ class _Grouped(_BatchNorm):
 
     @property
     def learns(self) -> bool:
-        """Whether a pass changes the running statistics by groups."""
+        """Returns True if a pass updates the running statistics by groups."""
         return self.training and self.track_running_stats and not self.groups == 1 == world_size()
 
     def _groups_here(self, x: Tensor) -> int:
@@ -99,9 +99,9 @@ class _Grouped(_BatchNorm):
 
 @contextmanager
 def learning(network: nn.Module) -> Iterator[None]:
-    """One pass through a network whose grouped layers learn their running statistics together, when it is done.
+    """Context for one pass through a network, whose grouped layers update their running statistics together at its end.
 
-    They must agree in groups and momentum, as those of `convert` do. For each layer alone, a GPU would be given several
+    The layers must agree in groups and momentum, as those of `convert` do. Layer by layer, a GPU would run several
     kernels that take longer to start than to run.
     """
     layers = [layer for layer in network.modules() if isinstance(layer, _Grouped) and layer.learns]
@@ -135,14 +135,16 @@ def _learn(layers: Sequence[_Grouped], measured: Float[Tensor, "groups values"])
     else:
         weights = _weights(count, momentum, measured.dtype, measured.device)
         kept = (1 - momentum) ** count
-    running = [each for layer in layers for each in (layer.running_mean, layer.running_var)]
+    running = [statistic for layer in layers for statistic in (layer.running_mean, layer.running_var)]
     torch._foreach_mul_(running, kept)
-    torch._foreach_add_(running, (measured * weights[:, None]).sum(dim=0).split([len(each) for each in running]))
+    torch._foreach_add_(
+        running, (measured * weights[:, None]).sum(dim=0).split([len(statistic) for statistic in running])
+    )
 
 
 @cache
 def _weights(count: int, momentum: float, dtype: torch.dtype, device: torch.device) -> Float[Tensor, "{count}"]:
-    """What of each of so many groups the running statistics keep; made once, since many layers need the same."""
+    """Weight of each of `count` groups in the running statistics; cached, since many layers need the same."""
     after = torch.arange(count - 1, -1, -1, dtype=dtype, device=device)
     return momentum * (1 - momentum) ** after
 

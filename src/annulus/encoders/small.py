@@ -28,7 +28,7 @@ class SmallMapConv2d(nn.Conv2d):
 
 
 def for_small_maps(network: nn.Module) -> None:
-    """Put `SmallMapConv2d` in the place of the convolutions that it can stand for; weights and names stay."""
+    """Replace convolutions by `SmallMapConv2d` where it applies; weights and names stay."""
     for module in network.modules():
         for name, conv in list(module.named_children()):
             if type(conv) is nn.Conv2d and _can_stand_for(conv):
@@ -45,7 +45,7 @@ def _can_stand_for(conv: nn.Conv2d) -> bool:
 
 
 class _SmallMap(torch.autograd.Function):
-    """All tensors stand with the channels last in memory, so that pixels beside each other are one long row."""
+    """Tensors have their channels last in memory, so that neighbouring pixels are one long row."""
 
     @staticmethod
     def forward(context, maps: Tensor, weight: Tensor, stride: int) -> Tensor:
@@ -74,7 +74,7 @@ def _pixels(tensor: Float[Tensor, "n c h w"]) -> Float[Tensor, "n h w c"]:
 
 
 def _products(height: int, width: int, stride: int) -> Iterator[tuple[tuple[int, int], int, tuple]]:
-    """Each output pixel with each row of the map, and which of the taps (o, 3, 3, i) meet this row.
+    """Pairs of an output pixel and a row of the map, with the taps (o, 3, 3, i) that meet this row.
 
     A row of pixels, and the taps of one output channel that meet it, are each one piece of memory: flattened, they are
     views.

@@ -1,1 +1,1 @@
-"""What stages hand to one another: files that are either whole or untouched."""
+"""Files that stages exchange. Each is written completely or not at all."""

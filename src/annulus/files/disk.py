@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Int64, UInt8
 from torch import Tensor
 
-from annulus.device.threads import begin
+from annulus.device.threads import submit
 from annulus.files.packed import Damaged, check_about
 from annulus.files.shards import LONGEST, Kind, Places, Shards
 from annulus.files.store import Store
@@ -21,7 +21,7 @@ PORTION = 8  # images that a thread prepares at a time
 
 
 class Prepared(NamedTuple):
-    """A batch that threads fill: its numbers, its memory, and what is not done yet."""
+    """A batch in preparation by threads: its numbers, its memory, and the unfinished parts."""
 
     index: Int64[Tensor, " b"]
     images: UInt8[Tensor, "b 3 h w"]
@@ -102,7 +102,7 @@ class Packed(Store):
 
         # JPEG's pixels are decoded channels last: so they are copied row by row.
         images = images if self.kind == "raw" else images.permute(0, 3, 1, 2)
-        return Prepared(index, images, begin(fill, len(rows), PORTION))
+        return Prepared(index, images, submit(fill, len(rows), PORTION))
 
     def _read(self, place: tuple[int, int, int, list[int]], slot: UInt8[np.ndarray, "..."]) -> None:
         shard, start, length, (height, width) = place
@@ -116,16 +116,16 @@ class Packed(Store):
         except Exception as error:  # on broken bytes Pillow's decoders raise about anything
             raise Damaged(self.shards.paths[shard], f"what begins at byte {start:,} is no JPEG", "prepare") from error
         if pixels.shape != (height, width, 3):
-            found = f"an image of {pixels.shape[0]} x {pixels.shape[1]} pixels begins at byte {start:,}"
-            raise Damaged(self.shards.paths[shard], f"{found}, expected {height} x {width}", "prepare")
+            fault = f"an image of {pixels.shape[0]} x {pixels.shape[1]} pixels begins at byte {start:,}"
+            raise Damaged(self.shards.paths[shard], f"{fault}, expected {height} x {width}", "prepare")
         slot[:height, :width] = pixels
 
 
 def open_packed(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> Packed:
-    """The store that an index describes, its shards beside it.
+    """The store that an index describes, with its shards beside it.
 
     Raises:
-        InputError: when the description, or a shard, is not what the index says.
+        InputError: when the description or a shard does not fit the index.
     """
     check_about(path, about, {"kind": str, "side": int, "shards": dict}, "prepare")
     kind, side, lengths = about["kind"], about["side"], about["shards"]
@@ -156,10 +156,10 @@ def open_packed(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, A
 
 
 def decode_jpeg(coded: UInt8[np.ndarray, " k"]) -> UInt8[np.ndarray, "h w 3"]:
-    """The RGB pixels of a JPEG, by Pillow: torchvision's decoders will be removed (its 0.29 warns of it).
+    """RGB pixels of a JPEG, by Pillow: torchvision's decoders will be removed (its 0.29 warns of it).
 
     Raises:
-        Exception: of any kind, when it is none.
+        Exception: of any kind, when the bytes are not a JPEG.
     """
     from PIL import Image  # only those who read JPEG need it
 

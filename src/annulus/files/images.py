@@ -69,7 +69,7 @@ class ImageSet:
         return self if len(self.with_class) == len(self) else self.take(self.with_class)
 
     def on(self, device: torch.device) -> Self:
-        """The same set, whose images come to a device."""
+        """The same set with its images on a device."""
         return replace(self, images=self.images.on(device))
 
     def channel_statistics(self) -> tuple[Channels, Channels]:
@@ -103,10 +103,10 @@ def save_images(path: Path, image_set: ImageSet) -> None:
 
 
 def load_images(path: Path) -> ImageSet:
-    """Read what `save_images` wrote.
+    """Read a file of `save_images`.
 
     Raises:
-        InputError: when the file is missing or holds something else, or damaged images, or its shards are.
+        InputError: when the file is missing, has another content, or it or its shards are damaged.
     """
     tensors, about = read_packed(path)
     if "images" not in tensors and "fingerprint" not in tensors:

@@ -86,10 +86,10 @@ class Damaged(InputError):
 def check_tensors(
     path: Path, tensors: Mapping[str, Tensor], expected: Mapping[str, tuple[torch.dtype, str]], stage: str
 ) -> dict[str, int]:
-    """Refuse tensors of another type or shape, and floats that are not finite.
+    """Refuse tensors of another type or shape, and floats that are not finite. Returns the sizes by letter.
 
     `expected` has the type and the shape of each: "n 3 h h" is any n, 3, and twice any h; a letter is the same size in
-    all tensors. `stage` writes the file. Returns the sizes by letter.
+    all tensors. `stage` writes the file.
 
     Raises:
         InputError: with the tensor, what it is and what it should be.
@@ -105,8 +105,8 @@ def check_tensors(
             fits &= size == (int(letter) if letter.isdigit() else sizes.setdefault(letter, size))
         if not fits:
             known = "".join(f", {letter} = {size}" for letter, size in sizes.items() if letter in letters)
-            found = f"{_kind(tensor.dtype)} of shape ({', '.join(map(str, tensor.shape))})"
-            raise Damaged(path, f"{name} is {found}, expected {_kind(dtype)} of ({shape}){known}", stage)
+            actual = f"{_kind(tensor.dtype)} of shape ({', '.join(map(str, tensor.shape))})"
+            raise Damaged(path, f"{name} is {actual}, expected {_kind(dtype)} of ({shape}){known}", stage)
         if dtype.is_floating_point and not all(some.isfinite().all() for some in tensor.split(ROWS_AT_ONCE)):
             raise Damaged(path, f"{name} holds NaN or infinity, expected finite numbers", stage)
     return sizes

@@ -1,4 +1,4 @@
-"""Reading of files that something else may stand in place of: a pipe or a device would be read for ever."""
+"""Reading of regular files only: reading a pipe or a device would never end."""
 
 import errno
 import stat
@@ -6,10 +6,10 @@ from pathlib import Path
 
 
 def check_regular(path: Path) -> None:
-    """Refuse what is no file.
+    """Refuse a path that is not a regular file.
 
     Raises:
-        OSError: when nothing is there, or a folder, a pipe or a device; `strerror` says what.
+        OSError: for a missing path, a folder, a pipe or a device; `strerror` names the reason.
     """
     mode = path.stat().st_mode
     if stat.S_ISDIR(mode):

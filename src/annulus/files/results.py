@@ -27,7 +27,7 @@ MOST = 1e300  # a file's number is less: sums of squares stay finite numbers
 def atomic_write(path: Path) -> Iterator[Path]:
     """A path to write beside `path`, renamed over it at the end; on any failure the old file stays whole.
 
-    The file has the mode that the umask gives. What takes long is made before: a kill leaves the path beside.
+    The file has the mode that the umask gives. Compute the content before: a kill within leaves the path beside.
 
     Raises:
         InputError: when the disk is full or the folder cannot be written.
@@ -54,7 +54,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write what is made already, whole or not at all.
+    """Write bytes completely or not at all.
 
     Raises:
         InputError: when the disk is full or the folder cannot be written.
@@ -89,7 +89,7 @@ def rounded(name: str, value: Number) -> Number:
 
 
 def all_rounded(metrics: Metrics) -> dict[str, Number]:
-    """As every file has them."""
+    """Metrics rounded as in files."""
     return {name: rounded(name, value) for name, value in metrics.items()}
 
 
@@ -124,7 +124,7 @@ def read_metrics(path: Path) -> dict[str, Any]:
 
 
 def _check_numbers(metrics: Mapping[str, Any]) -> None:
-    """Refuse what `write_metrics` does not write, by a ValueError."""
+    """Raise ValueError for metrics that cannot be written."""
     for name, value in metrics.items():
         has_unit = name.endswith(tuple(DECIMALS))
         number = isinstance(value, int | float) and abs(value) < MOST  # also of an integer without end; not NaN

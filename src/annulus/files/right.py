@@ -1,4 +1,4 @@
-"""Which test images a frozen encoder got right, by number and seed: what an interval or a paired difference is made of.
+"""Test images that a frozen encoder classifies correctly, by number and seed, for intervals and paired differences.
 
 Bits as hexadecimal text: 2,500 characters for 10,000 images, so that git keeps them beside the metrics.
 """
@@ -31,15 +31,15 @@ def packed(bits: Bits) -> str:
 
 
 def unpacked(text: str, count: int) -> Bits:
-    """So many bits of such a text.
+    """The first `count` bits of hexadecimal text.
 
     Raises:
-        ValueError: when it holds something else.
+        ValueError: when the text is of another length or not hexadecimal.
     """
-    found = np.unpackbits(np.frombuffer(bytes.fromhex(text), np.uint8))
-    if len(found) != 8 * -(-count // 8):
-        raise ValueError(f"{len(found)} bits in the place of {count}")
-    return found[:count].astype(bool)
+    bits = np.unpackbits(np.frombuffer(bytes.fromhex(text), np.uint8))
+    if len(bits) != 8 * -(-count // 8):
+        raise ValueError(f"{len(bits)} bits in the place of {count}")
+    return bits[:count].astype(bool)
 
 
 def right_text(right: Right) -> str:
@@ -56,7 +56,7 @@ def write_right(path: Path, right: Right) -> None:
 
 
 def read_right(path: Path) -> dict[str, dict[int, Bits]]:
-    """Read what `write_right` wrote.
+    """Read a file of `write_right`.
 
     Raises:
         InputError: when the file is missing, or holds something else.

@@ -1,4 +1,4 @@
-"""Shards: files in which images lie one after the other, as pixels or as JPEG, and the index that says where.
+"""Shards: files of concatenated images, as pixels or as JPEG, and the index of their positions.
 
 Bytes are read by position. The system's page cache keeps them as it would keep a memory map, for all processes
 together; but a file that is cut while it is read gives a sentence, where a memory map would end the process.
@@ -24,8 +24,10 @@ LONGEST = 2  # times the shorter side: a batch of images takes the room of its l
 
 
 class Places(NamedTuple):
-    """Where each image is: its shard, its first byte there and how many there are; its height and width; its pixels'
-    fingerprint. A few of these exist at a time, of a million images, so they take no more room than they need."""
+    """Location of each image (shard, first byte, number of bytes), its height and width, and its pixels' fingerprint.
+
+    A few of these exist at a time for a million images, so the types are as small as the numbers allow.
+    """
 
     shard: Int32[Tensor, " n"]
     start: Int64[Tensor, " n"]
@@ -57,11 +59,11 @@ class Shards:
         for path, length in zip(self.paths, lengths.values(), strict=True):
             try:
                 check_regular(path)
-                found = path.stat().st_size
+                size = path.stat().st_size
             except OSError as error:
                 raise Damaged(path, f"cannot be opened ({error.strerror})", "prepare") from error
-            if found != length:
-                raise Damaged(path, f"holds {found:,} bytes, expected {length:,}", "prepare")
+            if size != length:
+                raise Damaged(path, f"holds {size:,} bytes, expected {length:,}", "prepare")
 
     def read(self, shard: int, start: int, into: UInt8[np.ndarray, "..."]) -> None:
         """Fill an array with the bytes from `start` on.
@@ -73,11 +75,11 @@ class Shards:
             with self._opening:
                 if shard not in self._opened:
                     self._opened[shard] = os.open(self.paths[shard], os.O_RDONLY)
-            found = os.preadv(self._opened[shard], [into], start)
+            count = os.preadv(self._opened[shard], [into], start)
         except OSError as error:
             raise Damaged(self.paths[shard], f"cannot be read ({error.strerror})", "prepare") from error
-        if found != into.nbytes:
-            raise Damaged(self.paths[shard], f"ends after {start + found:,} bytes, within an image", "prepare")
+        if count != into.nbytes:
+            raise Damaged(self.paths[shard], f"ends after {start + count:,} bytes, within an image", "prepare")
 
     def link(self, folder: Path) -> None:
         """Let the files be in another folder too: by a second name where the file system has it, else by a copy.

@@ -12,7 +12,7 @@ Row = tuple[str, Sequence[Image.Image | None]]  # a name, and pictures; None lea
 
 
 def sheet(rows: Sequence[Row], together: int = 1) -> Image.Image:
-    """Rows of pictures of one size. Columns stand in groups of `together`, with a wider gap between groups."""
+    """Rows of pictures of one size, in groups of `together` columns with a wider gap between groups."""
     font = ImageFont.load_default(FONT)
     label = 3 * GAP + max(round(font.getlength(name)) for name, _ in rows)
     width, height = next(picture.size for _, row in rows for picture in row if picture is not None)
@@ -20,15 +20,15 @@ def sheet(rows: Sequence[Row], together: int = 1) -> Image.Image:
         label + column * (width + GAP) + column // together * (GAP if together > 1 else 0)
         for column in range(max(len(row) for _, row in rows))
     ]
-    found = Image.new("RGB", (lefts[-1] + width + GAP, GAP + len(rows) * (height + GAP)), "white")
-    pen = ImageDraw.Draw(found)
+    image = Image.new("RGB", (lefts[-1] + width + GAP, GAP + len(rows) * (height + GAP)), "white")
+    pen = ImageDraw.Draw(image)
     for place, (name, row) in enumerate(rows):
         top = GAP + place * (height + GAP)
         pen.text((GAP, top + (height - FONT) // 2), name, "black", font)
         for left, picture in zip(lefts, row, strict=False):
             if picture is not None:
-                found.paste(picture, (left, top))
-    return found
+                image.paste(picture, (left, top))
+    return image
 
 
 def tile(pixels: UInt8[Tensor, "3 h w"], side: int) -> Image.Image:

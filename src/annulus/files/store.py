@@ -1,4 +1,4 @@
-"""Where a split's pixels are: `Store`, by which everything reads images, and `Resident`, the store in memory."""
+"""Access to the pixels of a split: the interface `Store`, and `Resident`, the store in memory."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Int32, Int64, UInt8
 from torch import Tensor
 
-from annulus.device.copies import sent
+from annulus.device.copies import to_device
 
 AHEAD = 2  # batches that are prepared while one is used
 BATCH_SIZE = 512  # images at a time that an encoder sees: decides memory and speed, no number
@@ -41,7 +41,7 @@ class Store(ABC):
         """
 
     def ahead(self, batches: Iterable[Tensor]) -> None:
-        """Begin to prepare what will be taken next, if there is anything to prepare. It changes no image."""
+        """Begin to prepare the next batches, if the store prepares any. It changes no image."""
         return
 
     @abstractmethod
@@ -58,7 +58,7 @@ class Store(ABC):
 
     @abstractmethod
     def content(self) -> Iterator[bytes | memoryview]:
-        """What tells these images from others, in parts."""
+        """Bytes that identify the images, in parts."""
 
     @abstractmethod
     def fingerprints(self) -> Int64[Tensor, " n"]:
@@ -76,7 +76,7 @@ class Store(ABC):
             yield index, images
 
     def levels(self) -> Int64[Tensor, "3 256"]:
-        """How many pixels of red, green and blue have each of the 256 levels."""
+        """Histogram of pixel values: one row for red, green and blue, one column for each of the 256 levels."""
         counts = torch.zeros(3, 256, dtype=torch.int64)
         for index, images in self.in_turn(torch.arange(len(self)).split(COUNTED_AT_ONCE)):
             for part in pieces(images, self.sizes_of(index)):
@@ -85,7 +85,7 @@ class Store(ABC):
 
 
 def pieces(images: UInt8[Tensor, "b 3 h w"], sizes: Int64[Tensor, "b 2"] | None) -> Iterator[Tensor]:
-    """The pixels of all images: the batch where all are squares, else each image by itself."""
+    """Pixels of all images: the whole batch where all are squares, else one image at a time."""
     if sizes is None:
         yield images
     else:
@@ -107,7 +107,7 @@ class Resident(Store):
         return len(self.pixels)
 
     def take(self, index: Int64[Tensor, " b"]) -> UInt8[Tensor, "b 3 s s"]:
-        return self.pixels.index_select(0, *sent([index], self.device))
+        return self.pixels.index_select(0, *to_device([index], self.device))
 
     def some(self, index: Int64[Tensor, " k"]) -> Self:
         return type(self)(self.take(index))

@@ -9,10 +9,10 @@ MOST = 1e100  # of a number: its square, and a sum of squares, are finite
 
 
 def parse_json(text: str) -> Any:
-    """What JSON holds.
+    """Parses JSON.
 
     Raises:
-        ValueError: when it is none, nests too deeply, or has NaN, an infinity or a number of thousands of digits.
+        ValueError: when it is not JSON, nests too deeply, or has NaN, an infinity or a number of thousands of digits.
     """
     try:
         return json.loads(text, parse_constant=_refuse)
@@ -37,7 +37,8 @@ def parse_numbers(text: str) -> list[dict[str, float]]:
     """The rows of a CSV of numbers; an empty cell is absent from its row.
 
     Raises:
-        ValueError: when it is none, has no rows, rows of several lengths, or a cell that is no finite number.
+        ValueError: when the text is not CSV, has no rows, rows of several lengths, or a cell that is not a finite
+            number.
     """
     try:
         header, *lines = list(csv.reader(io.StringIO(text, newline=""), strict=True)) or [[]]

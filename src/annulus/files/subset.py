@@ -1,4 +1,4 @@
-"""Which rows of a split are kept, and which of those are cut for validation: seeded, and fair to every class."""
+"""Selects the rows of a split to keep, and of those the validation rows: seeded, and fair to every class."""
 
 import torch
 from jaxtyping import Int64
@@ -29,7 +29,7 @@ def held_out(labels: Int64[Tensor, " n"], fraction: float, generator: torch.Gene
 
 
 def even_counts(sizes: Int64[Tensor, " c"], total: int) -> Int64[Tensor, " c"]:
-    """How many each class gives: as equal as their sizes allow, `total` together; the last of equals give one more.
+    """Rows to take from each class: `total` in all, as equal as sizes allow; of equal classes the last give one more.
 
     even_counts([5, 1, 5], 8) is [3, 1, 4].
     """

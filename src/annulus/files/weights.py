@@ -1,4 +1,4 @@
-"""A network as two files: its weights, and what rebuilds it as JSON of the same name beside them."""
+"""A network as two files: its weights, and beside them its configuration as JSON of the same name."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ Network = TypeVar("Network", bound=nn.Module)
 
 
 class Kind(NamedTuple):
-    """What a file should hold (`an encoder`), and the way out where it does not."""
+    """Content that a file should have (`an encoder`), and the way out when it has another."""
 
     name: str
     way_out: str
@@ -70,7 +70,7 @@ def check_keys(described: Any, config: type) -> None:
 
 
 def statistics(described: Mapping[str, Any], planes: int) -> dict[str, tuple[float, ...]]:
-    """`mean` and `std` of such JSON, a number for each of so many channels; a ValueError when they are not."""
+    """`mean` and `std` of such JSON, one number for each of `planes` channels; else a ValueError."""
     for name in ("mean", "std"):
         numbers = described[name]
         finite = isinstance(numbers, list) and all(type(one) in (int, float) and abs(one) < 1e30 for one in numbers)
@@ -79,13 +79,13 @@ def statistics(described: Mapping[str, Any], planes: int) -> dict[str, tuple[flo
     return {name: tuple(map(float, described[name])) for name in ("mean", "std")}
 
 
-def _difference(expected: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> str | None:
-    """The first tensor that is not what the configuration says, or None."""
+def _difference(expected: Mapping[str, Tensor], loaded: Mapping[str, Tensor]) -> str | None:
+    """The first tensor that differs from the configuration, as a sentence, or None."""
     kinds = [
         {name: f"{held.dtype} {tuple(held.shape)}".removeprefix("torch.") for name, held in tensors.items()}
-        for tensors in (found, expected)
+        for tensors in (loaded, expected)
     ]
-    for name in [*expected, *found]:
+    for name in [*expected, *loaded]:
         held, wanted = (of.get(name, "nothing") for of in kinds)
         if held != wanted:
             return f"{name} is {held}, expected {wanted}"

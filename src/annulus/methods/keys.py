@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from annulus.device.compiling import compiled
-from annulus.device.copies import sent
+from annulus.device.copies import to_device
 from annulus.device.device import autocast
 from annulus.device.distributed import all_gather, local, world_size
 from annulus.device.rng import Drawing, generator
@@ -57,7 +57,7 @@ class KeyEncoder(Drawing):
             with autocast(views.device):
                 return tuple(all_gather(keys) for keys in self.embed(views))
         order, back = shuffled(len(views) * world_size(), self.generator)
-        own, back = sent([local(order).argsort().argsort(), back], views.device)
+        own, back = to_device([local(order).argsort().argsort(), back], views.device)
         with autocast(views.device), learning(self.encoder):
             found = self.embed(views[own])
         return tuple(all_gather(keys)[back] for keys in found)

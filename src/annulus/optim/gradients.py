@@ -30,7 +30,7 @@ class GradientMeans:
                 parameter.register_post_accumulate_grad_hook(partial(self._arrived, bucket))
 
     def wait(self) -> None:
-        """Send what has not been sent, and take in the means."""
+        """Send the remaining buckets and store the means as gradients."""
         for bucket in self.buckets[self.sent :]:
             bucket.send()
         for bucket in self.buckets:
@@ -87,7 +87,7 @@ class _Bucket:
 
 @cache
 def _group(world: Any) -> Any:
-    """A group of all processes for gradients alone: batch statistics, sent meanwhile, cannot be taken for them."""
+    """Group of all processes for gradients alone, so that batch statistics sent meanwhile are not mistaken for them."""
     return dist.new_group()
 
 

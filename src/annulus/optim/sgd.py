@@ -45,7 +45,7 @@ class SGD:
 
     @torch.no_grad()
     def step(self) -> None:
-        """One step along the gradients; a parameter without one stays as it is."""
+        """One step along the gradients; a parameter without one is unchanged."""
         for group in self.param_groups:
             learning = [parameter for parameter in group["params"] if parameter.grad is not None]
             if learning:

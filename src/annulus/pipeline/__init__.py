@@ -1,4 +1,4 @@
-"""Checkpoints, provenance, staleness, MLflow: what surrounds a stage and changes no number."""
+"""Surroundings of a stage, which change no number: arguments and results, provenance, staleness, variants, MLflow."""
 
 from annulus.extras import require
 

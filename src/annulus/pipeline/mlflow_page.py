@@ -1,6 +1,6 @@
-"""MLflow's page over the results here: `python -m annulus.pipeline.mlflow_page --port 5000`.
+"""MLflow's page of the results here: `python -m annulus.pipeline.mlflow_page --port 5000`.
 
-What the store lacks is sent first, so that the page has every result, whoever ran it and whatever DVC skipped.
+Missing results are sent first, so that the page has all of them, whoever ran them and whatever DVC skipped.
 """
 
 import argparse
@@ -15,7 +15,7 @@ if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # as when sending alone
 
 from annulus.errors import InputError
-from annulus.pipeline.mlflow_send import destination, send, shown
+from annulus.pipeline.mlflow_send import destination, redacted_text, send
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -26,10 +26,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     logging.disable()  # as when sending alone
     try:
         if destination().startswith("http"):
-            print(f"MLflow: {shown(destination()).rstrip('/')}/{send()}")
+            print(f"MLflow: {redacted_text(destination()).rstrip('/')}/{send()}")
             return
         _check_free(port)
-        page = ""  # the first one, where the store does not take what is here
+        page = ""  # the first page, if the store refuses the results
         try:
             page = send()
         except InputError as error:

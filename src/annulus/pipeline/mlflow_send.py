@@ -1,8 +1,8 @@
-"""Send to MLflow what it has not got of the results here: `python -m annulus.pipeline.mlflow_send`.
+"""Send the results here that MLflow lacks: `python -m annulus.pipeline.mlflow_send`.
 
 Each variant of the main line is a run with the headline numbers, and below it, folded, a run for each seed. Each study
-has an experiment of its own, `annulus/STUDY`, with a run for each row of its tables. A run is found again by the digest
-of its content, so sending twice, or after an interrupt, makes no second one; what was deleted in MLflow stays deleted.
+has an experiment of its own, `annulus/STUDY`, with a run for each row of its tables. A run is identified by the digest
+of its content, so sending twice, or after an interrupt, makes no second one; runs deleted in MLflow stay deleted.
 Nothing is read back: the record is metrics/, in git.
 """
 
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NoReturn
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C may come at any time: what is sent in part is completed later
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C may come at any time: the next one completes a part
 
 from annulus.errors import InputError
 from annulus.files.regular import check_regular
@@ -37,7 +37,7 @@ os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "8")
 from mlflow import MlflowClient  # reads the environment
 from mlflow.entities import Metric, Param, Run, ViewType
 
-VALUE_LIMIT = 5000  # characters, of what is only to be looked at
+VALUE_LIMIT = 5000  # characters of values that are only displayed
 SERVER_SECONDS = 10  # for a first answer, whatever the server does
 RUN_SECONDS = 60  # for a run with those below it, or for the list of an experiment's runs
 MANY = 50  # runs, which take some seconds: a line says so
@@ -57,25 +57,25 @@ PAGE = "#/experiments/{}/runs?workflowType=machine_learning&viewStateShareKey=an
 
 
 def destination() -> str:
-    """Where runs go: MLFLOW_TRACKING_URI, or a SQLite file in this checkout, which must be the working directory."""
+    """Address of the MLflow store: MLFLOW_TRACKING_URI, or a SQLite file in this checkout, the working directory."""
     return os.environ.get("MLFLOW_TRACKING_URI") or LOCAL
 
 
-def shown(text: str) -> str:
+def redacted_text(text: str) -> str:
     """Text without the secrets of the destination's address and of the environment."""
     return redacted(text, destination(), secrets_of(os.environ))
 
 
 def send() -> str:
-    """Send what is missing, and say it. Returns the path of the page that shows it.
+    """Send the missing results and print their number. Returns the path of the page that shows them.
 
     Raises:
         InputError: when MLflow does not take it.
     """
-    found, faults = variants(Path())
+    main_variants, faults = variants(Path())
     studies, more = study_rows(Path())
     main = os.environ.get("MLFLOW_EXPERIMENT_NAME", "annulus")
-    results = {main: found} | {f"{main}/{study}": rows for study, rows in studies.items()}
+    results = {main: main_variants} | {f"{main}/{study}": rows for study, rows in studies.items()}
     try:
         with _locked():
             with _within(SERVER_SECONDS):
@@ -87,14 +87,14 @@ def send() -> str:
                     sent += _keep_all(client, name, rows)
     except Exception as error:  # of many kinds, by destination
         kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
-        reason = shown(kind + " ".join(str(error).split()))[:400]
+        reason = redacted_text(kind + " ".join(str(error).split()))[:400]
         raise InputError(
-            f"MLflow at {shown(destination())} did not take the numbers ({reason}). They are in metrics/; "
+            f"MLflow at {redacted_text(destination())} did not take the numbers ({reason}). They are in metrics/; "
             "`make mlflow-send` sends them once that is mended"
         ) from error
     for fault in faults + more:
         print(f"not in MLflow: {fault}", file=sys.stderr)
-    print(f"MLflow at {shown(destination())}: {sent} new, {sum(map(len, results.values()))} in all")
+    print(f"MLflow at {redacted_text(destination())}: {sent} new, {sum(map(len, results.values()))} in all")
     return PAGE.format(page)
 
 
@@ -108,7 +108,7 @@ class _Late(BaseException):
 
 @contextmanager
 def _within(seconds: int) -> Iterator[None]:
-    """End what a server draws out: requests have no limit of their own when it sends a byte now and then.
+    """Limit the time of a server: requests have no limit of their own when it sends a byte now and then.
 
     Raises:
         InputError: when the time is over.
@@ -146,7 +146,7 @@ def _client() -> MlflowClient:
             aside.unlink(missing_ok=True)
             MlflowClient(f"sqlite:///{aside}").search_experiments(max_results=1)
             aside.replace(database)
-        try:  # MLflow tries for minutes to open what is no database
+        try:  # MLflow tries for minutes to open a file that is not a database
             check_regular(database)
             with closing(sqlite3.connect(database, timeout=30)) as connection:
                 connection.execute("PRAGMA schema_version")
@@ -158,7 +158,7 @@ def _client() -> MlflowClient:
 
 
 def _experiment(client: MlflowClient, name: str, tags: Mapping[str, str]) -> str:
-    """The experiment's id, a new one's when there is none.
+    """Id of the experiment, which is created if it is missing.
 
     Raises:
         _Deleted: when it was deleted, with the ways out.
@@ -169,17 +169,17 @@ def _experiment(client: MlflowClient, name: str, tags: Mapping[str, str]) -> str
             f"its experiment {name!r} was deleted: `mlflow experiments restore -x {known.experiment_id}` brings it "
             "back, MLFLOW_EXPERIMENT_NAME names another one"
         )
-    found = known.experiment_id if known else client.create_experiment(name)
-    if not found:  # MLflow's client takes 200 with an empty body for an experiment without fields
+    experiment_id = known.experiment_id if known else client.create_experiment(name)
+    if not experiment_id:  # MLflow's client takes 200 with an empty body for an experiment without fields
         raise InputError("the server's answer names no experiment; check the address in MLFLOW_TRACKING_URI")
     for tag, value in tags.items():
         if known is None or known.tags.get(tag) != value:
-            client.set_experiment_tag(found, tag, value)
-    return found
+            client.set_experiment_tag(experiment_id, tag, value)
+    return experiment_id
 
 
 def _keep_all(client: MlflowClient, name: str, rows: Sequence[Variant]) -> int:
-    """Make an experiment's variants runs. Returns how many were to do."""
+    """Make an experiment's variants runs. Returns the number of new ones."""
     with _within(RUN_SECONDS):
         experiment, known, token = _experiment(client, name, KIND), {}, None
         while token != "":  # of several checkouts' runs the first; one search for each would take seconds
@@ -196,7 +196,7 @@ def _keep_all(client: MlflowClient, name: str, rows: Sequence[Variant]) -> int:
 
 
 def _keep(client: MlflowClient, experiment: str, known: Mapping[str, Run], variant: Variant) -> bool:
-    """Make a variant runs, or complete those of an earlier try, its own last. Returns whether that was to do."""
+    """Make a variant runs, or complete those of an earlier try, its own last. Returns True if any was missing."""
     tags = {"dvc.exp_name": variant.experiment, "mlflow.source.git.commit": variant.commit}
 
     def run_of(name: str, digest: str, numbers: Mapping[str, Number], **more: str) -> Run:
@@ -222,7 +222,7 @@ def _log(
     numbers: Mapping[str, Number],
     curves: Mapping[str, Curve],
 ) -> None:
-    """Add what a run holds beside its tags, and end it. What is there already is the same: times are the run's."""
+    """Add a run's content beside its tags, and end it. Existing content is the same: times are the run's."""
     made, last = run.info.start_time, max((epoch for curve in curves.values() for epoch, _ in curve), default=0)
     metrics = [Metric(_name(name), x, made, epoch) for name, curve in curves.items() for epoch, x in curve]
     # Later than a curve's last point, so that the table shows the number.
@@ -240,7 +240,7 @@ def _name(name: str) -> str:
 
 
 def main() -> None:
-    """Send everything and say what was done; exit status 1 when MLflow did not take it."""
+    """Send everything and print the result; exit status 1 when MLflow did not take it."""
     logging.disable()  # lines of MLflow and urllib3 repeat the address; the last sentence says what is wrong
     try:
         send()

@@ -1,11 +1,11 @@
-"""Where and when a stage ran, for the report: `.annulus/runs/STAGE.json` in the main checkout, never in metrics/.
+"""Records machine and time of each stage for the report: `.annulus/runs/STAGE.json` in the main checkout.
 
-A record is about this machine, so it is not in git, and the numbers beside it may come from somewhere else: from a pull
-or another experiment. So a record keeps the SHA-256 of the metrics files that the stage wrote, and `matches` says
-whether the files there now are still those.
+A record is about this machine, so it is not in git and never in metrics/. The numbers beside it may come from
+elsewhere: from a pull or another experiment. So a record keeps the SHA-256 of the metrics files that the stage wrote,
+and `matches` compares them with the files that are there now.
 
-The stage is named as DVC names it (DVC_STAGE), or after its script when that is run by hand. Called by a test, it is no
-run. No path and no host name is kept.
+The stage is named as DVC names it (DVC_STAGE), or after its script when that is run by hand. Calls from tests are not
+recorded. No path and no host name is kept.
 """
 
 import hashlib
@@ -45,15 +45,15 @@ class Run:
     files: dict[str, str]
 
     def matches(self, root: Path) -> bool:
-        """Whether the metrics files under `root` are the ones that this run wrote."""
+        """Returns True if this run wrote the metrics files under `root`."""
         return all(_sha256(root / name) == digest for name, digest in self.files.items())
 
 
 def record(main: Callable[..., Any], paths: Sequence[Path]) -> None:
-    """Keep where and when the running stage ran; whatever goes wrong is one warning and no more.
+    """Record machine and time of the running stage; any failure is one warning.
 
-    Of `paths`, its arguments, the files of numbers in the working directory that it wrote are its own. A script run by
-    hand that wrote none, since its results go elsewhere, is no run of the stage.
+    Of the paths in its arguments, the metrics files in the working directory that it wrote belong to it. A script run
+    by hand that wrote none, since its results go elsewhere, is not recorded.
     """
     by_dvc = os.environ.get("DVC_STAGE")
     name = by_dvc or _script(main)
@@ -82,14 +82,14 @@ def record(main: Callable[..., Any], paths: Sequence[Path]) -> None:
 
 
 def runs(root: Path) -> list[Run]:
-    """The last run here of every stage, by name. A record that cannot be read is no record."""
-    found = []
+    """Last run here of every stage, by name. An unreadable record is left out."""
+    records = []
     for path in sorted(_folder(root).glob("*.json")):
         try:
-            found.append(_checked(Run(**json.loads(read_text(path)))))
+            records.append(_checked(Run(**json.loads(read_text(path)))))
         except (OSError, TypeError, ValueError, RecursionError):  # half a disk, another version's fields, not JSON
             log.warning("WARNING: %s is no record of a run; it is left out", path)
-    return found
+    return records
 
 
 def processor() -> str:
@@ -107,7 +107,7 @@ def _folder(root: Path) -> Path:
 
 
 def _wrote(path: Path) -> bool:
-    """Whether a path is a file of numbers here that is newer than this process: what it was given is older."""
+    """Returns True for a metrics file here that is newer than this process; the process's inputs are older."""
     numbers = path.suffix in (".json", ".csv") and path.resolve().is_relative_to(Path.cwd())
     return numbers and path.is_file() and path.stat().st_mtime >= STARTED
 

@@ -1,4 +1,4 @@
-"""What may be shown of an address, and of the errors that repeat it: neither user, password, query nor fragment."""
+"""Removes user, password, query and fragment from addresses, and from error messages that repeat them."""
 
 import re
 from collections.abc import Mapping
@@ -9,9 +9,9 @@ SHORTEST = 4  # letters of a secret; replacing shorter texts would hide half of 
 
 
 def redacted(text: str, address: str, secrets: frozenset[str] = frozenset()) -> str:
-    """Text without the secrets of `address` and others, in whatever encoding, and without those of all addresses in it.
+    """Text without the secrets of `address` and others, in any encoding, and without those of all addresses in it.
 
-    An address may be mistyped: whatever stands before an @ is a user and a password.
+    An address may be mistyped: all that precedes an @ counts as user and password.
     """
     text = re.sub(r"(?i)\b(basic|bearer) +[\w+/=.~-]+", rf"\1 {HIDDEN}", text)  # a server may repeat its request
     text = re.sub(r"(?<=://)\S+", _shown, text)
@@ -42,7 +42,7 @@ def _written(secrets: set[str]) -> set[str]:
 
 
 def _shown(match: re.Match[str]) -> str:
-    """What follows `://`: host, port and path. With an @ behind the first ? or #, no part is sure to be the host."""
+    """Host, port and path of the part after `://`. With an @ after the first ? or #, no part is sure to be the host."""
     place, *rest = re.split(r"[?#]", match[0], maxsplit=1)
     if rest and "@" in rest[0]:
         return HIDDEN

@@ -1,7 +1,7 @@
-"""Put the checkout back after a `dvc exp run` that was killed: `make restore`.
+"""Restore the checkout after a `dvc exp run` that was killed: `make restore`.
 
 The run leaves the changed parameters staged, half of the metrics and, after a SIGKILL or SIGTERM, a detached HEAD; the
-next `dvc repro` would compute the changed variant over metrics/. What is taken away goes into git's stash.
+next `dvc repro` would compute the changed variant over metrics/. Removed changes go into git's stash.
 """
 
 import argparse
@@ -19,7 +19,7 @@ EXPERIMENT_HEAD = "refs/exps/exec/EXEC_HEAD"  # where DVC detached HEAD
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Restore, and say what was done. A user's mistake is one sentence and exit status 1."""
+    """Restore, and print each step. A user's mistake is one sentence and exit status 1."""
     parser = argparse.ArgumentParser(prog="annulus restore", description=__doc__)
     parser.add_argument("--root", type=Path, default=Path(), help="the repository")
     root = parser.parse_args(argv).root
@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def restore(root: Path) -> list[str]:
-    """Give parameters, locks and metrics their committed content, and HEAD its branch; returns what was done.
+    """Give parameters, locks and metrics their committed content, and HEAD its branch; returns the steps as sentences.
 
     Raises:
         InputError: while a stage still runs, or when git refuses.
@@ -56,14 +56,14 @@ def restore(root: Path) -> list[str]:
 
 def _stages(root: Path) -> dict[int, str]:
     """The stages that DVC has started here and that run still, by process: a killed DVC does not end them."""
-    found = {}
+    stages = {}
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             variables = (process / "environ").read_bytes().decode(errors="replace").split("\0")
             own = dict(variable.partition("=")[::2] for variable in variables)
             if "DVC_STAGE" in own and (process / "cwd").resolve() == root.resolve():
-                found[int(process.name)] = own["DVC_STAGE"]
-    return found
+                stages[int(process.name)] = own["DVC_STAGE"]
+    return stages
 
 
 def _left_branch(root: Path, head: str) -> str | None:

@@ -18,9 +18,10 @@ CONFLICT = re.compile(r"^(<<<<<<<|>>>>>>>) ", re.MULTILINE)
 
 
 class Files(NamedTuple):
-    """What is read of one of them; paths are relative to the repository's root.
+    """Files of a revision or of the working tree; paths are relative to the repository's root.
 
-    `content` raises LookupError for what is missing or no file; `below` lists the files in a folder, at any depth.
+    `content` raises LookupError for a path that is missing or not a file; `below` lists the files in a folder, at any
+    depth.
     """
 
     name: str
@@ -54,22 +55,22 @@ def workspace(root: Path) -> Files:
         try:
             check_regular(root / path)
             with (root / path).open("rb") as file:
-                found = file.read(MOST_BYTES + 1)
+                loaded = file.read(MOST_BYTES + 1)
         except OSError as error:
             raise LookupError(f"{path}: {error.strerror}") from error
-        if len(found) > MOST_BYTES:
+        if len(loaded) > MOST_BYTES:
             raise LookupError(f"{path} has more than {MOST_BYTES >> 20} MB, which no file of this repository has")
-        return found
+        return loaded
 
     def below(folder: str) -> list[str]:
-        found = (path for path in (root / folder).rglob("*") if path.is_file() and path.suffix != ".pyc")
-        return [path.relative_to(root).as_posix() for path in found if "__pycache__" not in path.parts]
+        paths = (path for path in (root / folder).rglob("*") if path.is_file() and path.suffix != ".pyc")
+        return [path.relative_to(root).as_posix() for path in paths if "__pycache__" not in path.parts]
 
     return Files(WORKSPACE, content, below)
 
 
 def revision(root: Path, name: str, paths: Collection[str]) -> Files:
-    """The files under some paths of a git revision, or of the experiment that has this name.
+    """The files under some paths of a git revision, or of the DVC experiment of this name.
 
     Raises:
         InputError: when there is none, with git's own reason where git does not answer at all.
@@ -83,7 +84,7 @@ def revision(root: Path, name: str, paths: Collection[str]) -> Files:
 
 
 def objects(root: Path, blobs: Mapping[str, str], name: str) -> Files:
-    """Files by what git calls their content, such as HEAD:./dvc.lock, by one call of git; those it has not are missing.
+    """Files by git's name of their content, such as HEAD:./dvc.lock, in one call of git; unknown ones are missing.
 
     Raises:
         InputError: with git's own reason, where git does not answer.
@@ -114,17 +115,17 @@ def experiments(root: Path) -> dict[str, list[str]]:
     Raises:
         InputError: with git's own reason, where git does not answer.
     """
-    found: dict[str, list[str]] = {}
+    commits: dict[str, list[str]] = {}
     listed = git(root, "for-each-ref", "--sort=-committerdate", "--format=%(objectname) %(refname)", "refs/exps")
     for line in listed.decode().splitlines():
         commit, reference = line.split(" ", 1)
         if name := EXPERIMENT.fullmatch(reference):
-            found.setdefault(name[1], []).append(commit)
-    return found
+            commits.setdefault(name[1], []).append(commit)
+    return commits
 
 
 def git(root: Path, *words: str, given: bytes = b"") -> bytes:
-    """What git prints when it is given some input.
+    """Output of git for the input `given`.
 
     Raises:
         InputError: with git's own reason, when it is missing or refuses.
@@ -151,11 +152,11 @@ def _commit(root: Path, name: str) -> str:
         return git(root, "rev-parse", "--verify", "-q", f"{name}^{{commit}}").decode().strip()
     except InputError:
         known = experiments(root)
-    found = known.get(name, [])
-    if len(found) == 1:
-        return found[0]
+    commits = known.get(name, [])
+    if len(commits) == 1:
+        return commits[0]
     where = " of this shallow clone (`git fetch --unshallow` brings the rest)" if shallow else ""
     raise InputError(
-        f"{name!r} is no git revision{where} and {'more than one' if found else 'no'} DVC experiment; "
+        f"{name!r} is no git revision{where} and {'more than one' if commits else 'no'} DVC experiment; "
         f"give a revision, {WORKSPACE}, or one of the experiments here: {', '.join(sorted(known)) or 'there are none'}"
     )

@@ -1,4 +1,4 @@
-"""What every stage script shares: its arguments, its parameters, one-sentence errors, its results."""
+"""Shared parts of all stage scripts: arguments, parameters, one-sentence errors, results."""
 
 import argparse
 import logging
@@ -17,7 +17,7 @@ from annulus.files.results import Metrics, write_metrics, write_seeds, write_tab
 from annulus.pipeline import provenance
 from annulus.running.checkout import first
 
-FIRST_SPEAKS_SECONDS = 10.0  # what the first of several processes may take to say its mistake and end
+FIRST_SPEAKS_SECONDS = 10.0  # for the first of several processes to print its error and end
 
 
 @dataclass(frozen=True)
@@ -54,13 +54,12 @@ def run_stage(
     argv: Sequence[str] | None = None,
     tracked: bool = True,
 ) -> None:
-    """Run a stage: check params.yaml, call `main(params, paths)`, write what it returns.
+    """Run a stage: check params.yaml, call `main(params, paths)`, write its results.
 
-    `reads` are the parameters in dvc.yaml's own spelling; `main` gets just these, under the same names.
-    `paths` become required arguments: `features` is `--features PATH`. Where `metrics` is among them,
-    the metrics are written there, and the history to `history`.
-    A user's mistake ends in one sentence on stderr and exit status 1. Where and when it ran is kept of
-    a stage that is `tracked`.
+    `reads` are the parameters in dvc.yaml's own spelling; `main` gets just these, under the same names. `paths` become
+    required arguments: `features` is `--features PATH`. Where `metrics` is among them, the metrics are written there,
+    and the history to `history`. A user's mistake ends in one sentence on stderr and exit status 1. Machine and time
+    are recorded of a stage that is `tracked`.
     """
 
     def load(arguments: argparse.Namespace) -> Mapping[str, Any]:

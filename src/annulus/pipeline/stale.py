@@ -1,6 +1,6 @@
-"""Differences between what the main line's metrics were made with, by dvc.lock, and what stands beside them.
+"""Differences between the parameters and code that made the main line's metrics, by dvc.lock, and the present ones.
 
-DVC says the same of a checkout that has the data (`dvc status`); this reads committed files alone.
+DVC says the same of a checkout that has the data (`dvc status`); this reads only committed files.
 """
 
 import hashlib
@@ -30,9 +30,9 @@ MOST_VALUES = 100_000  # anchors of YAML make a short file endless
 
 
 def stale(files: Files) -> list[str]:
-    """Why metrics do not belong to the parameters and the code beside them: clauses after "head's", none where they do.
+    """Reasons why metrics do not belong to the parameters and the code beside them, as clauses after "head's"; or none.
 
-    `files` has what READ names.
+    `files` has the paths of READ.
 
     Raises:
         InputError: when params.yaml, dvc.yaml or dvc.lock cannot be read.
@@ -70,10 +70,10 @@ def flat(tree: Any, name: str = "") -> dict[str, Any]:
     """A tree's values under dotted keys."""
     if not isinstance(tree, dict) or not tree:
         return {name: tree}
-    found: dict[str, Any] = {}
+    flattened: dict[str, Any] = {}
     for key, value in tree.items():
-        found |= flat(value, f"{name}.{key}" if name else str(key))
-    return found
+        flattened |= flat(value, f"{name}.{key}" if name else str(key))
+    return flattened
 
 
 def _clauses(files: Files, params: Mapping, stages: Mapping, locked: Mapping) -> Iterator[str]:
@@ -82,13 +82,15 @@ def _clauses(files: Files, params: Mapping, stages: Mapping, locked: Mapping) ->
     stages = {name: stage for name, stage in stages.items() if name in locked}
     values = _other_values(params, stages, locked)
     # With another sampler, the sampler's own values say no more.
-    told = tuple(f"{SECTION_OF[key]}." for key in values if key in SECTION_OF)
-    chosen = sorted((key for key in values if not key.startswith(told)), key=lambda key: ("." in key, key))
-    found = [f"{key}: {values[key] if isinstance(values[key], str) else json.dumps(values[key])}" for key in chosen]
-    found += sorted(_other_inputs(files, stages, locked))
-    if found:
-        more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
-        yield f"metrics were made with {', '.join(found[:MOST_NAMED])}{more}"
+    sections = tuple(f"{SECTION_OF[key]}." for key in values if key in SECTION_OF)
+    chosen = sorted((key for key in values if not key.startswith(sections)), key=lambda key: ("." in key, key))
+    differences = [
+        f"{key}: {values[key] if isinstance(values[key], str) else json.dumps(values[key])}" for key in chosen
+    ]
+    differences += sorted(_other_inputs(files, stages, locked))
+    if differences:
+        more = f" and {len(differences) - MOST_NAMED} more" if len(differences) > MOST_NAMED else ""
+        yield f"metrics were made with {', '.join(differences[:MOST_NAMED])}{more}"
     written = {out["path"]: out.get("md5") for name in stages for out in locked[name].get("outs", [])}
     for path in (path for stage in stages.values() for path in _in_git(stage) if path in written):
         try:
@@ -101,34 +103,34 @@ def _clauses(files: Files, params: Mapping, stages: Mapping, locked: Mapping) ->
 
 def _other_values(params: Mapping, stages: Mapping, locked: Mapping) -> dict[str, Any]:
     """The values that stages were given and would not be given now, by dotted keys."""
-    found: dict[str, Any] = {}
+    differences: dict[str, Any] = {}
     for name, stage in stages.items():
         given, asked = {}, {}
         for key, value in locked[name].get("params", {}).get("params.yaml", {}).items():
             given |= flat(value, key)
         for key in (_filled(key, params) for key in stage.get("params", [])):
             asked |= flat(_value(params, key), key)
-        found |= {key: value for key, value in given.items() if key not in asked or asked[key] != value}
-        found |= {key: None for key, value in asked.items() if key not in given and value is not None}
-    return found
+        differences |= {key: value for key, value in given.items() if key not in asked or asked[key] != value}
+        differences |= {key: None for key, value in asked.items() if key not in given and value is not None}
+    return differences
 
 
 def _other_inputs(files: Files, stages: Mapping, locked: Mapping) -> set[str]:
-    """The inputs of stages that are not as they were: code, or the output of an earlier stage that ran again alone."""
+    """Changed inputs of stages: code, or the output of an earlier stage that ran again by itself."""
     written = {out["path"]: out.get("md5") for stage in locked.values() for out in stage.get("outs", [])}
-    found = set()
+    changes = set()
     for name, stage in stages.items():
         read = {given["path"]: given.get("md5") for given in locked[name].get("deps", [])}
         for path in stage.get("deps", []):
             if path in written and read.get(path) != written[path]:
-                found.add(f"another {path}")
+                changes.add(f"another {path}")
             elif path not in written and read.get(path) != _md5(files, path):
-                found.add(f"other code in {path}")
-    return found
+                changes.add(f"other code in {path}")
+    return changes
 
 
 def _md5(files: Files, path: str) -> str:
-    """The digest that DVC gives a file, or a folder and what is below it."""
+    """DVC's digest of a file, or of a folder and its content."""
     with suppress(LookupError):
         return hashlib.md5(files.content(path)).hexdigest()
     names = sorted(files.below(path))

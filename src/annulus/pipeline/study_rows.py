@@ -1,7 +1,7 @@
 """The studies' results in the workspace, a variant for each row of their tables.
 
-The record is metrics/, and a study's dvc.lock says which tables it made. One that is not the lock's is not told of, as
-with the main line's variants.
+The record is metrics/, and a study's dvc.lock names the tables that it made. A table that differs from the lock's is
+left out, as with the main line's variants.
 """
 
 import csv
@@ -21,8 +21,8 @@ TABLE = re.compile(r"metrics/.+\.csv")
 
 
 def study_rows(root: Path) -> tuple[dict[str, list[Variant]], list[str]]:
-    """The rows of each study, and a sentence for each table and lock that cannot be told of."""
-    found, faults = {}, []
+    """Rows of each study, and a sentence for each table and lock that had to be left out."""
+    by_study, faults = {}, []
     files, commit = workspace(root), git("rev-parse", "--verify", "-q", "HEAD", folder=root)
     for path in sorted(root.glob("stages/*/dvc.lock")):
         study, rows = path.parent.name, {}
@@ -44,8 +44,8 @@ def study_rows(root: Path) -> tuple[dict[str, list[Variant]], list[str]]:
                 place = "" if isinstance(error, InputError) else f"{out['path']}: "
                 faults.append(f"study {study}: {place}{reason(error)}")
         if rows:
-            found[study] = list(rows.values())
-    return found, faults
+            by_study[study] = list(rows.values())
+    return by_study, faults
 
 
 def _rows(path: str, content: bytes, commit: str | None, made: float) -> Iterator[Variant]:
@@ -60,7 +60,7 @@ def _rows(path: str, content: bytes, commit: str | None, made: float) -> Iterato
 
 
 def _divided(row: dict[str, str]) -> tuple[dict[str, str], dict[str, Number]]:
-    """The cells that say which row it is, up to the first number with a unit or the number of seeds; and the rest."""
+    """Identifying cells of a row, up to the first number with a unit or the number of seeds; and the other cells."""
     names = list(row)
     first = next((at for at, name in enumerate(names) if name == "seeds" or name.endswith(tuple(DECIMALS))), len(names))
     texts = {name: row[name] for name in names[:first] if row[name]}

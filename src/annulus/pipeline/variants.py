@@ -1,7 +1,7 @@
 """The main line's variants that this checkout holds: in the workspace, in DVC's experiments, in its branches.
 
-The record is metrics/, and dvc.lock says which parameters made it. A file that is not the one of the lock belongs to a
-run that did not finish, or was put there by hand: such a variant is not told of, since its parameters are unknown.
+The record is metrics/, and dvc.lock names the parameters that made it. A file that differs from the lock's belongs to
+an unfinished run, or was put there by hand: such a variant is left out, since its parameters are unknown.
 """
 
 import csv
@@ -39,10 +39,10 @@ Curve = list[tuple[int, float]]  # epochs and values
 
 @dataclass(frozen=True)
 class Variant:
-    """What a variant measured. Names of a stage's numbers and curves begin with the stage: `knn/top1_percent`.
+    """Results of a variant. Names of a stage's numbers and curves begin with the stage: `knn/top1_percent`.
 
-    `numbers` holds the headline numbers with their intervals, `seeds` each seed's, and so do the curves: `curves` are
-    means over seeds. `made` is in seconds since 1970.
+    `numbers` holds the headline numbers with their intervals, `seeds` those of each seed. `curves` are means over
+    seeds, `curves_of` those of each seed. `made` is in seconds since 1970.
     """
 
     name: str
@@ -57,17 +57,17 @@ class Variant:
 
     @property
     def digest(self) -> str:
-        """The same for the same parameters and numbers, wherever they are found."""
+        """Hash of parameters and numbers, equal wherever the same variant is stored."""
         content = [self.params, self.numbers, self.curves, self.seeds, self.curves_of]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def variants(root: Path) -> tuple[list[Variant], list[str]]:
-    """Each variant once, DVC's experiments first, and a sentence for each that cannot be told of.
+    """Each variant once, DVC's experiments first, and a sentence for each that had to be left out.
 
-    A branch or experiment without a summary is none.
+    Branches and experiments without a summary are skipped.
     """
-    found: dict[str, Variant] = {}
+    by_digest: dict[str, Variant] = {}
     faults, places = [], [place for place in _places(root) if SUMMARY in place.files]
     head = git("rev-parse", "--verify", "-q", "HEAD", folder=root)
     base: dict[str, str] | None = None
@@ -78,16 +78,16 @@ def variants(root: Path) -> tuple[list[Variant], list[str]]:
             params = _params(place.files)
             name = " ".join([place.name, *([] if base is None else _differences(params, base))])
             one = Variant(name, place.commit, place.experiment, place.made, params, *_measured(place.files))
-            found.setdefault(one.digest, one)
+            by_digest.setdefault(one.digest, one)
         except WRONG as error:
             faults.append(f"{place.name}: {reason(error)}")
-    return list(found.values()), faults
+    return list(by_digest.values()), faults
 
 
 def reason(error: Exception) -> str:
     """An error of WRONG in a line."""
-    found = error if isinstance(error, InputError) else f"not this version's ({type(error).__name__}: {error})"
-    return " ".join(str(found).split())
+    sentence = error if isinstance(error, InputError) else f"not this version's ({type(error).__name__}: {error})"
+    return " ".join(str(sentence).split())
 
 
 class _Place(NamedTuple):
@@ -99,16 +99,16 @@ class _Place(NamedTuple):
 
 
 def _places(root: Path) -> Iterator[_Place]:
-    """Where variants may be: DVC's experiments, branches, the commit that is checked out, the workspace."""
+    """Places that may hold variants: DVC's experiments, branches, the commit that is checked out, the workspace."""
     form = "%(refname) %(objectname) %(committerdate:unix)"
     listed = git("for-each-ref", f"--format={form}", "refs/exps", "refs/heads", folder=root) or ""
     head = git("log", "-1", "--no-show-signature", "--format=HEAD %H %ct", folder=root) or ""
-    told = set()
+    listed_commits = set()
     for line in filter(None, [*listed.splitlines(), head]):
         reference, commit, made = line.split()
         branch = reference.removeprefix("refs/heads/")
         if reference == "HEAD":
-            if commit in told:
+            if commit in listed_commits:
                 continue
             name, experiment = commit[:7], None
         elif branch != reference:
@@ -117,7 +117,7 @@ def _places(root: Path) -> Iterator[_Place]:
             name = experiment = reference.rsplit("/", 1)[1]
         else:  # DVC's own: refs/exps/exec/EXEC_HEAD, stashes of its queue
             continue
-        told.add(commit)
+        listed_commits.add(commit)
         blobs = {path: f"{commit}:./{path}" for path in FILES}
         yield _Place(name, commit, experiment, float(made), _present(objects(root, blobs, name)))
     files = _present(workspace(root))
@@ -126,15 +126,15 @@ def _places(root: Path) -> Iterator[_Place]:
 
 
 def _present(files: Files) -> dict[str, bytes]:
-    found = {}
+    contents = {}
     for name in FILES:
         with suppress(LookupError):
-            found[name] = files.content(name)
-    return found
+            contents[name] = files.content(name)
+    return contents
 
 
 def _params(files: Mapping[str, bytes]) -> dict[str, str]:
-    """What the stages of the lock were given, as dotted names and text, the selectors first.
+    """Parameters of the lock's stages, as dotted names and text, the selectors first.
 
     samplers.ring.inner is samplers.inner: the columns are the same whichever sampler is selected.
     """
@@ -162,7 +162,7 @@ def _stages(files: Mapping[str, bytes]) -> Mapping[str, Any]:
 
 
 def stages_of(lock: bytes) -> Mapping[str, Any]:
-    """The stages of a lock of DVC, each with what it read and wrote; an error of WRONG where it is none."""
+    """The stages of a lock of DVC, each with its inputs and outputs; an error of WRONG for another file."""
     return yaml.load(lock, _Yaml)["stages"]
 
 
@@ -220,8 +220,8 @@ def finite(numbers: Mapping[str, Any], above: str = "") -> dict[str, Number]:
 
 
 def _differences(now: Mapping[str, str], base: Mapping[str, str]) -> list[str]:
-    """What differs from the last commit, as `-S` takes it. Of another sampler, its own values say no more."""
+    """Parameters that differ from the last commit, as `-S` takes them; after a new sampler without its own settings."""
     changed = [name for name in now if now[name] != base.get(name)]
-    told = tuple(f"{SECTION_OF[name]}." for name in changed if name in SECTION_OF)
-    shown = [f"{name}={now[name]}" for name in changed if not name.startswith(told)]
-    return [*shown[:MOST_SHOWN], "…"] if len(shown) > MOST_SHOWN else shown
+    sections = tuple(f"{SECTION_OF[name]}." for name in changed if name in SECTION_OF)
+    differences = [f"{name}={now[name]}" for name in changed if not name.startswith(sections)]
+    return [*differences[:MOST_SHOWN], "…"] if len(differences) > MOST_SHOWN else differences

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from annulus.errors import InputError
 from annulus.files.results import write_text
-from annulus.report.content import gather
-from annulus.report.markdown import markdown
-from annulus.report.page import html
+from annulus.report.page.content import gather
+from annulus.report.page.html import html
+from annulus.report.page.markdown import markdown
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 
 from annulus.errors import InputError
 from annulus.files.results import write_text
-from annulus.report.drawing import INK, SERIES, Row, grouped, numbers, svg
-from annulus.report.metrics import Broken, Metrics, Missing
+from annulus.report.figures.drawing import INK, SERIES, Row, grouped, numbers, svg
+from annulus.report.papers.metrics import Broken, Metrics, Missing
 
 HERE = Path(__file__).parent
 GAUSSIANS, STAIRCASE = "estimators/gaussians.csv", "estimators/staircase-separable_levels.csv"
@@ -73,7 +73,7 @@ def _lines(axes: Axes, series: dict[str, list[Row]], shown: dict[str, tuple]) ->
 
 def standing_alone(content: str) -> str:
     """An SVG of the page as a file: with the page's colours, for light and dark, and a ground of its own."""
-    css = (HERE / "page.css").read_text(encoding="utf-8")
+    css = (HERE / "page" / "page.css").read_text(encoding="utf-8")
     light, dark, *_ = re.findall(r":root \{(.*?)\}", css, re.DOTALL)
     style = (
         f"svg{{{light}color:var(--ink)}}@media(prefers-color-scheme:dark){{svg{{{dark}}}}}"

@@ -1,1 +1,1 @@
-"""Worker processes and their progress, checkpoints, the hash of the code: what surrounds a run, not its numbers."""
+"""Surroundings of a run, which change no number: worker processes and their progress, checkpoints, the code's hash."""

@@ -1,11 +1,11 @@
-"""The checkout around a stage: where it is, what git says of it, and which of several processes speaks for all."""
+"""The checkout around a stage: its folder, its state in git, and the one process that speaks for a group."""
 
 import os
 import subprocess
 import time
 from pathlib import Path
 
-STARTED = time.time()  # when this process began, but for some of its imports
+STARTED = time.time()  # start of this process, after some of its imports
 
 
 def main_checkout() -> Path:
@@ -14,12 +14,12 @@ def main_checkout() -> Path:
 
 
 def first() -> bool:
-    """Whether this is the one of several processes that speaks, writes and records."""
+    """Returns True in the one of several processes that logs, writes and records."""
     return os.environ.get("RANK", "0") == "0"
 
 
 def git(*words: str, folder: Path | None = None) -> str | None:
-    """What git says, when it can tell within a few seconds; None when it cannot, or says nothing."""
+    """Output of git; None if it fails, prints nothing, or takes more than five seconds."""
     try:
         done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, timeout=5)
     except (OSError, subprocess.TimeoutExpired):

@@ -40,7 +40,7 @@ def hash_files(*paths: Path) -> dict[str, str]:
     return {file.as_posix(): _sha256(file) for file in files if not file.is_dir()}
 
 
-class Held(InputError):
+class LockedError(InputError):
     """Another process computes the same at this moment."""
 
 
@@ -48,7 +48,7 @@ class Checkpoint:
     """The resume state of one computation, held by one process at a time.
 
     `key` is all that the result depends on: parameters (values and sections), `hash_files` of the inputs,
-    `hash_code` of what computes. Another key is another computation and never sees this state. `device` names the
+    `hash_code` of the code. Another key is another computation and never sees this state. `device` names the
     kind of device where only that kind can go on from the state.
 
         key = {"params": params, "images": hash_files(images), "code": hash_code(Path(__file__))}
@@ -59,7 +59,8 @@ class Checkpoint:
             checkpoint.done()
 
     Raises:
-        Held: on entering, when another process computes the same, here or on another machine with the same files.
+        LockedError: on entering, when another process computes the same, here or on another machine with the same
+            files.
         InputError: on entering, when the folder cannot be written.
     """
 
@@ -89,7 +90,7 @@ class Checkpoint:
         self._lock.close()
 
     def held(self) -> bool:
-        """Whether a process computes it at this moment."""
+        """Returns True if a process is computing this now."""
         try:
             with (self.folder / "lock").open() as lock:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -100,8 +101,10 @@ class Checkpoint:
         return False
 
     def load(self) -> dict[str, Any] | None:
-        """The saved state, on the CPU, or None when there is none. What is not whole, or of another computation, is
-        ignored with a warning."""
+        """The saved state, on the CPU, or None without one.
+
+        A damaged state, or one of another computation, is ignored with a warning.
+        """
         if not self.state.exists():
             return None
         try:
@@ -156,7 +159,7 @@ class Checkpoint:
                 lock.seek(0)
                 pid, _, host = lock.read().partition(" ")
             where = f" on {host}" if host not in ("", socket.gethostname()) else ""
-            raise Held(
+            raise LockedError(
                 f"{self.stage}: process {pid}{where} is already computing this variant, with its state in "
                 f"{self.folder}; wait for it, or end it with `kill {pid}`{where}"
             ) from None

@@ -1,4 +1,4 @@
-"""Which code a computation depends on, found in the source: every process that computes the same finds the same."""
+"""Finds the source files that a computation depends on; all processes of a computation find the same."""
 
 import ast
 import functools
@@ -12,8 +12,8 @@ from annulus.errors import InputError
 LIBRARY = Path(annulus.__file__).resolve().parent
 INTERFACE, CONFIG = LIBRARY / "__init__.py", LIBRARY / "config"
 
-# What can change no number: the interface, errors, threads, copies to a GPU and what refuses numbers, what params.yaml
-# may hold (its values are in the key), what surrounds a stage or a run.
+# Files that change no number: the interface, errors, threads, copies to a GPU, the checks of params.yaml (its values
+# are in the key), and the surroundings of a stage or a run.
 NAMES = ("errors", "extras", "late", "settings", "device/threads", "device/copies")
 BESIDE = [LIBRARY / f"{name}.py" for name in NAMES]
 ENTERS_NO_NUMBER = (INTERFACE, *BESIDE, CONFIG, LIBRARY / "pipeline", LIBRARY / "running")
@@ -22,8 +22,8 @@ ENTERS_NO_NUMBER = (INTERFACE, *BESIDE, CONFIG, LIBRARY / "pipeline", LIBRARY / 
 def imported_files(module: Path) -> set[Path]:
     """Every file of annulus that a Python file imports, directly or through another one, itself included.
 
-    Importing a module runs its packages' __init__.py too, so they count. What config/ imports checks values only, and
-    is not followed; nor are imports for type checkers, which never run: public names are imported when asked for.
+    Importing a module runs its packages' __init__.py too, so they count. Imports of config/ only check values, and
+    are not followed; nor are imports for type checkers, which never run: public names are imported when asked for.
 
     Raises:
         InputError: when a file cannot be read.
@@ -41,10 +41,10 @@ def imported_files(module: Path) -> set[Path]:
 
 
 def hash_code(module: Path) -> dict[str, str]:
-    """SHA-256 of the source of what computes: a Python file, and the files of annulus that it imports.
+    """SHA-256 of the source code of a computation: a Python file, and the files of annulus that it imports.
 
-    By place in annulus, since checkouts differ in theirs. Files that only read, write and report are left out, and so
-    are those with a docstring only: an edit there must not cost hours of training.
+    Keys are paths within annulus, since checkouts differ in theirs. Files that only read, write and report are left
+    out, and so are those with only a docstring: an edit there must not cost hours of training.
 
     Raises:
         InputError: when a file cannot be read.
@@ -59,12 +59,12 @@ def hash_code(module: Path) -> dict[str, str]:
 
 
 def computes(file: Path) -> bool:
-    """Whether a file of annulus can change a number."""
+    """Returns True if a file of annulus can change a number."""
     return not (any(file.is_relative_to(apart) for apart in ENTERS_NO_NUMBER) or is_docstring(file))
 
 
 def is_docstring(file: Path) -> bool:
-    """Whether a Python file has a docstring only."""
+    """Returns True if a Python file holds only a docstring."""
     tree = _parsed(_read(file))
     return len(tree.body) == (ast.get_docstring(tree) is not None)
 
@@ -98,11 +98,11 @@ def _parsed(source: bytes) -> ast.Module:
 def _files_of(module: str) -> list[Path]:
     """The files of the library that importing a module runs; none for a module from elsewhere."""
     parts = module.split(".")
-    found = []
+    files = []
     for length in range(1, len(parts) + 1):
         path = LIBRARY.parent.joinpath(*parts[:length])
-        found += [file for file in (path / "__init__.py", path.with_suffix(".py")) if file.is_file()]
-    return found
+        files += [file for file in (path / "__init__.py", path.with_suffix(".py")) if file.is_file()]
+    return files
 
 
 def _read(file: Path) -> bytes:

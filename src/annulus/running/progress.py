@@ -1,4 +1,4 @@
-"""How far runs are: a bar for each on a terminal, elsewhere a line a minute for each.
+"""Progress of runs: a bar for each on a terminal, elsewhere a line a minute for each.
 
 A run calls `report` and `say`. In a worker (`running.workers`) they go to the process of the stage, which shows them.
 Without tqdm there are lines on a terminal too.
@@ -14,35 +14,35 @@ from annulus.device.distributed import rank
 
 try:
     from tqdm import tqdm
-except ModuleNotFoundError:  # where annulus is a library, it is no dependency
+except ModuleNotFoundError:  # not a dependency of the library
     tqdm = None
 
 LINE_SECONDS = 60
-BAR_SECONDS = 1.0  # what a bar says of the loss waits for a GPU
+BAR_SECONDS = 1.0  # the bar's loss waits for a GPU
 
 log = logging.getLogger("annulus")
 
 
 class Report(NamedTuple):
-    """Where a run stands: images seen, of how many; `said` is what else there is to say."""
+    """Progress of a run: images seen, of `total`; `text` adds the current numbers."""
 
     name: str
     done: int
     total: int
-    said: str
+    text: str
     ended: bool
 
 
-class Said(NamedTuple):
-    """A line that a run says, or a warning."""
+class Line(NamedTuple):
+    """A line of a run, or a warning."""
 
     name: str
     line: str
     level: int
 
 
-class Shown:
-    """What the process of the stage shows of its runs, and of the time that is left for all of them."""
+class Display:
+    """Display of all runs, and of the time left for all, in the stage's process."""
 
     def __init__(self, runs: int = 1) -> None:
         self.runs = runs
@@ -54,8 +54,8 @@ class Shown:
         self.next_line: dict[str, float] = {}
         self.warned: set[str] = set()
 
-    def show(self, message: Report | Said) -> None:
-        if isinstance(message, Said):
+    def show(self, message: Report | Line) -> None:
+        if isinstance(message, Line):
             self._say(message)
             return
         self._count(message)
@@ -78,12 +78,12 @@ class Shown:
         self.shares[message.name] = share
 
     def _left(self) -> float | None:
-        """Seconds that are left for all runs, as if they were of one length; None where nothing can be told yet."""
+        """Estimated seconds until all runs end, as if all had one length; None without an estimate."""
         when, before = self.begun
         done = sum(self.shares.values())
         return (time.monotonic() - when) * (self.runs - done) / (done - before) if done > before else None
 
-    def _say(self, message: Said) -> None:
+    def _say(self, message: Line) -> None:
         line = message.line
         if message.level < logging.WARNING:
             line = _named(message.name, line)
@@ -108,7 +108,7 @@ class Shown:
         if bar is None:
             bar = tqdm(total=message.total, initial=message.done, desc=message.name, unit=" images", leave=False)
             self.bars[message.name] = bar
-        bar.set_postfix_str(message.said, refresh=False)
+        bar.set_postfix_str(message.text, refresh=False)
         bar.update(message.done - bar.n)
         if message.ended:
             self.bars.pop(message.name).close()
@@ -120,7 +120,7 @@ class Shown:
         if now < due and not message.ended:
             return
         self.next_line[message.name] = now + LINE_SECONDS
-        line = _named(message.name, message.said)
+        line = _named(message.name, message.text)
         speed = (message.done - at) / max(now - began, 1e-9)
         if speed > 0:
             line += f", {speed:,.0f} images/s"
@@ -132,11 +132,11 @@ class Shown:
 
 
 _name = ""
-_send: Callable[[Report | Said], None] = Shown().show
+_send: Callable[[Report | Line], None] = Display().show
 _due = 0.0
 
 
-def begin(name: str, send: Callable[[Report | Said], None]) -> None:
+def begin(name: str, send: Callable[[Report | Line], None]) -> None:
     """From here on the run of this process has a name, and its reports go to `send`."""
     global _name, _send, _due
     _name, _send, _due = name, send, 0.0
@@ -147,24 +147,27 @@ def rename(name: str) -> None:
     begin(name, _send)
 
 
-def report(done: int, total: int, said: Callable[[], str], ended: bool = False) -> None:
-    """The run of this process has seen so many images of so many; `said` is called only where something is shown."""
+def report(done: int, total: int, text: Callable[[], str], ended: bool = False) -> None:
+    """Report the progress of this process's run: `done` of `total` images.
+
+    `text` is called only if a report is shown.
+    """
     global _due
     now = time.monotonic()
     if rank() > 0 or (now < _due and not ended):
         return
     _due = now + (BAR_SECONDS if _has_bars() else LINE_SECONDS / 10)
-    _send(Report(_name, done, total, said(), ended))
+    _send(Report(_name, done, total, text(), ended))
 
 
 def say(line: str, level: int = logging.INFO) -> None:
-    """A line about the run of this process; a warning is shown once, whichever runs give it."""
+    """Show a line about the run of this process; equal warnings of several runs are shown once."""
     if rank() == 0:
-        _send(Said(_name, line, level))
+        _send(Line(_name, line, level))
 
 
 class Forwarding(logging.Handler):
-    """What a worker logs as warnings goes to the process of the stage."""
+    """Sends a worker's log records to the stage's process."""
 
     def emit(self, record: logging.LogRecord) -> None:
         say(record.getMessage(), record.levelno)

@@ -42,10 +42,10 @@ CPU = torch.device("cpu")
 
 log = logging.getLogger("annulus")
 
-_compute: Callable[[Any], Any]  # in a worker: what it does with each item, which came with its start
+_compute: Callable[[Any], Any]  # in a worker: the function of each item, set at its start
 
 
-def each(
+def map_processes(
     compute: Callable[[Item], Result],
     items: Sequence[Item],
     *,
@@ -53,10 +53,10 @@ def each(
     device: torch.device = CPU,
     threads: int = 1,
 ) -> Iterator[Result]:
-    """`compute` of each item, in their order. Put long items first: the cores then stay busy to the end.
+    """Results of `compute` for each item, in order, computed in parallel processes. Put long items first.
 
-    On a CPU as many at a time as there are cores, each with so many threads; on GPUs one each. Progress is shown under
-    `names`. A single item that may have several threads needs no worker, nor does one GPU.
+    A CPU runs one process per core, each with `threads` threads; GPUs run one process each. Progress is shown under
+    `names`. There is no worker process for a single item with several threads, nor with a single GPU.
 
     Raises:
         InputError: where processes have nothing to lock with; when a worker was killed.
@@ -69,7 +69,7 @@ def each(
         yield from _one_by_one(compute, items, names)
         return
     # A fork needs no imports of its own. But neither CUDA nor OpenMP's threads survive one: where this process has
-    # computed with several threads, a forked worker waits for them for ever, unless it has one thread alone.
+    # computed with several threads, a forked worker waits for them for ever, unless it has only one thread.
     context = get_context("spawn" if gpus or threads > 1 else "fork")
     workers = min(len(items), gpus or cores())
     try:
@@ -87,12 +87,12 @@ def each(
     with pool:
         # A worker that is not yet ready for Ctrl-C inherits that it waits.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        found = [pool.submit(_computed, name, item) for name, item in zip(names, items, strict=True)]
+        futures = [pool.submit(_computed, name, item) for name, item in zip(names, items, strict=True)]
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         showing = threading.Thread(target=_show, args=(reports, len(items)), daemon=True)
         showing.start()  # after the fork
         try:
-            yield from (pickle.loads(one.result()) for one in found)
+            yield from (pickle.loads(future.result()) for future in futures)
         except BrokenProcessPool:
             raise InputError(
                 "a process that computed was killed, mostly because memory ran out; free some, or let fewer compute at "
@@ -104,11 +104,11 @@ def each(
             showing.join()
 
 
-def each_seed(compute: Callable[[int], Result], seeds: Sequence[int], device: torch.device = CPU) -> dict[int, Result]:
-    """`compute` of each seed; where there are more cores than seeds, each takes its share of them."""
+def map_seeds(compute: Callable[[int], Result], seeds: Sequence[int], device: torch.device = CPU) -> dict[int, Result]:
+    """Results of `compute` by seed, in parallel processes; cores beyond the number of seeds become threads."""
     threads = max(1, cores() // len(seeds))
     names = [f"seed {seed}" for seed in seeds]
-    return dict(zip(seeds, each(compute, seeds, names=names, device=device, threads=threads), strict=True))
+    return dict(zip(seeds, map_processes(compute, seeds, names=names, device=device, threads=threads), strict=True))
 
 
 def end_with(process: int) -> None:
@@ -123,34 +123,34 @@ def end_with(process: int) -> None:
 
 
 def compute_with(threads: int) -> None:
-    """The settings of a process that computes beside others: how many threads, and what becomes of freed memory."""
+    """Set the number of threads and the treatment of freed memory for a process that computes beside others."""
     torch.set_num_threads(threads)
     if faiss is not None:
         faiss.omp_set_num_threads(threads)
     keep_freed_memory()
 
 
-class Pieces:
-    """A stage's work in pieces, several at a time; a killed stage goes on with those that it had not finished."""
+class ResumableTasks:
+    """Tasks of a stage, several at a time. A killed stage resumes with the unfinished ones."""
 
     def __init__(self, stage: str, settings: Any, compute: Callable[[Any, Any], Mapping[str, Any]]) -> None:
-        """`compute(settings, key)` makes a piece's result: numbers, text, tensors, and lists and dicts of them.
+        """`compute(settings, key)` returns a task's result: numbers, text, tensors, and lists and dicts of them.
 
-        It is a module's function, so that a worker can be told which, and its module is the code that computes.
+        It must be a function of a module, so that it can be pickled for workers; the module's code is part of the key.
         """
         self.stage, self.settings, self.compute = stage, settings, compute
         # As it is now: an edit while pieces wait for a worker does not change what runs.
         self.code = hash_code(Path(sys.modules[compute.__module__].__file__))
-        self.begun: list[Checkpoint] = []
+        self.checkpoints: list[Checkpoint] = []
 
     def run(self, keys: Sequence[Any]) -> list[Mapping[str, Any]]:
-        """The result of each piece, in the keys' order; keys are text, numbers, or lists of them."""
-        self.begun += [self._checkpoint(key) for key in keys]
-        return list(each(self._one, keys))
+        """Results of the tasks, in the keys' order; keys are text, numbers, or lists of them."""
+        self.checkpoints += [self._checkpoint(key) for key in keys]
+        return list(map_processes(self._one, keys))
 
     def done(self) -> None:
-        """Forget the pieces: the results are written."""
-        for checkpoint in self.begun:
+        """Delete the checkpoints, once the results are written."""
+        for checkpoint in self.checkpoints:
             with checkpoint:
                 checkpoint.done()
 
@@ -167,17 +167,17 @@ class Pieces:
 
 
 def _one_by_one(compute: Callable[[Item], Result], items: Sequence[Item], names: Sequence[str]) -> Iterator[Result]:
-    with closing(progress.Shown(len(items))) as shown:
+    with closing(progress.Display(len(items))) as display:
         for name, item in zip(names, items, strict=True):
-            progress.begin(name, shown.show)
+            progress.begin(name, display.show)
             yield compute(item)
 
 
 def _show(reports: SimpleQueue, runs: int) -> None:
-    """Show what the workers report of so many runs, until there is nothing more."""
-    with closing(progress.Shown(runs)) as shown:
+    """Show the reports of workers until the queue ends."""
+    with closing(progress.Display(runs)) as display:
         for message in iter(reports.get, None):
-            shown.show(message)
+            display.show(message)
 
 
 def _begin(
@@ -188,8 +188,7 @@ def _begin(
     threads: int,
     gpus: int,
 ) -> None:
-    """What a worker starts with: what it computes, its cores or its GPU, no lines of its own, and the stage's process
-    to end with."""
+    """Initialises a worker: its function, its cores or GPU, its logging, and its end with the stage's process."""
     global _compute
     _compute = compute
     end_with(stage)
@@ -206,7 +205,10 @@ def _begin(
 
 
 def _computed(name: str, item: Item) -> bytes:
-    """A result, pickled here: torch would hand its tensors over by sockets, whose paths have room for 107 bytes, and a
-    long TMPDIR would lose the work."""
+    """Result of an item, pickled here.
+
+    torch would send its tensors through sockets, whose paths have room for 107 bytes, and a long TMPDIR would lose the
+    work.
+    """
     progress.rename(name)
     return pickle.dumps(_compute(item))

@@ -32,29 +32,29 @@ class Sweep(Params):
 
 
 class Part(Params):
-    """A figure: series of settings, at each value of a sweep; `base`: what gains are over."""
+    """A figure: series of settings, at each value of a sweep, with gains over `base`."""
 
     figure: str  # of the papers
     base: dict[str, Any]
     sweep: Sweep | None = None  # none: the figure is accuracy over epochs
     series: Annotated[dict[str, Settings], Field(min_length=1)]
-    scales: dict[str, Settings] = Field(default={})  # what the part has otherwise at a scale
+    scales: dict[str, Settings] = Field(default={})  # changes of the part at a scale
 
 
 class PartsParams(StudyParams):
     """params.yaml of a study of parts."""
 
     parts: Annotated[dict[Name, Part], Field(min_length=1)]
-    held_out_pairs: Steps  # unseen images whose two views are told apart
+    held_out_pairs: Steps  # unseen images whose two views give the information estimate
 
 
 def part_settings(study: Study, name: str) -> dict[str, Any]:
-    """What stages/study_part.py reads: the seeds, each series at each value of its sweep, and its base.
+    """Settings of stages/study_part.py: the seeds, each series at each value of its sweep, and its base.
 
-    What stands under the part's `scales` for the study's scale takes the place of the part's own.
+    Keys of the part's `scales` for the study's scale replace the part's own.
 
     Raises:
-        InputError: when there is no such part, its base is no point of the grid, or it shows what nothing measures.
+        InputError: when there is no such part, its base is no point of the grid, or runs do not measure its number.
     """
     part = _part(study, name)
     keys, values = (part.sweep.keys, part.sweep.values) if part.sweep else ([], [None])
@@ -80,7 +80,7 @@ def part_settings(study: Study, name: str) -> dict[str, Any]:
 
 
 def _part(study: Study, name: str) -> Part:
-    """A part with what the study's scale sets in it; what other scales set is checked too."""
+    """A part with the settings of the study's scale; those of other scales are checked too."""
     row, where = study.row("parts", name), f"{study.path}: parts.{name}"
     part = checked(row, where, Part)
     for scale in part.scales:

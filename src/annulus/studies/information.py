@@ -1,4 +1,4 @@
-"""How much information two views share, as far as a trained encoder tells, of images that no training has seen."""
+"""Estimates the information that two views share with a trained encoder, on images that no training has seen."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What one run measured, and the same as JSON."""
+"""Results of one run, and their JSON."""
 
 import json
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from annulus.files.right import packed, unpacked
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one run measured: the last epoch's numbers, a row per epoch, and which test images each accuracy counts."""
+    """Results of one run: the last epoch's numbers, a row per epoch, and the right test images of each accuracy."""
 
     metrics: dict[str, Number]
     history: list[dict[str, Number]]

@@ -1,4 +1,4 @@
-"""What runs measured: over seeds, against a base that shares seeds and test images, and as rows of a study's tables."""
+"""Results of runs over seeds and against a base, paired by seed and test image, as rows of a study's tables."""
 
 import statistics
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ Runs = Mapping[int, Outcome]  # of one variant, by seed
 
 
 def right_by_seed(runs: Runs) -> dict[str, BySeed]:
-    """Which test images are right, by accuracy and seed."""
+    """Correctly classified test images, by accuracy and seed."""
     return {name: {seed: np.array(run.right[name]) for seed, run in runs.items()} for name in ACCURACIES}
 
 
@@ -38,27 +38,27 @@ def gain(right: BySeed, base: BySeed) -> Interval:
     )
 
 
-def with_interval(name: str, found: Interval) -> dict[str, Number]:
+def with_interval(name: str, interval: Interval) -> dict[str, Number]:
     """A number and half of its interval, `interval` before the unit; empty where one seed has none."""
     stem, _, unit = name.rpartition("_")
-    return {name: found.mean, f"{stem}_interval_{unit}": "" if found.half is None else found.half}
+    return {name: interval.mean, f"{stem}_interval_{unit}": "" if interval.half is None else interval.half}
 
 
-def numbers(point: Point, runs: Runs, base: Runs) -> dict[str, Number]:
+def metrics_row(point: Point, runs: Runs, base: Runs) -> dict[str, Number]:
     """Everything measured at a point of a grid, and its gains over the base; the gradient is the last epoch's."""
     row: dict[str, Number] = {"series": point[0], "value": "" if point[1] is None else point[1], "seeds": len(runs)}
     right, other = right_by_seed(runs), right_by_seed(base)
     for name in ACCURACIES:
         stem, above = name.removesuffix("_top1_percent"), gain(right[name], other[name])
         row |= with_interval(name, accuracy(right[name])) | with_interval(f"{stem}_gain_percent", above)
-        row[f"{stem}_verdict"] = "base" if runs is base else said(above)
+        row[f"{stem}_verdict"] = "base" if runs is base else verdict_text(above)
     for name in ("bound_nats", "ceiling_nats", "held_out_nats", "held_out_ceiling_nats"):
         if all(name in run.metrics for run in runs.values()):
             row |= with_interval(name, over_seeds([float(run.metrics[name]) for run in runs.values()]))
     row |= _segmentation(runs, base)
     last = [run.history[-1] for run in runs.values()]
-    row |= with_interval("gradient_mean_norm", over_seeds([float(each["gradient_norm"]) for each in last]))
-    return row | {"gradient_std_norm": statistics.fmean(float(each["gradient_norm_std"]) for each in last)}
+    row |= with_interval("gradient_mean_norm", over_seeds([float(epoch["gradient_norm"]) for epoch in last]))
+    return row | {"gradient_std_norm": statistics.fmean(float(epoch["gradient_norm_std"]) for epoch in last)}
 
 
 def _segmentation(runs: Runs, base: Runs) -> dict[str, Number]:
@@ -68,22 +68,22 @@ def _segmentation(runs: Runs, base: Runs) -> dict[str, Number]:
     """
     if not all("mean_iou_percent" in run.metrics for run in [*runs.values(), *base.values()]):
         return {}
-    found = {seed: float(run.metrics["mean_iou_percent"]) for seed, run in runs.items()}
-    above = over_seeds([value - float(base[seed].metrics["mean_iou_percent"]) for seed, value in found.items()])
+    means = {seed: float(run.metrics["mean_iou_percent"]) for seed, run in runs.items()}
+    above = over_seeds([value - float(base[seed].metrics["mean_iou_percent"]) for seed, value in means.items()])
     pixels = over_seeds([float(run.metrics["pixel_accuracy_percent"]) for run in runs.values()])
-    row = with_interval("mean_iou_percent", over_seeds(list(found.values())))
+    row = with_interval("mean_iou_percent", over_seeds(list(means.values())))
     row |= with_interval("mean_iou_gain_percent", above)
-    row["mean_iou_verdict"] = "base" if runs is base else said(above)
+    row["mean_iou_verdict"] = "base" if runs is base else verdict_text(above)
     return row | with_interval("pixel_accuracy_percent", pixels)
 
 
 def pair(series: str, base: str, runs: Runs, of_base: Runs) -> dict[str, Number]:
     """The linear probe's gain of one variant over another."""
-    above = gain(*(right_by_seed(each)["linear_top1_percent"] for each in (runs, of_base)))
-    return {"series": series, "base": base} | with_interval("gain_percent", above) | {"verdict": said(above)}
+    above = gain(*(right_by_seed(variant)["linear_top1_percent"] for variant in (runs, of_base)))
+    return {"series": series, "base": base} | with_interval("gain_percent", above) | {"verdict": verdict_text(above)}
 
 
-def said(difference: Interval) -> str:
+def verdict_text(difference: Interval) -> str:
     """The verdict on a gain."""
     return verdict(difference, unit=" points")
 
@@ -91,16 +91,16 @@ def said(difference: Interval) -> str:
 def by_value(runs: Mapping[Point, Runs]) -> list[dict[str, Number]]:
     """The figure of a sweep: accuracy on the test images over the value."""
     return [
-        {"series": name, "x": value} | with_interval(SHOWN, accuracy(right_by_seed(found)[SHOWN]))
-        for (name, value), found in runs.items()
+        {"series": name, "x": value} | with_interval(SHOWN, accuracy(right_by_seed(of_point)[SHOWN]))
+        for (name, value), of_point in runs.items()
     ]
 
 
 def by_epoch(runs: Mapping[Point, Runs]) -> list[dict[str, Number]]:
     """The figure without a sweep: accuracy on the validation part over the epochs."""
     rows: list[dict[str, Number]] = []
-    for (name, _), found in runs.items():
-        for rows_of_epoch in zip(*(run.history for run in found.values()), strict=True):
+    for (name, _), of_point in runs.items():
+        for rows_of_epoch in zip(*(run.history for run in of_point.values()), strict=True):
             values = [float(row["validation_nn1_percent"]) for row in rows_of_epoch]
             rows.append({"series": name, "x": rows_of_epoch[0]["epoch"]} | with_interval(SHOWN, over_seeds(values)))
     return rows

@@ -9,24 +9,24 @@ from annulus.errors import InputError
 from annulus.evals.intervals import COVERAGE, over_seeds
 from annulus.files.results import Number, read_metrics
 from annulus.files.right import read_right
-from annulus.studies.outcomes import BySeed, accuracy, gain, said, with_interval
+from annulus.studies.outcomes import BySeed, accuracy, gain, verdict_text, with_interval
 
 log = logging.getLogger("annulus")
 
-ACCURACY = "linear_top1_percent"  # what the papers' tables print
+ACCURACY = "linear_top1_percent"  # the number of the papers' tables
 
 
 class Rows:
     """The metrics and the right and wrong test images of each row, read once: ROW.json, or ROW/SEED.json of each seed.
 
-    Of a study that takes days some seeds have not run: rows are compared by the seeds that both have, `least` or more.
-    A row whose metrics come from elsewhere, without its right test images, has not run here, and is told.
+    In a study of days some seeds have not run: rows are compared by their common seeds, at least `least`. A row whose
+    metrics come from elsewhere, without its right test images, counts as not run, with a warning.
     """
 
     def __init__(self, metrics: Path, right: Path, least: int = 1) -> None:
         self._metrics, self._right, self._least = metrics, right, least
         self._read: dict[str, tuple[list[dict[str, Number]], BySeed]] = {}
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     def __getitem__(self, row: str) -> tuple[list[dict[str, Number]], BySeed]:
         """
@@ -35,15 +35,15 @@ class Rows:
         """
         if row not in self._read:
             of_seeds = {seed: of for file in _files(self._metrics, row) for seed, of in read_metrics(file).items()}
-            found = [read_right(file)[ACCURACY] for file in _files(self._right, row)]
-            right = {seed: bits for by_seed in found for seed, bits in by_seed.items()}
+            parts = [read_right(file)[ACCURACY] for file in _files(self._right, row)]
+            right = {seed: bits for by_seed in parts for seed, bits in by_seed.items()}
             if {str(seed) for seed in right} != set(of_seeds):
                 raise InputError(f"{row}: metrics and right test images are of other seeds; run `dvc repro` again")
             self._read[row] = list(of_seeds.values()), right
         return self._read[row]
 
     def comparable(self, row: str, base: str) -> bool:
-        """Whether both have run, with enough seeds in common."""
+        """Returns True if both rows have run, with at least `least` seeds in common."""
         if not all(self._has_run(name) for name in (row, base)):
             return False
         return len(_shared(self[row][1], self[base][1])) >= self._least
@@ -52,8 +52,8 @@ class Rows:
         if not _files(self._metrics, row)[0].exists():
             return False
         right = _files(self._right, row)[0]
-        if not right.exists() and row not in self._told:
-            self._told.add(row)
+        if not right.exists() and row not in self._warned:
+            self._warned.add(row)
             log.warning("WARNING: %s is in no table: there is no %s, which its stage writes", row, right)
         return right.exists()
 
@@ -73,21 +73,21 @@ def _shared(right: BySeed, base: BySeed) -> BySeed:
     return {seed: bits for seed, bits in right.items() if seed in base}
 
 
-def beside_papers(tables: Mapping[str, Any], rows: Rows, scale: str) -> list[dict[str, Number]]:
-    """A row for every method of every table that has run, as its base has."""
-    found = []
+def comparison_table(tables: Mapping[str, Any], rows: Rows, scale: str) -> list[dict[str, Number]]:
+    """One line for every method in every table that has run, as has its base."""
+    lines = []
     for name, table in tables.items():
         for method, entry in table["methods"].items():
             base = table["methods"][entry.get("base", table["base"])]
             if not rows.comparable(entry["row"], base["row"]):
                 continue
             setting = {"scale": scale} | rows.setting(entry["row"])
-            found.append({"table": name, "method": method, **compared(entry, base, rows), **setting})
-    return found
+            lines.append({"table": name, "method": method, **compared(entry, base, rows), **setting})
+    return lines
 
 
 def compared(entry: Mapping[str, Any], base: Mapping[str, Any], rows: Rows) -> dict[str, Number]:
-    """Paper and here, each with its gain over the base; here's with intervals and a verdict."""
+    """The paper's number and the one here, each with its gain over the base; here with intervals and a verdict."""
     (of_seeds, right), (_, of_base) = rows[entry["row"]], rows[base["row"]]
     known, above = entry["top1_percent"] is not None, gain(_shared(right, of_base), of_base)
     return {
@@ -95,7 +95,7 @@ def compared(entry: Mapping[str, Any], base: Mapping[str, Any], rows: Rows) -> d
         "paper_gain_percent": entry["top1_percent"] - base["top1_percent"] if known else "",
         **with_interval("here_percent", accuracy(right)),
         **with_interval("here_gain_percent", above),
-        "verdict": "base" if entry["row"] == base["row"] else said(above),
+        "verdict": "base" if entry["row"] == base["row"] else verdict_text(above),
         "here_knn_percent": _mean(of_seeds, "knn_top1_percent"),
         "bound_nats": _mean(of_seeds, "bound_nats"),
         "ceiling_nats": _mean(of_seeds, "ceiling_nats"),
@@ -103,20 +103,20 @@ def compared(entry: Mapping[str, Any], base: Mapping[str, Any], rows: Rows) -> d
 
 
 def in_pairs(pairs: Mapping[str, Sequence[str]], rows: Rows, scale: str) -> list[dict[str, Number]]:
-    """Further differences: each row's gain over each of its bases, where both have run."""
-    found: list[dict[str, Number]] = []
+    """Further differences: each row's gain over each of its bases, if both have run."""
+    lines: list[dict[str, Number]] = []
     for row, bases in pairs.items():
         for base in bases:
             if not rows.comparable(row, base):
                 continue
             above = gain(_shared(rows[row][1], rows[base][1]), rows[base][1])
-            line = {"row": row, "base": base} | with_interval("gain_percent", above) | {"verdict": said(above)}
-            found.append(line | {"scale": scale} | rows.setting(row))
-    return found
+            line = {"row": row, "base": base} | with_interval("gain_percent", above) | {"verdict": verdict_text(above)}
+            lines.append(line | {"scale": scale} | rows.setting(row))
+    return lines
 
 
 def as_text(rows: Sequence[Mapping[str, Number]]) -> str:
-    """The table for the eye: its main columns, and how many of its verdicts chance alone would give."""
+    """The table as text: its main columns, and the number of verdicts expected by chance."""
     lines = [f"{'table':<18} {'method':<26}{'paper':>7}{'gain':>7}   {'here':>7}       {'gain':>7}       verdict"]
     for row in rows:
         paper, gained = (
@@ -134,7 +134,7 @@ def as_text(rows: Sequence[Mapping[str, Number]]) -> str:
 
 
 def pairs_as_text(rows: Sequence[Mapping[str, Number]]) -> str:
-    """Further differences for the eye."""
+    """Further differences as text."""
     lines = [f"{'row':<26} {'over':<26}{'gain':>7}       verdict"]
     for row in rows:
         above = f"{row['gain_percent']:>7.1f} ± {row['gain_interval_percent']:<4.1f}"

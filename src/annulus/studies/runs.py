@@ -1,4 +1,4 @@
-"""The runs of one stage, several at a time: on a CPU one a core, on GPUs one each."""
+"""The runs of one stage, several at a time: one per core on a CPU, one per GPU."""
 
 import time
 from collections.abc import Mapping
@@ -15,13 +15,13 @@ from annulus.evals.linear import LinearBudget, LinearSettings, probe_features, p
 from annulus.files.images import ImageSet, load_images
 from annulus.files.results import Number
 from annulus.running import progress
-from annulus.running.checkpoint import Held, hash_files
+from annulus.running.checkpoint import LockedError, hash_files
 from annulus.running.code import hash_code
-from annulus.running.workers import each
+from annulus.running.workers import map_processes
 from annulus.studies.information import check_pairs, held_out
 from annulus.studies.measured import Outcome
 from annulus.studies.segments import Segments, segmented
-from annulus.studies.store import Place
+from annulus.studies.store import CachedRun
 from annulus.training.loop import Training
 from annulus.training.run import Run
 from annulus.training.setup import build_training
@@ -32,7 +32,7 @@ LOOK_SECONDS = 1.0  # between two looks at a run that another process trains
 
 @dataclass(frozen=True)
 class Splits:
-    """The images of a study, and what their files hash to."""
+    """The images of a study, and the hashes of their files."""
 
     train: ImageSet
     validation: ImageSet
@@ -59,13 +59,13 @@ def hash_trial() -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """A pretraining and what its frozen encoder is asked: all that its outcome depends on, beside images and code."""
+    """A pretraining and the evaluation of its frozen encoder; with images and code, all that the outcome depends on."""
 
     run: Run
     knn: KnnSettings
     linear: LinearSettings
     linear_budget: LinearBudget
-    held_out_pairs: int | None  # test images whose two views are told apart; None: not asked
+    held_out_pairs: int | None  # test images whose two views give the information estimate; None: none
     segments: Segments | None  # images with a class for each pixel, to tell these by a decoder
 
 
@@ -95,56 +95,56 @@ def trial_of(
 
 
 class Trials:
-    """Runs over the same images. Each trains once, whichever process comes first, and its outcome is kept.
+    """Runs over the same images. Each trains once, in whichever process comes first, and its outcome is kept.
 
-    A run that was killed goes on from its last state.
+    A killed run resumes from its last state.
     """
 
     def __init__(self, splits: Splits) -> None:
         self.splits, self.device = splits, pick_device()
-        self.code = hash_trial()  # as it is now: an edit while runs wait for a worker does not change what runs
+        self.code = hash_trial()  # read once: an edit while runs wait for a worker changes no run
 
     def run(self, variants: Mapping[Any, Trial]) -> dict[Any, Outcome]:
-        """The outcome of each variant, under its key. What another process trains is waited for.
+        """Outcomes of the variants, under their keys. Waits for runs that another process trains.
 
         Raises:
             InputError: from the first run that fails, or before any, for more held-out pairs than test images.
         """
         for trial in variants.values():
             check_pairs(trial.held_out_pairs or 0, self.splits.test)
-        places = {key: self.place(trial) for key, trial in variants.items()}
-        outcomes = {place.name: outcome for place in places.values() if (outcome := place.read())}
+        runs = {key: self.cached(trial) for key, trial in variants.items()}
+        outcomes = {run.name: outcome for run in runs.values() if (outcome := run.read())}
         if outcomes:
             progress.say(
-                f"{len(outcomes)} of {len({place.name for place in places.values()})} runs have their outcome in "
+                f"{len(outcomes)} of {len({run.name for run in runs.values()})} runs have their outcome in "
                 ".annulus/outcomes and train no more (remove that folder to train them again)"
             )
-        # Variants that differ only in what no run reads are one run, and train once.
-        missing = {place.name: key for key, place in places.items() if place.name not in outcomes}
-        names = [f"run {i} of {len(missing)}, {name_of(key)}" for i, key in enumerate(missing.values(), 1)]
-        runs = [variants[key] for key in missing.values()]
-        outcomes |= zip(missing, each(self._one, runs, names=names, device=self.device), strict=True)
-        return {key: outcomes[place.name] for key, place in places.items()}
+        # Variants that differ only in keys that no run reads are one run, and train once.
+        missing = {run.name: key for key, run in runs.items() if run.name not in outcomes}
+        names = [f"run {i} of {len(missing)}, {run_name(key)}" for i, key in enumerate(missing.values(), 1)]
+        trials = [variants[key] for key in missing.values()]
+        outcomes |= zip(missing, map_processes(self._one, trials, names=names, device=self.device), strict=True)
+        return {key: outcomes[run.name] for key, run in runs.items()}
 
-    def place(self, trial: Trial) -> Place:
-        """Where the outcome of a run is."""
-        return Place(trial, self.splits.hashes, self.code, self.device)
+    def cached(self, trial: Trial) -> CachedRun:
+        """The run's entry in the store of outcomes."""
+        return CachedRun(trial, self.splits.hashes, self.code, self.device)
 
-    def train(self, trial: Trial, place: Place) -> Outcome:
-        """Train, probe, and keep the outcome; within the `with` block of the place's checkpoint.
+    def train(self, trial: Trial, cached: CachedRun) -> Outcome:
+        """Train, probe, and keep the outcome; within the `with` block of the run's checkpoint.
 
         Raises:
             InputError: when the loss is not finite, or the disk is full.
         """
         training = self.training(trial)
-        history = training.run(place.checkpoint)
+        history = training.run(cached.checkpoint)
         accuracies, right = probe(training, self.splits, trial)
         if trial.held_out_pairs:
             accuracies |= held_out(training, self.splits.test, trial.held_out_pairs, trial.run.seed)
         if trial.segments is not None:
             accuracies |= segmented(training, trial.segments, trial.run.seed)
         outcome = Outcome(training.metrics() | accuracies, history, right)
-        place.write(outcome)
+        cached.write(outcome)
         return outcome
 
     def training(self, trial: Trial) -> Training:
@@ -152,23 +152,23 @@ class Trials:
         return build_training(trial.run, self.splits.train, self.splits.validation, self.device)
 
     def _one(self, trial: Trial) -> Outcome:
-        place, told = self.place(trial), False
+        cached, announced = self.cached(trial), False
         while True:
             try:
-                with place.checkpoint:
-                    return place.read() or self.train(trial, place)
-            except Held as held:
-                if not told:
-                    progress.say(f"{held} (this process waits)")
-                told = True
+                with cached.checkpoint:
+                    return cached.read() or self.train(trial, cached)
+            except LockedError as error:
+                if not announced:
+                    progress.say(f"{error} (this process waits)")
+                announced = True
                 time.sleep(LOOK_SECONDS)
 
 
-def name_of(key: Any) -> str:
-    """What progress calls a run: a seed, or a point of a grid and a seed."""
+def run_name(key: Any) -> str:
+    """Name of a run in progress lines: its seed, after its point of a grid if it has one."""
     if isinstance(key, tuple):
         *point, seed = key
-        return ", ".join([*(str(part) for part in point[0] if part is not None), name_of(seed)])
+        return ", ".join([*(str(part) for part in point[0] if part is not None), run_name(seed)])
     return f"seed {key}"
 
 
@@ -179,7 +179,7 @@ def probe(training: Training, splits: Splits, trial: Trial) -> tuple[dict[str, N
     settings |= {"device": training.device}
     of_features = trial.linear.inputs == "features"
     layers = dict.fromkeys(["pooled", "embedding", *[trial.linear.layer] * of_features])
-    features = [extract(encoder, each, list(layers), training.device) for each in images]
+    features = [extract(encoder, split, list(layers), training.device) for split in images]
     nearest = evaluate_knn(features[0], features[2], trial.knn)
     if of_features:
         linear = probe_features(*features, **settings)
@@ -190,5 +190,5 @@ def probe(training: Training, splits: Splits, trial: Trial) -> tuple[dict[str, N
         "knn_top1_percent": (nearest, "top1_percent"),
         "nn1_top1_percent": (nearest, "nn1_top1_percent"),
     }
-    accuracies = {name: found.metrics[number] for name, (found, number) in probes.items()}
-    return accuracies, {name: found.right[number].tolist() for name, (found, number) in probes.items()}
+    accuracies = {name: result.metrics[number] for name, (result, number) in probes.items()}
+    return accuracies, {name: result.right[number].tolist() for name, (result, number) in probes.items()}

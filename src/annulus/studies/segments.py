@@ -1,4 +1,4 @@
-"""What a run's frozen encoder is worth where each pixel has a class: images of their own, and a decoder of its maps."""
+"""Segmentation by a run's frozen encoder: a decoder of its maps, trained on images of their own."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ SPLITS = ("train", "test")
 
 @dataclass(frozen=True, kw_only=True)
 class Segments:
-    """The images that a run segments, with what their files hash to, and how its decoder is trained."""
+    """The images that a run segments, the hashes of their files, and the decoder's settings."""
 
     folder: str
     hashes: dict[str, str]
@@ -24,7 +24,7 @@ class Segments:
 
     @classmethod
     def of(cls, folder: Path, decoder: SegmentationSettings) -> Self:
-        """Of a folder that stages/study_images.py has written."""
+        """From a folder of stages/study_images.py."""
         hashes = hash_files(*(folder / f"{split}.safetensors" for split in SPLITS))
         return cls(
             folder=str(folder), hashes={Path(name).name: digest for name, digest in hashes.items()}, decoder=decoder
@@ -41,5 +41,5 @@ def segmented(training: Training, segments: Segments, seed: int) -> dict[str, Nu
     images = [load_images(Path(segments.folder) / f"{split}.safetensors") for split in SPLITS]
     masks = [seen_masks(split, encoder.view_size) for split in images]
     features = [extract(encoder, split, ["map"], training.device) for split in images]
-    found = segment(features[0], masks[0], features[1], masks[1], segments.decoder, seed, training.device)
-    return {name: found.metrics[name] for name in ("mean_iou_percent", "pixel_accuracy_percent")}
+    result = segment(features[0], masks[0], features[1], masks[1], segments.decoder, seed, training.device)
+    return {name: result.metrics[name] for name in ("mean_iou_percent", "pixel_accuracy_percent")}

@@ -1,9 +1,9 @@
-"""The store of trials' outcomes: what a run measured, under all that its numbers depend on.
+"""The store of trials' outcomes, by all that their numbers depend on.
 
-`.annulus/outcomes/KEY.json` in the main checkout. An outcome stays: variants of several studies or parts
-that are one run train once, another seed trains that seed only, and a sweep fills the store that `dvc repro` reads.
-`rm -r .annulus/outcomes` frees the space, and lets every run train again. While a run trains, its state is a
-checkpoint under the same key, and its lock keeps other processes off, on other machines too.
+`.annulus/outcomes/KEY.json` in the main checkout. An outcome stays: variants of several studies or parts that are one
+run train once, another seed trains that seed only, and a sweep fills the store that `dvc repro` reads. `rm -r
+.annulus/outcomes` frees the space, and lets every run train again. While a run trains, its state is a checkpoint under
+the same key, and its lock keeps other processes off, on other machines too.
 """
 
 import logging
@@ -22,8 +22,8 @@ from annulus.studies.measured import Outcome
 log = logging.getLogger("annulus")
 
 
-class Place:
-    """A run's place in the store. Its key has no device: a machine without a GPU finds what a GPU has computed."""
+class CachedRun:
+    """A run's entry in the store. Its key has no device: a machine without a GPU finds the outcomes of a GPU."""
 
     def __init__(self, trial: Any, images: Mapping[str, str], code: Mapping[str, str], device: torch.device) -> None:
         """`trial`: the settings; `images` and `code`: SHA-256 sums, by file. The outcome depends on all of them."""
@@ -35,7 +35,7 @@ class Place:
         self.file = self.checkpoint.folder.parents[2] / "outcomes" / f"{self.name}.json"
 
     def read(self) -> Outcome | None:
-        """The outcome, or None when there is none. A damaged one is none, with a warning."""
+        """Returns the stored outcome, or None if it is missing or damaged (logs a warning)."""
         try:
             return Outcome.parsed(read_text(self.file))
         except FileNotFoundError:

@@ -1,17 +1,17 @@
 """Studies: a params.yaml of their own. Every one holds
 
-    scale      which of `scales` it runs at
+    scale      the one of `scales` to run at
     seeds      every variant runs once with each
-    scales     for each scale, what is set on top of the rest
+    scales     for each scale, settings on top of the rest
 
-`read` checks the whole file by a model, which stands in the study's settings.py.
-`OwnStudy` has sections of its own beside that, and nothing of the root's params.yaml; scales.SCALE.SECTION has what
-differs there. `Study` is many variants of the root's, each a short dict of what differs:
+`read` checks the whole file by a model in the study's settings.py. `OwnStudy` has sections of its own beside that, and
+nothing of the root's params.yaml; scales.SCALE.SECTION has the scale's changes. `Study` is many variants of the root's,
+each a short dict of changes:
 
-    defaults   what the whole study sets: every selector, so that the root's choice moves no study
+    defaults   settings of the whole study: every selector, so that the root's choice moves no study
 
 and its rows. A dict of settings has the root's full keys (`methods.moco.head: mlp`); in a key, ${scale} is the scale.
-`MainStudy` is about the main line: a variant is what differs from the root's params.yaml, at the root's scale.
+`MainStudy` is about the main line: a variant is a change of the root's params.yaml, at the root's scale.
 """
 
 import copy
@@ -33,7 +33,7 @@ Value = TypeVar("Value")
 
 
 class OwnParams(Params):
-    """What all studies have."""
+    """Keys of every study's params.yaml."""
 
     scale: str
     seeds: Seeds
@@ -41,7 +41,7 @@ class OwnParams(Params):
 
 
 class StudyParams(OwnParams):
-    """What all variants of the root's params.yaml have."""
+    """Keys of a study whose variants start from the root's params.yaml."""
 
     defaults: Settings
 
@@ -70,11 +70,11 @@ class OwnStudy:
         """
         return checked(self.content, str(self.path), model)
 
-    def of_scale(self, values: Mapping[str, Value], where: str) -> Value:
-        """What a section that has a value for each scale holds for the study's.
+    def value_at_scale(self, values: Mapping[str, Value], where: str) -> Value:
+        """Value for the study's scale in a section with one value per scale.
 
         Raises:
-            InputError: when it holds none, or one for a scale that does not exist.
+            InputError: when there is none, or one for a scale that does not exist.
         """
         for scale in values:
             if scale not in self.params.scales:
@@ -85,7 +85,7 @@ class OwnStudy:
         return values[self.params.scale]
 
     def section(self, name: str, model: type[Model]) -> Model:
-        """The section under a name (`staircases.joint`), with what the scale sets there, as a checked model.
+        """The section of a name (`staircases.joint`), with the scale's changes, as a checked model.
 
         Raises:
             InputError: when there is no such section, or its model refuses something.
@@ -101,10 +101,10 @@ class OwnStudy:
         return checked(section | scaled, f"{self.path}: {name}", model)
 
     def row(self, section: str, name: str) -> Settings:
-        """The keys and values under a name in a section of the study's own.
+        """The keys and values of a name in a section of the study's own.
 
         Raises:
-            InputError: when there is no such name, with the nearest that there is, or something else stands there.
+            InputError: when there is no such name, with the nearest that there is, or its value has no keys.
         """
         rows = self.content.get(section)
         if not isinstance(rows, dict) or name not in rows:
@@ -145,7 +145,7 @@ class Study(OwnStudy):
 
     @property
     def dataset(self) -> str:
-        """The data set that all variants have, but where one says otherwise."""
+        """The data set of all variants that do not set another."""
         return (self.params.defaults | self.params.scales[self.params.scale])["dataset"]
 
     def variant(self, name: str, settings: Mapping[str, Any], seed: int) -> AllParams:
@@ -176,13 +176,13 @@ class MainStudy(OwnStudy):
         Raises:
             InputError: when it has none of them.
         """
-        found = [seed for seed in self.params.seeds if seed in self.main.seeds]
-        if not found:
+        common = [seed for seed in self.params.seeds if seed in self.main.seeds]
+        if not common:
             raise InputError(
                 f"{self.path}: seeds: the main line has an encoder of none of {shown(self.params.seeds)}; "
                 f"take some of its seeds: {shown(self.main.seeds)}"
             )
-        return found
+        return common
 
     def variant(self, name: str, settings: Mapping[str, Any]) -> AllParams:
         """The main line's parameters with these settings.

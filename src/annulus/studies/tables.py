@@ -20,7 +20,7 @@ class Method(Params):
 
 
 class Table(Params):
-    """Methods under the paper's names, and which of them gains are over."""
+    """Methods under the paper's names, and the base of their gains."""
 
     base: str
     methods: dict[str, Method]

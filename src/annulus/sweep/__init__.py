@@ -1,10 +1,10 @@
 """All runs of a study in parallel, here or on a cluster: `annulus sweep stages/STUDY`.
 
-worker     takes one trial after the other, until none is left that nobody works at
+worker     takes trials until none is left without a worker
 stages     a study's stages as DVC knows them
-study      which trials a study has
-places     where workers run: submitit's local processes, or a Slurm array
-watch      starts workers, tells what they finish, and starts others in the place of those that were killed
+study      lists a study's trials
+places     executors of workers: submitit's local processes, or a Slurm array
+watch      starts workers, reports finished trials, and replaces killed workers
 """
 
 from annulus.extras import require

@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def sweep(arguments: argparse.Namespace, folder: Path) -> list[str]:
-    """Run a sweep whose logs and notes go to a folder; returns what failed, a sentence for each run.
+    """Run a sweep with its logs and notes in a folder; returns a sentence for each failed run.
 
     Raises:
         InputError: when the arguments make no sense here, or the workers cannot work.

@@ -1,4 +1,4 @@
-"""Where workers run: processes of this machine or jobs of a Slurm array, which submitit starts and follows."""
+"""Executors of workers: processes of this machine or jobs of a Slurm array, which submitit starts and follows."""
 
 import math
 import os
@@ -25,13 +25,13 @@ REQUEUES = 10_000
 
 
 class Executor(ABC):
-    """Starts jobs, of so many workers each (`tasks`)."""
+    """Starts jobs, each of `tasks` workers."""
 
     tasks: int
 
     @abstractmethod
     def slots(self, trials: int) -> int:
-        """How many jobs there may be at a time."""
+        """Largest number of simultaneous jobs for so many trials."""
 
     @abstractmethod
     def start(self, worker: Worker, slots: Sequence[int]) -> Sequence[submitit.Job]:
@@ -47,7 +47,7 @@ class Executor(ABC):
 
 
 class Local(Executor):
-    """Workers on this machine: on a CPU one a core, on GPUs as many on each as have their share of it."""
+    """Workers on this machine: one per core on a CPU; on GPUs as many as share each GPU."""
 
     tasks = 1
 

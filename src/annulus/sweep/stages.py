@@ -27,10 +27,10 @@ class Stage(NamedTuple):
 
 
 def read_stages(pipeline: Path, asked: Callable[[str], bool]) -> list[Stage]:
-    """The stages of a dvc.yaml in its order; DVC compares files only of those that are asked for by name.
+    """The stages of a dvc.yaml in its order; DVC compares only the files of stages in `asked`.
 
-    They are read while no other process changes what DVC knows of them, and before anything computes: a `dvc repro`
-    whose stage has ended gives up when it cannot have DVC's lock for three seconds.
+    They are read while no other process changes DVC's records, and before anything computes: a `dvc repro` whose stage
+    has ended gives up when it cannot have DVC's lock for three seconds.
 
     Raises:
         InputError: when DVC cannot read the file.
@@ -64,5 +64,5 @@ def _waited(lock: LockBase) -> Iterator[None]:
 def _changed(ask: Callable[[], bool]) -> bool | None:
     try:
         return ask()
-    except LockError:  # another process writes what the stage does
+    except LockError:  # another process writes the stage's outputs
         return None

@@ -1,4 +1,4 @@
-"""Which trials a study has: what its stages train, as DVC and the stages' own scripts say."""
+"""Lists the trials of a study from its DVC stages and their scripts."""
 
 import fcntl
 import importlib.util
@@ -16,8 +16,8 @@ from annulus.config.params import nearest
 from annulus.config.resolved import read_settings
 from annulus.device.device import pick_device
 from annulus.errors import InputError
-from annulus.studies.runs import Trial, hash_images, hash_trial, name_of
-from annulus.studies.store import Place
+from annulus.studies.runs import Trial, hash_images, hash_trial, run_name
+from annulus.studies.store import CachedRun
 from annulus.sweep.stages import Stage, read_stages
 from annulus.sweep.worker import StudyRun
 
@@ -25,11 +25,11 @@ PREPARED = ("settings", "images")  # the stages whose outputs a trial reads
 
 log = logging.getLogger("annulus")
 
-Runs = Callable[[Mapping[str, Any]], Mapping[Any, Trial]]  # a script's own: settings -> what the stage trains
+Runs = Callable[[Mapping[str, Any]], Mapping[Any, Trial]]  # a script's function: settings -> the stage's trials
 
 
 def read_trials(study: Path, rows: Sequence[str]) -> list[StudyRun]:
-    """The trials of those of the rows (none: of all) that `dvc repro` would run, each once. Makes the images first.
+    """Trials that `dvc repro` would run for the given rows (none: for all), each once. Makes the images first.
 
     Raises:
         InputError: when there is no such study or row, or DVC cannot make the settings and the images.
@@ -59,7 +59,7 @@ def read_trials(study: Path, rows: Sequence[str]) -> list[StudyRun]:
     if len(changed) < len(asked):
         log.info("%d of %d rows: DVC has their results, nothing to do", len(asked) - len(changed), len(asked))
     trials = [trial for row, stage in changed.items() for trial in _trials(row, stage)]
-    return list({trial.place.name: trial for trial in trials}.values())
+    return list({trial.cached.name: trial for trial in trials}.values())
 
 
 def _repro(target: str) -> None:
@@ -84,7 +84,7 @@ def _trials(row: str, stage: Stage) -> list[StudyRun]:
     images, code = Path(options["--images"]), hash_trial()
     hashes, runs = hash_images(images), _runs_of(stage)(read_settings(Path(options["--settings"])))
     return [
-        StudyRun(f"{row}, {name_of(key)}", images.absolute(), params, Place(params, hashes, code, pick_device()))
+        StudyRun(f"{row}, {run_name(key)}", images.absolute(), params, CachedRun(params, hashes, code, pick_device()))
         for key, params in runs.items()
     ]
 
@@ -100,7 +100,7 @@ def _command(stage: Stage) -> tuple[Path, dict[str, str]]:
 
 
 def _runs_of(stage: Stage) -> Runs | None:
-    """What the stage's script says that it trains, or None where it trains nothing."""
+    """The script's function `runs`, which lists what its stage trains, or None if it has none."""
     script, _ = _command(stage)
     spec = importlib.util.spec_from_file_location(f"stages.{script.stem}", script)
     module = importlib.util.module_from_spec(spec)

@@ -21,12 +21,12 @@ log = logging.getLogger("annulus")
 
 
 class Watch:
-    """Starts workers, tells what they finish, and starts others in the place of those that were killed."""
+    """Starts workers, reports finished trials, and replaces killed workers."""
 
     def __init__(self, trials: Sequence[StudyRun], notes: Path, executor: Executor, sweep: int | None) -> None:
         self.trials, self.notes, self.executor = trials, notes, executor
         self.worker = Worker(notes, trials, sweep)
-        self.open = {number: trial for number, trial in enumerate(trials) if trial.place.read() is None}
+        self.open = {number: trial for number, trial in enumerate(trials) if trial.cached.read() is None}
         self.slots = executor.slots(len(self.open))
         self.jobs: dict[int, Job] = {}  # by slot
         self.kills: Counter[int | None] = Counter()  # by trial; None: before any
@@ -51,7 +51,7 @@ class Watch:
             self.executor.stop([job for job in self.jobs.values() if not job.done()])
 
     def _look(self) -> bool:
-        """Tell of trials that are over, whichever sweep did them; whether others are left."""
+        """Report trials that have ended, in any sweep; returns True if others are left."""
         notes = {path.name for path in self.notes.iterdir()}
         for number, trial in list(self.open.items()):
             done = self.notes / f"done-{number}"
@@ -63,14 +63,14 @@ class Watch:
                 seconds = float(done.read_text(encoding="utf-8"))
                 self.seconds += seconds
                 self._over(number, f"done in {seconds:.0f} s")
-            elif trial.place.file.exists() and not trial.place.checkpoint.held() and not done.exists():
+            elif trial.cached.file.exists() and not trial.cached.checkpoint.held() and not done.exists():
                 self._over(number, "done by another process")
         return bool(self.open)
 
-    def _over(self, number: int, said: str) -> None:
+    def _over(self, number: int, result: str) -> None:
         trial = self.open.pop(number)
         self.bar.update()
-        self._say(f"{trial.name}: {said} ({len(self.trials) - len(self.open)} of {len(self.trials)})")
+        self._say(f"{trial.name}: {result} ({len(self.trials) - len(self.open)} of {len(self.trials)})")
 
     def _say(self, line: str) -> None:
         if self.bar.disable:
@@ -79,7 +79,7 @@ class Watch:
             self.bar.write(line, file=sys.stderr)
 
     def _bury(self) -> None:
-        """Take note of jobs that have ended, and of what those that were killed leave behind."""
+        """Record jobs that have ended, and the trials of killed ones."""
         for slot, job in list(self.jobs.items()):
             if not job.done():
                 continue
@@ -104,12 +104,12 @@ class Watch:
                 self._say(f"{self.trials[number].name}: its worker was killed; another one goes on where it stood")
 
     def _start(self) -> None:
-        """As many workers as there are trials that nobody works at, and slots."""
+        """Start workers: at most one per slot and per trial without a worker."""
         idle = [slot for slot in range(self.slots) if slot not in self.jobs]
         if not idle:
             return
         busy = sum(len(self._begun(job)) for job in self.jobs.values())
-        free = sum(not trial.place.checkpoint.held() for trial in self.open.values())
+        free = sum(not trial.cached.checkpoint.held() for trial in self.open.values())
         looking = len(self.jobs) * self.executor.tasks - busy  # each of them takes one of the free ones
         wanted = -(-(free - looking) // self.executor.tasks)
         if wanted > 0:
@@ -122,5 +122,5 @@ class Watch:
 
 
 def _raised(text: str) -> str:
-    """What was raised, of submitit's text: the last line of the traceback that it quotes."""
+    """The exception in submitit's text: the last line of the traceback that it quotes."""
     return text.split("-" * 22)[1].strip().splitlines()[-1]

@@ -1,1 +1,1 @@
-"""The loop, and what sets it up."""
+"""The training loop and its setup."""

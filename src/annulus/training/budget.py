@@ -1,4 +1,4 @@
-"""How much of everything a pretraining has."""
+"""Sizes of a pretraining: epochs, batch, negatives, queue, validation images."""
 
 from dataclasses import dataclass
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""What a memory of a given size cannot serve."""
+"""Checks that the training images suffice for the batch, the queue and the sampler."""
 
 from annulus.errors import InputError
 from annulus.methods.step import MethodSettings

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from annulus.device.checks import Checks
-from annulus.device.copies import sent
+from annulus.device.copies import to_device
 from annulus.device.distributed import broadcast, mean_
 from annulus.device.rng import generator
 from annulus.errors import InputError
@@ -31,14 +31,16 @@ from annulus.training.validation import Validation, embeddings
 from annulus.views.patches import views_of
 from annulus.views.shown import seen_in
 
-CHECKPOINT_SECONDS = float(os.environ.get("ANNULUS_CHECKPOINT_SECONDS", 10))  # what a kill may cost, or longer:
+CHECKPOINT_SECONDS = float(
+    os.environ.get("ANNULUS_CHECKPOINT_SECONDS", 10)
+)  # longest loss of work by a kill, or longer:
 CHECKPOINT_SHARE = 0.02  # saving takes at most this share of the time,
 CHECKPOINT_MOST_SECONDS = 300.0  # but one slow save (a process that was paused in it) costs the next no hour
 LOSS_CHECK_STEPS = 50  # reading a loss waits for the GPU, so it is read this often; a CPU reads every step
 
 
 def seconds_to_next_save(seconds: float) -> float:
-    """How long a run goes on after a save that took so many seconds."""
+    """Seconds until the next save, after one that took `seconds`."""
     return max(CHECKPOINT_SECONDS, min(seconds / CHECKPOINT_SHARE, CHECKPOINT_MOST_SECONDS))
 
 
@@ -106,7 +108,7 @@ class Training:
                 self.step(order)
                 self._report(self._loss_now)
                 if checkpoint is not None and time.monotonic() > save_at:
-                    self._check(order)  # what is saved is sound
+                    self._check(order)  # only sound states are saved
                     started = time.monotonic()
                     checkpoint.save(self.state_dict())
                     ended = time.monotonic()
@@ -117,7 +119,7 @@ class Training:
         return self.history
 
     def metrics(self) -> dict[str, Number]:
-        """The last epoch's numbers, and what they are numbers of."""
+        """The last epoch's numbers, and the settings that they belong to."""
         last = {name: value for name, value in self.history[-1].items() if name.endswith(("_nats", "_percent"))}
         return last | {
             "epochs": self.settings.budget.epochs,
@@ -129,7 +131,7 @@ class Training:
     def step(self, order: Int[Tensor, "batches b"]) -> None:
         """One batch of the epoch's order: see, learn, store, look at the loss."""
         rows = order[self.batch]
-        [index] = sent([rows], self.device)
+        [index] = to_device([rows], self.device)
         for group in self.optimizer.param_groups:
             group["lr"] = self._rate()
         shown = self.method.shown(len(rows), 1 + AHEAD)
@@ -158,8 +160,8 @@ class Training:
         # The loss is a mean over queries, so a query's own gradient is as many times larger (arXiv:2010.01929, eq. 11).
         norms = step.queries.grad.norm(dim=1) * len(step.queries)
         estimate = step.estimate
-        found = [estimate.loss_nats, estimate.bound_nats, estimate.ceiling_nats, norms.mean(), norms.square().mean()]
-        mean_(torch.stack(found, out=self.measured[self.batch]))  # of all processes, in place
+        numbers = [estimate.loss_nats, estimate.bound_nats, estimate.ceiling_nats, norms.mean(), norms.square().mean()]
+        mean_(torch.stack(numbers, out=self.measured[self.batch]))  # of all processes, in place
 
     def _end_epoch(self) -> None:
         accuracy = self.validation.accuracy(self.method)
@@ -195,11 +197,11 @@ class Training:
         used = shuffled[: self.batches * self.settings.budget.batch_size]
         return used.view(self.batches, -1)
 
-    def _report(self, said: Callable[[], str]) -> None:
-        """Tell how many views' images of all are seen."""
+    def _report(self, text: Callable[[], str]) -> None:
+        """Report the number of images whose views were processed."""
         epochs, epoch_images = self.settings.budget.epochs, self.batches * self.settings.budget.batch_size
         seen = self.epoch * epoch_images + self.batch * self.settings.budget.batch_size
-        progress.report(seen, epochs * epoch_images, said, ended=self.epoch == epochs)
+        progress.report(seen, epochs * epoch_images, text, ended=self.epoch == epochs)
 
     def _loss_now(self) -> str:
         loss = self.measured[: self.batch, 0].mean().item()

@@ -1,4 +1,4 @@
-"""Accuracy of the nearest neighbour, on whatever device the embeddings are: what pretraining follows."""
+"""Accuracy of the nearest neighbour, which pretraining reports each epoch, on the device of the embeddings."""
 
 import torch
 from jaxtyping import Float, Int

@@ -28,10 +28,10 @@ log = logging.getLogger("annulus")
 def build_training(run: Run, images: ImageSet, validation: ImageSet, device: torch.device) -> Training:
     """A pretraining at its first step.
 
-    Warns of what the choices lose, in a sentence each.
+    Warns of settings that run but give up a guarantee, one sentence each.
 
     Raises:
-        InputError: when the images cannot serve the choices.
+        InputError: when there are too few images for the settings.
     """
     method = run.method.method
     if (patches := run.views.patches) is not None:

@@ -13,7 +13,7 @@ log = logging.getLogger("annulus")
 
 
 def for_few_images(images: int, run: Run) -> Run:
-    """The same run, with a batch and with clusters that so many images can fill; each change is a warning."""
+    """The same run with batch size and cluster counts adjusted to a small data set; each change is a warning."""
     budget = run.budget
     if LEAST_BATCH <= images < budget.batch_size:
         fitting = images // LEAST_BATCH * LEAST_BATCH

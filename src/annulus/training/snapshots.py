@@ -52,7 +52,7 @@ class Snapshots:
         seen = generator(self.seed, "snapshot views")
         images, sizes = self.source.take(self.query_images), self.source.sizes_of(self.query_images)
         size = method.encoder.view_size
-        found = {
+        snapshot = {
             name: _embedded(method, augment(images, self.views, size, seen, sizes=sizes))
             for name in ("queries", "second")
         }
@@ -60,17 +60,17 @@ class Snapshots:
             _embedded(method, center_view(some, size, self.source.sizes_of(index)))
             for index, some in self.source.in_turn(self.images.split(BATCH_SIZE))
         ]
-        found["current"] = torch.cat(plain)
+        snapshot["current"] = torch.cat(plain)
         stored = method.stored_of(self.images.to(self.device))
         if stored is not None:
-            found["memory"] = stored.half().cpu()
-        self.taken.append({"epoch": torch.tensor(epoch), **found})
+            snapshot["memory"] = stored.half().cpu()
+        self.taken.append({"epoch": torch.tensor(epoch), **snapshot})
 
     def write(self, path: Path, method: Method) -> None:
-        """One packed file: each embedding as (snapshots, images, d), `epochs`, and which images they are of.
+        """Write one packed file: each embedding as (snapshots, images, d), `epochs`, and the numbers of the images.
 
-        Its description says of which kind the `memory` is (bank, queue, batch), whether queries are compared with the
-        other half of its rows (`crossed`), and how many training images there are.
+        Its description holds the kind of `memory` (bank, queue, batch), whether queries are compared with the other
+        half of its rows (`crossed`), and the number of training images.
         """
         tensors = {name: torch.stack([one[name] for one in self.taken]) for name in self.taken[0]}
         tensors["epochs"] = tensors.pop("epoch")

@@ -1,4 +1,4 @@
-"""How much memory a training surely takes, before any of it is allocated."""
+"""Lower bound on the memory of a training, computed before any is allocated."""
 
 from annulus.files.images import ImageSet
 from annulus.training.run import Run
@@ -7,14 +7,14 @@ FLOAT, INDEX = 4, 8  # bytes
 
 
 def bytes_needed(images: ImageSet, run: Run, weights: int, queries: int, columns: int, parts: int) -> dict[str, int]:
-    """Bytes by what they are for; the encoder has `weights`, a batch `queries`, each scored against `columns`.
+    """Bytes by purpose; the encoder has `weights`, a batch `queries`, each scored against `columns`.
 
     With a split, the encoder is 2 `parts`, each with a memory of its own.
     The network's activations come on top.
     """
     method, budget, view_size = run.method, run.budget, run.view_size
     dim, negatives = method.embedding_dim, budget.negatives if method.negatives == "sampled" else 0
-    tensors = method.networks + 1 + (run.optimizer.momentum > 0)  # with gradients, and what the optimiser keeps
+    tensors = method.networks + 1 + (run.optimizer.momentum > 0)  # with gradients and the optimiser's state
     needs = {
         f"networks ({tensors} x {weights:,})": tensors * weights * FLOAT,
         f"images ({len(images):,} of {images.images.side} px)": images.images.memory(budget.batch_size),

@@ -1,4 +1,4 @@
-"""What pretraining follows: how often a validation image's nearest training image has its label."""
+"""Validation accuracy during pretraining: share of validation images whose nearest training image has their label."""
 
 from functools import cached_property
 
@@ -16,11 +16,11 @@ from annulus.training.nearest import nearest_label_accuracy
 
 
 def embeddings(encoder: nn.Module, images: ImageSet, device: torch.device) -> Float[Tensor, "n d"]:
-    """Of all images, now, on the device; each process makes those of its share of them."""
+    """Current embeddings of all images, on the device; each process computes its share of them."""
     own = images
     if world_size() > 1:
-        each = -(-len(images) // world_size())  # the last process's share ends with copies of the last image
-        own = images.take((torch.arange(each) + rank() * each).clamp(max=len(images) - 1))
+        share = -(-len(images) // world_size())  # the last process's share ends with copies of the last image
+        own = images.take((torch.arange(share) + rank() * share).clamp(max=len(images) - 1))
     made = extract(encoder, own, ["embedding"], device).layers["embedding"]
     return all_gather(made.to(device))[: len(images)]
 
@@ -29,7 +29,7 @@ class Validation:
     """The images of both sides of the comparison, on the device that trains."""
 
     def __init__(self, images: ImageSet, source: ImageSet, most: int | None, seed: int, device: torch.device) -> None:
-        """`most`: so many images are embedded at most, drawn evenly over classes; None: all.
+        """`most`: largest number of embedded images, drawn evenly over classes; None: all.
 
         `source`: the training images.
         """

@@ -1,12 +1,17 @@
 """Which images of a batch are blurred, and how much."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Annotated, NamedTuple
 
 import torch
+from annotated_types import Ge, Le
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from annulus.views.settings import BlurSettings
+from annulus.errors import InputError
+from annulus.settings import Fraction
+from annulus.views.gaussian import gaussian_blur
+from annulus.views.operators import Operator, View, changed
 
 
 def kernel_size(size: int) -> int:
@@ -19,14 +24,48 @@ def kernel_size(size: int) -> int:
     return 2 * max(1, size // 20) + 1
 
 
-class Blur(NamedTuple):
+class DrawnBlur(NamedTuple):
     """Which images of a batch are blurred, and each one's sigma in pixels."""
 
     chosen: Bool[Tensor, "b"]
     sigma: Float[Tensor, "b"]
 
 
-def draw_blur(params: BlurSettings, count: int, generator: torch.Generator) -> Blur:
-    """Draw one blur per image, sigma uniform between its limits."""
-    chosen = torch.rand(count, generator=generator) < params.probability
-    return Blur(chosen, torch.empty(count).uniform_(params.sigma_min, params.sigma_max, generator=generator))
+@dataclass(frozen=True, kw_only=True)
+class Blur(Operator):
+    """Gaussian blur; sigma in pixels, uniform between its limits. The kernel is a tenth of the view wide.
+
+    >>> import torch
+    >>> from annulus.views import Blur
+    >>> blur = Blur(probability=1.0, sigma_min=0.1, sigma_max=2.0)
+    >>> blur(torch.rand(4, 3, 32, 32), torch.Generator().manual_seed(0)).shape
+    torch.Size([4, 3, 32, 32])
+
+    Source: Chen et al. 2020, arXiv:2002.05709, Appendix A.
+
+    Raises:
+        InputError: when sigma_min is larger than sigma_max.
+    """
+
+    probability: Fraction
+    sigma_min: Annotated[float, Ge(1e-6), Le(1000)]
+    sigma_max: Annotated[float, Ge(1e-6), Le(1000)]
+
+    def __post_init__(self) -> None:
+        if self.sigma_min > self.sigma_max:
+            raise InputError(f"needs sigma_min <= sigma_max, got {self.sigma_min} and {self.sigma_max}")
+
+    def draw(self, count: int, generator: torch.Generator) -> DrawnBlur:
+        """Draw one blur per image."""
+        chosen = torch.rand(count, generator=generator) < self.probability
+        return DrawnBlur(chosen, torch.empty(count).uniform_(self.sigma_min, self.sigma_max, generator=generator))
+
+    def apply(self, view: View, drawn: DrawnBlur) -> View:
+        """The views, the chosen ones blurred."""
+        taps = kernel_size(min(view.shape[2:]))
+
+        def blurred(images: View, sigma: Float[Tensor, "b"]) -> View:
+            # Weights that sum to one only up to rounding can step past it.
+            return gaussian_blur(images, sigma, taps).clamp_(max=1)
+
+        return changed(view, drawn.chosen, blurred, drawn.sigma)

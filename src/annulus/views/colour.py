@@ -4,13 +4,19 @@ Images are RGB in [0, 1]. Every operator equals torchvision's of the same name o
 Names that end in _ work in place on the images they are given, as in torch.
 """
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Annotated, NamedTuple
 
 import torch
+from annotated_types import Ge, Le
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from annulus.views.settings import JitterSettings
+from annulus.device.copies import to_device
+from annulus.errors import InputError
+from annulus.settings import Fraction
+from annulus.views.drawn import pick
+from annulus.views.operators import Operator, View
 
 BRIGHTNESS, CONTRAST, SATURATION, HUE = 0, 1, 2, 3  # the first three are kinds of blend
 NEVER = 4  # hue_after of an image that is not jittered
@@ -97,7 +103,7 @@ def turn_hue_(images: Float[Tensor, "b 3 h w"], turn: Float[Tensor, "b"]) -> Flo
     return torch.clamp(images, smallest[:, None], largest[:, None], out=images)
 
 
-class Jitter(NamedTuple):
+class DrawnJitter(NamedTuple):
     """Drawn colour jitter: three blends in the order of their columns, and a turn of hue among them."""
 
     factor: Float[Tensor, "b 3"]
@@ -106,24 +112,7 @@ class Jitter(NamedTuple):
     hue_after: Int[Tensor, "b"]  # how many blends precede the hue: 0 to 3; NEVER: the image is not jittered
 
 
-def draw_jitter(params: JitterSettings, count: int, generator: torch.Generator) -> Jitter:
-    """Draw one jitter per image.
-
-    Factors are uniform in [max(0, 1 - x), 1 + x], the turn of hue in [-hue, hue], x and hue times the strength. All 24
-    orders are equally likely: any order of the blends, and the hue in any of the four places around them.
-    """
-    reach = torch.tensor([params.brightness, params.contrast, params.saturation]) * params.strength
-    hue = params.hue * params.strength
-    low = (1 - reach).clamp_min(0)
-    by_kind = low + torch.rand(count, 3, generator=generator) * (1 + reach - low)
-    kind = torch.rand(count, 3, generator=generator).argsort(dim=1)
-    turn = torch.empty(count).uniform_(-hue, hue, generator=generator)
-    hue_after = torch.randint(4, (count,), generator=generator)
-    chosen = torch.rand(count, generator=generator) < params.probability
-    return Jitter(by_kind.gather(1, kind), kind, turn, hue_after.where(chosen, NEVER))
-
-
-def in_order(jitter: Jitter) -> list[list[tuple[int, float]]]:
+def in_order(jitter: DrawnJitter) -> list[list[tuple[int, float]]]:
     """Each image's operators and how much of each, in their order; none where it is not jittered."""
     found = []
     fields = (jitter.kind, jitter.factor, jitter.turn, jitter.hue_after)
@@ -139,7 +128,7 @@ def hue_ends(hue_after: Int[Tensor, "b"]) -> list[int]:
     return hue_after.bincount(minlength=NEVER + 1).cumsum(dim=0)[:NEVER].tolist()
 
 
-def jitter_(images: Float[Tensor, "b 3 h w"], jitter: Jitter, ends: list[int]) -> Float[Tensor, "b 3 h w"]:
+def jitter_(images: Float[Tensor, "b 3 h w"], jitter: DrawnJitter, ends: list[int]) -> Float[Tensor, "b 3 h w"]:
     """Apply a drawn jitter to images that come sorted by `hue_after`, of which `ends` are the `hue_ends`.
 
     Sorted, the images that turn their hue after a blend are one slice, and so are those that turn it before.
@@ -158,3 +147,56 @@ def jitter_(images: Float[Tensor, "b 3 h w"], jitter: Jitter, ends: list[int]) -
             behind_hue = slice(ends[place])
             blend_(images[behind_hue], *(share[behind_hue, place] for share in shares))
     return images
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColourJitter(Operator):
+    """Colour jitter with torchvision's meaning: factors in [max(0, 1 - x), 1 + x], hue in [-x, x] turns.
+
+    All four x are multiplied by the strength (Tian et al. 2020, arXiv:2005.10243, Figure 12). All 24 orders are equally
+    likely.
+
+    >>> import torch
+    >>> from annulus.views import ColourJitter
+    >>> jitter = ColourJitter(probability=0.8, brightness=0.4, contrast=0.4, saturation=0.4, hue=0.1)
+    >>> jitter(torch.rand(4, 3, 32, 32), torch.Generator().manual_seed(0)).shape
+    torch.Size([4, 3, 32, 32])
+
+    Source: torchvision's ColorJitter.
+
+    Raises:
+        InputError: when hue times strength is more than half a turn.
+    """
+
+    probability: Fraction
+    brightness: Annotated[float, Ge(0), Le(1000)]
+    contrast: Annotated[float, Ge(0), Le(1000)]
+    saturation: Annotated[float, Ge(0), Le(1000)]
+    hue: Annotated[float, Ge(0), Le(0.5)]
+    strength: Annotated[float, Ge(0), Le(1000)] = 1.0
+
+    def __post_init__(self) -> None:
+        if self.hue * self.strength > 0.5:
+            raise InputError(
+                f"hue {self.hue:g} times strength {self.strength:g} is more than half a turn of the hue; "
+                "lower one of them"
+            )
+
+    def draw(self, count: int, generator: torch.Generator) -> DrawnJitter:
+        """Draw one jitter per image: any order of the blends, and the hue in any of the four places around them."""
+        reach = torch.tensor([self.brightness, self.contrast, self.saturation]) * self.strength
+        hue = self.hue * self.strength
+        low = (1 - reach).clamp_min(0)
+        by_kind = low + torch.rand(count, 3, generator=generator) * (1 + reach - low)
+        kind = torch.rand(count, 3, generator=generator).argsort(dim=1)
+        turn = torch.empty(count).uniform_(-hue, hue, generator=generator)
+        hue_after = torch.randint(4, (count,), generator=generator)
+        chosen = torch.rand(count, generator=generator) < self.probability
+        return DrawnJitter(by_kind.gather(1, kind), kind, turn, hue_after.where(chosen, NEVER))
+
+    def apply(self, view: View, drawn: DrawnJitter) -> View:
+        """The views, each image with its own factors in its own order."""
+        order = drawn.hue_after.argsort()
+        rows, *fields = to_device([order, *pick(drawn, order)], view.device)
+        result = jitter_(view.index_select(0, rows), DrawnJitter(*fields), hue_ends(drawn.hue_after))
+        return torch.empty_like(result).index_copy_(0, rows, result)

@@ -6,22 +6,24 @@ products would mostly multiply zeros, are resized one by one.
 """
 
 import math
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Annotated, NamedTuple
 
 import torch
 import torch.nn.functional as F
+from annotated_types import Ge, Le
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from annulus.errors import InputError
-from annulus.views.settings import CropSettings
+from annulus.settings import Section
 
 TRIES = 10  # boxes drawn before the fallback, as in torchvision
 # Stored side times view side, in pixels, from which a CPU crops faster image by image than by dense matrices.
 LARGE = 64 * 64
 
 
-class Boxes(NamedTuple):
+class CropBoxes(NamedTuple):
     """One box per image, in pixels: rows [top, top + height), columns [left, left + width)."""
 
     top: Int[Tensor, "b"]
@@ -30,47 +32,72 @@ class Boxes(NamedTuple):
     width: Int[Tensor, "b"]
 
 
-def draw_boxes(crop: CropSettings, sizes: Int[Tensor, "b 2"], generator: torch.Generator) -> Boxes:
-    """Draw a box inside each image, of so many pixels (height, width).
+@dataclass(frozen=True, kw_only=True)
+class Crop(Section):
+    """Random resized crop: share of the image's area, and aspect ratio (width over height), between their limits.
 
-    The area is uniform between the scales, as a share of the image; the aspect ratio (width over height) is
-    log-uniform; the place is uniform. Of ten tries the first that fits is taken; where none does, the box is
-    the largest central one whose aspect ratio is allowed.
+    >>> import torch
+    >>> from annulus.views import Crop
+    >>> crop = Crop(scale_min=0.25, scale_max=0.25, ratio_min=1.0, ratio_max=1.0)
+    >>> crop.draw(torch.tensor([[40, 40]]), torch.Generator()).height
+    tensor([20])
 
-    Source: torchvision's RandomResizedCrop.get_params; Szegedy et al. 2015, arXiv:1409.4842, Section 6.
+    Source: torchvision's RandomResizedCrop; Szegedy et al. 2015, arXiv:1409.4842, Section 6.
+
+    Raises:
+        InputError: when a lower limit is above its upper one.
     """
-    count, (height, width) = len(sizes), sizes.unbind(1)
-    area = torch.empty(count, TRIES)
-    area.uniform_(crop.scale_min, crop.scale_max, generator=generator).mul_((height * width)[:, None])
-    aspect = torch.empty_like(area)
-    aspect.uniform_(math.log(crop.ratio_min), math.log(crop.ratio_max), generator=generator).exp_()
-    widths, heights = (area * aspect).sqrt_().round_(), (area / aspect).sqrt_().round_()
 
-    fits = (widths > 0) & (widths <= width[:, None]) & (heights > 0) & (heights <= height[:, None])
-    first = fits.int().argmax(dim=1, keepdim=True)  # the first maximum: the earliest try that fits
-    found = fits.any(dim=1)
-    fallback = _central_box(crop, height, width)
-    box_height = heights.gather(1, first).squeeze(1).where(found, fallback[0])
-    box_width = widths.gather(1, first).squeeze(1).where(found, fallback[1])
+    scale_min: Annotated[float, Ge(1e-6), Le(1)]
+    scale_max: Annotated[float, Ge(1e-6), Le(1)]
+    ratio_min: Annotated[float, Ge(0.001), Le(1000)]
+    ratio_max: Annotated[float, Ge(0.001), Le(1000)]
 
-    # place < 1, so that the floor never reaches one past the last place.
-    place = torch.rand(2, count, generator=generator)
-    top = (place[0] * (height - box_height + 1)).floor_().where(found, (height - fallback[0]) // 2)
-    left = (place[1] * (width - box_width + 1)).floor_().where(found, (width - fallback[1]) // 2)
-    return Boxes(top.long(), left.long(), box_height.long(), box_width.long())
+    def __post_init__(self) -> None:
+        for low, high in (("scale_min", "scale_max"), ("ratio_min", "ratio_max")):
+            if getattr(self, low) > getattr(self, high):
+                raise InputError(f"needs {low} <= {high}, got {getattr(self, low)} and {getattr(self, high)}")
+
+    def draw(self, sizes: Int[Tensor, "b 2"], generator: torch.Generator) -> CropBoxes:
+        """Draw a box inside each image, of so many pixels (height, width).
+
+        The area is uniform between the scales, as a share of the image; the aspect ratio (width over height) is
+        log-uniform; the place is uniform. Of ten tries the first that fits is taken; where none does, the box is
+        the largest central one whose aspect ratio is allowed.
+
+        Source: torchvision's RandomResizedCrop.get_params.
+        """
+        count, (height, width) = len(sizes), sizes.unbind(1)
+        area = torch.empty(count, TRIES)
+        area.uniform_(self.scale_min, self.scale_max, generator=generator).mul_((height * width)[:, None])
+        aspect = torch.empty_like(area)
+        aspect.uniform_(math.log(self.ratio_min), math.log(self.ratio_max), generator=generator).exp_()
+        widths, heights = (area * aspect).sqrt_().round_(), (area / aspect).sqrt_().round_()
+
+        fits = (widths > 0) & (widths <= width[:, None]) & (heights > 0) & (heights <= height[:, None])
+        first = fits.int().argmax(dim=1, keepdim=True)  # the first maximum: the earliest try that fits
+        found = fits.any(dim=1)
+        fallback = self._central_box(height, width)
+        box_height = heights.gather(1, first).squeeze(1).where(found, fallback[0])
+        box_width = widths.gather(1, first).squeeze(1).where(found, fallback[1])
+
+        # place < 1, so that the floor never reaches one past the last place.
+        place = torch.rand(2, count, generator=generator)
+        top = (place[0] * (height - box_height + 1)).floor_().where(found, (height - fallback[0]) // 2)
+        left = (place[1] * (width - box_width + 1)).floor_().where(found, (width - fallback[1]) // 2)
+        return CropBoxes(top.long(), left.long(), box_height.long(), box_width.long())
+
+    def _central_box(
+        self, height: Int[Tensor, "b"], width: Int[Tensor, "b"]
+    ) -> tuple[Int[Tensor, "b"], Int[Tensor, "b"]]:
+        """Height and width of the largest box with an allowed aspect ratio."""
+        ratio = width.double() / height
+        lower = (width.double() / self.ratio_min).round().long().where(ratio < self.ratio_min, height)
+        narrower = (height.double() * self.ratio_max).round().long().where(ratio > self.ratio_max, width)
+        return lower, narrower
 
 
-def _central_box(
-    crop: CropSettings, height: Int[Tensor, "b"], width: Int[Tensor, "b"]
-) -> tuple[Int[Tensor, "b"], Int[Tensor, "b"]]:
-    """Height and width of the largest box with an allowed aspect ratio."""
-    ratio = width.double() / height
-    lower = (width.double() / crop.ratio_min).round().long().where(ratio < crop.ratio_min, height)
-    narrower = (height.double() * crop.ratio_max).round().long().where(ratio > crop.ratio_max, width)
-    return lower, narrower
-
-
-def center_boxes(sizes: Int[Tensor, "b 2"], size: int) -> Boxes:
+def center_boxes(sizes: Int[Tensor, "b 2"], size: int) -> CropBoxes:
     """The middle size x size pixels of each image, as `center_crop` cuts them.
 
     Raises:
@@ -78,11 +105,11 @@ def center_boxes(sizes: Int[Tensor, "b 2"], size: int) -> Boxes:
     """
     check_fits(int(sizes[:, 0].min()), int(sizes[:, 1].min()), size)
     top, left = ((sizes - size).double() / 2).round().long().unbind(1)
-    return Boxes(top, left, torch.full_like(top, size), torch.full_like(left, size))
+    return CropBoxes(top, left, torch.full_like(top, size), torch.full_like(left, size))
 
 
 def resized_crop(
-    images: Shaped[Tensor, "b c h w"], boxes: Boxes, mirrored: Int[Tensor, "_"], size: int
+    images: Shaped[Tensor, "b c h w"], boxes: CropBoxes, mirrored: Int[Tensor, "_"], size: int
 ) -> Float[Tensor, "b c {size} {size}"]:
     """Cut each image's box, resize it to size x size, and mirror the images of these numbers left to right.
 
@@ -103,7 +130,7 @@ def resized_crop(
 
 
 def _one_by_one(
-    images: Shaped[Tensor, "b c h w"], boxes: Boxes, mirrored: Int[Tensor, "_"], size: int
+    images: Shaped[Tensor, "b c h w"], boxes: CropBoxes, mirrored: Int[Tensor, "_"], size: int
 ) -> Float[Tensor, "b c {size} {size}"]:
     """The same crops on the images' own scale, by a call per image."""
     result = torch.empty(*images.shape[:2], size, size)

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from annulus.device.copies import sent
+from annulus.device.copies import to_device
 from annulus.errors import InputError
 
 SIDE = 3  # cells along a side of the grid
@@ -39,7 +39,7 @@ def jigsaw(
     offsets = torch.randint(cell - side + 1, (2, batch, CELLS), generator=random)
     order = torch.rand(batch, CELLS, generator=random).argsort(dim=1)
     corners = torch.stack([order // SIDE, order % SIDE]) * cell + offsets  # y and x of each patch's first pixel
-    [corners] = sent([corners[:, rows]], images.device)
+    [corners] = to_device([corners[:, rows]], images.device)
     y, x = (_spans(corner, side) for corner in corners)
     image = torch.arange(len(images), device=images.device)[:, None, None, None]
     return images[image, :, y[:, :, :, None], x[:, :, None, :]].permute(0, 1, 4, 2, 3)

@@ -14,8 +14,8 @@ import triton.language as tl
 from jaxtyping import Bool, Float, UInt8
 from torch import Tensor
 
-from annulus.views.colour import CONTRAST, NEVER, SATURATION, Jitter
-from annulus.views.crop import Boxes
+from annulus.views.colour import CONTRAST, NEVER, SATURATION, DrawnJitter
+from annulus.views.crop import CropBoxes
 
 PIXELS = 1024  # that a program works on at a time
 WARPS = 4  # of 32 threads, in a program
@@ -174,9 +174,9 @@ def _coloured(views, factors, kinds, turns, hues_after, greys, count, JITTER: tl
 
 def view(
     images: UInt8[Tensor, "b 3 h w"],
-    boxes: Boxes,
+    boxes: CropBoxes,
     mirrored: Bool[Tensor, "b"],
-    jitter: Jitter | None,
+    jitter: DrawnJitter | None,
     grey: Bool[Tensor, "b"],
     size: int,
 ) -> Float[Tensor, "b 3 {size} {size}"]:

@@ -10,10 +10,10 @@ import torch
 from jaxtyping import Bool, Float, UInt8
 from torch import Tensor
 
-from annulus.device.threads import begin
+from annulus.device.threads import submit
 from annulus.views import colour
-from annulus.views.blur import Blur, kernel_size
-from annulus.views.crop import Boxes, center_crop, resized
+from annulus.views.blur import DrawnBlur, kernel_size
+from annulus.views.crop import CropBoxes, center_crop, resized
 from annulus.views.gaussian import gaussian_blur
 
 PORTION = 4  # images that a thread takes at a time
@@ -31,11 +31,11 @@ class Own(NamedTuple):
 
 def by_images(
     images: UInt8[Tensor, "b 3 h w"],
-    boxes: Boxes | None,
+    boxes: CropBoxes | None,
     mirrored: Bool[Tensor, "b"],
-    jitter: colour.Jitter | None,
+    jitter: colour.DrawnJitter | None,
     grey: Bool[Tensor, "b"],
-    blur: Blur | None,
+    blur: DrawnBlur | None,
     size: int,
 ) -> Float[Tensor, "b 3 {size} {size}"]:
     """The views of a recipe, all of which is on the CPU. Threads take a few images each."""
@@ -54,7 +54,7 @@ def by_images(
         for number in portion:
             show(images[number], recipes[number], views[number, None])
 
-    for part in begin(show_some, count, PORTION):
+    for part in submit(show_some, count, PORTION):
         part.result()
     return views
 

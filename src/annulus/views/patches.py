@@ -9,15 +9,16 @@ import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
-from annulus.device.copies import sent
+from annulus.device.copies import to_device
 from annulus.views.recipe import augment
+from annulus.views.sets import view_set
 from annulus.views.settings import ViewSet
 from annulus.views.shown import Shown, seen_in, whole
 
 
 def views_of(
     images: UInt8[Tensor, "k 3 h w"],
-    views: ViewSet,
+    views: ViewSet | str,
     size: int,
     generators: Sequence[torch.Generator],
     shown: Sequence[Shown] | None = None,
@@ -30,6 +31,7 @@ def views_of(
     With `views.patches`, view n is of the patch n offsets down and to the right of the first one, whose place the first
     generator draws, evenly over where all patches fit.
     """
+    views = view_set(views)
     if shown is None:
         shown = [whole(len(images))] * len(generators)
     seen = seen_in(shown)
@@ -41,7 +43,7 @@ def views_of(
     for number, (own, random) in enumerate(zip(shown, generators, strict=True)):
         some = images if views.patches is None else cut(images, corners + number * views.patches.offset, size)
         if len(own.rows) < len(seen):
-            some = some.index_select(0, *sent([torch.searchsorted(seen, own.rows)], images.device))
+            some = some.index_select(0, *to_device([torch.searchsorted(seen, own.rows)], images.device))
         found.append(augment(some, views, size, random, own, None if views.patches else sizes))
     return found
 

@@ -1,26 +1,28 @@
 """RandAugment of whole batches: each image has its own operators, and each operator its own magnitude.
 
-Images are RGB in [0, 1]. Operators equal those of torchvision's RandAugment on equal parameters: nearest pixels, black
+View are RGB in [0, 1]. Operators equal those of torchvision's RandAugment on equal parameters: nearest pixels, black
 beyond the border. Those that move pixels are one resampling for all images that have one.
 
 Source: Cubuk et al. 2019, arXiv:1909.13719, Section 3; Tian et al. 2020, arXiv:2005.10243, Section 7.2 (RA-CJ-Blur).
 """
 
 import math
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Annotated, NamedTuple
 
 import torch
 import torch.nn.functional as F
+from annotated_types import Ge, Le
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from annulus.device.copies import to_device
+from annulus.settings import Fraction
 from annulus.views.colour import brightness, contrast, saturation
-from annulus.views.settings import RandAugmentSettings
-
-Images = Float[Tensor, "b 3 h w"]
+from annulus.views.operators import Operator, View, solarize
 
 MOVES = ("shear x", "shear y", "translate x", "translate y", "rotate")
-OPERATORS = (
+CHANGES = (
     *("identity", *MOVES, "brightness", "color", "contrast", "sharpness"),
     *("posterize", "solarize", "autocontrast", "equalize"),
 )
@@ -29,46 +31,68 @@ SHEAR, SHIFT, TURN, BLEND = 0.3, 150 / 331, math.radians(30), 0.9  # at the most
 LEVELS = 256 - 1e-3  # so that 1 is level 255
 
 
-class RandAugment(NamedTuple):
-    """Which operators each image gets, one after the other: numbers of OPERATORS, and magnitudes with a sign."""
+class DrawnRandAugment(NamedTuple):
+    """Which changes each image gets, one after the other: numbers of CHANGES, and magnitudes with a sign."""
 
-    operators: Int[Tensor, "b n"]
-    magnitudes: Float[Tensor, "b n"]  # in [-1, 1], of the most that an operator has
+    changes: Int[Tensor, "b n"]
+    magnitudes: Float[Tensor, "b n"]  # in [-1, 1], of the most that a change has
 
 
-def draw_randaugment(params: RandAugmentSettings, count: int, generator: torch.Generator) -> RandAugment:
-    """Draw the operators of `count` images: all alike likely, magnitudes normal about the chosen one, either sign.
+@dataclass(frozen=True, kw_only=True)
+class RandAugment(Operator):
+    """RandAugment: `operators` changes one after the other, each drawn from 14.
 
-    What is left out by `probability` is the identity.
+    magnitude: 0 to 30, of the most that a change has; spread: standard deviation of the magnitudes around it;
+    probability: of each change to be applied, else it is left out.
+
+    >>> import torch
+    >>> from annulus.views import RandAugment
+    >>> changes = RandAugment(operators=2, magnitude=10.0, spread=0.5, probability=0.5)
+    >>> changes(torch.rand(4, 3, 32, 32), torch.Generator().manual_seed(0)).shape
+    torch.Size([4, 3, 32, 32])
+
+    Source: Cubuk et al. 2019, arXiv:1909.13719, Section 3; Tian et al. 2020, arXiv:2005.10243, Section 7.2.
     """
-    shape = count, params.operators
-    operators = torch.randint(len(OPERATORS), shape, generator=generator)
-    magnitudes = params.magnitude + params.spread * torch.randn(shape, generator=generator)
-    signs = 1 - 2 * torch.randint(2, shape, generator=generator)
-    left_out = torch.rand(shape, generator=generator) >= params.probability
-    operators = operators.masked_fill(left_out, OPERATORS.index("identity"))
-    return RandAugment(operators, signs * magnitudes.clamp(0, MOST) / MOST)
 
+    operators: Annotated[int, Ge(1), Le(14)]
+    magnitude: Annotated[float, Ge(0), Le(30)]
+    spread: Annotated[float, Ge(0), Le(30)]
+    probability: Fraction
 
-def randaugment_(images: Images, drawn: RandAugment) -> Images:
-    """Apply drawn operators, in place; `drawn` is on the CPU, so that nobody asks a GPU which images have which."""
-    for operators, magnitudes in zip(drawn.operators.unbind(1), drawn.magnitudes.unbind(1), strict=True):
-        matrices = torch.eye(2, 3).repeat(len(images), 1, 1)
-        moved = torch.zeros(len(images), dtype=torch.bool)
-        for number, name in enumerate(OPERATORS):
-            chosen = operators == number
-            if name == "identity" or not chosen.any():
-                continue
-            if name in MOVES:
-                moved |= chosen
-                matrices[chosen] = _matrices(name, magnitudes[chosen], *images.shape[2:])
-            else:
-                rows, own = (part.to(images.device) for part in (chosen.nonzero().squeeze(1), magnitudes[chosen]))
-                images[rows] = _changed(name, images[rows], own)
-        if moved.any():
-            rows, own = (part.to(images.device) for part in (moved.nonzero().squeeze(1), matrices[moved]))
-            images[rows] = _moved(images[rows], own)
-    return images
+    def draw(self, count: int, generator: torch.Generator) -> DrawnRandAugment:
+        """Draw the changes of `count` images: all alike likely, magnitudes normal about the chosen one, either sign.
+
+        What is left out by `probability` is the identity.
+        """
+        shape = count, self.operators
+        changes = torch.randint(len(CHANGES), shape, generator=generator)
+        magnitudes = self.magnitude + self.spread * torch.randn(shape, generator=generator)
+        signs = 1 - 2 * torch.randint(2, shape, generator=generator)
+        left_out = torch.rand(shape, generator=generator) >= self.probability
+        changes = changes.masked_fill(left_out, CHANGES.index("identity"))
+        return DrawnRandAugment(changes, signs * magnitudes.clamp(0, MOST) / MOST)
+
+    def apply(self, view: View, drawn: DrawnRandAugment) -> View:
+        """The views, each image with its own changes."""
+        view = view.clone()
+        for changes, magnitudes in zip(drawn.changes.unbind(1), drawn.magnitudes.unbind(1), strict=True):
+            matrices = torch.eye(2, 3).repeat(len(view), 1, 1)
+            moved = torch.zeros(len(view), dtype=torch.bool)
+            for number, name in enumerate(CHANGES):
+                chosen = changes == number
+                if name == "identity" or not chosen.any():
+                    continue
+                if name in MOVES:
+                    moved |= chosen
+                    matrices[chosen] = _matrices(name, magnitudes[chosen], *view.shape[2:])
+                else:
+                    rows, own = to_device([chosen.nonzero().squeeze(1), magnitudes[chosen]], view.device)
+                    view[rows] = _changed(name, view[rows], own)
+            if moved.any():
+                sides = torch.tensor(view.shape[:1:-1]) / 2  # width and height
+                rows, own, sides = to_device([moved.nonzero().squeeze(1), matrices[moved], sides], view.device)
+                view[rows] = _moved(view[rows], own, sides)
+        return view
 
 
 def _matrices(name: str, magnitudes: Float[Tensor, "b"], height: int, width: int) -> Float[Tensor, "b 2 3"]:
@@ -93,16 +117,16 @@ def _matrices(name: str, magnitudes: Float[Tensor, "b"], height: int, width: int
     return torch.stack([torch.stack(row, dim=1) for row in rows], dim=1)
 
 
-def _moved(images: Images, matrices: Float[Tensor, "b 2 3"]) -> Images:
+def _moved(images: View, matrices: Float[Tensor, "b 2 3"], sides: Float[Tensor, "2"]) -> View:
+    """Nearest pixels of the places that the matrices give; `sides` are half of width and height."""
     height, width = images.shape[2:]
     y, x = (torch.arange(side, device=images.device) + 0.5 - side / 2 for side in (height, width))
     places = torch.stack([*torch.meshgrid(x, y, indexing="xy"), torch.ones(height, width, device=images.device)])
     sources = torch.einsum("bij,jyx->byxi", matrices, places)
-    sides = torch.tensor([width / 2, height / 2], device=images.device)
     return F.grid_sample(images, sources / sides, mode="nearest", align_corners=False)
 
 
-def _changed(name: str, images: Images, magnitudes: Float[Tensor, "b"]) -> Images:
+def _changed(name: str, images: View, magnitudes: Float[Tensor, "b"]) -> View:
     factors, sizes = 1 + BLEND * magnitudes, magnitudes.abs()[:, None, None, None]
     match name:
         case "brightness":
@@ -117,7 +141,7 @@ def _changed(name: str, images: Images, magnitudes: Float[Tensor, "b"]) -> Image
             levels = 2 ** (8 - (4 * sizes).round())
             return (images * levels).floor().clamp(max=levels - 1) / levels
         case "solarize":
-            return torch.where(images >= 1 - sizes, 1 - images, images)
+            return solarize(images, 1 - sizes)
         case "autocontrast":
             low, high = images.amin(dim=(2, 3), keepdim=True), images.amax(dim=(2, 3), keepdim=True)
             flat = low == high
@@ -128,7 +152,7 @@ def _changed(name: str, images: Images, magnitudes: Float[Tensor, "b"]) -> Image
             raise AssertionError(name)
 
 
-def _sharpness(images: Images, factors: Float[Tensor, "b"]) -> Images:
+def _sharpness(images: View, factors: Float[Tensor, "b"]) -> View:
     """Blend with a smoothed image, whose border is the image's own: factor 1 is the image itself."""
     kernel = torch.ones(3, 3, device=images.device)
     kernel[1, 1] = 5
@@ -137,7 +161,7 @@ def _sharpness(images: Images, factors: Float[Tensor, "b"]) -> Images:
     return torch.lerp(smooth, images, factors[:, None, None, None]).clamp(0, 1)
 
 
-def _equalize(images: Images) -> Images:
+def _equalize(images: View) -> View:
     """Spread the levels of each channel so that all are about as frequent, as Pillow does it with 256 levels."""
     levels = (images * LEVELS).long().flatten(2)  # (b, 3, pixels)
     counts = torch.zeros(*levels.shape[:2], 256, dtype=torch.int64, device=images.device)

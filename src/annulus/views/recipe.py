@@ -4,27 +4,32 @@
     colour    jitter, greyscale
     blur      Gaussian blur
 
+These have fast paths: chunks of a batch, large images one by one on a CPU, kernels on a GPU. Every further operator of
+a view set (`annulus.views.operators`) is applied to the finished views, by one path for all sizes and devices.
+
 All parameters of a batch are drawn before any pixel is touched, so the order in which images are then
 worked on, and in how large chunks, changes nothing but the speed.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
-from annulus.device.copies import sent
 from annulus.device.device import threads
 from annulus.device.kernels import trusted
+from annulus.errors import InputError
 from annulus.files.store import pieces
-from annulus.views.blur import Blur, draw_blur, kernel_size
-from annulus.views.colour import NEVER, Jitter, draw_jitter, grayscale, hue_ends, jitter_
-from annulus.views.crop import Boxes, center_boxes, center_crop, draw_boxes, middle, resized_crop
+from annulus.views.blur import DrawnBlur, kernel_size
+from annulus.views.colour import NEVER, DrawnJitter, grayscale, hue_ends, jitter_
+from annulus.views.crop import CropBoxes, center_boxes, center_crop, middle, resized_crop
+from annulus.views.drawn import numbered, on, pick
 from annulus.views.gaussian import gaussian_blur
 from annulus.views.large import by_images
-from annulus.views.randaugment import RandAugment, draw_randaugment, randaugment_
+from annulus.views.operators import check_generator, described
+from annulus.views.sets import view_set
 from annulus.views.settings import ViewSet
 from annulus.views.shown import Shown
 
@@ -41,11 +46,11 @@ Chosen = Bool[Tensor, "b"] | Int[Tensor, "_"]
 class Recipe(NamedTuple):
     """The operators that each image of a batch gets, in this order. None: no image gets this one."""
 
-    boxes: Boxes | None
+    boxes: CropBoxes | None
     mirrored: Chosen
-    jitter: Jitter | None
+    jitter: DrawnJitter | None
     grey: Chosen
-    blur: Blur | None
+    blur: DrawnBlur | None
 
 
 class Chunk(NamedTuple):
@@ -57,44 +62,72 @@ class Chunk(NamedTuple):
 
 def augment(
     images: UInt8[Tensor, "v 3 h w"],
-    views: ViewSet,
+    views: ViewSet | str,
     size: int,
     generator: torch.Generator,
     shown: Shown | None = None,
     sizes: Int[Tensor, "b 2"] | None = None,
 ) -> Float[Tensor, "v 3 {size} {size}"]:
-    """One random view of each image, values in [0, 1]; with `shown`, these are some rows of a batch.
+    """One random view of each image, float32 RGB in [0, 1] on the images' device.
 
-    Where images differ in size, `sizes` are heights and widths of the whole batch, on the CPU; each image lies in the
-    upper left corner. The generator draws for the whole batch, so processes that share one go on with the same
-    randomness, and views are the rows of what one process would make.
+    `views` is a set or the name of one of `annulus.views.SETS`. In this order: random resized crop (without one: the
+    middle size x size pixels), flip, colour jitter, greyscale, blur: torchvision's usual contrastive recipe; then
+    RandAugment and the set's further operators. A set's patches are for `views_of`.
 
-    Random resized crop (without one: the middle size x size pixels), flip, colour jitter, greyscale, blur:
-    torchvision's usual contrastive recipe; then RandAugment. The generator lives on the CPU: the same views for every
-    device.
+    >>> import torch
+    >>> from annulus.views import augment
+    >>> images = torch.randint(0, 256, (8, 3, 40, 40), dtype=torch.uint8)
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> first, second = (augment(images, "moco-v2", 32, generator) for _ in range(2))
+    >>> first.shape, bool((first == second).all())
+    (torch.Size([8, 3, 32, 32]), False)
+
+    The generator lives on the CPU: the same views for every device. With `shown`, the images are some rows of a batch:
+    the generator draws for the whole batch, so processes that share one go on with the same randomness, and views are
+    the rows of what one process would make. Where images differ in size, `sizes` are heights and widths of the whole
+    batch, on the CPU; each image lies in the upper left corner.
 
     Raises:
-        InputError: without a crop, when the images are smaller than the view.
+        InputError: for anything but a uint8 batch, for an unknown set, a size below 1, a generator that is not on the
+            CPU; without a crop, when the images are smaller than the view.
     """
+    check_images(images)
+    if not isinstance(size, int) or size < 1:
+        raise InputError(f"size {size!r}: give the side of a view in pixels, a whole number from 1 on")
+    check_generator(generator)
+    views = view_set(views)
     height, width = images.shape[2:]
     batch = len(images) if shown is None else shown.batch
     squares = torch.tensor([[height, width]]).expand(batch, 2)
     recipe = draw_recipe(views, squares if sizes is None else sizes, generator)
     if sizes is not None and recipe.boxes is None:
         recipe = recipe._replace(boxes=center_boxes(sizes, size))
-    changes = views.rand_augment and draw_randaugment(views.rand_augment, batch, generator)
+    drawn = [operator.draw(batch, generator) for operator in views.general]
     if shown is not None:
-        recipe, changes = pick(recipe, shown.rows), pick(changes, shown.rows)
+        recipe, drawn = pick(recipe, shown.rows), [pick(parameters, shown.rows) for parameters in drawn]
     if images.is_cuda and trusted("annulus.views.kernels", kernels_agree, images.device):
         view = _by_kernels(images, recipe, size)
     elif images.device.type == "cpu" and max(height * width, size * size) >= LARGE:
         view = by_images(images, *recipe, size)
     else:
         view = by_chunks(images, recipe, size)
-    if changes is None:
-        return view
     with torch.autocast(images.device.type, enabled=False):
-        return randaugment_(view, changes)
+        for operator, parameters in zip(views.general, drawn, strict=True):
+            view = operator.apply(view, parameters)
+    return view
+
+
+def check_images(images: Tensor) -> None:
+    """Refuse what is no batch of stored images.
+
+    Raises:
+        InputError: unless it is uint8 RGB of shape (batch, 3, height, width).
+    """
+    if not isinstance(images, Tensor) or images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] != 3:
+        raise InputError(
+            f"images are {described(images)}: give uint8 RGB of shape (batch, 3, height, width); "
+            "of floats in [0, 1], (255 * images).round().to(torch.uint8)"
+        )
 
 
 def by_chunks(images: UInt8[Tensor, "b 3 h w"], recipe: Recipe, size: int) -> Float[Tensor, "b 3 {size} {size}"]:
@@ -126,7 +159,7 @@ def _by_kernels(images: UInt8[Tensor, "b 3 h w"], recipe: Recipe, size: int) -> 
 
     if recipe.boxes is None:
         place = middle(*images.shape[2:], size)
-        recipe = recipe._replace(boxes=Boxes(*(torch.full((len(images),), each) for each in (*place, size, size))))
+        recipe = recipe._replace(boxes=CropBoxes(*(torch.full((len(images),), each) for each in (*place, size, size))))
     boxes, mirrored, jitter, grey, blur = on(recipe._replace(blur=numbered(recipe.blur)), images.device)
     with torch.cuda.device_of(images):  # Triton starts kernels on the current device
         view = kernels.view(images, boxes, mirrored, jitter, grey, size)
@@ -138,10 +171,10 @@ def kernels_agree(device: torch.device) -> bool:
     count, generator = 10, torch.Generator().manual_seed(0)
     images = torch.randint(0, 256, (count, 3, 20, 15), generator=generator, dtype=torch.uint8)
     order = torch.arange(count)
-    boxes = Boxes(order % 5, order % 3, order % 16 + 1, order % 13 + 1)
+    boxes = CropBoxes(order % 5, order % 3, order % 16 + 1, order % 13 + 1)
     factors, turn = torch.rand(count, 3, generator=generator) * 2, torch.rand(count, generator=generator) - 0.5
     kind = torch.rand(count, 3, generator=generator).argsort(dim=1)
-    jitter = Jitter(factors, kind, turn, order % (NEVER + 1))
+    jitter = DrawnJitter(factors, kind, turn, order % (NEVER + 1))
     for some in (jitter, None):
         recipe = Recipe(boxes, order % 2 == 0, some, order % 7 == 0, None)
         found, expected = _by_kernels(images.to(device), recipe, 9).cpu(), by_chunks(images, recipe, 9)
@@ -158,11 +191,11 @@ def draw_recipe(views: ViewSet, sizes: Int[Tensor, "b 2"], generator: torch.Gene
         return torch.rand(count, generator=generator) < probability
 
     return Recipe(
-        boxes=views.crop and draw_boxes(views.crop, sizes, generator),
+        boxes=views.crop and views.crop.draw(sizes, generator),
         mirrored=chosen(views.flip),
-        jitter=views.jitter and draw_jitter(views.jitter, count, generator),
+        jitter=views.jitter and views.jitter.draw(count, generator),
         grey=chosen(views.grayscale),
-        blur=views.blur and draw_blur(views.blur, count, generator),
+        blur=views.blur and views.blur.draw(count, generator),
     )
 
 
@@ -186,7 +219,7 @@ def apply_recipe(
     return view.clamp_(max=1)  # weights that sum to one only up to rounding can step past it
 
 
-def blur_(view: Float[Tensor, "b 3 h w"], blur: Blur, size: int) -> Float[Tensor, "b 3 h w"]:
+def blur_(view: Float[Tensor, "b 3 h w"], blur: DrawnBlur, size: int) -> Float[Tensor, "b 3 h w"]:
     """Blur the chosen images, whose numbers `blur` holds, in place."""
     sigma = blur.sigma.index_select(0, blur.chosen)
     replace_(view, blur.chosen, lambda some: gaussian_blur(some, sigma, kernel_size(size)))
@@ -197,36 +230,6 @@ def replace_(view: Float[Tensor, "b c h w"], chosen: Int[Tensor, "_"], operator:
     """Put operator(image) in the place of each chosen image; the others cost nothing."""
     if len(chosen):
         view.index_copy_(0, chosen, operator(view.index_select(0, chosen)))
-
-
-Parameters = TypeVar("Parameters", Chunk, Recipe, Boxes, Jitter, Blur, RandAugment, Tensor, None)
-
-
-def each(parameters: Parameters, change: Callable[[Tensor], Tensor]) -> Parameters:
-    """The parameters with each tensor changed."""
-    if isinstance(parameters, Tensor):
-        return change(parameters)
-    return None if parameters is None else type(parameters)(*(each(field, change) for field in parameters))
-
-
-def pick(parameters: Parameters, rows: Int[Tensor, "r"] | slice) -> Parameters:
-    """The parameters of some rows."""
-    return each(parameters, lambda field: field[rows])
-
-
-def numbered(recipe: Parameters) -> Parameters:
-    """The same parameters with the numbers of the chosen images; how many there are a GPU would have to be asked."""
-    return each(recipe, lambda field: field.nonzero().squeeze(1) if field.dtype == torch.bool else field)
-
-
-def on(parameters: Parameters, device: torch.device) -> Parameters:
-    """The parameters on a device, sent together."""
-    if device.type == "cpu":
-        return parameters
-    fields: list[Tensor] = []
-    each(parameters, lambda field: fields.append(field) or field)
-    arrived = iter(sent(fields, device))
-    return each(parameters, lambda _: next(arrived))
 
 
 def center_view(

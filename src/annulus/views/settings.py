@@ -1,76 +1,18 @@
 """Sections that say how a view is made of an image."""
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Le
 
 from annulus.errors import InputError
 from annulus.settings import Fraction, Positive, Section
-
-
-@dataclass(frozen=True, kw_only=True)
-class CropSettings(Section):
-    """Random resized crop: share of the area, and width over height."""
-
-    scale_min: Annotated[float, Ge(1e-6), Le(1)]
-    scale_max: Annotated[float, Ge(1e-6), Le(1)]
-    ratio_min: Annotated[float, Ge(0.001), Le(1000)]
-    ratio_max: Annotated[float, Ge(0.001), Le(1000)]
-
-    def __post_init__(self) -> None:
-        for low, high in (("scale_min", "scale_max"), ("ratio_min", "ratio_max")):
-            if getattr(self, low) > getattr(self, high):
-                raise InputError(f"needs {low} <= {high}, got {getattr(self, low)} and {getattr(self, high)}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class JitterSettings(Section):
-    """Colour jitter with torchvision's meaning: factors in [1 - x, 1 + x], hue in [-x, x] turns.
-
-    All four x are multiplied by the strength (Tian et al. 2020, arXiv:2005.10243, Figure 12).
-    """
-
-    probability: Fraction
-    brightness: Annotated[float, Ge(0), Le(1000)]
-    contrast: Annotated[float, Ge(0), Le(1000)]
-    saturation: Annotated[float, Ge(0), Le(1000)]
-    hue: Annotated[float, Ge(0), Le(0.5)]
-    strength: Annotated[float, Ge(0), Le(1000)]
-
-    def __post_init__(self) -> None:
-        if self.hue * self.strength > 0.5:
-            raise InputError(
-                f"hue {self.hue:g} times strength {self.strength:g} is more than half a turn of the hue; "
-                "lower one of them"
-            )
-
-
-@dataclass(frozen=True, kw_only=True)
-class BlurSettings(Section):
-    """Gaussian blur; sigma in pixels, uniform between the two."""
-
-    probability: Fraction
-    sigma_min: Annotated[float, Ge(1e-6), Le(1000)]
-    sigma_max: Annotated[float, Ge(1e-6), Le(1000)]
-
-    def __post_init__(self) -> None:
-        if self.sigma_min > self.sigma_max:
-            raise InputError(f"needs sigma_min <= sigma_max, got {self.sigma_min} and {self.sigma_max}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class RandAugmentSettings(Section):
-    """RandAugment: so many operators one after the other, each drawn from 14.
-
-    magnitude: 0 to 30, of the most that an operator has; spread: standard deviation of the magnitudes around it;
-    probability: of each operator to be applied, else it is left out.
-    """
-
-    operators: Annotated[int, Ge(1), Le(14)]
-    magnitude: Annotated[float, Ge(0), Le(30)]
-    spread: Annotated[float, Ge(0), Le(30)]
-    probability: Fraction
+from annulus.views.blur import Blur
+from annulus.views.colour import ColourJitter
+from annulus.views.crop import Crop
+from annulus.views.operators import OPERATORS, Operator
+from annulus.views.randaugment import RandAugment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +33,7 @@ class SplitSettings(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PatchSettings(Section):
+class Patches(Section):
     """The two views of an image are squares of view_size pixels at (x, y) and (x + offset, y + offset)."""
 
     offset: Annotated[int, Ge(0), Le(2**16)]  # pixels
@@ -109,14 +51,72 @@ class PatchSettings(Section):
             )
 
 
+@dataclass(frozen=True)
+class ByName:
+    """Marks a mapping of sections in params.yaml: each is of the class that has its name here, in the file's order."""
+
+    classes: Mapping[str, type[Section]]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> dict[str, Any]:
+        """The classes by name, in pydantic's form; pydantic itself gives values in the order of the classes."""
+        sections = {
+            name: {"type": "typed-dict-field", "schema": handler.generate_schema(section), "required": False}
+            for name, section in self.classes.items()
+        }
+        return {
+            "type": "function-wrap",
+            "function": {"type": "no-info", "function": _in_file_order},
+            "schema": {"type": "typed-dict", "fields": sections, "extra_behavior": "forbid"},
+        }
+
+
+def _in_file_order(given: Mapping[str, Any], check: Callable[[Any], dict[str, Section]]) -> dict[str, Section]:
+    sections = check(given)
+    return {name: sections[name] for name in given}
+
+
 @dataclass(frozen=True, kw_only=True)
 class ViewSet(Section):
-    """Which augmentations make a view; null or probability 0 leaves one out."""
+    """Augmentations that make a view, in this order; None or probability 0 leaves one out.
 
-    crop: CropSettings | None
-    flip: Fraction
-    jitter: JitterSettings | None
-    grayscale: Fraction
-    blur: BlurSettings | None
-    rand_augment: RandAugmentSettings | None
-    patches: PatchSettings | None
+    crop (without one: the middle pixels), flip, jitter, grayscale, blur, rand_augment; then `operators`, further ones
+    by name, in the order of the mapping. With patches, views are of places at a distance (`views_of`).
+
+    >>> from annulus.views import Crop, Solarize, ViewSet
+    >>> crop = Crop(scale_min=0.2, scale_max=1.0, ratio_min=0.75, ratio_max=1.3333)
+    >>> views = ViewSet(crop=crop, flip=0.5, operators={"solarize": Solarize(probability=0.2, threshold=0.5)})
+    >>> views.grayscale
+    0.0
+
+    Raises:
+        InputError: when a part is of another class than its own.
+    """
+
+    crop: Crop | None = None
+    flip: Fraction = 0.0
+    jitter: ColourJitter | None = None
+    grayscale: Fraction = 0.0
+    blur: Blur | None = None
+    rand_augment: RandAugment | None = None
+    patches: Patches | None = None
+    operators: Annotated[Mapping[str, Operator], ByName(OPERATORS)] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, kind in PARTS.items():
+            part = getattr(self, name)
+            if part is not None and not isinstance(part, kind):
+                raise InputError(f"{name} is a {type(part).__name__}; give annulus.views.{kind.__name__}(...), or None")
+        for name, operator in dict(self.operators).items():
+            if not isinstance(operator, Operator):
+                raise InputError(
+                    f"operators[{name!r}] is a {type(operator).__name__}; give an annulus.views.Operator such as "
+                    "Solarize(probability=0.2, threshold=0.5)"
+                )
+
+    @property
+    def general(self) -> list[Operator]:
+        """The operators that the general path applies, after all others."""
+        return [*([] if self.rand_augment is None else [self.rand_augment]), *self.operators.values()]
+
+
+PARTS = {"crop": Crop, "jitter": ColourJitter, "blur": Blur, "rand_augment": RandAugment, "patches": Patches}

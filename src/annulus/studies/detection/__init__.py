@@ -1,8 +1,8 @@
-"""Detection, segmentation and keypoints: annotated pictures, and what detections in them are worth.
+"""Detection, segmentation and keypoints: annotated pictures, detectors on frozen encoders, average precision.
 
 annotated          pictures with boxes, masks and keypoints, and detections in them
 records            annotation files in JSON, checked
-image_files        whether the images are there, and as large as annotated
+image_files        checks that the images exist and have the annotated sizes
 coco, lvis, voc    the three formats
 splits             training and test pictures, from the folders of a data set
 eleven_points      average precision as VOC 2007 defines it
@@ -10,25 +10,25 @@ average_precision  average precision of boxes, masks and keypoints
 bootstrap          its 95 % intervals, over seeds and pictures
 scenes_params      settings of generated scenes
 figures            drawn persons
-scenes             several objects or persons in a picture, and what is seen of each
-federation         what LVIS would know of a scene
+scenes             several objects or persons in a picture, with their visible parts
+federation         incomplete annotations as in LVIS
 polygons           masks as boxes and polygons
 layouts            scenes in the formats and folders of COCO, VOC and LVIS
-pictures           the truth beside what was detected
+pictures           the truth beside the detections
 levels             an encoder's maps of growing stride
 params, tasks      settings of detectors, training and tasks; engines that exist
 study              the study's params.yaml as a whole
 samples            pictures as a detector's input, and their order
-roi_align          what a map holds in boxes
+roi_align          features of a map in boxes
 heads, detector    torchvision's detection modules around the levels
 fitting            the training loop of both engines
 torchvision_engine, detectron2_engine, detectron2_config
                    detectors of the two libraries, trained and applied
-engines            the one that was asked for
+engines            choice of the engine
 detector_runs      detectors around each encoder, trained and evaluated
 detected           average precision by variant
 detection_tables   rows of tasks and variants
-semantic           what a segmentation decoder of its maps is worth
+semantic           segmentation decoders on its maps
 """
 
 from annulus.extras import require

@@ -40,7 +40,7 @@ class Instance:
     box: Box
     category: int  # a Category's id
     area: float  # of the mask where there is one, in pixels
-    crowd: bool  # a box around many: what is detected inside is neither right nor wrong
+    crowd: bool  # a box around many: detections inside are neither right nor wrong
     segmentation: list | dict | None  # COCO's polygons, or run lengths
     keypoints: tuple[float, ...] | None  # x, y and visibility of 17 points
     difficult: bool  # of VOC: finding it is neither right nor wrong
@@ -84,7 +84,7 @@ class Detection:
 
 
 def mask_of(instance: Instance | Detection, height: int, width: int) -> Bool[np.ndarray, "h w"]:
-    """The pixels of a segmentation; ValueError where there is none."""
+    """Pixels of a segmentation; ValueError where there is none."""
     shape = instance.segmentation
     if shape is None:
         raise ValueError("an instance without segmentation has no mask")
@@ -115,7 +115,7 @@ def flip_pairs_of(names: tuple[str, ...]) -> tuple[tuple[int, int], ...]:
 
 
 def check_kind(kind: str) -> None:
-    """Refuse what is no kind of annotations.
+    """Refuse an unknown kind of annotations.
 
     Raises:
         InputError: naming the known ones.

@@ -1,4 +1,4 @@
-"""What detections are worth: average precision of boxes, masks and keypoints, in percent.
+"""Average precision of boxes, masks and keypoints, in percent.
 
 Matching and accumulation are faster-coco-eval's. A category of which no picture has an object enters no mean, and a
 number of which no category has one is left out.
@@ -34,13 +34,15 @@ LVIS_DETECTIONS = 300  # of one picture, over all categories
 
 
 def evaluate(truth: Annotated, detections: Sequence[Detection]) -> dict[str, Number]:
-    """`box_ap_percent`, `box_ap50_percent`, `box_ap75_percent`, and with `aps`, `apm`, `apl` for small, medium and
-    large objects; the same of `mask` (masks, lvis) and, but for sizes, of `keypoint`. LVIS has `apr`, `apc`, `apf` of
-    rare, common and frequent categories beside; VOC `voc07_ap_percent`, 50 and 75 (see eleven_points.py).
+    """Average precision in percent, by name.
 
-    COCO counts up to 100 detections of a category in a picture (of keypoints 20), LVIS 300 of a picture.
-    VOC's difficult objects are ignored, as COCO ignores objects of other sizes than those that are counted.
-    No detections give 0; the truth as detections gives 100.
+    `box_ap_percent`, `box_ap50_percent`, `box_ap75_percent`, and with `aps`, `apm`, `apl` for small, medium and large
+    objects; the same of `mask` (masks, lvis) and, without sizes, of `keypoint`. LVIS also has `apr`, `apc`, `apf` of
+    rare, common and frequent categories; VOC has `voc07_ap_percent`, 50 and 75 (see eleven_points.py).
+
+    COCO counts up to 100 detections of a category in a picture (of keypoints 20), LVIS 300 of a picture. VOC's
+    difficult objects are ignored, as COCO ignores objects of other sizes than those that are counted. No detections
+    give 0; the truth as detections gives 100.
     """
     numbers: dict[str, Number] = {}
     for task, name in TASKS[truth.kind].items():
@@ -75,7 +77,7 @@ def means(precision: Float[np.ndarray, "t r k"], categories: Sequence[Category],
 def evaluation_of(
     truth: Annotated, detections: Sequence[Detection], task: str, separate: bool = False
 ) -> COCOeval_faster:
-    """faster-coco-eval, ready to run. With `separate` it keeps what it finds for each picture, of all sizes only.
+    """faster-coco-eval, ready to run. With `separate` it keeps the matches of each picture, of all sizes only.
 
     Raises:
         ValueError: for a detection whose picture or category is not annotated, whose score is not finite, or without
@@ -100,7 +102,7 @@ def evaluation_of(
 
 
 class _Ignoring(COCOeval_faster):
-    """faster-coco-eval itself takes crowds alone for objects that may be found or not."""
+    """COCO evaluation with optional objects; faster-coco-eval itself treats only crowds as such."""
 
     def _prepare(self) -> None:
         super()._prepare()
@@ -117,14 +119,15 @@ def _mean(name: str, precision: np.ndarray) -> dict[str, float]:
 def _check(truth: Annotated, detections: Iterable[Detection], task: str) -> None:
     pictures = {picture.id for picture in truth.pictures}
     categories = {category.id for category in truth.categories}
-    for found in detections:
-        if found.picture not in pictures or found.category not in categories or not math.isfinite(found.score):
+    for detection in detections:
+        known = detection.picture in pictures and detection.category in categories
+        if not known or not math.isfinite(detection.score):
             raise ValueError(
-                f"a detection in picture {found.picture} of category {found.category} has score {found.score}; "
-                "pictures and categories must be annotated and scores finite"
+                f"a detection in picture {detection.picture} of category {detection.category} has score "
+                f"{detection.score}; pictures and categories must be annotated and scores finite"
             )
-        if {"segm": found.segmentation, "keypoints": found.keypoints}.get(task, ()) is None:
-            raise ValueError(f"a detection in picture {found.picture} has no {task}, which {truth.kind} compare")
+        if {"segm": detection.segmentation, "keypoints": detection.keypoints}.get(task, ()) is None:
+            raise ValueError(f"a detection in picture {detection.picture} has no {task}, which {truth.kind} compare")
 
 
 def _counted_in_lvis(truth: Annotated, detections: Sequence[Detection]) -> list[Detection]:
@@ -134,13 +137,13 @@ def _counted_in_lvis(truth: Annotated, detections: Sequence[Detection]) -> list[
     IndexError where a picture has no others.
     """
     of_pictures: dict[int, list[Detection]] = {picture.id: [] for picture in truth.pictures}
-    for found in detections:
-        of_pictures[found.picture].append(found)
+    for detection in detections:
+        of_pictures[detection.picture].append(detection)
     kept = []
     for picture in truth.pictures:
         listed = {*picture.negative, *(one.category for one in picture.instances)}
-        best = sorted(of_pictures[picture.id], key=lambda found: -found.score)[:LVIS_DETECTIONS]
-        kept += [found for found in best if found.category in listed]
+        best = sorted(of_pictures[picture.id], key=lambda detection: -detection.score)[:LVIS_DETECTIONS]
+        kept += [detection for detection in best if detection.category in listed]
     return kept
 
 
@@ -191,21 +194,23 @@ def _points(keypoints: tuple[float, ...] | None) -> Mapping[str, Any]:
 
 
 def _results(detections: Sequence[Detection], task: str) -> list[dict[str, Any]]:
-    """Of masks a detection's size is the mask's, else the box's."""
+    """Detections in COCO's format; `area` is the mask's for masks, else the box's."""
     return [
         {
-            "image_id": found.picture,
-            "category_id": found.category,
-            "bbox": list(found.box),
-            "score": found.score,
-            "area": float(coco_mask.area(found.segmentation)) if task == "segm" else found.box[2] * found.box[3],
+            "image_id": detection.picture,
+            "category_id": detection.category,
+            "bbox": list(detection.box),
+            "score": detection.score,
+            "area": float(coco_mask.area(detection.segmentation))
+            if task == "segm"
+            else detection.box[2] * detection.box[3],
             "iscrowd": 0,
         }
-        | ({"segmentation": found.segmentation} if task == "segm" else {})
-        | ({"keypoints": list(found.keypoints)} if task == "keypoints" and found.keypoints is not None else {})
-        for found in detections
+        | ({"segmentation": detection.segmentation} if task == "segm" else {})
+        | ({"keypoints": list(detection.keypoints)} if task == "keypoints" and detection.keypoints is not None else {})
+        for detection in detections
     ]
 
 
 def _silent(*lines: object) -> None:
-    """faster-coco-eval tells of every step."""
+    """Silences faster-coco-eval, which prints each step."""

@@ -16,7 +16,7 @@ from annulus.errors import InputError
 from annulus.evals.intervals import Interval, over_seeds, with_images
 from annulus.studies.detection.annotated import Annotated, Detection
 from annulus.studies.detection.average_precision import TASKS, evaluation_of, means
-from annulus.studies.detection.eleven_points import found_of, means_of
+from annulus.studies.detection.eleven_points import match_detections, mean_precisions
 
 LISTED = 2**20  # results that faster-coco-eval lists at once: a category's in a picture. LVIS has 24 million
 
@@ -24,23 +24,22 @@ LISTED = 2**20  # results that faster-coco-eval lists at once: a category's in a
 def resampled(
     truth: Annotated, detections: Sequence[Detection], resamples: int, seed: int
 ) -> dict[str, Float[np.ndarray, " r"]]:
-    """Each number of `evaluate` but for those by size: its value on the pictures themselves and on `resamples` draws of
-    as many pictures. NaN where a draw has no object that counts.
+    """Each number of `evaluate` without those by size, on the pictures themselves and on `resamples` draws of as many.
 
-    Detections are matched once; a draw repeats what was found for its pictures. `seed` is the draws' own: two detectors
-    with the same seed and pictures are resampled alike.
+    NaN where a draw has no object that counts. Detections are matched once; a draw repeats the matches of its pictures.
+    `seed` is the draws' own: two detectors with the same seed and pictures are resampled alike.
 
     Raises:
         InputError: for fewer than two draws.
     """
     if resamples < 2:
         raise InputError(f"resamples: {resamples} tells no variance; take 2 or more, 100 for two digits of an interval")
-    of_draws = _of_draws(truth, detections, draws(len(truth.pictures), resamples, seed))
-    return {name: np.array([draw.get(name, np.nan) for draw in of_draws]) for name in sorted(of_draws[0])}
+    by_draw = _numbers_by_draw(truth, detections, draws(len(truth.pictures), resamples, seed))
+    return {name: np.array([draw.get(name, np.nan) for draw in by_draw]) for name in sorted(by_draw[0])}
 
 
 def draws(pictures: int, resamples: int, seed: int) -> list[Int[np.ndarray, " n"]]:
-    """How often each picture counts: once each, and then in as many draws of as many pictures with replacement."""
+    """Weight of each picture in each resample: first all ones, then counts of drawing as many with replacement."""
     drawn = torch.randint(pictures, (resamples, pictures), generator=generator(seed, "bootstrap", pictures))
     return [np.ones(pictures, dtype=np.int64), *(np.bincount(row, minlength=pictures) for row in drawn.numpy())]
 
@@ -66,24 +65,24 @@ def interval(table: Float[np.ndarray, "s r"]) -> Interval:
     return with_images(over_seeds(table[:, 0].tolist()), *shares)
 
 
-def _of_draws(
+def _numbers_by_draw(
     truth: Annotated, detections: Sequence[Detection], draws: Sequence[Int[np.ndarray, " n"]]
 ) -> list[dict[str, float]]:
-    """The numbers of each draw, which says how often each picture was drawn."""
-    of_draws: list[dict[str, float]] = [{} for _ in draws]
+    """Numbers of each draw, given the weight of each picture."""
+    by_draw: list[dict[str, float]] = [{} for _ in draws]
     for task, name in TASKS[truth.kind].items():
         matches = _Matches(truth, detections, task)
-        for numbers, counts in zip(of_draws, draws, strict=True):
+        for numbers, counts in zip(by_draw, draws, strict=True):
             numbers |= means(matches.precision(counts), truth.categories, name)
     if truth.kind == "voc":
-        found = [found_of(truth, detections, category.id) for category in truth.categories]
-        for numbers, counts in zip(of_draws, draws, strict=True):
-            numbers |= means_of(found, counts)
-    return of_draws
+        matched = [match_detections(truth, detections, category.id) for category in truth.categories]
+        for numbers, counts in zip(by_draw, draws, strict=True):
+            numbers |= mean_precisions(matched, counts)
+    return by_draw
 
 
 class _Matches:
-    """What faster-coco-eval matched in each picture, of one seed and task, for each category.
+    """Matches of faster-coco-eval in each picture for each category, of one seed and task.
 
     Matches are read from and given back to the two fields in which the package's own evaluator for several processes
     (utils/pytorch/coco_eval.py) merges pictures; it has no public ones for them.
@@ -98,7 +97,8 @@ class _Matches:
         for coco in (evaluation.cocoGt, evaluation.cocoDt):
             for annotation in coco.anns.values():
                 concerned.setdefault(annotation["category_id"], set()).add(place[annotation["image_id"]])
-        self.found: list[tuple[Int[np.ndarray, " m"], list]] = []  # of each category pictures, and what is in them
+        # Of each category the pictures, and the matches in them.
+        self.by_category: list[tuple[Int[np.ndarray, " m"], list]] = []
         step = max(1, LISTED // len(places))
         for start in range(0, len(categories), step):
             params.catIds = categories[start : start + step]
@@ -106,16 +106,16 @@ class _Matches:
             for number, category in enumerate(params.catIds):
                 some = [row for row, position in enumerate(places) if position in concerned.get(category, ())]
                 matched = [evaluation._evalImgs_cpp[number * len(places) + row] for row in some]
-                self.found.append((np.array([places[row] for row in some], dtype=np.int64), matched))
+                self.by_category.append((np.array([places[row] for row in some], dtype=np.int64), matched))
         params.catIds = params.catIds[:1]  # one at a time; its number does not matter
         # Without the annotations, which adding up the matches does not read.
         self.added = COCOeval_faster(iouType=task, print_function=evaluation.print_function, separate_eval=True)
         self.added._paramsEval = params
 
     def precision(self, counts: Int[np.ndarray, " n"]) -> Float[np.ndarray, "t r k"]:
-        """By threshold, recall and category, where each picture counts so often; -1 where there is no object."""
+        """Precision by threshold, recall and category, with the pictures weighted by `counts`; -1 without objects."""
         columns = []
-        for places, matched in self.found:
+        for places, matched in self.by_category:
             drawn = [matched[row] for row in np.repeat(np.arange(len(places)), counts[places])]
             self.added._paramsEval.imgIds = list(range(len(drawn)))
             self.added._evalImgs_cpp = drawn

@@ -1,4 +1,4 @@
-"""The numbers of a task: average precision of each variant, and what one variant gains over another."""
+"""The numbers of a task: average precision of each variant, and gains between variants."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,12 +15,12 @@ from annulus.studies.outcomes import with_interval
 PAIRS = ((MAIN, UNTRAINED), (MAIN, UNIFORM), (UNIFORM, UNTRAINED))
 
 Runs = Mapping[int, Mapping[str, Any]]  # of one variant, by seed: what `transfer.measured` gives
-Found = Mapping[str, Runs]
+RunsByVariant = Mapping[str, Runs]
 
 
-def names(found: Found) -> list[str]:
+def names(runs_by_variant: RunsByVariant) -> list[str]:
     """The numbers that every run has, in the order of the first one."""
-    runs = [run for of_variant in found.values() for run in of_variant.values()]
+    runs = [run for of_variant in runs_by_variant.values() for run in of_variant.values()]
     return [name for name in runs[0]["ap"] if all(name in run["ap"] for run in runs)]
 
 
@@ -47,17 +47,17 @@ def _table(runs: Runs, name: str) -> Float[np.ndarray, "s r"]:
     return np.array([run["resampled"][name] for run in runs.values()])
 
 
-def numbers(found: Found) -> dict[str, Number]:
+def metrics_row(runs_by_variant: RunsByVariant) -> dict[str, Number]:
     """Everything by variant and seed, flat: main_box_ap_percent, main_0_box_ap_percent, main_over_untrained_..."""
     metrics: dict[str, Number] = {}
-    for variant, runs in found.items():
-        for name in names(found):
+    for variant, runs in runs_by_variant.items():
+        for name in names(runs_by_variant):
             metrics |= with_interval(f"{variant}_{name}", precision(runs, name))
             metrics |= {f"{variant}_{seed}_{name}": run["ap"][name] for seed, run in runs.items()}
         metrics[f"{variant}_last_loss"] = over_seeds([run["loss"] for run in runs.values()]).mean
     for one, base in PAIRS:
-        for name in names(found):
-            above = gain(found[one], found[base], name)
+        for name in names(runs_by_variant):
+            above = gain(runs_by_variant[one], runs_by_variant[base], name)
             metrics |= with_interval(f"{one}_over_{base}_{name}", above)
             metrics[f"{one}_over_{base}_{name.removesuffix('_percent')}_verdict"] = verdict(above, unit=" points")
     return metrics

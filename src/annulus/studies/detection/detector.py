@@ -27,7 +27,7 @@ RATIOS = (0.5, 1.0, 2.0)  # height to width of the anchors
 
 
 class Read(NamedTuple):
-    """An image as the layers behind a frozen backbone see it; of one that learns, `maps` is its planes alone."""
+    """An image at the layers behind a frozen backbone; with a trained backbone, `maps` holds only its planes."""
 
     maps: list[Float[Tensor, "c y x"]]
     size: tuple[int, int]  # height and width in pixels, resized and not padded
@@ -113,7 +113,7 @@ class Detector(nn.Module):
         if not self.params.frozen:
             return Read([images.tensors[0]], images.image_sizes[0], target)
         with torch.no_grad():
-            maps = self.levels.of_planes(images.tensors)
+            maps = self.levels.maps_from_planes(images.tensors)
         return Read([one[0] for one in maps[self.used]], images.image_sizes[0], target)
 
     def losses(self, batch: Sequence[Read]) -> dict[str, Float[Tensor, ""]]:
@@ -125,11 +125,11 @@ class Detector(nn.Module):
         return {**of_proposals, **of_heads}
 
     def detect(self, batch: Sequence[Read], sizes: Sequence[tuple[int, int]]) -> list[Target]:
-        """What is found in each image, in the pixels of the file, whose heights and widths are `sizes`."""
+        """Detections in each image, in the pixels of its file, whose heights and widths are `sizes`."""
         maps, images = self._maps(batch)
         proposals, _ = self.rpn(images, maps)
-        found, _ = self.heads(maps, proposals, images.image_sizes)
-        return self.transform.postprocess(found, images.image_sizes, list(sizes))
+        detections, _ = self.heads(maps, proposals, images.image_sizes)
+        return self.transform.postprocess(detections, images.image_sizes, list(sizes))
 
     def _maps(self, batch: Sequence[Read]) -> tuple[dict[str, Tensor], ImageList]:
         """The neck's maps by name, and the images' sizes; torchvision reads only the shape of the batch's pixels."""
@@ -137,7 +137,7 @@ class Detector(nn.Module):
         sizes = [read.size for read in batch]
         if not self.params.frozen:
             height, width = stacked[0].shape[2:]
-            stacked = self.levels.of_planes(stacked[0])[self.used]
+            stacked = self.levels.maps_from_planes(stacked[0])[self.used]
         else:
             stride = self.levels.strides[self.used][0]
             height, width = (side * stride for side in stacked[0].shape[2:])

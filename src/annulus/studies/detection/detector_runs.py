@@ -13,7 +13,7 @@ from annulus.errors import InputError
 from annulus.files.regular import read_text
 from annulus.running.checkpoint import Checkpoint, hash_files
 from annulus.running.code import hash_code
-from annulus.running.workers import Pieces
+from annulus.running.workers import ResumableTasks
 from annulus.studies.detection.annotated import Annotated, Detection
 from annulus.studies.detection.average_precision import evaluate
 from annulus.studies.detection.bootstrap import resampled
@@ -25,18 +25,21 @@ RESAMPLES = 100  # of the test pictures, for intervals
 SHOWN = 6  # test pictures in the grid, of the first seed
 
 
-Found = Mapping[str, Mapping[int, Mapping[str, Any]]]  # of each variant and seed
+RunsByVariant = Mapping[str, Mapping[int, Mapping[str, Any]]]  # of each variant and seed
 
 
-def of_encoders(
+def run_encoders(
     stage: str,
     settings: Mapping[str, Any],
     folder: Path,
     encoders: Mapping[str, Path],
     compute: Callable[[Any, Any], Mapping[str, Any]],
-) -> tuple[Annotated, Found, Pieces]:
-    """`compute` of every variant and seed on the scenes that a folder holds or names: the test pictures, what was
-    found, and the pieces, to be forgotten once the results are written."""
+) -> tuple[Annotated, RunsByVariant, ResumableTasks]:
+    """Run `compute` for every variant and seed on the scenes in a folder.
+
+    The folder holds the scenes or names their place. Returns the test pictures, the results, and the tasks, whose
+    checkpoints are deleted once the results are written.
+    """
     seeds, described = settings["seeds"], folder / "scenes.json"
     try:
         root = json.loads(read_text(described))["root"]
@@ -45,16 +48,16 @@ def of_encoders(
     scenes = folder if root is None else Path(root)
     _, test = splits_of(scenes, settings["kind"], settings["drop_empty"])  # before the workers are forked
     weights = [variant / f"{seed}.safetensors" for variant in encoders.values() for seed in seeds]
-    # Of drawn scenes each file; of real ones, which are large, what the stage before has counted.
+    # Of drawn scenes each file; of real ones, which are large, the counts of the stage before.
     hashes = hash_files(*weights, described if root else folder)
-    pieces = Pieces(stage, {**settings, "scenes": scenes, "encoders": encoders, "hashes": hashes}, compute)
+    tasks = ResumableTasks(stage, {**settings, "scenes": scenes, "encoders": encoders, "hashes": hashes}, compute)
     keys = [(variant, seed) for variant in encoders for seed in seeds]
-    outcomes = dict(zip(keys, pieces.run(keys), strict=True))
-    return test, {variant: {seed: outcomes[variant, seed] for seed in seeds} for variant in encoders}, pieces
+    outcomes = dict(zip(keys, tasks.run(keys), strict=True))
+    return test, {variant: {seed: outcomes[variant, seed] for seed in seeds} for variant in encoders}, tasks
 
 
 def measured(settings: Mapping[str, Any], key: tuple[str, int]) -> Mapping[str, Any]:
-    """What the detector around one encoder is worth, for (variant, seed): AP, AP of resampled pictures, the last loss.
+    """Results of the detector on one encoder, for (variant, seed): AP, AP of resampled pictures, the last loss.
 
     `settings` are those of a task beside `scenes` and `encoders`, a folder by variant.
     """
@@ -67,14 +70,14 @@ def measured(settings: Mapping[str, Any], key: tuple[str, int]) -> Mapping[str, 
     resume = {name: value for name, value in settings.items() if name != "seeds"}
     code, device = hash_code(Path(__file__)), described(pick_device())
     with Checkpoint("detection-training", {"settings": resume, "piece": list(key), "code": code}, device) as checkpoint:
-        found, loss = engine(encoder, train, test, detector, training, seed, checkpoint)
+        detections, loss = engine(encoder, train, test, detector, training, seed, checkpoint)
         # All variants and seeds with the same draws, so that differences are paired.
-        again = resampled(test, found, RESAMPLES, 0)
+        resamples = resampled(test, detections, RESAMPLES, 0)
         numbers = {
-            "ap": evaluate(test, found),
-            "resampled": {name: values.tolist() for name, values in again.items()},
+            "ap": evaluate(test, detections),
+            "resampled": {name: values.tolist() for name, values in resamples.items()},
             "loss": loss,
-            "shown": shown(test, found),
+            "shown": first_detections(test, detections),
         }
         checkpoint.done()
     return numbers
@@ -82,11 +85,11 @@ def measured(settings: Mapping[str, Any], key: tuple[str, int]) -> Mapping[str, 
 
 @cache
 def splits_of(root: Path, kind: str, drop_empty: bool) -> tuple[Annotated, Annotated]:
-    """`read_splits`, once a process: what a stage has read, the workers that it forks have too."""
+    """`read_splits`, cached: forked workers share the splits that a stage has read."""
     return read_splits(root, kind, drop_empty)
 
 
-def shown(test: Annotated, found: Sequence[Detection]) -> list[dict[str, Any]]:
+def first_detections(test: Annotated, detections: Sequence[Detection]) -> list[dict[str, Any]]:
     """The detections in the first pictures as plain values, as a piece of a stage keeps them."""
     ids = {picture.id for picture in test.pictures[:SHOWN]}
-    return [asdict(one) for one in found if one.picture in ids]
+    return [asdict(one) for one in detections if one.picture in ids]

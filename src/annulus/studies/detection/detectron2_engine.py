@@ -49,7 +49,7 @@ def train_and_detect(
     seed: int,
     checkpoint: Checkpoint | None,
 ) -> tuple[list[Detection], float]:
-    """As `torchvision_engine.train_and_detect`.
+    """Detections in `test` of a Detectron2 model trained on `train`, and its last loss.
 
     Raises:
         InputError: for an encoder that Detectron2's ResNet cannot hold.
@@ -119,20 +119,20 @@ def train_model(
         seed_all_rng(derive(seed, "step", step) % 2**31)  # its augmentations draw from numpy's own generator
         return model(next(batches[0]))
 
-    with EventStorage():  # where its modules count what they see
+    with EventStorage():  # Detectron2's modules write their counts into it
         return fit(model, losses, training, seed, checkpoint)
 
 
 @torch.no_grad()
 def detect(model: nn.Module, config: CfgNode, test: Annotated) -> list[Detection]:
-    """What a detector finds in the pictures of a split."""
+    """Detections in the pictures of a split."""
     model.eval()
     mapper, ids = mapper_of(config, test, training=False), {label: id for id, label in labels_of(test).items()}
-    found: list[Detection] = []
+    detections: list[Detection] = []
     for picture in test.pictures:
         instances = model([mapper(record_of(picture, {}, None))])[0]["instances"].to("cpu")
-        found += _detections(picture, instances, ids)
-    return found
+        detections += _detections(picture, instances, ids)
+    return detections
 
 
 class _Order(torch.utils.data.Sampler):

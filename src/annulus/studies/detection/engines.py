@@ -1,4 +1,4 @@
-"""Which library detects: torchvision on every machine, or Detectron2 where it is installed."""
+"""Choice of the detection library: torchvision on every machine, or Detectron2 where it is installed."""
 
 from collections.abc import Callable
 from typing import Any

@@ -22,7 +22,7 @@ INTEGERS = 2**63  # ids, which faster-coco-eval keeps in 64 bits
 
 
 def refused(path: Path, entry: str, key: str, value: Any, expected: str) -> InputError:
-    """The sentence of one value: where it is, what it is (shortened), and what it should be."""
+    """Error about one value: its place, its shortened content, and the expectation."""
     return InputError(f"{path}: {entry} has the {key} {reprlib.repr(value)}; expected {expected}")
 
 
@@ -45,7 +45,7 @@ def are_numbers(values: Any) -> bool:
 
 
 def inside(xs: Sequence[int | float], ys: Sequence[int | float], size: Size) -> bool:
-    """Whether all points lie in the picture, or as little outside as `SLACK` allows."""
+    """Returns True if all points lie in the picture, or outside by at most `SLACK`."""
     return min(min(xs), min(ys)) >= -SLACK and max(xs) <= size[0] + SLACK and max(ys) <= size[1] + SLACK
 
 
@@ -66,7 +66,7 @@ def checked_box(box: Any, size: Size, refuse: Refuse) -> Box | None:
 
 
 def check_empty(path: Path, empty: Sequence[Any], what: str, drop: bool) -> None:
-    """What has no area, by id or name, is refused, or left out with a warning."""
+    """Refuses objects without area, named by id, or leaves them out with a warning."""
     if empty and not drop:
         raise InputError(
             f"{path}: {counted(empty, what)} without area, which nothing can find; correct them, or leave them out "
@@ -77,6 +77,6 @@ def check_empty(path: Path, empty: Sequence[Any], what: str, drop: bool) -> None
 
 
 def counted(ids: Sequence[Any], what: str) -> str:
-    """How many, and the first three: "2 annotations (5, 7)"."""
+    """Number of ids, and the first three: "2 annotations (5, 7)"."""
     shown = ", ".join(str(id) for id in ids[:3]) + (", ..." if len(ids) > 3 else "")
     return f"{len(ids)} {what}{'' if len(ids) == 1 else 's'} ({shown})"

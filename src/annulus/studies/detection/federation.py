@@ -1,4 +1,4 @@
-"""What a federated data set knows of a scene: not everything, as in LVIS.
+"""Annotations of a federated data set, which are incomplete, as in LVIS.
 
 Source: Gupta et al. 2019, "LVIS: a dataset for large vocabulary instance segmentation", CVPR.
 """
@@ -27,14 +27,14 @@ class Federation(NamedTuple):
 
 
 def weights(split: str) -> tuple[int, ...]:
-    """How often each of KINDS_OF_OBJECTS is drawn, relative to the others."""
+    """Relative frequency of each of KINDS_OF_OBJECTS among the drawn objects."""
     kinds = len(KINDS_OF_OBJECTS)
     order = [STRIDE * label % kinds for label in range(kinds)]
     return tuple(OFTEN[split][(place >= 7) + (place >= 16)] for place in order)
 
 
 def federated(scene: Scene, number: int, key: int) -> Federation:
-    """Of a scene's categories one may be unknown (nobody looked for it), or labelled without its last thing."""
+    """Removes annotations of a scene: one category may be unknown (nobody looked for it), or lack its last thing."""
     draws = Draws(key, np.array([number]))
     present = sorted({thing.label for thing in scene.things})
     absent = [label for label in range(len(KINDS_OF_OBJECTS)) if label not in present]

@@ -25,8 +25,10 @@ LIMB, TRUNK = 30, 75  # half widths
 def draw_figure(
     draws: Draws, size: int
 ) -> tuple[Int32[np.ndarray, "h w"], Int32[np.ndarray, "3 h w"], list[tuple[int, int, bool]]]:
-    """What a person covers of each pixel, in 1/256, the colours, and each keypoint's pixel and whether it has a place:
-    of a person seen from behind, nose and eyes have none."""
+    """Draws a person: coverage of each pixel in 1/256, colours, and each keypoint's pixel and whether it is visible.
+
+    A person seen from behind has no visible nose and eyes.
+    """
     height = _below(draws, size * 45 // 100, size * 95 // 100)
     front = _below(draws, 0, 4) > 0
     joints = _joints(draws, 1 if front else -1)
@@ -49,7 +51,10 @@ def draw_figure(
 
 
 def _joints(draws: Draws, side: int) -> Mapping[str, Point]:
-    """Where keypoints and the ends of parts are, from the hips' middle; `side`: where the left lies, 1 at the right."""
+    """Positions of the keypoints and of the ends of limbs, from the hips' middle.
+
+    `side` is 1 if the person's left lies at the picture's right, -1 otherwise.
+    """
     lean = _below(draws, -60, 61)
     up = _turned((0.0, -1.0), lean)
     across = (-up[1] * side, up[0] * side)  # towards the person's left
@@ -91,7 +96,7 @@ def _parts(skin: np.ndarray, shirt: np.ndarray, trousers: np.ndarray) -> list[tu
 
 
 def _colours(draws: Draws) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of skin, shirt and trousers, (3, 1, 1)."""
+    """Colours of skin, shirt and trousers, each (3, 1, 1)."""
     skin = colour(draws.integers(60, 140), draws.integers(70, 150), draws.integers(130, 240))[0]
     shirt, trousers = (
         colour(draws.integers(0, TURN), draws.integers(60, 220), draws.integers(110, 240))[0] for _ in range(2)
@@ -102,7 +107,7 @@ def _colours(draws: Draws) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def _capsule(
     size: int, first: Point, last: Point, radius: float
 ) -> tuple[tuple[slice, slice], Int32[np.ndarray, "h w"]]:
-    """A part of the picture, and what all points within a radius of a line cover of each pixel there, in 1/256."""
+    """A part of the picture, and the coverage of its pixels, in 1/256, by all points within a radius of a line."""
     (left, right), (top, bottom) = (
         (max(int(min(ends) - radius - 1), 0), max(int(max(ends) + radius + 2), 0))
         for ends in zip(first, last, strict=True)

@@ -20,11 +20,11 @@ SAVE_EVERY = 500  # steps
 
 
 def fit(network: nn.Module, losses: Losses, params: TrainingParams, seed: int, checkpoint: Checkpoint | None) -> float:
-    """Minimise the sum of `losses(step)`; the mean loss of the last tenth of the steps.
+    """Minimise the sum of `losses(step)`; returns the mean loss of the last tenth of the steps.
 
-    `params` are `scaled`. torch's own generator, from which detectors draw, is seeded anew for each step and is as it
-    was afterwards: a run that goes on at step k draws what the whole run draws there. Biases and weights of batch
-    normalisation decay as all others do, but those of batch normalisation itself do not, as in Detectron2.
+    `params` are `scaled`. torch's own generator, from which detectors draw, is seeded anew for each step and restored
+    afterwards: a run that goes on at step k draws the same as the whole run. Biases and weights decay, but not those of
+    batch normalisation, as in Detectron2.
 
     Raises:
         InputError: when the loss is NaN or infinite.
@@ -44,10 +44,10 @@ def fit(network: nn.Module, losses: Losses, params: TrainingParams, seed: int, c
             torch.random.manual_seed(derive(seed, "step", step))
             for group in optimizer.param_groups:
                 group["lr"] = params.rate(step)
-            found = losses(step)
-            total = torch.stack(list(found.values())).sum()
+            terms = losses(step)
+            total = torch.stack(list(terms.values())).sum()
             if not total.isfinite():
-                parts = ", ".join(f"{name} {value.item():.3g}" for name, value in found.items())
+                parts = ", ".join(f"{name} {value.item():.3g}" for name, value in terms.items())
                 raise InputError(
                     f"the loss is {total.item()} at step {step} ({parts}; rate {params.rate(step):.3g}); lower "
                     "training.learning_rate, or set training.clip"
@@ -59,8 +59,8 @@ def fit(network: nn.Module, losses: Losses, params: TrainingParams, seed: int, c
             optimizer.step()
             if step >= steps - max(1, steps // 10):
                 last.append(total.item())
-            said = partial("{} of {} steps".format, step + 1, steps)
-            progress.report((step + 1) * params.batch_size, steps * params.batch_size, said, step + 1 == steps)
+            text = partial("{} of {} steps".format, step + 1, steps)
+            progress.report((step + 1) * params.batch_size, steps * params.batch_size, text, step + 1 == steps)
             if checkpoint is not None and (step + 1) % SAVE_EVERY == 0 and step + 1 < steps:
                 kept: dict[str, Any] = {"step": step + 1, "last": last, "optimizer": optimizer.state_dict()}
                 checkpoint.save(kept | {"network": {name: value.detach() for name, value in learning.items()}})
@@ -80,7 +80,7 @@ def _groups(network: nn.Module, decay: float) -> list[dict[str, Any]]:
 
 
 def _fixed(network: nn.Module, name: str) -> bool:
-    """Whether nothing moves it: a parameter without gradient, or a buffer of a network in evaluation."""
+    """Returns True if training never changes it: a parameter without gradient, or a buffer in evaluation mode."""
     owner = network.get_submodule(name.rpartition(".")[0])
     parameter = dict(owner.named_parameters(recurse=False)).get(name.rpartition(".")[2])
     return not owner.training if parameter is None else not parameter.requires_grad

@@ -20,7 +20,7 @@ from annulus.studies.detection.samples import Target
 
 
 class Heads(RoIHeads):
-    """torchvision's, but what masks learn is cut from the true ones by an aligned RoIAlign."""
+    """torchvision's heads, with the masks' targets cut from the true ones by an aligned RoIAlign."""
 
     def forward(
         self,
@@ -36,11 +36,11 @@ class Heads(RoIHeads):
         of_classes, of_boxes = fastrcnn_loss(*self.box_predictor(pooled), labels, offsets)
         objects = [own > 0 for own in labels]
         boxes, matched, labels = (
-            [own[some] for own, some in zip(each, objects, strict=True)] for each in (boxes, matched, labels)
+            [own[some] for own, some in zip(parts, objects, strict=True)] for parts in (boxes, matched, labels)
         )
         logits = self.mask_predictor(self.mask_head(self.mask_roi_pool(features, boxes, image_shapes)))
         masks = [target["masks"] for target in targets]
-        truth = [masks_in_boxes(*each, logits.shape[-1]) for each in zip(masks, matched, boxes, strict=True)]
+        truth = [masks_in_boxes(*parts, logits.shape[-1]) for parts in zip(masks, matched, boxes, strict=True)]
         of_masks = mask_loss(logits, torch.cat(truth), torch.cat(labels))
         return [], {"loss_classifier": of_classes, "loss_box_reg": of_boxes, "loss_mask": of_masks}
 
@@ -78,29 +78,29 @@ def build_heads(levels: Levels, params: DetectorParams, width: int, classes: int
     """
     pyramid = params.neck == "fpn"
     strides = levels.strides[params.skipped :] if pyramid else levels.strides[-2:-1]
-    found: dict[str, nn.Module] = {}
+    modules: dict[str, nn.Module] = {}
     if pyramid:
         box_head, box_width = _box_head(params, width)
         if params.outputs == "masks":
-            found["mask_roi_pool"] = Pool(strides, 2 * params.box_size)
+            modules["mask_roi_pool"] = Pool(strides, 2 * params.box_size)
             layers = (params.mask_width,) * params.mask_convolutions
             norm = nn.BatchNorm2d if params.normalisation == "batch" else None
-            found["mask_head"] = MaskRCNNHeads(width, layers, 1, norm) if layers else nn.Identity()
+            modules["mask_head"] = MaskRCNNHeads(width, layers, 1, norm) if layers else nn.Identity()
             of_mask = params.mask_width if layers else width
     else:
         stage, of_mask = levels.stages[-1], levels.channels[-1]
         box_head, box_width = StageHead(stage, mean=True), of_mask
         if params.outputs == "masks":
-            found |= {"mask_roi_pool": Pool(strides, 2 * params.box_size), "mask_head": StageHead(stage, mean=False)}
+            modules |= {"mask_roi_pool": Pool(strides, 2 * params.box_size), "mask_head": StageHead(stage, mean=False)}
     if params.outputs == "masks":
-        found["mask_predictor"] = MaskRCNNPredictor(of_mask, params.mask_width, classes + 1)
+        modules["mask_predictor"] = MaskRCNNPredictor(of_mask, params.mask_width, classes + 1)
     if params.outputs == "keypoints":
         if not pyramid:
             raise InputError("outputs: keypoints with neck: c4 is not built; take neck: fpn")
         layers = (params.keypoint_width,) * params.keypoint_convolutions
-        found["keypoint_roi_pool"] = Pool(strides, 2 * params.box_size)
-        found["keypoint_head"] = KeypointRCNNHeads(width, layers) if layers else nn.Identity()
-        found["keypoint_predictor"] = KeypointRCNNPredictor(params.keypoint_width if layers else width, points)
+        modules["keypoint_roi_pool"] = Pool(strides, 2 * params.box_size)
+        modules["keypoint_head"] = KeypointRCNNHeads(width, layers) if layers else nn.Identity()
+        modules["keypoint_predictor"] = KeypointRCNNPredictor(params.keypoint_width if layers else width, points)
     return Heads(
         Pool(strides, params.box_size if pyramid else 2 * params.box_size),
         box_head,
@@ -113,7 +113,7 @@ def build_heads(levels: Levels, params: DetectorParams, width: int, classes: int
         score_thresh=params.score_threshold,
         nms_thresh=0.5,
         detections_per_img=params.detections,
-        **found,
+        **modules,
     )
 
 

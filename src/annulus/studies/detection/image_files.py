@@ -1,4 +1,4 @@
-"""Whether the image files of an annotation file are there, and as large as it says."""
+"""Checks that an annotation file's images exist and have the sizes that it states."""
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor

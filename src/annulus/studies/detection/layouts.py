@@ -102,7 +102,7 @@ def _write_lvis(root: Path, kind: str, params: SceneParams, seed: int) -> None:
 
 
 def frequency_of(images: int) -> str:
-    """Of a category in so many training images: rare up to 10, common up to 100, else frequent.
+    """Frequency of a category by its number of training images: rare up to 10, common up to 100, else frequent.
 
     Source: Gupta et al. 2019, "LVIS: a dataset for large vocabulary instance segmentation", CVPR.
     """
@@ -135,12 +135,12 @@ def _xml(scene: Scene, file: str) -> bytes:
     for name, number in (_size(scene) | {"depth": 3}).items():
         ElementTree.SubElement(size, name).text = str(number)
     for thing in scene.things:
-        found = ElementTree.SubElement(tree, "object")
-        ElementTree.SubElement(found, "name").text = list(OUTLINES)[thing.label % len(OUTLINES)]
-        ElementTree.SubElement(found, "difficult").text = str(int(thing.seen < DIFFICULT))
+        element = ElementTree.SubElement(tree, "object")
+        ElementTree.SubElement(element, "name").text = list(OUTLINES)[thing.label % len(OUTLINES)]
+        ElementTree.SubElement(element, "difficult").text = str(int(thing.seen < DIFFICULT))
         x, y, width, height = box_of(thing.mask)
         corners = {"xmin": x + 1, "ymin": y + 1, "xmax": x + width, "ymax": y + height}
-        box = ElementTree.SubElement(found, "bndbox")
+        box = ElementTree.SubElement(element, "bndbox")
         for name, number in corners.items():
             ElementTree.SubElement(box, name).text = str(number)
     ElementTree.indent(tree)

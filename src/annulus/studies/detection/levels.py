@@ -20,7 +20,7 @@ PROBE = 64  # pixels a side of the image that tells strides and channels; a mult
 
 
 class Planes(nn.Module):
-    """RGB images to what the networks see: the split's planes, if there is one, minus the mean, over the deviation."""
+    """RGB images to the networks' input: the split's planes, if there is one, minus the mean, over the deviation."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
@@ -76,15 +76,15 @@ class Levels(nn.Module):
 
     def forward(self, images: Float[Tensor, "b 3 h w"]) -> list[Float[Tensor, "b c y x"]]:
         """The map of every stage, the finest first."""
-        return self.of_planes(self.planes(images))
+        return self.maps_from_planes(self.planes(images))
 
-    def of_planes(self, maps: Float[Tensor, "b k h w"]) -> list[Float[Tensor, "b c y x"]]:
-        """`forward` of images that `planes` has normalised."""
-        found = []
+    def maps_from_planes(self, maps: Float[Tensor, "b k h w"]) -> list[Float[Tensor, "b c y x"]]:
+        """Maps of images that `planes` has normalised."""
+        levels = []
         for stage in self.stages:
             maps = stage(maps)
-            found.append(maps)
-        return found
+            levels.append(maps)
+        return levels
 
 
 def _stages(encoder: Encoder) -> list[nn.Sequential]:

@@ -65,7 +65,7 @@ def _instance(record: Mapping[str, Any], size: Size, masks: bool, points: bool, 
 
 
 def _keypoints(points: Any, size: Size, refuse: Refuse) -> tuple[float, ...]:
-    """x, y and visibility of a person's points. What is not labelled may be anywhere."""
+    """x, y and visibility of a person's points. Unlabelled points may be anywhere."""
     if not isinstance(points, list) or len(points) != 3 * len(PERSON):
         length = f" of {len(points)} values" if isinstance(points, list) else ""
         raise refuse(

@@ -69,7 +69,7 @@ class TrainingParams(Params):
     warmup_from: Fraction  # of the rate
     momentum: Annotated[float, Field(ge=0, lt=1)]
     weight_decay: Decay
-    clip: Positive | None  # longest gradient; null: as it is
+    clip: Positive | None  # largest gradient norm; null: no limit
     repeat_threshold: Fraction | None  # of LVIS: share of images below which a category's images are repeated
 
     @model_validator(mode="after")
@@ -79,7 +79,7 @@ class TrainingParams(Params):
         return self
 
     def scaled(self) -> "TrainingParams":
-        """The same number of images with `batch_size`: the rate grows with the batch, iterations shrink.
+        """Parameters for the same number of images with `batch_size`: the rate grows with the batch, iterations shrink.
 
         Source: Goyal et al. 2017, arXiv:1706.02677, Section 2.1 (the linear rule).
         """
@@ -116,7 +116,7 @@ class SegmentsParams(SegmentationSettings):
 
 
 class TaskParams(Params):
-    """One column of the papers' tables: which annotations, and which of `configurations`."""
+    """One column of the papers' tables: the kind of annotations, and one of `configurations`."""
 
     kind: Literal["boxes", "masks", "keypoints", "voc", "lvis"]
     configuration: str

@@ -1,4 +1,4 @@
-"""The truth beside what was detected: boxes with names, masks and limbs, as one image."""
+"""The truth beside the detections, with boxes, names, masks and limbs, as one image."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,7 +16,7 @@ COLOURS = ((230, 75, 60), (70, 160, 245), (250, 200, 50), (80, 205, 120), (205, 
 Shown = Instance | Detection
 
 
-def grid(truth: Annotated, found: Mapping[str, Sequence[Detection]]) -> Image.Image:
+def grid(truth: Annotated, detected: Mapping[str, Sequence[Detection]]) -> Image.Image:
     """A column for each picture, a row for the truth and for each detector by its name.
 
     Of a detector as many detections are drawn as there are objects, those of the highest scores. A category has one
@@ -24,7 +24,7 @@ def grid(truth: Annotated, found: Mapping[str, Sequence[Detection]]) -> Image.Im
     """
     pictures = truth.pictures
     rows = [("annotated", [drawn(truth, picture, picture.instances) for picture in pictures])]
-    for name, detections in found.items():
+    for name, detections in detected.items():
         ranked = sorted(detections, key=lambda one: -one.score)
         best = [[one for one in ranked if one.picture == picture.id][: len(picture.instances)] for picture in pictures]
         rows.append((name, [drawn(truth, picture, some) for picture, some in zip(pictures, best, strict=True)]))

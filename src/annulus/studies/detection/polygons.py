@@ -32,7 +32,7 @@ def polygons_of(mask: Bool[np.ndarray, "h w"]) -> list[list[int]]:
 
 
 def _runs(mask: Bool[np.ndarray, "h w"]) -> list[set[tuple[int, int]]]:
-    """Of each row the first columns of runs of pixels, and the columns behind their last."""
+    """Boundaries of each row's runs of pixels: first columns, and the columns behind their last."""
     edges = np.diff(np.pad(mask.astype(np.int8), ((0, 0), (1, 1))))
     found: list[set[tuple[int, int]]] = [set() for _ in mask]
     (rows, firsts), (_, lasts) = np.nonzero(edges == 1), np.nonzero(edges == -1)

@@ -17,11 +17,11 @@ Record = dict[str, Any]
 def read_records(path: Path) -> dict[str, list[Record]]:
     """The images, annotations and categories of a file, each sorted by id but annotations, which keep their order.
 
-    Ids are unique, annotations name known ones, images have a size and categories a name; what annotations hold beside
-    is for `objects.instances_of`.
+    Ids are unique, annotations name known ones, images have a size and categories a name; `objects.instances_of` checks
+    the rest of the annotations.
 
     Raises:
-        InputError: when the file is missing or holds something else, or ids do not fit together.
+        InputError: when the file is missing, has another content, or ids do not fit together.
     """
     try:
         check_regular(path)
@@ -72,7 +72,7 @@ def sizes_of(images: list[Record]) -> Mapping[int, Size]:
 
 def _by_id(path: Path, part: str, records: list[Any]) -> dict[int, Record]:
     """The entries of a part."""
-    found: dict[int, Record] = {}
+    by_id: dict[int, Record] = {}
     for record in records:
         number = record.get("id") if isinstance(record, dict) else None
         if not is_id(number):
@@ -80,7 +80,7 @@ def _by_id(path: Path, part: str, records: list[Any]) -> dict[int, Record]:
                 f"{path}: an entry of {part} has the id {reprlib.repr(number)}; every one needs a whole number below "
                 "2 ** 63"
             )
-        if number in found:
+        if number in by_id:
             raise InputError(f"{path}: id {number} stands twice in {part}; ids are unique, correct or remove one")
-        found[number] = record
-    return found
+        by_id[number] = record
+    return by_id

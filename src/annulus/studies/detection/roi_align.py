@@ -34,7 +34,7 @@ class Pool(MultiScaleRoIAlign):
     def forward(
         self, x: dict[str, Tensor], boxes: list[Float[Tensor, "_ 4"]], image_shapes: list[tuple[int, int]]
     ) -> Float[Tensor, "n c p p"]:
-        """What the maps hold in each image's boxes (left, top, right, bottom in pixels), one image after another."""
+        """Features of the maps in each image's boxes (left, top, right, bottom in pixels), one image after another."""
         image = torch.cat([torch.full_like(own[:, :1], place) for place, own in enumerate(boxes)])
         rois = torch.cat([image, torch.cat(boxes)], dim=1)
         bins, maps = self.output_size[0], [x[name] for name in self.featmap_names]
@@ -97,7 +97,7 @@ class _Aligned(torch.autograd.Function):
 
 
 def _weights(first: Float[Tensor, " n"], last: Float[Tensor, " n"], bins: int, size: int) -> Float[Tensor, "n p size"]:
-    """Of each bin between two edges, the weight of each of a map's rows (or columns) in it."""
+    """Weight of each of a map's rows (or columns) in each bin between two edges."""
     step = (last - first) / (SAMPLES * bins)
     at = first[:, None] + step[:, None] * (torch.arange(SAMPLES * bins) + 0.5)
     # Bilinear: a sample at the border or up to one place beyond it is the border's, one further away is 0.

@@ -19,7 +19,7 @@ Target = dict[str, Tensor]
 
 
 class Sample(NamedTuple):
-    """An image in [0, 1], RGB, and what is in it under torchvision's names."""
+    """An image in [0, 1], RGB, and its annotations under torchvision's names."""
 
     image: Float[Tensor, "3 h w"]
     target: Target
@@ -51,15 +51,15 @@ def labels_of(annotated: Annotated) -> dict[int, int]:
 
 
 def learnable(annotated: Annotated, outputs: str) -> list[Picture]:
-    """The pictures from which a detector of these outputs learns: those with an object; of keypoints, with a point.
+    """The pictures with an object, or for keypoints a labelled point: those from which a detector of `outputs` learns.
 
     Raises:
         InputError: when there is none.
     """
-    found = [picture for picture in annotated.pictures if instances_of(picture, outputs)]
-    if not found:
+    pictures = [picture for picture in annotated.pictures if instances_of(picture, outputs)]
+    if not pictures:
         raise InputError(f"no training picture has an object with {outputs}; take other scenes or other outputs")
-    return found
+    return pictures
 
 
 def read_sample(picture: Picture, labels: dict[int, int], outputs: str) -> Sample:
@@ -85,7 +85,7 @@ def places_of(instance: Instance) -> list[float]:
 
 
 def pixels_of(places: Float[Tensor, "p 3"]) -> tuple[float, ...]:
-    """`places_of` back again, of one object."""
+    """The inverse of `places_of`, for one object."""
     return tuple((places - torch.tensor([0.5, 0.5, 0.0])).flatten().tolist())
 
 
@@ -105,13 +105,13 @@ def mirrored(sample: Sample, flip_pairs: Sequence[tuple[int, int]] | None) -> Sa
         for left, right in flip_pairs or ():
             places[left], places[right] = right, left
         points = points[:, places]
-        points[points[..., 2] == 0] = 0  # what is not labelled has no place
+        points[points[..., 2] == 0] = 0  # unlabelled points have no place
         target["keypoints"] = points
     return Sample(image.flip(2), target)
 
 
 def repeat_factors(pictures: Sequence[Picture], threshold: float) -> list[float]:
-    """How often an epoch shows a picture: at least 1, else the largest sqrt(threshold / share) of its categories.
+    """Repeats of each picture per epoch: at least 1, else the largest sqrt(threshold / share) of its categories.
 
     Source: Gupta et al. 2019, "LVIS: a dataset for large vocabulary instance segmentation", CVPR.
     """
@@ -122,7 +122,7 @@ def repeat_factors(pictures: Sequence[Picture], threshold: float) -> list[float]
 
 
 def order(factors: Sequence[float], seed: int) -> Iterator[int]:
-    """Places of pictures without end, epoch after epoch; what is left of a factor is the chance of one more."""
+    """Endless positions of pictures, epoch after epoch; a factor's fraction is the chance of one more repeat."""
     expected = torch.tensor(factors, dtype=torch.float64)
     epoch = 0
     while True:
@@ -134,10 +134,10 @@ def order(factors: Sequence[float], seed: int) -> Iterator[int]:
 
 
 def instances_of(picture: Picture, outputs: str) -> list[Instance]:
-    """The objects from which a detector learns: no crowds, nothing without area, nothing without what it outputs."""
-    found = [one for one in picture.instances if not one.crowd and min(one.box[2:]) > 0]
+    """The objects for training a detector: no crowds, only objects with an area and with the detector's output."""
+    instances = [one for one in picture.instances if not one.crowd and min(one.box[2:]) > 0]
     if outputs == "masks":
-        found = [one for one in found if one.segmentation is not None]
+        instances = [one for one in instances if one.segmentation is not None]
     if outputs == "keypoints":
-        found = [one for one in found if one.keypoints is not None and any(one.keypoints[2::3])]
-    return found
+        instances = [one for one in instances if one.keypoints is not None and any(one.keypoints[2::3])]
+    return instances

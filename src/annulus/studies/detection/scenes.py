@@ -1,8 +1,8 @@
-"""Generated pictures of several objects or persons, each with what can be seen of it; the same pixels everywhere.
+"""Generated pictures of several objects or persons, each with its visible part; the same pixels everywhere.
 
 Objects are those of the data set `shapes`: an outline in a hue, on its patterned grounds, under its light and grain, so
-that an encoder that was trained there meets what it knows, but smaller, several at once and one before the other.
-All arithmetic is on integers (datasets/draws.py), or on floats by + - * / and roots, which IEEE 754 rounds one way.
+that an encoder trained there knows them, but smaller, several at once and one before the other. All arithmetic is on
+integers (datasets/draws.py), or on floats by + - * / and roots, which IEEE 754 rounds one way.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ LEAST_PIXELS = 12
 
 @dataclass(frozen=True)
 class Thing:
-    """An object or person, and what is seen of it."""
+    """An object or person, and its visible part."""
 
     label: int  # of an object its place in KINDS_OF_OBJECTS; of a person 0
     mask: Bool[np.ndarray, "h w"]
@@ -42,9 +42,9 @@ class Scene:
 
 
 def draw_scene(row: int, size: int, most: int, weights: Sequence[int], key: int, persons: bool) -> Scene:
-    """A scene depends on its row, its settings and the key only.
+    """Draws a scene, which depends on its row, its settings and the key only.
 
-    `weights`: how often each of KINDS_OF_OBJECTS is drawn, relative to the others.
+    `weights`: relative frequency of each of KINDS_OF_OBJECTS.
     """
     draws = Draws(key, np.array([row]))
     x, y = axes(size)
@@ -83,7 +83,7 @@ def _ground(draws: Draws, x: Int32[np.ndarray, "1 1 w"], y: Int32[np.ndarray, "1
 def _object(
     draws: Draws, x: Int32[np.ndarray, "1 1 w"], y: Int32[np.ndarray, "1 h 1"], size: int, label: int
 ) -> tuple[Int32[np.ndarray, "h w"], Int32[np.ndarray, "3 h w"]]:
-    """What it covers of each pixel, in 1/256, and its colour. Its middle lies in the picture."""
+    """Coverage of each pixel by the object, in 1/256, and its colour. The object's middle lies in the picture."""
     hue, outline = divmod(label, len(OUTLINES))
     radius = draws.integers(FRAME * 16 // 100, FRAME * 60 // 100)
     radius = (radius * SPANS[outline]) >> 8
@@ -109,7 +109,7 @@ def _lit(
 
 
 def _visible(points: Sequence[tuple[int, int, bool]], taken: Bool[np.ndarray, "h w"]) -> tuple[float, ...]:
-    """COCO's keypoints: 0 outside of the picture and for what cannot be placed, 1 behind another, else 2."""
+    """COCO's visibility of keypoints: 0 if outside of the picture or not placed, 1 if behind another, else 2."""
     size = len(taken)
     keypoints: list[float] = []
     for x, y, placed in points:

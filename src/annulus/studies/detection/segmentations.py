@@ -64,8 +64,8 @@ def _run_lengths(shape: dict[str, Any], size: Size, refuse: Refuse) -> dict[str,
 def _decompressed(letters: str) -> list[int] | None:
     """COCO's compressed run lengths as numbers; None where they are malformed.
 
-    A letter holds five bits, the lowest first, and says whether another follows; the highest bit of the last is the
-    sign. From the fourth number on, each is a difference to the last but one.
+    A letter holds five bits, the lowest first, and a bit that marks a following letter; the highest bit of the last is
+    the sign. From the fourth number on, each is a difference to the last but one.
     """
     runs: list[int] = []
     number = shift = 0

@@ -28,10 +28,10 @@ NUMBERS = {"mean_iou_percent": mean_iou, "pixel_accuracy_percent": pixel_accurac
 
 
 def semantic(annotated: Annotated, side: int) -> ImageSet:
-    """The pictures as squares of `side` pixels, with a class for each pixel: 0 where there is no object, else its
-    category's number in the order of the file, of the smaller object where two overlap. Crowds are ignored.
+    """The pictures as squares of `side` pixels, with a class for each pixel.
 
-    The shorter side is brought to `side` and the middle is kept.
+    A class is 0 without an object, else the number of its category in the order of the file; of two overlapping objects
+    the smaller counts. Crowds are ignored. The shorter side is scaled to `side`, and the middle is kept.
 
     Raises:
         InputError: when objects have no masks, or there are more categories than numbers.
@@ -54,10 +54,11 @@ def semantic(annotated: Annotated, side: int) -> ImageSet:
 
 
 def segmented(settings: Mapping[str, Any], key: tuple[str, int]) -> Mapping[str, Any]:
-    """What a decoder of one encoder's maps is worth, for (variant, seed), under the names of `transfer.measured`: mean
-    IoU and pixel accuracy, those of resampled pictures, the last loss, and the classes of the first test pictures.
+    """Results of a segmentation decoder on one encoder's maps, for (variant, seed).
 
-    `settings` hold `segments` beside the scenes and `encoders`, a folder by variant.
+    Named as in `detector_runs.measured`: mean IoU and pixel accuracy, those of resampled pictures, the last loss, and
+    the classes of the first test pictures. `settings` hold `segments` beside the scenes and `encoders`, a folder by
+    variant.
     """
     (variant, seed), device = key, pick_device()
     params = SegmentsParams(**settings["segments"])
@@ -65,14 +66,16 @@ def segmented(settings: Mapping[str, Any], key: tuple[str, int]) -> Mapping[str,
     encoder = load_encoder(Path(settings["encoders"][variant]) / f"{seed}.safetensors")
     train, test = (semantic(split, params.side) for split in splits)
     known, asked = (extract(encoder, images, ["map"], device, view_size=params.side) for images in (train, test))
-    found = segment(known, train.masks, asked, test.masks, params, seed, device)
+    result = segment(known, train.masks, asked, test.masks, params, seed, device)
     # Of all classes of the file: a picture has few of them.
-    counts = [confusion(*pair, len(splits[0].categories) + 1) for pair in zip(found.predicted, test.masks, strict=True)]
+    counts = [
+        confusion(*pair, len(splits[0].categories) + 1) for pair in zip(result.predicted, test.masks, strict=True)
+    ]
     return {
-        "ap": {name: found.metrics[name] for name in NUMBERS},
+        "ap": {name: result.metrics[name] for name in NUMBERS},
         "resampled": _resampled(torch.stack(counts)),
-        "loss": found.history[-1]["loss_nats"],
-        "predicted": found.predicted[:SHOWN],
+        "loss": result.history[-1]["loss_nats"],
+        "predicted": result.predicted[:SHOWN],
     }
 
 

@@ -10,13 +10,13 @@ from annulus.studies.detection.voc import VOC_SPLITS, read_voc
 
 
 def read_splits(root: Path, kind: str, drop_empty: bool) -> tuple[Annotated, Annotated]:
-    """What detectors are trained on, and what they are tested on.
+    """Reads the training and the test pictures.
 
     `boxes`, `masks` and `keypoints` are COCO 2017, `lvis` is LVIS v1, all with annotations/ and train2017/ and val2017/
     under the root; `voc` is VOC2007, trained on trainval and tested on test.
 
     Raises:
-        InputError: for an unknown kind, what the readers refuse, and splits of different categories.
+        InputError: for an unknown kind, files that the readers refuse, and splits of different categories.
     """
     check_kind(kind)
     train, val = (_read(root, kind, split, drop_empty) for split in ("train", "val"))

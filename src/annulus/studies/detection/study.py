@@ -14,14 +14,14 @@ from annulus.studies.study import MainStudy, OwnParams, Settings
 
 
 class Configuration(Params):
-    """What differs of `detector` and `training`."""
+    """Changes to `detector` and `training`."""
 
     detector: Settings = Field(default={})
     training: Settings = Field(default={})
 
 
 class Scale(Configuration):
-    """What a scale sets: of sections, and of configurations."""
+    """Changes that a scale makes to sections and configurations."""
 
     scenes: Settings = Field(default={})
     segments: Settings = Field(default={})
@@ -44,10 +44,10 @@ class DetectionParams(OwnParams):
 
 
 def read_study(study: MainStudy) -> DetectionParams:
-    """The file, checked as a whole: detectors that no task has, too.
+    """The file, checked as a whole, including detectors without a task.
 
     Raises:
-        InputError: for what the models refuse, and for names that do not exist.
+        InputError: for values that the models refuse, and for names that do not exist.
     """
     params = study.read(DetectionParams)
     check_engine(params.engine)

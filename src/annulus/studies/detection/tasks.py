@@ -1,4 +1,4 @@
-"""The tasks of the study: which scenes, and which of the papers' detectors, at the study's scale."""
+"""The study's tasks: scenes and detectors of the papers, at the study's scale."""
 
 from dataclasses import asdict
 from importlib.util import find_spec
@@ -41,15 +41,17 @@ def check_engine(name: str) -> None:
 
 
 class ScenesParams(Params):
-    """Where the pictures of the tasks are: a folder for each task; null: they are drawn."""
+    """Folder with the pictures of each task; null: they are drawn."""
 
     roots: dict[str, str | None]
     drop_empty: bool  # objects without area are left out, and not refused
 
 
 def detector_of(study: OwnStudy, name: str) -> tuple[DetectorParams, TrainingParams]:
-    """A configuration's detector and training: the study's own, what the configuration sets, what the scale
-    sets, and what the scale sets for this configuration.
+    """A configuration's detector and training.
+
+    Later settings replace earlier ones: the study's, the configuration's, the scale's, and the scale's for this
+    configuration.
 
     Raises:
         InputError: when there is no such configuration, with the nearest name, or a value is refused.
@@ -70,7 +72,7 @@ def detector_of(study: OwnStudy, name: str) -> tuple[DetectorParams, TrainingPar
 
 
 def segments_settings(study: OwnStudy) -> Settings:
-    """What the stage of the segmentation decoder reads.
+    """Settings of the segmentation decoder's stage.
 
     Raises:
         InputError: when its task does not exist, or has scenes without masks.
@@ -84,7 +86,7 @@ def segments_settings(study: OwnStudy) -> Settings:
 
 
 def task_settings(study: OwnStudy, name: str) -> Settings:
-    """What one task's stage reads."""
+    """Settings of one task's stage."""
     row = checked(study.row("tasks", name), f"{study.path}: tasks.{name}", TaskParams)
     detector, training = detector_of(study, row.configuration)
     if detector.outputs not in OUTPUTS[row.kind]:

@@ -1,8 +1,8 @@
-"""The engine `torchvision`: a detector trained on pictures, and what it finds in others. On every machine.
+"""The engine `torchvision`: trains a detector on pictures and detects in others. On every machine.
 
-torchvision's box loss is smooth L1 with beta 1/9, Detectron2's is L1; masks learn the share of each bin that is
-covered, Detectron2's whether it is half. RoIAlign (of the maps, and of the masks to learn), anchors, matching and
-sampling agree.
+torchvision's box loss is smooth L1 with beta 1/9, Detectron2's is L1; masks learn the covered share of each bin,
+Detectron2's whether it is half. RoIAlign (of the maps, and of the masks to learn), anchors, matching and sampling
+agree.
 """
 
 from collections.abc import Iterable, Sequence
@@ -97,17 +97,17 @@ def train_detector(
 
 @torch.no_grad()
 def detect(detector: Detector, annotated: Annotated) -> list[Detection]:
-    """What a detector finds in the pictures of a split."""
+    """Detections in the pictures of a split."""
     detector.eval()
     ids = {label: category for category, label in labels_of(annotated).items()}
-    found: list[Detection] = []
+    detections: list[Detection] = []
     for pictures in _groups(annotated.pictures):
         empty: Target = {"boxes": torch.zeros(0, 4), "labels": torch.zeros(0, dtype=torch.int64)}
         reads = [detector.read(Sample(read_image(picture), dict(empty))) for picture in pictures]
         sizes = [(picture.height, picture.width) for picture in pictures]
         for picture, result in zip(pictures, detector.detect(reads, sizes), strict=True):
-            found += _detections(picture, {name: value.cpu() for name, value in result.items()}, ids)
-    return found
+            detections += _detections(picture, {name: value.cpu() for name, value in result.items()}, ids)
+    return detections
 
 
 def train_and_detect(
@@ -119,7 +119,7 @@ def train_and_detect(
     seed: int,
     checkpoint: Checkpoint | None,
 ) -> tuple[list[Detection], float]:
-    """What a detector trained on `train` finds in `test`, and its last loss."""
+    """Detections in `test` of a detector trained on `train`, and its last loss."""
     detector, loss = train_detector(encoder, train, params, training, seed, checkpoint)
     return detect(detector, test), loss
 

@@ -27,10 +27,10 @@ SIDES = ("xmin", "ymin", "xmax", "ymax")
 def read_voc(root: Path, split: str, drop_empty: bool) -> Annotated:
     """The images that root/ImageSets/Main/SPLIT.txt lists, numbered from 1 in its order.
 
-    An image has the name of its XML file, as in VOC's devkit and in Detectron2; `<filename>` tells its suffix.
-    Categories are numbered from 1, sorted by name: those of the files CLASS_SPLIT.txt beside it where there are any,
-    else those of the objects. A file gives the first and last pixel of a box, counted from 1; a box here begins at the
-    left edge of its first pixel: x = xmin - 1 and width = xmax - xmin + 1.
+    An image has the name of its XML file, as in VOC's devkit and in Detectron2; `<filename>` has its suffix. Categories
+    are numbered from 1, sorted by name: those of the files CLASS_SPLIT.txt beside it where there are any, else those of
+    the objects. A file gives the first and last pixel of a box, counted from 1; a box here begins at the left edge of
+    its first pixel: x = xmin - 1 and width = xmax - xmin + 1.
 
     Raises:
         InputError: when the folder cannot be trained on, before anything is trained.
@@ -57,7 +57,7 @@ def read_voc(root: Path, split: str, drop_empty: bool) -> Annotated:
     classes = {path.name.removesuffix(f"_{split}.txt") for path in listed.parent.glob(f"*_{split}.txt")}
     if not classes:
         classes = {
-            _text(found, "name", files[number]) for number, tree in trees.items() for found in tree.iter("object")
+            _text(element, "name", files[number]) for number, tree in trees.items() for element in tree.iter("object")
         }
     if not all(map(is_name, classes)):
         raise InputError(f"{listed.parent} has lists *_{split}.txt of classes whose names are not UTF-8; rename them")
@@ -93,14 +93,14 @@ def _images(listed: Path, root: Path, files: Mapping[int, Path], trees: Mapping[
 def _instances(path: Path, tree: Element, size: Size, numbers: Mapping[str, int]) -> list[Instance | None]:
     """The objects of a file; None for each that has no area."""
     instances: list[Instance | None] = []
-    for found in tree.iter("object"):
-        name = _text(found, "name", path)
+    for element in tree.iter("object"):
+        name = _text(element, "name", path)
         if name not in numbers:
             raise InputError(f"{path} has an object of {name!r}, which is no class of this set ({', '.join(numbers)})")
         refuse = partial(refused, path, f"an object of {name!r}")
-        xmin, ymin, xmax, ymax = (_whole(found, f"bndbox/{side}", path) for side in SIDES)
+        xmin, ymin, xmax, ymax = (_whole(element, f"bndbox/{side}", path) for side in SIDES)
         box = checked_box([xmin - 1, ymin - 1, xmax - xmin + 1, ymax - ymin + 1], size, refuse)
-        difficulty = found.findtext("difficult", "0").strip()
+        difficulty = element.findtext("difficult", "0").strip()
         if difficulty not in ("0", "1"):
             raise refuse("difficult", difficulty, "0 or 1")
         instances.append(box and Instance(box, numbers[name], box[2] * box[3], False, None, None, difficulty == "1"))

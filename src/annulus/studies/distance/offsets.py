@@ -14,7 +14,7 @@ from annulus.training.setup import build_training
 
 
 class Transfer(Params):
-    """What the runs share: the training images, and the sets to probe on by their names."""
+    """Inputs that all runs share: the training images, and the image sets to probe on, by name."""
 
     large: Path
     probes: dict[str, Path]
@@ -22,12 +22,12 @@ class Transfer(Params):
 
     @property
     def hashes(self) -> dict[str, dict[str, str]]:
-        """Of the files of each set."""
+        """Hashes of the files of each set."""
         return {str(folder): hash_images(folder) for folder in (self.large, *self.probes.values())}
 
 
 def transferred(shared: Mapping[str, Any], key: tuple[Any, int]) -> Mapping[str, Any]:
-    """What a run measured on each set, for (point, seed); `shared` has the sets and the resolved settings of points."""
+    """Results of a run on each set, for (point, seed); `shared` has the sets and the resolved settings of points."""
     (point, seed), sets, points = key, shared["sets"], shared["points"]
     large, trial = load_splits(sets.large), trial_of(points[point], seed)
     check_pairs(sets.held_out_pairs, large.test)
@@ -35,14 +35,14 @@ def transferred(shared: Mapping[str, Any], key: tuple[Any, int]) -> Mapping[str,
     with Checkpoint("transfer", {"trial": trial, "images": shared["hashes"], "code": hash_trial()}) as checkpoint:
         history = training.run(checkpoint)
         metrics = training.metrics() | held_out(training, large.test, sets.held_out_pairs, seed)
-        found = {}
+        results = {}
         for name, folder in sets.probes.items():
             accuracies, right = probe(training, load_splits(folder), trial)
-            found[name] = {"metrics": metrics | accuracies, "history": history, "right": right}
+            results[name] = {"metrics": metrics | accuracies, "history": history, "right": right}
         checkpoint.done()
-    return found
+    return results
 
 
-def outcomes(found: Mapping[str, Any], name: str) -> Outcome:
-    """What a run measured on one of the sets."""
-    return Outcome(**found[name])
+def outcomes(results: Mapping[str, Any], name: str) -> Outcome:
+    """Results of a run on one of the sets."""
+    return Outcome(**results[name])

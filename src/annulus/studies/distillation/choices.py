@@ -1,4 +1,4 @@
-"""The study's params.yaml as a whole: which pairs, which teachers, and what each loss sets."""
+"""The study's params.yaml as a whole: pairs, teachers, and each loss's settings."""
 
 from typing import Annotated, Any, Self
 
@@ -62,7 +62,7 @@ def loss_settings(study: OwnStudy, loss: str) -> dict[str, Any]:
     Raises:
         InputError: for an unknown loss, with the nearest known one, or a value that its model refuses.
     """
-    row, found = study.row("rows", loss), {}
+    row, merged_sections = study.row("rows", loss), {}
     models = {"weights": WeightParams, "contrast": ContrastParams}
     if unknown := sorted(set(row) - set(models)):
         raise InputError(f"{study.path}: rows.{loss}: {unknown[0]!r} is none of {', '.join(models)}")
@@ -70,5 +70,5 @@ def loss_settings(study: OwnStudy, loss: str) -> dict[str, Any]:
         # The section is checked as a whole first, so that a fault of its own is named there.
         section = study.section(name, model).model_dump(mode="json", by_alias=True)
         merged = checked(section | row.get(name, {}), f"{study.path}: rows.{loss}.{name}", model)
-        found[name] = merged.model_dump(mode="json", by_alias=True)
-    return found
+        merged_sections[name] = merged.model_dump(mode="json", by_alias=True)
+    return merged_sections

@@ -1,4 +1,4 @@
-"""Which classes a student scores alike, beside its teacher: correlations of their scores over the test images."""
+"""Correlations between a student's class scores over the test images, beside those of its teacher."""
 
 import io
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ def correlations(scores: Float[Tensor, "n c"]) -> Float[Tensor, "c c"]:
 
 
 def difference(teacher: Float[Tensor, "n c"], student: Float[Tensor, "n c"]) -> Float[Tensor, "c c"]:
-    """The teacher's correlations less the student's: 0 where the student tells classes apart as its teacher does.
+    """The teacher's correlations less the student's; 0 where both score classes equally alike.
 
     Source: Tian et al. 2020, arXiv:1910.10699, Figure 2.
     """
@@ -50,9 +50,9 @@ def save_picture(differences: Mapping[str, Float[Tensor, "c c"]], path: Path) ->
     """A panel for each student, its mean absolute difference in the heading, as PNG."""
     figure = Figure(figsize=(3.0 * len(differences), 3.3), layout="constrained")
     panels = figure.subplots(1, len(differences), squeeze=False)[0]
-    for panel, (name, each) in zip(panels, differences.items(), strict=True):
-        shown = panel.imshow(each, cmap="RdBu", vmin=-1, vmax=1, interpolation="nearest")
-        panel.set_title(f"{name}: {each.abs().mean():.3f}", fontsize=9)
+    for panel, (name, matrix) in zip(panels, differences.items(), strict=True):
+        shown = panel.imshow(matrix, cmap="RdBu", vmin=-1, vmax=1, interpolation="nearest")
+        panel.set_title(f"{name}: {matrix.abs().mean():.3f}", fontsize=9)
         panel.set_xticks([])
         panel.set_yticks([])
     figure.colorbar(shown, ax=list(panels), label="teacher less student", shrink=0.8)

@@ -9,7 +9,7 @@ from annulus.negatives.ranks import rank_limits
 
 
 def rows_by_class(labels: Int[Tensor, "n"]) -> Int[Tensor, "classes most"]:
-    """The rows of each class, padded with -1: what `annulus.negatives.own` calls a query's own columns."""
+    """Rows of each class, padded with -1: the query's own columns of `annulus.negatives.own`."""
     order = labels.argsort(stable=True)
     counts = labels.bincount()
     padded = torch.nn.utils.rnn.pad_sequence(order.split(counts.tolist()), batch_first=True, padding_value=-1)

@@ -81,7 +81,7 @@ class ContrastiveDistillation(nn.Module):
             F.normalize(head(features), dim=1)
             for head, features in zip(self.heads, (student, teacher.detach()), strict=True)
         ]
-        self._embeddings = tuple(all_gather(each.detach()) for each in embeddings)
+        self._embeddings = tuple(all_gather(embedding.detach()) for embedding in embeddings)
         own = self.classes[labels] if self.params.negatives_from == "other-classes" else rows
         towards, back = (
             self._against(contrast, self.critic(query, bank.rows), rows, own)

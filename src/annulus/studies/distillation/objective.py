@@ -1,4 +1,4 @@
-"""What a student learns from its labels and a frozen teacher: three losses, weighed."""
+"""A student's loss: weighted sum of labels, a frozen teacher's softened answers, and contrast with its features."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -20,7 +20,7 @@ from annulus.studies.distillation.params import WeightParams
 class Distillation(Objective):
     """Cross-entropy with the labels, softened answers, contrast of the features.
 
-    The teacher sees the student's own views. It stays as it is: frozen, its batch-norm with its own statistics.
+    The teacher sees the student's own views. It is frozen: evaluation mode, running batch-norm statistics.
 
     Source: Tian et al. 2020, arXiv:1910.10699, Section 3; Hinton et al. 2015, arXiv:1503.02531, Section 2.
     """

@@ -16,7 +16,7 @@ WITH_ALPHA = ("cpc", "mlcpc")
 
 
 class WeightParams(Params):
-    """What a student's loss is made of: labels, the teacher's softened answers, contrast with its features."""
+    """Weights of a student's losses: labels, the teacher's softened answers, contrast with its features."""
 
     labels: float = Field(ge=0, le=1e6)
     answers: float = Field(ge=0, le=1e6)
@@ -31,7 +31,7 @@ class WeightParams(Params):
 
 
 class ContrastParams(Params):
-    """How a student's and a teacher's embeddings are contrasted."""
+    """Settings of the contrast between a student's and a teacher's embeddings."""
 
     dim: int = Field(ge=1, le=2**16)  # of the embeddings
     temperature: Temperature
@@ -62,7 +62,7 @@ class ContrastParams(Params):
 
 
 class ImagesParams(Params):
-    """Which images: a data set of the root's, with that section's keys, and how many of them."""
+    """Image set: one of the root's data sets, the keys of its section, and numbers of images."""
 
     dataset: str
     settings: dict[str, Any]
@@ -78,7 +78,7 @@ class ImagesParams(Params):
         return self
 
     def resolved(self, scale: str, seed: int) -> dict[str, Any]:
-        """What `stages/study_images.py` reads."""
+        """Settings for `stages/study_images.py`."""
         prepare = {"train_images": self.train_images, "test_images": self.test_images, "unlabelled_images": 0}
         images = {"datasets": {self.dataset: self.settings}, "scales": {scale: {"prepare": prepare}}}
         return {"seeds": [seed], "dataset": self.dataset} | images

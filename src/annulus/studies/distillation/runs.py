@@ -14,19 +14,19 @@ from annulus.device.distributed import rank
 from annulus.files.images import ImageSet, load_images
 from annulus.running.checkpoint import Checkpoint, hash_files
 from annulus.running.code import hash_code
-from annulus.running.workers import each
-from annulus.studies.distillation.build import build_contrast
-from annulus.studies.distillation.classifiers.build import build_classifier
+from annulus.running.workers import map_processes
 from annulus.studies.distillation.classifiers.classifier import Classifier
+from annulus.studies.distillation.classifiers.network import build_classifier
 from annulus.studies.distillation.classifiers.objective import Objective, Supervised
 from annulus.studies.distillation.classifiers.params import FitParams
 from annulus.studies.distillation.classifiers.saved import load_classifier
 from annulus.studies.distillation.classifiers.training import Fitted, check_images, train
+from annulus.studies.distillation.contrast import build_contrast
 from annulus.studies.distillation.memories import ContrastiveDistillation
 from annulus.studies.distillation.objective import Distillation
 from annulus.studies.distillation.params import ContrastParams, WeightParams
 
-Found = tuple[Classifier, Fitted]
+TrainedClassifier = tuple[Classifier, Fitted]
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Task:
         }
         return Checkpoint("distillation", key, device=described(device))
 
-    def run(self, seed: int, device: torch.device) -> Found:
+    def run(self, seed: int, device: torch.device) -> TrainedClassifier:
         """The trained classifier, on the CPU, and its numbers.
 
         Raises:
@@ -69,7 +69,7 @@ class Task:
     def objective(
         self, classifier: Classifier, images: ImageSet, fit: FitParams, seed: int, device: torch.device
     ) -> Objective:
-        """What the classifier learns from."""
+        """The loss of the classifier."""
         if self.teacher is None:
             return Supervised(classifier)
         teacher, contrast = load_classifier(self.teacher).to(device), None
@@ -83,11 +83,13 @@ class Task:
         return Distillation(classifier, teacher, weights, contrast)
 
 
-def run_seeds(task: Task, seeds: Sequence[int]) -> tuple[dict[int, Found], Callable[[], None]]:
-    """The run of each seed, several at a time; and what forgets them, to be called when their files are written."""
+def run_seeds(task: Task, seeds: Sequence[int]) -> tuple[dict[int, TrainedClassifier], Callable[[], None]]:
+    """The run of each seed, several at a time, and a function that deletes the checkpoints after the files' writing."""
     device = pick_device()
-    found = each(partial(task.run, device=device), seeds, names=[f"seed {seed}" for seed in seeds], device=device)
-    return dict(zip(seeds, found, strict=True)), partial(_forget, task, seeds, device)
+    results = map_processes(
+        partial(task.run, device=device), seeds, names=[f"seed {seed}" for seed in seeds], device=device
+    )
+    return dict(zip(seeds, results, strict=True)), partial(_forget, task, seeds, device)
 
 
 def _forget(task: Task, seeds: Sequence[int], device: torch.device) -> None:

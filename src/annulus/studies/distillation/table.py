@@ -1,4 +1,4 @@
-"""The study's numbers: each student beside the one that learned alone, and beside CRD."""
+"""The study's numbers: each student beside the one that learned without a teacher, and beside CRD."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 from annulus.files.results import Number, read_metrics
 from annulus.files.right import read_right
-from annulus.studies.outcomes import BySeed, accuracy, gain, said, with_interval
+from annulus.studies.outcomes import BySeed, accuracy, gain, verdict_text, with_interval
 
 ALONE, CRD, TEACHER = "alone", "crd", "teacher"
 # What the paper's tables call the losses that they compare; the others are of this study only.
@@ -30,7 +30,7 @@ def rows(students: Students, pair: Mapping[str, Any], losses: Mapping[str, Any])
 
     Gains are taken in pairs of a seed and a test image: students of one seed share first weights, order and views.
     """
-    found = []
+    table = []
     for loss, right in students.right.items():
         row: dict[str, Number] = {"pair": pair["name"], "teacher": pair["teacher"], "student": pair["student"]}
         name, alpha = family(loss), losses[loss]["alpha"]
@@ -42,9 +42,9 @@ def rows(students: Students, pair: Mapping[str, Any], losses: Mapping[str, Any])
                 continue
             above = gain(right, students.right[base])
             row |= with_interval(f"{name}_percent", above)
-            row[f"{name}_verdict"] = "base" if loss == base else said(above)
-        found.append(row | {"epochs": students.epochs[loss], "seeds": len(right)})
-    return found
+            row[f"{name}_verdict"] = "base" if loss == base else verdict_text(above)
+        table.append(row | {"epochs": students.epochs[loss], "seeds": len(right)})
+    return table
 
 
 def teacher_row(pair: Mapping[str, Any], metrics: Path, right: Path) -> dict[str, Number]:
@@ -66,13 +66,13 @@ def family(loss: str) -> str:
 
 def differences(students: Students, pair: str, comparisons: Mapping[str, Sequence[str]]) -> list[dict[str, Number]]:
     """Further gains of one loss over another, where both have run."""
-    found = []
+    table = []
     for loss, bases in comparisons.items():
         for base in bases:
             if {loss, base} <= set(students.right):
                 above = gain(students.right[loss], students.right[base])
-                numbers = with_interval("gain_percent", above) | {"verdict": said(above)}
-                found.append(
+                numbers = with_interval("gain_percent", above) | {"verdict": verdict_text(above)}
+                table.append(
                     {"pair": pair, "loss": loss, "base": base} | numbers | {"seeds": len(students.right[loss])}
                 )
-    return found
+    return table

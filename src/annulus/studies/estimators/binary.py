@@ -22,7 +22,7 @@ from annulus.studies.estimators.toys import IMPOSSIBLE, binary_pair
 
 
 class Moments(NamedTuple):
-    """Of a bound over batches: mean in nats, and variance."""
+    """Mean in nats and variance of a bound over batches."""
 
     mean: float
     variance: float
@@ -53,7 +53,7 @@ def moments(of_batch: Callable[[int, int, float], float], m: int, alpha: float, 
     return Moments(mean, sum(chance * (value - mean) ** 2 for chance, value in batches))
 
 
-def with_batches_of(m: int, params: BinaryParams, seed: int) -> list[dict[str, Number]]:
+def batch_rows(m: int, params: BinaryParams, seed: int) -> list[dict[str, Number]]:
     """Both bounds with batches of m pairs, at every alpha and at alpha_{m,m}, the least with a proven bound."""
     toy, draw = binary_pair(params.p), generator(seed, "binary", m)
     alphas: dict[Number, float] = {alpha: alpha for alpha in params.alphas} | {"lowest": mlcpc_lower_alpha(m, m)}
@@ -70,7 +70,9 @@ def with_batches_of(m: int, params: BinaryParams, seed: int) -> list[dict[str, N
         positive, negatives = scores.diagonal(), off_diagonal(scores)
         for column, (bound, _) in enumerate(cells.values()):
             values[simulation, column] = bound.estimate(positive, negatives)
-    simulated = [Moments(*each) for each in zip(values.mean(dim=0).tolist(), values.var(dim=0).tolist(), strict=True)]
+    simulated = [
+        Moments(*moments) for moments in zip(values.mean(dim=0).tolist(), values.var(dim=0).tolist(), strict=True)
+    ]
     return [
         {
             "series": f"{name}, lowest proven alpha" if label == "lowest" else f"{name}, alpha {label:g}",

@@ -37,7 +37,7 @@ def off_diagonal(scores: Float[Tensor, "n n"]) -> Float[Tensor, "n n-1"]:
 
 
 class Bound:
-    """What all estimates share; the answers here are those of one without a ceiling that loses nothing."""
+    """Interface of all estimates; the defaults are those of one that has no ceiling and needs no warning."""
 
     name: str
 

@@ -50,7 +50,7 @@ class Columns(nn.Sequential):
 
 
 class Conditional:
-    """Runs of one variant, trained together; each run has the numbers that it would have by itself."""
+    """Runs of one variant, trained together; each run has the same numbers as if it were trained separately."""
 
     def __init__(self, toy: Toy, runs: Sequence[Run], params: ConditionalParams, variant: ConditionalVariant) -> None:
         self.params, self.runs, self.variant, self.toy = params, list(runs), variant, toy
@@ -58,7 +58,7 @@ class Conditional:
         self.x, self.y = self.points("points")
         critics = [self._critic(run.seed) for run in runs]
         self.of_x, self.of_y = (
-            Ensemble([Columns(*each) for each in networks])
+            Ensemble([Columns(*network) for network in networks])
             for networks in ([c.of_x for c in critics], [c.of_y for c in critics])
         )
         self.optimizer = Adam([*self.of_x.parameters(), *self.of_y.parameters()], variant.learning_rate)
@@ -98,14 +98,14 @@ class Conditional:
         In float64, since the estimates of collapsed critics are as small as the rounding of log K in float32.
         """
         x, y = (self.x, self.y) if points is None else points
-        queries, stored = (self._scaled(each).double() for each in (self.of_x(x), self.of_y(y)))
-        every, bound = torch.arange(self.params.points).expand(len(self.runs), -1), INFONCE
-        found = torch.zeros(self.params.draws, len(self.runs), dtype=torch.float64)
+        queries, stored = (self._scaled(embeddings).double() for embeddings in (self.of_x(x), self.of_y(y)))
+        index, bound = torch.arange(self.params.points).expand(len(self.runs), -1), INFONCE
+        nats = torch.zeros(self.params.draws, len(self.runs), dtype=torch.float64)
         for repeat in range(self.params.draws):
-            positive, negatives = self._scores(queries, stored, every, percents)
+            positive, negatives = self._scores(queries, stored, index, percents)
             for run in range(len(self.runs)):
-                found[repeat, run] = bound.estimate(positive[run, :, 0], negatives[run])
-        return found.mean(dim=0).tolist()
+                nats[repeat, run] = bound.estimate(positive[run, :, 0], negatives[run])
+        return nats.mean(dim=0).tolist()
 
     def _scores(
         self,
@@ -114,13 +114,13 @@ class Conditional:
         index: Int[Tensor, "r b"],
         percents: Sequence[int],
     ) -> tuple[Float[Tensor, "r b 1"], Float[Tensor, "r b k"]]:
-        found = []  # run by run: a run's scores of all points stay in the cache until those drawn are taken
+        drawn_scores = []  # run by run: a run's scores of all points stay in the cache until those drawn are taken
         for run, (of_x, of_y) in enumerate(zip(queries.unbind(), stored.unbind(), strict=True)):
             scores = of_x @ of_y.T
             near = -torch.cdist(of_x, of_y) if self.variant.score == "distance" else scores
             drawn = ball(near.detach(), index[run], percents[run] / 100, self.params.negatives, self.draws[run])
-            found.append(scores.gather(1, torch.cat([index[run, :, None], drawn.index], dim=1)))
-        scores = torch.stack(found)
+            drawn_scores.append(scores.gather(1, torch.cat([index[run, :, None], drawn.index], dim=1)))
+        scores = torch.stack(drawn_scores)
         return scores[..., :1], scores[..., 1:]
 
     def _critic(self, seed: int) -> nn.Module:
@@ -146,14 +146,14 @@ def trained(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     runs = [Run(percent, seed) for percent in params.percents for seed in seeds]
     conditional = Conditional(SumOfGaussians(), runs, params, params.variants[name])
     conditional.train()
-    found = {}
+    by_points = {}
     for where, points in {"unseen": conditional.points("unseen points"), "trained on": None}.items():
         nats = {"own": conditional.estimates(own, points), "uniform": conditional.estimates([100] * len(runs), points)}
-        found[where] = {law: torch.tensor(values).view(-1, len(seeds)).tolist() for law, values in nats.items()}
-    return found
+        by_points[where] = {law: torch.tensor(values).view(-1, len(seeds)).tolist() for law, values in nats.items()}
+    return by_points
 
 
-def rows(name: str, params: ConditionalParams, found: Mapping[str, Any]) -> list[dict[str, Number]]:
+def rows(name: str, params: ConditionalParams, by_points: Mapping[str, Any]) -> list[dict[str, Number]]:
     """A variant's rows, by kind of points and by share; an interval is half the width of the 95 % one over seeds."""
     variant = params.variants[name]
     return [
@@ -171,7 +171,7 @@ def rows(name: str, params: ConditionalParams, found: Mapping[str, Any]) -> list
             **_spread("uniform_", nats["uniform"][place]),
             "supremum_nats": digits(supremum(SumOfGaussians.RHO, percent / 100)),
         }
-        for points, nats in found.items()
+        for points, nats in by_points.items()
         for place, percent in enumerate(params.percents)
     ]
 

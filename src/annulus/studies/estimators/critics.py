@@ -1,4 +1,4 @@
-"""Critics: scores of every x with every y, as the bounds take them.
+"""Critics: functions that score every x with every y, for the bounds.
 
 A trained critic approaches the log density ratio, up to what its bound leaves free; `Ideal` is that ratio.
 """

@@ -39,7 +39,10 @@ def estimates(params: GaussiansParams, key: tuple[int, int]) -> Mapping[str, Any
         x, y = (torch.stack([batch[level][side] for _, level in jobs]) for side in (0, 1))
         scores = critics(x, y)
         return torch.stack(
-            [bound.estimate(each.diagonal(), off_diagonal(each)) for (bound, _), each in zip(jobs, scores, strict=True)]
+            [
+                bound.estimate(table.diagonal(), off_diagonal(table))
+                for (bound, _), table in zip(jobs, scores, strict=True)
+            ]
         )
 
     for _ in range(params.steps):

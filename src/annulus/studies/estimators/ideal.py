@@ -1,4 +1,4 @@
-"""Every bound with the ideal critic: what it loses by itself, without any training."""
+"""Every bound with the ideal critic: its own loss of information, without any training."""
 
 import math
 from collections.abc import Callable
@@ -31,7 +31,7 @@ Negatives = Callable[[Float[Tensor, "n n"], torch.Generator], Float[Tensor, "n k
 
 
 class Contestant(NamedTuple):
-    """A bound, where its negatives come from and how many they are."""
+    """A bound with the source and number of its negatives."""
 
     name: str
     bound: Bound
@@ -48,22 +48,23 @@ def at_level(nats: float, params: IdealParams, seed: int) -> list[dict[str, Numb
     values = torch.zeros(params.repeats, len(contestants), dtype=torch.float64)
     for repeat in range(params.repeats):
         scores = critic(*toy.sample(params.pairs, random)).double()
-        for place, each in enumerate(contestants):
-            negatives = each.negatives(scores, random) + each.shift
-            values[repeat, place] = each.bound.estimate(scores.diagonal() + each.shift, negatives)
-    stds = values.std(dim=0)
+        for place, contestant in enumerate(contestants):
+            negatives = contestant.negatives(scores, random) + contestant.shift
+            values[repeat, place] = contestant.bound.estimate(scores.diagonal() + contestant.shift, negatives)
+    ceilings = [contestant.bound.ceiling(params.pairs, contestant.k) for contestant in contestants]
+    means, stds = values.mean(dim=0).tolist(), values.std(dim=0).tolist()
     return [
         {
-            "series": each.name,
+            "series": contestant.name,
             "information_nats": nats,
             "estimate_nats": mean,
             "error_nats": std / params.repeats**0.5,
             "std_nats": std,
-            "ceiling_nats": ceiling if (ceiling := each.bound.ceiling(params.pairs, each.k)) < math.inf else "",
+            "ceiling_nats": "" if ceiling == math.inf else ceiling,
             "pairs": params.pairs,
             "repeats": params.repeats,
         }
-        for each, mean, std in zip(contestants, values.mean(dim=0).tolist(), stds.tolist(), strict=True)
+        for contestant, ceiling, mean, std in zip(contestants, ceilings, means, stds, strict=True)
     ]
 
 

@@ -1,4 +1,4 @@
-"""How an estimate of the information behaves when the encoder is held fixed: its bias and its spread over draws."""
+"""Bias and spread of an information estimate over draws, with a fixed encoder."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from annulus.negatives.samplers import Count, Sampler, Uniform
 
 
 class Spread(NamedTuple):
-    """Of an estimate over repeated draws, in nats."""
+    """Mean and standard deviation of an estimate over repeated draws, in nats."""
 
     mean: float
     bias: float  # against the estimate that has the whole memory for its negatives

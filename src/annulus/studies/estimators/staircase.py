@@ -25,10 +25,10 @@ BOUNDS = {"CPC": cpc, "ML-CPC": mlcpc}
 
 
 def warnings_for(params: StaircaseParams) -> list[str]:
-    """What a bound loses at an alpha, in a sentence each."""
+    """Warnings of bounds at the given alphas, one sentence each."""
     n, k = params.pairs, params.pairs - 1
-    found = [bound(alpha).warning(n, k) for bound in BOUNDS.values() for alpha in params.alphas]
-    return [warning for warning in found if warning is not None]
+    warnings = [bound(alpha).warning(n, k) for bound in BOUNDS.values() for alpha in params.alphas]
+    return [warning for warning in warnings if warning is not None]
 
 
 def follow(params: StaircaseParams, key: tuple[str, int]) -> Mapping[str, Any]:
@@ -46,7 +46,7 @@ def follow(params: StaircaseParams, key: tuple[str, int]) -> Mapping[str, Any]:
     for step in range(toy.steps):
         scores = critics(*toy.at(step).sample(params.pairs, draw), shared=True)
         values = torch.stack(
-            [bound.estimate(each.diagonal(), off_diagonal(each)) for bound, each in zip(bounds, scores, strict=True)]
+            [bound.estimate(table.diagonal(), off_diagonal(table)) for bound, table in zip(bounds, scores, strict=True)]
         )
         optimizer.zero_grad()
         (-values.sum()).backward()

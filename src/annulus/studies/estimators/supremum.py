@@ -1,4 +1,4 @@
-"""The most that CNCE can reach for a pair of correlated Gaussians, when negatives come from the closest share.
+"""Supremum of CNCE for a pair of correlated Gaussians, with negatives from the closest share.
 
 For a query x let r(y) = p(y|x)/p(y), and let S hold the share s of p(y) that the critic f scores highest, so that
 negatives follow q = p/s on S. The positive follows p(y|x), of which a part lies outside S, and there f is at most what
@@ -63,7 +63,7 @@ class Span(NamedTuple):
     centre: Float[Tensor, "q"]
 
     def mass(self, width: Float[Tensor, "q"]) -> Float[Tensor, "q"]:
-        """Of centre - width to centre + width."""
+        """Probability of the interval from centre - width to centre + width."""
         return ndtr(self.centre + width) - ndtr(self.centre - width)
 
     def square(self, width: Float[Tensor, "q"]) -> Float[Tensor, "q"]:

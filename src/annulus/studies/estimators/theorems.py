@@ -1,4 +1,4 @@
-"""What the Ring paper's theorems say, with the ideal critic: bias and variance of NCE and CNCE, and a broken bound.
+"""The Ring paper's theorems with the ideal critic: bias and variance of NCE and CNCE, and a broken bound.
 
 Source: Wu et al. 2020, arXiv:2010.02037, Theorem 3.1, Theorem 3.2; Song and Ermon 2020, arXiv:2007.09852, Section 2.2
 (the thousand Gaussians).
@@ -29,7 +29,7 @@ class Case(NamedTuple):
     self_index: Int[Tensor, "q"]
 
 
-def numbers(params: TheoremsParams, seed: int) -> dict[str, Number]:
+def theorem_metrics(params: TheoremsParams, seed: int) -> dict[str, Number]:
     """Bias and variance of NCE and CNCE, the ring's condition kept and broken, and a case that breaks the bound."""
     toy, ball = CorrelatedGaussians(params.dims, params.rho), params.ball
     dependent = case(params, toy, toy, seed)
@@ -66,7 +66,7 @@ def case(params: TheoremsParams, drawn: CorrelatedGaussians, critic: CorrelatedG
 
 
 def variance(params: TheoremsParams, of: Case, sampler: Sampler, draws_name: str, seed: int) -> float:
-    """Of a single query's estimate over draws of its negatives, mean over queries."""
+    """Variance of a single query's estimate over draws of its negatives, mean over queries."""
     draws = generator(seed, "theorems", "variance", draws_name)
     some = range(min(50, len(of.self_index)))
     spreads = [
@@ -75,4 +75,4 @@ def variance(params: TheoremsParams, of: Case, sampler: Sampler, draws_name: str
         )
         for i in some
     ]
-    return sum(each.std**2 for each in spreads) / len(some)
+    return sum(spread.std**2 for spread in spreads) / len(some)

@@ -31,7 +31,7 @@ class Pairs(NamedTuple):
 
 @runtime_checkable
 class Toy(Protocol):
-    """What all toys have; x and y may differ in width."""
+    """Interface of all toys; x and y may differ in width."""
 
     @property
     def information(self) -> float: ...
@@ -190,7 +190,7 @@ class Staircase:
 
     @property
     def steps(self) -> int:
-        """Of the whole run."""
+        """Steps of the whole run."""
         return len(self.toys) * self.steps_per_level
 
     def at(self, step: int) -> CorrelatedGaussians:

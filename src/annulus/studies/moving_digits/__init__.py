@@ -1,4 +1,4 @@
-"""Digits that move over backgrounds: views of which one knows what they share.
+"""Digits that move over backgrounds: views whose shared factors are known.
 
 digits_params     settings of the moving digits
 motion            a square that moves on a canvas and bounces
@@ -7,9 +7,9 @@ digit_images      digits and backgrounds: made or read, packed, loaded
 digit_scenes      a digit on a background, drawn as pixels
 moving_digits     videos by their factors, and second views that share some of them
 digit_networks    the network of an image, and that of a video
-digit_tasks       what is asked of a frame: digit, background, position
+digit_tasks       factors to predict from a frame: digit, background, position
 digit_training    contrastive training on such views, and supervised training
-digit_readouts    what a frozen network tells of digit, background and position
+digit_readouts    read-outs of digit, background and position from a frozen network
 digit_rows        the study's tables
 film_strips       its picture
 """

@@ -39,7 +39,7 @@ def make_images(params: WorldParams, seed: int) -> tuple[Images, Images]:
     if params.grounds is None:
         count = params.train_grounds + params.test_grounds
         drawn = draw_grounds(count, params.ground, derive(seed, "grounds"))
-        grounds = [tuple(each[part] for each in drawn) for part in _halves(params.train_grounds)]
+        grounds = [tuple(tensor[part] for tensor in drawn) for part in _halves(params.train_grounds)]
     else:
         grounds = _folder("grounds", params.grounds, params.ground)
     train, test = (Images(*of_digits, *of_grounds) for of_digits, of_grounds in zip(digits, grounds, strict=True))
@@ -48,8 +48,8 @@ def make_images(params: WorldParams, seed: int) -> tuple[Images, Images]:
 
 def save_images(path: Path, images: tuple[Images, Images]) -> None:
     """Pack both splits."""
-    tensors = {f"{split}_{name}": each for split, of in zip(("train", "test"), images, strict=True)
-               for name, each in of._asdict().items()}  # fmt: skip
+    tensors = {f"{split}_{name}": tensor for split, of in zip(("train", "test"), images, strict=True)
+               for name, tensor in of._asdict().items()}  # fmt: skip
     write_packed(path, tensors, {})
 
 
@@ -62,7 +62,9 @@ def load_images(path: Path) -> tuple[Images, Images]:
     tensors, _ = read_packed(path)
     splits = []
     for split in ("train", "test"):
-        own = {name.removeprefix(f"{split}_"): each for name, each in tensors.items() if name.startswith(f"{split}_")}
+        own = {
+            name.removeprefix(f"{split}_"): tensor for name, tensor in tensors.items() if name.startswith(f"{split}_")
+        }
         check_tensors(path, own, SHAPES, "stages/moving_digits/dvc.yaml:images")
         splits.append(Images(**own))
     return splits[0], splits[1]
@@ -77,10 +79,10 @@ Labelled = tuple[UInt8[Tensor, "n ..."], Int64[Tensor, "n"]]
 
 def _scikit_learn(size: int) -> list[Labelled]:
     """Digits of 8 x 8 pixels, enlarged."""
-    found = load_digits()
-    small = torch.from_numpy(found.images).float()[:, None] * (255 / 16)
+    bunch = load_digits()
+    small = torch.from_numpy(bunch.images).float()[:, None] * (255 / 16)
     images = F.interpolate(small, size=(size, size), mode="bicubic").clamp(0, 255).round().byte()[:, 0]
-    labels = torch.from_numpy(found.target).long()
+    labels = torch.from_numpy(bunch.target).long()
     return [(images[part], labels[part]) for part in _halves(len(labels) - UNSEEN)]
 
 

@@ -30,8 +30,8 @@ class Views(nn.Module):
         self.image = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
         self.video = nn.LSTM(WIDTH, WIDTH, batch_first=True)
 
-    def of_videos(self, frames: Float[Tensor, "bt 3 c c"], length: int) -> Float[Tensor, "b d"]:
-        """The LSTM's output at the last of `length` frames; frames stand video after video."""
+    def embed_videos(self, frames: Float[Tensor, "bt 3 c c"], length: int) -> Float[Tensor, "b d"]:
+        """The LSTM's output at the last of `length` frames; `frames` holds one video after another."""
         return self.video(self.image(frames).unflatten(0, (-1, length)))[0][:, -1]
 
 

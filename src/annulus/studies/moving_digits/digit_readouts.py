@@ -1,4 +1,4 @@
-"""What frozen features tell of a frame: a linear head for each task, fitted to convergence, on unseen images.
+"""Read-outs of a frame's factors: a linear head for each on frozen features, fitted to convergence, on unseen images.
 
 Features are shifted by their mean and divided by one number: what an encoder has nearly dropped stays small, and the
 decay of the head's weights keeps it out.
@@ -35,10 +35,10 @@ class Frames(NamedTuple):
 
     @torch.no_grad()
     def through(self, network: nn.Module) -> Float[Tensor, "n o"]:
-        """What the network, which is no longer trained, says of each frame, on the CPU."""
+        """Outputs of the trained network for each frame, on the CPU."""
         network.eval()
         device = next(network.parameters()).device
-        parts = zip(*(each.split(ROWS_AT_ONCE) for each in self.scenes), strict=True)
+        parts = zip(*(field.split(ROWS_AT_ONCE) for field in self.scenes), strict=True)
         return torch.cat([network(self.world.pixels(Scenes(*part)).to(device)).cpu() for part in parts])
 
 
@@ -48,11 +48,11 @@ def read_out(backbone: nn.Module, train: Frames, test: Frames, params: TrainingP
     mean = features.mean(dim=0)
     scale = (features - mean).square().mean().sqrt().clamp(min=1e-12)
     features, unseen = (features - mean) / scale, (unseen - mean) / scale
-    found = {}
+    errors = {}
     for task in tasks_of(train.world):
         head = fit_head(features, task.truth(*train), task, params.read_out_decay)
-        found[task.name] = task.errors(head(unseen), task.truth(*test))
-    return found
+        errors[task.name] = task.errors(head(unseen), task.truth(*test))
+    return errors
 
 
 def fit_head(features: Float[Tensor, "n d"], truth: Shaped[Tensor, "n ..."], task: Task, decay: float) -> nn.Linear:

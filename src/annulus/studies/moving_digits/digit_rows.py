@@ -1,4 +1,4 @@
-"""The study of moving digits: each row's runs, and what they measured."""
+"""The study of moving digits: each row's runs and their results."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -23,17 +23,17 @@ from annulus.studies.outcomes import with_interval
 SUPERVISED, UNTRAINED = "supervised", "untrained"
 UNITS = {"digit": "percent", "background": "percent", "position": "pixels"}
 
-Found = Mapping[str, Mapping[int, Mapping[str, Any]]]  # row -> seed -> what `measured` gives
+Outcomes = Mapping[str, Mapping[int, Mapping[str, Any]]]  # row -> seed -> what `measured` gives
 
 
-def name_of(shared: Sequence[str]) -> str:
-    """How a sharing is called: digit + position."""
+def sharing_name(shared: Sequence[str]) -> str:
+    """Name of a sharing: digit + position."""
     return " + ".join(shared)
 
 
 def names(params: TrainingParams) -> list[str]:
     """The table's rows."""
-    return [*map(name_of, params.sharings), SUPERVISED, UNTRAINED]
+    return [*map(sharing_name, params.sharings), SUPERVISED, UNTRAINED]
 
 
 def measured(settings: Mapping[str, Any], key: tuple[str, int]) -> Mapping[str, Any]:
@@ -58,16 +58,17 @@ def measured(settings: Mapping[str, Any], key: tuple[str, int]) -> Mapping[str, 
     return {**read_out(views.image, frames, test, params), "loss_nats": loss}
 
 
-def errors(found: Mapping[int, Mapping[str, Any]], task: str) -> np.ndarray:
+def errors(runs: Mapping[int, Mapping[str, Any]], task: str) -> np.ndarray:
     """A task's errors, seeds by test frames, in the task's unit."""
-    table = np.stack([run[task].numpy() for run in found.values()]).astype(np.float64)
+    table = np.stack([run[task].numpy() for run in runs.values()]).astype(np.float64)
     return table * (100 if UNITS[task] == "percent" else 1)
 
 
-def rows(found: Found, params: TrainingParams) -> list[dict[str, Number]]:
-    """The table: each row's errors, means with intervals over seeds and test frames, and what the views share."""
+def rows(outcomes: Outcomes, params: TrainingParams) -> list[dict[str, Number]]:
+    """The table: each row's errors, means with intervals over seeds and test frames, and the bound on shared
+    information."""
     table = []
-    for name, runs in found.items():
+    for name, runs in outcomes.items():
         row: dict[str, Number] = {"sharing": name, "seeds": len(runs)}
         for task, unit in UNITS.items():
             row |= with_interval(f"{task}_error_{unit}", over_seeds_and_images(errors(runs, task)))
@@ -78,20 +79,24 @@ def rows(found: Found, params: TrainingParams) -> list[dict[str, Number]]:
     return table
 
 
-def pairs(found: Found, params: TrainingParams) -> list[dict[str, Number]]:
-    """What sharing further factors does: each sharing above each part of it, in pairs of a seed and a test frame."""
+def pairs(outcomes: Outcomes, params: TrainingParams) -> list[dict[str, Number]]:
+    """Effect of sharing further factors: each sharing over each part of it, paired by seed and test frame."""
     table = []
     for whole, part in product(params.sharings, params.sharings):
         if set(part) < set(whole):
-            table.append({"sharing": name_of(whole), "over": name_of(part)} | difference(found, whole, part))
+            table.append(
+                {"sharing": sharing_name(whole), "over": sharing_name(part)} | difference(outcomes, whole, part)
+            )
     return table
 
 
-def difference(found: Found, whole: Sequence[str], part: Sequence[str]) -> dict[str, Number]:
-    """How much larger each error is; the verdict is on the error, which is better smaller."""
+def difference(outcomes: Outcomes, whole: Sequence[str], part: Sequence[str]) -> dict[str, Number]:
+    """Increase of each error; the verdict is on the error, which is better smaller."""
     row: dict[str, Number] = {}
     for task, unit in UNITS.items():
-        of: Interval = over_seeds_and_images(errors(found[name_of(whole)], task) - errors(found[name_of(part)], task))
+        of: Interval = over_seeds_and_images(
+            errors(outcomes[sharing_name(whole)], task) - errors(outcomes[sharing_name(part)], task)
+        )
         row |= with_interval(f"{task}_gain_{unit}", of)
         row[f"{task}_verdict"] = verdict(of, ("worse", "better"), " points" if unit == "percent" else " pixels")
     return row

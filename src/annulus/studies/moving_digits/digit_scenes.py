@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class Scenes(NamedTuple):
-    """Frames by what is to be seen in them. Corners are the upper left ones, (y, x) in whole pixels."""
+    """Frames by their contents. Corners are the upper left ones, (y, x) in whole pixels."""
 
     digit: Int64[Tensor, "n"]  # which image of a digit
     ground: Int64[Tensor, "n"]  # which background image
@@ -21,8 +21,8 @@ def windows(
     images: UInt8[Tensor, "m c h h"], rows: Int64[Tensor, "n"], corners: Int64[Tensor, "n 2"], size: int
 ) -> UInt8[Tensor, "n c size size"]:
     """A square of some images each, at its corner."""
-    every = images.unfold(2, size, 1).unfold(3, size, 1)
-    return every[rows, :, corners[:, 0], corners[:, 1]]
+    all_windows = images.unfold(2, size, 1).unfold(3, size, 1)
+    return all_windows[rows, :, corners[:, 0], corners[:, 1]]
 
 
 def draw_scenes(

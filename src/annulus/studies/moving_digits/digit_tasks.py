@@ -11,7 +11,7 @@ from annulus.studies.moving_digits.moving_digits import World
 
 
 class Task(NamedTuple):
-    """What is asked of a frame; `outputs` of a head answer it."""
+    """A factor to predict from a frame, by a head with `outputs` outputs."""
 
     name: Literal["digit", "background", "position"]
     outputs: int

@@ -54,7 +54,7 @@ def train_views(world: World, params: TrainingParams, shared: Collection[str], s
 
     def loss(random: torch.Generator) -> Float[Tensor, ""]:
         pair = world.pairs(params.batch_size, shared, random)
-        videos = views.of_videos(world.pixels(pair.first).to(device), world.params.frames)
+        videos = views.embed_videos(world.pixels(pair.first).to(device), world.params.frames)
         return contrast(videos, views.image(world.pixels(pair.second).to(device)), params.temperature)
 
     return views, fit(views, loss, params, seed)
@@ -75,8 +75,8 @@ def fit(network: nn.Module, loss: Callable[[torch.Generator], Tensor], params: T
         optimizer.step()
         if step >= steps - per_epoch:
             last.append(value.detach())
-        seen, every = (step + 1) * params.batch_size, steps * params.batch_size
-        progress.report(seen, every, partial("{} of {} batches".format, step + 1, steps), step + 1 == steps)
+        seen, total = (step + 1) * params.batch_size, steps * params.batch_size
+        progress.report(seen, total, partial("{} of {} batches".format, step + 1, steps), step + 1 == steps)
     return torch.stack(last).mean().item()
 
 

@@ -55,7 +55,7 @@ class WorldParams(Params):
 
 
 class TrainingParams(Params):
-    """Which factors the two views share, and how networks learn of them."""
+    """Factors that the two views share, and settings of training and read-outs."""
 
     sharings: list[Shared] = Field(min_length=1)
     videos: Rows  # of an epoch, each drawn anew

@@ -1,4 +1,4 @@
-"""A picture of the world: a video's film strip, and below it, for several videos, second views by what they share."""
+"""A picture of the world: a video's film strip, and below it second views of several videos, by shared factors."""
 
 from collections.abc import Sequence
 
@@ -16,8 +16,8 @@ def film_strips(world: World, sharings: Sequence[Sequence[str]], seed: int) -> I
     """First views of one video, then a column for each of as many videos: its target frame and its second views."""
     frames, target = world.params.frames, world.params.target
     pairs = {" + ".join(shared): world.pairs(frames, shared, generator(seed, "film strips")) for shared in sharings}
-    drawn = next(iter(pairs.values()))  # all have the same videos, and the same draws of what is not shared
-    first = Scenes(*(each[:frames] for each in drawn.first))
+    drawn = next(iter(pairs.values()))  # all have the same videos, and the same draws of factors that are not shared
+    first = Scenes(*(field[:frames] for field in drawn.first))
     rows = [(f"a video: frames 1 to {frames}", tiles(world, first)),
             (f"frame {target} of this one and others", tiles(world, drawn.target))]  # fmt: skip
     rows += [(f"it shares {name}", tiles(world, pair.second)) for name, pair in pairs.items()]
@@ -26,4 +26,4 @@ def film_strips(world: World, sharings: Sequence[Sequence[str]], seed: int) -> I
 
 def tiles(world: World, scenes: Scenes) -> list[Image.Image]:
     """Frames as pictures."""
-    return [tile(each, world.params.canvas * LARGER) for each in (world.pixels(scenes) * 255).round().byte()]
+    return [tile(image, world.params.canvas * LARGER) for image in (world.pixels(scenes) * 255).round().byte()]

@@ -18,7 +18,7 @@ TURN = 1024  # the circle of hues
 
 
 def draw_grounds(count: int, size: int, key: int) -> tuple[UInt8[Tensor, "n 3 size size"], Int64[Tensor, "n"]]:
-    """So many images and their classes, which take turns; an image depends on its row, the size and the key."""
+    """`count` images and their classes, which take turns; an image depends on its row, the size and the key."""
     rows = np.arange(count)
     labels, draws = rows % len(CLASSES), Draws(key, rows)
     numbers = np.array([list(GROUNDS).index(pattern) for pattern in PATTERNS])[labels % len(PATTERNS)]

@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def reflected(path: Float[Tensor, "..."], room: int | float) -> Float[Tensor, "..."]:
-    """Where a point is that would be at `path` on an endless line, if walls at 0 and `room` reflect it."""
+    """Position of a point that moves to `path` on an endless line and is reflected by walls at 0 and `room`."""
     return room - ((path.remainder(2 * room)) - room).abs()
 
 

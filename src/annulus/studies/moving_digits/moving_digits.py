@@ -37,7 +37,7 @@ class Pair(NamedTuple):
 
 
 class World:
-    """Where scenes, videos and views are drawn from."""
+    """Draws scenes, videos and views."""
 
     def __init__(self, params: WorldParams, images: Images) -> None:
         self.params, self.images = params, images
@@ -65,7 +65,7 @@ class World:
         return self.by_class[self.of_class.cumsum(dim=0)[labels] - 1 - places]
 
     def pairs(self, count: int, shared: Collection[str], random: torch.Generator) -> Pair:
-        """Two views of so many videos. All draws are made whatever is shared, so that every sharing sees the same."""
+        """Two views of `count` videos. All draws are made for any `shared`, so every sharing has the same videos."""
         params = self.params
         start, other = self.scenes(count, random), self.scenes(count, random)
         frames = max(params.frames, params.target)

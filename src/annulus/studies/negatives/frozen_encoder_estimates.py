@@ -36,7 +36,7 @@ def score(training: Training, queries: int, seed: int) -> tuple[Float[Tensor, "q
 
 def row(series: str, k: int, seeds: Sequence[Spread]) -> dict[str, Number]:
     """Means over seeds with their intervals."""
-    found: dict[str, Number] = {"series": series, "k": k, "seeds": len(seeds)}
+    cells: dict[str, Number] = {"series": series, "k": k, "seeds": len(seeds)}
     for name, values in zip(Spread._fields, zip(*seeds, strict=True), strict=True):
-        found |= with_interval(f"{name}_nats", over_seeds(values))
-    return found
+        cells |= with_interval(f"{name}_nats", over_seeds(values))
+    return cells

@@ -1,1 +1,1 @@
-"""Two spirals seen through noise: which noise leaves a view that tells them apart."""
+"""Two spirals seen through noise: the effect of the noise on whether views separate them."""

@@ -1,10 +1,12 @@
-"""Two intertwined spirals: without noise views are alike and the encoder learns nothing of the spirals; with a little
-they are told apart; with much, views share nothing.
+"""Two intertwined spirals, seen through noise.
+
+Without noise views are alike and the encoder learns nothing of the spirals; with a little noise it separates them; with
+much, views share nothing.
 
 Source: Wu et al. 2020, arXiv:2005.13149, Appendix G, Figure 6. One spins clockwise and one counter-clockwise; the paper
 does not give their equation. Here each is the other's mirror image, left and right, so that they cross twice a turn,
-above and below their middle, where nothing tells them apart; and points lie evenly along the angle, so that their own
-coordinates tell little of their spiral.
+above and below their middle, where they cannot be separated; and points lie evenly along the angle, so that their own
+coordinates predict little of their spiral.
 """
 
 import math
@@ -35,7 +37,7 @@ READ_OUT_STEPS = 50  # of L-BFGS, which converges in fewer
 
 
 class Spirals(NamedTuple):
-    """Points, and which of the two spirals each is on."""
+    """Points, and the spiral of each."""
 
     points: Float[Tensor, "n 2"]
     labels: Int[Tensor, "n"]
@@ -73,7 +75,7 @@ def build_encoder(params: SpiralsParams, seed: int) -> nn.Sequential:
 
 
 def learned(params: SpiralsParams, key: tuple[float, int]) -> Mapping[str, Any]:
-    """What an encoder learns of views with this noise, for (noise, seed): its curve, its plane, and read-outs.
+    """Trains an encoder on views with this noise, for (noise, seed); returns its curve, its plane and read-outs.
 
     `accuracy` is read from the plane, `circle` from its unit vectors, `points` from the points' own coordinates.
     """
@@ -126,7 +128,7 @@ def train_encoder(encoder: nn.Module, train: Spirals, params: SpiralsParams, noi
 def read_out(
     learn: Float[Tensor, "n d"], labels: Int[Tensor, "n"], seen: Float[Tensor, "m d"], expected: Int[Tensor, "m"]
 ) -> float:
-    """Percent of unseen points whose spiral a logistic regression tells from their place in the learned plane."""
+    """Percent of unseen points whose spiral a logistic regression predicts from their place in the learned plane."""
     mean, std = learn.mean(dim=0), learn.std(dim=0).clamp_min(1e-6)
     inputs, targets = ((learn - mean) / std).double(), labels.double()
     weight = torch.zeros(learn.shape[1] + 1, dtype=torch.float64, requires_grad=True)
@@ -140,24 +142,24 @@ def read_out(
 
     optimizer.step(closure)
     with torch.no_grad():
-        told = ((seen - mean) / std).double() @ weight[:-1] + weight[-1] > 0
-    return 100 * (told == expected.bool()).double().mean().item()
+        predicted = ((seen - mean) / std).double() @ weight[:-1] + weight[-1] > 0
+    return 100 * (predicted == expected.bool()).double().mean().item()
 
 
-def row(params: SpiralsParams, noise: float, found: OverSeeds, base: OverSeeds) -> dict[str, Number]:
+def row(params: SpiralsParams, noise: float, results: OverSeeds, base: OverSeeds) -> dict[str, Number]:
     """Bound at the end of training and the three read-outs over seeds; the gain over no noise, in pairs of a seed."""
     ceiling = math.log(1 + params.negatives)
-    gains = over_seeds([one["accuracy"] - other["accuracy"] for one, other in zip(found, base, strict=True)])
+    gains = over_seeds([one["accuracy"] - other["accuracy"] for one, other in zip(results, base, strict=True)])
     return {
         "noise": noise,
-        "seeds": len(found),
-        **with_interval("bound_nats", over_seeds([ceiling - one["curve"][-1] for one in found])),
+        "seeds": len(results),
+        **with_interval("bound_nats", over_seeds([ceiling - one["curve"][-1] for one in results])),
         "ceiling_nats": ceiling,
-        **with_interval("top1_percent", over_seeds([one["accuracy"] for one in found])),
-        **with_interval("circle_percent", over_seeds([one["circle"] for one in found])),
-        **with_interval("coordinates_percent", over_seeds([one["points"] for one in found])),
+        **with_interval("top1_percent", over_seeds([one["accuracy"] for one in results])),
+        **with_interval("circle_percent", over_seeds([one["circle"] for one in results])),
+        **with_interval("coordinates_percent", over_seeds([one["points"] for one in results])),
         **with_interval("gain_percent", gains),
-        "verdict": "base" if found is base else verdict(gains, unit=" points"),
+        "verdict": "base" if results is base else verdict(gains, unit=" points"),
     }
 
 
@@ -166,8 +168,8 @@ def curve_rows(params: SpiralsParams, by_noise: Mapping[float, OverSeeds]) -> li
     ends = torch.arange(1, params.iterations + 1).tensor_split(params.curve_points)
     return [
         {"series": f"noise {noise:g}", "x": int(end[-1])}
-        | with_interval("loss_nats", over_seeds([one["curve"][place] for one in found]))
-        for noise, found in by_noise.items()
+        | with_interval("loss_nats", over_seeds([one["curve"][place] for one in results]))
+        for noise, results in by_noise.items()
         for place, end in enumerate(ends)
     ]
 
@@ -176,6 +178,6 @@ def plane_rows(by_noise: Mapping[float, OverSeeds]) -> list[dict[str, Number]]:
     """Unseen points in the learned plane of the first seed, and their spirals."""
     return [
         {"noise": noise, "x": round(x, 4), "y": round(y, 4), "spiral": label}
-        for noise, found in by_noise.items()
-        for (x, y), label in zip(found[0]["plane"], found[0]["labels"], strict=True)
+        for noise, results in by_noise.items()
+        for (x, y), label in zip(results[0]["plane"], results[0]["labels"], strict=True)
     ]

@@ -35,14 +35,14 @@ class SpiralsParams(Params):
 
 
 class SearchParams(Params):
-    """Settings of what the paper leaves open, by name: each sets some of the spirals' parameters."""
+    """Settings that the paper leaves open, by name: each sets some of the spirals' parameters."""
 
     iterations: Steps
     noise: list[Noise] = Field(min_length=1)
     settings: dict[str, dict[str, Any]] = Field(min_length=1)
 
     def of(self, spirals: SpiralsParams, source: str) -> dict[str, SpiralsParams]:
-        """The parameters of each setting; `source` says where the settings come from.
+        """The parameters of each setting; `source` names the settings' origin.
 
         Raises:
             InputError: for a key or a value that the spirals' parameters have not.

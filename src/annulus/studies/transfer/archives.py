@@ -19,9 +19,9 @@ from torchvision import datasets
 from annulus.datasets.downloads import SECONDS_OF_SILENCE, patience
 from annulus.datasets.source import Source
 from annulus.files.regular import check_regular, read_text
-from annulus.studies.transfer.crops import of_boxes
+from annulus.studies.transfer.crops import source_from_boxes
 from annulus.studies.transfer.folders import grey
-from annulus.studies.transfer.layouts import of_paths
+from annulus.studies.transfer.layouts import source_from_paths
 
 DRAWERS = 14  # of the 20 of an Omniglot character, whose drawings are for training
 
@@ -44,44 +44,44 @@ def open_archive(target: str, root: Path, image_size: int) -> dict[str, Source]:
 def _digits(kind: type, root: Path, image_size: int) -> dict[str, Source]:
     """Grey images of 28 x 28 pixels."""
 
-    def source(found: datasets.MNIST) -> Source:
-        if found.data.shape != (len(found.targets), 28, 28):
-            raise ValueError(f"{len(found.targets)} labels and images of shape {tuple(found.data.shape)}")
+    def source(mnist: datasets.MNIST) -> Source:
+        if mnist.data.shape != (len(mnist.targets), 28, 28):
+            raise ValueError(f"{len(mnist.targets)} labels and images of shape {tuple(mnist.data.shape)}")
 
         def read(rows: Int64[Tensor, " k"]) -> tuple[UInt8[Tensor, "k 3 h w"], Mapping[int, str]]:
-            return grey(found.data[rows], image_size), {}
+            return grey(mnist.data[rows], image_size), {}
 
-        return Source(tuple(kind.classes), found.targets.long(), read)
+        return Source(tuple(kind.classes), mnist.targets.long(), read)
 
     return {split: source(kind(root, train=split == "train", download=True)) for split in ("train", "test")}
 
 
 def _aircraft(root: Path, image_size: int) -> dict[str, Source]:
     """Variants of aircraft, each photograph cut to its box, which leaves out the line that names its author."""
-    found = {
+    splits = {
         name: datasets.FGVCAircraft(root, split=split, annotation_level="variant", download=True, loader=str)
         for name, split in (("train", "trainval"), ("test", "test"))
     }
     lines = (line.split() for line in read_text(root / "fgvc-aircraft-2013b/data/images_box.txt").splitlines() if line)
     boxes = {name: [float(edge) for edge in edges] for name, *edges in lines}
     sources = {}
-    for split, each in found.items():
-        items = _items(each)
+    for split, images in splits.items():
+        items = _items(images)
         edges = np.array([boxes[Path(path).stem] for path, _ in items]).reshape(-1, 4)
         # From the first to the last pixel, counted from 1, to corner, width and height.
         cut = np.concatenate([edges[:, :2] - 0.5, edges[:, 2:] - edges[:, :2]], axis=1)
         names = _relative([path for path, _ in items], root)
         labels = torch.tensor([label for _, label in items], dtype=torch.int64)
-        sources[split] = of_boxes(root, names, cut, labels, each.classes, image_size)
+        sources[split] = source_from_boxes(root, names, cut, labels, images.classes, image_size)
     return sources
 
 
 def _dtd(root: Path, image_size: int) -> dict[str, Source]:
     for path in (root / "dtd/dtd/labels").glob("*.txt"):
         check_regular(path)
-    found = {split: datasets.DTD(root, split=split, download=True, loader=str) for split in ("train", "val", "test")}
-    files = {split: _items(each) for split, each in found.items()}
-    return _sources(root, files, found["train"].classes, image_size)
+    splits = {split: datasets.DTD(root, split=split, download=True, loader=str) for split in ("train", "val", "test")}
+    files = {split: _items(images) for split, images in splits.items()}
+    return _sources(root, files, splits["train"].classes, image_size)
 
 
 def _traffic_signs(root: Path, image_size: int) -> dict[str, Source]:
@@ -113,8 +113,8 @@ def _omniglot(root: Path, image_size: int) -> dict[str, Source]:
     files: dict[str, list[tuple[str, int]]] = {"train": [], "test": []}
     classes: list[str] = []
     for background in (True, False):
-        found = _items(datasets.Omniglot(root, background=background, download=True, loader=str))
-        for _, drawings in itertools.groupby(found, key=itemgetter(1)):
+        drawn = _items(datasets.Omniglot(root, background=background, download=True, loader=str))
+        for _, drawings in itertools.groupby(drawn, key=itemgetter(1)):
             paths = sorted(path for path, _ in drawings)
             for drawer, path in enumerate(paths):
                 files["train" if drawer < DRAWERS else "test"].append((path, len(classes)))
@@ -122,20 +122,22 @@ def _omniglot(root: Path, image_size: int) -> dict[str, Source]:
     return _sources(root, files, classes, image_size)
 
 
-def _items(found: Dataset) -> list[tuple[str, int]]:
+def _items(images: Dataset) -> list[tuple[str, int]]:
     """Path and label of every image."""
-    return [found[row] for row in range(len(found))]
+    return [images[row] for row in range(len(images))]
 
 
 def _sources(
     root: Path, files: Mapping[str, Sequence[tuple[str | Path, int]]], classes: Sequence[str], image_size: int
 ) -> dict[str, Source]:
-    """Of files and labels by split; `val` goes to train."""
+    """Sources from files and labels by split; `val` goes to train."""
     parts = {"train": [*files["train"], *files.get("val", [])], "test": files["test"]}
     sources = {}
     for split, part in parts.items():
         labels = torch.tensor([label for _, label in part], dtype=torch.int64)
-        sources[split] = of_paths(root, _relative([path for path, _ in part], root), labels, classes, image_size, split)
+        sources[split] = source_from_paths(
+            root, _relative([path for path, _ in part], root), labels, classes, image_size, split
+        )
     return sources
 
 

@@ -1,4 +1,4 @@
-"""Which classes of a target episodes are drawn from: all of them, or those that Meta-Dataset holds out."""
+"""Classes of a target for few-shot episodes: all of them, or those that Meta-Dataset holds out."""
 
 import json
 from collections.abc import Sequence

@@ -31,22 +31,22 @@ def open_mscoco(root: Path, image_size: int) -> dict[str, Source]:
 
     Source: Triantafillou et al. 2020, arXiv:1903.03096, Section 3.1.
     """
-    found = {split: _annotations(root, f"{split}2017") for split in ("train", "val")}
-    categories, names = found["train"][2:]
+    annotations = {split: _annotations(root, f"{split}2017") for split in ("train", "val")}
+    categories, names = annotations["train"][2:]
     present = sorted(set(categories))
     known, classes = {category: label for label, category in enumerate(present)}, [names[one] for one in present]
     sources = {}
-    for split, (paths, boxes, categories, _) in found.items():
+    for split, (paths, boxes, categories, _) in annotations.items():
         kept = [place for place, category in enumerate(categories) if category in known]
         labels = torch.tensor([known[categories[place]] for place in kept], dtype=torch.int64)
         cut = np.array([scaled(boxes[place]) for place in kept]).reshape(-1, 4)
-        sources["test" if split == "val" else split] = of_boxes(
+        sources["test" if split == "val" else split] = source_from_boxes(
             root, [paths[place] for place in kept], cut, labels, classes, image_size
         )
     return sources
 
 
-def of_boxes(
+def source_from_boxes(
     root: Path,
     paths: Sequence[str],
     boxes: Float[np.ndarray, "n 4"],
@@ -80,7 +80,7 @@ def of_boxes(
 
 
 def scaled(box: Box, by: float = SCALE) -> Box:
-    """The box so many times as large, around the same middle."""
+    """The box scaled by a factor, around the same middle."""
     x, y, width, height = box
     return np.array([x - (by - 1) / 2 * width, y - (by - 1) / 2 * height, by * width, by * height])
 

@@ -31,9 +31,9 @@ def open_digits(image_size: int) -> dict[str, Source]:
     """scikit-learn's 1,797 digits of 8 x 8 pixels, enlarged."""
     from sklearn.datasets import load_digits  # a second, which other targets save
 
-    found = load_digits()
-    pixels = (torch.from_numpy(found.images) * (255 / 16)).round().byte()
-    labels, border = torch.from_numpy(found.target).long(), len(found.target) - UNSEEN
+    bunch = load_digits()
+    pixels = (torch.from_numpy(bunch.images) * (255 / 16)).round().byte()
+    labels, border = torch.from_numpy(bunch.target).long(), len(bunch.target) - UNSEEN
 
     def source(part: slice) -> Source:
         def read(rows: Int64[Tensor, " k"]) -> tuple[UInt8[Tensor, "k 3 h w"], Mapping[int, str]]:

@@ -1,4 +1,4 @@
-"""Few-shot episodes: a few classes, told apart from a few images of each, by features that never learned them."""
+"""Few-shot episodes: classification of a few classes from a few images of each, by frozen features."""
 
 import logging
 from collections.abc import Sequence
@@ -32,9 +32,9 @@ def draw_episodes(
     episodes: int,
     generator: torch.Generator,
 ) -> Episodes:
-    """Episodes of `ways` of these classes, with `shots` images of each to learn from and `queries` to be told.
+    """Episodes of `ways` of these classes, with `shots` images of each to learn from and `queries` to classify.
 
-    Classes with fewer images than both together are left out, as are those of other numbers.
+    Classes with fewer than shots + queries images are left out, and so are classes that are not listed.
 
     Source: Triantafillou et al. 2020, arXiv:1903.03096, Section 2 (episodes of fixed ways and shots).
 
@@ -42,7 +42,7 @@ def draw_episodes(
         InputError: when fewer than `ways` classes are left.
     """
     needed = shots + queries
-    rows = [found for label in classes if len(found := (labels == label).nonzero().squeeze(1)) >= needed]
+    rows = [members for label in classes if len(members := (labels == label).nonzero().squeeze(1)) >= needed]
     if len(rows) < ways:
         raise InputError(
             f"few_shot: an episode has {ways} classes with {shots} + {queries} images each, and {len(rows)} of the "
@@ -60,9 +60,9 @@ def draw_episodes(
 def accuracies(
     features: Float[Tensor, "n d"], center: Float[Tensor, "d"], episodes: Episodes, classifier: str
 ) -> Float[Tensor, "e"]:
-    """The share of each episode's queries that are told their class: chance is 1 / ways.
+    """Share of each episode's queries that are classified correctly: chance is 1 / ways.
 
-    `center`, the mean feature of the target's training images, is taken away, and features come to unit length.
+    `center`, the mean feature of the target's training images, is subtracted, and features are scaled to unit length.
     prototype: a class is the mean of its support images' features, and a query belongs to the nearest.
     neighbour: a query belongs to the class of the nearest support image.
 
@@ -70,17 +70,17 @@ def accuracies(
     Section 2 (nearest neighbour).
     """
     directions = F.normalize(features - center, dim=1)
-    found = []
+    shares = []
     for support, query in zip(*(part.split(EPISODES_AT_ONCE) for part in episodes), strict=True):
         known, asked = directions[support], directions[query].flatten(1, 2)  # (e, w, s, d), (e, w q, d)
         if classifier == "prototype":
             distances = torch.cdist(asked, known.mean(dim=2))  # (e, w q, w)
         else:
-            each = torch.cdist(asked, known.flatten(1, 2))
-            distances = each.unflatten(2, known.shape[1:3]).amin(dim=3)
+            pairwise = torch.cdist(asked, known.flatten(1, 2))
+            distances = pairwise.unflatten(2, known.shape[1:3]).amin(dim=3)
         truth = torch.arange(query.shape[1]).repeat_interleave(query.shape[2])
-        found.append((distances.argmin(dim=2) == truth).double().mean(dim=1).float())
-    return torch.cat(found)
+        shares.append((distances.argmin(dim=2) == truth).double().mean(dim=1).float())
+    return torch.cat(shares)
 
 
 def _episode(rows: Sequence[Tensor], ways: int, images: int, generator: torch.Generator) -> Int[Tensor, "w i"]:

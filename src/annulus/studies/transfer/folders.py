@@ -14,7 +14,7 @@ from annulus.datasets.downloads import resized
 from annulus.datasets.folder import natural
 from annulus.datasets.source import Source
 from annulus.files.regular import check_regular, read_text
-from annulus.studies.transfer.layouts import of_paths
+from annulus.studies.transfer.layouts import source_from_paths
 
 DRAWING = 28  # pixels a side
 TEST_SHARE = 10  # one in so many drawings of a class, the last ones, is for testing
@@ -29,9 +29,9 @@ def open_cub(root: Path, image_size: int) -> dict[str, Source]:
     sources = {}
     for split, mark in (("train", "1"), ("test", "0")):
         chosen = [one for one in paths if train[one] == mark]
-        of_class = torch.tensor([number[labels[one]] for one in chosen], dtype=torch.int64)
+        numbers = torch.tensor([number[labels[one]] for one in chosen], dtype=torch.int64)
         files = [f"images/{paths[one]}" for one in chosen]
-        sources[split] = of_paths(root, files, of_class, classes, image_size, split)
+        sources[split] = source_from_paths(root, files, numbers, classes, image_size, split)
     return sources
 
 
@@ -57,9 +57,9 @@ def open_quickdraw(root: Path, image_size: int) -> dict[str, Source]:
     if not paths:
         raise FileNotFoundError("no numpy_bitmap/*.npy")
     drawings = [_drawings(path) for path in paths]
-    borders = [len(each) - max(1, len(each) // TEST_SHARE) for each in drawings]
-    train = [each[:border] for each, border in zip(drawings, borders, strict=True)]
-    test = [each[border:] for each, border in zip(drawings, borders, strict=True)]
+    borders = [len(members) - max(1, len(members) // TEST_SHARE) for members in drawings]
+    train = [members[:border] for members, border in zip(drawings, borders, strict=True)]
+    test = [members[border:] for members, border in zip(drawings, borders, strict=True)]
     classes = tuple(path.stem for path in paths)
     return {"train": _bitmaps(train, classes, image_size), "test": _bitmaps(test, classes, image_size)}
 
@@ -83,7 +83,7 @@ def _drawings(path: Path) -> UInt8[np.ndarray, "n 784"]:
 
 
 def _numbered(path: Path) -> dict[str, str]:
-    """Lines of a number and what it stands for."""
+    """Lines of a number and its text."""
     lines = (line.split(maxsplit=1) for line in read_text(path).splitlines() if line.strip())
     return {number: rest.strip() for number, rest in lines}
 
@@ -94,12 +94,12 @@ def _annotated(
     label = {one["image_id"]: number[one["category_id"]] for one in part["annotations"]}
     images = sorted(part["images"], key=lambda image: image["id"])
     labels = torch.tensor([label[image["id"]] for image in images], dtype=torch.int64)
-    return of_paths(root, [image["file_name"] for image in images], labels, classes, image_size, split)
+    return source_from_paths(root, [image["file_name"] for image in images], labels, classes, image_size, split)
 
 
 def _bitmaps(drawings: list[np.ndarray], classes: tuple[str, ...], image_size: int) -> Source:
-    ends = np.cumsum([len(each) for each in drawings])
-    labels = torch.repeat_interleave(torch.arange(len(drawings)), torch.tensor([len(each) for each in drawings]))
+    ends = np.cumsum([len(members) for members in drawings])
+    labels = torch.repeat_interleave(torch.arange(len(drawings)), torch.tensor([len(members) for members in drawings]))
 
     def read(rows: Int64[Tensor, " k"]) -> tuple[UInt8[Tensor, "k 3 h w"], Mapping[int, str]]:
         small = np.empty((len(rows), DRAWING, DRAWING), np.uint8)

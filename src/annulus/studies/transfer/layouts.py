@@ -1,4 +1,4 @@
-"""What each target's root must hold and where to get it, for the sentence of one that is absent; sets of files."""
+"""File layout and download page of each target, for the error about a missing one; splits from lists of image files."""
 
 import os
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from annulus.datasets.folder import of_files
 from annulus.datasets.source import Files, Source, encoded
 from annulus.errors import InputError
 
-LONGEST = 300  # letters of what a reader says of a file
+LONGEST = 300  # characters of a reader's error
 
 # Target: its page, and what its root holds. Any of them is also read from train/CLASS/* and test/CLASS/*.
 LAYOUTS = {
@@ -55,7 +55,7 @@ LAYOUTS = {
 }
 
 
-# What people have in place of it: what the root then holds, and where that belongs.
+# Common mistakes: a pattern that the root then matches, and the right place of its files.
 MISPLACED = {
     "quickdraw": (("*.npy", "its *.npy belong into a folder numpy_bitmap"), ("full/*", "its folder full is the root")),
     "trafficsign": (
@@ -76,7 +76,7 @@ def absent(target: str, root: Path, why: object) -> InputError:
     )
 
 
-def of_paths(
+def source_from_paths(
     root: Path, paths: Sequence[str], labels: Int64[Tensor, " n"], classes: Sequence[str], image_size: int, split: str
 ) -> Source:
     """A split of image files by their paths from the root."""

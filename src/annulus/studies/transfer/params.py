@@ -13,7 +13,7 @@ EMBEDDED = ("digits", "textures", "outlines", "hues")  # without files
 
 
 class ImagesParams(Params):
-    """How many images of a target, null: all there are; where image files are kept, as `datasets.folder` has it."""
+    """Numbers of images of a target (null: all), and the store of their pixels, as in `datasets.folder`."""
 
     train_images: Steps | None
     test_images: Steps | None
@@ -22,7 +22,7 @@ class ImagesParams(Params):
 
 
 class Roots(Params):
-    """Where each target's files are."""
+    """Folder of each target's files."""
 
     aircraft: str
     cub: str
@@ -49,7 +49,7 @@ class ProbeParams(Params):
 
     @property
     def linear(self) -> tuple[LinearSettings, LinearBudget]:
-        """The same as the main line's probe takes it."""
+        """The settings in the form of the main line's probe."""
         own = {"layer": self.layer, "momentum": self.momentum, "weight_decay": self.weight_decay}
         params = LinearSettings(inputs="features", patience=None, drops=0, **own)
         scale = LinearBudget(epochs=self.epochs, batch_size=self.batch_size, learning_rate=self.learning_rate)
@@ -57,7 +57,7 @@ class ProbeParams(Params):
 
 
 class FewShotParams(Params):
-    """Episodes of `ways` classes, with `shots` images of each to learn from and `queries` to be told.
+    """Episodes of `ways` classes, with `shots` images of each to learn from and `queries` to classify.
 
     class_splits: null, or a folder with files as meta_dataset/dataset_conversion/splits has them; then the classes are
     those that the target's file names as `test`.
@@ -72,14 +72,14 @@ class FewShotParams(Params):
 
 
 class VariantParams(Params):
-    """Encoders beside the main line's: changes of the root's params.yaml, and whether they are trained at all."""
+    """Encoders to compare: changes of the root's params.yaml, and whether they are trained at all."""
 
     trained: bool
     changes: dict[str, Any]
 
 
 class Variants(Params):
-    """What the main line's encoders are compared with."""
+    """Variants to compare with the main line's encoders."""
 
     uniform: VariantParams
     untrained: VariantParams
@@ -104,7 +104,7 @@ class MetaParams(OwnParams):
 
 
 def unknown(name: str) -> str | None:
-    """What is said of a name that no target has, with the nearest that there is; nothing of a target."""
+    """Error sentence for a name that is not a target, with the nearest that is; None for a target."""
     known = [*EMBEDDED, *Roots.model_fields]
     if name in known:
         return None

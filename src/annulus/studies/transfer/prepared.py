@@ -6,8 +6,8 @@ from typing import Any
 
 from annulus.datasets.prepare import Prepared, packing, prepare_sources
 from annulus.datasets.settings import FolderSettings
-from annulus.studies.transfer.build import open_target
 from annulus.studies.transfer.params import ImagesParams
+from annulus.studies.transfer.target import open_target
 
 
 @contextmanager

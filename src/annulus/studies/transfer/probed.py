@@ -1,4 +1,4 @@
-"""What frozen encoders are worth on a target that they were not trained on: linear probe and few-shot episodes."""
+"""Accuracy of frozen encoders on a new image set (target): linear probe and few-shot episodes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ from annulus.evals.intervals import Interval, over_seeds_and_images
 from annulus.evals.linear import probe_features
 from annulus.files.images import ImageSet, load_images
 from annulus.files.results import Number
-from annulus.studies.outcomes import said, with_interval
+from annulus.studies.outcomes import verdict_text, with_interval
 from annulus.studies.transfer.classes import test_classes
 from annulus.studies.transfer.few_shot import accuracies, draw_episodes
 from annulus.studies.transfer.params import FewShotParams, ProbeParams
@@ -26,7 +26,9 @@ from annulus.views.splits import channel_statistics
 
 PROTOCOLS = ("linear", "few_shot")
 
-Found = Mapping[str, Mapping[int, Mapping[str, Sequence[float]]]]  # variant -> seed -> protocol -> parts that are right
+RightParts = Mapping[
+    str, Mapping[int, Mapping[str, Sequence[float]]]
+]  # variant -> seed -> protocol -> parts that are right
 
 
 def normalised(encoder: Encoder | SplitEncoder, train: ImageSet) -> Encoder | SplitEncoder:
@@ -39,9 +41,9 @@ def normalised(encoder: Encoder | SplitEncoder, train: ImageSet) -> Encoder | Sp
     split = encoder.config.split
     mean, std = train.channel_statistics() if split is None else channel_statistics(train.images, split)
     config = replace(encoder.config, mean=mean, std=std)
-    found = build_encoder(config, seed=0)  # weights that the next line replaces; mean and std are none of them
-    found.load_state_dict(encoder.state_dict())
-    return found.eval().requires_grad_(False)
+    network = build_encoder(config, seed=0)  # weights that the next line replaces; mean and std are none of them
+    network.load_state_dict(encoder.state_dict())
+    return network.eval().requires_grad_(False)
 
 
 @cache
@@ -51,8 +53,8 @@ def splits_of(folder: Path) -> tuple[ImageSet, ImageSet]:
     return train, test
 
 
-def probed(shared: Mapping[str, Any], key: tuple[str, int]) -> Mapping[str, Any]:
-    """For (variant, seed) which test images the linear probe tells, and the share of each episode's queries.
+def evaluate_transfer(shared: Mapping[str, Any], key: tuple[str, int]) -> Mapping[str, Any]:
+    """Correct test images of the linear probe and correct shares of the episodes' queries, for (variant, seed).
 
     Features are extracted once. Runs of one seed share the probe's order, and all runs the episodes.
     """
@@ -71,19 +73,21 @@ def probed(shared: Mapping[str, Any], key: tuple[str, int]) -> Mapping[str, Any]
     return {"linear": linear.right["top1_percent"].astype(float).tolist(), "few_shot": shares.tolist()}
 
 
-def numbers(found: Found) -> dict[str, Number]:
-    """Accuracies of each variant, and the main line's gains over each other one, in pairs of a seed and a test image or
-    episode; 95 % intervals over both."""
-    numbers: dict[str, Number] = {}
-    for variant, of_seeds in found.items():
+def metrics_row(right: RightParts) -> dict[str, Number]:
+    """Accuracies of each variant, and the main line's gains over the others, with 95 % intervals.
+
+    Intervals are over seeds and test images or episodes; gains are paired by both.
+    """
+    row: dict[str, Number] = {}
+    for variant, of_seeds in right.items():
         for protocol in PROTOCOLS:
-            numbers |= with_interval(f"{variant}_{protocol}_top1_percent", _over(_table(of_seeds, protocol)))
-    for base in found:
+            row |= with_interval(f"{variant}_{protocol}_top1_percent", _over(_table(of_seeds, protocol)))
+    for base in right:
         for protocol in PROTOCOLS if base != MAIN else ():
-            gain = _over(_table(found[MAIN], protocol) - _table(found[base], protocol))
-            numbers |= with_interval(f"over_{base}_{protocol}_gain_percent", gain)
-            numbers[f"over_{base}_{protocol}_verdict"] = said(gain)
-    return numbers
+            difference = _over(_table(right[MAIN], protocol) - _table(right[base], protocol))
+            row |= with_interval(f"over_{base}_{protocol}_gain_percent", difference)
+            row[f"over_{base}_{protocol}_verdict"] = verdict_text(difference)
+    return row
 
 
 def _table(of_seeds: Mapping[int, Mapping[str, Sequence[float]]], protocol: str) -> np.ndarray:

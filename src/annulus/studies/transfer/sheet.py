@@ -15,7 +15,7 @@ def sheet_of(targets: Mapping[str, ImageSet]) -> Image.Image:
     """Test images of the first classes, one of each, and further ones where there are few classes."""
     return sheet(
         [
-            (f"{name}, {len(images.classes)} classes", [tile(each, TILE) for each in images.images.take(first)])
+            (f"{name}, {len(images.classes)} classes", [tile(image, TILE) for image in images.images.take(first)])
             for name, images in targets.items()
             for first in [_in_turn(images)[:SHOWN]]
         ]

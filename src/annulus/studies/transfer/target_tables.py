@@ -6,7 +6,7 @@ from pathlib import Path
 from annulus.errors import InputError
 from annulus.files.results import Number, read_metrics
 
-MAIN = "main"  # the variant whose gains over the others are told
+MAIN = "main"  # the variant whose gains over the others are computed
 SETTING = ("scale", "seeds", "classes", "train_images", "test_images", "ways", "shots", "episodes")
 
 Targets = Mapping[str, Mapping[str, Number]]  # each target's metrics
@@ -45,7 +45,7 @@ def gains(targets: Targets, variants: Sequence[str], trained: Trained) -> list[d
 
 
 def algorithm(variant: str, trained: Trained) -> str:
-    """The paper's name of what a variant is, as far as it has one: IRing, MoCo, or `simo cave`.
+    """The paper's name of a variant, if it has one: IRing, MoCo, or `simo cave`.
 
     A variant `uniform` of a main line with uniform negatives is the main line again, and has no name of its own.
     """

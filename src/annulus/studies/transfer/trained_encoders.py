@@ -11,16 +11,16 @@ from annulus.encoders.encoder import save_encoder
 from annulus.files.images import load_images
 from annulus.running.checkpoint import Checkpoint
 from annulus.running.code import hash_code
-from annulus.running.workers import each_seed
+from annulus.running.workers import map_seeds
 from annulus.studies.runs import hash_images
 from annulus.training.setup import build_training
 
 
 @dataclass(frozen=True)
 class Encoders:
-    """A variant's resolved settings, its seeds, the images to train on, and where SEED.safetensors is written.
+    """A variant's resolved settings, its seeds, the images to train on, and the folder of SEED.safetensors.
 
-    Not `trained`: an encoder is what a run begins with, of the same weights as the trained one of its seed.
+    Not `trained`: an encoder has the initial weights of a run, the same as the trained one of its seed.
     """
 
     settings: Mapping[str, Any]
@@ -35,7 +35,7 @@ class Encoders:
         Raises:
             InputError: when the images cannot serve the settings, or a loss is not finite.
         """
-        each_seed(self._one, self.seeds, pick_device())
+        map_seeds(self._one, self.seeds, pick_device())
 
     def done(self) -> None:
         """Forget where the runs stood: the encoders are written."""

@@ -1,20 +1,18 @@
-"""What a view generator learns from: views of all training images, and of those few whose label it may see."""
+"""Batches for a view generator: views of all training images, and of the few whose labels it may use."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from annulus.device.copies import sent
+from annulus.device.copies import to_device
 from annulus.device.rng import generator
 from annulus.errors import InputError
 from annulus.files.images import ImageSet
-from annulus.studies.view_learning.params import GeneratorParams
+from annulus.studies.view_learning.params import GeneratorParams, Seen
 from annulus.views.recipe import augment
 
-Seen = Mapping[str, Any]  # what `params.SEEN` names
 Images = Float[Tensor, "b 3 h w"]
 
 
@@ -72,10 +70,9 @@ class Batches:
         if self.labelled is not None:
             chosen = torch.randint(len(self.labelled.rows), (self.params.batch_size,), generator=self.draws)
             labelled = self._views(self.labelled.rows[chosen])
-            [labels] = sent([self.labelled.labels[chosen]], self.device)
+            [labels] = to_device([self.labelled.labels[chosen]], self.device)
         return Batch(views, labelled, labels)
 
     def _views(self, rows: Int64[Tensor, "b"]) -> Images:
         images, sizes = self.store.take(rows), self.store.sizes_of(rows)
-        size = self.seen["datasets.${dataset}.view_size"]
-        return augment(images, self.seen["view_sets.${views}"], size, self.draws, sizes=sizes)
+        return augment(images, self.seen.views, self.seen.view_size, self.draws, sizes=sizes)

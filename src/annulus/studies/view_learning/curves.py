@@ -9,13 +9,13 @@ from annulus.evals.intervals import over_seeds
 from annulus.files.regular import read_text
 from annulus.files.results import Number
 
-FOUND = ("shared", "classified")
+NUMBERS = ("shared", "classified")
 
 Curves = Mapping[str, Sequence[Mapping[str, Number]]]  # of one generator, by seed
 
 
 def read_curves(path: Path) -> Curves:
-    """The curves of one generator, as its stage wrote them.
+    """Learning curves of one generator, from its stage's file.
 
     Raises:
         InputError: when the file is missing, or holds something else.
@@ -31,17 +31,17 @@ def read_curves(path: Path) -> Curves:
 def over_steps(generators: Mapping[str, Curves]) -> list[dict[str, Number]]:
     """A row for each generator that learns and each point of its curves; half a 95 % interval beside each mean.
 
-    Empty is what a generator does not ask for, and the interval of a single seed.
+    Empty: a number that the generator does not use, and the interval of a single seed.
     """
     rows: list[dict[str, Number]] = []
     for name, curves in generators.items():
         for points in zip(*curves.values(), strict=True):
             row: dict[str, Number] = {"series": name, "step": points[0]["step"], "seeds": len(points)}
-            for found in FOUND:
-                row |= {f"{found}_nats": "", f"{found}_interval_nats": ""}
-                if points[0][f"{found}_nats"] != "":
-                    mean = over_seeds([float(point[f"{found}_nats"]) for point in points])
+            for number in NUMBERS:
+                row |= {f"{number}_nats": "", f"{number}_interval_nats": ""}
+                if points[0][f"{number}_nats"] != "":
+                    mean = over_seeds([float(point[f"{number}_nats"]) for point in points])
                     half = "" if mean.half is None else mean.half
-                    row |= {f"{found}_nats": mean.mean, f"{found}_interval_nats": half}
+                    row |= {f"{number}_nats": mean.mean, f"{number}_interval_nats": half}
             rows.append(row)
     return rows

@@ -1,4 +1,4 @@
-"""The adversarial game: estimators of what two views share, against the generator that makes the views."""
+"""The adversarial game: estimators of the views' shared information, against the generator that makes the views."""
 
 import math
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ STATE = ("generator", "estimators", "classifiers", "climbing", "descending")
 
 
 class Played(NamedTuple):
-    """What a step's generator saw, in nats: I_NCE, both classifiers' cross-entropies together; None: not asked for."""
+    """Losses of a step's generator in nats: I_NCE, and the sum of both classifiers' cross-entropies; None: not used."""
 
     shared: Float[Tensor, ""] | None
     classified: Float[Tensor, ""] | None
@@ -64,7 +64,7 @@ class ViewLearning:
         return Played(*(None if term is None else term.detach() for term in (shared, classified)))
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that the next step depends on, but for its batch."""
+        """All that the next step depends on, except its batch."""
         return {name: getattr(self, name).state_dict() for name in STATE}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -1,18 +1,29 @@
-"""What a study says of a view generator."""
+"""Settings of a view generator in a study's params.yaml."""
 
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import Field
 
 from annulus.config.params import Params
+from annulus.encoders.config import Backbone
 from annulus.settings import Depth, Positive, Rate, Rows, Steps, Temperature, Width
+from annulus.views.settings import ViewSet
 
-# How a generator's opponents see images, under their names in dvc.yaml.
-SEEN = ["datasets.${dataset}.view_size", "view_sets.${views}", "backbones.${backbone}"]
+SEEN = ["datasets.${dataset}.view_size", "view_sets.${views}", "backbones.${backbone}"]  # `Seen`, by dvc.yaml's names
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Views and backbone of a generator's opponents."""
+
+    view_size: int
+    views: ViewSet
+    backbone: Backbone
 
 
 class GeneratorParams(Params):
-    """A view generator: what it takes and changes, how its couplings are built, and how it learns."""
+    """A view generator: its colour space, channels, couplings and training."""
 
     space: Literal["rgb", "ydbdr"]
     changes: Literal["all", "rest"]  # all channels, or only those behind the first

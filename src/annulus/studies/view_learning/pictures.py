@@ -1,4 +1,4 @@
-"""What generators make of images: a grid of pictures, the images above, each generator's two views of them below."""
+"""Grid of pictures: images in the first row, each generator's two views of them below."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ class Shown:
 
 def grid(images: UInt8[Tensor, "n 3 h w"], rows: list[Shown]) -> Image.Image:
     """The first view in grey; the second one's two channels as red and blue, their mean as green."""
-    alone = [each for image in images for each in (tile(image, TILE), None)]
+    alone = [picture for image in images for picture in (tile(image, TILE), None)]
     pairs = [[tile(part, TILE) for both in zip(*_tiles(row.views), strict=True) for part in both] for row in rows]
     return sheet([("image", alone), *zip([row.name for row in rows], pairs, strict=True)], together=2)
 

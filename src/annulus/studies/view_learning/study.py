@@ -44,15 +44,15 @@ class ViewLearningParams(StudyParams):
 
 
 def generator_of(study: Study, own: ViewLearningParams, name: str) -> GeneratorParams:
-    """A generator: what all have, what the scale sets, its rates, and what it says itself.
+    """A generator's settings: the common ones, the scale's, its rates, and its own.
 
     Raises:
         InputError: when it names no rates of the scale, or a value is refused.
     """
-    tree, rates = dict(own.generators[name]), study.of_scale(own.rates, "rates")
+    tree, rates = dict(own.generators[name]), study.value_at_scale(own.rates, "rates")
     if (chosen := tree.pop("rates", None)) not in list(rates):
         where = f"{study.path}: generators.{name}.rates: {shown(chosen)}"
         raise InputError(f"{where} is none of {', '.join(rates)}{nearest(str(chosen), rates)}")
     scales = {scale: settings for scale, settings in own.learning.items() if scale != "all"}
-    learning = study.row("learning", "all") | study.of_scale(scales, "learning")
+    learning = study.row("learning", "all") | study.value_at_scale(scales, "learning")
     return checked(learning | rates[chosen].model_dump() | tree, f"{study.path}: generators.{name}", GeneratorParams)

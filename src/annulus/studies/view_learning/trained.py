@@ -16,9 +16,9 @@ from annulus.files.images import ImageSet
 from annulus.files.results import Number
 from annulus.running import progress
 from annulus.running.checkpoint import Checkpoint
-from annulus.studies.view_learning.batches import Batches, Seen
+from annulus.studies.view_learning.batches import Batches
 from annulus.studies.view_learning.learning import Played, ViewLearning
-from annulus.studies.view_learning.params import GeneratorParams
+from annulus.studies.view_learning.params import GeneratorParams, Seen
 from annulus.views.learned import GeneratorConfig, ViewGenerator
 from annulus.views.splits import ColourSplit, channel_statistics
 
@@ -26,7 +26,7 @@ CURVE_POINTS = 10  # of the learning curve: means over a tenth of the steps each
 
 
 class Trained(NamedTuple):
-    """A generator, and what was found while it learned: nothing, where it did not."""
+    """A generator and its learning curves, empty if it did not learn."""
 
     generator: ViewGenerator
     curve: list[dict[str, Number]]
@@ -102,14 +102,14 @@ def encoder_config(params: GeneratorParams, seen: Seen, images: ImageSet) -> Enc
     Raises:
         InputError: when the images have no colour.
     """
-    split, backbone = ColourSplit(params.space), seen["backbones.${backbone}"]
+    split, backbone = ColourSplit(params.space), seen.backbone
     mean, std = channel_statistics(images.images, split)
     return EncoderConfig(
         architecture=backbone.architecture,
         stem=backbone.stem,
         head="linear",
         embedding_dim=params.embedding_dim,
-        view_size=seen["datasets.${dataset}.view_size"],
+        view_size=seen.view_size,
         split=split,
         mean=mean,
         std=std,
@@ -123,14 +123,14 @@ def _point(step: int, played: list[Played]) -> dict[str, Number]:
         InputError: when one is not finite.
     """
     row: dict[str, Number] = {"step": step}
-    for name, found in zip(("shared_nats", "classified_nats"), zip(*played, strict=True), strict=True):
-        row[name] = "" if found[0] is None else _mean(step, name, torch.stack(found))
+    for name, values in zip(("shared_nats", "classified_nats"), zip(*played, strict=True), strict=True):
+        row[name] = "" if values[0] is None else _mean(step, name, torch.stack(values))
     return row
 
 
-def _mean(step: int, name: str, found: Float[Tensor, "steps"]) -> float:
-    if not found.isfinite().all():
+def _mean(step: int, name: str, values: Float[Tensor, "steps"]) -> float:
+    if not values.isfinite().all():
         raise InputError(
             f"{name} of a view generator is not finite by step {step}; lower its generator_rate or estimator_rate"
         )
-    return found.mean().item()
+    return values.mean().item()

@@ -1,1 +1,1 @@
-"""Classifiers: networks for small images that learn from labels, alone or from a teacher."""
+"""Classifiers: networks for small images that learn from labels, with or without a teacher."""

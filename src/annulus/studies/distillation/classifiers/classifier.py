@@ -24,7 +24,7 @@ class Classifier(nn.Module):
         self.head = nn.Linear(width, config.classes)
 
     def features(self, images: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b width"]:
-        """The last map's mean over space: what the linear layer reads, and what a student imitates.
+        """The last map's mean over space: input of the linear layer, and target of a student.
 
         Raises:
             InputError: when the images are smaller than 8 pixels a side.

@@ -1,4 +1,4 @@
-"""What rebuilds a classifier, and its check when it is read back."""
+"""The configuration from which a classifier is rebuilt, and its check when it is read."""
 
 import difflib
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class ClassifierConfig:
     std: Channels
 
     def __post_init__(self) -> None:
-        """Refuse what no network can be built of.
+        """Refuse impossible networks.
 
         Raises:
             InputError: for an unknown name, with the nearest known one, no class or a std of zero.
@@ -42,7 +42,7 @@ class ClassifierConfig:
 
     @classmethod
     def checked(cls, described: Any) -> Self:
-        """What the JSON file holds.
+        """Parses the content of the JSON file.
 
         Raises:
             ValueError: for a missing or unknown key, or a value that no classifier has.
@@ -56,7 +56,7 @@ class ClassifierConfig:
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that is no network's.
+    """Refuse an unknown network.
 
     Raises:
         InputError: with the nearest known name.

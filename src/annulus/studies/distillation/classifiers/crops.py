@@ -5,8 +5,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, UInt8
 from torch import Tensor
 
-from annulus.device.copies import sent
-from annulus.views.crop import Boxes, resized_crop
+from annulus.device.copies import to_device
+from annulus.views.crop import CropBoxes, resized_crop
 from annulus.views.shown import Shown, whole
 
 
@@ -28,5 +28,5 @@ def padded_crops(
     top, left = torch.randint(2 * padding + 1, (2, shown.batch), generator=generator)[:, shown.rows]
     mirrored = (torch.rand(shown.batch, generator=generator) < flip)[shown.rows].nonzero().squeeze(1)
     sides = torch.full((len(images),), side)
-    top, left, sides, mirrored = sent([top, left, sides, mirrored], images.device)
-    return resized_crop(F.pad(images, [padding] * 4), Boxes(top, left, sides, sides), mirrored, side)
+    top, left, sides, mirrored = to_device([top, left, sides, mirrored], images.device)
+    return resized_crop(F.pad(images, [padding] * 4), CropBoxes(top, left, sides, sides), mirrored, side)

@@ -31,8 +31,8 @@ class InvertedResidual(nn.Module):
         )
 
     def forward(self, maps: Float[Tensor, "b i h w"]) -> Float[Tensor, "b o y x"]:
-        found = self.layers(maps)
-        return maps + found if self.added else found
+        output = self.layers(maps)
+        return maps + output if self.added else output
 
 
 def build_mobilenet_v2() -> tuple[nn.Module, int]:

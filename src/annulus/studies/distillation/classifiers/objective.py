@@ -1,4 +1,4 @@
-"""What a classifier learns from: `Objective`, and the labels alone."""
+"""Losses of classifiers: the interface `Objective`, and cross-entropy on labels alone."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from annulus.studies.distillation.classifiers.classifier import Classifier
 
 
 class Objective:
-    """A loss of the classifier that it holds, and what it learns or remembers besides: here nothing."""
+    """A loss of its classifier, with its own parameters and state; by default it has none."""
 
     def loss(
         self, images: Float[Tensor, "b 3 h w"], rows: Int[Tensor, "all"], labels: Int[Tensor, "all"]
@@ -27,19 +27,19 @@ class Objective:
         """Called when the optimiser has stepped: the place to write a memory."""
 
     def parameters(self) -> Iterable[nn.Parameter]:
-        """What learns besides the classifier, whose own weights the loop knows."""
+        """Parameters to train besides the classifier's own."""
         return ()
 
     def state_dict(self) -> Mapping[str, Any]:
-        """What a killed run needs besides the classifier: tensors, numbers, text, lists and dicts of them."""
+        """State to save besides the classifier: tensors, numbers, text, lists and dicts of them."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take up what `state_dict` gave."""
+        """Load a state of `state_dict`."""
 
 
 class Supervised(Objective):
-    """Cross-entropy with the labels: a teacher, or a student alone."""
+    """Cross-entropy with the labels: for a teacher, or a student without one."""
 
     def __init__(self, classifier: Classifier) -> None:
         self.classifier = classifier

@@ -1,4 +1,4 @@
-"""The section of params.yaml that says how a classifier is trained."""
+"""Training settings of classifiers."""
 
 from pydantic import Field
 
@@ -8,7 +8,7 @@ from annulus.settings import Decay, Rate, Steps
 
 
 class FitParams(Params):
-    """SGD with momentum, and what its images go through.
+    """SGD with momentum, and the augmentation of its images.
 
     Song and Ermon train for 240 epochs at a learning rate of 0.1, divided by ten after 150, 180 and 210, with momentum
     0.9 and weight decay 5e-4. The code of Tian et al. has 0.05, and 0.01 for MobileNetV2 and the ShuffleNets.

@@ -1,12 +1,12 @@
-"""A classifier as two files: its weights, and what rebuilds it as JSON of the same name."""
+"""A classifier as two files: its weights, and its configuration as JSON of the same name."""
 
 from functools import partial
 from pathlib import Path
 
 from annulus.files.weights import Kind, load_network, save_network
-from annulus.studies.distillation.classifiers.build import build
 from annulus.studies.distillation.classifiers.classifier import Classifier
 from annulus.studies.distillation.classifiers.config import ClassifierConfig
+from annulus.studies.distillation.classifiers.network import build
 
 KIND = Kind("a classifier", "train it again")
 

@@ -28,24 +28,24 @@ class GroupedBottleneck(nn.Module):
     def __init__(self, inputs: int, channels: int, stride: int) -> None:
         super().__init__()
         self.stride = stride
-        found = channels - inputs if stride == 2 else channels  # the pooled input gives the others
-        inside = found // 4
+        outputs = channels - inputs if stride == 2 else channels  # the pooled input gives the others
+        inside = outputs // 4
         first = 1 if inputs == STEM else GROUPS  # so few channels are not grouped
         self.conv1 = nn.Conv2d(inputs, inside, 1, groups=first, bias=False)
         self.bn1 = nn.BatchNorm2d(inside)
         self.shuffle = nn.ChannelShuffle(first)
         self.conv2 = nn.Conv2d(inside, inside, 3, stride, padding=1, groups=inside, bias=False)
         self.bn2 = nn.BatchNorm2d(inside)
-        self.conv3 = nn.Conv2d(inside, found, 1, groups=GROUPS, bias=False)
-        self.bn3 = nn.BatchNorm2d(found)
+        self.conv3 = nn.Conv2d(inside, outputs, 1, groups=GROUPS, bias=False)
+        self.bn3 = nn.BatchNorm2d(outputs)
 
     def forward(self, maps: Float[Tensor, "b i h w"]) -> Float[Tensor, "b o y x"]:
         inside = self.shuffle(F.relu(self.bn1(self.conv1(maps)), inplace=True))
         inside = F.relu(self.bn2(self.conv2(inside)), inplace=True)
-        found = self.bn3(self.conv3(inside))
+        output = self.bn3(self.conv3(inside))
         if self.stride == 1:
-            return F.relu(found + maps, inplace=True)
-        return F.relu(torch.cat([found, F.avg_pool2d(maps, 3, stride=2, padding=1)], dim=1), inplace=True)
+            return F.relu(output + maps, inplace=True)
+        return F.relu(torch.cat([output, F.avg_pool2d(maps, 3, stride=2, padding=1)], dim=1), inplace=True)
 
 
 def build_shufflenet_v1() -> tuple[nn.Module, int]:

@@ -1,4 +1,4 @@
-"""The loop of a classifier, alone or with a teacher; a killed run goes on after its last epoch, bit for bit.
+"""The training loop of a classifier, with or without a teacher; a killed run resumes after its last epoch, bit for bit.
 
 Several processes share each batch: its views, its batch statistics and the memories are those of the whole batch.
 """
@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from annulus.device.copies import sent
+from annulus.device.copies import to_device
 from annulus.device.device import autocast
 from annulus.device.distributed import broadcast, local, local_slice, mean_, world_size
 from annulus.device.rng import generator
@@ -101,18 +101,18 @@ def scores(classifier: Classifier, images: ImageSet, device: torch.device) -> Fl
         InputError: when a score is not finite.
     """
     classifier.eval()
-    found = []
+    all_scores = []
     for _, some in images.images.on(device).in_turn(torch.arange(len(images)).split(BATCH_SIZE)):
         with autocast(device):
-            found.append(classifier(some.float() / 255).float().cpu())
-    found = torch.cat(found)
-    if not found.isfinite().all():
-        row = int((~found.isfinite()).any(dim=1).nonzero()[0])
+            all_scores.append(classifier(some.float() / 255).float().cpu())
+    all_scores = torch.cat(all_scores)
+    if not all_scores.isfinite().all():
+        row = int((~all_scores.isfinite()).any(dim=1).nonzero()[0])
         raise InputError(
             f"{classifier.config.name}'s scores of image {row} are not finite: its training diverged; "
             "lower the learning rate"
         )
-    return found
+    return all_scores
 
 
 def check_images(classifier: Classifier, images: ImageSet, split: str) -> None:
@@ -135,7 +135,7 @@ def check_images(classifier: Classifier, images: ImageSet, split: str) -> None:
 
 
 class _Run:
-    """What one run holds, and all of it that must survive a kill."""
+    """State of one run, with all that a checkpoint holds."""
 
     def __init__(
         self,
@@ -188,13 +188,13 @@ class _Run:
             if self.device.type == "cpu":
                 self._check(losses[: step + 1], len(batches), rate)
             done = epoch + (step + 1) / len(batches)
-            said = partial("epoch {}/{}, rate {:.2g}".format, epoch + 1, epochs, rate)
-            progress.report(round(done * len(self.images)), epochs * len(self.images), said, ended=done == epochs)
+            text = partial("epoch {}/{}, rate {:.2g}".format, epoch + 1, epochs, rate)
+            progress.report(round(done * len(self.images)), epochs * len(self.images), text, ended=done == epochs)
         self._check(losses, len(batches), rate)
         self.history.append({"epoch": epoch + 1, "loss_nats": losses.mean().item(), "learning_rate": rate})
 
     def _step(self, rows: Int[Tensor, "all"], views: Float[Tensor, "b 3 s s"]) -> Float[Tensor, ""]:
-        rows, labels = sent([rows, self.labels[rows]], self.device)
+        rows, labels = to_device([rows, self.labels[rows]], self.device)
         with autocast(self.device):
             loss = self.objective.loss(views, rows, labels)
         self.optimizer.zero_grad()

@@ -13,7 +13,7 @@ from annulus.studies.distillation.classifiers.weights import he_normal_
 
 
 class PreactivationBlock(nn.Module):
-    """Two times batch-norm, ReLU and a 3 x 3 convolution, added to what came in.
+    """Twice batch-norm, ReLU and a 3 x 3 convolution, added to the input.
 
     Where the number of channels changes, the shortcut is a 1 x 1 convolution of the rectified input.
     """

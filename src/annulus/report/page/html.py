@@ -7,12 +7,12 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from annulus.report.claims import VERDICTS
-from annulus.report.compact import with_classes
-from annulus.report.content import Report
-from annulus.report.numbers import rule_in_words
-from annulus.report.shown import Empty
-from annulus.report.tables import number
+from annulus.report.claims.verdicts import VERDICTS
+from annulus.report.figures.compact import with_classes
+from annulus.report.page.content import Report
+from annulus.report.page.numbers import rule_in_words
+from annulus.report.page.shown import Empty
+from annulus.report.papers.tables import number
 
 HERE = Path(__file__).parent
 

@@ -6,10 +6,11 @@ from functools import partial
 
 from matplotlib.figure import Figure
 
-from annulus.report.digits import moving_digits
-from annulus.report.distillation import over_alpha
-from annulus.report.drawing import Row
-from annulus.report.figures import (
+from annulus.report.figures.distillation import over_alpha
+from annulus.report.figures.drawing import Row
+from annulus.report.figures.gains import compared, gains
+from annulus.report.figures.moving_digits import moving_digits
+from annulus.report.figures.studies import (
     LINEAR,
     NN1,
     accuracy,
@@ -26,9 +27,15 @@ from annulus.report.figures import (
     stability,
     staircase,
 )
-from annulus.report.gains import compared, gains
-from annulus.report.targets import transfer
-from annulus.report.views import against_information, colour_spaces, distance, learned_planes, of_generators, spirals
+from annulus.report.figures.transfer import transfer
+from annulus.report.figures.views import (
+    against_information,
+    colour_spaces,
+    distance,
+    learned_planes,
+    of_generators,
+    spirals,
+)
 
 SEEDS = "Bars: standard deviation over seeds."
 INTERVALS = "Bars: 95 % intervals."

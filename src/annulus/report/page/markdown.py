@@ -6,14 +6,14 @@ All verdicts, and every table that was run; of those that were not, of figures a
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from annulus.report.claims import Verdict
-from annulus.report.content import Paper, Report
-from annulus.report.first import Gain
-from annulus.report.numbers import Numbers, rule_in_words
-from annulus.report.pictures import Pictures
-from annulus.report.sheets import Sheet
-from annulus.report.shown import Empty, Gains, Shown
-from annulus.report.tables import Cell, Column, Table, number
+from annulus.report.claims.verdicts import Verdict
+from annulus.report.figures.pictures import Pictures
+from annulus.report.page.content import Paper, Report
+from annulus.report.page.first import Gain
+from annulus.report.page.numbers import Numbers, rule_in_words
+from annulus.report.page.sheets import Sheet
+from annulus.report.page.shown import Empty, Gains, Shown
+from annulus.report.papers.tables import Cell, Column, Table, number
 
 PAGE = "data/report/index.html"
 

@@ -2,8 +2,8 @@
 
 from matplotlib.figure import Figure
 
-from annulus.report.drawing import SERIES, numbers, optional, panels, plain
-from annulus.report.figures import Rows
+from annulus.report.figures.drawing import SERIES, numbers, optional, panels, plain
+from annulus.report.figures.studies import Rows
 
 TASKS = {
     "digit": ("digit_error_percent", "digit_error_interval_percent", "wrong, percent"),

@@ -10,7 +10,7 @@ from statistics import fmean
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from annulus.report.drawing import INK, Row, curves, finish, grouped, looks, numbers, panels, plain, reference
+from annulus.report.figures.drawing import INK, Row, curves, finish, grouped, looks, numbers, panels, plain, reference
 
 Rows = Sequence[Row]
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
-from annulus.report.drawing import GROUND, INK, SERIES, WIDE, Row, numbers, optional, svg
-from annulus.report.metrics import Metrics
-from annulus.report.tables import MINUS, Cell, Column, Table, named, number, numeric
+from annulus.report.figures.drawing import GROUND, INK, SERIES, WIDE, Row, numbers, optional, svg
+from annulus.report.papers.metrics import Metrics
+from annulus.report.papers.tables import MINUS, Cell, Column, Table, named, number, numeric
 
 FILE, SUMMARY = "comparisons/uniform.csv", "summary.csv"
 LEADING = "linear_top1_percent"

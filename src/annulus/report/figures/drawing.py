@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
-from annulus.report.compact import compact
+from annulus.report.figures.compact import compact
 
 Row = Mapping[str, Any]
 

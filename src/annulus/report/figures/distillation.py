@@ -2,8 +2,8 @@
 
 from matplotlib.figure import Figure
 
-from annulus.report.drawing import curves, finish, grouped, numbers, panels, reference
-from annulus.report.figures import Rows
+from annulus.report.figures.drawing import curves, finish, grouped, numbers, panels, reference
+from annulus.report.figures.studies import Rows
 
 SWEPT = {"alpha-CPC": "CPC", "alpha-ML-CPC": "ML-CPC"}
 FIXED = {"KD": ("KD", (8, 2)), "CRD": ("CRD", (4, 2)), "Student": ("alone", (1, 2))}  # and the dashes of their lines

@@ -8,7 +8,7 @@ from typing import Any
 
 from annulus.config.file import read_tree
 from annulus.errors import InputError
-from annulus.report.metrics import Broken, Cell, Metrics, Missing
+from annulus.report.papers.metrics import Broken, Cell, Metrics, Missing
 
 DATASET = ("dataset", "datasets.folder.root")
 

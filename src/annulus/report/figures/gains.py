@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from annulus.report.drawing import GROUND, INK, SERIES, WIDE, Row, grouped, numbers, optional, plain
-from annulus.report.tables import number
+from annulus.report.figures.drawing import GROUND, INK, SERIES, WIDE, Row, grouped, numbers, optional, plain
+from annulus.report.papers.tables import number
 
 ALGORITHMS, CIFAR10 = "algorithms/table.csv", "cifar10/table.csv"
 OURS = "none"  # the table of what no paper measured on these images

@@ -10,20 +10,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from annulus.report.claims import VERDICTS, Verdict, load_claims, verdicts
-from annulus.report.context import Context, context
-from annulus.report.first import FILE, Gain, gain
-from annulus.report.gains import ALGORITHMS, CIFAR10
-from annulus.report.metrics import Broken, Metrics
-from annulus.report.numbers import Numbers, numbers_of
-from annulus.report.papers import Comparison, compare
-from annulus.report.pictures import Pictures
-from annulus.report.plots import PLOTS
-from annulus.report.seeds import of_summary
-from annulus.report.setting import processors
-from annulus.report.sheets import Sheet, sheets
-from annulus.report.shown import Empty, Gains, Shown, annulus, by_seed, figure, flat, gains, grids, part
-from annulus.report.tables import (
+from annulus.report.claims.verdicts import CLAIMS, VERDICTS, Verdict, verdicts
+from annulus.report.figures.gains import ALGORITHMS, CIFAR10
+from annulus.report.figures.pictures import Pictures
+from annulus.report.figures.plots import PLOTS
+from annulus.report.page.context import Context, context
+from annulus.report.page.first import FILE, Gain, gain
+from annulus.report.page.numbers import Numbers, numbers_of
+from annulus.report.page.seeds import of_summary
+from annulus.report.page.sheets import Sheet, sheets
+from annulus.report.page.shown import Empty, Gains, Shown, annulus, by_seed, figure, flat, gains, grids, part
+from annulus.report.papers.comparison import Comparison, compare
+from annulus.report.papers.metrics import Broken, Metrics
+from annulus.report.papers.setting import processors
+from annulus.report.papers.tables import (
     Cell,
     Column,
     Table,
@@ -109,7 +109,7 @@ def gather(root: Path, now: datetime) -> Report:
     metrics = Metrics(root)
     found = verdicts(metrics)
     comparisons = {comparison.table.id: comparison for comparison in compare(metrics)}
-    claims = {claim.id: claim for claim, _ in load_claims()}
+    claims = {claim.id: claim for claim in CLAIMS}
     shown = [figure(plot, metrics, found) for plot in PLOTS]
     sections = {name: [figure for figure in shown if figure.plot.section == name] for name in
                 ("papers", "curves", "diagnostics")}  # fmt: skip

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from annulus.report.drawing import (
+from annulus.report.figures.drawing import (
     SERIES,
     curves,
     finish,
@@ -17,7 +17,7 @@ from annulus.report.drawing import (
     plain,
     reference,
 )
-from annulus.report.figures import LINEAR, Rows
+from annulus.report.figures.studies import LINEAR, Rows
 
 SHARED = "I_NCE of unseen pairs, nats"
 OFFSET = "offset of the second patch, pixels"

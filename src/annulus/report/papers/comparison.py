@@ -13,9 +13,9 @@ from pydantic import Field, ValidationError
 
 from annulus.config.params import Params, nearest
 from annulus.errors import InputError
-from annulus.report.metrics import Broken, Metrics, Missing, Row
-from annulus.report.published import HERE, ONE, PaperFigure, PaperRow, PaperTable, label, load, read, said
-from annulus.report.setting import read_setting
+from annulus.report.papers.metrics import Broken, Metrics, Missing, Row
+from annulus.report.papers.published import HERE, ONE, PaperFigure, PaperRow, PaperTable, label, load, read, said
+from annulus.report.papers.setting import read_setting
 
 Names = dict[str, str | float]
 

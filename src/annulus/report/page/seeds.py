@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from annulus.evals.intervals import over_seeds
-from annulus.report.drawing import optional
-from annulus.report.tables import DECIMALS, Cell, Column, Table, decimals_of, named, numeric, valued
+from annulus.report.figures.drawing import optional
+from annulus.report.papers.tables import DECIMALS, Cell, Column, Table, decimals_of, named, numeric, valued
 
 
 def of_seeds(caption: str, seeds: Mapping[str, Mapping[str, object]]) -> Table:

@@ -6,9 +6,9 @@ import torch.nn.functional as F
 from torchvision.models.vgg import cfgs, make_layers
 
 from annulus.errors import InputError
-from annulus.studies.distillation.classifiers.build import build_classifier
 from annulus.studies.distillation.classifiers.config import NAMES
 from annulus.studies.distillation.classifiers.mobilenet import InvertedResidual
+from annulus.studies.distillation.classifiers.network import build_classifier
 from annulus.studies.distillation.classifiers.shufflenet import GroupedBottleneck
 from annulus.studies.distillation.classifiers.wide import PreactivationBlock
 

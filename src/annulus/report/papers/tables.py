@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from annulus.report.papers import ComparedRow, Comparison
+from annulus.report.papers.comparison import ComparedRow, Comparison
 
 NOT_RUN = "not run"
 MINUS = "\N{MINUS SIGN}"

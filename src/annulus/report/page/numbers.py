@@ -4,11 +4,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from annulus.report.claims import Claim, Verdict
-from annulus.report.metrics import Broken, Metrics, Missing
-from annulus.report.papers import Comparison
-from annulus.report.selectors import Selector, keys
-from annulus.report.tables import MINUS, Cell, Column, Table, decimals_of, named, number
+from annulus.report.claims.claim import Claim
+from annulus.report.claims.selectors import Differences, Selector
+from annulus.report.claims.verdicts import Verdict
+from annulus.report.papers.comparison import Comparison
+from annulus.report.papers.metrics import Broken, Metrics, Missing
+from annulus.report.papers.tables import MINUS, Cell, Column, Table, decimals_of, named, number
 
 LONGEST = 8  # rows of a small table; of a longer list the range is told
 UNITS = {"percent": "%", "nats": "nats", "pixels": "pixels"}
@@ -32,9 +33,9 @@ def numbers_of(claim: Claim, verdict: Verdict, metrics: Metrics, tables: Mapping
     alone, groups = [], {}
     for name, selector in claim.values.items():
         value = verdict.numbers.get(name)
-        if value is None or selector is None:
+        if value is None:
             continue
-        if selector.column == "difference" and verdict.verdict == "not run at this scale":
+        if isinstance(selector, Differences) and verdict.verdict == "not run at this scale":
             continue
         half = verdict.numbers.get(f"{name}_interval")
         values = value if isinstance(value, list) else [value]
@@ -68,7 +69,7 @@ def rule_in_words(rule: str) -> str:
 def _keys(selector: Selector, metrics: Metrics, tables: Mapping[str, Comparison], count: int) -> tuple[str, tuple]:
     """The heading and the rows' names of a list; places from 1 where its file does not name them."""
     try:
-        head, rows = keys(selector, metrics, tables)
+        head, rows = selector.keys(metrics, tables)
     except (Missing, Broken):
         head, rows = "", []
     rows = [row.replace("_", " ") for row in rows]

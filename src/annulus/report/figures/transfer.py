@@ -2,8 +2,8 @@
 
 from matplotlib.figure import Figure
 
-from annulus.report.drawing import INK, finish, grouped, looks, numbers, optional, panels, plain
-from annulus.report.figures import Rows
+from annulus.report.figures.drawing import INK, finish, grouped, looks, numbers, optional, panels, plain
+from annulus.report.figures.studies import Rows
 
 PROTOCOLS = {"linear": "linear probe", "few_shot": "few-shot episodes"}
 

@@ -8,16 +8,16 @@ from typing import TypeVar
 from urllib.parse import quote
 
 from annulus.files.regular import read_text
-from annulus.report.claims import Verdict
-from annulus.report.drawing import svg
-from annulus.report.gains import compared, finding, told
-from annulus.report.metrics import Broken, Metrics, Missing
-from annulus.report.papers import load_figures, load_tables
-from annulus.report.pictures import NoPictures, Pictures, pictures
-from annulus.report.plots import FINDINGS, Plot, comparisons
-from annulus.report.seeds import of_gains, of_pairs, of_seeds
-from annulus.report.setting import read_setting
-from annulus.report.tables import Table, of_values
+from annulus.report.claims.verdicts import Verdict
+from annulus.report.figures.drawing import svg
+from annulus.report.figures.gains import compared, finding, told
+from annulus.report.figures.pictures import NoPictures, Pictures, pictures
+from annulus.report.figures.plots import FINDINGS, Plot, comparisons
+from annulus.report.page.seeds import of_gains, of_pairs, of_seeds
+from annulus.report.papers.comparison import load_figures, load_tables
+from annulus.report.papers.metrics import Broken, Metrics, Missing
+from annulus.report.papers.setting import read_setting
+from annulus.report.papers.tables import Table, of_values
 
 Made = TypeVar("Made")
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from PIL import Image
 
 from annulus.files.regular import check_regular
-from annulus.report.metrics import COMMANDS
-from annulus.report.pictures import embedded
-from annulus.report.shown import Empty
+from annulus.report.figures.pictures import embedded
+from annulus.report.page.shown import Empty
+from annulus.report.papers.metrics import COMMANDS
 
 LARGEST = 920  # pixels a side: somewhat less than the page
 MOST_PIXELS = 16_000_000  # an ordinary sheet has 1.5 million; a file of 200 MB would be decoded for minutes

@@ -1,0 +1,312 @@
+"""Claims of eqco: EqCo: Equivalent Rules for Self-supervised Contrastive Learning."""
+
+from annulus.report.claims.claim import Claim
+from annulus.report.claims.rules import largest, log, smallest
+from annulus.report.claims.selectors import Differences, estimate, exact, spread
+
+CLAIMS = [
+    Claim(
+        "eqco.constant-in-k",
+        "EqCo's estimate is nearly constant in the number of pairs; over 64 to 512 it moves by at most 0.3 nats at "
+        "any information.",
+        lambda k64, k128, k256, k512: (largest(k64, k128, k256, k512) - smallest(k64, k128, k256, k512) <= 0.3).all(),
+        where=["eqco.table9"],
+        scale="paper",
+        values={
+            "k64": spread(
+                "estimators/gaussians.csv",
+                "estimate_nats",
+                "std_over_seeds_nats",
+                method="EqCo",
+                pairs=64,
+                by=["information_nats"],
+            ),
+            "k128": spread(
+                "estimators/gaussians.csv",
+                "estimate_nats",
+                "std_over_seeds_nats",
+                method="EqCo",
+                pairs=128,
+                by=["information_nats"],
+            ),
+            "k256": spread(
+                "estimators/gaussians.csv",
+                "estimate_nats",
+                "std_over_seeds_nats",
+                method="EqCo",
+                pairs=256,
+                by=["information_nats"],
+            ),
+            "k512": spread(
+                "estimators/gaussians.csv",
+                "estimate_nats",
+                "std_over_seeds_nats",
+                method="EqCo",
+                pairs=512,
+                by=["information_nats"],
+            ),
+        },
+        tested=["test_bounds_eqco.py::test_the_eqco_estimate_hardly_depends_on_the_number_of_negatives"],
+    ),
+    Claim(
+        "eqco.infonce-grows",
+        "InfoNCE's estimate grows with the number of pairs, here from 64 to 512, at every information.",
+        lambda k64, k512: (k512 > k64).all(),
+        where=["eqco.table9"],
+        values={
+            "k64": spread(
+                "estimators/gaussians.csv",
+                "estimate_nats",
+                "std_over_seeds_nats",
+                method="InfoNCE",
+                pairs=64,
+                by=["information_nats"],
+            ),
+            "k512": spread(
+                "estimators/gaussians.csv",
+                "estimate_nats",
+                "std_over_seeds_nats",
+                method="InfoNCE",
+                pairs=512,
+                by=["information_nats"],
+            ),
+        },
+    ),
+    Claim(
+        "eqco.infonce-ceiling",
+        "InfoNCE is at most log K.",
+        lambda infonce, pairs: (infonce <= log(pairs)).all(),
+        where=["eqco.table9"],
+        values={
+            "infonce": spread(
+                "estimators/gaussians.csv",
+                "estimate_nats",
+                "std_over_seeds_nats",
+                method="InfoNCE",
+                by=["pairs", "information_nats"],
+            ),
+            "pairs": exact("estimators/gaussians.csv", "pairs", method="InfoNCE", by=["pairs", "information_nats"]),
+        },
+    ),
+    Claim(
+        "eqco.eqco-ceiling",
+        "EqCo's estimate is at most log(1 + alpha).",
+        lambda eqco, ceiling: (eqco <= ceiling).all(),
+        where=["eqco.table9"],
+        values={
+            "eqco": spread(
+                "estimators/gaussians.csv",
+                "estimate_nats",
+                "std_over_seeds_nats",
+                method="EqCo",
+                by=["pairs", "information_nats"],
+            ),
+            "ceiling": exact(
+                "estimators/gaussians.csv", "ceiling_nats", method="EqCo", by=["pairs", "information_nats"]
+            ),
+        },
+        tested=[
+            "test_bounds_eqco.py::test_a_margin_on_the_negatives_is_the_paper_s_on_the_positive_and_the_estimate_cpc_with_alpha_of_k"
+        ],
+    ),
+    Claim(
+        "eqco.large-information",
+        "Where the information is large, 8 or 10 nats, EqCo with few pairs is far above InfoNCE.",
+        lambda eqco, infonce: (eqco - infonce > 1).all(),
+        where=["eqco.table9"],
+        scale="paper",
+        values={
+            "eqco": spread(
+                "estimators/gaussians.csv",
+                "estimate_nats",
+                "std_over_seeds_nats",
+                method="EqCo",
+                pairs=64,
+                information_nats=[8, 10],
+                by=["information_nats"],
+            ),
+            "infonce": spread(
+                "estimators/gaussians.csv",
+                "estimate_nats",
+                "std_over_seeds_nats",
+                method="InfoNCE",
+                pairs=64,
+                information_nats=[8, 10],
+                by=["information_nats"],
+            ),
+        },
+    ),
+    Claim(
+        "eqco.table9-values",
+        "The 40 printed estimates of table 9 can be had again, within 0.1 nats on average and 0.25 at most.",
+        lambda difference: (difference.len() >= 40) & (abs(difference).mean() <= 0.1) & (abs(difference).max() <= 0.25),
+        where=["eqco.table9"],
+        scale="paper",
+        values={"difference": Differences("eqco.table9")},
+    ),
+    Claim(
+        "eqco.margin-on-negatives",
+        "The loss with margin tau log(alpha / K) is the one whose negatives are weighted by alpha / K (equations 5 "
+        "and 10).",
+        lambda with_margin, weighted: abs(with_margin - weighted) <= 0.000001,
+        tested=[
+            "test_bounds_eqco.py::test_a_margin_on_the_negatives_is_the_paper_s_on_the_positive_and_the_estimate_cpc_with_alpha_of_k"
+        ],
+    ),
+    Claim(
+        "eqco.gradient-bound",
+        "The bound of the gradient's norm under EqCo is free of K, and every gradient is within it (Theorem 2).",
+        lambda norm, bound: (norm <= bound).all(),
+        tested=[
+            "test_bounds_eqco.py::test_every_eqco_gradient_is_within_its_bound",
+            "test_bounds_eqco.py::test_eqco_gradients_are_as_large_with_few_negatives_as_with_many_and_plain_ones_are_not",
+        ],
+    ),
+    Claim(
+        "eqco.linear-scaling",
+        "A step with twice the queries and twice the learning rate equals, to first order, two steps; so accuracy "
+        "stays the same from 256 to 1024 queries.",
+        lambda accuracy: accuracy.range() <= 0.5,
+        where=["eqco.table1"],
+        scale="paper",
+        dataset=["ImageNet"],
+    ),
+    Claim(
+        "eqco.bound-in-training",
+        "During MoCo v2 training the converged bound grows with K; with EqCo it is almost the same for all K.",
+        lambda plain, eqco: (plain.first() < plain.last()) & (3 * eqco.range() < plain.range()),
+        where=["eqco.fig1"],
+        scale="paper",
+        dataset=["ImageNet"],
+        values={
+            "plain": estimate("negatives/eqco-moco.csv", "bound_nats", series="plain", by=["value"]),
+            "eqco": estimate("negatives/eqco-moco.csv", "bound_nats", series="EqCo", by=["value"]),
+        },
+    ),
+    Claim(
+        "eqco.moco-plain-drops",
+        "Without EqCo the accuracy of MoCo v2 drops clearly when K becomes very small, below 64.",
+        lambda plain: plain.first() < plain.last(),
+        where=["eqco.fig2"],
+        scale="paper",
+        dataset=["ImageNet"],
+        values={"plain": estimate("negatives/eqco-moco.csv", "linear_top1_percent", series="plain", by=["value"])},
+    ),
+    Claim(
+        "eqco.moco-steady",
+        "With EqCo the accuracy of MoCo v2 stays steady over a wide range of K, from 64 up, here within a point.",
+        lambda few, many: abs(few - many) <= 1,
+        where=["eqco.fig2"],
+        scale="paper",
+        dataset=["ImageNet"],
+        values={
+            "few": estimate("negatives/eqco-moco.csv", "linear_top1_percent", series="EqCo", value=64),
+            "many": estimate("negatives/eqco-moco.csv", "linear_top1_percent", series="EqCo", value=[256, 65536]),
+        },
+    ),
+    Claim(
+        "eqco.moco-limit",
+        "For K of 16 or less MoCo v2 degrades even with EqCo.",
+        lambda eqco: eqco.first() < eqco.last(),
+        where=["eqco.fig2"],
+        scale="paper",
+        dataset=["ImageNet"],
+        values={"eqco": estimate("negatives/eqco-moco.csv", "linear_top1_percent", series="EqCo", by=["value"])},
+    ),
+    Claim(
+        "eqco.simo-steady",
+        "SiMo drops clearly at very small K without EqCo and is almost steady with it, here within a point.",
+        lambda plain, eqco: (plain.first() < plain.last()) & (eqco.range() <= 1),
+        where=["eqco.fig3"],
+        scale="paper",
+        dataset=["ImageNet"],
+        values={
+            "plain": estimate("negatives/eqco-simo.csv", "linear_top1_percent", series="plain", by=["value"]),
+            "eqco": estimate("negatives/eqco-simo.csv", "linear_top1_percent", series="EqCo", by=["value"]),
+        },
+    ),
+    Claim(
+        "eqco.gradient-steady",
+        "Across K the norm of MoCo's gradient is much steadier with EqCo than without.",
+        lambda plain, eqco: eqco.range() < plain.range(),
+        where=["eqco.fig4"],
+        values={
+            "plain": estimate("negatives/eqco-moco.csv", "gradient_mean_norm", series="plain", by=["value"]),
+            "eqco": estimate("negatives/eqco-moco.csv", "gradient_mean_norm", series="EqCo", by=["value"]),
+        },
+    ),
+    Claim(
+        "eqco.moco-gap",
+        "From K = 65536 to 256 MoCo loses 6.1 points, with EqCo 0.2; the gap all but disappears.",
+        lambda plain_drop, eqco_drop: (plain_drop > 3) & (abs(eqco_drop) < 1),
+        where=["eqco.text.moco_gap", "eqco.text.cited_intro"],
+        scale="paper",
+        dataset=["ImageNet"],
+    ),
+    Claim(
+        "eqco.simclr-alpha",
+        "SimCLR with 256 negatives improves from 62.0 to 65.3 when EqCo imitates 4096.",
+        lambda at_256, at_4096: at_4096 > at_256,
+        where=["eqco.text.simclr", "eqco.fig2"],
+        scale="paper",
+        dataset=["ImageNet"],
+    ),
+    Claim(
+        "eqco.simo-few",
+        "SiMo with 16 negatives is as accurate as MoCo v2 with 65536, and as SiMo with 256.",
+        lambda simo_16, simo_256, moco: (simo_16 >= moco - 0.5) & (abs(simo_16 - simo_256) <= 0.5),
+        where=["eqco.table2"],
+        scale="paper",
+        dataset=["ImageNet"],
+    ),
+    Claim(
+        "eqco.momentum",
+        "The momentum of SiMo's key encoder helps; 0.999 is better than none.",
+        lambda momentum, none: momentum > none,
+        where=["eqco.table3"],
+        scale="paper",
+        dataset=["ImageNet"],
+    ),
+    Claim(
+        "eqco.batch-norm",
+        "SiMo needs synchronised batch-norm; shuffled it is far worse.",
+        lambda sync, shuffled: sync > shuffled,
+        where=["eqco.table4"],
+        scale="paper",
+        dataset=["ImageNet"],
+    ),
+    Claim(
+        "eqco.alpha",
+        "SiMo's accuracy tends to improve with alpha up to 65536 and drops slightly beyond.",
+        lambda accuracy, at_65536: (
+            (at_65536 >= accuracy.max()) & (accuracy.first() < at_65536) & (accuracy.last() < at_65536)
+        ),
+        where=["eqco.table5"],
+        scale="paper",
+        dataset=["ImageNet"],
+    ),
+    Claim(
+        "eqco.moco-k",
+        "MoCo v2 improves with K and descends again for the largest.",
+        lambda accuracy: (accuracy.first() < accuracy.max()) & (accuracy.last() < accuracy.max()),
+        where=["eqco.table6"],
+        scale="paper",
+        dataset=["ImageNet"],
+    ),
+    Claim(
+        "eqco.wider",
+        "Wider models are better, and a larger alpha still helps them.",
+        lambda alpha_256, alpha_65536: alpha_256.rising() & alpha_65536.rising() & (alpha_65536 > alpha_256).all(),
+        where=["eqco.table7"],
+        scale="paper",
+        dataset=["ImageNet"],
+    ),
+    Claim(
+        "eqco.detection",
+        "SiMo transfers to detection on COCO as well as MoCo v2 and supervised pretraining, within 0.5 AP.",
+        lambda simo, moco, supervised: (abs(simo - moco) <= 0.5) & (abs(simo - supervised) <= 0.5),
+        where=["eqco.table8"],
+        scale="paper",
+        dataset=["ImageNet"],
+    ),
+]

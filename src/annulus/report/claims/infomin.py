@@ -1,0 +1,610 @@
+"""Claims of infomin: What Makes for Good Views for Contrastive Learning?."""
+
+from annulus.report.claims.claim import Claim
+from annulus.report.claims.selectors import estimate, exact
+
+CLAIMS = [
+    Claim(
+        "infomin.optimal-views",
+        "Among views that keep all that an image says of the label, their shared information is least when it is "
+        "only that about the label (Proposition 4.1).",
+        lambda shared, about_label: shared.min() >= about_label,
+        where=["infomin.fig1"],
+        tested=["test_views_information.py::test_views_that_keep_the_label_share_at_least_what_the_image_says_of_it"],
+    ),
+    Claim(
+        "infomin.data-processing",
+        "Views share no more than either shares with the image, and selecting channels of each shares no more than "
+        "the views themselves.",
+        lambda shared, of_image, channels: (shared <= of_image).all() & (channels <= shared).all(),
+        where=["infomin.fig1"],
+        tested=[
+            "test_views_information.py::test_views_share_no_more_than_either_with_the_image_and_parts_of_them_no_more_than_they"
+        ],
+    ),
+    Claim(
+        "infomin.nuisance",
+        "Removing shared nuisance helps the representation, removing information about the task hurts it.",
+        lambda base, less_nuisance, less_task: (less_nuisance > base) & (less_task < base),
+        where=["infomin.fig1"],
+    ),
+    Claim(
+        "infomin.three-regimes",
+        "Accuracy over shared information is a reverse U with missing information, a sweet spot and excess noise.",
+        lambda accuracy: (accuracy.max() > accuracy.first()) & (accuracy.max() > accuracy.last()),
+        where=["infomin.fig3"],
+    ),
+    Claim(
+        "infomin.ceiling",
+        "The estimate of shared information is at most log K, and at most the information itself.",
+        lambda estimate, error, ceiling, information: (
+            (estimate <= ceiling).all() & (estimate - (3 * error) <= information).all()
+        ),
+        values={
+            "estimate": exact("estimators/ideal.csv", "estimate_nats", series="InfoNCE", by=["information_nats"]),
+            "error": exact("estimators/ideal.csv", "error_nats", series="InfoNCE", by=["information_nats"]),
+            "ceiling": exact("estimators/ideal.csv", "ceiling_nats", series="InfoNCE", by=["information_nats"]),
+            "information": exact("estimators/ideal.csv", "information_nats", series="InfoNCE", by=["information_nats"]),
+        },
+        tested=["test_bounds.py::test_no_estimate_exceeds_its_ceiling"],
+    ),
+    Claim(
+        "infomin.shared-factor",
+        "On colourful moving digits a task (digit, position) is solved only when the views share its factor; sharing"
+        " just that halves the error at least of sharing just another one.",
+        lambda digit, digit_of_others, place, place_of_others: (
+            (2 * digit < digit_of_others).all() & (2 * place < place_of_others).all()
+        ),
+        where=["infomin.table1"],
+        values={
+            "digit": estimate("moving_digits/table.csv", "digit_error_percent", sharing="digit"),
+            "digit_of_others": estimate(
+                "moving_digits/table.csv", "digit_error_percent", sharing=["background", "position"], by=["sharing"]
+            ),
+            "place": estimate("moving_digits/table.csv", "position_error_pixels", sharing="position"),
+            "place_of_others": estimate(
+                "moving_digits/table.csv", "position_error_pixels", sharing=["digit", "background"], by=["sharing"]
+            ),
+        },
+    ),
+    Claim(
+        "infomin.shared-factor-helps",
+        "On colourful moving digits the error of each task (digit, background, position) is smaller where the views "
+        "share just its factor than where they share just another one, and than in untrained networks.",
+        lambda digit, digit_of_others, background, background_of_others, place, place_of_others: (
+            (digit < digit_of_others).all()
+            & (background < background_of_others).all()
+            & (place < place_of_others).all()
+        ),
+        where=["infomin.table1"],
+        values={
+            "digit": estimate("moving_digits/table.csv", "digit_error_percent", sharing="digit"),
+            "digit_of_others": estimate(
+                "moving_digits/table.csv",
+                "digit_error_percent",
+                sharing=["background", "position", "untrained"],
+                by=["sharing"],
+            ),
+            "background": estimate("moving_digits/table.csv", "background_error_percent", sharing="background"),
+            "background_of_others": estimate(
+                "moving_digits/table.csv",
+                "background_error_percent",
+                sharing=["digit", "position", "untrained"],
+                by=["sharing"],
+            ),
+            "place": estimate("moving_digits/table.csv", "position_error_pixels", sharing="position"),
+            "place_of_others": estimate(
+                "moving_digits/table.csv",
+                "position_error_pixels",
+                sharing=["digit", "background", "untrained"],
+                by=["sharing"],
+            ),
+        },
+        tested=["test_moving_digits_moving_digits.py::test_views_share_exactly_the_stated_factors"],
+    ),
+    Claim(
+        "infomin.background-dominates",
+        "When the views share the background, it drives digit and position out of the representation; their errors "
+        "are more than twice those of views that share only the digit, only the position.",
+        lambda digit_with_background, digit_alone, place_with_background, place_alone: (
+            (digit_with_background > 2 * digit_alone).all() & (place_with_background > 2 * place_alone).all()
+        ),
+        where=["infomin.table1"],
+        values={
+            "digit_with_background": estimate(
+                "moving_digits/table.csv",
+                "digit_error_percent",
+                sharing=["background + digit", "background + digit + position"],
+                by=["sharing"],
+            ),
+            "digit_alone": estimate("moving_digits/table.csv", "digit_error_percent", sharing="digit"),
+            "place_with_background": estimate(
+                "moving_digits/table.csv",
+                "position_error_pixels",
+                sharing=["background + position", "background + digit + position"],
+                by=["sharing"],
+            ),
+            "place_alone": estimate("moving_digits/table.csv", "position_error_pixels", sharing="position"),
+        },
+    ),
+    Claim(
+        "infomin.position-helps",
+        "Sharing the position beside the digit helps to tell the digit.",
+        lambda gain: gain < 0,
+        where=["infomin.table1"],
+        values={
+            "gain": estimate("moving_digits/pairs.csv", "digit_gain_percent", sharing="digit + position", over="digit")
+        },
+    ),
+    Claim(
+        "infomin.digit-dominates",
+        "When the views share digit and position, the digit drives the position out; its error is more than twice "
+        "that of views that share only the position.",
+        lambda place, place_alone: place > 2 * place_alone,
+        where=["infomin.table1"],
+        values={
+            "place": estimate("moving_digits/table.csv", "position_error_pixels", sharing="digit + position"),
+            "place_alone": estimate("moving_digits/table.csv", "position_error_pixels", sharing="position"),
+        },
+    ),
+    Claim(
+        "infomin.distance-information",
+        "The farther apart two patches, the less they share.",
+        lambda information: information.falling(),
+        where=["infomin.fig4"],
+        values={
+            "information": estimate("distance/offsets.csv", "held_out_nats", series=["shapes", "stl10"], by=["value"])
+        },
+    ),
+    Claim(
+        "infomin.distance-inner",
+        "Accuracy over the distance of patches is a reverse U; it is best at a distance between the nearest and the "
+        "farthest, on two sets.",
+        lambda first_set, second_set: (
+            (first_set.max() > 0)
+            & (first_set.max() > first_set.last())
+            & (second_set.max() > 0)
+            & (second_set.max() > second_set.last())
+        ),
+        where=["infomin.fig4"],
+        values={
+            "first_set": estimate(
+                "distance/offsets.csv", "linear_gain_percent", series=["shapes", "stl10"], by=["value"]
+            ),
+            "second_set": estimate(
+                "distance/offsets.csv", "linear_gain_percent", series=["mosaics", "cifar10"], by=["value"]
+            ),
+        },
+    ),
+    Claim(
+        "infomin.distance-sweet-spot",
+        "Accuracy over the distance of patches is a reverse U with its sweet spot at 128 pixels, on STL-10 and "
+        "CIFAR-10.",
+        lambda first_at_128, first_others, second_at_128, second_others: (
+            (first_at_128 > first_others).all() & (second_at_128 > second_others).all()
+        ),
+        where=["infomin.fig4"],
+        scale="paper",
+        dataset=["DIV2K"],
+        values={
+            "first_at_128": estimate("distance/offsets.csv", "linear_top1_percent", series="stl10", value=128),
+            "first_others": estimate(
+                "distance/offsets.csv",
+                "linear_top1_percent",
+                series="stl10",
+                value=[64, 96, 192, 256, 384],
+                by=["value"],
+            ),
+            "second_at_128": estimate("distance/offsets.csv", "linear_top1_percent", series="cifar10", value=128),
+            "second_others": estimate(
+                "distance/offsets.csv",
+                "linear_top1_percent",
+                series="cifar10",
+                value=[64, 96, 192, 256, 384],
+                by=["value"],
+            ),
+        },
+    ),
+    Claim(
+        "infomin.colour-information",
+        "Luma and colour differences (Lab, YDbDr, YIQ, YUV) share less than red shares with green and blue, or X "
+        "with Y and Z.",
+        lambda luma_and_colour, rgb, xyz: (luma_and_colour < rgb).all() & (luma_and_colour < xyz).all(),
+        where=["infomin.fig5"],
+        values={
+            "luma_and_colour": estimate(
+                "colour/spaces.csv", "held_out_nats", series=["lab", "ydbdr", "yiq", "yuv"], by=["series"]
+            ),
+            "rgb": estimate("colour/spaces.csv", "held_out_nats", series="rgb"),
+            "xyz": estimate("colour/spaces.csv", "held_out_nats", series="xyz"),
+        },
+    ),
+    Claim(
+        "infomin.colour-accuracy",
+        "Colour spaces whose channels share less than those of RGB give a better linear probe (Lab, YDbDr, YIQ and "
+        "YUV over RGB).",
+        lambda gains: (gains > 0).all(),
+        where=["infomin.fig5"],
+        values={
+            "gains": estimate(
+                "colour/spaces.csv", "linear_gain_percent", series=["lab", "ydbdr", "yiq", "yuv"], by=["series"]
+            )
+        },
+    ),
+    Claim(
+        "infomin.colour-segmentation",
+        "Colour spaces whose channels share less than those of RGB give a better mean IoU (Lab, YDbDr, YIQ and YUV "
+        "over RGB).",
+        lambda gains: (gains > 0).all(),
+        where=["infomin.fig5"],
+        values={
+            "gains": estimate(
+                "colour/spaces.csv", "mean_iou_gain_percent", series=["lab", "ydbdr", "yiq", "yuv"], by=["series"]
+            )
+        },
+    ),
+    Claim(
+        "infomin.colour-spaces",
+        "Among natural colour spaces accuracy is higher where the channels share least than where they share most, "
+        "and YDbDr is best.",
+        lambda by_rising_information, ydbdr, others: (
+            (by_rising_information.first() > by_rising_information.last()) & (ydbdr > others).all()
+        ),
+        where=["infomin.fig5"],
+        scale="paper",
+        dataset=["STL10"],
+        values={
+            "by_rising_information": estimate("colour/spaces.csv", "linear_top1_percent", by=["held_out_nats"]),
+            "ydbdr": estimate("colour/spaces.csv", "linear_top1_percent", series="ydbdr"),
+            "others": estimate(
+                "colour/spaces.csv",
+                "linear_top1_percent",
+                series=["rgb", "xyz", "hsv", "lab", "yuv", "yiq"],
+                by=["series"],
+            ),
+        },
+    ),
+    Claim(
+        "infomin.frequency-information",
+        "Of low against high frequencies the shared information is largest at a blur of 0.7.",
+        lambda at_0_7, others: (at_0_7 > others).all(),
+        where=["infomin.fig6"],
+        scale="paper",
+        dataset=["STL10"],
+        values={
+            "at_0_7": estimate("frequency/sigma.csv", "held_out_nats", value=0.7),
+            "others": estimate("frequency/sigma.csv", "held_out_nats", value=[0.25, 0.4, 1.0, 1.5, 2.5], by=["value"]),
+        },
+    ),
+    Claim(
+        "infomin.frequency-reverse-u",
+        "Accuracy over the blur that divides low from high frequencies is a reverse U.",
+        lambda gain: (gain.first() < 0) & (gain.last() < 0),
+        where=["infomin.fig6"],
+        values={"gain": estimate("frequency/sigma.csv", "linear_gain_percent", by=["value"])},
+    ),
+    Claim(
+        "infomin.frequency-sweet-spot",
+        "Beyond a blur of 0.7 the sweet spot is 1.0; a weaker one only loses accuracy.",
+        lambda others, at_1, weaker: (at_1 > others).all() & weaker.rising(),
+        where=["infomin.fig6"],
+        scale="paper",
+        dataset=["STL10", "TinyImageNet"],
+        values={
+            "others": estimate("frequency/sigma.csv", "linear_gain_percent", value=[0.7, 1.5, 2.5], by=["value"]),
+            "at_1": estimate("frequency/sigma.csv", "linear_gain_percent", value=1.0),
+            "weaker": estimate("frequency/sigma.csv", "linear_gain_percent", value=[0.25, 0.4, 0.7], by=["value"]),
+        },
+    ),
+    Claim(
+        "infomin.flow-all-channels",
+        "A random invertible map of all channels usually raises the shared information and lowers accuracy.",
+        lambda information, raw_information, gain: (
+            ((information > raw_information).share() > 0.5) & ((gain < 0).share() > 0.5)
+        ),
+        where=["infomin.fig8"],
+        scale="paper",
+        dataset=["STL10"],
+        values={
+            "information": estimate(
+                "view_learning/points.csv", "held_out_nats", learns="nothing", changes="all", by=["backbone", "space"]
+            ),
+            "raw_information": estimate(
+                "view_learning/points.csv", "held_out_nats", learns="raw input", by=["backbone", "space"]
+            ),
+            "gain": estimate(
+                "view_learning/points.csv",
+                "linear_gain_percent",
+                learns="nothing",
+                changes="all",
+                by=["backbone", "space"],
+            ),
+        },
+    ),
+    Claim(
+        "infomin.flow-one-view",
+        "A random invertible map of only one view changes neither.",
+        lambda information, raw_information, gain: (
+            (abs(information - raw_information) <= 0.1).all() & (abs(gain) <= 1).all()
+        ),
+        where=["infomin.fig8"],
+        scale="paper",
+        dataset=["STL10"],
+        values={
+            "information": estimate(
+                "view_learning/points.csv", "held_out_nats", learns="nothing", changes="rest", by=["backbone", "space"]
+            ),
+            "raw_information": estimate(
+                "view_learning/points.csv", "held_out_nats", learns="raw input", by=["backbone", "space"]
+            ),
+            "gain": estimate(
+                "view_learning/points.csv",
+                "linear_gain_percent",
+                learns="nothing",
+                changes="rest",
+                by=["backbone", "space"],
+            ),
+        },
+    ),
+    Claim(
+        "infomin.learned-unsupervised",
+        "Views learned without labels trace a reverse U and overshoot the sweet spot; training is unstable.",
+        lambda accuracy, unsupervised_interval, semisupervised_interval: (
+            (accuracy.max() > accuracy.first())
+            & (accuracy.max() > accuracy.last())
+            & (unsupervised_interval.mean() > semisupervised_interval.mean())
+        ),
+        where=["infomin.fig9", "infomin.table2"],
+        scale="paper",
+        dataset=["STL10"],
+        values={
+            "accuracy": estimate(
+                "view_learning/points.csv",
+                "linear_top1_percent",
+                learns=["raw input", "unsupervised"],
+                backbone=["convnet", "alexnet-fast"],
+                by=["held_out_nats"],
+            ),
+            "unsupervised_interval": exact(
+                "view_learning/points.csv",
+                "linear_top1_interval_percent",
+                learns="unsupervised",
+                backbone=["convnet", "alexnet-fast"],
+                by=["series"],
+            ),
+            "semisupervised_interval": exact(
+                "view_learning/points.csv",
+                "linear_top1_interval_percent",
+                learns="semi-supervised",
+                backbone=["convnet", "alexnet-fast"],
+                by=["series"],
+            ),
+        },
+    ),
+    Claim(
+        "infomin.learned-semisupervised",
+        "Views learned with some labels gather at the sweet spot and beat those learned only with labels.",
+        lambda gain: (gain > 0).all(),
+        where=["infomin.fig9", "infomin.table2"],
+        scale="paper",
+        dataset=["STL10"],
+        values={
+            "gain": estimate(
+                "view_learning/pairs.csv",
+                "gain_percent",
+                base=["supervised-rgb", "supervised-ydbdr"],
+                by=["series", "backbone"],
+            )
+        },
+    ),
+    Claim(
+        "infomin.learned-with-labels",
+        "Views learned with some labels beat those learned without.",
+        lambda gain: (gain > 0).all(),
+        where=["infomin.fig9", "infomin.table2"],
+        scale="paper",
+        dataset=["STL10"],
+        values={
+            "gain": estimate(
+                "view_learning/pairs.csv",
+                "gain_percent",
+                base=["unsupervised-rgb", "unsupervised-ydbdr"],
+                by=["series", "backbone"],
+            )
+        },
+    ),
+    Claim(
+        "infomin.learned-beats-raw",
+        "Views learned with some labels beat the raw colour space, with larger backbones too.",
+        lambda gain: (gain > 0).all(),
+        where=["infomin.table2", "infomin.table3", "infomin.text.table3_grgb"],
+        scale="paper",
+        dataset=["STL10"],
+        values={
+            "gain": estimate(
+                "view_learning/points.csv",
+                "linear_gain_percent",
+                series=["semi-supervised-rgb", "semi-supervised-ydbdr"],
+                by=["series", "backbone"],
+            )
+        },
+    ),
+    Claim(
+        "infomin.augmentation-reduces",
+        "As stronger augmentation lowers the shared information, accuracy rises steadily; even the strongest has not"
+        " reached the sweet spot.",
+        lambda gain_by_information: gain_by_information.falling(),
+        where=["infomin.fig10"],
+        scale="paper",
+        dataset=["ImageNet"],
+        values={"gain_by_information": estimate("strength/steps.csv", "linear_gain_percent", by=["held_out_nats"])},
+    ),
+    Claim(
+        "infomin.crop-reverse-u",
+        "With a linear head, accuracy over the least share of the image that a crop has is a reverse U.",
+        lambda gain: (gain.first() < 0) & (gain.last() < 0),
+        where=["infomin.fig11"],
+        values={"gain": estimate("strength/crop.csv", "linear_gain_percent", series="linear head", by=["value"])},
+    ),
+    Claim(
+        "infomin.crop-reverse-u-mlp",
+        "With an MLP head it is a reverse U as well.",
+        lambda gain: (gain.first() < 0) & (gain.last() < 0),
+        where=["infomin.fig11"],
+        values={"gain": estimate("strength/crop.csv", "linear_gain_percent", series="MLP head", by=["value"])},
+    ),
+    Claim(
+        "infomin.crop-sweet-spot",
+        "The sweet spot of crops is a least share of 0.2.",
+        lambda linear, linear_at_0_2, mlp, mlp_at_0_2: (linear < linear_at_0_2).all() & (mlp < mlp_at_0_2).all(),
+        where=["infomin.fig11"],
+        scale="paper",
+        dataset=["ImageNet"],
+        values={
+            "linear": estimate(
+                "strength/crop.csv",
+                "linear_gain_percent",
+                series="linear head",
+                value=[0.08, 0.15, 0.25, 0.3, 0.4, 0.5, 0.85, 1.0],
+                by=["value"],
+            ),
+            "linear_at_0_2": estimate("strength/crop.csv", "linear_gain_percent", series="linear head", value=0.2),
+            "mlp": estimate(
+                "strength/crop.csv",
+                "linear_gain_percent",
+                series="MLP head",
+                value=[0.08, 0.15, 0.25, 0.3, 0.4, 0.5, 0.85, 1.0],
+                by=["value"],
+            ),
+            "mlp_at_0_2": estimate("strength/crop.csv", "linear_gain_percent", series="MLP head", value=0.2),
+        },
+    ),
+    Claim(
+        "infomin.crop-usual",
+        "The usual 0.08 loses more than a point against 0.2 with the MLP head.",
+        lambda gain_at_0_08: gain_at_0_08 < -1,
+        where=["infomin.fig11"],
+        scale="paper",
+        dataset=["ImageNet"],
+        values={"gain_at_0_08": estimate("strength/crop.csv", "linear_gain_percent", series="MLP head", value=0.08)},
+    ),
+    Claim(
+        "infomin.jitter-reverse-u",
+        "Accuracy over the strength of colour jitter is a reverse U.",
+        lambda gain: (gain.first() < 0) & (gain.last() < 0),
+        where=["infomin.fig12"],
+        values={"gain": estimate("strength/jitter.csv", "linear_gain_percent", series="linear head", by=["value"])},
+    ),
+    Claim(
+        "infomin.jitter-sweet-spot",
+        "The sweet spot of jitter is a strength around 1.0.",
+        lambda gain, gain_at_1: (gain < gain_at_1).all(),
+        where=["infomin.fig12"],
+        scale="paper",
+        dataset=["ImageNet"],
+        values={
+            "gain": estimate(
+                "strength/jitter.csv",
+                "linear_gain_percent",
+                series="linear head",
+                value=[0.0, 0.125, 0.25, 0.5, 1.25, 1.5, 2.0, 2.5],
+                by=["value"],
+            ),
+            "gain_at_1": estimate("strength/jitter.csv", "linear_gain_percent", series="linear head", value=1.0),
+        },
+    ),
+    Claim(
+        "infomin.jitter-mlp",
+        "Too much jitter costs more with an MLP head than with a linear one.",
+        lambda linear, mlp: mlp < linear,
+        where=["infomin.fig12"],
+        scale="paper",
+        dataset=["ImageNet"],
+        values={
+            "linear": estimate("strength/jitter.csv", "linear_gain_percent", series="linear head", value=2.5),
+            "mlp": estimate("strength/jitter.csv", "linear_gain_percent", series="MLP head", value=2.5),
+        },
+    ),
+    Claim(
+        "infomin.augmentation-chain",
+        "A jigsaw branch, then an MLP head, each add about two points to RA-CJ-Blur.",
+        lambda accuracy: accuracy.rising() & (accuracy.last() - accuracy.first() >= 2),
+        where=["infomin.text.aug_chain"],
+        scale="paper",
+        dataset=["ImageNet"],
+    ),
+    Claim(
+        "infomin.imagenet",
+        "InfoMin augmentation reaches 70.1 percent in 200 epochs, more than SimCLR in 1000, and 73.0 in 800, the "
+        "best of its time.",
+        lambda infomin_200, infomin_800, simclr_1000, others: (
+            (infomin_200 > simclr_1000) & (infomin_800 > others.max())
+        ),
+        where=["infomin.table4"],
+        scale="paper",
+        dataset=["ImageNet"],
+    ),
+    Claim(
+        "infomin.capacity",
+        "Larger networks improve its linear evaluation significantly, to 75.2 percent with ResNeXt-152.",
+        lambda accuracy_by_size: accuracy_by_size.last() > accuracy_by_size.first(),
+        where=["infomin.table14"],
+        scale="paper",
+        dataset=["ImageNet"],
+    ),
+    Claim(
+        "infomin.coco",
+        "Fine-tuned on COCO with ResNet-50 it consistently outperforms supervised pretraining, and is the only "
+        "unsupervised method that does.",
+        lambda infomin, supervised, other_of_table5, supervised_of_table5: (
+            (infomin > supervised).all() & ~(other_of_table5 > supervised_of_table5).all()
+        ),
+        where=[
+            "infomin.table5a",
+            "infomin.table5b",
+            "infomin.table7a",
+            "infomin.table7b",
+            "infomin.table8a",
+            "infomin.table8b",
+        ],
+        scale="paper",
+        dataset=["ImageNet"],
+    ),
+    Claim(
+        "infomin.voc",
+        "On Pascal VOC detection it outperforms supervised pretraining and the other unsupervised methods.",
+        lambda infomin, others: infomin > others.max(),
+        where=["infomin.table6"],
+        scale="paper",
+        dataset=["ImageNet"],
+    ),
+    Claim(
+        "infomin.coco-larger",
+        "It outperforms supervised pretraining on COCO with larger backbones and better detectors too, for one, two "
+        "and six schedules.",
+        lambda infomin, supervised: (infomin > supervised).all(),
+        where=[
+            "infomin.table9a",
+            "infomin.table9b",
+            "infomin.table10a",
+            "infomin.table10b",
+            "infomin.table10c",
+            "infomin.table11a",
+            "infomin.table11b",
+            "infomin.table11c",
+            "infomin.table12a",
+            "infomin.table12b",
+        ],
+        scale="paper",
+        dataset=["ImageNet"],
+    ),
+    Claim(
+        "infomin.coco-imagenet5k",
+        "ResNeXt-152 pretrained by InfoMin on ImageNet-1K outperforms the one pretrained with labels on the six "
+        "times larger ImageNet-5K.",
+        lambda infomin, supervised: (infomin > supervised).all(),
+        where=["infomin.table13a"],
+        scale="paper",
+        dataset=["ImageNet"],
+    ),
+]

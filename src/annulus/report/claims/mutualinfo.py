@@ -1,0 +1,477 @@
+"""Claims of mutualinfo: On Mutual Information in Contrastive Learning for Visual Representations."""
+
+from collections.abc import Sequence
+
+from annulus.report.claims.claim import Claim
+from annulus.report.claims.rules import largest, log
+from annulus.report.claims.selectors import Column, Differences, estimate, exact
+
+# The two-dimensional toy: bounds of points that the encoders did not train on.
+UNSEEN = {"variant": "cosine-slow-warm", "points": "unseen"}
+
+
+def toy(method: str, /, by: Sequence[str] = (), **where: Sequence[int]) -> Column:
+    """Estimates of the toy's information by a method."""
+    return estimate(
+        "estimators/conditional.csv", "estimate_nats", "interval_nats", by, **UNSEEN, method=method, **where
+    )
+
+
+CLAIMS = [
+    Claim(
+        "mutualinfo.permutation",
+        "Over a fixed set of embeddings and bank entries the IR objective stays the same when both are permuted "
+        "together, so without augmentation it cannot tell images apart (Theorem 2.1).",
+        lambda before, after: abs(before - after) <= 0.000001,
+        tested=["test_bounds_theorems.py::test_without_augmentation_images_cannot_be_told_apart"],
+    ),
+    Claim(
+        "mutualinfo.infonce-bound",
+        "InfoNCE is at most the mutual information.",
+        lambda infonce, information: infonce <= information,
+        where=["mutualinfo.table3"],
+        values={
+            "infonce": toy("NCE"),
+            "information": exact("estimators/conditional.csv", "information_nats", **UNSEEN, method="NCE"),
+        },
+        tested=["test_bounds_theorems.py::test_the_estimate_is_below_the_information_and_close_with_the_true_critic"],
+    ),
+    Claim(
+        "mutualinfo.vince-order",
+        "VINCE with negatives above a threshold of similarity is at most InfoNCE, which is at most the mutual "
+        "information (Corollary 4.1.1; here the first by less than 0.001 nats above the second).",
+        lambda vince, infonce, information: (vince - infonce <= 0.001).all() & (infonce <= information),
+        where=["mutualinfo.table3"],
+        values={
+            "vince": toy("CNCE", by=["percent_closest"]),
+            "infonce": toy("NCE"),
+            "information": exact("estimators/conditional.csv", "information_nats", **UNSEEN, method="NCE"),
+        },
+        tested=[
+            "test_negatives_theorems.py::test_a_ball_bounds_information_no_higher_than_all_negatives_for_every_critic",
+            "test_negatives_theorems.py::test_above_the_mean_score_every_single_draw_is_below_the_bound_of_all_negatives",
+        ],
+    ),
+    Claim(
+        "mutualinfo.table3-falls",
+        "The harder the negatives, the looser the bound; the estimate falls as the share of closest points shrinks "
+        "from 90 to 5 percent (here at a tenth of the printed rate, after uniform negatives, and no step rises by "
+        "more than 0.0001 nats).",
+        lambda narrower, wider: (narrower - wider <= 0.0001).all() & (narrower.first() < wider.last()),
+        where=["mutualinfo.table3"],
+        values={
+            "narrower": toy("CNCE", percent_closest=[5, 10, 25, 50, 75], by=["percent_closest"]),
+            "wider": toy("CNCE", percent_closest=[10, 25, 50, 75, 90], by=["percent_closest"]),
+        },
+    ),
+    Claim(
+        "mutualinfo.table3-vanishes",
+        "With the closest 50 percent or fewer the estimate is all but zero, less than a hundredth of InfoNCE's.",
+        lambda vince, infonce: abs(vince).max() <= 0.01 * infonce,
+        where=["mutualinfo.table3"],
+        scale="paper",
+        values={
+            "vince": toy("CNCE", percent_closest=[5, 10, 25, 50], by=["percent_closest"]),
+            "infonce": toy("NCE"),
+        },
+    ),
+    Claim(
+        "mutualinfo.table3-infonce",
+        "On the two-dimensional toy InfoNCE gives 0.01345 of the 0.02041 nats, here within 0.002 on points that the "
+        "encoders did not train on (an estimate on those trained on is higher).",
+        lambda nce: abs(nce - 0.01345) <= 0.002,
+        where=["mutualinfo.table3"],
+        scale="paper",
+        values={"nce": toy("NCE")},
+    ),
+    Claim(
+        "mutualinfo.toy-information",
+        "The mutual information of the two-dimensional toy, covariance [[2, 0.4], [0.4, 2]], is 0.02041 nats.",
+        lambda difference: (abs(difference) <= 0.000006).all(),
+        where=["mutualinfo.table3"],
+        values={"difference": Differences("mutualinfo.table3", {"method": "True"})},
+    ),
+    Claim(
+        "mutualinfo.ball-is-vince",
+        "The BALL objective plus log K is the empirical VINCE; so are RING and CAVE (Lemmas 4.2 and B.2).",
+        lambda objective, ceiling, vince: abs(objective + ceiling - vince) <= 0.000001,
+        tested=["test_estimators_spread.py::test_with_the_whole_set_the_estimate_is_its_formula"],
+    ),
+    Claim(
+        "mutualinfo.la-without-neighbours",
+        "LA whose close set holds only the image itself is BALL (Lemma 4.3).",
+        lambda la, ball: abs(la - ball) <= 0.000001,
+        tested=["test_bounds_theorems.py::test_la_with_only_itself_as_neighbour_is_infonce_on_the_same_background"],
+    ),
+    Claim(
+        "mutualinfo.la-neighbours-bound",
+        "Neighbours raise the LA objective by at most log of their number, where the image's own entry is closest "
+        "(Lemma 4.4).",
+        lambda la, la_alone, neighbours: la - la_alone <= log(neighbours),
+        tested=[
+            "test_bounds_theorems.py::test_neighbours_raise_the_objective_by_at_most_log_of_their_number_where_the_own_row_is_closest"
+        ],
+    ),
+    Claim(
+        "mutualinfo.la-two-logsumexps",
+        "The original LA with exact partitions is the difference of two logsumexps, so estimating the partition "
+        "function is unnecessary (Lemma B.3).",
+        lambda original, simplified: abs(original - simplified) <= 0.000001,
+        tested=["test_bounds_theorems.py::test_la_is_ring_eq_5_but_for_the_sizes_of_the_sets"],
+    ),
+    Claim(
+        "mutualinfo.simclr-is-infonce",
+        "The SimCLR objective plus log K is InfoNCE between two views (Lemma B.1).",
+        lambda simclr, infonce: abs(simclr - infonce) <= 0.000001,
+        tested=["test_methods_contrast.py::test_every_combination_has_the_value_and_gradient_of_the_plain_loops"],
+    ),
+    Claim(
+        "mutualinfo.neighbours-inside-the-log",
+        "Summing neighbours inside the logarithm gives at least their average outside it (Jensen).",
+        lambda inside, outside: inside >= outside,
+        tested=["test_bounds_theorems.py::test_summing_neighbours_inside_the_log_is_at_least_their_average_outside"],
+    ),
+    Claim(
+        "mutualinfo.augmentation-needed",
+        "Without augmentation IR and CMC learn clearly worse representations than with all of it, though not trivial"
+        " ones.",
+        lambda ir_gain, cmc_gain, plain: (ir_gain > 0) & (cmc_gain > 0) & (plain > 10),
+        where=["mutualinfo.fig1", "mutualinfo.fig5"],
+        scale="paper",
+        dataset=["ImageNet", "CIFAR10"],
+        values={
+            "ir_gain": estimate("augmentations/ir.csv", "nn1_gain_percent", series="all"),
+            "cmc_gain": estimate("augmentations/cmc.csv", "nn1_gain_percent", series="all"),
+            "plain": estimate("augmentations/ir.csv", "nn1_top1_percent", series="none"),
+        },
+    ),
+    Claim(
+        "mutualinfo.trivial-augmentation",
+        "Augmentations under which no two images share a view, flip and grayscale, are about as poor as none.",
+        lambda flip_gain, grayscale_gain, all_gain: (flip_gain < all_gain / 2) & (grayscale_gain < all_gain / 2),
+        where=["mutualinfo.fig1", "mutualinfo.fig5"],
+        scale="paper",
+        dataset=["ImageNet", "CIFAR10"],
+        values={
+            "flip_gain": estimate("augmentations/ir.csv", "nn1_gain_percent", series="flip"),
+            "grayscale_gain": estimate("augmentations/ir.csv", "nn1_gain_percent", series="grayscale"),
+            "all_gain": estimate("augmentations/ir.csv", "nn1_gain_percent", series="all"),
+        },
+    ),
+    Claim(
+        "mutualinfo.crop-most",
+        "Cropping gives most of what augmentation gives.",
+        lambda crop_gain, all_gain: crop_gain > all_gain / 2,
+        where=["mutualinfo.fig1"],
+        scale="paper",
+        dataset=["ImageNet"],
+        values={
+            "crop_gain": estimate("augmentations/ir.csv", "nn1_gain_percent", series="crop"),
+            "all_gain": estimate("augmentations/ir.csv", "nn1_gain_percent", series="all"),
+        },
+    ),
+    Claim(
+        "mutualinfo.cmc-without-augmentation",
+        "Without augmentation CMC keeps more accuracy than IR, its colour channels being views already.",
+        lambda cmc, ir: cmc > ir,
+        where=["mutualinfo.fig1"],
+        scale="paper",
+        dataset=["ImageNet"],
+        values={
+            "cmc": estimate("augmentations/cmc.csv", "nn1_top1_percent", series="none"),
+            "ir": estimate("augmentations/ir.csv", "nn1_top1_percent", series="none"),
+        },
+    ),
+    Claim(
+        "mutualinfo.views-parabola",
+        "Accuracy over the information that views share is a parabola; views that share too much (grayscale, flip) "
+        "or too little (tiny crops) both transfer badly.",
+        lambda accuracy: (accuracy.max() > accuracy.first()) & (accuracy.max() > accuracy.last()),
+        where=["mutualinfo.fig4"],
+        scale="paper",
+        dataset=["CIFAR10"],
+    ),
+    Claim(
+        "mutualinfo.spirals-lossless",
+        "Two intertwined spirals whose views are without noise give the largest information and an accuracy near "
+        "chance.",
+        lambda noiseless, noisy, accuracy: (noiseless > noisy.max()) & (accuracy < 60),
+        where=["mutualinfo.fig6"],
+        values={
+            "noiseless": estimate("spirals/points.csv", "bound_nats", noise=0.0),
+            "noisy": estimate("spirals/points.csv", "bound_nats", noise=[0.4, 1.0, 5.0], by=["noise"]),
+            "accuracy": estimate("spirals/points.csv", "top1_percent", noise=0.0),
+        },
+    ),
+    Claim(
+        "mutualinfo.spirals-noise",
+        "Accuracy on the spirals rises as the noise nears 0.4 and falls back to chance beyond it.",
+        lambda gain_at_0_4, at_0_4, most: (gain_at_0_4 > 0) & (at_0_4 > most) & (most < 60),
+        where=["mutualinfo.fig6"],
+        values={
+            "gain_at_0_4": estimate("spirals/points.csv", "gain_percent", noise=0.4),
+            "at_0_4": estimate("spirals/points.csv", "top1_percent", noise=0.4),
+            "most": estimate("spirals/points.csv", "top1_percent", noise=5.0),
+        },
+    ),
+    Claim(
+        "mutualinfo.ir-unstable",
+        "On a small data set the large constants of the original IR bring numerical instability of their own; "
+        "InfoNCE's logsumexp is much more stable.",
+        lambda original, infonce: original > 10 * infonce,
+        where=["mutualinfo.fig2", "mutualinfo.fig7"],
+        values={
+            "original": estimate("negatives/stability.csv", "gradient_mean_norm", series="constant"),
+            "infonce": estimate("negatives/stability.csv", "gradient_mean_norm", series="InfoNCE"),
+        },
+    ),
+    Claim(
+        "mutualinfo.infonce-beats-ir",
+        "The InfoNCE form of IR beats the original one in nearest-neighbour accuracy, on CIFAR10 and on ImageNet.",
+        lambda original_gain: original_gain < 0,
+        where=["mutualinfo.fig2", "mutualinfo.fig7"],
+        scale="paper",
+        dataset=["CIFAR10", "ImageNet"],
+        values={"original_gain": estimate("negatives/stability.csv", "nn1_gain_percent", series="constant")},
+    ),
+    Claim(
+        "mutualinfo.bank-rate",
+        "No bank (rate 0) and the usual rate of 0.5 are equally accurate, for IR, LA and CMC, here within a point.",
+        lambda gain: (gain.len() >= 3) & (abs(gain) <= 1).all(),
+        where=["mutualinfo.fig2", "mutualinfo.fig7"],
+        scale="paper",
+        dataset=["CIFAR10", "ImageNet"],
+        values={"gain": estimate("negatives/bank-rate.csv", "nn1_gain_percent", value=0.0, by=["series"])},
+    ),
+    Claim(
+        "mutualinfo.critic",
+        "The more expressive the function that scores a pair, the lower the accuracy; the dot product is best.",
+        lambda dot, bilinear, one_layer, two_layers: (
+            (dot > bilinear) & (bilinear > one_layer) & (one_layer > two_layers)
+        ),
+        where=["mutualinfo.fig7"],
+        scale="paper",
+        dataset=["CIFAR10", "ImageNet"],
+        values={
+            "dot": estimate("negatives/critic.csv", "nn1_top1_percent", series="dot"),
+            "bilinear": estimate("negatives/critic.csv", "nn1_top1_percent", series="bilinear"),
+            "one_layer": estimate("negatives/critic.csv", "nn1_top1_percent", series="concat, 1 hidden layer"),
+            "two_layers": estimate("negatives/critic.csv", "nn1_top1_percent", series="concat, 2 hidden layers"),
+        },
+    ),
+    Claim(
+        "mutualinfo.simplified",
+        "The simplified IR and CMC outperform their original implementations, by up to 15 points.",
+        lambda ir_gain, cmc_nce_gain: (ir_gain < 0) & (cmc_nce_gain > 0),
+        where=["mutualinfo.table1", "mutualinfo.table5"],
+        scale="paper",
+        dataset=["CIFAR10"],
+        values={
+            "ir_gain": estimate("algorithms/table.csv", "here_gain_percent", table="mutualinfo.table1", method="IR"),
+            "cmc_nce_gain": estimate("algorithms/pairs.csv", "gain_percent", row="CMC-nce", base="CMC"),
+        },
+    ),
+    Claim(
+        "mutualinfo.simplified-la",
+        "The simplified LA improves on LA, by less than IR and CMC gain, since the constant cancels.",
+        lambda la, la_nce, ir, ir_nce: (la_nce - la).between(
+            0, below=ir_nce - ir
+        ),  # LA and LA-nce are one run here: the constant cancels
+        where=["mutualinfo.table1", "mutualinfo.table5"],
+        scale="paper",
+        dataset=["CIFAR10"],
+    ),
+    Claim(
+        "mutualinfo.harder-negatives",
+        "Harder negatives build stronger representations; BALL, RING and CAVE outperform IR-nce, by up to 3 points.",
+        lambda gain: (gain > 0).all(),
+        where=["mutualinfo.table1", "mutualinfo.table5"],
+        scale="paper",
+        dataset=["CIFAR10"],
+        values={
+            "gain": estimate(
+                "algorithms/table.csv",
+                "here_gain_percent",
+                table="mutualinfo.table1",
+                method=["BALL", "RING", "CAVE"],
+                by=["method"],
+            )
+        },
+    ),
+    Claim(
+        "mutualinfo.ring-beats-cave",
+        "RING outperforms CAVE, a simpler alternative to k-means.",
+        lambda gain: gain > 0,
+        where=["mutualinfo.table1", "mutualinfo.table5"],
+        scale="paper",
+        dataset=["CIFAR10"],
+        values={"gain": estimate("algorithms/pairs.csv", "gain_percent", row="RING", base="CAVE")},
+    ),
+    Claim(
+        "mutualinfo.ring-beats-la",
+        "RING, which needs no neighbours, outperforms LA, which relies on them.",
+        lambda gain: gain > 0,
+        where=["mutualinfo.table1", "mutualinfo.table5"],
+        scale="paper",
+        dataset=["CIFAR10"],
+        values={"gain": estimate("algorithms/pairs.csv", "gain_percent", row="RING", base="LA-nce")},
+    ),
+    Claim(
+        "mutualinfo.annealing-gains",
+        "Annealed negatives gain 3 to 4 points over IR-nce (the printed table says 0.9 for BALL).",
+        lambda gain: (gain > 0).all() & (gain >= 3).any(),
+        where=["mutualinfo.table1", "mutualinfo.table5"],
+        scale="paper",
+        dataset=["CIFAR10"],
+        values={
+            "gain": estimate(
+                "algorithms/table.csv",
+                "here_gain_percent",
+                table="mutualinfo.table1",
+                method=["BALL+anneal", "CAVE+anneal", "RING+anneal"],
+                by=["method"],
+            )
+        },
+    ),
+    Claim(
+        "mutualinfo.annealing-helps",
+        "Raising the threshold slowly improves on a fixed one; BALL+anneal and CAVE+anneal lie above BALL and CAVE.",
+        lambda ball_gain, cave_gain: (ball_gain > 0) & (cave_gain > 0),
+        where=["mutualinfo.fig8", "mutualinfo.table1"],
+        scale="paper",
+        dataset=["CIFAR10"],
+        values={
+            "ball_gain": estimate("algorithms/pairs.csv", "gain_percent", row="BALL+anneal", base="BALL"),
+            "cave_gain": estimate("algorithms/pairs.csv", "gain_percent", row="CAVE+anneal", base="CAVE"),
+        },
+    ),
+    Claim(
+        "mutualinfo.neighbours-too-early",
+        "Close neighbours as further views hurt without annealing; training ends in local minima.",
+        lambda gain: (gain.len() >= 4) & (gain < 0).all(),
+        where=["mutualinfo.table1", "mutualinfo.table5"],
+        scale="paper",
+        dataset=["CIFAR10"],
+        values={
+            "gain": estimate(
+                "algorithms/pairs.csv",
+                "gain_percent",
+                row=["BALL+s-neigh", "BALL-Lab+s-neigh", "RING+s-neigh", "RING-Lab+s-neigh"],
+                by=["row"],
+            )
+        },
+    ),
+    Claim(
+        "mutualinfo.neighbours-annealed",
+        "With annealing, close neighbours help; each method with them is at least as good as without.",
+        lambda gain, ring_lab_gain: (gain >= 0).all() & (ring_lab_gain >= 0) & ((gain > 0).any() | (ring_lab_gain > 0)),
+        where=["mutualinfo.table1", "mutualinfo.table5"],
+        scale="paper",
+        dataset=["CIFAR10"],
+        values={
+            "gain": estimate(
+                "algorithms/pairs.csv",
+                "gain_percent",
+                row=["BALL+s-neigh+anneal", "BALL-Lab+s-neigh+anneal", "RING+s-neigh+anneal"],
+                by=["row"],
+            ),
+            "ring_lab_gain": estimate(
+                "algorithms/pairs.csv", "gain_percent", row="RING-Lab+s-neigh+anneal", base="RING-Lab+anneal"
+            ),
+        },
+    ),
+    Claim(
+        "mutualinfo.best-model",
+        "RING-Lab with annealed neighbours is the best model; it outperforms IR-nce by 4, LA-nce by 3 and CMC-nce by"
+        " 2 points.",
+        lambda gain: (gain.len() >= 24) & (gain >= 0).all(),
+        where=["mutualinfo.table1", "mutualinfo.table5"],
+        scale="paper",
+        dataset=["CIFAR10"],
+        values={"gain": estimate("algorithms/pairs.csv", "gain_percent", row="RING-Lab+s-neigh+anneal", by=["base"])},
+    ),
+    Claim(
+        "mutualinfo.hard-early-hurts",
+        "At the beginning of training difficult negatives hurt the representation.",
+        lambda gain: (gain < 0).all(),
+        where=["mutualinfo.fig9"],
+        scale="paper",
+        dataset=["CIFAR10", "ImageNet"],
+        values={
+            "gain": estimate("negatives/count.csv", "nn1_gain_percent", series="10 % from the start", by=["value"])
+        },
+    ),
+    Claim(
+        "mutualinfo.hard-later-helps",
+        "Started from a trained IR model, difficult negatives improve on IR, if their number is balanced with their "
+        "difficulty.",
+        lambda gain: (gain > 0).any(),
+        where=["mutualinfo.fig9"],
+        scale="paper",
+        dataset=["CIFAR10", "ImageNet"],
+        values={
+            "gain": estimate("negatives/count.csv", "nn1_gain_percent", series="10 % from the middle", by=["value"])
+        },
+    ),
+    Claim(
+        "mutualinfo.hard-number",
+        "Of difficult negatives, too few stunt training and too many are drowned out; a number between the ends is "
+        "best.",
+        lambda hard: (hard.second() > hard.first()) & (hard.second() > hard.last()),
+        where=["mutualinfo.fig9"],
+        scale="paper",
+        dataset=["CIFAR10", "ImageNet"],
+        values={
+            "hard": estimate("negatives/count.csv", "nn1_top1_percent", series="10 % from the middle", by=["value"])
+        },
+    ),
+    Claim(
+        "mutualinfo.temperature",
+        "The temperature matters, at least for the speed of convergence, here by more than a point.",
+        lambda gain: (abs(gain) > 1).any(),
+        where=["mutualinfo.fig10"],
+        scale="paper",
+        dataset=["CIFAR10", "ImageNet"],
+        values={"gain": estimate("negatives/temperature.csv", "nn1_gain_percent", series="IR", by=["value"])},
+    ),
+    Claim(
+        "mutualinfo.temperature-of-dataset",
+        "The best temperature depends on the data set.",
+        lambda best_first, best_second: abs(best_first - best_second) > 0,
+        where=["mutualinfo.fig10"],
+        scale="paper",
+        dataset=["CIFAR10", "ImageNet"],
+    ),
+    Claim(
+        "mutualinfo.imagenet",
+        "On ImageNet too BALL and CAVE outperform IR, annealing improves both, and CAVE-Lab+anneal outperforms IR, "
+        "LA and CMC.",
+        lambda ir, ball, cave, ball_anneal, cave_anneal, la, cmc, cave_lab_anneal: (
+            (ball > ir)
+            & (cave > ir)
+            & (ball_anneal > ball)
+            & (cave_anneal > cave)
+            & (cave_lab_anneal > largest(ir, la, cmc))
+        ),
+        where=["mutualinfo.table2a"],
+        scale="paper",
+        dataset=["ImageNet"],
+    ),
+    Claim(
+        "mutualinfo.transfer",
+        "BALL and CAVE outperform IR in detection, segmentation and keypoints with a frozen backbone, and "
+        "CAVE+anneal outperforms IR and LA, with a feature pyramid and without.",
+        lambda ir, ball, cave, la, cave_anneal: (
+            (ball > ir).all() & (cave > ir).all() & (cave_anneal > largest(ir, la)).all()
+        ),
+        where=[
+            "mutualinfo.table2b",
+            "mutualinfo.table2c",
+            "mutualinfo.table2d",
+            "mutualinfo.table2e",
+            "mutualinfo.table4",
+        ],
+        scale="paper",
+        dataset=["ImageNet"],
+    ),
+]

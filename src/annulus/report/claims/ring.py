@@ -1,0 +1,449 @@
+"""Claims of ring: Conditional Negative Sampling for Contrastive Learning of Visual Representations."""
+
+from annulus.report.claims.claim import Claim
+from annulus.report.claims.mutualinfo import UNSEEN, toy
+from annulus.report.claims.rules import largest, smallest
+from annulus.report.claims.selectors import estimate, exact
+
+CLAIMS = [
+    Claim(
+        "ring.cnce-order",
+        "CNCE is at most NCE, which is at most the mutual information (Theorem 3.1; here the first by less than "
+        "0.001 nats above the second).",
+        lambda cnce, nce, information: (cnce - nce <= 0.001).all() & (nce <= information),
+        where=["ring.table5"],
+        values={
+            "cnce": toy("CNCE", by=["percent_closest"]),
+            "nce": toy("NCE"),
+            "information": exact("estimators/conditional.csv", "information_nats", **UNSEEN, method="NCE"),
+        },
+        tested=[
+            "test_negatives_theorems.py::test_a_ball_bounds_information_no_higher_than_all_negatives_for_every_critic",
+            "test_bounds_theorems.py::test_with_the_ideal_critic_close_negatives_lower_the_estimate_and_far_ones_lift_it_above_the_information",
+        ],
+    ),
+    Claim(
+        "ring.table5-falls",
+        "The estimate falls as the lower percentile of similarity rises from 10 to 95 (here at a tenth of the "
+        "printed rate, after uniform negatives, and no step rises by more than 0.0001 nats).",
+        lambda narrower, wider: (narrower - wider <= 0.0001).all() & (narrower.first() < wider.last()),
+        where=["ring.table5"],
+        values={
+            "narrower": toy("CNCE", percent_closest=[5, 10, 25, 50, 75], by=["percent_closest"]),
+            "wider": toy("CNCE", percent_closest=[10, 25, 50, 75, 90], by=["percent_closest"]),
+        },
+    ),
+    Claim(
+        "ring.table5-nce",
+        "On the two-dimensional toy NCE gives 0.01345 of the 0.02041 nats, here within 0.002 on points that the "
+        "encoders did not train on (an estimate on those trained on is higher).",
+        lambda nce: abs(nce - 0.01345) <= 0.002,
+        where=["ring.table5"],
+        scale="paper",
+        values={"nce": toy("NCE")},
+    ),
+    Claim(
+        "ring.bias-variance",
+        "CNCE is more biased than NCE and has in return the lower variance (Theorem 3.2), with a known density ratio.",
+        lambda nce_bias, cnce_bias, nce_variance, cnce_variance: (
+            (abs(nce_bias) <= abs(cnce_bias)) & (nce_variance >= cnce_variance)
+        ),
+        where=["ring.appC"],
+        values={
+            "nce_bias": exact("estimators/theorems.json", "thm32_bias_nce_nats"),
+            "cnce_bias": exact("estimators/theorems.json", "thm32_bias_cnce_nats"),
+            "nce_variance": exact("estimators/theorems.json", "thm32_variance_nce"),
+            "cnce_variance": exact("estimators/theorems.json", "thm32_variance_cnce"),
+        },
+        tested=["test_estimators_spread.py::test_cnce_is_below_nce_and_varies_less_and_nce_less_with_more_negatives"],
+    ),
+    Claim(
+        "ring.bias-variance-trained",
+        "So it is with a trained encoder held fixed, for every number of negatives.",
+        lambda nce_bias, ball_bias, ring_bias, nce_std, ball_std, ring_std: (
+            (abs(nce_bias) < smallest(abs(ball_bias), abs(ring_bias))).all()
+            & (largest(ball_std, ring_std) < nce_std).all()
+        ),
+        where=["ring.appC"],
+        values={
+            "nce_bias": estimate("negatives/estimates.csv", "bias_nats", series="NCE", by=["k"]),
+            "ball_bias": estimate("negatives/estimates.csv", "bias_nats", series="CNCE, ball", by=["k"]),
+            "ring_bias": estimate("negatives/estimates.csv", "bias_nats", series="CNCE, ring", by=["k"]),
+            "nce_std": estimate("negatives/estimates.csv", "std_nats", series="NCE", by=["k"]),
+            "ball_std": estimate("negatives/estimates.csv", "std_nats", series="CNCE, ball", by=["k"]),
+            "ring_std": estimate("negatives/estimates.csv", "std_nats", series="CNCE, ring", by=["k"]),
+        },
+    ),
+    Claim(
+        "ring.unrestricted-breaks",
+        "Negatives from any distribution whatever break the bound; independent variables get an estimate above zero "
+        "(Appendix A.1), though at most log k and not infinity.",
+        lambda estimate, ceiling: estimate.between(0.1, at_most=ceiling),
+        values={
+            "estimate": exact("estimators/theorems.json", "a1_independent_estimate_nats"),
+            "ceiling": exact("estimators/theorems.json", "ceiling_nats"),
+        },
+        tested=[
+            "test_bounds_theorems.py::test_with_the_ideal_critic_close_negatives_lower_the_estimate_and_far_ones_lift_it_above_the_information"
+        ],
+    ),
+    Claim(
+        "ring.condition",
+        "The threshold must lie above the mean of the density ratio; a ring above it stays at or below NCE, a ring "
+        "at low similarity exceeds NCE.",
+        lambda nce, low_ring, high_ring: (low_ring > nce) & (high_ring <= nce),
+        values={
+            "nce": exact("estimators/theorems.json", "ring_nce_nats"),
+            "low_ring": exact("estimators/theorems.json", "ring_exceeding_nats"),
+            "high_ring": exact("estimators/theorems.json", "ring_condition_nats"),
+        },
+        tested=[
+            "test_negatives_theorems.py::test_a_ring_at_low_similarity_exceeds_the_bound_of_all_negatives",
+            "test_bounds_theorems.py::test_with_the_ideal_critic_close_negatives_lower_the_estimate_and_far_ones_lift_it_above_the_information",
+        ],
+    ),
+    Claim(
+        "ring.whole-is-ir",
+        "A ring of everything, from percentile 0 to 100, is IR.",
+        lambda ring, ir: abs(ring - ir) <= 0.000001,
+        tested=["test_negatives_samplers.py::test_ball_and_ring_of_the_whole_memory_are_uniform_draw_for_draw"],
+    ),
+    Claim(
+        "ring.la-form",
+        "LA in the form of equation 5 is the difference of two logsumexps but for the logarithms of the sets' sizes.",
+        lambda la, logsumexps, sizes: abs(la - logsumexps - sizes) <= 0.000001,
+        tested=["test_bounds_theorems.py::test_la_is_ring_eq_5_but_for_the_sizes_of_the_sets"],
+    ),
+    Claim(
+        "ring.beats-ir",
+        "Ring negatives improve IR on CIFAR10, by 2.7 points.",
+        lambda gain: gain > 0,
+        where=["ring.table1a"],
+        scale="paper",
+        dataset=["CIFAR10"],
+        values={"gain": estimate("algorithms/table.csv", "here_gain_percent", table="ring.table1a", method="IRing")},
+    ),
+    Claim(
+        "ring.beats-cmc",
+        "Ring negatives improve CMC on CIFAR10, by 2.0 points.",
+        lambda gain: gain > 0,
+        where=["ring.table1a"],
+        scale="paper",
+        dataset=["CIFAR10"],
+        values={"gain": estimate("algorithms/table.csv", "here_gain_percent", table="ring.table1a", method="CMCRing")},
+    ),
+    Claim(
+        "ring.beats-moco",
+        "Ring negatives improve MoCo on CIFAR10, by 3.0 points.",
+        lambda gain: gain > 0,
+        where=["ring.table1a"],
+        scale="paper",
+        dataset=["CIFAR10"],
+        values={"gain": estimate("algorithms/table.csv", "here_gain_percent", table="ring.table1a", method="MoCoRing")},
+    ),
+    Claim(
+        "ring.beats-la",
+        "CMCRing and MoCoRing outperform LA on CIFAR10, IRing equals it.",
+        lambda cmcring_gain, mocoring_gain, iring_gain: (cmcring_gain > 0) & (mocoring_gain > 0) & (iring_gain >= 0),
+        where=["ring.table1a"],
+        scale="paper",
+        dataset=["CIFAR10"],
+        values={
+            "cmcring_gain": estimate("algorithms/pairs.csv", "gain_percent", row="RING-Lab+anneal", base="LA-nce"),
+            "mocoring_gain": estimate("algorithms/pairs.csv", "gain_percent", row="MoCoRing", base="LA-nce"),
+            "iring_gain": estimate("algorithms/pairs.csv", "gain_percent", row="RING+anneal", base="LA-nce"),
+        },
+    ),
+    Claim(
+        "ring.every-dataset",
+        "The Ring variant outperforms its base for every model on CIFAR100, STL10 and ImageNet too (the printed "
+        "CMCRing equals CMC on CIFAR100).",
+        lambda gain: (gain.len() >= 9) & (gain > 0).all(),
+        where=["ring.table1b", "ring.table1c", "ring.table1d"],
+        scale="paper",
+        dataset=["CIFAR100", "STL10", "ImageNet"],
+    ),
+    Claim(
+        "ring.annealing-matters",
+        "Without annealing IRing falls back, almost to IR, on CIFAR10.",
+        lambda gain: gain > 0,
+        where=["ring.table2a"],
+        scale="paper",
+        dataset=["CIFAR10"],
+        values={"gain": estimate("algorithms/pairs.csv", "gain_percent", row="RING+anneal", base="RING")},
+    ),
+    Claim(
+        "ring.hole-matters",
+        "Without the hole, with the closest rows as negatives too, IRing is less accurate on CIFAR10.",
+        lambda gain: gain > 0,
+        where=["ring.table2a"],
+        scale="paper",
+        dataset=["CIFAR10"],
+        values={"gain": estimate("algorithms/pairs.csv", "gain_percent", row="RING+anneal", base="BALL+anneal")},
+    ),
+    Claim(
+        "ring.annealing-matters-more",
+        "Of the two lesions the missing annealing costs more.",
+        lambda gain: gain < 0,
+        where=["ring.table2a"],
+        scale="paper",
+        dataset=["CIFAR10"],
+        values={"gain": estimate("algorithms/pairs.csv", "gain_percent", row="RING", base="BALL+anneal")},
+    ),
+    Claim(
+        "ring.lesions-imagenet",
+        "On ImageNet too both lesions cost accuracy; without annealing IRing is even below IR.",
+        lambda iring, no_anneal, no_hole, ir: (largest(no_anneal, no_hole) < iring) & (no_anneal < ir),
+        where=["ring.table2b"],
+        scale="paper",
+        dataset=["ImageNet"],
+    ),
+    Claim(
+        "ring.aggressive-early",
+        "Being too aggressive with negatives early in training ends in poor optima; a ring annealed to ends better "
+        "than one held fixed.",
+        lambda gain: gain > 0,
+        where=["ring.table2a", "ring.table2b"],
+        scale="paper",
+        dataset=["CIFAR10", "ImageNet"],
+        values={"gain": estimate("negatives/annealing.csv", "nn1_gain_percent", series="linear")},
+    ),
+    Claim(
+        "ring.transfer-datasets",
+        "Features learned with Ring transfer as well as or better than their base's to nine other image sets, by 0.5"
+        " to 2 points.",
+        lambda gain: (gain.len() >= 9) & (gain.mean() > 0) & (gain > -0.5).all(),
+        where=["ring.table3"],
+        scale="paper",
+        dataset=["CIFAR10"],
+        values={
+            "gain": estimate(
+                "transfer/gains.csv",
+                "linear_gain_percent",
+                over="uniform",
+                target=[
+                    "aircraft",
+                    "cub",
+                    "dtd",
+                    "fungi",
+                    "mnist",
+                    "fashionmnist",
+                    "trafficsign",
+                    "vggflower",
+                    "mscoco",
+                ],
+                by=["target"],
+            )
+        },
+    ),
+    Claim(
+        "ring.transfer-new",
+        "Encoders that trained with a ring of negatives transfer better than those with uniform ones to most of the "
+        "image sets that they never saw, by a linear probe.",
+        lambda gain: (gain > 0).share() > 0.5,
+        where=["ring.table3"],
+        values={"gain": estimate("transfer/gains.csv", "linear_gain_percent", over="uniform", by=["target"])},
+    ),
+    Claim(
+        "ring.transfer-mean",
+        "Averaged over image sets that they never saw, encoders that trained with a ring of negatives have a better "
+        "linear probe than those with uniform ones.",
+        lambda gain: gain.mean() > 0,
+        where=["ring.table3"],
+        values={"gain": estimate("transfer/gains.csv", "linear_gain_percent", over="uniform", by=["target"])},
+    ),
+    Claim(
+        "ring.transfer-few-shot",
+        "As Table 3 of linear probes, so of few-shot episodes, which the paper does not have; averaged over image "
+        "sets that they never saw, encoders that trained with a ring of negatives tell more few-shot queries than "
+        "those with uniform ones.",
+        lambda gain: gain.mean() > 0,
+        where=["ring.table3"],
+        values={"gain": estimate("transfer/gains.csv", "few_shot_gain_percent", over="uniform", by=["target"])},
+    ),
+    Claim(
+        "ring.transfer-trained",
+        "What Table 3 presumes; trained encoders transfer better than untrained ones of the same weights at first, "
+        "to most image sets by a linear probe and averaged over them by few-shot episodes.",
+        lambda linear, few_shot: ((linear > 0).share() > 0.5) & (few_shot.mean() > 0),
+        where=["ring.table3"],
+        values={
+            "linear": estimate("transfer/gains.csv", "linear_gain_percent", over="untrained", by=["target"]),
+            "few_shot": estimate("transfer/gains.csv", "few_shot_gain_percent", over="untrained", by=["target"]),
+        },
+    ),
+    Claim(
+        "ring.transfer-most",
+        "The gain is largest for traffic signs and flowers.",
+        lambda signs, flowers, others: smallest(signs, flowers) > others.mean(),
+        where=["ring.table3"],
+        scale="paper",
+        dataset=["CIFAR10"],
+        values={
+            "signs": estimate("transfer/gains.csv", "linear_gain_percent", over="uniform", target="trafficsign"),
+            "flowers": estimate("transfer/gains.csv", "linear_gain_percent", over="uniform", target="vggflower"),
+            "others": estimate(
+                "transfer/gains.csv",
+                "linear_gain_percent",
+                over="uniform",
+                target=["aircraft", "cub", "dtd", "fungi", "mnist", "fashionmnist", "mscoco"],
+                by=["target"],
+            ),
+        },
+    ),
+    Claim(
+        "ring.detection",
+        "IRing outperforms IR by 2 to 3 points in detection, segmentation and keypoints with a frozen backbone, "
+        "MoCoRing outperforms MoCo by 1 to 3.",
+        lambda iring_gain, mocoring_gain: (iring_gain.min() > 1) & (mocoring_gain.min() > 0),
+        where=["ring.table4"],
+        scale="paper",
+        dataset=["ImageNet"],
+        values={
+            "iring_gain": estimate(
+                "detection/table.csv",
+                "over_uniform_percent",
+                algorithm="IRing",
+                cell=["coco box_ap", "coco mask_ap", "keypoints keypoint_ap", "voc box_ap"],
+                by=["cell"],
+            ),
+            "mocoring_gain": estimate(
+                "detection/table.csv",
+                "over_uniform_percent",
+                algorithm="MoCoRing",
+                cell=["coco box_ap", "coco mask_ap", "keypoints keypoint_ap", "voc box_ap"],
+                by=["cell"],
+            ),
+        },
+    ),
+    Claim(
+        "ring.detection-trained",
+        "What Table 4 presumes; detectors around frozen encoders find more when the encoders are trained, with a "
+        "ring of negatives as with uniform ones, than around untrained ones.",
+        lambda ring, uniform: (ring > 0).all() & (uniform > 0).all(),
+        where=["ring.table4"],
+        values={
+            "ring": estimate(
+                "detection/table.csv",
+                "over_untrained_percent",
+                variant="main",
+                cell=["coco box_ap", "coco mask_ap", "keypoints keypoint_ap", "voc box_ap"],
+                by=["cell"],
+            ),
+            "uniform": estimate(
+                "detection/table.csv",
+                "over_untrained_percent",
+                variant="uniform",
+                cell=["coco box_ap", "coco mask_ap", "keypoints keypoint_ap", "voc box_ap"],
+                by=["cell"],
+            ),
+        },
+    ),
+    Claim(
+        "ring.detection-scenes",
+        "Averaged over boxes, masks and keypoints, detectors around frozen encoders that trained with a ring of "
+        "negatives find more than around those with uniform ones.",
+        lambda gain: gain.mean() > 0,
+        where=["ring.table4"],
+        values={
+            "gain": estimate(
+                "detection/table.csv",
+                "over_uniform_percent",
+                variant="main",
+                cell=["coco box_ap", "coco mask_ap", "keypoints keypoint_ap", "voc box_ap"],
+                by=["cell"],
+            )
+        },
+    ),
+    Claim(
+        "ring.variants",
+        "Negatives from the own cluster, or cluster members as further positives of a ring, are at least as good as "
+        "LA on CIFAR10.",
+        lambda gain: (gain >= 0).all() & (gain > 0).any(),
+        where=["ring.table6"],
+        scale="paper",
+        dataset=["CIFAR10"],
+        values={
+            "gain": estimate(
+                "algorithms/table.csv",
+                "here_gain_percent",
+                table="ring.table6",
+                method=["IRCave", "CMCCave", "IRing (+C_i)", "CMCRing (+C_i)"],
+                by=["method"],
+            )
+        },
+    ),
+    Claim(
+        "ring.hard-early",
+        "Started early in training, IRing is worse the closer its negatives, 10 percent worst, then 25, 50 and 100.",
+        lambda p10, p25, p50, p100: (p10 < p25) & (p25 < p50) & (p50 < p100),
+        where=["ring.fig2a"],
+        scale="paper",
+        dataset=["CIFAR10"],
+        values={
+            "p10": estimate("negatives/start.csv", "nn1_top1_percent", series="10 %", value=0.05),
+            "p25": estimate("negatives/start.csv", "nn1_top1_percent", series="25 %", value=0.05),
+            "p50": estimate("negatives/start.csv", "nn1_top1_percent", series="50 %", value=0.05),
+            "p100": estimate("negatives/start.csv", "nn1_top1_percent", series="100 % (IR)", value=0.05),
+        },
+    ),
+    Claim(
+        "ring.hard-later",
+        "Started half way through training the order is reversed; the closer the negatives, the better.",
+        lambda p10, p25, p50, p100: (p10 > p25) & (p25 > p50) & (p50 > p100),
+        where=["ring.fig2a"],
+        scale="paper",
+        dataset=["CIFAR10"],
+        values={
+            "p10": estimate("negatives/start.csv", "nn1_top1_percent", series="10 %", value=0.5),
+            "p25": estimate("negatives/start.csv", "nn1_top1_percent", series="25 %", value=0.5),
+            "p50": estimate("negatives/start.csv", "nn1_top1_percent", series="50 %", value=0.5),
+            "p100": estimate("negatives/start.csv", "nn1_top1_percent", series="100 % (IR)", value=0.5),
+        },
+    ),
+    Claim(
+        "ring.policies-equal",
+        "All policies of annealing converge to about the same accuracy, here within 2 points.",
+        lambda accuracy: (accuracy.len() >= 4) & (accuracy.range() <= 2),
+        where=["ring.fig2b"],
+        scale="paper",
+        dataset=["CIFAR10"],
+        values={
+            "accuracy": estimate(
+                "negatives/annealing.csv",
+                "nn1_top1_percent",
+                series=["linear", "step", "adaptive per epoch", "adaptive per step"],
+                by=["series"],
+            )
+        },
+    ),
+    Claim(
+        "ring.policies-speed",
+        "Linear and stepwise annealing converge faster than the adaptive policies; their accuracy over training is "
+        "higher on average.",
+        lambda linear, step, per_epoch, per_step: (
+            smallest(linear.mean(), step.mean()) > largest(per_epoch.mean(), per_step.mean())
+        ),
+        where=["ring.fig2b"],
+        scale="paper",
+        dataset=["CIFAR10"],
+        values={
+            "linear": estimate("negatives/annealing_figure.csv", "nn1_top1_percent", series="linear", by=["x"]),
+            "step": estimate("negatives/annealing_figure.csv", "nn1_top1_percent", series="step", by=["x"]),
+            "per_epoch": estimate(
+                "negatives/annealing_figure.csv", "nn1_top1_percent", series="adaptive per epoch", by=["x"]
+            ),
+            "per_step": estimate(
+                "negatives/annealing_figure.csv", "nn1_top1_percent", series="adaptive per step", by=["x"]
+            ),
+        },
+    ),
+    Claim(
+        "ring.policies-floor",
+        "Adaptive policies push the kept share down to its floor of 10 percent by themselves, around step 150.",
+        lambda kept_percent: (kept_percent.min() <= 10) & (kept_percent.last() <= 10),
+        where=["ring.fig2c"],
+        scale="paper",
+        dataset=["CIFAR10"],
+    ),
+]

@@ -1,0 +1,10 @@
+"""Figures and pictures.
+
+compact            their SVG in fewer bytes
+drawing            how figures look
+studies            rows of metrics files to figures: the main line and most studies
+views, transfer, distillation, moving_digits    the same, of one study or several alike
+gains              the comparison figure: gains over a base, with intervals
+plots              every figure's files, title and finding
+pictures           images with their neighbours and negatives
+"""

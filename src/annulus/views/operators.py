@@ -1,0 +1,119 @@
+"""View operators: random changes of views, each image with its own parameters.
+
+A view set applies its `operators` one after the other to the finished views (`annulus.views.recipe`), whatever their
+size and device. A new operator is a class here and its name in OPERATORS, at the end.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Shaped
+from torch import Generator, Tensor
+
+from annulus.device.copies import to_device
+from annulus.errors import InputError
+from annulus.settings import Fraction, Section
+
+View = Float[Tensor, "b 3 h w"]  # RGB in [0, 1]
+
+
+class Operator(Section):
+    """Base class of view operators: a frozen dataclass of settings that draws parameters and applies them.
+
+    Called by itself, an operator draws once and applies that to all images: `operator(view, generator)`.
+
+    Raises:
+        InputError: when called with anything but float RGB views, or a generator that is not on the CPU.
+    """
+
+    def draw(self, count: int, generator: Generator) -> Any:
+        """Parameters of `count` images: a CPU tensor with an entry for each image, or a NamedTuple of such tensors."""
+        raise NotImplementedError
+
+    def apply(self, view: View, drawn: Any) -> View:
+        """The changed views, RGB in [0, 1] on the views' device; `view` itself stays, and `drawn` is on the CPU."""
+        raise NotImplementedError
+
+    def __call__(self, view: View, generator: Generator) -> View:
+        if not isinstance(view, Tensor) or not view.is_floating_point() or view.ndim != 4 or view.shape[1] != 3:
+            raise InputError(
+                f"{described(view)}: give an operator float views of shape (batch, 3, height, width), RGB in [0, 1]; "
+                "of uint8 images, images / 255"
+            )
+        check_generator(generator)
+        drawn = self.draw(len(view), generator)
+        with torch.autocast(view.device.type, enabled=False):
+            return self.apply(view, drawn)
+
+
+def described(value: object) -> str:
+    """Type and shape of a value that is refused."""
+    if isinstance(value, Tensor):
+        return f"{value.dtype} of shape {tuple(value.shape)}"
+    return f"a {type(value).__name__}"
+
+
+def check_generator(generator: Generator) -> None:
+    """Refuse what draws no parameters.
+
+    Raises:
+        InputError: for anything but a generator on the CPU.
+    """
+    known = isinstance(generator, Generator)
+    if not known or generator.device.type != "cpu":
+        kind = f"on {generator.device}" if known else f"a {type(generator).__name__}"
+        raise InputError(
+            f"generator is {kind}: views are drawn on the CPU, the same for every device; give torch.Generator()"
+        )
+
+
+def changed(
+    view: View,
+    chosen: Bool[Tensor, "b"],
+    change: Callable[..., View],
+    *amounts: Shaped[Tensor, "b *_"],
+) -> View:
+    """The views with `change(images, *amounts)` in place of the chosen images; `chosen` and `amounts` on the CPU."""
+    numbers = chosen.nonzero().squeeze(1)
+    result = view.clone()
+    if len(numbers):
+        rows, *own = to_device([numbers, *(amount[numbers] for amount in amounts)], view.device)
+        result.index_copy_(0, rows, change(view.index_select(0, rows), *own))
+    return result
+
+
+def solarize(images: View, threshold: float | Float[Tensor, "b 1 1 1"]) -> View:
+    """Every value v from the threshold on as 1 - v."""
+    return torch.where(images >= threshold, 1 - images, images)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solarize(Operator):
+    """Solarisation: some images get 1 - v for every value v from the threshold on. BYOL: 0.5, one of its views 0.2.
+
+    >>> import torch
+    >>> from annulus.views import Solarize
+    >>> view = torch.tensor([0.2, 0.5, 0.9]).view(1, 3, 1, 1)
+    >>> Solarize(probability=1.0, threshold=0.5)(view, torch.Generator()).flatten()
+    tensor([0.2000, 0.5000, 0.1000])
+
+    Source: Grill et al. 2020, arXiv:2006.07733, Appendix B. torchvision's solarize is the same function.
+    """
+
+    probability: Fraction  # of an image to be solarised
+    threshold: Fraction  # in [0, 1], as the values of an image
+
+    def draw(self, count: int, generator: Generator) -> Bool[Tensor, "{count}"]:
+        """Which images are solarised."""
+        return torch.rand(count, generator=generator) < self.probability
+
+    def apply(self, view: View, drawn: Bool[Tensor, "b"]) -> View:
+        """The views, the chosen ones solarised."""
+        return changed(view, drawn, lambda images: solarize(images, self.threshold))
+
+
+OPERATORS: dict[str, type[Operator]] = {  # by their keys in params.yaml
+    "solarize": Solarize,
+}
