@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import annulus
 from annulus.files.results import write_text
 
 PAGE = Path(__file__).with_name("PUBLIC.md")
-ROOMS = ("bounds", "encoders", "evals", "methods", "negatives")
+ROOMS = ("bounds", "encoders", "evals", "methods", "negatives", "views")
 HEAD = """# Public names
 
 Made by `python -m annulus.public_page` of `__all__` and the docstrings. `help(annulus.MoCo)` shows shapes, units,
@@ -42,13 +43,15 @@ def _table(module: str, found: dict[str, object]) -> str:
 
 def _call(found: Any) -> str:
     """The arguments, without types and defaults; of a method those of `create`."""
-    if found is annulus.InputError:
+    if found is annulus.InputError or isinstance(found, Mapping):
         return ""
     made, name = (found.create, ".create") if hasattr(found, "create") else (found, "")
     return f"{name}({', '.join(inspect.signature(made).parameters)})"
 
 
 def _first_sentence(found: object) -> str:
+    if isinstance(found, Mapping):
+        return ", ".join(found)
     paragraph = " ".join((inspect.getdoc(found) or "").split("\n\n")[0].split())
     return re.split(r"(?<=[^\d])\.(?: |$)", paragraph)[0].replace("|", "\\|")
 

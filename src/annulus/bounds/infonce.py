@@ -83,7 +83,7 @@ class InfoNCE(Bound):
     >>> scores = torch.zeros(8, 16)
     >>> annulus.bounds.InfoNCE().loss(scores[:, :1], scores[:, 1:])
     tensor(2.7726)
-    >>> annulus.bounds.InfoNCE(eqco_alpha=65536).loss(scores[:, :1], scores[:, 1:])  # log 65537
+    >>> annulus.bounds.InfoNCE(eqco_alpha=65536.0).loss(scores[:, :1], scores[:, 1:])  # log 65537
     tensor(11.0904)
     """
 

@@ -85,7 +85,7 @@ def over_seeds_and_images(table: Shaped[np.ndarray, "s n"]) -> Interval:
     >>> correct = torch.rand(3, 1000, generator=torch.Generator().manual_seed(0)) < 0.8  # three seeds, 1000 images
     >>> accuracy = annulus.over_seeds_and_images(correct.numpy()).times(100)
     >>> f"{accuracy.mean:.1f} ± {accuracy.half:.1f} %"
-    'XX'
+    '80.5 ± 2.8 %'
     """
     table = np.asarray(table, dtype=np.float64)
     return with_images(over_seeds(table.mean(axis=1).tolist()), [_images(table)], [_rest(table)])

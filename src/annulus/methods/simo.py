@@ -61,7 +61,7 @@ class SiMo(Method):
     they are drawn.
 
     >>> network = nn.Sequential(nn.Flatten(), nn.Linear(192, 16))
-    >>> bound = annulus.bounds.InfoNCE(eqco_alpha=65536)
+    >>> bound = annulus.bounds.InfoNCE(eqco_alpha=65536.0)
     >>> method = annulus.methods.SiMo.create(network, images=100, dim=16, contrast=annulus.ContrastConfig(bound=bound))
     >>> index = torch.arange(8)
     >>> step = method.loss([torch.rand(8, 3, 8, 8), torch.rand(8, 3, 8, 8)], index)
@@ -98,7 +98,7 @@ class SiMo(Method):
 
         `encoder`: an encoder of annulus, or any module that embeds a batch as (batch, dim); then `dim` is needed.
         Training images are numbered from 0 to `images` - 1. `contrast`: negatives and bound. By default InfoNCE with
-        all other keys of the batch; the paper adds EqCo's margin: bound=annulus.bounds.InfoNCE(eqco_alpha=65536).
+        all other keys of the batch; the paper adds EqCo's margin: bound=annulus.bounds.InfoNCE(eqco_alpha=65536.0).
 
         Raises:
             InputError: when a setting is outside its limits, or the encoder gives no embeddings of `dim` numbers.
