@@ -1,11 +1,16 @@
 """The public interface: what other programs may import, and what doing so may not require."""
 
 import ast
+import doctest
 import inspect
+import io
 import math
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -15,18 +20,11 @@ from without import run_without
 
 import annulus
 from annulus.errors import InputError
+from annulus.public_page import PAGE, ROOMS, page
 
 EXAMPLES = ROOT / "tests/examples"
-ROOMS = ("bounds", "negatives")
-PUBLIC = {
-    "annulus": {"Contrast", "ContrastConfig", "KeyQueue", "MemoryBank", "load_encoder"},
-    "annulus.bounds": {"CPC", "MLCPC", "BinaryNCE", "InfoNCE", "LocalAggregation", "cpc", "infonce", "mlcpc"},
-    "annulus.negatives": {
-        *("Ball", "Cave", "Clusters", "Ring", "Selection", "Uniform"),
-        *("ball", "cave", "ring", "uniform"),
-    },
-}
-NAMES = [f"{module}.{name}" for module, names in PUBLIC.items() for name in sorted(names)]
+OURS = ("annulus", *(f"annulus.{room}" for room in ROOMS))
+NAMES = [f"{module}.{name}" for module in OURS for name in import_module(module).__all__ if name not in ROOMS]
 
 
 def find(name):
@@ -42,20 +40,45 @@ def functions(name):
     if not inspect.isclass(found):
         return [found]
     own = [member for key, member in vars(found).items() if not key.startswith("_") and inspect.isfunction(member)]
-    return [found.__init__, *own]
+    return [*filter(inspect.isfunction, [found.__init__]), *own]
 
 
-def test_the_public_names_are_these():
-    assert set(annulus.__all__) == PUBLIC["annulus"] | set(ROOMS)
-    for room in ROOMS:
-        assert set(find(f"annulus.{room}").__all__) == PUBLIC[f"annulus.{room}"]
+def docstrings(name):
+    """Of a function; of a class, and of what is public in it."""
+    found = find(name)
+    if isinstance(found, Mapping):
+        return {}
+    members = vars(found).items() if inspect.isclass(found) else ()
+    public = {key: getattr(found, key) for key, _ in members if key == "__init__" or not key.startswith("_")}
+    return {key: one.__doc__ for key, one in {"": found, **public}.items() if isinstance(one.__doc__, str)}
+
+
+def test_the_page_lists_the_public_names():
+    assert page() == PAGE.read_text(encoding="utf-8"), "run `python -m annulus.public_page`"
     assert set(annulus.__all__) <= set(dir(annulus))
+    assert set(annulus.evals.__all__) <= set(dir(annulus.evals))
     with pytest.raises(AttributeError, match="module 'annulus' has no attribute 'ring'"):
         annulus.ring  # noqa: B018
 
 
+@pytest.mark.parametrize("module", OURS)
+def test_the_examples_in_the_docstrings_run(module):
+    options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    runner, parser = doctest.DocTestRunner(verbose=False, optionflags=options), doctest.DocTestParser()
+    for name in (each for each in NAMES if each.rpartition(".")[0] == module):
+        texts = docstrings(name)
+        assert module == "annulus.views" or any(">>>" in text for text in texts.values()), f"{name} has no example"
+        for key, text in texts.items():
+            globs = {"annulus": annulus, "torch": torch, "nn": torch.nn}
+            said = io.StringIO()
+            failed, _ = runner.run(parser.get_doctest(text, globs, f"{name}.{key}", None, 0), out=said.write)
+            assert failed == 0, said.getvalue()
+
+
 def test_a_public_name_is_documented_and_typed():
     for name in NAMES:
+        if isinstance(find(name), Mapping):
+            continue
         assert inspect.getdoc(find(name)), f"{name} has no docstring"
         for function in functions(name):
             called, known = function.__qualname__, function.__annotations__
@@ -131,15 +154,45 @@ embeddings of shape (2, 2) do not fill a memory of (4, 2); give | MemoryBank(4, 
 a memory of 0 rows of 2 numbers holds nothing; give   | MemoryBank(0, 2, 0.5, random)
 a memory of 4 rows of 0 numbers holds nothing; give   | KeyQueue(4, 0, random)
 generator None: a memory's first rows are random      | KeyQueue(4, 2, None)
+scores hold NaN for 1 of 2 queries; NaN has no rank   | ring(spoilt, own, 0, 1, 4, random)
+index is a list; give a tensor                        | contrast(scores, [0, 1], self_index=own)
+self_index is a list; give a tensor                   | contrast(scores, own, self_index=[0, 1])
+scores are a list; give the tensor that was selected  | ring(scores, own, 0, 1, 4, random).gather(scores.tolist())
+scores are of shape (3, 40); give the tensor that was | ring(scores, own, 0, 1, 4, random).gather(scores[[0, 0, 1]])
+temperature 0: give a number from 0.001 to 1,000      | by_hand(MoCo, temperature=0)
+momentum nan: give a number from 0 below 1            | by_hand(MoCo, momentum=nan)
+critic 'cosine': give one of dot, bilinear,           | by_hand(IR, critic="cosine")
+shuffle_groups 1.5: give a whole number from 1 to     | by_hand(MoCo, shuffle_groups=1.5)
+images 0: give a whole number, 1 or more              | by_hand(SimCLR, images=0)
+dim None: with a plain network, give the number of    | by_hand(SimCLR, dim=None)
+encoder is a str; give a torch.nn.Module that embeds  | SimCLR.create("resnet18", images=9)
+contrast is a Ring; give annulus.ContrastConfig(      | by_hand(SimCLR, contrast=Ring(inner=0.1, outer=0.5))
+the network's output is shape (4, 3) for 4 images;     | by_hand(SimCLR).loss([unit, unit], own)
+views are a tensor; SimCLR takes a list of 2          | by_hand(SimCLR, dim=3).loss(unit, own)
+views are 1 tensors; SimCLR takes a list of 2         | by_hand(SimCLR, dim=3).loss([unit], own)
+index is a list; give the images' numbers             | by_hand(SimCLR, dim=3).loss([unit, unit], [0, 1])
+PIRL reads an encoder's pooled features too; give one | by_hand(annulus.methods.PIRL)
+k 2 with a bank of shape (2, 2) and queries of shape   | annulus.evals.search(unit, torch.ones(1, 3), 2)
+images are torch.float32 of shape (2, 2); give bytes  | extract_features(None, unit)
+images are of 4 x 2 pixels; crop or resize them to    | extract_features(None, square[..., :2])
+labels are list; give a class number for each of 1 im | extract_features(None, square, [1])
+labels reach 4, but there are 2 classes; give all     | extract_features(None, square, torch.tensor([4]), "ab")
 """
 SAID = """
 import sys
 import torch
-from annulus import ContrastConfig, KeyQueue, MemoryBank
+import annulus
+from math import nan
+from annulus import IR, Contrast, ContrastConfig, KeyQueue, MemoryBank, MoCo, SimCLR, extract_features
 from annulus.bounds import InfoNCE, cpc, infonce, mlcpc
 from annulus.errors import InputError
 from annulus.negatives import Ring, Uniform, ball, cave, ring, uniform
 scores, own, random, unit = torch.zeros(2, 40), torch.arange(2), torch.Generator(), torch.eye(2)
+contrast, network = Contrast(ContrastConfig(), 40, 0, torch.device("cpu")), torch.nn.Linear(2, 3)
+square, spoilt = torch.zeros(1, 3, 4, 4, dtype=torch.uint8), scores.clone()
+spoilt[0, 1] = nan
+def by_hand(method, **settings):
+    return method.create(network, **{"images": 9, "dim": 4, **settings})
 for call in sys.argv[1:]:
     try:
         print(eval(call))
@@ -164,12 +217,46 @@ def test_a_function_is_not_hidden_by_its_module_and_importing_a_probe_loads_no_n
     assert run_python("-c", code).strip() == "[]"
 
 
-def test_type_checkers_see_what_is_imported_late():
-    tree = ast.parse(Path(annulus.__file__).read_text(encoding="utf-8"))
+@pytest.mark.parametrize("module", [annulus, annulus.encoders, annulus.evals], ids=lambda module: module.__name__)
+def test_type_checkers_see_what_is_imported_late(module):
+    tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
     (block,) = (node for node in tree.body if isinstance(node, ast.If))
-    seen = {(alias.name, node.module) for node in block.body for alias in node.names}
-    late = {(name, find(f"annulus.{name}").__module__) for name in PUBLIC["annulus"]}
-    assert seen == late | {(room, "annulus") for room in ROOMS}
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    seen = {(alias.name, node.module) for node in imports for alias in node.names}
+    found = {name: getattr(module, name) for name in module.__all__}
+    assert seen == {(name, "annulus" if name in ROOMS else one.__module__) for name, one in found.items()}
+
+
+# With mypy's name for each mistake.
+TYPED_MISTAKES = """
+import torch
+import annulus
+scores, index, random = torch.zeros(2, 40), torch.arange(2), torch.Generator()
+annulus.negatives.rings(scores, index, 0.1, 0.5, 4, random)  # attr-defined
+annulus.negatives.ring(scores, index, 0.1, 0.5, "some", random)  # arg-type
+annulus.MoCo.create(torch.nn.Flatten(), images=100, dim=16, tau=0.2)  # call-arg
+loss: float = annulus.bounds.infonce(scores, scores)  # assignment
+annulus.KnnSettings(k=20, temperature=0.07, layer="last")  # arg-type
+"""
+
+
+@pytest.mark.slow
+def test_a_type_checker_finds_the_mistakes_of_a_program_and_nothing_else(tmp_path):
+    pytest.importorskip("mypy", reason="mypy is not installed; it comes with `make install`")
+    mistakes = tmp_path / "mistakes.py"
+    mistakes.write_text(TYPED_MISTAKES)
+    arguments = ["--strict", "--no-error-summary", "--cache-dir", str(tmp_path), "--hide-error-context"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, "-m", "mypy", *arguments, EXAMPLES / "typed_user.py", mistakes]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)
+    said = [line for line in done.stdout.splitlines() if " error: " in line]
+    expected = [
+        (number, line.rpartition("# ")[2])
+        for number, line in enumerate(mistakes.read_text().splitlines(), 1)
+        if "  # " in line
+    ]
+    found = [re.match(r"mistakes\.py:(\d+): error: .*\[([\w-]+)\]$", line) for line in said]
+    assert [each and (int(each[1]), each[2]) for each in found] == expected, done.stdout + done.stderr
 
 
 def losses(printed):
@@ -205,4 +292,5 @@ def test_an_example_is_short_and_uses_the_interface_only(path):
     imported = [ast.unparse(node) for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
     assert [line for line in imported if "annulus" in line] == ["import annulus"]
     used = {ast.unparse(node) for node in nodes if isinstance(node, ast.Attribute)}
-    assert {name for name in used if name.startswith("annulus.")} <= {*NAMES, "annulus.bounds", "annulus.negatives"}
+    used = {name.removesuffix(".create") for name in used if name.startswith("annulus.")}
+    assert used <= {*NAMES, *OURS}

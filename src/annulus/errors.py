@@ -8,6 +8,12 @@ class InputError(ValueError):
     """Something that the user wrote or supplied cannot work.
 
     The message names the value received, what was expected, and the way out.
+
+    >>> try:
+    ...     annulus.negatives.Ring(inner=0.5, outer=0.1)
+    ... except annulus.InputError as error:
+    ...     print(error)
+    ring needs inner < outer, got inner=0.5, outer=0.1
     """
 
 

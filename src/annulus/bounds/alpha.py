@@ -51,6 +51,10 @@ def cpc(positives: Float[Tensor, "b p"], negatives: Float[Tensor, "b k"], alpha:
 
     Raises:
         InputError: when alpha is outside (0, m), or these are no tables of scores.
+
+    >>> scores = torch.zeros(8, 16)
+    >>> annulus.bounds.cpc(scores[:, :1], scores[:, 1:], alpha=0.5)  # log(16 / 0.5)
+    tensor(3.4657)
     """
     check_scores(positives, negatives)
     # Weighing the few positives down is weighing the many negatives up.
@@ -99,6 +103,10 @@ def mlcpc(positive: Float[Tensor, "b"], negatives: Float[Tensor, "b k"], alpha: 
 
     Raises:
         InputError: when alpha is outside (0, m), or these are no scores of queries.
+
+    >>> scores = torch.zeros(8, 16)
+    >>> annulus.bounds.mlcpc(scores[:, 0], scores[:, 1:], alpha=1.0)  # log 16
+    tensor(2.7726)
     """
     check_scores(positive[..., None] if isinstance(positive, Tensor) else positive, negatives)
     return _mlcpc(positive, present(negatives), log_sum(negatives.flatten())[None], alpha)
@@ -157,7 +165,12 @@ def geometric(start: float, end: float, share: float) -> float:
 
 @dataclass(frozen=True)
 class CPC(Bound):
-    """`cpc` with this weight of the positive; `eqco_alpha` as in `InfoNCE`."""
+    """`cpc` with this weight of the positive; `eqco_alpha` as in `InfoNCE`.
+
+    >>> bound = annulus.bounds.CPC(alpha=0.1)
+    >>> bound.warnings(negatives=15, queries=8)
+    ['cpc with alpha 0.1, below 1, is not a lower bound: ... its ceiling is 5.08 nats, not log m = 2.77']
+    """
 
     alpha: Positive
     eqco_alpha: Positive | None = None
@@ -185,6 +198,10 @@ class MLCPC(Bound):
 
     `divide_by_alpha` scales the gradient, as the authors' code does. Of several processes each gives its own queries,
     and all get the loss of all: the batch's positives and one sum of each process's negatives are sent.
+
+    >>> bound = annulus.bounds.MLCPC(alpha_start=10.0, alpha_end=0.1)
+    >>> [round(bound.alpha(training), 3) for training in (0.0, 0.5, 1.0)]
+    [10.0, 1.0, 0.1]
     """
 
     alpha_start: Positive

@@ -35,7 +35,11 @@ def binary_nce(
 
 @dataclass(frozen=True)
 class BinaryNCE(Bound):
-    """`binary_nce` with its partition function, which `PartitionFunction` describes; the original IR's objective."""
+    """`binary_nce` with its partition function, which `PartitionFunction` describes; the original IR's objective.
+
+    >>> bound = annulus.bounds.BinaryNCE(normaliser="first-batch", constant=2.24556, rate=0.99)
+    >>> config = annulus.ContrastConfig(bound=bound, negatives=64)
+    """
 
     normaliser: Normaliser
     constant: Positive

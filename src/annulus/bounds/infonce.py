@@ -52,6 +52,10 @@ def infonce(positives: Float[Tensor, "b p"], negatives: Float[Tensor, "b k"]) ->
 
     Raises:
         InputError: when these are no tables of scores.
+
+    >>> scores = torch.zeros(8, 16)  # chance
+    >>> annulus.bounds.infonce(scores[:, :1], scores[:, 1:])  # log 16
+    tensor(2.7726)
     """
     check_scores(positives, negatives)
     # The log odds of positives against negatives keep the small losses that a difference of logsumexps would round off.
@@ -74,7 +78,14 @@ def infonce_ceiling(
 
 @dataclass(frozen=True)
 class InfoNCE(Bound):
-    """`infonce`. `eqco_alpha`: the number of negatives that EqCo's margin pretends; None: no margin."""
+    """`infonce`. `eqco_alpha`: the number of negatives that EqCo's margin pretends; None: no margin.
+
+    >>> scores = torch.zeros(8, 16)
+    >>> annulus.bounds.InfoNCE().loss(scores[:, :1], scores[:, 1:])
+    tensor(2.7726)
+    >>> annulus.bounds.InfoNCE(eqco_alpha=65536.0).loss(scores[:, :1], scores[:, 1:])  # log 65537
+    tensor(11.0904)
+    """
 
     eqco_alpha: Positive | None = None
     neighbours: ClassVar = "positives"

@@ -28,7 +28,12 @@ def la_ceiling(close: Int[Tensor, "b"], background: Int[Tensor, "b"]) -> Float[T
 
 @dataclass(frozen=True)
 class LocalAggregation(Bound):
-    """`la` of a query's own column and the negatives that are neighbours, against all of these and the negatives."""
+    """`la` of a query's own column and the negatives that are neighbours, against all of these and the negatives.
+
+    >>> close, background = torch.zeros(8, 4), torch.zeros(8, 15)  # the first of the close ones is the query's own
+    >>> annulus.bounds.LocalAggregation().loss(close, background)  # log(16 / 4)
+    tensor(1.3863)
+    """
 
     neighbours: ClassVar = "among negatives"
 

@@ -64,7 +64,15 @@ class Backbone(_Stemmed, Section):
 
 @dataclass(frozen=True)
 class EncoderConfig(_Stemmed):
-    """The arguments that rebuild an encoder; stored as JSON beside its weights."""
+    """The arguments that rebuild an encoder; stored as JSON beside its weights.
+
+    >>> config = annulus.EncoderConfig(
+    ...     architecture="resnet18", stem="cifar", head="linear", embedding_dim=128, view_size=32, split=None,
+    ...     mean=(0.49, 0.48, 0.45), std=(0.25, 0.24, 0.26),
+    ... )
+    >>> config.planes
+    3
+    """
 
     architecture: Architecture
     stem: Stem

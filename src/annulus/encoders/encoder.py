@@ -148,14 +148,29 @@ class SplitEncoder(_Seeing):
 
 
 def build_encoder(config: EncoderConfig, seed: int) -> Encoder | SplitEncoder:
-    """An encoder with fresh weights; the same seed gives the same weights."""
+    """An encoder with fresh weights; the same seed gives the same weights.
+
+    >>> config = annulus.EncoderConfig("convnet", "cifar", "linear", 16, 32, None, mean=(0.5,) * 3, std=(0.25,) * 3)
+    >>> encoder = annulus.build_encoder(config, seed=0)
+    >>> encoder(torch.rand(2, 3, 32, 32)).shape
+    torch.Size([2, 16])
+    """
     build = Encoder if config.split is None else SplitEncoder
     with first_weights(derive(seed, "weights")):
         return build(config).to(memory_format=torch.channels_last)
 
 
 def save_encoder(encoder: Encoder | SplitEncoder, weights: Path) -> None:
-    """Write the weights, and the configuration as JSON of the same name beside them."""
+    """Write the weights, and the configuration as JSON of the same name beside them.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> config = annulus.EncoderConfig("convnet", "cifar", "linear", 16, 32, None, mean=(0.5,) * 3, std=(0.25,) * 3)
+    >>> with TemporaryDirectory() as folder:
+    ...     annulus.save_encoder(annulus.build_encoder(config, seed=0), Path(folder) / "encoder.safetensors")
+    ...     sorted(path.name for path in Path(folder).iterdir())
+    ['encoder.json', 'encoder.safetensors']
+    """
     save_network(encoder, encoder.config, weights)
 
 
@@ -164,6 +179,15 @@ def load_encoder(weights: Path | str) -> Encoder | SplitEncoder:
 
     Raises:
         InputError: when a file is missing or no encoder's, or the weights do not have the configuration's shapes.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> config = annulus.EncoderConfig("convnet", "cifar", "linear", 16, 32, None, mean=(0.5,) * 3, std=(0.25,) * 3)
+    >>> with TemporaryDirectory() as folder:
+    ...     annulus.save_encoder(annulus.build_encoder(config, seed=0), Path(folder) / "encoder.safetensors")
+    ...     encoder = annulus.load_encoder(Path(folder) / "encoder.safetensors")
+    >>> encoder.pooled(torch.rand(2, 3, 32, 32)).shape
+    torch.Size([2, 128])
     """
     encoder = load_network(Path(weights), EncoderConfig.checked, partial(build_encoder, seed=0), KIND)
     encoder.checks_pixels = True

@@ -47,6 +47,12 @@ def extract_features(
     Raises:
         InputError: for images that are no bytes or no squares, labels of another number, images smaller than the view,
             or an encoder that gives NaN or infinity.
+
+    >>> config = annulus.EncoderConfig("convnet", "cifar", "linear", 16, 32, None, mean=(0.5,) * 3, std=(0.25,) * 3)
+    >>> images = torch.randint(0, 256, (10, 3, 32, 32), dtype=torch.uint8)
+    >>> features = annulus.extract_features(annulus.build_encoder(config, seed=0), images, torch.arange(10) % 2)
+    >>> features.layer("embedding").shape, features.classes
+    (torch.Size([10, 16]), ('0', '1'))
     """
     if not isinstance(images, Tensor) or images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] != 3:
         kind = f"{images.dtype} of shape {tuple(images.shape)}" if isinstance(images, Tensor) else type(images).__name__

@@ -24,6 +24,10 @@ class Features:
 
     `layers` holds `pooled` (n, c) and `embedding` (n, d, unit length), and the map before pooling
     (n, c, h, w; float16) only where a probe reads it.
+
+    >>> features = annulus.Features({"pooled": torch.rand(10, 64)}, labels=torch.arange(10) % 2, classes=("cat", "dog"))
+    >>> features.layer("pooled").shape
+    torch.Size([10, 64])
     """
 
     layers: Mapping[Layer, Tensor]
@@ -49,6 +53,14 @@ def save_features(folder: Path, split: str, features: Features) -> None:
 
     Raises:
         InputError: when the disk is full or the folder cannot be written.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> features = annulus.Features({"pooled": torch.rand(10, 64)}, labels=torch.arange(10) % 2, classes=("cat", "dog"))
+    >>> with TemporaryDirectory() as folder:
+    ...     annulus.save_features(Path(folder), "train", features)
+    ...     [path.name for path in Path(folder).iterdir()]
+    ['train.safetensors']
     """
     tensors = {**features.layers, "labels": features.labels}
     write_packed(folder / f"{split}.safetensors", tensors, {"classes": features.classes})
@@ -59,6 +71,14 @@ def load_features(folder: Path, split: str) -> Features:
 
     Raises:
         InputError: when the file is missing, not one of annulus's, or damaged.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> features = annulus.Features({"pooled": torch.rand(10, 64)}, labels=torch.arange(10) % 2, classes=("cat", "dog"))
+    >>> with TemporaryDirectory() as folder:
+    ...     annulus.save_features(Path(folder), "train", features)
+    ...     annulus.load_features(Path(folder), "train").classes
+    ('cat', 'dog')
     """
     path = folder / f"{split}.safetensors"
     layers, about = read_packed(path)

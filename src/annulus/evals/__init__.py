@@ -17,13 +17,13 @@ from annulus.late import late
 
 if TYPE_CHECKING:
     from annulus.evals.intervals import Interval, between_tables, over_seeds, over_seeds_and_images, verdict
-    from annulus.evals.knn import KnnSettings, Neighbours, evaluate_knn, search
-    from annulus.evals.linear import LinearBudget, LinearSettings, Outcome, probe_features
+    from annulus.evals.knn import KnnSettings, evaluate_knn, search
+    from annulus.evals.linear import LinearBudget, LinearSettings, probe_features
 else:
     _HOMES = {
         "intervals": "Interval between_tables over_seeds over_seeds_and_images verdict",
-        "knn": "KnnSettings Neighbours evaluate_knn search",
-        "linear": "LinearBudget LinearSettings Outcome probe_features",
+        "knn": "KnnSettings evaluate_knn search",
+        "linear": "LinearBudget LinearSettings probe_features",
     }
     __getattr__, __dir__ = late(__name__, _HOMES)
 
@@ -32,8 +32,6 @@ __all__ = [
     "KnnSettings",
     "LinearBudget",
     "LinearSettings",
-    "Neighbours",
-    "Outcome",
     "between_tables",
     "evaluate_knn",
     "over_seeds",

@@ -20,7 +20,12 @@ Parts = Sequence[tuple[float, int | float]]  # independent estimates of variance
 
 
 class Interval(NamedTuple):
-    """A mean, the variance of the mean, and the degrees of freedom that the variance was estimated with."""
+    """A mean, the variance of the mean, and the degrees of freedom that the variance was estimated with.
+
+    >>> interval = annulus.over_seeds([60.0, 62.0, 64.0])
+    >>> f"{interval.mean:.1f} ± {interval.half:.1f}"
+    '62.0 ± 5.0'
+    """
 
     mean: float
     variance: float
@@ -60,7 +65,11 @@ class Interval(NamedTuple):
 
 
 def over_seeds(values: Sequence[float]) -> Interval:
-    """The mean over seeds (Student's t)."""
+    """Mean and interval over seeds (Student's t).
+
+    >>> annulus.over_seeds([60.0, 62.0, 64.0])
+    Interval(mean=62.0, variance=1.3333333333333333, freedom=2)
+    """
     seeds = len(values)
     variance = float(np.var(values, ddof=1)) / seeds if seeds > 1 else 0.0
     return Interval(float(np.mean(values)), variance, seeds - 1)
@@ -72,6 +81,11 @@ def over_seeds_and_images(table: Shaped[np.ndarray, "s n"]) -> Interval:
 
     With the mean squares of seeds, of images and of the rest, the variance of the mean is estimated by
     (MS_seeds + max(MS_images - MS_rest, 0)) / (S n).
+
+    >>> correct = torch.rand(3, 1000, generator=torch.Generator().manual_seed(0)) < 0.8  # three seeds, 1000 images
+    >>> accuracy = annulus.over_seeds_and_images(correct.numpy()).times(100)
+    >>> f"{accuracy.mean:.1f} ± {accuracy.half:.1f} %"
+    '80.5 ± 2.8 %'
     """
     table = np.asarray(table, dtype=np.float64)
     return with_images(over_seeds(table.mean(axis=1).tolist()), [_images(table)], [_rest(table)])
@@ -83,6 +97,12 @@ def between_tables(
     """The difference of two tables' means, paired by what they share: by seeds, by test images, or both.
 
     Runs of other seeds on the same images are compared image by image, by the means over each side's seeds.
+
+    >>> head = torch.tensor([[1, 1, 0, 1], [1, 1, 0, 1]]).numpy()  # two seeds, four test images
+    >>> base = torch.tensor([[1, 0, 0, 1], [1, 1, 0, 0]]).numpy()
+    >>> difference = annulus.between_tables(head, base, same_seeds=True, same_images=True)
+    >>> difference.mean
+    0.25
     """
     head, base = np.asarray(head, dtype=np.float64), np.asarray(base, dtype=np.float64)
     if same_seeds and same_images:
@@ -123,7 +143,13 @@ def with_images(seeds: Interval, images: Parts, rest: Parts) -> Interval:
 
 def verdict(difference: Interval, words: tuple[str, str] = ("better", "worse"), unit: str = "") -> str:
     """A word where the difference's interval excludes 0, else the difference that could be seen: one as large would
-    have got a word in 80 % of cases. Of one seed no word, since other seeds may differ by more."""
+    have got a word in 80 % of cases. Of one seed no word, since other seeds may differ by more.
+
+    >>> annulus.verdict(annulus.over_seeds([2.0, 2.2, 2.1]))
+    'better'
+    >>> annulus.verdict(annulus.over_seeds([2.0, -2.2, 0.1]), unit=" %")
+    'within noise (could see 6.9 %)'
+    """
     half, visible = difference.half, difference.visible
     if half is None or visible is None:
         return "one seed"

@@ -39,7 +39,7 @@ def search(
     equal rows are ordered, is torch's choice, on a CPU always the same. Where there is a GPU, it computes.
 
     >>> bank = torch.tensor([[2.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
-    >>> search(bank, torch.tensor([[1.0, 0.0]]), k=2)
+    >>> annulus.evals.search(bank, torch.tensor([[1.0, 0.0]]), k=2)
     (tensor([[1.0000, 0.7071]]), tensor([[0, 2]]))
 
     Raises:
@@ -82,7 +82,11 @@ def nearest_labels(
 
 @dataclass(frozen=True, kw_only=True)
 class KnnSettings(Section):
-    """k neighbours in a layer's features, weighted by exp(similarity / temperature)."""
+    """Settings of kNN: k neighbours in a layer's features, weighted by exp(similarity / temperature).
+
+    >>> annulus.KnnSettings(k=200, temperature=0.07, layer="pooled")
+    KnnSettings(k=200, temperature=0.07, layer='pooled')
+    """
 
     k: Steps
     temperature: Temperature
@@ -90,13 +94,19 @@ class KnnSettings(Section):
 
 
 def evaluate_knn(train: Features, test: Features, params: KnnSettings) -> Neighbours:
-    """The test images as queries against the training images as bank.
+    """kNN accuracy of the test images as queries against the training images as bank, in percent.
 
     Top-5 counts a label among the five classes with the most votes; with five classes or fewer, any class
     that has a neighbour is among them.
 
     Raises:
         InputError: when the two splits name different classes.
+
+    >>> train = annulus.Features({"pooled": torch.eye(4)}, labels=torch.tensor([0, 0, 1, 1]), classes=("cat", "dog"))
+    >>> test = annulus.Features({"pooled": torch.eye(4)[[0, 3]]}, labels=torch.tensor([0, 1]), classes=("cat", "dog"))
+    >>> settings = annulus.KnnSettings(k=1, temperature=0.07, layer="pooled")
+    >>> annulus.evaluate_knn(train, test, settings).metrics["top1_percent"]
+    100.0
     """
     check_same_classes(train, test)
     k = _neighbours(params.k, len(train.labels))

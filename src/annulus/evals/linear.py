@@ -40,7 +40,12 @@ Batches = Callable[[int], Iterator[tuple[Tensor, Tensor]]]  # an epoch's number 
 
 @dataclass(frozen=True, kw_only=True)
 class LinearSettings(Section):
-    """Logistic regression on frozen features. patience, drops: the rate falls tenfold on a plateau."""
+    """Settings of a linear probe. patience, drops: the rate falls tenfold on a plateau.
+
+    >>> settings = annulus.LinearSettings(
+    ...     inputs="features", layer="pooled", momentum=0.9, weight_decay=0.0, patience=None, drops=0
+    ... )
+    """
 
     inputs: Literal["features", "views"]
     layer: Literal["pooled", "map"]
@@ -59,7 +64,11 @@ class LinearSettings(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class LinearBudget(Section):
-    """How long a probe is trained: `scales.SCALE.linear` of params.yaml."""
+    """How long a linear probe is trained: in params.yaml `scales.SCALE.linear`.
+
+    >>> annulus.LinearBudget(epochs=100, batch_size=256, learning_rate=0.1)
+    LinearBudget(epochs=100, batch_size=256, learning_rate=0.1)
+    """
 
     epochs: Steps
     batch_size: Rows
@@ -180,10 +189,22 @@ def probe_features(
     seed: int,
     device: torch.device,
 ) -> Outcome:
-    """The fast default. Without `patience` the learning rate falls to zero along half a cosine.
+    """A linear probe on cached features: the fast default.
+
+    Without `patience` the learning rate falls to zero along half a cosine.
 
     Raises:
         InputError: when the splits name different classes, or the loss is no longer finite.
+
+    >>> labels = torch.arange(40) % 2
+    >>> train = annulus.Features({"pooled": nn.functional.one_hot(labels).float()}, labels, classes=("cat", "dog"))
+    >>> settings = annulus.LinearSettings(
+    ...     inputs="features", layer="pooled", momentum=0.9, weight_decay=0.0, patience=None, drops=0
+    ... )
+    >>> budget = annulus.LinearBudget(epochs=5, batch_size=10, learning_rate=0.1)
+    >>> outcome = annulus.probe_features(train, train, train, settings, budget, seed=0, device=torch.device("cpu"))
+    >>> outcome.metrics["top1_percent"]
+    100.0
     """
     check_same_classes(train, validation, "validation")
     check_same_classes(train, test)

@@ -26,7 +26,12 @@ ColumnImages = Int[Tensor, "n"] | Int[Tensor, "b n"] | None
 
 
 class Progress(NamedTuple):
-    """When in training a step is."""
+    """How far training is, and how far annealing, as shares in [0, 1].
+
+    >>> annealing = annulus.negatives.LinearAnnealing(until=0.5)
+    >>> annulus.Progress(training=0.25, annealing=annealing.progress(0.25))
+    Progress(training=0.25, annealing=0.5)
+    """
 
     training: float  # share of training that is done, in [0, 1]
     annealing: float  # how far the negatives are on their way to the sampler's own set, in [0, 1]
@@ -37,7 +42,13 @@ END = Progress(training=1.0, annealing=1.0)  # the sampler's own set, and whatev
 
 @dataclass(frozen=True)
 class ContrastConfig:
-    """The choices that are the same for every memory."""
+    """Which negatives, which further positives, which bound: the choices that are the same for every memory.
+
+    >>> ring = annulus.negatives.Ring(inner=0.01, outer=0.1)
+    >>> config = annulus.ContrastConfig(ring, bound=annulus.bounds.InfoNCE(), negatives=4096)
+    >>> config.warnings_for(columns=50_000, queries=256)
+    []
+    """
 
     sampler: Sampler = field(default_factory=Uniform)
     neighbours: Neighbours | None = None
@@ -97,10 +108,18 @@ class ContrastConfig:
 
 
 class Contrast(Drawing):
-    """One memory's side of a method: the random state of its draws, its clusters, and its bound's own state.
+    """Queries against one memory: draws negatives, finds further positives, evaluates the bound.
+
+    A module: it holds the random state of the draws, the clusters, and the bound's own state.
 
     Of several processes each asks for its own queries, against the whole memory; the objective is the mean of what they
     get.
+
+    >>> config = annulus.ContrastConfig(annulus.negatives.Ring(inner=0.01, outer=0.5), negatives=15)
+    >>> contrast = annulus.Contrast(config, images=100, seed=0, device=torch.device("cpu"))
+    >>> index, scores = torch.arange(8), torch.zeros(8, 100)
+    >>> contrast(scores, index, self_index=index).loss  # log 16
+    tensor(2.7726)
     """
 
     def __init__(

@@ -26,6 +26,13 @@ class IRSettings(MethodSettings):
     """A memory bank. critic: how a pair of embeddings is scored.
 
     bank_rate: share of the old row that an update keeps; bank_start: rows before the first step.
+
+    >>> settings = annulus.methods.IRSettings(
+    ...     temperature=0.07, negatives="sampled", embedding_dim=128, warmup=0.0, head="linear",
+    ...     bank_rate=0.5, bank_start="encoder", critic="dot",
+    ... )
+    >>> settings.negative_columns(images=50_000, batch=256, queue=0)
+    49999
     """
 
     keeps_bank: ClassVar = True
@@ -44,13 +51,20 @@ class IRSettings(MethodSettings):
 
 
 class IR(Method):
-    """The positive of a view is its image's row in a memory bank, the negatives are other rows.
+    """Instance discrimination: the positive of a view is its image's row in a memory bank, negatives are other rows.
 
     BALL, RING, CAVE and IRing by the sampler, LA by neighbours and bound. With a split, CMC: two networks and two
     banks, each network compared with the other one's bank; the sum of two IRs with swapped banks.
 
     Source: Wu et al. 2020, arXiv:2005.13149, Eqs. 1 and 7, Section 3.1 (Lemma 3.1); Wu et al. 2020, arXiv:2010.02037,
     Section 2; Tian et al. 2019, arXiv:1906.05849, Section 3.
+
+    >>> network = nn.Sequential(nn.Flatten(), nn.Linear(192, 16))
+    >>> method = annulus.IR.create(network, images=100, dim=16)
+    >>> index = torch.arange(8)  # which of the 100 images the batch shows
+    >>> step = method.loss([torch.rand(8, 3, 8, 8)], index)
+    >>> step.estimate.loss.backward()
+    >>> method.after_step(index, step)  # after the optimiser's step: writes the bank
     """
 
     views = 1

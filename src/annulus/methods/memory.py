@@ -21,6 +21,12 @@ class MemoryBank(nn.Module):
 
     Source: Wu et al. 2020, arXiv:2005.13149, Section 2 and Eq. 7. The paper does not say whether rows are
     normalised again; here they are.
+
+    >>> bank = annulus.MemoryBank(images=100, dim=16, rate=0.0, generator=torch.Generator().manual_seed(0))
+    >>> index, embeddings = torch.tensor([3, 7]), torch.eye(16)[:2]
+    >>> bank.update(index, embeddings)
+    >>> torch.equal(bank.rows[index], embeddings)
+    True
     """
 
     rows: Float[Tensor, "n d"]
@@ -79,6 +85,14 @@ class KeyQueue(nn.Module):
     then holds several keys of an image.
 
     Source: He et al. 2020, arXiv:1911.05722, Algorithm 1.
+
+    >>> queue = annulus.KeyQueue(length=4, dim=16, generator=torch.Generator().manual_seed(0))
+    >>> queue.push(torch.eye(16)[:3], index=torch.tensor([5, 6, 7]))
+    >>> queue.images
+    tensor([ 5,  6,  7, -1])
+    >>> queue.own(torch.tensor([7, 8]))  # where their keys are
+    tensor([[ 2, -1],
+            [-1, -1]])
     """
 
     keys: Float[Tensor, "n d"]

@@ -25,7 +25,15 @@ from annulus.views.shown import Shown
 
 @dataclass(frozen=True, kw_only=True)
 class MoCoSettings(MethodSettings):
-    """A momentum encoder and a queue of its keys. shuffle_groups: key batches normalised apart, shuffled."""
+    """A momentum encoder and a queue of its keys. shuffle_groups: key batches normalised apart, shuffled.
+
+    >>> settings = annulus.methods.MoCoSettings(
+    ...     temperature=0.07, negatives="all", embedding_dim=128, warmup=0.0, head="linear",
+    ...     momentum=0.999, shuffle_groups=8,
+    ... )
+    >>> settings.negative_columns(images=50_000, batch=256, queue=65_536)
+    65536
+    """
 
     keeps_queue: ClassVar = True
     networks: ClassVar = 2
@@ -43,12 +51,20 @@ class MoCoSettings(MethodSettings):
 
 
 class MoCo(Method):
-    """Query and key are two views of an image; negatives are keys in a queue, pushed there after the step.
+    """Momentum contrast: query and key are two views of an image, negatives are the keys in a queue.
 
-    Older keys of the query's own image in the queue are no negatives. v1 has a linear head, v2 an MLP. With a split,
-    each network's queries meet the other network's keys, in a queue of their own.
+    Keys are pushed after the step. Older keys of the query's own image in the queue are no negatives. v1 has a linear
+    head, v2 an MLP. With a split, each network's queries meet the other network's keys, in a queue of their own.
 
     Source: He et al. 2020, arXiv:1911.05722, Algorithm 1; Wu et al. 2020, arXiv:2010.02037, Section 4 (MoCoRing).
+
+    >>> network = nn.Sequential(nn.Flatten(), nn.Linear(192, 16))
+    >>> ring = annulus.ContrastConfig(annulus.negatives.Ring(inner=0.01, outer=0.1), negatives=64)  # MoCoRing
+    >>> method = annulus.MoCo.create(network, images=100, dim=16, queue=512, contrast=ring)
+    >>> index = torch.arange(8)  # which of the 100 images the batch shows
+    >>> step = method.loss([torch.rand(8, 3, 8, 8), torch.rand(8, 3, 8, 8)], index)
+    >>> step.estimate.loss.backward()
+    >>> method.after_step(index, step)  # after the optimiser's step: moves the key encoder, pushes the keys
     """
 
     memory = "queue"

@@ -38,7 +38,15 @@ class JigsawHead(nn.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class PIRLSettings(IRSettings):
-    """IR with a jigsaw. jigsaw_weight: share of the loss that the jigsaw's branch has."""
+    """IR with a jigsaw. jigsaw_weight: share of the loss that the jigsaw's branch has.
+
+    >>> settings = annulus.methods.PIRLSettings(
+    ...     temperature=0.07, negatives="sampled", embedding_dim=128, warmup=0.0, head="linear",
+    ...     bank_rate=0.5, bank_start="encoder", critic="dot", jigsaw_weight=0.5,
+    ... )
+    >>> settings.method.__name__
+    'PIRL'
+    """
 
     jigsaw_weight: Fraction
 
@@ -54,6 +62,13 @@ class PIRL(Drawing, IR):
     and the mean of both branches.
 
     Source: Misra and van der Maaten 2020, arXiv:1912.01991, Section 2; Tian et al. 2020, arXiv:2005.10243, Section 7.1.
+
+    >>> config = annulus.EncoderConfig("convnet", "cifar", "linear", 16, 32, None, mean=(0.5,) * 3, std=(0.25,) * 3)
+    >>> method = annulus.methods.PIRL.create(annulus.build_encoder(config, seed=0), images=100)
+    >>> index = torch.arange(8)
+    >>> step = method.loss([torch.rand(8, 3, 32, 32), torch.rand(8, 3, 32, 32)], index)
+    >>> step.estimate.loss.backward()
+    >>> method.after_step(index, step)
     """
 
     views = 2

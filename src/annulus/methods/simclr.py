@@ -20,7 +20,14 @@ from annulus.methods.step import Method, MethodSettings, Setting, Step
 
 @dataclass(frozen=True, kw_only=True)
 class SimCLRSettings(MethodSettings):
-    """Two views of each image in one batch, each the other's positive."""
+    """Two views of each image in one batch, each the other's positive.
+
+    >>> settings = annulus.methods.SimCLRSettings(
+    ...     temperature=0.5, negatives="all", embedding_dim=128, warmup=0.05, head="mlp"
+    ... )
+    >>> settings.negative_columns(images=50_000, batch=256, queue=0)
+    510
+    """
 
     head: Literal["linear", "mlp", "mlp-bn"]
 
@@ -40,6 +47,11 @@ class SimCLR(Method):
     image's other view.
 
     Source: Chen et al. 2020, arXiv:2002.05709, Eq. 1 (NT-Xent); Wu et al. 2020, arXiv:2005.13149, Lemma B.1.
+
+    >>> network = nn.Sequential(nn.Flatten(), nn.Linear(192, 16))
+    >>> method = annulus.SimCLR.create(network, images=100, dim=16)
+    >>> step = method.loss([torch.rand(8, 3, 8, 8), torch.rand(8, 3, 8, 8)], torch.arange(8))
+    >>> step.estimate.loss.backward()
     """
 
     queries_per_image = 2

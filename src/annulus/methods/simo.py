@@ -27,7 +27,15 @@ log = logging.getLogger("annulus")
 
 @dataclass(frozen=True, kw_only=True)
 class SiMoSettings(MethodSettings):
-    """Momentum keys of the current batch. batch_norm: over all processes' batches, or shuffled groups as in MoCo."""
+    """Momentum keys of the current batch. batch_norm: over all processes' batches, or shuffled groups as in MoCo.
+
+    >>> settings = annulus.methods.SiMoSettings(
+    ...     temperature=0.2, negatives="all", embedding_dim=128, warmup=0.0, head="mlp-bn",
+    ...     momentum=0.999, batch_norm="sync", shuffle_groups=8,
+    ... )
+    >>> settings.negative_columns(images=50_000, batch=256, queue=0)
+    255
+    """
 
     networks: ClassVar = 2
     momentum: Share
@@ -51,6 +59,14 @@ class SiMo(Method):
 
     Source: Zhu et al. 2020, arXiv:2010.01929, Section 3. The paper does not say how K < N negatives are picked; here
     they are drawn.
+
+    >>> network = nn.Sequential(nn.Flatten(), nn.Linear(192, 16))
+    >>> bound = annulus.bounds.InfoNCE(eqco_alpha=65536.0)
+    >>> method = annulus.methods.SiMo.create(network, images=100, dim=16, contrast=annulus.ContrastConfig(bound=bound))
+    >>> index = torch.arange(8)
+    >>> step = method.loss([torch.rand(8, 3, 8, 8), torch.rand(8, 3, 8, 8)], index)
+    >>> step.estimate.loss.backward()
+    >>> method.after_step(index, step)  # after the optimiser's step: moves the key encoder
     """
 
     def __init__(self, encoder: AnyEncoder, params: SiMoSettings, setting: Setting) -> None:
@@ -82,7 +98,7 @@ class SiMo(Method):
 
         `encoder`: an encoder of annulus, or any module that embeds a batch as (batch, dim); then `dim` is needed.
         Training images are numbered from 0 to `images` - 1. `contrast`: negatives and bound. By default InfoNCE with
-        all other keys of the batch; the paper adds EqCo's margin: bound=annulus.bounds.InfoNCE(eqco_alpha=65536).
+        all other keys of the batch; the paper adds EqCo's margin: bound=annulus.bounds.InfoNCE(eqco_alpha=65536.0).
 
         Raises:
             InputError: when a setting is outside its limits, or the encoder gives no embeddings of `dim` numbers.

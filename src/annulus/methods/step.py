@@ -42,7 +42,17 @@ class MethodSettings(Section):
 
 
 class Setting(NamedTuple):
-    """What a method is built from, beside its encoder and its own parameters."""
+    """What a method is built from, beside its encoder and its own parameters.
+
+    >>> settings = annulus.methods.SimCLRSettings(
+    ...     temperature=0.5, negatives="all", embedding_dim=16, warmup=0.0, head="linear"
+    ... )
+    >>> setting = annulus.methods.Setting(
+    ...     annulus.ContrastConfig(), images=100, epoch_images=96, queue=0, seed=0, device=torch.device("cpu")
+    ... )
+    >>> encoder = annulus.ModuleEncoder(nn.Sequential(nn.Flatten(), nn.Linear(192, 16)), dim=16)
+    >>> method = annulus.SimCLR(encoder, settings, setting)
+    """
 
     contrast: ContrastConfig
     images: int  # of the training set
@@ -57,6 +67,12 @@ class Step:
     """The estimate whose loss is minimised, its queries, and the embeddings that `after_step` stores.
 
     Of several processes each has the estimate of its own queries, and all have the embeddings of the whole batch.
+
+    >>> network = nn.Sequential(nn.Flatten(), nn.Linear(192, 16))
+    >>> method = annulus.SimCLR.create(network, images=100, dim=16)
+    >>> step = method.loss([torch.rand(8, 3, 8, 8), torch.rand(8, 3, 8, 8)], torch.arange(8))
+    >>> step.estimate.ceiling_nats  # log 15: the other view among it and the 14 of other images
+    tensor(2.7081)
     """
 
     estimate: Estimate

@@ -44,7 +44,13 @@ class Annealing(Section):
 
 @dataclass(frozen=True)
 class ConstantAnnealing(Annealing):
-    """The sampler's own set from the start."""
+    """The sampler's own set from the start.
+
+    Source: Wu et al. 2020, arXiv:2010.02037, Appendix E ("Exploring annealing policies").
+
+    >>> annulus.negatives.ConstantAnnealing().progress(training=0.0)
+    1.0
+    """
 
     def progress(self, training: float) -> float:
         return 1.0
@@ -52,7 +58,14 @@ class ConstantAnnealing(Annealing):
 
 @dataclass(frozen=True)
 class LinearAnnealing(Annealing):
-    """In a straight line until this share of training is done."""
+    """In a straight line until this share of training is done.
+
+    Source: Wu et al. 2020, arXiv:2010.02037, Appendix E ("Exploring annealing policies").
+
+    >>> annealing = annulus.negatives.LinearAnnealing(until=0.5)
+    >>> [annealing.progress(training) for training in (0.0, 0.25, 0.75)]
+    [0.0, 0.5, 1.0]
+    """
 
     until: PartOfTraining
 
@@ -62,7 +75,14 @@ class LinearAnnealing(Annealing):
 
 @dataclass(frozen=True)
 class StepAnnealing(Annealing):
-    """In equal steps until this share of training is done."""
+    """In equal steps until this share of training is done.
+
+    Source: Wu et al. 2020, arXiv:2010.02037, Appendix E ("Exploring annealing policies").
+
+    >>> annealing = annulus.negatives.StepAnnealing(until=1.0, steps=2)
+    >>> [annealing.progress(training) for training in (0.0, 0.49, 0.5)]
+    [0.0, 0.0, 0.5]
+    """
 
     until: PartOfTraining
     steps: Steps
@@ -73,7 +93,16 @@ class StepAnnealing(Annealing):
 
 @dataclass(frozen=True)
 class AdaptiveEpochAnnealing(Annealing):
-    """One `delta` further each epoch whose validation accuracy beats the mean of its last `window` values."""
+    """One `delta` further each epoch whose validation accuracy beats the mean of its last `window` values.
+
+    Source: Wu et al. 2020, arXiv:2010.02037, Appendix E ("Exploring annealing policies").
+
+    >>> annealing = annulus.negatives.AdaptiveEpochAnnealing(delta=0.1, window=3).begin()
+    >>> for percent in (40.0, 45.0, 44.0):
+    ...     annealing.after_epoch(percent)
+    >>> annealing.progress(training=0.5)
+    0.2
+    """
 
     delta: PartOfTraining
     window: Steps
@@ -85,7 +114,16 @@ class AdaptiveEpochAnnealing(Annealing):
 
 @dataclass(frozen=True)
 class AdaptiveStepAnnealing(Annealing):
-    """One `delta` further each step whose training loss is below the mean of its last `window` values."""
+    """One `delta` further each step whose training loss is below the mean of its last `window` values.
+
+    Source: Wu et al. 2020, arXiv:2010.02037, Appendix E ("Exploring annealing policies").
+
+    >>> annealing = annulus.negatives.AdaptiveStepAnnealing(delta=0.1, window=3).begin()
+    >>> for loss_nats in (4.0, 3.0, 2.0):
+    ...     annealing.after_step(loss_nats)
+    >>> annealing.progress(training=0.5)
+    0.2
+    """
 
     delta: PartOfTraining
     window: Steps

@@ -26,6 +26,11 @@ class Clusters:
     """The cluster, in each of several runs, of the columns and of the queries; -1: in none.
 
     Where each query has columns of its own (a batch without the query's views), `columns` has a place for the query.
+
+    >>> columns = torch.tensor([[0, 0, 1, 1]])  # one clustering of four columns
+    >>> clusters = annulus.negatives.Clusters(columns, queries=torch.tensor([[1]]))
+    >>> clusters.shared(torch.tensor([[0, 1, 2, 3]]))
+    tensor([[False, False,  True,  True]])
     """
 
     columns: Int[Tensor, "runs n"] | Int[Tensor, "runs b n"]

@@ -140,6 +140,9 @@ class CloseNeighbours(Section):
     """`closest`, growing from none at `start` to `share` at `until` (shares of training), as `share_at` says.
 
     in_denominator: whether neighbours are candidates too, which keeps the ceiling; without is the papers' formula.
+
+    >>> neighbours = annulus.negatives.CloseNeighbours(share=0.01, start=0.05, until=0.5, in_denominator=True)
+    >>> config = annulus.ContrastConfig(annulus.negatives.Ring(inner=0.01, outer=0.1), neighbours, negatives=64)
     """
 
     share: Annotated[float, Gt(0), Lt(1)]
@@ -168,6 +171,12 @@ class ClusterNeighbours(Section):
     """`clustered`, united over `runs` clusterings, from `start` on (a share of training).
 
     in_denominator: as for the closest ones.
+
+    >>> neighbours = annulus.negatives.ClusterNeighbours(
+    ...     clusters=100, runs=3, iterations=10, start=0.05, in_denominator=True
+    ... )
+    >>> neighbours.clustering
+    Clustering(clusters=100, iterations=10, runs=3)
     """
 
     clusters: ClusterCount

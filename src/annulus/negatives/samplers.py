@@ -45,6 +45,11 @@ def uniform(scores: Float[Tensor, "b n"], self_index: SelfIndex, k: Count, gener
 
     Raises:
         InputError: when there is no other column, or an argument has not its type or shape.
+
+    >>> random = torch.Generator().manual_seed(0)
+    >>> scores = torch.tensor([[9.0, 3.0, 2.0, 1.0]])
+    >>> annulus.negatives.uniform(scores, torch.tensor([0]), k="all", generator=random).gather(scores)
+    tensor([[-inf, 3., 2., 1.]])
     """
     return ring(scores, self_index, 0.0, 1.0, k, generator)
 
@@ -56,6 +61,11 @@ def ball(scores: Float[Tensor, "b n"], self_index: SelfIndex, outer: float, k: C
 
     Raises:
         InputError: when the ball holds no column, or an argument has not its type or shape.
+
+    >>> random = torch.Generator().manual_seed(0)
+    >>> scores = torch.tensor([[9.0, 3.0, 2.0, 1.0]])
+    >>> annulus.negatives.ball(scores, torch.tensor([0]), outer=1 / 3, k=4, generator=random).gather(scores)
+    tensor([[3., 3., 3., 3.]])
     """
     return ring(scores, self_index, 0.0, outer, k, generator)
 
@@ -77,6 +87,12 @@ def ring(
 
     Raises:
         InputError: when the ring holds no column, or an argument has not its type or shape.
+
+    >>> random = torch.Generator().manual_seed(0)
+    >>> scores = torch.tensor([[9.0, 3.0, 2.0, 1.0]])  # column 0 is the query's own, ranks are those of the others
+    >>> drawn = annulus.negatives.ring(scores, torch.tensor([0]), inner=1 / 3, outer=2 / 3, k=2, generator=random)
+    >>> drawn.gather(scores)
+    tensor([[2., 2.]])
     """
     _check(scores, self_index, k, generator)
     others = scores.shape[1] - (self_index is not None)
@@ -105,6 +121,12 @@ def cave(
 
     Raises:
         InputError: when a query's set is empty, or an argument has not its type or shape.
+
+    >>> random = torch.Generator().manual_seed(0)
+    >>> scores = torch.tensor([[9.0, 3.0, 2.0, 1.0]])
+    >>> clusters = annulus.negatives.Clusters(torch.tensor([[0, 0, 1, 1]]), queries=torch.tensor([[0]]))
+    >>> annulus.negatives.cave(scores, torch.tensor([0]), 1.0, clusters, k=3, generator=random).gather(scores)
+    tensor([[2., 2., 1.]])
     """
     _check(scores, self_index, k, generator)
     if not isinstance(clusters, Clusters):
@@ -298,14 +320,22 @@ class RankedSampler(Section):
 
 @dataclass(frozen=True)
 class Uniform(RankedSampler):
-    """`uniform`: negatives from the whole memory."""
+    """`uniform`: negatives from the whole memory.
+
+    >>> annulus.negatives.Uniform().shares
+    (0.0, 1.0)
+    """
 
     shares = 0.0, 1.0
 
 
 @dataclass(frozen=True)
 class Ball(RankedSampler):
-    """`ball`: negatives from the closest share of the memory, of ranks [0, outer)."""
+    """`ball`: negatives from the closest share of the memory, of ranks [0, outer).
+
+    >>> annulus.negatives.Ball(outer=0.1).shares
+    (0.0, 0.1)
+    """
 
     outer: Annotated[float, Gt(0), Le(1)]
 
@@ -320,6 +350,14 @@ class Ring(RankedSampler):
 
     Raises:
         InputError: when no rank is between the borders.
+
+    >>> ring, random = annulus.negatives.Ring(inner=0.1, outer=0.3), torch.Generator().manual_seed(0)
+    >>> scores = torch.arange(100.0).flip(0)[None]  # column i has rank i
+    >>> drawn = ring.draw(scores, None, k=1000, generator=random)
+    >>> drawn.index.aminmax()
+    torch.return_types.aminmax(
+    min=tensor(10),
+    max=tensor(29))
     """
 
     outer: Annotated[float, Gt(0), Le(1)]
@@ -340,6 +378,9 @@ class Cave(Section):
 
     The clusters count in full as soon as annealing has begun. `runs`: independent clusterings; their own clusters are
     united.
+
+    >>> cave = annulus.negatives.Cave(outer=0.5, clusters=10, runs=1, iterations=10, keep="outside")
+    >>> config = annulus.ContrastConfig(cave, negatives=64)
     """
 
     outer: Annotated[float, Gt(0), Le(1)]

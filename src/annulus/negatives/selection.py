@@ -17,6 +17,13 @@ class Selection:
 
     `index` holds column numbers, and False in `mask` leaves that place out; a mask of None leaves out nothing. Without
     an index every column is selected, in order, but for the query's `own`.
+
+    >>> scores = torch.tensor([[9.0, 3.0, 2.0, 1.0]])
+    >>> chosen = annulus.Selection(torch.tensor([[1, 3]]), mask=torch.tensor([[True, False]]))
+    >>> chosen.gather(scores)
+    tensor([[3., -inf]])
+    >>> chosen.counts(scores)
+    tensor([1])
     """
 
     index: Int[Tensor, "b k"] | None

@@ -1,0 +1,60 @@
+"""Writes PUBLIC.md, the public names with the first sentence of each docstring: `python -m annulus.public_page`."""
+
+import inspect
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import annulus
+from annulus.files.results import write_text
+
+PAGE = Path(__file__).with_name("PUBLIC.md")
+ROOMS = ("bounds", "encoders", "evals", "methods", "negatives", "views")
+HEAD = """# Public names
+
+Made by `python -m annulus.public_page` of `__all__` and the docstrings. `help(annulus.MoCo)` shows shapes, units,
+errors, source and an example. Examples begin with
+
+```python
+import torch
+from torch import nn
+import annulus
+```
+
+"""
+
+
+def page() -> str:
+    """The page: names of `annulus` first, then of each room those that are not among them."""
+    top = [name for name in annulus.__all__ if not inspect.ismodule(getattr(annulus, name))]
+    parts = [_table("annulus", {name: getattr(annulus, name) for name in top})]
+    for room in ROOMS:
+        module = getattr(annulus, room)
+        rest = {name: getattr(module, name) for name in module.__all__ if name not in top}
+        parts.append(_table(f"annulus.{room}", rest))
+    return HEAD + "\n".join(parts)
+
+
+def _table(module: str, found: dict[str, object]) -> str:
+    rows = [f"| `{name}{_call(one)}` | {_first_sentence(one)} |\n" for name, one in found.items()]
+    return f"## {module}\n\n| name | what it is |\n|---|---|\n{''.join(rows)}"
+
+
+def _call(found: Any) -> str:
+    """The arguments, without types and defaults; of a method those of `create`."""
+    if found is annulus.InputError or isinstance(found, Mapping):
+        return ""
+    made, name = (found.create, ".create") if hasattr(found, "create") else (found, "")
+    return f"{name}({', '.join(inspect.signature(made).parameters)})"
+
+
+def _first_sentence(found: object) -> str:
+    if isinstance(found, Mapping):
+        return ", ".join(found)
+    paragraph = " ".join((inspect.getdoc(found) or "").split("\n\n")[0].split())
+    return re.split(r"(?<=[^\d])\.(?: |$)", paragraph)[0].replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    write_text(PAGE, page())
