@@ -284,6 +284,17 @@ def test_ring_negatives_in_lightly_s_moco_learn_to_tell_images_apart():
     assert last < math.log(65) - 1.5
 
 
+def test_ring_negatives_in_a_lightning_module_learn_to_tell_images_apart(tmp_path):
+    pytest.importorskip("pytorch_lightning", reason="pytorch_lightning is not installed; it comes with `make install`")
+    found = losses(
+        "\n".join(line for line in run_python(EXAMPLES / "lightning_module.py").splitlines() if "nats" in line)
+    )
+    assert len(found) == 48
+    first, last = (sum(some) / 4 for some in (found[4:8], found[-4:]))  # the queue's keys are random until it is full
+    assert last < first - 0.2
+    assert last < math.log(65) - 0.6
+
+
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
 def test_an_example_is_short_and_uses_the_interface_only(path):
     text = path.read_text()

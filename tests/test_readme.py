@@ -1,9 +1,11 @@
 """Facts in the READMEs: links, commands, files, choices and numbers exist; the lines of Python run."""
 
+import math
 import re
 from importlib.util import find_spec
 
 import pytest
+import torch
 import yaml
 from by_path import ROOT
 
@@ -43,11 +45,19 @@ def test_the_choices_are_those_of_params_yaml():
         assert choices.strip().split(", ") == list(params[SECTION_OF[key]]), key
 
 
-def test_the_lines_of_python_run():
+def test_the_lines_of_python_learn_and_print_what_is_true(capsys):
     (lines,) = re.findall(r"```python\n(.*?)```", read("README.md"), re.DOTALL)
-    names = {}
-    exec(lines, names)
-    assert (names["loss"].ndim, names["loss"] > 0) == (0, True)
+    assert len(lines.splitlines()) <= 15
+    torch.manual_seed(0)
+    exec(lines, {})
+    printed = [
+        re.fullmatch(r"InfoNCE ([\d.]+) nats; at chance log\(1 \+ 64\) = ([\d.]+)", line)
+        for line in capsys.readouterr().out.splitlines()
+    ]
+    losses = [float(line[1]) for line in printed]
+    assert {float(line[2]) for line in printed} == {round(math.log(1 + 64), 2)}
+    assert len(losses) == 10
+    assert 0 < losses[-1] < losses[0] / 2
 
 
 def test_every_command_names_a_target_a_module_or_a_stage_that_exists():

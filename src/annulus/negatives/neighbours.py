@@ -158,6 +158,7 @@ class CloseNeighbours(Section):
     def find(
         self, scores: Float[Tensor, "b n"], self_index: SelfIndex, training: float, clusters: Clusters | None
     ) -> Selection | None:
+        """The closest columns when this share of training is done; None up to `start`."""
         found = closest(scores, self_index, share_at(self.share, self.start, self.until, training))
         return found if found.index.shape[1] else None
 
@@ -192,6 +193,7 @@ class ClusterNeighbours(Section):
     def find(
         self, scores: Float[Tensor, "b n"], self_index: SelfIndex, training: float, clusters: Clusters | None
     ) -> Selection | None:
+        """The columns in the query's clusters; None before `start`."""
         return clustered(clusters, self_index) if training >= self.start else None
 
     @property
