@@ -17,7 +17,8 @@ from annulus.files.results import Metrics
 from annulus.pipeline.stage import Results, run_stage
 from annulus.running.workers import map_seeds
 
-READS = ["seeds", "sampler", "samplers", "knn.layer"]
+SAMPLERS = ["uniform", "ball", "ring", "cave"]  # whose candidate sets are measured beside the selected one's
+READS = ["seeds", "sampler", *(f"samplers.{name}" for name in SAMPLERS), "samplers.${sampler}", "knn.layer"]
 PATHS = ["images", "snapshots", "features", "curve", "examples", "metrics", "history"]
 
 
@@ -35,7 +36,8 @@ def diagnose(params: Mapping[str, Any], paths: argparse.Namespace, seed: int) ->
         raise InputError(
             f"{snapshots} is of {run.train_images} training images, {paths.images} holds {len(train)}; run `dvc repro`"
         )
-    labels, samplers = train.labels[run.images], dict(params["samplers"])
+    labels, samplers = train.labels[run.images], {name: params[f"samplers.{name}"] for name in SAMPLERS}
+    samplers |= {params["sampler"]: params["samplers.${sampler}"]}
     samplers["cave"] = cave_for(samplers["cave"], len(run.images), len(train))
     curve = read_curve(paths.curve, seed)
     history, sets = over_training(run, curve, labels, samplers, params["sampler"], seed)

@@ -91,6 +91,13 @@ def params(root: Path, text: str | None = None) -> None:
     (root / "params.yaml").write_text(text or stated_text())
 
 
+def pipelines(root: Path, *studies: str) -> None:
+    """Studies that may write metrics, without any."""
+    for study in studies:
+        (root / "stages" / study).mkdir(parents=True)
+        (root / "stages" / study / "dvc.yaml").touch()
+
+
 def main_line(root: Path, classes: tuple[str, ...] = CLASSES) -> None:
     """The main line's metrics."""
     metrics = root / "metrics"

@@ -8,7 +8,7 @@ import torch
 
 from annulus.datasets.objects import OBJECTS, draw_masks, draw_objects
 from annulus.datasets.prepare import prepare_images, save_prepared
-from annulus.datasets.settings import ObjectsSettings, PrepareBudget
+from annulus.datasets.settings import GeneratedSettings, PrepareBudget
 from annulus.files.images import load_images
 from annulus.views.spaces import rgb_to_yuv
 
@@ -31,7 +31,7 @@ def test_an_image_and_its_mask_depend_on_the_row_the_size_and_the_key_alone():
 
 
 def test_a_mask_holds_the_image_s_class_and_the_ground_and_is_the_same_when_it_is_prepared_again(tmp_path):
-    params = ObjectsSettings(image_size=20, view_size=20, validation_fraction=0.0)
+    params = GeneratedSettings(image_size=20, view_size=20, validation_fraction=0.0)
     few, many = (
         prepare_images("objects", params, PrepareBudget(train_images=n, test_images=50, unlabelled_images=None), 0)
         for n in (60, 100)

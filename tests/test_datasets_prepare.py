@@ -14,12 +14,12 @@ from annulus.datasets import downloads
 from annulus.datasets import folder as folder_module
 from annulus.datasets import prepare as module
 from annulus.datasets.prepare import prepare_images, save_prepared
-from annulus.datasets.settings import DownloadSettings, FolderSettings, PrepareBudget, ShapesSettings
+from annulus.datasets.settings import DownloadSettings, FolderSettings, GeneratedSettings, PrepareBudget
 from annulus.errors import InputError
 from annulus.files.images import load_images
 
 SPLITS = ("train", "validation", "test")
-SHAPES = ShapesSettings(image_size=16, view_size=16, validation_fraction=0.1)
+SHAPES = GeneratedSettings(image_size=16, view_size=16, validation_fraction=0.1)
 ALL = PrepareBudget(train_images=None, test_images=None, unlabelled_images=None)
 
 

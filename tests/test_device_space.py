@@ -8,7 +8,7 @@ import torch
 from settings import CPU, run
 
 from annulus.datasets.prepare import prepare_images
-from annulus.datasets.settings import PrepareBudget, ShapesSettings
+from annulus.datasets.settings import GeneratedSettings, PrepareBudget
 from annulus.device import space
 from annulus.encoders.encoder import build_encoder
 from annulus.errors import InputError
@@ -36,7 +36,7 @@ def test_a_container_s_own_limit_counts_without_files_that_are_kept_in_memory(li
 
 
 def test_images_that_no_machine_holds_are_refused_before_work():
-    shapes = ShapesSettings(image_size=1024, view_size=1024, validation_fraction=0.1)
+    shapes = GeneratedSettings(image_size=1024, view_size=1024, validation_fraction=0.1)
     sentence = (
         r"^[\d,]+\.\d GiB are needed of memory, where [\d,.]+ GiB are free: train images \(1,000,000,000 of 1024 px\) "
         r"5,859,375\.0 GiB, test images \(10 of 1024 px\) 0\.1 GiB; lower train_images, test_images or"

@@ -6,6 +6,7 @@ import re
 
 import pytest
 from by_path import ROOT
+from report_root import pipelines
 
 from annulus.report.papers.metrics import Broken, Metrics, Missing
 from annulus.report.papers.setting import Setting, processors, read_setting
@@ -46,6 +47,7 @@ def test_a_table_of_200_000_rows_and_a_file_of_200_mb_are_one_sentence_at_once(m
 
 
 def test_a_missing_file_names_the_command_that_writes_it(metrics):
+    pipelines(metrics.root, "algorithms")
     for name, command in {
         "algorithms/table.csv": "dvc repro stages/algorithms/dvc.yaml",
         "benchmarks/estimators.json": "make bench",
@@ -122,6 +124,7 @@ def test_a_column_comes_from_the_rows_asked_for_in_the_order_of_others(table):
 
 
 def test_rows_that_are_not_there_are_missing_and_columns_and_numbers_that_are_not_broken(table):
+    pipelines(table.root, "negatives")
     for where, column, error, sentence in (
         ({"series": "EqCo"}, "nats", Missing, r"no row with series EqCo; `dvc repro stages/negatives/dvc\.yaml`"),
         ({"alpha": 0.1001}, "nats", Missing, "no row with alpha 0.1001"),

@@ -66,6 +66,7 @@ def text(report):
 
 
 def test_an_empty_folder_gives_every_section_with_the_command_that_fills_it(tmp_path):
+    report_root.pipelines(tmp_path, "negatives")
     empty = gather(tmp_path, NOW)
     page, text = html(empty), markdown(empty)
     assert re.findall(r'<section id="(\w+)"', page) == SECTIONS

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 from by_path import ROOT
-from report_root import written
+from report_root import pipelines, written
 
 from annulus.errors import InputError
 from annulus.report.papers.comparison import agrees, compare, compared, load_figures, load_measured, load_tables
@@ -67,6 +67,7 @@ def gaussian(method, information, pairs, estimate):
 
 
 def test_without_metrics_every_table_is_there_with_the_papers_numbers_and_not_run(tmp_path):
+    pipelines(tmp_path, "estimators")
     found = {comparison.table.id: comparison for comparison in compare(Metrics(tmp_path))}
     assert list(found) == list(TABLES)
     for name, comparison in found.items():

@@ -81,17 +81,25 @@ def test_a_table_of_what_no_row_is_is_refused(changes, sentence, make):
         make({"tables": {"a": TABLE | (changes or {})}, "pairs": pairs}).read(RowsParams)
 
 
-STUDIES = ["algorithms", "augmentations", "cifar10", "colour", "distance", "frequency", "negatives", "strength"]
+def settings_script(study: str) -> str:
+    own = f"stages/{study}/settings.py"
+    return own if (ROOT / own).exists() else "stages/study_settings.py"
 
 
-@pytest.mark.parametrize("study", [*STUDIES, "view_learning"])
+STUDIES = [path.parent.name for path in sorted(ROOT.glob("stages/*/params.yaml"))]
+OVER_THE_ROOT = [
+    name for name in STUDIES if "write_settings(main, Study)" in (ROOT / settings_script(name)).read_text()
+]
+
+
+@pytest.mark.parametrize("study", OVER_THE_ROOT)
 def test_a_study_s_settings_are_accepted_at_every_scale_and_no_two_of_a_part_of_views_are_the_same(study, tmp_path):
-    own = ROOT / "stages" / study / "settings.py"
-    main = script(f"stages/{study}/settings.py" if own.exists() else "stages/study_settings.py").main
+    path = settings_script(study)
+    main, of_parts = script(path).main, path == "stages/study_settings.py"
     for scale in at_scale(tmp_path, study, "tiny").content["scales"]:
         files = main(at_scale(tmp_path, study, scale))
         assert files
-        for points in (part["points"] for part in files.values() if not own.exists() and "points" in part):
+        for points in (part["points"] for part in files.values() if of_parts and "points" in part):
             assert all([one["run"] for one in points].count(point["run"]) == 1 for point in points)
             assert all(point["base"] in [[one["series"], one["value"]] for one in points] for point in points)
 

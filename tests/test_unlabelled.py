@@ -13,7 +13,7 @@ from settings import CPU, SMALL, load, read, stripes
 
 from annulus.config.resolved import RUN, resolved
 from annulus.datasets.prepare import packing, prepare_images, save_prepared
-from annulus.datasets.settings import FolderSettings, PrepareBudget, ShapesSettings
+from annulus.datasets.settings import FolderSettings, GeneratedSettings, PrepareBudget
 from annulus.errors import InputError
 from annulus.files.images import UNLABELLED, ImageSet, load_images
 from annulus.studies.runs import Splits, probe, trial_of
@@ -93,7 +93,7 @@ def test_what_cannot_be_read_or_is_not_there_is_said(root):
     (root / "unlabelled").touch()
     with pytest.raises(InputError, match="unlabelled is not a folder; put images without a class into a folder there"):
         prepared(root)
-    shapes = ShapesSettings(image_size=16, view_size=16, validation_fraction=0.1)
+    shapes = GeneratedSettings(image_size=16, view_size=16, validation_fraction=0.1)
     scale = PrepareBudget(train_images=200, test_images=100, unlabelled_images=5)
     with pytest.raises(InputError, match="unlabelled_images: 5 are asked for and shapes has none here; put them below"):
         prepare_images("shapes", shapes, scale, 0)

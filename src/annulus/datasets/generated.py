@@ -10,7 +10,6 @@ from torch import Tensor
 
 from annulus.datasets.mosaics import draw_mosaics
 from annulus.datasets.objects import OBJECTS, draw_masks, draw_objects
-from annulus.datasets.settings import DatasetSettings, MosaicsSettings, ObjectsSettings, ShapesSettings
 from annulus.datasets.shapes import CLASSES, draw_shapes
 from annulus.datasets.source import Source
 from annulus.device.rng import derive
@@ -29,28 +28,29 @@ class Drawn(NamedTuple):
     masks: Callable[[np.ndarray, int, int], UInt8[Tensor, "n h w"]] | None = None
 
 
-DRAWN: dict[type[DatasetSettings], Drawn] = {
-    ShapesSettings: Drawn(CLASSES, draw_shapes, SMALL),
-    MosaicsSettings: Drawn(CLASSES, draw_mosaics, LARGE),
-    ObjectsSettings: Drawn(OBJECTS, draw_objects, SMALL, draw_masks),
+# By their keys in params.yaml.
+DRAWN = {
+    "shapes": Drawn(CLASSES, draw_shapes, SMALL),
+    "mosaics": Drawn(CLASSES, draw_mosaics, LARGE),
+    "objects": Drawn(OBJECTS, draw_objects, SMALL, draw_masks),
 }
 
 
-def counts(params: DatasetSettings, limits: Mapping[str, int | None]) -> dict[str, int]:
+def counts(dataset: str, limits: Mapping[str, int | None]) -> dict[str, int]:
     """Number of images in each split."""
-    most = DRAWN[type(params)].most
+    most = DRAWN[dataset].most
     return {split: limits[split] or most[split] for split in most}
 
 
-def generated(dataset: str, split: str, params: DatasetSettings, count: int, seed: int) -> Source:
+def generated(dataset: str, split: str, size: int, count: int, seed: int) -> Source:
     """`count` images of a split. The data set's name, the split and the seed give the key of the draws."""
-    drawn, key = DRAWN[type(params)], derive(seed, dataset, split)
+    drawn, key = DRAWN[dataset], derive(seed, dataset, split)
 
     def read(rows: Int64[Tensor, " k"]) -> tuple[UInt8[Tensor, "k 3 h w"], Mapping[int, str]]:
-        return drawn.images(rows.numpy(), params.image_size, key), {}
+        return drawn.images(rows.numpy(), size, key), {}
 
     def read_masks(rows: Int64[Tensor, " k"]) -> UInt8[Tensor, "k h w"]:
-        return drawn.masks(rows.numpy(), params.image_size, key)
+        return drawn.masks(rows.numpy(), size, key)
 
     labels = torch.arange(count) % len(drawn.classes)
     return Source(drawn.classes, labels, read, read_masks=read_masks if drawn.masks else None)

@@ -201,9 +201,9 @@ def _open(dataset: str, params: DatasetSettings, limits: Limits, seed: int) -> d
         case MasksSettings(root=root):
             return open_masks(dataset, root_of(f"datasets.{dataset}.root", root), params.image_size)
         case _:
-            there = counts(params, limits)
+            there = counts(dataset, limits)
             _check_space(there, params)  # their labels alone may be too many
-            return {split: generated(dataset, split, params, count, seed) for split, count in there.items()}
+            return {split: generated(dataset, split, params.image_size, count, seed) for split, count in there.items()}
 
 
 def _check_space(images: Mapping[str, int], params: DatasetSettings) -> None:

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Le
 
+from annulus.datasets.generated import DRAWN
 from annulus.errors import InputError
 from annulus.settings import Section, Steps
 
@@ -26,18 +27,8 @@ class DatasetSettings(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShapesSettings(DatasetSettings):
+class GeneratedSettings(DatasetSettings):
     """Generated images: nothing to download."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class MosaicsSettings(DatasetSettings):
-    """Generated large images, whose near places share more than far ones."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ObjectsSettings(DatasetSettings):
-    """Generated images with a class for each pixel."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,9 +67,7 @@ class PrepareBudget(Section):
 
 
 DATASETS = {  # by their keys in params.yaml
-    "shapes": ShapesSettings,
-    "mosaics": MosaicsSettings,
-    "objects": ObjectsSettings,
+    **dict.fromkeys(DRAWN, GeneratedSettings),
     "folder": FolderSettings,
     "imagenet": FolderSettings,
     "tinyimagenet": FolderSettings,

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args
 
+from annulus.encoders.convnets import CONVNETS
 from annulus.errors import InputError
 from annulus.files.weights import check_keys, statistics
 from annulus.settings import Section
@@ -19,8 +20,7 @@ Architecture = Literal[
     "resnext101_32x8d",
     "resnext152_32x8d",
     "vit_small",
-    "alexnet",
-    "convnet",
+    *CONVNETS,
 ]
 Stem = Literal["imagenet", "cifar", "patch16", "patch8", "patch4"]  # of vit_small the side of a patch in pixels
 Head = Literal["linear", "mlp", "mlp-bn"]

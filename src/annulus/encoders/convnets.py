@@ -1,14 +1,13 @@
 """Two small networks of plain convolutions: AlexNet for 32 to 224 pixels, and a net for pictures of some twenty."""
 
+from collections.abc import Callable
+
 from torch import nn
 
-from annulus.encoders.config import EncoderConfig
 
-
-def build_alexnet(config: EncoderConfig) -> tuple[nn.Module, int]:
+def build_alexnet(planes: int, stem: str) -> tuple[nn.Module, int]:
     """A small AlexNet with batch normalisation: five convolutions, half of the original widths."""
-    kernel, stride = (11, 4) if config.stem == "imagenet" else (3, 1)
-    planes = config.planes
+    kernel, stride = (11, 4) if stem == "imagenet" else (3, 1)
     layers: list[nn.Module] = []
     for position, (inputs, outputs, size, step) in enumerate(
         [(planes, 32, kernel, stride), (32, 96, 5, 1), (96, 192, 3, 1), (192, 128, 3, 1), (128, 128, 3, 1)]
@@ -23,13 +22,13 @@ def build_alexnet(config: EncoderConfig) -> tuple[nn.Module, int]:
     return nn.Sequential(*layers), 128
 
 
-def build_convnet(config: EncoderConfig) -> tuple[nn.Module, int]:
+def build_convnet(planes: int, stem: str) -> tuple[nn.Module, int]:
     """Four convolutions for pictures of some twenty pixels, each with batch normalisation, ReLU between them.
 
     No ReLU behind the last one: features then have mean zero over a batch, and a linear head's embeddings point
     everywhere from the first step, where rectified features lie in a narrow cone that training takes long to leave.
     """
-    planes, stride = config.planes, 2 if config.stem == "imagenet" else 1
+    stride = 2 if stem == "imagenet" else 1
     layers: list[nn.Module] = []
     for inputs, outputs, step in [(planes, 32, stride), (32, 64, 2), (64, 128, 2), (128, 128, 1)]:
         layers += [
@@ -38,3 +37,7 @@ def build_convnet(config: EncoderConfig) -> tuple[nn.Module, int]:
             nn.ReLU(inplace=True),
         ]
     return nn.Sequential(*layers[:-1]), 128
+
+
+# Architectures of params.yaml: from the channels that a network sees and its stem to it and the width of its map.
+CONVNETS: dict[str, Callable[[int, str], tuple[nn.Module, int]]] = {"alexnet": build_alexnet, "convnet": build_convnet}

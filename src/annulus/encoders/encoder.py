@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from annulus.device.checks import require
 from annulus.device.rng import derive, first_weights
 from annulus.encoders.config import EncoderConfig
-from annulus.encoders.convnets import build_alexnet, build_convnet
+from annulus.encoders.convnets import CONVNETS
 from annulus.encoders.mixed_precision import in_lower
 from annulus.encoders.small import for_small_maps
 from annulus.errors import InputError
@@ -200,10 +200,8 @@ def _backbone(config: EncoderConfig) -> tuple[nn.Module, int]:
     torchvision is imported where it is needed: four seconds, which stages without its networks save.
     """
     match config.architecture:
-        case "alexnet":
-            return build_alexnet(config)
-        case "convnet":
-            return build_convnet(config)
+        case name if name in CONVNETS:
+            return CONVNETS[name](config.planes, config.stem)
         case "vit_small":
             from annulus.encoders.transformer import build_transformer
 

@@ -13,13 +13,14 @@ from annulus.views.colour import ColourJitter
 from annulus.views.crop import Crop
 from annulus.views.operators import OPERATORS, Operator
 from annulus.views.randaugment import RandAugment
+from annulus.views.spaces import SPACES
 
 
 @dataclass(frozen=True, kw_only=True)
 class SplitSettings(Section):
     """How an image is shared between two networks: by colour, or by frequency; both null: it is not."""
 
-    space: Literal["lab", "ydbdr", "yuv", "yiq", "rgb", "hsv", "xyz"] | None  # its first channel, and the other two
+    space: Literal[tuple(SPACES)] | None  # its first channel, and the other two
     sigma: Positive | None  # pixels: what a Gaussian blur leaves, and what it takes away
 
     def __post_init__(self) -> None:

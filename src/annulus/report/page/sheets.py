@@ -8,7 +8,7 @@ from PIL import Image
 from annulus.files.regular import check_regular
 from annulus.report.figures.pictures import embedded
 from annulus.report.page.shown import Empty
-from annulus.report.papers.metrics import COMMANDS
+from annulus.report.papers.metrics import Metrics
 
 LARGEST = 920  # pixels a side: somewhat less than the page
 MOST_PIXELS = 16_000_000  # an ordinary sheet has 1.5 million; a file of 200 MB would be decoded for minutes
@@ -68,11 +68,11 @@ class Sheet:
 
 def sheets(root: Path) -> list[Sheet | Empty]:
     """Every sheet, or why it is not there."""
-    return [_sheet(root / "metrics" / name, name, *words) for name, words in SHEETS.items()]
+    return [_sheet(Metrics(root), name, *words) for name, words in SHEETS.items()]
 
 
-def _sheet(path: Path, name: str, title: str, finding: str) -> Sheet | Empty:
-    command = COMMANDS[name.split("/")[0]]
+def _sheet(metrics: Metrics, name: str, title: str, finding: str) -> Sheet | Empty:
+    path, command = metrics.root / "metrics" / name, metrics.command(name)
     try:
         check_regular(path)
         with Image.open(path, formats=["PNG"]) as image:

@@ -15,14 +15,8 @@ Cell = float | str
 Row = dict[str, Cell]
 Wanted = float | int | str | Sequence[float | int | str]
 
-# What writes a file, by the first part of its name.
-STUDIES = (
-    *("algorithms", "cifar10", "negatives", "augmentations", "strength", "frequency", "colour", "view_learning"),
-    *("moving_digits", "distillation", "spirals", "distance", "estimators", "transfer", "detection"),
-)
-COMMANDS = {study: f"dvc repro stages/{study}/dvc.yaml" for study in STUDIES}
-COMMANDS |= {"benchmarks": "make bench", **dict.fromkeys(("main", "summary.json", "summary.csv"), "make repro")}
-
+# What writes a file that no study writes, by the first part of its name.
+COMMANDS = {"benchmarks": "make bench", **dict.fromkeys(("main", "summary.json", "summary.csv"), "make repro")}
 COMMANDS["comparisons"] = (
     "dvc exp run -n uniform -S sampler=uniform && make compare BASE=uniform HEAD=HEAD "
     'ARGS="--csv metrics/comparisons/uniform.csv"'
@@ -63,8 +57,11 @@ class Metrics:
         self._values: dict[str, dict[str, Any]] = {}
 
     def command(self, name: str) -> str | None:
-        """What writes the file `name`; nothing known for a file that no study here writes."""
-        return COMMANDS.get(name.split("/")[0])
+        """The command that writes the file `name`; None where no study under stages/ writes it."""
+        first = name.split("/")[0]
+        if (self.root / "stages" / first / "dvc.yaml").is_file():
+            return f"dvc repro stages/{first}/dvc.yaml"
+        return COMMANDS.get(first)
 
     def fault(self, name: str, reason: str) -> Broken:
         """The exception for a broken file, also kept for the page."""
