@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from by_path import ROOT
 from without import run_without
 
 import annulus
+from annulus.device.checks import Checks
 from annulus.errors import InputError
 from annulus.public_page import PAGE, ROOMS, page
 
@@ -205,6 +207,20 @@ def test_a_wrong_shape_or_type_is_a_sentence_too():
     sentences, calls = zip(*(line.split("|") for line in MISTAKES.strip().splitlines()), strict=True)
     for sentence, said in zip(sentences, run_python("-c", SAID, *map(str.strip, calls)).splitlines(), strict=True):
         assert said.startswith(sentence.strip()), said
+
+
+def test_bounds_pass_nan_on_and_samplers_leave_it_to_the_library_s_own_loop():
+    scores = torch.zeros(2, 40)
+    scores[0, 1] = torch.nan
+    bounds = annulus.bounds
+    for loss in (bounds.infonce(scores[:, :1], scores[:, 1:]), bounds.cpc(scores[:, :1], scores[:, 1:], alpha=1.0)):
+        assert loss.isnan()
+    assert bounds.mlcpc(scores[:, 0], scores[:, 1:], alpha=1.0).isnan()
+    draw = partial(annulus.negatives.uniform, scores, torch.arange(2), "all", torch.Generator())
+    with pytest.raises(InputError, match="scores hold NaN for 1 of 2 queries"):
+        draw()
+    with Checks().put_off():  # the loop looks at its loss and names the images
+        assert draw().gather(scores).isnan().any()
 
 
 def test_a_function_is_not_hidden_by_its_module_and_importing_a_probe_loads_no_networks():

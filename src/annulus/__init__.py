@@ -4,6 +4,7 @@ Rooms in the order in which data flows through them; each imports only from thos
 
     errors         the exception that a user meets
     extras         which optional packages a room needs
+    late           public names that are imported when they are first asked for
     device         devices, processes, threads, random generators, kernels, checks
     files          what stages hand to one another, whole or untouched
     config         what params.yaml may hold, as strict models
