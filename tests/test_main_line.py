@@ -58,6 +58,7 @@ UNREAD = [
     ("momentum: 0.999", "momentum: 0.99"),
     ("normaliser: constant", "normaliser: exact"),
     ("share: 0.01", "share: 0.02"),
+    ("  uniform: {}", "  uniform: {}\n  furthest: {share: 0.5}"),  # another sampler
 ]
 TEXT = ('"""', '""" ')
 REACHED = [
