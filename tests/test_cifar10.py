@@ -9,7 +9,7 @@ import pytest
 from by_path import ROOT
 from settings import load
 
-from annulus.config.resolved import PRETRAIN
+from annulus.config.resolved import PRETRAIN, run_of
 from annulus.datasets.prepare import prepare_images
 from annulus.device.device import pick_device
 from annulus.encoders.extract import extract
@@ -50,8 +50,8 @@ def test_pretraining_beats_the_untrained_network_by_a_margin(folder):
     assert len(prepared.train.classes) == 10
 
     device, knn = pick_device(), replace(params.knn, k=20)
-    read = {"seed": 0} | {name: params.get(name) for name in PRETRAIN}
-    training = build_training(read, prepared.train, prepared.validation, device)
+    run = run_of({name: params.get(name) for name in PRETRAIN}, seed=0)
+    training = build_training(run, prepared.train, prepared.validation, device)
 
     def top1() -> float:
         encoder = training.method.encoder

@@ -2,7 +2,7 @@
 
 import logging
 import shutil
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -39,7 +39,7 @@ def root(tmp_path) -> Path:
 def prepared(root: Path, store: str = "memory", bad: int = 0, **limits: int | None):
     sizes = {"image_size": 8, "view_size": 8, "validation_fraction": 0.2}
     params = FolderSettings(root=str(root), **sizes, max_bad_files=bad, store=store)
-    scale = PrepareBudget(**dict.fromkeys(PrepareBudget.model_fields) | limits)
+    scale = PrepareBudget(**dict.fromkeys(field.name for field in fields(PrepareBudget)) | limits)
     with packing("folder", params) as shards:
         found = prepare_images("folder", params, scale, 0, shards)
         save_prepared(root / "images", found)
@@ -142,8 +142,8 @@ def test_an_encoder_learns_the_same_without_the_classes_and_is_followed_by_those
 @pytest.mark.parametrize("inputs", ["features", "views"])
 def test_probes_and_the_labels_of_view_generators_are_of_those_with_a_class_alone(inputs):
     params = load(SMALL | {"knn.k": 5, "linear.inputs": inputs})
-    run, some = trial_of(resolved(params, RUN), seed=0), hidden(stripes(70, 0), 20)
-    training = build_training(run, some, stripes(10, 1), CPU)
+    trial, some = trial_of(resolved(params, RUN), seed=0), hidden(stripes(70, 0), 20)
+    training = build_training(trial.run, some, stripes(10, 1), CPU)
     others = {"validation": stripes(10, 1), "test": stripes(30, 2), "hashes": {}}
-    assert probe(training, Splits(some, **others), run) == probe(training, Splits(some.labelled(), **others), run)
+    assert probe(training, Splits(some, **others), trial) == probe(training, Splits(some.labelled(), **others), trial)
     assert labelled_images(some, 1.0, 0).rows.tolist() == list(range(20))
