@@ -89,7 +89,7 @@ def require(
 
 
 def in_own_loop() -> bool:
-    """Whether this library's own loop runs, which looks at its losses and names the images of one that is NaN."""
+    """Returns True within this library's own loop, which checks its losses and names the images of a NaN."""
     return _checks.get() is not None
 
 
