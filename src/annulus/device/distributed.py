@@ -2,7 +2,7 @@
 
 Each process encodes its own slice of the batch (`local`) and scores it against the whole memory, of which each has a
 copy. What the memory stores is gathered (`all_gather`), so that the copies stay equal. The objective is the mean of the
-processes' losses, so gradients are averaged (compute/gradients.py). All draw the same random numbers. Weights start
+processes' losses, so gradients are averaged (optim/gradients.py). All draw the same random numbers. Weights start
 equal because they are seeded, so they are never sent. In one process each function returns its argument.
 """
 
