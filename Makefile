@@ -39,8 +39,9 @@ restore: $(READY)  ## after a killed dvc exp run: parameters, locks and metrics 
 report: $(READY)  ## one page of all that was measured, beside the papers: data/report/index.html
 	@$(RUN) PYTHONPATH=src python -m annulus.report $(ARGS)
 
-tables: $(READY)  ## the tables of metrics/README.md anew, of the files in metrics/
+tables: $(READY)  ## made parts of Markdown anew: tables of metrics/README.md, public names of src/annulus/PUBLIC.md
 	@$(RUN) PYTHONPATH=src python -m annulus.report.readme
+	@$(RUN) PYTHONPATH=src python -m annulus.report.public_page
 
 test: $(READY)  ## all tests, several at a time (some of them: make test ARGS="-k ring"; coverage: ARGS=--cov)
 	@$(RUN) pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)

@@ -22,7 +22,7 @@ from without import run_without
 import annulus
 from annulus.device.checks import Checks
 from annulus.errors import InputError
-from annulus.public_page import PAGE, ROOMS, page
+from annulus.report.public_page import PAGE, ROOMS, page
 
 EXAMPLES = ROOT / "tests/examples"
 OURS = ("annulus", *(f"annulus.{room}" for room in ROOMS))
@@ -56,7 +56,7 @@ def docstrings(name):
 
 
 def test_the_page_lists_the_public_names():
-    assert page() == PAGE.read_text(encoding="utf-8"), "run `python -m annulus.public_page`"
+    assert page() == PAGE.read_text(encoding="utf-8"), "run `python -m annulus.report.public_page`"
     assert set(annulus.__all__) <= set(dir(annulus))
     assert set(annulus.evals.__all__) <= set(dir(annulus.evals))
     with pytest.raises(AttributeError, match="module 'annulus' has no attribute 'ring'"):

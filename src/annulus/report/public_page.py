@@ -1,4 +1,4 @@
-"""Writes PUBLIC.md, the public names with the first sentence of each docstring: `python -m annulus.public_page`."""
+"""Writes PUBLIC.md, the public names with the first sentence of each docstring: `python -m annulus.report.public_page`."""
 
 import inspect
 import re
@@ -9,11 +9,11 @@ from typing import Any
 import annulus
 from annulus.files.results import write_text
 
-PAGE = Path(__file__).with_name("PUBLIC.md")
+PAGE = Path(annulus.__file__).with_name("PUBLIC.md")
 ROOMS = ("bounds", "encoders", "evals", "methods", "negatives", "views")
 HEAD = """# Public names
 
-Made by `python -m annulus.public_page` of `__all__` and the docstrings. `help(annulus.MoCo)` shows shapes, units,
+Made by `python -m annulus.report.public_page` of `__all__` and the docstrings. `help(annulus.MoCo)` shows shapes, units,
 errors, source and an example. Examples begin with
 
 ```python
