@@ -1,4 +1,4 @@
-"""Writes PUBLIC.md, the public names with the first sentence of each docstring: `python -m annulus.report.public_page`."""
+"""Writes PUBLIC.md, the public names with the first sentence of each docstring: `make tables`."""
 
 import inspect
 import re
@@ -13,7 +13,7 @@ PAGE = Path(annulus.__file__).with_name("PUBLIC.md")
 ROOMS = ("bounds", "encoders", "evals", "methods", "negatives", "views")
 HEAD = """# Public names
 
-Made by `python -m annulus.report.public_page` of `__all__` and the docstrings. `help(annulus.MoCo)` shows shapes, units,
+Made by `make tables` of `__all__` and the docstrings. `help(annulus.MoCo)` shows shapes, units,
 errors, source and an example. Examples begin with
 
 ```python
