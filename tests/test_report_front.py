@@ -35,6 +35,8 @@ def test_the_file_needs_no_page_around_it(tmp_path):
 
 
 def test_a_missing_file_or_series_is_one_sentence(tmp_path, rows):
+    (tmp_path / "stages/estimators").mkdir(parents=True)
+    (tmp_path / "stages/estimators/dvc.yaml").touch()
     with pytest.raises(SystemExit, match=r"ERROR: metrics/estimators/gaussians.csv is not there; `dvc repro"):
         main(["--root", str(tmp_path), "--svg", str(tmp_path / "figure.svg")])
     for name, table in zip((GAUSSIANS, STAIRCASE), rows, strict=True):
