@@ -19,8 +19,7 @@ OF_LISTS += ["test_studies_study.py", "test_studies_params.py", "test_report_met
 # Of each file its whole text, or what comes before the places that stand after >>>.
 SAMPLER = {
     "params.yaml": ">>>  uniform: {}\n  furthest: {share: 0.5}",
-    "src/annulus/negatives/samplers.py": '''>>>@dataclass(frozen=True)
-class Ball
+    "src/annulus/negatives/samplers.py": '''>>>SAMPLERS =
 @dataclass(frozen=True)
 class Furthest(RankedSampler):
     """The furthest share of the other columns."""
