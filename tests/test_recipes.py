@@ -7,9 +7,9 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
-import warm
 from by_path import ROOT
 
 RECIPES = (ROOT / "src/annulus/README.md").read_text()
@@ -287,7 +287,7 @@ def scratch(tmp_path):
 def run_tests(folder, names):
     files = sorted({path.relative_to(folder).as_posix() for name in names for path in (folder / "tests").glob(name)})
     done = subprocess.run(
-        [warm.folder() / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", *files],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", *files],
         **{"cwd": folder, "capture_output": True, "text": True},
         env=os.environ | {"PYTHONPATH": str(folder / "src")},
     )
