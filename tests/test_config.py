@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from settings import changed, load, refusal
 from stated import TREE
 
+from annulus.bounds import BOUNDS
 from annulus.bounds.binary_nce import BinaryNCE
 from annulus.config.all_params import AllParams
 from annulus.config.params import SECTION_OF, nearest
@@ -44,7 +45,9 @@ def test_choices_go_together_but_for_several_positives_where_the_bound_knows_one
                 AllParams.model_validate(TREE | dict(zip(names, choices, strict=True)) | {"scale": "tiny"})
             except ValidationError:
                 refused.add(choices)
-    assert refused == set(itertools.product(("binary-nce", "mlcpc"), ("s", "k")))
+    alone = [name for name, bound in BOUNDS.items() if bound.neighbours == "refused"]
+    assert {"binary-nce", "mlcpc"} <= set(alone)
+    assert refused == set(itertools.product(alone, set(TREE["neighbour_sets"]) - {"none"}))
     assert refusal({"bound": "mlcpc", "neighbours": "k"}) == (
         "neighbours: k gives a query several positives, and bound: mlcpc knows one; "
         "take bound: infonce, la or cpc, or neighbours: none"
@@ -73,7 +76,9 @@ def test_get_fills_in_selectors_as_dvc_does():
 
 def test_an_unknown_choice_is_refused_with_all_known_ones_and_the_nearest():
     for selector, section in SECTION_OF.items():
-        known, longest = ", ".join(TREE[section]), max(TREE[section], key=len)
+        choices = load({}).choices(selector)
+        assert sorted(choices) == sorted(TREE[section])
+        known, longest = ", ".join(choices), max(choices, key=len)
         assert refusal({selector: "zzz"}) == f"{selector}: 'zzz' is none of {known}"
         assert refusal({selector: f"{longest}x"}).endswith(f" is none of {known}; did you mean {longest!r}?")
     assert nearest("ring", []) == ""

@@ -4,15 +4,16 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from annulus.config.all_params import Samplers
 from annulus.config.file import checked
-from annulus.config.params import Name, Params, nearest
+from annulus.config.params import Name, Params, nearest, one_of
 from annulus.datasets.settings import DATASETS
 from annulus.errors import InputError
+from annulus.negatives.samplers import SAMPLERS
 from annulus.settings import Positive, Rate, Steps, Temperature
 from annulus.studies.distillation.classifiers.config import check_name
 
 WITH_ALPHA = ("cpc", "mlcpc")
+Samplers = one_of("Samplers", {name: SAMPLERS[name] for name in ("uniform", "ball", "ring", "cave")})
 
 
 class WeightParams(Params):
