@@ -13,8 +13,8 @@ from stated import TREE
 from annulus.bounds import BOUNDS
 from annulus.bounds.binary_nce import BinaryNCE
 from annulus.config.all_params import AllParams
-from annulus.config.params import SECTION_OF, nearest
-from annulus.errors import InputError
+from annulus.config.params import SECTION_OF
+from annulus.errors import InputError, nearest
 from annulus.methods.ir import IRSettings
 from annulus.methods.moco import MoCoSettings
 from annulus.negatives.annealing import AdaptiveStepAnnealing

@@ -1,13 +1,13 @@
 """The command `annulus`, and `python -m annulus`: the library's programs by name."""
 
 import argparse
-import difflib
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
 import annulus
+from annulus.errors import nearest
 
 # The module whose `main` a command calls, and its line of --help.
 COMMANDS = {
@@ -28,8 +28,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if arguments.command is None:
         parser.error(f"name a command: {', '.join(COMMANDS)}")
     if arguments.command not in COMMANDS:
-        close = difflib.get_close_matches(arguments.command, COMMANDS, n=1)
-        meant = f"; did you mean {close[0]!r}?" if close else ""
+        meant = nearest(arguments.command, COMMANDS)
         raise SystemExit(
             f"ERROR: annulus has no command {arguments.command!r}{meant} (commands: {', '.join(COMMANDS)})"
         )

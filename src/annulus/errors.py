@@ -1,6 +1,8 @@
-"""The one exception that a user meets, a sentence without a traceback; and how a sentence shows a value."""
+"""The one exception that a user meets, a sentence without a traceback; and parts of such sentences."""
 
+import difflib
 import reprlib
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -29,3 +31,9 @@ def shown(value: Any) -> str:
     short.maxlevel, short.maxlist, short.maxdict, short.maxother, short.maxlong, short.maxstring = 2, 8, 8, 80, 80, 80
     text = short.repr(value)
     return text if len(text) <= 200 else f"{text[:200]}..."
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """`; did you mean 'ring'?` for the closest known word, or nothing when none is close."""
+    close = difflib.get_close_matches(str(word), list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

@@ -1,4 +1,4 @@
-"""Which optional packages a room needs, in one sentence where they are missing."""
+"""Checks for optional packages; one sentence names the missing ones."""
 
 import sys
 from collections.abc import Sequence

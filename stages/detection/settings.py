@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from annulus.config.params import nearest
-from annulus.errors import InputError
+from annulus.errors import InputError, nearest
 from annulus.studies.detection.scenes_params import SceneParams
 from annulus.studies.detection.study import read_study
 from annulus.studies.detection.tasks import ScenesParams, segments_settings, task_settings

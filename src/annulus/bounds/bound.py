@@ -1,4 +1,4 @@
-"""What every bound answers, and the result of evaluating one."""
+"""Base of all bounds, and the result of evaluating one."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from annulus.settings import Section
 
 
 def present(scores: Float[Tensor, "b k"]) -> Int[Tensor, "b"]:
-    """How many scores of each query are not absent."""
+    """Number of present scores of each query."""
     return scores.shape[1] - scores.isneginf().sum(dim=1, dtype=torch.int32)  # twice as fast as counting with int64
 
 
@@ -94,11 +94,11 @@ class Bound(Section):
         raise NotImplementedError
 
     def warnings(self, negatives: int, queries: int) -> list[str]:
-        """What these settings lose with so many negatives and queries, in a sentence each."""
+        """Warnings for these settings with so many negatives and queries, one sentence each."""
         return []
 
     def gradient_scale(self, training: float) -> float:
-        """What the gradient is multiplied by."""
+        """Factor of the gradient."""
         return 1.0
 
     def estimate(

@@ -7,9 +7,10 @@ from typing import Any, Self
 from pydantic import model_validator
 
 from annulus.bounds import BOUNDS
-from annulus.config.params import SECTION_OF, Name, Params, Seeds, keys_of, nearest, one_of
+from annulus.config.params import SECTION_OF, Name, Params, Seeds, keys_of, one_of
 from annulus.datasets.settings import DATASETS, MAY_HAVE_UNLABELLED, PrepareBudget
 from annulus.encoders.config import Backbone
+from annulus.errors import nearest
 from annulus.evals.knn import KnnSettings
 from annulus.evals.linear import LinearBudget, LinearSettings
 from annulus.methods import METHODS

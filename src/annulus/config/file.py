@@ -10,8 +10,8 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from annulus.config.all_params import AllParams
-from annulus.config.params import Params, kinds, nearest
-from annulus.errors import InputError, shown
+from annulus.config.params import Params, kinds
+from annulus.errors import InputError, nearest, shown
 from annulus.files.regular import read_text
 from annulus.settings import Section
 from annulus.views.settings import ByName

@@ -1,9 +1,8 @@
 """Base class of the sections of params.yaml, and their checks."""
 
-import difflib
 import re
 import reprlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Annotated, Any, get_type_hints
 
@@ -87,9 +86,3 @@ def one_of(name: str, sections: Mapping[str, type[Section]]) -> type[Params]:
 def keys_of(section: Params | Mapping[str, Any]) -> list[str]:
     """Keys of a section, as in the file."""
     return list(section if isinstance(section, Mapping) else kinds(type(section)))
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """`; did you mean 'ring'?` for the closest known word, or nothing when none is close."""
-    close = difflib.get_close_matches(str(word), list(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""

@@ -64,7 +64,7 @@ class LinearSettings(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class LinearBudget(Section):
-    """How long a linear probe is trained: in params.yaml `scales.SCALE.linear`.
+    """Training budget of a linear probe: in params.yaml `scales.SCALE.linear`.
 
     >>> annulus.LinearBudget(epochs=100, batch_size=256, learning_rate=0.1)
     LinearBudget(epochs=100, batch_size=256, learning_rate=0.1)

@@ -26,7 +26,7 @@ ColumnImages = Int[Tensor, "n"] | Int[Tensor, "b n"] | None
 
 
 class Progress(NamedTuple):
-    """How far training is, and how far annealing, as shares in [0, 1].
+    """Progress of training and of annealing, as shares in [0, 1].
 
     >>> annealing = annulus.negatives.LinearAnnealing(until=0.5)
     >>> annulus.Progress(training=0.25, annealing=annealing.progress(0.25))
@@ -42,7 +42,7 @@ END = Progress(training=1.0, annealing=1.0)  # the sampler's own set, and whatev
 
 @dataclass(frozen=True)
 class ContrastConfig:
-    """Which negatives, which further positives, which bound: the choices that are the same for every memory.
+    """Negatives, further positives and bound: the choices that are the same for every memory.
 
     >>> ring = annulus.negatives.Ring(inner=0.01, outer=0.1)
     >>> config = annulus.ContrastConfig(ring, bound=annulus.bounds.InfoNCE(), negatives=4096)
@@ -70,7 +70,7 @@ class ContrastConfig:
             )
 
     def warnings_for(self, columns: int, queries: int) -> list[str]:
-        """What runs but loses something, in a sentence each.
+        """Warnings for settings that run but give up a guarantee, one sentence each.
 
         `columns` of the memory may be negatives, and a batch has so many `queries`.
         """
@@ -139,7 +139,7 @@ class Contrast(Drawing):
 
     @property
     def needs_clusters(self) -> bool:
-        """Whether `cluster` must be called before each epoch."""
+        """True if `cluster` must be called before each epoch."""
         return any(clustering is not None for _, clustering in self._clusterings())
 
     def cluster(self, embeddings: Float[Tensor, "images d"], epoch: int) -> None:
@@ -231,6 +231,6 @@ class Contrast(Drawing):
 
 
 def _shared(negatives: Selection, neighbours: Selection | None, scores: Float[Tensor, "b n"]) -> Bool[Tensor, "b k"]:
-    """Which of the negatives are neighbours too."""
+    """Mask of the negatives that are neighbours too."""
     marked = torch.zeros_like(scores, dtype=torch.bool) if neighbours is None else neighbours.marked(scores)
     return marked if negatives.index is None else marked.gather(1, negatives.index)

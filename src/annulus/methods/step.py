@@ -37,12 +37,12 @@ class MethodSettings(Section):
         raise NotImplementedError
 
     def negative_columns(self, images: int, batch: int, queue: int) -> int:
-        """How many columns of the memory may be a query's negatives, of so many training images."""
+        """Number of the memory's columns that may be a query's negatives, given the number of training images."""
         raise NotImplementedError
 
 
 class Setting(NamedTuple):
-    """What a method is built from, beside its encoder and its own parameters.
+    """Arguments of a method beside its encoder and its own settings.
 
     >>> settings = annulus.methods.SimCLRSettings(
     ...     temperature=0.5, negatives="all", embedding_dim=16, warmup=0.0, head="linear"
@@ -81,7 +81,7 @@ class Step:
 
 
 class Method(nn.Module):
-    """What training asks of a method. The answers here are those of a method that keeps no memory of images."""
+    """Base of all methods, with the answers of a method that keeps no memory of images."""
 
     views: ClassVar[int] = 2  # of each image, in a step
     queries_per_image: ClassVar[int] = 1

@@ -1,4 +1,4 @@
-"""How far the negatives are on their way from all other columns (0) to the sampler's own set (1).
+"""Annealing: progress of the negatives from all other columns (0) to the sampler's own set (1).
 
 Source: Wu et al. 2020, arXiv:2010.02037, Appendix E ("Exploring annealing policies").
 """

@@ -1,4 +1,4 @@
-"""Which columns of the scores are further positives: the closest ones (s), or those of the query's clusters (k).
+"""Neighbours: columns of the scores that are further positives, the closest (s) or those of the clusters (k).
 
 The query's own column, where it has one, is a positive already and is never returned.
 """
@@ -121,7 +121,7 @@ class Neighbours(Protocol):
 
     @property
     def warning(self) -> str | None:
-        """What these settings lose, in a sentence."""
+        """Warning for these settings, one sentence."""
 
 
 BY_CHANCE = (

@@ -1,4 +1,4 @@
-"""Which columns of the scores are negatives of each query: uniform, ball, ring, cave.
+"""Samplers: the columns of the scores that are negatives of each query. Uniform, ball, ring, cave.
 
 Columns are ranked by score, highest first. The query's own column has no rank and is never a negative. With m other
 columns, a set keeps the ranks from floor(inner * m) up to, not including, floor(outer * m). Ranks are exact.

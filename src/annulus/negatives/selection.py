@@ -48,7 +48,7 @@ class Selection:
         return every if self.own is None else every - (self.own.view(len(scores), -1) >= 0).sum(dim=1)
 
     def marked(self, scores: Num[Tensor, "b n"]) -> Bool[Tensor, "b n"]:
-        """Which of all columns are selected."""
+        """Mask of the selected columns among all."""
         if self.index is None:
             return ~own_columns(scores, self.own)
         counts = torch.zeros_like(scores, dtype=torch.int32)

@@ -5,9 +5,9 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 
 from annulus.config.file import checked
-from annulus.config.params import Name, Names, Params, nearest
+from annulus.config.params import Name, Names, Params
 from annulus.config.resolved import RUN, resolved
-from annulus.errors import InputError, shown
+from annulus.errors import InputError, nearest, shown
 from annulus.settings import Steps
 from annulus.studies.study import Settings, Study, StudyParams
 

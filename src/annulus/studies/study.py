@@ -23,8 +23,8 @@ from pydantic import Field
 
 from annulus.config.all_params import AllParams
 from annulus.config.file import checked, read_tree
-from annulus.config.params import SECTION_OF, Params, Seeds, nearest
-from annulus.errors import InputError, shown
+from annulus.config.params import SECTION_OF, Params, Seeds
+from annulus.errors import InputError, nearest, shown
 from annulus.settings import Section
 
 Settings = dict[str, Any]

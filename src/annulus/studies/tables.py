@@ -5,7 +5,8 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from annulus.config.params import Params, RowName, nearest
+from annulus.config.params import Params, RowName
+from annulus.errors import nearest
 from annulus.studies.study import Settings, StudyParams
 
 Percent = Annotated[float, Field(ge=0, le=100)]

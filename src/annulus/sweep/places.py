@@ -14,9 +14,8 @@ import submitit
 import torch
 from submitit.core.utils import FailedJobError
 
-from annulus.config.params import nearest
 from annulus.device.threads import cores
-from annulus.errors import InputError
+from annulus.errors import InputError, nearest
 from annulus.sweep.worker import Worker
 
 YEAR_MINUTES = 366 * 24 * 60

@@ -12,10 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from annulus.config.params import nearest
 from annulus.config.resolved import read_settings
 from annulus.device.device import pick_device
-from annulus.errors import InputError
+from annulus.errors import InputError, nearest
 from annulus.studies.runs import Trial, hash_images, hash_trial, run_name
 from annulus.studies.store import CachedRun
 from annulus.sweep.stages import Stage, read_stages

@@ -108,7 +108,7 @@ class Solarize(Operator):
     threshold: Fraction  # in [0, 1], as the values of an image
 
     def draw(self, count: int, generator: Generator) -> Bool[Tensor, "{count}"]:
-        """Which images are solarised."""
+        """Mask of the images that are solarised."""
         return torch.rand(count, generator=generator) < self.probability
 
     def apply(self, view: View, drawn: Bool[Tensor, "b"]) -> View:

@@ -1,9 +1,8 @@
 """The view sets of params.yaml by name, for use without the file; a test holds the two equal."""
 
-import difflib
 from collections.abc import Mapping
 
-from annulus.errors import InputError, shown
+from annulus.errors import InputError, nearest, shown
 from annulus.views.blur import Blur
 from annulus.views.colour import ColourJitter
 from annulus.views.crop import Crop
@@ -44,7 +43,5 @@ def view_set(views: ViewSet | str) -> ViewSet:
             f"views is a {type(views).__name__}; give an annulus.views.ViewSet, or a name: {', '.join(SETS)}"
         )
     if views not in SETS:
-        close = difflib.get_close_matches(views, list(SETS), n=1)
-        nearest = f"; did you mean {close[0]!r}?" if close else ""
-        raise InputError(f"views: {shown(views)} is none of {', '.join(SETS)}{nearest}")
+        raise InputError(f"views: {shown(views)} is none of {', '.join(SETS)}{nearest(views, SETS)}")
     return SETS[views]

@@ -1,4 +1,4 @@
-"""What the papers claim, and whether it held here.
+"""The papers' claims and their verdicts.
 
     truth          numbers with 95 % intervals, and what comparisons of them say
     rules          a claim's numbers inside its rule: they compute, and know their text

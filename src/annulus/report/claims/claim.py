@@ -52,7 +52,7 @@ class Claim:
         return self.rule(**{name: Term(name) for name in self.names}).text
 
     def truth(self, numbers: Mapping[str, Value]) -> Truth:
-        """Whether the rule is true of these numbers.
+        """Truth of the rule for these numbers.
 
         Raises:
             RuleFault: for a number that is not finite, a division by zero, lists of unlike length.
@@ -65,7 +65,7 @@ class Claim:
         return found.value
 
     def decided_by(self, setting: Setting) -> bool:
-        """Whether numbers of this setting can decide the claim."""
+        """True if numbers of this setting can decide the claim."""
         reached = {"any": True, "paper": setting.scale in ("paper", "gpu"), "gpu": setting.scale == "gpu"}[self.scale]
         known = {plain(name) for name in self.dataset}
         return reached and (not known or plain(setting.dataset) in known)

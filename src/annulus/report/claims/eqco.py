@@ -1,8 +1,17 @@
 """Claims of eqco: EqCo: Equivalent Rules for Self-supervised Contrastive Learning."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from annulus.report.claims.claim import Claim
 from annulus.report.claims.rules import largest, log, smallest
-from annulus.report.claims.selectors import Differences, estimate, exact, spread
+from annulus.report.claims.selectors import Column, Differences, estimate, exact, spread
+
+
+def estimates(by: Sequence[str] = ("information_nats",), **rows: Any) -> Column:
+    """Estimates of a method's rows of the Gaussians, with their spread over seeds, told apart by `by`."""
+    return spread("estimators/gaussians.csv", "estimate_nats", "std_over_seeds_nats", by=list(by), **rows)
+
 
 CLAIMS = [
     Claim(
@@ -13,38 +22,10 @@ CLAIMS = [
         where=["eqco.table9"],
         scale="paper",
         values={
-            "k64": spread(
-                "estimators/gaussians.csv",
-                "estimate_nats",
-                "std_over_seeds_nats",
-                method="EqCo",
-                pairs=64,
-                by=["information_nats"],
-            ),
-            "k128": spread(
-                "estimators/gaussians.csv",
-                "estimate_nats",
-                "std_over_seeds_nats",
-                method="EqCo",
-                pairs=128,
-                by=["information_nats"],
-            ),
-            "k256": spread(
-                "estimators/gaussians.csv",
-                "estimate_nats",
-                "std_over_seeds_nats",
-                method="EqCo",
-                pairs=256,
-                by=["information_nats"],
-            ),
-            "k512": spread(
-                "estimators/gaussians.csv",
-                "estimate_nats",
-                "std_over_seeds_nats",
-                method="EqCo",
-                pairs=512,
-                by=["information_nats"],
-            ),
+            "k64": estimates(method="EqCo", pairs=64),
+            "k128": estimates(method="EqCo", pairs=128),
+            "k256": estimates(method="EqCo", pairs=256),
+            "k512": estimates(method="EqCo", pairs=512),
         },
         tested=["test_bounds_eqco.py::test_the_eqco_estimate_hardly_depends_on_the_number_of_negatives"],
     ),
@@ -54,22 +35,8 @@ CLAIMS = [
         lambda k64, k512: (k512 > k64).all(),
         where=["eqco.table9"],
         values={
-            "k64": spread(
-                "estimators/gaussians.csv",
-                "estimate_nats",
-                "std_over_seeds_nats",
-                method="InfoNCE",
-                pairs=64,
-                by=["information_nats"],
-            ),
-            "k512": spread(
-                "estimators/gaussians.csv",
-                "estimate_nats",
-                "std_over_seeds_nats",
-                method="InfoNCE",
-                pairs=512,
-                by=["information_nats"],
-            ),
+            "k64": estimates(method="InfoNCE", pairs=64),
+            "k512": estimates(method="InfoNCE", pairs=512),
         },
     ),
     Claim(
@@ -78,13 +45,7 @@ CLAIMS = [
         lambda infonce, pairs: (infonce <= log(pairs)).all(),
         where=["eqco.table9"],
         values={
-            "infonce": spread(
-                "estimators/gaussians.csv",
-                "estimate_nats",
-                "std_over_seeds_nats",
-                method="InfoNCE",
-                by=["pairs", "information_nats"],
-            ),
+            "infonce": estimates(method="InfoNCE", by=["pairs", "information_nats"]),
             "pairs": exact("estimators/gaussians.csv", "pairs", method="InfoNCE", by=["pairs", "information_nats"]),
         },
     ),
@@ -94,13 +55,7 @@ CLAIMS = [
         lambda eqco, ceiling: (eqco <= ceiling).all(),
         where=["eqco.table9"],
         values={
-            "eqco": spread(
-                "estimators/gaussians.csv",
-                "estimate_nats",
-                "std_over_seeds_nats",
-                method="EqCo",
-                by=["pairs", "information_nats"],
-            ),
+            "eqco": estimates(method="EqCo", by=["pairs", "information_nats"]),
             "ceiling": exact(
                 "estimators/gaussians.csv", "ceiling_nats", method="EqCo", by=["pairs", "information_nats"]
             ),
@@ -116,24 +71,8 @@ CLAIMS = [
         where=["eqco.table9"],
         scale="paper",
         values={
-            "eqco": spread(
-                "estimators/gaussians.csv",
-                "estimate_nats",
-                "std_over_seeds_nats",
-                method="EqCo",
-                pairs=64,
-                information_nats=[8, 10],
-                by=["information_nats"],
-            ),
-            "infonce": spread(
-                "estimators/gaussians.csv",
-                "estimate_nats",
-                "std_over_seeds_nats",
-                method="InfoNCE",
-                pairs=64,
-                information_nats=[8, 10],
-                by=["information_nats"],
-            ),
+            "eqco": estimates(method="EqCo", pairs=64, information_nats=[8, 10]),
+            "infonce": estimates(method="InfoNCE", pairs=64, information_nats=[8, 10]),
         },
     ),
     Claim(

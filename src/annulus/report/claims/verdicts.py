@@ -1,4 +1,4 @@
-"""Whether each claim of the papers held here: its rule, applied to the numbers that it names.
+"""Verdicts on the papers' claims: each rule applied to the numbers that it names.
 
 held, did not hold          the rule, where the numbers' intervals exclude the other verdict
 undecided                   they exclude neither; the reason says how wide the interval is
@@ -94,7 +94,7 @@ def verdict(claim: Claim, metrics: Metrics, tables: Mapping[str, Comparison]) ->
 
 
 def seen(claim: Claim, truth: Truth) -> str:
-    """How wide the interval of an undecided rule is, in the unit of the claim's intervals where they have one."""
+    """Width of the interval of an undecided rule, in the unit of the claim's intervals where they have one."""
     if truth.share:
         return f"a share of {2 * truth.seen:.2g} is undecided"
     if math.isinf(truth.seen):

@@ -11,8 +11,8 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
-from annulus.config.params import Params, nearest
-from annulus.errors import InputError
+from annulus.config.params import Params
+from annulus.errors import InputError, nearest
 from annulus.report.papers.metrics import Broken, Metrics, Missing, Row
 from annulus.report.papers.published import HERE, ONE, PaperFigure, PaperRow, PaperTable, label, load, read, said
 from annulus.report.papers.setting import read_setting
@@ -57,7 +57,7 @@ class Measured(Params):
 
     @property
     def bars(self) -> str:
-        """What stands behind ± of ours."""
+        """Meaning of the ± column of our numbers."""
         return "half of the 95 % interval" if self.interval else "standard deviation over seeds"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from annulus.config.params import nearest
+from annulus.errors import nearest
 from annulus.files.regular import read_text
 
 Cell = float | str

@@ -5,8 +5,8 @@ from typing import Annotated
 from pydantic import Field
 
 from annulus.config.file import checked
-from annulus.config.params import Name, Params, nearest
-from annulus.errors import InputError
+from annulus.config.params import Name, Params
+from annulus.errors import InputError, nearest
 from annulus.studies.detection.params import DetectorParams, SegmentsParams, TaskParams, TrainingParams
 from annulus.studies.detection.scenes_params import SceneParams
 from annulus.studies.detection.tasks import ScenesParams, check_engine, detector_of

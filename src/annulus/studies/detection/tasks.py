@@ -5,8 +5,8 @@ from importlib.util import find_spec
 from typing import Any
 
 from annulus.config.file import checked
-from annulus.config.params import Params, nearest
-from annulus.errors import InputError
+from annulus.config.params import Params
+from annulus.errors import InputError, nearest
 from annulus.studies.detection.params import DetectorParams, SegmentsParams, TaskParams, TrainingParams
 from annulus.studies.study import OwnStudy
 

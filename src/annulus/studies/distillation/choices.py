@@ -5,8 +5,8 @@ from typing import Annotated, Any, Self
 from pydantic import Field, model_validator
 
 from annulus.config.file import checked
-from annulus.config.params import Name, Names, nearest
-from annulus.errors import InputError
+from annulus.config.params import Name, Names
+from annulus.errors import InputError, nearest
 from annulus.studies.distillation.classifiers.config import check_name
 from annulus.studies.distillation.classifiers.params import FitParams
 from annulus.studies.distillation.params import ContrastParams, ImagesParams, PairParams, WeightParams

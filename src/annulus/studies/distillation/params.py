@@ -5,9 +5,9 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from annulus.config.file import checked
-from annulus.config.params import Name, Params, nearest, one_of
+from annulus.config.params import Name, Params, one_of
 from annulus.datasets.settings import DATASETS
-from annulus.errors import InputError
+from annulus.errors import InputError, nearest
 from annulus.negatives.samplers import SAMPLERS
 from annulus.settings import Positive, Rate, Steps, Temperature
 from annulus.studies.distillation.classifiers.config import check_name

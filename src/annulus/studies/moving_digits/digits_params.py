@@ -4,8 +4,8 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from annulus.config.params import Params, nearest
-from annulus.errors import InputError
+from annulus.config.params import Params
+from annulus.errors import InputError, nearest
 from annulus.settings import Decay, Rate, Rows, Steps, Temperature
 
 FACTORS = ("digit", "background", "position")

@@ -4,7 +4,8 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from annulus.config.params import Names, Params, nearest
+from annulus.config.params import Names, Params
+from annulus.errors import nearest
 from annulus.evals.linear import LinearBudget, LinearSettings
 from annulus.settings import Decay, Rate, Rows, Steps
 from annulus.studies.study import OwnParams

@@ -5,8 +5,8 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from annulus.config.file import checked
-from annulus.config.params import Name, Params, nearest
-from annulus.errors import InputError, shown
+from annulus.config.params import Name, Params
+from annulus.errors import InputError, nearest, shown
 from annulus.settings import Rate, Steps
 from annulus.studies.study import Settings, Study, StudyParams
 from annulus.studies.view_learning.params import GeneratorParams
