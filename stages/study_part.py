@@ -15,8 +15,10 @@ PATHS = ["images", "points", "figure"]
 def runs(settings: Mapping[str, Any]) -> dict[tuple, Trial]:
     """Trials of the stage, by point of the grid and seed; `annulus sweep` reads them too."""
     points = {(point["series"], point["value"]): point["run"] for point in settings["points"]}
-    pairs = settings["held_out_pairs"]
-    return {(point, seed): trial_of(run, seed, pairs) for point, run in points.items() for seed in settings["seeds"]}
+    measured = settings["held_out_pairs"], settings.get("closeness_views")
+    return {
+        (point, seed): trial_of(run, seed, *measured) for point, run in points.items() for seed in settings["seeds"]
+    }
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:

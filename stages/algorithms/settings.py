@@ -13,7 +13,7 @@ def main(study: Study) -> dict[str, Any]:
     files = {"images": resolved(study.variant("defaults", {}, own.seeds[0]), IMAGES)}
     for row, settings in own.rows.items():
         run = study.variant(row, settings, own.seeds[0])
-        files[f"rows/{row}"] = {"scale": own.scale, "seeds": own.seeds, "run": resolved(run, RUN)}
+        files[f"rows/{row}"] = {"scale": own.scale, "seeds": own.seeds, "run": resolved(run, RUN)} | study.measured
     table = {name: study.content[name] for name in ("tables", "pairs")}
     return files | {"table": {"scale": own.scale, "seeds": own.seeds, "dataset": study.dataset} | table}
 

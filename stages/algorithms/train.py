@@ -6,6 +6,7 @@ from typing import Any
 
 from annulus.files.right import write_right
 from annulus.pipeline.stage import Results, run_resolved
+from annulus.studies.measured import CLOSENESS
 from annulus.studies.outcomes import ACCURACIES, right_by_seed
 from annulus.studies.runs import Trial, Trials, load_splits, trial_of
 
@@ -16,14 +17,19 @@ MEASURED = [*ACCURACIES, "loss_nats", "bound_nats", "ceiling_nats", "epochs"]
 
 def runs(settings: Mapping[str, Any]) -> dict[int, Trial]:
     """Trials of the stage, by seed; `annulus sweep` reads them too."""
-    return {seed: trial_of(settings["run"], seed) for seed in settings["seeds"]}
+    views = settings.get("closeness_views")
+    return {seed: trial_of(settings["run"], seed, closeness_views=views) for seed in settings["seeds"]}
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     outcomes = Trials(load_splits(paths.images)).run(runs(settings))
     write_right(paths.right, right_by_seed(outcomes))
     return Results.of_seeds(
-        {seed: {name: outcome.metrics[name] for name in MEASURED} for seed, outcome in outcomes.items()}
+        {
+            seed: {name: outcome.metrics[name] for name in MEASURED}
+            | {name: outcome.metrics[name] for name in CLOSENESS if name in outcome.metrics}
+            for seed, outcome in outcomes.items()
+        }
     )
 
 

@@ -76,7 +76,7 @@ def part_settings(study: Study, name: str) -> dict[str, Any]:
             compared = [part.base.get("series", series), part.base.get("value", value)]
             points.append({"series": series, "value": value, "base": compared, "run": resolved(run, RUN)})
     own = {"scale": study.params.scale, "seeds": study.params.seeds, "swept": bool(keys)}
-    return own | {"held_out_pairs": study.content.get("held_out_pairs"), "points": points}
+    return own | {"held_out_pairs": study.content.get("held_out_pairs"), "points": points} | study.measured
 
 
 def _part(study: Study, name: str) -> Part:

@@ -41,7 +41,7 @@ def held_out(training: Training, images: ImageSet, pairs: int, seed: int) -> dic
         InputError: when there are fewer images.
     """
     check_pairs(pairs, images)
-    first, second = _embeddings(training, images, pairs, seed)
+    first, second = view_embeddings(training, images.take(torch.arange(pairs)), "held-out views", 2, seed)
     temperature = training.method.params.temperature
     estimates = [
         _estimate(scaled(queries, temperature) @ keys.T) for queries, keys in zip(first, reversed(second), strict=True)
@@ -49,12 +49,14 @@ def held_out(training: Training, images: ImageSet, pairs: int, seed: int) -> dic
     return {"held_out_nats": sum(estimates) / len(estimates), "held_out_ceiling_nats": math.log(pairs)}
 
 
-def _embeddings(training: Training, images: ImageSet, pairs: int, seed: int) -> list[list[Float[Tensor, "pairs d"]]]:
-    """Two views of each image, each by each network of the encoder."""
+def view_embeddings(
+    training: Training, images: ImageSet, name: str, count: int, seed: int
+) -> list[list[Float[Tensor, "n d"]]]:
+    """Of each of `count` views of all images, drawn as in training, the embeddings by each network of the encoder."""
     encoder, store = training.method.encoder.eval(), images.images.on(training.device)
-    random = [generator(seed, "held-out views", view) for view in range(2)]
-    found: list[list[tuple[Tensor, ...]]] = [[], []]
-    for index, chunk in store.in_turn(torch.arange(pairs).split(BATCH_SIZE)):
+    random = [generator(seed, name, view) for view in range(count)]
+    found: list[list[tuple[Tensor, ...]]] = [[] for _ in range(count)]
+    for index, chunk in store.in_turn(torch.arange(len(images)).split(BATCH_SIZE)):
         sizes = store.sizes_of(index)
         views = views_of(chunk, training.settings.views, encoder.view_size, random, sizes=sizes)
         for view, of_view in zip(views, found, strict=True):

@@ -9,6 +9,9 @@ import numpy as np
 from annulus.files.results import Number
 from annulus.files.right import packed, unpacked
 
+# The numbers of annulus.studies.closeness, by which tables find them.
+CLOSENESS = ["hard_weight_percent", "hardest_weight_percent", "closest_of_class_percent", "own_rank_percent"]
+
 
 @dataclass(frozen=True)
 class Outcome:

@@ -9,7 +9,7 @@ import numpy as np
 from annulus.evals.intervals import Interval, over_seeds, over_seeds_and_images, verdict
 from annulus.files.results import Number
 from annulus.files.right import Bits
-from annulus.studies.measured import Outcome
+from annulus.studies.measured import CLOSENESS, Outcome
 
 ACCURACIES = ["nn1_top1_percent", "knn_top1_percent", "linear_top1_percent"]
 SHOWN = "nn1_top1_percent"  # the papers' figures show the nearest neighbour's accuracy
@@ -52,7 +52,7 @@ def metrics_row(point: Point, runs: Runs, base: Runs) -> dict[str, Number]:
         stem, above = name.removesuffix("_top1_percent"), gain(right[name], other[name])
         row |= with_interval(name, accuracy(right[name])) | with_interval(f"{stem}_gain_percent", above)
         row[f"{stem}_verdict"] = "base" if runs is base else verdict_text(above)
-    for name in ("bound_nats", "ceiling_nats", "held_out_nats", "held_out_ceiling_nats"):
+    for name in ("bound_nats", "ceiling_nats", "held_out_nats", "held_out_ceiling_nats", *CLOSENESS):
         if all(name in run.metrics for run in runs.values()):
             row |= with_interval(name, over_seeds([float(run.metrics[name]) for run in runs.values()]))
     row |= _segmentation(runs, base)

@@ -18,6 +18,7 @@ from annulus.running import progress
 from annulus.running.checkpoint import LockedError, hash_files
 from annulus.running.code import hash_code
 from annulus.running.workers import map_processes
+from annulus.studies.closeness import closeness
 from annulus.studies.information import check_pairs, held_out
 from annulus.studies.measured import Outcome
 from annulus.studies.segments import Segments, evaluate_segments
@@ -66,6 +67,7 @@ class Trial:
     linear: LinearSettings
     linear_budget: LinearBudget
     held_out_pairs: int | None  # test images whose two views give the information estimate; None: none
+    closeness_views: int | None  # views whose closest rows are looked at; None: none
     segments: Segments | None  # images with a class for each pixel, to tell these by a decoder
 
 
@@ -73,6 +75,7 @@ def trial_of(
     tree: Mapping[str, Any],
     seed: int,
     held_out_pairs: int | None = None,
+    closeness_views: int | None = None,
     generator: Path | None = None,
     segments: Segments | None = None,
 ) -> Trial:
@@ -90,6 +93,7 @@ def trial_of(
         linear=chosen["linear"],
         linear_budget=chosen["scales.${scale}.linear"],
         held_out_pairs=held_out_pairs,
+        closeness_views=closeness_views,
         segments=segments,
     )
 
@@ -141,6 +145,8 @@ class Trials:
         accuracies, right = probe(training, self.splits, trial)
         if trial.held_out_pairs:
             accuracies |= held_out(training, self.splits.test, trial.held_out_pairs, trial.run.seed)
+        if trial.closeness_views:
+            accuracies |= closeness(training, trial.closeness_views, trial.run.seed)
         if trial.segments is not None:
             accuracies |= evaluate_segments(training, trial.segments, trial.run.seed)
         outcome = Outcome(training.metrics() | accuracies, history, right)

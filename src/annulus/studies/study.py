@@ -12,6 +12,15 @@ each a short dict of changes:
 
 and its rows. A dict of settings has the root's full keys (`methods.moco.head: mlp`); in a key, ${scale} is the scale.
 `MainStudy` is about the main line: a variant is a change of the root's params.yaml, at the root's scale.
+
+A study may run the rows or parts of another one under other settings, on other images say. Studies of one form share
+one dvc.yaml, by links, and it reads in each one's params.yaml
+
+    study      the study's own name, that of its folder
+    of         the study whose rows or parts these are; its own name: they are its own
+
+`of` another study, the file has only what differs: all keys are the other study's, but for those of `defaults` and of
+each of `scales` that stand here, and for the rows or parts, which are those that are named here, with their changes.
 """
 
 import copy
@@ -25,7 +34,7 @@ from annulus.config.all_params import AllParams
 from annulus.config.file import checked, read_tree
 from annulus.config.params import SECTION_OF, Params, Seeds
 from annulus.errors import InputError, nearest, shown
-from annulus.settings import Section
+from annulus.settings import Section, Steps
 
 Settings = dict[str, Any]
 Model = TypeVar("Model", bound=Params | Section)
@@ -35,6 +44,8 @@ Value = TypeVar("Value")
 class OwnParams(Params):
     """Keys of every study's params.yaml."""
 
+    study: str | None = None
+    of: str | None = None
     scale: str
     seeds: Seeds
     scales: Annotated[dict[str, Settings], Field(min_length=1)]
@@ -44,6 +55,7 @@ class StudyParams(OwnParams):
     """Keys of a study whose variants start from the root's params.yaml."""
 
     defaults: Settings
+    closeness_views: Steps | None = None  # of which each run looks at the closest rows
 
 
 class OwnStudy:
@@ -56,7 +68,7 @@ class OwnStudy:
         Raises:
             InputError: when the file cannot be read, or lacks something that all studies have.
         """
-        self.path, self.content = own, read_tree(own)
+        self.path, self.content = own, _read(own)
         known = {key: self.content[key] for key in self.model.model_fields if key in self.content}
         self.params = checked(known, str(own), self.model)
         if self.params.scale not in self.params.scales:
@@ -148,6 +160,12 @@ class Study(OwnStudy):
         """The data set of all variants that do not set another."""
         return (self.params.defaults | self.params.scales[self.params.scale])["dataset"]
 
+    @property
+    def measured(self) -> Settings:
+        """What each run measures beside its accuracies, as keys of a stage's settings."""
+        views = self.params.closeness_views
+        return {} if views is None else {"closeness_views": views}
+
     def variant(self, name: str, settings: Mapping[str, Any], seed: int) -> AllParams:
         """The parameters of one run: root, defaults, scale, then these settings.
 
@@ -191,6 +209,32 @@ class MainStudy(OwnStudy):
             InputError: for a key that the root's params.yaml has not, or a value that it refuses.
         """
         return _changed(self._tree, settings, self.main.scale, f"{self.path}: {name}")
+
+
+def _read(own: Path) -> Settings:
+    """The study's content, over that of the study whose rows or parts it has."""
+    content = read_tree(own)
+    study, of = content.get("study"), content.get("of")
+    if study == of:
+        return content
+    known = sorted(path.parent.name for path in own.parent.parent.glob("*/params.yaml"))
+    if of not in known:
+        listed = ", ".join(known) or "none"
+        raise InputError(f"{own}: of: {shown(of)} is no study{nearest(str(of), known)} (studies: {listed})")
+    base = read_tree(own.parent.parent / of / own.name)
+    try:
+        merged = base | content | {"defaults": base["defaults"] | content.get("defaults", {})}
+        merged["scales"] = _over(base["scales"], content.get("scales", {}))
+        for section in {"rows", "parts"} & content.keys():
+            merged[section] = {name: _over(base[section], content[section])[name] for name in content[section]}
+    except (LookupError, TypeError, AttributeError) as error:
+        raise InputError(f"{own}: defaults, scales, rows and parts are keys and values, over those of {of}") from error
+    return merged
+
+
+def _over(base: Settings, content: Settings) -> Settings:
+    """Settings by name, with the keys that a name has here over those that it has there."""
+    return base | {name: base.get(name, {}) | settings for name, settings in content.items()}
 
 
 def _changed(tree: Settings, settings: Mapping[str, Any], scale: str, source: str) -> AllParams:

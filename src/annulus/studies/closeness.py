@@ -1,0 +1,53 @@
+"""The softmax of a trained encoder: its weight in the closest rows, their class, and the rank of a view's own row."""
+
+import torch
+from torch import Tensor
+
+from annulus.files.results import Number
+from annulus.methods.critics import scaled
+from annulus.studies.information import view_embeddings
+from annulus.training.loop import Training
+from annulus.training.validation import embeddings
+
+HARD, HARDEST = 0.1, 0.01  # shares of the rows, those of the papers' ball, and of the part that a ring leaves out
+CLOSEST = 10  # rows whose class is looked at
+
+
+@torch.no_grad()
+def closeness(training: Training, views: int, seed: int) -> dict[str, Number]:
+    """Of a view of each of `views` training images, against the embeddings of all training images; means over views.
+
+    hard_weight_percent, hardest_weight_percent: softmax weight over all rows but the own one, at the method's
+    temperature, of the closest tenth and the closest hundredth: where it is near 100, uniform negatives are hard ones.
+    closest_of_class_percent: of the ten closest other rows, those of the view's class, where classes are known.
+    own_rank_percent: median share of the other rows that are closer than the view's own row, the closest being 0.
+    Where a split gives two networks, each one's views meet the other one's rows, and the numbers are means.
+
+    Source: Wu et al. 2020, arXiv:2010.02037, Sections 3.1 and 4 (a ring leaves out the closest rows).
+    """
+    source, encoder = training.source, training.method.encoder
+    chosen = torch.arange(min(views, len(source))) * len(source) // min(views, len(source))
+    rows = embeddings(encoder, source, training.device).chunk(len(encoder.names), dim=1)
+    (queries,) = view_embeddings(training, source.take(chosen), "closeness views", 1, seed)
+    temperature, labels = training.method.params.temperature, source.labels.to(training.device)
+    found = [
+        _of_scores(scaled(query, temperature) @ part.T, chosen.to(training.device), labels)
+        for query, part in zip(queries, reversed(rows), strict=True)
+    ]
+    return {name: sum(numbers[name] for numbers in found) / len(found) for name in found[0]}
+
+
+def _of_scores(scores: Tensor, own: Tensor, labels: Tensor) -> dict[str, float]:
+    """Scores (views, rows), the column of each view's own row (views,), and the class of each row (rows,)."""
+    at_own = scores.gather(1, own[:, None])
+    rank = (scores > at_own).sum(dim=1).float().median() / (scores.shape[1] - 1)
+    others = scores.scatter(1, own[:, None], -torch.inf)
+    weights, closest = others.softmax(dim=1).sort(dim=1, descending=True)
+    number = scores.shape[1] - 1
+    hard, hardest = (weights[:, : max(round(share * number), 1)].sum(dim=1).mean() for share in (HARD, HARDEST))
+    known = labels[own] >= 0
+    same = labels[closest[known, :CLOSEST]] == labels[own][known, None]
+    numbers = {"hard_weight_percent": hard, "hardest_weight_percent": hardest, "own_rank_percent": rank}
+    if known.any():
+        numbers["closest_of_class_percent"] = same.float().mean()
+    return {name: 100 * value.item() for name, value in numbers.items()}
