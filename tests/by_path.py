@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import yaml
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -16,3 +18,17 @@ def script(path: str) -> ModuleType:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def pipeline(path: Path) -> dict:
+    """A dvc.yaml, with its names filled in where studies of one form share it."""
+    text, params = path.read_text(encoding="utf-8"), yaml.safe_load((path.parent / "params.yaml").read_text())
+    for key in ("study", "of"):
+        text = text.replace(f"${{{key}}}", str(params.get(key)))
+    return yaml.safe_load(text)
+
+
+def settings_script(study: str) -> str:
+    """The script that makes a study's settings: its own, or that of the studies of its form."""
+    folder, name = pipeline(ROOT / "stages" / study / "dvc.yaml")["stages"]["settings"]["cmd"].split()[1:3]
+    return f"{folder}/{name}.py"

@@ -6,12 +6,12 @@ import shlex
 
 import pytest
 import yaml
-from by_path import script
+from by_path import pipeline, script
 from declared import ROOT, missing_and_spare, script_of
 from dvc.utils.hydra import apply_overrides
 
 FILES = [ROOT / "dvc.yaml", *sorted(ROOT.glob("stages/*/dvc.yaml"))]
-PIPELINES = {path.parent.name if path.parent != ROOT else "main": yaml.safe_load(path.read_text()) for path in FILES}
+PIPELINES = {path.parent.name if path.parent != ROOT else "main": pipeline(path) for path in FILES}
 STUDIES = [name for name in PIPELINES if name != "main"]
 STAGES = {f"{name} {stage}": it for name, content in PIPELINES.items() for stage, it in content["stages"].items()}
 

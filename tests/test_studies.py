@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from by_path import ROOT
+from by_path import ROOT, pipeline
 from checkout import Checkout, ran, rows_of
 from dvc.repo import Repo
 
@@ -146,9 +146,7 @@ def test_a_mistake_in_a_row_is_one_sentence_and_costs_no_metrics_file(checkout):
     assert {path: path.read_bytes() for path in checkout.folder.glob("metrics/algorithms/**/*.*")} == metrics
 
 
-PIPELINES = {
-    str(path.relative_to(ROOT)): yaml.safe_load(path.read_text()) for path in sorted(ROOT.glob("stages/*/dvc.yaml"))
-}
+PIPELINES = {str(path.relative_to(ROOT)): pipeline(path) for path in sorted(ROOT.glob("stages/*/dvc.yaml"))}
 
 
 @pytest.fixture(scope="module")

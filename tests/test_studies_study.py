@@ -1,8 +1,10 @@
 """A study's params.yaml over the root's: what a row changes, what it leaves alone, and what it is refused for."""
 
+import shutil
+
 import pytest
 import yaml
-from by_path import ROOT, script
+from by_path import ROOT, script, settings_script
 from stated import TREE, stated_params, stated_text
 
 from annulus.config.params import SECTION_OF
@@ -79,11 +81,6 @@ def test_a_table_of_what_no_row_is_is_refused(changes, sentence, make):
     pairs = {"MoCo": ["IR", "BALL"] if changes is None else ["IR"]}
     with pytest.raises(InputError, match=sentence):
         make({"tables": {"a": TABLE | (changes or {})}, "pairs": pairs}).read(RowsParams)
-
-
-def settings_script(study: str) -> str:
-    own = f"stages/{study}/settings.py"
-    return own if (ROOT / own).exists() else "stages/study_settings.py"
 
 
 STUDIES = [path.parent.name for path in sorted(ROOT.glob("stages/*/params.yaml"))]
@@ -231,7 +228,10 @@ def test_a_section_with_a_fault_is_refused_with_study_file_and_the_nearest(own, 
 
 def at_scale(tmp_path, name: str, scale: str) -> Study:
     content = yaml.safe_load((ROOT / "stages" / name / "params.yaml").read_text())
-    path = tmp_path / "study.yaml"
+    path = tmp_path / name / "study.yaml"
+    for study in {name, content.get("of", name)}:
+        (tmp_path / study).mkdir(exist_ok=True)
+        shutil.copy(ROOT / "stages" / study / "params.yaml", tmp_path / study)
     path.write_text(yaml.safe_dump(content | {"scale": scale}, sort_keys=False))
     return Study(stated_params(tmp_path / "root.yaml"), path)
 
@@ -287,3 +287,47 @@ def test_a_row_of_lab_images_is_cmc_and_one_whose_name_says_ring_or_ball_has_it(
         assert (params.neighbours == "s") == ("+s-neigh" in name)
         sampler = next((word for word in ("BALL", "CAVE", "RING") if name.startswith(word)), None)
         assert params.sampler == (sampler.lower() if sampler else "ball" if name.startswith("LA") else "uniform")
+
+
+@pytest.fixture
+def of_another(tmp_path):
+    """A study of the rows of `rows`, with these contents."""
+
+    def made(content: dict) -> Study:
+        for name, held in (("rows", {"study": "rows", "of": "rows"} | OWN), ("real", content)):
+            (tmp_path / name).mkdir(exist_ok=True)
+            (tmp_path / name / "params.yaml").write_text(yaml.safe_dump(held, sort_keys=False))
+        (tmp_path / "params.yaml").write_text(stated_text())
+        return Study(tmp_path / "params.yaml", tmp_path / "real/params.yaml")
+
+    return made
+
+
+def test_a_study_of_another_one_has_the_rows_that_it_names_with_its_changes_over_the_other_s(of_another):
+    content = {"study": "real", "of": "rows", "seeds": [7], "defaults": {"views": "gentle"}}
+    content |= {"scales": {"tiny": {"samplers.ball.outer": 0.25}}, "rows": {"MoCo": {"split": "lab"}, "IR": {}}}
+    study = of_another(content)
+    assert (study.params.scale, study.params.seeds, study.dataset) == ("tiny", [7], "shapes")
+    assert study.params.defaults == DEFAULTS | {"views": "gentle"}
+    assert study.params.scales["tiny"] == {"scales.tiny.pretrain.epochs": 1, "samplers.ball.outer": 0.25}
+    assert study.params.scales["demo"] == OWN["scales"]["demo"]
+    assert study.content["rows"] == {"MoCo": {"method": "moco", "split": "lab"}, "IR": {}}
+    run = study.variant("MoCo", study.row("rows", "MoCo"), 7)
+    assert (run.method, run.split, run.views, run.samplers.ball.outer) == ("moco", "lab", "gentle", 0.25)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"of": "row"}, "of: 'row' is no study; did you mean 'rows'? (studies: real, rows)"),
+        ({"of": None}, "of: None refused; write the name of a study's folder"),
+        ({"study": 3}, "study: 3 refused; write the name of a study's folder"),
+        ({"rows": {"MoC": {}}}, "rows: 'MoC' is not among those of the other study; did you mean 'MoCo'?"),
+        ({"defaults": 3}, "defaults: 3 refused; expected keys and values, or {} for none"),
+        ({"scales": {"tiny": 3}}, "scales.tiny: 3 refused; expected keys and values, or {} for none"),
+    ],
+)
+def test_a_study_of_another_one_with_a_fault_is_refused(of_another, changes, sentence):
+    with pytest.raises(InputError) as refused:
+        of_another({"study": "real", "of": "rows"} | changes)
+    assert str(refused.value).partition("real/params.yaml: ")[2] == sentence

@@ -23,7 +23,8 @@ def closeness(training: Training, views: int, seed: int) -> dict[str, Number]:
     own_rank_percent: median share of the other rows that are closer than the view's own row, the closest being 0.
     Where a split gives two networks, each one's views meet the other one's rows, and the numbers are means.
 
-    Source: Wu et al. 2020, arXiv:2010.02037, Sections 3.1 and 4 (a ring leaves out the closest rows).
+    Source: Wu et al. 2020, arXiv:2010.02037, Section 3 (a ring leaves out the closest rows); Wu et al. 2020,
+    arXiv:2005.13149, Section 4 (hard negatives).
     """
     source, encoder = training.source, training.method.encoder
     chosen = torch.arange(min(views, len(source))) * len(source) // min(views, len(source))

@@ -214,27 +214,46 @@ class MainStudy(OwnStudy):
 def _read(own: Path) -> Settings:
     """The study's content, over that of the study whose rows or parts it has."""
     content = read_tree(own)
-    study, of = content.get("study"), content.get("of")
-    if study == of:
+    if not {"study", "of"} & content.keys():
+        return content
+    for key in ("study", "of"):
+        if not isinstance(content.get(key), str):
+            fault = f"{shown(content[key])} refused" if key in content else "missing"
+            raise InputError(f"{own}: {key}: {fault}; write the name of a study's folder")
+    if content["study"] == content["of"]:
         return content
     known = sorted(path.parent.name for path in own.parent.parent.glob("*/params.yaml"))
-    if of not in known:
+    if content["of"] not in known:
         listed = ", ".join(known) or "none"
-        raise InputError(f"{own}: of: {shown(of)} is no study{nearest(str(of), known)} (studies: {listed})")
-    base = read_tree(own.parent.parent / of / own.name)
-    try:
-        merged = base | content | {"defaults": base["defaults"] | content.get("defaults", {})}
-        merged["scales"] = _over(base["scales"], content.get("scales", {}))
-        for section in {"rows", "parts"} & content.keys():
-            merged[section] = {name: _over(base[section], content[section])[name] for name in content[section]}
-    except (LookupError, TypeError, AttributeError) as error:
-        raise InputError(f"{own}: defaults, scales, rows and parts are keys and values, over those of {of}") from error
+        near = nearest(content["of"], known)
+        raise InputError(f"{own}: of: {shown(content['of'])} is no study{near} (studies: {listed})")
+    base = read_tree(own.parent.parent / content["of"] / "params.yaml")
+    merged = base | content | {"defaults": _over(base.get("defaults"), content.get("defaults", {}))}
+    merged["scales"] = _over_each(base.get("scales"), content.get("scales", {}))
+    for section in {"rows", "parts"} & content.keys() & base.keys():
+        merged[section] = _chosen(base[section], content[section], f"{own}: {section}")
     return merged
 
 
-def _over(base: Settings, content: Settings) -> Settings:
-    """Settings by name, with the keys that a name has here over those that it has there."""
-    return base | {name: base.get(name, {}) | settings for name, settings in content.items()}
+def _over(base: Any, changes: Any) -> Any:
+    return base | changes if isinstance(base, dict) and isinstance(changes, dict) else changes
+
+
+def _over_each(base: Any, changes: Any) -> Any:
+    if not (isinstance(base, dict) and isinstance(changes, dict)):
+        return changes
+    return base | {name: _over(base.get(name, {}), own) for name, own in changes.items()}
+
+
+def _chosen(base: Any, changes: Any, where: str) -> Any:
+    """The names that stand in `changes`, each with its changes; a new one has settings of its own."""
+    layered = _over_each(base, changes)
+    if layered is changes:
+        return changes
+    for name, own in changes.items():
+        if name not in base and not own:
+            raise InputError(f"{where}: {name!r} is not among those of the other study{nearest(name, base)}")
+    return {name: layered[name] for name in changes}
 
 
 def _changed(tree: Settings, settings: Mapping[str, Any], scale: str, source: str) -> AllParams:

@@ -1,0 +1,72 @@
+"""Weight, class and rank of the closest rows against loops written out, and in trainings of one and two networks."""
+
+import math
+
+import pytest
+import torch
+from settings import CPU, SMALL, load, stripes
+
+from annulus.config.resolved import RUN, resolved
+from annulus.studies import closeness as module
+from annulus.studies.closeness import closeness
+from annulus.studies.measured import CLOSENESS
+from annulus.studies.runs import trial_of
+from annulus.training.setup import build_training
+
+VIEWS, ROWS = 6, 120
+
+
+def by_hand(scores: torch.Tensor, own: list[int], labels: list[int]) -> dict[str, float]:
+    """Each view by itself: the softmax of all rows but its own, summed over the closest."""
+    hard, hardest, same, ranks = [], [], [], []
+    for row, mine in zip(scores.tolist(), own, strict=True):
+        others = sorted(((score, at) for at, score in enumerate(row) if at != mine), reverse=True)
+        whole = sum(math.exp(score) for score, _ in others)
+        hard.append(sum(math.exp(score) for score, _ in others[:12]) / whole)
+        hardest.append(math.exp(others[0][0]) / whole)
+        if labels[mine] >= 0:
+            same.append(sum(labels[at] == labels[mine] for _, at in others[:10]) / 10)
+        ranks.append(sum(score > row[mine] for score, _ in others) / len(others))
+    means = {"hard_weight_percent": hard, "hardest_weight_percent": hardest, "closest_of_class_percent": same}
+    found = {name: 100 * sum(values) / len(values) for name, values in means.items()}
+    return found | {"own_rank_percent": 100 * sorted(ranks)[(len(ranks) - 1) // 2]}
+
+
+@pytest.mark.parametrize("labelled", [ROWS, 70])
+def test_the_numbers_are_those_of_each_view_by_itself(labelled):
+    random = torch.Generator().manual_seed(0)
+    scores = 3 * torch.randn(VIEWS, ROWS, generator=random)
+    own, labels = torch.arange(VIEWS) * 20, torch.arange(ROWS) % 3
+    labels[labelled:] = -1
+    found = module._of_scores(scores, own, labels)
+    assert found == pytest.approx(by_hand(scores, own.tolist(), labels.tolist()), abs=1e-4)
+    assert found.keys() == set(CLOSENESS)
+
+
+def test_rows_without_a_class_have_no_share_of_one():
+    scores, own = torch.eye(3), torch.arange(3)
+    found = module._of_scores(scores, own, torch.full((3,), -1))
+    assert found["own_rank_percent"] == 0.0
+    assert "closest_of_class_percent" not in found
+
+
+def test_a_low_temperature_and_many_equal_rows_are_the_two_ends():
+    scores, own = torch.randn(4, 200, generator=torch.Generator().manual_seed(1)), torch.arange(4)
+    labels = torch.zeros(200, dtype=torch.long)
+    sharp, flat = (module._of_scores(scores * factor, own, labels) for factor in (1000, 0))
+    assert sharp["hardest_weight_percent"] > 99
+    assert flat["hard_weight_percent"] == pytest.approx(10, abs=0.1)
+    assert flat["hardest_weight_percent"] == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.parametrize("split", ["none", "lab"])
+def test_a_view_without_augmentation_finds_its_own_row_unless_the_two_networks_see_other_channels(
+    split, empty_checkout
+):
+    params = load(SMALL | {"sampler": "uniform", "anneal": "none", "views": "none", "split": split})
+    training = build_training(trial_of(resolved(params, RUN), 0).run, stripes(70, 0), stripes(10, 1), CPU)
+    found = closeness(training, 30, seed=0)
+    assert found.keys() == set(CLOSENESS)
+    assert (found["own_rank_percent"] == 0) == (split == "none")
+    assert found == closeness(training, 30, seed=0)
+    assert closeness(training, 1000, seed=0).keys() == found.keys(), "no more views than images"
