@@ -7,7 +7,7 @@ import report_root
 from report_root import Parsed
 
 from annulus.report.figures.drawing import CSS, looks, numbers, panels, svg
-from annulus.report.figures.gains import ALGORITHMS, compared, gains, told
+from annulus.report.figures.gains import GENERATED, compared, gains, told
 from annulus.report.figures.plots import PLOTS
 from annulus.report.papers.metrics import Metrics
 from annulus.report.papers.tables import number
@@ -58,7 +58,7 @@ def test_a_series_may_be_called_anything(tmp_path, name):
 
 
 def test_gains_have_intervals_verdicts_and_the_papers_gain(metrics):
-    rows = metrics.rows(ALGORITHMS)
+    rows = metrics.rows(GENERATED)
     row = {
         "table": "none", "method": "SimCLR", "verdict": "within noise (could see 4 points)", "here_percent": 20.0,
         "here_gain_percent": -3.0, "here_gain_interval_percent": 4.0, "paper_gain_percent": "",
@@ -81,7 +81,7 @@ def test_gains_have_intervals_verdicts_and_the_papers_gain(metrics):
 
 
 def test_more_series_panels_or_methods_than_can_be_drawn_are_a_sentence(metrics):
-    row = next(row for row in metrics.rows(ALGORITHMS) if row["verdict"] != "base")
+    row = next(row for row in metrics.rows(GENERATED) if row["verdict"] != "base")
     for many, sentence in (
         (lambda: looks(map(str, range(400))), "400 series, at most 32"),
         (lambda: panels(*map(str, range(400))), "400 panels, at most 32"),
@@ -92,7 +92,7 @@ def test_more_series_panels_or_methods_than_can_be_drawn_are_a_sentence(metrics)
 
 
 def test_rows_that_failed_do_not_set_the_axis_and_are_arrows_with_their_value(metrics):
-    row = next(row for row in metrics.rows(ALGORITHMS) if row["verdict"] != "base")
+    row = next(row for row in metrics.rows(GENERATED) if row["verdict"] != "base")
     rows = [row | {"method": str(gain), "here_gain_percent": gain} for gain in (0.7, -45.75, 80.0)]
     (axes,) = gains(rows, "ring.table1a").axes
     assert axes.get_xlim() == (-10, 10)

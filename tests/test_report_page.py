@@ -25,7 +25,7 @@ from annulus.report.papers.comparison import ComparedRow, Comparison, load_table
 from annulus.report.papers.tables import MINUS, Column, Table, number, of_comparison
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
-SECTIONS = ["gain", "real", "claims", "tables", "comparison", "main", "curves", "diagnostics", "pictures", "figures",
+SECTIONS = ["gain", "real", "claims", "tables", "comparison", "long", "main", "curves", "diagnostics", "pictures", "figures",
             "run"]  # fmt: skip
 SCRIPT = "<script>document.title='pwned'</script>"
 HOSTILE = f"{SCRIPT}|`x`\n[a](javascript:b) *c* & 'd' <img src=x onerror=\"document.title='pwned'\">"
@@ -83,7 +83,7 @@ def test_numbers_of_every_part_are_in_both_formats(page, text, report):
     for words in ("39.70", "0.2966", "22.9 ± 1.2", "+1.20 ± 0.50", "8.64", "Computed by: AMD EPYC, AVX2."):
         assert words in page
         assert words in text
-    assert page.count("<svg") == text.count("Drawn from") + 3 == len(report.figures + report.curves) + 6
+    assert page.count("<svg") == text.count("Drawn from") + 4 == len(report.figures + report.curves) + 7
 
 
 def test_the_page_begins_with_a_sentence_of_size_interval_seeds_and_images_and_its_figure_then_real_images(
@@ -97,12 +97,13 @@ def test_the_page_begins_with_a_sentence_of_size_interval_seeds_and_images_and_i
     )
     assert words in report.gain.told
     assert page.index(f"<h1>{sentence}") < page.index("<svg") < page.index('<section id="real">')
-    assert report.cifar10.finding == "On CIFAR-10 MoCoRing gains 0.70 ± 0.50 points against its base"
-    assert report.gains.told.startswith("Of 1 differences 1 are better, 0 worse and 0 within noise; about 0 would")
-    ((where, title),) = [(shown.where, shown.plot.title) for shown in report.gains.figures]
+    assert report.real.finding == "On CIFAR-10 MoCoRing gains 0.70 ± 0.50 points against its base"
+    assert report.generated.told.startswith("Of 1 differences 1 are better, 0 worse and 0 within noise; about 0 would")
+    ((where, title),) = [(shown.where, shown.plot.title) for shown in report.generated.figures]
     assert (where, title) == ("ring, Table 1(a)", "Linear probe, gain over IR")
-    assert text.count("| MoCoRing | +0.70 ± 0.50 | better | +0.7 |") == 2
-    assert report.cifar10.tables[0].caption.endswith("cpu, 60 epochs, 2 seeds.")
+    assert text.count("| MoCoRing | +0.70 ± 0.50 | better | +0.7 |") == 3
+    assert report.real.tables[0].caption.endswith("demo, 10 epochs, 2 seeds.")
+    assert report.long.tables[0].caption.endswith("cpu, 60 epochs, 2 seeds.")
     assert re.findall(r'<section id="(\w+)"', page) == SECTIONS
 
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from annulus.report.figures.drawing import GROUND, INK, SERIES, WIDE, Row, grouped, numbers, optional, plain
 from annulus.report.papers.tables import number
 
-ALGORITHMS, CIFAR10 = "algorithms/table.csv", "cifar10/table.csv"
+REAL, GENERATED, LONG = "cifar10_algorithms/table.csv", "algorithms/table.csv", "cifar10/table.csv"
 OURS = "none"  # the table of what no paper measured on these images
 TOLD = ("better", "worse")  # verdicts of a difference that its interval tells from 0
 FEW = 3  # that are named

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 from annulus.report.claims.verdicts import CLAIMS, VERDICTS, Verdict, verdicts
-from annulus.report.figures.gains import ALGORITHMS, CIFAR10
+from annulus.report.figures.gains import GENERATED, LONG, REAL
 from annulus.report.figures.pictures import Pictures
 from annulus.report.figures.plots import PLOTS
 from annulus.report.page.context import Context, context
@@ -70,8 +70,9 @@ class Report:
 
     context: Context
     gain: Gain | Empty
-    cifar10: Gains | Empty
-    gains: Gains | Empty
+    real: Gains | Empty
+    generated: Gains | Empty
+    long: Gains | Empty
     annulus: str | Empty
     processors: str | None
     headline: Table | Empty
@@ -118,8 +119,9 @@ def gather(root: Path, now: datetime) -> Report:
     return Report(
         context=about,
         gain=Empty(about.outdated[0]) if about.outdated else part(lambda: gain(metrics), metrics, FILE),
-        cifar10=gains(metrics, CIFAR10, "CIFAR-10"),
-        gains=gains(metrics, ALGORITHMS, "generated images"),
+        real=gains(metrics, REAL, "CIFAR-10"),
+        generated=gains(metrics, GENERATED, "generated images"),
+        long=gains(metrics, LONG, "all of CIFAR-10"),
         annulus=annulus(root),
         processors=processors(metrics),
         headline=part(lambda: of_summary(metrics.rows("summary.csv")), metrics, "summary.csv"),
