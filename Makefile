@@ -39,7 +39,7 @@ restore: $(READY)  ## after a killed dvc exp run: parameters, locks and metrics 
 report: $(READY)  ## one page of all that was measured, beside the papers: data/report/index.html
 	@$(RUN) PYTHONPATH=src python -m annulus.report $(ARGS)
 
-tables: $(READY)  ## made parts of Markdown anew: tables of metrics/README.md, public names of src/annulus/PUBLIC.md
+tables: $(READY)  ## made parts of Markdown anew: tables of README.md and metrics/README.md, public names of src/annulus/PUBLIC.md
 	@$(RUN) PYTHONPATH=src python -m annulus.report.readme
 	@$(RUN) PYTHONPATH=src python -m annulus.report.public_page
 

@@ -88,9 +88,10 @@ def test_every_study_has_a_readme_that_the_list_leads_to_and_its_command():
         assert f"stages/{study}/dvc.yaml" in read(f"stages/{study}/README.md")
 
 
-def test_tables_are_made_of_the_files():
-    text = read("metrics/README.md")
-    assert text.count("<!-- table ") == len(INSTRUCTION.findall(text)) > 0
+@pytest.mark.parametrize("name", READMES)
+def test_tables_are_made_of_the_files(name):
+    text = read(name)
+    assert text.count("<!-- table ") == len(INSTRUCTION.findall(text))
     assert with_tables(text, ROOT / "metrics") == text, "run `make tables`"
 
 

@@ -178,9 +178,9 @@ def test_a_claim_of_any_scale_is_decided_by_its_rule(tmp_path):
 
 def algorithms(root, gain, half, dataset, scale):
     row = {"table": "ring.table1a", "method": "IRing", "here_gain_percent": gain, "scale": scale, "seeds": 2}
-    written(root, "algorithms/table.csv", [row | {"here_gain_interval_percent": half}])
+    written(root, "cifar10_algorithms/table.csv", [row | {"here_gain_interval_percent": half}])
     params = {"scale": scale, "seeds": [0, 1], "defaults": {"dataset": dataset}}
-    (root / "stages" / "algorithms").mkdir(parents=True)
+    (root / "stages" / "cifar10_algorithms").mkdir(parents=True)
     (root / "stages" / "algorithms" / "params.yaml").write_text(yaml.safe_dump(params))
 
 
@@ -290,18 +290,18 @@ def printed_pairs():
 
 def as_printed(root):
     """Metrics that hold what the papers print, at their data set and scale."""
-    rows = Metrics(ROOT).rows("algorithms/table.csv")
+    rows = Metrics(ROOT).rows("cifar10_algorithms/table.csv")
     printed = [
         row | {"here_percent": row["paper_percent"], "here_gain_percent": row["paper_gain_percent"], "scale": "paper"}
         for row in rows
         if row["table"] != "none"
     ]
     intervals = {"here_interval_percent": 0.0, "here_gain_interval_percent": 0.0}
-    written(root, "algorithms/table.csv", [row | intervals for row in printed])
-    written(root, "algorithms/pairs.csv", printed_pairs())
-    (root / "stages" / "algorithms").mkdir(parents=True)
+    written(root, "cifar10_algorithms/table.csv", [row | intervals for row in printed])
+    written(root, "cifar10_algorithms/pairs.csv", printed_pairs())
+    (root / "stages" / "cifar10_algorithms").mkdir(parents=True)
     study = "scale: paper\nseeds: [0]\ndefaults: {dataset: cifar10}\n"
-    (root / "stages" / "algorithms" / "params.yaml").write_text(study)
+    (root / "stages" / "cifar10_algorithms" / "params.yaml").write_text(study)
     written(root, "estimators/gaussians.csv", table9(lambda method, column: 0.0))
     toy = {100: (0.01345, 0.001), 90: (0.01241, 0.0003), 75: (0.0022, 0.0001), 50: (7.29e-5, 9e-6)}
     toy |= {25: (1.67e-5, 2e-6), 10: (5.87e-6, 1e-6), 5: (1.97e-6, 4e-6)}
@@ -323,15 +323,15 @@ def test_the_rules_hold_of_the_numbers_that_the_papers_print_and_fail_where_thes
     assert {name: verdict for name, verdict in decided.items() if verdict != "held"} == {}
     assert len(decided) >= 43
     for name, columns in (("table", ["here_percent", "here_gain_percent"]), ("pairs", ["gain_percent"])):
-        rows = list(csv.DictReader((tmp_path / f"metrics/algorithms/{name}.csv").open()))
+        rows = list(csv.DictReader((tmp_path / f"metrics/cifar10_algorithms/{name}.csv").open()))
         rows = [row | {column: -float(row[column]) for column in columns} for row in rows]
-        written(tmp_path, f"algorithms/{name}.csv", rows)
+        written(tmp_path, f"cifar10_algorithms/{name}.csv", rows)
     # And of the two bounds it is ML-CPC that stays below.
     written(tmp_path, "estimators/staircase-separable_levels.csv", staircase("paper", ("ML-CPC", "CPC")))
     turned = {v.id: v.verdict for v in verdicts(Metrics(tmp_path))}
     for claim in CLAIMS.values():
         files = [selector.file for selector in claim.values.values()]
-        assert turned[claim.id] != "held" or not any(file.startswith("algorithms/") for file in files), claim.id
+        assert turned[claim.id] != "held" or not any(file.startswith("cifar10_algorithms/") for file in files), claim.id
     for name in ("mlcpc.staircase-mlcpc-below", "mlcpc.staircase-cpc-exceeds"):
         assert turned[name] == "did not hold"
 

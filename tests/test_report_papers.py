@@ -118,7 +118,7 @@ def test_the_closed_form_estimates_and_percentages_of_both_toy_tables_go_to_thei
 )  # fmt: skip
 def test_no_difference_is_printed_where_data_set_or_scale_differ(tmp_path, scale, epochs, dataset, subtracted):
     row = {"table": "ring.table1a", "method": "IR", "here_percent": 64.5, "here_interval_percent": 1.0}
-    written(tmp_path, "algorithms/table.csv", [row | {"scale": scale, "epochs": epochs, "dataset": dataset}])
+    written(tmp_path, "cifar10_algorithms/table.csv", [row | {"scale": scale, "epochs": epochs, "dataset": dataset}])
     found = of("ring.table1a", tmp_path)
     assert [row.difference for row in found.rows if row.here is not None] == [-16.7 if subtracted else None]
     titles = [column.title for column in of_comparison(found).columns]
@@ -159,7 +159,7 @@ def test_every_pair_of_names_points_to_one_row_and_a_column_of_the_table():
 
 
 def test_the_algorithms_study_copied_the_papers_numbers_rightly():
-    for row in (row for row in Metrics(ROOT).rows("algorithms/table.csv") if row["table"] != "none"):
+    for row in (row for row in Metrics(ROOT).rows("cifar10_algorithms/table.csv") if row["table"] != "none"):
         ours, method = load_measured()[row["table"]], {"method": row["method"]}
         wanted = next((pair.theirs for pair in ours.rows or [] if pair.here == method), None)
         theirs = [one for one in TABLES[row["table"]].rows if agrees(one, wanted or method)]

@@ -3,6 +3,7 @@
 Everything here is scores (b, n) of queries against a memory's columns, whoever holds it: a bank, a queue, or the batch.
 """
 
+import logging
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -22,7 +23,12 @@ from annulus.negatives.samplers import Sampler, SelfIndex, Uniform, check_count
 from annulus.negatives.scores import Given, Scores
 from annulus.negatives.selection import Selection, gather
 
+log = logging.getLogger("annulus")
+
 ColumnImages = Int[Tensor, "n"] | Int[Tensor, "b n"] | None
+CLOSE = (
+    0.01  # share of the columns among which a query should find its positive before neighbours count (the papers': s)
+)
 
 
 class Progress(NamedTuple):
@@ -133,6 +139,7 @@ class Contrast(Drawing):
         self.config, self.seed, self.name, self.views = config, seed, name, views
         self.bound = config.bound.begin()  # a bound may keep an estimate of its own for each memory
         self.generator = generator(seed, "negatives", name, device=device)
+        self._had_neighbours = False
         for buffer, clustering in self._clusterings():
             runs = 0 if clustering is None else clustering.runs
             self.register_buffer(buffer, torch.zeros(runs, images, dtype=torch.int32))
@@ -184,6 +191,9 @@ class Contrast(Drawing):
             self._clusters("clusters", index, column_images),
         )
         neighbours = self._neighbours(similarity, index, self_index, column_images, progress.training)
+        if neighbours is not None and not self._had_neighbours:
+            self._had_neighbours = True
+            self._check_rank(similarity, similarity.gather(1, self_index[:, None]) if positive is None else positive)
         among = self.bound.neighbours == "among negatives"
         own = [Selection(self_index[:, None])] if positive is None else []
         beside = [] if neighbours is None or among else [neighbours]
@@ -210,6 +220,17 @@ class Contrast(Drawing):
             return None
         clusters = self._clusters("neighbour_clusters", index, column_images)
         return self.config.neighbours.find(scores, self_index, training, clusters)
+
+    def _check_rank(self, scores: Float[Tensor, "b n"], positive: Float[Tensor, "..."]) -> None:
+        """Warn when neighbours begin while most of them are closer than the row that the query should find."""
+        closer = int((scores > positive.view(-1, 1)).sum(dim=1).median())
+        if closer > CLOSE * scores.shape[1]:
+            log.warning(
+                "neighbours begin now, and %d of %d rows are closer to a query than its own row (median of a batch): "
+                "what counts as a neighbour is closer than the image itself, which the encoder then forgets; start them "
+                "later (neighbour_sets.NAME.start), when fewer than %g %% are closer",
+                *(closer, scores.shape[1], 100 * CLOSE),
+            )
 
     def _clusters(self, buffer: str, index: Int[Tensor, "b"], column_images: ColumnImages) -> Clusters | None:
         """The clusters of columns and queries, by the images that they are of."""

@@ -1,4 +1,4 @@
-"""Writes the tables of metrics/README.md from the files in metrics/: `make tables`.
+"""Writes the tables of README.md and metrics/README.md from the files in metrics/: `make tables`.
 
 A table follows its instruction, a comment in the Markdown with a CSV file under metrics/, the columns with their
 headings, and the rows to show.
@@ -20,7 +20,7 @@ from annulus.errors import InputError
 from annulus.files.results import atomic_write
 
 INSTRUCTION = re.compile(r"<!-- table (?P<file>\S+): (?P<columns>[^;\n]+?)(?:; (?P<rows>[^\n]+?))? -->\n(?:\|.*\n)*")
-README = "metrics/README.md"
+READMES = ["README.md", "metrics/README.md"]
 DIGITS = {"percent": 1, "nats": 2, "pixels": 1}
 SMALL = 0.1  # a column of smaller numbers gets two more digits
 
@@ -28,18 +28,18 @@ Row = Mapping[str, str]
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Rewrite the tables of metrics/README.md. A user's mistake gives one sentence and exit status 1."""
+    """Rewrite the tables. A user's mistake gives one sentence and exit status 1."""
     parser = argparse.ArgumentParser(prog="python -m annulus.report.readme", description=__doc__)
     parser.add_argument("--root", type=Path, default=Path(), help="the repository")
     root = parser.parse_args(argv).root
     try:
-        path = root / README
-        text = path.read_text(encoding="utf-8")
-        made = with_tables(text, root / "metrics")
-        if made != text:
-            with atomic_write(path) as temporary:
-                temporary.write_text(made, encoding="utf-8")
-        print(f"{path}: {len(INSTRUCTION.findall(made))} tables{'' if made != text else ', as they were'}")
+        for path in (root / name for name in READMES):
+            text = path.read_text(encoding="utf-8")
+            made = with_tables(text, root / "metrics")
+            if made != text:
+                with atomic_write(path) as temporary:
+                    temporary.write_text(made, encoding="utf-8")
+            print(f"{path}: {len(INSTRUCTION.findall(made))} tables{'' if made != text else ', as they were'}")
     except (InputError, OSError) as error:
         raise SystemExit(f"ERROR: {error}") from None
 

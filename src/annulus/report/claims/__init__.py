@@ -16,7 +16,11 @@ A new claim is one entry in its paper's file, and its test:
         where=["ring.table1a"],
         scale="paper",
         dataset=["CIFAR10"],
-        values={"gain": estimate("algorithms/table.csv", "here_gain_percent", table="ring.table1a", method="MoCoRing")},
+        values={
+            "gain": estimate(
+                "cifar10_algorithms/table.csv", "here_gain_percent", table="ring.table1a", method="MoCoRing"
+            )
+        },
     ),
 
 1. `where` names tables and figures of results.yaml. `scale` and `dataset` say where the numbers are conclusive; leave

@@ -424,7 +424,7 @@ CLAIMS = [
         dataset=["CIFAR10"],
         values={
             "gain": estimate(
-                "algorithms/table.csv", "here_gain_percent", table="mlcpc.table3a", method="J_1.0 to J_1.0"
+                "cifar10_algorithms/table.csv", "here_gain_percent", table="mlcpc.table3a", method="J_1.0 to J_1.0"
             )
         },
     ),
@@ -438,7 +438,7 @@ CLAIMS = [
         dataset=["CIFAR10"],
         values={
             "gain": estimate(
-                "algorithms/table.csv", "here_gain_percent", table="mlcpc.table3a", method="J_10.0 to J_0.1"
+                "cifar10_algorithms/table.csv", "here_gain_percent", table="mlcpc.table3a", method="J_10.0 to J_0.1"
             )
         },
     ),
@@ -450,9 +450,9 @@ CLAIMS = [
         scale="paper",
         dataset=["CIFAR10"],
         values={
-            "to_2_gain": estimate("algorithms/pairs.csv", "gain_percent", row="ML-CPC-2", base="ML-CPC-1"),
-            "to_5_gain": estimate("algorithms/pairs.csv", "gain_percent", row="ML-CPC-5", base="ML-CPC-2"),
-            "to_10_gain": estimate("algorithms/pairs.csv", "gain_percent", row="ML-CPC-10", base="ML-CPC-5"),
+            "to_2_gain": estimate("cifar10_algorithms/pairs.csv", "gain_percent", row="ML-CPC-2", base="ML-CPC-1"),
+            "to_5_gain": estimate("cifar10_algorithms/pairs.csv", "gain_percent", row="ML-CPC-5", base="ML-CPC-2"),
+            "to_10_gain": estimate("cifar10_algorithms/pairs.csv", "gain_percent", row="ML-CPC-10", base="ML-CPC-5"),
         },
     ),
     Claim(

@@ -267,8 +267,10 @@ CLAIMS = [
         scale="paper",
         dataset=["CIFAR10"],
         values={
-            "ir_gain": estimate("algorithms/table.csv", "here_gain_percent", table="mutualinfo.table1", method="IR"),
-            "cmc_nce_gain": estimate("algorithms/pairs.csv", "gain_percent", row="CMC-nce", base="CMC"),
+            "ir_gain": estimate(
+                "cifar10_algorithms/table.csv", "here_gain_percent", table="mutualinfo.table1", method="IR"
+            ),
+            "cmc_nce_gain": estimate("cifar10_algorithms/pairs.csv", "gain_percent", row="CMC-nce", base="CMC"),
         },
     ),
     Claim(
@@ -290,7 +292,7 @@ CLAIMS = [
         dataset=["CIFAR10"],
         values={
             "gain": estimate(
-                "algorithms/table.csv",
+                "cifar10_algorithms/table.csv",
                 "here_gain_percent",
                 table="mutualinfo.table1",
                 method=["BALL", "RING", "CAVE"],
@@ -305,7 +307,7 @@ CLAIMS = [
         where=["mutualinfo.table1", "mutualinfo.table5"],
         scale="paper",
         dataset=["CIFAR10"],
-        values={"gain": estimate("algorithms/pairs.csv", "gain_percent", row="RING", base="CAVE")},
+        values={"gain": estimate("cifar10_algorithms/pairs.csv", "gain_percent", row="RING", base="CAVE")},
     ),
     Claim(
         "mutualinfo.ring-beats-la",
@@ -314,7 +316,7 @@ CLAIMS = [
         where=["mutualinfo.table1", "mutualinfo.table5"],
         scale="paper",
         dataset=["CIFAR10"],
-        values={"gain": estimate("algorithms/pairs.csv", "gain_percent", row="RING", base="LA-nce")},
+        values={"gain": estimate("cifar10_algorithms/pairs.csv", "gain_percent", row="RING", base="LA-nce")},
     ),
     Claim(
         "mutualinfo.annealing-gains",
@@ -325,7 +327,7 @@ CLAIMS = [
         dataset=["CIFAR10"],
         values={
             "gain": estimate(
-                "algorithms/table.csv",
+                "cifar10_algorithms/table.csv",
                 "here_gain_percent",
                 table="mutualinfo.table1",
                 method=["BALL+anneal", "CAVE+anneal", "RING+anneal"],
@@ -341,8 +343,8 @@ CLAIMS = [
         scale="paper",
         dataset=["CIFAR10"],
         values={
-            "ball_gain": estimate("algorithms/pairs.csv", "gain_percent", row="BALL+anneal", base="BALL"),
-            "cave_gain": estimate("algorithms/pairs.csv", "gain_percent", row="CAVE+anneal", base="CAVE"),
+            "ball_gain": estimate("cifar10_algorithms/pairs.csv", "gain_percent", row="BALL+anneal", base="BALL"),
+            "cave_gain": estimate("cifar10_algorithms/pairs.csv", "gain_percent", row="CAVE+anneal", base="CAVE"),
         },
     ),
     Claim(
@@ -354,7 +356,7 @@ CLAIMS = [
         dataset=["CIFAR10"],
         values={
             "gain": estimate(
-                "algorithms/pairs.csv",
+                "cifar10_algorithms/pairs.csv",
                 "gain_percent",
                 row=["BALL+s-neigh", "BALL-Lab+s-neigh", "RING+s-neigh", "RING-Lab+s-neigh"],
                 by=["row"],
@@ -370,13 +372,13 @@ CLAIMS = [
         dataset=["CIFAR10"],
         values={
             "gain": estimate(
-                "algorithms/pairs.csv",
+                "cifar10_algorithms/pairs.csv",
                 "gain_percent",
                 row=["BALL+s-neigh+anneal", "BALL-Lab+s-neigh+anneal", "RING+s-neigh+anneal"],
                 by=["row"],
             ),
             "ring_lab_gain": estimate(
-                "algorithms/pairs.csv", "gain_percent", row="RING-Lab+s-neigh+anneal", base="RING-Lab+anneal"
+                "cifar10_algorithms/pairs.csv", "gain_percent", row="RING-Lab+s-neigh+anneal", base="RING-Lab+anneal"
             ),
         },
     ),
@@ -388,7 +390,9 @@ CLAIMS = [
         where=["mutualinfo.table1", "mutualinfo.table5"],
         scale="paper",
         dataset=["CIFAR10"],
-        values={"gain": estimate("algorithms/pairs.csv", "gain_percent", row="RING-Lab+s-neigh+anneal", by=["base"])},
+        values={
+            "gain": estimate("cifar10_algorithms/pairs.csv", "gain_percent", row="RING-Lab+s-neigh+anneal", by=["base"])
+        },
     ),
     Claim(
         "mutualinfo.hard-early-hurts",

@@ -121,7 +121,9 @@ CLAIMS = [
         where=["ring.table1a"],
         scale="paper",
         dataset=["CIFAR10"],
-        values={"gain": estimate("algorithms/table.csv", "here_gain_percent", table="ring.table1a", method="IRing")},
+        values={
+            "gain": estimate("cifar10_algorithms/table.csv", "here_gain_percent", table="ring.table1a", method="IRing")
+        },
     ),
     Claim(
         "ring.beats-cmc",
@@ -130,7 +132,11 @@ CLAIMS = [
         where=["ring.table1a"],
         scale="paper",
         dataset=["CIFAR10"],
-        values={"gain": estimate("algorithms/table.csv", "here_gain_percent", table="ring.table1a", method="CMCRing")},
+        values={
+            "gain": estimate(
+                "cifar10_algorithms/table.csv", "here_gain_percent", table="ring.table1a", method="CMCRing"
+            )
+        },
     ),
     Claim(
         "ring.beats-moco",
@@ -139,7 +145,11 @@ CLAIMS = [
         where=["ring.table1a"],
         scale="paper",
         dataset=["CIFAR10"],
-        values={"gain": estimate("algorithms/table.csv", "here_gain_percent", table="ring.table1a", method="MoCoRing")},
+        values={
+            "gain": estimate(
+                "cifar10_algorithms/table.csv", "here_gain_percent", table="ring.table1a", method="MoCoRing"
+            )
+        },
     ),
     Claim(
         "ring.beats-la",
@@ -149,9 +159,11 @@ CLAIMS = [
         scale="paper",
         dataset=["CIFAR10"],
         values={
-            "cmcring_gain": estimate("algorithms/pairs.csv", "gain_percent", row="RING-Lab+anneal", base="LA-nce"),
-            "mocoring_gain": estimate("algorithms/pairs.csv", "gain_percent", row="MoCoRing", base="LA-nce"),
-            "iring_gain": estimate("algorithms/pairs.csv", "gain_percent", row="RING+anneal", base="LA-nce"),
+            "cmcring_gain": estimate(
+                "cifar10_algorithms/pairs.csv", "gain_percent", row="RING-Lab+anneal", base="LA-nce"
+            ),
+            "mocoring_gain": estimate("cifar10_algorithms/pairs.csv", "gain_percent", row="MoCoRing", base="LA-nce"),
+            "iring_gain": estimate("cifar10_algorithms/pairs.csv", "gain_percent", row="RING+anneal", base="LA-nce"),
         },
     ),
     Claim(
@@ -170,7 +182,7 @@ CLAIMS = [
         where=["ring.table2a"],
         scale="paper",
         dataset=["CIFAR10"],
-        values={"gain": estimate("algorithms/pairs.csv", "gain_percent", row="RING+anneal", base="RING")},
+        values={"gain": estimate("cifar10_algorithms/pairs.csv", "gain_percent", row="RING+anneal", base="RING")},
     ),
     Claim(
         "ring.hole-matters",
@@ -179,7 +191,9 @@ CLAIMS = [
         where=["ring.table2a"],
         scale="paper",
         dataset=["CIFAR10"],
-        values={"gain": estimate("algorithms/pairs.csv", "gain_percent", row="RING+anneal", base="BALL+anneal")},
+        values={
+            "gain": estimate("cifar10_algorithms/pairs.csv", "gain_percent", row="RING+anneal", base="BALL+anneal")
+        },
     ),
     Claim(
         "ring.annealing-matters-more",
@@ -188,7 +202,7 @@ CLAIMS = [
         where=["ring.table2a"],
         scale="paper",
         dataset=["CIFAR10"],
-        values={"gain": estimate("algorithms/pairs.csv", "gain_percent", row="RING", base="BALL+anneal")},
+        values={"gain": estimate("cifar10_algorithms/pairs.csv", "gain_percent", row="RING", base="BALL+anneal")},
     ),
     Claim(
         "ring.lesions-imagenet",
@@ -365,7 +379,7 @@ CLAIMS = [
         dataset=["CIFAR10"],
         values={
             "gain": estimate(
-                "algorithms/table.csv",
+                "cifar10_algorithms/table.csv",
                 "here_gain_percent",
                 table="ring.table6",
                 method=["IRCave", "CMCCave", "IRing (+C_i)", "CMCRing (+C_i)"],
