@@ -227,8 +227,8 @@ class Contrast(Drawing):
         if closer > CLOSE * scores.shape[1]:
             log.warning(
                 "neighbours begin now, and %d of %d rows are closer to a query than its own row (median of a batch): "
-                "what counts as a neighbour is closer than the image itself, which the encoder then forgets; start them "
-                "later (neighbour_sets.NAME.start), when fewer than %g %% are closer",
+                "what counts as a neighbour is closer than the image itself, which the encoder then forgets; start "
+                "them later (neighbour_sets.NAME.start), when fewer than %g %% are closer",
                 *(closer, scores.shape[1], 100 * CLOSE),
             )
 
