@@ -86,8 +86,9 @@ needs sigma_min <= sigma_max, got 2 and 1                           | Blur(proba
 jitter is a float; give annulus.views.ColourJitter(...), or None    | ViewSet(jitter=0.5)
 operators['dark'] is a function; give an annulus.views.Operator    | ViewSet(operators={"dark": lambda view: 0 * view})
 operators is a list; give a mapping of names to annulus.views.Opera | ViewSet(operators=[solarize])
-flip is 1.5; give a probability in [0, 1]                           | ViewSet(flip=1.5)
-grayscale is None; give a probability in [0, 1]                     | ViewSet(grayscale=None)
+flip 1.5: give a number from 0 to 1                                 | ViewSet(flip=1.5)
+grayscale None: give a number from 0 to 1                           | ViewSet(grayscale=None)
+probability 20: give a number from 0 to 1                           | Solarize(probability=20, threshold=0.5)
 """
 SAID = """
 import sys

@@ -1,11 +1,13 @@
 """Base of all settings: plain frozen dataclasses, each in the room that uses it, with its limits and its checks.
 
 `annulus.config` reads params.yaml into them; nothing here needs it. A limit is part of a field's type, so that whoever
-reads a file can refuse a value by its key; a rule between fields stands in the section's `__post_init__`.
+reads a file can refuse a value by its key, and one made by hand is refused where it is made; a rule between fields
+stands in the section's `__post_init__`.
 """
 
 import operator
 from collections.abc import Callable
+from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from annotated_types import Ge, Gt, Le, Lt
@@ -44,23 +46,29 @@ class Section:
                 field["schema"] = field["schema"]["schema"]
         return schema
 
+    def __post_init__(self) -> None:
+        """
+        Raises:
+            InputError: with the first field that is outside the limits of its type, or none of its choices.
+        """
+        for name, hint in _hints(type(self)).items():
+            _check(name, getattr(self, name), hint)
 
-def check_limits(section: Section) -> None:
-    """Refuse values of a section that was made by hand: a file's are checked where it is read.
 
-    Raises:
-        InputError: with the first field that is outside the limits of its type, or none of its choices.
-    """
-    for name, hint in get_type_hints(type(section), include_extras=True).items():
-        if get_origin(hint) is ClassVar:
-            continue
-        value, arguments = getattr(section, name), get_args(hint)
-        if get_origin(hint) is Literal and value not in arguments:
-            raise InputError(f"{name} {shown(value)}: give one of {', '.join(arguments)}")
-        if get_origin(hint) is Annotated:
-            number, *limits = arguments
-            borders = [(*LIMITS[type(limit)], getattr(limit, type(limit).__slots__[0])) for limit in limits]
-            accepted = isinstance(value, int if number is int else int | float)
-            if not (accepted and all(holds(value, border) for _, holds, border in borders)):
-                ranges = " ".join(f"{word} {border:,}" for word, _, border in borders)
-                raise InputError(f"{name} {shown(value)}: give a {'whole ' if number is int else ''}number {ranges}")
+@cache
+def _hints(section: type[Section]) -> dict[str, Any]:
+    hints = get_type_hints(section, include_extras=True)
+    return {name: hint for name, hint in hints.items() if get_origin(hint) is not ClassVar}
+
+
+def _check(name: str, value: Any, hint: Any) -> None:
+    arguments = get_args(hint)
+    if get_origin(hint) is Literal and value not in arguments:
+        raise InputError(f"{name} {shown(value)}: give one of {', '.join(map(str, arguments))}")
+    if get_origin(hint) is Annotated and arguments[0] in (int, float):
+        number, *limits = arguments
+        borders = [(*LIMITS[type(limit)], getattr(limit, type(limit).__slots__[0])) for limit in limits]
+        accepted = isinstance(value, int if number is int else int | float)
+        if not (accepted and all(holds(value, border) for _, holds, border in borders)):
+            ranges = " ".join(f"{word} {border:,}" for word, _, border in borders)
+            raise InputError(f"{name} {shown(value)}: give a {'whole ' if number is int else ''}number {ranges}")

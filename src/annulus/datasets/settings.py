@@ -19,6 +19,7 @@ class DatasetSettings(Section):
     validation_fraction: Annotated[float, Ge(0), Le(0.5)]
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.view_size > self.image_size:
             raise InputError(
                 f"view_size {self.view_size} is larger than image_size {self.image_size}; "

@@ -59,6 +59,7 @@ class Backbone(_Stemmed, Section):
     stem: Stem
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self.check_stem()
 
 

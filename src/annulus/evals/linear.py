@@ -55,6 +55,7 @@ class LinearSettings(Section):
     drops: Annotated[int, Ge(0), Le(1000)]
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if (self.patience is None) != (self.drops == 0):
             raise InputError(
                 f"patience {self.patience} and drops {self.drops} go together; "

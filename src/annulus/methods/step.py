@@ -14,7 +14,7 @@ from annulus.device.compiling import compiled
 from annulus.encoders.module_encoder import AnyEncoder, as_encoder
 from annulus.errors import InputError
 from annulus.methods.contrast import END, Contrast, ContrastConfig, Progress
-from annulus.settings import Section, Share, Temperature, Width, check_limits
+from annulus.settings import Section, Share, Temperature, Width
 from annulus.views.shown import Shown, share
 
 
@@ -123,7 +123,6 @@ class Method(nn.Module):
         drawn: Literal["sampled", "all"] = "all" if contrast.negatives == "all" else "sampled"
         # `warmup` and `head` are for who trains and who builds the encoder; a method reads neither.
         made = kind(negatives=drawn, embedding_dim=width, warmup=0.0, head="linear", **settings)
-        check_limits(made)
         device = next((weight.device for weight in encoder.parameters()), torch.device("cpu"))
         return cls(encoder, made, Setting(contrast, images, images, queue, seed, device))
 

@@ -152,6 +152,7 @@ class CloseNeighbours(Section):
     clustering: ClassVar[None] = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.start > self.until:
             raise InputError(f"needs start <= until, got start={self.start}, until={self.until}")
 

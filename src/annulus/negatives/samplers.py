@@ -364,6 +364,7 @@ class Ring(RankedSampler):
     inner: Share  # closer rows may share the query's class
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.inner >= self.outer:
             raise InputError(f"ring needs inner < outer, got inner={self.inner}, outer={self.outer}")
 

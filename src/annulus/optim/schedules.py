@@ -30,6 +30,7 @@ class MilestoneSchedule(Section):
     factor: BetweenZeroAndOne
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.at != sorted(set(self.at)):
             raise InputError(f"milestones must rise, got {self.at}")
 

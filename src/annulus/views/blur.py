@@ -52,6 +52,7 @@ class Blur(Operator):
     sigma_max: Annotated[float, Ge(1e-6), Le(1000)]
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.sigma_min > self.sigma_max:
             raise InputError(f"needs sigma_min <= sigma_max, got {self.sigma_min} and {self.sigma_max}")
 

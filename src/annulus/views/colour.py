@@ -174,6 +174,7 @@ class ColourJitter(Operator):
     strength: Annotated[float, Ge(0), Le(1000)] = 1.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.hue * self.strength > 0.5:
             raise InputError(
                 f"hue {self.hue:g} times strength {self.strength:g} is more than half a turn of the hue; "

@@ -54,6 +54,7 @@ class Crop(Section):
     ratio_max: Annotated[float, Ge(0.001), Le(1000)]
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for low, high in (("scale_min", "scale_max"), ("ratio_min", "ratio_max")):
             if getattr(self, low) > getattr(self, high):
                 raise InputError(f"needs {low} <= {high}, got {getattr(self, low)} and {getattr(self, high)}")

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Le
 
-from annulus.errors import InputError, shown
+from annulus.errors import InputError
 from annulus.settings import Fraction, Positive, Section
 from annulus.views.blur import Blur
 from annulus.views.colour import ColourJitter
@@ -24,6 +24,7 @@ class SplitSettings(Section):
     sigma: Positive | None  # pixels: what a Gaussian blur leaves, and what it takes away
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.space is not None and self.sigma is not None:
             raise InputError(f"splits by space: {self.space} and by sigma: {self.sigma:g}; set one of them to null")
 
@@ -105,14 +106,11 @@ class ViewSet(Section):
     operators: Annotated[Mapping[str, Operator], ByName(OPERATORS)] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name, kind in PARTS.items():
             part = getattr(self, name)
             if part is not None and not isinstance(part, kind):
                 raise InputError(f"{name} is a {type(part).__name__}; give annulus.views.{kind.__name__}(...), or None")
-        for name in ("flip", "grayscale"):
-            probability = getattr(self, name)
-            if not isinstance(probability, float | int) or not 0 <= probability <= 1:
-                raise InputError(f"{name} is {shown(probability)}; give a probability in [0, 1]")
         if not isinstance(self.operators, Mapping):
             kind = type(self.operators).__name__
             raise InputError(f"operators is a {kind}; give a mapping of names to annulus.views.Operator, {{}} for none")
