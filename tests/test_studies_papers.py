@@ -17,11 +17,17 @@ def bits(*right: int) -> dict[int, np.ndarray]:
     return {seed: np.arange(200) < count for seed, count in enumerate(right)}
 
 
+def both(linear: dict[int, np.ndarray]) -> dict[str, dict[int, np.ndarray]]:
+    """Of the linear probe and of kNN, which is right for every second of its images."""
+    even = np.arange(200) % 2 == 0
+    return {"linear_top1_percent": linear, "knn_top1_percent": {seed: each & even for seed, each in linear.items()}}
+
+
 def row_of(folder: Path, name: str, *right: int) -> Rows:
-    """The files of a row; gives the rows of the folder."""
-    metrics = {"knn_top1_percent": 40.0, "bound_nats": 2.5, "ceiling_nats": 6.25, "epochs": 20}
+    """The files of a row, where kNN is right half as often; gives the rows of the folder."""
+    metrics = {"bound_nats": 2.5, "ceiling_nats": 6.25, "epochs": 20}
     write_seeds(folder / f"rows/{name}.json", dict.fromkeys(range(len(right)), metrics))
-    write_right(folder / f"right/{name}.json", {"linear_top1_percent": bits(*right)})
+    write_right(folder / f"right/{name}.json", both(bits(*right)))
     return Rows(folder / "rows", folder / "right")
 
 
@@ -36,8 +42,10 @@ def test_a_row_is_beside_the_paper_s_with_gains_over_its_base(tmp_path):
     assert found["here_gain_interval_percent"] == pytest.approx(gain(bits(86, 130, 108), bits(80, 120, 100)).half)
     assert found["here_gain_interval_percent"] < found["here_interval_percent"]
     assert (found["paper_percent"], found["paper_gain_percent"]) == (84.7, pytest.approx(3.5))
-    assert (found["here_knn_percent"], found["bound_nats"], found["ceiling_nats"]) == (40, 2.5, 6.25)
-    assert compared(ir, ir, rows)["verdict"] == "base"
+    assert (found["bound_nats"], found["ceiling_nats"]) == (2.5, 6.25)
+    assert (found["here_knn_percent"], found["here_knn_gain_percent"]) == (pytest.approx(27), pytest.approx(2))
+    assert found["knn_verdict"] == "better"
+    assert [compared(ir, ir, rows)[name] for name in ("verdict", "knn_verdict")] == ["base"] * 2
     unknown = compared(ring | {"top1_percent": None}, ir, rows)
     assert (unknown["paper_percent"], unknown["paper_gain_percent"]) == ("", "")
 
@@ -51,6 +59,7 @@ def test_further_pairs_are_each_row_over_each_of_its_bases(tmp_path):
         ("b", "a", 40, "better"),
         ("b", "c", -40, "worse"),
     ]
+    assert [(row["knn_gain_percent"], row["knn_verdict"]) for row in found] == [(20, "better"), (-20, "worse")]
     assert [(row["scale"], row["epochs"], row["seeds"]) for row in found] == [("demo", 20, 2)] * 2
 
 
@@ -80,7 +89,7 @@ def test_rows_whose_seeds_ran_on_several_days_are_compared_by_the_seeds_that_bot
         for seed, count in of_seeds.items():
             metrics = {"knn_top1_percent": 40.0, "bound_nats": 2.5, "ceiling_nats": 6.25, "epochs": 20}
             write_seeds(tmp_path / f"rows/{name}/{seed}.json", {seed: metrics})
-            write_right(tmp_path / f"right/{name}/{seed}.json", {"linear_top1_percent": {seed: np.arange(200) < count}})
+            write_right(tmp_path / f"right/{name}/{seed}.json", both({seed: np.arange(200) < count}))
     rows = Rows(tmp_path / "rows", tmp_path / "right", least=2)
     (found,) = in_pairs({"RING": ["IR"], "BALL": ["IR"], "IR": ["BALL"]}, rows, "cpu")
     assert (found["row"], found["gain_percent"], found["seeds"]) == ("RING", 5, 2)
@@ -96,6 +105,6 @@ def test_the_text_counts_the_comparisons_that_chance_alone_would_give():
 
 def test_files_of_other_seeds_are_refused(tmp_path):
     row_of(tmp_path, "IR", 80, 100)
-    write_right(tmp_path / "right/IR.json", {"linear_top1_percent": {0: bits(80)[0], 2: bits(100)[0]}})
+    write_right(tmp_path / "right/IR.json", both({0: bits(80)[0], 2: bits(100)[0]}))
     with pytest.raises(InputError, match="IR: metrics and right test images are of other seeds; run `dvc repro` again"):
         Rows(tmp_path / "rows", tmp_path / "right")["IR"]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from annulus.errors import InputError
-from annulus.evals.intervals import COVERAGE, over_seeds
+from annulus.evals.intervals import COVERAGE, Interval, over_seeds
 from annulus.files.results import Number, read_metrics
 from annulus.files.right import read_right
 from annulus.studies.outcomes import BySeed, accuracy, gain, verdict_text, with_interval
@@ -14,6 +14,7 @@ from annulus.studies.outcomes import BySeed, accuracy, gain, verdict_text, with_
 log = logging.getLogger("annulus")
 
 ACCURACY = "linear_top1_percent"  # the number of the papers' tables
+KNN = "knn_top1_percent"  # beside it: it sees more of what negatives do
 
 
 class Rows:
@@ -25,19 +26,21 @@ class Rows:
 
     def __init__(self, metrics: Path, right: Path, least: int = 1) -> None:
         self._metrics, self._right, self._least = metrics, right, least
-        self._read: dict[str, tuple[list[dict[str, Number]], BySeed]] = {}
+        self._read: dict[str, tuple[list[dict[str, Number]], dict[str, BySeed]]] = {}
         self._warned: set[str] = set()
 
-    def __getitem__(self, row: str) -> tuple[list[dict[str, Number]], BySeed]:
+    def __getitem__(self, row: str) -> tuple[list[dict[str, Number]], dict[str, BySeed]]:
         """
         Raises:
             InputError: when a file is missing or of another run.
         """
         if row not in self._read:
             of_seeds = {seed: of for file in _files(self._metrics, row) for seed, of in read_metrics(file).items()}
-            parts = [read_right(file)[ACCURACY] for file in _files(self._right, row)]
-            right = {seed: bits for by_seed in parts for seed, bits in by_seed.items()}
-            if {str(seed) for seed in right} != set(of_seeds):
+            parts = [read_right(file) for file in _files(self._right, row)]
+            right = {
+                name: {seed: bits for part in parts for seed, bits in part[name].items()} for name in (ACCURACY, KNN)
+            }
+            if {str(seed) for seed in right[ACCURACY]} != set(of_seeds):
                 raise InputError(f"{row}: metrics and right test images are of other seeds; run `dvc repro` again")
             self._read[row] = list(of_seeds.values()), right
         return self._read[row]
@@ -46,7 +49,12 @@ class Rows:
         """Returns True if both rows have run, with at least `least` seeds in common."""
         if not all(self._has_run(name) for name in (row, base)):
             return False
-        return len(_shared(self[row][1], self[base][1])) >= self._least
+        return len(_shared(self[row][1][ACCURACY], self[base][1][ACCURACY])) >= self._least
+
+    def gain(self, row: str, base: str, name: str) -> Interval:
+        """A row's gain over another, over the seeds that both have."""
+        right, of_base = self[row][1][name], self[base][1][name]
+        return gain(_shared(right, of_base), of_base)
 
     def _has_run(self, row: str) -> bool:
         if not _files(self._metrics, row)[0].exists():
@@ -88,15 +96,18 @@ def comparison_table(tables: Mapping[str, Any], rows: Rows, scale: str) -> list[
 
 def compared(entry: Mapping[str, Any], base: Mapping[str, Any], rows: Rows) -> dict[str, Number]:
     """The paper's number and the one here, each with its gain over the base; here with intervals and a verdict."""
-    (of_seeds, right), (_, of_base) = rows[entry["row"]], rows[base["row"]]
-    known, above = entry["top1_percent"] is not None, gain(_shared(right, of_base), of_base)
+    of_seeds, right = rows[entry["row"]]
+    known, is_base = entry["top1_percent"] is not None, entry["row"] == base["row"]
+    above, knn_above = (rows.gain(entry["row"], base["row"], name) for name in (ACCURACY, KNN))
     return {
         "paper_percent": entry["top1_percent"] if known else "",
         "paper_gain_percent": entry["top1_percent"] - base["top1_percent"] if known else "",
-        **with_interval("here_percent", accuracy(right)),
+        **with_interval("here_percent", accuracy(right[ACCURACY])),
         **with_interval("here_gain_percent", above),
-        "verdict": "base" if entry["row"] == base["row"] else verdict_text(above),
-        "here_knn_percent": _mean(of_seeds, "knn_top1_percent"),
+        "verdict": "base" if is_base else verdict_text(above),
+        **with_interval("here_knn_percent", accuracy(right[KNN])),
+        **with_interval("here_knn_gain_percent", knn_above),
+        "knn_verdict": "base" if is_base else verdict_text(knn_above),
         "bound_nats": _mean(of_seeds, "bound_nats"),
         "ceiling_nats": _mean(of_seeds, "ceiling_nats"),
     }
@@ -109,8 +120,9 @@ def in_pairs(pairs: Mapping[str, Sequence[str]], rows: Rows, scale: str) -> list
         for base in bases:
             if not rows.comparable(row, base):
                 continue
-            above = gain(_shared(rows[row][1], rows[base][1]), rows[base][1])
+            above, knn_above = (rows.gain(row, base, name) for name in (ACCURACY, KNN))
             line = {"row": row, "base": base} | with_interval("gain_percent", above) | {"verdict": verdict_text(above)}
+            line |= with_interval("knn_gain_percent", knn_above) | {"knn_verdict": verdict_text(knn_above)}
             lines.append(line | {"scale": scale} | rows.setting(row))
     return lines
 
