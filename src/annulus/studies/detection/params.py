@@ -4,15 +4,16 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, Literal, Self
 
+from annotated_types import Ge, Le
 from pydantic import Field, model_validator
 
 from annulus.config.params import Params
 from annulus.errors import InputError
 from annulus.evals.segmentation import SegmentationSettings
-from annulus.settings import Decay, Fraction, Positive, Rate, Steps, Width
+from annulus.settings import Decay, Fraction, Positive, Rate, Share, Steps, Width
 
-Side = Annotated[int, Field(ge=1, le=2**13)]  # pixels
-Depth = Annotated[int, Field(ge=0, le=20)]  # convolutions, one after the other
+Side = Annotated[int, Ge(1), Le(2**13)]  # pixels
+Depth = Annotated[int, Ge(0), Le(20)]  # convolutions, one after the other
 Pair = Annotated[list[Steps], Field(min_length=2, max_length=2)]  # before and after non-maximum suppression
 
 
@@ -31,7 +32,7 @@ class DetectorParams(Params):
     shorter_test: Side  # MIN_SIZE_TEST
     longer: Side  # MAX_SIZE_*
     flip: bool  # half of the training images are mirrored
-    skipped: Annotated[int, Field(ge=0, le=3)]  # finest levels that the pyramid leaves out
+    skipped: Annotated[int, Ge(0), Le(3)]  # finest levels that the pyramid leaves out
     pyramid_width: Width  # FPN.OUT_CHANNELS
     anchors: Annotated[list[Side], Field(min_length=1)]  # one a map of the pyramid; of c4 all on its one map
     proposals_train: Pair  # RPN.PRE_NMS_TOPK_TRAIN of each map, POST_NMS_TOPK_TRAIN
@@ -65,9 +66,9 @@ class TrainingParams(Params):
     learning_rate: Rate
     iterations: Steps
     drops: list[Steps]  # iterations after which the rate is a tenth
-    warmup: Annotated[int, Field(ge=0, le=10**7)]  # iterations of a rate that rises
+    warmup: Annotated[int, Ge(0), Le(10**7)]  # iterations of a rate that rises
     warmup_from: Fraction  # of the rate
-    momentum: Annotated[float, Field(ge=0, lt=1)]
+    momentum: Share
     weight_decay: Decay
     clip: Positive | None  # largest gradient norm; null: no limit
     repeat_threshold: Fraction | None  # of LVIS: share of images below which a category's images are repeated
