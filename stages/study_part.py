@@ -15,9 +15,9 @@ PATHS = ["images", "points", "figure"]
 def runs(settings: Mapping[str, Any]) -> dict[tuple, Trial]:
     """Trials of the stage, by point of the grid and seed; `annulus sweep` reads them too."""
     points = {(point["series"], point["value"]): point["run"] for point in settings["points"]}
-    measured = settings["held_out_pairs"], settings.get("closeness_views")
+    measured = {name: settings.get(name) for name in ("held_out_pairs", "closeness_views")}
     return {
-        (point, seed): trial_of(run, seed, *measured) for point, run in points.items() for seed in settings["seeds"]
+        (point, seed): trial_of(run, seed, **measured) for point, run in points.items() for seed in settings["seeds"]
     }
 
 

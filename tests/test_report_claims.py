@@ -181,7 +181,7 @@ def algorithms(root, gain, half, dataset, scale):
     written(root, "cifar10_algorithms/table.csv", [row | {"here_gain_interval_percent": half}])
     params = {"scale": scale, "seeds": [0, 1], "defaults": {"dataset": dataset}}
     (root / "stages" / "cifar10_algorithms").mkdir(parents=True)
-    (root / "stages" / "algorithms" / "params.yaml").write_text(yaml.safe_dump(params))
+    (root / "stages" / "cifar10_algorithms" / "params.yaml").write_text(yaml.safe_dump(params))
 
 
 def test_a_claim_of_a_data_set_is_decided_there_and_elsewhere_says_what_it_would(tmp_path):

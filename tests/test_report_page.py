@@ -159,14 +159,14 @@ def test_a_broken_file_is_named_where_it_is_missed_and_at_the_end_and_nothing_el
     for name, content in (
         ("main/knn.json", '{"0": {"top1_percent": NaN}}'),
         ("negatives/temperature.csv", "series,value\nIR,0.1\n"),
-        ("algorithms/table.csv", ""),
+        ("cifar10_algorithms/table.csv", ""),
         ("main/linear.json", "{"),
     ):
         (tmp_path / "metrics" / name).parent.mkdir(exist_ok=True)
         (tmp_path / "metrics" / name).write_text(content)
     found = gather(tmp_path, NOW)
     assert {fault.name for fault in found.broken} >= {
-        "main/knn.json", "main/linear.json", "negatives/temperature.csv", "algorithms/table.csv"}  # fmt: skip
+        "main/knn.json", "main/linear.json", "negatives/temperature.csv", "cifar10_algorithms/table.csv"}  # fmt: skip
     broken = {figure.plot.name: figure.svg.reason for figure in found.figures if getattr(figure.svg, "broken", False)}
     assert broken == {"mutualinfo.fig10": "metrics/negatives/temperature.csv: has no column 'nn1_top1_percent'"}
     assert isinstance(found.headline, Table)

@@ -54,6 +54,13 @@ def variant(seed: int, changes: dict | None = None) -> Trial:
     return trial_of(resolved(params, RUN), seed)
 
 
+def diverging(trial: Trial) -> Trial:
+    """The trial at a learning rate that no section takes."""
+    budget = replace(trial.run.budget)
+    object.__setattr__(budget, "learning_rate", 1e30)
+    return replace(trial, run=replace(trial.run, budget=budget))
+
+
 def test_more_held_out_pairs_than_test_images_are_refused_before_anything_is_trained(splits, monkeypatch):
     monkeypatch.setattr(Trials, "training", None)
     with pytest.raises(InputError, match="held_out_pairs: 31 is more than the 30 test images; take fewer pairs"):
@@ -297,10 +304,7 @@ def test_progress_calls_a_run_by_its_number_its_point_and_its_seed(splits, monke
 def test_a_mistake_in_a_worker_reaches_the_caller_as_its_sentence(splits, monkeypatch):
     """A diverging run says so; the others' outcomes are kept."""
     cores(monkeypatch, 1)
-    rate = {"learning_rate": 1e30}  # more than a file may say
-    trial = variant(0)
-    run = replace(trial.run, budget=replace(trial.run.budget, **rate))
-    variants = {0: variant(0), "diverges": replace(trial, run=run)}
+    variants = {0: variant(0), "diverges": diverging(variant(0))}
     with pytest.raises(InputError, match=r"lower scales\.SCALE\.pretrain\.learning_rate"):
         Trials(splits).run(variants)
     assert len(list(Path(".annulus/outcomes").iterdir())) == 1

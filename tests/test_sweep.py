@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -20,7 +19,7 @@ import warm
 from checkout import Checkout, ran
 from dvc.lock import Lock, LockError
 from settings import CPU, stripes
-from test_studies_runs import variant
+from test_studies_runs import diverging, variant
 
 pytest.importorskip("submitit", reason="submitit is not installed; it comes with `make install`")
 
@@ -264,11 +263,10 @@ def test_a_stopped_sweep_and_a_killed_worker_cost_nothing(trials, tmp_path, capl
 
 
 def test_a_run_that_fails_is_told_and_the_others_go_on(trials, tmp_path):
-    diverging, whole = trials(diverging={"samplers.ring.outer": 0.9}, whole={})
-    run = diverging.trial.run
-    trial = replace(diverging.trial, run=replace(run, budget=replace(run.budget, learning_rate=1e30)))
-    cached = CachedRun(trial, hash_images(diverging.images), hash_trial(), CPU)
-    sweep = watch([StudyRun("diverging", diverging.images, trial, cached), whole], tmp_path / "notes", workers=1)
+    given, whole = trials(diverging={"samplers.ring.outer": 0.9}, whole={})
+    trial = diverging(given.trial)
+    cached = CachedRun(trial, hash_images(given.images), hash_trial(), CPU)
+    sweep = watch([StudyRun("diverging", given.images, trial, cached), whole], tmp_path / "notes", workers=1)
     sweep.run()
     (failed,) = sweep.failed
     assert re.match(r"diverging: the loss is nan at step .*; lower scales\.SCALE", failed)

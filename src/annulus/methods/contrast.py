@@ -13,6 +13,7 @@ from torch import Tensor
 
 from annulus.bounds import InfoNCE
 from annulus.bounds.bound import Bound, Estimate
+from annulus.device.checks import check
 from annulus.device.rng import Drawing, derive, generator
 from annulus.errors import InputError
 from annulus.negatives.clusters import Clustering, Clusters, kmeans
@@ -223,14 +224,18 @@ class Contrast(Drawing):
 
     def _check_rank(self, scores: Float[Tensor, "b n"], positive: Float[Tensor, "..."]) -> None:
         """Warn when neighbours begin while most of them are closer than the row that the query should find."""
-        closer = int((scores > positive.view(-1, 1)).sum(dim=1).median())
-        if closer > CLOSE * scores.shape[1]:
-            log.warning(
-                "neighbours begin now, and %d of %d rows are closer to a query than its own row (median of a batch): "
-                "what counts as a neighbour is closer than the image itself, which the encoder then forgets; start "
-                "them later (neighbour_sets.NAME.start), when fewer than %g %% are closer",
-                *(closer, scores.shape[1], 100 * CLOSE),
-            )
+        columns = scores.shape[1]
+
+        def warn(closer: float) -> None:
+            if closer > CLOSE * columns:
+                log.warning(
+                    "neighbours begin now, and %d of %d rows are closer to a query than its own row (median of a "
+                    "batch): what counts as a neighbour is closer than the image itself, which the encoder then "
+                    "forgets; start them later (neighbour_sets.NAME.start), when fewer than %g %% are closer",
+                    *(closer, columns, 100 * CLOSE),
+                )
+
+        check((scores > positive.detach().view(-1, 1)).sum(dim=1).median(), warn)
 
     def _clusters(self, buffer: str, index: Int[Tensor, "b"], column_images: ColumnImages) -> Clusters | None:
         """The clusters of columns and queries, by the images that they are of."""

@@ -75,9 +75,9 @@ def trial_of(
     tree: Mapping[str, Any],
     seed: int,
     held_out_pairs: int | None = None,
-    closeness_views: int | None = None,
     generator: Path | None = None,
     segments: Segments | None = None,
+    closeness_views: int | None = None,
 ) -> Trial:
     """A trial of resolved settings with a seed.
 
