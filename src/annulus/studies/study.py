@@ -162,7 +162,7 @@ class Study(OwnStudy):
 
     @property
     def measured(self) -> Settings:
-        """What each run measures beside its accuracies, as keys of a stage's settings."""
+        """Measurements of each run beside its accuracies, as keys of a stage's settings."""
         views = self.params.closeness_views
         return {} if views is None else {"closeness_views": views}
 
