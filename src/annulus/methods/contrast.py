@@ -27,8 +27,8 @@ from annulus.negatives.selection import Selection, gather
 log = logging.getLogger("annulus")
 
 ColumnImages = Int[Tensor, "n"] | Int[Tensor, "b n"] | None
-# Share of the columns that are closer than a query's positive. In the linear probe, runs with 2 % (CIFAR-10) lost nothing
-# by neighbours, with 4 to 9 % (shapes) a fifth of it, with 33 % nearly all.
+# Share of the columns that are closer than a query's positive. In the linear probe runs with 2 % (CIFAR-10) lost
+# nothing by neighbours, with 4 to 9 % (shapes) a fifth, with 33 % nearly all.
 CLOSE = 0.03
 
 
