@@ -2,8 +2,7 @@
 
 Rooms in the order in which data flows through them; each imports only from those above it:
 
-    errors         the exception that a user meets
-    extras         which optional packages a room needs
+    errors         the exception that a user meets, and which optional packages are missing
     late           public names that are imported when they are first asked for
     device         devices, processes, threads, random generators, kernels, checks
     files          what stages hand to one another, whole or untouched

@@ -8,6 +8,6 @@ figure    the learning curves of both
 runs      all runs side by side
 """
 
-from annulus.extras import require
+from annulus.errors import require
 
 require(__name__, "report", ["matplotlib", "yaml", "scipy"])

@@ -10,6 +10,6 @@ else. Values are only in params.yaml: no section takes a default. A stage names 
 dvc.yaml (`samplers.${sampler}`), so a test can compare the two.
 """
 
-from annulus.extras import require
+from annulus.errors import require
 
 require(__name__, "pipeline", ["pydantic", "yaml"])

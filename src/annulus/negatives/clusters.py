@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from annulus.device.rng import derive
-from annulus.extras import load_faiss
+from annulus.errors import load_faiss
 from annulus.negatives.lloyd import lloyd
 
 

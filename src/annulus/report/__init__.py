@@ -10,6 +10,6 @@ In the order in which it is put together:
     readme         tables of metrics/README.md
 """
 
-from annulus.extras import require
+from annulus.errors import require
 
 require(__name__, "report", ["jinja2", "markupsafe", "matplotlib", "pydantic", "yaml"])

@@ -14,7 +14,7 @@ INTERFACE, CONFIG = LIBRARY / "__init__.py", LIBRARY / "config"
 
 # Files that change no number: the interface, errors, threads, copies to a GPU, the checks of params.yaml (its values
 # are in the key), and the surroundings of a stage or a run.
-NAMES = ("errors", "extras", "late", "settings", "device/threads", "device/copies")
+NAMES = ("errors", "late", "settings", "device/threads", "device/copies")
 BESIDE = [LIBRARY / f"{name}.py" for name in NAMES]
 ENTERS_NO_NUMBER = (INTERFACE, *BESIDE, CONFIG, LIBRARY / "pipeline", LIBRARY / "running")
 

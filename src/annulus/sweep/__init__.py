@@ -7,6 +7,6 @@ places     executors of workers: submitit's local processes, or a Slurm array
 watch      starts workers, reports finished trials, and replaces killed workers
 """
 
-from annulus.extras import require
+from annulus.errors import require
 
 require(__name__, "sweep", ["submitit", "dvc"])

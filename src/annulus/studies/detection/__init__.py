@@ -31,6 +31,6 @@ detection_tables   rows of tasks and variants
 semantic           segmentation decoders on its maps
 """
 
-from annulus.extras import require
+from annulus.errors import require
 
 require(__name__, "detection", ["faster_coco_eval", "PIL", "pydantic"])
