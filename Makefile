@@ -24,20 +24,20 @@ repro: $(READY)  ## run what has changed of the main line: dvc repro
 	@echo; echo "metrics/summary.json (more: metrics/, dvc plots show, make mlflow):"; sed '/[{}]/d; s/[",]//g' metrics/summary.json
 
 sweep: $(READY)  ## all runs of a study in parallel: make sweep STUDY=stages/algorithms [ARGS="--executor slurm"]
-	@$(RUN) PYTHONPATH=src python -m annulus.sweep $(or $(STUDY),$(error give STUDY=, such as stages/algorithms)) $(ARGS)
+	@$(RUN) PYTHONPATH=src python -m annulus sweep $(or $(STUDY),$(error give STUDY=, such as stages/algorithms)) $(ARGS)
 
 HEAD ?= workspace
 compare: $(READY)  ## two variants, number by number: make compare BASE=main [HEAD=experiment]
-	@$(RUN) PYTHONPATH=src python -m annulus.compare $(or $(BASE),$(error give BASE=, a git revision or experiment)) $(HEAD) $(ARGS)
+	@$(RUN) PYTHONPATH=src python -m annulus compare $(or $(BASE),$(error give BASE=, a git revision or experiment)) $(HEAD) $(ARGS)
 
 runs: $(READY)  ## the workspace, HEAD and the experiments side by side: what differs, headline numbers
-	@$(RUN) PYTHONPATH=src python -m annulus.compare.runs $(ARGS)
+	@$(RUN) PYTHONPATH=src python -m annulus runs $(ARGS)
 
 restore: $(READY)  ## after a killed dvc exp run: parameters, locks and metrics as committed; the rest stays as it is
-	@$(RUN) PYTHONPATH=src python -m annulus.pipeline.restore
+	@$(RUN) PYTHONPATH=src python -m annulus restore
 
 report: $(READY)  ## one page of all that was measured, beside the papers: data/report/index.html
-	@$(RUN) PYTHONPATH=src python -m annulus.report $(ARGS)
+	@$(RUN) PYTHONPATH=src python -m annulus report $(ARGS)
 
 tables: $(READY)  ## made parts of Markdown anew: tables of README.md and metrics/README.md, public names of src/annulus/PUBLIC.md
 	@$(RUN) PYTHONPATH=src python -m annulus.report.readme

@@ -18,10 +18,10 @@ from without import run_without
             ["faster_coco_eval"],
             "detection",
         ),
-        (["-m", "annulus.report"], "annulus.report", ["jinja2", "matplotlib"], "report"),
+        (["-m", "annulus", "report"], "annulus.report", ["jinja2", "matplotlib"], "report"),
         (["-m", "annulus", "report"], "annulus.report", ["jinja2"], "report"),
         (["-m", "annulus", "picture"], "annulus.config", ["pydantic"], "pipeline"),
-        (["-m", "annulus.sweep", "stages/algorithms"], "annulus.sweep", ["submitit"], "sweep"),
+        (["-m", "annulus", "sweep", "stages/algorithms"], "annulus.sweep", ["submitit"], "sweep"),
         ([f"{ROOT}/stages", "knn"], "annulus.pipeline", ["pydantic", "tqdm"], "pipeline"),
     ],
 )

@@ -98,7 +98,7 @@ def test_every_selector_changes_with_one_word_and_the_run_can_be_compared(checko
     shown = csv.DictReader(checkout.dvc("exp", "show", "--csv", "--drop", "src|stages|data").splitlines())
     (others,) = (row for row in shown if row["Experiment"] == "others")
     assert (others["sampler"], float(others["bound_nats"])) == ("ball", summary["bound_nats"])
-    compared = checkout.run("-m", "annulus.compare", "HEAD", "others")
+    compared = checkout.run("-m", "annulus", "compare", "HEAD", "others")
     assert "sampler: ring -> ball" in compared
     assert "NOT in pairs, since the seeds differ" in compared
     checkout.git("checkout", "HEAD", "--", "params.yaml")
@@ -186,7 +186,7 @@ def test_another_processor_is_within_the_noise_of_seeds(checkout):
     slower = {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "AVX2"}
     checkout.dvc("repro", "--force", "pretrain", python=Path(sys.executable), **slower)  # torch reads them once
     checkout.dvc("repro")
-    compared = checkout.run("-m", "annulus.compare", "HEAD", "workspace")
+    compared = checkout.run("-m", "annulus", "compare", "HEAD", "workspace")
     assert "The processors differ" in compared
     assert "no parameter differs" in compared
     differ = re.findall(r"^(\w+) .*  (?:better|worse|higher|lower)$", compared, re.MULTILINE)

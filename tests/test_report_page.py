@@ -15,8 +15,8 @@ import report_root
 from browser import Browser
 from report_root import Parsed
 
-from annulus.report.__main__ import main
 from annulus.report.claims.verdicts import VERDICTS
+from annulus.report.command import main
 from annulus.report.page.content import confusion, gather
 from annulus.report.page.html import html
 from annulus.report.page.markdown import code, markdown, safe, ticks

@@ -28,7 +28,7 @@ from annulus.files.images import save_images
 from annulus.studies.runs import Trials, hash_images, hash_trial, load_splits
 from annulus.studies.store import CachedRun
 from annulus.sweep import places, study
-from annulus.sweep.__main__ import main
+from annulus.sweep.command import main
 from annulus.sweep.places import Local, Slurm
 from annulus.sweep.watch import Watch
 from annulus.sweep.worker import StudyRun, Worker, note
@@ -62,7 +62,7 @@ SWEEP = f"""
 import functools, submitit, sys, types
 submitit.local.local.sys = types.SimpleNamespace(executable={sys.executable!r})
 submitit.LocalExecutor = functools.partial(submitit.LocalExecutor, python=sys.executable)
-from annulus.sweep.__main__ import main
+from annulus.sweep.command import main
 main()
 """
 
@@ -100,7 +100,7 @@ def test_two_sweeps_at_once_train_each_run_once_and_dvc_repro_trains_none(checko
     assert checkout.dvc("repro", "--force", "--single-item", *rows).count("epoch 1/1") == 4
     assert metrics() == swept
 
-    again = begin_sweep(checkout, "-m", "annulus.sweep", "stages/algorithms")
+    again = begin_sweep(checkout, "-m", "annulus", "sweep", "stages/algorithms")
     assert "2 of 2 rows: DVC has their results, nothing to do" in again.communicate()[0]
     assert again.returncode == 0
 

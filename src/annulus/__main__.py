@@ -11,9 +11,9 @@ from annulus.errors import nearest
 
 # The module whose `main` a command calls, and its line of --help.
 COMMANDS = {
-    "report": ("annulus.report.__main__", "one page of all that was measured, beside the papers"),
-    "compare": ("annulus.compare.__main__", "two variants of the main line, number by number"),
-    "sweep": ("annulus.sweep.__main__", "all runs of a study in parallel, here or on a cluster"),
+    "report": ("annulus.report.command", "one page of all that was measured, beside the papers"),
+    "compare": ("annulus.compare.command", "two variants of the main line, number by number"),
+    "sweep": ("annulus.sweep.command", "all runs of a study in parallel, here or on a cluster"),
     "export": ("annulus.export", "an encoder's backbone as a file for torchvision, timm or detectron2"),
     "picture": ("annulus.diagnostics.picture", "the annulus around one image of the main line, as an SVG"),
     "runs": ("annulus.compare.runs", "the workspace, HEAD and DVC's experiments side by side"),

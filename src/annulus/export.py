@@ -197,7 +197,3 @@ def main(argv: Sequence[str] | None = None) -> None:
     except InputError as error:
         raise SystemExit(f"ERROR: {error}") from None
     print(f"# {out}\n{usage(encoder.config, library, out)}")
-
-
-if __name__ == "__main__":
-    main()

@@ -21,7 +21,7 @@ SAID = re.compile(r"(\d+) runs, 0 of them done; (\d+) workers.*?(\d+) s; the run
 def said_by_a_sweep(clone: Path) -> str:
     """What a sweep of the rows in this clone writes."""
     (clone / STUDY / "dvc.lock").unlink()  # it says that nothing need be run
-    command, env = [sys.executable, "-m", "annulus.sweep", STUDY, *ROWS], {**os.environ, "PYTHONPATH": "src"}
+    command, env = [sys.executable, "-m", "annulus", "sweep", STUDY, *ROWS], {**os.environ, "PYTHONPATH": "src"}
     return subprocess.run(command, cwd=clone, env=env, text=True, stderr=subprocess.PIPE).stderr
 
 

@@ -1,11 +1,9 @@
 """The runs side by side in 100 columns: `make runs` shows the workspace, HEAD and the newest DVC experiments."""
 
 import argparse
-import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from signal import SIG_DFL, SIGPIPE, signal
 from typing import Any, NamedTuple
 
 from annulus.compare.sides import files_of, repository
@@ -95,9 +93,3 @@ def _numbers(summary: Any) -> dict[str, str]:
         if half != number and half in summary:
             cells[number] += f" ± {finite(summary[half], half):.2f}"
     return cells
-
-
-if __name__ == "__main__":
-    sys.stdout.reconfigure(errors="backslashreplace")  # a locale may have no such sign
-    signal(SIGPIPE, SIG_DFL)  # `| head` ends it quietly
-    main()

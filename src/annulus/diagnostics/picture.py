@@ -246,7 +246,3 @@ def main(argv: Sequence[str] | None = None) -> None:
         write_text(arguments.svg, content)
     except InputError as error:
         raise SystemExit(f"ERROR: {error}") from None
-
-
-if __name__ == "__main__":
-    main()

@@ -77,7 +77,3 @@ def _left_branch(root: Path, head: str) -> str | None:
         if all(end.decode().strip() == head for end in ends):
             return branch
     return None
-
-
-if __name__ == "__main__":
-    main()

@@ -99,12 +99,12 @@ def _caption(shown: Shown) -> str:
 
 def annulus(root: Path) -> str | Empty:
     """The picture of the annulus as a data: URI, which runs no script."""
-    path, command = root / "metrics" / ANNULUS, f"python -m annulus.diagnostics.picture --svg metrics/{ANNULUS}"
+    path, command = root / "metrics" / ANNULUS, f"annulus picture --svg metrics/{ANNULUS}"
     try:
         if path.stat().st_size > MOST_BYTES:
             return Empty(
                 f"metrics/{ANNULUS} has more than {MOST_BYTES} bytes",
-                "python -m annulus.diagnostics.picture",
+                "annulus picture",
                 broken=True,
             )
         # Whole units of its thousand across: a tenth would not be seen.

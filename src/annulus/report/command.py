@@ -27,7 +27,3 @@ def main(argv: Sequence[str] | None = None) -> None:
             print(path)
     except InputError as error:
         raise SystemExit(f"ERROR: {error}") from None
-
-
-if __name__ == "__main__":
-    main()

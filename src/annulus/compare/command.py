@@ -1,10 +1,8 @@
 """Compare two variants of the main line: `annulus compare BASE [HEAD]`."""
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from signal import SIG_DFL, SIGPIPE, signal
 
 from annulus.compare.figure import draw
 from annulus.compare.record import as_rows
@@ -42,9 +40,3 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(as_markdown(comparison) if arguments.markdown else as_text(comparison))
     if comparison.stale:
         raise SystemExit(STALE)
-
-
-if __name__ == "__main__":
-    sys.stdout.reconfigure(errors="backslashreplace")  # a locale may have no arrow
-    signal(SIGPIPE, SIG_DFL)  # `| head` ends it quietly
-    main()

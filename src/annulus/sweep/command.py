@@ -121,7 +121,3 @@ def _setting(text: str) -> tuple[str, Any]:
     if not (key and equals):
         raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
     return key, int(value) if value.isdecimal() else value
-
-
-if __name__ == "__main__":
-    main()
