@@ -1,4 +1,4 @@
-"""Which bound: scores to nats. No device, no random numbers, no memory.
+"""Bounds: scores to nats. No device, no random numbers, no memory.
 
 Scores are similarities divided by the temperature, a row per query; a score of -inf is absent and counts nowhere. A
 NaN among the scores makes the loss NaN, so that a loop notices it there: looking for it would take a pass over them.

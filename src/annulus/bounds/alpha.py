@@ -77,7 +77,7 @@ def cpc_ceiling(
 
 
 def cpc_warning(alpha: float, m: int) -> str | None:
-    """What is lost at this alpha with m candidates, in a sentence; None from alpha 1 on, where nothing is.
+    """A sentence about the information that this alpha loses with m candidates; None from alpha 1 on, which loses none.
 
     The paper (Song and Ermon 2020, arXiv:2007.09852) proves no bound above m/2. It holds up to m all the same: shares
     x_i of a sum of 1 turn its Proposition 2's expectation into sum_i x_i / (beta + (alpha - beta) x_i), concave for
@@ -141,7 +141,7 @@ def mlcpc_lower_alpha(m: int, n: int) -> float:
 
 
 def mlcpc_warning(alpha: float, m: int, n: int) -> str | None:
-    """What is lost at this alpha with n queries of m candidates, in a sentence; None where nothing is.
+    """A sentence about the information that this alpha loses with n queries of m candidates; None where it loses none.
 
     A query stands against all n (m - 1) negatives (proof of arXiv:2007.09852, Theorem 2), which makes this `cpc` with
     n (m - 1) + 1 candidates and alpha / alpha_{m,n}.

@@ -40,7 +40,7 @@ class PartitionFunction(nn.Module):
 
     @property
     def reads_positives(self) -> bool:
-        """Whether the batch's positives stand beside its negatives when log Z is estimated."""
+        """True where the estimate of log Z counts the batch's positives beside its negatives."""
         return self.normaliser == "first-batch-candidates"
 
     @torch.no_grad()

@@ -127,7 +127,7 @@ def to_rgb(image: Image.Image) -> Image.Image:
 
 
 def reason(error: Exception) -> str:
-    """Why a file cannot be read, in a few words."""
+    """The fault of a file that cannot be read, in a few words."""
     if isinstance(error, UnidentifiedImageError):  # Pillow's own text repeats the path
         return "not an image in a format that is read here"
     if isinstance(error, OSError) and error.strerror:

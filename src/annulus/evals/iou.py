@@ -7,7 +7,7 @@ from annulus.files.images import IGNORED
 
 
 def confusion(predicted: Integer[Tensor, "*n"], masks: Integer[Tensor, "*n"], classes: int) -> Int64[Tensor, "c c"]:
-    """How many pixels of each true class (row) are predicted as each class (column); ignored ones are left out.
+    """Counts of pixels by true class (row) and predicted class (column), without ignored pixels.
 
     Both hold classes from 0 to classes - 1, masks also IGNORED.
     """

@@ -125,7 +125,7 @@ def _class_ious(counts: Int64[Tensor, "c c"]) -> Mapping[str, Number]:
 
 
 def _classes(train_masks: UInt8[Tensor, "train h w"], test_masks: UInt8[Tensor, "test h w"]) -> int:
-    """How many classes the training masks number, checked."""
+    """Number of classes in the training masks, checked."""
     known, met = (set(masks.unique().tolist()) - {IGNORED} for masks in (train_masks, test_masks))
     for part, found in (("training", known), ("test", met)):
         if not found:

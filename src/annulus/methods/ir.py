@@ -145,7 +145,7 @@ class IR(Method):
     def among_rows(
         self, queries: Sequence[Float[Tensor, "b d"]], index: Int[Tensor, "b"], progress: Progress
     ) -> Estimate:
-        """How well queries of the images `index`, a batch of each network, find their own rows."""
+        """Estimate from queries of the images `index`, one batch for each network, against the other network's rows."""
         estimates = [
             contrast(critic(query, bank.rows), index, progress, self_index=index)
             for contrast, critic, query, bank in zip(

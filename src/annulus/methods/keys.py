@@ -42,7 +42,7 @@ class KeyEncoder(Drawing):
         self.generator = generator(seed, "shuffle")
 
     def shown(self, batch: int, steps: int) -> list[Shown]:
-        """Which images of the next `steps` batches this process makes keys of."""
+        """Images of the next `steps` batches of which this process makes keys."""
         if self.groups is None:
             return [share(batch)] * steps
         state = self.generator.get_state()

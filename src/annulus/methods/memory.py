@@ -130,7 +130,7 @@ class KeyQueue(nn.Module):
         self.next.add_(len(keys)).remainder_(length)
 
     def own(self, index: Int[Tensor, "b"]) -> Int[Tensor, "b w"]:
-        """Where the keys of each image in `index` are, newest first, padded with -1."""
+        """Positions of the keys of each image in `index`, newest first, padded with -1."""
         length = len(self.images)
         newest_first = (self.next - 1 - torch.arange(length, device=self.next.device)) % length
         # Sorting and looking up takes a tenth of the time of comparing each image with each place.
@@ -146,7 +146,7 @@ class KeyQueue(nn.Module):
 
 
 def most_keys(length: int, epoch_images: int) -> int:
-    """How many keys of one image a queue of this length can hold, where an epoch shows each image at most once.
+    """Largest number of keys of one image in a queue of this length, where an epoch shows each image at most once.
 
     1 for one key; 2 up to one key more than an epoch; 3 from there to two epochs and one key.
     """
@@ -154,7 +154,7 @@ def most_keys(length: int, epoch_images: int) -> int:
 
 
 def _random_rows(count: int, dim: int, generator: torch.Generator) -> Float[Tensor, "n d"]:
-    """What a memory starts with: random unit vectors, on the generator's device."""
+    """First contents of a memory: random unit vectors, on the generator's device."""
     if not all(isinstance(each, Integral) and each > 0 for each in (count, dim)):
         raise InputError(f"a memory of {count} rows of {dim} numbers holds nothing; give 1 or more of both")
     if not isinstance(generator, torch.Generator):

@@ -88,7 +88,7 @@ class Method(nn.Module):
     memory: ClassVar[Literal["bank", "queue", "batch"]] = "batch"
 
     def __init__(self, encoder: AnyEncoder, params: MethodSettings, setting: Setting) -> None:
-        """Where the encoder is two networks, each one's queries meet the memory of the other's keys, in a contrast."""
+        """Contrasts of a split encoder: queries of each network against the memory of the other network's keys."""
         super().__init__()
         self.encoder, self.params = encoder, params
         self.embed = compiled(encoder.embeddings)  # for steps: what is embedded beside them has other sizes
@@ -152,7 +152,7 @@ class Method(nn.Module):
         return None if self.stored_parts is None else side_by_side(self.stored_parts)
 
     def shown(self, batch: int, steps: int) -> list[list[Shown]]:
-        """Which images each view of this process shows, in the batches of the next `steps` steps."""
+        """Images that each view of this process shows, in the batches of the next `steps` steps."""
         return [[share(batch)] * self.views] * steps
 
     def start(self, embed: Callable[[], Tensor]) -> None:
@@ -175,7 +175,7 @@ class Method(nn.Module):
         """After the optimiser's step: backward still needs what the scores were made from."""
 
     def stored_of(self, images: Int[Tensor, "m"]) -> Float[Tensor, "m d"] | None:
-        """What is stored of these images now, zeros for an image of which nothing is; None: nothing ever is."""
+        """Embeddings that are stored of these images, zeros for an image without one; None: the method stores none."""
         return None if self.stored is None else self.stored[images]
 
 

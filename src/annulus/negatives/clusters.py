@@ -14,7 +14,7 @@ from annulus.negatives.lloyd import lloyd
 
 
 class Clustering(NamedTuple):
-    """How clusters are made: how many, by how many iterations of k-means, in how many independent runs."""
+    """Settings of k-means: clusters, iterations, and independent runs."""
 
     clusters: int
     iterations: int
@@ -41,7 +41,7 @@ class Clusters:
         return Clusters(self.columns if self.columns.dim() == 2 else self.columns[:, some], self.queries[:, some])
 
     def shared(self, index: Int[Tensor, "b m"]) -> Bool[Tensor, "b m"]:
-        """Which of these columns are in the query's own cluster, in any of the runs."""
+        """Mask of the columns that are in the query's own cluster in any of the runs."""
         inside = torch.zeros_like(index, dtype=torch.bool)
         for columns, queries in zip(self.columns, self.queries, strict=True):
             found = columns[index] if columns.dim() == 1 else columns.gather(1, index)

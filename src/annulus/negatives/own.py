@@ -13,7 +13,7 @@ SelfIndex = Int[Tensor, "b"] | Int[Tensor, "b w"] | None
 
 
 def own_columns(scores: Shaped[Tensor, "b n"], self_index: SelfIndex) -> Bool[Tensor, "b n"]:
-    """Which columns are of the query's own image."""
+    """Mask of the columns of the query's own image."""
     count = scores.shape[1]
     mask = torch.zeros(len(scores), count + 1, dtype=torch.bool, device=scores.device)
     if self_index is not None:

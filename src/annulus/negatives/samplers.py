@@ -204,7 +204,7 @@ def _check(scores: Tensor, self_index: Tensor | None, k: Count, generator: Rando
 
 
 def _reaches_own(self_index: SelfIndex, last: int, columns: int) -> bool:
-    """Whether ranks before `last` may hold a column of the query's own image, of which there may be several."""
+    """True where ranks before `last` may hold a column of the query's own image, of which there may be several."""
     return self_index is not None and self_index.ndim == 2 and last > columns - self_index.shape[1]
 
 

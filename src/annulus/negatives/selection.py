@@ -40,7 +40,7 @@ class Selection:
         return gather(Given(scores), self)[0]
 
     def counts(self, scores: Num[Tensor, "b n"]) -> Int[Tensor, "b"]:
-        """How many columns of these scores are selected for each query, repeated ones as often as they are."""
+        """Number of selected columns for each query; a repeated column counts as often as it is selected."""
         if self.mask is not None:
             return self.mask.sum(dim=1)
         columns = scores.shape[1] if self.index is None else self.index.shape[1]

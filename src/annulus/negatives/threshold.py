@@ -61,7 +61,7 @@ def plain(
 
 
 def kernels_agree(device: torch.device, dtype: torch.dtype = torch.float32) -> bool:
-    """Whether the kernels select what `plain` does: of more than a tile of scores, with ties, -inf and own columns."""
+    """True where the kernels select as `plain` does: of more than a tile of scores, with ties, -inf and own columns."""
     generator = torch.Generator().manual_seed(0)
     drawn = torch.randn(3, 4609, generator=generator)
     drawn[1] = (4 * drawn[1]).round() / 4

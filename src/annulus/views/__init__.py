@@ -1,4 +1,4 @@
-"""Which views: augmentations of whole batches, on a CPU or a GPU.
+"""Views: augmentations of whole batches, on a CPU or a GPU.
 
 `augment` makes one random view of each image of a batch; `views_of` several, also of patches at a distance;
 `center_view` the view for evaluation. A `ViewSet` says what a view is made of, `SETS` has those of params.yaml by name.

@@ -1,4 +1,4 @@
-"""Which images of a batch are blurred, and how much."""
+"""Gaussian blur of a share of a batch's images, each with a width of its own."""
 
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
@@ -25,7 +25,7 @@ def kernel_size(size: int) -> int:
 
 
 class DrawnBlur(NamedTuple):
-    """Which images of a batch are blurred, and each one's sigma in pixels."""
+    """Random choice of the images that are blurred, and each one's sigma in pixels."""
 
     chosen: Bool[Tensor, "b"]
     sigma: Float[Tensor, "b"]

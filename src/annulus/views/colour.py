@@ -124,7 +124,7 @@ def in_order(jitter: DrawnJitter) -> list[list[tuple[int, float]]]:
 
 
 def hue_ends(hue_after: Int[Tensor, "b"]) -> list[int]:
-    """How many images turn their hue after 0, 1, 2 and 3 blends at the latest; so the last is how many are jittered."""
+    """Numbers of images that turn their hue after at most 0, 1, 2 and 3 blends; the last counts all jittered images."""
     return hue_after.bincount(minlength=NEVER + 1).cumsum(dim=0)[:NEVER].tolist()
 
 

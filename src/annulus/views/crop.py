@@ -1,4 +1,4 @@
-"""Which part of an image a view shows: random resized crops and flips of whole batches.
+"""Random resized crops and flips of whole batches: the part of an image that a view shows.
 
 Resizing is linear along each axis, so a crop, its resizing and its flip are two small matrices per image,
 and the view is rows @ image @ columns^T: two batched matrix products. Only large images on a CPU, where those

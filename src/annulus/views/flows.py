@@ -17,7 +17,7 @@ from annulus.errors import InputError
 
 
 class Flowed(NamedTuple):
-    """What a flow makes of images, and the logarithm of its Jacobian's determinant for each."""
+    """Images after a flow, and for each the logarithm of the determinant of the flow's Jacobian."""
 
     images: Float[Tensor, "b c h w"]
     log_determinant: Float[Tensor, "b"]
@@ -46,7 +46,7 @@ class Coupling(nn.Module):
         return Flowed(result, log_scale.sum(dim=(1, 2, 3)))
 
     def inverse(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b c h w"]:
-        """What `forward` makes these of."""
+        """Inverse of `forward`."""
         shift, log_scale = self._seen(images)
         result = images.clone()
         result[:, self.others] = (images[:, self.others] - shift) * (-log_scale).exp()

@@ -20,7 +20,7 @@ PORTION = 4  # images that a thread takes at a time
 
 
 class Own(NamedTuple):
-    """What one image gets, in this order."""
+    """Operators of one image, in this order."""
 
     box: tuple[int, int, int, int] | None  # top, left, height, width; None: the middle
     mirrored: bool

@@ -25,7 +25,7 @@ WRITER = "stages/view_learning/dvc.yaml:generator"
 
 @dataclass(frozen=True)
 class GeneratorConfig:
-    """What rebuilds a view generator, but for its weights."""
+    """Settings that rebuild a view generator, without its weights."""
 
     space: str  # whose channels it takes
     changes: str  # all channels, or the rest: those behind the first one

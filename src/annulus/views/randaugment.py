@@ -32,7 +32,7 @@ LEVELS = 256 - 1e-3  # so that 1 is level 255
 
 
 class DrawnRandAugment(NamedTuple):
-    """Which changes each image gets, one after the other: numbers of CHANGES, and magnitudes with a sign."""
+    """Random choice of the changes of each image, in order: numbers of CHANGES, and magnitudes with a sign."""
 
     changes: Int[Tensor, "b n"]
     magnitudes: Float[Tensor, "b n"]  # in [-1, 1], of the most that a change has

@@ -167,7 +167,7 @@ def _by_kernels(images: UInt8[Tensor, "b 3 h w"], recipe: Recipe, size: int) -> 
 
 
 def kernels_agree(device: torch.device) -> bool:
-    """Whether the kernels make the views that a CPU makes: boxes that shrink and grow, every order of operators."""
+    """True where the kernels make the views that a CPU makes: boxes that shrink and grow, every order of operators."""
     count, generator = 10, torch.Generator().manual_seed(0)
     images = torch.randint(0, 256, (count, 3, 20, 15), generator=generator, dtype=torch.uint8)
     order = torch.arange(count)

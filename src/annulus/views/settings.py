@@ -18,7 +18,7 @@ from annulus.views.spaces import SPACES
 
 @dataclass(frozen=True, kw_only=True)
 class SplitSettings(Section):
-    """How an image is shared between two networks: by colour, or by frequency; both null: it is not."""
+    """Split of an image between two networks, by colour or by frequency; both null: one network sees all."""
 
     space: Literal[tuple(SPACES)] | None  # its first channel, and the other two
     sigma: Positive | None  # pixels: what a Gaussian blur leaves, and what it takes away

@@ -1,4 +1,4 @@
-"""Which images of a batch this process shows: all draw for the whole batch, and each makes its own views."""
+"""The share of a batch whose views this process makes; every process draws random numbers for the whole batch."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -39,7 +39,7 @@ class ColourSplit:
 
     @property
     def names(self) -> tuple[str, str]:
-        """What the parts are called: l and ab."""
+        """Names of the parts: l and ab."""
         return SPACES[self.space].first, SPACES[self.space].rest
 
     planes = 1, 2  # channels of the parts
@@ -55,7 +55,7 @@ class ColourSplit:
 
 @dataclass(frozen=True)
 class FrequencySplit:
-    """What a Gaussian blur of `sigma` pixels leaves of an image, and what it takes away: their sum is the image."""
+    """Low and high frequencies of an image: a Gaussian blur of `sigma` pixels, and the remainder."""
 
     sigma: float
 
