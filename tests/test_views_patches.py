@@ -7,6 +7,7 @@ from settings import load, refusal, run
 from annulus.errors import InputError
 from annulus.views.patches import views_of
 from annulus.views.recipe import augment
+from annulus.views.settings import Patches, ViewSet
 from annulus.views.shown import Shown, seen_in
 
 PLAIN = {"views": "patches", "view_sets.patches.flip": 0.0}
@@ -94,3 +95,15 @@ def test_what_cannot_be_cut_is_refused_with_the_way_out():
     with pytest.raises(InputError, match="the method sees one; take method: moco, simclr or simo"):
         run(PLAIN | {"method": "ir"})
     assert len(run(PLAIN | {"method": "simclr", "scales.tiny.pretrain.epochs": 1}).run()) == 1
+
+
+def test_three_patches_lie_inside_of_the_image_or_are_refused():
+    generators = [torch.Generator().manual_seed(seed) for seed in range(3)]
+    images = coordinates(20, 40)
+    set_of = ViewSet(patches=Patches(offset=4))
+    first, _, third = (255 * view for view in views_of(images, set_of, 32, generators))
+    assert torch.equal(first[:, :, 8:, 8:], third[:, :, :24, :24])
+    with pytest.raises(InputError, match=r"5 puts the third patch of 32 .* of 40 pixels; take an offset of at most 4,"):
+        views_of(images, ViewSet(patches=Patches(offset=5)), 32, generators)
+    with pytest.raises(InputError, match=r"images of 38 pixels; take an offset of at most 3,"):
+        views_of(images, set_of, 32, generators, sizes=torch.tensor([[40, 38]] * 20))

@@ -24,6 +24,22 @@ class Operator(Section):
 
     Called by itself, an operator draws once and applies that to all images: `operator(view, generator)`.
 
+    >>> import torch
+    >>> from dataclasses import dataclass
+    >>> from annulus.views import Operator
+    >>> @dataclass(frozen=True, kw_only=True)
+    ... class Darken(Operator):
+    ...     least: float
+    ...
+    ...     def draw(self, count, generator):
+    ...         return self.least + (1 - self.least) * torch.rand(count, generator=generator)
+    ...
+    ...     def apply(self, view, drawn):
+    ...         return view * drawn.to(view.device)[:, None, None, None]
+    >>> view = Darken(least=0.5)(torch.ones(8, 3, 32, 32), torch.Generator().manual_seed(0))
+    >>> bool(((0.5 <= view) & (view <= 1)).all())
+    True
+
     Raises:
         InputError: when called with anything but float RGB views, or a generator that is not on the CPU.
     """

@@ -43,7 +43,7 @@ def views_of(
     Source: Tian et al. 2020, arXiv:2005.10243, Section 5.2.1.
 
     Raises:
-        InputError: as `augment`; when the images do not hold the second patch.
+        InputError: as `augment`; when the images do not hold the last patch.
     """
     check_images(images)
     views = view_set(views)
@@ -54,7 +54,8 @@ def views_of(
     seen = seen_in(shown)
     if views.patches is not None:
         if len(generators) > 1:
-            views.patches.check(min(images.shape[2:]), size)
+            smallest = min(images.shape[2:]) if sizes is None else int(sizes.min())
+            views.patches.check(smallest, size, len(generators))
         squares = torch.tensor([images.shape[2:]]).expand(shown[0].batch, 2)
         reach = size + views.patches.offset * (len(generators) - 1)
         corners = draw_corners(squares if sizes is None else sizes, reach, generators[0])[seen]

@@ -46,16 +46,19 @@ class Patches(Section):
 
     offset: Annotated[int, Ge(0), Le(2**16)]  # pixels
 
-    def check(self, image_size: int, view_size: int) -> None:
+    def check(self, image_size: int, view_size: int, views: int = 2) -> None:
         """Refuse an offset that images of so many pixels a side do not hold.
 
         Raises:
-            InputError: with the three sizes.
+            InputError: with the sizes.
         """
-        if view_size + self.offset > image_size:
+        if view_size + self.offset * (views - 1) > image_size:
+            last = {2: "second", 3: "third"}.get(views, f"{views}th")
+            most = (image_size - view_size) // (views - 1)
+            way = f"take an offset of at most {most}, or larger images" if most >= 0 else "take larger images"
             raise InputError(
-                f"patches.offset: {self.offset} puts the second patch of {view_size} pixels (view_size) outside of "
-                f"images of {image_size} pixels; take an offset of at most {image_size - view_size}, or larger images"
+                f"patches.offset: {self.offset} puts the {last} patch of {view_size} pixels (view_size) outside of "
+                f"images of {image_size} pixels; {way}"
             )
 
 
