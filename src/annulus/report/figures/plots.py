@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from annulus.report.figures.distillation import over_alpha
 from annulus.report.figures.drawing import Row
 from annulus.report.figures.gains import compared, gains
+from annulus.report.figures.law import FILES, law
 from annulus.report.figures.moving_digits import moving_digits
 from annulus.report.figures.studies import (
     LINEAR,
@@ -47,7 +48,7 @@ class Plot:
 
     name: str
     title: str
-    section: str  # comparison | papers | curves | diagnostics
+    section: str  # comparison | law | papers | curves | diagnostics
     files: tuple[str, ...]  # under metrics/
     draw: Callable[..., Figure]
     of: str = ""  # the id in results.yaml whose finding is quoted, where it differs from the name
@@ -69,6 +70,8 @@ FINDINGS = {
     "bound's own: no training is involved.",
     "ring.appC": "Theorem 3.2: conditional negatives make the estimate lower and less variable. (A std of 0 "
     "has no place on the logarithmic axis.)",
+    "law": "A point is a temperature and a count of negatives; samplers anneal. Across: the share of the softmax's "
+    "weight that the closest tenth of the rows hold after training on uniform negatives; 10 % is even.",
     "gain.ring.table1a": "MoCoRing is compared with MoCo, CMCRing with CMC.",
     "curve.bound": "The bound, log(1 + K) minus the loss, on the information between views; its ceiling is log(1 + K).",
     "curve.accuracy": "Share of the validation images whose nearest row of the memory has their class.",
@@ -118,6 +121,7 @@ def comparisons(rows: Sequence[Row], file: str) -> list[Plot]:
     return plots
 
 
+LAW = Plot("law", "When a sampler helps", "law", FILES, law, bars=INTERVALS)
 PRETRAIN, LINEAR_HISTORY = "main/pretrain_history.csv", "main/linear_history.csv"
 DIAGNOSTICS = "main/diagnostics_history.csv"
 AUDITED = {f"false_negatives_{name}_percent": name for name in ("uniform", "ball", "ring", "cave", "chance")}

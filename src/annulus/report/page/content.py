@@ -19,7 +19,20 @@ from annulus.report.page.first import FILE, Gain, gain
 from annulus.report.page.numbers import Numbers, numbers_of
 from annulus.report.page.seeds import of_summary
 from annulus.report.page.sheets import Sheet, sheets
-from annulus.report.page.shown import Empty, Gains, Shown, annulus, by_seed, figure, flat, gains, grids, part
+from annulus.report.page.shown import (
+    Empty,
+    Gains,
+    Law,
+    Shown,
+    annulus,
+    by_seed,
+    figure,
+    flat,
+    gains,
+    grids,
+    part,
+    when_samplers_help,
+)
 from annulus.report.papers.comparison import Comparison, compare
 from annulus.report.papers.metrics import Broken, Metrics
 from annulus.report.papers.setting import processors
@@ -71,6 +84,7 @@ class Report:
     context: Context
     gain: Gain | Empty
     real: Gains | Empty
+    law: Law
     generated: Gains | Empty
     long: Gains | Empty
     annulus: str | Empty
@@ -120,6 +134,7 @@ def gather(root: Path, now: datetime) -> Report:
         context=about,
         gain=Empty(about.outdated[0]) if about.outdated else part(lambda: gain(metrics), metrics, FILE),
         real=gains(metrics, REAL, "CIFAR-10"),
+        law=when_samplers_help(metrics),
         generated=gains(metrics, GENERATED, "generated images"),
         long=gains(metrics, LONG, "all of CIFAR-10"),
         annulus=annulus(root),

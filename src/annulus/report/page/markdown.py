@@ -24,6 +24,8 @@ def markdown(report: Report) -> str:
         *(f"**{ticks(sentence)}.**" for sentence in report.context.outdated),
         *_first(report),
         *_study("On real images", report.real),
+        f"## {safe(report.law.finding)}",
+        _figure(report.law.figure),
         "## Claims",
         f"{report.counted}.",
         *(block for paper in report.papers for block in _claims(paper, report.numbers)),

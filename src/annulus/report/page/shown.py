@@ -9,10 +9,11 @@ from urllib.parse import quote
 
 from annulus.files.regular import read_text
 from annulus.report.claims.verdicts import Verdict
+from annulus.report.figures import law
 from annulus.report.figures.drawing import svg
 from annulus.report.figures.gains import compared, finding, told
 from annulus.report.figures.pictures import NoPictures, Pictures, pictures
-from annulus.report.figures.plots import FINDINGS, Plot, comparisons
+from annulus.report.figures.plots import FINDINGS, LAW, Plot, comparisons
 from annulus.report.page.seeds import of_gains, of_pairs, of_seeds
 from annulus.report.papers.comparison import load_figures, load_tables
 from annulus.report.papers.metrics import Broken, Metrics, Missing
@@ -71,6 +72,14 @@ class Gains:
     tables: list[Table]
 
 
+@dataclass(frozen=True)
+class Law:
+    """The figure of the law, and its sentence; the figure's title where there is none."""
+
+    finding: str
+    figure: Shown
+
+
 def flat(metrics: Metrics, name: str, caption: str) -> Table | Empty:
     return part(lambda: of_values(caption, metrics.values(name)), metrics, name)
 
@@ -91,6 +100,12 @@ def gains(metrics: Metrics, file: str, images: str) -> Gains | Empty:
 
     pairs_file = f"{file.partition('/')[0]}/pairs.csv"
     return part(make, metrics, file)
+
+
+def when_samplers_help(metrics: Metrics) -> Law:
+    """Gains of the samplers against how hard uniform negatives are."""
+    said = part(lambda: law.finding(*map(metrics.rows, law.FILES)), metrics, " or ".join(law.FILES))
+    return Law(LAW.title if isinstance(said, Empty) else said, figure(LAW, metrics, []))
 
 
 def _caption(shown: Shown) -> str:

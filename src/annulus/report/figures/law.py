@@ -1,0 +1,93 @@
+"""The figure and the sentence of the law: a sampler's gain over uniform negatives, against how hard those are already.
+
+How hard: the share of the softmax's weight that the closest tenth of the rows hold, for an encoder that was trained on
+uniform negatives at the same temperature and count. At 10 % the softmax sees all rows alike, at 100 % only the closest.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from annulus.report.figures.drawing import INK, Row, finish, grouped, looks, numbers, optional, panels, plain
+from annulus.report.figures.gains import TOLD
+
+FILES = ("law/ir-256.csv", "law/ir-16.csv", "law/ir-1024.csv", "law/moco.csv", "law/resnet18.csv")
+OTHERS = {"law/moco.csv": "MoCo", "law/resnet18.csv": "ResNet-18"}  # the other files are of IR and a convnet
+BASE = "uniform"
+WEIGHT = "hard_weight_percent"
+HALF = 50.0  # percent: below, the closest tenth of the rows hold less than half of the weight
+
+
+class Gain(NamedTuple):
+    """A row beside the row of its base: uniform negatives at the same temperature, in the same file."""
+
+    weight_percent: float
+    row: Row
+
+
+def law(*files: Sequence[Row]) -> Figure:
+    """Gains of each sampler by kNN and by linear probe, over the weight of the closest tenth under uniform negatives.
+
+    Raises:
+        ValueError: when a column or a base is not there.
+    """
+    series: dict[str, list[Gain]] = {}
+    for file, rows in zip(FILES, files, strict=True):
+        for gain in gains_in(rows):
+            series.setdefault(", ".join(filter(None, [gain.row["series"], OTHERS.get(file)])), []).append(gain)
+    figure, (left, right) = panels("kNN", "linear probe")
+    for axes, evaluation in ((left, "knn"), (right, "linear")):
+        axes.axhline(0, color=INK, linewidth=0.8)
+        _points(axes, series, evaluation)
+        finish(axes, "weight of the closest tenth, percent", f"gain over {BASE}, points")
+    return figure
+
+
+def finding(*files: Sequence[Row]) -> str:
+    """The ring's kNN gains where uniform negatives are soft, and where they are hard.
+
+    Raises:
+        ValueError: as `law`.
+    """
+    rings = [gain for rows in files for gain in gains_in(rows) if gain.row["series"] == "ring"]
+    soft = [gain.row for gain in rings if gain.weight_percent < HALF]
+    hard = [gain.row for gain in rings if gain.weight_percent >= HALF]
+    parts = [
+        f"where the closest tenth of the rows {verb} half of the softmax's weight, {_told(rows)}"
+        for verb, rows in (("hold less than", soft), ("hold more than", hard))
+        if rows
+    ]
+    return f"Rings against uniform negatives, by kNN: {'; '.join(parts)}"
+
+
+def gains_in(rows: Sequence[Row]) -> Iterator[Gain]:
+    """Rows of samplers with the weight that their base has.
+
+    Raises:
+        ValueError: when a column or a base is not there.
+    """
+    for value, group in grouped(rows, "value").items():
+        bases = [row for row in group if row["series"] == BASE]
+        if not bases:
+            raise ValueError(f"has no series {BASE!r} at {value}")
+        (weight,) = numbers(bases, WEIGHT)
+        yield from (Gain(weight, row) for row in group if row["series"] != BASE)
+
+
+def _points(axes: Axes, series: Mapping[str, Sequence[Gain]], evaluation: str) -> None:
+    for name, look in looks(series).items():
+        rows = [gain.row for gain in series[name]]
+        heights = numbers(rows, f"{evaluation}_gain_percent")
+        bars = [optional(row, f"{evaluation}_gain_interval_percent") or 0.0 for row in rows]
+        look = look | {"linestyle": "", "label": plain(name)}
+        axes.errorbar([gain.weight_percent for gain in series[name]], heights, bars, capsize=2, elinewidth=0.7, **look)
+
+
+def _told(rows: Sequence[Row]) -> str:
+    gains = numbers(rows, "knn_gain_percent")
+    words = [str(row["knn_verdict"]) for row in rows]
+    least, most = (f"{value:+.1f}" for value in (min(gains), max(gains)))
+    told = [f"{words.count(word)} {word}" for word in TOLD if word in words]
+    return f"{least} to {most} points ({', '.join(told) or 'none told from noise'}, of {len(rows)})"

@@ -1,0 +1,52 @@
+"""The law's figure and sentence: a sampler's gain stands over the weight that uniform negatives of its setting have."""
+
+import re
+
+import pytest
+
+from annulus.report.figures.law import FILES, finding, gains_in, law
+
+WEIGHTS = {0.05: 96.0, 0.2: 48.0}
+
+
+def file(*samplers: str, gain: float = 1.0) -> list[dict]:
+    """Rows of a part; a ring gains at the higher temperature alone."""
+    rows = []
+    for sampler in ("uniform", *samplers):
+        for value, weight in WEIGHTS.items():
+            above = 0.0 if sampler == "uniform" or weight > 50 else gain
+            verdict = "base" if sampler == "uniform" else "better" if above else "within noise (could see 0.4 points)"
+            numbers = {f"{name}_gain_percent": above for name in ("knn", "linear")}
+            halves = {f"{name}_gain_interval_percent": 0.3 for name in ("knn", "linear")}
+            # The sampler's own encoder has another weight, which must not be the place of its point.
+            own = weight if sampler == "uniform" else weight / 2
+            row = {"series": sampler, "value": value, "hard_weight_percent": own, "knn_verdict": verdict}
+            rows.append(row | numbers | halves)
+    return rows
+
+
+FIVE = [file("ring", "ball", "cave"), file("ring"), file("ring", gain=2.5), file("ring"), file("ring", gain=-0.5)]
+
+
+def test_points_stand_at_the_weight_of_their_base_and_methods_have_series_of_their_own():
+    left, right = law(*FIVE).axes
+    for axes in (left, right):
+        places = {bars.get_label(): bars.lines[0].get_xydata().tolist() for bars in axes.containers}
+        assert set(places) == {"ring", "ball", "cave", "ring, MoCo", "ring, ResNet-18"}
+        assert places["ring"] == [[96.0, 0.0], [48.0, 1.0], [96.0, 0.0], [48.0, 1.0], [96.0, 0.0], [48.0, 2.5]]
+        assert places["ring, ResNet-18"] == [[96.0, 0.0], [48.0, -0.5]]
+    assert len(FILES) == len(FIVE)
+
+
+def test_the_sentence_tells_rings_on_soft_negatives_from_rings_on_hard_ones():
+    assert finding(*FIVE) == (
+        "Rings against uniform negatives, by kNN: where the closest tenth of the rows hold less than half of the "
+        "softmax's weight, -0.5 to +2.5 points (5 better, of 5); where the closest tenth of the rows hold more than "
+        "half of the softmax's weight, +0.0 to +0.0 points (none told from noise, of 5)"
+    )
+
+
+def test_a_value_without_uniform_negatives_is_named():
+    rows = [row for row in FIVE[0] if (row["series"], row["value"]) != ("uniform", 0.2)]
+    with pytest.raises(ValueError, match=re.escape("has no series 'uniform' at 0.2")):
+        list(gains_in(rows))
