@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Int64, UInt8
 from torch import Tensor
 
+from annulus.datasets import fog
 from annulus.datasets.mosaics import draw_mosaics
 from annulus.datasets.objects import OBJECTS, draw_masks, draw_objects
 from annulus.datasets.shapes import CLASSES, draw_shapes
@@ -31,6 +32,7 @@ class Drawn(NamedTuple):
 # By their keys in params.yaml.
 DRAWN = {
     "shapes": Drawn(CLASSES, draw_shapes, SMALL),
+    "fog": Drawn(fog.CLASSES, fog.draw_fog, SMALL),
     "mosaics": Drawn(CLASSES, draw_mosaics, LARGE),
     "objects": Drawn(OBJECTS, draw_objects, SMALL, draw_masks),
 }

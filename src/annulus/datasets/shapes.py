@@ -60,7 +60,8 @@ def draw_shapes(rows: np.ndarray, size: int, key: int) -> UInt8[Tensor, "n 3 h w
     """The images of these rows, `size` pixels a side. An image depends only on its row, the size and the key."""
     images = np.empty((len(rows), 3, size, size), np.uint8)
     for some in chunks(len(rows), size):
-        images[some] = _draw(rows[some], size, key)
+        kinds = np.unravel_index(class_of(rows[some]), (len(HUES), len(GROUNDS), len(OUTLINES)))
+        images[some] = drawn(Draws(key, rows[some]), *kinds, size)
     return torch.from_numpy(images)
 
 
@@ -70,10 +71,9 @@ def chunks(count: int, size: int) -> list[slice]:
     return [slice(start, start + step) for start in range(0, count, step)]
 
 
-def _draw(rows: np.ndarray, size: int, key: int) -> np.ndarray:
-    draws = Draws(key, rows)
+def drawn(draws: Draws, hues: np.ndarray, grounds: np.ndarray, outlines: np.ndarray, size: int) -> np.ndarray:
+    """Pictures (n, 3, size, size) of objects by the numbers of their hues, grounds and outlines."""
     x, y = axes(size)
-    hues, grounds, outlines = np.unravel_index(class_of(rows), (len(HUES), len(GROUNDS), len(OUTLINES)))
 
     # The object is bright and the ground dark and of the opposite hue, so that the object is seen in grey too.
     hue = (hues.astype(np.int32) * (TURN // len(HUES)))[:, None, None] + draws.integers(-46, 47)
