@@ -1,5 +1,6 @@
 """The table of algorithms, and the study's own params.yaml."""
 
+import re
 from argparse import Namespace
 
 import pytest
@@ -86,3 +87,31 @@ def test_every_method_of_a_table_is_a_row_beside_its_base_and_every_row_is_in_a_
     used = {entry["row"] for content in CONTENT["tables"].values() for entry in content["methods"].values()}
     assert used == set(CONTENT["rows"])
     assert {row for base, others in CONTENT["pairs"].items() for row in [base, *others]} <= used
+
+
+def rows_at(tmp_path, scale, row):
+    """The run of a row of the study's own file at a scale."""
+    path = tmp_path / "study.yaml"
+    path.write_text(yaml.safe_dump(CONTENT | {"scale": scale, "rows": CONTENT["rows"] | {"IR": row}}, sort_keys=False))
+    return settings.main(Study(stated_params(tmp_path / "root.yaml"), path))["rows/IR"]["run"]
+
+
+def test_a_row_s_settings_of_a_scale_stand_over_its_own_at_that_scale_alone(tmp_path):
+    key = "methods.ir.temperature"
+    row = {key: 0.3, "scales": {"demo": {key: 0.4, "scales.demo.pretrain.epochs": 2}}}
+    found = {scale: rows_at(tmp_path, scale, row) for scale in ("tiny", "demo", "paper")}
+    assert [found[scale]["methods"]["ir"]["temperature"] for scale in found] == [0.3, 0.4, 0.3]
+    assert [found[scale]["scales"][scale]["pretrain"]["epochs"] for scale in found] == [1, 2, 200]
+
+
+@pytest.mark.parametrize(
+    ("scales", "said"),
+    [
+        ({"dmeo": {}}, "rows.IR.scales: 'dmeo' is no scale; did you mean 'demo'?"),
+        (5, "rows.IR.scales: 5 refused; expected settings for each scale"),
+        ({"demo": 5}, "rows.IR.scales: {'demo': 5} refused; expected settings for each scale"),
+    ],
+)
+def test_a_row_s_scales_are_checked(tmp_path, scales, said):
+    with pytest.raises(InputError, match=re.escape(said)):
+        rows_at(tmp_path, "tiny", {"scales": scales})
