@@ -7,6 +7,7 @@ stands in the section's `__post_init__`.
 
 import operator
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
@@ -31,18 +32,38 @@ Repeats = Annotated[int, Ge(1), Le(1000)]  # whose results are kept side by side
 LIMITS = {Ge: ("from", operator.ge), Gt: ("above", operator.gt), Le: ("to", operator.le), Lt: ("below", operator.lt)}
 
 
-class Section:
-    """A section of params.yaml: a frozen dataclass whose file form refuses unknown keys and other types."""
+@dataclass(frozen=True)
+class Rule:
+    """A limit of a field's type that is a function: it raises InputError for a value that is outside."""
 
+    check: Callable[[Any], None]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        """The limit in pydantic's form."""
+        function = {"type": "no-info", "function": self._checked}
+        return {"type": "function-after", "schema": handler(source), "function": function}
+
+    def _checked(self, value: Any) -> Any:
+        self.check(value)
+        return value
+
+
+class Section:
+    """A section of params.yaml: a frozen dataclass whose file form refuses unknown keys and other types.
+
+    A file must hold every key, whatever has a default; with `optional` it may lack those that have one.
+    """
+
+    optional: ClassVar[bool] = False
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        """The file's keys and values make the section, and every value stands in the file, whatever has a default."""
+        """The file's keys and values make the section."""
         schema = handler(source)
         schema["strict"] = False  # of the section, not of its values: pydantic would take no keys and values
         for field in schema["schema"]["fields"]:
-            if field["schema"]["type"] == "default":
+            if field["schema"]["type"] == "default" and not cls.optional:
                 field["schema"] = field["schema"]["schema"]
         return schema
 
@@ -67,8 +88,12 @@ def _check(name: str, value: Any, hint: Any) -> None:
         raise InputError(f"{name} {shown(value)}: give one of {', '.join(map(str, arguments))}")
     if get_origin(hint) is Annotated and arguments[0] in (int, float):
         number, *limits = arguments
-        borders = [(*LIMITS[type(limit)], getattr(limit, type(limit).__slots__[0])) for limit in limits]
+        ordered = [limit for limit in limits if type(limit) in LIMITS]
+        borders = [(*LIMITS[type(limit)], getattr(limit, type(limit).__slots__[0])) for limit in ordered]
         accepted = isinstance(value, int if number is int else int | float)
         if not (accepted and all(holds(value, border) for _, holds, border in borders)):
-            ranges = " ".join(f"{word} {border:,}" for word, _, border in borders)
-            raise InputError(f"{name} {shown(value)}: give a {'whole ' if number is int else ''}number {ranges}")
+            ranges = "".join(f" {word} {border:,}" for word, _, border in borders)
+            raise InputError(f"{name} {shown(value)}: give a {'whole ' if number is int else ''}number{ranges}")
+        for rule in limits:
+            if isinstance(rule, Rule):
+                rule.check(value)

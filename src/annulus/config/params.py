@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Annotated, Any, get_type_hints
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
+from pydantic_core import to_jsonable_python
 
+from annulus.errors import InputError
 from annulus.settings import Section
 from annulus.views.settings import ByName
 
@@ -86,3 +88,26 @@ def one_of(name: str, sections: Mapping[str, type[Section]]) -> type[Params]:
 def keys_of(section: Params | Mapping[str, Any]) -> list[str]:
     """Keys of a section, as in the file."""
     return list(section if isinstance(section, Mapping) else kinds(type(section)))
+
+
+def plain(value: Any) -> Any:
+    """A section's keys and values as in the file (or a single value), for a file of settings."""
+    return to_jsonable_python(value, by_alias=True)
+
+
+def filled(kind: Any, value: Any) -> Any:
+    """The section of this kind (or a single value) from a file of settings.
+
+    Raises:
+        InputError: when its model refuses the file's content, which another version of the code has written.
+    """
+    try:
+        return TypeAdapter(kind).validate_python(value)
+    except ValidationError as error:
+        raise misfit(error) from error
+
+
+def misfit(error: Exception) -> InputError:
+    """The sentence for a file of settings that this version of the code cannot read."""
+    reason = " ".join(f"{type(error).__name__}: {error}".split())
+    return InputError(f"the settings do not fit this version of the code ({reason}); run `dvc repro`")

@@ -10,11 +10,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
-from pydantic import TypeAdapter, ValidationError
-from pydantic_core import to_jsonable_python
-
 from annulus.config.all_params import AllParams
-from annulus.config.params import kinds
+from annulus.config.params import filled, kinds, misfit, plain
 from annulus.errors import InputError
 from annulus.files.regular import read_text
 from annulus.training.run import Run
@@ -56,7 +53,7 @@ def resolved(params: AllParams, names: Iterable[str]) -> dict[str, Any]:
         place, value = tree, params.get(name)
         for parent in parents:
             place = place.setdefault(parent, {})
-        place[last] = to_jsonable_python(value)
+        place[last] = plain(value)
     return tree
 
 
@@ -67,10 +64,10 @@ def values(tree: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
         InputError: when the tree lacks one of them, or holds what its model refuses.
     """
     try:
-        return {name: _value(tree, name) for name in names}
-    except (KeyError, TypeError, ValueError, ValidationError) as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise InputError(f"the settings do not fit this version of the code ({reason}); run `dvc repro`") from error
+        found = {name: _found(tree, name) for name in names}
+    except (KeyError, TypeError, ValueError) as error:
+        raise misfit(error) from error
+    return {name: filled(kind, value) for name, (kind, value) in found.items()}
 
 
 def read_settings(path: Path) -> dict[str, Any]:
@@ -88,14 +85,14 @@ def read_settings(path: Path) -> dict[str, Any]:
     return content
 
 
-def _value(tree: Mapping[str, Any], name: str) -> Any:
-    """The value under a name; of a section that is a choice the tree has only the chosen one."""
+def _found(tree: Mapping[str, Any], name: str) -> tuple[Any, Any]:
+    """Kind and value under a name; of a section that is a choice the tree has only the chosen one."""
     value, kind = tree, AllParams
     for part in name.split("."):
         if part.startswith("${"):
             (part,) = value
         value, kind = value[part], _kind(kind, part)
-    return TypeAdapter(kind).validate_python(value)
+    return kind, value
 
 
 def _kind(model: Any, key: str) -> Any:

@@ -7,11 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pydantic_core import to_jsonable_python
-
 from annulus.config.all_params import AllParams
 from annulus.config.file import load_params, read_tree
-from annulus.config.params import SECTION_OF
+from annulus.config.params import SECTION_OF, plain
 from annulus.errors import InputError
 from annulus.pipeline.provenance import Run, runs
 from annulus.pipeline.revision import workspace
@@ -115,7 +113,7 @@ def _parameters(params: AllParams) -> dict[str, str]:
 def _flat(tree: Mapping[str, Any], above: str = "") -> dict[str, str]:
     flat = {}
     for key, value in tree.items():
-        value = to_jsonable_python(value, by_alias=True)
+        value = plain(value)
         if isinstance(value, Mapping):
             flat |= _flat(value, f"{above}{key}.")
         else:
