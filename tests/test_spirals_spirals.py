@@ -1,6 +1,7 @@
 """The spirals: their geometry, their views, a plain step of training, and a read-out whose answer is known."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -47,7 +48,7 @@ def test_a_view_adds_up_to_its_noise_to_each_coordinate(generator):
 
 def test_training_is_ir_written_plainly():
     """Two steps: a softmax over each point's own row and the drawn ones that are not, SGD, the bank's average."""
-    every = PARAMS.model_copy(update={"iterations": 2, "curve_points": 2, "momentum": 0.0, "weight_decay": 0.0})
+    every = replace(PARAMS, iterations=2, curve_points=2, momentum=0.0, weight_decay=0.0)
     train, encoder, plain = spirals(60, 1.0, 0.25, generator_of(0)), build_encoder(every, 3), build_encoder(every, 3)
     losses = train_encoder(encoder, train, every, 0.5, 3)
     seen, order, draws = (module.generator(3, name) for name in ("views", "order", "negatives"))
@@ -87,7 +88,7 @@ def test_the_read_out_separates_what_a_line_separates_and_nothing_else(generator
 def test_each_setting_of_the_search_changes_what_it_names_and_weights_start_by_their_rule():
     settings = {"as it is": {}, "start of PyTorch": {"start": "torch", "hidden": 64}}
     found = SearchParams(iterations=2, noise=[0.4], settings=settings).of(PARAMS, "study")
-    assert found["as it is"] == PARAMS.model_copy(update={"iterations": 2, "noise": [0.4]})
+    assert found["as it is"] == replace(PARAMS, iterations=2, noise=[0.4])
     uniform = build_encoder(found["start of PyTorch"], 0)[2]  # 64 inputs: all weights and biases within 1 / 8
     assert 0.124 < uniform.weight.abs().max() <= 0.125
     assert 0 < uniform.bias.abs().max() <= 0.125

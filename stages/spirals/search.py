@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
+from annulus.config.params import filled
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.running.workers import ResumableTasks
@@ -16,7 +17,7 @@ PATHS = ["search"]
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     rows, done = [], []
     for name, own in settings["settings"].items():
-        params = SpiralsParams.model_validate(own)
+        params = filled(SpiralsParams, own)
         tasks = ResumableTasks("spirals", params, train_spirals)
         keys = [(noise, seed) for noise in params.noise for seed in settings["seeds"]]
         results = dict(zip(keys, tasks.run(keys), strict=True))

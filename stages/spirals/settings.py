@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from annulus.config.params import plain
 from annulus.studies.settings_files import write_settings
 from annulus.studies.spirals.spirals_params import SearchParams, SpiralsParams
 from annulus.studies.study import OwnParams, OwnStudy
@@ -19,8 +20,8 @@ def main(study: OwnStudy) -> dict[str, Any]:
     own, params = {"scale": study.params.scale, "seeds": study.params.seeds}, study.section("spirals", SpiralsParams)
     searched = study.section("search", SearchParams).of(params, f"{study.path}: search.settings")
     return {
-        "spirals": own | {"params": params.model_dump(mode="json")},
-        "search": own | {"settings": {name: spirals.model_dump(mode="json") for name, spirals in searched.items()}},
+        "spirals": own | {"params": plain(params)},
+        "search": own | {"settings": {name: plain(spirals) for name, spirals in searched.items()}},
     }
 
 

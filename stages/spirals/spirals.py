@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
+from annulus.config.params import filled
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.running.workers import ResumableTasks
@@ -14,7 +15,7 @@ PATHS = ["points", "curve", "plane"]
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
-    params, seeds = SpiralsParams.model_validate(settings["params"]), settings["seeds"]
+    params, seeds = filled(SpiralsParams, settings["params"]), settings["seeds"]
     tasks = ResumableTasks("spirals", params, train_spirals)
     keys = [(noise, seed) for noise in params.noise for seed in seeds]
     results = dict(zip(keys, tasks.run(keys), strict=True))

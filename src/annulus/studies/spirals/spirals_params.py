@@ -1,24 +1,26 @@
 """Sections of the params.yaml of studies of toys."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from annotated_types import Ge, Le, MinLen
 
 from annulus.config.file import checked
-from annulus.config.params import Params
-from annulus.settings import Decay, Depth, Fraction, Positive, Rate, Rows, Steps, Temperature, Width
+from annulus.config.params import plain
+from annulus.settings import Decay, Depth, Fraction, Positive, Rate, Rows, Section, Share, Steps, Temperature, Width
 
-Noise = Annotated[float, Field(ge=0, le=1e9)]
+Noise = Annotated[list[Annotated[float, Ge(0), Le(1e9)]], MinLen(1)]
 
 
-class SpiralsParams(Params):
+@dataclass(frozen=True, kw_only=True)
+class SpiralsParams(Section):
     """mutualinfo Figure 6: two intertwined spirals, whose points are seen through noise."""
 
     points: Rows
     test_points: Rows  # for the read-out, which learns from `points`
     turns: Positive  # of each spiral around the centre
     inner: Fraction  # radius at which they start, over that at which they end
-    noise: list[Noise] = Field(min_length=1)  # eta: a view adds up to so much to each coordinate
+    noise: Noise  # eta: a view adds up to so much to each coordinate
     start: Literal["he", "torch"]  # the rule of the fresh weights
     hidden: Width
     layers: Depth  # hidden ones
@@ -26,20 +28,21 @@ class SpiralsParams(Params):
     batch_size: Rows
     iterations: Steps
     learning_rate: Rate
-    momentum: float = Field(ge=0, lt=1)
+    momentum: Share
     weight_decay: Decay
     temperature: Temperature
-    bank_rate: float = Field(ge=0, lt=1)
+    bank_rate: Share
     curve_points: Steps  # of the loss over training
     shown_points: Steps  # of the learned plane, from the first seed
 
 
-class SearchParams(Params):
+@dataclass(frozen=True, kw_only=True)
+class SearchParams(Section):
     """Settings that the paper leaves open, by name: each sets some of the spirals' parameters."""
 
     iterations: Steps
-    noise: list[Noise] = Field(min_length=1)
-    settings: dict[str, dict[str, Any]] = Field(min_length=1)
+    noise: Noise
+    settings: Annotated[dict[str, dict[str, Any]], MinLen(1)]
 
     def of(self, spirals: SpiralsParams, source: str) -> dict[str, SpiralsParams]:
         """The parameters of each setting; `source` names the settings' origin.
@@ -47,5 +50,5 @@ class SearchParams(Params):
         Raises:
             InputError: for a key or a value that the spirals' parameters have not.
         """
-        shared = spirals.model_dump() | {"iterations": self.iterations, "noise": self.noise}
+        shared = plain(spirals) | {"iterations": self.iterations, "noise": self.noise}
         return {name: checked(shared | own, f"{source}.{name}", SpiralsParams) for name, own in self.settings.items()}
