@@ -3,6 +3,7 @@
 import importlib
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -57,7 +58,7 @@ def test_a_benchmark_writes_its_ratios(name, tmp_path, monkeypatch):
     if name == "store":
         monkeypatch.setattr(sys, "executable", str(warm.folder() / "python"))  # of `prepare`, three times
     if name == "estimators":
-        params = bench.PARAMS.model_copy(update={"points": 64, "batch_size": 16, "negatives": 8})
+        params = replace(bench.PARAMS, points=64, batch_size=16, negatives=8)
         changes |= {"PARAMS": params, "RUNS": bench.RUNS[-2:], "map_processes": map}  # `map_processes` forks
     for constant, value in changes.items():
         monkeypatch.setattr(bench, constant, value)

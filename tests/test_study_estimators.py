@@ -6,6 +6,7 @@ import logging
 import math
 import statistics
 from argparse import Namespace
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import yaml
 from by_path import ROOT, script
 from checkout import Checkout, ran, rows_of
 
+from annulus.config.params import filled
 from annulus.device.rng import derive, first_weights, generator
 from annulus.errors import InputError
 from annulus.negatives.samplers import Ball, Uniform
@@ -240,11 +242,9 @@ def test_a_point_is_the_mean_over_its_steps_and_a_level_s_end_that_over_its_last
 
 def test_a_row_of_conditional_has_mean_and_interval_over_seeds_of_its_own_share_and_points():
     """Every estimate is told by its share and seed, and has a place of its own."""
-    params = ConditionalParams.model_validate(CONTENT["conditional"] | TINY["conditional"])
+    params = filled(ConditionalParams, CONTENT["conditional"] | TINY["conditional"])
     found = conditional_of.train_variant({"params": params, "seeds": [3, 4]}, "cosine")
-    alone = conditional_of.train_variant(
-        {"params": params.model_copy(update={"percents": [50]}), "seeds": [4]}, "cosine"
-    )
+    alone = conditional_of.train_variant({"params": replace(params, percents=[50]), "seeds": [4]}, "cosine")
     assert found["unseen"]["own"][1][1] == pytest.approx(alone["unseen"]["own"][0][0], abs=1e-3)
     assert found["unseen"]["own"] != found["trained on"]["own"], "the bound holds of points the critic has not seen"
 
@@ -298,7 +298,7 @@ def test_the_theorems_numbers_say_what_the_papers_say():
 
 
 def test_variance_is_that_of_one_query_s_estimate_over_its_draws():
-    params = TheoremsParams(**(CONTENT["theorems"] | {"memory": 200, "queries": 3, "repeats": 300, "negatives": 4}))
+    params = filled(TheoremsParams, CONTENT["theorems"] | {"memory": 200, "queries": 3, "repeats": 300, "negatives": 4})
     toy = CorrelatedGaussians(params.dims, params.rho)
     of = theorems_of.case(params, toy, toy, 3)
     assert of.scores.shape == (3, 200)
@@ -312,7 +312,7 @@ def test_variance_is_that_of_one_query_s_estimate_over_its_draws():
         variances.append(statistics.variance(math.log(mass) for mass in masses))
     expected = pytest.approx(statistics.fmean(variances), rel=0.15)
     assert theorems_of.variance(params, of, Uniform(), "uniform", 3) == expected
-    few = params.model_copy(update={"repeats": 5})
+    few = replace(params, repeats=5)
     assert theorems_of.variance(few, of, Ball(0.006), "ball", 3) == pytest.approx(0, abs=1e-10), "a set of one row"
 
 

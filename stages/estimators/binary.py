@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
+from annulus.config.params import filled
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.studies.estimators.binary import batch_rows
@@ -13,7 +14,7 @@ PATHS = ["points"]
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
-    params, seed = BinaryParams.model_validate(settings["params"]), settings["seeds"][0]
+    params, seed = filled(BinaryParams, settings["params"]), settings["seeds"][0]
     write_table(paths.points, [row for m in params.candidates for row in batch_rows(m, params, seed)])
     return Results({})
 

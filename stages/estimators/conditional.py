@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
+from annulus.config.params import filled
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.running.workers import ResumableTasks
@@ -15,7 +16,7 @@ PATHS = ["points"]
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
-    params, seeds = ConditionalParams.model_validate(settings["params"]), settings["seeds"]
+    params, seeds = filled(ConditionalParams, settings["params"]), settings["seeds"]
     tasks = ResumableTasks("conditional", {"params": params, "seeds": seeds}, train_variant)
     estimates = zip(params.variants, tasks.run(list(params.variants)), strict=True)
     information = digits(SumOfGaussians().information)

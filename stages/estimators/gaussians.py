@@ -5,6 +5,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from annulus.config.params import filled
 from annulus.errors import InputError
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
@@ -19,7 +20,7 @@ log = logging.getLogger("annulus")
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
-    params = GaussiansParams.model_validate(settings["params"])
+    params = filled(GaussiansParams, settings["params"])
     seeds = settings["seeds"][: params.first_seeds]
     if params.first_seeds > len(seeds):
         raise InputError(

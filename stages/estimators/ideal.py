@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
+from annulus.config.params import filled
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.studies.estimators.ideal import at_level
@@ -13,7 +14,7 @@ PATHS = ["points"]
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
-    params, seed = IdealParams.model_validate(settings["params"]), settings["seeds"][0]
+    params, seed = filled(IdealParams, settings["params"]), settings["seeds"][0]
     rows = [row for nats in params.information for row in at_level(nats, params, seed)]
     write_table(paths.points, [row | {"scale": settings["scale"]} for row in rows])
     return Results({})

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from annulus.config.params import Name
+from annulus.config.params import Name, plain
 from annulus.studies.estimators.params import (
     BinaryParams,
     ConditionalParams,
@@ -35,7 +35,7 @@ def main(study: OwnStudy) -> dict[str, Any]:
     for name in params.staircases:
         sections[f"staircase-{name}"] = study.section(f"staircases.{name}", StaircaseParams)
     own = {"scale": params.scale, "seeds": params.seeds}
-    return {name: own | {"params": section.model_dump(mode="json")} for name, section in sections.items()}
+    return {name: own | {"params": plain(section)} for name, section in sections.items()}
 
 
 if __name__ == "__main__":

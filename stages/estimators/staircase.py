@@ -5,6 +5,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from annulus.config.params import filled
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.running.workers import ResumableTasks
@@ -17,7 +18,7 @@ log = logging.getLogger("annulus")
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
-    params, seed = StaircaseParams.model_validate(settings["params"]), settings["seeds"][0]
+    params, seed = filled(StaircaseParams, settings["params"]), settings["seeds"][0]
     for warning in warnings_for(params):
         log.warning("%s", warning)
     tasks = ResumableTasks("staircase", params, follow)

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
+from annulus.config.params import filled
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.studies.estimators.params import TheoremsParams
 from annulus.studies.estimators.theorems import theorem_metrics
@@ -12,7 +13,7 @@ PATHS = ["metrics"]
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
-    params = TheoremsParams.model_validate(settings["params"])
+    params = filled(TheoremsParams, settings["params"])
     return Results(theorem_metrics(params, settings["seeds"][0]) | {"scale": settings["scale"]})
 
 

@@ -12,6 +12,7 @@ import yaml
 from timing import ROOT, medians, write
 
 from annulus.bounds.infonce import infonce
+from annulus.config.params import filled
 from annulus.device.device import pick_device
 from annulus.device.rng import first_weights
 from annulus.negatives.samplers import ball
@@ -28,7 +29,7 @@ UPDATES, PAIRS, UPDATE_TURNS = 200, 128, 41  # mlcpc 5.1
 JOINT_UPDATES, JOINT_TURNS = 4, 11  # a joint critic takes a twentieth of a second for one on two cores
 
 STUDY = yaml.safe_load((ROOT / "stages/estimators/params.yaml").read_text())
-PARAMS = ConditionalParams.model_validate(STUDY["conditional"] | {"epochs": 1})
+PARAMS = filled(ConditionalParams, STUDY["conditional"] | {"epochs": 1})
 VARIANTS = ["cosine", "cosine-slow"]
 RUNS = [Run(percent, seed) for percent in PARAMS.percents for seed in range(SEEDS)]
 
