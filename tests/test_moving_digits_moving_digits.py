@@ -3,6 +3,7 @@
 import copy
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import torch
 from PIL import Image
 from torch import nn
 
+from annulus.config.params import filled, plain
 from annulus.device.rng import generator as named
 from annulus.errors import InputError
 from annulus.studies.moving_digits.digit_images import load_images, make_images, save_images
@@ -229,7 +231,7 @@ def folder(root, size=28, classes=("0", "1"), splits=("train", "test")):
 
 def test_digits_and_grounds_may_come_from_folders_and_are_packed_as_they_are(tmp_path):
     root, path = str(folder(tmp_path / "own")), tmp_path / "images.safetensors"
-    both = WORLD.model_copy(update={"digits": root, "grounds": root})
+    both = replace(WORLD, digits=root, grounds=root)
     images = make_images(both, 0)
     save_images(path, images)
     for split, again in zip(images, load_images(path), strict=True):
@@ -237,7 +239,7 @@ def test_digits_and_grounds_may_come_from_folders_and_are_packed_as_they_are(tmp
         assert split.digit_labels.tolist() == [0, 0, 0, 1, 1, 1]
         assert split.digits[:3, 0, 0].tolist() == [100, 140, 180]
         assert all(map(torch.equal, split, again))
-    run = {"world": both.model_dump(), "training": TRAINING.model_dump(), "images": path, "seeds": [0]}
+    run = {"world": plain(both), "training": plain(TRAINING), "images": path, "seeds": [0]}
     assert len(evaluate_sharing(run, ("digit", 0))["digit"]) == 40
 
 
@@ -261,7 +263,7 @@ def test_a_folder_without_images_of_classes_is_refused(tmp_path):
         ("unlike", "train and test of .*unlike have other classes; give both the same folders"),
     ):
         with pytest.raises(InputError, match=sentence):
-            make_images(WORLD.model_copy(update={"digits": str(tmp_path / root)}), 0)
+            make_images(replace(WORLD, digits=str(tmp_path / root)), 0)
 
 
 def test_a_size_or_a_factor_that_cannot_be_is_refused():
@@ -279,7 +281,7 @@ def test_a_size_or_a_factor_that_cannot_be_is_refused():
         (TrainingParams, TRAINING, {"videos": 3}, "videos: 3 fill no batch of 4; take more videos"),
     ):
         with pytest.raises(ValueError, match=sentence):
-            model.model_validate(given.model_dump() | changes)
+            filled(model, plain(given) | changes)
 
 
 def test_images_hold_both_splits_apart():

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
+from annulus.config.params import filled
 from annulus.files.results import write_bytes
 from annulus.files.sheets import png
 from annulus.pipeline.stage import Results, run_resolved
@@ -17,7 +18,7 @@ PATHS = ["images", "strips"]
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     # The first seed draws the images: all runs see the same ones.
-    params, seed = WorldParams.model_validate(settings["world"]), settings["seeds"][0]
+    params, seed = filled(WorldParams, settings["world"]), settings["seeds"][0]
     train, test = make_images(params, seed)
     save_images(paths.images, (train, test))
     write_bytes(paths.strips, png(film_strips(World(params, train), settings["sharings"], seed)))

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from annulus.config.params import plain
 from annulus.studies.moving_digits.digits_params import TrainingParams, WorldParams
 from annulus.studies.settings_files import write_settings
 from annulus.studies.study import OwnParams, OwnStudy
@@ -16,8 +17,8 @@ class Params(OwnParams):
 
 def main(study: OwnStudy) -> dict[str, Any]:
     study.read(Params)
-    world = study.section("world", WorldParams).model_dump(mode="json")
-    training = study.section("training", TrainingParams).model_dump(mode="json")
+    world = plain(study.section("world", WorldParams))
+    training = plain(study.section("training", TrainingParams))
     seeds = study.params.seeds
     images = {"seeds": seeds, "world": world, "sharings": training["sharings"]}
     return {

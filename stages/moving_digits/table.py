@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
+from annulus.config.params import filled
 from annulus.files.results import write_table
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.running.checkpoint import hash_files
@@ -15,7 +16,7 @@ PATHS = ["images", "table", "pairs"]
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
-    params, seeds = TrainingParams.model_validate(settings["training"]), settings["seeds"]
+    params, seeds = filled(TrainingParams, settings["training"]), settings["seeds"]
     inputs = {"images": paths.images, "content": hash_files(paths.images)}
     tasks = ResumableTasks("moving_digits", {**settings, **inputs}, evaluate_sharing)
     keys = [(name, seed) for name in names(params) for seed in seeds]

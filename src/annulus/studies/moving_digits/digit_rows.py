@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from annulus.config.params import filled
 from annulus.device.rng import derive
 from annulus.evals.intervals import Interval, over_seeds, over_seeds_and_images, verdict
 from annulus.files.results import Number
@@ -41,9 +42,9 @@ def evaluate_sharing(settings: Mapping[str, Any], key: tuple[str, int]) -> Mappi
 
     All rows and seeds have the same test frames.
     """
-    (name, seed), params = key, TrainingParams.model_validate(settings["training"])
+    (name, seed), params = key, filled(TrainingParams, settings["training"])
     train, unseen = (
-        World(WorldParams.model_validate(settings["world"]), images) for images in load_images(Path(settings["images"]))
+        World(filled(WorldParams, settings["world"]), images) for images in load_images(Path(settings["images"]))
     )
     test = Frames.drawn(unseen, params.test_images, settings["seeds"][0], "test frames")
     if name == SUPERVISED:
