@@ -2,12 +2,14 @@
 
 import copy
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 import torch.nn.functional as F
 from settings import Killed
 
+from annulus.config.params import filled
 from annulus.device.rng import generator as random
 from annulus.errors import InputError
 from annulus.files.images import ImageSet
@@ -21,7 +23,7 @@ from annulus.studies.distillation.classifiers.training import scores, train
 
 CPU, CLASSES = torch.device("cpu"), ("a", "b", "c")
 RATES = {"learning_rate": 0.1, "momentum": 0.9, "weight_decay": 0.01, "schedule": {"at": [0.5], "factor": 0.1}}
-PARAMS = FitParams.model_validate(RATES | {"epochs": 2, "batch_size": 4, "padding": 2, "flip": 0.5})
+PARAMS = filled(FitParams, RATES | {"epochs": 2, "batch_size": 4, "padding": 2, "flip": 0.5})
 
 
 @pytest.fixture
@@ -84,7 +86,7 @@ def test_the_metrics_are_those_of_the_whole_upright_test_images(images):
 def test_every_kind_of_network_takes_the_steps_of_sgd(images, name):
     classifier = build_classifier(name, 3, seed=0).double()  # batch-norm of ten pixels makes much of rounding
     plain = copy.deepcopy(classifier).train()
-    params = PARAMS.model_copy(update={"epochs": 1, "batch_size": 10, "padding": 0, "flip": 0.0, "momentum": 0.0})
+    params = replace(PARAMS, epochs=1, batch_size=10, padding=0, flip=0.0, momentum=0.0)
     train(classifier, Supervised(classifier), images, images, params, 0, CPU)
     rows = torch.randperm(10, generator=random(0, "classifier", "order", 0))
     views = padded_crops(images.images.pixels[rows], 0, 0.0, torch.Generator())
@@ -137,7 +139,7 @@ class KilledAfterOneEpoch(Checkpoint):
 def test_a_killed_run_goes_on_bit_for_bit_and_says_so(images, tmp_path, monkeypatch, caplog):
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     caplog.set_level("INFO")
-    params = PARAMS.model_copy(update={"epochs": 3})
+    params = replace(PARAMS, epochs=3)
     held = []
     objective = kept_in(held)
     whole, expected = fit(images, params=params, objective=objective)

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from annulus.config.params import filled
 from annulus.errors import InputError
 from annulus.negatives.selection import Selection
 from annulus.studies.distillation.contrast import build_contrast
@@ -31,7 +32,7 @@ SETTINGS |= {"sampler": "uniform", "samplers": SAMPLERS}
 
 
 def contrast_of(seed=0, labels=LABELS, **changes):
-    params = ContrastParams.model_validate(SETTINGS | changes)
+    params = filled(ContrastParams, SETTINGS | changes)
     return ContrastiveDistillation((5, 6), labels, params, build_contrast(params), seed, epoch_steps=6).double()
 
 

@@ -5,6 +5,7 @@ import torch
 from declared import ROOT
 from gloo import together
 
+from annulus.config.params import filled
 from annulus.datasets.shapes import draw_shapes
 from annulus.device.distributed import rank
 from annulus.errors import InputError
@@ -40,11 +41,11 @@ def whole_fit(loss, count=28):
         found = loss_settings(OwnStudy(ROOT / "stages/distillation/params.yaml"), loss)
         contrast = None
         if found["weights"]["contrast"] > 0:
-            params = ContrastParams.model_validate(found["contrast"] | {"negatives": 6, "dim": 4})
+            params = filled(ContrastParams, found["contrast"] | {"negatives": 6, "dim": 4})
             contrast = ContrastiveDistillation((64, 64), data.labels, params, build_contrast(params), 0, 4)
         teacher = build_classifier("resnet8", 4, seed=1).double()
-        objective = Distillation(student, teacher, WeightParams.model_validate(found["weights"]), contrast)
-    fitted = train(student, objective, data, images(12, 1), FitParams.model_validate(FIT), 0, torch.device("cpu"))
+        objective = Distillation(student, teacher, filled(WeightParams, found["weights"]), contrast)
+    fitted = train(student, objective, data, images(12, 1), filled(FitParams, FIT), 0, torch.device("cpu"))
     return {
         "history": fitted.history,
         "student": student.state_dict(),

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from declared import ROOT
 
+from annulus.config.params import filled
 from annulus.datasets.shapes import draw_shapes
 from annulus.errors import InputError
 from annulus.files.images import ImageSet, save_images
@@ -63,7 +64,7 @@ def test_the_loss_is_labels_answers_and_contrast_weighed_and_the_teacher_stays_a
     teacher = load_classifier(teacher_file(images))
     before = {name: tensor.clone() for name, tensor in teacher.state_dict().items()}
     views, rows, labels = torch.rand(6, 3, 8, 8), torch.arange(6), torch.arange(40) % 4
-    params = ContrastParams.model_validate(settings_of("mlcpc-005")["contrast"])
+    params = filled(ContrastParams, settings_of("mlcpc-005")["contrast"])
     contrast = ContrastiveDistillation((64, 64), labels, params, build_contrast(params), 0, 4)
     student = build_classifier("resnet8", 4, seed=0)
     state = deepcopy(contrast.state_dict())

@@ -1,7 +1,9 @@
 """The study's parameters -> settings of its images, each teacher, each student and the table."""
 
+from dataclasses import replace
 from typing import Any
 
+from annulus.config.params import plain
 from annulus.studies.distillation.choices import DistillationParams, loss_settings
 from annulus.studies.distillation.classifiers.params import FitParams
 from annulus.studies.distillation.params import ImagesParams
@@ -17,15 +19,15 @@ def main(study: OwnStudy) -> dict[str, Any]:
     files: dict[str, Any] = {"images": images.resolved(own.scale, own.seeds[0])}
     for network in own.teachers:
         teacher = {"scale": own.scale, "seeds": own.seeds[:1], "network": network}
-        files[f"teachers/{network}"] = teacher | {"fit": fits["teacher"].model_dump(mode="json")}
+        files[f"teachers/{network}"] = teacher | {"fit": plain(fits["teacher"])}
     for pair in own.pairs:
         rate = pair.learning_rate or fits["student"].learning_rate
-        fit = fits["student"].model_copy(update={"learning_rate": rate}).model_dump(mode="json")
+        fit = plain(replace(fits["student"], learning_rate=rate))
         for loss in own.losses:
             student = {"scale": own.scale, "seeds": own.seeds, "network": pair.student, "fit": fit}
             files[f"students/{pair.name}.{loss}"] = student | losses[loss]
-    table = {"pairs": [pair.model_dump() for pair in own.pairs], "comparisons": own.comparisons}
-    shown = own.pairs[0].model_dump() | {"seed": own.seeds[0], "losses": own.shown}
+    table = {"pairs": [plain(pair) for pair in own.pairs], "comparisons": own.comparisons}
+    shown = plain(own.pairs[0]) | {"seed": own.seeds[0], "losses": own.shown}
     alphas = {loss: losses[loss]["contrast"] for loss in own.losses}
     return files | {
         "table": {"scale": own.scale, "dataset": images.dataset} | table | {"losses": alphas, "shown": shown}

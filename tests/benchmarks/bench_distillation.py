@@ -8,6 +8,7 @@ Source: Song and Ermon 2020, arXiv:2007.09852, Tables 1 and 2, Appendix C.3.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from timing import ROOT, calls_per_turn, medians, write
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
+from annulus.config.params import filled
 from annulus.device.device import pick_device
 from annulus.studies.distillation.choices import loss_settings
 from annulus.studies.distillation.classifiers.network import build_classifier
@@ -30,7 +32,7 @@ from annulus.studies.study import OwnStudy
 IMAGES, SIZE, CLASSES = 50_000, 32, 100  # of CIFAR-100
 TURNS = 3
 STUDY = OwnStudy(ROOT / "stages" / "distillation" / "params.yaml")
-STUDY.params = STUDY.params.model_copy(update={"scale": "paper"})
+STUDY.params = replace(STUDY.params, scale="paper")
 FIT, CRD, PAIRS = STUDY.section("student", FitParams), loss_settings(STUDY, "crd"), STUDY.content["thirteen"]
 
 
@@ -49,11 +51,11 @@ class Operators(TorchDispatchMode):
 def step_of(pair: Mapping[str, Any], device: torch.device) -> Callable[[], None]:
     images, labels = random_images(IMAGES, SIZE), torch.arange(IMAGES) % CLASSES
     student, teacher = (build_classifier(pair[role], CLASSES, 0).to(device) for role in ("student", "teacher"))
-    params, steps = ContrastParams.model_validate(CRD["contrast"]), -(-IMAGES // FIT.batch_size)
+    params, steps = filled(ContrastParams, CRD["contrast"]), -(-IMAGES // FIT.batch_size)
     memories = ContrastiveDistillation(
         (student.width, teacher.width), labels.to(device), params, build_contrast(params), 0, steps
     )
-    objective = Distillation(student, teacher, WeightParams.model_validate(CRD["weights"]), memories)
+    objective = Distillation(student, teacher, filled(WeightParams, CRD["weights"]), memories)
     run = _Run(student, objective, images, FIT, 0, device)
     run.labels = labels
     rows = torch.randperm(IMAGES, generator=torch.Generator().manual_seed(0))[: FIT.batch_size]

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
@@ -98,10 +99,15 @@ def checked(tree: Mapping[str, Any], source: str, model: type[Checked] = AllPara
         InputError: one line per fault, each with the source, its full key, the value and the way out.
     """
     try:
-        return TypeAdapter(model).validate_python(tree)
+        return _adapter(model).validate_python(tree)
     except ValidationError as error:
         faults = [f"{source}: {_sentence(fault, model)}" for fault in error.errors()]
         raise InputError("\n".join(faults)) from error
+
+
+@cache
+def _adapter(model: type[Checked]) -> TypeAdapter[Checked]:
+    return TypeAdapter(model)
 
 
 def _sentence(fault: Mapping[str, Any], model: type[Params] | type[Section]) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, model_validator
 
 from annulus.config.file import checked
-from annulus.config.params import Name, Names
+from annulus.config.params import Name, Names, plain
 from annulus.errors import InputError, nearest
 from annulus.studies.distillation.classifiers.config import check_name
 from annulus.studies.distillation.classifiers.params import FitParams
@@ -68,7 +68,7 @@ def loss_settings(study: OwnStudy, loss: str) -> dict[str, Any]:
         raise InputError(f"{study.path}: rows.{loss}: {unknown[0]!r} is none of {', '.join(models)}")
     for name, model in models.items():
         # The section is checked as a whole first, so that a fault of its own is named there.
-        section = study.section(name, model).model_dump(mode="json", by_alias=True)
+        section = plain(study.section(name, model))
         merged = checked(section | row.get(name, {}), f"{study.path}: rows.{loss}.{name}", model)
-        merged_sections[name] = merged.model_dump(mode="json", by_alias=True)
+        merged_sections[name] = plain(merged)
     return merged_sections

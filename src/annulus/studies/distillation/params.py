@@ -1,68 +1,67 @@
 """Sections of the params.yaml of the study of distillation."""
 
-from typing import Any, Literal, Self
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from annotated_types import Ge, Le
 
 from annulus.config.file import checked
-from annulus.config.params import Name, Params, one_of
+from annulus.config.params import Name, one_of
 from annulus.datasets.settings import DATASETS
 from annulus.errors import InputError, nearest
 from annulus.negatives.samplers import SAMPLERS
-from annulus.settings import Positive, Rate, Steps, Temperature
+from annulus.settings import Positive, Rate, Section, Share, Steps, Temperature, Width
 from annulus.studies.distillation.classifiers.config import check_name
 
 WITH_ALPHA = ("cpc", "mlcpc")
+Weight = Annotated[float, Ge(0), Le(1e6)]
 Samplers = one_of("Samplers", {name: SAMPLERS[name] for name in ("uniform", "ball", "ring", "cave")})
 
 
-class WeightParams(Params):
+@dataclass(frozen=True, kw_only=True)
+class WeightParams(Section):
     """Weights of a student's losses: labels, the teacher's softened answers, contrast with its features."""
 
-    labels: float = Field(ge=0, le=1e6)
-    answers: float = Field(ge=0, le=1e6)
+    labels: Weight
+    answers: Weight
     answers_temperature: Temperature
-    contrast: float = Field(ge=0, le=1e6)
+    contrast: Weight
 
-    @model_validator(mode="after")
-    def _something_weighs(self) -> Self:
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if self.labels == self.answers == self.contrast == 0:
             raise InputError("labels, answers and contrast all weigh 0, so nothing is learned; give one a weight")
-        return self
 
 
-class ContrastParams(Params):
+@dataclass(frozen=True, kw_only=True)
+class ContrastParams(Section):
     """Settings of the contrast between a student's and a teacher's embeddings."""
 
-    dim: int = Field(ge=1, le=2**16)  # of the embeddings
+    dim: Width  # of the embeddings
     temperature: Temperature
     negatives: Steps  # K of each query, drawn with replacement
     negatives_from: Literal["other-classes", "all"]  # whether images of the query's own class may be negatives
-    bank_rate: float = Field(ge=0, lt=1)  # share of a memory's row that an update keeps
+    bank_rate: Share  # share of a memory's row that an update keeps
     bound: Literal["binary-nce", "infonce", "cpc", "mlcpc"]
     alpha: Positive | None  # weight of the positive in the denominator of cpc and mlcpc
     normaliser: Literal["first-batch", "first-batch-candidates", "moving-average", "exact"]  # of binary-nce
     sampler: Literal["uniform", "ball", "ring", "cave"]
     samplers: Samplers
 
-    @model_validator(mode="after")
-    def _alpha_belongs_to_its_bound(self) -> Self:
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if (self.bound in WITH_ALPHA) != (self.alpha is not None):
             wanted = "a number, such as 1.0" if self.bound in WITH_ALPHA else f"null, as {self.bound} has no weight"
             raise InputError(f"alpha: {self.alpha} with bound {self.bound}; give {wanted}")
-        return self
-
-    @model_validator(mode="after")
-    def _alpha_leaves_weight_for_negatives(self) -> Self:
         if self.alpha is not None and self.alpha >= 1 + self.negatives:
             raise InputError(
                 f"alpha: {self.alpha:g} with {self.negatives} negatives leaves them no weight; take alpha below "
                 f"{1 + self.negatives}"
             )
-        return self
 
 
-class ImagesParams(Params):
+@dataclass(frozen=True, kw_only=True)
+class ImagesParams(Section):
     """Image set: one of the root's data sets, the keys of its section, and numbers of images."""
 
     dataset: str
@@ -70,13 +69,12 @@ class ImagesParams(Params):
     train_images: Steps | None  # null: all
     test_images: Steps | None
 
-    @model_validator(mode="after")
-    def _settings_fit_their_data_set(self) -> Self:
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if self.dataset not in DATASETS:
             known = list(DATASETS)
             raise InputError(f"dataset {self.dataset!r} is none of {', '.join(known)}{nearest(self.dataset, known)}")
         checked(self.settings, "settings", DATASETS[self.dataset])
-        return self
 
     def resolved(self, scale: str, seed: int) -> dict[str, Any]:
         """Settings for `stages/study_images.py`."""
@@ -85,7 +83,8 @@ class ImagesParams(Params):
         return {"seeds": [seed], "dataset": self.dataset} | images
 
 
-class PairParams(Params):
+@dataclass(frozen=True, kw_only=True)
+class PairParams(Section):
     """A teacher and its student; `learning_rate` of the student, null: the study's."""
 
     name: Name
@@ -93,8 +92,7 @@ class PairParams(Params):
     student: str
     learning_rate: Rate | None
 
-    @model_validator(mode="after")
-    def _networks_exist(self) -> Self:
+    def __post_init__(self) -> None:
+        super().__post_init__()
         check_name(self.teacher)
         check_name(self.student)
-        return self

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from annulus.config.params import filled
 from annulus.device.device import described, pick_device
 from annulus.device.distributed import rank
 from annulus.files.images import ImageSet, load_images
@@ -57,7 +58,7 @@ class Task:
         train_images, test = (
             load_images(self.images / f"{split}.safetensors").labelled() for split in ("train", "test")
         )
-        fit, network = FitParams.model_validate(self.settings["fit"]), self.settings["network"]
+        fit, network = filled(FitParams, self.settings["fit"]), self.settings["network"]
         statistics = train_images.channel_statistics()
         classifier = build_classifier(network, len(train_images.classes), seed, statistics).to(device)
         objective = self.objective(classifier, train_images, fit, seed, device)
@@ -74,9 +75,9 @@ class Task:
             return Supervised(classifier)
         teacher, contrast = load_classifier(self.teacher).to(device), None
         check_images(teacher, images, "training")
-        weights = WeightParams.model_validate(self.settings["weights"])
+        weights = filled(WeightParams, self.settings["weights"])
         if weights.contrast > 0:
-            params = ContrastParams.model_validate(self.settings["contrast"])
+            params = filled(ContrastParams, self.settings["contrast"])
             widths, steps = (classifier.width, teacher.width), -(-len(images) // fit.batch_size)
             labels, config = images.labels.to(device), build_contrast(params)
             contrast = ContrastiveDistillation(widths, labels, params, config, seed, steps)

@@ -1,13 +1,16 @@
 """Training settings of classifiers."""
 
-from pydantic import Field
+from dataclasses import dataclass
+from typing import Annotated
 
-from annulus.config.params import Params
+from annotated_types import Ge, Le
+
 from annulus.optim.schedules import MilestoneSchedule
-from annulus.settings import Decay, Rate, Steps
+from annulus.settings import Decay, Fraction, Rate, Section, Share, Steps
 
 
-class FitParams(Params):
+@dataclass(frozen=True, kw_only=True)
+class FitParams(Section):
     """SGD with momentum, and the augmentation of its images.
 
     Song and Ermon train for 240 epochs at a learning rate of 0.1, divided by ten after 150, 180 and 210, with momentum
@@ -17,10 +20,10 @@ class FitParams(Params):
     """
 
     epochs: Steps
-    batch_size: int = Field(ge=2, le=2**24)
+    batch_size: Annotated[int, Ge(2), Le(2**24)]
     learning_rate: Rate
-    momentum: float = Field(ge=0, lt=1)
+    momentum: Share
     weight_decay: Decay
     schedule: MilestoneSchedule
-    padding: int = Field(ge=0, le=1024)  # pixels of black on each side, of which a crop of the image's size is cut
-    flip: float = Field(ge=0, le=1)  # the share of images that are mirrored left to right
+    padding: Annotated[int, Ge(0), Le(1024)]  # pixels of black on each side, of which a crop of the image's size is cut
+    flip: Fraction  # the share of images that are mirrored left to right
