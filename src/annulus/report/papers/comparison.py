@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal
 
-from pydantic import Field, ValidationError
-
-from annulus.config.params import Params
+from annulus.config.file import checked
 from annulus.errors import InputError, nearest
 from annulus.report.papers.metrics import Broken, Metrics, Missing, Row
-from annulus.report.papers.published import HERE, ONE, PaperFigure, PaperRow, PaperTable, label, load, read, said
+from annulus.report.papers.published import HERE, ONE, PaperFigure, PaperRow, PaperTable, label, load, read
 from annulus.report.papers.setting import read_setting
+from annulus.settings import Section
 
 Names = dict[str, str | float]
 
@@ -30,27 +29,29 @@ def load_figures() -> dict[str, PaperFigure]:
     return {entry.id: entry for entry in load() if isinstance(entry, PaperFigure)}
 
 
-class Pair(Params):
+@dataclass(frozen=True, kw_only=True)
+class Pair(Section):
     """One of our rows (or fields) for one of theirs, where the names differ."""
 
+    optional = True
     theirs: Names
-    here: Names = Field(default_factory=dict)
+    here: Names = field(default_factory=dict)
     value: str | None = None  # instead of the table's
     std: str | None = None
     column: str | None = None
 
 
-class Measured(Params):
+@dataclass(frozen=True, kw_only=True)
+class Measured(Section):
     """Where our numbers of a table are."""
 
+    optional = True
     file: str
     value: str | None = None
     std: str | None = None
     interval: str | None = None  # instead of a std
-    where: Names = Field(default_factory=dict)
-    keys: dict[str, str] = Field(
-        default_factory=dict
-    )  # our column: their setting; rows that agree in all of them are the same
+    where: Names = field(default_factory=dict)
+    keys: dict[str, str] = field(default_factory=dict)  # our column: their setting; rows that agree in all are the same
     columns: dict[str, Names] | None = None  # our column: {their column: our value of it}
     column: str | None = None  # or: all of ours are this column of theirs
     rows: list[Pair] | None = None
@@ -104,10 +105,7 @@ def load_measured() -> dict[str, Measured]:
     for name, entry in read(HERE / "measured.yaml").items():
         if name not in known:
             raise InputError(f"measured.yaml: the papers have no table {name!r}{nearest(name, known)}")
-        try:
-            found[name] = Measured.model_validate(entry)
-        except ValidationError as error:
-            raise InputError(f"measured.yaml: {name}: {said(error)}") from error
+        found[name] = checked(entry, f"measured.yaml: {name}", Measured)
     return found
 
 

@@ -1,15 +1,18 @@
 """The papers' own tables and figures: results.yaml, read strictly."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import ConfigDict, Field, ValidationError, model_validator
+from annotated_types import MinLen
 
-from annulus.config.params import Params
+from annulus.config.file import checked
+from annulus.config.params import kinds
 from annulus.errors import InputError
+from annulus.settings import Section
 
 HERE = Path(__file__).parent
 # libyaml where PyYAML was built with it: a safe loader too, and seven times as fast.
@@ -18,11 +21,13 @@ Number = float | None  # None: not printed, or not legible
 ONE = "value"  # the only column of a table whose rows have one number each
 
 
-class PaperRow(Params):
+@dataclass(frozen=True, kw_only=True)
+class PaperRow(Section):
     """A printed row: its method, its settings (whatever keys it has besides), and its number or numbers."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, strict=True, allow_inf_nan=False)
+    optional = True
     method: str
+    settings: dict[str, Any] = field(default_factory=dict)
     value: Number = None
     values: dict[str, Number] | None = None
     std: float | dict[str, float] | None = None
@@ -32,19 +37,16 @@ class PaperRow(Params):
     source: Literal["cited"] | None = None
     paper_name: str | None = None
 
-    @model_validator(mode="after")
-    def _numbers(self) -> "PaperRow":
-        if ("value" in self.model_fields_set) == (self.values is not None):
-            raise ValueError(f"row {self.method!r} needs either value or values")
-        for name, setting in (self.model_extra or {}).items():
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, setting in self.settings.items():
             if not isinstance(setting, str | int | float | None):
-                raise ValueError(f"row {self.method!r}: {name}: {setting!r} is no setting; expected a number or text")
-        return self
+                raise InputError(f"row {self.method!r}: {name}: {setting!r} is no setting; expected a number or text")
 
     @property
     def labels(self) -> dict[str, str]:
         """Method and settings, as text."""
-        return {"method": self.method} | {name: label(value) for name, value in (self.model_extra or {}).items()}
+        return {"method": self.method} | {name: label(value) for name, value in self.settings.items()}
 
     def numbers(self) -> dict[str, tuple[Number, Number]]:
         """Each column's number and its standard deviation."""
@@ -53,9 +55,11 @@ class PaperRow(Params):
         return {column: (value, stds.get(column)) for column, value in values.items()}
 
 
-class PaperTable(Params):
+@dataclass(frozen=True, kw_only=True)
+class PaperTable(Section):
     """A table, or numbers stated in the text."""
 
+    optional = True
     id: str
     paper: str
     where: str
@@ -67,12 +71,14 @@ class PaperTable(Params):
     columns: dict[str, str | dict[str, str]] | None = None
     pretrain: dict[str, Any] | None = None
     eval: dict[str, Any] | None = None
-    rows: list[PaperRow] = Field(min_length=1)
+    rows: Annotated[list[PaperRow], MinLen(1)]
 
 
-class PaperFigure(Params):
+@dataclass(frozen=True, kw_only=True)
+class PaperFigure(Section):
     """A figure: what it shows and what the paper finds in it."""
 
+    optional = True
     id: str
     paper: str
     where: str
@@ -105,10 +111,15 @@ def read(path: Path) -> Any:
         raise InputError(f"cannot read {path.name}: {' '.join(str(error).split())}") from error
 
 
-def said(error: ValidationError) -> str:
-    """The first fault of a record: its key and what is wrong."""
-    fault = error.errors()[0]
-    return f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}"
+def _with_settings(row: Any, source: str) -> Any:
+    """A row whose further keys stand under `settings`."""
+    if not isinstance(row, dict):
+        return row
+    if ("value" in row) == (row.get("values") is not None):
+        raise InputError(f"{source}: row {row.get('method')!r} needs either value or values")
+    own = kinds(PaperRow).keys() - {"settings"}
+    settings = {name: value for name, value in row.items() if name not in own}
+    return {name: value for name, value in row.items() if name in own} | {"settings": settings}
 
 
 def entries(tree: Any) -> list[PaperTable | PaperFigure]:
@@ -123,10 +134,10 @@ def entries(tree: Any) -> list[PaperTable | PaperFigure]:
     for i, entry in enumerate(tree):
         name = entry.get("id", f"entry {i}") if isinstance(entry, dict) else f"entry {i}"
         kind = PaperFigure if isinstance(entry, dict) and entry.get("kind") == "figure" else PaperTable
-        try:
-            found.append(kind.model_validate(entry))
-        except ValidationError as error:
-            raise InputError(f"results.yaml: {name}: {said(error)}") from error
+        source = f"results.yaml: {name}"
+        if isinstance(entry, dict) and isinstance(entry.get("rows"), list):
+            entry = entry | {"rows": [_with_settings(row, source) for row in entry["rows"]]}
+        found.append(checked(entry, source, kind))
         if any(other.id == name for other in found[:-1]):
             raise InputError(f"results.yaml: {name} comes twice")
     return found
