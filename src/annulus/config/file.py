@@ -17,6 +17,7 @@ from annulus.files.regular import read_text
 from annulus.settings import Section
 from annulus.views.settings import ByName
 
+_adapter = cache(TypeAdapter)
 Checked = TypeVar("Checked", bound=Params | Section)
 
 
@@ -103,11 +104,6 @@ def checked(tree: Mapping[str, Any], source: str, model: type[Checked] = AllPara
     except ValidationError as error:
         faults = [f"{source}: {_sentence(fault, model)}" for fault in error.errors()]
         raise InputError("\n".join(faults)) from error
-
-
-@cache
-def _adapter(model: type[Checked]) -> TypeAdapter[Checked]:
-    return TypeAdapter(model)
 
 
 def _sentence(fault: Mapping[str, Any], model: type[Params] | type[Section]) -> str:
