@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 from xml.etree import ElementTree
 
@@ -146,7 +147,7 @@ def test_other_seeds_draw_other_scenes_and_test_pictures_are_not_those_of_traini
 
 
 def test_jpeg_is_written_where_it_is_asked_for(tmp_path):
-    write_scenes(tmp_path, "voc", PARAMS.model_copy(update={"format": "jpg"}), seed=3)
+    write_scenes(tmp_path, "voc", replace(PARAMS, format="jpg"), seed=3)
     assert (tmp_path / "JPEGImages/000001.jpg").read_bytes().startswith(b"\xff\xd8")
     assert ElementTree.parse(tmp_path / "Annotations/000001.xml").findtext("filename") == "000001.jpg"
     lines = (tmp_path / "ImageSets/Main/disc_trainval.txt").read_text().splitlines()
@@ -169,7 +170,7 @@ def test_a_federation_says_of_absent_categories_only_that_they_are_absent():
 def test_frequencies_are_counted_in_training_images_and_stand_in_both_files(tmp_path):
     """Rare up to ten images, common up to a hundred."""
     assert "".join(map(frequency_of, (1, 10, 11, 100, 101))) == "rrccf"
-    write_scenes(tmp_path, "lvis", PARAMS.model_copy(update={"train": 40}), seed=0)
+    write_scenes(tmp_path, "lvis", replace(PARAMS, train=40), seed=0)
     files = [json.loads((tmp_path / f"annotations/lvis_v1_{split}.json").read_text()) for split in ("train", "val")]
     assert files[0]["categories"] == files[1]["categories"]
     shown = Counter(category for _, category in {(o["image_id"], o["category_id"]) for o in files[0]["annotations"]})

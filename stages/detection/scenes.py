@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from annulus.config.params import filled
 from annulus.files.results import write_text
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.studies.detection.layouts import write_scenes
@@ -18,7 +19,7 @@ PATHS = ["scenes"]
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     kind, root = settings["kind"], settings["root"]
     if root is None:
-        write_scenes(paths.scenes, kind, SceneParams.model_validate(settings["drawn"]), settings["seed"])
+        write_scenes(paths.scenes, kind, filled(SceneParams, settings["drawn"]), settings["seed"])
     splits = read_splits(paths.scenes if root is None else Path(root), kind, settings["drop_empty"])
     counts = {
         name: {"pictures": len(split.pictures), "objects": sum(len(one.instances) for one in split.pictures)}

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from annulus.config.params import plain
 from annulus.errors import InputError, nearest
 from annulus.studies.detection.scenes_params import SceneParams
 from annulus.studies.detection.study import read_study
@@ -12,7 +13,7 @@ from annulus.studies.study import MainStudy
 
 def main(study: MainStudy) -> dict[str, Any]:
     params = read_study(study)
-    drawn = study.section("drawn", SceneParams).model_dump(mode="json")
+    drawn = plain(study.section("drawn", SceneParams))
     scenes = study.section("scenes", ScenesParams)
     own = {"engine": params.engine, "scale": study.params.scale, "seeds": study.seeds}
     files: dict[str, Any] = {}

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from annulus.config.params import filled
 from annulus.device.device import described, pick_device
 from annulus.encoders.encoder import load_encoder
 from annulus.errors import InputError
@@ -65,8 +66,8 @@ def evaluate_detector(settings: Mapping[str, Any], key: tuple[str, int]) -> Mapp
     train, test = splits_of(Path(settings["scenes"]), settings["kind"], settings["drop_empty"])
     engine = engine_of(settings["engine"])
     encoder = load_encoder(Path(settings["encoders"][variant]) / f"{seed}.safetensors")
-    detector = DetectorParams.model_validate(settings["detector"])
-    training = TrainingParams.model_validate(settings["training"])
+    detector = filled(DetectorParams, settings["detector"])
+    training = filled(TrainingParams, settings["training"])
     resume = {name: value for name, value in settings.items() if name != "seeds"}
     code, device = hash_code(Path(__file__)), described(pick_device())
     with Checkpoint("detection-training", {"settings": resume, "piece": list(key), "code": code}, device) as checkpoint:

@@ -1,23 +1,22 @@
 """Sections of the params.yaml of the study of detection: the detector, and how it is trained."""
 
 import math
-from dataclasses import dataclass
-from typing import Annotated, Literal, Self
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
 
-from annotated_types import Ge, Le
-from pydantic import Field, model_validator
+from annotated_types import Ge, Le, Len, MinLen
 
-from annulus.config.params import Params
 from annulus.errors import InputError
 from annulus.evals.segmentation import SegmentationSettings
-from annulus.settings import Decay, Fraction, Positive, Rate, Share, Steps, Width
+from annulus.settings import Decay, Fraction, Positive, Rate, Section, Share, Steps, Width
 
 Side = Annotated[int, Ge(1), Le(2**13)]  # pixels
 Depth = Annotated[int, Ge(0), Le(20)]  # convolutions, one after the other
-Pair = Annotated[list[Steps], Field(min_length=2, max_length=2)]  # before and after non-maximum suppression
+Pair = Annotated[list[Steps], Len(2, 2)]  # before and after non-maximum suppression
 
 
-class DetectorParams(Params):
+@dataclass(frozen=True, kw_only=True)
+class DetectorParams(Section):
     """A detector around a backbone, under Detectron2's names in the comments.
 
     Source: Ren et al. 2015, arXiv:1506.01497, Section 3; He et al. 2017, arXiv:1703.06870, Sections 3 and 5; Lin et al.
@@ -28,13 +27,13 @@ class DetectorParams(Params):
     neck: Literal["fpn", "c4"]  # a pyramid of all stages, or the last stage as the head of each box
     frozen: bool  # FREEZE_AT 5: no stage learns, statistics of batch normalisation stay; false: FREEZE_AT 0
     normalisation: Literal["none", "batch"]  # of the layers around a backbone that learns: SyncBN of several processes
-    shorter: Annotated[list[Side], Field(min_length=1)]  # MIN_SIZE_TRAIN, of which each image draws one
+    shorter: Annotated[list[Side], MinLen(1)]  # MIN_SIZE_TRAIN, of which each image draws one
     shorter_test: Side  # MIN_SIZE_TEST
     longer: Side  # MAX_SIZE_*
     flip: bool  # half of the training images are mirrored
     skipped: Annotated[int, Ge(0), Le(3)]  # finest levels that the pyramid leaves out
     pyramid_width: Width  # FPN.OUT_CHANNELS
-    anchors: Annotated[list[Side], Field(min_length=1)]  # one a map of the pyramid; of c4 all on its one map
+    anchors: Annotated[list[Side], MinLen(1)]  # one a map of the pyramid; of c4 all on its one map
     proposals_train: Pair  # RPN.PRE_NMS_TOPK_TRAIN of each map, POST_NMS_TOPK_TRAIN
     proposals_test: Pair
     sampled_anchors: Steps  # RPN.BATCH_SIZE_PER_IMAGE
@@ -49,16 +48,16 @@ class DetectorParams(Params):
     score_threshold: Fraction
     detections: Steps  # of an image
 
-    @model_validator(mode="after")
-    def _normalised(self) -> Self:
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if self.frozen and self.normalisation == "batch":
             raise InputError(
                 "normalisation: batch is for a backbone that learns (frozen: false); with frozen: true take none"
             )
-        return self
 
 
-class TrainingParams(Params):
+@dataclass(frozen=True, kw_only=True)
+class TrainingParams(Section):
     """SGD with momentum. The values are those of `reference_batch` images; `scaled` gives another batch's."""
 
     batch_size: Steps
@@ -73,11 +72,10 @@ class TrainingParams(Params):
     clip: Positive | None  # largest gradient norm; null: no limit
     repeat_threshold: Fraction | None  # of LVIS: share of images below which a category's images are repeated
 
-    @model_validator(mode="after")
-    def _inside(self) -> Self:
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if sorted(self.drops) != self.drops or [drop for drop in self.drops if drop >= self.iterations]:
             raise InputError(f"drops: {self.drops} must rise and lie below iterations: {self.iterations}")
-        return self
 
     def scaled(self) -> "TrainingParams":
         """Parameters for the same number of images with `batch_size`: the rate grows with the batch, iterations shrink.
@@ -94,7 +92,7 @@ class TrainingParams(Params):
             "drops": drops,
             "warmup": round(self.warmup / times),
         }
-        return TrainingParams.model_validate(self.model_dump() | changes)
+        return replace(self, **changes)
 
     def rate(self, step: int) -> float:
         """The learning rate of a step, counted from 0.
@@ -116,7 +114,8 @@ class SegmentsParams(SegmentationSettings):
     side: Side
 
 
-class TaskParams(Params):
+@dataclass(frozen=True, kw_only=True)
+class TaskParams(Section):
     """One column of the papers' tables: the kind of annotations, and one of `configurations`."""
 
     kind: Literal["boxes", "masks", "keypoints", "voc", "lvis"]

@@ -1,19 +1,21 @@
 """Settings of the generated scenes."""
 
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import Field
+from annotated_types import Ge, Le
 
-from annulus.config.params import Params
+from annulus.settings import Section
 
-Pictures = Annotated[int, Field(ge=1, le=10**6)]
+Pictures = Annotated[int, Ge(1), Le(10**6)]
 
 
-class SceneParams(Params):
+@dataclass(frozen=True, kw_only=True)
+class SceneParams(Section):
     """Number and size of the drawn pictures."""
 
-    image_size: int = Field(ge=32, le=1024)  # pixels a side
+    image_size: Annotated[int, Ge(32), Le(1024)]  # pixels a side
     train: Pictures
     val: Pictures
-    most_objects: int = Field(ge=1, le=20)  # in one picture, which has 1 to this many, all numbers equally likely
+    most_objects: Annotated[int, Ge(1), Le(20)]  # in one picture, which has 1 to this many, all numbers equally likely
     format: Literal["png", "jpg"]  # PNG keeps every pixel; JPEG is what COCO and VOC have

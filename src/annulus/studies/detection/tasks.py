@@ -1,12 +1,13 @@
 """The study's tasks: scenes and detectors of the papers, at the study's scale."""
 
-from dataclasses import asdict
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
 from annulus.config.file import checked
-from annulus.config.params import Params
+from annulus.config.params import plain
 from annulus.errors import InputError, nearest
+from annulus.settings import Section
 from annulus.studies.detection.params import DetectorParams, SegmentsParams, TaskParams, TrainingParams
 from annulus.studies.study import OwnStudy
 
@@ -40,7 +41,8 @@ def check_engine(name: str) -> None:
         )
 
 
-class ScenesParams(Params):
+@dataclass(frozen=True, kw_only=True)
+class ScenesParams(Section):
     """Folder with the pictures of each task; null: they are drawn."""
 
     roots: dict[str, str | None]
@@ -81,8 +83,7 @@ def segments_settings(study: OwnStudy) -> Settings:
     kind = checked(study.row("tasks", segments.task), f"{study.path}: tasks.{segments.task}", TaskParams).kind
     if "masks" not in OUTPUTS[kind]:
         raise InputError(f"{study.path}: segments.task: scenes of {segments.task} have no masks; take coco or lvis")
-    decoder = asdict(segments)
-    return {"task": "segments", "kind": kind, "configuration": "decoder", "segments": decoder}
+    return {"task": "segments", "kind": kind, "configuration": "decoder", "segments": plain(segments)}
 
 
 def task_settings(study: OwnStudy, name: str) -> Settings:
@@ -98,6 +99,6 @@ def task_settings(study: OwnStudy, name: str) -> Settings:
         "task": name,
         "kind": row.kind,
         "configuration": row.configuration,
-        "detector": detector.model_dump(mode="json"),
-        "training": training.model_dump(mode="json"),
+        "detector": plain(detector),
+        "training": plain(training),
     }
