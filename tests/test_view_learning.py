@@ -36,7 +36,7 @@ IMAGES = stripes(40, 0)
 
 
 def made(images=IMAGES, seed=0, checkpoint=None, **changes):
-    return train_generator(PARAMS.model_copy(update=changes), SEEN, images, seed, CPU, checkpoint)
+    return train_generator(replace(PARAMS, **changes), SEEN, images, seed, CPU, checkpoint)
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def test_a_step_is_the_two_of_the_game(learns, generator):
     config = encoder_config(PARAMS, SEEN, IMAGES)
     networks = (build_encoder(replace(config, embedding_dim=width), derive(0, width)) for width in (6, 2))
     views = ViewGenerator(GeneratorConfig("rgb", "all", 3, 4, False), 0)
-    learning = ViewLearning(PARAMS.model_copy(update={"learns": learns}), views, *networks)
+    learning = ViewLearning(replace(PARAMS, learns=learns), views, *networks)
     images = torch.rand(2, 8, 3, 16, 16, generator=generator)
     batch, old = Batch(images[0], images[1], torch.arange(8) % 2), copy.deepcopy(learning)
     reduces, labelled = learns != "supervised", learns != "unsupervised"

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from annulus.config.params import filled
 from annulus.config.resolved import values
 from annulus.device.device import pick_device
 from annulus.files.images import load_images
@@ -23,7 +24,7 @@ PATHS = ["images", "generator"]
 
 
 def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
-    params, seen = GeneratorParams.model_validate(settings["generator"]), Seen(*values(settings["seen"], SEEN).values())
+    params, seen = filled(GeneratorParams, settings["generator"]), Seen(*values(settings["seen"], SEEN).values())
     train, device = paths.images / "train.safetensors", pick_device()
     images = load_images(train)
     key = {"generator": params, "seen": seen, "images": hash_files(train), "code": hash_code(Path(module.__file__))}

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from annulus.config.params import plain
 from annulus.config.resolved import IMAGES, RUN, resolved
 from annulus.studies.settings_files import write_settings
 from annulus.studies.study import Study
@@ -17,7 +18,7 @@ def main(study: Study) -> dict[str, Any]:
     seen = resolved(study.variant("generators", {}, own.seeds[0]), SEEN)
     files = {"images": resolved(study.variant("images", {}, own.seeds[0]), IMAGES)}
     for name, params in learned.items():
-        files[f"generators/{name}"] = common | {"generator": params.model_dump(mode="json"), "seen": seen}
+        files[f"generators/{name}"] = common | {"generator": plain(params), "seen": seen}
     spaces = list(dict.fromkeys(params.space for params in learned.values()))
     points = []
     for backbone in backbones:
@@ -28,12 +29,12 @@ def main(study: Study) -> dict[str, Any]:
             points.append({"series": f"raw-{space}", "generator": None} | raw | about)
             for name, params in learned.items():
                 if params.space == space:
-                    given = params.model_dump(mode="json", include=set(raw))
+                    given = {key: value for key, value in plain(params).items() if key in raw}
                     points.append({"series": name, "generator": name} | given | about)
     smallest = next(iter(backbones))
     for point in points:
-        plain = point["series"].removeprefix("raw-") in (point["space"], f"{point['learns']}-{point['space']}")
-        if plain and point["backbone"] == smallest and point["learns"] != "nothing":
+        in_table = point["series"].removeprefix("raw-") in (point["space"], f"{point['learns']}-{point['space']}")
+        if in_table and point["backbone"] == smallest and point["learns"] != "nothing":
             point["table"] = "infomin.table2"
     views = common | {"held_out_pairs": own.held_out_pairs, "pairs": own.pairs, "points": points}
     pictures = common | {"generators": names, "spaces": spaces, "shown": own.shown}

@@ -1,13 +1,12 @@
 """Settings of a view generator in a study's params.yaml."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from annotated_types import Gt, Le
 
-from annulus.config.params import Params
 from annulus.encoders.config import Backbone
-from annulus.settings import Depth, Positive, Rate, Rows, Steps, Temperature, Width
+from annulus.settings import Depth, Positive, Rate, Rows, Section, Steps, Temperature, Width
 from annulus.views.settings import ViewSet
 
 SEEN = ["datasets.${dataset}.view_size", "view_sets.${views}", "backbones.${backbone}"]  # `Seen`, by dvc.yaml's names
@@ -22,7 +21,8 @@ class Seen:
     backbone: Backbone
 
 
-class GeneratorParams(Params):
+@dataclass(frozen=True, kw_only=True)
+class GeneratorParams(Section):
     """A view generator: its colour space, channels, couplings and training."""
 
     space: Literal["rgb", "ydbdr"]
@@ -38,7 +38,7 @@ class GeneratorParams(Params):
     embedding_dim: Width
     generator_rate: Rate
     estimator_rate: Rate  # of the two estimators and the two classifiers
-    labelled_share: float = Field(gt=0, le=1)  # of the training images with a class: the classifiers see theirs
+    labelled_share: Annotated[float, Gt(0), Le(1)]  # of the training images with a class: the classifiers see theirs
 
     @property
     def reduces_information(self) -> bool:
