@@ -17,7 +17,7 @@ import yaml
 from by_path import ROOT, script
 from checkout import Checkout, ran, rows_of
 
-from annulus.config.params import filled
+from annulus.config.params import filled, kinds
 from annulus.device.rng import derive, first_weights, generator
 from annulus.errors import InputError
 from annulus.negatives.samplers import Ball, Uniform
@@ -35,7 +35,7 @@ settings = script("stages/estimators/settings.py")
 names = ("gaussians", "binary", "staircase-separable", "staircase-joint", "conditional", "ideal", "theorems")
 STAGES = {name: script(f"stages/estimators/{name.partition('-')[0]}.py") for name in names}
 
-MODELS = {name: settings.EstimatorsParams.model_fields[name].annotation for name in settings.SECTIONS}
+MODELS = {name: kinds(settings.EstimatorsParams)[name] for name in settings.SECTIONS}
 MODELS |= dict.fromkeys(("staircases.separable", "staircases.joint"), StaircaseParams)
 CONTENT = yaml.safe_load((ROOT / "stages/estimators/params.yaml").read_text())
 VARIANTS = {name: CONTENT["conditional"]["variants"][name] for name in ("cosine", "product-warm", "distance")}

@@ -1,5 +1,6 @@
 """The parameters -> settings of the images, each row and the table; the rows and tables are those of `algorithms`."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from annulus.studies.tables import RowsParams
 ALGORITHMS = Path("stages/algorithms/params.yaml")
 
 
+@dataclass(frozen=True, kw_only=True)
 class Cifar10Params(StudyParams):
     """Rows and tables taken from the study `algorithms`."""
 

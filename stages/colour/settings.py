@@ -1,30 +1,33 @@
 """The study's parameters -> settings of its images and runs: a file for each data set, and one for all spaces."""
 
-from dataclasses import asdict
+from dataclasses import dataclass
 from typing import Any
 
-from annulus.config.params import Names, Params
+from annulus.config.params import Names, kinds, plain
 from annulus.config.resolved import IMAGES, RUN, resolved
 from annulus.evals.segmentation import SegmentationSettings
-from annulus.settings import Steps
+from annulus.settings import Section, Steps
 from annulus.studies.settings_files import write_settings
 from annulus.studies.study import Settings, Study, StudyParams
 
 
-class Sets(Params):
+@dataclass(frozen=True, kw_only=True)
+class Sets(Section):
     """For each scale, the training images with a class each, and those with a class for each pixel."""
 
     labelled: dict[str, Settings]
     segmented: dict[str, Settings]
 
 
-class PictureParams(Params):
+@dataclass(frozen=True, kw_only=True)
+class PictureParams(Section):
     """Rows and columns of the picture: images above their masks."""
 
     rows: Steps
     columns: Steps
 
 
+@dataclass(frozen=True, kw_only=True)
 class ColourParams(StudyParams):
     """The study's params.yaml."""
 
@@ -38,7 +41,7 @@ class ColourParams(StudyParams):
 def main(study: Study) -> dict[str, Any]:
     own = study.read(ColourParams)
     scale, seed = own.scale, own.seeds[0]
-    sets = {name: study.value_at_scale(getattr(own.sets, name), f"sets.{name}") for name in Sets.model_fields}
+    sets = {name: study.value_at_scale(getattr(own.sets, name), f"sets.{name}") for name in kinds(Sets)}
     images = {
         f"images/{name}": resolved(study.variant(f"sets.{name}.{scale}", settings, seed), IMAGES)
         for name, settings in sets.items()
@@ -49,8 +52,8 @@ def main(study: Study) -> dict[str, Any]:
         for settings in [sets["labelled"] | {"split": space}]
     ]
     spaces = {"scale": scale, "seeds": own.seeds, "held_out_pairs": own.held_out_pairs}
-    spaces |= {"decoder": asdict(study.value_at_scale(own.decoders, "decoders")), "points": points}
-    return images | {"spaces": spaces, "pictures": study.value_at_scale(own.pictures, "pictures").model_dump()}
+    spaces |= {"decoder": plain(study.value_at_scale(own.decoders, "decoders")), "points": points}
+    return images | {"spaces": spaces, "pictures": plain(study.value_at_scale(own.pictures, "pictures"))}
 
 
 if __name__ == "__main__":

@@ -1,19 +1,21 @@
 """The study's parameters -> settings of its images and runs: a file for each data set, and one for all offsets."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import Field
+from annotated_types import MinLen
 
-from annulus.config.params import Params
+from annulus.config.params import kinds
 from annulus.config.resolved import IMAGES, RUN, resolved
-from annulus.settings import Steps
+from annulus.settings import Section, Steps
 from annulus.studies.settings_files import write_settings
 from annulus.studies.study import Settings, Study, StudyParams
 
 OFFSET = "view_sets.patches.patches.offset"
 
 
-class Sets(Params):
+@dataclass(frozen=True, kw_only=True)
+class Sets(Section):
     """For each scale, the training images, and the image sets to probe on."""
 
     large: dict[str, Settings]
@@ -21,13 +23,15 @@ class Sets(Params):
     second: dict[str, Settings]
 
 
-class PairParams(Params):
+@dataclass(frozen=True, kw_only=True)
+class PairParams(Section):
     """Distances between two patches, and number of pairs of unseen images for the information estimate."""
 
     held_out_pairs: Steps
-    offsets: Annotated[list[int], Field(min_length=1)]  # pixels; gains are over the first
+    offsets: Annotated[list[int], MinLen(1)]  # pixels; gains are over the first
 
 
+@dataclass(frozen=True, kw_only=True)
 class DistanceParams(StudyParams):
     """The study's params.yaml."""
 
@@ -38,7 +42,7 @@ class DistanceParams(StudyParams):
 def main(study: Study) -> dict[str, Any]:
     own = study.read(DistanceParams)
     scale, seed, pairs = own.scale, own.seeds[0], study.value_at_scale(own.pairs, "pairs")
-    sets = {name: study.value_at_scale(getattr(own.sets, name), f"sets.{name}") for name in Sets.model_fields}
+    sets = {name: study.value_at_scale(getattr(own.sets, name), f"sets.{name}") for name in kinds(Sets)}
     variants = {name: study.variant(f"sets.{name}.{scale}", settings, seed) for name, settings in sets.items()}
     images = {f"images/{name}": resolved(params, IMAGES) for name, params in variants.items()}
     points = [

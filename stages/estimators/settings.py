@@ -1,5 +1,6 @@
 """The study's parameters -> settings of each table and figure: a file for each."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from annulus.config.params import Name, plain
@@ -15,6 +16,7 @@ from annulus.studies.settings_files import write_settings
 from annulus.studies.study import OwnParams, OwnStudy
 
 
+@dataclass(frozen=True, kw_only=True)
 class EstimatorsParams(OwnParams):
     """The study's params.yaml."""
 

@@ -1,5 +1,6 @@
 """The study's parameters -> settings of its images and its table."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from annulus.config.params import plain
@@ -8,6 +9,7 @@ from annulus.studies.settings_files import write_settings
 from annulus.studies.study import OwnParams, OwnStudy
 
 
+@dataclass(frozen=True, kw_only=True)
 class Params(OwnParams):
     """The study's params.yaml."""
 

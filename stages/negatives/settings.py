@@ -1,30 +1,33 @@
 """The parameters -> settings of the images, each part and the estimates: a file for each."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import Field
+from annotated_types import Ge, Le, MinLen
 
-from annulus.config.params import Name, Params
+from annulus.config.params import Name, plain
 from annulus.config.resolved import IMAGES, RUN, resolved
-from annulus.settings import Rows
+from annulus.settings import Rows, Section
 from annulus.studies.grid import Part, part_settings
 from annulus.studies.settings_files import write_settings
 from annulus.studies.study import Settings, Study, StudyParams
 
 
-class EstimatesParams(Params):
+@dataclass(frozen=True, kw_only=True)
+class EstimatesParams(Section):
     """The estimate with a trained encoder held fixed: negatives are drawn `repeats` times."""
 
     queries: Rows
-    repeats: int = Field(ge=2, le=10**6)
-    counts: Annotated[list[Rows], Field(min_length=1)]  # of negatives
-    samplers: Annotated[dict[str, Settings], Field(min_length=1)]
+    repeats: Annotated[int, Ge(2), Le(10**6)]
+    counts: Annotated[list[Rows], MinLen(1)]  # of negatives
+    samplers: Annotated[dict[str, Settings], MinLen(1)]
 
 
+@dataclass(frozen=True, kw_only=True)
 class NegativesParams(StudyParams):
     """The study's params.yaml."""
 
-    parts: Annotated[dict[Name, Part], Field(min_length=1)]
+    parts: Annotated[dict[Name, Part], MinLen(1)]
     estimates: EstimatesParams
 
 
@@ -41,7 +44,7 @@ def main(study: Study) -> dict[str, Any]:
         )
         for name, choice in chosen.samplers.items()
     }
-    return files | {"estimates": own | chosen.model_dump() | {"run": resolved(base, RUN), "samplers": samplers}}
+    return files | {"estimates": own | plain(chosen) | {"run": resolved(base, RUN), "samplers": samplers}}
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The study's parameters -> settings of its stages."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from annulus.config.params import plain
@@ -8,6 +9,7 @@ from annulus.studies.spirals.spirals_params import SearchParams, SpiralsParams
 from annulus.studies.study import OwnParams, OwnStudy
 
 
+@dataclass(frozen=True, kw_only=True)
 class Params(OwnParams):
     """The study's params.yaml."""
 

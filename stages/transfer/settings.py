@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from annulus.config.params import plain
 from annulus.config.resolved import PRETRAIN, resolved
 from annulus.studies.settings_files import write_settings
 from annulus.studies.study import MainStudy
@@ -12,10 +13,10 @@ SECTIONS = ("images", "roots", "probe", "few_shot")
 
 def main(study: MainStudy) -> dict[str, Any]:
     compared = study.read(MetaParams)
-    own = {name: study.section(name, type(getattr(compared, name))).model_dump(mode="json") for name in SECTIONS}
+    own = {name: plain(study.section(name, type(getattr(compared, name)))) for name in SECTIONS}
     scale, seeds, size = study.params.scale, study.seeds, study.main.get("datasets.${dataset}").image_size
     files: dict[str, Any] = {}
-    for name, variant in compared.variants:
+    for name, variant in vars(compared.variants).items():
         run = resolved(study.variant(f"variants.{name}", variant.changes), PRETRAIN)
         files[f"variants/{name}"] = {"seeds": seeds, "trained": variant.trained, "run": run}
     probes = {"scale": scale, "seeds": seeds, "probe": own["probe"], "few_shot": own["few_shot"]}
@@ -25,7 +26,7 @@ def main(study: MainStudy) -> dict[str, Any]:
         files[f"images/{target}"] = {"target": target} | images
         files[f"targets/{target}"] = {"target": target} | probes
     trained = {name: getattr(study.main, name) for name in ("method", "split", "sampler", "dataset")}
-    variants = list(type(compared.variants).model_fields)
+    variants = list(vars(compared.variants))
     return files | {"table": {"targets": compared.targets, "variants": variants, "main": trained}}
 
 

@@ -187,8 +187,6 @@ def _plain(value: Any) -> Any:
     """A section of params.yaml with its type (some sections differ by nothing else), or a path."""
     if is_dataclass(value) and not isinstance(value, type):
         return {type(value).__name__: {field.name: getattr(value, field.name) for field in fields(value)}}
-    if hasattr(value, "model_dump"):  # of pydantic, which a program that has no params.yaml lacks
-        return {type(value).__name__: value.model_dump(mode="json")}
     if isinstance(value, Path):
         return value.as_posix()
     raise TypeError(f"a checkpoint key holds {type(value).__name__}, expected numbers, text, paths and sections")

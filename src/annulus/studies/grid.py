@@ -1,50 +1,54 @@
 """A study's parts: each a grid, of series and of the values that one setting takes."""
 
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from annotated_types import MinLen
 
 from annulus.config.file import checked
-from annulus.config.params import Name, Names, Params
+from annulus.config.params import Name, Names
 from annulus.config.resolved import RUN, resolved
 from annulus.errors import InputError, nearest, shown
-from annulus.settings import Steps
+from annulus.settings import Rule, Section, Steps
 from annulus.studies.study import Settings, Study, StudyParams
 
 
-def _points(values: list[Any]) -> list[Any]:
+def _points(values: list[Any]) -> None:
     for value in values:
         if isinstance(value, dict | list):
             raise ValueError(f"{shown(value)} is no value that a setting takes; expected numbers or words")
         if values.count(value) > 1:
             raise ValueError(f"{shown(value)} stands twice; delete one of them")
-    return values
 
 
-Points = Annotated[list[Any], Field(min_length=1), AfterValidator(_points)]
+Points = Annotated[list[Any], MinLen(1), Rule(_points)]
 
 
-class Sweep(Params):
+@dataclass(frozen=True, kw_only=True)
+class Sweep(Section):
     """The keys that take each of the values in turn."""
 
     keys: Names
     values: Points
 
 
-class Part(Params):
+@dataclass(frozen=True, kw_only=True)
+class Part(Section):
     """A figure: series of settings, at each value of a sweep, with gains over `base`."""
 
+    optional = True
     figure: str  # of the papers
     base: dict[str, Any]
     sweep: Sweep | None = None  # none: the figure is accuracy over epochs
-    series: Annotated[dict[str, Settings], Field(min_length=1)]
-    scales: dict[str, Settings] = Field(default={})  # changes of the part at a scale
+    series: Annotated[dict[str, Settings], MinLen(1)]
+    scales: dict[str, Settings] = field(default_factory=dict)  # changes of the part at a scale
 
 
+@dataclass(frozen=True, kw_only=True)
 class PartsParams(StudyParams):
     """params.yaml of a study of parts."""
 
-    parts: Annotated[dict[Name, Part], Field(min_length=1)]
+    parts: Annotated[dict[Name, Part], MinLen(1)]
     held_out_pairs: Steps  # unseen images whose two views give the information estimate
 
 

@@ -25,32 +25,36 @@ each of `scales` that stand here, and for the rows or parts, which are those tha
 
 import copy
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic import Field
+from annotated_types import MinLen
 
 from annulus.config.all_params import AllParams
 from annulus.config.file import checked, read_tree
-from annulus.config.params import SECTION_OF, Params, Seeds
+from annulus.config.params import SECTION_OF, Seeds, kinds
 from annulus.errors import InputError, nearest, shown
 from annulus.settings import Section, Steps
 
 Settings = dict[str, Any]
-Model = TypeVar("Model", bound=Params | Section)
+Model = TypeVar("Model", bound=Section)
 Value = TypeVar("Value")
 
 
-class OwnParams(Params):
+@dataclass(frozen=True, kw_only=True)
+class OwnParams(Section):
     """Keys of every study's params.yaml."""
 
+    optional = True
     study: str | None = None
     of: str | None = None
     scale: str
     seeds: Seeds
-    scales: Annotated[dict[str, Settings], Field(min_length=1)]
+    scales: Annotated[dict[str, Settings], MinLen(1)]
 
 
+@dataclass(frozen=True, kw_only=True)
 class StudyParams(OwnParams):
     """Keys of a study whose variants start from the root's params.yaml."""
 
@@ -69,7 +73,7 @@ class OwnStudy:
             InputError: when the file cannot be read, or lacks something that all studies have.
         """
         self.path, self.content = own, _read(own)
-        known = {key: self.content[key] for key in self.model.model_fields if key in self.content}
+        known = {key: self.content[key] for key in kinds(self.model) if key in self.content}
         self.params = checked(known, str(own), self.model)
         if self.params.scale not in self.params.scales:
             raise InputError(f"{own}: scale: {self.params.scale!r} is none of {', '.join(self.params.scales)}")

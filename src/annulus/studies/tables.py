@@ -1,41 +1,47 @@
 """Sections of a study that sets rows beside the papers' tables: the rows, the tables, further pairs."""
 
 from collections.abc import Iterable
-from typing import Annotated, Self
+from dataclasses import dataclass
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from annotated_types import Ge, Le, MinLen
 
-from annulus.config.params import Params, RowName
+from annulus.config.params import RowName
 from annulus.errors import nearest
+from annulus.settings import Section
 from annulus.studies.study import Settings, StudyParams
 
-Percent = Annotated[float, Field(ge=0, le=100)]
+Percent = Annotated[float, Ge(0), Le(100)]
 
 
-class Method(Params):
+@dataclass(frozen=True, kw_only=True)
+class Method(Section):
     """A line of a table: the row that is this method, and the paper's number; base: another one than the table's."""
 
+    optional = True
     row: str
     top1_percent: Percent | None
     base: str | None = None
 
 
-class Table(Params):
+@dataclass(frozen=True, kw_only=True)
+class Table(Section):
     """Methods under the paper's names, and the base of their gains."""
 
     base: str
     methods: dict[str, Method]
 
 
+@dataclass(frozen=True, kw_only=True)
 class RowsParams(StudyParams):
     """params.yaml of a study of rows."""
 
-    rows: Annotated[dict[RowName, Settings], Field(min_length=1)]
+    rows: Annotated[dict[RowName, Settings], MinLen(1)]
     tables: dict[str, Table]
     pairs: dict[str, list[str]]
 
-    @model_validator(mode="after")
-    def _of_rows(self) -> Self:
+    def __post_init__(self) -> None:
+        super().__post_init__()
         for title, table in self.tables.items():
             _known(table.base, table.methods, f"tables.{title}.base")
             for name, method in table.methods.items():
@@ -45,7 +51,6 @@ class RowsParams(StudyParams):
         for row, bases in self.pairs.items():
             for name in (row, *bases):
                 _known(name, self.rows, f"pairs.{row}")
-        return self
 
 
 def _known(name: str, known: Iterable[str], where: str) -> None:

@@ -1,40 +1,46 @@
 """The params.yaml of the study of detection as a whole."""
 
+from dataclasses import dataclass, field
 from typing import Annotated
 
-from pydantic import Field
+from annotated_types import MinLen
 
 from annulus.config.file import checked
-from annulus.config.params import Name, Params
+from annulus.config.params import Name
 from annulus.errors import InputError, nearest
+from annulus.settings import Section
 from annulus.studies.detection.params import DetectorParams, SegmentsParams, TaskParams, TrainingParams
 from annulus.studies.detection.scenes_params import SceneParams
 from annulus.studies.detection.tasks import ScenesParams, check_engine, detector_of
 from annulus.studies.study import MainStudy, OwnParams, Settings
 
 
-class Configuration(Params):
+@dataclass(frozen=True, kw_only=True)
+class Configuration(Section):
     """Changes to `detector` and `training`."""
 
-    detector: Settings = Field(default={})
-    training: Settings = Field(default={})
+    optional = True
+    detector: Settings = field(default_factory=dict)
+    training: Settings = field(default_factory=dict)
 
 
+@dataclass(frozen=True, kw_only=True)
 class Scale(Configuration):
     """Changes that a scale makes to sections and configurations."""
 
-    scenes: Settings = Field(default={})
-    segments: Settings = Field(default={})
-    drawn: Settings = Field(default={})
-    configurations: dict[str, Configuration] = Field(default={})
+    scenes: Settings = field(default_factory=dict)
+    segments: Settings = field(default_factory=dict)
+    drawn: Settings = field(default_factory=dict)
+    configurations: dict[str, Configuration] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, kw_only=True)
 class DetectionParams(OwnParams):
     """The study's params.yaml."""
 
     scales: dict[str, Scale]
     engine: str
-    tasks: Annotated[dict[Name, TaskParams], Field(min_length=1)]
+    tasks: Annotated[dict[Name, TaskParams], MinLen(1)]
     scenes: ScenesParams
     segments: SegmentsParams
     drawn: SceneParams

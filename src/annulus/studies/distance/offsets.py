@@ -1,10 +1,10 @@
 """Runs that train on one data set, and whose frozen features are probed on others."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from annulus.config.params import Params
 from annulus.device.device import pick_device
 from annulus.running.checkpoint import Checkpoint
 from annulus.studies.information import check_pairs, held_out
@@ -13,7 +13,8 @@ from annulus.studies.runs import hash_images, hash_trial, load_splits, probe, tr
 from annulus.training.setup import build_training
 
 
-class OffsetInputs(Params):
+@dataclass(frozen=True)
+class OffsetInputs:
     """Inputs that all runs share: the training images, and the image sets to probe on, by name."""
 
     large: Path

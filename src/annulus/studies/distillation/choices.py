@@ -1,8 +1,9 @@
 """The study's params.yaml as a whole: pairs, teachers, and each loss's settings."""
 
-from typing import Annotated, Any, Self
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from annotated_types import MinLen
 
 from annulus.config.file import checked
 from annulus.config.params import Name, Names, plain
@@ -13,11 +14,12 @@ from annulus.studies.distillation.params import ContrastParams, ImagesParams, Pa
 from annulus.studies.study import OwnParams, OwnStudy
 
 
+@dataclass(frozen=True, kw_only=True)
 class DistillationParams(OwnParams):
     """The study's params.yaml."""
 
     teachers: Names  # that are trained
-    pairs: Annotated[list[PairParams], Field(min_length=1)]
+    pairs: Annotated[list[PairParams], MinLen(1)]
     losses: Names
     images: ImagesParams
     teacher: FitParams
@@ -29,8 +31,8 @@ class DistillationParams(OwnParams):
     shown: Names
     thirteen: list[PairParams]  # the paper's
 
-    @model_validator(mode="after")
-    def _pairs_have_their_names_and_teachers(self) -> Self:
+    def __post_init__(self) -> None:
+        super().__post_init__()
         for network in self.teachers:
             check_name(network)
         names = [pair.name for pair in self.pairs]
@@ -42,10 +44,6 @@ class DistillationParams(OwnParams):
                     f"pairs: {pair.name} needs the teacher {pair.teacher}, which `teachers` does not name"
                     f"{nearest(pair.teacher, self.teachers)}; add it there"
                 )
-        return self
-
-    @model_validator(mode="after")
-    def _losses_exist(self) -> Self:
         named = [("shown", name, self.losses, "losses") for name in self.shown]
         named += [("losses", name, self.rows, "rows") for name in self.losses]
         for loss, bases in self.comparisons.items():
@@ -53,7 +51,6 @@ class DistillationParams(OwnParams):
         for where, name, known, section in named:
             if name not in known:
                 raise ValueError(f"{where}: {section} has no {name!r}{nearest(name, known)}")
-        return self
 
 
 def loss_settings(study: OwnStudy, loss: str) -> dict[str, Any]:

@@ -1,28 +1,31 @@
 """Settings of the study of transfer: which images, which probe, which episodes."""
 
-from typing import Any, Literal, Self
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from annotated_types import Ge, Le
 
-from annulus.config.params import Names, Params
+from annulus.config.params import Names, kinds
 from annulus.errors import nearest
 from annulus.evals.linear import LinearBudget, LinearSettings
-from annulus.settings import Decay, Rate, Rows, Steps
+from annulus.settings import Decay, Rate, Rows, Section, Share, Steps
 from annulus.studies.study import OwnParams
 
 EMBEDDED = ("digits", "textures", "outlines", "hues")  # without files
 
 
-class ImagesParams(Params):
+@dataclass(frozen=True, kw_only=True)
+class ImagesParams(Section):
     """Numbers of images of a target (null: all), and the store of their pixels, as in `datasets.folder`."""
 
     train_images: Steps | None
     test_images: Steps | None
-    max_bad_files: int = Field(ge=0, le=10**9)
+    max_bad_files: Annotated[int, Ge(0), Le(10**9)]
     store: Literal["memory", "raw", "jpeg"]
 
 
-class Roots(Params):
+@dataclass(frozen=True, kw_only=True)
+class Roots(Section):
     """Folder of each target's files."""
 
     aircraft: str
@@ -38,11 +41,12 @@ class Roots(Params):
     quickdraw: str
 
 
-class ProbeParams(Params):
+@dataclass(frozen=True, kw_only=True)
+class ProbeParams(Section):
     """Logistic regression on cached features."""
 
     layer: Literal["pooled", "map"]
-    momentum: float = Field(ge=0, lt=1)
+    momentum: Share
     weight_decay: Decay
     epochs: Steps
     batch_size: Rows
@@ -57,35 +61,39 @@ class ProbeParams(Params):
         return params, scale
 
 
-class FewShotParams(Params):
+@dataclass(frozen=True, kw_only=True)
+class FewShotParams(Section):
     """Episodes of `ways` classes, with `shots` images of each to learn from and `queries` to classify.
 
     class_splits: null, or a folder with files as meta_dataset/dataset_conversion/splits has them; then the classes are
     those that the target's file names as `test`.
     """
 
-    ways: int = Field(ge=2, le=1000)
-    shots: int = Field(ge=1, le=1000)
-    queries: int = Field(ge=1, le=1000)
-    episodes: int = Field(ge=2, le=10**6)
+    ways: Annotated[int, Ge(2), Le(1000)]
+    shots: Annotated[int, Ge(1), Le(1000)]
+    queries: Annotated[int, Ge(1), Le(1000)]
+    episodes: Annotated[int, Ge(2), Le(10**6)]
     classifier: Literal["prototype", "neighbour"]
     class_splits: str | None
 
 
-class VariantParams(Params):
+@dataclass(frozen=True, kw_only=True)
+class VariantParams(Section):
     """Encoders to compare: changes of the root's params.yaml, and whether they are trained at all."""
 
     trained: bool
     changes: dict[str, Any]
 
 
-class Variants(Params):
+@dataclass(frozen=True, kw_only=True)
+class Variants(Section):
     """Variants to compare with the main line's encoders."""
 
     uniform: VariantParams
     untrained: VariantParams
 
 
+@dataclass(frozen=True, kw_only=True)
 class MetaParams(OwnParams):
     """The study's params.yaml."""
 
@@ -96,17 +104,16 @@ class MetaParams(OwnParams):
     probe: ProbeParams
     few_shot: FewShotParams
 
-    @model_validator(mode="after")
-    def _known(self) -> Self:
+    def __post_init__(self) -> None:
+        super().__post_init__()
         for name in self.targets:
             if fault := unknown(name):
                 raise ValueError(fault)
-        return self
 
 
 def unknown(name: str) -> str | None:
     """Error sentence for a name that is not a target, with the nearest that is; None for a target."""
-    known = [*EMBEDDED, *Roots.model_fields]
+    known = [*EMBEDDED, *kinds(Roots)]
     if name in known:
         return None
     return f"targets: {name!r} is none of {', '.join(known)}{nearest(name, known)}"

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from annulus.config.params import filled
 from annulus.datasets.prepare import Prepared, packing, prepare_sources
 from annulus.datasets.settings import FolderSettings
 from annulus.studies.transfer.params import ImagesParams
@@ -20,7 +21,7 @@ def prepare_target(settings: dict[str, Any]) -> Iterator[Prepared]:
         InputError: when the target's files are missing or malformed, or have too few images.
     """
     name, root, size, seed = (settings[key] for key in ("target", "root", "image_size", "seed"))
-    params = ImagesParams.model_validate(settings["images"])
+    params = filled(ImagesParams, settings["images"])
     limits = {"train": params.train_images, "test": params.test_images}
     sources = open_target(name, root, size, limits, seed)
     packed = params.store if sources["train"].files else "memory"

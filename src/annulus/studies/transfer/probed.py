@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from annulus.config.params import filled
 from annulus.device.device import pick_device
 from annulus.device.rng import generator
 from annulus.encoders.encoder import Encoder, SplitEncoder, build_encoder, load_encoder
@@ -59,7 +60,7 @@ def evaluate_transfer(shared: Mapping[str, Any], key: tuple[str, int]) -> Mappin
     Features are extracted once. Runs of one seed share the probe's order, and all runs the episodes.
     """
     (variant, seed), device = key, pick_device()
-    probe, few = ProbeParams.model_validate(shared["probe"]), FewShotParams.model_validate(shared["few_shot"])
+    probe, few = filled(ProbeParams, shared["probe"]), filled(FewShotParams, shared["few_shot"])
     train, test = splits_of(shared["images"])
     encoder = normalised(load_encoder(shared["encoders"][variant] / f"{seed}.safetensors"), train)
     layers = sorted({probe.layer, "pooled"})

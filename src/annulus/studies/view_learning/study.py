@@ -1,46 +1,49 @@
 """The params.yaml of the study of learned views as a whole."""
 
-from typing import Annotated, Self
+from dataclasses import dataclass
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from annotated_types import MinLen
 
 from annulus.config.file import checked
-from annulus.config.params import Name, Params
+from annulus.config.params import Name, plain
 from annulus.errors import InputError, nearest, shown
-from annulus.settings import Rate, Steps
+from annulus.settings import Rate, Section, Steps
 from annulus.studies.study import Settings, Study, StudyParams
 from annulus.studies.view_learning.params import GeneratorParams
 
 
-class Nothing(Params):
+@dataclass(frozen=True, kw_only=True)
+class Nothing(Section):
     """A choice without settings of its own."""
 
 
-class Rates(Params):
+@dataclass(frozen=True, kw_only=True)
+class Rates(Section):
     """Learning rates of a generator and of its estimators."""
 
     generator_rate: Rate
     estimator_rate: Rate
 
 
+@dataclass(frozen=True, kw_only=True)
 class ViewLearningParams(StudyParams):
     """The study's params.yaml."""
 
     held_out_pairs: Steps
     shown: Steps
-    backbones: dict[str, Annotated[dict[str, Nothing], Field(min_length=1)]]  # of each scale
+    backbones: dict[str, Annotated[dict[str, Nothing], MinLen(1)]]  # of each scale
     learning: dict[str, Settings]  # of all, then what differs at a scale
     rates: dict[str, dict[str, Rates]]  # of each scale
-    generators: Annotated[dict[Name, Settings], Field(min_length=1)]
+    generators: Annotated[dict[Name, Settings], MinLen(1)]
     pairs: dict[str, list[str]]
 
-    @model_validator(mode="after")
-    def _generators_exist(self) -> Self:
+    def __post_init__(self) -> None:
+        super().__post_init__()
         for generator, others in self.pairs.items():
             for name in (generator, *others):
                 if name not in self.generators:
                     raise ValueError(f"pairs.{generator}: no {name!r}{nearest(name, self.generators)}")
-        return self
 
 
 def generator_of(study: Study, own: ViewLearningParams, name: str) -> GeneratorParams:
@@ -55,4 +58,4 @@ def generator_of(study: Study, own: ViewLearningParams, name: str) -> GeneratorP
         raise InputError(f"{where} is none of {', '.join(rates)}{nearest(str(chosen), rates)}")
     scales = {scale: settings for scale, settings in own.learning.items() if scale != "all"}
     learning = study.row("learning", "all") | study.value_at_scale(scales, "learning")
-    return checked(learning | rates[chosen].model_dump() | tree, f"{study.path}: generators.{name}", GeneratorParams)
+    return checked(learning | plain(rates[chosen]) | tree, f"{study.path}: generators.{name}", GeneratorParams)
