@@ -1,0 +1,59 @@
+"""Sections made by hand and read from a file: rules that are functions, and keys that a file may lack."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import pytest
+
+from annulus.config.file import checked
+from annulus.config.params import filled, plain
+from annulus.errors import InputError
+from annulus.settings import Rule, Section
+
+
+def even(number: int) -> None:
+    if number % 2:
+        raise InputError(f"{number} is odd; take {number + 1}")
+
+
+Even = Annotated[int, Rule(even)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Whole(Section):
+    pairs: Even
+    more: list[Even]
+    name: str = "plain"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lacking(Whole):
+    optional = True
+
+
+def test_a_rule_refuses_a_value_by_its_key_and_where_a_section_is_made_by_hand():
+    tree = {"pairs": 2, "more": [4, 5], "name": "own"}
+    with pytest.raises(InputError, match=r"^study: more\.1: 5 is odd; take 6$"):
+        checked(tree, "study", Whole)
+    with pytest.raises(InputError, match=r"^study: pairs: 3 is odd; take 4$"):
+        checked({"pairs": 3, "more": [], "name": "own"}, "study", Whole)
+    with pytest.raises(InputError, match=r"^3 is odd; take 4$"):
+        Whole(pairs=3, more=[])
+    with pytest.raises(InputError, match=r"^pairs 'two': give a whole number$"):
+        Whole(pairs="two", more=[])
+
+
+def test_a_file_may_lack_only_the_optional_keys_of_a_section_that_says_so():
+    tree = {"pairs": 2, "more": [4]}
+    with pytest.raises(InputError, match=r"^study: name: missing"):
+        checked(tree, "study", Whole)
+    assert checked(tree, "study", Lacking) == Lacking(pairs=2, more=[4], name="plain")
+    with pytest.raises(InputError, match=r"^study: more: missing"):
+        checked({"pairs": 2}, "study", Lacking)
+
+
+def test_a_section_is_written_to_a_file_of_settings_and_read_back_and_another_version_s_is_refused():
+    section = Whole(pairs=2, more=[4], name="own")
+    assert filled(Whole, plain(section)) == section
+    with pytest.raises(InputError, match=r"do not fit this version of the code \(.*pairs.*\); run `dvc repro`$"):
+        filled(Whole, plain(section) | {"pairs": "2"})
