@@ -23,6 +23,7 @@ Rooms in the order in which data flows through them; each imports only from thos
     compare        two variants of the main line, number by number
     report         all that was measured as one page, beside the papers
     studies        a folder for each study, and what they share
+    presets        rows of the papers' tables as settings of the main line, with their hours
     sweep          all runs of a study in parallel, here or on a cluster
 
 `annulus --help` lists the programs among them (`__main__`).

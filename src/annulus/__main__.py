@@ -14,6 +14,8 @@ COMMANDS = {
     "report": ("annulus.report.command", "one page of all that was measured, beside the papers"),
     "compare": ("annulus.compare.command", "two variants of the main line, number by number"),
     "sweep": ("annulus.sweep.command", "all runs of a study in parallel, here or on a cluster"),
+    "presets": ("annulus.presets.listing", "each row of the papers' tables that runs here"),
+    "preset": ("annulus.presets.line", "the `dvc exp run` line of one such row, and its hours"),
     "export": ("annulus.export", "an encoder's backbone as a file for torchvision, timm or detectron2"),
     "picture": ("annulus.diagnostics.picture", "the annulus around one image of the main line, as an SVG"),
     "runs": ("annulus.compare.runs", "the workspace, HEAD and DVC's experiments side by side"),

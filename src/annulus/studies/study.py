@@ -67,16 +67,18 @@ class OwnStudy:
 
     model: ClassVar[type[OwnParams]] = OwnParams
 
-    def __init__(self, own: Path) -> None:
-        """
+    def __init__(self, own: Path, scale: str | None = None) -> None:
+        """`scale`: in place of the file's.
+
         Raises:
             InputError: when the file cannot be read, or lacks something that all studies have.
         """
-        self.path, self.content = own, _read(own)
+        self.path, self.content = own, _read(own) | ({} if scale is None else {"scale": scale})
         known = {key: self.content[key] for key in kinds(self.model) if key in self.content}
         self.params = checked(known, str(own), self.model)
-        if self.params.scale not in self.params.scales:
-            raise InputError(f"{own}: scale: {self.params.scale!r} is none of {', '.join(self.params.scales)}")
+        if (chosen := self.params.scale) not in self.params.scales:
+            known = f"{', '.join(self.params.scales)}{nearest(chosen, self.params.scales)}"
+            raise InputError(f"{own}: scale: {chosen!r} is none of {known}")
 
     def read(self, model: type[Model]) -> Model:
         """The whole file, of which the model knows every key.
@@ -145,12 +147,13 @@ class Study(OwnStudy):
 
     model = StudyParams
 
-    def __init__(self, root: Path, own: Path) -> None:
-        """
+    def __init__(self, root: Path, own: Path, scale: str | None = None) -> None:
+        """`scale`: in place of the study's.
+
         Raises:
             InputError: when a file cannot be read, or the study lacks something that all studies have.
         """
-        super().__init__(own)
+        super().__init__(own, scale)
         missing = set(SECTION_OF) - {"scale"} - set(self.params.defaults)
         if missing:
             raise InputError(f"{own}: defaults: lacks {', '.join(sorted(missing))}; a study sets every selector")

@@ -1,0 +1,44 @@
+"""`annulus presets`: each row of the papers' tables that runs here, by the name that `annulus preset` takes."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from annulus.compare.sides import repository
+from annulus.errors import InputError
+from annulus.presets.preset import STUDY, Presets
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Print the list. A user's mistake is one sentence and exit status 1."""
+    parser = argparse.ArgumentParser(prog="annulus presets", description=__doc__)
+    add_study(parser)
+    arguments = parser.parse_args(argv)
+    try:
+        presets = Presets(arguments.root or repository(Path()), arguments.study, arguments.scale)
+    except InputError as error:
+        raise SystemExit(f"ERROR: {error}") from None
+    print(as_text(presets))
+    print('\nannulus preset "NAME" prints the command that runs one, and its hours')
+
+
+def add_study(parser: argparse.ArgumentParser) -> None:
+    """The arguments that both commands have."""
+    parser.add_argument("--study", default=STUDY, help=f"a study with the papers' tables (default: {STUDY})")
+    parser.add_argument("--scale", help="demo, paper, ... (default: the study's own)")
+    parser.add_argument("--root", type=Path, help="the repository; by default the one of the working directory")
+
+
+def as_text(presets: Presets) -> str:
+    """The presets as a table: name, the study's row, the paper's number."""
+    width = max(map(len, presets.all))
+    rows = max(len(preset.row) for preset in presets.all.values())
+    lines = [f"{'preset':<{width}}  {'row of ' + presets.name:<{rows}}  paper, linear probe, %"]
+    for preset in presets.all.values():
+        paper = "" if preset.top1_percent is None else f"{preset.top1_percent:.1f}"
+        lines.append(f"{preset.name:<{width}}  {preset.row:<{rows}}  {paper:>5}".rstrip())
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

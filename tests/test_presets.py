@@ -1,0 +1,209 @@
+"""Presets: each line, applied by DVC's own code, selects what the study's row selects; hours come from metrics/."""
+
+import json
+import shlex
+import shutil
+
+import pytest
+from by_path import ROOT, script
+from dvc.utils.hydra import apply_overrides
+from hydra.core.override_parser.overrides_parser import OverridesParser
+
+from annulus.config.file import checked, load_params, read_tree
+from annulus.config.resolved import IMAGES, RUN, resolved
+from annulus.errors import InputError
+from annulus.presets import line, listing
+from annulus.presets.hours import hours
+from annulus.presets.preset import Presets, studies
+from annulus.studies.study import Study
+
+SETTINGS = {"algorithms": "algorithms", "cifar10_algorithms": "algorithms", "cifar10": "cifar10"}
+
+
+def overrides(presets, preset):
+    command, *words = shlex.split(presets.line(preset))[2:]
+    assert command == "run"
+    assert words[::2] == ["-S"] * (len(words) // 2)
+    return words[1::2]
+
+
+@pytest.fixture(scope="module")
+def of_stages():
+    cache = {}
+
+    def read(study, row):
+        if study not in cache:
+            files = script(f"stages/{SETTINGS[study]}/settings.py").main(
+                Study(ROOT / "params.yaml", ROOT / "stages" / study / "params.yaml")
+            )
+            cache[study] = files
+        files = cache[study]
+        run = files.get(f"rows/{row}") or files[f"rows/{row}/0"]
+        return run["run"], files["images"], files["table"]["seeds"]
+
+    return read
+
+
+def set_by(words, tree):
+    """A tree with overrides set as DVC sets them: each parsed in the grammar of Hydra, without `+`."""
+    tree = json.loads(json.dumps(tree))
+    for override in OverridesParser.create().parse_overrides(words):
+        assert override.type.name == "CHANGE"
+        assert not override.is_sweep_override()
+        place, parts = tree, override.key_or_group.split(".")
+        for part in parts[:-1]:
+            place = place[part]
+        assert parts[-1] in place
+        place[parts[-1]] = override.value()
+    return tree
+
+
+@pytest.mark.parametrize("study", SETTINGS)
+def test_every_line_selects_what_the_row_selects(study, of_stages, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    presets, tree = Presets(ROOT, study), read_tree(ROOT / "params.yaml")
+    assert len(presets.all) >= 38
+    for preset in presets.all.values():
+        params = checked(set_by(overrides(presets, preset), tree), preset.name)
+        run, images, seeds = of_stages(study, preset.row)
+        assert resolved(params, RUN) == run, preset.name
+        assert resolved(params, IMAGES[1:]) == {name: images[name] for name in images if name != "seeds"}, preset.name
+        assert params.seeds == seeds, preset.name
+
+
+@pytest.mark.parametrize(
+    ("study", "scale", "name"),
+    [
+        ("algorithms", None, "ring.table1a/IRing"),
+        ("algorithms", "paper", "ring.table6/CMCRing (+C_i)"),
+        ("cifar10_algorithms", None, "mlcpc.table3a/J_5.0 to J_0.2"),
+        ("algorithms", None, "none/untrained, Lab"),
+    ],
+)
+def test_dvc_writes_a_params_yaml_that_selects_the_preset(study, scale, name, tmp_path):
+    presets = Presets(ROOT, study, scale)
+    preset = presets.find(name)
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    apply_overrides(tmp_path / "params.yaml", overrides(presets, preset))
+    selected = [resolved(params, [*RUN, *IMAGES]) for params in (load_params(tmp_path / "params.yaml"),)]
+    assert selected == [resolved(presets.params(preset), [*RUN, *IMAGES])]
+
+
+def test_an_edited_params_yaml_gets_the_line_that_it_needs(tmp_path):
+    for file in ("params.yaml", "stages/algorithms/params.yaml"):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / file, tmp_path / file)
+    operators = {"solarize": {"probability": 0.2, "threshold": 0.5}}
+    text = (tmp_path / "params.yaml").read_text()
+    edited = text.replace("operators: {}", f"operators: {json.dumps(operators)}", 1).replace(
+        "sampler: ring", "sampler: cave"
+    )
+    (tmp_path / "params.yaml").write_text(
+        edited.replace("    jitter:\n      probability: 0.8", "    jitter:\n      probability: 0.7", 1)
+    )
+    presets = Presets(tmp_path)
+    changes = presets.changes(presets.find("ring.table1a/IRing"))
+    assert changes["sampler"] == "ring"
+    presets = Presets(ROOT)
+    presets.tree = read_tree(tmp_path / "params.yaml")  # the study's view of the file as it was
+    words = overrides(presets, presets.find("ring.table1a/IRing"))
+    assert "view_sets.gentle.operators={}" in words
+    assert "view_sets.gentle.jitter.probability=0.8" in words
+    presets.tree["view_sets"]["gentle"]["jitter"] = None
+    words = overrides(presets, presets.find("ring.table1a/IRing"))
+    wanted = read_tree(ROOT / "params.yaml")["view_sets"]["gentle"]["jitter"]
+    assert set_by(words, presets.tree)["view_sets"]["gentle"]["jitter"] == wanted
+
+
+def test_a_near_miss_is_one_sentence(capsys):
+    for words, sentence in (
+        (["ring.table1a/IRng"], r"no preset 'ring\.table1a/IRng'; did you mean 'ring\.table1a/IRing'\?"),
+        (["mocoring"], r"no preset 'mocoring'; did you mean 'ring\.table1a/MoCoRing'\?"),
+        (["x"], r"no preset 'x' \(`annulus presets` lists all 52\)"),
+        (["x", "--study", "cifar"], r"'cifar' is no study with the papers' tables; did you mean 'cifar10'\?"),
+        (["x", "--scale", "papr"], r"'papr' is none of tiny, demo, paper; did you mean 'paper'\?"),
+    ):
+        with pytest.raises(SystemExit, match=rf"^ERROR: .*{sentence}"):
+            line.main([*words, "--root", str(ROOT)])
+    with pytest.raises(InputError, match="no study with the papers' tables"):
+        Presets(ROOT, "spirals")
+
+
+def test_the_list_has_every_row_of_the_tables_in_100_columns(capsys):
+    listing.main(["--root", str(ROOT)])
+    printed = capsys.readouterr().out.splitlines()
+    assert max(map(len, printed)) <= 100
+    tables = read_tree(ROOT / "stages/algorithms/params.yaml")["tables"]
+    names = [f"{table}/{method}" for table, entry in tables.items() for method in entry["methods"]]
+    assert [text.split("  ")[0].rstrip() for text in printed[1 : 1 + len(names)]] == names
+    assert any(text.split() == ["ring.table1a/IRing", "RING+anneal", "83.9"] for text in printed)
+    assert studies(ROOT)[0] == "algorithms"
+
+
+def test_the_command_is_a_line_of_the_shell_and_a_comment(capsys):
+    line.main(["ring.table1a/IRing", "--root", str(ROOT)])
+    command, comment = capsys.readouterr().out.splitlines()
+    assert command == "dvc exp run -S scales.demo.prepare.test_images=6000 -S scales.demo.pretrain.epochs=5"
+    assert comment.startswith("# hours: ")
+
+
+@pytest.fixture
+def root(tmp_path):
+    """Speeds with numbers that one can follow by hand."""
+    files = {
+        "benchmarks/sweep.json": {"runs": 10, "runs_own_seconds": 360, "processor": "P"},
+        "benchmarks/step.json": {
+            "imagenet_stem_bare_images_per_second": 500,
+            "imagenet_stem_uniform_percent_of_bare": 100.0,
+            "imagenet_stem_ring_percent_of_bare": 50.0,
+            "pixels": 32,
+            "threads": 2,
+            "processor": "Q",
+        },
+        "benchmarks/methods.json": {
+            "moco_imagenet_stem_images_per_second": 100,
+            "pixels": 32,
+            "threads": 2,
+            "processor": "R",
+        },
+    }
+    for name, content in files.items():
+        (tmp_path / "metrics" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "metrics" / name).write_text(json.dumps(content))
+    (tmp_path / "metrics/searches").mkdir()
+    (tmp_path / "metrics/searches/cifar10_algorithms.csv").write_text(
+        "row,seconds\nRING,30\nRING,50\nMoCo,9\nRING,72\n"
+    )
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("study", "scale", "name", "said"),
+    [
+        # 5 * 36 s
+        ("algorithms", None, "ring.table1a/IR", "0.05 on one core of P: 5 seeds, 36 s each (mean of 10 runs"),
+        ("algorithms", None, "none/untrained", "not known; no such run was timed"),
+        # the median, 5 * 50 s
+        ("cifar10_algorithms", None, "mutualinfo.table1/RING", "0.069 on a processor that the file does not name: 5"),
+        ("cifar10_algorithms", None, "mutualinfo.table1/BALL", "not known"),
+        # 200 * 45000 * 49 / 500 s = 245 h
+        ("algorithms", "paper", "ring.table1a/IR", "1225 on 2 cores of Q: 5 seeds, 245 h each (pretraining alone: 200"),
+        # half the speed, twice the networks
+        ("algorithms", "paper", "ring.table1a/CMCRing", "4900 on 2 cores of Q: 5 seeds, 980 h each (pretraining alone"),
+        ("algorithms", "paper", "ring.table1a/MoCo", "6125 on 2 cores of R: 5 seeds, 1225 h each"),
+        ("algorithms", "paper", "none/SiMo", "not known"),
+        ("cifar10", None, "ring.table1a/IR", "not known"),
+    ],
+)
+def test_hours_follow_from_the_timed_speeds(study, scale, name, said, root):
+    presets = Presets(ROOT, study, scale)
+    assert f"hours: {said}" in hours(root, presets, presets.find(name))
+
+
+def test_without_metrics_hours_are_not_known_and_a_damaged_file_is_a_sentence(root, tmp_path_factory):
+    presets = Presets(ROOT, "cifar10_algorithms")
+    preset = presets.find("mutualinfo.table1/RING")
+    assert "not known" in hours(tmp_path_factory.mktemp("empty"), presets, preset)
+    (root / "metrics/searches/cifar10_algorithms.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(InputError, match="no columns row and seconds"):
+        hours(root, presets, preset)
