@@ -25,6 +25,7 @@ from annulus.optim.schedules import Schedule
 from annulus.optim.sgd import FusedSGD
 from annulus.running import progress
 from annulus.running.checkpoint import Checkpoint
+from annulus.training.online_probe import OnlineProbe
 from annulus.training.run import Run
 from annulus.training.snapshots import Snapshots
 from annulus.training.validation import Validation, embeddings
@@ -59,6 +60,9 @@ class Training:
         images, validation = images.on(device), validation.on(device)
         self.source = images
         self.validation = Validation(validation, images, settings.budget.validation_images, settings.seed, device)
+        self.probe: OnlineProbe | None = None
+        if len(self.validation.images):
+            self.probe = OnlineProbe(method.encoder, images.labels, len(images.classes), device)
         self.images = images.images
         self.trainable = [parameter for parameter in method.parameters() if parameter.requires_grad]
         self.optimizer = FusedSGD(
@@ -149,6 +153,8 @@ class Training:
         self.optimizer.step()
         with self.checks.put_off():
             self.method.after_step(index, step)
+        if self.probe is not None:
+            self.probe.learn(index)
         self._measure(step)
         if self.annealing.watches_loss:
             self.annealing.after_step(self.measured[self.batch, 0].item())
@@ -164,7 +170,7 @@ class Training:
         mean_(torch.stack(numbers, out=self.measured[self.batch]))  # of all processes, in place
 
     def _end_epoch(self) -> None:
-        accuracy = self.validation.accuracy(self.method)
+        accuracies = self.validation.accuracies(self.method, self.probe)
         loss, bound, ceiling, gradient, square = self.measured.mean(dim=0).tolist()
         inner, outer = kept_shares(self.settings.sampler.shares, self._progress())
         row: dict[str, Number] = {
@@ -178,9 +184,8 @@ class Training:
             "inner_share": inner,
             "outer_share": outer,
         }
-        if accuracy is not None:
-            row["validation_nn1_percent"] = accuracy
-        self.history.append(row)
+        self.history.append(row | accuracies)
+        accuracy = accuracies.get("validation_nn1_percent")
         self.schedule.after_epoch(accuracy)
         self.annealing.after_epoch(accuracy)
         if self.snapshots is not None:
@@ -243,6 +248,7 @@ class Training:
             "schedule": self.schedule.state_dict(),
             "annealing": self.annealing.state_dict(),
             "view_generator": self.view_generator.get_state(),
+            "probe": None if self.probe is None else self.probe.state_dict(),
             "snapshots": None if self.snapshots is None else self.snapshots.state_dict(),
         }
 
@@ -254,6 +260,8 @@ class Training:
         self.schedule.load_state_dict(state["schedule"])
         self.annealing.load_state_dict(state["annealing"])
         self.view_generator.set_state(state["view_generator"])
+        if self.probe is not None:
+            self.probe.load_state_dict(state["probe"])
         if self.snapshots is not None:  # of several processes, only the first keeps them
             self.snapshots.load_state_dict(state["snapshots"])
 
@@ -266,4 +274,6 @@ def _line(row: Mapping[str, Number], epochs: int) -> str:
     )
     if "validation_nn1_percent" in row:
         text += f", validation 1-NN {row['validation_nn1_percent']:.1f} %"
+    if "online_linear_top1_percent" in row:
+        text += f", linear {row['online_linear_top1_percent']:.1f} %"
     return text

@@ -137,8 +137,9 @@ BORDERS = {
 PLOTS = [
     _curve("curve.bound", "Bound and its ceiling", {"bound_nats": "bound", "ceiling_nats": "ceiling"}, "nats",
            PRETRAIN),
-    _curve("curve.accuracy", "Validation accuracy of the nearest memory row", {"validation_nn1_percent": "validation"},
-           NN1, PRETRAIN),
+    _curve("curve.accuracy", "Validation accuracy of the nearest memory row and of a linear probe beside training",
+           {"validation_nn1_percent": "nearest row", "online_linear_top1_percent": "linear probe"}, "accuracy, percent",
+           PRETRAIN),
     _curve("curve.share", "Where the sampler's set begins and ends",
            {"outer_share": "outer border", "inner_share": "inner border"}, "rank, percent of the memory", PRETRAIN,
            100.0),

@@ -1,0 +1,114 @@
+"""A linear classifier that learns beside the encoder, on what each step computes anyway: accuracy in the papers' unit.
+
+It gives the encoder no gradient and draws no random number, so the encoder's weights are the same bits without it.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from annulus.device.distributed import all_gather, local
+from annulus.encoders.encoder import Encoder, SplitEncoder
+from annulus.files.images import UNLABELLED
+
+MOMENTUM = 0.9
+STATISTICS_RATE = 0.05  # share of a batch in the running mean and variance of the features
+EPS = 1e-5
+
+
+class OnlineProbe:
+    """Softmax regression of a view's class from its pooled features, one step of SGD for each of the encoder's.
+
+    Features are standardised by the batch, at evaluation by running statistics. Weights start at zero. The learning
+    rate is 4 / width: standardised features have covariances whose largest eigenvalue is at most the width, and the
+    softmax's curvature is at most one half, so a step never overshoots by more than momentum damps.
+    The optimiser is written out, since autograd and torch.optim take several times as long at a batch of 32 images.
+    Images without a class teach nothing. Of several processes, each learns from the whole batch.
+
+    Source: Wu et al. 2020, arXiv:2005.13149, Section 5 (linear evaluation, which is of frozen encoders).
+
+    >>> from annulus.training.online_probe import OnlineProbe
+    >>> config = annulus.EncoderConfig("convnet", "cifar", "linear", 16, 32, None, mean=(0.5,) * 3, std=(0.25,) * 3)
+    >>> encoder = annulus.build_encoder(config, seed=0)
+    >>> probe = OnlineProbe(encoder, labels=torch.arange(8) % 2, classes=2, device=torch.device("cpu"))
+    >>> embedding = encoder(torch.rand(8, 3, 32, 32))  # the probe sees the pooled features of this pass
+    >>> probe.learn(torch.arange(8))
+    >>> probe.accuracy(torch.rand(4, 128), torch.tensor([0, 1, 0, 1])) in (0, 25, 50, 75, 100)
+    True
+    """
+
+    def __init__(
+        self, encoder: Encoder | SplitEncoder, labels: Int[Tensor, "n"], classes: int, device: torch.device
+    ) -> None:
+        """`labels`: the class of every training image, UNLABELLED where there is none."""
+        self.networks = list(encoder.parts) if isinstance(encoder, SplitEncoder) else [encoder]
+        self.labels = labels.to(device)
+        self.all_labelled = bool((labels != UNLABELLED).all())
+        width = sum(network.width for network in self.networks)
+        self.rate = 4 / width
+        self.weight, self.velocity = torch.zeros(2, width + 1, classes, device=device)  # the last row is the bias
+        self.mean, self.var = torch.zeros(width, device=device), torch.ones(width, device=device)
+        self.seen: dict[int, Tensor] = {}  # the pooled features of the step's queries, by network
+        self.hooks = [
+            network.head.register_forward_pre_hook(self._watch(place)) for place, network in enumerate(self.networks)
+        ]
+
+    def _watch(self, place: int) -> Any:
+        def watch(head: nn.Module, arguments: tuple[Tensor]) -> None:
+            if head.training and torch.is_grad_enabled():  # a step's pass, not an evaluation's
+                self.seen[place] = arguments[0].detach()
+
+        return watch
+
+    def close(self) -> None:
+        """Watch the encoder no longer."""
+        for hook in self.hooks:
+            hook.remove()
+        self.seen.clear()
+
+    @torch.no_grad()
+    def learn(self, index: Int[Tensor, "all"]) -> None:
+        """One step of SGD on the features of the encoder's last pass in training mode, views of the images `index`.
+
+        A pass of several views of each image has all first views before all second ones.
+        """
+        parts = [self.seen.pop(place) for place in range(len(self.networks))]
+        features = (parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)).float()
+        views = len(features) // len(local(index))
+        if views > 1 or len(features) < len(index):  # in each process's part the first views come first
+            features = torch.cat([all_gather(view) for view in features.chunk(views)])
+        labels = self.labels[index]
+        labels = labels[:, None] if views == 1 else labels.repeat(views)[:, None]
+        features = self._standardised(features, training=True)
+        gradient = (features @ self.weight).softmax(dim=1)
+        if self.all_labelled:
+            gradient.scatter_(1, labels, -1.0, reduce="add")
+        else:
+            gradient.scatter_(1, labels.clamp_min(0), -1.0, reduce="add").mul_(labels != UNLABELLED)
+        self.velocity.addmm_(features.T, gradient, beta=MOMENTUM, alpha=1 / len(features))
+        self.weight.sub_(self.velocity, alpha=self.rate)
+
+    def accuracy(self, features: Float[Tensor, "m c"], labels: Int[Tensor, "m"]) -> float:
+        """Percent of the images that are told their class, by their pooled features; 100 / classes at chance."""
+        told = (self._standardised(features.to(self.mean.device), training=False) @ self.weight).argmax(dim=1)
+        return 100 * (told == labels.to(told.device)).double().mean().item()
+
+    def _standardised(self, features: Float[Tensor, "m c"], training: bool) -> Float[Tensor, "m c1"]:
+        """Mean 0 and variance 1 of each feature, and a one for the bias."""
+        features = F.batch_norm(features, self.mean, self.var, training=training, momentum=STATISTICS_RATE, eps=EPS)
+        return F.pad(features, (0, 1), value=1.0)
+
+    def _tensors(self) -> Sequence[Tensor]:
+        return self.weight, self.velocity, self.mean, self.var
+
+    def state_dict(self) -> list[Tensor]:
+        """All that the next step depends on."""
+        return list(self._tensors())
+
+    def load_state_dict(self, state: Sequence[Tensor]) -> None:
+        for tensor, saved in zip(self._tensors(), state, strict=True):
+            tensor.copy_(saved)

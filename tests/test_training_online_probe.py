@@ -1,0 +1,105 @@
+"""The online probe: plain SGD on pooled features, and an encoder that does not know of it."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from method_cases import assert_equal_states
+from settings import CPU, run, stripes
+from test_detection_levels import CONFIG
+
+from annulus.encoders.encoder import build_encoder
+from annulus.training import loop
+from annulus.training.online_probe import OnlineProbe
+
+METHODS = [
+    {"sampler": "ring"},
+    {"split": "lab"},
+    {"method": "moco"},
+    {"method": "simclr"},
+    {"method": "simo", "methods.simo.batch_norm": "shuffle"},
+    {"method": "pirl"},
+]
+
+
+@pytest.mark.parametrize("changes", METHODS, ids=["ir", "cmc", "moco", "simclr", "simo", "pirl"])
+def test_the_encoder_has_the_same_bits_without_it(changes, untouched_global_randomness):
+    trained = [run(changes), run(changes)]
+    trained[1].probe.close()
+    trained[1].probe = None
+    histories = [training.run() for training in trained]
+    assert_equal_states(*(training.method for training in trained))
+    for with_probe, without in zip(*histories, strict=True):
+        assert 0 <= with_probe.pop("online_linear_top1_percent") <= 100
+        assert with_probe == without
+
+
+def plain(probe, features, labels, steps):
+    """The classifier by autograd and torch.optim, from the features of each step."""
+    width, classes = features[0].shape[1], 3
+    network = torch.nn.Sequential(
+        torch.nn.BatchNorm1d(width, momentum=0.05, affine=False), torch.nn.Linear(width, classes)
+    )
+    for weight in network.parameters():
+        torch.nn.init.zeros_(weight)
+    optimizer = torch.optim.SGD(network.parameters(), lr=4 / width, momentum=0.9)
+    for step in range(steps):
+        known = labels[step] >= 0
+        losses = F.cross_entropy(network(features[step])[known], labels[step][known], reduction="sum")
+        optimizer.zero_grad()
+        (losses / len(known)).backward()
+        optimizer.step()
+    return network.eval()
+
+
+@pytest.mark.parametrize(("views", "unlabelled"), [(1, 0), (1, 3), (2, 0), (2, 3)])
+def test_it_is_softmax_regression_by_sgd_with_momentum(views, unlabelled, generator):
+    encoder = build_encoder(CONFIG, seed=0).train()
+    labels = torch.arange(12) % 3
+    labels[:unlabelled] = -1
+    probe, seen, of_seen = OnlineProbe(encoder, labels, 3, CPU), [], []
+    for _ in range(5):
+        index = torch.randperm(12, generator=generator)[:8]
+        images = torch.rand(8 * views, 3, 16, 16, generator=generator)
+        encoder(images)
+        seen.append(probe.seen[0].clone())
+        of_seen.append(torch.cat([labels[index]] * views))
+        probe.learn(index)
+        assert not probe.seen
+    network = plain(probe, seen, of_seen, 5)
+    test, truth = torch.randn(50, encoder.width, generator=generator), torch.arange(50) % 3
+    torch.testing.assert_close(probe.weight[:-1].T, network[1].weight.detach(), atol=1e-6, rtol=1e-4)
+    torch.testing.assert_close(probe.weight[-1], network[1].bias.detach(), atol=1e-6, rtol=1e-4)
+    expected = 100 * (network(test).argmax(dim=1) == truth).double().mean().item()
+    assert probe.accuracy(test, truth) == pytest.approx(expected)
+
+
+def test_it_sees_the_pooled_features_of_a_step_and_of_no_evaluation(generator):
+    encoder, images = build_encoder(CONFIG, seed=0), torch.rand(4, 3, 16, 16, generator=generator)
+    probe = OnlineProbe(encoder, torch.zeros(4, dtype=torch.int64), 2, CPU)
+    encoder.eval()(images)
+    with torch.no_grad():
+        encoder.train()(images)
+    assert not probe.seen
+    encoder(images).sum().backward()
+    assert not probe.seen[0].requires_grad
+    encoder.eval()
+    torch.testing.assert_close(probe.seen[0].shape, encoder.pooled(images).shape)
+    probe.close()
+    encoder.train()(images)
+    assert not probe.seen
+
+
+def test_it_learns_classes_that_features_separate():
+    changes = {"sampler": "uniform", "anneal": "none", "views": "colour", "scales.tiny.pretrain.epochs": 10}
+    training = run(changes | {"methods.ir.temperature": 0.2}, 160, 40)
+    history = training.run()
+    assert history[-1]["online_linear_top1_percent"] >= 90
+    assert training.metrics()["online_linear_top1_percent"] == history[-1]["online_linear_top1_percent"]
+    assert ", linear " in loop._line(history[-1], 10)
+
+
+def test_without_validation_images_there_is_none():
+    training = run({"scales.tiny.pretrain.epochs": 1}, validation=0)
+    assert training.probe is None
+    assert "online_linear_top1_percent" not in training.run()[0]
+    assert len(stripes(0, 1)) == 0
