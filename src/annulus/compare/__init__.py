@@ -6,6 +6,7 @@ text      the table for a terminal, and as Markdown
 record    the table as a metrics file
 figure    the learning curves of both
 runs      all runs side by side
+all_runs  all runs, the studies' too, as CSV or Parquet
 """
 
 from annulus.errors import require

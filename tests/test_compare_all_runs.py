@@ -1,0 +1,83 @@
+"""All runs as one CSV or Parquet: of the main line by seed, of studies by seed or as the rows of their tables."""
+
+import csv
+import json
+
+import pytest
+from test_compare import experiment, files, root, write  # noqa: F401 (root is a fixture)
+
+from annulus.compare import all_runs, runs
+
+
+@pytest.fixture
+def studies(root):  # noqa: F811
+    """The main line, an experiment, a study of rows, and one with a file for each seed."""
+    experiment(root, "noisy-coho", files(gain=2.0, sampler="uniform"))
+    numbers = {"linear_top1_percent": 61.5, "epochs": 5}
+    (root / "metrics/algorithms/rows").mkdir(parents=True)
+    (root / "metrics/algorithms/rows/IRing (+C_i).json").write_text(json.dumps({"0": numbers, "1": numbers}))
+    (root / "metrics/cifar10/rows/MoCo").mkdir(parents=True)
+    (root / "metrics/cifar10/rows/MoCo/2.json").write_text(json.dumps({"2": {"knn_top1_percent": 40.25}}))
+    (root / "metrics/cifar10/right/MoCo").mkdir(parents=True)
+    (root / "metrics/cifar10/right/MoCo/2.json").write_text(json.dumps({"2": {"knn_top1_percent": 1}}))
+    (root / "metrics/transfer").mkdir()
+    (root / "metrics/transfer/digits.json").write_text(json.dumps({"main_0_linear_top1_percent": 1.0}))
+    return root
+
+
+def written(root, file):  # noqa: F811
+    runs.main(["--root", str(root), "--to", str(file)])
+    with file.open(newline="") as text:
+        return list(csv.DictReader(text))
+
+
+def test_every_run_is_a_row_with_its_setting_its_seed_and_its_numbers(studies, tmp_path, capsys):
+    rows = written(studies, tmp_path / "runs.csv")
+    assert capsys.readouterr().out == f"{tmp_path}/runs.csv: {len(rows)} runs\n"
+    main = [row for row in rows if row["study"] == "main"]
+    assert [(row["run"], row["seed"]) for row in main] == [
+        (name, str(seed)) for name in ("HEAD", "workspace", "noisy-coho") for seed in range(5)
+    ]
+    assert {row["setting"] for row in main if row["run"] == "noisy-coho"} == {"sampler=uniform"}
+    assert {row["setting"] for row in main if row["run"] == "HEAD"} == {"sampler=ring"}
+    assert main[0]["bound_nats"] == "0.5"
+    assert main[10]["bound_nats"] == "2.5"
+    rest = [{name: text for name, text in row.items() if text} for row in rows if row["study"] != "main"]
+    iring = {"study": "algorithms", "setting": "IRing (+C_i)", "linear_top1_percent": "61.5", "epochs": "5"}
+    assert rest == [
+        iring | {"seed": "0"},
+        iring | {"seed": "1"},
+        {"study": "cifar10", "setting": "MoCo", "seed": "2", "knn_top1_percent": "40.25"},
+    ]
+
+
+def test_parquet_has_the_same_content_with_types(studies, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+    rows = written(studies, tmp_path / "runs.csv")
+    runs.main(["--root", str(studies), "--to", str(tmp_path / "runs.parquet")])
+    table = parquet.read_table(tmp_path / "runs.parquet")
+    assert str(table.schema.field("seed").type) == "int64"
+    assert str(table.schema.field("bound_nats").type) == "double"
+    for row, held in zip(rows, table.to_pylist(), strict=True):
+        for name, text in row.items():
+            value = held[name]
+            assert text == ("" if value is None else value) if isinstance(value, str | None) else float(text) == value
+
+
+def test_a_run_of_other_code_is_left_out_with_a_warning(studies, tmp_path, caplog):
+    write(studies, {"params.yaml": (studies / "params.yaml").read_text().replace("ring", "uniform", 1)})
+    rows = written(studies, tmp_path / "runs.csv")
+    assert "workspace" not in {row["run"] for row in rows}
+    assert "workspace is left out: " in caplog.text
+
+
+def test_a_missing_pyarrow_and_another_ending_are_one_sentence(studies, tmp_path, monkeypatch):
+    with pytest.raises(
+        SystemExit, match=r"^ERROR: .*runs\.xlsx ends in '\.xlsx'; name a file that ends in \.csv or \.p"
+    ):
+        runs.main(["--root", str(studies), "--to", str(tmp_path / "runs.xlsx")])
+    monkeypatch.setattr(all_runs, "find_spec", lambda name: None)
+    with pytest.raises(
+        SystemExit, match=r"^ERROR: .*runs\.parquet is Parquet, which needs pyarrow: pip install pyarrow, o"
+    ):
+        runs.main(["--root", str(studies), "--to", str(tmp_path / "runs.parquet")])
