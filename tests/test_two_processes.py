@@ -128,17 +128,19 @@ def bytes_sent(changes):
     with counting("all_gather_into_tensor"), counting("all_reduce"):
         training.step(order)
     norms = [norm.weight for norm in training.method.modules() if isinstance(norm, SyncBatchNorm)]  # of keys too
-    return sent, *(sum(tensor.numel() for tensor in tensors) for tensors in (training.trainable, norms))
+    seen = len(training.probe.mean) * training.method.queries_per_image  # numbers of an image that the probe reads
+    return sent, *(sum(tensor.numel() for tensor in tensors) for tensors in (training.trainable, norms)), seen
 
 
 @pytest.mark.parametrize("case", ["ir critic", "ir mlcpc", "moco drawn", "simo sync"])
-def test_a_step_sends_gradients_statistics_and_the_batch_s_embeddings_whatever_the_size_of_the_memory(case):
+def test_a_step_sends_gradients_statistics_and_the_batch_s_features_whatever_the_size_of_the_memory(case):
     batch, values = SCALE["batch_size"] // 2, 4
-    (sent, weights, channels), _ = together(bytes_sent, CASES[case])
+    (sent, weights, channels, seen), _ = together(bytes_sent, CASES[case])
     assert sent["all_reduce"] < 1.01 * values * (weights + 2 * channels)
-    embeddings = values * batch * SMALL["methods.ir.embedding_dim"]
+    embeddings, seen = values * batch * SMALL["methods.ir.embedding_dim"], values * batch * seen
     statistics = 4.1 if case == "moco drawn" else 2.1  # mean and variance of each group of keys too
-    assert embeddings < sent["all_gather_into_tensor"] < 1.3 * (embeddings + values * statistics * channels)
+    gathered = embeddings + seen + values * statistics * channels
+    assert embeddings + seen < sent["all_gather_into_tensor"] < 1.3 * gathered
 
 
 def images_read(changes):
