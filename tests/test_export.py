@@ -13,8 +13,9 @@ from test_detection_levels import CONFIG, trained
 
 from annulus.encoders.encoder import Encoder, build_encoder, save_encoder
 from annulus.errors import InputError
-from annulus.export import backbone_state, export, main, usage
+from annulus.export import backbone_state, export, usage
 from annulus.files import packed
+from annulus.hub.command import main
 from annulus.views.splits import ColourSplit
 
 
@@ -196,7 +197,7 @@ def test_a_user_s_mistake_is_one_sentence(tmp_path):
         ("encoder", "timm", ".pth", r"out\.pth ends in '\.pth'; for timm name a file that ends in \.safetensors$"),
         ("none", "timm", ".safetensors", r"none\.safetensors"),
     ):
-        arguments = [f"{tmp_path}/{name}.safetensors", "--to", library, "--out", f"{tmp_path}/out{ending}"]
+        arguments = [f"{tmp_path}/{name}.safetensors", "--to", library, f"{tmp_path}/out{ending}"]
         with pytest.raises(SystemExit, match=rf"^ERROR: .*{sentence}"):
             main(arguments)
 

@@ -21,6 +21,7 @@ Rooms in the order in which data flows through them; each imports only from thos
     pipeline       stages, provenance, MLflow
     datasets       where images come from, for `prepare`
     compare        two variants of the main line, number by number
+    hub            an encoder as a folder or file that other programs load, with a model card
     report         all that was measured as one page, beside the papers
     studies        a folder for each study, and what they share
     presets        rows of the papers' tables as settings of the main line, with their hours

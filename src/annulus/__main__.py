@@ -16,7 +16,7 @@ COMMANDS = {
     "sweep": ("annulus.sweep.command", "all runs of a study in parallel, here or on a cluster"),
     "presets": ("annulus.presets.listing", "each row of the papers' tables that runs here"),
     "preset": ("annulus.presets.line", "the `dvc exp run` line of one such row, and its hours"),
-    "export": ("annulus.export", "an encoder's backbone as a file for torchvision, timm or detectron2"),
+    "export": ("annulus.hub.command", "an encoder for the Hugging Face Hub, transformers, timm and others"),
     "picture": ("annulus.diagnostics.picture", "the annulus around one image of the main line, as an SVG"),
     "runs": ("annulus.compare.runs", "the workspace, HEAD and DVC's experiments side by side"),
     "restore": ("annulus.pipeline.restore", "after a killed `dvc exp run`: parameters, locks and metrics as committed"),

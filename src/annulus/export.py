@@ -1,18 +1,16 @@
-"""`annulus export ENCODER --to torchvision|timm|detectron2`: an encoder's backbone for another library.
+"""An encoder's backbone as a file for torchvision, timm or detectron2.
 
 The file holds the backbone under the other library's names, without the head, which only pretraining needs. The
-normalisation of the images stands inside the encoder, but outside the other library's network: the command prints it,
-with the lines that load the file.
+normalisation of the images stands inside the encoder, but outside the other library's network: `usage`
+tells it, with the lines that load the file.
 """
 
-import argparse
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 from torch import Tensor
 
-from annulus.encoders.encoder import Encoder, EncoderConfig, SplitEncoder, load_encoder
+from annulus.encoders.encoder import Encoder, EncoderConfig, SplitEncoder
 from annulus.errors import InputError
 from annulus.files.packed import write_tensors, write_torch
 
@@ -180,20 +178,3 @@ def _detectron2_name(name: str) -> str:
     name = name.replace("downsample.0", "shortcut").replace("downsample.1", "shortcut.norm")
     name = re.sub(r"\bbn(\d)", r"conv\1.norm", name)
     return name if name.startswith("res") else f"stem.{name}"
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    """Export, then print the file and the lines that load it. A user's mistake is one sentence and exit status 1."""
-    parser = argparse.ArgumentParser(prog="annulus export", description=__doc__)
-    parser.add_argument("encoder", type=Path, help="encoder.safetensors of the pretrain stage, its JSON beside it")
-    parser.add_argument("--to", choices=ENDINGS, required=True, dest="library")
-    parser.add_argument("--out", type=Path, help="the file to write (default: beside the encoder)")
-    arguments = parser.parse_args(argv)
-    library = arguments.library
-    out = arguments.out or arguments.encoder.with_suffix(f".{library}{ENDINGS[library]}")
-    try:
-        encoder = load_encoder(arguments.encoder)
-        export(encoder, library, out)
-    except InputError as error:
-        raise SystemExit(f"ERROR: {error}") from None
-    print(f"# {out}\n{usage(encoder.config, library, out)}")

@@ -177,6 +177,8 @@ def save_encoder(encoder: Encoder | SplitEncoder, weights: Path) -> None:
 def load_encoder(weights: Path | str) -> Encoder | SplitEncoder:
     """The encoder that `save_encoder` wrote, in evaluation mode and frozen. It refuses pixels outside [0, 1].
 
+    A folder is one that `annulus export ENCODER --to hub` wrote, or a download of such a one.
+
     Raises:
         InputError: when a file is missing or no encoder's, or the weights do not have the configuration's shapes.
 

@@ -15,6 +15,8 @@ from annulus.files.packed import write_tensors
 from annulus.files.regular import check_regular, read_text
 from annulus.files.results import write_text
 
+FOLDER_WEIGHTS, FOLDER_CONFIG = "model.safetensors", "config.json"  # a network as a folder, by the Hub's names
+
 Config = TypeVar("Config")
 Network = TypeVar("Network", bound=nn.Module)
 
@@ -35,14 +37,17 @@ def save_network(network: nn.Module, config: Any, weights: Path) -> None:
 def load_network(
     weights: Path, parse: Callable[[Any], Config], build: Callable[[Config], Network], kind: Kind
 ) -> Network:
-    """The network that `save_network` wrote, in evaluation mode and frozen.
+    """The network that `save_network` wrote, in evaluation mode and frozen; also of a folder of the Hub's form.
 
     Raises:
         InputError: when a file is missing or of another kind, or the weights do not have the configuration's shapes.
     """
+    described = weights.with_suffix(".json")
+    if weights.is_dir():
+        weights, described = weights / FOLDER_WEIGHTS, weights / FOLDER_CONFIG
     try:
         check_regular(weights)
-        config = parse(json.loads(read_text(weights.with_suffix(".json"))))
+        config = parse(json.loads(read_text(described)))
         state = load_file(weights)
     except (OSError, SafetensorError, ValueError, RecursionError) as error:
         raise InputError(
@@ -51,8 +56,7 @@ def load_network(
     network = build(config)  # weights that the file's replace
     if (fault := _difference(network.state_dict(), state)) is not None:
         raise InputError(
-            f"{weights} does not have the shapes of {weights.with_suffix('.json').name} ({fault}); "
-            "load the two files of one run"
+            f"{weights} does not have the shapes of {described.name} ({fault}); load the two files of one run"
         )
     for name, tensor in state.items():
         if not tensor.isfinite().all():

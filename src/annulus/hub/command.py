@@ -1,0 +1,53 @@
+"""`annulus export ENCODER --to LIBRARY [OUT]`: an encoder for another program.
+
+hub: a folder that huggingface_hub uploads and annulus.load_encoder reads. transformers: a folder that its AutoModel
+loads. torchscript: one file for torch.jit.load. torchvision, timm, detectron2: the backbone under the library's names.
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from annulus import export as libraries
+from annulus.encoders.encoder import load_encoder
+from annulus.errors import InputError
+from annulus.hub import folder, torchscript, transformers
+from annulus.hub.card import about_main_line
+
+ENDINGS = {"hub": "", "transformers": "", "torchscript": ".pt", **libraries.ENDINGS}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Export, then print where, and the lines that load it. A user's mistake is one sentence and exit status 1."""
+    parser = argparse.ArgumentParser(
+        prog="annulus export", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("encoder", type=Path, help="encoder.safetensors of the pretrain stage, its JSON beside it")
+    parser.add_argument("--to", choices=ENDINGS, required=True, dest="library")
+    parser.add_argument("out", type=Path, nargs="?", help="file or folder to write (default: beside the encoder)")
+    parser.add_argument("--license", default="", help="hub: the licence of the weights, such as mit")
+    arguments = parser.parse_intermixed_args(argv)
+    library, source = arguments.library, arguments.encoder
+    out = arguments.out or source.with_suffix(f".{library}{ENDINGS[library]}")
+    try:
+        encoder = load_encoder(source)
+        match library:
+            case "hub":
+                folder.write_hub(encoder, out, about_main_line(source, arguments.license))
+                usage = folder.usage(out)
+            case "transformers":
+                transformers.write_transformers(encoder, out)
+                usage = transformers.usage(out)
+            case "torchscript":
+                torchscript.write_torchscript(encoder, out)
+                usage = torchscript.usage(out)
+            case _:
+                libraries.export(encoder, library, out)
+                usage = libraries.usage(encoder.config, library, out)
+    except InputError as error:
+        raise SystemExit(f"ERROR: {error}") from None
+    print(f"# {out}\n{usage}")
+
+
+if __name__ == "__main__":
+    main()

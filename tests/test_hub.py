@@ -1,0 +1,216 @@
+"""Encoders for other programs: the Hub's folder with its card, transformers' folder, TorchScript."""
+
+import json
+import shutil
+import subprocess
+import sys
+import warnings
+
+import pytest
+import torch
+import yaml
+from by_path import ROOT
+from safetensors import safe_open
+from test_detection_levels import CONFIG, trained
+
+import annulus
+from annulus.encoders.encoder import save_encoder
+from annulus.errors import InputError
+from annulus.hub import torchscript, transformers
+from annulus.hub.card import About, about_main_line, model_card
+from annulus.hub.command import main
+from annulus.hub.folder import write_hub
+from annulus.views.splits import ColourSplit
+
+LAB = {"split": ColourSplit("lab"), "mean": (50.0, 3.0, -8.0), "std": (22.0, 11.0, 17.0)}
+CIFAR = {"architecture": "resnet18", "stem": "cifar"}
+
+
+def front_matter(card):
+    _, front, text = card.split("---\n", 2)
+    return yaml.safe_load(front), text
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"architecture": "convnet"},
+        CIFAR,
+        {"architecture": "alexnet"} | LAB,
+        {"architecture": "vit_small", "stem": "patch8"},
+    ],
+    ids=["convnet", "resnet", "split", "vit"],
+)
+def test_load_encoder_reads_the_folder_bit_for_bit(changes, generator, tmp_path):
+    encoder = trained(**changes)
+    write_hub(encoder, tmp_path / "hub")
+    loaded, images = annulus.load_encoder(str(tmp_path / "hub")), torch.rand(3, 3, 16, 16, generator=generator)
+    assert loaded.config == encoder.config
+    with torch.no_grad():
+        assert torch.equal(loaded(images), encoder(images))
+        assert torch.equal(loaded.pooled(images), encoder.pooled(images))
+    assert sorted(path.name for path in (tmp_path / "hub").iterdir()) == [
+        "README.md",
+        "config.json",
+        "model.safetensors",
+    ]
+    with safe_open(tmp_path / "hub/model.safetensors", "pt") as file:
+        assert file.metadata() == {"format": "pt"}
+
+
+def test_huggingface_hub_reads_the_card_and_would_upload_the_three_files(tmp_path):
+    hub = pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed")
+    write_hub(trained(), tmp_path, About(dataset="cifar10", licence="mit"))
+    data = hub.ModelCard.load(tmp_path / "README.md").data
+    assert (data.library_name, data.license, data.pipeline_tag) == ("annulus", "mit", "image-feature-extraction")
+
+
+def test_a_card_says_not_stated_of_what_is_not_known():
+    front, text = front_matter(model_card(CONFIG, About()))
+    assert "license" not in front
+    for words in (
+        "data set | not stated",
+        "## Setting\n\nnot stated",
+        "## Results\n\nnot stated",
+        "weights: not stated",
+    ):
+        assert words in text
+    assert "This encoder: not stated. Encoders that the intervals are over: not stated." in text
+
+
+def test_a_card_has_data_setting_seeds_intervals_and_licence():
+    about = About(
+        dataset="shapes",
+        data={"train_images": 3600},
+        setting={"sampler": "ring"},
+        seed=1,
+        seeds=(0, 1),
+        results={"knn_top1_percent": (59.37, 1.15, 60.84), "alignment": (0.5, None, None)},
+        licence="cc-by-4.0",
+    )
+    front, text = front_matter(model_card(CONFIG, about))
+    assert front["license"] == "cc-by-4.0"
+    for words in (
+        "| data set | shapes |\n| train images | 3600 |",
+        "| `sampler` | `ring` |",
+        "This encoder: 1. Encoders that the intervals are over: 0, 1.",
+        "| `knn_top1_percent` | 59.37 ± 1.15 | 60.84 |",
+        "| `alignment` | 0.5 |  |",
+        "Of the weights: cc-by-4.0.",
+    ):
+        assert words in text
+
+
+def test_the_main_line_s_checkout_fills_the_card_unless_its_metrics_are_of_other_code(tmp_path, monkeypatch):
+    (tmp_path / "data/main/encoders").mkdir(parents=True)
+    for name in ("params.yaml", "metrics/summary.csv", "metrics/main/prepare.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    weights = tmp_path / "data/main/encoders/1.safetensors"
+    save_encoder(trained(), weights)
+    monkeypatch.setattr("annulus.pipeline.stale.stale", lambda files: [])
+    about = about_main_line(weights, "mit")
+    assert (about.dataset, about.seed, about.seeds, about.licence) == ("shapes", 1, (0, 1, 2, 3, 4), "mit")
+    assert about.setting["samplers.ring.outer"] == 0.1
+    assert not any(key.startswith(("samplers.cave", "scales.paper")) for key in about.setting)
+    mean, half, own = about.results["knn_top1_percent"]
+    assert half < mean
+    assert own != mean
+    assert about.data.keys() <= json.loads((ROOT / "metrics/main/prepare.json").read_text()).keys()
+    monkeypatch.setattr("annulus.pipeline.stale.stale", lambda files: ["metrics were made with other code"])
+    assert about_main_line(weights) == About(seed=1)
+    assert about_main_line(tmp_path / "encoder.safetensors") == About()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"architecture": "convnet"}, {"architecture": "alexnet"}, CIFAR, {"architecture": "vit_small", "stem": "patch8"}],
+    ids=["convnet", "alexnet", "resnet", "vit"],
+)
+def test_torchscript_gives_the_pooled_features_of_any_batch(changes, generator, tmp_path):
+    encoder, file = trained(**changes), tmp_path / "encoder.pt"
+    torchscript.write_torchscript(encoder, file)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        network = torch.jit.load(file)
+    for batch, size in ((1, 16), (5, 16), *(() if encoder.config.patch else ((3, 24),))):
+        images = torch.rand(batch, 3, size, size, generator=generator)
+        with torch.no_grad():
+            torch.testing.assert_close(network(images), encoder.pooled(images), atol=1e-5, rtol=1e-5)
+
+
+def test_torchscript_needs_no_annulus(tmp_path):
+    torchscript.write_torchscript(trained(architecture="convnet"), tmp_path / "encoder.pt")
+    code = (
+        "import sys, torch; network = torch.jit.load(sys.argv[1])\n"
+        "print(tuple(network(torch.rand(2, 3, 20, 20)).shape), 'annulus' in sys.modules)"
+    )
+    command = [sys.executable, "-W", "ignore", "-c", code, "encoder.pt"]
+    done = subprocess.run(command, cwd=tmp_path, env={}, capture_output=True, text=True)
+    assert done.stdout.strip() == "(2, 128) False", done.stderr
+
+
+@pytest.mark.parametrize("architecture", ["resnet18", "resnet50"])
+def test_transformers_loads_the_folder_and_gives_the_same_features(architecture, generator, tmp_path):
+    library = pytest.importorskip("transformers", reason="transformers is not installed")
+    encoder = trained(architecture=architecture)
+    transformers.write_transformers(encoder, tmp_path)
+    network, report = library.AutoModel.from_pretrained(tmp_path, output_loading_info=True)
+    assert not any(report[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    images = torch.rand(2, 3, 64, 64, generator=generator)
+    with torch.no_grad():
+        found = network.eval()((images - encoder.mean) / encoder.std).pooler_output.flatten(1)
+        torch.testing.assert_close(found, encoder.pooled(images), atol=1e-5, rtol=1e-5)
+
+
+def test_transformers_processor_normalises_as_the_encoder_does(tmp_path):
+    library = pytest.importorskip("transformers", reason="transformers is not installed")
+    transformers.write_transformers(trained(), tmp_path)
+    processor = library.AutoImageProcessor.from_pretrained(tmp_path)
+    pixels = torch.randint(0, 256, (3, 16, 16), dtype=torch.uint8)
+    found = processor(pixels, return_tensors="pt")["pixel_values"]
+    encoder = trained()
+    torch.testing.assert_close(found[0], (pixels / 255 - encoder.mean) / encoder.std, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"architecture": "convnet"}, "transformers cannot build convnet of annulus; export one of resnet18, resnet34"),
+        (CIFAR, "cifar stem, a 3 x 3 convolution without pooling, which transformers cannot build"),
+        ({"architecture": "resnet18"} | LAB, "two networks, each of a part of the image"),
+    ],
+)
+def test_what_transformers_cannot_build_is_refused(changes, sentence, tmp_path):
+    with pytest.raises(InputError, match=sentence):
+        transformers.write_transformers(trained(**changes), tmp_path)
+
+
+def test_torchscript_refuses_two_networks_and_another_ending(tmp_path):
+    with pytest.raises(InputError, match=r"two networks, .*export an encoder trained with split: none"):
+        torchscript.write_torchscript(trained(architecture="alexnet", **LAB), tmp_path / "encoder.pt")
+    with pytest.raises(InputError, match=r"ends in '\.onnx'; for torchscript name a file that ends in \.pt"):
+        torchscript.write_torchscript(trained(architecture="convnet"), tmp_path / "encoder.onnx")
+
+
+def test_the_command_writes_each_and_prints_lines_that_load_it(tmp_path, capsys):
+    pytest.importorskip("transformers", reason="transformers is not installed")
+    source = tmp_path / "encoder.safetensors"
+    save_encoder(trained(), source)
+    for library, out in (("hub", "hub"), ("transformers", "tf"), ("torchscript", "encoder.pt")):
+        main([str(source), "--to", library, str(tmp_path / out)])
+        printed = capsys.readouterr().out
+        assert printed.startswith(f"# {tmp_path / out}\n")
+        lines = [line for line in printed.splitlines() if "images, return" not in line]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            exec("\n".join(lines), {})
+    main([str(source), "--to", "hub", str(tmp_path / "licensed"), "--license", "mit"])
+    assert front_matter((tmp_path / "licensed/README.md").read_text())[0]["license"] == "mit"
+    main([str(source), "--to", "hub"])
+    assert (tmp_path / "encoder.hub/config.json").exists()
+
+
+def test_a_folder_that_is_no_encoder_is_one_sentence(tmp_path):
+    with pytest.raises(InputError, match=r"model\.safetensors or its JSON is missing or not an encoder"):
+        annulus.load_encoder(tmp_path)
