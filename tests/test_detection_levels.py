@@ -7,8 +7,8 @@ import torch
 import torchvision
 
 from annulus.encoders.encoder import EncoderConfig, build_encoder
+from annulus.encoders.libraries import backbone_state
 from annulus.errors import InputError
-from annulus.export import backbone_state
 from annulus.studies.detection.levels import Levels
 from annulus.views.splits import ColourSplit
 

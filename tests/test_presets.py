@@ -12,9 +12,9 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from annulus.config.file import checked, load_params, read_tree
 from annulus.config.resolved import IMAGES, RUN, resolved
 from annulus.errors import InputError
-from annulus.presets import line, listing
-from annulus.presets.hours import hours
-from annulus.presets.preset import Presets, studies
+from annulus.studies.presets import line, listing
+from annulus.studies.presets.hours import hours
+from annulus.studies.presets.preset import Presets, studies
 from annulus.studies.study import Study
 
 SETTINGS = {"algorithms": "algorithms", "cifar10_algorithms": "algorithms", "cifar10": "cifar10"}

@@ -12,7 +12,6 @@ Rooms in the order in which data flows through them; each imports only from thos
     bounds         which bound: scores to nats
     optim          SGD, gradient means, schedules
     encoders       networks, and their frozen features
-    export         an encoder's backbone as a file for torchvision, timm or detectron2
     methods        who holds the keys: the three questions put together
     evals          kNN, linear probe, segmentation decoder; intervals, headline numbers
     diagnostics    embeddings and negatives of snapshots; the picture of the annulus
@@ -21,10 +20,9 @@ Rooms in the order in which data flows through them; each imports only from thos
     pipeline       stages, provenance, MLflow
     datasets       where images come from, for `prepare`
     compare        two variants of the main line, number by number
-    hub            an encoder as a folder or file that other programs load, with a model card
+    export         an encoder as a folder or file that other programs load, with a model card
     report         all that was measured as one page, beside the papers
     studies        a folder for each study, and what they share
-    presets        rows of the papers' tables as settings of the main line, with their hours
     sweep          all runs of a study in parallel, here or on a cluster
 
 `annulus --help` lists the programs among them (`__main__`).

@@ -6,8 +6,8 @@ import torch
 from detectron2.config import CfgNode, get_cfg
 
 from annulus.encoders.encoder import EncoderConfig
+from annulus.encoders.libraries import detectron2_sizes
 from annulus.errors import InputError
-from annulus.export import detectron2_sizes
 from annulus.studies.detection.params import DetectorParams
 
 

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from annulus.device.device import pick_device
 from annulus.device.rng import derive, first_weights
 from annulus.encoders.encoder import Encoder, SplitEncoder
-from annulus.export import backbone_state
+from annulus.encoders.libraries import backbone_state
 from annulus.running.checkpoint import Checkpoint
 from annulus.studies.detection.annotated import Annotated, Detection, Picture, rle_of
 from annulus.studies.detection.detectron2_config import configured

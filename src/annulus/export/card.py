@@ -88,7 +88,7 @@ def _result(row: Mapping[str, str], seed: str) -> tuple[float, float | None, flo
 def model_card(config: EncoderConfig, about: About) -> str:
     """The text of README.md: YAML that huggingface_hub reads, then Markdown.
 
-    >>> from annulus.hub.card import About, model_card
+    >>> from annulus.export.card import About, model_card
     >>> config = annulus.EncoderConfig("convnet", "cifar", "linear", 16, 32, None, mean=(0.5,) * 3, std=(0.25,) * 3)
     >>> print(model_card(config, About()).split("## ")[0])  # doctest: +ELLIPSIS
     ---

@@ -12,10 +12,10 @@ from safetensors import SafetensorError
 from test_detection_levels import CONFIG, trained
 
 from annulus.encoders.encoder import Encoder, build_encoder, save_encoder
+from annulus.encoders.libraries import backbone_state, export, usage
 from annulus.errors import InputError
-from annulus.export import backbone_state, export, usage
+from annulus.export.command import main
 from annulus.files import packed
-from annulus.hub.command import main
 from annulus.views.splits import ColourSplit
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from annulus.compare.sides import repository
 from annulus.errors import InputError
-from annulus.presets.hours import hours
-from annulus.presets.listing import add_study
-from annulus.presets.preset import Presets
+from annulus.studies.presets.hours import hours
+from annulus.studies.presets.listing import add_study
+from annulus.studies.presets.preset import Presets
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -25,7 +25,3 @@ def main(argv: Sequence[str] | None = None) -> None:
     except InputError as error:
         raise SystemExit(f"ERROR: {error}") from None
     print("\n".join(lines))
-
-
-if __name__ == "__main__":
-    main()

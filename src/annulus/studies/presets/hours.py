@@ -18,7 +18,7 @@ from annulus.config.all_params import AllParams
 from annulus.errors import InputError
 from annulus.files.regular import read_text
 from annulus.files.results import read_metrics
-from annulus.presets.preset import Preset, Presets
+from annulus.studies.presets.preset import Preset, Presets
 
 LOOKS = "metrics/searches/cifar10_algorithms.csv"
 BENCHMARKS = "metrics/benchmarks"

@@ -5,10 +5,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from annulus.encoders.encoder import Encoder, SplitEncoder
+from annulus.export.card import About, model_card
 from annulus.files.packed import write_tensors
 from annulus.files.results import write_text
 from annulus.files.weights import FOLDER_CONFIG, FOLDER_WEIGHTS
-from annulus.hub.card import About, model_card
 
 
 def write_hub(encoder: Encoder | SplitEncoder, folder: Path, about: About | None = None) -> None:
@@ -22,7 +22,7 @@ def write_hub(encoder: Encoder | SplitEncoder, folder: Path, about: About | None
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
-    >>> from annulus.hub.folder import write_hub
+    >>> from annulus.export.folder import write_hub
     >>> config = annulus.EncoderConfig("convnet", "cifar", "linear", 16, 32, None, mean=(0.5,) * 3, std=(0.25,) * 3)
     >>> with TemporaryDirectory() as folder:
     ...     write_hub(annulus.build_encoder(config, seed=0), Path(folder))

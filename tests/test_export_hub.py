@@ -16,10 +16,10 @@ from test_detection_levels import CONFIG, trained
 import annulus
 from annulus.encoders.encoder import save_encoder
 from annulus.errors import InputError
-from annulus.hub import torchscript, transformers
-from annulus.hub.card import About, about_main_line, model_card
-from annulus.hub.command import main
-from annulus.hub.folder import write_hub
+from annulus.export import torchscript, transformers
+from annulus.export.card import About, about_main_line, model_card
+from annulus.export.command import main
+from annulus.export.folder import write_hub
 from annulus.views.splits import ColourSplit
 
 LAB = {"split": ColourSplit("lab"), "mean": (50.0, 3.0, -8.0), "std": (22.0, 11.0, 17.0)}

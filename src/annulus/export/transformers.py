@@ -11,8 +11,8 @@ from typing import Any
 
 from annulus.encoders.config import EncoderConfig
 from annulus.encoders.encoder import Encoder, SplitEncoder
+from annulus.encoders.libraries import backbone_state
 from annulus.errors import InputError
-from annulus.export import backbone_state
 from annulus.files.packed import write_tensors
 from annulus.files.results import write_text
 

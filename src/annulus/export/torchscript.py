@@ -39,7 +39,7 @@ def write_torchscript(encoder: Encoder | SplitEncoder, file: Path) -> None:
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
-    >>> from annulus.hub.torchscript import write_torchscript
+    >>> from annulus.export.torchscript import write_torchscript
     >>> config = annulus.EncoderConfig("convnet", "cifar", "linear", 16, 32, None, mean=(0.5,) * 3, std=(0.25,) * 3)
     >>> with TemporaryDirectory() as folder:
     ...     write_torchscript(annulus.build_encoder(config, seed=0), Path(folder) / "encoder.pt")

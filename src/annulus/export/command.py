@@ -8,11 +8,11 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from annulus import export as libraries
+from annulus.encoders import libraries
 from annulus.encoders.encoder import load_encoder
 from annulus.errors import InputError
-from annulus.hub import folder, torchscript, transformers
-from annulus.hub.card import about_main_line
+from annulus.export import folder, torchscript, transformers
+from annulus.export.card import about_main_line
 
 ENDINGS = {"hub": "", "transformers": "", "torchscript": ".pt", **libraries.ENDINGS}
 
@@ -47,7 +47,3 @@ def main(argv: Sequence[str] | None = None) -> None:
     except InputError as error:
         raise SystemExit(f"ERROR: {error}") from None
     print(f"# {out}\n{usage}")
-
-
-if __name__ == "__main__":
-    main()

@@ -6,6 +6,6 @@ listing   the command `annulus presets`
 line      the command `annulus preset`
 """
 
-from annulus.extras import require
+from annulus.errors import require
 
 require(__name__, "pipeline", ["pydantic", "yaml"])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from annulus.compare.sides import repository
 from annulus.errors import InputError
-from annulus.presets.preset import STUDY, Presets
+from annulus.studies.presets.preset import STUDY, Presets
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -38,7 +38,3 @@ def as_text(presets: Presets) -> str:
         paper = "" if preset.top1_percent is None else f"{preset.top1_percent:.1f}"
         lines.append(f"{preset.name:<{width}}  {preset.row:<{rows}}  {paper:>5}".rstrip())
     return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    main()
