@@ -123,7 +123,9 @@ def test_a_teacher_of_other_classes_or_of_another_network_is_refused_before_the_
         Task(settings_of("kd"), images, teacher).run(0, CPU)
     student, taught = build_classifier("resnet8", 4, 0), build_classifier("resnet8", 5, 0)
     with pytest.raises(InputError, match="the teacher resnet8 scores 5 classes, and the student's images have 4"):
-        Distillation(student, taught, WeightParams(labels=1, answers=1, answers_temperature=4, contrast=0), None)
+        Distillation(
+            student, taught, WeightParams(labels=1.0, answers=1.0, answers_temperature=4.0, contrast=0.0), None
+        )
     with pytest.raises(ValueError, match=r"dataset 'shape' is none of .*; did you mean 'shapes'"):
         ImagesParams(dataset="shape", settings={}, train_images=None, test_images=None)
 
