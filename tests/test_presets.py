@@ -143,7 +143,10 @@ def test_the_list_has_every_row_of_the_tables_in_100_columns(capsys):
 def test_the_command_is_a_line_of_the_shell_and_a_comment(capsys):
     line.main(["ring.table1a/IRing", "--root", str(ROOT)])
     command, comment = capsys.readouterr().out.splitlines()
-    assert command == "dvc exp run -S scales.demo.prepare.test_images=6000 -S scales.demo.pretrain.epochs=5"
+    assert command == (
+        "dvc exp run -S dataset=fog -S scales.demo.prepare.test_images=6000 -S scales.demo.pretrain.epochs=10 "
+        "-S scales.demo.pretrain.negatives=64"
+    )
     assert comment.startswith("# hours: ")
 
 

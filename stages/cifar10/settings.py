@@ -9,7 +9,7 @@ from annulus.config.resolved import IMAGES, RUN, resolved
 from annulus.errors import InputError
 from annulus.studies.settings_files import write_settings
 from annulus.studies.study import OwnStudy, Study, StudyParams
-from annulus.studies.tables import RowsParams
+from annulus.studies.tables import RowsParams, row_at
 
 ALGORITHMS = Path("stages/algorithms/params.yaml")
 
@@ -34,7 +34,7 @@ def main(study: Study) -> dict[str, Any]:
 
     files = {"images": resolved(study.variant("defaults", {}, own.seeds[0]), IMAGES)}
     for row in own.rows:
-        run = study.variant(row, listed("rows", row), own.seeds[0])
+        run = study.variant(row, row_at(own.scale, listed("rows", row)), own.seeds[0])
         for seed in own.seeds:
             files[f"rows/{row}/{seed}"] = {"scale": own.scale, "seeds": [seed], "run": resolved(run, RUN)}
     table = {

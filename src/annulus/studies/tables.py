@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from annotated_types import Ge, Le, MinLen
 
 from annulus.config.params import RowName
-from annulus.errors import nearest
+from annulus.errors import nearest, shown
 from annulus.settings import Section
 from annulus.studies.study import Settings, StudyParams
 
@@ -42,6 +42,8 @@ class RowsParams(StudyParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        for name, row in self.rows.items():
+            _check_scales(row.get("scales", {}), self.scales, f"rows.{name}.scales")
         for title, table in self.tables.items():
             _known(table.base, table.methods, f"tables.{title}.base")
             for name, method in table.methods.items():
@@ -51,6 +53,19 @@ class RowsParams(StudyParams):
         for row, bases in self.pairs.items():
             for name in (row, *bases):
                 _known(name, self.rows, f"pairs.{row}")
+
+
+def row_at(scale: str, row: Settings) -> Settings:
+    """A row's settings, over which stand those of its `scales` for this scale."""
+    return {key: value for key, value in row.items() if key != "scales"} | row.get("scales", {}).get(scale, {})
+
+
+def _check_scales(scales: Any, known: Iterable[str], where: str) -> None:
+    if not isinstance(scales, dict) or not all(isinstance(changes, dict) for changes in scales.values()):
+        raise ValueError(f"{where}: {shown(scales)} refused; expected settings for each scale: {{demo: {{...}}}}")
+    for scale in scales:
+        if scale not in known:
+            raise ValueError(f"{where}: {scale!r} is no scale{nearest(scale, known)}")
 
 
 def _known(name: str, known: Iterable[str], where: str) -> None:

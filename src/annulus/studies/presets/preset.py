@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from annulus.config.all_params import AllParams
-from annulus.config.file import read_tree
+from annulus.config.file import checked, read_tree
 from annulus.config.resolved import IMAGES, RUN, SELECTORS, resolved
 from annulus.errors import InputError, nearest
 from annulus.studies.study import OwnStudy, Study
-from annulus.studies.tables import RowsParams
+from annulus.studies.tables import RowsParams, row_at
 
 STUDY = "algorithms"  # whose rows and tables the other studies take
 SELECTED = ["seeds", *SELECTORS, *IMAGES[2:], *RUN]  # keys that the main line reads until its probes
@@ -121,11 +121,12 @@ def _presets(root: Path, study: Study) -> Iterator[Preset]:
         whole = OwnStudy(_file(root, STUDY)).content
         rows = {row: whole["rows"][row] for row in rows}
         tables = {table: whole["tables"][table] for table in tables}
-    checked_rows = RowsParams.model_validate(study.content | {"rows": whole["rows"], "tables": tables, "pairs": {}})
-    for title, table in checked_rows.tables.items():
+    content = whole | {"tables": tables, "pairs": {}}
+    for title, table in checked(content, str(study.path), RowsParams).tables.items():
         for method, entry in table.methods.items():
             if entry.row in rows:
-                yield Preset(f"{title}/{method}", entry.row, rows[entry.row], entry.top1_percent)
+                settings = row_at(study.params.scale, rows[entry.row])
+                yield Preset(f"{title}/{method}", entry.row, settings, entry.top1_percent)
 
 
 def _changes(held: Any, wanted: Any, name: str) -> dict[str, Any]:
