@@ -9,7 +9,7 @@ from settings import load
 from stated import stated_params
 
 from annulus.diagnostics.measures import Run, Snapshot
-from annulus.diagnostics.picture import main, scene_of
+from annulus.diagnostics.picture import main, moments_of, scene_of, svg_of_annealing
 from annulus.errors import InputError
 from annulus.negatives.samplers import Ring
 
@@ -57,6 +57,23 @@ def test_the_sets_are_the_closest_ranks_angles_are_true_and_the_query_s_cluster_
     assert scene.direction[list(members["ball"] - members["cave"])].cos().mean() < -0.1
     others = [LABELS.eq(LABELS[row]).sum().item() - 1 for row in snapshot.self_index]  # mean over all queries
     assert scene.same_class_percent["uniform"] == pytest.approx(100 * sum(others) / len(others) / (IMAGES - 1))
+
+
+def test_the_annealed_set_has_the_shares_of_its_epoch_around_the_same_query(run, samplers, scene):
+    early, late = (replace(run.snapshots[0], epoch=epoch) for epoch in (1, 4))
+    halfway = {"inner_share": samplers.ring.inner / 2, "outer_share": (1 + samplers.ring.outer) / 2}
+    curve = {1: halfway, 4: {"inner_share": samplers.ring.inner, "outer_share": samplers.ring.outer}}
+    both = replace(run, snapshots=[early, late])
+    moments = moments_of(both, curve, LABELS, samplers.ring, scene.query, seed=0)
+    assert [moment.epoch for moment in moments] == [1, 4]
+    assert [int(moment.members.sum()) for moment in moments] == [164 - 1, 27]  # of 299 rows 1 to 164, 2 to 29
+    assert torch.equal(moments[1].members, scene.members["ring"])
+    assert torch.equal(moments[1].angle, scene.angle)
+    drawn = svg_of_annealing(moments)
+    assert "closest 55 % without 0.5 %" in drawn
+    assert "closest 10 % without 1 %" in drawn
+    with pytest.raises(InputError, match="curve has no epoch 4"):
+        moments_of(both, {1: halfway}, LABELS, samplers.ring, scene.query, seed=0)
 
 
 def test_a_run_without_such_a_picture_is_refused(run, samplers, tmp_path):

@@ -192,6 +192,17 @@ def measure(snapshot: Snapshot, sets: CandidateSets, labels: Int[Tensor, "n"]) -
     return {name: value for name, value in numbers.items() if value is not None}
 
 
+def trained_at(curve: Mapping[int, Mapping[str, float]], epoch: int) -> Mapping[str, float]:
+    """The curve's row of a snapshot's epoch.
+
+    Raises:
+        InputError: when there is none.
+    """
+    if epoch not in curve:
+        raise InputError(f"pretraining's curve has no epoch {epoch}, of which there is a snapshot; run `dvc repro`")
+    return curve[epoch]
+
+
 def over_training(
     run: Run,
     curve: Mapping[int, Mapping[str, float]],
@@ -210,11 +221,7 @@ def over_training(
     """
     rows, faults = [], {}
     for snapshot in run.snapshots:
-        if snapshot.epoch not in curve:
-            raise InputError(
-                f"pretraining's curve has no epoch {snapshot.epoch}, of which there is a snapshot; run `dvc repro`"
-            )
-        trained = curve[snapshot.epoch]
+        trained = trained_at(curve, snapshot.epoch)
         progress = progress_of(samplers[selected], trained["inner_share"], trained["outer_share"])
         looked_at = {name: (sampler, 1.0) for name, sampler in samplers.items()}
         looked_at["training"] = samplers[selected], progress

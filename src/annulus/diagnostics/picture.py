@@ -3,11 +3,13 @@
 A point is one row of the memory. Its distance from the centre is its angle to the query, to scale; its direction is a
 projection, with the query's k-means cluster on the left. The query is a typical one: its own row lies in the inner
 ball, and its class is about as frequent in its candidate sets as a query's class is on average.
+
+With --annealing: the candidate set of the same query at several epochs of training, all at one scale.
 """
 
 import argparse
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,15 +20,17 @@ from torch import Tensor
 from annulus.config.all_params import Samplers
 from annulus.config.file import load_params
 from annulus.device.rng import derive
-from annulus.diagnostics.measures import Run, load_run
-from annulus.diagnostics.membership import candidate_sets, cave_for, false_negative_percent
+from annulus.diagnostics.curve import read_curve
+from annulus.diagnostics.measures import Run, Snapshot, load_run, trained_at
+from annulus.diagnostics.membership import candidate_sets, cave_for, false_negative_percent, progress_of
 from annulus.errors import InputError
 from annulus.files.images import load_images
 from annulus.files.results import write_text
-from annulus.negatives.samplers import Ring
+from annulus.negatives.samplers import Ring, Sampler
 
 LARGE, SMALL = 200, 76  # radii of the discs, in units of the picture
 RIM = {LARGE: 2.0, SMALL: 1.3}  # angle at the rim, in radii of the ball; farther rows are not drawn
+EPOCHS, EVERY = 5, 4  # discs of the annealing, and one row of so many is drawn on them
 
 # Of the light page and, in brackets, of the dark one.
 COLOURS = {
@@ -47,6 +51,7 @@ class Scene:
 
     angle: Float[Tensor, "n"]  # degrees between the query and each row
     direction: Float[Tensor, "n"]  # radians; pi is towards the query's cluster
+    query: int  # its place among the run's queries
     members: dict[str, Bool[Tensor, "n"]]  # of uniform, ball, ring, cave and the inner ball
     positive: tuple[float, float]  # angle and direction of the image's own row
     same_class_percent: dict[str, float]  # of the sets, mean over all queries of the run
@@ -89,7 +94,7 @@ def scene_of(run: Run, labels: Tensor, samplers: Samplers, seed: int) -> Scene:
     direction = _directions(queries[query], rows, members["ball"], cluster)
     mine = int(self_index[query])
     shares = {"inner": samplers.ring.inner, "outer": samplers.ring.outer}
-    return Scene(angle, direction, members, (float(angle[mine]), float(direction[mine])), percent, shares)
+    return Scene(angle, direction, query, members, (float(angle[mine]), float(direction[mine])), percent, shares)
 
 
 def _percent_by_query(members: Bool[Tensor, "q n"], labels: Tensor, self_index: Tensor) -> Float[Tensor, "q"]:
@@ -109,19 +114,87 @@ def _directions(
     return torch.atan2(seen @ up, -(seen @ across))
 
 
+@dataclass(frozen=True)
+class Moment:
+    """Candidate set of one query in training, at an epoch."""
+
+    epoch: int
+    angle: Float[Tensor, "n"]  # degrees between the query and each row
+    direction: Float[Tensor, "n"]  # radians
+    members: Bool[Tensor, "n"]
+    shares: tuple[float, float]  # inner and outer border: shares of the memory
+    same_class_percent: float  # of the sets, mean over all queries of the run
+
+
+def moments_of(
+    run: Run, curve: Mapping[int, Mapping[str, float]], labels: Tensor, sampler: Sampler, query: int, seed: int
+) -> list[Moment]:
+    """The query's candidate set at up to five epochs, evenly over the snapshots; `curve` as for `over_training`.
+
+    Raises:
+        InputError: when the sampler has no candidates for some query.
+    """
+    count = min(EPOCHS, len(run.snapshots))
+    places = sorted({round(place * (len(run.snapshots) - 1) / max(count - 1, 1)) for place in range(count)})
+    return [_moment(run.snapshots[place], curve, labels, sampler, query, seed) for place in places]
+
+
+def _moment(
+    snapshot: Snapshot,
+    curve: Mapping[int, Mapping[str, float]],
+    labels: Tensor,
+    sampler: Sampler,
+    query: int,
+    seed: int,
+) -> Moment:
+    trained = trained_at(curve, snapshot.epoch)
+    shares = trained["inner_share"], trained["outer_share"]
+    looked_at = {"training": (sampler, progress_of(sampler, *shares))}
+    comparisons, index = snapshot.comparisons(), snapshot.self_index
+    sets = candidate_sets(comparisons, index, looked_at, derive(seed, "picture", snapshot.epoch))
+    if sets.faults:
+        raise InputError(f"no picture: {'; '.join(sets.faults.values())}")
+    members, (queries, rows) = sets.chosen["training"][0], comparisons[0]
+    angle = sets.similarity[0][query].clamp(-1, 1).arccos().rad2deg()
+    direction = _directions(queries[query], rows, members[query], torch.zeros_like(members[query]))
+    percent = false_negative_percent(members, labels, index)
+    return Moment(snapshot.epoch, angle, direction, members[query], shares, percent)
+
+
+def svg_of_annealing(moments: Sequence[Moment]) -> str:
+    """The picture of the annealing: a disc for each epoch, in one scale, of every fourth row."""
+    radius, pitch = 88, 1000 / len(moments)
+    unit = radius / max(float(moment.angle.max()) for moment in moments)
+    parts = _opened(1000, 268, "The candidate set shrinks from the whole memory to the annulus while training goes on")
+    for place, moment in enumerate(moments):
+        x, y = round(pitch * (place + 0.5)), 104
+        borders = [float(getattr(moment.angle[moment.members], end)()) for end in ("min", "max")]
+        drawn = torch.zeros_like(moment.members)
+        drawn[::EVERY] = True
+        parts.append(f'<circle cx="{x}" cy="{y}" r="{radius + 3}" class="l" style="stroke:var(--far)"/>')
+        for some, colour, width in ((~moment.members, "far", 2.0), (moment.members, "ring", 2.6)):
+            dots = zip(moment.angle[some & drawn].tolist(), moment.direction[some & drawn].tolist(), strict=True)
+            path = "".join(f"M{a:.0f} {b:.0f}h0" for a, b in (_place(*dot, x, y, unit) for dot in dots))
+            parts.append(f'<path class="d" stroke="var(--{colour})" stroke-width="{width}" d="{path}"/>')
+        parts += [
+            f'<circle cx="{x}" cy="{y}" r="{unit * border:.1f}" class="l" style="stroke:var(--ink)"/>'
+            for border in borders
+        ]
+        parts.append(f'<circle cx="{x}" cy="{y}" r="3.5" class="m" fill="var(--ink)"/>')
+        inner, outer = (_percent(round(share, 4)) for share in moment.shares)
+        texts = [
+            ("b", f"epoch {moment.epoch}"),
+            ("s", f"closest {outer} without {inner}"),
+            ("s", f"{moment.same_class_percent:.1f} % have its class"),
+        ]
+        for line, (style, text) in enumerate(texts):
+            parts.append(f'<text class="{style}" x="{x}" y="{y + 116 + 17 * line}" text-anchor="middle">{text}</text>')
+    return "\n".join([*parts, "</svg>\n"])
+
+
 def svg(scene: Scene) -> str:
     """The picture: the annulus with its names, and the four samplers' candidate sets beside it."""
-    light = "".join(f"--{name}:{colour};" for name, (colour, _) in COLOURS.items())
-    dark = "".join(f"--{name}:{colour};" for name, (_, colour) in COLOURS.items())
-    parts = [
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1000 450" role="img" aria-labelledby="t">',
-        '<title id="t">The annulus: negatives that are close to the query, but not closest</title>',
-        f"<style>svg{{{light}}}@media(prefers-color-scheme:dark){{svg{{{dark}}}}}",
-        "text{font:13px system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans',sans-serif;fill:var(--ink)}",
-        "text.b{font-weight:600}text.s{fill:var(--soft);font-size:12px}.d{fill:none;stroke-linecap:round}",
-        ".l{fill:none;stroke-width:1.1}.m{stroke:var(--ground);stroke-width:1.5}</style>",
-        '<rect width="1000" height="450" rx="10" fill="var(--ground)"/>',
-    ]
+    parts = _opened(1000, 450, "The annulus: negatives that are close to the query, but not closest")
     parts += _annulus(scene)
     texts = {
         "uniform": "the whole memory",
@@ -138,6 +211,21 @@ def svg(scene: Scene) -> str:
             height = y + 96 + 16 * line
             parts.append(f'<text class="{style}" x="{x}" y="{height}" text-anchor="middle"{colour}>{text}</text>')
     return "\n".join([*parts, "</svg>\n"])
+
+
+def _opened(width: int, height: int, title: str) -> list[str]:
+    """The beginning of an SVG: its size, title, styles of both pages, and ground."""
+    light = "".join(f"--{name}:{colour};" for name, (colour, _) in COLOURS.items())
+    dark = "".join(f"--{name}:{colour};" for name, (_, colour) in COLOURS.items())
+    return [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" aria-labelledby="t">',
+        f'<title id="t">{title}</title>',
+        f"<style>svg{{{light}}}@media(prefers-color-scheme:dark){{svg{{{dark}}}}}",
+        "text{font:13px system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans',sans-serif;fill:var(--ink)}",
+        "text.b{font-weight:600}text.s{fill:var(--soft);font-size:12px}.d{fill:none;stroke-linecap:round}",
+        ".l{fill:none;stroke-width:1.1}.m{stroke:var(--ground);stroke-width:1.5}</style>",
+        f'<rect width="{width}" height="{height}" rx="10" fill="var(--ground)"/>',
+    ]
 
 
 def _annulus(scene: Scene) -> list[str]:
@@ -236,13 +324,22 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="annulus picture", description=__doc__)
     parser.add_argument("--root", type=Path, default=Path(), help="the repository, where `dvc repro` has run")
     parser.add_argument("--svg", type=Path, required=True, help="the file to write")
+    parser.add_argument("--annealing", action="store_true", help="draw the selected sampler's set at several epochs")
     arguments = parser.parse_args(argv)
     outputs = arguments.root / "data" / "main"
     try:
         params = load_params(arguments.root / "params.yaml")
         run = load_run(outputs / "snapshots" / f"{params.seeds[0]}.safetensors")
         labels = load_images(outputs / "images" / "train.safetensors").labels[run.images]
-        content = svg(scene_of(run, labels, params.samplers, params.seeds[0]))
+        scene = scene_of(run, labels, params.samplers, params.seeds[0])
+        if arguments.annealing:
+            curve = read_curve(arguments.root / "metrics" / "main" / "pretrain_history.csv", params.seeds[0])
+            sampler = dict(params.samplers)[params.sampler]
+            if params.sampler == "cave":
+                sampler = cave_for(sampler, len(run.images), run.train_images)
+            content = svg_of_annealing(moments_of(run, curve, labels, sampler, scene.query, params.seeds[0]))
+        else:
+            content = svg(scene)
         write_text(arguments.svg, content)
     except InputError as error:
         raise SystemExit(f"ERROR: {error}") from None
