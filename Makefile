@@ -11,7 +11,7 @@ INSTALLED := .venv/installed-$(PINS)$(VERSION)
 READY := .venv/ready-$(PINS)$(VERSION)
 RUN := PYTHONUTF8=1 PATH="$(CURDIR)/.venv/bin:$$PATH"
 
-.PHONY: help install repro sweep compare runs restore report tables test lint bench mlflow mlflow-send lock
+.PHONY: help install repro sweep compare runs restore report docs tables test lint bench mlflow mlflow-send lock
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' Makefile | expand -t 14
@@ -38,6 +38,9 @@ restore: $(READY)  ## after a killed dvc exp run: parameters, locks and metrics 
 
 report: $(READY)  ## one page of all that was measured, beside the papers: data/report/index.html
 	@$(RUN) PYTHONPATH=src python -m annulus report $(ARGS)
+
+docs: report  ## the documentation site, without network: build/site/index.html
+	@$(RUN) PYTHONPATH=src python -m annulus.report.site $(ARGS)
 
 tables: $(READY)  ## made parts of Markdown anew: tables of README.md and metrics/README.md, public names of src/annulus/PUBLIC.md
 	@$(RUN) PYTHONPATH=src python -m annulus.report.readme

@@ -156,7 +156,10 @@ def _moment(
         raise InputError(f"no picture: {'; '.join(sets.faults.values())}")
     members, (queries, rows) = sets.chosen["training"][0], comparisons[0]
     angle = sets.similarity[0][query].clamp(-1, 1).arccos().rad2deg()
-    direction = _directions(queries[query], rows, members[query], torch.zeros_like(members[query]))
+    seen = torch.nn.functional.normalize(rows - (rows @ queries[query])[:, None] * queries[query], dim=1)
+    spread = seen - seen.mean(dim=0)  # all around the query, though early embeddings lie to one side of it
+    across, up = torch.linalg.svd(spread, full_matrices=False).Vh[:2]
+    direction = torch.atan2(spread @ up, spread @ across)
     percent = false_negative_percent(members, labels, index)
     return Moment(snapshot.epoch, angle, direction, members[query], shares, percent)
 
@@ -164,13 +167,13 @@ def _moment(
 def svg_of_annealing(moments: Sequence[Moment]) -> str:
     """The picture of the annealing: a disc for each epoch, in one scale, of every fourth row."""
     radius, pitch = 88, 1000 / len(moments)
-    unit = radius / max(float(moment.angle.max()) for moment in moments)
+    unit = radius / max(float(moment.angle.quantile(0.99)) for moment in moments)
     parts = _opened(1000, 268, "The candidate set shrinks from the whole memory to the annulus while training goes on")
     for place, moment in enumerate(moments):
         x, y = round(pitch * (place + 0.5)), 104
         borders = [float(getattr(moment.angle[moment.members], end)()) for end in ("min", "max")]
         drawn = torch.zeros_like(moment.members)
-        drawn[::EVERY] = True
+        drawn[::EVERY] = unit * moment.angle[::EVERY] <= radius
         parts.append(f'<circle cx="{x}" cy="{y}" r="{radius + 3}" class="l" style="stroke:var(--far)"/>')
         for some, colour, width in ((~moment.members, "far", 2.0), (moment.members, "ring", 2.6)):
             dots = zip(moment.angle[some & drawn].tolist(), moment.direction[some & drawn].tolist(), strict=True)

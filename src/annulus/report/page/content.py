@@ -151,7 +151,7 @@ def gather(root: Path, now: datetime) -> Report:
         speed=_speed(metrics),
         verdicts=found,
         numbers={each.id: numbers_of(claims[each.id], each, metrics, comparisons) for each in found},
-        papers=_papers(comparisons.values(), found),
+        papers=papers_of(comparisons.values(), found),
         figures=sections["papers"],
         theorems=flat(metrics, "estimators/theorems.json", "Theorems on toys of known information"),
         curves=sections["curves"],
@@ -184,7 +184,8 @@ def confusion(rows: Sequence[Mapping[str, float | str]]) -> Table:
     return Table("Confusion of the linear probe, percent of each true class", columns, lines)
 
 
-def _papers(comparisons: Iterable[Comparison], found: Sequence[Verdict]) -> list[Paper]:
+def papers_of(comparisons: Iterable[Comparison], found: Sequence[Verdict]) -> list[Paper]:
+    """Each paper, with its tables and what became of its claims."""
     papers: dict[str, Paper] = {}
     ordered = sorted(found, key=lambda verdict: VERDICTS.index(verdict.verdict))
     for comparison in comparisons:

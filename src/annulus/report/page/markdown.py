@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from annulus.report.claims.verdicts import Verdict
 from annulus.report.figures.pictures import Pictures
-from annulus.report.page.content import Paper, Report
+from annulus.report.page.content import Compared, Paper, Report
 from annulus.report.page.first import Gain
 from annulus.report.page.numbers import Numbers, rule_in_words
 from annulus.report.page.sheets import Sheet
@@ -28,9 +28,14 @@ def markdown(report: Report) -> str:
         _figure(report.law.figure),
         "## Claims",
         f"{report.counted}.",
-        *(block for paper in report.papers for block in _claims(paper, report.numbers)),
+        *(
+            block
+            for paper in report.papers
+            if paper.verdicts
+            for block in [_title(paper), *claims(paper, report.numbers)]
+        ),
         "## Papers' tables",
-        *(block for paper in report.papers for block in _paper(paper)),
+        *(block for paper in report.papers for block in [_title(paper), *run(paper), not_run(paper)]),
         *_study("Generated images", report.generated),
         *_study("All of CIFAR-10", report.long),
         "## Main line",
@@ -52,7 +57,7 @@ def markdown(report: Report) -> str:
         *map(_figure, report.figures),
         part(report.theorems),
         "## What was run",
-        *_run(report),
+        *_stages(report),
     ]
     if report.broken:
         blocks += ["## Broken files", *(f"- {code(f'metrics/{b.name}')}: {safe(b.reason)}" for b in report.broken)]
@@ -127,7 +132,7 @@ def _of(report: Report) -> str:
     return " ".join([*said, f"Made {about.made}. The page with figures and pictures: {code(PAGE)}."])
 
 
-def _run(report: Report) -> list[str]:
+def _stages(report: Report) -> list[str]:
     about = report.context
     blocks = [f"Broken: {safe(fault)}" for fault in about.faults]
     if about.choices:
@@ -168,7 +173,11 @@ def _study(title: str, content: Gains | Empty) -> list[str]:
     return [f"## {safe(content.finding)}", safe(content.told), *map(table, content.tables)]
 
 
-def _claims(paper: Paper, numbers: Mapping[str, Numbers]) -> list[str]:
+def _title(paper: Paper) -> str:
+    return f"### {safe(paper.title)} ({safe(paper.key)})"
+
+
+def claims(paper: Paper, numbers: Mapping[str, Numbers]) -> list[str]:
     """What was decided of a paper, as a table with rules and numbers; the rest as a list."""
     verdicts = paper.verdicts
     decided = [verdict for verdict in verdicts if verdict.verdict in ("held", "did not hold", "undecided")]
@@ -183,7 +192,7 @@ def _claims(paper: Paper, numbers: Mapping[str, Numbers]) -> list[str]:
             why = f"**{safe(verdict.verdict)}**: {_why(verdict)}".removesuffix(": ")
             undecided.setdefault(why, []).append(f"  - {safe(verdict.claim)} ({_source(verdict)})")
     table = [_rows(heads, ["---"] * len(heads), rows)] if rows else []
-    return [f"### {safe(paper.title)} ({safe(paper.key)})", *table, _grouped(undecided)] if verdicts else []
+    return [*table, _grouped(undecided)]
 
 
 def _numbers(of: Numbers) -> str:
@@ -213,20 +222,33 @@ def _why(verdict: Verdict) -> str:
     return (ticks(reason) + here + ("" if told else f" {code(verdict.command)}")).strip()
 
 
-def _paper(paper: Paper) -> list[str]:
-    """A paper's tables; of those that were not run the names; their printed values are on the page."""
-    blocks, not_run = [f"### {safe(paper.title)} ({safe(paper.key)})"], {}
+def run(paper: Paper) -> list[str]:
+    """A paper's tables with the numbers measured here beside the printed ones."""
+    blocks = []
     for each in paper.tables:
-        comparison, said = each.comparison, _empty(each.empty) if each.empty else ""
-        title = f"{comparison.table.where}: {comparison.table.task}"
-        if comparison.status == "not run":
-            not_run.setdefault(said, []).append(f"  - {safe(title)}")
-            continue
-        note = f"Note: {safe(comparison.table.note)}" if comparison.table.note else ""
-        setting = f" ({each.setting})" if each.setting else ""
-        blocks.append(f"**{safe(f'{title}: {comparison.status}{setting}')}**")
-        blocks += filter(None, [said, table(each.table), note])
-    return [*blocks, _grouped(not_run)]
+        if each.comparison.status != "not run":
+            setting = f" ({each.setting})" if each.setting else ""
+            blocks.append(f"**{safe(f'{_place(each)}: {each.comparison.status}{setting}')}**")
+            note = f"Note: {safe(each.comparison.table.note)}" if each.comparison.table.note else ""
+            blocks += filter(None, [_reason(each), table(each.table), note])
+    return blocks
+
+
+def not_run(paper: Paper) -> str:
+    """The names of the tables of which no number was measured here; their printed values are on the page."""
+    places: dict[str, list[str]] = {}
+    for each in paper.tables:
+        if each.comparison.status == "not run":
+            places.setdefault(_reason(each), []).append(f"  - {safe(_place(each))}")
+    return _grouped(places)
+
+
+def _place(each: Compared) -> str:
+    return f"{each.comparison.table.where}: {each.comparison.table.task}"
+
+
+def _reason(each: Compared) -> str:
+    return _empty(each.empty) if each.empty else ""
 
 
 def _figure(shown: Shown) -> str:

@@ -1,0 +1,107 @@
+"""A page for each paper: its settings as lines to run, what ran here, what did not."""
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from annulus.config.file import read_tree
+from annulus.presets.preset import Preset, Presets
+from annulus.report.claims.verdicts import CLAIMS, VERDICTS, verdicts
+from annulus.report.page.content import Paper, papers_of
+from annulus.report.page.markdown import claims, code, not_run, run, safe
+from annulus.report.page.numbers import Numbers, numbers_of
+from annulus.report.papers.comparison import compare, load_tables
+from annulus.report.papers.metrics import Metrics
+
+
+def pages(root: Path) -> dict[str, str]:
+    """The pages by path. Links in them are relative to README.md.
+
+    Raises:
+        InputError: when params.yaml or a study's cannot be read.
+    """
+    metrics = Metrics(root)
+    found, tables = verdicts(metrics), {comparison.table.id: comparison for comparison in compare(metrics)}
+    rules = {claim.id: claim for claim in CLAIMS}
+    numbers = {each.id: numbers_of(rules[each.id], each, metrics, tables) for each in found}
+    presets = Presets(root, scale="paper")
+    return {
+        f"papers/{paper.key}.md": _page(root, paper, numbers, presets) for paper in papers_of(tables.values(), found)
+    }
+
+
+def _page(root: Path, paper: Paper, numbers: Mapping[str, Numbers], presets: Presets) -> str:
+    reference = re.search(rf"^- \*\*{paper.key}\*\*: (.*)$", (root / "README.md").read_text(encoding="utf-8"), re.M)
+    counts = [f"{count} {kind}" for kind in VERDICTS if (count := sum(v.verdict == kind for v in paper.verdicts))]
+    blocks = [
+        f"# {paper.key}",
+        reference[1] if reference else safe(paper.title),
+        f"Its claims here: {', '.join(counts)}.",
+        "## Settings",
+        *_rows(paper.key, presets),
+        *_parts(root, paper.key),
+        *_studies(root, paper.key),
+        "## Claims",
+        *claims(paper, numbers),
+        "## What ran here",
+        *(run(paper) or ["None of its tables."]),
+        "## What did not run here",
+        not_run(paper) or "Every table ran.",
+    ]
+    return "\n\n".join(filter(None, blocks)) + "\n"
+
+
+def _rows(key: str, presets: Presets) -> list[str]:
+    """The lines of the rows of a paper's tables, at the paper's scale."""
+    tables: dict[str, list[Preset]] = {}
+    for preset in presets.all.values():
+        if preset.name.startswith(f"{key}."):
+            tables.setdefault(preset.name.partition("/")[0], []).append(preset)
+    if not tables:
+        return []
+    titles = {table.id: f"{table.where}: {table.task}" for table in load_tables()}
+    first = next(iter(tables.values()))[0].name
+    blocks = [
+        "At the paper's scale, on a GPU. Another scale or study: "
+        + code(f"annulus preset {shlex.quote(first)} --study cifar10_algorithms --scale demo")
+        + "; this also tells the hours."
+    ]
+    for name, those in tables.items():
+        lines = "\n".join(f"# {preset.name}\n{presets.line(preset)}" for preset in those)
+        blocks += [f"### {safe(titles.get(name, name))}", f"```sh\n{lines}\n```"]
+    return blocks
+
+
+def _parts(root: Path, key: str) -> list[str]:
+    """The figures of a paper that are parts of a study: their series, and the values that one setting takes."""
+    blocks = []
+    for path in sorted(root.glob("stages/*/params.yaml")):
+        for name, part in (read_tree(path).get("parts") or {}).items():
+            if part["figure"].startswith(f"{key}."):
+                command = code(f"dvc repro stages/{path.parent.name}/dvc.yaml:part@{name}")
+                sweep = part.get("sweep")
+                values = f", at {' and '.join(map(code, sweep['keys']))} {_listed(sweep['values'])}" if sweep else ""
+                blocks.append(f"**{safe(part['figure'].replace('.', ' '))}**: {command}{values}")
+                blocks.append("\n".join(f"- {safe(series)}: {_options(own)}" for series, own in part["series"].items()))
+    return ["### Figures", *blocks] if blocks else []
+
+
+def _options(settings: Mapping[str, Any]) -> str:
+    return code(" ".join(f"-S {shlex.quote(f'{name}={value}')}" for name, value in settings.items()) or "as the study")
+
+
+def _listed(values: Iterable[Any]) -> str:
+    return ", ".join(safe(value) for value in values)
+
+
+def _studies(root: Path, key: str) -> list[str]:
+    """The studies whose README names the paper."""
+    lines = []
+    for path in sorted(root.glob("stages/*/README.md")):
+        text = path.read_text(encoding="utf-8")
+        if re.search(rf"\b{key}\b", text):
+            title = re.search(r"^# (.*)$", text, re.M)
+            lines.append(f"- [{title[1] if title else path.parent.name}]({path.relative_to(root).as_posix()})")
+    return ["### Studies", "\n".join(lines)] if lines else []
