@@ -1,7 +1,13 @@
-"""Facts in the READMEs: links, commands, files, choices and numbers exist; the lines of Python run."""
+"""Facts in the READMEs and in docs/: links, commands, files, choices and numbers exist; blocks of code run.
+
+A block of shell or Python is run here, or says why not in a comment above it: `<!-- not run: WHY -->`.
+"""
 
 import math
+import os
 import re
+import subprocess
+import sys
 from importlib.util import find_spec
 
 import pytest
@@ -18,13 +24,21 @@ READMES = [
     *("README.md", "stages/README.md", "data/README.md", "metrics/README.md", "src/annulus/README.md"),
     *(f"stages/{study}/README.md" for study in STUDIES),
 ]
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/*.md"))
+TEXTS = [*READMES, *PAGES, "src/annulus/PUBLIC.md"]
+BLOCK = re.compile(
+    r"(?:^ *<!-- not run: (?P<why>[^\n]+) -->\n)?^ *```(?P<language>sh|python)\n(?P<code>.*?)^ *```$", re.M | re.S
+)
+BLOCKS = [(name, block) for name in TEXTS for block in BLOCK.finditer((ROOT / name).read_text())]
+# README's lines of Python are run, and their numbers looked at, by a test of their own.
+RUN = [(name, block) for name, block in BLOCKS if not block["why"] and name != "README.md"]
 
 
 def read(name):
     return (ROOT / name).read_text()
 
 
-@pytest.mark.parametrize("name", READMES)
+@pytest.mark.parametrize("name", TEXTS)
 def test_every_link_leads_to_a_file_or_a_heading(name):
     links = re.findall(r"\]\(([^)\s]+)\)|src=\"([^\"]+)\"", read(name))
     for path, _, heading in ((one or other).partition("#") for one, other in links):
@@ -61,8 +75,31 @@ def test_the_lines_of_python_learn_and_print_what_is_true(capsys):
     assert 0 < losses[-1] < losses[0] / 2
 
 
+@pytest.mark.parametrize(("name", "block"), RUN, ids=[f"{name}-{number}" for number, (name, _) in enumerate(RUN)])
+def test_a_block_runs_where_no_comment_says_why_not(name, block, tmp_path):
+    if block["language"] == "python":
+        command = [sys.executable, "-c", block["code"]]
+    else:
+        command = ["bash", "-euo", "pipefail", "-c", block["code"]]
+    program = tmp_path / "annulus"  # of this checkout, as an installed one is on PATH
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m annulus "$@"\n')
+    program.chmod(0o755)
+    paths = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | paths, capture_output=True, text=True)
+    assert done.returncode == 0, f"{name}: {done.stderr}"
+
+
+def test_a_block_that_is_not_run_says_why_and_names_tests_that_exist():
+    reasons = [block["why"] for _, block in BLOCKS if block["why"]]
+    assert len(reasons) >= len(STUDIES)
+    for reason in reasons:
+        assert all((ROOT / path).exists() for path in re.findall(r"tests/\w+\.py", reason)), reason
+    found = sum(len(re.findall(r"^ *```(?:sh|python)$", read(name), re.M)) for name in TEXTS)
+    assert found == len(BLOCKS)
+
+
 def test_every_command_names_a_target_a_module_or_a_stage_that_exists():
-    texts = "\n".join(read(name) for name in READMES)
+    texts = "\n".join(read(name) for name in TEXTS)
     targets = set(re.findall(r"^([a-z-]+):", read("Makefile"), re.MULTILINE))
     assert set(re.findall(r"(?:`|^|&& )make ([a-z-]+)", texts, re.MULTILINE)) <= targets
     for module in re.findall(r"python -m (annulus[.\w]*)", texts):
@@ -71,7 +108,7 @@ def test_every_command_names_a_target_a_module_or_a_stage_that_exists():
         assert not stage or stage in yaml.safe_load(read(file))["stages"], (file, stage)
 
 
-@pytest.mark.parametrize("name", READMES)
+@pytest.mark.parametrize("name", TEXTS)
 def test_every_file_that_is_named_exists(name):
     text = read(name)
     paths = re.findall(r"`((?:metrics|src|stages|tests)/[\w./-]+)`", text)

@@ -1,4 +1,4 @@
-"""What runs here is what was looked at: packages by hash, actions by commit, and one job that may write."""
+"""What runs here was looked at: packages by hash, actions by commit, one job of a workflow that may write."""
 
 import re
 
@@ -34,11 +34,19 @@ def test_an_action_is_a_commit_with_its_tag_beside_it(path):
         assert re.fullmatch(r"actions/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action), action
 
 
-def test_only_a_job_that_runs_nothing_of_the_pull_request_may_write():
+WRITING = {
+    ("pages.yml", "publish"): {"pages": "write", "id-token": "write"},
+    ("review.yml", "comment"): {"pull-requests": "write"},
+}
+
+
+def test_only_a_job_that_runs_nothing_of_the_repository_may_write():
     assert all(flow["permissions"] == {"contents": "read"} for flow in WORKFLOWS.values())
-    [(file, name, job)] = [each for each in JOBS if "permissions" in each[2]]
-    assert (file, name, job["permissions"]) == ("review.yml", "comment", {"pull-requests": "write"})
-    for step in job["steps"]:
-        assert "checkout" not in step.get("uses", "")
-        assert "make" not in step.get("run", "")
-        assert ".ci" not in step.get("run", "")
+    writing = {(file, name): job for file, name, job in JOBS if "permissions" in job}
+    assert {place: job["permissions"] for place, job in writing.items()} == WRITING
+    assert "pull_request" not in WORKFLOWS["pages.yml"][True]  # YAML reads `on` as a truth value
+    for job in writing.values():
+        for step in job["steps"]:
+            assert "checkout" not in step.get("uses", "")
+            assert "make" not in step.get("run", "")
+            assert ".ci" not in step.get("run", "")

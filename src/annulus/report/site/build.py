@@ -42,8 +42,7 @@ def assemble(root: Path, folder: Path, report: Path) -> None:
     book.write(folder, pictures)
     shutil.copytree(root / ASSETS, folder / "assets")
     try:
-        (folder / "report").mkdir()
-        shutil.copy(report, folder / "report" / "index.html")
+        shutil.copy(report, folder / "report.html")
     except OSError as error:
         raise InputError(f"cannot copy the report {report}: {error.strerror}; run `make report` first") from error
 
@@ -65,7 +64,7 @@ def build(root: Path, pages: Path, site: Path) -> None:
     Raises:
         InputError: with MkDocs' warnings, such as a page that is in no list.
     """
-    nav = [_listed(pages, entry) for entry in yaml.safe_load((root / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]]
+    nav = _listed(pages, yaml.safe_load((root / "mkdocs.yml").read_text(encoding="utf-8"))["nav"])
     warnings, log = _Warnings(), logging.getLogger("mkdocs")
     log.addHandler(warnings)
     propagates, log.propagate = log.propagate, False
@@ -81,12 +80,17 @@ def build(root: Path, pages: Path, site: Path) -> None:
         log.propagate = propagates
 
 
-def _listed(pages: Path, entry: Any) -> Any:
-    """An entry of `nav`; one that ends with a slash is a list of all pages of this folder."""
-    if isinstance(entry, dict):
-        return {name: _listed(pages, inner) for name, inner in entry.items()}
-    if isinstance(entry, list):
-        return [_listed(pages, inner) for inner in entry]
-    if entry.endswith("/"):
-        return [path.relative_to(pages).as_posix() for path in sorted((pages / entry).glob("*.md"))]
-    return entry
+def _listed(pages: Path, entries: Any) -> Any:
+    """A list of `nav`, in which a folder (its name ends with a slash) stands for its pages that are not named."""
+    if isinstance(entries, str):
+        return _listed(pages, [entries]) if entries.endswith("/") else entries
+    listed: list[Any] = []
+    for entry in entries:
+        if isinstance(entry, dict):
+            listed.append({name: _listed(pages, inner) for name, inner in entry.items()})
+        elif entry.endswith("/"):
+            names = [path.relative_to(pages).as_posix() for path in sorted((pages / entry).glob("*.md"))]
+            listed += [name for name in names if name not in entries]
+        else:
+            listed.append(entry)
+    return listed

@@ -36,6 +36,7 @@ def _page(root: Path, paper: Paper, numbers: Mapping[str, Numbers], presets: Pre
     reference = re.search(rf"^- \*\*{paper.key}\*\*: (.*)$", (root / "README.md").read_text(encoding="utf-8"), re.M)
     counts = [f"{count} {kind}" for kind in VERDICTS if (count := sum(v.verdict == kind for v in paper.verdicts))]
     blocks = [
+        "---\nhide: [toc]\n---",
         f"# {paper.key}",
         reference[1] if reference else safe(paper.title),
         f"Its claims here: {', '.join(counts)}.",
@@ -69,8 +70,8 @@ def _rows(key: str, presets: Presets) -> list[str]:
         + "; this also tells the hours."
     ]
     for name, those in tables.items():
-        lines = "\n".join(f"# {preset.name}\n{presets.line(preset)}" for preset in those)
-        blocks += [f"### {safe(titles.get(name, name))}", f"```sh\n{lines}\n```"]
+        lines = "\n\n".join(f"# {preset.name}\n{presets.line(preset)}" for preset in those)
+        blocks += [f"### {safe(titles.get(name, name))}", f"``` {{ .sh .wrap }}\n{lines}\n```"]
     return blocks
 
 

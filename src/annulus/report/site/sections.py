@@ -17,6 +17,8 @@ INCLUDE = re.compile(r"^<!-- include( text)? -->\n\[[^\]]*\]\(([^)\s]+)\)$", re.
 LINK = re.compile(r"(?<=\]\()([^)\s]+)(?=\))")
 PICTURE = re.compile(r'<img src="([^"]+)" width="(\d+)" alt="([^"]*)">')
 FENCE = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
+NESTED = re.compile(r"^ {2}(?=\S)", re.MULTILINE)
+AFTER = re.compile(r"(?<=\n)( {4}(?!- ).+\n)(?=- )")  # the end of a part, before the next item
 COMMENT = re.compile(r"<!--.*?-->\n?", re.DOTALL)
 HEADING = re.compile(r"^(#+) (.+)$", re.MULTILINE)
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".sh": "sh", ".ipynb": "json"}
@@ -156,6 +158,7 @@ class Book:
     def _linked(self, page: str, piece: Piece) -> str:
         text = outside_code(piece.text, PICTURE, r"![\3](\1){ width=\2 }")
         text = outside_code(text, COMMENT, "")
+        text = _nested(text)
         text = outside_code(text, HEADING, lambda head: f"{head[0]} {{ #{anchor_of(head[2])} }}")
         return outside_code(text, LINK, lambda link: self._link(page, piece.file, link[0]))
 
@@ -189,6 +192,12 @@ class Book:
 
     def _program(self, file: str) -> str:
         return f"```{LANGUAGES.get(Path(file).suffix, '')}\n{self._read(file).rstrip()}\n```"
+
+
+def _nested(text: str) -> str:
+    """Parts of list items by four spaces, as MkDocs reads them, in place of GitHub's two."""
+    text = re.sub(r"^  ```.*?^  ```$", lambda block: re.sub("^", "  ", block[0], flags=re.M), text, flags=re.M | re.S)
+    return outside_code(outside_code(text, NESTED, " " * 4), AFTER, r"\1\n")
 
 
 def _headed(section: Section, headed: bool) -> str:

@@ -1,0 +1,166 @@
+"""The documentation site: built as `make docs` builds it, notebooks run, every link of every page followed."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from by_path import ROOT
+
+from annulus.errors import InputError
+
+# Without MkDocs and its like these tests are skipped, with the sentence that names what is missing.
+building = pytest.importorskip("annulus.report.site.build", exc_type=ModuleNotFoundError)
+sections = pytest.importorskip("annulus.report.site.sections", exc_type=ModuleNotFoundError)
+
+NOTEBOOKS = sorted(path.stem for path in ROOT.glob("docs/notebooks/*.ipynb"))
+
+
+class Page(HTMLParser):
+    """What a page links and loads, its anchors, and its text."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.links, self.loads, self.anchors, self.text, self.inside = [], [], set(), [], None
+        self.feed(path.read_text(encoding="utf-8"))
+        self.text = " ".join(" ".join(self.text).split())
+
+    def handle_starttag(self, tag: str, attributes: list) -> None:
+        attributes, self.inside = dict(attributes), tag
+        self.anchors.add(attributes.get("id"))
+        if tag == "a" and "href" in attributes:
+            self.links.append(attributes["href"])
+        if tag in ("link", "script", "img", "iframe"):
+            self.loads += [attributes[key] for key in ("href", "src") if attributes.get(key)]
+
+    def handle_data(self, data: str) -> None:
+        self.text += [] if self.inside in ("script", "style") else [data]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    report = folder / "index.html"
+    report.write_text("<!doctype html><title>the report</title>")
+    building.assemble(ROOT, folder / "pages", report)
+    building.build(ROOT, folder / "pages", folder / "site")
+    return folder / "site"
+
+
+@pytest.fixture(scope="module")
+def pages(site) -> dict[str, Page]:
+    return {path.relative_to(site).as_posix(): Page(path) for path in sorted(site.rglob("*.html"))}
+
+
+def test_every_link_leads_to_a_page_and_its_anchor_and_nothing_is_loaded_from_elsewhere(site, pages):
+    for name, page in pages.items():
+        if name == "404.html":  # its links begin at the site's root
+            continue
+        for link in page.links + page.loads:
+            path, _, anchor = unquote(link).partition("#")
+            if re.match(r"https?://|mailto:|data:", path):
+                assert link in page.links, f"{name} loads {link}"
+                continue
+            target = ((site / name).parent / path).resolve() if path else site / name
+            assert target.is_file() or target == site, f"{name}: {link}"
+            there = pages.get(target.relative_to(site.resolve()).as_posix()) if target.suffix == ".html" else None
+            assert not (there and anchor) or anchor in there.anchors, f"{name}: {link}"
+
+
+@pytest.mark.parametrize(
+    ("entry", "page", "words"),
+    [
+        ("Add a sampler, bound, view, …", "add.html", "A sampler. 1. A line under samplers"),
+        ("Compare runs; what ± means", "comparing.html", "± is half the width of a 95 % interval"),
+        ("Your own images", "own_images.html", "dataset=folder"),
+        ("Sweeps, Slurm, several machines", "clusters.html", "--executor slurm"),
+        ("GPU and speed", "gpu.html", "ANNULUS_COMPILE"),
+    ],
+)
+def test_a_newcomer_finds_it_in_one_guess(site, pages, entry, page, words):
+    assert page in pages["index.html"].links
+    assert entry in pages["index.html"].text
+    assert words in pages[page].text
+    found = json.loads((site / "search/search_index.json").read_text())["docs"]
+    assert any(one["location"].startswith(page) for one in found)
+
+
+def test_each_paper_has_its_settings_claims_and_tables(pages):
+    for paper in ("eqco", "infomin", "mlcpc", "mutualinfo", "ring"):
+        page = pages[f"papers/{paper}.html"]
+        assert {"settings", "claims", "what-ran-here", "what-did-not-run-here"} <= page.anchors
+        assert re.search(r"Its claims here: (?:\d+ [a-z ]+, )*\d+ [a-z ]+\.", page.text)
+    assert "# ring.table1a/MoCoRing dvc exp run -S dataset = cifar10 -S method = moco" in re.sub(
+        r"\s*=\s*", " = ", pages["papers/ring.html"].text
+    )
+
+
+def test_the_reference_has_every_public_name(pages):
+    shown = set().union(*(page.anchors for name, page in pages.items() if name.startswith("reference/")))
+    assert {"annulus.methods.moco.MoCo", "annulus.negatives.samplers.ring", "annulus.bounds.infonce.infonce"} <= shown
+    assert ">>>" in pages["reference/bounds.html"].text
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_a_notebook_is_kept_without_outputs_and_shown_with_them(name, site, pages):
+    cells = json.loads((ROOT / f"docs/notebooks/{name}.ipynb").read_text())["cells"]
+    assert all(not cell["outputs"] for cell in cells if cell["cell_type"] == "code")
+    pictures = [link for link in pages[f"notebooks/{name}.html"].loads if link.endswith(".png") and name in link]
+    assert pictures
+    assert all((site / "notebooks" / link).stat().st_size > 5000 for link in pictures)
+
+
+def test_the_comparing_notebook_has_the_number_of_the_table(pages):
+    rows = (ROOT / "metrics/cifar10_algorithms/table.csv").read_text().splitlines()
+    head = rows[0].split(",")
+    (row,) = (row for row in (line.split(",") for line in rows) if row[:2] == ["mutualinfo.table1", "RING"])
+    gain, half = (float(row[head.index(f"here_knn_gain{kind}_percent")]) for kind in ("", "_interval"))
+    assert f"{gain:+.2f} ± {half:.2f} points: better (paired)" in pages["notebooks/comparing.html"].text
+
+
+def test_headings_in_code_are_no_sections():
+    parts = sections.sections_of("# A\n\nfirst\n\n```sh\n# no heading\n```\n\n## B c, d\n\nsecond\n")
+    assert [(part.level, part.anchor) for part in parts] == [(1, ""), (2, "b-c-d")]
+    assert "# no heading" in parts[0].text
+
+
+def made_of(root: Path, *names: str) -> dict[str, str]:
+    """The pages of the files of these names below docs/."""
+    book = sections.Book(root)
+    book.add({name: f"docs/{name}" for name in names})
+    book.write(root / "pages", {})
+    return {name: (root / "pages" / name).read_text() for name in names}
+
+
+@pytest.mark.parametrize(
+    ("page", "complaint"),
+    [
+        ("# P\n\n<!-- include -->\n[x](../a.md#thre)\n", "a.md#thre, which has no such heading; did you mean 'three'"),
+        ("# P\n\n<!-- include -->\n[x](../b.md#two)\n", "cannot read b.md"),
+        ("# P\n\n[x](../a.md#two)\n", r"links ../a.md#two, which is on no page of the site; include it"),
+    ],
+)
+def test_a_page_of_what_is_not_there_is_refused(page, complaint, tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "a.md").write_text("# A\n\nstart\n\n## Two\n\n[on](#three)\n\n## Three\n\nend\n")
+    (tmp_path / "docs/p.md").write_text(page)
+    with pytest.raises(InputError, match=complaint):
+        made_of(tmp_path, "p.md")
+
+
+def test_a_section_is_on_one_page_and_links_to_it_lead_there(tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "a.md").write_text(
+        "# A\n\nstart [three](#three)\n\n## Two\n\n- x\n  - y\n\n## Three\n\n[a](a.md#two)\n"
+    )
+    (tmp_path / "docs/p.md").write_text("# P\n\n<!-- include text -->\n[three](../a.md#three)\n")
+    (tmp_path / "docs/q.md").write_text("# Q\n\n<!-- include -->\n[rest](../a.md)\n")
+    made = made_of(tmp_path, "p.md", "q.md")
+    assert made["p.md"].split() == ["#", "P", "{", "#p", "}", "[a](q.md#two)"]
+    assert "start [three](p.md)" in made["q.md"]
+    assert "## Two { #two }\n\n- x\n    - y" in made["q.md"]
+    (tmp_path / "docs/r.md").write_text("# R\n\n<!-- include -->\n[three](../a.md#three)\n")
+    with pytest.raises(InputError, match=r"r\.md and p\.md both include a\.md#three"):
+        made_of(tmp_path, "p.md", "r.md")
