@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -85,12 +85,25 @@ def _parts(root: Path, key: str) -> list[str]:
                 sweep = part.get("sweep")
                 values = f", at {' and '.join(map(code, sweep['keys']))} {_listed(sweep['values'])}" if sweep else ""
                 blocks.append(f"**{safe(part['figure'].replace('.', ' '))}**: {command}{values}")
-                blocks.append("\n".join(f"- {safe(series)}: {_options(own)}" for series, own in part["series"].items()))
+                blocks.append(
+                    "\n".join(f"- **{safe(series)}**: {_options(own)}" for series, own in part["series"].items())
+                )
     return ["### Figures", *blocks] if blocks else []
 
 
 def _options(settings: Mapping[str, Any]) -> str:
-    return code(" ".join(f"-S {shlex.quote(f'{name}={value}')}" for name, value in settings.items()) or "as the study")
+    words = (f"-S {shlex.quote(f'{name}={value}')}" for name, value in _leaves(settings))
+    return code(" ".join(words) or "as the study")
+
+
+def _leaves(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The keys of a tree of settings with their values, as `-S` takes them."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{name}.")
+        else:
+            text = str(value).lower() if isinstance(value, bool) else value
+            yield f"{prefix}{name}", "null" if value is None else text
 
 
 def _listed(values: Iterable[Any]) -> str:

@@ -17,8 +17,6 @@ INCLUDE = re.compile(r"^<!-- include( text)? -->\n\[[^\]]*\]\(([^)\s]+)\)$", re.
 LINK = re.compile(r"(?<=\]\()([^)\s]+)(?=\))")
 PICTURE = re.compile(r'<img src="([^"]+)" width="(\d+)" alt="([^"]*)">')
 FENCE = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
-NESTED = re.compile(r"^ {2}(?=\S)", re.MULTILINE)
-AFTER = re.compile(r"(?<=\n)( {4}(?!- ).+\n)(?=- )")  # the end of a part, before the next item
 COMMENT = re.compile(r"<!--.*?-->\n?", re.DOTALL)
 HEADING = re.compile(r"^(#+) (.+)$", re.MULTILINE)
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".sh": "sh", ".ipynb": "json"}
@@ -195,9 +193,23 @@ class Book:
 
 
 def _nested(text: str) -> str:
-    """Parts of list items by four spaces, as MkDocs reads them, in place of GitHub's two."""
-    text = re.sub(r"^  ```.*?^  ```$", lambda block: re.sub("^", "  ", block[0], flags=re.M), text, flags=re.M | re.S)
-    return outside_code(outside_code(text, NESTED, " " * 4), AFTER, r"\1\n")
+    """Lists as MkDocs reads them, not as GitHub does: parts of items by four spaces, an empty line before a list."""
+    lines: list[str] = []
+    deeper = None  # of the block of code that the line is in
+    for line in text.split("\n"):
+        fence = re.match(r"( *)```", line)
+        if deeper is not None:
+            lines.append(f"{deeper}{line}")
+            deeper = None if fence else deeper
+            continue
+        if fence:
+            deeper = fence[1]
+            lines.append(f"{deeper}{line}")
+            continue
+        if line.startswith("- ") and lines and lines[-1] and not lines[-1].lstrip().startswith("- "):
+            lines.append("")
+        lines.append(f"  {line}" if re.match(r" {2}\S", line) else line)
+    return "\n".join(lines)
 
 
 def _headed(section: Section, headed: bool) -> str:
