@@ -15,6 +15,8 @@ from annulus.errors import InputError
 building = pytest.importorskip("annulus.report.site.build", exc_type=ModuleNotFoundError)
 sections = pytest.importorskip("annulus.report.site.sections", exc_type=ModuleNotFoundError)
 
+pytestmark = pytest.mark.timeout(900)  # beside other work the whole site takes minutes
+
 NOTEBOOKS = sorted(path.stem for path in ROOT.glob("docs/notebooks/*.ipynb"))
 
 

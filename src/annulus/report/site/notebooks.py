@@ -11,7 +11,7 @@ from nbconvert import MarkdownExporter
 
 from annulus.errors import InputError
 
-SECONDS = 120  # of one cell
+SECONDS = 120  # of one cell, and of the kernel's start
 
 
 def run(path: Path, root: Path) -> nbformat.NotebookNode:
@@ -22,7 +22,9 @@ def run(path: Path, root: Path) -> nbformat.NotebookNode:
     """
     notebook = nbformat.read(path, as_version=4)
     paths = os.pathsep.join(filter(None, [str(root.resolve() / "src"), os.environ.get("PYTHONPATH", "")]))
-    client = NotebookClient(notebook, timeout=SECONDS, resources={"metadata": {"path": path.parent}})
+    client = NotebookClient(
+        notebook, timeout=SECONDS, startup_timeout=SECONDS, resources={"metadata": {"path": path.parent}}
+    )
     # One thread: a kernel that shares its cores would wait for its own threads.
     try:
         client.execute(env=os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}, stderr=DEVNULL)
