@@ -19,7 +19,7 @@ from without import run_without
             "detection",
         ),
         (["-m", "annulus", "report"], "annulus.report", ["jinja2", "matplotlib"], "report"),
-        (["-m", "annulus.report.site"], "annulus.report.site", ["nbclient"], "docs"),
+        (["-m", "annulus.site"], "annulus.site", ["nbclient"], "docs"),
         (["-m", "annulus", "report"], "annulus.report", ["jinja2"], "report"),
         (["-m", "annulus", "picture"], "annulus.config", ["pydantic"], "pipeline"),
         (["-m", "annulus", "sweep", "stages/algorithms"], "annulus.sweep", ["submitit"], "sweep"),

@@ -12,8 +12,8 @@ from by_path import ROOT
 from annulus.errors import InputError
 
 # Without MkDocs and its like these tests are skipped, with the sentence that names what is missing.
-building = pytest.importorskip("annulus.report.site.build", exc_type=ModuleNotFoundError)
-sections = pytest.importorskip("annulus.report.site.sections", exc_type=ModuleNotFoundError)
+building = pytest.importorskip("annulus.site.build", exc_type=ModuleNotFoundError)
+sections = pytest.importorskip("annulus.site.sections", exc_type=ModuleNotFoundError)
 
 pytestmark = pytest.mark.timeout(900)  # beside other work the whole site takes minutes
 

@@ -24,6 +24,7 @@ Rooms in the order in which data flows through them; each imports only from thos
     report         all that was measured as one page, beside the papers
     studies        a folder for each study, and what they share
     sweep          all runs of a study in parallel, here or on a cluster
+    site           the documentation site (`make docs`)
 
 `annulus --help` lists the programs among them (`__main__`).
 

@@ -8,7 +8,6 @@ In the order in which it is put together:
     page           every section, gathered from what exists, as HTML and as Markdown
     front          the figure in README
     readme         tables of metrics/README.md
-    site           the documentation site (its extra is docs)
 """
 
 from annulus.errors import require

@@ -11,8 +11,8 @@ from mkdocs.config import load_config
 from mkdocs.exceptions import Abort, MkDocsException
 
 from annulus.errors import InputError
-from annulus.report.site import notebooks, papers, reference
-from annulus.report.site.sections import Book, Piece
+from annulus.site import notebooks, papers, reference
+from annulus.site.sections import Book, Piece
 
 ASSETS = "docs/assets"
 

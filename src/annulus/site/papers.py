@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from annulus.config.file import read_tree
-from annulus.presets.preset import Preset, Presets
 from annulus.report.claims.verdicts import CLAIMS, VERDICTS, verdicts
 from annulus.report.page.content import Paper, papers_of
 from annulus.report.page.markdown import claims, code, not_run, run, safe
 from annulus.report.page.numbers import Numbers, numbers_of
 from annulus.report.papers.comparison import compare, load_tables
 from annulus.report.papers.metrics import Metrics
+from annulus.studies.presets.preset import Preset, Presets
 
 
 def pages(root: Path) -> dict[str, str]:

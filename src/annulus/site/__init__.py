@@ -7,6 +7,6 @@ notebooks      notebooks, run, as Markdown
 build          all pages as a folder, and MkDocs over it
 """
 
-from annulus.extras import require
+from annulus.errors import require
 
 require(__name__, "docs", ["mkdocs", "material", "mkdocstrings", "nbclient", "nbconvert"])
