@@ -1,25 +1,28 @@
-"""Diagnostics: each seed's snapshots, labels -> measures of embeddings and negatives over training; and examples."""
+"""Diagnostics: each seed's snapshots, labels -> measures of embeddings and negatives over training; and pictures."""
 
 import argparse
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from annulus.device.rng import generator
 from annulus.diagnostics.curve import read_curve
 from annulus.diagnostics.examples import nearest_images, picked_negatives
+from annulus.diagnostics.maps import map_picture, neighbours_sheet
 from annulus.diagnostics.measures import load_run, over_training
 from annulus.diagnostics.membership import cave_for
 from annulus.encoders.features import load_features
 from annulus.errors import InputError
 from annulus.files.images import load_images
 from annulus.files.packed import write_packed
-from annulus.files.results import Metrics
+from annulus.files.results import Metrics, write_bytes
+from annulus.files.sheets import png
 from annulus.pipeline.stage import Results, run_stage
 from annulus.running.workers import map_seeds
 
 SAMPLERS = ["uniform", "ball", "ring", "cave"]  # whose candidate sets are measured beside the selected one's
 READS = ["seeds", "sampler", *(f"samplers.{name}" for name in SAMPLERS), "samplers.${sampler}", "knn.layer"]
-PATHS = ["images", "snapshots", "features", "curve", "examples", "metrics", "history"]
+PATHS = ["images", "snapshots", "features", "curve", "examples", "neighbours", "map", "metrics", "history"]
 
 
 def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
@@ -29,7 +32,7 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
 
 
 def diagnose(params: Mapping[str, Any], paths: argparse.Namespace, seed: int) -> tuple[Metrics, list[Metrics]]:
-    """One seed's numbers over training; of the first seed, examples too."""
+    """One seed's numbers over training; of the first seed, pictures too."""
     snapshots = paths.snapshots / f"{seed}.safetensors"
     train, run = load_images(paths.images / "train.safetensors"), load_run(snapshots)
     if run.train_images != len(train):
@@ -42,8 +45,13 @@ def diagnose(params: Mapping[str, Any], paths: argparse.Namespace, seed: int) ->
     curve = read_curve(paths.curve, seed)
     history, sets = over_training(run, curve, labels, samplers, params["sampler"], seed)
     if seed == params["seeds"][0]:
-        features = (load_features(paths.features / str(seed), split) for split in ("train", "test"))
+        features = [load_features(paths.features / str(seed), split) for split in ("train", "test")]
         examples = nearest_images(*features, params["knn.layer"], seed)
+        images = train, load_images(paths.images / "test.safetensors")
+        write_bytes(paths.neighbours, png(neighbours_sheet(*images, *examples.values())))
+        layers = [of_split.layer(params["knn.layer"]) for of_split in features]
+        drawn = map_picture(list(zip(images, layers, strict=True)), generator(seed, "map"))
+        write_bytes(paths.map, png(drawn))
         examples |= picked_negatives(
             sets, samplers, labels, images=run.images, query_images=run.query_images, seed=seed
         )

@@ -33,7 +33,8 @@ def embed(paths: argparse.Namespace, layers: list[str], seed: int) -> Metrics:
     encoder, device = load_encoder(paths.encoders / f"{seed}.safetensors"), pick_device()
     count, started = 0, time.monotonic()
     for split in SPLITS:
-        images = load_images(paths.images / f"{split}.safetensors").labelled()
+        images = load_images(paths.images / f"{split}.safetensors")
+        images = images.labelled() if images.classes else images
         features = extract(encoder, images, layers, device)
         count += len(images)
         save_features(paths.features / str(seed), split, features)

@@ -1,6 +1,7 @@
 """kNN: features of each seed -> accuracy of the nearest training images' labels on the test images."""
 
 import argparse
+import logging
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -15,8 +16,14 @@ from annulus.running.workers import map_seeds
 READS = ["seeds", "knn"]
 PATHS = ["features", "metrics", "right"]
 
+log = logging.getLogger("annulus")
+
 
 def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
+    if not load_features(paths.features / str(params["seeds"][0]), "train").classes:
+        log.info("the images have no class, so no accuracy of kNN is measured")
+        write_right(paths.right, {})
+        return Results.of_seeds({seed: {} for seed in params["seeds"]})
     results = map_seeds(partial(evaluate, params, paths), params["seeds"], pick_device())
     write_right(paths.right, by_number({seed: result.right for seed, result in results.items()}))
     return Results.of_seeds({seed: result.metrics for seed, result in results.items()})

@@ -1,6 +1,7 @@
 """Linear probe: features of each seed, or images through its encoder -> accuracy, learning curves, confusion table."""
 
 import argparse
+import logging
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -20,11 +21,17 @@ from annulus.running.workers import map_seeds
 READS = ["seeds", "linear", "view_sets.${views}", "scales.${scale}.linear"]
 PATHS = ["images", "encoders", "features", "metrics", "right", "history", "confusion"]
 
+log = logging.getLogger("annulus")
+
 
 def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
-    seeds = params["seeds"]
+    seeds, test = params["seeds"], load_images(paths.images / "test.safetensors")
+    if not test.classes:
+        log.info("the images have no class, so no linear probe is trained")
+        write_table(paths.confusion, [], ("actual", "predicted"))
+        write_right(paths.right, {})
+        return Results.of_seeds({seed: {} for seed in seeds})
     results = map_seeds(partial(fit, params, paths), seeds, pick_device())
-    test = load_images(paths.images / "test.safetensors")
     # A row an image: the first seed's, since those of all would be a large file and the same picture.
     write_table(paths.confusion, confusion_rows(results[seeds[0]].predicted, test.labels, test.classes))
     write_right(paths.right, by_number({seed: result.right for seed, result in results.items()}))

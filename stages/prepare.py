@@ -1,15 +1,17 @@
 """Prepare the images: a generated, own or downloaded data set -> one packed file per split, and its numbers."""
 
 import argparse
+import json
 import logging
 from collections.abc import Mapping
 from typing import Any
 
 from annulus.datasets.prepare import packing, prepare_images, save_prepared
+from annulus.files.results import write_text
 from annulus.pipeline.stage import Results, run_stage
 
 READS = ["seeds", "dataset", "datasets.${dataset}", "scales.${scale}.prepare"]
-PATHS = ["images", "metrics"]
+PATHS = ["images", "split", "metrics"]
 
 log = logging.getLogger("annulus")
 
@@ -23,11 +25,12 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
         if shared := metrics["test_images_also_in_train"]:
             log.warning("%d test images are also training images, pixel by pixel; accuracy will flatter", shared)
         save_prepared(paths.images, prepared)
+    write_text(paths.split, json.dumps(prepared.split, indent=1) + "\n")
     log.info(
         "%s: %d training%s, %d validation, %d test images of %d classes, %d px",
         params["dataset"],
         metrics["train_images"],
-        f" ({unlabelled} of them without a class)" if (unlabelled := metrics.get("unlabelled_images")) else "",
+        f" ({unlabelled} of them without a class)" if (unlabelled := metrics.get("unlabelled_images", 0)) else "",
         *(metrics[name] for name in ("validation_images", "test_images", "classes", "image_size")),
     )
     return Results(metrics)

@@ -35,10 +35,11 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     write_table(paths.table, rows)
     headlines: dict[str, Number] = {name: interval.mean for name, interval in intervals.items()}
     for name in ("knn_top1_percent", "linear_top1_percent"):
-        if (half := intervals[name].half) is not None:
+        if name in intervals and (half := intervals[name].half) is not None:
             headlines[name.replace("_percent", "_interval_percent")] = half
     headlines["train_images"] = read_metrics(paths.prepare)["train_images"]
-    print(f"\n{summary_text(params, rows)}\n\n{WHERE_TO_LOOK}\n")
+    note = "" if "knn_top1_percent" in headlines else "\n\nthe images have no class, so there is no accuracy"
+    print(f"\n{summary_text(params, rows)}{note}\n\n{WHERE_TO_LOOK}\n")
     return Results(headlines)
 
 

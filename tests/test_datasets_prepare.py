@@ -169,7 +169,10 @@ def run(params: object, dataset: str, folder: Path, train: int = 200, test: int 
     own = {"datasets.${dataset}": params, "scales.${scale}.prepare": scale(train, test)}
     values = {"seeds": [5], "dataset": dataset, **own}
     assert list(values) == prepare.READS
-    return prepare.main(values, argparse.Namespace(images=folder / "images", metrics=folder / "prepare.json"))
+    return prepare.main(
+        values,
+        argparse.Namespace(images=folder / "images", split=folder / "split.json", metrics=folder / "prepare.json"),
+    )
 
 
 def test_the_stage_writes_three_files_and_flat_metrics(tmp_path):

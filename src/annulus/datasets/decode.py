@@ -19,7 +19,9 @@ from annulus.files.regular import check_regular
 FORMATS = ("PNG", "JPEG", "WEBP", "AVIF", "JPEG2000", "BMP", "GIF", "TIFF", "PPM")
 SUFFIXES = {".png", ".jpg", ".jpeg", ".jfif", ".webp", ".avif", ".jp2", ".j2k", ".bmp", ".gif", ".tif", ".tiff"}
 SUFFIXES |= {".ppm", ".pgm", ".pbm"}
-SUFFIXES |= {".heic", ".heif", ".jxl", ".psd", ".svg", ".dng", ".cr2", ".nef", ".arw"}  # not read, but not overlooked
+HEIF_SUFFIXES = {".heic", ".heif", ".hif"}
+SUFFIXES |= HEIF_SUFFIXES
+SUFFIXES |= {".jxl", ".psd", ".svg", ".dng", ".cr2", ".nef", ".arw"}  # not read, but not overlooked
 FILES_AT_ONCE = 64  # a thread's portion: enough to make its start cheap
 
 
@@ -74,7 +76,7 @@ def opened(path: Path) -> Image.Image:
     check_regular(path)
     if path.stat().st_size == 0:
         raise ValueError("empty file")
-    with Image.open(path, formats=FORMATS) as image:
+    with Image.open(path, formats=FORMATS + _heif(path)) as image:
         if Image.MAX_IMAGE_PIXELS and image.width * image.height > Image.MAX_IMAGE_PIXELS:
             raise ValueError(
                 f"{image.width} x {image.height} pixels are more than Pillow's limit of {Image.MAX_IMAGE_PIXELS}"
@@ -82,6 +84,22 @@ def opened(path: Path) -> Image.Image:
         if image.format == "PNG" and "transparency" in image.info:
             image.info["transparency"] = _in_pixels(image.info["transparency"], image.tile[0].args)
         return to_rgb(ImageOps.exif_transpose(image))
+
+
+def _heif(path: Path) -> tuple[str, ...]:
+    """The format of an iPhone's photographs, which another package reads.
+
+    Raises:
+        ValueError: for such a file where the package is missing.
+    """
+    if path.suffix.lower() not in HEIF_SUFFIXES:
+        return ()
+    try:
+        from pillow_heif import register_heif_opener
+    except ModuleNotFoundError:
+        raise ValueError("HEIC, which pillow-heif reads: pip install pillow-heif") from None
+    register_heif_opener()
+    return ("HEIF",)
 
 
 def is_image(path: Path) -> bool:

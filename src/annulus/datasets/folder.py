@@ -40,7 +40,7 @@ def open_folder(root: Path, image_size: int) -> dict[str, Source]:
                 f"datasets.folder.root: {folder} {fault}; {root} needs {LAYOUT}. "
                 "Put images there, or name another root in params.yaml"
             )
-    unused = [entry.name for entry in entries(root) if _is_folder(entry) and entry.name not in READ_FOLDERS]
+    unused = [entry.name for entry in entries(root) if is_folder(entry) and entry.name not in READ_FOLDERS]
     if unused:
         log.info("%s: folders that are not used: %s (%s are)", root, named(unused), ", ".join(READ_FOLDERS))
     sources = {split: listed(root, split, image_size) for split in ("train", "test")}
@@ -79,7 +79,7 @@ def _below(folder: Path, around: tuple[str, ...] = ()) -> Iterator[tuple[Path, l
     inner = (*around, os.path.realpath(folder))
     if inner[-1] in around:
         raise InputError(f"{folder} is a link to a folder around it; remove the link")
-    inside = {entry.name: _is_folder(entry) for entry in entries(folder)}
+    inside = {entry.name: is_folder(entry) for entry in entries(folder)}
     yield folder, images_of(folder, [name for name, is_folder in inside.items() if not is_folder])
     for name in (name for name, is_folder in inside.items() if is_folder):
         yield from _below(folder / name, inner)
@@ -120,7 +120,7 @@ def _no_folder(path: Path) -> str | None:
         return f"cannot be opened ({error.strerror})"
 
 
-def _is_folder(entry: os.DirEntry[str]) -> bool:
+def is_folder(entry: os.DirEntry[str]) -> bool:
     """Returns True if an entry is a folder or a link to one. A broken link is a file that cannot be read."""
     try:
         return entry.is_dir()
@@ -147,13 +147,13 @@ def listed(root: Path, split: str, image_size: int) -> Source:
     """
     folder = root / split
     there = entries(folder)
-    loose = [entry.name for entry in there if not _is_folder(entry)]
+    loose = [entry.name for entry in there if not is_folder(entry)]
     for name in loose:
         if Path(name).suffix.lower() in SUFFIXES:
             raise InputError(f"{folder / name} lies in no class folder; move it to {folder}/CLASS/, or away")
     if loose:
         log.info("%s: %d files beside the class folders are not used", folder, len(loose))
-    folders = [entry.name for entry in there if _is_folder(entry)]
+    folders = [entry.name for entry in there if is_folder(entry)]
     classes = list(dict.fromkeys(composed(name) for name in folders))
     names: list[np.ndarray] = []
     of_folder: list[int] = []
@@ -165,7 +165,7 @@ def listed(root: Path, split: str, image_size: int) -> Source:
             )
         inside = entries(folder / name)
         for entry in inside:
-            if _is_folder(entry):
+            if is_folder(entry):
                 raise InputError(
                     f"{folder / name / entry.name} is a folder; images lie directly in their class folder "
                     f"({LAYOUT}). Move its images up, or the folder away"

@@ -2,11 +2,13 @@
 
 import hashlib
 import logging
+import os
 import secrets
 import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -18,8 +20,17 @@ from annulus.datasets.generated import counts, generated
 from annulus.datasets.imagenet import open_imagenet, open_tinyimagenet
 from annulus.datasets.masks import open_masks
 from annulus.datasets.pack import pack, workplace
-from annulus.datasets.settings import DatasetSettings, DownloadSettings, FolderSettings, MasksSettings, PrepareBudget
-from annulus.datasets.source import Source, root_of
+from annulus.datasets.photos import find, open_photos
+from annulus.datasets.settings import (
+    DatasetSettings,
+    DownloadSettings,
+    FilesSettings,
+    FolderSettings,
+    MasksSettings,
+    PhotosSettings,
+    PrepareBudget,
+)
+from annulus.datasets.source import Files, Source, root_of
 from annulus.device.rng import generator
 from annulus.device.space import check_space
 from annulus.errors import InputError
@@ -28,6 +39,7 @@ from annulus.files.images import IGNORED, UNLABELLED, ImageSet, save_images
 from annulus.files.results import Number
 from annulus.files.store import Resident, Store
 from annulus.files.subset import even_subset, held_out
+from annulus.running.checkout import main_checkout
 
 log = logging.getLogger(__name__)
 
@@ -38,12 +50,16 @@ FOLDERS = {"folder": open_folder, "imagenet": open_imagenet, "tinyimagenet": ope
 
 @dataclass(frozen=True)
 class Prepared:
-    """The three parts of a data set; training and validation images have no row in common."""
+    """The three parts of a data set; training and validation images have no row in common.
+
+    `split`: the files of each part, where the path did not say it.
+    """
 
     train: ImageSet
     validation: ImageSet
     test: ImageSet
     bad_files: int
+    split: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def metrics(self) -> dict[str, Number]:
         """Numbers of images, digests, and the training images' mean and standard deviation per channel, in [0, 1]."""
@@ -74,7 +90,7 @@ def packing(dataset: str, params: DatasetSettings) -> AbstractContextManager[Pat
     Raises:
         InputError: on entering, when another process packs the same set.
     """
-    if isinstance(params, FolderSettings) and params.store != "memory":
+    if isinstance(params, FilesSettings) and params.store != "memory":
         key = {
             "root": root_of(f"datasets.{dataset}.root", params.root),
             "image_size": params.image_size,
@@ -96,6 +112,8 @@ def prepare_images(
             asked for than there are classes.
     """
     limits = {"train": scale.train_images, "test": scale.test_images, "unlabelled": scale.unlabelled_images}
+    if isinstance(params, PhotosSettings):
+        return _photos(dataset, params, limits, seed, shards)
     sources = _open(dataset, params, limits, seed)
     if limits["unlabelled"] and not (sources["train"].labels == UNLABELLED).any():
         raise InputError(
@@ -139,12 +157,39 @@ def prepare_sources(
         _check_every_class(sets[split], split)
     _check_pixel_classes(sets["train"], sets["test"])
 
+    bad_files = sum(len(names) for names in bad.values())
+    if "validation" in sets:
+        return Prepared(sets["train"], sets["validation"], sets["test"], bad_files)
     cut = torch.zeros(len(sets["train"]), dtype=torch.bool)
     known = sets["train"].with_class
-    validated = held_out(sets["train"].labels[known], params.validation_fraction, generator(seed, "validation"))
-    cut[known[validated]] = True
+    if len(known):  # validation is of accuracy
+        validated = held_out(sets["train"].labels[known], params.validation_fraction, generator(seed, "validation"))
+        cut[known[validated]] = True
     validation = sets["train"].take(cut)
-    return Prepared(sets.pop("train").take(~cut), validation, sets["test"], sum(len(names) for names in bad.values()))
+    return Prepared(sets.pop("train").take(~cut), validation, sets["test"], bad_files)
+
+
+def _photos(dataset: str, params: PhotosSettings, limits: Limits, seed: int, shards: Path | None) -> Prepared:
+    """The images of a path, and which files are in which part if the path does not say it."""
+    aside = main_checkout() / ".annulus"
+    aside.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="unpacked-", dir=aside) as unpacked:
+        try:
+            found = find(root_of(f"datasets.{dataset}.root", params.root), Path(unpacked), params.classes)
+        except InputError as error:
+            raise InputError(f"datasets.{dataset}.root: {error}") from error
+        sources = open_photos(found, params.image_size, params.test_fraction, seed)
+        files = {part: source.files for part, source in sources.items()}
+        prepared = prepare_sources(sources, limits, params, seed, shards, f"datasets.{dataset}")
+    if found.divided:
+        return prepared
+    parts = {part: getattr(prepared, part) for part in ("train", "validation", "test")}
+    return replace(prepared, split={part: _names(files, part, images) for part, images in parts.items()})
+
+
+def _names(files: Mapping[str, Files], part: str, images: ImageSet) -> list[str]:
+    listed = files.get(part, files["train"])  # validation images are rows of the training files
+    return [os.path.relpath(path, listed.root) for path in listed.some(images.rows)]
 
 
 def save_prepared(folder: Path, prepared: Prepared) -> None:
@@ -213,7 +258,7 @@ def _check_space(images: Mapping[str, int], params: DatasetSettings) -> None:
     way_out = (
         "lower train_images, test_images or unlabelled_images in scales.SCALE.prepare, or datasets.DATASET.image_size"
     )
-    if isinstance(params, FolderSettings):
+    if isinstance(params, FilesSettings):
         way_out += ", or give datasets.DATASET.store jpeg or raw"
     check_space(needs, torch.device("cpu"), way_out)
 
@@ -221,8 +266,12 @@ def _check_space(images: Mapping[str, int], params: DatasetSettings) -> None:
 def _chosen_rows(source: Source, limits: Limits, split: str, seed: int) -> Int64[Tensor, " k"]:
     """Rows of the split: those with a class by the split's limit, then those without by theirs."""
     missing = source.labels == UNLABELLED
+    if not source.classes:
+        return (
+            torch.randperm(len(missing), generator=generator(seed, "subset", split))[: limits.get(split)].sort().values
+        )
     labelled, unlabelled = (~missing).nonzero().squeeze(1), missing.nonzero().squeeze(1)
-    chosen = labelled[_even_rows(source.labels[labelled], source.classes, limits[split], split, seed)]
+    chosen = labelled[_even_rows(source.labels[labelled], source.classes, limits.get(split), split, seed)]
     limit = limits.get("unlabelled")
     if limit is not None and 0 < len(unlabelled) < limit:
         log.info("unlabelled_images: %d are asked for and there are %d; taking all", limit, len(unlabelled))
@@ -250,6 +299,9 @@ def _check_bad_files(names: Sequence[str], asked: int, section: str, params: Dat
     if not names:
         return
     fault = f"{len(names)} of {asked} image files cannot be read: {named(names)}"
+    if isinstance(params, PhotosSettings) and len(names) < asked:
+        log.warning("WARNING: %s; they are left out", fault)
+        return
     allowed = params.max_bad_files if isinstance(params, FolderSettings) else 0
     if len(names) > allowed:
         raise InputError(f"{fault}. max_bad_files is {allowed}: fix or remove them, or raise {section}.max_bad_files")

@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from annotated_types import Ge, Le
+from annotated_types import Ge, Gt, Le
 
 from annulus.datasets.generated import DRAWN
 from annulus.errors import InputError
 from annulus.settings import Section, Steps
+
+Classes = Literal["top", "innermost", "none"]  # the folder that is an image's class
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,12 +42,29 @@ class DownloadSettings(DatasetSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FolderSettings(DatasetSettings):
+class FilesSettings(DatasetSettings):
     """Image files under `root`; `store` is where their pixels are: in memory, or on the disk, as pixels or as JPEG."""
 
     root: str
-    max_bad_files: Annotated[int, Ge(0), Le(10**9)]
     store: Literal["memory", "raw", "jpeg"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FolderSettings(FilesSettings):
+    """Image files in a given layout, of which at most `max_bad_files` may be unreadable."""
+
+    max_bad_files: Annotated[int, Ge(0), Le(10**9)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhotosSettings(FilesSettings):
+    """Images as they lie: without splits of their own, `test_fraction` is the test part.
+
+    `classes`: the first folder below the root, the innermost, or none.
+    """
+
+    test_fraction: Annotated[float, Gt(0), Le(0.5)]
+    classes: Classes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +78,8 @@ class MasksSettings(DatasetSettings):
 class PrepareBudget(Section):
     """Largest number of images in a split; null: no limit. A smaller part is drawn evenly over the classes.
 
-    `unlabelled_images`: further images without a class, for training encoders; `folder` and `stl10` may have some.
+    `unlabelled_images`: further images without a class, for training encoders, beside those with one; `photos`,
+    `folder` and `stl10` may have some.
     """
 
     train_images: Steps | None
@@ -69,6 +89,7 @@ class PrepareBudget(Section):
 
 DATASETS = {  # by their keys in params.yaml
     **dict.fromkeys(DRAWN, GeneratedSettings),
+    "photos": PhotosSettings,
     "folder": FolderSettings,
     "imagenet": FolderSettings,
     "tinyimagenet": FolderSettings,
@@ -77,4 +98,4 @@ DATASETS = {  # by their keys in params.yaml
     "stl10": DownloadSettings,
     "nyu": MasksSettings,
 }
-MAY_HAVE_UNLABELLED = ("folder", "stl10")  # images without a class
+MAY_HAVE_UNLABELLED = ("photos", "folder", "stl10")  # images without a class

@@ -33,8 +33,8 @@ class Files(Sequence[Path]):
         return [self[row] for row in rows.tolist()]
 
     def described(self, rows: Int64[Tensor, " k"], bad: Mapping[int, str]) -> dict[int, str]:
-        """Descriptions of bad files by position in `rows`: the path from the root, and the reason."""
-        return {place: f"{self[int(rows[place])].relative_to(self.root)} ({why})" for place, why in bad.items()}
+        """Descriptions of bad files by position in `rows`: the path as seen from the root, and the reason."""
+        return {place: f"{os.path.relpath(self[int(rows[place])], self.root)} ({why})" for place, why in bad.items()}
 
 
 @dataclass(frozen=True)

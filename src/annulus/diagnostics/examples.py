@@ -22,7 +22,8 @@ NONE = -1  # in the place of a row that a set does not have
 
 def spread_queries(labels: Int64[Tensor, " n"], seed: int, name: str) -> Int64[Tensor, " q"]:
     """Up to eight positions, ascending, of as many classes as possible; the same ones for the same seed."""
-    return even_subset(labels, QUERIES, generator(seed, "examples", name))
+    # Images without a class count as one class.
+    return even_subset(labels.clamp(min=0), QUERIES, generator(seed, "examples", name))
 
 
 def nearest_images(train: Features, test: Features, layer: Layer, seed: int) -> dict[str, Tensor]:

@@ -28,6 +28,7 @@ from annulus.diagnostics.membership import (
     radii,
 )
 from annulus.errors import InputError
+from annulus.files.images import UNLABELLED
 from annulus.files.packed import Damaged, check_about, check_tensors, read_packed
 from annulus.files.results import Number
 from annulus.negatives.samplers import Sampler
@@ -170,8 +171,8 @@ def staleness(memory: Float[Tensor, "n d"], current: Float[Tensor, "n d"]) -> fl
 def measure(snapshot: Snapshot, sets: CandidateSets, labels: Int[Tensor, "n"]) -> dict[str, Number]:
     """Numbers of one snapshot; those of candidate sets are means over its comparisons. Missing numbers are left out.
 
-    For `ring` and `training`: the similarity at both borders. For every set: the false negatives, and their chance
-    level.
+    For `ring` and `training`: the similarity at both borders. For every set, of images with a class: the false
+    negatives, and their chance level.
     """
     numbers: dict[str, Number | None] = {
         "alignment": alignment(snapshot.queries, snapshot.second),
@@ -185,10 +186,11 @@ def measure(snapshot: Snapshot, sets: CandidateSets, labels: Int[Tensor, "n"]) -
             borders = [radii(*side) for side in zip(sets.similarity, sets.chosen[name], strict=True)]
             inner, outer = (statistics.fmean(border) for border in zip(*borders, strict=True))
             numbers |= {f"{name}_inner_similarity": inner, f"{name}_outer_similarity": outer}
-    numbers["false_negatives_chance_percent"] = chance_percent(labels)
-    for name, comparisons in sets.chosen.items():
-        rates = [false_negative_percent(chosen, labels, snapshot.self_index) for chosen in comparisons]
-        numbers[f"false_negatives_{name}_percent"] = statistics.fmean(rates)
+    if (labels != UNLABELLED).all():
+        numbers["false_negatives_chance_percent"] = chance_percent(labels)
+        for name, comparisons in sets.chosen.items():
+            rates = [false_negative_percent(chosen, labels, snapshot.self_index) for chosen in comparisons]
+            numbers[f"false_negatives_{name}_percent"] = statistics.fmean(rates)
     return {name: value for name, value in numbers.items() if value is not None}
 
 

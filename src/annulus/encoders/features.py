@@ -10,6 +10,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from annulus.errors import InputError
+from annulus.files.images import UNLABELLED
 from annulus.files.packed import Damaged, check_about, check_labels, check_tensors, read_packed, write_packed
 
 Layer = Literal["map", "pooled", "embedding"]
@@ -22,6 +23,7 @@ LAYERS = {"pooled": (torch.float32, "n c"), "embedding": (torch.float32, "n d"),
 class Features:
     """Features of a split's images from a frozen encoder.
 
+    Where no image has a class, `classes` is empty and each label is -1.
     `layers` holds `pooled` (n, c) and `embedding` (n, d, unit length), and the map before pooling
     (n, c, h, w; float16) only where a probe reads it.
 
@@ -88,7 +90,7 @@ def load_features(folder: Path, split: str) -> Features:
         raise Damaged(path, "holds features of no image or without a dimension, expected some", "embed")
     check_about(path, about, {"classes": list}, "embed")
     labels = layers.pop("labels")
-    check_labels(path, labels, about["classes"], "embed")
+    check_labels(path, labels, about["classes"], "embed", lowest=0 if about["classes"] else UNLABELLED)
     return Features(layers, labels, tuple(about["classes"]))
 
 

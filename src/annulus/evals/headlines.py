@@ -71,6 +71,8 @@ def measured(
 ) -> dict[str, Measured]:
     """The headline numbers of these seeds, from what each stage measured by seed and which test images are right.
 
+    Of images without a class there is no accuracy.
+
     Raises:
         InputError: when a stage lacks a number, or the bits, of a seed, or has something else in their place.
     """
@@ -81,7 +83,8 @@ def measured(
             for seed in seeds
             if number in (numbers := stages[stage].get(str(seed), {}))
         }
-        if optional and len(values) < len(seeds):
+        without_classes = accuracy and all(stages[stage].get(str(seed)) == {} for seed in seeds)
+        if without_classes or (optional and len(values) < len(seeds)):
             continue
         files = {stage: values} | ({f"{stage}_right": right[stage].get(number, {})} if accuracy else {})
         for file, by_seed in files.items():

@@ -68,6 +68,11 @@ class ImageSet:
         """The images that have a class; this set where all have."""
         return self if len(self.with_class) == len(self) else self.take(self.with_class)
 
+    @property
+    def evaluated(self) -> Int64[Tensor, " k"]:
+        """The positions of the images that frozen encoders embed: those with a class, or all of a set without any."""
+        return self.with_class if self.classes else torch.arange(len(self))
+
     def on(self, device: torch.device) -> Self:
         """The same set with its images on a device."""
         return replace(self, images=self.images.on(device))

@@ -46,7 +46,7 @@ def right_text(right: Right) -> str:
     """The file's text."""
     texts = {number: {str(seed): packed(bits) for seed, bits in by_seed.items()} for number, by_seed in right.items()}
     images = {len(bits) for by_seed in right.values() for bits in by_seed.values()}
-    (count,) = images  # every seed sees the same test images
+    (count,) = images or {0}  # every seed sees the same test images; none without classes
     return json.dumps({"images": count, "right": texts}, indent=1) + "\n"
 
 
@@ -76,7 +76,7 @@ def parse_right(text: str) -> dict[str, dict[int, Bits]]:
     try:
         content = parse_json(text)
         count = content["images"]
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        if isinstance(count, bool) or not isinstance(count, int) or count < bool(content["right"]):
             raise ValueError(f"images is {str(count)[:40]}, expected a count")
         return {
             number: {int(seed): unpacked(bits, count) for seed, bits in by_seed.items()}

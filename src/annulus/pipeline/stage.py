@@ -108,7 +108,7 @@ def _write(results: Results, arguments: argparse.Namespace) -> None:
     elif "metrics" in arguments:
         write_metrics(arguments.metrics, results.metrics)
     if "history" in arguments:
-        write_table(arguments.history, results.history)
+        write_table(arguments.history, results.history, ("seed", "epoch"))
     results.written()
 
 

@@ -39,7 +39,7 @@ class Snapshots:
         self.source, self.views, self.seed, self.device = images.images.on(device), views, seed, device
         count = min(MOST_SNAPSHOTS, epochs)
         self.due = {(place + 1) * epochs // count for place in range(count)}
-        some = images.with_class  # diagnostics tell what share of the negatives are of the query's class
+        some = images.evaluated  # diagnostics tell what share of the negatives are of the query's class, if it has one
         shuffled = some[torch.randperm(len(some), generator=generator(seed, "snapshot images"))]
         self.images = shuffled[:MOST_IMAGES].sort().values  # positions in the training split
         self.query_images = shuffled[:MOST_QUERIES].sort().values  # some of the same

@@ -15,7 +15,7 @@ from PIL import Image
 from safetensors import SafetensorError, safe_open
 
 from annulus.errors import InputError
-from annulus.files.images import load_images
+from annulus.files.images import UNLABELLED, load_images
 from annulus.files.store import pieces
 
 SAMPLERS = ("uniform", "ball", "ring", "cave")
@@ -33,7 +33,8 @@ class NoPictures(Exception):
 
 @dataclass(frozen=True)
 class Tile:
-    """One image as a data: URI, and its class. `same`: whether it shares the query's class; None for a query."""
+    """One image as a data: URI, and its class. `same`: whether it shares the query's class; None for a query, and
+    where images have no class."""
 
     source: str
     name: str
@@ -95,13 +96,16 @@ class _Images:
     def tile(self, row: int, query: Tile | None = None, similarity: float | None = None) -> Tile:
         if not 0 <= row < len(self.of):
             raise NoPictures(f"examples.safetensors names image {row} of {self.name}, which has {len(self.of)}")
-        name, index = self.of.classes[int(self.of.labels[row])], torch.tensor([row])
+        label, index = int(self.of.labels[row]), torch.tensor([row])
+        name = "" if label == UNLABELLED else self.of.classes[label]
         try:
             [image] = pieces(self.of.images.take(index), self.of.images.sizes_of(index))
         except InputError as error:
             raise NoPictures(f"data/main/{self.name} cannot be read: {error}") from error
         pixels = Image.fromarray(np.ascontiguousarray(image[0].permute(1, 2, 0)))
-        return Tile(embedded(pixels, LARGEST), name, None if query is None else name == query.name, similarity)
+        return Tile(
+            embedded(pixels, LARGEST), name, None if query is None or not name else name == query.name, similarity
+        )
 
 
 def embedded(image: Image.Image, longest: int) -> str:

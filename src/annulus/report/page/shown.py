@@ -24,6 +24,7 @@ Made = TypeVar("Made")
 
 ANNULUS = "figures/annulus.svg"
 MOST_BYTES = 400_000  # of that picture
+OF_CLASSES = {"main/knn.json", "main/linear.json", "main/linear_history.csv", "main/confusion.csv"}
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,8 @@ def annulus(root: Path) -> str | Empty:
 
 def part(make: Callable[[], Made], metrics: Metrics, name: str) -> Made | Empty:
     """What `make` gives of the file `name`, or of several files of one study, or why it is empty."""
+    if name in OF_CLASSES and _without_classes(metrics):
+        return Empty("the images have no class, so there is no accuracy")
     try:
         return make()
     except Missing as error:
@@ -139,6 +142,13 @@ def part(make: Callable[[], Made], metrics: Metrics, name: str) -> Made | Empty:
         return Empty(str(error), metrics.command(name), broken=True)
     except ValueError as error:
         return Empty(str(metrics.fault(name, str(error))), metrics.command(name), broken=True)
+
+
+def _without_classes(metrics: Metrics) -> bool:
+    try:
+        return metrics.values("main/prepare.json").get("classes") == 0
+    except (Missing, Broken):
+        return False
 
 
 def figure(plot: Plot, metrics: Metrics, found: Sequence[Verdict]) -> Shown:

@@ -1,0 +1,87 @@
+"""What `photos` found at a path: names, classes and splits of images; and how folders say them."""
+
+import logging
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from annulus.datasets.decode import is_image
+from annulus.datasets.folder import composed, entries, is_folder, named
+from annulus.datasets.settings import Classes
+from annulus.errors import InputError
+
+log = logging.getLogger("annulus")
+
+SPLIT_OF = {"train": "train", "training": "train", "test": "test", "testing": "test"}
+SPLIT_OF |= dict.fromkeys(("val", "valid", "validation", "dev"), "validation")
+WITHOUT_CLASS = "unlabelled"  # a folder of this name gives its images no class
+
+
+@dataclass(frozen=True)
+class Found:
+    """Images of a path: files under `root` in natural order, and of each its class and its split, where known.
+
+    `others` are the files that are no images.
+    """
+
+    kind: str
+    root: Path
+    names: tuple[str, ...]
+    classes: tuple[str | None, ...]
+    splits: tuple[str | None, ...]
+    others: tuple[str, ...] = ()
+
+    @property
+    def divided(self) -> bool:
+        """Whether the path says which images are for training and which are not."""
+        return {"train"} < {split for split in self.splits if split is not None}
+
+
+def of_tree(root: Path, by: Classes) -> Found:
+    """The images below a folder, by the folders that they are in."""
+    names, others = [], []
+    for place, is_shown in _walked(root, ""):
+        (names if is_shown else others).append(place)
+    folders = {name.partition("/")[0] for name in names if "/" in name}
+    split_folders = {name: SPLIT_OF[name.lower()] for name in folders if name.lower() in SPLIT_OF}
+    if {"train"} < set(split_folders.values()):
+        used = [name for name in names if name.partition("/")[0] in {*split_folders, WITHOUT_CLASS}]
+        if unused := sorted(set(names) - set(used)):
+            log.warning(
+                "WARNING: %s: %d images beside %s are left out: %s",
+                *(root, len(unused), ", ".join(sorted(split_folders)), named(unused)),
+            )
+        tops, insides = zip(*(name.split("/", 1) for name in used), strict=True)
+        splits = [split_folders.get(top, "train") for top in tops]
+        classes = [
+            None if top == WITHOUT_CLASS else _class_of(inside, by) for top, inside in zip(tops, insides, strict=True)
+        ]
+        kind = "train and test folders" if any(classes) else "train and test folders without classes"
+        return Found(kind, root, tuple(used), tuple(classes), tuple(splits), tuple(others))
+    if len(folders) == 1 and all("/" in name for name in names):  # as an archive has it: one folder around all
+        inner = of_tree(root / next(iter(folders)), by)
+        prefix = f"{next(iter(folders))}/"
+        return replace(inner, root=root, names=tuple(prefix + name for name in inner.names), others=tuple(others))
+    classes = [_class_of(name, by) for name in names]
+    kind = "class folders" if len({*classes} - {None}) > 1 else "a folder of images"
+    return Found(kind, root, tuple(names), tuple(classes), (None,) * len(names), tuple(others))
+
+
+def _class_of(name: str, by: Classes) -> str | None:
+    *folders, _ = name.split("/")
+    if by == "none" or not folders or folders[0] == WITHOUT_CLASS:
+        return None
+    return composed(folders[0] if by == "top" else "/".join(folders))
+
+
+def _walked(folder: Path, prefix: str, around: tuple[str, ...] = ()) -> Iterator[tuple[str, bool]]:
+    """Each file below a folder, links followed, and whether it is an image."""
+    inner = (*around, os.path.realpath(folder))
+    if inner[-1] in around:
+        raise InputError(f"{folder} is a link to a folder around it; remove the link")
+    for entry in entries(folder):
+        if is_folder(entry):
+            yield from _walked(folder / entry.name, f"{prefix}{entry.name}/", inner)
+        else:
+            yield prefix + entry.name, is_image(folder / entry.name)

@@ -1,0 +1,141 @@
+"""`photos`: anyone's own images as they lie. What a path holds is recognised: folders, a table, an archive, shards."""
+
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+from annulus.datasets import tables, unpack
+from annulus.datasets.folder import named, natural, of_files
+from annulus.datasets.found import Found, of_tree
+from annulus.datasets.settings import Classes
+from annulus.datasets.source import Files, Source, encoded
+from annulus.device.rng import generator
+from annulus.errors import InputError
+from annulus.files.images import UNLABELLED
+
+log = logging.getLogger("annulus")
+
+EXPECTED = (
+    "a folder of images, class folders, train/ with test/ or val/, a .csv, .tsv or .parquet table, a .zip or .tar, a "
+    "folder of .tar or .parquet shards, or what `datasets` saved by save_to_disk"
+)
+
+
+def find(path: Path, unpacked: Path, classes: Classes = "top") -> Found:
+    """The images of a path, listed but not read. Archives and shards are written as files below `unpacked`.
+
+    `classes` says which folder is an image's class: the first below the path, as torchvision's ImageFolder has it, the
+    one that holds the image, or none.
+
+    Raises:
+        InputError: when the path does not exist or holds no images, or a package that reads it is missing.
+    """
+    if not path.exists():
+        raise InputError(f"{path} does not exist; give {EXPECTED}")
+    suffix = "".join(path.suffixes[-2:]).lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
+    if path.is_dir() and unpack.is_saved_to_disk(path):
+        found = unpack.from_datasets(path, unpacked)
+    elif path.is_dir():
+        found = of_tree(path, classes)
+        if not found.names and (shards := unpack.shards_of(path)):
+            found = unpack.from_shards(shards, unpacked, classes)
+    elif suffix in (".csv", ".tsv"):
+        found = tables.from_text(path, "\t" if suffix == ".tsv" else ",")
+    elif suffix in unpack.SUFFIXES:
+        found = unpack.from_shards([path], unpacked, classes)
+    else:
+        raise InputError(f"{path} is a file of another kind; give {EXPECTED}")
+    if found.others:
+        log.warning(
+            "WARNING: %s: %d files are no images and are left out: %s", path, len(found.others), named(found.others)
+        )
+    if not found.names:
+        raise InputError(f"{path} holds no images; give {EXPECTED}")
+    found = _ordered(found)
+    known = {name for name in found.classes if name is not None}
+    if classes == "none" or len(known) < 2:
+        if len(known) == 1 and classes != "none":
+            log.info(
+                "%s has one class, %s, which tells nothing apart: the images count as without a class", path, *known
+            )
+        found = replace(found, classes=(None,) * len(found.names))
+    return found
+
+
+def open_photos(found: Found, image_size: int, test_fraction: float, seed: int) -> dict[str, Source]:
+    """Train and test, and validation where the path has all three.
+
+    Without splits of its own, `test_fraction` of each class, drawn by the seed, is the test part: one image at least.
+
+    Raises:
+        InputError: when a class has one image alone, or a class's name cannot be shown.
+    """
+    known = sorted({name for name in found.classes if name is not None}, key=natural)
+    for name in known:
+        if not name.isprintable() or len(name) > 200:
+            raise InputError(f"the class {name[:80]!a} has a name that no table can show; rename it, up to 200 letters")
+    number = {None: UNLABELLED} | {name: label for label, name in enumerate(known)}
+    labels = torch.tensor([number[name] for name in found.classes])
+    split = np.array([name or "" for name in found.splits])
+    if "test" not in split and "validation" in split:
+        split[split == "validation"] = "test"
+    if not found.divided:
+        split = np.full(len(labels), "train", dtype="<U10")
+        split[_tested(labels, known, test_fraction, seed).numpy()] = "test"
+    elif "" in split:
+        log.warning("WARNING: %d images are of no split and are left out", (split == "").sum())
+    without = (labels == UNLABELLED).numpy() & (split != "train") & bool(known)
+    if without.any():
+        log.warning("WARNING: %d test images have no class and are left out", without.sum())
+        split[without] = ""
+    return {
+        part: _source(found, labels, np.flatnonzero(split == part), known, image_size, part)
+        for part in ("train", "validation", "test")
+        if part in split
+    }
+
+
+def _tested(labels: Int64[Tensor, " n"], classes: Sequence[str], fraction: float, seed: int) -> Int64[Tensor, " k"]:
+    """Test rows: a share of each class, at least one and never all; where no image has a class, of all."""
+    random = generator(seed, "test images")
+    order = torch.randperm(len(labels), generator=random)
+    chosen, alone = [], []
+    for label in range(len(classes)) if classes else [UNLABELLED]:
+        rows = order[labels[order] == label]
+        if len(rows) < 2:
+            alone.append(classes[label] if classes else "all")
+        chosen.append(rows[: min(max(round(fraction * len(rows)), 1), len(rows) - 1)])
+    if alone:
+        raise InputError(
+            f"one image alone is there of {named(alone)}; each class needs two, to train and to test: add some, take "
+            "it away, or set datasets.photos.classes: none"
+        )
+    return torch.cat(chosen)
+
+
+def _source(
+    found: Found, labels: Int64[Tensor, " n"], rows: np.ndarray, classes: Sequence[str], image_size: int, part: str
+) -> Source:
+    places: dict[str, int] = {}
+    names, of_folder = [], []
+    for row in rows:
+        folder, name = os.path.split(found.names[row])
+        of_folder.append(places.setdefault(folder, len(places)))
+        names.append(name)
+    files = Files(found.root, list(places), torch.tensor(of_folder, dtype=torch.int64), encoded(names))
+    return of_files(classes, labels[rows], files, image_size, part)
+
+
+def _ordered(found: Found) -> Found:
+    order = sorted(range(len(found.names)), key=lambda row: natural(found.names[row]))
+    names, classes, splits = (
+        tuple(values[row] for row in order) for values in (found.names, found.classes, found.splits)
+    )
+    return replace(found, names=names, classes=classes, splits=splits)

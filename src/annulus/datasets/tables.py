@@ -1,0 +1,68 @@
+"""Tables of paths and labels for `photos`: CSV, TSV, Parquet. Columns are known by their names."""
+
+import csv
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from annulus.datasets.found import SPLIT_OF, Found
+from annulus.errors import InputError
+from annulus.files.regular import read_text
+
+PATHS = ("path", "file", "file_name", "filename", "filepath", "file_path", "image_path", "image")
+LABELS = ("label", "class", "category", "class_name", "target", "labels")
+SPLITS = ("split", "set", "subset", "partition")
+
+
+def from_text(path: Path, separator: str) -> Found:
+    """The images that a CSV or TSV file names, with paths relative to its folder, or absolute.
+
+    Raises:
+        InputError: when it cannot be read, or has no column of paths.
+    """
+    try:
+        table = csv.DictReader(read_text(path).lstrip("\ufeff").splitlines(), delimiter=separator, strict=True)
+        rows = list(table)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path} is no table in UTF-8 ({error}); save it as CSV with a header") from error
+    return from_rows(path, table.fieldnames or [], rows)
+
+
+def from_rows(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> Found:
+    """The images that a table's rows name.
+
+    Raises:
+        InputError: when it has no column of paths.
+    """
+    at, label, split = (column_of(columns, known) for known in (PATHS, LABELS, SPLITS))
+    if at is None:
+        raise InputError(
+            f"{path} has the columns {', '.join(columns)[:200] or 'none'}, and none of paths; name one of them "
+            f"{', '.join(PATHS[:4])} or {PATHS[-1]}"
+        )
+    chosen = [row for row in rows if row[at]]
+    return Found(
+        "a table of paths",
+        path.parent,
+        tuple(str(row[at]) for row in chosen),
+        tuple(class_name(row[label]) if label else None for row in chosen),
+        tuple(split_name(row[split]) if split else None for row in chosen),
+    )
+
+
+def column_of(columns: Sequence[str], known: Sequence[str]) -> str | None:
+    """The first known column of a table, in whatever case it is written."""
+    lower = {column.lower().strip(): column for column in reversed(columns) if column}
+    return next((lower[name] for name in known if name in lower), None)
+
+
+def class_name(value: Any, names: Sequence[str] | None = None) -> str | None:
+    """The class of a label, which may be its number among `names`."""
+    if isinstance(value, int) and names is not None and value < len(names):
+        return names[value] if value >= 0 else None
+    return None if value is None or value == "" else str(value)
+
+
+def split_name(value: Any) -> str | None:
+    """train, validation or test, by one of the usual words; else none."""
+    return SPLIT_OF.get(str(value).lower().strip())

@@ -1,0 +1,359 @@
+"""`photos`: own images as they lie. Every form ends in the same packed store, and what is wrong is one sentence."""
+
+import csv
+import io
+import json
+import logging
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+
+from annulus.datasets.photos import find, open_photos
+from annulus.datasets.prepare import packing, prepare_images, save_prepared
+from annulus.datasets.settings import PhotosSettings, PrepareBudget
+from annulus.errors import InputError
+from annulus.files.images import UNLABELLED, load_images
+
+LIMITS = PrepareBudget(train_images=None, test_images=None, unlabelled_images=None)
+COLOUR = {"cat": 40, "dog": 90}
+
+
+def picture(place: Path, red: int, green: int = 0) -> Path:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (9, 12), (red, green, 0)).save(place)
+    return place
+
+
+def tree(root: Path, each: int = 10) -> Path:
+    """Two class folders; red is the image's number, green its class."""
+    for name, green in COLOUR.items():
+        for number in range(each):
+            picture(root / name / f"{number}.png", number, green)
+    return root
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch) -> Path:
+    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    return tmp_path
+
+
+def prepared(root: Path, store: str = "memory", seed: int = 0, **changes):
+    sizes = {"image_size": 8, "view_size": 8, "validation_fraction": 0.2, "test_fraction": 0.3, "classes": "top"}
+    params = PhotosSettings(root=str(root), store=store, **sizes | changes)
+    with packing("photos", params) as shards:
+        made = prepare_images("photos", params, LIMITS, seed, shards)
+        save_prepared(root.parent / "packed", made)
+    return made
+
+
+def seen(made) -> dict[str, list[tuple[int, int]]]:
+    """Of each part the images' red and green, which say which image it is."""
+    parts = {"train": made.train, "validation": made.validation, "test": made.test}
+    colours = {name: part.images.take(torch.arange(len(part)))[:, :2, 4, 4] for name, part in parts.items()}
+    return {name: sorted(map(tuple, pixels.tolist())) for name, pixels in colours.items()}
+
+
+EVERY = sorted((number, green) for green in COLOUR.values() for number in range(10))
+
+
+def check_classes(made, counts=(11, 3, 6)) -> None:
+    """All images, in three parts, each of its class."""
+    assert made.train.classes == ("cat", "dog")
+    assert tuple(map(len, (made.train, made.validation, made.test))) == counts
+    assert sorted(image for part in seen(made).values() for image in part) == EVERY
+    for part in (made.train, made.validation, made.test):
+        green = part.images.take(torch.arange(len(part)))[:, 1, 4, 4]
+        assert [COLOUR[part.classes[label]] for label in part.labels] == green.tolist()
+
+
+@pytest.mark.parametrize("store", ["memory", "raw", "jpeg"])
+def test_a_flat_folder_has_no_class_and_ends_in_the_packed_store(here, store):
+    for number in range(20):
+        picture(here / "own" / f"{number}.jpg", number)
+    made = prepared(here / "own", store)
+    assert [len(made.train), len(made.validation), len(made.test)] == [14, 0, 6]
+    assert made.train.classes == ()
+    assert set(made.train.labels.tolist()) == {UNLABELLED}
+    again = load_images(here / "packed/test.safetensors")
+    assert (again.digest, again.classes, again.labels.tolist()) == (made.test.digest, (), [UNLABELLED] * 6)
+    assert again.evaluated.tolist() == list(range(6))
+    metrics = made.metrics()
+    assert [metrics[name] for name in ("train_images", "unlabelled_images", "classes")] == [14, 14, 0]
+
+
+def test_class_folders_are_split_by_share_and_seed_evenly_and_the_split_is_listed(here):
+    tree(here / "own")
+    made, again, other = (prepared(here / "own", seed=seed) for seed in (0, 0, 1))
+    check_classes(made)
+    assert torch.bincount(made.test.labels).tolist() == [3, 3]
+    assert made.split == again.split != other.split
+    assert {part: len(names) for part, names in made.split.items()} == {"train": 11, "validation": 3, "test": 6}
+    assert sorted(name for names in made.split.values() for name in names) == sorted(
+        f"{kind}/{number}.png" for kind in COLOUR for number in range(10)
+    )
+    for part in ("train", "validation", "test"):
+        listed = sorted((int(Path(name).stem), COLOUR[Path(name).parent.name]) for name in made.split[part])
+        assert listed == seen(made)[part]
+
+
+@pytest.mark.parametrize(("second", "counts"), [("val", (16, 4, 20)), ("test", (16, 4, 20))])
+def test_train_with_val_or_test_is_taken_as_it_is(here, second, counts):
+    tree(here / "own/train")
+    tree(here / "own" / second)
+    made = prepared(here / "own")
+    assert tuple(map(len, (made.train, made.validation, made.test))) == counts
+    assert made.split == {}
+
+
+def test_with_all_three_val_is_the_validation_part_and_a_folder_beside_them_is_named(here, caplog):
+    tree(here / "own/train")
+    tree(here / "own/valid", each=2)
+    tree(here / "own/test", each=3)
+    picture(here / "own/unlabelled/1.png", 1)
+    picture(here / "own/more/1.png", 1)
+    made = prepared(here / "own")
+    assert tuple(map(len, (made.train, made.validation, made.test))) == (21, 4, 6)
+    assert (made.train.labels == UNLABELLED).sum() == 1
+    assert "1 images beside test, train, valid are left out: more/1.png" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("classes", "expected"),
+    [("top", ("city", "wild")), ("innermost", ("city/cat", "wild/cat", "wild/wolf")), ("none", ())],
+)
+def test_nested_folders_are_classes_as_the_settings_say(here, classes, expected):
+    for place in ("city/cat", "wild/cat", "wild/wolf"):
+        for number in range(4):
+            picture(here / "own" / place / f"{number}.png", number)
+    assert prepared(here / "own", classes=classes).train.classes == expected
+
+
+def test_one_folder_around_all_is_no_class_and_one_class_tells_nothing_apart(here):
+    tree(here / "own/pets")
+    check_classes(prepared(here / "own"))
+    for number in range(4):
+        picture(here / "one/cat" / f"{number}.png", number)
+    assert prepared(here / "one").train.classes == ()
+
+
+def table(rows: list[dict[str, str]], path: Path, delimiter: str = ",") -> Path:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), delimiter=delimiter)
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def rows_of(root: Path, **more: str) -> list[dict[str, str]]:
+    """The images of `tree` below root/images, with their labels, as a table's rows."""
+    tree(root / "images")
+    paths = [(f"images/{kind}/{number}.png", kind) for kind in COLOUR for number in range(10)]
+    return [{"File_Name": path, "label": kind, **more} for path, kind in paths]
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "parquet"])
+def test_a_table_of_paths_and_labels(here, kind):
+    rows = rows_of(here)
+    if kind == "parquet":
+        arrow = pytest.importorskip("pyarrow")
+        from pyarrow import parquet
+
+        parquet.write_table(arrow.Table.from_pylist(rows), here / "own.parquet")
+    else:
+        table(rows, here / f"own.{kind}", "\t" if kind == "tsv" else ",")
+    check_classes(prepared(here / f"own.{kind}"))
+
+
+def test_a_table_may_say_the_split_name_absolute_paths_and_files_that_are_missing(here, caplog):
+    rows = rows_of(here, split="train")
+    for row in rows[7:10] + rows[17:]:
+        row["split"] = "val"
+    rows[0]["File_Name"] = str(here / rows[0]["File_Name"])
+    rows.append({"File_Name": "images/gone.png", "label": "cat", "split": "train"})
+    (here / "tables").mkdir()
+    for row in rows[1:]:
+        row["File_Name"] = f"../{row['File_Name']}"
+    check_classes(prepared(table(rows, here / "tables/own.csv")), (11, 3, 6))
+    assert "1 of 21 image files cannot be read: ../images/gone.png (No such file or directory)" in caplog.text
+
+
+def test_a_folder_that_datasets_saved_has_the_names_of_its_classes(here):
+    datasets = pytest.importorskip("datasets")
+    tree(here / "images")
+    features = datasets.Features({"image": datasets.Image(), "label": datasets.ClassLabel(names=["dog", "cat"])})
+    paths = [(str(here / f"images/{kind}/{number}.png"), kind) for kind in COLOUR for number in range(10)]
+    columns = {"image": [path for path, _ in paths], "label": [["dog", "cat"].index(kind) for _, kind in paths]}
+    whole = datasets.Dataset.from_dict(columns, features=features)
+    whole.save_to_disk(here / "whole")
+    check_classes(prepared(here / "whole"))
+    parts = whole.train_test_split(test_size=5, seed=0)
+    parts.save_to_disk(here / "parts")
+    made = prepared(here / "parts")
+    assert (len(made.train) + len(made.validation), len(made.test), made.split) == (15, 5, {})
+    (here / "shards/data").mkdir(parents=True)
+    for split, part in parts.items():  # as it is on a hub: images as bytes, names of classes in the metadata
+        part.to_parquet(here / f"shards/data/{split}-00000-of-00001.parquet")
+    same = prepared(here / "shards")
+    assert (seen(same)["test"], same.train.classes) == (seen(made)["test"], ("cat", "dog"))
+
+
+def test_parquet_with_the_bytes_of_images(here):
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    tree(here / "images")
+    rows = [
+        {"picture": (here / f"images/{kind}/{number}.png").read_bytes(), "class": kind}
+        for kind in COLOUR
+        for number in range(10)
+    ]
+    parquet.write_table(arrow.Table.from_pylist(rows), here / "own.parquet")
+    check_classes(prepared(here / "own.parquet"))
+
+
+def added(archive: tarfile.TarFile, name: str, content: bytes) -> None:
+    about = tarfile.TarInfo(name)
+    about.size = len(content)
+    archive.addfile(about, io.BytesIO(content))
+
+
+@pytest.mark.parametrize("label", ["cls", "json"])
+def test_webdataset_tars(here, label):
+    pytest.importorskip("webdataset")
+    tree(here / "images")
+    (here / "own").mkdir()
+    for shard, kind in enumerate(COLOUR):
+        with tarfile.open(here / f"own/{shard:06}.tar", "w") as archive:
+            for number in range(10):
+                key = f"{shard}{number:03}"
+                added(archive, f"{key}.png", (here / f"images/{kind}/{number}.png").read_bytes())
+                text = json.dumps({"label": kind, "caption": "a pet"}) if label == "json" else kind
+                added(archive, f"{key}.{label}", text.encode())
+    check_classes(prepared(here / "own"))
+
+
+@pytest.mark.parametrize("name", ["own.zip", "own.tar", "own.tar.gz"])
+def test_an_archive_of_class_folders_with_what_macos_leaves(here, name):
+    tree(here / "images/pets")
+    (here / "images/__MACOSX").mkdir()
+    (here / "images/__MACOSX/._1.png").write_bytes(b"fork")
+    if name.endswith(".zip"):
+        with zipfile.ZipFile(here / name, "w") as archive:
+            for path in (here / "images").rglob("*.png"):
+                archive.write(path, path.relative_to(here / "images"))
+    else:
+        with tarfile.open(here / name, "w:gz" if name.endswith("gz") else "w") as archive:
+            archive.add(here / "images", "images")
+    check_classes(prepared(here / name))
+    assert not list((here / ".annulus").glob("unpacked-*")), "what was unpacked is gone"
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar"])
+def test_an_archive_writes_nothing_outside_of_its_folder(here, kind):
+    content = picture(here / "images/1.png", 1).read_bytes()
+    if kind == "zip":
+        with zipfile.ZipFile(here / "own.zip", "w") as archive:
+            archive.writestr("../../outside.png", content)
+    else:
+        with tarfile.open(here / "own.tar", "w") as archive:
+            added(archive, "../../outside.png", content)
+    with pytest.raises(InputError, match="outside"):
+        prepared(here / f"own.{kind}")
+    assert not list(here.rglob("outside.png"))
+
+
+def test_an_archive_that_would_fill_the_disk_is_refused(here, monkeypatch):
+    tree(here / "images")
+    with zipfile.ZipFile(here / "own.zip", "w") as archive:
+        archive.write(here / "images/cat/1.png", "1.png")
+    monkeypatch.setattr("annulus.datasets.unpack.KEPT_FREE", 2**60)
+    with pytest.raises(InputError, match=r"own.zip unpacks to \d+ bytes, and .* free some space, or unpack"):
+        prepared(here / "own.zip")
+
+
+def test_what_is_no_image_and_what_cannot_be_read_is_named_and_left_out(here, caplog):
+    tree(here / "own")
+    (here / "own/notes.txt").write_text("hello")
+    (here / "own/cat/list.csv").write_text("a,b")
+    (here / "own/cat/cut.jpg").write_bytes(b"\xff\xd8\xff")
+    with caplog.at_level(logging.WARNING, "annulus"):
+        made = prepared(here / "own")
+    assert sorted(image for part in seen(made).values() for image in part) == EVERY
+    assert made.metrics()["bad_files"] == 1
+    assert "2 files are no images and are left out: cat/list.csv, notes.txt" in caplog.text
+    assert "1 of 21 image files cannot be read: cat/cut.jpg" in caplog.text
+
+
+def test_heic_is_read_with_pillow_heif_and_without_it_is_named(here, caplog, monkeypatch):
+    heif = pytest.importorskip("pillow_heif")
+    tree(here / "own")
+    heif.from_pillow(Image.new("RGB", (64, 64), (200, 100, 50))).save(here / "own/cat/phone.HEIC", quality=95)
+    made = prepared(here / "own")
+    assert made.metrics()["bad_files"] == 0
+    assert any(abs(red - 200) < 8 for part in seen(made).values() for red, _ in part)
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    assert prepared(here / "own").metrics()["bad_files"] == 1
+    assert "cat/phone.HEIC (HEIC, which pillow-heif reads: pip install pillow-heif)" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("package", "name"), [("pyarrow", "own.parquet"), ("datasets", "saved"), ("webdataset", "own.tar")]
+)
+def test_a_package_that_is_missing_is_one_sentence(here, package, name, monkeypatch):
+    (here / "own.parquet").touch()
+    (here / "saved").mkdir()
+    (here / "saved/dataset_dict.json").touch()
+    with tarfile.open(here / "own.tar", "w") as archive:
+        added(archive, "1.png", b"")
+        added(archive, "1.cls", b"3")
+    find_spec = sys.modules["annulus.extras"].find_spec
+    monkeypatch.setattr("annulus.extras.find_spec", lambda module: None if module == package else find_spec(module))
+    with pytest.raises(InputError, match=rf"needs {package}, which this Python.*annulus-ssl\[formats\]"):
+        find(here / name, here / "unpacked")
+
+
+def test_paths_that_cannot_be_are_one_sentence_with_what_is_expected(here):
+    with pytest.raises(InputError, match=r"datasets.photos.root: .*gone does not exist; give a folder of images"):
+        prepared(here / "gone")
+    (here / "empty").mkdir()
+    with pytest.raises(InputError, match="empty holds no images; give a folder of images"):
+        prepared(here / "empty")
+    (here / "own.doc").touch()
+    with pytest.raises(InputError, match=r"own.doc is a file of another kind; give a folder of images"):
+        prepared(here / "own.doc")
+    for name in ("own.zip", "own.tar", "own.parquet"):
+        (here / name).write_bytes(b"no archive")
+        with pytest.raises(InputError, match=f"{name} cannot be read .*; make or copy it again"):
+            prepared(here / name)
+    with pytest.raises(InputError, match=r"has the columns a, b, and none of paths; name one of them path, file"):
+        prepared(table([{"a": "1", "b": "2"}], here / "own.csv"))
+    tree(here / "own")
+    picture(here / "own/owl/1.png", 1)
+    with pytest.raises(InputError, match=r"one image alone is there of owl; each class needs two, to train"):
+        prepared(here / "own")
+    assert prepared(here / "own", classes="none").train.classes == ()
+
+
+def test_a_link_to_a_folder_around_it_is_refused(here):
+    tree(here / "own")
+    (here / "own/cat/loop").symlink_to(here / "own")
+    with pytest.raises(InputError, match="own/cat/loop is a link to a folder around it; remove the link"):
+        find(here / "own", here / "unpacked")
+
+
+def test_sources_of_no_class_are_limited_by_their_split(here):
+    for number in range(20):
+        picture(here / "own" / f"{number}.png", number)
+    sources = open_photos(find(here / "own", here / "unpacked"), 8, 0.25, 0)
+    assert {part: len(source.labels) for part, source in sources.items()} == {"train": 15, "test": 5}
+    settings = {"root": str(here / "own"), "image_size": 8, "view_size": 8, "validation_fraction": 0.0}
+    params = PhotosSettings(**settings, test_fraction=0.25, classes="top", store="memory")
+    limits = PrepareBudget(train_images=6, test_images=2, unlabelled_images=0)
+    made = prepare_images("photos", params, limits, 0)
+    assert [len(made.train), len(made.test)] == [6, 2]
