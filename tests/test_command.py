@@ -24,7 +24,7 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
 
 
 def test_help_lists_each_command_with_one_line_and_imports_none(tmp_path):
-    assert list(COMMANDS) == ["report", "compare", "sweep", "presets", "preset", "export", "picture", "runs", "restore"]
+    assert list(COMMANDS) == ["look", "report", "compare", "sweep", "presets", "preset", "export", "picture", "runs", "restore"]
     done = run_without(["torch", "numpy", "pydantic"], ["-m", "annulus", "--help"], tmp_path)
     assert done.returncode == 0, done.stderr
     lines = [line.split(maxsplit=1) for line in done.stdout.splitlines()]
@@ -48,7 +48,7 @@ def test_a_command_hands_its_arguments_to_its_program(name, monkeypatch, capsys)
 
 def test_a_near_miss_none_and_the_version(capsys):
     with pytest.raises(
-        SystemExit, match=r"^ERROR: annulus has no command 'reprot'; did you mean 'report'\? \(commands: r"
+        SystemExit, match=r"^ERROR: annulus has no command 'reprot'; did you mean 'report'\? \(commands: look, "
     ):
         main(["reprot"])
     with pytest.raises(SystemExit, match=r"^ERROR: annulus has no command '42' \(commands: report, compare, sweep, "):

@@ -185,7 +185,7 @@ def test_the_stage_writes_three_files_and_flat_metrics(tmp_path):
     expected |= {"red_mean": mean[0], "blue_std": std[2]}
     assert {name: metrics[name] for name in expected} == expected
     assert len(metrics["digest"]) == 16
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["images"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["images", "split.json"]
 
 
 def test_test_images_that_are_training_images_are_counted_with_a_warning(root, tmp_path, caplog):

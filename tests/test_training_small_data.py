@@ -84,6 +84,7 @@ def main_line(changes, folder):
     params, metrics = folder / "params.yaml", {}
     params.write_text(yaml.safe_dump(changed(changes)))
     files = {"examples": "examples.safetensors", "confusion": "confusion.csv", "curve": "pretrain.csv"}
+    files |= {"split": "split.json", "neighbours": "neighbours.png", "map": "map.png"}
     for stage in (prepare, pretrain, embed, knn, linear, diagnostics, summary):
         name = stage.__name__
         files |= {"metrics": f"{name}.json", "history": f"{name}.csv", "right": f"{name}_right.json"}

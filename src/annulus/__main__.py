@@ -11,6 +11,7 @@ from annulus.errors import nearest
 
 # The module whose `main` a command calls, and its line of --help.
 COMMANDS = {
+    "look": ("annulus.look", "own images before any training: how many, which sizes, duplicates, a sheet of views"),
     "report": ("annulus.report.command", "one page of all that was measured, beside the papers"),
     "compare": ("annulus.compare.command", "two variants of the main line, number by number"),
     "sweep": ("annulus.sweep.command", "all runs of a study in parallel, here or on a cluster"),

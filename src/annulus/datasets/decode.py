@@ -86,6 +86,19 @@ def opened(path: Path) -> Image.Image:
         return to_rgb(ImageOps.exif_transpose(image))
 
 
+def raw_about(path: Path) -> tuple[tuple[int, int], str, str]:
+    """Width and height, mode and format of a file, as it is stored.
+
+    Raises:
+        Exception: of any kind, when the file cannot be read.
+    """
+    check_regular(path)
+    if path.stat().st_size == 0:
+        raise ValueError("empty file")
+    with Image.open(path, formats=FORMATS + _heif(path)) as image:
+        return image.size, image.mode, image.format
+
+
 def _heif(path: Path) -> tuple[str, ...]:
     """The format of an iPhone's photographs, which another package reads.
 

@@ -108,7 +108,7 @@ def square(pixels: UInt8[Tensor, "3 h w"], side: int) -> Image.Image:
     least = min(pixels.shape[1:])
     top, left = ((length - least) // 2 for length in pixels.shape[1:])
     whole = Image.fromarray(pixels[:, top : top + least, left : left + least].permute(1, 2, 0).contiguous().numpy())
-    return whole.resize((side, side), Image.Resampling.NEAREST if least < side // 2 else Image.Resampling.BILINEAR)
+    return whole.resize((side, side), Image.Resampling.BICUBIC)
 
 
 def _said(image: Image.Image, text: str) -> Image.Image:

@@ -14,6 +14,7 @@ from annulus.report.figures.drawing import svg
 from annulus.report.figures.gains import compared, finding, told
 from annulus.report.figures.pictures import NoPictures, Pictures, pictures
 from annulus.report.figures.plots import FINDINGS, LAW, Plot, comparisons
+from annulus.report.page.first import FILE
 from annulus.report.page.seeds import of_gains, of_pairs, of_seeds
 from annulus.report.papers.comparison import load_figures, load_tables
 from annulus.report.papers.metrics import Broken, Metrics, Missing
@@ -24,7 +25,8 @@ Made = TypeVar("Made")
 
 ANNULUS = "figures/annulus.svg"
 MOST_BYTES = 400_000  # of that picture
-OF_CLASSES = {"main/knn.json", "main/linear.json", "main/linear_history.csv", "main/confusion.csv"}
+OF_CLASSES = {"main/knn.json", "main/linear.json", "main/confusion.csv", FILE}  # files, and names of figures
+OF_CLASSES |= {"curve.accuracy", "curve.linear", "diagnostics.false-negatives"}
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,9 @@ class Empty:
     reason: str
     command: str | None = None
     broken: bool = False
+
+
+NO_CLASS = Empty("the images have no class, so nothing is measured by classes")
 
 
 @dataclass(frozen=True)
@@ -132,8 +137,8 @@ def annulus(root: Path) -> str | Empty:
 
 def part(make: Callable[[], Made], metrics: Metrics, name: str) -> Made | Empty:
     """What `make` gives of the file `name`, or of several files of one study, or why it is empty."""
-    if name in OF_CLASSES and _without_classes(metrics):
-        return Empty("the images have no class, so there is no accuracy")
+    if name in OF_CLASSES and without_classes(metrics):
+        return NO_CLASS
     try:
         return make()
     except Missing as error:
@@ -144,7 +149,8 @@ def part(make: Callable[[], Made], metrics: Metrics, name: str) -> Made | Empty:
         return Empty(str(metrics.fault(name, str(error))), metrics.command(name), broken=True)
 
 
-def _without_classes(metrics: Metrics) -> bool:
+def without_classes(metrics: Metrics) -> bool:
+    """Whether no image of the main line has a class."""
     try:
         return metrics.values("main/prepare.json").get("classes") == 0
     except (Missing, Broken):
@@ -161,6 +167,8 @@ def figure(plot: Plot, metrics: Metrics, found: Sequence[Verdict]) -> Shown:
     about = [verdict for verdict in found if of in verdict.where]
     files = " or ".join(plot.files)
     rows = part(lambda: [metrics.rows(file) for file in plot.files], metrics, files)
+    if plot.name in OF_CLASSES and without_classes(metrics):
+        rows = NO_CLASS
     if isinstance(rows, Empty):
         return Shown(plot, where, finding, "", about, rows)
     setting = str(read_setting(metrics, plot.files[0], rows[0][-1]))  # a teacher's is the first

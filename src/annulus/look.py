@@ -1,0 +1,211 @@
+"""`annulus look PATH`: what own images are, before anything trains on them, and how views change them.
+
+Counts files, classes and splits as `dataset: photos` finds them, sizes and modes, unreadable files and duplicates, and
+draws a sheet: six images, and twelve views of each.
+"""
+
+import argparse
+import hashlib
+import logging
+import statistics
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+
+from annulus.datasets.decode import decode, opened, raw_about, reason
+from annulus.datasets.folder import named
+from annulus.datasets.found import Found
+from annulus.datasets.photos import find
+from annulus.device.rng import generator
+from annulus.device.threads import threads
+from annulus.errors import InputError
+from annulus.files.results import write_bytes
+from annulus.files.sheets import png, sheet, tile
+from annulus.views.recipe import augment
+from annulus.views.sets import view_set
+from annulus.views.settings import ViewSet
+
+IMAGES, VIEWS, TILE = 6, 12, 72  # of the sheet; and pixels a side of a picture
+NEAR = 4  # bits of 64 in which two images' hashes may differ, to look alike
+MOST_COMPARED = 20_000  # images, each with each
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What one file is: width, height and mode as stored, the hash of its bytes and of its looks; or why not."""
+
+    size: tuple[int, int] = (0, 0)
+    mode: str = ""
+    kind: str = ""
+    exact: str = ""
+    near: int = 0
+    bad: str | None = None
+
+
+def look_at(path: Path) -> Looked:
+    """One image file."""
+    try:
+        size, mode, kind = raw_about(path)
+        exact = hashlib.sha256(path.read_bytes()).hexdigest()
+        return Looked(size, mode, kind, exact, difference_hash(opened(path)))
+    except MemoryError:
+        raise
+    except Exception as error:  # on broken bytes Pillow's decoders raise about anything
+        return Looked(bad=reason(error))
+
+
+def difference_hash(image: Image.Image) -> int:
+    """64 bits that stay about the same when an image is resized, coded again or made brighter.
+
+    Each says whether, of two neighbours in a row of an 8 x 9 grey picture, the right one is brighter.
+    """
+    small = np.asarray(image.convert("L").resize((9, 8), Image.Resampling.BOX), dtype=np.int16)
+    return int.from_bytes(np.packbits(small[:, 1:] > small[:, :-1]).tobytes(), "big")
+
+
+def exact_groups(looked: Sequence[Looked]) -> list[list[int]]:
+    """Positions of files with equal bytes, group after group."""
+    groups = defaultdict(list)
+    for place, one in enumerate(looked):
+        if one.bad is None:
+            groups[one.exact].append(place)
+    return [places for places in groups.values() if len(places) > 1]
+
+
+def near_pairs(looked: Sequence[Looked], most: int = NEAR) -> list[tuple[int, int]]:
+    """Positions of files of other bytes whose hashes differ in at most `most` bits.
+
+    A picture of one colour has a hash of zeros: such files are not compared.
+    """
+    places = np.array([p for p, one in enumerate(looked) if one.bad is None and one.near][:MOST_COMPARED], dtype=int)
+    hashes = np.array([looked[place].near for place in places], dtype=np.uint64)
+    pairs = []
+    for row, place in enumerate(places):
+        others = np.flatnonzero(np.bitwise_count(hashes[row + 1 :] ^ hashes[row]) <= most) + row + 1
+        pairs += [(int(place), int(places[o])) for o in others if looked[places[o]].exact != looked[place].exact]
+    return pairs
+
+
+def report(path: Path, found: Found, looked: Sequence[Looked]) -> list[tuple[str, str]]:
+    """The lines of the table: a heading and what was found."""
+    good = [one for one in looked if one.bad is None]
+    lines = [("images", f"{len(good):,} ({found.kind})")]
+    if found.others:
+        lines.append(("no images", f"{len(found.others):,} files: {named(found.others)}"))
+    bad = [f"{name} ({one.bad})" for name, one in zip(found.names, looked, strict=True) if one.bad is not None]
+    lines.append(("unreadable", f"{len(bad):,} files: {named(bad)}" if bad else "none"))
+    if good:
+        widths, heights = zip(*(one.size for one in good), strict=True)
+        shorter = [min(one.size) for one in good]
+        lines.append(("width", _range(widths)))
+        lines.append(("height", _range(heights)))
+        lines.append(("shorter side", _range(shorter)))
+        lines.append(("modes", _counted(one.mode for one in good)))
+        lines.append(("formats", _counted(one.kind for one in good)))
+    classes = Counter(name for name in found.classes if name is not None)
+    without = sum(name is None for name in found.classes)
+    told = f"{len(classes)}: {_counted(classes.elements())}" + (f"; {without:,} without" if without else "")
+    lines.append(("classes", told if classes else "none, so an encoder trains and no accuracy is measured"))
+    splits = (
+        f"{_counted(split or 'none' for split in found.splits)}" if found.divided else "none: drawn by share and seed"
+    )
+    lines.append(("splits", splits))
+    groups = exact_groups(looked)
+    copies = [" = ".join(found.names[place] for place in places) for places in groups]
+    lines.append(
+        ("equal files", f"{sum(map(len, groups)) - len(groups):,} to spare: {named(copies)}" if groups else "none")
+    )
+    pairs = near_pairs(looked)
+    alike = [f"{found.names[one]} ~ {found.names[other]}" for one, other in pairs]
+    limit = f" (of the first {MOST_COMPARED:,} images)" if len(good) > MOST_COMPARED else ""
+    lines.append(("look alike", (f"{len(pairs):,} pairs: {named(alike)}" if pairs else "none") + limit))
+    return lines
+
+
+def views_sheet(files: Sequence[Path], views: ViewSet | str, image_size: int, view_size: int) -> Image.Image:
+    """A row for each image: as it is stored, then twelve views."""
+    rows = []
+    for place, file in enumerate(files):
+        pixels = torch.from_numpy(decode(file, image_size).transpose(2, 0, 1).copy())
+        random = generator(0, "look", place)
+        seen = augment(pixels.expand(VIEWS, *pixels.shape), views, view_size, random)
+        drawn = [tile((view.clamp(0, 1) * 255).round().byte(), TILE) for view in seen]
+        rows.append(("", [tile(pixels, TILE), None, *drawn]))
+    return sheet(rows)
+
+
+def chosen(params: Path) -> tuple[ViewSet | str, str, int, int]:
+    """The views that params.yaml chooses, their name, and the sizes of photos; without a file gentle, 32 px."""
+    if not params.exists():
+        return "gentle", "gentle", 32, 32
+    from annulus.config.file import load_params
+
+    settings = load_params(params)
+    photos = settings.datasets.photos
+    return settings.view_sets[settings.views], settings.views, photos.image_size, photos.view_size
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Print the table and write the sheet. A user's mistake is one sentence and exit status 1."""
+    parser = argparse.ArgumentParser(prog="annulus look", description=__doc__, allow_abbrev=False)
+    parser.add_argument("path", type=Path, help="a folder, a table, an archive: what datasets.photos.root may be")
+    parser.add_argument("--views", help="a set of views; by default that of params.yaml, without it gentle")
+    parser.add_argument(
+        "--classes", choices=["top", "innermost", "none"], default="top", help="which folder is a class"
+    )
+    parser.add_argument("--sheet", type=Path, default=Path("look.png"), help="the PNG to write (look.png)")
+    parser.add_argument("--params", type=Path, default=Path("params.yaml"), help=argparse.SUPPRESS)
+    arguments = parser.parse_args(argv)
+    logging.basicConfig(level=logging.ERROR, format="%(message)s")  # what is left out stands in the table
+    try:
+        views, name, *sizes = chosen(arguments.params)
+        if arguments.views is not None:
+            views, name = _named_views(arguments.views, arguments.params), arguments.views
+        if arguments.sheet.suffix.lower() != ".png":
+            raise InputError(f"--sheet {arguments.sheet} is a PNG's name; let it end in .png")
+        with tempfile.TemporaryDirectory() as unpacked:
+            found = find(arguments.path.expanduser(), Path(unpacked), arguments.classes)
+            files = [found.root / file for file in found.names]
+            with ThreadPoolExecutor(threads()) as pool:
+                looked = list(pool.map(look_at, files))
+            for head, told in report(arguments.path, found, looked):
+                print(f"{head:<14}{told}")
+            good = [file for file, one in zip(files, looked, strict=True) if one.bad is None]
+            if not good:
+                raise InputError(f"no image of {arguments.path} can be read; the table says why")
+            shown = [good[place * len(good) // IMAGES] for place in range(IMAGES)] if len(good) > IMAGES else good
+            write_bytes(arguments.sheet, png(views_sheet(shown, views, *sizes)))
+            told = f"{len(shown)} images at {sizes[0]} px, {VIEWS} views of each (views: {name})"
+            print(f"{'sheet':<14}{arguments.sheet}: {told}")
+    except InputError as error:
+        raise SystemExit(f"ERROR: {error}") from None
+
+
+def _named_views(name: str, params: Path) -> ViewSet:
+    if params.exists():
+        from annulus.config.file import load_params
+
+        own: Mapping[str, ViewSet] = load_params(params).view_sets
+        if name in own:
+            return own[name]
+    return view_set(name)
+
+
+def _range(values: Sequence[int]) -> str:
+    return f"{min(values):,} to {max(values):,} px, median {statistics.median_low(values):,}"
+
+
+def _counted(values: Iterable[str]) -> str:
+    counts = Counter(values).most_common()
+    return named([f"{name} {count:,}" for name, count in counts])
+
+
+if __name__ == "__main__":
+    main()

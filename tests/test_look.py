@@ -1,0 +1,113 @@
+"""`annulus look`: counts, duplicates and the sheet, of files whose answer is known; wrong paths are one sentence."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+from stated import stated_params
+
+from annulus import look
+from annulus.datasets.photos import find
+from annulus.look import Looked, difference_hash, exact_groups, look_at, main, near_pairs, views_sheet
+
+
+def photograph(place: Path, seed: int, side: int = 64) -> Path:
+    """A smooth picture of its own."""
+    noise = torch.rand(1, 3, 6, 6, generator=torch.Generator().manual_seed(seed))
+    pixels = torch.nn.functional.interpolate(noise, (side, side), mode="bicubic").clamp(0, 1)[0]
+    place.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray((pixels * 255).byte().permute(1, 2, 0).numpy()).save(place)
+    return place
+
+
+@pytest.fixture
+def own(tmp_path) -> Path:
+    for number in range(8):
+        photograph(tmp_path / "own" / ("cat" if number < 5 else "dog") / f"{number}.png", number, side=60 + number)
+    shutil.copy(tmp_path / "own/cat/0.png", tmp_path / "own/dog/copy.png")
+    with Image.open(tmp_path / "own/cat/1.png") as image:
+        image.resize((50, 50)).save(tmp_path / "own/cat/small.jpg", quality=70)
+        image.convert("L").save(tmp_path / "own/dog/grey.png")
+    (tmp_path / "own/cat/cut.jpg").write_bytes(b"\xff\xd8\xff")
+    (tmp_path / "own/notes.txt").write_text("hello", encoding="utf-8")
+    return tmp_path / "own"
+
+
+def test_the_table_says_what_is_there(own, tmp_path, capsys):
+    main([str(own), "--sheet", str(tmp_path / "look.png"), "--params", str(tmp_path / "none.yaml")])
+    lines = dict(
+        line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines() if line[:2] not in ("no", "eq")
+    )
+    assert lines["images"] == "11 (class folders)"
+    assert lines["unreadable"].startswith("1 files: cat/cut.jpg (")
+    assert lines["width"] == "50 to 67 px, median 62"
+    assert lines["modes"] == "RGB 10, L 1"
+    assert lines["formats"] == "PNG 10, JPEG 1"
+    assert lines["classes"] == "2: cat 7, dog 5"
+    assert "cat/1.png ~ cat/small.jpg" in lines["look"]
+    assert "cat/1.png ~ dog/grey.png" in lines["look"]
+
+
+def test_equal_files_and_files_that_are_no_images_are_named(own, tmp_path, capsys):
+    main([str(own), "--sheet", str(tmp_path / "look.png"), "--params", str(tmp_path / "none.yaml")])
+    printed = capsys.readouterr().out
+    assert "equal files   1 to spare: cat/0.png = dog/copy.png\n" in printed
+    assert "no images     1 files: notes.txt\n" in printed
+
+
+def test_near_pairs_are_those_of_the_plain_count_of_bits():
+    random = torch.Generator().manual_seed(0)
+    hashes = torch.randint(1, 2**62, (30,), generator=random).tolist()
+    hashes += [hashes[0] ^ 0b1111, hashes[1] ^ 0b11111, hashes[2]]
+    looked = [Looked(exact=str(place), near=value) for place, value in enumerate(hashes)]
+    expected = [
+        (one, other)
+        for one in range(len(hashes))
+        for other in range(one + 1, len(hashes))
+        if (hashes[one] ^ hashes[other]).bit_count() <= look.NEAR
+    ]
+    assert near_pairs(looked) == expected == [(0, 30), (2, 32)]
+    assert exact_groups([Looked(exact=name) for name in "abcab"]) == [[0, 3], [1, 4]]
+
+
+def test_pictures_of_one_colour_are_not_alike(tmp_path):
+    for number, colour in enumerate(("red", "blue")):
+        Image.new("RGB", (20, 20), colour).save(tmp_path / f"{number}.png")
+    looked = [look_at(tmp_path / f"{number}.png") for number in range(2)]
+    assert near_pairs(looked) == []
+    assert difference_hash(Image.new("L", (9, 9))) == 0
+
+
+def test_the_sheet_has_six_rows_of_the_chosen_views(own, tmp_path, capsys):
+    params = stated_params(tmp_path / "params.yaml")
+    for views in ("gentle", "strong"):
+        words = [] if views == "gentle" else ["--views", views]
+        main([str(own), "--sheet", str(tmp_path / f"{views}.png"), "--params", str(params), *words])
+        assert f"6 images at 32 px, 12 views of each (views: {views})" in capsys.readouterr().out
+    gentle, strong = (Image.open(tmp_path / f"{views}.png") for views in ("gentle", "strong"))
+    assert gentle.size == strong.size
+    assert gentle.size[1] == 4 + 6 * (look.TILE + 4)
+    assert gentle.tobytes() != strong.tobytes()
+    found = find(own, tmp_path / "unpacked")
+    files = [found.root / name for name in found.names if "cut" not in name]
+    same = views_sheet(files[:2], "none", 32, 32)
+    assert same.getpixel((200, 40)) == same.getpixel((200 + look.TILE + 4, 40)), "without augmentation all are equal"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["gone"], "ERROR: gone does not exist; give a folder of images, class folders"),
+        (["own", "--views", "gentel"], "ERROR: views: 'gentel' is none of gentle, .*; did you mean 'gentle'"),
+        (["own", "--sheet", "look.jpg"], "ERROR: --sheet look.jpg is a PNG's name; let it end in .png"),
+        (["broken"], "ERROR: no image of broken can be read; the table says why"),
+    ],
+)
+def test_a_mistake_is_one_sentence(own, words, sentence, monkeypatch):
+    monkeypatch.chdir(own.parent)
+    Path("broken").mkdir()
+    Path("broken/1.jpg").touch()
+    with pytest.raises(SystemExit, match=sentence):
+        main(words)
