@@ -6,6 +6,7 @@ from typing import Any
 
 from annulus.config.resolved import IMAGES, values
 from annulus.datasets.prepare import packing, prepare_images, save_prepared
+from annulus.errors import InputError
 from annulus.pipeline.stage import Results, run_resolved
 
 PATHS = ["images"]
@@ -16,6 +17,11 @@ def main(settings: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     seeds, dataset, params, scale = values(settings, IMAGES).values()
     with packing(dataset, params) as shards:
         prepared = prepare_images(dataset, params, scale, seeds[0], shards)
+        if not prepared.train.classes:
+            raise InputError(
+                f"dataset: {dataset}: its images have no class, and a study compares accuracies; give it images in "
+                "class folders, or train on these with the main line alone"
+            )
         save_prepared(paths.images, prepared)
     return Results(prepared.metrics())
 

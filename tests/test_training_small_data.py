@@ -16,6 +16,7 @@ import yaml
 from PIL import Image
 from settings import changed, read, run
 
+from annulus.files.right import read_right
 from annulus.negatives.neighbours import ClusterNeighbours, NoNeighbours
 from annulus.negatives.samplers import Cave, Ring
 from annulus.pipeline.stage import run_stage
@@ -77,6 +78,42 @@ def test_fifty_images_run_the_main_line(tmp_path, monkeypatch, caplog):
     assert {seed: found["k"] for seed, found in metrics["knn"].items()} == {"0": 36, "1": 36}
     assert metrics["summary"]["bound_nats"] <= metrics["summary"]["bound_ceiling_nats"]
     assert sum("WARNING: scales.SCALE.pretrain.batch_size" in message for message in caplog.messages) == 1
+
+
+@pytest.mark.parametrize("method", ["ir", "moco"])
+def test_a_flat_folder_of_photographs_runs_to_its_summary_without_a_number_of_classes(tmp_path, monkeypatch, method):
+    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    random = torch.Generator().manual_seed(0)
+    (tmp_path / "own").mkdir()
+    for number in range(50):
+        pixels = (torch.rand(40, 50, 3, generator=random) * 255).to(torch.uint8).numpy()
+        Image.fromarray(pixels).save(tmp_path / "own" / f"{number}.jpg")
+    changes = {"dataset": "photos", "datasets.photos.root": str(tmp_path / "own"), "seeds": [0, 1], "method": method}
+    changes |= {"scales.demo.pretrain.epochs": 2, "backbone": "alexnet-fast", "scales.demo.pretrain.queue": 32}
+    metrics = main_line(changes, tmp_path)
+    assert [metrics["prepare"][name] for name in ("train_images", "test_images", "classes")] == [45, 5, 0]
+    assert metrics["knn"] == metrics["linear"] == {"0": {}, "1": {}}
+    assert read_right(tmp_path / "knn_right.json") == read_right(tmp_path / "linear_right.json") == {}
+    assert (tmp_path / "linear.csv").read_text() == "seed,epoch\n"
+    assert (tmp_path / "confusion.csv").read_text() == "actual,predicted\n"
+    assert {"alignment", "uniformity", "effective_rank", "bound_nats"} < set(metrics["summary"])
+    measured = {name for file in metrics.values() for name in file} | set(metrics["diagnostics"]["0"])
+    assert not [name for name in measured if name.endswith("_percent")], "no accuracy and no false negatives"
+    listed = json.loads((tmp_path / "split.json").read_text())
+    assert {part: len(names) for part, names in listed.items()} == {"train": 45, "validation": 0, "test": 5}
+    with Image.open(tmp_path / "neighbours.png") as rows, Image.open(tmp_path / "map.png") as drawn:
+        assert rows.size[1] == 4 + 5 * (96 + 4)
+        assert min(drawn.size) >= 7 * 40
+
+
+def test_a_schedule_that_watches_accuracy_is_refused_without_classes(tmp_path, monkeypatch):
+    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    (tmp_path / "own").mkdir()
+    for number in range(40):
+        Image.new("RGB", (32, 32), (number, 0, 0)).save(tmp_path / "own" / f"{number}.png")
+    changes = {"dataset": "photos", "datasets.photos.root": str(tmp_path / "own"), "schedule": "plateau"}
+    with pytest.raises(SystemExit, match="of images without a class, which have none, take another schedule or anneal"):
+        main_line(changes | {"backbone": "alexnet-fast", "seeds": [0]}, tmp_path)
 
 
 def main_line(changes, folder):

@@ -78,7 +78,8 @@ class Training:
         if needs_validation and len(validation) == 0:
             raise InputError(
                 "schedule: plateau and anneal: adaptive-epoch decide by validation accuracy, but the validation part "
-                "holds 0 images; raise datasets.DATASET.validation_fraction"
+                "holds 0 images; raise datasets.DATASET.validation_fraction, or, of images without a class, which have "
+                "none, take another schedule or anneal"
             )
         self.view_generator = generator(settings.seed, "views")  # on the CPU: the same views on every device
         self.checks = Checks()
