@@ -54,7 +54,7 @@ def test_a_near_miss_none_and_the_version(capsys):
     with pytest.raises(SystemExit, match=r"^ERROR: annulus has no command '42' \(commands: look, report, compare, "):
         main(["42"])
     for words, status, said in (
-        ([], 2, "annulus: error: name a command: report,"),
+        ([], 2, "annulus: error: name a command: look,"),
         (["--version"], 0, annulus.__version__),
     ):
         with pytest.raises(SystemExit) as ended:

@@ -37,7 +37,7 @@ def neighbours_sheet(
     return sheet(rows)
 
 
-def map_picture(parts: Sequence[tuple[ImageSet, Float[Tensor, "n d"]]], random: torch.Generator) -> Image.Image:
+def map_picture(parts: Sequence[tuple[ImageSet, Float[Tensor, "_ d"]]], random: torch.Generator) -> Image.Image:
     """Images at their places in the plane of the first two principal components, at most 400 of them.
 
     An image takes the free cell of a grid nearest to its place, so that none covers another. With two to ten classes, a
