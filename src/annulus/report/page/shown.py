@@ -166,9 +166,9 @@ def figure(plot: Plot, metrics: Metrics, found: Sequence[Verdict]) -> Shown:
     finding = FINDINGS.get(plot.name) or (paper.finding if paper else "")
     about = [verdict for verdict in found if of in verdict.where]
     files = " or ".join(plot.files)
-    rows = part(lambda: [metrics.rows(file) for file in plot.files], metrics, files)
     if plot.name in OF_CLASSES and without_classes(metrics):
-        rows = NO_CLASS
+        return Shown(plot, where, finding, "", about, NO_CLASS)
+    rows = part(lambda: [metrics.rows(file) for file in plot.files], metrics, files)
     if isinstance(rows, Empty):
         return Shown(plot, where, finding, "", about, rows)
     setting = str(read_setting(metrics, plot.files[0], rows[0][-1]))  # a teacher's is the first
