@@ -19,6 +19,7 @@ Rooms in the order in which data flows through them; each imports only from thos
     training       the loop, and what sets it up
     pipeline       stages, provenance, MLflow
     datasets       where images come from, for `prepare`
+    look           own images before any training: counts, duplicates, a sheet of views
     compare        two variants of the main line, number by number
     export         an encoder as a folder or file that other programs load, with a model card
     report         all that was measured as one page, beside the papers
