@@ -1,4 +1,4 @@
-"""Kernels in Triton, interpreted on the CPU, and compiled for a GPU that is not here.
+"""Kernels in Triton, interpreted on the CPU.
 
     found = interpreted("annulus.negatives.radix:select", [(scores, own, 0, 5, None), ...])
 
@@ -28,18 +28,6 @@ def interpreted(function, calls):
         torch.save(calls, given)
         subprocess.run([sys.executable, __file__, function, given, found], env=environment, check=True)
         return torch.load(found)
-
-
-def compiled(kernel, types, constants, warps):
-    """The kernel as machine code for an H200; `types` of its pointers, all other arguments are 32-bit integers."""
-    from triton import compile
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
-
-    constants = {name: value for name, value in constants.items() if name in kernel.arg_names}
-    types = {name: "constexpr" if name in constants else types.get(name, "i32") for name in kernel.arg_names}
-    source, target = ASTSource(kernel, types, constants), GPUTarget("cuda", 90, 32)
-    return compile(source, target=target, options={"num_warps": warps}).asm["cubin"]
 
 
 if __name__ == "__main__":

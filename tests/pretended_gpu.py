@@ -18,8 +18,8 @@ A wait is whatever stops the host until the GPU has done all that it was given:
     copies   from the host to the GPU, unless the memory is pinned and the copy does not block. Such copies are also
              torch.tensor(..., device=) and an index of the host into a tensor of the GPU
 
-A kernel is an operator of ATen on a tensor of the GPU, but for views and for making empty tensors. An operator counts
-once, though a sort, a convolution's gradient, or an optimiser of many weights are several kernels. Copies that nobody
+An operator of ATen on a tensor of the GPU counts once, but for views and for making empty tensors. It is one kernel or
+more: a sort, a convolution's gradient, or an optimiser of many weights are several. Copies that nobody
 waits for count apart.
 """
 
@@ -53,16 +53,16 @@ class Counts:
     """What happened on the pretended GPU, by event and line of annulus: ("aten::nonzero", "negatives/own.py:204")."""
 
     def __init__(self) -> None:
-        self.waits, self.kernels, self.copies = Counter(), Counter(), Counter()  # copies that nobody waits for
+        self.waits, self.operators, self.copies = Counter(), Counter(), Counter()  # copies that nobody waits for
 
     def table(self) -> str:
-        """Every wait, and the files that start kernels."""
-        rows = [f"{self.waits.total()} waits, {self.kernels.total()} kernels, {self.copies.total()} copies"]
+        """Every wait, and the files that call operators."""
+        rows = [f"{self.waits.total()} waits, {self.operators.total()} operators, {self.copies.total()} copies"]
         rows += [f"{count:6} x {event:28} {line}" for (event, line), count in self.waits.most_common()]
         files = Counter()
-        for (_, line), count in self.kernels.items():
+        for (_, line), count in self.operators.items():
             files[line.split(":")[0]] += count
-        return "\n".join(rows + [f"{count:6} kernels {file}" for file, count in files.most_common()])
+        return "\n".join(rows + [f"{count:6} operators {file}" for file, count in files.most_common()])
 
 
 class PretendedGPU:
@@ -154,15 +154,16 @@ def pretended_kernels(gpu: PretendedGPU):
     """
 
     def select(scores, own, first, last, picked):
-        gpu.count("kernels", "radix._members")
+        for kernel in [*["radix._counted"] * radix.READINGS, "radix._members"]:
+            gpu.count("operators", kernel)
         if picked is not None:
-            gpu.count("kernels", "radix._drawn")
+            gpu.count("operators", "radix._drawn")
         with gpu.counting():
             return threshold.plain(scores, own if own.numel() else None, first, last, picked)
 
     def view(images, boxes, mirrored, jitter, grey, size):
         for kernel in ("_cropped", "_coloured"):
-            gpu.count("kernels", f"kernels.{kernel}")
+            gpu.count("operators", f"kernels.{kernel}")
         with gpu.counting():
             own = drawn.each(recipe.Recipe(boxes, mirrored, jitter, grey, None), lambda field: field.cpu())
             return recipe.by_chunks(images.cpu(), own, size).to(gpu.device)
@@ -274,7 +275,7 @@ class _Operators(TorchDispatchMode):
         tensors = [each for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
         there = [gpu.holds(each) for each in tensors]
         result = func(*args, **kwargs)
-        starts_kernel = not func.is_view and name not in NO_KERNEL
+        operates = not func.is_view and name not in NO_KERNEL
         if gpu.moving is not None:
             side = gpu.moving
         elif side := any(there):
@@ -284,12 +285,12 @@ class _Operators(TorchDispatchMode):
                 gpu.count("waits", "copy_")
             else:
                 self._count(func, name, args, kwargs, tensors, there)
-                if starts_kernel:
-                    gpu.count("kernels", name)
+                if operates:
+                    gpu.count("operators", name)
         else:
             side = not tensors and gpu.new_there
-            if side and starts_kernel:
-                gpu.count("kernels", name)
+            if side and operates:
+                gpu.count("operators", name)
         if side and name != "aten::copy_":
             for each in tree_leaves(result):
                 if isinstance(each, Tensor):

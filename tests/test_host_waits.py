@@ -1,4 +1,4 @@
-"""A training step never waits for a GPU, counted where there is none (pretended_gpu.py), and starts so many kernels."""
+"""A training step never waits for a GPU, counted where there is none (pretended_gpu.py), and calls few operators."""
 
 import linecache
 from collections import Counter
@@ -26,7 +26,7 @@ EXCUSED = {
     "if losses.isfinite().all():": "so are losses",
 }
 # Of ResNet-18. Fewer are better: these may fall, not rise.
-KERNELS = {"ir": 259, "moco": 417}
+OPERATORS = {"ir": 263, "moco": 421}
 
 
 def counted(changes, kernels=pretended_kernels):
@@ -74,10 +74,10 @@ def test_what_waits_is_excused_and_waits_once(monkeypatch):
     assert found == dict.fromkeys(EXCUSED, 1), counts.table()
 
 
-@pytest.mark.parametrize("method", KERNELS)
-def test_a_step_starts_no_more_kernels_than_these(method):
+@pytest.mark.parametrize("method", OPERATORS)
+def test_a_step_calls_no_more_operators_than_these(method):
     counts = counted({"method": method, "sampler": "ring", "backbone": "resnet18"})
-    assert counts.kernels.total() <= KERNELS[method], counts.table()
+    assert counts.operators.total() <= OPERATORS[method], counts.table()
 
 
 # --- checks that are looked at later ------------------------------------------------------------------
@@ -153,7 +153,7 @@ def test_tensors_of_all_kinds_are_sent_as_one_copy():
     with PretendedGPU() as gpu:
         with gpu.counting() as counts:
             arrived = to_device(tensors, gpu.device)
-        assert (counts.waits.total(), counts.copies.total(), counts.kernels.total()) == (0, 1, 0)
+        assert (counts.waits.total(), counts.copies.total(), counts.operators.total()) == (0, 1, 0)
         assert all(each.is_cuda for each in arrived)
         arrived = [each.cpu() for each in arrived]
     torch.testing.assert_close(arrived, tensors, rtol=0, atol=0)
@@ -163,7 +163,7 @@ def test_tensors_of_all_kinds_are_sent_as_one_copy():
 # --- the harness --------------------------------------------------------------------------------------
 
 MASK = torch.tensor([True, False, True])
-# How often the host waits for this, and how many kernels it starts where that is said.
+# How often the host waits for this, and how many operators it calls where that is said.
 COUNTED = {
     "item": (1, None, lambda x: x[0].item()),
     "bool": (1, None, lambda x: bool(x[0] > 0)),
@@ -196,14 +196,14 @@ COUNTED = {
 
 
 @pytest.mark.parametrize("what", COUNTED)
-def test_a_wait_counts_once_and_kernels_are_operators_on_the_gpu_s_tensors(what):
-    waits, kernels, call = COUNTED[what]
+def test_a_wait_counts_once_and_so_does_an_operator_on_the_gpu_s_tensors(what):
+    waits, operators, call = COUNTED[what]
     with PretendedGPU() as gpu:
         x = torch.arange(3, device=gpu.device)
         with gpu.counting() as counts:
             call(x)
     assert counts.waits.total() == waits, counts.table()
-    assert kernels is None or counts.kernels.total() == kernels, counts.table()
+    assert operators is None or counts.operators.total() == operators, counts.table()
 
 
 def test_the_sides_do_not_mix():

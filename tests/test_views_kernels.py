@@ -1,10 +1,10 @@
-"""Views by Triton's kernels, interpreted and compiled, against those of a CPU."""
+"""Views by Triton's kernels, interpreted, against those of a CPU."""
 
 from dataclasses import replace
 
 import pytest
 import torch
-from interpreted import compiled, interpreted, needs_triton
+from interpreted import interpreted, needs_triton
 from settings import read
 
 from annulus.views.colour import NEVER
@@ -31,12 +31,3 @@ def test_views_are_those_of_a_cpu(generator):
     found = interpreted("annulus.views.kernels:view", given)
     for ours, theirs in zip(found, expected, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
-
-
-def test_the_kernels_compile_for_a_gpu_that_is_not_here():
-    from annulus.views import kernels
-
-    types = {"images": "*u8", "mirrored": "*u8", "greys": "*u8", "views": "*fp32", "factors": "*fp32", "turns": "*fp32"}
-    types |= dict.fromkeys(("tops", "lefts", "heights", "widths", "kinds", "hues_after"), "*i64")
-    for kernel in (kernels._cropped, kernels._coloured):
-        assert compiled(kernel, types, {"PIXELS": kernels.PIXELS, "JITTER": True}, kernels.WARPS)

@@ -24,7 +24,7 @@ def select(
 ) -> Int[Tensor, "b m"]:
     """The columns whose rank is in [first, last), by column, or those at the `picked` places of that list.
 
-    Own columns rank after all others, and equal scores by column. NaN has no rank that means anything.
+    Own columns rank after all others, as columns of NaN do, and equal scores by column.
     """
     agrees = _AGREES.get(scores.dtype)
     if agrees is None or not trusted("annulus.negatives.radix", agrees, scores.device):
@@ -61,11 +61,11 @@ def plain(
 
 
 def kernels_agree(device: torch.device, dtype: torch.dtype = torch.float32) -> bool:
-    """True where the kernels select as `plain` does: of more than a tile of scores, with ties, -inf and own columns."""
+    """True where the kernels select as `plain` does: of two parts of scores, with ties, -inf, NaN and own columns."""
     generator = torch.Generator().manual_seed(0)
     drawn = torch.randn(3, 4609, generator=generator)
     drawn[1] = (4 * drawn[1]).round() / 4
-    scores = drawn.masked_fill(drawn < -1, -torch.inf).to(dtype)
+    scores = drawn.masked_fill(drawn < -1, -torch.inf).masked_fill(drawn > 2, torch.nan).to(dtype)
     own = scores.argsort(dim=1)[:, [-1, -200, 0]].masked_fill(torch.eye(3, dtype=torch.bool), -1)
     places = torch.randint(1500, (40, 3), generator=generator).T
     return all(

@@ -14,6 +14,7 @@ import triton.language as tl
 from jaxtyping import Bool, Float, UInt8
 from torch import Tensor
 
+from annulus.device.machine_code import Form
 from annulus.views.colour import CONTRAST, NEVER, SATURATION, DrawnJitter
 from annulus.views.crop import CropBoxes
 
@@ -192,3 +193,15 @@ def view(
     drawn = (views, views, views, views) if jitter is None else jitter  # without jitter they are not read
     _coloured[count,](views, *drawn, grey, size * size, JITTER=jitter is not None, **settings)
     return views
+
+
+def forms() -> list[Form]:
+    """All that `view` starts, by name."""
+    bytes_, floats = ("images", "mirrored", "greys"), ("views", "factors", "turns")
+    numbers = ("tops", "lefts", "heights", "widths", "kinds", "hues_after")
+    pointers = dict.fromkeys(bytes_, "*u8") | dict.fromkeys(floats, "*fp32") | dict.fromkeys(numbers, "*i64")
+    chosen = {"cropped": (_cropped, True), "coloured": (_coloured, True), "greyed": (_coloured, False)}
+    return [
+        Form(f"views {name}", kernel, pointers, {"PIXELS": PIXELS, "JITTER": jitter}, WARPS)
+        for name, (kernel, jitter) in chosen.items()
+    ]
