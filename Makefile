@@ -11,7 +11,7 @@ INSTALLED := .venv/installed-$(PINS)$(VERSION)
 READY := .venv/ready-$(PINS)$(VERSION)
 RUN := PYTHONUTF8=1 PATH="$(CURDIR)/.venv/bin:$$PATH"
 
-.PHONY: help install repro sweep compare runs restore report docs tables test lint bench mlflow mlflow-send lock
+.PHONY: help install repro sweep compare runs restore report docs tables test lint bench check-gpu mlflow mlflow-send lock
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' Makefile | expand -t 14
@@ -55,6 +55,9 @@ lint: $(READY)  ## style and format
 
 bench: $(READY)  ## speed, as ratios within one run: metrics/benchmarks/*.json
 	@for bench in tests/benchmarks/bench_*.py; do $(RUN) python "$$bench" || exit; done
+
+check-gpu: $(READY)  ## what of the library is right and fast on this machine's GPU: check-gpu.json, in ten minutes
+	@$(RUN) PYTHONPATH=src python -m annulus check-gpu $(ARGS)
 
 mlflow: $(READY)  ## MLflow's page over all variants and studies here (another port: make mlflow PORT=5001)
 	@$(RUN) PYTHONPATH=src python -m annulus.pipeline.mlflow_page --port $(PORT)

@@ -247,7 +247,7 @@ class _Functions(TorchFunctionMode):
         if name != "to":
             device, dtype, non_blocking, layout = torch.device(name), None, kwargs.get("non_blocking", False), None
         elif isinstance(other, Tensor):
-            device, dtype, layout = other.device, other.dtype, None
+            device, dtype, layout = CUDA if gpu.holds(other) else HOST, other.dtype, None
             non_blocking = kwargs.get("non_blocking", args[1] if len(args) > 1 else False)
         else:
             device, dtype, non_blocking, layout = torch._C._nn._parse_to(*args, **kwargs)

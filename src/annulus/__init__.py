@@ -17,6 +17,7 @@ Rooms in the order in which data flows through them; each imports only from thos
     diagnostics    embeddings and negatives of snapshots; the picture of the annulus
     running        worker processes, progress, checkpoints, the hash of the code
     training       the loop, and what sets it up
+    gpu            `annulus check-gpu`: what is right and fast on this machine's GPU
     pipeline       stages, provenance, MLflow
     datasets       where images come from, for `prepare`
     look           own images before any training: counts, duplicates, a sheet of views

@@ -1,0 +1,106 @@
+"""The paths of a GPU against the plain paths, on small and hostile inputs."""
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+
+from annulus.gpu.row import FAST, WRONG, Row, reason
+from annulus.gpu.runs import METHODS, Sizes, start, stepping
+from annulus.negatives import threshold
+from annulus.negatives.own import SelfIndex
+from annulus.views import recipe
+from annulus.views.sets import view_set
+
+LOSS_TOLERANCE = 0.02  # of a first loss: a GPU's encoder computes in bfloat16
+
+
+def part(device: torch.device, sizes: Sizes) -> list[Row]:
+    """One row for each input of each kernel, and the first losses of each method."""
+    return [*selections(device), *views(device), *losses(device, sizes)]
+
+
+def same(what: str, agrees: Callable[[], bool]) -> Row:
+    """Whether two paths agree, or the reason why one of them did not end."""
+    try:
+        return Row(what, "equal", FAST) if agrees() else Row(what, "differs", WRONG)
+    except Exception as error:  # whatever a compiler or a driver says
+        return Row(what, reason(error), WRONG)
+
+
+def hostile() -> Iterator[tuple[str, Tensor, SelfIndex]]:
+    """Scores by name, and their own columns."""
+    random = torch.Generator().manual_seed(0)
+    drawn = torch.randn(5, 5000, generator=random)
+    own = torch.randint(5000, (5,), generator=random)
+    yield "random", drawn, own
+    yield "in bfloat16", drawn.bfloat16(), own
+    yield "in float16", drawn.half(), own
+    yield "with ties", (3 * drawn).round(), own
+    yield "all the same", torch.zeros(5, 5000), own
+    yield "with -inf and +inf", drawn.masked_fill(drawn < 0, -torch.inf).masked_fill(drawn > 2, torch.inf), own
+    yield "with NaN", drawn.masked_fill(drawn.abs() < 0.5, torch.nan), own
+    yield "nothing but NaN", torch.full((5, 5000), torch.nan), own
+    yield "non-contiguous", torch.randn(5000, 5, generator=random).T, own
+    yield "one row for all queries", torch.randn(1, 5000, generator=random).expand(5, -1), own
+    yield "one query", drawn[:1], own[:1]
+    yield "two columns", drawn[:, :2], None
+    yield "up to three own columns", drawn, torch.tensor([[0, 1, -1]]).expand(5, -1)
+    yield "no query", drawn[:0], None
+
+
+def selections(device: torch.device) -> Iterator[Row]:
+    """`radix.select` against sorting: listed, and looked up at places that lie in another order in memory."""
+    for name, scores, own in hostile():
+        count = scores.shape[1]
+        first, last = count // 10, max(count // 2, 1)
+        places = torch.randint(last - first, (7, len(scores)), generator=torch.Generator().manual_seed(1)).T
+
+        def agrees(picked: Tensor | None, scores=scores, own=own, ranks=(first, last)) -> bool:
+            there = [None if each is None else each.to(device) for each in (own, picked)]
+            found = threshold.by_kernels(scores.to(device), there[0], *ranks, there[1])
+            return torch.equal(found.cpu(), threshold.plain(scores, own, *ranks, picked))
+
+        yield same(f"select, {name}", lambda agrees=agrees, places=places: agrees(None) and agrees(places))
+
+
+def views(device: torch.device) -> Iterator[Row]:
+    """Views by kernels against those of a CPU: shapes, strides and colours that are easy to get wrong."""
+    yield same("views, every operator", lambda: recipe.kernels_agree(device))
+    random = torch.Generator().manual_seed(0)
+    pixels = torch.randint(0, 256, (6, 3, 21, 17), generator=random, dtype=torch.uint8)
+    for name, images in {
+        "one image": pixels[:1],
+        "no image": pixels[:0],
+        "non-contiguous": pixels.flip(0).permute(0, 1, 3, 2),
+        "black and white": (pixels > 127).byte() * 255,
+        "one pixel": pixels[:, :, :1, :1],
+    }.items():
+
+        def agrees(images=images) -> bool:
+            sizes = torch.tensor([images.shape[2:]]).expand(len(images), 2)
+            drawn = recipe.draw_recipe(view_set("standard"), sizes, torch.Generator().manual_seed(2))
+            found = recipe._by_kernels(images.to(device), drawn, 16).cpu()
+            difference = (found - recipe.by_chunks(images, drawn, 16)).abs()
+            return not len(images) or (float(difference.max()) < 2e-3 and float(difference.mean()) < 1e-5)
+
+        yield same(f"views, {name}", agrees)
+
+
+def losses(device: torch.device, sizes: Sizes) -> Iterator[Row]:
+    """A first loss on the GPU against that on a CPU, of the same weights, views and memory; IR draws other rows."""
+    for method in METHODS:
+
+        def agrees(method=method) -> bool:
+            sides = (torch.device("cpu"), device)
+            expected, found = (start(method, "cifar", sizes, side, images=4 * sizes.batch) for side in sides)
+            state = expected.method.state_dict()
+            tensors = {name: value for name, value in state.items() if isinstance(value, torch.Tensor)}
+            found.method.load_state_dict(tensors, strict=False)  # random states are each side's own
+            losses = []
+            for training in (expected, found):
+                stepping(training)()
+                losses.append(float(training.measured[0, 0].cpu()))
+            return abs(losses[1] / losses[0] - 1) < LOSS_TOLERANCE
+
+        yield same(f"first loss, {method}", agrees)

@@ -1,0 +1,67 @@
+"""The same bits again: the deterministic switch, and a training that goes on from its saved state."""
+
+import io
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from annulus.device import device as devices
+from annulus.gpu.agreement import same
+from annulus.gpu.clock import synchronize
+from annulus.gpu.row import Row
+from annulus.gpu.runs import METHODS, Sizes, start, stepping
+from annulus.training.loop import Training
+
+STEPS = 6  # of which the first half is before the save
+
+
+@contextmanager
+def deterministic() -> Iterator[None]:
+    """`ANNULUS_DETERMINISTIC=yes`, and afterwards as before."""
+    before = os.environ.get("ANNULUS_DETERMINISTIC")
+    os.environ["ANNULUS_DETERMINISTIC"] = "yes"
+    devices._compute_deterministically()
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(False)
+        torch.backends.cudnn.deterministic = False
+        torch.utils.deterministic.fill_uninitialized_memory = True
+        os.environ.pop("ANNULUS_DETERMINISTIC")
+        if before is not None:
+            os.environ["ANNULUS_DETERMINISTIC"] = before
+
+
+def part(device: torch.device, sizes: Sizes) -> Iterator[Row]:
+    """Two runs of one seed have the same weights, and so has a third that was saved and went on elsewhere."""
+    with deterministic():
+        for method in METHODS:
+            first, again, saved, resumed = (
+                start(method, "cifar", sizes, device, images=4 * sizes.batch) for _ in range(4)
+            )
+            for training in (first, again):
+                trained(training, STEPS)
+            yield same(f"deterministic, {method}", lambda one=first, other=again: equal(one, other))
+            trained(saved, STEPS // 2)
+            file = io.BytesIO()
+            torch.save(saved.state_dict(), file)
+            file.seek(0)
+            resumed.load_state_dict(torch.load(file, map_location="cpu", weights_only=False))
+            trained(resumed, STEPS - STEPS // 2)
+            yield same(f"resumed, {method}", lambda one=first, other=resumed: equal(one, other))
+
+
+def trained(training: Training, steps: int) -> None:
+    step = stepping(training)
+    for _ in range(steps):
+        step()
+    synchronize()
+
+
+def equal(one: Training, other: Training) -> bool:
+    """Whether all weights, statistics and memories have the same bits."""
+    others = other.method.state_dict()
+    tensors = {name: value for name, value in one.method.state_dict().items() if isinstance(value, torch.Tensor)}
+    return all(torch.equal(value.cpu(), others[name].cpu()) for name, value in tensors.items())

@@ -1,0 +1,70 @@
+"""Seconds, host waits, kernels and peak memory of some calls on a GPU.
+
+Where the GPU is pretended there is nothing to wait for, and only seconds are measured.
+"""
+
+import time
+import warnings
+from collections.abc import Callable
+
+import torch
+
+Call = Callable[[], object]
+
+
+def synchronize() -> None:
+    """Wait for the GPU, where there is one."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def seconds_per_call(call: Call, calls: int) -> float:
+    """Mean over `calls` in a row, after a few to warm up; to wait after each would hide what queueing takes."""
+    for _ in range(min(calls, 5)):
+        call()
+    synchronize()
+    started = time.perf_counter()
+    for _ in range(calls):
+        call()
+    synchronize()
+    return (time.perf_counter() - started) / calls
+
+
+def peak_bytes(call: Call) -> int | None:
+    """The most memory of the GPU that tensors took in a call, beyond what they took before."""
+    if not torch.cuda.is_available():
+        return None
+    synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    call()
+    synchronize()
+    return torch.cuda.max_memory_allocated() - before
+
+
+def host_waits(call: Call) -> int | None:
+    """How often a call makes the host wait for the GPU."""
+    if not torch.cuda.is_available():
+        return None
+    mode = torch.cuda.get_sync_debug_mode()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            call()
+        finally:
+            torch.cuda.set_sync_debug_mode(mode)
+    return sum("synchroniz" in str(one.message) for one in caught)
+
+
+def kernels(call: Call) -> int | None:
+    """How many kernels and copies a call starts, by torch's profiler."""
+    if not torch.cuda.is_available():
+        return None
+    from torch.autograd import DeviceType
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiled:
+        call()
+        synchronize()
+    return sum(event.device_type == DeviceType.CUDA for event in profiled.events())

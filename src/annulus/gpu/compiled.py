@@ -1,0 +1,37 @@
+"""Every kernel compiled for this GPU: what it takes of its registers."""
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+
+import torch
+
+from annulus.device.machine_code import Form, machine_code
+from annulus.gpu.row import FAST, SLOW, WRONG, Row, reason
+from annulus.gpu.runs import Sizes
+
+MOST_SPILLED = 16  # bytes a thread
+
+
+def forms() -> list[Form]:
+    """Every kernel of the library."""
+    from annulus.negatives import radix
+    from annulus.views import kernels
+
+    return [*radix.forms(), *kernels.forms()]
+
+
+def part(device: torch.device, sizes: Sizes) -> Iterator[Row]:
+    """One row for each kernel."""
+    if find_spec("triton") is None:
+        yield Row("Triton", "not installed", SLOW, "plain PyTorch")
+        return
+    real = torch.cuda.is_available()
+    major, minor = torch.cuda.get_device_capability() if real else (9, 0)  # pretended: an H100
+    for form in forms():
+        try:
+            code = machine_code(form, 10 * major + minor)
+        except Exception as error:  # whatever a compiler says
+            yield Row(form.name, reason(error), WRONG, "plain PyTorch")
+            continue
+        number = f"{code.registers} registers, {code.spilled_bytes} bytes spilled, {code.instructions} instructions"
+        yield Row(form.name, number, FAST if code.spilled_bytes <= MOST_SPILLED else SLOW)

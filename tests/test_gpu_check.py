@@ -1,0 +1,121 @@
+"""`annulus check-gpu`: each part on a pretended GPU, its file, its table, and what it says where there is no GPU."""
+
+import json
+import re
+from unittest import mock
+
+import pytest
+import torch
+from interpreted import needs_triton
+from pretended_gpu import PretendedGPU, pretended_kernels
+from without import run_without
+
+from annulus.device import device as devices
+from annulus.device.machine_code import MachineCode
+from annulus.errors import InputError
+from annulus.gpu import bits, check, compiled, runs
+from annulus.gpu.row import FAST, SLOW, WRONG, Row, against
+from annulus.negatives import threshold
+
+SMALL = runs.Sizes(
+    selections=((4, 300),),
+    dim=8,
+    draws=16,
+    calls=1,
+    images=64,
+    side=16,
+    batch=8,
+    queue=64,
+    steps=1,
+    architecture="convnet",
+    photos=40,
+    photo_side=64,
+    photo_view=32,
+)
+
+
+@pytest.fixture
+def pretended(monkeypatch):
+    """Runs a part on a pretended GPU, with its kernels or with what stands for them."""
+    monkeypatch.setattr(devices, "_compute_deterministically", lambda: None)
+    monkeypatch.setattr(bits, "STEPS", 2)
+
+    def run(part):
+        with PretendedGPU() as gpu, pretended_kernels(gpu):
+            return [Row(*row) for row in check.PARTS[part](gpu.device, SMALL)]
+
+    return run
+
+
+@needs_triton
+@pytest.mark.slow
+@pytest.mark.parametrize("part", [name for name in check.PARTS if name != "kernels"])
+def test_a_part_finds_nothing_wrong_where_the_gpu_is_pretended(part, pretended):
+    rows = pretended(part)
+    assert rows
+    assert not [row for row in rows if row.verdict == WRONG]
+
+
+@needs_triton
+def test_kernels_that_spill_are_slow_and_those_that_do_not_compile_are_wrong(monkeypatch):
+    answers = iter([MachineCode(40, 0, 900, 0, 0), MachineCode(128, 400, 14_000, 464, 0), RuntimeError("a\nno ptxas")])
+
+    def machine_code(form, architecture):
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    three = compiled.forms()[:3]
+    monkeypatch.setattr(compiled, "machine_code", machine_code)
+    monkeypatch.setattr(compiled, "forms", lambda: three)
+    rows = list(compiled.part(torch.device("cuda"), SMALL))
+    assert [row.verdict for row in rows] == [FAST, SLOW, WRONG]
+    assert rows[2].number == "RuntimeError: no ptxas"
+
+
+@needs_triton
+def test_a_kernel_that_selects_other_columns_is_wrong(pretended):
+    with mock.patch.object(threshold, "by_kernels", return_value=torch.zeros(1, 1).long()):
+        rows = pretended("agreement")
+    assert [row.verdict for row in rows if row.what == "select, with NaN"] == [WRONG]
+
+
+def test_parts_that_are_done_do_not_run_again_and_the_file_grows_as_they_end(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(check, "PARTS", dict.fromkeys(["one", "two"]))
+    out, asked = tmp_path / "check-gpu.json", []
+
+    def run(name):
+        asked.append((name, list(json.loads(out.read_text())["parts"]) if out.exists() else []))
+        return [Row(name, "1 image/s", FAST)]
+
+    assert not check.check(out, 0.0, run)
+    assert "left: one, two; the same command goes on" in capsys.readouterr().out
+    assert check.check(out, 60.0, run)
+    assert check.check(out, 60.0, run)
+    assert asked == [("one", []), ("two", ["one"])]
+    assert capsys.readouterr().out.splitlines()[-1] == "0 WRONG, 0 slow, 2 fast"
+    monkeypatch.setattr(check, "machine", lambda: {"device": "another"})
+    assert check.check(out, 60.0, run)
+    assert [name for name, _ in asked] == ["one", "two"] * 2
+
+
+def test_a_file_that_is_none_of_the_command_s_is_refused(tmp_path):
+    (tmp_path / "check-gpu.json").write_text("[")
+    with pytest.raises(InputError, match=r"check-gpu.json cannot be read \(.*\); remove it, or name another file"):
+        check.check(tmp_path / "check-gpu.json", 60.0, list)
+
+
+@pytest.mark.parametrize(("value", "least", "verdict"), [(2.0, False, FAST), (3.0, False, SLOW), (3.0, True, FAST)])
+def test_a_goal_is_a_limit_or_a_least(value, least, verdict):
+    assert against("select", value, 2.2, "products", least=least).verdict == verdict
+
+
+def test_it_needs_torch_and_the_library_alone(tmp_path):
+    """And where there is no GPU it says so in a sentence."""
+    absent = ["dvc", "mlflow", "pydantic", "yaml", "tqdm", "faiss", "sklearn", "matplotlib"]
+    if torch.cuda.is_available():
+        pytest.skip("a GPU is here")
+    said = run_without(absent, ["-m", "annulus", "check-gpu"], tmp_path)  # imports every part
+    assert said.returncode == 1
+    assert re.fullmatch(r"ERROR: torch \S+ sees no GPU here; .*\n", said.stderr)
