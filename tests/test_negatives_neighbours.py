@@ -9,6 +9,8 @@ from plain_objectives import in_own_cluster, ranked_others, sets_of
 
 from annulus.negatives.clusters import Clusters
 from annulus.negatives.neighbours import among_all, closest, clustered, share_at
+from annulus.negatives.scores import Given
+from annulus.negatives.selection import Selection, gather
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 
@@ -55,10 +57,28 @@ def test_the_closest_are_the_first_of_the_ranked_others(scores, own):
 
 def test_cluster_neighbours_are_the_plain_union_over_runs(own, clusters):
     """A query in no cluster has none, not even among columns in none."""
-    for found in (clustered(clusters, own), among_all(clusters, own)):
+    on_a_gpu = among_all(clusters, own)
+    assert on_a_gpu.index is None, "an index of all columns takes 8 bytes each"
+    every = torch.arange(COLUMNS).expand(QUERIES, -1)
+    for found in (clustered(clusters, own), Selection(every, on_a_gpu.mask)):
         for query, columns in enumerate(sets_of(found)):
             others = [column for column in range(COLUMNS) if column not in own_of(own, query)]
             assert sorted(columns) == [column for column in others if in_own_cluster(column, clusters, query)]
+
+
+@pytest.mark.parametrize("negatives", ["all", "some"])
+def test_neighbours_without_an_index_give_the_scores_and_gradients_of_those_with_one(own, clusters, negatives):
+    found = among_all(clusters, own)
+    some = Selection(None, own=own) if negatives == "all" else Selection(torch.arange(QUERIES)[:, None])
+    given = torch.randn(QUERIES, COLUMNS, generator=torch.Generator().manual_seed(0))
+    results = []
+    for neighbours in (found, Selection(torch.arange(COLUMNS).expand(QUERIES, -1), found.mask)):
+        scores = given.clone().requires_grad_()
+        positives, drawn = gather(Given(scores), neighbours, some)
+        (positives.exp().sum() + drawn.exp().square().sum()).backward()
+        results.append((positives.detach(), drawn.detach(), scores.grad, neighbours.marked(given)))
+    for ours, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(ours, theirs)
 
 
 def test_padding_is_absent_and_points_to_a_column_that_exists(clusters):

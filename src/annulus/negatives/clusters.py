@@ -40,6 +40,15 @@ class Clusters:
         """Those of some queries."""
         return Clusters(self.columns if self.columns.dim() == 2 else self.columns[:, some], self.queries[:, some])
 
+    def marked(self) -> Bool[Tensor, "b n"]:
+        """Which of all columns are in the query's own cluster, in any of the runs."""
+        marked = torch.zeros(
+            self.queries.shape[1], self.columns.shape[-1], dtype=torch.bool, device=self.columns.device
+        )
+        for columns, queries in zip(self.columns, self.queries, strict=True):
+            marked |= (columns == queries[:, None]) & (queries[:, None] >= 0)
+        return marked
+
     def shared(self, index: Int[Tensor, "b m"]) -> Bool[Tensor, "b m"]:
         """Mask of the columns that are in the query's own cluster in any of the runs."""
         inside = torch.zeros_like(index, dtype=torch.bool)

@@ -72,9 +72,8 @@ def clustered(clusters: Clusters, self_index: SelfIndex) -> Selection:
 
 def among_all(clusters: Clusters, self_index: SelfIndex) -> Selection:
     """The same neighbours as a mask over all columns: how many a query has, a GPU would have to be asked."""
-    every = torch.arange(clusters.columns.shape[-1], device=clusters.columns.device)
-    every = every.expand(clusters.queries.shape[1], -1)
-    return Selection(every, clusters.shared(every) & ~own_columns(every, self_index))
+    marked = clusters.marked()
+    return Selection(None, marked & ~own_columns(marked, self_index))
 
 
 def _members(

@@ -16,7 +16,7 @@ class Selection:
     """The selected columns of each query.
 
     `index` holds column numbers, and False in `mask` leaves that place out; a mask of None leaves out nothing. Without
-    an index every column is selected, in order, but for the query's `own`.
+    an index every column is selected, in order, but for the query's `own` and what the mask leaves out.
 
     >>> scores = torch.tensor([[9.0, 3.0, 2.0, 1.0]])
     >>> chosen = annulus.Selection(torch.tensor([[1, 3]]), mask=torch.tensor([[True, False]]))
@@ -32,7 +32,7 @@ class Selection:
 
     def gather(self, scores: Float[Tensor, "b n"]) -> Float[Tensor, "b k"]:
         """The scores of the selected columns; -inf, which adds nothing to a softmax, at places that are left out."""
-        queries = next((len(one) for one in (self.index, self.own) if one is not None), None)
+        queries = next((len(one) for one in (self.index, self.mask, self.own) if one is not None), None)
         if not isinstance(scores, Tensor) or scores.ndim != 2 or queries not in (None, len(scores)):
             shape = f"of shape {tuple(scores.shape)}" if isinstance(scores, Tensor) else f"a {type(scores).__name__}"
             rows = "a row per query" if queries is None else f"a row for each of {queries} queries"
@@ -50,7 +50,7 @@ class Selection:
     def marked(self, scores: Num[Tensor, "b n"]) -> Bool[Tensor, "b n"]:
         """Mask of the selected columns among all."""
         if self.index is None:
-            return ~own_columns(scores, self.own)
+            return ~own_columns(scores, self.own) if self.mask is None else self.mask
         counts = torch.zeros_like(scores, dtype=torch.int32)
         kept = torch.ones_like(self.index, dtype=torch.int32) if self.mask is None else self.mask.int()
         # A place that is left out may repeat a selected column: a sum keeps that column, whatever the order.
@@ -65,8 +65,11 @@ def gather(scores: Scores, *selections: Selection) -> list[Float[Tensor, "b _"]]
     if len(listed) == len(selections):
         chosen = scores.gather(index)
     else:
-        [place] = (place for place, one in enumerate(selections) if one.index is None)
-        columns[place], chosen = scores.every(selections[place].own, index)
+        without = [place for place, one in enumerate(selections) if one.index is None]
+        own = next((selections[place].own for place in without if selections[place].own is not None), None)
+        every, chosen = scores.every(own, index)
+        for place in without:
+            columns[place] = every
     found = iter(() if chosen is None else chosen.split([each.shape[1] for each in listed], dim=1))
     columns = [next(found) if each is None else each for each in columns]
     return [
