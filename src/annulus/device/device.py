@@ -35,6 +35,8 @@ def pick_device() -> torch.device:
     if torch.cuda.is_available():
         if same_bits:
             _compute_deterministically()
+        else:
+            torch.backends.cudnn.benchmark = True  # batches have one size: the fastest convolutions of it, found once
         return torch.device("cuda")
     if half_precision() and not torch.cpu._is_amx_tile_supported():
         raise InputError(
@@ -115,7 +117,7 @@ def ways(device: torch.device) -> list[str]:
 def _compute_deterministically() -> None:
     """Let torch take none but deterministic ways on a GPU, and refuse an operator that has none."""
     os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # read at cuBLAS's first product
-    torch.backends.cudnn.deterministic = True
+    torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = True, False
     torch.use_deterministic_algorithms(True)
     torch.utils.deterministic.fill_uninitialized_memory = False  # nothing here reads memory that it has not written
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from annulus.device.device import pick_device
 from annulus.errors import InputError
 from annulus.files.results import write_text
 from annulus.gpu import agreement, bits, compiled, speed
@@ -52,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             "torch.version.cuda whether this torch was built for one"
         )
     if arguments.part is not None:
-        print(json.dumps([*PARTS[arguments.part](torch.device("cuda"), Sizes())]))
+        print(json.dumps([*PARTS[arguments.part](pick_device(), Sizes())]))
         return
     try:
         check(arguments.out, arguments.seconds, in_own_process)

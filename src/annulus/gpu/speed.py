@@ -10,7 +10,6 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 
-from annulus.device.device import pick_device
 from annulus.device.kernels import trusted
 from annulus.encoders.config import Stem
 from annulus.files.disk import Packed
@@ -74,7 +73,6 @@ def steps(method: str, stem: Stem, device: torch.device, sizes: Sizes) -> Iterat
 
 def shards(device: torch.device, sizes: Sizes) -> Iterator[Row]:
     """Views a second from JPEG in shards, decoded by all cores, beside views of decoded pixels."""
-    pick_device()  # torch takes as many threads as there are cores
     with tempfile.TemporaryDirectory() as folder:
         store = photographs(Path(folder), sizes).on(device)
         random = torch.Generator().manual_seed(0)

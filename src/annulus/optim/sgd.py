@@ -91,7 +91,10 @@ class FusedSGD(SGD):
 
     def __init__(self, parameters: Iterable[nn.Parameter], **settings: float) -> None:
         self.parameters = list(parameters)
-        super().__init__([parameter.detach().permute(_order(parameter)) for parameter in self.parameters], **settings)
+        self.orders = [_order(parameter) for parameter in self.parameters]
+        self.lies = [_lies(parameter) for parameter in self.parameters]
+        seen = zip(self.parameters, self.orders, strict=True)
+        super().__init__([parameter.detach().permute(order) for parameter, order in seen], **settings)
 
     def zero_grad(self) -> None:
         for parameter in self.parameters:
@@ -103,16 +106,18 @@ class FusedSGD(SGD):
         Raises:
             RuntimeError: for a gradient that lies otherwise in memory than its parameter.
         """
-        for parameter, seen in zip(self.parameters, self._all(), strict=True):
-            gradient = parameter.grad
-            if gradient is not None and _steps(gradient) != _steps(parameter):
+        for place, (parameter, seen) in enumerate(zip(self.parameters, self._all(), strict=True)):
+            gradient, lies = parameter.grad, _lies(parameter)
+            alike = gradient is None or gradient.stride() == parameter.stride()
+            if not alike and _steps(gradient) != _steps(parameter):
                 raise RuntimeError(
                     f"a gradient of shape {tuple(gradient.shape)} has strides {gradient.stride()}, its parameter "
                     f"{parameter.stride()}; let the backward that made it keep the parameter's layout"
                 )
-            order = _order(parameter)  # a network that was moved or cast has other tensors
-            seen.data = parameter.detach().permute(order)
-            seen.grad = None if gradient is None else gradient.permute(order)
+            if lies != self.lies[place]:  # a network that was moved or cast has other tensors
+                self.orders[place], self.lies[place] = _order(parameter), lies
+                seen.data = parameter.detach().permute(self.orders[place])
+            seen.grad = None if gradient is None else gradient.permute(self.orders[place])
         super().step()
 
     def _move(
@@ -126,6 +131,11 @@ class FusedSGD(SGD):
 def _steps(tensor: Tensor) -> list[int]:
     """The strides of all dimensions but those of size 1, along which there is no step."""
     return [stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if size > 1]
+
+
+def _lies(tensor: Tensor) -> tuple[object, ...]:
+    """Place, strides and kind of a tensor's memory."""
+    return tensor.data_ptr(), tensor.stride(), tensor.dtype, tensor.device
 
 
 def _order(tensor: Tensor) -> list[int]:
