@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
+from annulus.device.kernels import trusted
 from annulus.gpu.row import FAST, WRONG, Row, reason
 from annulus.gpu.runs import METHODS, Sizes, start, stepping
 from annulus.negatives import threshold
@@ -66,7 +67,9 @@ def selections(device: torch.device) -> Iterator[Row]:
 
 def views(device: torch.device) -> Iterator[Row]:
     """Views by kernels against those of a CPU: shapes, strides and colours that are easy to get wrong."""
-    yield same("views, every operator", lambda: recipe.kernels_agree(device))
+    used = trusted("annulus.views.kernels", recipe.kernels_agree, device)
+    row = same("views, every operator", lambda: recipe.kernels_agree(device))
+    yield row._replace(used="kernels are used" if used else "plain PyTorch is used")
     random = torch.Generator().manual_seed(0)
     pixels = torch.randint(0, 256, (6, 3, 21, 17), generator=random, dtype=torch.uint8)
     for name, images in {
