@@ -94,7 +94,7 @@ def test_parts_that_are_done_do_not_run_again_and_the_file_grows_as_they_end(tmp
     assert check.check(out, 60.0, run)
     assert check.check(out, 60.0, run)
     assert asked == [("one", []), ("two", ["one"])]
-    assert capsys.readouterr().out.splitlines()[-1] == "0 WRONG, 0 slow, 2 fast"
+    assert capsys.readouterr().out.splitlines()[-1] == "0 WRONG, 0 slow, 0 right, 2 fast"
     monkeypatch.setattr(check, "machine", lambda: {"device": "another"})
     assert check.check(out, 60.0, run)
     assert [name for name, _ in asked] == ["one", "two"] * 2

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from annulus.device.kernels import trusted
-from annulus.gpu.row import FAST, WRONG, Row, reason
+from annulus.gpu.row import RIGHT, WRONG, Row, reason
 from annulus.gpu.runs import METHODS, Sizes, start, stepping
 from annulus.negatives import threshold
 from annulus.negatives.own import SelfIndex
@@ -24,7 +24,7 @@ def part(device: torch.device, sizes: Sizes) -> list[Row]:
 def same(what: str, agrees: Callable[[], bool]) -> Row:
     """Whether two paths agree, or the reason why one of them did not end."""
     try:
-        return Row(what, "equal", FAST) if agrees() else Row(what, "differs", WRONG)
+        return Row(what, "equal", RIGHT) if agrees() else Row(what, "differs", WRONG)
     except Exception as error:  # whatever a compiler or a driver says
         return Row(what, reason(error), WRONG)
 

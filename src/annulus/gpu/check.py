@@ -23,7 +23,7 @@ from annulus.device.device import pick_device
 from annulus.errors import InputError
 from annulus.files.results import write_text
 from annulus.gpu import agreement, bits, compiled, speed
-from annulus.gpu.row import WRONG, Row
+from annulus.gpu.row import FAST, RIGHT, SLOW, WRONG, Row
 from annulus.gpu.runs import METHODS, Sizes
 from annulus.running.code import hash_code
 
@@ -132,5 +132,5 @@ def table(key: Mapping[str, str], done: Mapping[str, Any]) -> str:
     widths = [max((len(row[column]) for row in rows), default=0) for column in range(3)]
     lines = [", ".join(f"{name} {value}" for name, value in key.items() if name != "code")]
     lines += ["  ".join(f"{row[column]:<{widths[column]}}" for column in range(3)) + f"  {row.used}" for row in rows]
-    counts = {verdict: sum(row.verdict == verdict for row in rows) for verdict in (WRONG, "slow", "fast")}
+    counts = {verdict: sum(row.verdict == verdict for row in rows) for verdict in (WRONG, SLOW, RIGHT, FAST)}
     return "\n".join([line.rstrip() for line in lines] + [", ".join(f"{n} {verdict}" for verdict, n in counts.items())])
