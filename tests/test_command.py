@@ -24,7 +24,19 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
 
 
 def test_help_lists_each_command_with_one_line_and_imports_none(tmp_path):
-    assert list(COMMANDS) == ["look", "report", "compare", "sweep", "presets", "preset", "export", "picture", "runs", "check-gpu", "restore"]
+    assert list(COMMANDS) == [
+        "look",
+        "report",
+        "compare",
+        "sweep",
+        "presets",
+        "preset",
+        "export",
+        "picture",
+        "runs",
+        "check-gpu",
+        "restore",
+    ]
     done = run_without(["torch", "numpy", "pydantic"], ["-m", "annulus", "--help"], tmp_path)
     assert done.returncode == 0, done.stderr
     lines = [line.split(maxsplit=1) for line in done.stdout.splitlines()]
