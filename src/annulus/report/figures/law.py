@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from annulus.report.figures.drawing import INK, Row, finish, grouped, looks, numbers, optional, panels, plain
 from annulus.report.figures.gains import TOLD
 
-FILES = ("law/ir-256.csv", "law/ir-16.csv", "law/ir-1024.csv", "law/moco.csv", "law/resnet18.csv")
+FILES = ("law/ir-256.csv", "law/ir-1024.csv", "law/moco.csv", "law/resnet18.csv")
 OTHERS = {"law/moco.csv": "MoCo", "law/resnet18.csv": "ResNet-18"}  # the other files are of IR and a convnet
 BASE = "uniform"
 WEIGHT = "hard_weight_percent"
