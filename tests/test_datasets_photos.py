@@ -312,8 +312,8 @@ def test_a_package_that_is_missing_is_one_sentence(here, package, name, monkeypa
     with tarfile.open(here / "own.tar", "w") as archive:
         added(archive, "1.png", b"")
         added(archive, "1.cls", b"3")
-    find_spec = sys.modules["annulus.extras"].find_spec
-    monkeypatch.setattr("annulus.extras.find_spec", lambda module: None if module == package else find_spec(module))
+    find_spec = sys.modules["annulus.errors"].find_spec
+    monkeypatch.setattr("annulus.errors.find_spec", lambda module: None if module == package else find_spec(module))
     with pytest.raises(InputError, match=rf"needs {package}, which this Python.*annulus-ssl\[formats\]"):
         find(here / name, here / "unpacked")
 

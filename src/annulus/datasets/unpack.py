@@ -16,8 +16,7 @@ from annulus.datasets.decode import SUFFIXES as IMAGE_SUFFIXES
 from annulus.datasets.found import SPLIT_OF, Found, of_tree
 from annulus.datasets.settings import Classes
 from annulus.datasets.tables import LABELS, class_name, column_of, from_rows, split_name
-from annulus.errors import InputError
-from annulus.extras import require
+from annulus.errors import InputError, require
 
 TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 SUFFIXES = (".zip", ".parquet", *TARS)
