@@ -205,7 +205,3 @@ def _range(values: Sequence[int]) -> str:
 def _counted(values: Iterable[str]) -> str:
     counts = Counter(values).most_common()
     return named([f"{name} {count:,}" for name, count in counts])
-
-
-if __name__ == "__main__":
-    main()
