@@ -25,8 +25,8 @@ from annulus.report.papers.comparison import ComparedRow, Comparison, load_table
 from annulus.report.papers.tables import MINUS, Column, Table, number, of_comparison
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
-SECTIONS = ["gain", "real", "law", "claims", "tables", "comparison", "long", "main", "curves", "diagnostics", "pictures",
-            "figures", "run"]  # fmt: skip
+SECTIONS = ["gain", "real", "law", "claims", "tables", "comparison", "long", "main", "curves", "diagnostics",
+            "pictures", "figures", "run"]  # fmt: skip
 SCRIPT = "<script>document.title='pwned'</script>"
 HOSTILE = f"{SCRIPT}|`x`\n[a](javascript:b) *c* & 'd' <img src=x onerror=\"document.title='pwned'\">"
 
