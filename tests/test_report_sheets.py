@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from annulus.report.page.sheets import SHEETS, Sheet, sheets
-from annulus.report.page.shown import ANNULUS, annulus
+from annulus.report.page.shown import DRAWINGS, Drawing, drawings
 
 NAME = next(iter(SHEETS))
 
@@ -47,10 +47,15 @@ def test_a_damaged_sheet_is_one_sentence_and_never_a_hang(path, tmp_path, damage
     assert re.search(sentence, found.reason)
 
 
-def test_a_picture_of_the_annulus_that_is_too_large_is_left_out(tmp_path):
-    path = tmp_path / "metrics" / ANNULUS
-    path.parent.mkdir(parents=True)
-    path.write_text("<svg>" + " " * 500_000)
-    assert annulus(tmp_path).reason == f"metrics/{ANNULUS} has more than 400000 bytes"
-    path.write_text('<svg d="M152.3 122.9h0"/>')
-    assert annulus(tmp_path) == "data:image/svg+xml,%3Csvg d=%22M152 123h0%22/%3E"
+def test_the_annulus_and_its_annealing_stand_in_the_page_and_one_that_is_too_large_or_missing_does_not(tmp_path):
+    annulus, annealing = (tmp_path / "metrics" / name for name in DRAWINGS)
+    annulus.parent.mkdir(parents=True)
+    annulus.write_text("<svg>" + " " * 500_000)
+    annealing.write_text('<svg d="M152.3 122.9h0"/>')
+    large, drawn = drawings(tmp_path)
+    assert large.reason == "metrics/figures/annulus.svg has more than 400000 bytes"
+    assert isinstance(drawn, Drawing)
+    assert drawn.source == "data:image/svg+xml,%3Csvg d=%22M152 123h0%22/%3E"
+    annealing.unlink()
+    missing = drawings(tmp_path)[1]
+    assert missing.command == "annulus picture --annealing --svg metrics/figures/annealing.svg"

@@ -20,12 +20,13 @@ from annulus.report.page.numbers import Numbers, numbers_of
 from annulus.report.page.seeds import of_summary
 from annulus.report.page.sheets import Sheet, sheets
 from annulus.report.page.shown import (
+    Drawing,
     Empty,
     Gains,
     Law,
     Shown,
-    annulus,
     by_seed,
+    drawings,
     figure,
     flat,
     gains,
@@ -87,7 +88,7 @@ class Report:
     law: Law
     generated: Gains | Empty
     long: Gains | Empty
-    annulus: str | Empty
+    drawings: list[Drawing | Empty]
     processors: str | None
     headline: Table | Empty
     main: list[Table | Empty]
@@ -137,7 +138,7 @@ def gather(root: Path, now: datetime) -> Report:
         law=when_samplers_help(metrics),
         generated=gains(metrics, GENERATED, "generated images"),
         long=gains(metrics, LONG, "all of CIFAR-10"),
-        annulus=annulus(root),
+        drawings=drawings(root),
         processors=processors(metrics),
         headline=part(lambda: of_summary(metrics.rows("summary.csv")), metrics, "summary.csv"),
         main=[

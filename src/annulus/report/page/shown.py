@@ -23,8 +23,16 @@ from annulus.report.papers.tables import Table, of_values
 
 Made = TypeVar("Made")
 
-ANNULUS = "figures/annulus.svg"
-MOST_BYTES = 400_000  # of that picture
+MOST_BYTES = 400_000  # of a drawing
+# What `annulus picture` draws, under metrics/: its option, title, and what is to be seen.
+DRAWINGS = {
+    "figures/annulus.svg": ("", "The memory around one query", "Distance from the centre is the angle to the query."),
+    "figures/annealing.svg": (
+        " --annealing",
+        "The same query's negatives while training goes on",
+        "Coloured: the rows that negatives are drawn from, at several epochs in one scale; every fourth row is drawn.",
+    ),
+}
 OF_CLASSES = {"main/knn.json", "main/linear.json", "main/confusion.csv", FILE}  # files, and names of figures
 OF_CLASSES |= {"curve.accuracy", "curve.linear", "diagnostics.false-negatives"}
 
@@ -63,6 +71,15 @@ class Shown:
         """Whether it has panels side by side."""
         size = None if isinstance(self.svg, Empty) else re.search(r'viewBox="0 0 ([\d.]+)', self.svg)
         return size is not None and float(size[1]) > 400
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A drawing as a data: URI, which runs no script."""
+
+    title: str
+    finding: str
+    source: str
 
 
 @dataclass(frozen=True)
@@ -118,21 +135,21 @@ def _caption(shown: Shown) -> str:
     return f"{shown.plot.title}. {' '.join(f'{words}.' for words in (shown.where, shown.setting) if words)}"
 
 
-def annulus(root: Path) -> str | Empty:
-    """The picture of the annulus as a data: URI, which runs no script."""
-    path, command = root / "metrics" / ANNULUS, f"annulus picture --svg metrics/{ANNULUS}"
+def drawings(root: Path) -> list[Drawing | Empty]:
+    """The pictures of the annulus, or why one is not there."""
+    return [_drawing(root, name, *about) for name, about in DRAWINGS.items()]
+
+
+def _drawing(root: Path, name: str, option: str, title: str, finding: str) -> Drawing | Empty:
+    path, command = root / "metrics" / name, f"annulus picture{option} --svg metrics/{name}"
     try:
         if path.stat().st_size > MOST_BYTES:
-            return Empty(
-                f"metrics/{ANNULUS} has more than {MOST_BYTES} bytes",
-                "annulus picture",
-                broken=True,
-            )
+            return Empty(f"metrics/{name} has more than {MOST_BYTES} bytes", command, broken=True)
         # Whole units of its thousand across: a tenth would not be seen.
         content = re.sub(r"(\d+\.\d)(?=[ hM])", lambda found: f"{float(found[1]):.0f}", read_text(path))
-        return "data:image/svg+xml," + quote(content, safe=" =:/;,()'!*@&?$~")
+        return Drawing(title, finding, "data:image/svg+xml," + quote(content, safe=" =:/;,()'!*@&?$~"))
     except (OSError, UnicodeDecodeError):
-        return Empty(f"metrics/{ANNULUS} is not there", command)
+        return Empty(f"metrics/{name} is not there", command)
 
 
 def part(make: Callable[[], Made], metrics: Metrics, name: str) -> Made | Empty:
