@@ -22,6 +22,8 @@ repro: $(READY)  ## run what has changed of the main line: dvc repro
 	@$(RUN) dvc repro $(ARGS)
 	@$(RUN) PYTHONPATH=src python -m annulus.pipeline.mlflow_send || :
 	@echo; echo "metrics/summary.json (more: metrics/, dvc plots show, make mlflow):"; sed '/[{}]/d; s/[",]//g' metrics/summary.json
+	@echo; $(RUN) PYTHONPATH=src python -m annulus curve || :
+	@echo; $(RUN) PYTHONPATH=src python -m annulus picture --svg data/main/annulus.svg || :
 
 sweep: $(READY)  ## all runs of a study in parallel: make sweep STUDY=stages/algorithms [ARGS="--executor slurm"]
 	@$(RUN) PYTHONPATH=src python -m annulus sweep $(or $(STUDY),$(error give STUDY=, such as stages/algorithms)) $(ARGS)

@@ -34,6 +34,7 @@ def test_help_lists_each_command_with_one_line_and_imports_none(tmp_path):
         "export",
         "picture",
         "runs",
+        "curve",
         "check-gpu",
         "restore",
     ]

@@ -20,6 +20,7 @@ COMMANDS = {
     "export": ("annulus.export.command", "an encoder for the Hugging Face Hub, transformers, timm and others"),
     "picture": ("annulus.diagnostics.picture", "the annulus around one image of the main line, as an SVG"),
     "runs": ("annulus.compare.runs", "the workspace, HEAD and DVC's experiments side by side"),
+    "curve": ("annulus.compare.curve", "the learning curve of the last run in the terminal"),
     "check-gpu": ("annulus.gpu.check", "what of the library is right and fast on this machine's GPU"),
     "restore": ("annulus.pipeline.restore", "after a killed `dvc exp run`: parameters, locks and metrics as committed"),
 }

@@ -5,6 +5,7 @@ table     differences and verdicts
 text      the table for a terminal, and as Markdown
 record    the table as a metrics file
 figure    the learning curves of both
+curve     the learning curve in the terminal
 runs      all runs side by side
 all_runs  all runs, the studies' too, as CSV or Parquet
 """

@@ -85,6 +85,18 @@ def read_side(root: Path, name: str) -> Side:
         raise InputError(f"{files.name}: {error}") from error
 
 
+def read_curves(files: Files) -> list[dict[str, float]]:
+    """Rows of pretraining's learning curves, each with its seed and epoch.
+
+    Raises:
+        InputError: when the file is missing, or holds no curves.
+    """
+    try:
+        return _read(files, "pretrain_history.csv", _curves)
+    except LookupError as error:
+        raise InputError(f"{files.name} has no learning curve ({error.args[0]}); run `dvc repro` there") from error
+
+
 def _read(files: Files, name: str, parse: Callable[[str], Parsed]) -> Parsed:
     """The content of a metrics file."""
     text = files.text(f"metrics/main/{name}")

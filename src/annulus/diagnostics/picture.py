@@ -344,5 +344,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         else:
             content = svg(scene)
         write_text(arguments.svg, content)
+        print(f"{arguments.svg}: the annulus around one image")
     except InputError as error:
         raise SystemExit(f"ERROR: {error}") from None
