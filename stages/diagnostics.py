@@ -8,20 +8,28 @@ from typing import Any
 from annulus.device.rng import generator
 from annulus.diagnostics.curve import read_curve
 from annulus.diagnostics.examples import nearest_images, picked_negatives
-from annulus.diagnostics.maps import map_picture, neighbours_sheet
+from annulus.diagnostics.maps import map_svg
 from annulus.diagnostics.measures import load_run, over_training
 from annulus.diagnostics.membership import cave_for
+from annulus.diagnostics.neighbours import neighbours_sheet
 from annulus.encoders.features import load_features
 from annulus.errors import InputError
 from annulus.files.images import load_images
 from annulus.files.packed import write_packed
-from annulus.files.results import Metrics, write_bytes
+from annulus.files.results import Metrics, write_bytes, write_text
 from annulus.files.sheets import png
 from annulus.pipeline.stage import Results, run_stage
 from annulus.running.workers import map_seeds
 
 SAMPLERS = ["uniform", "ball", "ring", "cave"]  # whose candidate sets are measured beside the selected one's
-READS = ["seeds", "sampler", *(f"samplers.{name}" for name in SAMPLERS), "samplers.${sampler}", "knn.layer"]
+READS = [
+    "seeds",
+    "sampler",
+    *(f"samplers.{name}" for name in SAMPLERS),
+    "samplers.${sampler}",
+    "knn.layer",
+    "map",
+]
 PATHS = ["images", "snapshots", "features", "curve", "examples", "neighbours", "map", "metrics", "history"]
 
 
@@ -50,8 +58,8 @@ def diagnose(params: Mapping[str, Any], paths: argparse.Namespace, seed: int) ->
         images = train, load_images(paths.images / "test.safetensors")
         write_bytes(paths.neighbours, png(neighbours_sheet(*images, *examples.values())))
         layers = [of_split.layer(params["knn.layer"]) for of_split in features]
-        drawn = map_picture(list(zip(images, layers, strict=True)), generator(seed, "map"))
-        write_bytes(paths.map, png(drawn))
+        parts = list(zip(images, layers, strict=True))
+        write_text(paths.map, map_svg(parts, params["map"], generator(seed, "map")))
         examples |= picked_negatives(
             sets, samplers, labels, images=run.images, query_images=run.query_images, seed=seed
         )

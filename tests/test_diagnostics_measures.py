@@ -196,7 +196,7 @@ def pretrained(folder: Path, changes: dict) -> Namespace:
         features = extract(training.method.encoder, images, ["pooled", "embedding"], CPU)
         save_features(folder / "features/0", split, features)
     files = {"curve": "curve.csv", "snapshots": "snapshots", "examples": "examples.safetensors"}
-    files |= {"neighbours": "neighbours.png", "map": "map.png"}
+    files |= {"neighbours": "neighbours.png", "map": "map.svg"}
     return Namespace(
         images=folder / "images", features=folder / "features", **{n: folder / f for n, f in files.items()}
     )

@@ -55,7 +55,7 @@ def test_numbers_are_in_git_and_all_other_outputs_in_the_cache():
         for entry in stage.get("metrics", []) + stage.get("plots", []):
             ((path, options),) = entry.items()
             assert path.startswith("metrics/"), name
-            large = path.endswith("confusion.csv") or path in ("metrics/main/neighbours.png", "metrics/main/map.png")
+            large = path.endswith("confusion.csv") or path in ("metrics/main/neighbours.png", "metrics/main/map.svg")
             assert (options.get("cache") is False) != large, "rows and pictures of images stay out of git"
             assert not options.get("persist"), "the run cache leaves out a stage that has a persistent output"
         assert all(path.startswith("data/") for path in stage.get("outs", [])), name

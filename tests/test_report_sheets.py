@@ -7,7 +7,8 @@ import pytest
 from PIL import Image
 
 from annulus.report.page.sheets import SHEETS, Sheet, sheets
-from annulus.report.page.shown import DRAWINGS, Drawing, drawings
+from annulus.report.page.shown import DRAWINGS, MAP, Drawing, Map, drawings, embedding_map
+from annulus.report.papers.metrics import Metrics
 
 NAME = next(iter(SHEETS))
 
@@ -59,3 +60,17 @@ def test_the_annulus_and_its_annealing_stand_in_the_page_and_one_that_is_too_lar
     annealing.unlink()
     missing = drawings(tmp_path)[1]
     assert missing.command == "annulus picture --annealing --svg metrics/figures/annealing.svg"
+
+
+def test_the_map_has_its_size_and_one_that_is_none_is_a_sentence(tmp_path):
+    path = tmp_path / "metrics" / MAP
+    path.parent.mkdir(parents=True)
+    assert embedding_map(Metrics(tmp_path)).reason == f"metrics/{MAP} is not there"
+    path.write_text('<svg viewBox="0 0 640 460"><title id="t">A map of the embeddings, coloured by class</title></svg>')
+    found = embedding_map(Metrics(tmp_path))
+    assert isinstance(found, Map)
+    assert (found.width, found.height, found.of) == (640, 460, "classes")
+    assert found.source.startswith("data:image/svg+xml,%3Csvg ")
+    for text, sentence in (("<svg>", "is no map of this version"), (" " * 500_000, "has more than 400000 bytes")):
+        path.write_text(text)
+        assert embedding_map(Metrics(tmp_path)).reason == f"metrics/{MAP} {sentence}"

@@ -13,6 +13,7 @@ from annulus.encoders.config import Backbone
 from annulus.errors import nearest
 from annulus.evals.knn import KnnSettings
 from annulus.evals.linear import LinearBudget, LinearSettings
+from annulus.evals.plane import MapSettings
 from annulus.methods import METHODS
 from annulus.negatives.annealing import ANNEALS
 from annulus.negatives.neighbours import NEIGHBOURS
@@ -77,6 +78,7 @@ class AllParams(Params):
     schedules: Schedules
     knn: KnnSettings
     linear: LinearSettings
+    map: MapSettings
     scales: Scales
 
     def choices(self, selector: str) -> list[str]:

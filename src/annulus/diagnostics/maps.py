@@ -1,77 +1,125 @@
-"""Pictures of an encoder that need no class: images with their nearest neighbours, and a map of all by PCA."""
+"""A map of the embeddings as one SVG: dots coloured by class, or the images where there are none.
 
+An image appears, enlarged, when the pointer is on its dot, by CSS alone; the dots of other classes fade. All images are
+tiles of one picture inside the file, which asks for nothing else.
+"""
+
+import base64
+import io
 import math
 from collections.abc import Sequence
+from html import escape
 
 import torch
-from jaxtyping import Float, Int64, UInt8
-from PIL import Image, ImageDraw
+from jaxtyping import Float, Int64
+from PIL import Image
 from torch import Tensor
 
+from annulus.diagnostics.neighbours import picture
+from annulus.evals.plane import MapSettings
 from annulus.files.images import ImageSet
-from annulus.files.sheets import GAP, sheet
-from annulus.files.store import pieces
 
-MOST, TILE, NEIGHBOUR = 400, 40, 96  # images on a map; pixels a side of each; and of a neighbour
-FRAME = 3  # pixels of a class's colour around an image
+MOST, FITTED = 400, 5000  # images on a map; from whose features the plane is made
+WIDTH, HEIGHT, EDGE = 640, 460, 12  # of a map of dots
+CELL, ENLARGED, LINE = 22, 112, 17  # sides of an image on a map without classes, and under the pointer; a line of text
+TILES, MOST_BYTES, QUALITY = (64, 48, 32, 24), 190_000, 60  # pixels a side, the largest that fits; of WebP
 COLOURS = ("#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7", "#a463f2", "#97bbf5", "#9c6b4e", "#9498a0")
 
-
-def neighbours_sheet(
-    train: ImageSet,
-    test: ImageSet,
-    queries: Int64[Tensor, " q"],
-    neighbours: Int64[Tensor, "q k"],
-    similarity: Float[Tensor, "q k"],
-) -> Image.Image:
-    """A row for each test image, at the left, and the training images nearest to it, with the cosine similarity.
-
-    `queries` and `neighbours` are positions in the two sets.
-    """
-    rows = []
-    for query, near, cosines in zip(queries.tolist(), neighbours.tolist(), similarity.tolist(), strict=True):
-        pictures = [
-            _said(picture(train, row, NEIGHBOUR), f"{cosine:.2f}") for row, cosine in zip(near, cosines, strict=True)
-        ]
-        rows.append(("", [picture(test, query, NEIGHBOUR), None, *pictures]))
-    return sheet(rows)
+Part = tuple[ImageSet, Float[Tensor, "_ d"]]
 
 
-def map_picture(parts: Sequence[tuple[ImageSet, Float[Tensor, "_ d"]]], random: torch.Generator) -> Image.Image:
-    """Images at their places in the plane of the first two principal components, at most 400 of them.
+def map_svg(parts: Sequence[Part], settings: MapSettings, random: torch.Generator) -> str:
+    """At most 400 images at their places in a plane, which up to 5,000 features make.
 
-    An image takes the free cell of a grid nearest to its place, so that none covers another. With two to ten classes, a
-    frame has the colour of the image's class. The components are those of all features.
+    With classes an image is a dot of its class's colour: of up to ten classes named below the map, else around the
+    circle of hues. Without, it is a small image in the free cell of a grid nearest to its place.
 
     `parts` are sets with the features of their first images; all have the same classes.
     """
     sources = [(images, row) for images, features in parts for row in range(len(features))]
+    fitted = torch.randperm(len(sources), generator=random)[:FITTED]
+    plane = settings.plane(torch.cat([features for _, features in parts])[fitted], random)[:MOST]
+    shown = [sources[place] for place in fitted[:MOST].tolist()]
     classes = parts[0][0].classes
-    some = torch.randperm(len(sources), generator=random)[:MOST]
-    cells = on_grid(principal_plane(torch.cat([features for _, features in parts]))[some])
-    columns, rows = (int(side) + 1 for side in cells.max(dim=0).values)
-    coloured = 2 <= len(classes) <= len(COLOURS)
-    drawn = Image.new("RGB", (columns * TILE, rows * TILE), "white")
-    for place, (column, line) in zip(some.tolist(), cells.tolist(), strict=True):
-        images, row = sources[place]
-        image = picture(images, row, TILE - 2 * coloured * FRAME)
-        if coloured:
-            frame = Image.new("RGB", (TILE, TILE), COLOURS[int(images.labels[row])])
-            frame.paste(image, (FRAME, FRAME))
-            image = frame
-        drawn.paste(image, (column * TILE, line * TILE))
-    return _with_classes(drawn, classes) if coloured else drawn
+    labels = [int(images.labels[row]) if classes else None for images, row in shown]
+    tiles = _Tiles([picture(images, row, TILES[0]) for images, row in shown])
+    if len(classes) > 1:
+        return _dots(_spread(plane), [label for label in labels if label is not None], classes, tiles)
+    return _grid(on_grid(plane), tiles)
 
 
-def principal_plane(features: Float[Tensor, "n d"]) -> Float[Tensor, "n 2"]:
-    """Coordinates along the two directions in which the features vary most; the first is the wider one.
+class _Tiles:
+    """Images side by side in one picture, of which the map shows one at a time."""
 
-    A component's sign is such that its largest weight is positive, so that the same features give the same picture.
-    """
-    centred = (features - features.mean(dim=0)).double()
-    _, axes = torch.linalg.eigh(centred.T @ centred)  # ascending
-    axes = axes[:, -2:].flip(1)
-    return centred @ (axes * axes.gather(0, axes.abs().argmax(dim=0, keepdim=True)).sign())
+    def __init__(self, images: Sequence[Image.Image]) -> None:
+        self.columns = math.ceil(math.sqrt(len(images)))
+        for self.side in TILES:
+            lines = math.ceil(len(images) / self.columns)
+            whole = Image.new("RGB", (self.columns * self.side, lines * self.side))
+            for place, image in enumerate(images):
+                whole.paste(image.resize((self.side, self.side), Image.Resampling.BICUBIC), self._corner(place))
+            file = io.BytesIO()
+            whole.save(file, "WEBP", quality=QUALITY, method=6)
+            if file.tell() <= MOST_BYTES:
+                break
+        coded = base64.b64encode(file.getvalue()).decode()
+        self.defined = (
+            f'<defs><image id="i" width="{whole.width}" height="{whole.height}" '
+            f'href="data:image/webp;base64,{coded}"/></defs>'
+        )
+
+    def _corner(self, place: int) -> tuple[int, int]:
+        return place % self.columns * self.side, place // self.columns * self.side
+
+    def at(self, place: int, x: int, y: int, width: int) -> str:
+        """An image of the map, its upper left corner at x and y."""
+        left, top = self._corner(place)
+        box = f"{left} {top} {self.side} {self.side}"
+        return f'<svg x="{x}" y="{y}" width="{width}" height="{width}" viewBox="{box}"><use href="#i"/></svg>'
+
+
+def _dots(places: list[tuple[float, float]], labels: list[int], classes: tuple[str, ...], tiles: _Tiles) -> str:
+    """The map of images with classes."""
+    named = len(classes) <= len(COLOURS)
+    legend = [(place, name) for place, name in enumerate(classes) if named]
+    colour = {label: _colour(label, len(classes)) for label in sorted(set(labels))}
+    fading = "".join(f"svg:has(.p{label}:hover) .d:not(.d{label})," for label in colour).removesuffix(",")
+    height = HEIGHT + LINE * math.ceil(len(legend) / 2)
+    parts = [
+        *_opened(WIDTH, height, "A map of the embeddings, coloured by class", f"{fading}{{opacity:.12}}"),
+        tiles.defined,
+    ]
+    for label, shade in colour.items():
+        path = "".join(f"M{x:.0f} {y:.0f}h0" for (x, y), of in zip(places, labels, strict=True) if of == label)
+        parts.append(f'<path class="d d{label}" stroke="{shade}" d="{path}"/>')
+    for place, name in legend:
+        x, y = EDGE + place % 2 * WIDTH // 2, HEIGHT + LINE * (place // 2)
+        parts.append(f'<path class="d" stroke="{COLOURS[place]}" d="M{x} {y}h0"/><text x="{x + 9}" y="{y + 4}">')
+        parts.append(f"{escape(name[:40])}</text>")
+    for place, ((x, y), label) in enumerate(zip(places, labels, strict=True)):
+        left, top = _beside(x, WIDTH, ENLARGED), _beside(y, HEIGHT, ENLARGED + LINE)
+        parts.append(
+            f'<g class="p p{label}"><circle class="h" cx="{x:.0f}" cy="{y:.0f}" r="8"/><g class="t">'
+            f'<circle class="r" cx="{x:.0f}" cy="{y:.0f}" r="6"/>{_framed(left, top, colour[label], ENLARGED + LINE)}'
+            f'{tiles.at(place, left, top, ENLARGED)}<text x="{left + 4}" y="{top + ENLARGED + 13}">'
+            f"{escape(classes[label][:16])}</text></g></g>"
+        )
+    return "\n".join([*parts, "</svg>\n"])
+
+
+def _grid(cells: Int64[Tensor, "n 2"], tiles: _Tiles) -> str:
+    """The map of images without classes."""
+    places = [(column * CELL, line * CELL) for column, line in cells.tolist()]
+    width, height = (max(max(of_axis) + CELL, ENLARGED) for of_axis in zip(*places, strict=True))
+    parts = [*_opened(width, height, "A map of the embeddings"), tiles.defined]
+    parts += [tiles.at(place, x, y, CELL) for place, (x, y) in enumerate(places)]
+    for place, (x, y) in enumerate(places):
+        left, top = (_beside(at + CELL / 2, whole, ENLARGED) for at, whole in ((x, width), (y, height)))
+        parts.append(
+            f'<g class="p"><rect class="h" x="{x}" y="{y}" width="{CELL}" height="{CELL}"/><g class="t">'
+            f"{_framed(left, top, 'var(--ink)', ENLARGED)}{tiles.at(place, left, top, ENLARGED)}</g></g>"
+        )
+    return "\n".join([*parts, "</svg>\n"])
 
 
 def on_grid(places: Float[Tensor, "n 2"]) -> Int64[Tensor, "n 2"]:
@@ -88,46 +136,50 @@ def on_grid(places: Float[Tensor, "n 2"]) -> Int64[Tensor, "n 2"]:
     wanted = (by_distance + by_rank) / 2 * (side - 1)
     cells = torch.cartesian_prod(torch.arange(side), torch.arange(side))
     free = torch.ones(len(cells), dtype=torch.bool)
-    found = torch.zeros(count, 2, dtype=torch.int64)
+    taken = torch.zeros(count, 2, dtype=torch.int64)
     for place in (wanted - wanted.mean(dim=0)).norm(dim=1).argsort(stable=True).tolist():
         far = (cells - wanted[place]).square().sum(dim=1).masked_fill(~free, torch.inf)
         cell = int(far.argmin())
-        found[place], free[cell] = cells[cell], False
-    return found - found.min(dim=0).values
+        taken[place], free[cell] = cells[cell], False
+    return taken - taken.min(dim=0).values
 
 
-def picture(images: ImageSet, row: int, side: int) -> Image.Image:
-    """An image as a square picture: its central square, resized."""
-    index = torch.tensor([row])
-    [pixels] = pieces(images.images.take(index), images.images.sizes_of(index))
-    return square(pixels[0], side)
+def _opened(width: int, height: int, title: str, style: str = "") -> list[str]:
+    return [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" aria-labelledby="t">',
+        f'<title id="t">{title}</title>',
+        "<style>svg{--ground:#fdfdfb;--ink:#1b1d20}@media(prefers-color-scheme:dark){svg{--ground:#16181b;--ink:#e4e4df}}",
+        "text{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans',sans-serif;fill:var(--ink)}",
+        ".d{fill:none;stroke-width:8;stroke-linecap:round}.h{fill:none;pointer-events:all}",
+        ".r{fill:none;stroke:var(--ink);stroke-width:1.5}.f{fill:var(--ground);stroke-width:2}",
+        f".t{{display:none;pointer-events:none}}.p:hover .t{{display:inline}}{style}</style>",
+        f'<rect width="{width}" height="{height}" fill="var(--ground)"/>',
+    ]
 
 
-def square(pixels: UInt8[Tensor, "3 h w"], side: int) -> Image.Image:
-    """The central square of an image as a picture of `side` pixels."""
-    least = min(pixels.shape[1:])
-    top, left = ((length - least) // 2 for length in pixels.shape[1:])
-    whole = Image.fromarray(pixels[:, top : top + least, left : left + least].permute(1, 2, 0).contiguous().numpy())
-    return whole.resize((side, side), Image.Resampling.BICUBIC)
+def _framed(left: int, top: int, colour: str, height: int) -> str:
+    size = f'width="{ENLARGED + 2}" height="{height + 2}"'
+    return f'<rect class="f" x="{left - 1}" y="{top - 1}" {size} stroke="{colour}"/>'
 
 
-def _said(image: Image.Image, text: str) -> Image.Image:
-    """A word in an image's lower left corner."""
-    pen = ImageDraw.Draw(image)
-    box = pen.textbbox((GAP, image.height - GAP), text, anchor="ls")
-    pen.rectangle((box[0] - 2, box[1] - 2, box[2] + 2, box[3] + 2), "white")
-    pen.text((GAP, image.height - GAP), text, "black", anchor="ls")
-    return image
+def _beside(at: float, whole: int, length: int) -> int:
+    """Where something of this length begins so that it is beside a place and inside the map."""
+    return round(at + EDGE if at + EDGE + length < whole else max(at - EDGE - length, 1))
 
 
-def _with_classes(drawn: Image.Image, classes: tuple[str, ...]) -> Image.Image:
-    """The names of the classes below a map, each in its colour."""
-    line = 18
-    whole = Image.new("RGB", (drawn.width, drawn.height + GAP + line * len(classes)), "white")
-    whole.paste(drawn, (0, 0))
-    pen = ImageDraw.Draw(whole)
-    for place, name in enumerate(classes):
-        top = drawn.height + GAP + place * line
-        pen.rectangle((GAP, top + 3, GAP + 12, top + 15), COLOURS[place])
-        pen.text((GAP + 18, top + 3), name[:60].encode("ascii", "replace").decode(), "black")
-    return whole
+def _spread(plane: Float[Tensor, "n 2"]) -> list[tuple[float, float]]:
+    """Places in the frame of the map, in one scale, a plane that is higher than wide turned on its side."""
+    span = plane.max(dim=0).values - plane.min(dim=0).values
+    turned = plane.flip(1) if span[1] > span[0] else plane
+    span, middle = (
+        turned.max(dim=0).values - turned.min(dim=0).values,
+        (turned.max(dim=0).values + turned.min(dim=0).values) / 2,
+    )
+    frame = torch.tensor([WIDTH - 2.0 * EDGE, HEIGHT - 2.0 * EDGE], dtype=plane.dtype)
+    scale = (frame / span.clamp(min=1e-12)).min()
+    return [tuple(place) for place in ((turned - middle) * scale + frame / 2 + EDGE).tolist()]
+
+
+def _colour(label: int, count: int) -> str:
+    """Ten colours, or as many hues as there are classes."""
+    return COLOURS[label] if count <= len(COLOURS) else f"hsl({360 * label // count} 65% 52%)"

@@ -7,6 +7,7 @@ probe          its layer
 segmentation   a small decoder of feature maps, for the classes of pixels
 iou            intersection over union of those
 mask_pictures  images above them
+plane          features as places in a plane
 intervals      95 % intervals over seeds and test images
 headlines      the main line's headline numbers by seed
 """

@@ -24,9 +24,11 @@ from annulus.report.page.shown import (
     Empty,
     Gains,
     Law,
+    Map,
     Shown,
     by_seed,
     drawings,
+    embedding_map,
     figure,
     flat,
     gains,
@@ -89,6 +91,7 @@ class Report:
     generated: Gains | Empty
     long: Gains | Empty
     drawings: list[Drawing | Empty]
+    map: Map | Empty
     processors: str | None
     headline: Table | Empty
     main: list[Table | Empty]
@@ -139,6 +142,7 @@ def gather(root: Path, now: datetime) -> Report:
         generated=gains(metrics, GENERATED, "generated images"),
         long=gains(metrics, LONG, "all of CIFAR-10"),
         drawings=drawings(root),
+        map=embedding_map(metrics),
         processors=processors(metrics),
         headline=part(lambda: of_summary(metrics.rows("summary.csv")), metrics, "summary.csv"),
         main=[

@@ -17,7 +17,7 @@ from annulus.pipeline.stale import stale
 from annulus.running.checkout import git
 
 # Sections that no selector chooses from.
-PLAIN_SECTIONS = ("optimizer", "knn", "linear")
+PLAIN_SECTIONS = ("optimizer", "knn", "linear", "map")
 
 OTHER_NUMBERS = "of another run or from git"
 

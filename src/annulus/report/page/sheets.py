@@ -15,11 +15,6 @@ MOST_PIXELS = 16_000_000  # an ordinary sheet has 1.5 million; a file of 200 MB 
 
 # File under metrics/: title, and what is to be seen.
 SHEETS = {
-    "main/map.png": (
-        "A map of the embeddings",
-        "Training and test images of the main line in the plane of the two principal components of their features, "
-        "each at the free place nearest to its own. Frames: the class, where there are ten at most.",
-    ),
     "colour/masks.png": (
         "Images with a class for each pixel",
         "Images that frozen encoders of each colour space segment, each above its mask: a colour for each class, dark "

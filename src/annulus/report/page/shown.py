@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 from urllib.parse import quote
 
 from annulus.files.regular import read_text
@@ -23,6 +23,7 @@ from annulus.report.papers.tables import Table, of_values
 
 Made = TypeVar("Made")
 
+MAP = "main/map.svg"
 MOST_BYTES = 400_000  # of a drawing
 # What `annulus picture` draws, under metrics/: its option, title, and what is to be seen.
 DRAWINGS = {
@@ -80,6 +81,16 @@ class Drawing:
     title: str
     finding: str
     source: str
+
+
+@dataclass(frozen=True)
+class Map:
+    """The map of the embeddings as a data: URI for a frame in which nothing runs but CSS; its size."""
+
+    source: str
+    width: int
+    height: int
+    of: Literal["classes", "no classes"]
 
 
 @dataclass(frozen=True)
@@ -150,6 +161,21 @@ def _drawing(root: Path, name: str, option: str, title: str, finding: str) -> Dr
         return Drawing(title, finding, "data:image/svg+xml," + quote(content, safe=" =:/;,()'!*@&?$~"))
     except (OSError, UnicodeDecodeError):
         return Empty(f"metrics/{name} is not there", command)
+
+
+def embedding_map(metrics: Metrics) -> Map | Empty:
+    """The map of the main line's embeddings."""
+    path, command = metrics.root / "metrics" / MAP, metrics.command(MAP)
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            return Empty(f"metrics/{MAP} has more than {MOST_BYTES} bytes", command, broken=True)
+        content = read_text(path)
+    except (OSError, UnicodeDecodeError):
+        return Empty(f"metrics/{MAP} is not there", command)
+    if (size := re.search(r'viewBox="0 0 (\d+) (\d+)"', content)) is None:
+        return Empty(f"metrics/{MAP} is no map of this version", command, broken=True)
+    source = "data:image/svg+xml," + quote(content, safe=" =:/;,()'!*@&?$~")
+    return Map(source, int(size[1]), int(size[2]), "classes" if "coloured by class" in content else "no classes")
 
 
 def part(make: Callable[[], Made], metrics: Metrics, name: str) -> Made | Empty:

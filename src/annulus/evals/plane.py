@@ -1,0 +1,55 @@
+"""Features as places in a plane: by principal components or by UMAP."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from annulus.errors import InputError, require
+from annulus.settings import Section
+
+NEIGHBOURS = 15  # of UMAP, its default
+
+
+@dataclass(frozen=True)
+class MapSettings(Section):
+    """How features become a map: by their two principal components, or by UMAP (extra annulus-ssl[umap])."""
+
+    by: Literal["pca", "umap"]
+
+    def check_installed(self) -> None:
+        """
+        Raises:
+            InputError: when the map is UMAP's, and it is not installed.
+        """
+        if self.by == "umap":
+            try:
+                require("map.by: umap", "umap", ["umap"])
+            except ModuleNotFoundError as error:
+                raise InputError(f"{error}; or take map.by: pca") from error
+
+    def plane(self, features: Float[Tensor, "n d"], random: torch.Generator) -> Float[Tensor, "n 2"]:
+        """A place for each image."""
+        return principal_plane(features) if self.by == "pca" else umap_plane(features, random)
+
+
+def principal_plane(features: Float[Tensor, "n d"]) -> Float[Tensor, "n 2"]:
+    """Coordinates along the two directions in which the features vary most; the first is the wider one.
+
+    A component's sign is such that its largest weight is positive, so that the same features give the same picture.
+    """
+    centred = (features - features.mean(dim=0)).double()
+    _, axes = torch.linalg.eigh(centred.T @ centred)  # ascending
+    axes = axes[:, -2:].flip(1)
+    return centred @ (axes * axes.gather(0, axes.abs().argmax(dim=0, keepdim=True)).sign())
+
+
+def umap_plane(features: Float[Tensor, "n d"], random: torch.Generator) -> Float[Tensor, "n 2"]:
+    """Coordinates by UMAP of cosine similarities (arXiv:1802.03426): near places are similar, far ones say little."""
+    from umap import UMAP  # the extra annulus-ssl[umap]; it compiles for seconds
+
+    seed = int(torch.randint(2**31, (), generator=random))
+    reducer = UMAP(min(NEIGHBOURS, len(features) - 1), metric="cosine", init="pca", random_state=seed, n_jobs=1)
+    return torch.from_numpy(reducer.fit_transform(features.numpy())).double()
