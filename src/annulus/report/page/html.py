@@ -41,8 +41,8 @@ def html(report: Report) -> str:
         style=Markup((HERE / "page.css").read_text(encoding="utf-8")),
         script=Markup(script),
         # Only this very script may run: one that came with a name from somewhere would not.
-        policy=f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-src data:; script-src 'sha256-{digest}'; "
-        "base-uri 'none'; form-action 'none'",
+        policy=f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-src data:; "
+        f"script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
     )
     return with_classes(rendered.strip()) + "\n"
 
