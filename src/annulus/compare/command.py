@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from annulus.compare.figure import draw
+from annulus.compare.neighbours import draw_neighbours
 from annulus.compare.record import as_rows
 from annulus.compare.sides import read_side, repository
 from annulus.compare.table import compare
@@ -23,16 +24,24 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("head", nargs="?", default=WORKSPACE, help="the same; by default the workspace")
     parser.add_argument("--markdown", action="store_true", help="as a pull request shows it")
     parser.add_argument("--figure", type=Path, help="write the learning curves there too: .png or .svg")
+    parser.add_argument(
+        "--neighbours", type=Path, metavar="FILE", help="write the nearest images of test images by both there: .png"
+    )
     parser.add_argument("--csv", type=Path, help="write the table there too")
     parser.add_argument("--root", type=Path, help="the repository; by default the one of the working directory")
     arguments = parser.parse_args(argv)
     try:
         if arguments.figure is not None and arguments.figure.suffix not in (".png", ".svg"):
             raise InputError(f"--figure {arguments.figure}: the name must end in .png or .svg")
-        root = arguments.root or repository(Path())
-        comparison = compare(*(read_side(root, name) for name in (arguments.base, arguments.head)))
+        if arguments.neighbours is not None and arguments.neighbours.suffix != ".png":
+            raise InputError(f"--neighbours {arguments.neighbours}: the name must end in .png")
+        root, names = arguments.root or repository(Path()), (arguments.base, arguments.head)
+        sides = tuple(read_side(root, name) for name in names)
+        comparison = compare(*sides)
         if arguments.figure is not None and not comparison.stale:
             draw(comparison, arguments.figure)
+        if arguments.neighbours is not None and not comparison.stale:
+            draw_neighbours(root, names, sides, arguments.neighbours)
         if arguments.csv is not None and not comparison.stale:
             write_table(arguments.csv, as_rows(comparison))
     except InputError as error:
