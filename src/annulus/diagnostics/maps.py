@@ -102,7 +102,7 @@ def _dots(places: list[tuple[float, float]], labels: list[int], classes: tuple[s
             f'<g class="p p{label}"><circle class="h" cx="{x:.0f}" cy="{y:.0f}" r="8"/><g class="t">'
             f'<circle class="r" cx="{x:.0f}" cy="{y:.0f}" r="6"/>{_framed(left, top, colour[label], ENLARGED + LINE)}'
             f'{tiles.at(place, left, top, ENLARGED)}<text x="{left + 4}" y="{top + ENLARGED + 13}">'
-            f"{escape(classes[label][:16])}</text></g></g>"
+            f"{escape(classes[label][:18])}</text></g></g>"
         )
     return "\n".join([*parts, "</svg>\n"])
 

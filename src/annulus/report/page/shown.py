@@ -158,9 +158,14 @@ def _drawing(root: Path, name: str, option: str, title: str, finding: str) -> Dr
             return Empty(f"metrics/{name} has more than {MOST_BYTES} bytes", command, broken=True)
         # Whole units of its thousand across: a tenth would not be seen.
         content = re.sub(r"(\d+\.\d)(?=[ hM])", lambda found: f"{float(found[1]):.0f}", read_text(path))
-        return Drawing(title, finding, "data:image/svg+xml," + quote(content, safe=" =:/;,()'!*@&?$~"))
+        return Drawing(title, finding, _uri(content))
     except (OSError, UnicodeDecodeError):
         return Empty(f"metrics/{name} is not there", command)
+
+
+def _uri(content: str) -> str:
+    """An SVG as a data: URI."""
+    return "data:image/svg+xml," + quote(content, safe=" =:/;,()'!*@&?$~+")
 
 
 def embedding_map(metrics: Metrics) -> Map | Empty:
@@ -174,7 +179,7 @@ def embedding_map(metrics: Metrics) -> Map | Empty:
         return Empty(f"metrics/{MAP} is not there", command)
     if (size := re.search(r'viewBox="0 0 (\d+) (\d+)"', content)) is None:
         return Empty(f"metrics/{MAP} is no map of this version", command, broken=True)
-    source = "data:image/svg+xml," + quote(content, safe=" =:/;,()'!*@&?$~")
+    source = _uri(content)
     return Map(source, int(size[1]), int(size[2]), "classes" if "coloured by class" in content else "no classes")
 
 

@@ -1,0 +1,116 @@
+"""Nearest images by two sides: whose they are, what is framed, and where a revision's files come from."""
+
+import hashlib
+import json
+import shutil
+from contextlib import ExitStack
+
+import pytest
+import torch
+import yaml
+from PIL import ImageColor
+from report_root import first_commit
+from settings import stripes
+from test_compare import files, write
+
+from annulus.compare.command import main
+from annulus.compare.neighbours import LINE, SAME, Neighbours, neighbours_picture
+from annulus.compare.outputs import outputs
+from annulus.encoders.features import Features, save_features
+from annulus.errors import InputError
+from annulus.files.images import save_images
+from annulus.files.sheets import GAP
+
+SIDE = 96
+
+
+def made(folder, turn: int) -> None:
+    """data/main of a run whose encoder finds row `turn + place` next to each test image."""
+    train, test = stripes(12, 0), stripes(6, 1)
+    for split, images in (("train", train), ("test", test)):
+        save_images(folder / "images" / f"{split}.safetensors", images)
+        angle = torch.arange(len(images)) / 4 + (0.01 + turn / 4 if split == "test" else 0)
+        features = torch.stack([angle.cos(), angle.sin()], dim=1)
+        save_features(folder / "features/0", split, Features({"pooled": features}, images.labels, images.classes))
+
+
+def cached(folder, cache) -> str:
+    """The name under which a folder's content is put into a cache of DVC."""
+
+    def put(content: bytes, ending: str = "") -> str:
+        name = hashlib.md5(content).hexdigest() + ending
+        (cache / name[:2]).mkdir(parents=True, exist_ok=True)
+        (cache / name[:2] / name[2:]).write_bytes(content)
+        return name
+
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    entries = [{"md5": put(path.read_bytes()), "relpath": path.relative_to(folder).as_posix()} for path in paths]
+    return put(json.dumps(entries).encode(), ".dir")
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A repository whose HEAD is in DVC's cache, and whose workspace has another encoder."""
+    content = files(**{"knn": {"layer": "pooled"}})
+    (tmp_path / ".dvc").mkdir()
+    (tmp_path / ".dvc/config").touch()
+    made(tmp_path / "data/main", 0)
+    cache = tmp_path / ".dvc/cache/files/md5"
+    lock = yaml.safe_load(content["dvc.lock"])
+    for stage, output in (("prepare", "images"), ("embed", "features")):
+        digest = cached(tmp_path / "data/main" / output, cache)
+        lock["stages"][stage] = {"cmd": stage, "outs": [{"path": f"data/main/{output}", "md5": digest}]}
+    write(tmp_path, content | {"dvc.lock": yaml.safe_dump(lock), ".gitignore": "/data\n/.dvc/cache\n"})
+    first_commit(tmp_path)
+    made(tmp_path / "data/main", 3)
+    return tmp_path
+
+
+def test_a_row_has_the_query_the_base_s_neighbours_and_the_head_s_those_of_its_class_in_a_frame_common_ones_pale():
+    train, test = stripes(12, 0), stripes(6, 1)
+    sides = [
+        Neighbours(train, test, torch.tensor([0, 1]), torch.tensor(rows))
+        for rows in ([[0, 1], [3, 4]], [[0, 2], [5, 6]])
+    ]
+    drawn = neighbours_picture(*sides, ("one", "two"))
+    assert drawn.size == (3 * GAP + 7 * (SIDE + GAP), LINE + GAP + 2 * (SIDE + GAP))
+
+    def corner(row, column):
+        return drawn.getpixel((3 * GAP + column * (SIDE + GAP) + 2, LINE + GAP + row * (SIDE + GAP) + 2))
+
+    same = ImageColor.getrgb(SAME)
+    framed = [[corner(row, column) == same for column in (0, 2, 3, 5, 6)] for row in (0, 1)]
+    assert framed == [[False, True, False, True, True], [False, True, False, True, False]]
+
+    def middle(column):
+        return sum(drawn.getpixel((3 * GAP + column * (SIDE + GAP) + 48, LINE + GAP + 48)))
+
+    assert middle(2) == middle(5), "row 0, which both have"
+    assert middle(2) > sum(train.images.pixels[0, :, 8, 8].tolist()), "is pale"
+
+
+def test_the_command_draws_a_revision_from_dvc_s_cache_beside_the_workspace(root, capsys, monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        "annulus.compare.neighbours.neighbours_picture",
+        lambda base, head, names: seen.append((base, head, names)) or neighbours_picture(base, head, names),
+    )
+    main(["HEAD", "--root", str(root), "--neighbours", str(root / "near.png")])
+    ((base, head, names),) = seen
+    assert (root / "near.png").read_bytes().startswith(b"\x89PNG")
+    assert names[1] == "workspace"
+    assert base.queries.tolist() == head.queries.tolist() == list(range(6))
+    assert base.nearest[:, 0].tolist() == [0, 1, 2, 3, 4, 5]
+    assert head.nearest[:, 0].tolist() == [3, 4, 5, 6, 7, 8]
+    with pytest.raises(SystemExit, match=r"ERROR: --neighbours near\.svg: the name must end in \.png"):
+        main(["HEAD", "--root", str(root), "--neighbours", "near.svg"])
+
+
+def test_what_is_not_there_or_of_other_images_is_one_sentence(root):
+    save_images(root / "data/main/images/test.safetensors", stripes(6, 2))
+    with pytest.raises(SystemExit, match="and workspace have other images; neighbours are compared on the same ones"):
+        main(["HEAD", "--root", str(root), "--neighbours", str(root / "near.png")])
+    shutil.rmtree(root / ".dvc/cache")
+    with ExitStack() as stack, pytest.raises(InputError, match=r"data/main/images is not in DVC's cache .*`dvc fetch`"):
+        stack.enter_context(outputs(root, "HEAD"))
+    assert not (root / "near.png").exists()
