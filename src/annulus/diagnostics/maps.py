@@ -148,12 +148,11 @@ def _opened(width: int, height: int, title: str, style: str = "") -> list[str]:
     return [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" aria-labelledby="t">',
         f'<title id="t">{title}</title>',
-        "<style>svg{--ground:#fdfdfb;--ink:#1b1d20}@media(prefers-color-scheme:dark){svg{--ground:#16181b;--ink:#e4e4df}}",
+        "<style>:root{background:var(--ground)}svg{--ground:#fdfdfb;--ink:#1b1d20}@media(prefers-color-scheme:dark){svg{--ground:#16181b;--ink:#e4e4df}}",
         "text{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans',sans-serif;fill:var(--ink)}",
         ".d{fill:none;stroke-width:8;stroke-linecap:round}.h{fill:none;pointer-events:all}",
         ".r{fill:none;stroke:var(--ink);stroke-width:1.5}.f{fill:var(--ground);stroke-width:2}",
         f".t{{display:none;pointer-events:none}}.p:hover .t{{display:inline}}{style}</style>",
-        f'<rect width="{width}" height="{height}" fill="var(--ground)"/>',
     ]
 
 
