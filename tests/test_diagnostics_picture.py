@@ -1,5 +1,6 @@
 """The picture of the annulus: its points are those of the samplers, in their true distances."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -9,8 +10,9 @@ from settings import load
 from stated import stated_params
 
 from annulus.diagnostics.measures import Run, Snapshot
-from annulus.diagnostics.picture import main, moments_of, scene_of, svg_of_annealing
+from annulus.diagnostics.picture import main, moments_of, scene_of, svg, svg_of_annealing
 from annulus.errors import InputError
+from annulus.files.images import UNLABELLED
 from annulus.negatives.samplers import Ring
 
 IMAGES, QUERIES = 300, 6
@@ -74,6 +76,16 @@ def test_the_annealed_set_has_the_shares_of_its_epoch_around_the_same_query(run,
     assert "closest 10 % without 1 %" in drawn
     with pytest.raises(InputError, match="curve has no epoch 4"):
         moments_of(both, {1: halfway}, LABELS, samplers.ring, scene.query, seed=0)
+
+
+def test_without_classes_nothing_is_said_of_them(run, samplers):
+    none = torch.full_like(LABELS, UNLABELLED)
+    scene = scene_of(run, none, samplers, seed=0)
+    assert set(scene.same_class_percent.values()) == {None}
+    curve = {1: {"inner_share": samplers.ring.inner, "outer_share": samplers.ring.outer}}
+    first = replace(run, snapshots=[replace(run.snapshots[0], epoch=1)])
+    for drawn in (svg(scene), svg_of_annealing(moments_of(first, curve, none, samplers.ring, scene.query, seed=0))):
+        assert "class" not in re.sub(r' class="\w"', "", drawn)
 
 
 def test_a_run_without_such_a_picture_is_refused(run, samplers, tmp_path):

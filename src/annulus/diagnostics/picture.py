@@ -24,7 +24,7 @@ from annulus.diagnostics.curve import read_curve
 from annulus.diagnostics.measures import Run, Snapshot, load_run, trained_at
 from annulus.diagnostics.membership import candidate_sets, cave_for, false_negative_percent, progress_of
 from annulus.errors import InputError
-from annulus.files.images import load_images
+from annulus.files.images import UNLABELLED, load_images
 from annulus.files.results import write_text
 from annulus.negatives.samplers import Ring, Sampler
 
@@ -54,7 +54,7 @@ class Scene:
     query: int  # its place among the run's queries
     members: dict[str, Bool[Tensor, "n"]]  # of uniform, ball, ring, cave and the inner ball
     positive: tuple[float, float]  # angle and direction of the image's own row
-    same_class_percent: dict[str, float]  # of the sets, mean over all queries of the run
+    same_class_percent: dict[str, float | None]  # of the sets, mean over all queries of the run; None without classes
     share: dict[str, float]  # inner and outer border of the ring: shares of the memory
 
 
@@ -75,7 +75,7 @@ def scene_of(run: Run, labels: Tensor, samplers: Samplers, seed: int) -> Scene:
         raise InputError(f"no picture: {'; '.join(sets.faults.values())}")
     chosen = {name: first for name, (first, *_) in sets.chosen.items()}
 
-    percent = {name: false_negative_percent(members, labels, self_index) for name, members in chosen.items()}
+    percent = {name: _same_class_percent(members, labels, self_index) for name, members in chosen.items()}
     rates_by_set = [_percent_by_query(members, labels, self_index) for members in chosen.values()]
     unlike = sum((rates - rates.mean()).abs() for rates in rates_by_set)
     similarity = sets.similarity[0]
@@ -95,6 +95,10 @@ def scene_of(run: Run, labels: Tensor, samplers: Samplers, seed: int) -> Scene:
     mine = int(self_index[query])
     shares = {"inner": samplers.ring.inner, "outer": samplers.ring.outer}
     return Scene(angle, direction, query, members, (float(angle[mine]), float(direction[mine])), percent, shares)
+
+
+def _same_class_percent(members: Bool[Tensor, "q n"], labels: Tensor, self_index: Tensor) -> float | None:
+    return None if (labels == UNLABELLED).all() else false_negative_percent(members, labels, self_index)
 
 
 def _percent_by_query(members: Bool[Tensor, "q n"], labels: Tensor, self_index: Tensor) -> Float[Tensor, "q"]:
@@ -123,7 +127,7 @@ class Moment:
     direction: Float[Tensor, "n"]  # radians
     members: Bool[Tensor, "n"]
     shares: tuple[float, float]  # inner and outer border: shares of the memory
-    same_class_percent: float  # of the sets, mean over all queries of the run
+    same_class_percent: float | None  # of the sets, mean over all queries of the run; None without classes
 
 
 def moments_of(
@@ -160,7 +164,7 @@ def _moment(
     spread = seen - seen.mean(dim=0)  # all around the query, though early embeddings lie to one side of it
     across, up = torch.linalg.svd(spread, full_matrices=False).Vh[:2]
     direction = torch.atan2(spread @ up, spread @ across)
-    percent = false_negative_percent(members, labels, index)
+    percent = _same_class_percent(members, labels, index)
     return Moment(snapshot.epoch, angle, direction, members[query], shares, percent)
 
 
@@ -188,7 +192,7 @@ def svg_of_annealing(moments: Sequence[Moment]) -> str:
         texts = [
             ("b", f"epoch {moment.epoch}"),
             ("s", f"closest {outer} without {inner}"),
-            ("s", f"{moment.same_class_percent:.1f} % have its class"),
+            *(("s", line) for line in _of_its_class(moment.same_class_percent, 1)),
         ]
         for line, (style, text) in enumerate(texts):
             parts.append(f'<text class="{style}" x="{x}" y="{y + 116 + 17 * line}" text-anchor="middle">{text}</text>')
@@ -208,8 +212,8 @@ def svg(scene: Scene) -> str:
     for place, (name, words) in enumerate(texts.items()):
         x, y = 718 + 188 * (place % 2), 90 + 218 * (place // 2)
         parts += _disc(scene, name, x, y)
-        rate = f"{scene.same_class_percent[name]:.0f} % have its class"
-        for line, (style, text) in enumerate([("b", name), ("s", words), ("s", rate)]):
+        rate = _of_its_class(scene.same_class_percent[name])
+        for line, (style, text) in enumerate([("b", name), ("s", words), *(("s", line) for line in rate)]):
             colour = f' style="fill:var(--{name})"' if style == "b" else ""
             height = y + 96 + 16 * line
             parts.append(f'<text class="{style}" x="{x}" y="{height}" text-anchor="middle"{colour}>{text}</text>')
@@ -260,7 +264,7 @@ def _annulus(scene: Scene) -> list[str]:
     ring = [
         "hard negatives: the closest",
         f"{outer} without the closest {inner}",
-        f"{percent['ring']:.0f} % have its class",
+        *_of_its_class(percent["ring"]),
     ]
     names = [
         ("soft", "memory", ["one row per image;", "most are easy negatives"], (x + 0.72 * LARGE, y - 0.62 * LARGE)),
@@ -270,7 +274,7 @@ def _annulus(scene: Scene) -> list[str]:
         (
             "ball",
             "inner ball",
-            [f"closest {inner}: too close,", f"{percent['inner']:.0f} % have its class"],
+            [f"closest {inner}: too close", *_of_its_class(percent["inner"])],
             (x + 0.8 * hole, y + 0.6 * hole),
         ),
         ("cave", "the query's cluster", ["by k-means; cave leaves it out"], lowest),
@@ -316,6 +320,11 @@ def _place(angle: float, direction: float, x: int, y: int, unit: float) -> tuple
 def _unit(scene: Scene, radius: int) -> float:
     """Units of the picture per degree, in a disc of this radius."""
     return radius / (RIM[radius] * float(scene.angle[scene.members["ball"]].max()))
+
+
+def _of_its_class(percent: float | None, digits: int = 0) -> list[str]:
+    """The line below a set that says how many of it have the query's class; none without classes."""
+    return [] if percent is None else [f"{percent:.{digits}f} % have its class"]
 
 
 def _percent(share: float) -> str:
