@@ -13,7 +13,7 @@ from annulus.negatives.samplers import Ball, Ring
 from annulus.report.papers.comparison import load_figures
 from annulus.studies.grid import part_settings
 from annulus.studies.study import OwnStudy, Study
-from annulus.studies.tables import RowsParams
+from annulus.studies.tables import RowsParams, row_at
 
 DEFAULTS = {"dataset": "shapes", "method": "ir", "split": "none", "bound": "infonce", "sampler": "uniform"}
 DEFAULTS |= {"anneal": "none", "neighbours": "none", "views": "standard", "backbone": "alexnet-fast"}
@@ -239,7 +239,12 @@ def at_scale(tmp_path, name: str, scale: str) -> Study:
 @pytest.mark.parametrize("scale", ["tiny", "paper"])
 def test_every_row_and_point_of_algorithms_and_negatives_is_valid_and_no_two_are_the_same(tmp_path, scale):
     study = at_scale(tmp_path, "algorithms", scale)
-    groups = [{name: study.variant(name, study.row("rows", name), 0) for name in study.content["rows"]}]
+    groups = [
+        {
+            name: study.variant(name, row_at(study.params.scale, study.row("rows", name)), 0)
+            for name in study.content["rows"]
+        }
+    ]
     study = at_scale(tmp_path, "negatives", scale)
     for name, part in study.content["parts"].items():
         sweep = part.get("sweep", {"keys": [], "values": [None]})
@@ -281,7 +286,7 @@ def test_a_row_of_lab_images_is_cmc_and_one_whose_name_says_ring_or_ball_has_it(
     study = at_scale(tmp_path, "algorithms", "demo")
     for entry in study.content["tables"]["mutualinfo.table1"]["methods"].values():
         name = entry["row"]
-        params = study.variant(name, study.row("rows", name), 0)
+        params = study.variant(name, row_at(study.params.scale, study.row("rows", name)), 0)
         assert params.split == ("lab" if "Lab" in name or name.startswith("CMC") else "none")
         assert (params.anneal == "linear") == ("+anneal" in name)
         assert (params.neighbours == "s") == ("+s-neigh" in name)
