@@ -8,6 +8,7 @@ import pytest
 from by_path import ROOT, script
 from dvc.utils.hydra import apply_overrides
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from stated import stated_params
 
 from annulus.config.file import checked, load_params, read_tree
 from annulus.config.resolved import IMAGES, RUN, resolved
@@ -28,13 +29,23 @@ def overrides(presets, preset):
 
 
 @pytest.fixture(scope="module")
-def of_stages():
+def checkout(tmp_path_factory):
+    """This one, with the params.yaml that tests count on."""
+    folder = tmp_path_factory.mktemp("checkout")
+    stated_params(folder / "params.yaml")
+    for name in ("stages", "metrics"):
+        (folder / name).symlink_to(ROOT / name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def of_stages(checkout):
     cache = {}
 
     def read(study, row):
         if study not in cache:
             files = script(f"stages/{SETTINGS[study]}/settings.py").main(
-                Study(ROOT / "params.yaml", ROOT / "stages" / study / "params.yaml")
+                Study(checkout / "params.yaml", checkout / "stages" / study / "params.yaml")
             )
             cache[study] = files
         files = cache[study]
@@ -59,9 +70,9 @@ def set_by(words, tree):
 
 
 @pytest.mark.parametrize("study", SETTINGS)
-def test_every_line_selects_what_the_row_selects(study, of_stages, monkeypatch):
-    monkeypatch.chdir(ROOT)
-    presets, tree = Presets(ROOT, study), read_tree(ROOT / "params.yaml")
+def test_every_line_selects_what_the_row_selects(study, of_stages, monkeypatch, checkout):
+    monkeypatch.chdir(checkout)
+    presets, tree = Presets(checkout, study), read_tree(checkout / "params.yaml")
     assert len(presets.all) >= 38
     for preset in presets.all.values():
         params = checked(set_by(overrides(presets, preset), tree), preset.name)
@@ -80,19 +91,19 @@ def test_every_line_selects_what_the_row_selects(study, of_stages, monkeypatch):
         ("algorithms", None, "none/untrained, Lab"),
     ],
 )
-def test_dvc_writes_a_params_yaml_that_selects_the_preset(study, scale, name, tmp_path):
-    presets = Presets(ROOT, study, scale)
+def test_dvc_writes_a_params_yaml_that_selects_the_preset(study, scale, name, tmp_path, checkout):
+    presets = Presets(checkout, study, scale)
     preset = presets.find(name)
-    shutil.copy(ROOT / "params.yaml", tmp_path)
+    shutil.copy(checkout / "params.yaml", tmp_path)
     apply_overrides(tmp_path / "params.yaml", overrides(presets, preset))
     selected = [resolved(params, [*RUN, *IMAGES]) for params in (load_params(tmp_path / "params.yaml"),)]
     assert selected == [resolved(presets.params(preset), [*RUN, *IMAGES])]
 
 
-def test_an_edited_params_yaml_gets_the_line_that_it_needs(tmp_path):
+def test_an_edited_params_yaml_gets_the_line_that_it_needs(tmp_path, checkout):
     for file in ("params.yaml", "stages/algorithms/params.yaml"):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / file, tmp_path / file)
+        shutil.copy(checkout / file, tmp_path / file)
     operators = {"solarize": {"probability": 0.2, "threshold": 0.5}}
     text = (tmp_path / "params.yaml").read_text()
     edited = text.replace("operators: {}", f"operators: {json.dumps(operators)}", 1).replace(
@@ -104,18 +115,18 @@ def test_an_edited_params_yaml_gets_the_line_that_it_needs(tmp_path):
     presets = Presets(tmp_path)
     changes = presets.changes(presets.find("ring.table1a/IRing"))
     assert changes["sampler"] == "ring"
-    presets = Presets(ROOT)
+    presets = Presets(checkout)
     presets.tree = read_tree(tmp_path / "params.yaml")  # the study's view of the file as it was
     words = overrides(presets, presets.find("ring.table1a/IRing"))
     assert "view_sets.gentle.operators={}" in words
     assert "view_sets.gentle.jitter.probability=0.8" in words
     presets.tree["view_sets"]["gentle"]["jitter"] = None
     words = overrides(presets, presets.find("ring.table1a/IRing"))
-    wanted = read_tree(ROOT / "params.yaml")["view_sets"]["gentle"]["jitter"]
+    wanted = read_tree(checkout / "params.yaml")["view_sets"]["gentle"]["jitter"]
     assert set_by(words, presets.tree)["view_sets"]["gentle"]["jitter"] == wanted
 
 
-def test_a_near_miss_is_one_sentence(capsys):
+def test_a_near_miss_is_one_sentence(capsys, checkout):
     for words, sentence in (
         (["ring.table1a/IRng"], r"no preset 'ring\.table1a/IRng'; did you mean 'ring\.table1a/IRing'\?"),
         (["mocoring"], r"no preset 'mocoring'; did you mean 'ring\.table1a/MoCoRing'\?"),
@@ -124,24 +135,24 @@ def test_a_near_miss_is_one_sentence(capsys):
         (["x", "--scale", "papr"], r"'papr' is none of tiny, demo, paper; did you mean 'paper'\?"),
     ):
         with pytest.raises(SystemExit, match=rf"^ERROR: .*{sentence}"):
-            line.main([*words, "--root", str(ROOT)])
+            line.main([*words, "--root", str(checkout)])
     with pytest.raises(InputError, match="no study with the papers' tables"):
-        Presets(ROOT, "spirals")
+        Presets(checkout, "spirals")
 
 
-def test_the_list_has_every_row_of_the_tables_in_100_columns(capsys):
-    listing.main(["--root", str(ROOT)])
+def test_the_list_has_every_row_of_the_tables_in_100_columns(capsys, checkout):
+    listing.main(["--root", str(checkout)])
     printed = capsys.readouterr().out.splitlines()
     assert max(map(len, printed)) <= 100
-    tables = read_tree(ROOT / "stages/algorithms/params.yaml")["tables"]
+    tables = read_tree(checkout / "stages/algorithms/params.yaml")["tables"]
     names = [f"{table}/{method}" for table, entry in tables.items() for method in entry["methods"]]
     assert [text.split("  ")[0].rstrip() for text in printed[1 : 1 + len(names)]] == names
     assert any(text.split() == ["ring.table1a/IRing", "RING+anneal", "83.9"] for text in printed)
-    assert studies(ROOT)[0] == "algorithms"
+    assert studies(checkout)[0] == "algorithms"
 
 
-def test_the_command_is_a_line_of_the_shell_and_a_comment(capsys):
-    line.main(["ring.table1a/IRing", "--root", str(ROOT)])
+def test_the_command_is_a_line_of_the_shell_and_a_comment(capsys, checkout):
+    line.main(["ring.table1a/IRing", "--root", str(checkout)])
     command, comment = capsys.readouterr().out.splitlines()
     assert command == (
         "dvc exp run -S dataset=fog -S scales.demo.prepare.test_images=6000 -S scales.demo.pretrain.epochs=10 "
@@ -198,13 +209,13 @@ def root(tmp_path):
         ("cifar10", None, "ring.table1a/IR", "not known"),
     ],
 )
-def test_hours_follow_from_the_timed_speeds(study, scale, name, said, root):
-    presets = Presets(ROOT, study, scale)
+def test_hours_follow_from_the_timed_speeds(study, scale, name, said, root, checkout):
+    presets = Presets(checkout, study, scale)
     assert f"hours: {said}" in hours(root, presets, presets.find(name))
 
 
-def test_without_metrics_hours_are_not_known_and_a_damaged_file_is_a_sentence(root, tmp_path_factory):
-    presets = Presets(ROOT, "cifar10_algorithms")
+def test_without_metrics_hours_are_not_known_and_a_damaged_file_is_a_sentence(root, tmp_path_factory, checkout):
+    presets = Presets(checkout, "cifar10_algorithms")
     preset = presets.find("mutualinfo.table1/RING")
     assert "not known" in hours(tmp_path_factory.mktemp("empty"), presets, preset)
     (root / "metrics/searches/cifar10_algorithms.csv").write_text("a,b\n1,2\n")
