@@ -183,8 +183,7 @@ def test_every_committed_metrics_file_is_whole():
         name = path.relative_to(ROOT / "metrics").as_posix()
         if path.suffix not in (".csv", ".json") or path.stem.endswith("_right") or "right" in path.parts:
             continue
-        # The first is DVC's, where the main line has run: a row for each test image. The second is empty where images came
-        # in parts of their own.
+        # DVC's, where the main line has run: a row for each test image; and empty where images came in parts.
         if name in ("main/confusion.csv", "main/split.json"):
             continue
         by_seed = path.suffix == ".json" and re.match(r'\{\s*"[0-9]+": \{', path.read_text())

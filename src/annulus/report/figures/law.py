@@ -13,8 +13,7 @@ from matplotlib.figure import Figure
 from annulus.report.figures.drawing import INK, Row, finish, grouped, looks, numbers, optional, panels, plain
 from annulus.report.figures.gains import TOLD
 
-FILES = ("law/ir-256.csv", "law/ir-1024.csv", "law/moco.csv", "law/resnet18.csv")
-OTHERS = {"law/moco.csv": "MoCo", "law/resnet18.csv": "ResNet-18"}  # the other files are of IR and a convnet
+FILES = ("law/ir-256.csv", "law/ir-1024.csv")
 BASE = "uniform"
 WEIGHT = "hard_weight_percent"
 HALF = 50.0  # percent: below, the closest tenth of the rows hold less than half of the weight
@@ -34,9 +33,8 @@ def law(*files: Sequence[Row]) -> Figure:
         ValueError: when a column or a base is not there.
     """
     series: dict[str, list[Gain]] = {}
-    for file, rows in zip(FILES, files, strict=True):
-        for gain in gains_in(rows):
-            series.setdefault(", ".join(filter(None, [gain.row["series"], OTHERS.get(file)])), []).append(gain)
+    for gain in (gain for rows in files for gain in gains_in(rows)):
+        series.setdefault(str(gain.row["series"]), []).append(gain)
     figure, (left, right) = panels("kNN", "linear probe")
     for axes, evaluation in ((left, "knn"), (right, "linear")):
         axes.axhline(0, color=INK, linewidth=0.8)
