@@ -158,7 +158,8 @@ def peak_bytes(folder: Path, count: int, side: int) -> tuple[int, int]:
     tree["datasets"]["folder"]["validation_fraction"] = 0.02
     tree |= {"dataset": "folder", "scale": "paper"}
     (root / "params.yaml").write_text(yaml.safe_dump(tree))
-    words = ["--params", root / "params.yaml", "--images", root / "images", "--metrics", root / "prepare.json"]
+    words = ["--params", root / "params.yaml", "--images", root / "images", "--split", root / "split.json"]
+    words += ["--metrics", root / "prepare.json"]
     environment = {**os.environ, "DVC_ROOT": str(root), "PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'stages'}:{BENCHMARKS}"}
     said = subprocess.check_output([sys.executable, "-c", MEASURED, *map(str, words)], cwd=ROOT, env=environment)
     assert json.loads((root / "prepare.json").read_text())["train_images"] > 0.9 * count
