@@ -67,7 +67,9 @@ mlflow: $(READY)  ## MLflow's page over all variants and studies here (another p
 mlflow-send: $(READY)  ## send MLflow what it has not got of the variants and studies here
 	@$(RUN) PYTHONPATH=src python -m annulus.pipeline.mlflow_send
 
-lock: $(READY)  ## pin what pyproject.toml asks for (newest versions: make lock ARGS=--upgrade)
+# Without `install`, which would make the environment anew before the pins change, and again after.
+lock:  ## pin what pyproject.toml asks for (newest versions: make lock ARGS=--upgrade)
+	@test -x .venv/bin/uv || $(MAKE) --silent install
 	@$(RUN) uv pip compile --quiet --universal --python-version 3.11 --all-extras --generate-hashes \
 	  --no-emit-index-url --no-header $(ARGS) pyproject.toml -o requirements.lock
 

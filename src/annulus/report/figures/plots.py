@@ -114,7 +114,7 @@ def comparisons(rows: Sequence[Row], file: str) -> list[Plot]:
     plots, study = [], file.partition("/")[0]
     for table, shown in compared(rows).items():
         bases = [row["method"] for row in rows if (row["table"], row["verdict"]) == (table, "base")]
-        title = f"Linear probe, gain over {bases[0] if bases else 'the base'}"
+        title = f"Linear probe, gain over {bases[0] if len(bases) == 1 else 'the base of each'}"
         if shown:
             name = f"gain.{study}.{table}"
             plots.append(Plot(name, title, "comparison", (file,), partial(gains, table=table), table))
