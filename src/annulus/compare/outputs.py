@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 
 from annulus.compare.sides import files_of
 from annulus.errors import InputError
+from annulus.files.regular import read_text
 from annulus.pipeline.revision import WORKSPACE, Files
 from annulus.pipeline.variants import WRONG, stages_of
 
@@ -42,7 +43,7 @@ def _listed(cache: Path, files: Files, stage: str, output: str) -> list[tuple[st
     try:
         outs = stages_of(files.content("dvc.lock"))[stage]["outs"]
         digest = next(out["md5"] for out in outs if out["path"] == output)
-        entries = [(entry["relpath"], _at(cache, entry["md5"])) for entry in json.loads(_at(cache, digest).read_text())]
+        entries = [(entry["relpath"], _at(cache, entry["md5"])) for entry in json.loads(read_text(_at(cache, digest)))]
         if any(Path(path).is_absolute() or ".." in Path(path).parts for path, _ in entries):
             raise ValueError("a path leads out of the folder")
     except FileNotFoundError:

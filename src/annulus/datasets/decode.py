@@ -73,10 +73,7 @@ def opened(path: Path) -> Image.Image:
     Raises:
         Exception: of any kind, when the file cannot be read.
     """
-    check_regular(path)
-    if path.stat().st_size == 0:
-        raise ValueError("empty file")
-    with Image.open(path, formats=FORMATS + _heif(path)) as image:
+    with _file(path) as image:
         if Image.MAX_IMAGE_PIXELS and image.width * image.height > Image.MAX_IMAGE_PIXELS:
             raise ValueError(
                 f"{image.width} x {image.height} pixels are more than Pillow's limit of {Image.MAX_IMAGE_PIXELS}"
@@ -92,11 +89,20 @@ def raw_about(path: Path) -> tuple[tuple[int, int], str, str]:
     Raises:
         Exception: of any kind, when the file cannot be read.
     """
+    with _file(path) as image:
+        return image.size, image.mode, image.format
+
+
+def _file(path: Path) -> Image.Image:
+    """An image file, opened but not decoded.
+
+    Raises:
+        Exception: of any kind, when the file cannot be read.
+    """
     check_regular(path)
     if path.stat().st_size == 0:
         raise ValueError("empty file")
-    with Image.open(path, formats=FORMATS + _heif(path)) as image:
-        return image.size, image.mode, image.format
+    return Image.open(path, formats=FORMATS + _heif(path))
 
 
 def _heif(path: Path) -> tuple[str, ...]:

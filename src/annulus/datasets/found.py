@@ -1,4 +1,4 @@
-"""What `photos` found at a path: names, classes and splits of images; and how folders say them."""
+"""Names, classes and splits of the images that `photos` found at a path, and their reading from folders."""
 
 import logging
 import os
@@ -34,7 +34,7 @@ class Found:
 
     @property
     def divided(self) -> bool:
-        """Whether the path says which images are for training and which are not."""
+        """True where the path says which images are for training and which are not."""
         return {"train"} < {split for split in self.splits if split is not None}
 
 

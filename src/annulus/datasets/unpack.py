@@ -25,7 +25,7 @@ LABEL_FILES = ("cls", "json")  # of a WebDataset's sample
 
 
 def is_saved_to_disk(folder: Path) -> bool:
-    """Whether `datasets` saved this folder."""
+    """True for a folder that `datasets` saved."""
     return (folder / "dataset_dict.json").is_file() or all(
         (folder / name).is_file() for name in ("dataset_info.json", "state.json")
     )

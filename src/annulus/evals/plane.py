@@ -15,7 +15,7 @@ NEIGHBOURS = 15  # of UMAP, its default
 
 @dataclass(frozen=True)
 class MapSettings(Section):
-    """How features become a map: by their two principal components, or by UMAP (extra annulus-ssl[umap])."""
+    """Settings of the map of features: by their two principal components, or by UMAP (extra annulus-ssl[umap])."""
 
     by: Literal["pca", "umap"]
 

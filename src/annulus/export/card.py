@@ -32,7 +32,7 @@ class About:
 
 
 def about_main_line(encoder: Path, licence: str = "") -> About:
-    """What a checkout says of an encoder that its main line has trained: data/main/encoders/SEED.safetensors.
+    """Facts of a checkout about an encoder that its main line has trained: data/main/encoders/SEED.safetensors.
 
     Nothing where the file is not in a checkout, or where the metrics were made with other parameters or code.
 

@@ -22,7 +22,7 @@ def part(device: torch.device, sizes: Sizes) -> list[Row]:
 
 
 def same(what: str, agrees: Callable[[], bool]) -> Row:
-    """Whether two paths agree, or the reason why one of them did not end."""
+    """Agreement of two paths, or the reason why one of them did not end."""
     try:
         return Row(what, "equal", RIGHT) if agrees() else Row(what, "differs", WRONG)
     except Exception as error:  # whatever a compiler or a driver says

@@ -48,7 +48,7 @@ def part(device: torch.device, sizes: Sizes) -> Iterator[Row]:
             file = io.BytesIO()
             torch.save(saved.state_dict(), file)
             file.seek(0)
-            resumed.load_state_dict(torch.load(file, map_location="cpu", weights_only=False))
+            resumed.load_state_dict(torch.load(file, map_location="cpu", weights_only=True))
             trained(resumed, STEPS - STEPS // 2)
             yield same(f"resumed, {method}", lambda one=first, other=resumed: equal(one, other))
 
@@ -61,7 +61,7 @@ def trained(training: Training, steps: int) -> None:
 
 
 def equal(one: Training, other: Training) -> bool:
-    """Whether all weights, statistics and memories have the same bits."""
+    """True where all weights, statistics and memories have the same bits."""
     others = other.method.state_dict()
     tensors = {name: value for name, value in one.method.state_dict().items() if isinstance(value, torch.Tensor)}
     return all(torch.equal(value.cpu(), others[name].cpu()) for name, value in tensors.items())

@@ -43,7 +43,7 @@ def peak_bytes(call: Call) -> int | None:
 
 
 def host_waits(call: Call) -> int | None:
-    """How often a call makes the host wait for the GPU."""
+    """Number of times that a call makes the host wait for the GPU."""
     if not torch.cuda.is_available():
         return None
     mode = torch.cuda.get_sync_debug_mode()
@@ -58,7 +58,7 @@ def host_waits(call: Call) -> int | None:
 
 
 def kernels(call: Call) -> int | None:
-    """How many kernels and copies a call starts, by torch's profiler."""
+    """Number of kernels and copies that a call starts, by torch's profiler."""
     if not torch.cuda.is_available():
         return None
     from torch.autograd import DeviceType

@@ -28,7 +28,7 @@ METHODS = ("ir", "moco")
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large the check is; the tests take smaller ones."""
+    """Sizes of the check; the tests take smaller ones."""
 
     selections: tuple[tuple[int, int], ...] = ((256, 50_000), (64, 65_536), (256, 1_281_167))
     dim: int = 128
