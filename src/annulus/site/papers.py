@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from annulus.config.file import read_tree
-from annulus.report.claims.verdicts import CLAIMS, VERDICTS, verdicts
+from annulus.report.claims.verdicts import CLAIMS, counted, verdicts
 from annulus.report.page.content import Paper, papers_of
 from annulus.report.page.markdown import claims, code, not_run, run, safe
 from annulus.report.page.numbers import Numbers, numbers_of
@@ -34,12 +34,11 @@ def pages(root: Path) -> dict[str, str]:
 
 def _page(root: Path, paper: Paper, numbers: Mapping[str, Numbers], presets: Presets) -> str:
     reference = re.search(rf"^- \*\*{paper.key}\*\*: (.*)$", (root / "README.md").read_text(encoding="utf-8"), re.M)
-    counts = [f"{count} {kind}" for kind in VERDICTS if (count := sum(v.verdict == kind for v in paper.verdicts))]
     blocks = [
         "---\nhide: [toc]\n---",
         f"# {paper.key}",
         reference[1] if reference else safe(paper.title),
-        f"Its claims here: {', '.join(counts)}.",
+        f"Its claims here: {', '.join(counted(paper.verdicts))}.",
         "## Settings",
         *_rows(paper.key, presets),
         *_parts(root, paper.key),

@@ -5,7 +5,7 @@
     selectors      where the numbers of a claim are under metrics/
     claim          one claim: sentence, place in the paper, numbers, rule
     mutualinfo, mlcpc, eqco, infomin, ring    the claims of each paper
-    verdicts       each claim's rule applied to the numbers: held, did not hold, undecided, not run
+    verdicts       each claim's rule applied to the numbers: held, did not hold, undecided, not run, ...
 
 A new claim is one entry in its paper's file, and its test:
 

@@ -3,11 +3,13 @@
 held, did not hold          the rule, where the numbers' intervals exclude the other verdict
 undecided                   they exclude neither; the reason says how wide the interval is
 not run at this scale       there are numbers, but the claim is of another scale or data set
+asserted by a test          a theorem without a number in metrics/; the reason names the tests
 not run                     a number is missing; `command` says what makes it, if anything does yet
 broken                      a number cannot be right, or the rule does not fit it
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -21,7 +23,7 @@ from annulus.report.papers.setting import Setting
 
 CLAIMS = (*mutualinfo.CLAIMS, *mlcpc.CLAIMS, *eqco.CLAIMS, *infomin.CLAIMS, *ring.CLAIMS)
 DIGITS = 6  # of the numbers shown; rules see all
-Kind = Literal["held", "did not hold", "undecided", "not run at this scale", "not run", "broken"]
+Kind = Literal["held", "did not hold", "undecided", "not run at this scale", "asserted by a test", "not run", "broken"]
 VERDICTS: tuple[Kind, ...] = get_args(Kind)
 
 
@@ -56,7 +58,7 @@ def verdict(claim: Claim, metrics: Metrics, tables: Mapping[str, Comparison]) ->
     numbers: dict[str, Value] = {}
     settings: list[Setting] = []
     faults: list[Broken | RuleFault] = []
-    missing = [] if claim.values else ["no study here measures it yet"]
+    missing = [] if claim.values or claim.tested else ["no study here measures it yet"]
     for name, selector in claim.values.items():
         try:
             numbers[name], setting = selector.read(metrics, tables)
@@ -67,7 +69,7 @@ def verdict(claim: Claim, metrics: Metrics, tables: Mapping[str, Comparison]) ->
         else:
             settings.append(setting)
     truth = None
-    if not faults and not missing:
+    if claim.values and not faults and not missing:
         try:
             truth = claim.truth(numbers)
         except RuleFault as error:
@@ -76,8 +78,10 @@ def verdict(claim: Claim, metrics: Metrics, tables: Mapping[str, Comparison]) ->
     if faults:
         kind, reason = "broken", str(faults[0])
     elif missing:
-        tested = ", ".join(f"`tests/{name}`" for name in claim.tested)
-        kind, reason = "not run", missing[0] + (f"; `make test` asserts it: {tested}" if tested else "")
+        kind, reason = "not run", missing[0]
+    elif not claim.values:
+        tests = ", ".join(f"`tests/{name}`" for name in claim.tested)
+        kind, reason = "asserted by a test", f"`make test` asserts it: {tests}"
     elif elsewhere is not None:
         says = {True: "would hold", False: "would not hold", None: f"is undecided: {seen(claim, truth)}"}[truth.holds]
         kind, reason = "not run at this scale", f"the claim is of {claim.about()}; here ({elsewhere}) it {says}"
@@ -91,6 +95,21 @@ def verdict(claim: Claim, metrics: Metrics, tables: Mapping[str, Comparison]) ->
     return Verdict(
         claim.id, claim.claim, claim.paper, claim.where, kind, claim.text, shown(numbers), reason, command, made, holds
     )
+
+
+def counted(found: Sequence[Verdict]) -> list[str]:
+    """How many claims have each verdict, in words; of those of another scale also what their rules say here."""
+    says = {True: "would hold", False: "would not hold", None: "would be undecided"}
+    told = []
+    for kind in VERDICTS:
+        of_kind = [verdict for verdict in found if verdict.verdict == kind]
+        if kind == "not run at this scale":
+            here = Counter(verdict.holds for verdict in of_kind)
+            split = ", ".join(f"{here[holds]} {words}" for holds, words in says.items() if here[holds])
+            told += [f"{len(of_kind)} {kind} (here {split})"] if of_kind else []
+        elif of_kind:
+            told.append(f"{len(of_kind)} {kind}")
+    return told
 
 
 def seen(claim: Claim, truth: Truth) -> str:

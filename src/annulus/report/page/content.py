@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from annulus.report.claims.verdicts import CLAIMS, VERDICTS, Verdict, verdicts
+from annulus.report.claims.verdicts import CLAIMS, VERDICTS, Verdict, counted, verdicts
 from annulus.report.figures.gains import GENERATED, LONG, REAL
 from annulus.report.figures.pictures import Pictures
 from annulus.report.figures.plots import PLOTS
@@ -114,7 +114,7 @@ class Report:
     @property
     def counted(self) -> str:
         """The claims by verdict, in words."""
-        return " · ".join(f"{count} {verdict}" for verdict, count in self.counts.items()) or "none"
+        return " · ".join(counted(self.verdicts)) or "none"
 
     @property
     def tables_run(self) -> str:
@@ -132,7 +132,6 @@ def gather(root: Path, now: datetime) -> Report:
     shown = [figure(plot, metrics, found) for plot in PLOTS]
     sections = {name: [figure for figure in shown if figure.plot.section == name] for name in
                 ("papers", "curves", "diagnostics")}  # fmt: skip
-    counted = Counter(verdict.verdict for verdict in found)
     about = context(root, now)
     return Report(
         context=about,
@@ -165,7 +164,7 @@ def gather(root: Path, now: datetime) -> Report:
         pictures=grids(root, metrics),
         sheets=sheets(root),
         broken=metrics.broken,
-        counts={verdict: counted[verdict] for verdict in VERDICTS if counted[verdict]},
+        counts=dict(sorted(Counter(each.verdict for each in found).items(), key=lambda pair: VERDICTS.index(pair[0]))),
     )
 
 

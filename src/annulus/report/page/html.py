@@ -17,7 +17,7 @@ from annulus.report.papers.tables import number
 HERE = Path(__file__).parent
 
 # A sign beside the word, so that no verdict is told only by colour.
-SIGNS = dict(zip(VERDICTS, "✓✗≈◐○!", strict=True))
+SIGNS = dict(zip(VERDICTS, "✓✗≈◐∎○!", strict=True))
 
 
 def html(report: Report) -> str:
