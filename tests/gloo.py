@@ -8,8 +8,10 @@ run time but its own arguments. Each process has one thread.
 
 import atexit
 import multiprocessing
+import os
 import pickle
 import shutil
+import sys
 import tempfile
 import traceback
 from collections.abc import Callable
@@ -17,6 +19,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 import torch.distributed as dist
@@ -31,14 +34,15 @@ class _Group:
 
     def __init__(self, count: int) -> None:
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["torch.distributed", "torch._dynamo"])  # for the next group too
+        context.set_forkserver_preload(["torch.distributed", "torch._dynamo", "settings"])  # for the next group too
         self.folder = tempfile.mkdtemp()
         self.pipes, self.processes = [], []
         for rank in range(count):
             ours, theirs = context.Pipe()
             rendezvous = (Path(self.folder) / "rendezvous").as_uri()
             process = context.Process(target=_serve, args=(rank, count, rendezvous, theirs), daemon=True)
-            process.start()
+            with mock.patch.dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)):  # where the server finds `settings`
+                process.start()
             theirs.close()
             self.pipes.append(ours)
             self.processes.append(process)

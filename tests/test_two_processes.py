@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 from collections import Counter
 from unittest import mock
 
@@ -246,6 +247,7 @@ def test_two_killed_processes_go_on_and_write_the_results_of_one_once(tmp_path):
     with subprocess.Popen(**stage.command("two", **environment)) as process:
         while not (saved := list(tmp_path.glob(".annulus/checkpoints/pretrain/*/*.pt"))):
             assert process.poll() is None, process.communicate()[0]
+            time.sleep(0.01)
         holder = int(next(saved[0].parent.glob("*lock*")).read_text().split()[0])
         os.kill(holder, signal.SIGKILL)  # the launcher ends the other one
         output, _ = process.communicate()
