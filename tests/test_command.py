@@ -7,6 +7,7 @@ import tomllib
 from importlib import import_module
 
 import pytest
+import warm
 from by_path import ROOT
 from without import run_without
 
@@ -77,10 +78,8 @@ def test_a_near_miss_none_and_the_version(capsys):
 
 
 def test_a_program_s_mistake_and_a_reader_who_leaves_are_no_traceback(tmp_path):
-    command = [sys.executable, "-m", "annulus"]
-    done = subprocess.run(
-        [*command, "export", "no.safetensors", "--to", "timm"], env=ENVIRONMENT, capture_output=True, text=True
-    )
+    command = [warm.folder() / "python", "-m", "annulus", "export", "no.safetensors", "--to", "timm"]
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert done.stderr.startswith("ERROR: no.safetensors or its JSON is missing")
     reading, writing = os.pipe()

@@ -3,11 +3,11 @@
 import json
 import shutil
 import subprocess
-import sys
 import warnings
 
 import pytest
 import torch
+import warm
 import yaml
 from by_path import ROOT
 from safetensors import safe_open
@@ -145,7 +145,7 @@ def test_torchscript_needs_no_annulus(tmp_path):
         "import sys, torch; network = torch.jit.load(sys.argv[1])\n"
         "print(tuple(network(torch.rand(2, 3, 20, 20)).shape), 'annulus' in sys.modules)"
     )
-    command = [sys.executable, "-W", "ignore", "-c", code, "encoder.pt"]
+    command = [warm.folder() / "python", "-c", code, "encoder.pt"]
     done = subprocess.run(command, cwd=tmp_path, env={}, capture_output=True, text=True)
     assert done.stdout.strip() == "(2, 128) False", done.stderr
 

@@ -5,10 +5,10 @@ import importlib
 import os
 import pkgutil
 import subprocess
-import sys
 
 import pytest
 import torch
+import warm
 import yaml
 from by_path import ROOT
 from settings import load
@@ -109,7 +109,7 @@ for call in sys.argv[1:]:
 def test_a_mistake_is_a_sentence():
     sentences, calls = zip(*(line.split("|") for line in MISTAKES.strip().splitlines()), strict=True)
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    command = [sys.executable, "-c", SAID, *map(str.strip, calls)]
+    command = [warm.folder() / "python", "-c", SAID, *map(str.strip, calls)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     for sentence, said in zip(sentences, done.stdout.splitlines(), strict=True):

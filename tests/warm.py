@@ -30,6 +30,7 @@ LOADED = (
     *("torch", "torch._dynamo", "torchvision", "numpy", "faiss", "scipy.stats", "safetensors.torch", "pydantic"),
     *("jaxtyping", "tqdm", "mlflow", "dvc.cli", "dvc.repo", "dvc.commands.repro", "dvc.commands.experiments"),
 )
+SHARED = "WARM_PYTHON"  # in the environment: a folder whose server is another process's, which outlives this one
 # What `python` does: hand arguments, folder, environment, streams and signals to the server, end as the command ends.
 CLIENT = """import marshal, os, signal, socket, sys
 
@@ -55,6 +56,8 @@ def folder() -> Path:
     """The folder of that `python`. Its server ends with this process."""
     if sys.platform != "linux":
         return Path(sys.executable).parent
+    if SHARED in os.environ:
+        return Path(os.environ[SHARED])
     # No object that ends with its last reference: a fork of Python 3.14 drops exit handlers, and so the folder.
     place = tempfile.mkdtemp()
     python, address = Path(place, "python"), f"{place}/server"
@@ -148,7 +151,9 @@ def run(words: list[str], place: str, path: str) -> None:
     sys.orig_argv = [sys.executable, *words]
     option = words[0] if words[0] in ("-P", "-u") else ""
     kind, *rest = words[bool(option) :]
-    sys.path[:1] = [each for each in path.split(os.pathsep) if each]
+    sys.path[:1] = folders = [each for each in path.split(os.pathsep) if each]
+    for file in (file for each in folders if (file := Path(each, "sitecustomize.py")).exists()):
+        runpy.run_path(str(file))  # as Python does at its start
     if kind in ("-m", "-c"):
         sys.path[:0] = [] if option == "-P" else [place]
         sys.argv = rest
