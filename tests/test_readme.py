@@ -7,11 +7,11 @@ import math
 import os
 import re
 import subprocess
-import sys
 from importlib.util import find_spec
 
 import pytest
 import torch
+import warm
 import yaml
 from by_path import ROOT
 
@@ -78,11 +78,11 @@ def test_the_lines_of_python_learn_and_print_what_is_true(capsys):
 @pytest.mark.parametrize(("name", "block"), RUN, ids=[f"{name}-{number}" for number, (name, _) in enumerate(RUN)])
 def test_a_block_runs_where_no_comment_says_why_not(name, block, tmp_path):
     if block["language"] == "python":
-        command = [sys.executable, "-c", block["code"]]
+        command = [warm.folder() / "python", "-c", block["code"]]
     else:
         command = ["bash", "-euo", "pipefail", "-c", block["code"]]
     program = tmp_path / "annulus"  # of this checkout, as an installed one is on PATH
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m annulus "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec "{warm.folder()}/python" -m annulus "$@"\n')
     program.chmod(0o755)
     paths = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(command, cwd=ROOT, env=os.environ | paths, capture_output=True, text=True)
