@@ -48,8 +48,9 @@ tables: $(READY)  ## made parts of Markdown anew: tables of README.md and metric
 	@$(RUN) PYTHONPATH=src python -m annulus.report.readme
 	@$(RUN) PYTHONPATH=src python -m annulus.report.public_page
 
+# Bytecode is written, whatever the environment says: hundreds of processes would each compile the library again.
 test: $(READY)  ## all tests, several at a time (some of them: make test ARGS="-k ring"; coverage: ARGS=--cov)
-	@$(RUN) pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(RUN) PYTHONDONTWRITEBYTECODE= pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(READY)  ## style and format
 	@$(RUN) ruff check
