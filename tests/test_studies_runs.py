@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import time
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -236,6 +237,7 @@ def test_a_run_that_another_process_trains_is_waited_for_and_not_trained_again(s
     first.start()
     while not Path("training").exists():
         assert first.is_alive()
+        time.sleep(0.01)
     found = Trials(splits).run({0: variant(0)})
     first.join()
     assert trained() == ["0"]
