@@ -1,6 +1,6 @@
 """The recipes of src/annulus/README.md, each followed in a scratch copy: what it names is all that has to change.
 
-There the tests of lists, READMEs and parameters are green, and so are they after a user's edits of params.yaml.
+There the tests of lists, READMEs and parameters are green, also after a user's edits of params.yaml.
 """
 
 import os
@@ -8,13 +8,17 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import warm
 from by_path import ROOT
 
 RECIPES = (ROOT / "src/annulus/README.md").read_text()
-OF_LISTS = ["test_config*.py", "test_readme.py", "test_public.py", "test_pipeline*.py", "test_summary.py"]
-OF_LISTS += ["test_studies_study.py", "test_studies_params.py", "test_report_metrics.py"]
+OF_LISTS = ["test_config*.py", "test_readme.py", "test_public.py", "test_pipeline.py", "test_pipeline_stage.py"]
+OF_LISTS += ["test_summary.py", "test_report_metrics.py"]
+OF_VALUES = ["test_studies_*.py", "test_study_cifar10.py", "test_views_patches.py"]
+OF_VALUES += ["test_diagnostics_picture.py", "test_training_loop.py", "test_training_setup.py"]
 
 # Of each file its whole text, or what comes before the places that stand after >>>.
 SAMPLER = {
@@ -260,6 +264,13 @@ FOLLOWED = {
     **{"sampler": SAMPLER, "bound": BOUND, "split": SPLIT, "backbone": BACKBONE, "data set": DATASET},
     **{"evaluation": EVALUATION, "study": STUDY, "headline metric": HEADLINE},
 }
+# A user's edits of params.yaml.
+EDITS = {
+    r"^sampler: \w+": "sampler: uniform",
+    r"^  ring: .*": "  ring: {outer: 0.3, inner: 0.05}",
+    r"^    temperature: 0.2 ": "    temperature: 0.07 ",
+    r"^  shapes: .*": "  shapes: {image_size: 24, view_size: 24, validation_fraction: 0.1}",
+}
 MOST = {"bound": 4, "data set": 4, "study": 4, "evaluation": 6}  # files; of the others three
 
 
@@ -273,25 +284,55 @@ def changed(text, change):
     return text
 
 
-@pytest.fixture
-def scratch(tmp_path):
-    """A copy of the checkout."""
+def follow(name, folder):
+    """Change what a recipe names, or what a user edits, in a scratch copy; the names of its own tests."""
+    if name == "edits":
+        before = text = (folder / "params.yaml").read_text()
+        for place, value in EDITS.items():
+            text = re.sub(place, value, text, flags=re.MULTILINE)
+        assert text != before
+        (folder / "params.yaml").write_text(text)
+        return []
+    for file, change in FOLLOWED[name].items():
+        path = folder / file
+        path.parent.mkdir(exist_ok=True)
+        there = path.read_text() if path.exists() else ""
+        path.write_text(changed(there, change) if change.startswith(">>>") else f"{there}{change}".lstrip())
+    return [file.removeprefix("tests/") for file in FOLLOWED[name] if file.startswith("tests/")]
+
+
+def scratch(folder):
+    """A copy of the checkout, with the bytecode that fits: a file's time is part of it."""
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
-    for name in filter(None, subprocess.check_output(listed, cwd=ROOT, text=True).split("\0")):
+    names = [Path(name) for name in subprocess.check_output(listed, cwd=ROOT, text=True).split("\0") if name]
+    folders = {name.parent / "__pycache__" for name in names if name.suffix == ".py"}
+    compiled = (path.relative_to(ROOT) for place in folders for path in (ROOT / place).glob("*.pyc"))
+    for name in (*names, *compiled):
         if (ROOT / name).is_file():
-            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, tmp_path / name)
-    return tmp_path
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+    return folder
 
 
-def run_tests(folder, names):
-    files = sorted({path.relative_to(folder).as_posix() for name in names for path in (folder / "tests").glob(name)})
+# The tests' own Python is the usual one: some look at how it starts.
+TESTS = f"import sys, pytest; sys.executable = {sys.executable!r}; sys.exit(pytest.main(sys.argv[1:]))"
+
+
+def red_tests(folder, asked):
+    """Of the files, or tests by name, that are in a scratch copy: those that fail, and what pytest says."""
+    parts = [(folder / file, name, test) for test in sorted(asked) for file, _, name in [test.partition("::")]]
+    there = [test for path, name, test in parts if path.exists() and f"def {name}" in path.read_text()]
+    if not there:  # pytest would run all
+        return set(), ""
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", *files],
+        [warm.folder() / "python", "-c", TESTS, "-p", "no:cacheprovider", "-m", "not slow", *there],
         **{"cwd": folder, "capture_output": True, "text": True},
-        env=os.environ | {"PYTHONPATH": str(folder / "src")},
+        env=os.environ | {"PYTHONPATH": str(folder / "src"), warm.SHARED: str(warm.folder())},
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    said = done.stdout + done.stderr
+    red = set(re.findall(r"^(?:FAILED|ERROR) (tests/\w+\.py(?:::\w+)?)", said, re.MULTILINE))
+    assert red or done.returncode == 0, said
+    return red, said
 
 
 def recipe_of(name):
@@ -312,36 +353,19 @@ def test_a_recipe_names_every_file_that_it_touches_and_few(name):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_all_recipes_followed_at_once_leave_every_test_of_lists_readmes_and_params_green(scratch):
-    own = {file.removeprefix("tests/") for files in FOLLOWED.values() for file in files if file.startswith("tests/")}
-    for files in FOLLOWED.values():
-        for file, change in files.items():
-            path = scratch / file
-            path.parent.mkdir(exist_ok=True)
-            there = path.read_text() if path.exists() else ""
-            text = changed(there, change) if change.startswith(">>>") else f"{there}{change}".lstrip()
-            path.write_text(text)
-    run_tests(scratch, [*OF_LISTS, *own])
-
-
-EDITS = {
-    r"^sampler: \w+": "sampler: uniform",
-    r"^  ring: .*": "  ring: {outer: 0.3, inner: 0.05}",
-    r"^    temperature: 0.2 ": "    temperature: 0.07 ",
-    r"^  shapes: .*": "  shapes: {image_size: 24, view_size: 24, validation_fraction: 0.1}",
-}
-OF_VALUES = ["test_config*.py", "test_studies_*.py", "test_study_cifar10.py", "test_views_patches.py"]
-OF_VALUES += ["test_diagnostics_picture.py", "test_training_loop.py", "test_training_setup.py", "test_readme.py"]
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_a_user_s_edits_of_params_yaml_turn_no_test_red(scratch):
-    path = scratch / "params.yaml"
-    for place, value in EDITS.items():
-        path.write_text(re.sub(place, value, path.read_text(), flags=re.MULTILINE))
-    assert path.read_text() != (ROOT / "params.yaml").read_text()
-    run_tests(scratch, OF_VALUES)
+def test_recipes_and_a_user_s_edits_turn_no_test_of_lists_readmes_params_and_stated_values_red(tmp_path):
+    """All in one copy; where a test is red, each in a copy of its own, for the name of the one that is wrong."""
+    together = scratch(tmp_path / "all")
+    own = [test for name in (*FOLLOWED, "edits") for test in follow(name, together)]
+    named = {path for name in (*OF_LISTS, *OF_VALUES, *own) for path in (together / "tests").glob(name)}
+    red, said = red_tests(together, [path.relative_to(together).as_posix() for path in named])
+    if red:
+        guilty = []
+        for name in (*FOLLOWED, "edits"):
+            alone = scratch(tmp_path / name)
+            follow(name, alone)
+            guilty += [name] if red_tests(alone, red)[0] else []
+        pytest.fail(f"{', '.join(guilty) or 'only all together'} turn {', '.join(sorted(red))} red:\n{said}")
 
 
 def test_only_tests_of_the_file_itself_read_params_yaml():
