@@ -314,7 +314,7 @@ def scratch(folder):
     return folder
 
 
-# The tests' own Python is the usual one: some look at how it starts.
+# The tests' own Python is the usual one: some look at how it starts. What a kill leaves is no list and no stated value.
 TESTS = f"import sys, pytest; sys.executable = {sys.executable!r}; sys.exit(pytest.main(sys.argv[1:]))"
 
 
@@ -325,7 +325,7 @@ def red_tests(folder, asked):
     if not there:  # pytest would run all
         return set(), ""
     done = subprocess.run(
-        [warm.folder() / "python", "-c", TESTS, "-p", "no:cacheprovider", "-m", "not slow", *there],
+        [warm.folder() / "python", "-c", TESTS, "-p", "no:cacheprovider", "-m", "not slow", "-k", "not kill", *there],
         **{"cwd": folder, "capture_output": True, "text": True},
         env=os.environ | {"PYTHONPATH": str(folder / "src"), warm.SHARED: str(warm.folder())},
     )
