@@ -2,7 +2,9 @@
 
 import importlib
 import json
+import shutil
 import sys
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +25,16 @@ SMALL = {
     "memory": {"DIM": 8, "QUERIES": 4, "KEYS": 50, "BATCH": 4, "ROWS": 300, "NEGATIVES": 8},
     "methods": {"IMAGES": 48, "BATCH": 8, "QUEUE": 16, "LONG_QUEUE": 48, "find_spec": lambda _: None},
     "step": {"IMAGES": 40, "BATCH": 4, "NEGATIVES": 8},
-    "store": {"IMAGES": 8, "BATCH": 4, "STEP_BATCH": 2, "FEW": 40, "MANY": 60, "LARGE": 50, "TILES": 2},
+    "store": {
+        "IMAGES": 8,
+        "BATCH": 4,
+        "STEP_BATCH": 2,
+        "FEW": 40,
+        "MANY": 60,
+        "LARGE": 50,
+        "TILES": 2,
+        "LOCK_SECONDS": 0.1,
+    },
     "sweep": {"said_by_a_sweep": lambda _: SWEPT},
     "views": {"BATCH": 4, "ROUNDS": 1},
 }
@@ -73,3 +84,13 @@ def test_a_benchmark_writes_its_ratios(name, tmp_path, monkeypatch):
 
 def test_every_benchmark_is_run_here():
     assert {path.stem.removeprefix("bench_") for path in BENCHMARKS.glob("bench_*.py")} == SMALL.keys()
+
+
+def test_python_computes_under_its_lock_and_zlib_does_not(monkeypatch):
+    if shutil.which("cc") is None:
+        pytest.skip("there is no C compiler, which the measurement needs")
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    under_lock, content = importlib.import_module("python_lock").under_lock, bytes(range(256)) * 4096
+    for work, share in ((lambda: sum(range(100_000)), 1), (lambda: zlib.compress(content), 0)):
+        each, held = under_lock(work, 0.4)
+        assert held / each == pytest.approx(share, abs=0.1)

@@ -1,8 +1,10 @@
 """Images on the disk: how fast JPEG becomes views, what a step from shards costs, and the memory of `prepare`.
 
 Against torchvision's DataLoader with as many workers as cores. Both read the same JPEGs (shorter side 256 px, quality
-90), decode them with Pillow and make views of 224 px by the standard recipe; torchvision's on Pillow's images, and on
-tensors. Seconds of the clock, and seconds of the processor, workers included: these depend less on what else runs.
+90) and make views of 224 px by the standard recipe; torchvision decodes with Pillow, and makes them of its
+images and of tensors. Seconds of the clock, and of the processor, with workers: these depend less on what else runs.
+
+Reading and decoding alone, by each decoder: microseconds of the processor an image, and those under Python's lock.
 
 A step of ResNet-18 at 224 px from images in memory, as pixels in shards, and as JPEG in shards; all are squares.
 Seconds of the processor, reading and decoding included.
@@ -13,10 +15,12 @@ each, from which that of ImageNet's number follows.
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import unittest.mock
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,6 +30,7 @@ import torch
 import yaml
 from bench_views import STANDARD, torchvision_on_pil, torchvision_on_tensors
 from PIL import Image
+from python_lock import under_lock
 from steps import training, whole_step
 from timing import ROOT, medians, write
 from torch.utils.data import DataLoader, Dataset
@@ -33,14 +38,17 @@ from torch.utils.data import DataLoader, Dataset
 from annulus.datasets.pack import pack
 from annulus.datasets.source import Files, encoded
 from annulus.device.device import pick_device
+from annulus.files import disk
 from annulus.files.disk import Packed
 from annulus.files.images import ImageSet
+from annulus.files.jpeg import by_pillow, by_simplejpeg, decoder
 from annulus.files.store import Resident, Store
 from annulus.training.loop import Training
 from annulus.views.recipe import augment
 
 IMAGES, BATCH, VIEW, SIDE = 1024, 64, 224, 256
 STEP_BATCH, STEP_REPETITIONS, LOADER_REPETITIONS = 16, 5, 5
+LOCK_SECONDS = 5.0  # of the processor, for each decoder and turn
 FEW, MANY, LARGE = 20_000, 100_000, 4_000  # images of 64 px, and of 256 px
 ALL, OF_CLASS = 1_281_167, 1300  # ImageNet
 BENCHMARKS = Path(__file__).parent
@@ -125,6 +133,24 @@ def loaders(folder: Path) -> tuple[dict[str, float], dict[str, float]]:
     return clock, medians(contestants, LOADER_REPETITIONS, clock=processor_seconds)
 
 
+def decoding(folder: Path) -> dict[str, float]:
+    """Microseconds of the processor an image, by each decoder, and those under Python's lock."""
+    files = written(folder / "decoded", [(SIDE, 341)] * BATCH)
+    store, numbers, decoders = packed(files, "jpeg", folder / "decoded shards"), {}, {"pillow": by_pillow}
+    if decoder() is by_simplejpeg:
+        decoders["simplejpeg"] = by_simplejpeg
+    for name, decode in decoders.items():
+        with unittest.mock.patch.object(disk, "decoder", lambda decode=decode: decode):
+            try:
+                turns = [under_lock(lambda: store.take(torch.arange(BATCH)), LOCK_SECONDS) for _ in range(3)]
+            except FileNotFoundError as error:
+                print(f"without decoding's rows: {error}")
+                return {}
+        whole, held = (1e6 * statistics.median(each) / BATCH for each in zip(*turns, strict=True))
+        numbers |= {f"{name}_microseconds": whole, f"{name}_microseconds_under_lock": held}
+    return numbers
+
+
 def steps(folder: Path) -> dict[str, float]:
     """Seconds of the processor in a step from each store."""
     files = written(folder / "squares", [(SIDE, SIDE)] * IMAGES)
@@ -183,7 +209,7 @@ def main() -> None:
     pick_device()
     with tempfile.TemporaryDirectory() as name:  # 2 GB
         folder = Path(name)
-        (clock, processor), seconds = loaders(folder), steps(folder)
+        (clock, processor), decoded, seconds = loaders(folder), decoding(folder), steps(folder)
         sizes = ((FEW, 64), (MANY, 64), (LARGE, SIDE))
         (imports, few), (_, many), (_, large) = (peak_bytes(folder, *each) for each in sizes)
     an_image = max(0.0, (many - few) / (MANY - FEW))
@@ -198,6 +224,7 @@ def main() -> None:
         "store",
         torch.device("cpu"),
         **numbers,
+        **{f"decoding_{name}": round(each) for name, each in decoded.items()},
         step_processor_seconds=seconds["memory"],
         prepare_imports_mib=round(imports / 2**20),
         prepare_peak_mib_20_000_of_64_px=round(few / 2**20),

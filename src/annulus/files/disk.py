@@ -1,6 +1,5 @@
 """`Packed`: the store on a disk, whose images threads read from shards, and decode where they are JPEG."""
 
-import io
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
@@ -12,6 +11,7 @@ from jaxtyping import Int64, UInt8
 from torch import Tensor
 
 from annulus.device.threads import submit
+from annulus.files.jpeg import Decode, decoder
 from annulus.files.packed import Damaged, check_about
 from annulus.files.shards import LONGEST, Kind, Places, Shards
 from annulus.files.store import Store
@@ -94,31 +94,31 @@ class Packed(Store):
         height, width = some.sizes.amax(dim=0).tolist() if len(index) else (self.side, self.side)
         shape = (len(index), 3, height, width) if self.kind == "raw" else (len(index), height, width, 3)
         images = torch.empty(shape, dtype=torch.uint8, pin_memory=self.device.type == "cuda")
+        decode = decoder() if self.kind == "jpeg" else None
         slots, rows = images.numpy(), list(zip(*(field.tolist() for field in some[:4]), strict=True))
 
         def fill(portion: range) -> None:
             for place in portion:
-                self._read(rows[place], slots[place])
+                self._read(rows[place], slots[place], decode)
 
         # JPEG's pixels are decoded channels last: so they are copied row by row.
         images = images if self.kind == "raw" else images.permute(0, 3, 1, 2)
         return Prepared(index, images, submit(fill, len(rows), PORTION))
 
-    def _read(self, place: tuple[int, int, int, list[int]], slot: UInt8[np.ndarray, "..."]) -> None:
+    def _read(self, place: tuple[int, int, int, list[int]], slot: np.ndarray, decode: Decode | None) -> None:
         shard, start, length, (height, width) = place
-        if self.kind == "raw":
+        if decode is None:
             self.shards.read(shard, start, slot)
             return
         coded = np.empty(length, np.uint8)
         self.shards.read(shard, start, coded)
         try:
-            pixels = decode_jpeg(coded)
+            size = decode(coded, slot[:height, :width])
         except Exception as error:  # on broken bytes Pillow's decoders raise about anything
             raise Damaged(self.shards.paths[shard], f"what begins at byte {start:,} is no JPEG", "prepare") from error
-        if pixels.shape != (height, width, 3):
-            fault = f"an image of {pixels.shape[0]} x {pixels.shape[1]} pixels begins at byte {start:,}"
+        if size != (height, width):
+            fault = f"an image of {size[0]} x {size[1]} pixels begins at byte {start:,}"
             raise Damaged(self.shards.paths[shard], f"{fault}, expected {height} x {width}", "prepare")
-        slot[:height, :width] = pixels
 
 
 def open_packed(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> Packed:
@@ -153,15 +153,3 @@ def open_packed(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, A
     if (levels < 0).any() or (levels.sum(dim=1) != places.sizes.long().prod(dim=1).sum()).any():
         raise Damaged(path, "its levels do not count each pixel of its images once", "prepare")
     return Packed(places, Shards(path.parent, lengths), kind, side, levels)
-
-
-def decode_jpeg(coded: UInt8[np.ndarray, " k"]) -> UInt8[np.ndarray, "h w 3"]:
-    """RGB pixels of a JPEG, by Pillow: torchvision's decoders will be removed (its 0.29 warns of it).
-
-    Raises:
-        Exception: of any kind, when the bytes are not a JPEG.
-    """
-    from PIL import Image  # only those who read JPEG need it
-
-    with Image.open(io.BytesIO(coded), formats=("JPEG",)) as image:
-        return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
