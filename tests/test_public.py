@@ -291,6 +291,53 @@ def test_ring_negatives_in_a_plain_loop_learn_without_a_package_of_an_extra(tmp_
     assert found[-1] < found[0] / 2
 
 
+# Names that Windows has not; macOS has no `sched_getaffinity` either, and neither has Triton.
+OF_LINUX = ["fcntl", "grp", "pty", "pwd", "resource", "syslog", "termios", "triton", "tty"]
+LACKING = {
+    "os": [
+        "fork",
+        "getuid",
+        "killpg",
+        "mkfifo",
+        "preadv",
+        "sched_getaffinity",
+        "setsid",
+        "statvfs",
+        "sysconf",
+        "uname",
+    ],
+    "signal": ["SIGALRM", "SIGCHLD", "SIGKILL", "SIGUSR1", "alarm", "pthread_sigmask", "setitimer"],
+}
+ELSEWHERE = f"""
+import os, runpy, signal, sys
+import numpy, safetensors.torch, scipy.stats, torch, torchvision  # others' packages may ask which system it is
+for name in {LACKING["os"]}:
+    delattr(os, name)
+for name in {LACKING["signal"]}:
+    delattr(signal, name)
+import annulus
+{"; ".join(NAMES)}
+annulus.views.augment(torch.zeros(9, 3, 20, 20, dtype=torch.uint8), "strong", 16, torch.Generator())
+runpy.run_path({str(EXAMPLES / "plain_loop.py")!r})
+config = annulus.EncoderConfig("convnet", "imagenet", "linear", 4, 16, None, (0.5, 0.5, 0.5), (0.2, 0.2, 0.2))
+annulus.save_encoder(annulus.build_encoder(config, seed=0), sys.argv[1])
+from importlib import import_module
+for name in sys.argv[2:]:
+    import_module(name)
+"""
+
+
+def test_library_and_the_tests_that_other_systems_run_need_nothing_of_linux(tmp_path):
+    listed = re.search(r"^tests=\$\((.*)\)$", (ROOT / ".ci/library").read_text(), re.MULTILINE)[1]
+    files = subprocess.check_output(["sh", "-c", listed], cwd=ROOT, text=True).split()
+    assert len(files) >= 20
+    code = f"import sys; sys.path.append({str(ROOT / 'tests')!r}){ELSEWHERE}"
+    arguments = ["-c", code, str(tmp_path / "encoder.safetensors"), *(Path(file).stem for file in files)]
+    done = run_without([*OF_LINUX, "dvc", "mlflow", "faiss", "tqdm"], arguments, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(losses(done.stdout)) == 8
+
+
 def test_ring_negatives_in_lightly_s_moco_learn_to_tell_images_apart():
     pytest.importorskip("lightly", reason="lightly is not installed; it comes with `make install`")
     found = losses(run_python(EXAMPLES / "lightly_moco.py"))
