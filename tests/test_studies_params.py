@@ -150,7 +150,7 @@ IR = "tables/mutualinfo.table1/methods/IR"
             "estimators",
             "staircases/joint/outputs",
             MISSING,
-            "staircases.joint.outputs: missing; .* params.yaml, or null",
+            "staircases.joint.outputs: missing; .* a value, or null",
         ),
     ],
 )
