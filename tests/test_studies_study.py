@@ -70,7 +70,7 @@ TABLE = {"base": "IR", "methods": {"IR": IR, "MoCo": MOCO}}
         ({"methods": {"IR": IR, "MoCo": MOCO | {"base": "IRr"}}}, r"a\.methods\.MoCo\.base: no 'IRr'; did you mean"),
         (
             {"methods": {"IR": IR, "MoCo": {"row": "MoCo"}}},
-            r"MoCo\.top1_percent: missing; .* in params\.yaml, or null for none$",
+            r"MoCo\.top1_percent: missing; .* a value, or null for none$",
         ),
         ({"base": "IRr"}, r"tables\.a\.base: no 'IRr'; did you mean 'IR'"),
         (None, r"pairs\.MoCo: no 'BALL'"),
