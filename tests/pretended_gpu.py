@@ -36,8 +36,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from annulus.negatives import radix, threshold
-from annulus.views import drawn, kernels, recipe
+from annulus.negatives import threshold
+from annulus.views import drawn, recipe
 
 CUDA, HOST = torch.device("cuda"), torch.device("cpu")
 LIBRARY = "src/annulus/"
@@ -152,6 +152,8 @@ def pretended_kernels(gpu: PretendedGPU):
 
     Each function that starts kernels counts them here, and computes elsewhere, uncounted, what a CPU computes.
     """
+    from annulus.negatives import radix  # Triton is on Linux alone
+    from annulus.views import kernels
 
     def select(scores, own, first, last, picked):
         for kernel in [*["radix._counted"] * radix.READINGS, "radix._members"]:
@@ -325,7 +327,7 @@ def line() -> str:
     """The line of annulus that runs, innermost."""
     frame = sys._getframe(1)
     while frame is not None:
-        _, found, place = frame.f_code.co_filename.partition(LIBRARY)
+        _, found, place = frame.f_code.co_filename.replace("\\", "/").partition(LIBRARY)
         if found:
             return f"{place}:{frame.f_lineno}"
         frame = frame.f_back

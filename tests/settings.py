@@ -4,7 +4,7 @@ refusal({"samplers.ring.outer": 2.0})           # what the user reads
 run({"method": "moco", "sampler": "ball"})      # a Training whose steps take milliseconds
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -16,10 +16,11 @@ from annulus.config.resolved import PRETRAIN, run_of
 from annulus.errors import InputError
 from annulus.files.images import ImageSet
 from annulus.files.store import Resident
-from annulus.running.checkpoint import Checkpoint
-from annulus.training.loop import Training
 from annulus.training.run import Run
-from annulus.training.setup import build_training
+
+if TYPE_CHECKING:
+    from annulus.running.checkpoint import Checkpoint
+    from annulus.training.loop import Training
 
 CPU = torch.device("cpu")
 
@@ -86,8 +87,10 @@ def stripes(images: int, seed: int) -> ImageSet:
     return ImageSet(store, labels, torch.arange(images) + 1000, ("across", "along"))
 
 
-def run(changes: dict[str, Any], images: int = 70, validation: int = 10) -> Training:
+def run(changes: dict[str, Any], images: int = 70, validation: int = 10) -> "Training":
     """A training at its first step."""
+    from annulus.training.setup import build_training  # has file locks, which Windows has not
+
     return build_training(read(changes), stripes(images, 0), stripes(validation, 1), CPU)
 
 
@@ -95,7 +98,7 @@ class Killed(Exception):
     pass
 
 
-def killed_after(run: Training, steps: int, checkpoint: Checkpoint) -> None:
+def killed_after(run: "Training", steps: int, checkpoint: "Checkpoint") -> None:
     """Run until some steps are done, saving after each one; then stop as a kill would, between two steps."""
     step, done = run.step, 0
 

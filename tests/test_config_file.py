@@ -34,7 +34,7 @@ def test_a_key_or_value_that_is_wrong_is_named_in_full_each_on_its_line():
     for key, (value, sentence) in BEGINNINGS.items():
         assert refusal({key: value}).startswith(f"{key}: {sentence}")
     for key in ("seeds", "samplers", "samplers.cave.keep", "scales.paper.pretrain.queue"):
-        assert refusal({key: MISSING}) == f"{key}: missing; every value is written in params.yaml"
+        assert refusal({key: MISSING}) == f"{key}: missing; it has no default: write a value"
     assert refusal({"seeds": []}) == "seeds: [] refused; list should have at least 1 item after validation, not 0"
     assert len(refusal({"samplers.ring.outer": 2.0, "seeds": [-1], "sampelr": "ring"}).splitlines()) == 3
 

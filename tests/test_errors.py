@@ -23,6 +23,7 @@ from without import run_without
         (["-m", "annulus.site"], "annulus.site", ["nbclient"], "docs"),
         (["-m", "annulus", "report"], "annulus.report", ["jinja2"], "report"),
         (["-m", "annulus", "picture"], "annulus.config", ["pydantic"], "pipeline"),
+        (["-m", "annulus", "look", "."], "annulus.look", ["PIL", "tqdm"], "pipeline"),
         (["-m", "annulus", "sweep", "stages/algorithms"], "annulus.sweep", ["submitit"], "sweep"),
         ([f"{ROOT}/stages", "knn"], "annulus.pipeline", ["pydantic", "tqdm"], "pipeline"),
     ],

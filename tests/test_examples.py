@@ -1,8 +1,11 @@
-"""Programs that use the library, as tests/examples has them: each learns."""
+"""Programs that use the library, as tests/examples has them: each learns, and the library alone runs on any system."""
 
 import math
 import os
+import re
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import warm
@@ -51,3 +54,55 @@ def test_ring_negatives_in_a_lightning_module_learn_to_tell_images_apart(tmp_pat
     first, last = (sum(some) / 4 for some in (found[4:8], found[-4:]))  # the queue's keys are random until it is full
     assert last < first - 0.2
     assert last < math.log(65) - 0.6
+
+
+# Names that Windows has not; macOS has no `sched_getaffinity` either, and neither has Triton.
+OF_LINUX = ["fcntl", "grp", "pty", "pwd", "resource", "syslog", "termios", "triton", "tty"]
+LACKING = {
+    "os": [
+        "fork",
+        "getuid",
+        "killpg",
+        "mkfifo",
+        "preadv",
+        "sched_getaffinity",
+        "setsid",
+        "statvfs",
+        "sysconf",
+        "uname",
+    ],
+    "signal": ["SIGALRM", "SIGCHLD", "SIGKILL", "SIGUSR1", "alarm", "pthread_sigmask", "setitimer"],
+}
+ELSEWHERE = f"""
+import os, runpy, signal, sys
+import numpy, safetensors.torch, scipy.stats, torch, torchvision  # others' packages may ask which system it is
+for name in {LACKING["os"]}:
+    delattr(os, name)
+for name in {LACKING["signal"]}:
+    delattr(signal, name)
+import annulus
+{"; ".join(NAMES)}
+annulus.views.augment(torch.zeros(9, 3, 20, 20, dtype=torch.uint8), "strong", 16, torch.Generator())
+runpy.run_path({str(EXAMPLES / "plain_loop.py")!r})
+config = annulus.EncoderConfig("convnet", "imagenet", "linear", 4, 16, None, (0.5, 0.5, 0.5), (0.2, 0.2, 0.2))
+annulus.save_encoder(annulus.build_encoder(config, seed=0), sys.argv[1] + "/encoder.safetensors")
+annulus.load_encoder(sys.argv[1] + "/encoder.safetensors")
+features = annulus.Features({{"pooled": torch.rand(3, 4)}}, labels=torch.arange(3) % 2, classes=("cat", "dog"))
+annulus.save_features(sys.argv[1], "train", features)
+assert torch.equal(annulus.load_features(sys.argv[1], "train").labels, features.labels)
+from importlib import import_module
+for name in sys.argv[2:]:
+    import_module(name)
+"""
+
+
+@pytest.mark.slow
+def test_library_and_the_tests_that_other_systems_run_need_nothing_of_linux(tmp_path):
+    listed = re.search(r"^tests=\$\((.*)\)$", (ROOT / ".ci/library").read_text(), re.MULTILINE)[1]
+    files = subprocess.check_output(["sh", "-c", listed], cwd=ROOT, text=True).split()
+    assert len(files) >= 20
+    code = f"import sys; sys.path.append({str(ROOT / 'tests')!r}){ELSEWHERE}"
+    arguments = ["-c", code, str(tmp_path), *(Path(file).stem for file in files)]
+    done = run_without([*OF_LINUX, "dvc", "mlflow", "faiss", "tqdm"], arguments, tmp_path, python=sys.executable)
+    assert done.returncode == 0, done.stderr
+    assert len(losses(done.stdout)) == 8

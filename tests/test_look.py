@@ -1,10 +1,12 @@
 """`annulus look`: counts, duplicates and the sheet, of files whose answer is known; wrong paths are one sentence."""
 
+import shlex
 import shutil
 from pathlib import Path
 
 import pytest
 import torch
+from dvc.utils.hydra import to_hydra_overrides
 from PIL import Image
 from stated import stated_params
 
@@ -41,7 +43,7 @@ def test_the_table_says_what_is_there(own, tmp_path, capsys):
         line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines() if line[:2] not in ("no", "eq")
     )
     assert lines["images"] == "11 (class folders)"
-    assert lines["unreadable"].startswith("1 files: cat/cut.jpg (")
+    assert lines["unreadable"].startswith("1 file: cat/cut.jpg (")
     assert lines["width"] == "50 to 67 px, median 62"
     assert lines["modes"] == "RGB 10, L 1"
     assert lines["formats"] == "PNG 10, JPEG 1"
@@ -54,7 +56,20 @@ def test_equal_files_and_files_that_are_no_images_are_named(own, tmp_path, capsy
     main([str(own), "--sheet", str(tmp_path / "look.png"), "--params", str(tmp_path / "none.yaml")])
     printed = capsys.readouterr().out
     assert "equal files   1 to spare: cat/0.png = dog/copy.png\n" in printed
-    assert "no images     1 files: notes.txt\n" in printed
+    assert "no images     1 file: notes.txt\n" in printed
+
+
+@pytest.mark.parametrize("name", ["my own", "Mia's (1=ü)"])
+@pytest.mark.parametrize(("words", "more"), [([], {}), (["--classes", "none"], {"datasets.photos.classes": "none"})])
+def test_in_a_checkout_the_line_that_trains_on_them_comes_last(name, words, more, own, tmp_path, capsys):
+    own = own.rename(tmp_path / name)
+    params = stated_params(tmp_path / "params.yaml")
+    main([str(own), "--sheet", str(tmp_path / "look.png"), "--params", str(params), *words])
+    line = shlex.split(capsys.readouterr().out.splitlines()[-1])
+    assert line[:4] == ["next", "dvc", "exp", "run"]
+    assert set(line[4::2]) == {"-S"}
+    changes = {change.key_or_group: change.value() for change in to_hydra_overrides(line[5::2])}
+    assert changes == {"dataset": "photos", "datasets.photos.root": str(own)} | more
 
 
 def test_near_pairs_are_those_of_the_plain_count_of_bits():

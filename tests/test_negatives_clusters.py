@@ -1,5 +1,7 @@
 """k-means: a partition that Lloyd's rule no longer changes, reproducible by seed."""
 
+from importlib.util import find_spec
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -10,7 +12,9 @@ from annulus.negatives import lloyd
 from annulus.negatives.clusters import kmeans
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
-each_device = pytest.mark.parametrize("kmeans", [kmeans, lloyd.lloyd], ids=["CPU", "GPU"])
+needs_faiss = pytest.mark.skipif(find_spec("faiss") is None, reason="faiss is not installed; `make install` brings it")
+on_cpu = pytest.param(kmeans, marks=needs_faiss, id="CPU")
+each_device = pytest.mark.parametrize("kmeans", [on_cpu, pytest.param(lloyd.lloyd, id="GPU")])
 
 
 @pytest.fixture
@@ -26,6 +30,7 @@ def partition(assigned):
     return {frozenset(group) for group in groups.values()}
 
 
+@needs_faiss
 def test_separate_groups_are_found(generator):
     centres = F.normalize(torch.randn(5, 8, generator=generator), dim=1)
     rows = F.normalize(centres.repeat(20, 1) + 0.02 * torch.randn(100, 8, generator=generator), dim=1)
@@ -35,6 +40,7 @@ def test_separate_groups_are_found(generator):
     assert all(len(groups) <= 5 for groups in found)
 
 
+@needs_faiss
 def test_every_row_is_in_the_cluster_of_its_nearest_mean(rows):
     """Lloyd's fixed point, over all rows: faiss on its own would see a sample of 256 per cluster."""
     [assigned] = kmeans(rows, clusters=2, iterations=200, runs=1, seed=0)
@@ -48,6 +54,7 @@ def scatter(rows, assigned):
     return float(sum(((part - part.mean(dim=0)) ** 2).sum() for part in parts))
 
 
+@needs_faiss
 def test_more_iterations_reach_tighter_clusters(rows):
     few, many = (scatter(rows, *kmeans(rows, clusters=20, iterations=count, runs=1, seed=0)) for count in (1, 30))
     assert many < few
@@ -63,6 +70,7 @@ def test_runs_start_differently_and_the_seed_repeats_them(kmeans, rows):
     assert len(set(partitions)) == 6
 
 
+@needs_faiss
 def test_the_number_of_threads_does_not_change_the_clusters(rows):
     before, found = torch.get_num_threads(), []
     try:

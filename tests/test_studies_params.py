@@ -72,7 +72,7 @@ IR = "tables/mutualinfo.table1/methods/IR"
     [
         ("algorithms", f"{IR}/top1_precent", 64.3, "methods.IR.top1_precent: unknown key; did you mean 'top1_percent'"),
         ("algorithms", f"{IR}/top1_percent", "64,3", "methods.IR.top1_percent: '64,3' is text to YAML; write a number"),
-        ("algorithms", f"{IR}/row", MISSING, "methods.IR.row: missing; every value is written in params.yaml"),
+        ("algorithms", f"{IR}/row", MISSING, "methods.IR.row: missing; it has no default: write a value"),
         ("algorithms", "tables/ring.table6/methods", None, "tables.ring.table6.methods: None refused; expected keys"),
         ("algorithms", "pairs/MoCo", "untrained", "pairs.MoCo: 'untrained' refused; input should be a valid list"),
         ("algorithms", "pairs/MoCo", ["untraind"], "pairs.MoCo: no 'untraind'; did you mean 'untrained'?"),
@@ -150,7 +150,7 @@ IR = "tables/mutualinfo.table1/methods/IR"
             "estimators",
             "staircases/joint/outputs",
             MISSING,
-            "staircases.joint.outputs: missing; .* params.yaml, or null",
+            "staircases.joint.outputs: missing; .* a value, or null",
         ),
     ],
 )

@@ -70,7 +70,7 @@ TABLE = {"base": "IR", "methods": {"IR": IR, "MoCo": MOCO}}
         ({"methods": {"IR": IR, "MoCo": MOCO | {"base": "IRr"}}}, r"a\.methods\.MoCo\.base: no 'IRr'; did you mean"),
         (
             {"methods": {"IR": IR, "MoCo": {"row": "MoCo"}}},
-            r"MoCo\.top1_percent: missing; .* in params\.yaml, or null for none$",
+            r"MoCo\.top1_percent: missing; .* a value, or null for none$",
         ),
         ({"base": "IRr"}, r"tables\.a\.base: no 'IRr'; did you mean 'IR'"),
         (None, r"pairs\.MoCo: no 'BALL'"),
@@ -149,7 +149,7 @@ def test_an_unknown_key_is_named_with_its_row_and_the_nearest_known_one(make):
         ({}, {"scales.demo.pretrain.epochs": 1}, "a row: scales.demo.pretrain.epochs is not of 'tiny', the study's"),
         ({"scale": "tony"}, {}, "scale: 'tony' is none of tiny, demo, paper"),
         ({"seeds": [0, 3, 0]}, {}, "seeds: [0, 3, 0] names a seed twice, which would be one run, not two"),
-        ({"seeds": None}, {}, "seeds: missing; every value is written in params.yaml"),
+        ({"seeds": None}, {}, "seeds: missing; it has no default: write a value"),
         ({"scales": {"tiny": 3}}, {}, "scales.tiny: 3 refused; expected keys and values, or {} for none"),
         *(
             ({"defaults": {name: choice for name, choice in DEFAULTS.items() if name != selector}}, {}, sentence)
@@ -212,7 +212,7 @@ def tiny(**section):
         ({}, "rings.fra", "rings.fra: expected keys and values; did you mean 'far'?"),
         ({"ball": {"outre": 0.1}}, "ball", "ball: outre: unknown key; did you mean 'outer'? (known: outer)"),
         (tiny(ball={"outer": 2.0}), "ball", "ball: outer: 2.0 refused; input should be"),
-        ({"ball": {}} | tiny(), "ball", "ball: outer: missing; every value is written in params.yaml"),
+        ({"ball": {}} | tiny(), "ball", "ball: outer: missing; it has no default: write a value"),
         # A slip of the pen in a scale would leave the paper's own settings on, and cost hours.
         (tiny(bal={"outer": 0.1}), "ball", "scales.tiny: 'bal' is no section; did you mean 'ball'?"),
         (tiny(rings={"fra": {}}), "rings.far", "did you mean 'far'"),

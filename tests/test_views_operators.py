@@ -187,7 +187,7 @@ def test_a_line_of_one_s_own_is_read_and_the_file_s_order_changes_nothing(monkey
         ({"xyz": BYOL}, f".xyz: unknown key {KNOWN}"),
         ({"solarize": BYOL | {"probability": 1.5}}, ".solarize.probability: 1.5 refused; input should be less than or"),
         ({"solarize": BYOL | {"treshold": 0.5}}, ".solarize.treshold: unknown key; did you mean 'threshold'? (known: "),
-        ({"solarize": {"probability": 0.2}}, ".solarize.threshold: missing; every value is written in params.yaml"),
+        ({"solarize": {"probability": 0.2}}, ".solarize.threshold: missing; it has no default: write a value"),
         ({"solarize": 0.2}, ".solarize: 0.2 refused; expected keys and values, or {} for none"),
         (None, ": None refused; expected keys and values, or {} for none"),
     ],

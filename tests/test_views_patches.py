@@ -92,6 +92,7 @@ def test_what_cannot_be_cut_is_refused_with_the_way_out():
         "patches.offset: 7 puts the second patch of 20 pixels (view_size) outside of images of 20 pixels; "
         "take an offset of at most 0, or larger images"
     )
+    pytest.importorskip("fcntl", reason="a training has file locks, which Windows has not")
     with pytest.raises(InputError, match="the method sees one; take method: moco, simclr or simo"):
         run(PLAIN | {"method": "ir"})
     assert len(run(PLAIN | {"method": "simclr", "scales.tiny.pretrain.epochs": 1}).run()) == 1

@@ -7,6 +7,8 @@ draws a sheet: six images, and twelve views of each.
 import argparse
 import hashlib
 import logging
+import re
+import shlex
 import statistics
 import tempfile
 from collections import Counter, defaultdict
@@ -14,6 +16,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+
+from annulus.errors import InputError, require
+
+require(__name__, "pipeline", ["PIL", "pydantic", "tqdm", "yaml"])
 
 import numpy as np
 import torch
@@ -25,7 +31,6 @@ from annulus.datasets.found import Found
 from annulus.datasets.photos import find
 from annulus.device.rng import generator
 from annulus.device.threads import threads
-from annulus.errors import InputError
 from annulus.files.results import write_bytes
 from annulus.files.sheets import png, sheet, tile
 from annulus.views.recipe import augment
@@ -98,9 +103,9 @@ def report(path: Path, found: Found, looked: Sequence[Looked]) -> list[tuple[str
     good = [one for one in looked if one.bad is None]
     lines = [("images", f"{len(good):,} ({found.kind})")]
     if found.others:
-        lines.append(("no images", f"{len(found.others):,} files: {named(found.others)}"))
+        lines.append(("no images", f"{_files(found.others)}: {named(found.others)}"))
     bad = [f"{name} ({one.bad})" for name, one in zip(found.names, looked, strict=True) if one.bad is not None]
-    lines.append(("unreadable", f"{len(bad):,} files: {named(bad)}" if bad else "none"))
+    lines.append(("unreadable", f"{_files(bad)}: {named(bad)}" if bad else "none"))
     if good:
         widths, heights = zip(*(one.size for one in good), strict=True)
         shorter = [min(one.size) for one in good]
@@ -125,7 +130,8 @@ def report(path: Path, found: Found, looked: Sequence[Looked]) -> list[tuple[str
     pairs = near_pairs(looked)
     alike = [f"{found.names[one]} ~ {found.names[other]}" for one, other in pairs]
     limit = f" (of the first {MOST_COMPARED:,} images)" if len(good) > MOST_COMPARED else ""
-    lines.append(("look alike", (f"{len(pairs):,} pairs: {named(alike)}" if pairs else "none") + limit))
+    told = f"{len(pairs):,} pair{'s' * (len(pairs) != 1)}: {named(alike)}" if pairs else "none"
+    lines.append(("look alike", told + limit))
     return lines
 
 
@@ -158,7 +164,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("path", type=Path, help="a folder, a table, an archive: what datasets.photos.root may be")
     parser.add_argument("--views", help="a set of views; by default that of params.yaml, without it gentle")
     parser.add_argument(
-        "--classes", choices=["top", "innermost", "none"], default="top", help="which folder is a class"
+        "--classes", choices=["top", "innermost", "none"], default="top", help="the folder that names a class"
     )
     parser.add_argument("--sheet", type=Path, default=Path("look.png"), help="the PNG to write (look.png)")
     parser.add_argument("--params", type=Path, default=Path("params.yaml"), help=argparse.SUPPRESS)
@@ -184,8 +190,21 @@ def main(argv: Sequence[str] | None = None) -> None:
             write_bytes(arguments.sheet, png(views_sheet(shown, views, *sizes)))
             told = f"{len(shown)} images at {sizes[0]} px, {VIEWS} views of each (views: {name})"
             print(f"{'sheet':<14}{arguments.sheet}: {told}")
+            if arguments.params.exists():
+                print(f"{'next':<14}{_line(arguments.path, arguments.classes)}")
     except InputError as error:
         raise SystemExit(f"ERROR: {error}") from None
+
+
+def _line(path: Path, classes: str) -> str:
+    """The command that trains on what was looked at."""
+    root = str(path.expanduser().absolute())
+    if not re.fullmatch(r"[\w ./-]+", root, re.ASCII):  # DVC reads what follows `-S` by Hydra's grammar
+        root = '"' + root.replace('"', r"\"") + '"'
+    changes = ["dataset=photos", f"datasets.photos.root={root}"]
+    if classes != "top":
+        changes.append(f"datasets.photos.classes={classes}")
+    return shlex.join(["dvc", "exp", "run", *(word for change in changes for word in ("-S", change))])
 
 
 def _named_views(name: str, params: Path) -> ViewSet:
@@ -200,6 +219,10 @@ def _named_views(name: str, params: Path) -> ViewSet:
 
 def _range(values: Sequence[int]) -> str:
     return f"{min(values):,} to {max(values):,} px, median {statistics.median_low(values):,}"
+
+
+def _files(names: Sequence[str]) -> str:
+    return f"{len(names):,} file{'s' * (len(names) != 1)}"
 
 
 def _counted(values: Iterable[str]) -> str:

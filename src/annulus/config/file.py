@@ -121,7 +121,7 @@ def _sentence(fault: Mapping[str, Any], model: type[Params] | type[Section]) -> 
         case "missing":
             kind = kinds(_section(location[:-1], model))[location[-1]]
             null = ", or null for none" if type(None) in get_args(kind) else ""
-            return f"{key}: missing; every value is written in params.yaml{null}"
+            return f"{key}: missing; it has no default: write a value{null}"
         case "value_error":
             return f"{key}: {fault['ctx']['error']}" if key else str(fault["ctx"]["error"])
         case "float_type" if isinstance(fault["input"], str):

@@ -13,7 +13,9 @@ OWN_GROUPS, GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 
 def cores() -> int:
     """The cores that this process may run on; where a container or a job has less of their time, that, rounded up."""
-    return max(1, math.ceil(min(len(os.sched_getaffinity(0)), *_shares())))
+    # macOS and Windows do not tell which cores a process may run on.
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, math.ceil(min(allowed, *_shares())))
 
 
 def threads() -> int:

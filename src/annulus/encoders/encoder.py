@@ -160,7 +160,7 @@ def build_encoder(config: EncoderConfig, seed: int) -> Encoder | SplitEncoder:
         return build(config).to(memory_format=torch.channels_last)
 
 
-def save_encoder(encoder: Encoder | SplitEncoder, weights: Path) -> None:
+def save_encoder(encoder: Encoder | SplitEncoder, weights: Path | str) -> None:
     """Write the weights, and the configuration as JSON of the same name beside them.
 
     >>> from pathlib import Path
@@ -171,7 +171,7 @@ def save_encoder(encoder: Encoder | SplitEncoder, weights: Path) -> None:
     ...     sorted(path.name for path in Path(folder).iterdir())
     ['encoder.json', 'encoder.safetensors']
     """
-    save_network(encoder, encoder.config, weights)
+    save_network(encoder, encoder.config, Path(weights))
 
 
 def load_encoder(weights: Path | str) -> Encoder | SplitEncoder:

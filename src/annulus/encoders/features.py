@@ -50,7 +50,7 @@ class Features:
         return self.layers[name]
 
 
-def save_features(folder: Path, split: str, features: Features) -> None:
+def save_features(folder: Path | str, split: str, features: Features) -> None:
     """Write `folder/SPLIT.safetensors`.
 
     Raises:
@@ -65,10 +65,10 @@ def save_features(folder: Path, split: str, features: Features) -> None:
     ['train.safetensors']
     """
     tensors = {**features.layers, "labels": features.labels}
-    write_packed(folder / f"{split}.safetensors", tensors, {"classes": features.classes})
+    write_packed(Path(folder) / f"{split}.safetensors", tensors, {"classes": features.classes})
 
 
-def load_features(folder: Path, split: str) -> Features:
+def load_features(folder: Path | str, split: str) -> Features:
     """Read a file of `save_features`.
 
     Raises:
@@ -82,7 +82,7 @@ def load_features(folder: Path, split: str) -> Features:
     ...     annulus.load_features(Path(folder), "train").classes
     ('cat', 'dog')
     """
-    path = folder / f"{split}.safetensors"
+    path = Path(folder) / f"{split}.safetensors"
     layers, about = read_packed(path)
     expected = {"labels": LABELS} | {name: kind for name, kind in LAYERS.items() if name in layers}
     sizes = check_tensors(path, layers, expected, "embed")

@@ -39,7 +39,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
         aside.touch(exist_ok=False)
         temporary, mode = aside, aside.stat().st_mode
         yield temporary
-        with temporary.open("rb") as file:
+        with temporary.open("rb+") as file:  # Windows flushes only a file that is open for writing
             os.fsync(file.fileno())
         temporary.chmod(mode)  # safetensors makes its files for their owner alone
         temporary.replace(path)

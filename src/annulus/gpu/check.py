@@ -1,7 +1,8 @@
 """`annulus check-gpu`: is this GPU right and fast with annulus, in ten minutes, part by part.
 
 Each part runs in a process of its own, so that a crash costs no other part, and its rows are in the file as soon as it
-ends. The same command goes on: a part that ended on this device, with these versions and this code, does not run again.
+ends. The same command goes on after a crash or when time was up: a part that ended on this device, with these versions
+and this code, does not run again.
 """
 
 import argparse

@@ -1,4 +1,7 @@
-"""`annulus report --root .`: renders whatever metrics exist, opens nothing, prints the two paths."""
+"""`annulus report`: all that metrics/ holds as one page, beside the papers' numbers; prints where the page is.
+
+The page is one file, data/report/index.html; report.md beside it has the same as Markdown. Nothing is trained.
+"""
 
 import argparse
 from collections.abc import Sequence

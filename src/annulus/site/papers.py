@@ -70,7 +70,7 @@ def _rows(key: str, presets: Presets) -> list[str]:
     ]
     for name, those in tables.items():
         lines = "\n\n".join(f"# {preset.name}\n{presets.line(preset)}" for preset in those)
-        blocks += [f"### {safe(titles.get(name, name))}", f"``` {{ .sh .wrap }}\n{lines}\n```"]
+        blocks += [f"### {safe(titles.get(name, name))}", f"```sh\n{lines}\n```"]
     return blocks
 
 
