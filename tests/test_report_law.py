@@ -25,21 +25,24 @@ def file(*samplers: str, gain: float = 1.0) -> list[dict]:
     return rows
 
 
-TWO = [file("ring", "ball", "cave"), file("ring", gain=-0.5)]
+IR = [file("ring", "ball", "cave"), file("ring", gain=-0.5)]
 
 
 def test_points_stand_at_the_weight_of_their_base():
-    left, right = law(*TWO).axes
+    left, right = law(*IR, file("ring", gain=0.7), file("ring", gain=0.9)).axes
     for axes in (left, right):
         places = {bars.get_label(): bars.lines[0].get_xydata().tolist() for bars in axes.containers}
-        assert set(places) == {"ring", "ball", "cave"}
+        assert set(places) == {"ring", "ball", "cave", "ring, MoCo", "ring, AlexNet"}
         assert places["ring"] == [[96.0, 0.0], [48.0, 1.0], [96.0, 0.0], [48.0, -0.5]]
         assert places["ball"] == [[96.0, 0.0], [48.0, 1.0]]
-    assert len(FILES) == len(TWO)
+        for name, gain in (("moco", 0.7), ("alexnet", 0.9)):
+            (shown,) = (label for label in places if label.lower().endswith(f", {name}"))
+            assert places[shown] == [[96.0, 0.0], [48.0, gain]], f"{name} stands at its file's place"
+            assert f"law/{name}.csv" == FILES[2 + (name == "alexnet")]
 
 
 def test_the_sentence_tells_rings_on_soft_negatives_from_rings_on_hard_ones():
-    assert finding(*TWO) == (
+    assert finding(*IR) == (
         "Rings against uniform negatives, by kNN: where the closest tenth of the rows hold less than half of the "
         "softmax's weight, -0.5 to +1.0 points (2 better, of 2); where the closest tenth of the rows hold more than "
         "half of the softmax's weight, +0.0 to +0.0 points (none told from noise, of 2)"
@@ -47,6 +50,6 @@ def test_the_sentence_tells_rings_on_soft_negatives_from_rings_on_hard_ones():
 
 
 def test_a_value_without_uniform_negatives_is_named():
-    rows = [row for row in TWO[0] if (row["series"], row["value"]) != ("uniform", 0.2)]
+    rows = [row for row in IR[0] if (row["series"], row["value"]) != ("uniform", 0.2)]
     with pytest.raises(ValueError, match=re.escape("has no series 'uniform' at 0.2")):
         list(gains_in(rows))

@@ -13,7 +13,9 @@ from matplotlib.figure import Figure
 from annulus.report.figures.drawing import INK, Row, finish, grouped, looks, numbers, optional, panels, plain
 from annulus.report.figures.gains import TOLD
 
-FILES = ("law/ir-256.csv", "law/ir-1024.csv")
+# Each file, and what its series are called beside those of IR with the small network.
+OF = {"law/ir-256.csv": "", "law/ir-1024.csv": "", "law/moco.csv": ", MoCo", "law/alexnet.csv": ", AlexNet"}
+FILES = tuple(OF)
 BASE = "uniform"
 WEIGHT = "hard_weight_percent"
 HALF = 50.0  # percent: below, the closest tenth of the rows hold less than half of the weight
@@ -29,12 +31,15 @@ class Gain(NamedTuple):
 def law(*files: Sequence[Row]) -> Figure:
     """Gains of each sampler by kNN and by linear probe, over the weight of the closest tenth under uniform negatives.
 
+    `files`: the rows of each of FILES.
+
     Raises:
         ValueError: when a column or a base is not there.
     """
     series: dict[str, list[Gain]] = {}
-    for gain in (gain for rows in files for gain in gains_in(rows)):
-        series.setdefault(str(gain.row["series"]), []).append(gain)
+    for of, rows in zip(OF.values(), files, strict=True):
+        for gain in gains_in(rows):
+            series.setdefault(f"{gain.row['series']}{of}", []).append(gain)
     figure, (left, right) = panels("kNN", "linear probe")
     for axes, evaluation in ((left, "knn"), (right, "linear")):
         axes.axhline(0, color=INK, linewidth=0.8)
