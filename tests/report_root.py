@@ -203,7 +203,7 @@ def everything(root: Path, classes: tuple[str, ...] = CLASSES, series: str = "IR
     """All of it, without git."""
     params(root)
     main_line(root, classes)
-    studies(root, "negatives/*.csv", series)
+    studies(root, "*negatives/*.csv", series)
     algorithms(root)
     over_uniform(root)
     pictures(root, classes)

@@ -232,7 +232,7 @@ def test_a_claim_that_only_a_gpu_reaches_is_not_decided_elsewhere(tmp_path):
 def test_a_number_that_cannot_be_right_breaks_the_claim_is_named_and_counts_before_what_is_missing(tmp_path):
     written(tmp_path, "benchmarks/estimators.json", {"mlcpc_over_cpc": float("nan")})
     hard = {"series": "10 % from the start", "value": 32, "nn1_gain_percent": ""}
-    written(tmp_path, "negatives/count.csv", [hard | {"nn1_gain_interval_percent": 0.5}])
+    written(tmp_path, "cifar10_negatives/count.csv", [hard | {"nn1_gain_interval_percent": 0.5}])
     metrics = Metrics(tmp_path)
     of = {verdict.id: verdict for verdict in verdicts(metrics)}
     walltime, hurts = of["mlcpc.walltime"], of["mutualinfo.hard-early-hurts"]
@@ -240,7 +240,7 @@ def test_a_number_that_cannot_be_right_breaks_the_claim_is_named_and_counts_befo
     assert walltime.reason == "metrics/benchmarks/estimators.json: mlcpc_over_cpc is nan"
     assert (hurts.verdict, hurts.numbers) == ("broken", {})
     assert "nn1_gain_percent is '', no number, in the row with series 10 % from the start" in hurts.reason
-    assert {broken.name for broken in metrics.broken} == {"benchmarks/estimators.json", "negatives/count.csv"}
+    assert {broken.name for broken in metrics.broken} == {"benchmarks/estimators.json", "cifar10_negatives/count.csv"}
 
 
 def table9(change):

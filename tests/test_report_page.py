@@ -160,17 +160,17 @@ def test_a_broken_file_is_named_where_it_is_missed_and_at_the_end_and_nothing_el
     report_root.algorithms(tmp_path)
     for name, content in (
         ("main/knn.json", '{"0": {"top1_percent": NaN}}'),
-        ("negatives/temperature.csv", "series,value\nIR,0.1\n"),
+        ("cifar10_negatives/temperature.csv", "series,value\nIR,0.1\n"),
         ("cifar10_algorithms/table.csv", ""),
         ("main/linear.json", "{"),
     ):
         (tmp_path / "metrics" / name).parent.mkdir(exist_ok=True)
         (tmp_path / "metrics" / name).write_text(content)
     found = gather(tmp_path, NOW)
-    assert {fault.name for fault in found.broken} >= {
-        "main/knn.json", "main/linear.json", "negatives/temperature.csv", "cifar10_algorithms/table.csv"}  # fmt: skip
+    names = ["main/knn.json", "main/linear.json", "cifar10_negatives/temperature.csv", "cifar10_algorithms/table.csv"]
+    assert {fault.name for fault in found.broken} >= set(names)
     broken = {figure.plot.name: figure.svg.reason for figure in found.figures if getattr(figure.svg, "broken", False)}
-    assert broken == {"mutualinfo.fig10": "metrics/negatives/temperature.csv: has no column 'nn1_top1_percent'"}
+    assert broken == {"mutualinfo.fig10": "metrics/cifar10_negatives/temperature.csv: has no column 'nn1_top1_percent'"}
     assert isinstance(found.headline, Table)
     page = html(found)
     assert re.findall(r'<section id="(\w+)"', page) == [*SECTIONS, "broken"]

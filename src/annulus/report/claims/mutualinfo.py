@@ -402,7 +402,9 @@ CLAIMS = [
         scale="paper",
         dataset=["CIFAR10", "ImageNet"],
         values={
-            "gain": estimate("negatives/count.csv", "nn1_gain_percent", series="10 % from the start", by=["value"])
+            "gain": estimate(
+                "cifar10_negatives/count.csv", "nn1_gain_percent", series="10 % from the start", by=["value"]
+            )
         },
     ),
     Claim(
@@ -434,9 +436,7 @@ CLAIMS = [
         "The temperature matters, at least for the speed of convergence, here by more than a point.",
         lambda gain: (abs(gain) > 1).any(),
         where=["mutualinfo.fig10"],
-        scale="paper",
-        dataset=["CIFAR10", "ImageNet"],
-        values={"gain": estimate("negatives/temperature.csv", "nn1_gain_percent", series="IR", by=["value"])},
+        values={"gain": estimate("cifar10_negatives/temperature.csv", "nn1_gain_percent", series="IR", by=["value"])},
     ),
     Claim(
         "mutualinfo.temperature-of-dataset",

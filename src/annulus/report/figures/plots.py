@@ -70,8 +70,9 @@ FINDINGS = {
     "bound's own: no training is involved.",
     "ring.appC": "Theorem 3.2: conditional negatives make the estimate lower and less variable. (A std of 0 "
     "has no place on the logarithmic axis.)",
-    "law": "A point is a temperature and a count of negatives; samplers anneal. Across: the share of the softmax's "
-    "weight that the closest tenth of the rows hold after training on uniform negatives; 10 % is even.",
+    "law": "A point is a temperature with a count of negatives, of IR with a small network but where another is named; "
+    "samplers anneal. Across: the share of the softmax's weight that the closest tenth of the rows hold after training "
+    "on uniform negatives; 10 % is even.",
     "gain.ring.table1a": "MoCoRing is compared with MoCo, CMCRing with CMC.",
     "curve.bound": "The bound, log(1 + K) minus the loss, on the information between views; its ceiling is log(1 + K).",
     "curve.accuracy": "Share of the validation images whose nearest row of the memory has their class.",
@@ -166,8 +167,8 @@ PLOTS = [
     Plot("mutualinfo.fig6-planes", "The learned planes of the spirals", "papers", ("spirals/plane.csv",),
          learned_planes, "mutualinfo.fig6"),
     _epochs("mutualinfo.fig7", "negatives/critic", "Witness functions"),
-    _swept("mutualinfo.fig9", "negatives/count", "negatives", "How many negatives"),
-    _swept("mutualinfo.fig10", "negatives/temperature", "temperature", "Temperature"),
+    _swept("mutualinfo.fig9", "cifar10_negatives/count", "negatives", "How many negatives"),
+    _swept("mutualinfo.fig10", "cifar10_negatives/temperature", "temperature", "Temperature"),
     Plot("mutualinfo.table3", "NCE and CNCE on a toy of known information", "papers", ("estimators/conditional.csv",),
          conditional, bars="Bars: 95 % interval over seeds. cosine: the printed setting. cosine-slow-warm: a tenth of "
          "the printed learning rate, uniform negatives at first. Estimates of 0 and less have no place on the axis."),
