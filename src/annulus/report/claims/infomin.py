@@ -227,7 +227,7 @@ CLAIMS = [
         where=["infomin.fig5"],
         values={
             "gains": estimate(
-                "colour/spaces.csv", "linear_gain_percent", series=["lab", "ydbdr", "yiq", "yuv"], by=["series"]
+                "cifar10_colour/spaces.csv", "linear_gain_percent", value=["lab", "ydbdr", "yiq", "yuv"], by=["value"]
             )
         },
     ),
