@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+import torch
 from settings import CPU, SMALL, load, stripes
 
 from annulus.config.resolved import RUN, resolved
@@ -27,11 +28,14 @@ def with_masks(images: ImageSet) -> ImageSet:
 
 @pytest.fixture
 def folder(empty_checkout, monkeypatch):
-    """Images with masks."""
+    """Images with masks; one thread, as each run has, for a decoder's sums depend on it."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
     monkeypatch.setattr(module, "pick_device", lambda: CPU)
     for split, count, seed in (("train", 40, 5), ("test", 20, 6)):
         save_images(empty_checkout / f"{split}.safetensors", with_masks(stripes(count, seed)))
-    return empty_checkout
+    yield empty_checkout
+    torch.set_num_threads(threads)
 
 
 def test_mean_iou_is_of_the_frozen_maps_and_changes_nothing_else(folder):

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from annulus.config.file import read_tree
 from annulus.report.claims.verdicts import CLAIMS, counted, verdicts
 from annulus.report.page.content import Paper, papers_of
 from annulus.report.page.markdown import claims, code, not_run, run, safe
@@ -14,6 +13,7 @@ from annulus.report.page.numbers import Numbers, numbers_of
 from annulus.report.papers.comparison import compare, load_tables
 from annulus.report.papers.metrics import Metrics
 from annulus.studies.presets.preset import Preset, Presets
+from annulus.studies.study import OwnStudy
 
 
 def pages(root: Path) -> dict[str, str]:
@@ -78,7 +78,7 @@ def _parts(root: Path, key: str) -> list[str]:
     """The figures of a paper that are parts of a study: their series, and the values that one setting takes."""
     blocks = []
     for path in sorted(root.glob("stages/*/params.yaml")):
-        for name, part in (read_tree(path).get("parts") or {}).items():
+        for name, part in (OwnStudy(path).content.get("parts") or {}).items():
             if part["figure"].startswith(f"{key}."):
                 command = code(f"dvc repro stages/{path.parent.name}/dvc.yaml:part@{name}")
                 sweep = part.get("sweep")
