@@ -98,7 +98,7 @@ def verdict(claim: Claim, metrics: Metrics, tables: Mapping[str, Comparison]) ->
 
 
 def counted(found: Sequence[Verdict]) -> list[str]:
-    """How many claims have each verdict, in words; of those of another scale also what their rules say here."""
+    """Claims by verdict, in words: counts, and of the claims of another scale also what their rules say here."""
     says = {True: "would hold", False: "would not hold", None: "would be undecided"}
     told = []
     for kind in VERDICTS:

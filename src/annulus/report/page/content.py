@@ -132,6 +132,7 @@ def gather(root: Path, now: datetime) -> Report:
     shown = [figure(plot, metrics, found) for plot in PLOTS]
     sections = {name: [figure for figure in shown if figure.plot.section == name] for name in
                 ("papers", "curves", "diagnostics")}  # fmt: skip
+    tally = Counter(verdict.verdict for verdict in found)
     about = context(root, now)
     return Report(
         context=about,
@@ -164,7 +165,7 @@ def gather(root: Path, now: datetime) -> Report:
         pictures=grids(root, metrics),
         sheets=sheets(root),
         broken=metrics.broken,
-        counts=dict(sorted(Counter(each.verdict for each in found).items(), key=lambda pair: VERDICTS.index(pair[0]))),
+        counts={verdict: tally[verdict] for verdict in VERDICTS if tally[verdict]},
     )
 
 
