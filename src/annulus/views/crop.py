@@ -113,7 +113,7 @@ def resized_crop(
     """Cut each image's box, resize it to size x size, and mirror the images of these numbers left to right.
 
     Equal to torchvision's resized_crop with bilinear interpolation and antialias, followed by a flip; uint8
-    images come out in [0, 1], float images on their own scale.
+    images come out in [0, 1], large ones on a CPU rounded to 8 bits; float images on their own scale.
     """
     scale = 1 if images.is_floating_point() else 1 / 255
     if images.device.type == "cpu" and max(images.shape[2:]) * size > LARGE:
@@ -145,13 +145,12 @@ def resized(
 ) -> Shaped[Tensor, "c {size} {size}"]:
     """One image's box (top, left, height, width), resized, by a call that skips the matrices' zeros.
 
-    A uint8 image whose channels lie together, as JPEG's do, is resized in 8 bits, as Pillow and torchvision do; others
-    in floating point. Values keep their scale.
+    A uint8 image is resized in 8 bits, as Pillow and torchvision do: half the time of floating point, and each value
+    within one level of 255. Values keep their scale.
     """
     top, left, height, width = box
     part = image[None, :, top : top + height, left : left + width]
-    eight_bits = image.dtype == torch.uint8 and image.stride(0) == 1
-    part = part if eight_bits else part.float()
+    part = part if image.dtype == torch.uint8 else part.float()
     return F.interpolate(part, (size, size), mode="bilinear", antialias=True)[0]
 
 
