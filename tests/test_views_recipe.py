@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from compilers import needs_compiler
 from settings import read
 from torchvision import transforms
 from torchvision.transforms.v2 import functional as oracle
@@ -52,10 +53,11 @@ def asked():
     pool._threads.cache_clear()
 
 
-@pytest.fixture(params=[views.LARGE, 1], ids=["in batches", "each image by itself"])
+@pytest.fixture(params=["in batches", "each image by itself", pytest.param("each image in C", marks=needs_compiler)])
 def way(request, monkeypatch):
-    """Views as of small images, and as of large ones, but for the 8 bits of these: the crop's own test has them."""
-    monkeypatch.setattr(views, "LARGE", request.param)
+    """Views as of small images, and as of large ones, but for the operators' 8 bits: the crop's own test has them."""
+    monkeypatch.setattr(views, "LARGE", views.LARGE if request.param == "in batches" else 1)
+    monkeypatch.setattr(large, "trusted", lambda *_: request.param == "each image in C")
     monkeypatch.setattr(large, "resized", lambda image, box, size: resized(image.float(), box, size))
 
 
@@ -109,8 +111,10 @@ def test_resized_crop_equals_torchvision(height, width, size, generator):
     torch.testing.assert_close(ours, floats, atol=1.001 / 255 if eight_bits else 1e-6, rtol=0)
 
 
+@pytest.mark.parametrize("in_c", [False, pytest.param(True, marks=needs_compiler)])
 @pytest.mark.parametrize("size", [96, 40])
-def test_a_view_of_a_large_image_is_the_same_in_planes_and_as_jpeg_lies(size, generator):
+def test_a_view_of_a_large_image_is_the_same_in_planes_and_as_jpeg_lies(size, in_c, generator, monkeypatch):
+    monkeypatch.setattr(large, "trusted", lambda *_: in_c)
     images = torch.randint(0, 256, (6, 3, 130, 140), generator=generator, dtype=torch.uint8)
     lying = images.contiguous(memory_format=torch.channels_last)
     one, other = (augment(some, STANDARD, size, torch.Generator().manual_seed(3)) for some in (images, lying))
@@ -173,18 +177,42 @@ def test_images_of_several_sizes_are_seen_as_each_by_itself_whatever_lies_beside
         augment(batch, NOTHING, 24, generator, sizes=shapes)
 
 
-def test_large_images_have_the_same_views_with_several_threads_and_jpeg_s_are_resized_in_eight_bits(generator, asked):
+@pytest.mark.parametrize("in_c", [False, pytest.param(True, marks=needs_compiler)])
+def test_large_images_have_the_same_views_with_several_threads(in_c, generator, asked, monkeypatch):
+    monkeypatch.setattr(large, "trusted", lambda *_: in_c)
     images = torch.randint(256, (6, 3, 200, 230), generator=generator, dtype=torch.uint8)
     found = []
     for count in (1, 3):
         asked(count)
         found.append(augment(images, STANDARD, 192, seeded(2)))
     assert torch.equal(*found)
-    crops = replace(STANDARD, jitter=None, grayscale=0.0)
-    together = images.contiguous(memory_format=torch.channels_last)
-    fine, coarse = (augment(some, crops, 192, seeded(2)) for some in (images, together))
+
+
+@needs_compiler
+def test_views_by_c_and_by_operators_are_a_level_of_255_apart_and_those_by_operators_have_eight_bits(
+    generator, monkeypatch
+):
+    images = torch.randint(256, (6, 3, 200, 230), generator=generator, dtype=torch.uint8)
+    crops, found = replace(STANDARD, jitter=None, grayscale=0.0), []
+    for in_c in (True, False):
+        monkeypatch.setattr(large, "trusted", lambda *_, in_c=in_c: in_c)
+        found.append(augment(images, crops, 192, seeded(2)))
+    fine, coarse = found
     torch.testing.assert_close(coarse * 255, (coarse * 255).round(), atol=1e-3, rtol=0)
     torch.testing.assert_close(coarse, fine, atol=1.01 / 255, rtol=0)
+    assert (coarse - fine).abs().max() > 0.4 / 255
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("was", "becomes"), [("? -angle", "? angle"), ("0.114f", "0.115f"), ("mirrored ?", "!mirrored ?")]
+)
+def test_a_fault_in_c_is_seen_before_it_is_used(was, becomes, tmp_path, monkeypatch):
+    source = tmp_path / "large.c"
+    source.write_text(large.SOURCE.read_text().replace(was, becomes))
+    assert large.c_agrees(torch.device("cpu"))
+    monkeypatch.setattr(large, "SOURCE", source)
+    assert not large.c_agrees(torch.device("cpu"))
 
 
 @pytest.mark.usefixtures("way")
@@ -192,7 +220,7 @@ def test_center_view_equals_torchvision_and_no_larger_one_fits(photos, generator
     for size in (7, 20):
         expected = oracle.center_crop(photos, [size, size]) / 255
         assert torch.equal(center_view(photos, size), expected)
-        assert torch.equal(augment(photos, NOTHING, size, generator), expected)
+        torch.testing.assert_close(augment(photos, NOTHING, size, generator), expected, atol=1e-7, rtol=0)
     assert center_crop(photos, 4).untyped_storage().data_ptr() == photos.untyped_storage().data_ptr()
     with pytest.raises(InputError, match=r"crop of 24 x 24 does not fit images of 20 x 28 .*lower view_size to 20"):
         center_view(photos, 24)

@@ -1,9 +1,15 @@
-"""Views of 256 images of 32 x 32 on one core: ours, torchvision's PIL pipeline, its tensor pipeline, and kornia's.
+"""Views of 32 and 224 pixels on one core, by its seconds: ours, Pillow's, tensors', kornia's and albumentations'.
 
-All do the standard contrastive augmentation: random resized crop, flip, colour jitter, greyscale. `infomin` is
-RA-CJ-Blur (infomin Section 7.2): RandAugment and blur too, ours against the PIL pipeline.
+All do the standard contrastive augmentation (random resized crop, flip, colour jitter, greyscale) and end in floats in
+[0, 1], channels first. `infomin` is RA-CJ-Blur (arXiv:2005.10243, Section 7.2): RandAugment and blur too. Views of 224
+pixels are of images of 256 x 341: of planes, and as a JPEG decoder leaves them, which is how albumentations takes them.
+Ours and torchvision's resize with antialiasing, albumentations' and kornia's default does not.
+
+albumentations is not among the pinned packages: `pip install albumentations==2.0.8`, the last under MIT's licence.
 """
 
+import os
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -11,81 +17,123 @@ import torch
 from PIL import Image
 from steps import PARAMS
 from timing import medians, write
+from torch import Tensor
 from torchvision import transforms
 from torchvision.transforms import v2
 
 from annulus.views.recipe import augment
 
-BATCH, SIZE, REPETITIONS = 256, 32, 21
+os.environ["NO_ALBUMENTATIONS_UPDATE"] = "1"  # it would ask its server for a newer version
+
+SMALL = {"size": 32, "stored": (32, 32), "batch": 256}
+LARGE = {"size": 224, "stored": (256, 341), "batch": 32}
+REPETITIONS = 21
 ROUNDS = 4  # batches in a row, as a loader makes them: a single one would mostly pay for the others' cache misses
 
 STANDARD, INFOMIN = PARAMS.view_sets["standard"], PARAMS.view_sets["infomin"]
 ALWAYS = replace(INFOMIN.rand_augment, spread=0.0, probability=1.0)  # as torchvision has it
 INFOMIN = replace(INFOMIN, rand_augment=ALWAYS)
 
+Call = Callable[[], object]
+
 
 def main() -> None:
     torch.set_num_threads(1)
+    numbers = of_size(**SMALL) | of_size(**LARGE)
+    write("views", torch.device("cpu"), **numbers, batch_32px=SMALL["batch"], batch_224px=LARGE["batch"])
+
+
+def of_size(size: int, stored: tuple[int, int], batch: int) -> dict[str, float]:
+    """Images a second of each contestant, and how many times its time ours takes."""
     torch.manual_seed(0)
     random = torch.Generator().manual_seed(0)
-    images = torch.randint(0, 256, (BATCH, 3, SIZE, SIZE), generator=random, dtype=torch.uint8)
-    pictures = [Image.fromarray(image.permute(1, 2, 0).numpy()) for image in images]
-    on_pil, on_tensors, infomin_on_pil = torchvision_on_pil(), torchvision_on_tensors(), torchvision_infomin_on_pil()
-
-    contestants: dict[str, Callable[[], object]] = {
-        "ours": lambda: augment(images, STANDARD, SIZE, random),
-        "torchvision_pil": lambda: [on_pil(picture) for picture in pictures],
-        "torchvision_tensors": lambda: [on_tensors(image) for image in images],
+    images = torch.randint(0, 256, (batch, 3, *stored), generator=random, dtype=torch.uint8)
+    as_jpeg = images.contiguous(memory_format=torch.channels_last)
+    arrays = list(images.permute(0, 2, 3, 1).contiguous().numpy())
+    pictures = [Image.fromarray(array) for array in arrays]
+    on_pil, infomin_on_pil = torchvision_on_pil(size), torchvision_infomin_on_pil(size)
+    on_tensors = torchvision_on_tensors(size)
+    contestants: dict[str, Call] = {
+        "ours": lambda: augment(images, STANDARD, size, random),
+        "ours_as_jpeg": lambda: augment(as_jpeg, STANDARD, size, random),
+        "torchvision_pil": lambda: torch.stack([on_pil(picture) for picture in pictures]),
+        "torchvision_tensors": lambda: torch.stack([on_tensors(image) for image in images]),
         # One draw for the whole batch: less than is asked for, and shown for scale only.
         "torchvision_tensors_all_images_alike": lambda: on_tensors(images),
-        "infomin": lambda: augment(images, INFOMIN, SIZE, random),
-        "infomin_torchvision_pil": lambda: [infomin_on_pil(picture) for picture in pictures],
+        "infomin": lambda: augment(images, INFOMIN, size, random),
+        "infomin_torchvision_pil": lambda: torch.stack([infomin_on_pil(picture) for picture in pictures]),
     }
-    try:
-        on_batches = kornia_on_batches()
-    except ImportError as error:
-        print(f"without kornia's row: {error}; `make install` brings it")
-    else:
-        contestants["kornia"] = lambda: on_batches(images.float().div_(255))
+    for package, version, views in (
+        ("kornia", "", lambda: kornia_on_batches(size, images)),
+        ("albumentations", "==2.0.8", lambda: albumentations_on_arrays(size, arrays)),
+    ):
+        try:
+            contestants[package] = views()
+        except ImportError as error:
+            print(f"without {package}'s row: {error}; `pip install {package}{version}` brings it")
 
-    seconds = medians(contestants, REPETITIONS, calls=ROUNDS)
-    rates = {f"{name}_images_per_second": BATCH / each for name, each in seconds.items()}
+    seconds = medians(contestants, REPETITIONS, calls=ROUNDS, clock=time.process_time)
     own = {name: "infomin" if name.startswith("infomin") else "ours" for name in seconds}
-    ratios = {f"times_{name}": seconds[name] / seconds[ours] for name, ours in own.items() if name != ours}
-    write("views", torch.device("cpu"), **rates, **ratios, batch=BATCH, view_size=SIZE)
+    if "albumentations" in seconds and size == LARGE["size"]:
+        own["albumentations"] = "ours_as_jpeg"
+    rates = {f"{name}_{size}px_images_per_second": batch / each for name, each in seconds.items()}
+    return rates | {
+        f"times_{name}_{size}px": seconds[name] / seconds[ours] for name, ours in own.items() if name != ours
+    }
 
 
-def torchvision_on_pil() -> Callable[[Image.Image], torch.Tensor]:
-    first = [transforms.RandomResizedCrop(SIZE, scale=(0.2, 1.0)), transforms.RandomHorizontalFlip()]
+def torchvision_on_pil(size: int) -> Callable[[Image.Image], Tensor]:
+    first = [transforms.RandomResizedCrop(size, scale=(0.2, 1.0)), transforms.RandomHorizontalFlip()]
     jitter = transforms.RandomApply([transforms.ColorJitter(0.4, 0.4, 0.4, 0.1)], p=0.8)
     return transforms.Compose([*first, jitter, transforms.RandomGrayscale(0.2), transforms.ToTensor()])
 
 
-def torchvision_infomin_on_pil() -> Callable[[Image.Image], torch.Tensor]:
-    first = [transforms.RandomResizedCrop(SIZE, scale=(0.2, 1.0)), transforms.RandomHorizontalFlip()]
+def torchvision_infomin_on_pil(size: int) -> Callable[[Image.Image], Tensor]:
+    first = [transforms.RandomResizedCrop(size, scale=(0.2, 1.0)), transforms.RandomHorizontalFlip()]
     drawn = transforms.RandAugment(num_ops=2, magnitude=30)
     jitter = transforms.RandomApply([transforms.ColorJitter(0.8, 0.8, 0.8, 0.2)], p=0.8)
-    blur = transforms.RandomApply([transforms.GaussianBlur(3, sigma=(0.1, 2.0))], p=0.5)
+    blur = transforms.RandomApply([transforms.GaussianBlur(2 * max(1, size // 20) + 1, sigma=(0.1, 2.0))], p=0.5)
     return transforms.Compose([*first, drawn, jitter, blur, transforms.RandomGrayscale(0.2), transforms.ToTensor()])
 
 
-def torchvision_on_tensors() -> Callable[[torch.Tensor], torch.Tensor]:
-    first = [v2.RandomResizedCrop(SIZE, scale=(0.2, 1.0), antialias=True), v2.RandomHorizontalFlip()]
+def torchvision_on_tensors(size: int) -> Callable[[Tensor], Tensor]:
+    first = [v2.RandomResizedCrop(size, scale=(0.2, 1.0), antialias=True), v2.RandomHorizontalFlip()]
     jitter = v2.RandomApply([v2.ColorJitter(0.4, 0.4, 0.4, 0.1)], p=0.8)
     return v2.Compose([*first, jitter, v2.RandomGrayscale(0.2), v2.ToDtype(torch.float32, scale=True)])
 
 
-def kornia_on_batches() -> Callable[[torch.Tensor], torch.Tensor]:
+def kornia_on_batches(size: int, images: Tensor) -> Call:
     """Raises ImportError where kornia is not installed."""
     from kornia import augmentation
 
-    return augmentation.AugmentationSequential(
-        augmentation.RandomResizedCrop((SIZE, SIZE), scale=(0.2, 1.0), cropping_mode="resample"),
+    views = augmentation.AugmentationSequential(
+        augmentation.RandomResizedCrop((size, size), scale=(0.2, 1.0), cropping_mode="resample"),
         augmentation.RandomHorizontalFlip(),
         augmentation.ColorJitter(0.4, 0.4, 0.4, 0.1, p=0.8),
         augmentation.RandomGrayscale(p=0.2),
         data_keys=["input"],
     )
+    return lambda: views(images.float().div_(255))
+
+
+def albumentations_on_arrays(size: int, arrays: list) -> Call:
+    """Raises ImportError where albumentations is not installed."""
+    import albumentations
+    import cv2
+    from albumentations.pytorch import ToTensorV2
+
+    cv2.setNumThreads(1)
+    views = albumentations.Compose(
+        [
+            albumentations.RandomResizedCrop((size, size), scale=(0.2, 1.0)),
+            albumentations.HorizontalFlip(),
+            albumentations.ColorJitter((0.6, 1.4), (0.6, 1.4), (0.6, 1.4), (-0.1, 0.1), p=0.8),
+            albumentations.ToGray(p=0.2),
+            albumentations.ToFloat(max_value=255),
+            ToTensorV2(),
+        ]
+    )
+    return lambda: torch.stack([views(image=array)["image"] for array in arrays])
 
 
 if __name__ == "__main__":

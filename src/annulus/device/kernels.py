@@ -12,13 +12,11 @@ log = logging.getLogger("annulus")
 
 @cache
 def trusted(name: str, agrees: Callable[[torch.device], bool], device: torch.device) -> bool:
-    """Returns True if kernels in Triton can be used: it is installed, and they agree with PyTorch on a fixed input.
-
-    `agrees` runs once per device and process, and waits for the device. A failure is logged once as a warning.
+    """Returns True if kernels can be used: in Triton on a GPU, in C on a CPU, where they agree with PyTorch.
 
     `agrees` is asked once for each device of a process, and waits for it; where it is not so, there is one warning.
     """
-    if not torch.cuda.is_available() or find_spec("triton") is None:
+    if device.type != "cpu" and (not torch.cuda.is_available() or find_spec("triton") is None):
         return False
     try:
         with torch.inference_mode(False), torch.no_grad(), torch.autocast(device.type, enabled=False):

@@ -43,6 +43,7 @@ def imported_files(module: Path) -> set[Path]:
 def hash_code(module: Path) -> dict[str, str]:
     """SHA-256 of the source code of a computation: a Python file, and the files of annulus that it imports.
 
+    A file that stands beside another in C, by the same name, counts as a part of it.
     Keys are paths within annulus, since checkouts differ in theirs. Files that only read, write and report are left
     out, and so are those with only a docstring: an edit there must not cost hours of training.
 
@@ -51,7 +52,7 @@ def hash_code(module: Path) -> dict[str, str]:
     """
     return {
         file.relative_to(LIBRARY).as_posix() if file.is_relative_to(LIBRARY) else "script": hashlib.sha256(
-            _read(file)
+            b"".join(_read(part) for part in (file, file.with_suffix(".c")) if part == file or part.is_file())
         ).hexdigest()
         for file in sorted(imported_files(module))
         if computes(file)

@@ -1,0 +1,207 @@
+/* The view of one large image on a CPU: crop, resize, flip, colour jitter, greyscale; each pixel is read and written twice.
+
+Called by annulus.views.large, which compiles this file. The formulas are those of annulus.views.crop (resize_matrices)
+and annulus.views.colour; annulus.views.recipe compares them before the first use. */
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BRIGHTNESS, CONTRAST, SATURATION, HUE }; /* annulus.views.colour */
+
+static inline float lower(float a, float b) { return a < b ? a : b; }
+static inline float higher(float a, float b) { return a > b ? a : b; }
+static inline float unit(float value) { return lower(higher(value, 0.0f), 1.0f); }
+static inline float luma(float red, float green, float blue) { return 0.2989f * red + 0.587f * green + 0.114f * blue; }
+
+/* For each of `size` output pixels of an axis: the first of `taps` input pixels, and weights[tap * size + output]. */
+typedef struct {
+    int taps;
+    int *first;
+    float *weights;
+} Axis;
+
+static int axis_of(Axis *axis, int length, int size, int mirrored, double scale)
+{
+    double step = (double)length / size, reach = step > 1 ? step : 1;
+    int taps = (int)ceil(2 * reach); /* as many pixels' centres lie within the reach at most */
+    axis->taps = taps < length ? taps : length;
+    axis->first = malloc(size * sizeof(int));
+    axis->weights = malloc((size_t)axis->taps * size * sizeof(float));
+    if (!axis->first || !axis->weights)
+        return 0;
+    for (int output = 0; output < size; output++) {
+        double centre = step * ((mirrored ? size - 1 - output : output) + 0.5), total = 0;
+        int first = (int)floor(centre - reach + 0.5), last = length - axis->taps;
+        first = first < 0 ? 0 : first > last ? last : first;
+        for (int tap = 0; tap < axis->taps; tap++) {
+            double weight = 1 - fabs(first + tap + 0.5 - centre) / reach;
+            total += weight > 0 ? weight : 0;
+        }
+        for (int tap = 0; tap < axis->taps; tap++) {
+            double weight = 1 - fabs(first + tap + 0.5 - centre) / reach;
+            axis->weights[(size_t)tap * size + output] = weight > 0 ? (float)(weight * scale / total) : 0;
+        }
+        axis->first[output] = first;
+    }
+    return 1;
+}
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* The weighted sum of `taps` rows of bytes, its numbers `apart` from one another. */
+INLINE void sum_rows(int taps, const unsigned char *rows, long stride, const float *weights, int of_tap, long count,
+                     int apart, float *restrict result)
+{
+    for (long place = 0; place < count; place++) {
+        float sum = 0;
+        for (int tap = 0; tap < taps; tap++)
+            sum += weights[(long)tap * of_tap] * rows[tap * stride + place];
+        result[place * apart] = sum;
+    }
+}
+
+typedef float Four __attribute__((vector_size(16))); /* red, green, blue, and what follows them */
+
+/* The weighted sums of `taps` pixels along a row of `row[3 * pixel + channel]`, which goes on for one more number. */
+INLINE void sum_columns(int taps, const float *row, const Axis *across, int size, float *restrict red,
+                        float *restrict green, float *restrict blue)
+{
+    for (int output = 0; output < size; output++) {
+        const float *from = row + 3 * across->first[output];
+        Four sum = {0}, pixel;
+        for (int tap = 0; tap < taps; tap++) {
+            memcpy(&pixel, from + 3 * tap, sizeof pixel);
+            sum += across->weights[(long)tap * size + output] * pixel;
+        }
+        red[output] = sum[0];
+        green[output] = sum[1];
+        blue[output] = sum[2];
+    }
+}
+
+/* With the number of taps known to the compiler, it unrolls the loops over them. */
+#define BY_TAPS(function, taps, ...) \
+    switch (taps) { \
+    case 1: function(1, __VA_ARGS__); break; \
+    case 2: function(2, __VA_ARGS__); break; \
+    case 3: function(3, __VA_ARGS__); break; \
+    case 4: function(4, __VA_ARGS__); break; \
+    default: function(taps, __VA_ARGS__); \
+    }
+
+static void together_down(const unsigned char *rows, long stride, const Axis *down, int size, int output, long count,
+                          float *row)
+{
+    rows += down->first[output] * stride;
+    BY_TAPS(sum_rows, down->taps, rows, stride, down->weights + output, size, count, 1, row)
+}
+
+static void plane_down(const unsigned char *rows, long stride, const Axis *down, int size, int output, long count,
+                       float *row)
+{
+    rows += down->first[output] * stride;
+    BY_TAPS(sum_rows, down->taps, rows, stride, down->weights + output, size, count, 3, row)
+}
+
+static void across_row(const float *row, const Axis *across, int size, float *red, float *green, float *blue)
+{
+    BY_TAPS(sum_columns, across->taps, row, across, size, red, green, blue)
+}
+
+static void blend(float *restrict red, float *restrict green, float *restrict blue, int count, float factor, float mean,
+                  float grey_share)
+{
+    for (int place = 0; place < count; place++) {
+        float with = mean + grey_share * luma(red[place], green[place], blue[place]);
+        red[place] = unit(factor * red[place] + with);
+        green[place] = unit(factor * green[place] + with);
+        blue[place] = unit(factor * blue[place] + with);
+    }
+}
+
+static void turn_hue(float *restrict red, float *restrict green, float *restrict blue, int count, float turn)
+{
+    for (int place = 0; place < count; place++) {
+        float r = red[place], g = green[place], b = blue[place];
+        float largest = higher(higher(r, g), b), smallest = lower(lower(r, g), b);
+        float chroma = largest - smallest, sixfold = 6 * chroma;
+        float angle = fabsf(g + b - r + largest - 2 * smallest) / higher(sixfold, 1e-12f);
+        angle = (g < b ? -angle : angle) + turn + 1;
+        angle -= floorf(angle);
+        r = smallest - chroma + sixfold * fabsf(angle - 1.0f / 2);
+        g = largest + chroma - sixfold * fabsf(angle - 1.0f / 3);
+        b = largest + chroma - sixfold * fabsf(angle - 2.0f / 3);
+        red[place] = lower(higher(r, smallest), largest);
+        green[place] = lower(higher(g, smallest), largest);
+        blue[place] = lower(higher(b, smallest), largest);
+    }
+}
+
+static void change(float *red, float *green, float *blue, int count, int kind, float amount, float mean)
+{
+    if (kind == HUE)
+        turn_hue(red, green, blue, count, amount);
+    else
+        blend(red, green, blue, count, amount, kind == CONTRAST ? (1 - amount) * mean : 0,
+              kind == SATURATION ? 1 - amount : 0);
+}
+
+static void finish(float *restrict red, float *restrict green, float *restrict blue, int count, int grey)
+{
+    for (int place = 0; place < count; place++) {
+        float value = luma(red[place], green[place], blue[place]);
+        red[place] = lower(grey ? value : red[place], 1.0f);
+        green[place] = lower(grey ? value : green[place], 1.0f);
+        blue[place] = lower(grey ? value : blue[place], 1.0f);
+    }
+}
+
+/* image: bytes of a box of height x width pixels, `of_row` and `of_channel` bytes apart; pixels are 1 byte apart, or 3
+   where the channels lie together. view: 3 planes of size x size numbers in [0, 1]. kinds and amounts: the operators of
+   its jitter in their order. Returns 0 where memory is short, else 1. */
+int annulus_view(const unsigned char *image, long of_row, long of_channel, int height, int width, int mirrored,
+                 int operators, const int *kinds, const float *amounts, int grey, int size, float *view)
+{
+    int together = of_channel == 1, contrast = 0;
+    long plane = (long)size * size;
+    Axis down = {0}, across = {0};
+    float *row = calloc(3 * (size_t)width + 1, sizeof(float));
+    int ready = axis_of(&down, height, size, 0, 1.0 / 255) & axis_of(&across, width, size, mirrored, 1) & (row != NULL);
+    double total = 0;
+
+    while (contrast < operators && kinds[contrast] != CONTRAST)
+        contrast++;
+    for (int output = 0; ready && output < size; output++) {
+        float *red = view + (long)output * size, *green = red + plane, *blue = green + plane;
+        if (together)
+            together_down(image, of_row, &down, size, output, 3L * width, row);
+        for (int channel = 0; !together && channel < 3; channel++)
+            plane_down(image + channel * of_channel, of_row, &down, size, output, width, row + channel);
+        across_row(row, &across, size, red, green, blue);
+        for (int number = 0; number < contrast; number++)
+            change(red, green, blue, size, kinds[number], amounts[number], 0);
+        if (contrast == operators) {
+            finish(red, green, blue, size, grey);
+            continue;
+        }
+        float sum = 0;
+#pragma omp simd reduction(+ : sum)
+        for (int place = 0; place < size; place++)
+            sum += luma(red[place], green[place], blue[place]);
+        total += sum;
+    }
+    /* Contrast blends with the mean grey of all that the operators before it made. */
+    for (int output = 0; ready && contrast < operators && output < size; output++) {
+        float *red = view + (long)output * size, *green = red + plane, *blue = green + plane;
+        for (int number = contrast; number < operators; number++)
+            change(red, green, blue, size, kinds[number], amounts[number], (float)(total / plane));
+        finish(red, green, blue, size, grey);
+    }
+    free(row);
+    free(down.first);
+    free(down.weights);
+    free(across.first);
+    free(across.weights);
+    return ready;
+}
