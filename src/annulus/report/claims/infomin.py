@@ -444,7 +444,9 @@ CLAIMS = [
         "With a linear head, accuracy over the least share of the image that a crop has is a reverse U.",
         lambda gain: (gain.first() < 0) & (gain.last() < 0),
         where=["infomin.fig11"],
-        values={"gain": estimate("strength/crop.csv", "linear_gain_percent", series="linear head", by=["value"])},
+        values={
+            "gain": estimate("cifar10_strength/crop.csv", "linear_gain_percent", series="linear head", by=["value"])
+        },
     ),
     Claim(
         "infomin.crop-reverse-u-mlp",
@@ -493,7 +495,9 @@ CLAIMS = [
         "Accuracy over the strength of colour jitter is a reverse U.",
         lambda gain: (gain.first() < 0) & (gain.last() < 0),
         where=["infomin.fig12"],
-        values={"gain": estimate("strength/jitter.csv", "linear_gain_percent", series="linear head", by=["value"])},
+        values={
+            "gain": estimate("cifar10_strength/jitter.csv", "linear_gain_percent", series="linear head", by=["value"])
+        },
     ),
     Claim(
         "infomin.jitter-sweet-spot",
@@ -504,13 +508,15 @@ CLAIMS = [
         dataset=["ImageNet"],
         values={
             "gain": estimate(
-                "strength/jitter.csv",
+                "cifar10_strength/jitter.csv",
                 "linear_gain_percent",
                 series="linear head",
                 value=[0.0, 0.125, 0.25, 0.5, 1.25, 1.5, 2.0, 2.5],
                 by=["value"],
             ),
-            "gain_at_1": estimate("strength/jitter.csv", "linear_gain_percent", series="linear head", value=1.0),
+            "gain_at_1": estimate(
+                "cifar10_strength/jitter.csv", "linear_gain_percent", series="linear head", value=1.0
+            ),
         },
     ),
     Claim(
