@@ -36,8 +36,15 @@ SMALL = {
         "LOCK_SECONDS": 0.1,
     },
     "sweep": {"said_by_a_sweep": lambda _: SWEPT},
-    "views": {"BATCH": 4, "ROUNDS": 1},
+    "views": {
+        "SMALL": {"size": 32, "stored": (32, 32), "batch": 4},
+        "LARGE": {"size": 224, "stored": (256, 341), "batch": 1},
+        "ROUNDS": 1,
+    },
 }
+
+
+PEERS = ("kornia", "lightly", "albumentations")
 
 
 def called_once(contestants, *_, **__):
@@ -50,7 +57,8 @@ def called_once(contestants, *_, **__):
 @pytest.mark.parametrize("name", SMALL)
 def test_a_benchmark_writes_its_ratios(name, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
-    monkeypatch.setitem(sys.modules, "kornia", None)  # as where it and lightly are not installed
+    for peer in ("kornia", "albumentations"):  # as where neither, nor lightly, is installed
+        monkeypatch.setitem(sys.modules, peer, None)
     monkeypatch.setattr(torch, "set_num_threads", lambda _: None)
     bench = importlib.import_module(f"bench_{name}")
     monkeypatch.setattr(sys.modules["timing"], "METRICS", tmp_path)
@@ -78,7 +86,7 @@ def test_a_benchmark_writes_its_ratios(name, tmp_path, monkeypatch):
     for path in tmp_path.iterdir():
         written = json.loads(path.read_text())
         committed = json.loads((BENCHMARKS.parents[1] / "metrics" / "benchmarks" / path.name).read_text())
-        assert written.keys() >= {key for key in committed if "kornia" not in key and "lightly" not in key}
+        assert written.keys() >= {key for key in committed if not any(peer in key for peer in PEERS)}
         assert all(value >= 0 for value in written.values() if isinstance(value, int | float))
 
 

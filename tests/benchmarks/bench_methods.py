@@ -1,12 +1,13 @@
 """MoCo and SimCLR: images per second against lightly's own recipe and against the bare step; what MoCoRing costs.
 
-`bench_methods.py cifar` compares them with the stem for small images instead, which takes ten minutes.
+`bench_methods.py cifar` compares MoCo with the stem for small images instead, with which ResNets of 32 pixels are
+trained, in batches of 32 and 256; it takes twenty minutes of a core.
 
-ResNet-18, 32 pixels, batches of 256, the same images, augmentations, heads and number of keys on both sides. Turns of
-a few steps go round all contestants. lightly, in a process of its own (lightly_recipe.py), tries several numbers of
-loader workers up to the number of cores, and the fastest counts. A bare step is what no pipeline can spare: encoders
-forward and backward, the plain loss over all scores, the optimiser, the memory's update, on random views, without a
-sampler. Whole epochs, with validation, stand beside as many bare steps.
+ResNet-18, 32 pixels, the same images, augmentations, heads and number of keys on both sides. Turns of a few steps go
+round all contestants. lightly, in processes of its own (lightly_recipe.py), as its examples are and tuned, tries
+several numbers of loader workers up to the number of cores, and the fastest counts. A bare step is what no pipeline can
+spare: encoders forward and backward, the plain loss over all scores, the optimiser, the memory's update, on random
+views, without a sampler. Whole epochs, with validation, stand beside as many bare steps.
 """
 
 import json
@@ -18,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
@@ -37,11 +39,16 @@ from annulus.methods.simclr import SimCLR
 from annulus.training.loop import Training
 
 IMAGES, BATCH, SIZE, QUEUE, LONG_QUEUE = 4_096, 256, 32, 4_096, 65_536
+SMALL_BATCH = 32  # of most CIFAR-10 runs in this repository
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 HEADS = {"moco": "mlp", "simclr": "mlp-bn"}  # MoCo v2's, and lightly's for SimCLR
 TEMPERATURES = {"moco": 0.2, "simclr": 0.5}
+LIGHTLY = {"plain": "lightly", "tuned": "lightly_tuned"}  # as its examples are; with channels last and the allocator
 
 Turn = Callable[[], float]  # seconds per step
+LightlyTurn = Callable[
+    [int | None, int, int], float
+]  # the same, given workers (None: a bare step), warm and timed steps
 
 
 def images_of(count: int, pixels: Tensor) -> ImageSet:
@@ -55,6 +62,7 @@ def of_keys(
     sampler: str,
     stem: str,
     queue: int,
+    batch: int,
     images: ImageSet,
     device: torch.device,
     validation: ImageSet | None = None,
@@ -64,7 +72,7 @@ def of_keys(
     views = PARAMS.view_sets["standard" if method == "moco" else "strong"]
     changes = {
         "method": {"head": HEADS[method], "temperature": TEMPERATURES[method], "negatives": "all"},
-        "budget": {"batch_size": BATCH, "queue": queue, **scale},
+        "budget": {"batch_size": batch, "queue": queue, **scale},
         "views": vars(views) | {"blur": None},  # now the same views as lightly's
     }
     seen = images.take(torch.arange(0)) if validation is None else validation
@@ -86,12 +94,12 @@ def turn_of(step: Callable[[], None], warm: int, steps: int) -> Turn:
     return turn
 
 
-def bare_step(run: Training) -> Callable[[], None]:
+def bare_step(run: Training, batch: int) -> Callable[[], None]:
     method, device, random = run.method, run.device, torch.Generator(run.device).manual_seed(0)
-    views = [torch.rand(BATCH, 3, SIZE, SIZE, generator=random, device=device) for _ in range(2)]
-    index = torch.randperm(IMAGES, generator=random, device=device)[:BATCH]
+    views = [torch.rand(batch, 3, SIZE, SIZE, generator=random, device=device) for _ in range(2)]
+    index = torch.randperm(IMAGES, generator=random, device=device)[:batch]
     temperature = method.params.temperature
-    itself = torch.eye(2 * BATCH, dtype=torch.bool, device=device)
+    itself = torch.eye(2 * batch, dtype=torch.bool, device=device)
     method.train()
 
     def learn(positives: Tensor, negatives: Tensor) -> None:
@@ -111,17 +119,18 @@ def bare_step(run: Training) -> Callable[[], None]:
         with autocast(device):
             embedding = method.encoder(torch.cat(views))
         scores = (embedding / temperature) @ embedding.T
-        # Two views of one image are BATCH rows apart.
-        positives = torch.cat([scores.diagonal(BATCH), scores.diagonal(-BATCH)])[:, None]
-        learn(positives, scores.masked_fill(itself | itself.roll(BATCH, dims=1), -torch.inf))
+        # Two views of one image are `batch` rows apart.
+        positives = torch.cat([scores.diagonal(batch), scores.diagonal(-batch)])[:, None]
+        learn(positives, scores.masked_fill(itself | itself.roll(batch, dims=1), -torch.inf))
 
     return simclr if isinstance(method, SimCLR) else moco
 
 
 @contextmanager
-def lightly(method: str, stem: str, images: Path) -> Iterator[Callable[[int | None, int, int], float]]:
+def lightly(method: str, stem: str, batch: int, how: str, images: Path) -> Iterator[LightlyTurn]:
     """Turns of a process that runs lightly's recipe, and waits in between."""
-    command = [sys.executable, Path(__file__).with_name("lightly_recipe.py"), method, stem, images]
+    recipe = Path(__file__).with_name("lightly_recipe.py")
+    command = [sys.executable, recipe, method, stem, str(batch), how, images]
     # Where the block ends its input is closed: the recipe ends when nothing more is asked.
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
 
@@ -141,11 +150,15 @@ def go_round(contestants: Mapping[str, Turn], turns: int) -> dict[str, float]:
     return {name: statistics.median(each[name] for each in rounds) for name in contestants}
 
 
-def against_lightly(method: str, stem: str, turns: int, steps: int, device: torch.device) -> dict[str, float | int]:
+def against_lightly(
+    method: str, stem: str, batch: int, turns: int, steps: int, device: torch.device
+) -> dict[str, float | int]:
     """Rates and ratios of one method with one stem."""
     pixels = draw_shapes(np.arange(IMAGES), SIZE, 0)
-    runs = [of_keys(method, "uniform", stem, QUEUE, images_of(IMAGES, pixels), device) for _ in range(2)]
-    contestants = {"bare": turn_of(bare_step(runs[0]), 1, steps), "ours": turn_of(whole_step(runs[1]), 1, steps)}
+    images = images_of(IMAGES, pixels)
+    runs = [of_keys(method, "uniform", stem, QUEUE, batch, images, device) for _ in range(2)]
+    bare, ours = bare_step(runs[0], batch), whole_step(runs[1])
+    contestants = {"bare": turn_of(bare, 1, steps), "ours": turn_of(ours, 1, steps)}
     workers = sorted({0, 1, CORES // 2, CORES})
     with ExitStack() as stack:
         if find_spec("lightly") is None:
@@ -153,34 +166,37 @@ def against_lightly(method: str, stem: str, turns: int, steps: int, device: torc
         else:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             torch.save(pixels, folder / "images.pt")
-            theirs = stack.enter_context(lightly(method, stem, folder / "images.pt"))
-            contestants["lightly_bare"] = lambda: theirs(None, 1, steps)
-            for count in workers:
-                # A worker prepares two batches ahead; one step more than that, and its lead is what it will be.
-                contestants[f"lightly_{count}"] = lambda count=count: theirs(count, 2 * count + 1, steps)
+            for how, name in LIGHTLY.items():
+                theirs = stack.enter_context(lightly(method, stem, batch, how, folder / "images.pt"))
+                contestants[f"{name}_bare"] = partial(theirs, None, 1, steps)
+                for count in workers:
+                    # A worker prepares two batches ahead; one step more than that, and its lead is what it will be.
+                    contestants[f"{name}_{count}"] = partial(theirs, count, 2 * count + 1, steps)
         seconds = go_round(contestants, turns)
-    numbers = {"images_per_second": BATCH / seconds["ours"], "percent_of_bare": 100 * seconds["bare"] / seconds["ours"]}
-    if "lightly_bare" in seconds:
-        best = min(workers, key=lambda count: seconds[f"lightly_{count}"])
-        best_seconds = seconds[f"lightly_{best}"]
-        numbers |= {
-            "times_lightly": best_seconds / seconds["ours"],
-            "bare_times_lightly_bare": seconds["lightly_bare"] / seconds["bare"],
-            "lightly_images_per_second": BATCH / best_seconds,
-            "lightly_percent_of_bare": 100 * seconds["lightly_bare"] / best_seconds,
-            "lightly_workers": best,
-        }
-    return {f"{method}_{stem}_stem_{name}": number for name, number in numbers.items()}
+    numbers = {"images_per_second": batch / seconds["ours"], "percent_of_bare": 100 * seconds["bare"] / seconds["ours"]}
+    for name in LIGHTLY.values():
+        if f"{name}_bare" in seconds:
+            best = min(workers, key=lambda count, name=name: seconds[f"{name}_{count}"])
+            best_seconds = seconds[f"{name}_{best}"]
+            numbers |= {
+                f"times_{name}": best_seconds / seconds["ours"],
+                f"bare_times_{name}_bare": seconds[f"{name}_bare"] / seconds["bare"],
+                f"{name}_images_per_second": batch / best_seconds,
+                f"{name}_percent_of_bare": 100 * seconds[f"{name}_bare"] / best_seconds,
+                f"{name}_workers": best,
+            }
+    of_batch = "" if batch == BATCH else f"_batch_{batch}"
+    return {f"{method}_{stem}_stem{of_batch}_{name}": number for name, number in numbers.items()}
 
 
 def epochs(device: torch.device) -> dict[str, float | int]:
     """An epoch of each method with the stem for large images, with its validation, against as many bare steps."""
     images, validation, scale = epoch_sets(BATCH, SIZE, device)
     runs, others = (
-        {name: of_keys(name, "uniform", "imagenet", QUEUE, images, device, validation, scale) for name in HEADS}
+        {name: of_keys(name, "uniform", "imagenet", QUEUE, BATCH, images, device, validation, scale) for name in HEADS}
         for _ in range(2)
     )
-    percent = epochs_of_bare(runs, {name: bare_step(run) for name, run in others.items()}, device)
+    percent = epochs_of_bare(runs, {name: bare_step(run, BATCH) for name, run in others.items()}, device)
     return {name.replace("_", "_imagenet_stem_", 1): number for name, number in percent.items()} | {
         "epoch_images": len(images)
     }
@@ -191,9 +207,10 @@ def ring_against_all(device: torch.device) -> dict[str, float | int]:
     random = torch.Generator().manual_seed(0)
     pixels = torch.randint(0, 256, (LONG_QUEUE, 3, SIZE, SIZE), generator=random, dtype=torch.uint8)
     images, steps = images_of(LONG_QUEUE, pixels), {}
-    of = {"bare": ("uniform", bare_step), "all": ("uniform", whole_step), "ring": ("ring", whole_step)}
+    bare = partial(bare_step, batch=BATCH)
+    of = {"bare": ("uniform", bare), "all": ("uniform", whole_step), "ring": ("ring", whole_step)}
     for name, (sampler, step) in of.items():
-        run = of_keys("moco", sampler, "imagenet", LONG_QUEUE, images, device)
+        run = of_keys("moco", sampler, "imagenet", LONG_QUEUE, BATCH, images, device)
         run.method.queues[0].images.copy_(torch.randperm(LONG_QUEUE, generator=random))
         steps[name] = turn_of(step(run), 1, max(4, calls_per_turn(device)))
     seconds = go_round(steps, 7)
@@ -205,16 +222,18 @@ def ring_against_all(device: torch.device) -> dict[str, float | int]:
 
 
 def main() -> None:
-    device, stem = pick_device(), "cifar" if sys.argv[1:] == ["cifar"] else "imagenet"
+    device, of_small_images = pick_device(), sys.argv[1:] == ["cifar"]
     numbers: dict[str, float | int] = {"batch": BATCH, "pixels": SIZE, "queue": QUEUE}
-    for method in ("moco", "simclr"):
-        # The CIFAR stem's steps take ten times as long, and hide a loader: fewer of them, and not in `make bench`.
-        length = {"turns": 3, "steps": 8} if stem == "imagenet" else {"turns": 1, "steps": 2}
-        length["steps"] = max(length["steps"], calls_per_turn(device))
-        numbers |= against_lightly(method, stem, **length, device=device)
-    if stem == "imagenet":
+    least = calls_per_turn(device)
+    if of_small_images:
+        # Its steps take ten times as long, and hide a loader: fewer of them, and not in `make bench`.
+        for batch, turns in ((SMALL_BATCH, 3), (BATCH, 1)):
+            numbers |= against_lightly("moco", "cifar", batch, turns, max(2, least), device)
+    else:
+        for method in HEADS:
+            numbers |= against_lightly(method, "imagenet", BATCH, 3, max(8, least), device)
         numbers |= ring_against_all(device) | epochs(device)
-    write("methods" if stem == "imagenet" else "methods-cifar", device, **numbers)
+    write("methods-cifar" if of_small_images else "methods", device, **numbers)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,21 @@
-"""lightly's own MoCo and SimCLR at 32 pixels, timed in a process of their own: lightly_recipe.py METHOD STEM IMAGES.
+"""lightly's own MoCo and SimCLR at 32 pixels, timed in a process of their own.
+
+    lightly_recipe.py METHOD STEM BATCH plain|tuned IMAGES
 
 The recipe is that of lightly's example scripts (examples/pytorch/moco.py and simclr.py, 1.6): torchvision's ResNet-18,
-two-layer heads, temperature 0.5, plain SGD at 0.06, for MoCo a bank of 4,096 keys and a momentum encoder, batches of
-256 from a DataLoader over PIL images that are held in memory. Blur is off, as in lightly's CIFAR benchmark and SimCLR
-example, though not in its MoCo example. STEM cifar takes lightly's ResNetGenerator, as that benchmark does.
+two-layer heads, temperature 0.5, plain SGD at 0.06, for MoCo a bank of 4,096 keys and a momentum encoder, batches from
+a DataLoader over PIL images that are held in memory. Blur is off, as in lightly's CIFAR benchmark and SimCLR example,
+though not in its MoCo example. STEM cifar takes lightly's ResNetGenerator, as that benchmark does. `tuned` adds what is
+no part of the examples and what a user could add in two lines: networks and views channels last, and an allocator that
+keeps what is freed, as annulus tells its own.
 
-A process of its own, because annulus tells the process's allocator to keep what is freed, which speeds lightly up too.
-Each line of JSON on standard input asks for one turn, {"workers": 2, "warm": 6, "steps": 8}; workers null: the bare
-step, on random views. The answer, on standard output, is the seconds per step.
+A process of its own, because that setting is of a process. Each line of JSON on standard input asks for one turn,
+{"workers": 2, "warm": 6, "steps": 8}; workers null: the bare step, on random views. The answer, on standard output, is
+the seconds per step.
 """
 
 import copy
+import ctypes
 import json
 import sys
 import time
@@ -29,7 +34,7 @@ from PIL import Image
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, RandomSampler
 
-BATCH, SIZE, BANK = 256, 32, (4_096, 128)
+SIZE, BANK = 32, (4_096, 128)
 EPOCHS = 10  # over which MoCo's momentum goes from 0.996 to 1
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -83,22 +88,26 @@ class SimCLR(nn.Module):
 class Recipe:
     """The model with its optimiser, and turns of its training loop."""
 
-    def __init__(self, method: str, stem: str, images: Tensor) -> None:
+    def __init__(self, method: str, stem: str, batch: int, tuned: bool, images: Tensor) -> None:
         torch.manual_seed(0)
-        self.model = {"moco": MoCo, "simclr": SimCLR}[method](backbone(stem)).to(DEVICE)
+        self.batch, self.layout = batch, torch.channels_last if tuned else torch.preserve_format
+        self.model = {"moco": MoCo, "simclr": SimCLR}[method](backbone(stem)).to(DEVICE, memory_format=self.layout)
         self.pictures = Pictures(images, self.model.transform)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.06)
 
     def batches(self, workers: int | None) -> Iterator[list[Tensor]]:
         """Views of batch after batch; without an end, so that the workers are as busy in the last step as before."""
         if workers is None:
-            views = [torch.randn(BATCH, 3, SIZE, SIZE, device=DEVICE) for _ in range(2)]
+            views = [self.placed(torch.randn(self.batch, 3, SIZE, SIZE)) for _ in range(2)]
             while True:
                 yield views
         # RandomSampler draws without replacement until the images are used up, which is what shuffle=True does.
-        sampler = RandomSampler(self.pictures, num_samples=1_000 * BATCH)
-        for views, _ in DataLoader(self.pictures, BATCH, sampler=sampler, drop_last=True, num_workers=workers):
-            yield [view.to(DEVICE) for view in views]
+        sampler = RandomSampler(self.pictures, num_samples=1_000 * self.batch)
+        for views, _ in DataLoader(self.pictures, self.batch, sampler=sampler, drop_last=True, num_workers=workers):
+            yield [self.placed(view) for view in views]
+
+    def placed(self, view: Tensor) -> Tensor:
+        return view.to(DEVICE, memory_format=self.layout)
 
     def step(self, views: list[Tensor]) -> None:
         self.model(views).backward()
@@ -132,8 +141,11 @@ def backbone(stem: str) -> nn.Module:
 
 
 def main() -> None:
-    method, stem, images = sys.argv[1:]
-    recipe = Recipe(method, stem, torch.load(Path(images)))
+    method, stem, batch, how, images = sys.argv[1:]
+    if how == "tuned" and sys.platform == "linux":
+        for option, value in ((-4, 0), (-1, 2**31 - 1)):  # M_MMAP_MAX, M_TRIM_THRESHOLD
+            ctypes.CDLL(None).mallopt(option, value)
+    recipe = Recipe(method, stem, int(batch), how == "tuned", torch.load(Path(images)))
     for line in sys.stdin:
         print(json.dumps(recipe.turn(**json.loads(line))), flush=True)
 
