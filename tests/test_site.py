@@ -74,10 +74,10 @@ def test_every_link_leads_to_a_page_and_its_anchor_and_nothing_is_loaded_from_el
 @pytest.mark.parametrize(
     ("entry", "page", "words"),
     [
-        ("Add a sampler, bound, view, …", "add.html", "A sampler. 1. A line under samplers"),
+        ("Add a sampler, bound, view", "add.html", "A sampler ¶ A line under samplers"),
         ("Compare runs; what ± means", "comparing.html", "± is half the width of a 95 % interval"),
         ("Your own images", "own_images.html", "dataset=folder"),
-        ("Sweeps, Slurm, several machines", "clusters.html", "--executor slurm"),
+        ("Sweeps, Slurm, machines", "clusters.html", "--executor slurm"),
         ("GPU and speed", "gpu.html", "ANNULUS_COMPILE"),
     ],
 )
