@@ -56,6 +56,7 @@ def docstrings(name):
 
 def test_the_page_lists_the_public_names():
     assert page() == PAGE.read_text(encoding="utf-8"), "run `make tables`"
+    assert not re.search(r"\|---\|---\|\n(?!\|)", page()), "a table without names"
     assert set(annulus.__all__) <= set(dir(annulus))
     assert set(annulus.evals.__all__) <= set(dir(annulus.evals))
     with pytest.raises(AttributeError, match="module 'annulus' has no attribute 'ring'"):

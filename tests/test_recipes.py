@@ -336,14 +336,14 @@ def red_tests(folder, asked):
 
 
 def recipe_of(name):
-    (recipe,) = re.findall(rf"\*\*An? {name}\.\*\*(.*?)\n\n", RECIPES, re.DOTALL)
+    (recipe,) = re.findall(rf"^### An? {name}\n(.*?)(?=^##)", RECIPES, re.DOTALL | re.MULTILINE)
     return recipe
 
 
 @pytest.mark.parametrize("name", FOLLOWED)
 def test_a_recipe_names_every_file_that_it_touches_and_few(name):
     recipe, files = recipe_of(name), FOLLOWED[name]
-    steps = re.findall(r"(?<!\w)(\d)\. ", recipe)
+    steps = re.findall(r"^(\d)\. ", recipe, re.MULTILINE)
     assert steps == [str(step + 1) for step in range(len(files))]
     assert len(files) <= MOST.get(name, 3)
     known = [each.replace("NAME", r"\w+") for each in re.findall(r"`([\w/.]+\.(?:py|yaml|md))`", recipe)]

@@ -74,10 +74,10 @@ def test_every_link_leads_to_a_page_and_its_anchor_and_nothing_is_loaded_from_el
 @pytest.mark.parametrize(
     ("entry", "page", "words"),
     [
-        ("Add a sampler, bound, view, …", "add.html", "A sampler. 1. A line under samplers"),
+        ("Add a sampler, bound, view", "add.html", "A sampler ¶ A line under samplers"),
         ("Compare runs; what ± means", "comparing.html", "± is half the width of a 95 % interval"),
         ("Your own images", "own_images.html", "dataset=folder"),
-        ("Sweeps, Slurm, several machines", "clusters.html", "--executor slurm"),
+        ("Sweeps, Slurm, machines", "clusters.html", "--executor slurm"),
         ("GPU and speed", "gpu.html", "ANNULUS_COMPILE"),
     ],
 )
@@ -166,3 +166,12 @@ def test_a_section_is_on_one_page_and_links_to_it_lead_there(tmp_path):
     (tmp_path / "docs/r.md").write_text("# R\n\n<!-- include -->\n[three](../a.md#three)\n")
     with pytest.raises(InputError, match=r"r\.md and p\.md both include a\.md#three"):
         made_of(tmp_path, "p.md", "r.md")
+
+
+def test_a_program_stands_below_the_words_of_its_link_and_no_line_ends_within_a_number(tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "loop.py").write_text("print('1 ± 2')\n")
+    (tmp_path / "docs/p.md").write_text("# P\n\n<!-- include -->\n[A loop](../loop.py)\n\n3.1 ± 0.2, 5 %\n")
+    made = made_of(tmp_path, "p.md")["p.md"]
+    assert "## A loop { #a-loop }\n\n`loop.py`:\n\n```python\nprint('1 ± 2')\n```" in made
+    assert "3.1\xa0±\xa00.2, 5\xa0%" in made

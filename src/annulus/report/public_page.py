@@ -13,8 +13,8 @@ PAGE = Path(annulus.__file__).with_name("PUBLIC.md")
 ROOMS = ("bounds", "encoders", "evals", "methods", "negatives", "views")
 HEAD = """# Public names
 
-Made by `make tables` of `__all__` and the docstrings. `help(annulus.MoCo)` shows shapes, units,
-errors, source and an example. Examples begin with
+`make tables` writes this list from `__all__` and the docstrings. `help(annulus.MoCo)` shows shapes,
+units, errors, source and an example. All examples begin with these lines:
 
 ```python
 import torch
@@ -32,7 +32,7 @@ def page() -> str:
     for room in ROOMS:
         module = getattr(annulus, room)
         rest = {name: getattr(module, name) for name in module.__all__ if name not in top}
-        parts.append(_table(f"annulus.{room}", rest))
+        parts += [_table(f"annulus.{room}", rest)] if rest else []
     return HEAD + "\n".join(parts)
 
 

@@ -26,6 +26,7 @@ def assemble(root: Path, folder: Path, report: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     book = Book(root)
     files = {path.name: path.relative_to(root).as_posix() for path in sorted((root / "docs").glob("*.md"))}
+    files["studies/index.md"] = files.pop("studies.md")
     studies = {path.parent.name: path.relative_to(root).as_posix() for path in sorted(root.glob("stages/*/README.md"))}
     names = {"index.md": "README.md", "reference/index.md": "src/annulus/PUBLIC.md"}
     book.add(names | files | {f"studies/{name}.md": file for name, file in studies.items()})

@@ -10,7 +10,7 @@ from annulus.report.claims.verdicts import CLAIMS, counted, verdicts
 from annulus.report.page.content import Paper, papers_of
 from annulus.report.page.markdown import claims, code, not_run, run, safe
 from annulus.report.page.numbers import Numbers, numbers_of
-from annulus.report.papers.comparison import compare, load_tables
+from annulus.report.papers.comparison import compare, load_figures, load_tables
 from annulus.report.papers.metrics import Metrics
 from annulus.studies.presets.preset import Preset, Presets
 from annulus.studies.study import OwnStudy
@@ -36,8 +36,8 @@ def _page(root: Path, paper: Paper, numbers: Mapping[str, Numbers], presets: Pre
     reference = re.search(rf"^- \*\*{paper.key}\*\*: (.*)$", (root / "README.md").read_text(encoding="utf-8"), re.M)
     blocks = [
         "---\nhide: [toc]\n---",
-        f"# {paper.key}",
-        reference[1] if reference else safe(paper.title),
+        f"# {safe(paper.title)}",
+        f"{paper.key}: {reference[1]}" if reference else paper.key,
         f"Its claims here: {', '.join(counted(paper.verdicts))}.",
         "## Settings",
         *_rows(paper.key, presets),
@@ -76,14 +76,15 @@ def _rows(key: str, presets: Presets) -> list[str]:
 
 def _parts(root: Path, key: str) -> list[str]:
     """The figures of a paper that are parts of a study: their series, and the values that one setting takes."""
-    blocks = []
+    blocks, known = [], load_figures()
     for path in sorted(root.glob("stages/*/params.yaml")):
         for name, part in (OwnStudy(path).content.get("parts") or {}).items():
             if part["figure"].startswith(f"{key}."):
                 command = code(f"dvc repro stages/{path.parent.name}/dvc.yaml:part@{name}")
                 sweep = part.get("sweep")
                 values = f", at {' and '.join(map(code, sweep['keys']))} {_listed(sweep['values'])}" if sweep else ""
-                blocks.append(f"**{safe(part['figure'].replace('.', ' '))}**: {command}{values}")
+                figure = known[part["figure"]]
+                blocks.append(f"**{safe(f'{figure.where}: {figure.what}')}**: {command}{values}")
                 blocks.append(
                     "\n".join(f"- **{safe(series)}**: {_options(own)}" for series, own in part["series"].items())
                 )

@@ -1,7 +1,8 @@
 """Pages put together of the repository's Markdown, so that each sentence is written once.
 
 A page of docs/ is Markdown that GitHub shows as it is. A link below the comment `<!-- include -->` is replaced on the
-site by what it leads to: a section, a whole file without the sections that other pages include, or a program's text.
+site by what it leads to: a section, a whole file without the sections that other pages include, or a program's text
+below the link's words as its heading.
 `<!-- include text -->` leaves the section's heading out. A link to a section leads to the page that includes it.
 """
 
@@ -13,12 +14,13 @@ from pathlib import Path
 
 from annulus.errors import InputError, nearest
 
-INCLUDE = re.compile(r"^<!-- include( text)? -->\n\[[^\]]*\]\(([^)\s]+)\)$", re.MULTILINE)
+INCLUDE = re.compile(r"^<!-- include(?P<text> text)? -->\n\[(?P<words>[^\]]*)\]\((?P<target>[^)\s]+)\)$", re.MULTILINE)
 LINK = re.compile(r"(?<=\]\()([^)\s]+)(?=\))")
 PICTURE = re.compile(r'<img src="([^"]+)" width="(\d+)" alt="([^"]*)">')
 FENCE = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 COMMENT = re.compile(r"<!--.*?-->\n?", re.DOTALL)
 HEADING = re.compile(r"^(#+) (.+)$", re.MULTILINE)
+WITHIN = re.compile(r" (?=± )|(?<= ±) |(?<=\d) (?=%)")  # a space within a number, where no line may end
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".sh": "sh", ".ipynb": "json"}
 COPIED = {".svg", ".png", ".csv"}
 
@@ -90,15 +92,15 @@ class Book:
             self.homes[file, ""] = page, ""
             for one in INCLUDE.finditer(text):
                 pieces.append(Piece(file, text[place : one.start()]))
-                target, anchor = self._target(file, one[2])
+                target, anchor = self._target(file, one["target"])
                 if anchor:
-                    pieces.append(self._section(page, target, anchor, headed=not one[1]))
+                    pieces.append(self._section(page, target, anchor, headed=not one["text"]))
                 elif target.endswith(".md"):
                     whole.append((page, len(pieces), target))
                     pieces.append(Piece(target, ""))
                 else:
-                    pieces.append(Piece(target, f"## `{target}`\n\n{self._program(target)}"))
-                    self._settle(target, "", page, anchor_of(target))
+                    pieces.append(Piece(target, f"## {one['words']}\n\n`{target}`:\n\n{self._program(target)}"))
+                    self._settle(target, "", page, anchor_of(one["words"]))
                 place = one.end()
             self.pages[page] = [*pieces, Piece(file, text[place:])]
             for section in sections_of(text):
@@ -158,7 +160,8 @@ class Book:
         text = outside_code(text, COMMENT, "")
         text = _nested(text)
         text = outside_code(text, HEADING, lambda head: f"{head[0]} {{ #{anchor_of(head[2])} }}")
-        return outside_code(text, LINK, lambda link: self._link(page, piece.file, link[0]))
+        text = outside_code(text, LINK, lambda link: self._link(page, piece.file, link[0]))
+        return outside_code(text, WITHIN, "\N{NO-BREAK SPACE}")
 
     def _link(self, page: str, file: str, link: str) -> str:
         if link.startswith("https://"):

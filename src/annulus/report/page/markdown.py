@@ -218,8 +218,9 @@ def _source(verdict: Verdict) -> str:
 def _why(verdict: Verdict) -> str:
     reason = verdict.reason or ""
     told = verdict.verdict == "held" or (verdict.command or "") in reason
-    here = f" Here: {safe(verdict.setting)}." if verdict.setting and verdict.setting not in reason else ""
-    return (ticks(reason) + here + ("" if told else f" {code(verdict.command)}")).strip()
+    sentences = [reason, f"Here: {verdict.setting}" if verdict.setting and verdict.setting not in reason else ""]
+    said = [f"{ticks(sentence).removesuffix('.')}." for sentence in sentences if sentence]
+    return " ".join([*said, *([] if told else [code(verdict.command)])])
 
 
 def run(paper: Paper) -> list[str]:
