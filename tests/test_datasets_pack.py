@@ -1,7 +1,10 @@
 """Packed image files: each store against plain decoding, killed and resumed packing, and the main line from each."""
 
 import io
+import os
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import diagnostics
@@ -14,6 +17,7 @@ import pretrain
 import pytest
 import torch
 import yaml
+from by_path import ROOT
 from PIL import Image
 from settings import SMALL, changed
 from test_damaged_files import edit
@@ -26,6 +30,7 @@ from annulus.datasets.source import Files, encoded
 from annulus.errors import InputError
 from annulus.files.images import ImageSet, load_images, save_images
 from annulus.files.packed import write_packed
+from annulus.files.shards import Shards
 from annulus.pipeline.stage import run_stage
 from annulus.views.splits import ColourSplit, channel_statistics
 
@@ -246,6 +251,36 @@ def test_files_that_cannot_be_read_are_told_and_have_no_bytes(kind, files, tmp_p
     assert "runcated" in bad[0]
     assert bad[5] == "empty file"
     assert store.places.length[[0, 5]].tolist() == [0, 0]
+
+
+KEPT_OPEN = """
+from pathlib import Path
+import numpy as np
+import annulus.files.shards
+shards = annulus.files.shards.Shards(Path.cwd(), {"0.bin": 3})
+shards.read(0, 0, np.empty(3, np.uint8))
+"""
+
+
+def test_a_program_that_ends_with_shards_open_says_nothing(tmp_path):
+    """Its `shards` outlive the names in annulus.files.shards, which Python sets to None first."""
+    (tmp_path / "0.bin").write_bytes(b"abc")
+    command, environment = [sys.executable, "-c", KEPT_OPEN], os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc/self/fd")
+def test_shards_that_are_no_longer_used_are_closed(tmp_path):
+    def opened() -> int:
+        return sum(number.resolve() == tmp_path / "0.bin" for number in Path("/proc/self/fd").iterdir())
+
+    (tmp_path / "0.bin").write_bytes(b"abc")
+    shards = Shards(tmp_path, {"0.bin": 3})
+    shards.read(0, 0, np.empty(3, np.uint8))
+    assert opened() == 1
+    del shards
+    assert opened() == 0
 
 
 def test_a_full_disk_is_a_sentence_and_keeps_the_shards_before(files, tmp_path, monkeypatch):

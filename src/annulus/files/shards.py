@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
 from typing import Literal, NamedTuple, Self
+from weakref import finalize
 
 import numpy as np
 import torch
@@ -56,6 +57,7 @@ class Shards:
         self.paths = [folder / name for name in lengths]
         self._opened: dict[int, int] = {}
         self._opening = Lock()
+        finalize(self, _close, self._opened)  # __del__ would find no `os` when the interpreter exits
         for path, length in zip(self.paths, lengths.values(), strict=True):
             try:
                 check_regular(path)
@@ -98,6 +100,7 @@ class Shards:
     def __reduce__(self) -> tuple:
         return type(self), (self.folder, self.lengths)  # another process opens them itself
 
-    def __del__(self) -> None:
-        for opened in getattr(self, "_opened", {}).values():
-            os.close(opened)
+
+def _close(opened: dict[int, int]) -> None:
+    while opened:
+        os.close(opened.popitem()[1])
