@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from annulus.negatives.samplers import ball
+from annulus.negatives.by_rank import ball
 from annulus.studies.estimators.bounds import INFONCE
 from annulus.studies.estimators.supremum import supremum
 from annulus.studies.estimators.toys import CorrelatedGaussians

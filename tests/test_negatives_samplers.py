@@ -9,10 +9,11 @@ from plain_objectives import plain_negatives, sets_of
 from pretended_gpu import PretendedGPU
 
 from annulus.errors import InputError
+from annulus.negatives.by_rank import COUNTED, ring, uniform
 from annulus.negatives.clusters import Clusters
 from annulus.negatives.draws import fractions
 from annulus.negatives.ranked import select
-from annulus.negatives.samplers import COUNTED, Ball, Cave, Ring, Uniform, ring, uniform
+from annulus.negatives.samplers import Ball, Cave, Ring, Uniform
 
 pytestmark = pytest.mark.usefixtures("untouched_global_randomness")
 

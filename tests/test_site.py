@@ -101,7 +101,7 @@ def test_each_paper_has_its_settings_claims_and_tables(pages):
 
 def test_the_reference_has_every_public_name(pages):
     shown = set().union(*(page.anchors for name, page in pages.items() if name.startswith("reference/")))
-    assert {"annulus.methods.moco.MoCo", "annulus.negatives.samplers.ring", "annulus.bounds.infonce.infonce"} <= shown
+    assert {"annulus.methods.moco.MoCo", "annulus.negatives.by_rank.ring", "annulus.bounds.infonce.infonce"} <= shown
     assert ">>>" in pages["reference/bounds.html"].text
 
 

@@ -15,7 +15,7 @@ from annulus.bounds.infonce import infonce
 from annulus.config.params import filled
 from annulus.device.device import pick_device
 from annulus.device.rng import first_weights
-from annulus.negatives.samplers import ball
+from annulus.negatives.by_rank import ball
 from annulus.running.workers import map_processes
 from annulus.studies.estimators.bounds import Bound, cpc, mlcpc, off_diagonal
 from annulus.studies.estimators.conditional import Conditional, Run

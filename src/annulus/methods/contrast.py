@@ -16,11 +16,13 @@ from annulus.bounds.bound import Bound, Estimate
 from annulus.device.checks import check
 from annulus.device.rng import Drawing, derive, generator
 from annulus.errors import InputError
+from annulus.negatives.by_rank import check_count
 from annulus.negatives.clusters import Clustering, Clusters, kmeans
 from annulus.negatives.draws import Shared
 from annulus.negatives.neighbours import Neighbours
+from annulus.negatives.own import SelfIndex
 from annulus.negatives.ranks import rank_limits
-from annulus.negatives.samplers import Sampler, SelfIndex, Uniform, check_count
+from annulus.negatives.samplers import Sampler, Uniform
 from annulus.negatives.scores import Given, Scores
 from annulus.negatives.selection import Selection, gather
 

@@ -7,9 +7,11 @@ from annulus.negatives.annealing import (
     LinearAnnealing,
     StepAnnealing,
 )
+from annulus.negatives.by_cluster import cave
+from annulus.negatives.by_rank import ball, ring, uniform
 from annulus.negatives.clusters import Clusters
 from annulus.negatives.neighbours import CloseNeighbours, ClusterNeighbours
-from annulus.negatives.samplers import Ball, Cave, Ring, Uniform, ball, cave, ring, uniform
+from annulus.negatives.samplers import Ball, Cave, Ring, Uniform
 from annulus.negatives.selection import Selection
 
 __all__ = [

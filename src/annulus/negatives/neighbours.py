@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from annulus.errors import InputError
-from annulus.negatives import samplers
+from annulus.negatives import by_rank
 from annulus.negatives.clusters import Clustering, Clusters
 from annulus.negatives.own import SelfIndex, own_columns
 from annulus.negatives.selection import Selection
@@ -36,14 +36,14 @@ def share_at(share: float, start: float, until: float, training: float) -> float
 def closest(scores: Float[Tensor, "b n"], self_index: SelfIndex, share: float) -> Selection:
     """s-neighbours: the floor(share * others) other columns that score highest; none where that is 0.
 
-    `self_index` and the number of others are those of `annulus.negatives.samplers`, so that neighbours of a share end
+    `self_index` and the number of others are those of `annulus.negatives.by_rank`, so that neighbours of a share end
     where a ring of that inner border begins. Source: Wu et al. 2020, arXiv:2005.13149, Section 4.3.
     """
     # As ranks.rank_limits rounds, but for the empty set, which is no mistake here.
     count = math.floor(round(share * (scores.shape[1] - (self_index is not None)), 6))
     if count == 0:
         return Selection(torch.empty(len(scores), 0, dtype=torch.int64, device=scores.device))
-    return samplers.closest(scores, self_index, 0, count)
+    return by_rank.closest(scores, self_index, 0, count)
 
 
 def clustered(clusters: Clusters, self_index: SelfIndex) -> Selection:

@@ -18,7 +18,7 @@ from annulus.bounds.infonce import infonce
 from annulus.device.rng import derive, first_weights, generator
 from annulus.evals.intervals import over_seeds
 from annulus.files.results import Number
-from annulus.negatives.samplers import ball
+from annulus.negatives.by_rank import ball
 from annulus.optim.torch_optimizers import Adam
 from annulus.studies.estimators.bounds import INFONCE
 from annulus.studies.estimators.critics import Separable

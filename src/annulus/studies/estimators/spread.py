@@ -8,7 +8,8 @@ from torch import Tensor
 
 from annulus.bounds.bound import present
 from annulus.bounds.infonce import infonce, infonce_ceiling
-from annulus.negatives.samplers import Count, Sampler, Uniform
+from annulus.negatives.by_rank import Count
+from annulus.negatives.samplers import Sampler, Uniform
 
 
 class Spread(NamedTuple):
