@@ -10,7 +10,8 @@ from settings import load
 from stated import stated_params
 
 from annulus.diagnostics.measures import Run, Snapshot
-from annulus.diagnostics.picture import main, moments_of, scene_of, svg, svg_of_annealing
+from annulus.diagnostics.picture import main, svg, svg_of_annealing
+from annulus.diagnostics.scene import moments_of, scene_of
 from annulus.errors import InputError
 from annulus.files.images import UNLABELLED
 from annulus.negatives.samplers import Ring

@@ -1,36 +1,32 @@
 """`annulus picture`: the annulus around one image, from the main line's embeddings, as an SVG.
 
 A point is one row of the memory. Its distance from the centre is its angle to the query, to scale; its direction is a
-projection, with the query's k-means cluster on the left. The query is a typical one: its own row lies in the inner
-ball, and its class is about as frequent in its candidate sets as a query's class is on average.
+projection, with the query's k-means cluster on the left. The query is a typical one (annulus.diagnostics.scene).
 
 With --annealing: the candidate set of the same query at several epochs of training, all at one scale.
 """
 
 import argparse
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool
 from torch import Tensor
 
-from annulus.config.all_params import Samplers
 from annulus.config.file import load_params
-from annulus.device.rng import derive
 from annulus.diagnostics.curve import read_curve
-from annulus.diagnostics.measures import Run, Snapshot, load_run, trained_at
-from annulus.diagnostics.membership import candidate_sets, cave_for, false_negative_percent, progress_of
+from annulus.diagnostics.measures import load_run
+from annulus.diagnostics.membership import cave_for
+from annulus.diagnostics.scene import Moment, Scene, moments_of, scene_of
 from annulus.errors import InputError
-from annulus.files.images import UNLABELLED, load_images
+from annulus.files.images import load_images
 from annulus.files.results import write_text
-from annulus.negatives.samplers import Ring, Sampler
 
 LARGE, SMALL = 200, 76  # radii of the discs, in units of the picture
 RIM = {LARGE: 2.0, SMALL: 1.3}  # angle at the rim, in radii of the ball; farther rows are not drawn
-EPOCHS, EVERY = 5, 4  # discs of the annealing, and one row of so many is drawn on them
+EVERY = 4  # one row of so many is drawn on a disc of the annealing
 
 # Of the light page and, in brackets, of the dark one.
 COLOURS = {
@@ -43,129 +39,6 @@ COLOURS = {
     "ring": ("#0b7d59", "#4ec59a"),
     "cave": ("#8540a6", "#c894e4"),
 }
-
-
-@dataclass(frozen=True)
-class Scene:
-    """Surroundings of one query. `members` are the samplers' candidate sets; rows beyond the rim are left out."""
-
-    angle: Float[Tensor, "n"]  # degrees between the query and each row
-    direction: Float[Tensor, "n"]  # radians; pi is towards the query's cluster
-    query: int  # its place among the run's queries
-    members: dict[str, Bool[Tensor, "n"]]  # of uniform, ball, ring, cave and the inner ball
-    positive: tuple[float, float]  # angle and direction of the image's own row
-    same_class_percent: dict[str, float | None]  # of the sets, mean over all queries of the run; None without classes
-    share: dict[str, float]  # inner and outer border of the ring: shares of the memory
-
-
-def scene_of(run: Run, labels: Tensor, samplers: Samplers, seed: int) -> Scene:
-    """The scene around the typical query of a run's last snapshot.
-
-    Raises:
-        InputError: when a sampler has no candidates for some query, or no own row is closer than the ring.
-    """
-    snapshot = run.snapshots[-1]
-    self_index = snapshot.self_index
-    named = dict(samplers) | {"inner": Ring(inner=0.0, outer=samplers.ring.inner)}
-    named["cave"] = cave_for(named["cave"], len(run.images), run.train_images)
-    sets = candidate_sets(
-        snapshot.comparisons(), self_index, {name: (one, 1.0) for name, one in named.items()}, derive(seed, "picture")
-    )
-    if sets.faults:
-        raise InputError(f"no picture: {'; '.join(sets.faults.values())}")
-    chosen = {name: first for name, (first, *_) in sets.chosen.items()}
-
-    percent = {name: _same_class_percent(members, labels, self_index) for name, members in chosen.items()}
-    rates_by_set = [_percent_by_query(members, labels, self_index) for members in chosen.values()]
-    unlike = sum((rates - rates.mean()).abs() for rates in rates_by_set)
-    similarity = sets.similarity[0]
-    own_similarity = similarity.gather(1, self_index[:, None])
-    closest = own_similarity[:, 0] >= similarity.masked_fill(~chosen["inner"], torch.inf).amin(dim=1)
-    if not closest.any():
-        raise InputError(
-            f"no picture: none of {len(self_index)} queries finds its own row within the inner ball; train longer"
-        )
-    query = int(unlike.masked_fill(~closest, torch.inf).argmin())
-
-    queries, rows = snapshot.comparisons()[0]
-    members = {name: some[query] for name, some in chosen.items()}
-    cluster = members["ball"] & ~members["cave"]
-    angle = similarity[query].clamp(-1, 1).arccos().rad2deg()
-    direction = _directions(queries[query], rows, members["ball"], cluster)
-    mine = int(self_index[query])
-    shares = {"inner": samplers.ring.inner, "outer": samplers.ring.outer}
-    return Scene(angle, direction, query, members, (float(angle[mine]), float(direction[mine])), percent, shares)
-
-
-def _same_class_percent(members: Bool[Tensor, "q n"], labels: Tensor, self_index: Tensor) -> float | None:
-    return None if (labels == UNLABELLED).all() else false_negative_percent(members, labels, self_index)
-
-
-def _percent_by_query(members: Bool[Tensor, "q n"], labels: Tensor, self_index: Tensor) -> Float[Tensor, "q"]:
-    same = members & (labels == labels[self_index][:, None])
-    return 100 * same.sum(dim=1) / members.sum(dim=1)
-
-
-def _directions(
-    query: Float[Tensor, "d"], rows: Float[Tensor, "n d"], ball: Bool[Tensor, "n"], cluster: Bool[Tensor, "n"]
-) -> Float[Tensor, "n"]:
-    """Direction of each row as seen from the query: a plane through the cluster and the widest spread of the ball."""
-    seen = torch.nn.functional.normalize(rows - (rows @ query)[:, None] * query, dim=1)
-    across = seen[cluster].mean(dim=0) if cluster.any() else seen[ball].mean(dim=0)
-    across = across / across.norm()
-    rest = seen[ball] - (seen[ball] @ across)[:, None] * across
-    up = torch.linalg.svd(rest - rest.mean(dim=0), full_matrices=False).Vh[0]
-    return torch.atan2(seen @ up, -(seen @ across))
-
-
-@dataclass(frozen=True)
-class Moment:
-    """Candidate set of one query in training, at an epoch."""
-
-    epoch: int
-    angle: Float[Tensor, "n"]  # degrees between the query and each row
-    direction: Float[Tensor, "n"]  # radians
-    members: Bool[Tensor, "n"]
-    shares: tuple[float, float]  # inner and outer border: shares of the memory
-    same_class_percent: float | None  # of the sets, mean over all queries of the run; None without classes
-
-
-def moments_of(
-    run: Run, curve: Mapping[int, Mapping[str, float]], labels: Tensor, sampler: Sampler, query: int, seed: int
-) -> list[Moment]:
-    """The query's candidate set at up to five epochs, evenly over the snapshots; `curve` as for `over_training`.
-
-    Raises:
-        InputError: when the sampler has no candidates for some query.
-    """
-    count = min(EPOCHS, len(run.snapshots))
-    places = sorted({round(place * (len(run.snapshots) - 1) / max(count - 1, 1)) for place in range(count)})
-    return [_moment(run.snapshots[place], curve, labels, sampler, query, seed) for place in places]
-
-
-def _moment(
-    snapshot: Snapshot,
-    curve: Mapping[int, Mapping[str, float]],
-    labels: Tensor,
-    sampler: Sampler,
-    query: int,
-    seed: int,
-) -> Moment:
-    trained = trained_at(curve, snapshot.epoch)
-    shares = trained["inner_share"], trained["outer_share"]
-    looked_at = {"training": (sampler, progress_of(sampler, *shares))}
-    comparisons, index = snapshot.comparisons(), snapshot.self_index
-    sets = candidate_sets(comparisons, index, looked_at, derive(seed, "picture", snapshot.epoch))
-    if sets.faults:
-        raise InputError(f"no picture: {'; '.join(sets.faults.values())}")
-    members, (queries, rows) = sets.chosen["training"][0], comparisons[0]
-    angle = sets.similarity[0][query].clamp(-1, 1).arccos().rad2deg()
-    seen = torch.nn.functional.normalize(rows - (rows @ queries[query])[:, None] * queries[query], dim=1)
-    spread = seen - seen.mean(dim=0)  # all around the query, though early embeddings lie to one side of it
-    across, up = torch.linalg.svd(spread, full_matrices=False).Vh[:2]
-    direction = torch.atan2(spread @ up, spread @ across)
-    percent = _same_class_percent(members, labels, index)
-    return Moment(snapshot.epoch, angle, direction, members[query], shares, percent)
 
 
 def svg_of_annealing(moments: Sequence[Moment]) -> str:
