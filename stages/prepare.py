@@ -6,7 +6,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from annulus.datasets.prepare import packing, prepare_images, save_prepared
+from annulus.datasets.parts import save_prepared
+from annulus.datasets.prepare import packing, prepare_images
 from annulus.files.results import write_text
 from annulus.pipeline.stage import Results, run_stage
 

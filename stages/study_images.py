@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from annulus.config.resolved import IMAGES, values
-from annulus.datasets.prepare import packing, prepare_images, save_prepared
+from annulus.datasets.parts import save_prepared
+from annulus.datasets.prepare import packing, prepare_images
 from annulus.errors import InputError
 from annulus.pipeline.stage import Results, run_resolved
 

@@ -8,7 +8,8 @@ import pytest
 import torch
 from PIL import Image
 
-from annulus.datasets.prepare import prepare_images, save_prepared
+from annulus.datasets.parts import save_prepared
+from annulus.datasets.prepare import prepare_images
 from annulus.datasets.settings import MasksSettings, PrepareBudget
 from annulus.errors import InputError
 from annulus.files.images import ImageSet, load_images

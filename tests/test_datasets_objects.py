@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from annulus.datasets.objects import OBJECTS, draw_masks, draw_objects
-from annulus.datasets.prepare import prepare_images, save_prepared
+from annulus.datasets.parts import save_prepared
+from annulus.datasets.prepare import prepare_images
 from annulus.datasets.settings import GeneratedSettings, PrepareBudget
 from annulus.files.images import load_images
 from annulus.views.spaces import rgb_to_yuv

@@ -13,8 +13,9 @@ import pytest
 import torch
 from PIL import Image
 
+from annulus.datasets.parts import save_prepared
 from annulus.datasets.photos import find, open_photos
-from annulus.datasets.prepare import packing, prepare_images, save_prepared
+from annulus.datasets.prepare import packing, prepare_images
 from annulus.datasets.settings import PhotosSettings, PrepareBudget
 from annulus.errors import InputError
 from annulus.files.images import UNLABELLED, load_images

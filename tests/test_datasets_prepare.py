@@ -10,10 +10,10 @@ import pytest
 import torch
 from PIL import Image
 
-from annulus.datasets import downloads
+from annulus.datasets import downloads, parts
 from annulus.datasets import folder as folder_module
-from annulus.datasets import prepare as module
-from annulus.datasets.prepare import prepare_images, save_prepared
+from annulus.datasets.parts import save_prepared
+from annulus.datasets.prepare import prepare_images
 from annulus.datasets.settings import DownloadSettings, FolderSettings, GeneratedSettings, PrepareBudget
 from annulus.errors import InputError
 from annulus.files.images import load_images
@@ -201,14 +201,14 @@ def test_test_images_that_are_training_images_are_counted_with_a_warning(root, t
 def test_a_full_disk_leaves_what_stood_there(tmp_path, monkeypatch):
     run(SHAPES, "shapes", tmp_path)
     before = {path.name: path.read_bytes() for path in (tmp_path / "images").iterdir()}
-    save_images = module.save_images
+    save_images = parts.save_images
 
     def full(path, images):
         if path.name == "test.safetensors":
             raise OSError(28, "No space left on device")
         save_images(path, images)
 
-    monkeypatch.setattr(module, "save_images", full)
+    monkeypatch.setattr(parts, "save_images", full)
     with pytest.raises(InputError, match=r"cannot write .*images: No space left on device; free some space"):
         run(SHAPES, "shapes", tmp_path, train=300)
     assert {path.name: path.read_bytes() for path in (tmp_path / "images").iterdir()} == before

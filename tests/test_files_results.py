@@ -11,7 +11,7 @@ import torch
 from by_path import ROOT
 from settings import stripes
 
-from annulus.datasets.prepare import Prepared, save_prepared
+from annulus.datasets.parts import Prepared, save_prepared
 from annulus.errors import InputError
 from annulus.files.packed import write_packed, write_torch
 from annulus.files.results import atomic_write, read_metrics, rounded, write_metrics, write_table

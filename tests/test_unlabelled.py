@@ -12,7 +12,8 @@ from PIL import Image
 from settings import CPU, SMALL, load, read, stripes
 
 from annulus.config.resolved import RUN, resolved
-from annulus.datasets.prepare import packing, prepare_images, save_prepared
+from annulus.datasets.parts import save_prepared
+from annulus.datasets.prepare import packing, prepare_images
 from annulus.datasets.settings import FolderSettings, GeneratedSettings, PrepareBudget
 from annulus.errors import InputError
 from annulus.files.images import UNLABELLED, ImageSet, load_images

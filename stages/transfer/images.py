@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from annulus.datasets.prepare import save_prepared
+from annulus.datasets.parts import save_prepared
 from annulus.pipeline.stage import Results, run_resolved
 from annulus.studies.transfer.prepared import prepare_target
 

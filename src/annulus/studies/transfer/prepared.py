@@ -5,7 +5,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from annulus.config.params import filled
-from annulus.datasets.prepare import Prepared, packing, prepare_sources
+from annulus.datasets.parts import Prepared
+from annulus.datasets.prepare import packing, prepare_sources
 from annulus.datasets.settings import FolderSettings
 from annulus.studies.transfer.params import ImagesParams
 from annulus.studies.transfer.target import open_target
