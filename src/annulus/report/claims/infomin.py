@@ -1,7 +1,24 @@
 """Claims of infomin: What Makes for Good Views for Contrastive Learning?."""
 
+from functools import partial
+
 from annulus.report.claims.claim import Claim
 from annulus.report.claims.selectors import estimate, exact
+
+# Selections that several numbers share.
+LUMA_AND_COLOUR = ["lab", "ydbdr", "yiq", "yuv"]
+ideal = partial(exact, "estimators/ideal.csv", series="InfoNCE", by=["information_nats"])
+digit_error = partial(estimate, "moving_digits/table.csv", "digit_error_percent")
+background_error = partial(estimate, "moving_digits/table.csv", "background_error_percent")
+position_error = partial(estimate, "moving_digits/table.csv", "position_error_pixels")
+distance_accuracy = partial(estimate, "distance/offsets.csv", "linear_top1_percent")
+colour_information = partial(estimate, "colour/spaces.csv", "held_out_nats")
+colour_accuracy = partial(estimate, "colour/spaces.csv", "linear_top1_percent")
+blur_gain = partial(estimate, "frequency/sigma.csv", "linear_gain_percent")
+view_information = partial(estimate, "view_learning/points.csv", "held_out_nats", by=["backbone", "space"])
+view_gain = partial(estimate, "view_learning/points.csv", "linear_gain_percent")
+crop_gain = partial(estimate, "strength/crop.csv", "linear_gain_percent")
+cifar10_jitter_gain = partial(estimate, "cifar10_strength/jitter.csv", "linear_gain_percent", series="linear head")
 
 CLAIMS = [
     Claim(
@@ -41,10 +58,10 @@ CLAIMS = [
             (estimate <= ceiling).all() & (estimate - (3 * error) <= information).all()
         ),
         values={
-            "estimate": exact("estimators/ideal.csv", "estimate_nats", series="InfoNCE", by=["information_nats"]),
-            "error": exact("estimators/ideal.csv", "error_nats", series="InfoNCE", by=["information_nats"]),
-            "ceiling": exact("estimators/ideal.csv", "ceiling_nats", series="InfoNCE", by=["information_nats"]),
-            "information": exact("estimators/ideal.csv", "information_nats", series="InfoNCE", by=["information_nats"]),
+            "estimate": ideal("estimate_nats"),
+            "error": ideal("error_nats"),
+            "ceiling": ideal("ceiling_nats"),
+            "information": ideal("information_nats"),
         },
         tested=["test_bounds.py::test_no_estimate_exceeds_its_ceiling"],
     ),
@@ -57,14 +74,10 @@ CLAIMS = [
         ),
         where=["infomin.table1"],
         values={
-            "digit": estimate("moving_digits/table.csv", "digit_error_percent", sharing="digit"),
-            "digit_of_others": estimate(
-                "moving_digits/table.csv", "digit_error_percent", sharing=["background", "position"], by=["sharing"]
-            ),
-            "place": estimate("moving_digits/table.csv", "position_error_pixels", sharing="position"),
-            "place_of_others": estimate(
-                "moving_digits/table.csv", "position_error_pixels", sharing=["digit", "background"], by=["sharing"]
-            ),
+            "digit": digit_error(sharing="digit"),
+            "digit_of_others": digit_error(sharing=["background", "position"], by=["sharing"]),
+            "place": position_error(sharing="position"),
+            "place_of_others": position_error(sharing=["digit", "background"], by=["sharing"]),
         },
     ),
     Claim(
@@ -78,27 +91,12 @@ CLAIMS = [
         ),
         where=["infomin.table1"],
         values={
-            "digit": estimate("moving_digits/table.csv", "digit_error_percent", sharing="digit"),
-            "digit_of_others": estimate(
-                "moving_digits/table.csv",
-                "digit_error_percent",
-                sharing=["background", "position", "untrained"],
-                by=["sharing"],
-            ),
-            "background": estimate("moving_digits/table.csv", "background_error_percent", sharing="background"),
-            "background_of_others": estimate(
-                "moving_digits/table.csv",
-                "background_error_percent",
-                sharing=["digit", "position", "untrained"],
-                by=["sharing"],
-            ),
-            "place": estimate("moving_digits/table.csv", "position_error_pixels", sharing="position"),
-            "place_of_others": estimate(
-                "moving_digits/table.csv",
-                "position_error_pixels",
-                sharing=["digit", "background", "untrained"],
-                by=["sharing"],
-            ),
+            "digit": digit_error(sharing="digit"),
+            "digit_of_others": digit_error(sharing=["background", "position", "untrained"], by=["sharing"]),
+            "background": background_error(sharing="background"),
+            "background_of_others": background_error(sharing=["digit", "position", "untrained"], by=["sharing"]),
+            "place": position_error(sharing="position"),
+            "place_of_others": position_error(sharing=["digit", "background", "untrained"], by=["sharing"]),
         },
         tested=["test_moving_digits_moving_digits.py::test_views_share_exactly_the_stated_factors"],
     ),
@@ -111,20 +109,14 @@ CLAIMS = [
         ),
         where=["infomin.table1"],
         values={
-            "digit_with_background": estimate(
-                "moving_digits/table.csv",
-                "digit_error_percent",
-                sharing=["background + digit", "background + digit + position"],
-                by=["sharing"],
+            "digit_with_background": digit_error(
+                sharing=["background + digit", "background + digit + position"], by=["sharing"]
             ),
-            "digit_alone": estimate("moving_digits/table.csv", "digit_error_percent", sharing="digit"),
-            "place_with_background": estimate(
-                "moving_digits/table.csv",
-                "position_error_pixels",
-                sharing=["background + position", "background + digit + position"],
-                by=["sharing"],
+            "digit_alone": digit_error(sharing="digit"),
+            "place_with_background": position_error(
+                sharing=["background + position", "background + digit + position"], by=["sharing"]
             ),
-            "place_alone": estimate("moving_digits/table.csv", "position_error_pixels", sharing="position"),
+            "place_alone": position_error(sharing="position"),
         },
     ),
     Claim(
@@ -143,8 +135,8 @@ CLAIMS = [
         lambda place, place_alone: place > 2 * place_alone,
         where=["infomin.table1"],
         values={
-            "place": estimate("moving_digits/table.csv", "position_error_pixels", sharing="digit + position"),
-            "place_alone": estimate("moving_digits/table.csv", "position_error_pixels", sharing="position"),
+            "place": position_error(sharing="digit + position"),
+            "place_alone": position_error(sharing="position"),
         },
     ),
     Claim(
@@ -187,22 +179,10 @@ CLAIMS = [
         scale="paper",
         dataset=["DIV2K"],
         values={
-            "first_at_128": estimate("distance/offsets.csv", "linear_top1_percent", series="stl10", value=128),
-            "first_others": estimate(
-                "distance/offsets.csv",
-                "linear_top1_percent",
-                series="stl10",
-                value=[64, 96, 192, 256, 384],
-                by=["value"],
-            ),
-            "second_at_128": estimate("distance/offsets.csv", "linear_top1_percent", series="cifar10", value=128),
-            "second_others": estimate(
-                "distance/offsets.csv",
-                "linear_top1_percent",
-                series="cifar10",
-                value=[64, 96, 192, 256, 384],
-                by=["value"],
-            ),
+            "first_at_128": distance_accuracy(series="stl10", value=128),
+            "first_others": distance_accuracy(series="stl10", value=[64, 96, 192, 256, 384], by=["value"]),
+            "second_at_128": distance_accuracy(series="cifar10", value=128),
+            "second_others": distance_accuracy(series="cifar10", value=[64, 96, 192, 256, 384], by=["value"]),
         },
     ),
     Claim(
@@ -212,11 +192,9 @@ CLAIMS = [
         lambda luma_and_colour, rgb, xyz: (luma_and_colour < rgb).all() & (luma_and_colour < xyz).all(),
         where=["infomin.fig5"],
         values={
-            "luma_and_colour": estimate(
-                "colour/spaces.csv", "held_out_nats", series=["lab", "ydbdr", "yiq", "yuv"], by=["series"]
-            ),
-            "rgb": estimate("colour/spaces.csv", "held_out_nats", series="rgb"),
-            "xyz": estimate("colour/spaces.csv", "held_out_nats", series="xyz"),
+            "luma_and_colour": colour_information(series=LUMA_AND_COLOUR, by=["series"]),
+            "rgb": colour_information(series="rgb"),
+            "xyz": colour_information(series="xyz"),
         },
     ),
     Claim(
@@ -226,9 +204,7 @@ CLAIMS = [
         lambda gains: (gains > 0).all(),
         where=["infomin.fig5"],
         values={
-            "gains": estimate(
-                "cifar10_colour/spaces.csv", "linear_gain_percent", value=["lab", "ydbdr", "yiq", "yuv"], by=["value"]
-            )
+            "gains": estimate("cifar10_colour/spaces.csv", "linear_gain_percent", value=LUMA_AND_COLOUR, by=["value"])
         },
     ),
     Claim(
@@ -237,11 +213,7 @@ CLAIMS = [
         "over RGB).",
         lambda gains: (gains > 0).all(),
         where=["infomin.fig5"],
-        values={
-            "gains": estimate(
-                "colour/spaces.csv", "mean_iou_gain_percent", series=["lab", "ydbdr", "yiq", "yuv"], by=["series"]
-            )
-        },
+        values={"gains": estimate("colour/spaces.csv", "mean_iou_gain_percent", series=LUMA_AND_COLOUR, by=["series"])},
     ),
     Claim(
         "infomin.colour-spaces",
@@ -254,14 +226,9 @@ CLAIMS = [
         scale="paper",
         dataset=["STL10"],
         values={
-            "by_rising_information": estimate("colour/spaces.csv", "linear_top1_percent", by=["held_out_nats"]),
-            "ydbdr": estimate("colour/spaces.csv", "linear_top1_percent", series="ydbdr"),
-            "others": estimate(
-                "colour/spaces.csv",
-                "linear_top1_percent",
-                series=["rgb", "xyz", "hsv", "lab", "yuv", "yiq"],
-                by=["series"],
-            ),
+            "by_rising_information": colour_accuracy(by=["held_out_nats"]),
+            "ydbdr": colour_accuracy(series="ydbdr"),
+            "others": colour_accuracy(series=["rgb", "xyz", "hsv", "lab", "yuv", "yiq"], by=["series"]),
         },
     ),
     Claim(
@@ -281,7 +248,7 @@ CLAIMS = [
         "Accuracy over the blur that divides low from high frequencies is a reverse U.",
         lambda gain: (gain.first() < 0) & (gain.last() < 0),
         where=["infomin.fig6"],
-        values={"gain": estimate("frequency/sigma.csv", "linear_gain_percent", by=["value"])},
+        values={"gain": blur_gain(by=["value"])},
     ),
     Claim(
         "infomin.frequency-sweet-spot",
@@ -291,9 +258,9 @@ CLAIMS = [
         scale="paper",
         dataset=["STL10", "TinyImageNet"],
         values={
-            "others": estimate("frequency/sigma.csv", "linear_gain_percent", value=[0.7, 1.5, 2.5], by=["value"]),
-            "at_1": estimate("frequency/sigma.csv", "linear_gain_percent", value=1.0),
-            "weaker": estimate("frequency/sigma.csv", "linear_gain_percent", value=[0.25, 0.4, 0.7], by=["value"]),
+            "others": blur_gain(value=[0.7, 1.5, 2.5], by=["value"]),
+            "at_1": blur_gain(value=1.0),
+            "weaker": blur_gain(value=[0.25, 0.4, 0.7], by=["value"]),
         },
     ),
     Claim(
@@ -306,19 +273,9 @@ CLAIMS = [
         scale="paper",
         dataset=["STL10"],
         values={
-            "information": estimate(
-                "view_learning/points.csv", "held_out_nats", learns="nothing", changes="all", by=["backbone", "space"]
-            ),
-            "raw_information": estimate(
-                "view_learning/points.csv", "held_out_nats", learns="raw input", by=["backbone", "space"]
-            ),
-            "gain": estimate(
-                "view_learning/points.csv",
-                "linear_gain_percent",
-                learns="nothing",
-                changes="all",
-                by=["backbone", "space"],
-            ),
+            "information": view_information(learns="nothing", changes="all"),
+            "raw_information": view_information(learns="raw input"),
+            "gain": view_gain(learns="nothing", changes="all", by=["backbone", "space"]),
         },
     ),
     Claim(
@@ -331,19 +288,9 @@ CLAIMS = [
         scale="paper",
         dataset=["STL10"],
         values={
-            "information": estimate(
-                "view_learning/points.csv", "held_out_nats", learns="nothing", changes="rest", by=["backbone", "space"]
-            ),
-            "raw_information": estimate(
-                "view_learning/points.csv", "held_out_nats", learns="raw input", by=["backbone", "space"]
-            ),
-            "gain": estimate(
-                "view_learning/points.csv",
-                "linear_gain_percent",
-                learns="nothing",
-                changes="rest",
-                by=["backbone", "space"],
-            ),
+            "information": view_information(learns="nothing", changes="rest"),
+            "raw_information": view_information(learns="raw input"),
+            "gain": view_gain(learns="nothing", changes="rest", by=["backbone", "space"]),
         },
     ),
     Claim(
@@ -420,14 +367,7 @@ CLAIMS = [
         where=["infomin.table2", "infomin.table3", "infomin.text.table3_grgb"],
         scale="paper",
         dataset=["STL10"],
-        values={
-            "gain": estimate(
-                "view_learning/points.csv",
-                "linear_gain_percent",
-                series=["semi-supervised-rgb", "semi-supervised-ydbdr"],
-                by=["series", "backbone"],
-            )
-        },
+        values={"gain": view_gain(series=["semi-supervised-rgb", "semi-supervised-ydbdr"], by=["series", "backbone"])},
     ),
     Claim(
         "infomin.augmentation-reduces",
@@ -453,7 +393,7 @@ CLAIMS = [
         "With an MLP head it is a reverse U as well.",
         lambda gain: (gain.first() < 0) & (gain.last() < 0),
         where=["infomin.fig11"],
-        values={"gain": estimate("strength/crop.csv", "linear_gain_percent", series="MLP head", by=["value"])},
+        values={"gain": crop_gain(series="MLP head", by=["value"])},
     ),
     Claim(
         "infomin.crop-sweet-spot",
@@ -463,22 +403,10 @@ CLAIMS = [
         scale="paper",
         dataset=["ImageNet"],
         values={
-            "linear": estimate(
-                "strength/crop.csv",
-                "linear_gain_percent",
-                series="linear head",
-                value=[0.08, 0.15, 0.25, 0.3, 0.4, 0.5, 0.85, 1.0],
-                by=["value"],
-            ),
-            "linear_at_0_2": estimate("strength/crop.csv", "linear_gain_percent", series="linear head", value=0.2),
-            "mlp": estimate(
-                "strength/crop.csv",
-                "linear_gain_percent",
-                series="MLP head",
-                value=[0.08, 0.15, 0.25, 0.3, 0.4, 0.5, 0.85, 1.0],
-                by=["value"],
-            ),
-            "mlp_at_0_2": estimate("strength/crop.csv", "linear_gain_percent", series="MLP head", value=0.2),
+            "linear": crop_gain(series="linear head", value=[0.08, 0.15, 0.25, 0.3, 0.4, 0.5, 0.85, 1.0], by=["value"]),
+            "linear_at_0_2": crop_gain(series="linear head", value=0.2),
+            "mlp": crop_gain(series="MLP head", value=[0.08, 0.15, 0.25, 0.3, 0.4, 0.5, 0.85, 1.0], by=["value"]),
+            "mlp_at_0_2": crop_gain(series="MLP head", value=0.2),
         },
     ),
     Claim(
@@ -488,16 +416,14 @@ CLAIMS = [
         where=["infomin.fig11"],
         scale="paper",
         dataset=["ImageNet"],
-        values={"gain_at_0_08": estimate("strength/crop.csv", "linear_gain_percent", series="MLP head", value=0.08)},
+        values={"gain_at_0_08": crop_gain(series="MLP head", value=0.08)},
     ),
     Claim(
         "infomin.jitter-reverse-u",
         "Accuracy over the strength of colour jitter is a reverse U.",
         lambda gain: (gain.first() < 0) & (gain.last() < 0),
         where=["infomin.fig12"],
-        values={
-            "gain": estimate("cifar10_strength/jitter.csv", "linear_gain_percent", series="linear head", by=["value"])
-        },
+        values={"gain": cifar10_jitter_gain(by=["value"])},
     ),
     Claim(
         "infomin.jitter-sweet-spot",
@@ -507,16 +433,8 @@ CLAIMS = [
         scale="paper",
         dataset=["ImageNet"],
         values={
-            "gain": estimate(
-                "cifar10_strength/jitter.csv",
-                "linear_gain_percent",
-                series="linear head",
-                value=[0.0, 0.125, 0.25, 0.5, 1.25, 1.5, 2.0, 2.5],
-                by=["value"],
-            ),
-            "gain_at_1": estimate(
-                "cifar10_strength/jitter.csv", "linear_gain_percent", series="linear head", value=1.0
-            ),
+            "gain": cifar10_jitter_gain(value=[0.0, 0.125, 0.25, 0.5, 1.25, 1.5, 2.0, 2.5], by=["value"]),
+            "gain_at_1": cifar10_jitter_gain(value=1.0),
         },
     ),
     Claim(

@@ -1,8 +1,19 @@
 """Claims of mlcpc: Multi-label Contrastive Predictive Coding."""
 
+from functools import partial
+
 from annulus.report.claims.claim import Claim
 from annulus.report.claims.rules import constant, largest, log
 from annulus.report.claims.selectors import Differences, estimate, exact, spread
+
+# Selections that several numbers share.
+SEPARABLE = "estimators/staircase-separable_levels.csv"
+JOINT = "estimators/staircase-joint_levels.csv"
+binary = partial(exact, "estimators/binary.csv", by=["m"])
+staircase = partial(spread, SEPARABLE, "estimate_nats", "std_nats", 1000)
+ideal = partial(exact, "estimators/ideal.csv", series="ML-CPC, alpha 0.00787353", by=["information_nats"])
+gain_over_crd = partial(estimate, "distillation/table.csv", "crd_gain_percent", by=["pair"])
+paired_gain = partial(estimate, "cifar10_algorithms/pairs.csv", "gain_percent")
 
 CLAIMS = [
     Claim(
@@ -11,9 +22,9 @@ CLAIMS = [
         lambda cpc, information, m: (cpc <= information).all() & (cpc <= log(m)).all(),
         where=["mlcpc.fig1"],
         values={
-            "cpc": exact("estimators/binary.csv", "value_nats", bound="CPC", alpha=1.0, by=["m"]),
-            "information": exact("estimators/binary.csv", "information_nats", bound="CPC", alpha=1.0, by=["m"]),
-            "m": exact("estimators/binary.csv", "m", bound="CPC", alpha=1.0, by=["m"]),
+            "cpc": binary("value_nats", bound="CPC", alpha=1.0),
+            "information": binary("information_nats", bound="CPC", alpha=1.0),
+            "m": binary("m", bound="CPC", alpha=1.0),
         },
         tested=["test_bounds.py::test_no_estimate_exceeds_its_ceiling"],
     ),
@@ -24,8 +35,8 @@ CLAIMS = [
         lambda cpc, information: (cpc > information).any(),
         where=["mlcpc.fig1", "mlcpc.text.example1"],
         values={
-            "cpc": exact("estimators/binary.csv", "value_nats", bound="CPC", alpha=0.5, by=["m"]),
-            "information": exact("estimators/binary.csv", "information_nats", bound="CPC", alpha=0.5, by=["m"]),
+            "cpc": binary("value_nats", bound="CPC", alpha=0.5),
+            "information": binary("information_nats", bound="CPC", alpha=0.5),
         },
         tested=[
             "test_bounds_theorems.py::test_the_binary_example_has_the_values_of_the_table_which_exceed_the_information_below_the_lowest_alpha"
@@ -49,8 +60,8 @@ CLAIMS = [
         lambda mlcpc, information: (mlcpc <= information).all(),
         where=["mlcpc.fig1"],
         values={
-            "mlcpc": exact("estimators/binary.csv", "value_nats", bound="ML-CPC", alpha="lowest", by=["m"]),
-            "information": exact("estimators/binary.csv", "information_nats", bound="ML-CPC", alpha="lowest", by=["m"]),
+            "mlcpc": binary("value_nats", bound="ML-CPC", alpha="lowest"),
+            "information": binary("information_nats", bound="ML-CPC", alpha="lowest"),
         },
         tested=[
             "test_bounds_theorems.py::test_cpc_from_1_and_mlcpc_from_alpha_m_n_to_m_are_lower_bounds_and_below_exceed_by_no_more_than_is_said"
@@ -62,8 +73,8 @@ CLAIMS = [
         lambda mlcpc, cpc: (2 * abs(mlcpc) < abs(cpc)).all(),
         where=["mlcpc.fig2"],
         values={
-            "mlcpc": exact("estimators/binary.csv", "bias_nats", bound="ML-CPC", alpha="lowest", by=["m"]),
-            "cpc": exact("estimators/binary.csv", "bias_nats", bound="CPC", alpha=1.0, by=["m"]),
+            "mlcpc": binary("bias_nats", bound="ML-CPC", alpha="lowest"),
+            "cpc": binary("bias_nats", bound="CPC", alpha=1.0),
         },
     ),
     Claim(
@@ -72,8 +83,8 @@ CLAIMS = [
         lambda mlcpc, cpc: (mlcpc > cpc).all() & ((mlcpc - cpc).max() <= 0.2),
         where=["mlcpc.fig2"],
         values={
-            "mlcpc": exact("estimators/binary.csv", "variance", bound="ML-CPC", alpha="lowest", by=["m"]),
-            "cpc": exact("estimators/binary.csv", "variance", bound="CPC", alpha=1.0, by=["m"]),
+            "mlcpc": binary("variance", bound="ML-CPC", alpha="lowest"),
+            "cpc": binary("variance", bound="CPC", alpha=1.0),
         },
     ),
     Claim(
@@ -84,31 +95,9 @@ CLAIMS = [
         ),
         where=["mlcpc.fig3"],
         values={
-            "cpc": spread(
-                "estimators/staircase-separable_levels.csv",
-                "estimate_nats",
-                "std_nats",
-                1000,
-                bound="CPC",
-                alpha=1.0,
-                by=["information_nats"],
-            ),
-            "mlcpc": spread(
-                "estimators/staircase-separable_levels.csv",
-                "estimate_nats",
-                "std_nats",
-                1000,
-                bound="ML-CPC",
-                alpha=1.0,
-                by=["information_nats"],
-            ),
-            "ceiling": exact(
-                "estimators/staircase-separable_levels.csv",
-                "ceiling_nats",
-                bound="CPC",
-                alpha=1.0,
-                by=["information_nats"],
-            ),
+            "cpc": staircase(bound="CPC", alpha=1.0, by=["information_nats"]),
+            "mlcpc": staircase(bound="ML-CPC", alpha=1.0, by=["information_nats"]),
+            "ceiling": exact(SEPARABLE, "ceiling_nats", bound="CPC", alpha=1.0, by=["information_nats"]),
         },
     ),
     Claim(
@@ -118,22 +107,8 @@ CLAIMS = [
         where=["mlcpc.fig3"],
         scale="paper",
         values={
-            "mlcpc": spread(
-                "estimators/staircase-separable_levels.csv",
-                "estimate_nats",
-                "std_nats",
-                1000,
-                bound="ML-CPC",
-                information_nats=10,
-                by=["alpha"],
-            ),
-            "m_ceiling": exact(
-                "estimators/staircase-separable_levels.csv",
-                "ceiling_nats",
-                bound="ML-CPC",
-                alpha=1.0,
-                information_nats=10,
-            ),
+            "mlcpc": staircase(bound="ML-CPC", information_nats=10, by=["alpha"]),
+            "m_ceiling": exact(SEPARABLE, "ceiling_nats", bound="ML-CPC", alpha=1.0, information_nats=10),
         },
     ),
     Claim(
@@ -143,20 +118,8 @@ CLAIMS = [
         where=["mlcpc.fig3"],
         scale="paper",
         values={
-            "cpc": spread(
-                "estimators/staircase-separable_levels.csv",
-                "estimate_nats",
-                "std_nats",
-                1000,
-                bound="CPC",
-                by=["alpha", "information_nats"],
-            ),
-            "information": exact(
-                "estimators/staircase-separable_levels.csv",
-                "information_nats",
-                bound="CPC",
-                by=["alpha", "information_nats"],
-            ),
+            "cpc": staircase(bound="CPC", by=["alpha", "information_nats"]),
+            "information": exact(SEPARABLE, "information_nats", bound="CPC", by=["alpha", "information_nats"]),
         },
     ),
     Claim(
@@ -166,20 +129,8 @@ CLAIMS = [
         where=["mlcpc.fig3"],
         scale="paper",
         values={
-            "mlcpc": spread(
-                "estimators/staircase-separable_levels.csv",
-                "estimate_nats",
-                "std_nats",
-                1000,
-                bound="ML-CPC",
-                by=["alpha", "information_nats"],
-            ),
-            "information": exact(
-                "estimators/staircase-separable_levels.csv",
-                "information_nats",
-                bound="ML-CPC",
-                by=["alpha", "information_nats"],
-            ),
+            "mlcpc": staircase(bound="ML-CPC", by=["alpha", "information_nats"]),
+            "information": exact(SEPARABLE, "information_nats", bound="ML-CPC", by=["alpha", "information_nats"]),
         },
     ),
     Claim(
@@ -189,22 +140,8 @@ CLAIMS = [
         where=["mlcpc.fig3"],
         scale="paper",
         values={
-            "mlcpc": spread(
-                "estimators/staircase-separable_levels.csv",
-                "estimate_nats",
-                "std_nats",
-                1000,
-                bound="ML-CPC",
-                information_nats=10,
-                by=["alpha"],
-            ),
-            "std": exact(
-                "estimators/staircase-separable_levels.csv",
-                "std_nats",
-                bound="ML-CPC",
-                information_nats=10,
-                by=["alpha"],
-            ),
+            "mlcpc": staircase(bound="ML-CPC", information_nats=10, by=["alpha"]),
+            "std": exact(SEPARABLE, "std_nats", bound="ML-CPC", information_nats=10, by=["alpha"]),
         },
     ),
     Claim(
@@ -217,32 +154,12 @@ CLAIMS = [
         where=["mlcpc.fig3"],
         scale="gpu",
         values={
-            "mlcpc": spread(
-                "estimators/staircase-joint_levels.csv",
-                "estimate_nats",
-                "std_nats",
-                1000,
-                bound="ML-CPC",
-                by=["alpha", "information_nats"],
-            ),
-            "information": exact(
-                "estimators/staircase-joint_levels.csv",
-                "information_nats",
-                bound="ML-CPC",
-                by=["alpha", "information_nats"],
-            ),
+            "mlcpc": spread(JOINT, "estimate_nats", "std_nats", 1000, bound="ML-CPC", by=["alpha", "information_nats"]),
+            "information": exact(JOINT, "information_nats", bound="ML-CPC", by=["alpha", "information_nats"]),
             "at_1": spread(
-                "estimators/staircase-joint_levels.csv",
-                "estimate_nats",
-                "std_nats",
-                1000,
-                bound="ML-CPC",
-                alpha=1.0,
-                by=["information_nats"],
+                JOINT, "estimate_nats", "std_nats", 1000, bound="ML-CPC", alpha=1.0, by=["information_nats"]
             ),
-            "m_ceiling": exact(
-                "estimators/staircase-joint_levels.csv", "ceiling_nats", bound="ML-CPC", alpha=1.0, information_nats=10
-            ),
+            "m_ceiling": exact(JOINT, "ceiling_nats", bound="ML-CPC", alpha=1.0, information_nats=10),
         },
     ),
     Claim(
@@ -270,19 +187,9 @@ CLAIMS = [
         lambda estimate, ceiling: (estimate <= ceiling).all(),
         where=["mlcpc.fig3"],
         values={
-            "estimate": spread(
-                "estimators/staircase-separable_levels.csv",
-                "estimate_nats",
-                "std_nats",
-                1000,
-                bound=["CPC", "ML-CPC"],
-                by=["bound", "alpha", "information_nats"],
-            ),
+            "estimate": staircase(bound=["CPC", "ML-CPC"], by=["bound", "alpha", "information_nats"]),
             "ceiling": exact(
-                "estimators/staircase-separable_levels.csv",
-                "ceiling_nats",
-                bound=["CPC", "ML-CPC"],
-                by=["bound", "alpha", "information_nats"],
+                SEPARABLE, "ceiling_nats", bound=["CPC", "ML-CPC"], by=["bound", "alpha", "information_nats"]
             ),
         },
         tested=[
@@ -296,15 +203,9 @@ CLAIMS = [
         " to 1 (Theorem 2), here with the ideal critic and the smallest alpha.",
         lambda mlcpc, error, information: (mlcpc - (3 * error) <= information).all(),
         values={
-            "mlcpc": exact(
-                "estimators/ideal.csv", "estimate_nats", series="ML-CPC, alpha 0.00787353", by=["information_nats"]
-            ),
-            "error": exact(
-                "estimators/ideal.csv", "error_nats", series="ML-CPC, alpha 0.00787353", by=["information_nats"]
-            ),
-            "information": exact(
-                "estimators/ideal.csv", "information_nats", series="ML-CPC, alpha 0.00787353", by=["information_nats"]
-            ),
+            "mlcpc": ideal("estimate_nats"),
+            "error": ideal("error_nats"),
+            "information": ideal("information_nats"),
         },
         tested=[
             "test_bounds_theorems.py::test_cpc_from_1_and_mlcpc_from_alpha_m_n_to_m_are_lower_bounds_and_below_exceed_by_no_more_than_is_said"
@@ -343,13 +244,9 @@ CLAIMS = [
         scale="paper",
         dataset=["CIFAR100"],
         values={
-            "cpc": estimate("distillation/table.csv", "crd_gain_percent", method="alpha-CPC", alpha=0.1, by=["pair"]),
-            "mlcpc": estimate(
-                "distillation/table.csv", "crd_gain_percent", method="alpha-ML-CPC", alpha=0.05, by=["pair"]
-            ),
-            "mlcpc_smaller": estimate(
-                "distillation/table.csv", "crd_gain_percent", method="alpha-ML-CPC", alpha=0.01, by=["pair"]
-            ),
+            "cpc": gain_over_crd(method="alpha-CPC", alpha=0.1),
+            "mlcpc": gain_over_crd(method="alpha-ML-CPC", alpha=0.05),
+            "mlcpc_smaller": gain_over_crd(method="alpha-ML-CPC", alpha=0.01),
         },
     ),
     Claim(
@@ -360,10 +257,8 @@ CLAIMS = [
         scale="paper",
         dataset=["CIFAR100"],
         values={
-            "cpc": estimate("distillation/table.csv", "crd_gain_percent", method="alpha-CPC", alpha=1.0, by=["pair"]),
-            "mlcpc": estimate(
-                "distillation/table.csv", "crd_gain_percent", method="alpha-ML-CPC", alpha=1.0, by=["pair"]
-            ),
+            "cpc": gain_over_crd(method="alpha-CPC", alpha=1.0),
+            "mlcpc": gain_over_crd(method="alpha-ML-CPC", alpha=1.0),
         },
     ),
     Claim(
@@ -378,30 +273,14 @@ CLAIMS = [
         scale="paper",
         dataset=["CIFAR100"],
         values={
-            "at_001": estimate(
-                "distillation/table.csv", "crd_gain_percent", method="alpha-ML-CPC", alpha=0.01, by=["pair"]
-            ),
-            "at_005": estimate(
-                "distillation/table.csv", "crd_gain_percent", method="alpha-ML-CPC", alpha=0.05, by=["pair"]
-            ),
-            "at_01": estimate(
-                "distillation/table.csv", "crd_gain_percent", method="alpha-ML-CPC", alpha=0.1, by=["pair"]
-            ),
-            "at_02": estimate(
-                "distillation/table.csv", "crd_gain_percent", method="alpha-ML-CPC", alpha=0.2, by=["pair"]
-            ),
-            "at_05": estimate(
-                "distillation/table.csv", "crd_gain_percent", method="alpha-ML-CPC", alpha=0.5, by=["pair"]
-            ),
-            "at_1": estimate(
-                "distillation/table.csv", "crd_gain_percent", method="alpha-ML-CPC", alpha=1.0, by=["pair"]
-            ),
-            "cpc_001": estimate(
-                "distillation/table.csv", "crd_gain_percent", method="alpha-CPC", alpha=0.01, by=["pair"]
-            ),
-            "cpc_005": estimate(
-                "distillation/table.csv", "crd_gain_percent", method="alpha-CPC", alpha=0.05, by=["pair"]
-            ),
+            "at_001": gain_over_crd(method="alpha-ML-CPC", alpha=0.01),
+            "at_005": gain_over_crd(method="alpha-ML-CPC", alpha=0.05),
+            "at_01": gain_over_crd(method="alpha-ML-CPC", alpha=0.1),
+            "at_02": gain_over_crd(method="alpha-ML-CPC", alpha=0.2),
+            "at_05": gain_over_crd(method="alpha-ML-CPC", alpha=0.5),
+            "at_1": gain_over_crd(method="alpha-ML-CPC", alpha=1.0),
+            "cpc_001": gain_over_crd(method="alpha-CPC", alpha=0.01),
+            "cpc_005": gain_over_crd(method="alpha-CPC", alpha=0.05),
         },
     ),
     Claim(
@@ -450,9 +329,9 @@ CLAIMS = [
         scale="paper",
         dataset=["CIFAR10"],
         values={
-            "to_2_gain": estimate("cifar10_algorithms/pairs.csv", "gain_percent", row="ML-CPC-2", base="ML-CPC-1"),
-            "to_5_gain": estimate("cifar10_algorithms/pairs.csv", "gain_percent", row="ML-CPC-5", base="ML-CPC-2"),
-            "to_10_gain": estimate("cifar10_algorithms/pairs.csv", "gain_percent", row="ML-CPC-10", base="ML-CPC-5"),
+            "to_2_gain": paired_gain(row="ML-CPC-2", base="ML-CPC-1"),
+            "to_5_gain": paired_gain(row="ML-CPC-5", base="ML-CPC-2"),
+            "to_10_gain": paired_gain(row="ML-CPC-10", base="ML-CPC-5"),
         },
     ),
     Claim(

@@ -1,6 +1,7 @@
 """Claims of mutualinfo: On Mutual Information in Contrastive Learning for Visual Representations."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from annulus.report.claims.claim import Claim
 from annulus.report.claims.rules import largest, log
@@ -16,6 +17,13 @@ def toy(method: str, /, by: Sequence[str] = (), **where: Sequence[int]) -> Colum
         "estimators/conditional.csv", "estimate_nats", "interval_nats", by, **UNSEEN, method=method, **where
     )
 
+
+# Selections that several numbers share.
+paired_gain = partial(estimate, "cifar10_algorithms/pairs.csv", "gain_percent")
+gain_here = partial(estimate, "cifar10_algorithms/table.csv", "here_gain_percent", table="mutualinfo.table1")
+augmentation_gain = partial(estimate, "augmentations/ir.csv", "nn1_gain_percent")
+critic_accuracy = partial(estimate, "negatives/critic.csv", "nn1_top1_percent")
+spirals_accuracy = partial(estimate, "spirals/points.csv", "top1_percent")
 
 CLAIMS = [
     Claim(
@@ -140,7 +148,7 @@ CLAIMS = [
         scale="paper",
         dataset=["ImageNet", "CIFAR10"],
         values={
-            "ir_gain": estimate("augmentations/ir.csv", "nn1_gain_percent", series="all"),
+            "ir_gain": augmentation_gain(series="all"),
             "cmc_gain": estimate("augmentations/cmc.csv", "nn1_gain_percent", series="all"),
             "plain": estimate("augmentations/ir.csv", "nn1_top1_percent", series="none"),
         },
@@ -153,9 +161,9 @@ CLAIMS = [
         scale="paper",
         dataset=["ImageNet", "CIFAR10"],
         values={
-            "flip_gain": estimate("augmentations/ir.csv", "nn1_gain_percent", series="flip"),
-            "grayscale_gain": estimate("augmentations/ir.csv", "nn1_gain_percent", series="grayscale"),
-            "all_gain": estimate("augmentations/ir.csv", "nn1_gain_percent", series="all"),
+            "flip_gain": augmentation_gain(series="flip"),
+            "grayscale_gain": augmentation_gain(series="grayscale"),
+            "all_gain": augmentation_gain(series="all"),
         },
     ),
     Claim(
@@ -166,8 +174,8 @@ CLAIMS = [
         scale="paper",
         dataset=["ImageNet"],
         values={
-            "crop_gain": estimate("augmentations/ir.csv", "nn1_gain_percent", series="crop"),
-            "all_gain": estimate("augmentations/ir.csv", "nn1_gain_percent", series="all"),
+            "crop_gain": augmentation_gain(series="crop"),
+            "all_gain": augmentation_gain(series="all"),
         },
     ),
     Claim(
@@ -200,7 +208,7 @@ CLAIMS = [
         values={
             "noiseless": estimate("spirals/points.csv", "bound_nats", noise=0.0),
             "noisy": estimate("spirals/points.csv", "bound_nats", noise=[0.4, 1.0, 5.0], by=["noise"]),
-            "accuracy": estimate("spirals/points.csv", "top1_percent", noise=0.0),
+            "accuracy": spirals_accuracy(noise=0.0),
         },
     ),
     Claim(
@@ -210,8 +218,8 @@ CLAIMS = [
         where=["mutualinfo.fig6"],
         values={
             "gain_at_0_4": estimate("spirals/points.csv", "gain_percent", noise=0.4),
-            "at_0_4": estimate("spirals/points.csv", "top1_percent", noise=0.4),
-            "most": estimate("spirals/points.csv", "top1_percent", noise=5.0),
+            "at_0_4": spirals_accuracy(noise=0.4),
+            "most": spirals_accuracy(noise=5.0),
         },
     ),
     Claim(
@@ -253,10 +261,10 @@ CLAIMS = [
         scale="paper",
         dataset=["CIFAR10", "ImageNet"],
         values={
-            "dot": estimate("negatives/critic.csv", "nn1_top1_percent", series="dot"),
-            "bilinear": estimate("negatives/critic.csv", "nn1_top1_percent", series="bilinear"),
-            "one_layer": estimate("negatives/critic.csv", "nn1_top1_percent", series="concat, 1 hidden layer"),
-            "two_layers": estimate("negatives/critic.csv", "nn1_top1_percent", series="concat, 2 hidden layers"),
+            "dot": critic_accuracy(series="dot"),
+            "bilinear": critic_accuracy(series="bilinear"),
+            "one_layer": critic_accuracy(series="concat, 1 hidden layer"),
+            "two_layers": critic_accuracy(series="concat, 2 hidden layers"),
         },
     ),
     Claim(
@@ -267,10 +275,8 @@ CLAIMS = [
         scale="paper",
         dataset=["CIFAR10"],
         values={
-            "ir_gain": estimate(
-                "cifar10_algorithms/table.csv", "here_gain_percent", table="mutualinfo.table1", method="IR"
-            ),
-            "cmc_nce_gain": estimate("cifar10_algorithms/pairs.csv", "gain_percent", row="CMC-nce", base="CMC"),
+            "ir_gain": gain_here(method="IR"),
+            "cmc_nce_gain": paired_gain(row="CMC-nce", base="CMC"),
         },
     ),
     Claim(
@@ -290,15 +296,7 @@ CLAIMS = [
         where=["mutualinfo.table1", "mutualinfo.table5"],
         scale="paper",
         dataset=["CIFAR10"],
-        values={
-            "gain": estimate(
-                "cifar10_algorithms/table.csv",
-                "here_gain_percent",
-                table="mutualinfo.table1",
-                method=["BALL", "RING", "CAVE"],
-                by=["method"],
-            )
-        },
+        values={"gain": gain_here(method=["BALL", "RING", "CAVE"], by=["method"])},
     ),
     Claim(
         "mutualinfo.ring-beats-cave",
@@ -307,7 +305,7 @@ CLAIMS = [
         where=["mutualinfo.table1", "mutualinfo.table5"],
         scale="paper",
         dataset=["CIFAR10"],
-        values={"gain": estimate("cifar10_algorithms/pairs.csv", "gain_percent", row="RING", base="CAVE")},
+        values={"gain": paired_gain(row="RING", base="CAVE")},
     ),
     Claim(
         "mutualinfo.ring-beats-la",
@@ -316,7 +314,7 @@ CLAIMS = [
         where=["mutualinfo.table1", "mutualinfo.table5"],
         scale="paper",
         dataset=["CIFAR10"],
-        values={"gain": estimate("cifar10_algorithms/pairs.csv", "gain_percent", row="RING", base="LA-nce")},
+        values={"gain": paired_gain(row="RING", base="LA-nce")},
     ),
     Claim(
         "mutualinfo.annealing-gains",
@@ -325,15 +323,7 @@ CLAIMS = [
         where=["mutualinfo.table1", "mutualinfo.table5"],
         scale="paper",
         dataset=["CIFAR10"],
-        values={
-            "gain": estimate(
-                "cifar10_algorithms/table.csv",
-                "here_gain_percent",
-                table="mutualinfo.table1",
-                method=["BALL+anneal", "CAVE+anneal", "RING+anneal"],
-                by=["method"],
-            )
-        },
+        values={"gain": gain_here(method=["BALL+anneal", "CAVE+anneal", "RING+anneal"], by=["method"])},
     ),
     Claim(
         "mutualinfo.annealing-helps",
@@ -343,8 +333,8 @@ CLAIMS = [
         scale="paper",
         dataset=["CIFAR10"],
         values={
-            "ball_gain": estimate("cifar10_algorithms/pairs.csv", "gain_percent", row="BALL+anneal", base="BALL"),
-            "cave_gain": estimate("cifar10_algorithms/pairs.csv", "gain_percent", row="CAVE+anneal", base="CAVE"),
+            "ball_gain": paired_gain(row="BALL+anneal", base="BALL"),
+            "cave_gain": paired_gain(row="CAVE+anneal", base="CAVE"),
         },
     ),
     Claim(
@@ -355,11 +345,8 @@ CLAIMS = [
         scale="paper",
         dataset=["CIFAR10"],
         values={
-            "gain": estimate(
-                "cifar10_algorithms/pairs.csv",
-                "gain_percent",
-                row=["BALL+s-neigh", "BALL-Lab+s-neigh", "RING+s-neigh", "RING-Lab+s-neigh"],
-                by=["row"],
+            "gain": paired_gain(
+                row=["BALL+s-neigh", "BALL-Lab+s-neigh", "RING+s-neigh", "RING-Lab+s-neigh"], by=["row"]
             )
         },
     ),
@@ -371,15 +358,10 @@ CLAIMS = [
         scale="paper",
         dataset=["CIFAR10"],
         values={
-            "gain": estimate(
-                "cifar10_algorithms/pairs.csv",
-                "gain_percent",
-                row=["BALL+s-neigh+anneal", "BALL-Lab+s-neigh+anneal", "RING+s-neigh+anneal"],
-                by=["row"],
+            "gain": paired_gain(
+                row=["BALL+s-neigh+anneal", "BALL-Lab+s-neigh+anneal", "RING+s-neigh+anneal"], by=["row"]
             ),
-            "ring_lab_gain": estimate(
-                "cifar10_algorithms/pairs.csv", "gain_percent", row="RING-Lab+s-neigh+anneal", base="RING-Lab+anneal"
-            ),
+            "ring_lab_gain": paired_gain(row="RING-Lab+s-neigh+anneal", base="RING-Lab+anneal"),
         },
     ),
     Claim(
@@ -390,9 +372,7 @@ CLAIMS = [
         where=["mutualinfo.table1", "mutualinfo.table5"],
         scale="paper",
         dataset=["CIFAR10"],
-        values={
-            "gain": estimate("cifar10_algorithms/pairs.csv", "gain_percent", row="RING-Lab+s-neigh+anneal", by=["base"])
-        },
+        values={"gain": paired_gain(row="RING-Lab+s-neigh+anneal", by=["base"])},
     ),
     Claim(
         "mutualinfo.hard-early-hurts",

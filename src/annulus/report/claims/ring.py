@@ -1,9 +1,22 @@
 """Claims of ring: Conditional Negative Sampling for Contrastive Learning of Visual Representations."""
 
+from functools import partial
+
 from annulus.report.claims.claim import Claim
 from annulus.report.claims.mutualinfo import UNSEEN, toy
 from annulus.report.claims.rules import largest, smallest
 from annulus.report.claims.selectors import estimate, exact
+
+# Selections that several numbers share.
+CELLS = ["coco box_ap", "coco mask_ap", "keypoints keypoint_ap", "voc box_ap"]
+paired_gain = partial(estimate, "cifar10_algorithms/pairs.csv", "gain_percent")
+gain_here = partial(estimate, "cifar10_algorithms/table.csv", "here_gain_percent")
+bias_nats = partial(estimate, "negatives/estimates.csv", "bias_nats", by=["k"])
+std_nats = partial(estimate, "negatives/estimates.csv", "std_nats", by=["k"])
+accuracy_by_start = partial(estimate, "negatives/start.csv", "nn1_top1_percent")
+accuracy_over_training = partial(estimate, "negatives/annealing_figure.csv", "nn1_top1_percent", by=["x"])
+linear_transfer = partial(estimate, "transfer/gains.csv", "linear_gain_percent")
+detection = partial(estimate, "detection/table.csv", by=["cell"])
 
 CLAIMS = [
     Claim(
@@ -66,12 +79,12 @@ CLAIMS = [
         ),
         where=["ring.appC"],
         values={
-            "nce_bias": estimate("negatives/estimates.csv", "bias_nats", series="NCE", by=["k"]),
-            "ball_bias": estimate("negatives/estimates.csv", "bias_nats", series="CNCE, ball", by=["k"]),
-            "ring_bias": estimate("negatives/estimates.csv", "bias_nats", series="CNCE, ring", by=["k"]),
-            "nce_std": estimate("negatives/estimates.csv", "std_nats", series="NCE", by=["k"]),
-            "ball_std": estimate("negatives/estimates.csv", "std_nats", series="CNCE, ball", by=["k"]),
-            "ring_std": estimate("negatives/estimates.csv", "std_nats", series="CNCE, ring", by=["k"]),
+            "nce_bias": bias_nats(series="NCE"),
+            "ball_bias": bias_nats(series="CNCE, ball"),
+            "ring_bias": bias_nats(series="CNCE, ring"),
+            "nce_std": std_nats(series="NCE"),
+            "ball_std": std_nats(series="CNCE, ball"),
+            "ring_std": std_nats(series="CNCE, ring"),
         },
     ),
     Claim(
@@ -121,9 +134,7 @@ CLAIMS = [
         where=["ring.table1a"],
         scale="paper",
         dataset=["CIFAR10"],
-        values={
-            "gain": estimate("cifar10_algorithms/table.csv", "here_gain_percent", table="ring.table1a", method="IRing")
-        },
+        values={"gain": gain_here(table="ring.table1a", method="IRing")},
     ),
     Claim(
         "ring.beats-cmc",
@@ -132,11 +143,7 @@ CLAIMS = [
         where=["ring.table1a"],
         scale="paper",
         dataset=["CIFAR10"],
-        values={
-            "gain": estimate(
-                "cifar10_algorithms/table.csv", "here_gain_percent", table="ring.table1a", method="CMCRing"
-            )
-        },
+        values={"gain": gain_here(table="ring.table1a", method="CMCRing")},
     ),
     Claim(
         "ring.beats-moco",
@@ -145,11 +152,7 @@ CLAIMS = [
         where=["ring.table1a"],
         scale="paper",
         dataset=["CIFAR10"],
-        values={
-            "gain": estimate(
-                "cifar10_algorithms/table.csv", "here_gain_percent", table="ring.table1a", method="MoCoRing"
-            )
-        },
+        values={"gain": gain_here(table="ring.table1a", method="MoCoRing")},
     ),
     Claim(
         "ring.beats-la",
@@ -159,11 +162,9 @@ CLAIMS = [
         scale="paper",
         dataset=["CIFAR10"],
         values={
-            "cmcring_gain": estimate(
-                "cifar10_algorithms/pairs.csv", "gain_percent", row="RING-Lab+anneal", base="LA-nce"
-            ),
-            "mocoring_gain": estimate("cifar10_algorithms/pairs.csv", "gain_percent", row="MoCoRing", base="LA-nce"),
-            "iring_gain": estimate("cifar10_algorithms/pairs.csv", "gain_percent", row="RING+anneal", base="LA-nce"),
+            "cmcring_gain": paired_gain(row="RING-Lab+anneal", base="LA-nce"),
+            "mocoring_gain": paired_gain(row="MoCoRing", base="LA-nce"),
+            "iring_gain": paired_gain(row="RING+anneal", base="LA-nce"),
         },
     ),
     Claim(
@@ -182,7 +183,7 @@ CLAIMS = [
         where=["ring.table2a"],
         scale="paper",
         dataset=["CIFAR10"],
-        values={"gain": estimate("cifar10_algorithms/pairs.csv", "gain_percent", row="RING+anneal", base="RING")},
+        values={"gain": paired_gain(row="RING+anneal", base="RING")},
     ),
     Claim(
         "ring.hole-matters",
@@ -191,9 +192,7 @@ CLAIMS = [
         where=["ring.table2a"],
         scale="paper",
         dataset=["CIFAR10"],
-        values={
-            "gain": estimate("cifar10_algorithms/pairs.csv", "gain_percent", row="RING+anneal", base="BALL+anneal")
-        },
+        values={"gain": paired_gain(row="RING+anneal", base="BALL+anneal")},
     ),
     Claim(
         "ring.annealing-matters-more",
@@ -202,7 +201,7 @@ CLAIMS = [
         where=["ring.table2a"],
         scale="paper",
         dataset=["CIFAR10"],
-        values={"gain": estimate("cifar10_algorithms/pairs.csv", "gain_percent", row="RING", base="BALL+anneal")},
+        values={"gain": paired_gain(row="RING", base="BALL+anneal")},
     ),
     Claim(
         "ring.lesions-imagenet",
@@ -231,9 +230,7 @@ CLAIMS = [
         scale="paper",
         dataset=["CIFAR10"],
         values={
-            "gain": estimate(
-                "transfer/gains.csv",
-                "linear_gain_percent",
+            "gain": linear_transfer(
                 over="uniform",
                 target=[
                     "aircraft",
@@ -256,7 +253,7 @@ CLAIMS = [
         "image sets that they never saw, by a linear probe.",
         lambda gain: (gain > 0).share() > 0.5,
         where=["ring.table3"],
-        values={"gain": estimate("transfer/gains.csv", "linear_gain_percent", over="uniform", by=["target"])},
+        values={"gain": linear_transfer(over="uniform", by=["target"])},
     ),
     Claim(
         "ring.transfer-mean",
@@ -264,7 +261,7 @@ CLAIMS = [
         "linear probe than those with uniform ones.",
         lambda gain: gain.mean() > 0,
         where=["ring.table3"],
-        values={"gain": estimate("transfer/gains.csv", "linear_gain_percent", over="uniform", by=["target"])},
+        values={"gain": linear_transfer(over="uniform", by=["target"])},
     ),
     Claim(
         "ring.transfer-few-shot",
@@ -282,7 +279,7 @@ CLAIMS = [
         lambda linear, few_shot: ((linear > 0).share() > 0.5) & (few_shot.mean() > 0),
         where=["ring.table3"],
         values={
-            "linear": estimate("transfer/gains.csv", "linear_gain_percent", over="untrained", by=["target"]),
+            "linear": linear_transfer(over="untrained", by=["target"]),
             "few_shot": estimate("transfer/gains.csv", "few_shot_gain_percent", over="untrained", by=["target"]),
         },
     ),
@@ -294,11 +291,9 @@ CLAIMS = [
         scale="paper",
         dataset=["CIFAR10"],
         values={
-            "signs": estimate("transfer/gains.csv", "linear_gain_percent", over="uniform", target="trafficsign"),
-            "flowers": estimate("transfer/gains.csv", "linear_gain_percent", over="uniform", target="vggflower"),
-            "others": estimate(
-                "transfer/gains.csv",
-                "linear_gain_percent",
+            "signs": linear_transfer(over="uniform", target="trafficsign"),
+            "flowers": linear_transfer(over="uniform", target="vggflower"),
+            "others": linear_transfer(
                 over="uniform",
                 target=["aircraft", "cub", "dtd", "fungi", "mnist", "fashionmnist", "mscoco"],
                 by=["target"],
@@ -314,20 +309,8 @@ CLAIMS = [
         scale="paper",
         dataset=["ImageNet"],
         values={
-            "iring_gain": estimate(
-                "detection/table.csv",
-                "over_uniform_percent",
-                algorithm="IRing",
-                cell=["coco box_ap", "coco mask_ap", "keypoints keypoint_ap", "voc box_ap"],
-                by=["cell"],
-            ),
-            "mocoring_gain": estimate(
-                "detection/table.csv",
-                "over_uniform_percent",
-                algorithm="MoCoRing",
-                cell=["coco box_ap", "coco mask_ap", "keypoints keypoint_ap", "voc box_ap"],
-                by=["cell"],
-            ),
+            "iring_gain": detection("over_uniform_percent", algorithm="IRing", cell=CELLS),
+            "mocoring_gain": detection("over_uniform_percent", algorithm="MoCoRing", cell=CELLS),
         },
     ),
     Claim(
@@ -337,20 +320,8 @@ CLAIMS = [
         lambda ring, uniform: (ring > 0).all() & (uniform > 0).all(),
         where=["ring.table4"],
         values={
-            "ring": estimate(
-                "detection/table.csv",
-                "over_untrained_percent",
-                variant="main",
-                cell=["coco box_ap", "coco mask_ap", "keypoints keypoint_ap", "voc box_ap"],
-                by=["cell"],
-            ),
-            "uniform": estimate(
-                "detection/table.csv",
-                "over_untrained_percent",
-                variant="uniform",
-                cell=["coco box_ap", "coco mask_ap", "keypoints keypoint_ap", "voc box_ap"],
-                by=["cell"],
-            ),
+            "ring": detection("over_untrained_percent", variant="main", cell=CELLS),
+            "uniform": detection("over_untrained_percent", variant="uniform", cell=CELLS),
         },
     ),
     Claim(
@@ -359,15 +330,7 @@ CLAIMS = [
         "negatives find more than around those with uniform ones.",
         lambda gain: gain.mean() > 0,
         where=["ring.table4"],
-        values={
-            "gain": estimate(
-                "detection/table.csv",
-                "over_uniform_percent",
-                variant="main",
-                cell=["coco box_ap", "coco mask_ap", "keypoints keypoint_ap", "voc box_ap"],
-                by=["cell"],
-            )
-        },
+        values={"gain": detection("over_uniform_percent", variant="main", cell=CELLS)},
     ),
     Claim(
         "ring.variants",
@@ -378,12 +341,8 @@ CLAIMS = [
         scale="paper",
         dataset=["CIFAR10"],
         values={
-            "gain": estimate(
-                "cifar10_algorithms/table.csv",
-                "here_gain_percent",
-                table="ring.table6",
-                method=["IRCave", "CMCCave", "IRing (+C_i)", "CMCRing (+C_i)"],
-                by=["method"],
+            "gain": gain_here(
+                table="ring.table6", method=["IRCave", "CMCCave", "IRing (+C_i)", "CMCRing (+C_i)"], by=["method"]
             )
         },
     ),
@@ -395,10 +354,10 @@ CLAIMS = [
         scale="paper",
         dataset=["CIFAR10"],
         values={
-            "p10": estimate("negatives/start.csv", "nn1_top1_percent", series="10 %", value=0.05),
-            "p25": estimate("negatives/start.csv", "nn1_top1_percent", series="25 %", value=0.05),
-            "p50": estimate("negatives/start.csv", "nn1_top1_percent", series="50 %", value=0.05),
-            "p100": estimate("negatives/start.csv", "nn1_top1_percent", series="100 % (IR)", value=0.05),
+            "p10": accuracy_by_start(series="10 %", value=0.05),
+            "p25": accuracy_by_start(series="25 %", value=0.05),
+            "p50": accuracy_by_start(series="50 %", value=0.05),
+            "p100": accuracy_by_start(series="100 % (IR)", value=0.05),
         },
     ),
     Claim(
@@ -409,10 +368,10 @@ CLAIMS = [
         scale="paper",
         dataset=["CIFAR10"],
         values={
-            "p10": estimate("negatives/start.csv", "nn1_top1_percent", series="10 %", value=0.5),
-            "p25": estimate("negatives/start.csv", "nn1_top1_percent", series="25 %", value=0.5),
-            "p50": estimate("negatives/start.csv", "nn1_top1_percent", series="50 %", value=0.5),
-            "p100": estimate("negatives/start.csv", "nn1_top1_percent", series="100 % (IR)", value=0.5),
+            "p10": accuracy_by_start(series="10 %", value=0.5),
+            "p25": accuracy_by_start(series="25 %", value=0.5),
+            "p50": accuracy_by_start(series="50 %", value=0.5),
+            "p100": accuracy_by_start(series="100 % (IR)", value=0.5),
         },
     ),
     Claim(
@@ -442,14 +401,10 @@ CLAIMS = [
         scale="paper",
         dataset=["CIFAR10"],
         values={
-            "linear": estimate("negatives/annealing_figure.csv", "nn1_top1_percent", series="linear", by=["x"]),
-            "step": estimate("negatives/annealing_figure.csv", "nn1_top1_percent", series="step", by=["x"]),
-            "per_epoch": estimate(
-                "negatives/annealing_figure.csv", "nn1_top1_percent", series="adaptive per epoch", by=["x"]
-            ),
-            "per_step": estimate(
-                "negatives/annealing_figure.csv", "nn1_top1_percent", series="adaptive per step", by=["x"]
-            ),
+            "linear": accuracy_over_training(series="linear"),
+            "step": accuracy_over_training(series="step"),
+            "per_epoch": accuracy_over_training(series="adaptive per epoch"),
+            "per_step": accuracy_over_training(series="adaptive per step"),
         },
     ),
     Claim(
