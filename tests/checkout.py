@@ -13,6 +13,7 @@ from typing import Any
 
 import warm
 import yaml
+from by_path import read_yaml
 from declared import ROOT
 from dvc.repo import Repo
 from dvc.utils.hydra import apply_overrides
@@ -104,13 +105,13 @@ class Checkout:
         return json.loads((self.folder / path).read_text())
 
     def output_hash(self, stage: str, path: str) -> str:
-        outputs = yaml.safe_load((self.folder / "dvc.lock").read_text())["stages"][stage]["outs"]
+        outputs = read_yaml(self.folder / "dvc.lock")["stages"][stage]["outs"]
         return next(out["md5"] for out in outputs if out["path"] == path)
 
     def cut(self, study: str, change: Callable[[dict], Any]) -> None:
         """Edit a study's params.yaml; what it holds beside is as it was."""
         path = self.folder / "stages" / study / "params.yaml"
-        content = yaml.safe_load(path.read_text())
+        content = read_yaml(path)
         change(content)
         path.write_text(yaml.safe_dump(content, sort_keys=False))
 

@@ -5,7 +5,7 @@ import gc
 import importlib.util
 import os
 from collections.abc import Callable, Iterator
-from functools import partial, wraps
+from functools import wraps
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # as many tests as cores run side
 import numpy as np
 import pytest
 import torch
-import yaml
 from beartype import beartype
 from beartype.roar import BeartypeDecorHintPep673Exception
 from jaxtyping import install_import_hook
-
-# Collection reads 160 files of YAML. libyaml, where PyYAML has it, takes a tenth of the time.
-yaml.safe_load = partial(yaml.load, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 def checked(function: Callable) -> Callable:

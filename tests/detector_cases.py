@@ -4,8 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import yaml
-from declared import ROOT
+from by_path import ROOT, read_yaml
 from detection_cases import boxed
 from PIL import Image
 
@@ -17,7 +16,7 @@ from annulus.studies.detection.params import DetectorParams, TrainingParams
 SIDE = 32
 COLOURS = ((230, 40, 40), (40, 60, 230))
 CONFIG = EncoderConfig("convnet", "imagenet", "linear", 8, 16, None, (0.5, 0.4, 0.3), (0.2, 0.25, 0.3))
-STUDY = yaml.safe_load((ROOT / "stages/detection/params.yaml").read_text())
+STUDY = read_yaml(ROOT / "stages/detection/params.yaml")
 TINY = STUDY["scales"]["tiny"]
 DETECTOR = STUDY["detector"] | TINY["detector"] | {"outputs": "boxes", "shorter": [SIDE], "shorter_test": SIDE}
 DETECTOR |= {"longer": 2 * SIDE, "anchors": [8, 12, 16, 24]}

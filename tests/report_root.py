@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 import yaml
-from by_path import ROOT
+from by_path import ROOT, parse_yaml
 from PIL import Image
 from stated import stated_text
 
@@ -67,7 +67,7 @@ def with_lock(files: dict[str, str]) -> dict[str, str]:
     """Files of a repository, and the dvc.yaml and dvc.lock of a stage that has made the metrics among them."""
     metrics = [name for name in files if name.startswith("metrics/")]
     code = [name for name in files if name.startswith("src/")]
-    params = yaml.safe_load(files["params.yaml"])
+    params = parse_yaml(files["params.yaml"])
     sampler = params["sampler"]
     read = {"sampler": sampler, f"samplers.{sampler}": params["samplers"][sampler]}
     stage = {

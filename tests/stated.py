@@ -6,8 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-from by_path import ROOT
+from by_path import ROOT, read_yaml
 from ruamel.yaml import YAML
 
 MISSING = object()
@@ -38,7 +37,7 @@ def replaced(tree: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     return tree
 
 
-TREE = replaced(yaml.safe_load((ROOT / "params.yaml").read_text()), STATED)
+TREE = replaced(read_yaml(ROOT / "params.yaml"), STATED)
 
 
 @cache

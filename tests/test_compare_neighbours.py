@@ -8,6 +8,7 @@ from contextlib import ExitStack
 import pytest
 import torch
 import yaml
+from by_path import parse_yaml
 from PIL import ImageColor
 from report_root import first_commit
 from settings import stripes
@@ -56,7 +57,7 @@ def root(tmp_path):
     (tmp_path / ".dvc/config").touch()
     made(tmp_path / "data/main", 0)
     cache = tmp_path / ".dvc/cache/files/md5"
-    lock = yaml.safe_load(content["dvc.lock"])
+    lock = parse_yaml(content["dvc.lock"])
     for stage, output in (("prepare", "images"), ("embed", "features")):
         digest = cached(tmp_path / "data/main" / output, cache)
         lock["stages"][stage] = {"cmd": stage, "outs": [{"path": f"data/main/{output}", "md5": digest}]}

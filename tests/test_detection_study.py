@@ -5,7 +5,7 @@ from argparse import Namespace
 import numpy as np
 import pytest
 import yaml
-from by_path import script
+from by_path import read_yaml, script
 from declared import ROOT
 from detector_cases import encoder
 from stated import stated_params
@@ -38,7 +38,7 @@ def study(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def changed(**changes):
-        content = yaml.safe_load(PARAMS.read_text())
+        content = read_yaml(PARAMS)
         for key, value in changes.items():
             place, (*sections, last) = content, key.split("__")
             for section in sections:

@@ -5,8 +5,7 @@ import re
 import shlex
 
 import pytest
-import yaml
-from by_path import pipeline, script
+from by_path import pipeline, read_yaml, script
 from declared import ROOT, missing_and_spare, script_of
 from dvc.utils.hydra import apply_overrides
 
@@ -79,7 +78,7 @@ def test_the_files_stay_as_short_as_a_reviewer_reads():
 def test_all_parameters_of_a_study_pass_through_its_settings_stage_and_a_matrix_is_a_section_of_its_name(study):
     """The settings stage is the one with `params`; each other depends on a file that it writes, and on no other's."""
     stages = PIPELINES[study]["stages"]
-    content = yaml.safe_load((ROOT / "stages" / study / "params.yaml").read_text())
+    content = read_yaml(ROOT / "stages" / study / "params.yaml")
     assert [name for name, stage in stages.items() if "params" in stage] == ["settings"]
     assert stages["settings"]["outs"] == [f"data/{study}/settings"]
     own = f"stages/{study}/params.yaml"

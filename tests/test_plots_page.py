@@ -3,9 +3,8 @@
 import re
 
 import pytest
-import yaml
 from browser import Browser
-from by_path import ROOT
+from by_path import ROOT, read_yaml
 from dvc_render.html import HTML
 
 TEMPLATE = (ROOT / ".dvc/plots_page.html").read_text()
@@ -38,7 +37,7 @@ def test_the_page_draws_by_the_vega_of_make_install_and_folds_the_studies(tmp_pa
 @pytest.mark.parametrize("path", sorted([*ROOT.glob("metrics/*/dvc.yaml"), *ROOT.glob("stages/*/dvc.yaml")]), ids=str)
 def test_a_plot_has_a_name_that_dvc_can_write_into_its_page_and_that_of_the_main_line_stands_first(path):
     """DVC writes the name as an element's id, between apostrophes."""
-    content = yaml.safe_load(path.read_text())
+    content = read_yaml(path)
     names = [name for entry in content.get("plots", []) for name in (entry if isinstance(entry, dict) else [entry])]
     first = re.compile(re.search(r"const own = /(.*)/;", TEMPLATE)[1])
     for name in names:

@@ -12,8 +12,7 @@ from importlib.util import find_spec
 import pytest
 import torch
 import warm
-import yaml
-from by_path import ROOT
+from by_path import ROOT, parse_yaml
 
 from annulus.config.params import SECTION_OF
 from annulus.errors import InputError
@@ -52,7 +51,7 @@ def test_every_link_leads_to_a_file_or_a_heading(name):
 
 
 def test_the_choices_are_in_params_yaml_in_its_order():
-    params = yaml.safe_load(read("params.yaml"))
+    params = parse_yaml(read("params.yaml"))
     rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \|", read("README.md"), re.MULTILINE)
     assert len(rows) == 7
     for key, choices in rows:
@@ -105,7 +104,7 @@ def test_every_command_names_a_target_a_module_or_a_stage_that_exists():
     for module in re.findall(r"python -m (annulus[.\w]*)", texts):
         assert find_spec(module), module
     for file, stage in re.findall(r"\b(stages/\w+/dvc\.yaml)(?::(\w+)@?)?", texts.replace("STUDY", STUDIES[0])):
-        assert not stage or stage in yaml.safe_load(read(file))["stages"], (file, stage)
+        assert not stage or stage in parse_yaml(read(file))["stages"], (file, stage)
 
 
 @pytest.mark.parametrize("name", TEXTS)

@@ -222,8 +222,7 @@ from argparse import Namespace
 
 import centroid
 import torch
-import yaml
-from by_path import ROOT
+from by_path import ROOT, read_yaml
 from declared import missing_and_spare
 from settings import load
 
@@ -237,7 +236,7 @@ def test_points_beside_their_means_are_right_and_one_beside_the_other_is_not_and
         save_features(tmp_path, split, Features(layers, torch.tensor(labels), ("low", "high")))
     found = centroid.main({"centroid": load({}).get("centroid")}, Namespace(features=tmp_path))
     assert found.metrics == {"top1_percent": 75.0}
-    stages = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
+    stages = read_yaml(ROOT / "dvc.yaml")["stages"]
     assert missing_and_spare(stages["centroid"]) == ([], [])
 """,
 }

@@ -6,7 +6,7 @@ import re
 
 import pytest
 import yaml
-from by_path import ROOT
+from by_path import ROOT, read_yaml
 from report_root import written
 
 from annulus.report.claims.selectors import Differences, spread
@@ -126,7 +126,7 @@ def test_a_rule_holds_of_numbers_as_the_claim_says_and_not_of_others(name):
 def test_a_claim_of_a_data_set_is_decided_by_its_study_at_the_papers_scale(study, tmp_path):
     """Such a study has the paper's data set there."""
     (tmp_path / "stages" / study).mkdir(parents=True)
-    params = yaml.safe_load((ROOT / f"stages/{study}/params.yaml").read_text())
+    params = read_yaml(ROOT / f"stages/{study}/params.yaml")
     (tmp_path / f"stages/{study}/params.yaml").write_text(yaml.safe_dump(params | {"scale": "paper"}, sort_keys=False))
     written(tmp_path, f"{study}/any.csv", [{"seeds": 3}])
     setting = read_setting(Metrics(tmp_path), f"{study}/any.csv")
@@ -278,7 +278,7 @@ def test_differences_of_a_table_decide_how_well_it_was_had_again_where_all_of_it
 
 def printed_pairs():
     """The differences of rows that one paper prints both of; the same rows differ by other amounts in two papers."""
-    study = yaml.safe_load((ROOT / "stages/algorithms/params.yaml").read_text())
+    study = read_yaml(ROOT / "stages/algorithms/params.yaml")
     tables = [study["tables"][name]["methods"] for name in ("ring.table2a", "ring.table1a", *study["tables"])]
     rows = [{entry["row"]: entry["top1_percent"] for entry in methods.values()} for methods in tables]
     return [

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from by_path import ROOT
+from by_path import ROOT, read_yaml
 
 from annulus.report.claims.verdicts import CLAIMS
 
-PAPERS = yaml.safe_load((ROOT / "tests" / "numbering.yaml").read_text())
+PAPERS = read_yaml(ROOT / "tests" / "numbering.yaml")
 REFERENCES = PAPERS.pop("references")
 SHORT = {paper["short"]: paper for paper in PAPERS.values() if "short" in paper}
 
@@ -131,7 +130,7 @@ def test_every_citation_claim_and_result_names_a_place_that_its_paper_has(texts)
     wrong = [said for path in texts for said in faults(path)]
     for claim in CLAIMS:
         wrong += [f"{claim.id}: {said}" for said in missing(SHORT[claim.paper], claim.claim)]
-    for result in yaml.safe_load((ROOT / "src/annulus/report/papers/results.yaml").read_text()):
+    for result in read_yaml(ROOT / "src/annulus/report/papers/results.yaml"):
         where = result["where"].replace("Fig.", "Figure").replace("Sec.", "Section")
         wrong += [f"{result['id']}: {said}" for said in missing(SHORT[result["id"].split(".")[0]], where)]
     assert not wrong, "\n".join(wrong)

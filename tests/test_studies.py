@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from by_path import ROOT, pipeline
+from by_path import ROOT, pipeline, read_yaml
 from checkout import Checkout, ran, rows_of
 from dvc.repo import Repo
 
@@ -191,13 +191,13 @@ def test_an_edit_of_a_sampler_reruns_the_rows_that_have_it_and_no_other(dependen
     checkout.edit("params.yaml", "iterations: 20, keep: outside", "iterations: 21, keep: outside")
     after = settled()
     assert before.keys() == after.keys()
-    rows = yaml.safe_load((ROOT / "stages/algorithms/params.yaml").read_text())["rows"]
+    rows = read_yaml(ROOT / "stages/algorithms/params.yaml")["rows"]
     cave = [row for row, settings in rows.items() if settings.get("sampler") == "cave"]
     assert len(cave) == 6
-    on_cifar10 = yaml.safe_load((ROOT / "stages/cifar10/params.yaml").read_text())["rows"]
+    on_cifar10 = read_yaml(ROOT / "stages/cifar10/params.yaml")["rows"]
     expected = {f"{ALGORITHMS}:train@{row}" for row in cave}
     expected |= {f"stages/cifar10_algorithms/dvc.yaml:train@{row}" for row in cave}
-    law = yaml.safe_load((ROOT / "stages/law/params.yaml").read_text())["parts"]
+    law = read_yaml(ROOT / "stages/law/params.yaml")["parts"]
     expected |= {f"stages/law/dvc.yaml:part@{part}" for part, own in law.items() if "cave" in own["series"]}
     expected |= {f"{CIFAR10}:train@{row}-{seed}" for row in cave if row in on_cifar10 for seed in range(3)}
     assert reached(dependencies, *(name for name in before if before[name] != after[name])) == expected

@@ -5,15 +5,14 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
-from by_path import ROOT, script, settings_script
+from by_path import ROOT, read_yaml, script, settings_script
 from stated import MISSING, TREE
 
 from annulus.errors import InputError
 from annulus.studies import study as studies
 
 ALGORITHMS = Path("stages/algorithms/params.yaml")
-CONTENT = {path.parent.name: yaml.safe_load(path.read_text()) for path in ROOT.glob("stages/*/params.yaml")}
+CONTENT = {path.parent.name: read_yaml(path) for path in ROOT.glob("stages/*/params.yaml")}
 
 
 def settings_of(study: str) -> tuple:

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 import yaml
-from by_path import ROOT, script, settings_script
+from by_path import ROOT, read_yaml, script, settings_script
 from stated import TREE, stated_params, stated_text
 
 from annulus.config.params import SECTION_OF
@@ -227,7 +227,7 @@ def test_a_section_with_a_fault_is_refused_with_study_file_and_the_nearest(own, 
 
 
 def at_scale(tmp_path, name: str, scale: str) -> Study:
-    content = yaml.safe_load((ROOT / "stages" / name / "params.yaml").read_text())
+    content = read_yaml(ROOT / "stages" / name / "params.yaml")
     path = tmp_path / name / "study.yaml"
     for study in {name, content.get("of", name)}:
         (tmp_path / study).mkdir(exist_ok=True)

@@ -5,7 +5,7 @@ from argparse import Namespace
 
 import pytest
 import yaml
-from by_path import ROOT, script
+from by_path import ROOT, read_yaml, script
 from checkout import rows_of
 from stated import stated_params
 from test_studies_papers import row_of
@@ -15,7 +15,7 @@ from annulus.studies.study import Study
 
 table = script("stages/algorithms/table.py")
 settings = script("stages/algorithms/settings.py")
-CONTENT = yaml.safe_load((ROOT / "stages/algorithms/params.yaml").read_text())
+CONTENT = read_yaml(ROOT / "stages/algorithms/params.yaml")
 
 
 @pytest.fixture

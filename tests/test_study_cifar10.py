@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
-from by_path import ROOT, script
+from by_path import ROOT, read_yaml, script
 from PIL import Image
 from stated import stated_params
 from test_studies_study import at_scale
@@ -23,7 +22,7 @@ from annulus.files.right import read_right
 def test_every_row_on_cifar10_is_that_of_algorithms_at_the_papers_temperature(tmp_path, monkeypatch, scale):
     monkeypatch.chdir(ROOT)
     files = script("stages/cifar10/settings.py").main(at_scale(tmp_path, "cifar10", scale))
-    algorithms = yaml.safe_load((ROOT / "stages/algorithms/params.yaml").read_text())
+    algorithms = read_yaml(ROOT / "stages/algorithms/params.yaml")
     runs = {tuple(name.split("/")[1:]): file for name, file in files.items() if name.startswith("rows/")}
     assert all(file["seeds"] == [int(seed)] for (_, seed), file in runs.items())
     rows = {row: file["run"] for (row, seed), file in runs.items() if seed == "0"}

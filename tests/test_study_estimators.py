@@ -14,7 +14,7 @@ import pytest
 import torch
 import torch._dynamo  # noqa: F401  an optimiser's first step imports it, for seconds: here once, not in every worker
 import yaml
-from by_path import ROOT, script
+from by_path import ROOT, read_yaml, script
 from checkout import Checkout, ran, rows_of
 
 from annulus.config.params import filled, kinds
@@ -37,7 +37,7 @@ STAGES = {name: script(f"stages/estimators/{name.partition('-')[0]}.py") for nam
 
 MODELS = {name: kinds(settings.EstimatorsParams)[name] for name in settings.SECTIONS}
 MODELS |= dict.fromkeys(("staircases.separable", "staircases.joint"), StaircaseParams)
-CONTENT = yaml.safe_load((ROOT / "stages/estimators/params.yaml").read_text())
+CONTENT = read_yaml(ROOT / "stages/estimators/params.yaml")
 VARIANTS = {name: CONTENT["conditional"]["variants"][name] for name in ("cosine", "product-warm", "distance")}
 TINY = {
     "gaussians": {"pairs": [8, 16], "information": [2.0, 6.0], "hidden": 16, "steps": 10, "evaluations": 5},

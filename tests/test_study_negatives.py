@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 import yaml
-from by_path import ROOT, script
+from by_path import ROOT, read_yaml, script
 from checkout import rows_of
 from stated import TREE, stated_params
 from test_studies_outcomes import outcome
@@ -19,7 +19,7 @@ from annulus.studies.study import Study
 part = script("stages/study_part.py")
 settings = script("stages/negatives/settings.py")
 TEMPERATURES = {"keys": ["methods.ir.temperature"], "values": [0.2, 0.1]}
-CONTENT = yaml.safe_load((ROOT / "stages/negatives/params.yaml").read_text())
+CONTENT = read_yaml(ROOT / "stages/negatives/params.yaml")
 
 
 def right_of(trial: Trial) -> float:

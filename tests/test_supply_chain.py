@@ -3,11 +3,10 @@
 import re
 
 import pytest
-import yaml
-from by_path import ROOT
+from by_path import ROOT, read_yaml
 
 LOCK = (ROOT / "requirements.lock").read_text()
-WORKFLOWS = {path.name: yaml.safe_load(path.read_text()) for path in sorted((ROOT / ".github/workflows").glob("*.yml"))}
+WORKFLOWS = {path.name: read_yaml(path) for path in sorted((ROOT / ".github/workflows").glob("*.yml"))}
 JOBS = [(file, name, job) for file, flow in WORKFLOWS.items() for name, job in flow["jobs"].items()]
 
 
