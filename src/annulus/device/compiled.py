@@ -3,6 +3,7 @@
 import ctypes
 import hashlib
 import os
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -11,8 +12,8 @@ from pathlib import Path
 
 # No number that is not finite, no sign of zero and no trap has to be kept: loops with fabs, floor and a choice between
 # two numbers become vectors.
-FLAGS = ("-O3", "-march=native", "-ffinite-math-only", "-fno-signed-zeros", "-fno-trapping-math", "-fno-math-errno")
-LINKED = ("-fopenmp-simd", "-shared", "-fPIC", "-lm")
+FLAGS = ["-O3", "-ffinite-math-only", "-fno-signed-zeros", "-fno-trapping-math", "-fno-math-errno", "-fopenmp-simd"]
+FLAGS += ["-shared", "-fPIC"]
 
 
 @cache
@@ -25,23 +26,33 @@ def library(source: Path) -> ctypes.CDLL:
     Raises:
         OSError: when there is no compiler, the compiler fails, or the folder cannot be written.
     """
-    compiler = shutil.which(os.environ.get("CC") or "cc")
-    if compiler is None:
-        raise FileNotFoundError(f"no C compiler {os.environ.get('CC') or 'cc'}: install one, or name it in CC")
-    macros = _run([compiler, *FLAGS, "-dM", "-E", "-x", "c", os.devnull])  # its version, and the processor's vectors
-    name = hashlib.sha256(source.read_bytes() + macros + repr((FLAGS, LINKED)).encode()).hexdigest()
+    named = shlex.split(os.environ.get("CC") or "cc")
+    if shutil.which(named[0]) is None:
+        raise FileNotFoundError(f"no C compiler {named[0]}: install one, or name it in CC")
+    command, macros = _knowing([*named, *FLAGS])
+    name = hashlib.sha256(source.read_bytes() + macros + repr(command).encode()).hexdigest()
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "annulus"
     kept = folder / f"{source.stem}-{name[:32]}.so"
     if not kept.exists():
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as scratch:  # beside it, so that the move is one step
             made = Path(scratch) / kept.name
-            _run([compiler, *FLAGS, "-o", made, source, *LINKED])
+            _run([*command, "-o", made, source, "-lm"])
             made.replace(kept)
     return ctypes.CDLL(str(kept))
 
 
-def _run(command: list) -> bytes:
+def _knowing(command: list[str]) -> tuple[list[str], bytes]:
+    """The command for this processor, and the macros that tell the compiler's version and the processor's vectors."""
+    ask = ["-dM", "-E", "-x", "c", os.devnull]
+    try:
+        own = [*command, "-march=native"]
+        return own, _run([*own, *ask])
+    except OSError:  # some compilers do not know that on some processors
+        return command, _run([*command, *ask])
+
+
+def _run(command: list[str | Path]) -> bytes:
     """What a command prints."""
     done = subprocess.run(command, capture_output=True, check=False)
     if done.returncode:
