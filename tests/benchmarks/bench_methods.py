@@ -1,13 +1,13 @@
 """MoCo and SimCLR: images per second against lightly's own recipe and against the bare step; what MoCoRing costs.
 
-`bench_methods.py cifar` compares MoCo with the stem for small images instead, with which ResNets of 32 pixels are
-trained, in batches of 32 and 256; it takes twenty minutes of a core.
+`bench_methods.py stems` compares MoCo with both stems, that for small images too, with which ResNets of 32 pixels are
+trained, each in batches of 32 and 256; it takes half an hour of a core.
 
 ResNet-18, 32 pixels, the same images, augmentations, heads and number of keys on both sides. Turns of a few steps go
-round all contestants. lightly, in processes of its own (lightly_recipe.py), as its examples are and tuned, tries
-several numbers of loader workers up to the number of cores, and the fastest counts. A bare step is what no pipeline can
-spare: encoders forward and backward, the plain loss over all scores, the optimiser, the memory's update, on random
-views, without a sampler. Whole epochs, with validation, stand beside as many bare steps.
+round all contestants. lightly, in processes of its own (lightly_recipe.py), as its examples are and with `stems` tuned
+too, tries several numbers of loader workers up to the number of cores, and the fastest counts. A bare step is what no
+pipeline can spare: encoders forward and backward, the plain loss over all scores, the optimiser, the memory's update,
+on random views, without a sampler. Whole epochs, with validation, stand beside as many bare steps.
 """
 
 import json
@@ -43,7 +43,14 @@ SMALL_BATCH = 32  # of most CIFAR-10 runs in this repository
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 HEADS = {"moco": "mlp", "simclr": "mlp-bn"}  # MoCo v2's, and lightly's for SimCLR
 TEMPERATURES = {"moco": 0.2, "simclr": 0.5}
-LIGHTLY = {"plain": "lightly", "tuned": "lightly_tuned"}  # as its examples are; with channels last and the allocator
+STEMS = (
+    ("cifar", SMALL_BATCH, 3, 3),
+    ("cifar", BATCH, 2, 1),
+    ("imagenet", SMALL_BATCH, 3, 12),
+    ("imagenet", BATCH, 3, 3),
+)
+PLAIN = {"plain": "lightly"}
+LIGHTLY = PLAIN | {"tuned": "lightly_tuned"}  # as its examples are; with channels last and the allocator
 
 Turn = Callable[[], float]  # seconds per step
 LightlyTurn = Callable[
@@ -151,7 +158,7 @@ def go_round(contestants: Mapping[str, Turn], turns: int) -> dict[str, float]:
 
 
 def against_lightly(
-    method: str, stem: str, batch: int, turns: int, steps: int, device: torch.device
+    method: str, stem: str, batch: int, turns: int, steps: int, peers: Mapping[str, str], device: torch.device
 ) -> dict[str, float | int]:
     """Rates and ratios of one method with one stem."""
     pixels = draw_shapes(np.arange(IMAGES), SIZE, 0)
@@ -166,7 +173,7 @@ def against_lightly(
         else:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             torch.save(pixels, folder / "images.pt")
-            for how, name in LIGHTLY.items():
+            for how, name in peers.items():
                 theirs = stack.enter_context(lightly(method, stem, batch, how, folder / "images.pt"))
                 contestants[f"{name}_bare"] = partial(theirs, None, 1, steps)
                 for count in workers:
@@ -174,7 +181,7 @@ def against_lightly(
                     contestants[f"{name}_{count}"] = partial(theirs, count, 2 * count + 1, steps)
         seconds = go_round(contestants, turns)
     numbers = {"images_per_second": batch / seconds["ours"], "percent_of_bare": 100 * seconds["bare"] / seconds["ours"]}
-    for name in LIGHTLY.values():
+    for name in peers.values():
         if f"{name}_bare" in seconds:
             best = min(workers, key=lambda count, name=name: seconds[f"{name}_{count}"])
             best_seconds = seconds[f"{name}_{best}"]
@@ -222,18 +229,18 @@ def ring_against_all(device: torch.device) -> dict[str, float | int]:
 
 
 def main() -> None:
-    device, of_small_images = pick_device(), sys.argv[1:] == ["cifar"]
+    device, of_stems = pick_device(), sys.argv[1:] == ["stems"]
     numbers: dict[str, float | int] = {"batch": BATCH, "pixels": SIZE, "queue": QUEUE}
     least = calls_per_turn(device)
-    if of_small_images:
-        # Its steps take ten times as long, and hide a loader: fewer of them, and not in `make bench`.
-        for batch, turns in ((SMALL_BATCH, 3), (BATCH, 1)):
-            numbers |= against_lightly("moco", "cifar", batch, turns, max(2, least), device)
+    if of_stems:
+        # Steps of the stem for small images take ten times as long, and hide a loader: fewer of them.
+        for stem, batch, turns, steps in STEMS:
+            numbers |= against_lightly("moco", stem, batch, turns, max(steps, least), LIGHTLY, device)
     else:
         for method in HEADS:
-            numbers |= against_lightly(method, "imagenet", BATCH, 3, max(8, least), device)
+            numbers |= against_lightly(method, "imagenet", BATCH, 3, max(8, least), PLAIN, device)
         numbers |= ring_against_all(device) | epochs(device)
-    write("methods-cifar" if of_small_images else "methods", device, **numbers)
+    write("methods_stems" if of_stems else "methods", device, **numbers)
 
 
 if __name__ == "__main__":

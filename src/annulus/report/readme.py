@@ -21,7 +21,7 @@ from annulus.files.results import atomic_write
 
 INSTRUCTION = re.compile(r"<!-- table (?P<file>\S+): (?P<columns>[^;\n]+?)(?:; (?P<rows>[^\n]+?))? -->\n(?:\|.*\n)*")
 READMES = ["README.md", "metrics/README.md"]
-DIGITS = {"percent": 1, "nats": 2, "pixels": 1}
+DIGITS = {"percent": 1, "nats": 2, "pixels": 1, "norm": 2}
 SMALL = 0.1  # a column of smaller numbers gets two more digits
 
 Row = Mapping[str, str]

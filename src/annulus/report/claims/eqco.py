@@ -1,11 +1,15 @@
 """Claims of eqco: EqCo: Equivalent Rules for Self-supervised Contrastive Learning."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from annulus.report.claims.claim import Claim
 from annulus.report.claims.rules import largest, log, smallest
 from annulus.report.claims.selectors import Column, Differences, estimate, exact, spread
+
+at_k = partial(estimate, "cifar10_negatives/eqco-moco.csv")
+over_k = partial(at_k, by=["value"])
 
 
 def estimates(by: Sequence[str] = ("information_nats",), **rows: Any) -> Column:
@@ -118,8 +122,8 @@ CLAIMS = [
         scale="paper",
         dataset=["ImageNet"],
         values={
-            "plain": estimate("negatives/eqco-moco.csv", "bound_nats", series="plain", by=["value"]),
-            "eqco": estimate("negatives/eqco-moco.csv", "bound_nats", series="EqCo", by=["value"]),
+            "plain": over_k("bound_nats", series="plain"),
+            "eqco": over_k("bound_nats", series="EqCo"),
         },
     ),
     Claim(
@@ -129,7 +133,7 @@ CLAIMS = [
         where=["eqco.fig2"],
         scale="paper",
         dataset=["ImageNet"],
-        values={"plain": estimate("negatives/eqco-moco.csv", "linear_top1_percent", series="plain", by=["value"])},
+        values={"plain": over_k("linear_top1_percent", series="plain")},
     ),
     Claim(
         "eqco.moco-steady",
@@ -139,8 +143,8 @@ CLAIMS = [
         scale="paper",
         dataset=["ImageNet"],
         values={
-            "few": estimate("negatives/eqco-moco.csv", "linear_top1_percent", series="EqCo", value=64),
-            "many": estimate("negatives/eqco-moco.csv", "linear_top1_percent", series="EqCo", value=[256, 65536]),
+            "few": at_k("linear_top1_percent", series="EqCo", value=64),
+            "many": at_k("linear_top1_percent", series="EqCo", value=[256, 65536]),
         },
     ),
     Claim(
@@ -150,7 +154,7 @@ CLAIMS = [
         where=["eqco.fig2"],
         scale="paper",
         dataset=["ImageNet"],
-        values={"eqco": estimate("negatives/eqco-moco.csv", "linear_top1_percent", series="EqCo", by=["value"])},
+        values={"eqco": over_k("linear_top1_percent", series="EqCo")},
     ),
     Claim(
         "eqco.simo-steady",
@@ -170,8 +174,8 @@ CLAIMS = [
         lambda plain, eqco: eqco.range() < plain.range(),
         where=["eqco.fig4"],
         values={
-            "plain": estimate("negatives/eqco-moco.csv", "gradient_mean_norm", series="plain", by=["value"]),
-            "eqco": estimate("negatives/eqco-moco.csv", "gradient_mean_norm", series="EqCo", by=["value"]),
+            "plain": over_k("gradient_mean_norm", series="plain"),
+            "eqco": over_k("gradient_mean_norm", series="EqCo"),
         },
     ),
     Claim(

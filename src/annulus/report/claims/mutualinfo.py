@@ -21,7 +21,7 @@ def toy(method: str, /, by: Sequence[str] = (), **where: Sequence[int]) -> Colum
 # Selections that several numbers share.
 paired_gain = partial(estimate, "cifar10_algorithms/pairs.csv", "gain_percent")
 gain_here = partial(estimate, "cifar10_algorithms/table.csv", "here_gain_percent", table="mutualinfo.table1")
-augmentation_gain = partial(estimate, "augmentations/ir.csv", "nn1_gain_percent")
+augmentation_gain = partial(estimate, "cifar10_augmentations/ir.csv", "nn1_gain_percent")
 critic_accuracy = partial(estimate, "negatives/critic.csv", "nn1_top1_percent")
 spirals_accuracy = partial(estimate, "spirals/points.csv", "top1_percent")
 
@@ -150,7 +150,7 @@ CLAIMS = [
         values={
             "ir_gain": augmentation_gain(series="all"),
             "cmc_gain": estimate("augmentations/cmc.csv", "nn1_gain_percent", series="all"),
-            "plain": estimate("augmentations/ir.csv", "nn1_top1_percent", series="none"),
+            "plain": estimate("cifar10_augmentations/ir.csv", "nn1_top1_percent", series="none"),
         },
     ),
     Claim(
