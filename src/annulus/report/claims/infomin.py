@@ -14,7 +14,7 @@ position_error = partial(estimate, "moving_digits/table.csv", "position_error_pi
 distance_accuracy = partial(estimate, "distance/offsets.csv", "linear_top1_percent")
 colour_information = partial(estimate, "colour/spaces.csv", "held_out_nats")
 colour_accuracy = partial(estimate, "colour/spaces.csv", "linear_top1_percent")
-blur_gain = partial(estimate, "frequency/sigma.csv", "linear_gain_percent")
+blur_gain = partial(estimate, "cifar10_frequency/sigma.csv", "linear_gain_percent")
 view_information = partial(estimate, "view_learning/points.csv", "held_out_nats", by=["backbone", "space"])
 view_gain = partial(estimate, "view_learning/points.csv", "linear_gain_percent")
 crop_gain = partial(estimate, "strength/crop.csv", "linear_gain_percent")
@@ -239,8 +239,13 @@ CLAIMS = [
         scale="paper",
         dataset=["STL10"],
         values={
-            "at_0_7": estimate("frequency/sigma.csv", "held_out_nats", value=0.7),
-            "others": estimate("frequency/sigma.csv", "held_out_nats", value=[0.25, 0.4, 1.0, 1.5, 2.5], by=["value"]),
+            "at_0_7": estimate("cifar10_frequency/sigma.csv", "held_out_nats", value=0.7),
+            "others": estimate(
+                "cifar10_frequency/sigma.csv",
+                "held_out_nats",
+                value=[0.25, 0.4, 1.0, 1.5, 2.0, 2.5, 4.0],
+                by=["value"],
+            ),
         },
     ),
     Claim(
@@ -258,7 +263,7 @@ CLAIMS = [
         scale="paper",
         dataset=["STL10", "TinyImageNet"],
         values={
-            "others": blur_gain(value=[0.7, 1.5, 2.5], by=["value"]),
+            "others": blur_gain(value=[0.7, 1.5, 2.0, 2.5, 4.0], by=["value"]),
             "at_1": blur_gain(value=1.0),
             "weaker": blur_gain(value=[0.25, 0.4, 0.7], by=["value"]),
         },

@@ -155,7 +155,7 @@ PLOTS = [
          ("negatives/stability_figure.csv", "negatives/bank-rate.csv"), stability, bars=INTERVALS),
     _shared("mutualinfo.fig4", "Accuracy against what two views share", "augmentations/noise", "augmentations/crop",
             "augmentations/small-crops"),
-    _swept("infomin.fig6", "frequency/sigma", "blur, pixels",
+    _swept("infomin.fig6", "cifar10_frequency/sigma", "blur, pixels",
            "Low against high frequencies, by the blur between them", "linear_top1"),
     _shared("infomin.fig10", "Stronger augmentation, step by step", "strength/steps"),
     _shared("infomin.fig11", "How small crops may be", "cifar10_strength/crop"),
