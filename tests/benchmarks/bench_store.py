@@ -24,7 +24,6 @@ import unittest.mock
 from collections.abc import Callable
 from pathlib import Path
 
-import bench_views
 import numpy as np
 import torch
 import yaml
@@ -108,7 +107,6 @@ def loaders(folder: Path) -> tuple[dict[str, float], dict[str, float]]:
     shapes = [(256, 341), (341, 256), (256, 384), (256, 256)]  # of photographs of 4:3, 3:2 and 1:1
     files = written(folder / "photos", [shapes[number % 4] for number in range(IMAGES)])
     store, random = packed(files, "jpeg", folder / "shards"), torch.Generator().manual_seed(0)
-    bench_views.SIZE = VIEW
 
     def ours() -> None:
         for index, images in store.in_turn(torch.randperm(IMAGES, generator=random).split(BATCH)):
@@ -126,8 +124,8 @@ def loaders(folder: Path) -> tuple[dict[str, float], dict[str, float]]:
 
     contestants = {
         "ours": ours,
-        "torchvision_pil": theirs(torchvision_on_pil(), False),
-        "torchvision_tensors": theirs(torchvision_on_tensors(), True),
+        "torchvision_pil": theirs(torchvision_on_pil(VIEW), False),
+        "torchvision_tensors": theirs(torchvision_on_tensors(VIEW), True),
     }
     clock = medians(contestants, LOADER_REPETITIONS)
     return clock, medians(contestants, LOADER_REPETITIONS, clock=processor_seconds)

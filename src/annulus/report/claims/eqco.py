@@ -8,7 +8,7 @@ from annulus.report.claims.claim import Claim
 from annulus.report.claims.rules import largest, log, smallest
 from annulus.report.claims.selectors import Column, Differences, estimate, exact, spread
 
-at_k = partial(estimate, "cifar10_negatives/eqco-moco.csv")
+at_k = partial(estimate, "negatives/eqco-moco.csv")
 over_k = partial(at_k, by=["value"])
 
 
@@ -174,8 +174,8 @@ CLAIMS = [
         lambda plain, eqco: eqco.range() < plain.range(),
         where=["eqco.fig4"],
         values={
-            "plain": over_k("gradient_mean_norm", series="plain"),
-            "eqco": over_k("gradient_mean_norm", series="EqCo"),
+            "plain": estimate("cifar10_negatives/eqco-moco.csv", "gradient_mean_norm", series="plain", by=["value"]),
+            "eqco": estimate("cifar10_negatives/eqco-moco.csv", "gradient_mean_norm", series="EqCo", by=["value"]),
         },
     ),
     Claim(

@@ -14,11 +14,11 @@ position_error = partial(estimate, "moving_digits/table.csv", "position_error_pi
 distance_accuracy = partial(estimate, "distance/offsets.csv", "linear_top1_percent")
 colour_information = partial(estimate, "colour/spaces.csv", "held_out_nats")
 colour_accuracy = partial(estimate, "colour/spaces.csv", "linear_top1_percent")
-blur_gain = partial(estimate, "cifar10_frequency/sigma.csv", "linear_gain_percent")
+blur_gain = partial(estimate, "frequency/sigma.csv", "linear_gain_percent")
 view_information = partial(estimate, "view_learning/points.csv", "held_out_nats", by=["backbone", "space"])
 view_gain = partial(estimate, "view_learning/points.csv", "linear_gain_percent")
 crop_gain = partial(estimate, "strength/crop.csv", "linear_gain_percent")
-cifar10_jitter_gain = partial(estimate, "cifar10_strength/jitter.csv", "linear_gain_percent", series="linear head")
+jitter_gain = partial(estimate, "strength/jitter.csv", "linear_gain_percent")
 
 CLAIMS = [
     Claim(
@@ -239,13 +239,8 @@ CLAIMS = [
         scale="paper",
         dataset=["STL10"],
         values={
-            "at_0_7": estimate("cifar10_frequency/sigma.csv", "held_out_nats", value=0.7),
-            "others": estimate(
-                "cifar10_frequency/sigma.csv",
-                "held_out_nats",
-                value=[0.25, 0.4, 1.0, 1.5, 2.0, 2.5, 4.0],
-                by=["value"],
-            ),
+            "at_0_7": estimate("frequency/sigma.csv", "held_out_nats", value=0.7),
+            "others": estimate("frequency/sigma.csv", "held_out_nats", value=[0.25, 0.4, 1.0, 1.5, 2.5], by=["value"]),
         },
     ),
     Claim(
@@ -253,7 +248,7 @@ CLAIMS = [
         "Accuracy over the blur that divides low from high frequencies is a reverse U.",
         lambda gain: (gain.first() < 0) & (gain.last() < 0),
         where=["infomin.fig6"],
-        values={"gain": blur_gain(by=["value"])},
+        values={"gain": estimate("cifar10_frequency/sigma.csv", "linear_gain_percent", by=["value"])},
     ),
     Claim(
         "infomin.frequency-sweet-spot",
@@ -263,7 +258,7 @@ CLAIMS = [
         scale="paper",
         dataset=["STL10", "TinyImageNet"],
         values={
-            "others": blur_gain(value=[0.7, 1.5, 2.0, 2.5, 4.0], by=["value"]),
+            "others": blur_gain(value=[0.7, 1.5, 2.5], by=["value"]),
             "at_1": blur_gain(value=1.0),
             "weaker": blur_gain(value=[0.25, 0.4, 0.7], by=["value"]),
         },
@@ -428,7 +423,9 @@ CLAIMS = [
         "Accuracy over the strength of colour jitter is a reverse U.",
         lambda gain: (gain.first() < 0) & (gain.last() < 0),
         where=["infomin.fig12"],
-        values={"gain": cifar10_jitter_gain(by=["value"])},
+        values={
+            "gain": estimate("cifar10_strength/jitter.csv", "linear_gain_percent", series="linear head", by=["value"])
+        },
     ),
     Claim(
         "infomin.jitter-sweet-spot",
@@ -438,8 +435,8 @@ CLAIMS = [
         scale="paper",
         dataset=["ImageNet"],
         values={
-            "gain": cifar10_jitter_gain(value=[0.0, 0.125, 0.25, 0.5, 1.25, 1.5, 2.0, 2.5], by=["value"]),
-            "gain_at_1": cifar10_jitter_gain(value=1.0),
+            "gain": jitter_gain(series="linear head", value=[0.0, 0.125, 0.25, 0.5, 1.25, 1.5, 2.0, 2.5], by=["value"]),
+            "gain_at_1": jitter_gain(series="linear head", value=1.0),
         },
     ),
     Claim(
@@ -450,8 +447,8 @@ CLAIMS = [
         scale="paper",
         dataset=["ImageNet"],
         values={
-            "linear": estimate("strength/jitter.csv", "linear_gain_percent", series="linear head", value=2.5),
-            "mlp": estimate("strength/jitter.csv", "linear_gain_percent", series="MLP head", value=2.5),
+            "linear": jitter_gain(series="linear head", value=2.5),
+            "mlp": jitter_gain(series="MLP head", value=2.5),
         },
     ),
     Claim(
