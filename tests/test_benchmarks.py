@@ -2,7 +2,6 @@
 
 import importlib
 import json
-import shutil
 import sys
 import zlib
 from dataclasses import replace
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 import warm
+from compilers import needs_compiler
 
 BENCHMARKS = Path(__file__).parent / "benchmarks"
 SWEPT = "10 runs, 0 of them done; 2 workers, logs in here\n100 s; the runs' own times add up to 190 s: 95 % of"
@@ -94,9 +94,8 @@ def test_every_benchmark_is_run_here():
     assert {path.stem.removeprefix("bench_") for path in BENCHMARKS.glob("bench_*.py")} == SMALL.keys()
 
 
+@needs_compiler
 def test_python_computes_under_its_lock_and_zlib_does_not(monkeypatch):
-    if shutil.which("cc") is None:
-        pytest.skip("there is no C compiler, which the measurement needs")
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     under_lock, content = importlib.import_module("python_lock").under_lock, bytes(range(256)) * 4096
     for work, share in ((lambda: sum(range(100_000)), 1), (lambda: zlib.compress(content), 0)):

@@ -53,9 +53,8 @@ PLAIN = {"plain": "lightly"}
 LIGHTLY = PLAIN | {"tuned": "lightly_tuned"}  # as its examples are; with channels last and the allocator
 
 Turn = Callable[[], float]  # seconds per step
-LightlyTurn = Callable[
-    [int | None, int, int], float
-]  # the same, given workers (None: a bare step), warm and timed steps
+# The same, given workers (None: a bare step), steps to warm up and steps that are timed.
+LightlyTurn = Callable[[int | None, int, int], float]
 
 
 def images_of(count: int, pixels: Tensor) -> ImageSet:
