@@ -45,7 +45,7 @@ class Page(HTMLParser):
 def site(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     report = folder / "index.html"
-    report.write_text("<!doctype html><title>the report</title>")
+    report.write_text("<!doctype html><title>the report</title><header><p>annulus</p></header>")
     building.assemble(ROOT, folder / "pages", report)
     building.build(ROOT, folder / "pages", folder / "site")
     return folder / "site"
@@ -69,6 +69,21 @@ def test_every_link_leads_to_a_page_and_its_anchor_and_nothing_is_loaded_from_el
             assert target.is_file() or target == site, f"{name}: {link}"
             there = pages.get(target.relative_to(site.resolve()).as_posix()) if target.suffix == ".html" else None
             assert not (there and anchor) or anchor in there.anchors, f"{name}: {link}"
+
+
+def test_the_report_leads_back_to_the_site(pages):
+    assert "index.html" in pages["report.html"].links
+
+
+@pytest.mark.parametrize(
+    ("report", "complaint"), [(None, "cannot read the report"), ("<p>annulus</p>", "it has no <header>")]
+)
+def test_what_is_no_report_is_refused(report, complaint, tmp_path):
+    page = tmp_path / "report.html"
+    if report is not None:
+        page.write_text(report)
+    with pytest.raises(InputError, match=complaint):
+        building.with_way_back(page)
 
 
 @pytest.mark.parametrize(

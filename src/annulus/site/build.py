@@ -42,10 +42,23 @@ def assemble(root: Path, folder: Path, report: Path) -> None:
         pictures |= {f"notebooks/{name}": content for name, content in drawn.items()}
     book.write(folder, pictures)
     shutil.copytree(root / ASSETS, folder / "assets")
+    (folder / "report.html").write_text(with_way_back(report), encoding="utf-8")
+
+
+def with_way_back(report: Path) -> str:
+    """The report's page, which begins with a link to the site.
+
+    Raises:
+        InputError: when it cannot be read, or is no page of `annulus report`.
+    """
     try:
-        shutil.copy(report, folder / "report.html")
+        page = report.read_text(encoding="utf-8")
     except OSError as error:
-        raise InputError(f"cannot copy the report {report}: {error.strerror}; run `make report` first") from error
+        raise InputError(f"cannot read the report {report}: {error.strerror}; run `make report` first") from error
+    before, header, after = page.partition("<header>")
+    if not header:
+        raise InputError(f"{report} is not a page that `make report` makes: it has no <header>")
+    return f'{before}{header}\n<p class="site"><a href="index.html">All pages of the site</a></p>{after}'
 
 
 class _Warnings(logging.Handler):

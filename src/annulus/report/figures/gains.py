@@ -127,4 +127,4 @@ def _beyond(axes: Axes, rows: Sequence[tuple[int, float]]) -> None:
         edge, marker, inwards, side = (least, "<", 6, "left") if gain < 0 else (most, ">", -6, "right")
         axes.plot([edge], [place], marker=marker, color=SERIES[0], clip_on=False)
         axes.annotate(number(gain, 1), (edge, place), xytext=(inwards, 0), textcoords="offset points", va="center",
-                      ha=side, color=SERIES[0], fontsize=8)  # fmt: skip
+                      ha=side, color=SERIES[0], fontsize=9)  # fmt: skip
