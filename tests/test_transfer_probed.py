@@ -124,14 +124,14 @@ def test_gains_are_in_pairs_of_a_seed_and_an_image_or_an_episode(tmp_path):
     setting = dict.fromkeys(("scale", "seeds", "classes", "train_images", "test_images"), 3)
     targets = {"birds": measured | setting | {"ways": 5, "shots": 5, "episodes": 20}}
     trained = {"method": "moco", "split": "none", "sampler": "ring", "dataset": "shapes"}
-    rows = accuracies(targets, ["uniform", "untrained"], trained)
+    rows = accuracies(targets, ["main", "uniform", "untrained"], trained)
     assert [row["algorithm"] for row in rows] == ["MoCoRing", "MoCo", "untrained"]
     assert rows[1]["linear_top1_percent"] == measured["uniform_linear_top1_percent"]
-    row = gains(targets, ["uniform", "untrained"], trained)[1]
+    row = gains(targets, ["main", "uniform", "untrained"], trained)[1]
     assert (row["over"], row["dataset"]) == ("untrained", "shapes")
     assert row["linear_gain_percent"] == measured["over_untrained_linear_gain_percent"]
     with pytest.raises(InputError, match=r"has none of birds, fungi; run `dvc repro stages/transfer/dvc.yaml`"):
-        read_targets(tmp_path, ["birds", "fungi"])
+        read_targets(tmp_path / "transfer/targets", ["birds", "fungi"])
 
 
 @pytest.mark.parametrize(
@@ -185,3 +185,18 @@ def test_a_study_of_the_main_line_has_its_parameters_and_its_seeds(tmp_path):
         _ = study(tmp_path, "[12]").seeds
     with pytest.raises(InputError, match=r"samplr: params.yaml has no 'samplr'; did you mean 'sampler'"):
         found.variant("one", {"samplr": "uniform"})
+
+
+def test_defaults_of_a_study_of_the_main_line_change_all_its_variants(tmp_path):
+    root, path = stated_params(tmp_path / "root.yaml"), tmp_path / "params.yaml"
+    start = "scale: demo\nseeds: [0]\nscales: {demo: {}}\ndefaults: "
+    path.write_text(start + "{views: standard, 'scales.${scale}.pretrain.epochs': 3}\n")
+    found = MainStudy(root, path)
+    for params in (found.main, found.variant("one", {"sampler": "uniform"})):
+        assert (params.views, params.get("scales.${scale}.pretrain").epochs) == ("standard", 3)
+    path.write_text(start + "{scale: tiny, 'scales.${scale}.pretrain.epochs': 3}\n")
+    found = MainStudy(root, path)
+    assert (found.main.scale, found.main.get("scales.tiny.pretrain").epochs) == ("tiny", 3)
+    path.write_text(start + "{viewz: standard}\n")
+    with pytest.raises(InputError, match=r"defaults: viewz: params.yaml has no 'viewz'; did you mean 'views'"):
+        MainStudy(root, path)

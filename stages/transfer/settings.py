@@ -1,9 +1,9 @@
-"""The study's and the main line's parameters -> settings of encoders, images, targets and the table."""
+"""The study's and the main line's parameters -> settings of training images, encoders, targets and the table."""
 
 from typing import Any
 
 from annulus.config.params import plain
-from annulus.config.resolved import PRETRAIN, resolved
+from annulus.config.resolved import IMAGES, PRETRAIN, resolved
 from annulus.studies.settings_files import write_settings
 from annulus.studies.study import MainStudy
 from annulus.studies.transfer.params import EMBEDDED, MetaParams
@@ -14,8 +14,8 @@ SECTIONS = ("images", "roots", "probe", "few_shot")
 def main(study: MainStudy) -> dict[str, Any]:
     compared = study.read(MetaParams)
     own = {name: plain(study.section(name, type(getattr(compared, name)))) for name in SECTIONS}
-    scale, seeds, size = study.params.scale, study.seeds, study.main.get("datasets.${dataset}").image_size
-    files: dict[str, Any] = {}
+    scale, seeds, size = study.params.scale, study.params.seeds, study.main.get("datasets.${dataset}").image_size
+    files = {"training": resolved(study.main, IMAGES) | {"seeds": seeds}}
     for name, variant in vars(compared.variants).items():
         run = resolved(study.variant(f"variants.{name}", variant.changes), PRETRAIN)
         files[f"variants/{name}"] = {"seeds": seeds, "trained": variant.trained, "run": run}

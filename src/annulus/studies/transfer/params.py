@@ -9,7 +9,7 @@ from annulus.config.params import Names, kinds
 from annulus.errors import nearest
 from annulus.evals.linear import LinearBudget, LinearSettings
 from annulus.settings import Decay, Rate, Rows, Section, Share, Steps
-from annulus.studies.study import OwnParams
+from annulus.studies.study import MainParams
 
 EMBEDDED = ("digits", "textures", "outlines", "hues")  # without files
 
@@ -87,14 +87,15 @@ class VariantParams(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class Variants(Section):
-    """Variants to compare with the main line's encoders."""
+    """Encoders that are compared; gains are those of `main` over the others."""
 
+    main: VariantParams
     uniform: VariantParams
     untrained: VariantParams
 
 
 @dataclass(frozen=True, kw_only=True)
-class MetaParams(OwnParams):
+class MetaParams(MainParams):
     """The study's params.yaml."""
 
     targets: Names

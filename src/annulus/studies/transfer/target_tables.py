@@ -21,7 +21,9 @@ def read_targets(folder: Path, targets: Sequence[str]) -> dict[str, Mapping[str,
     """
     there = [target for target in targets if (folder / f"{target}.json").exists()]
     if not there:
-        raise InputError(f"{folder} has none of {', '.join(targets)}; run `dvc repro stages/transfer/dvc.yaml`")
+        raise InputError(
+            f"{folder} has none of {', '.join(targets)}; run `dvc repro stages/{folder.parent.name}/dvc.yaml`"
+        )
     return {target: read_metrics(folder / f"{target}.json") for target in there}
 
 
@@ -31,16 +33,17 @@ def accuracies(targets: Targets, variants: Sequence[str], trained: Trained) -> l
         {"target": target, "variant": variant, "algorithm": algorithm(variant, trained)}
         | _own(metrics, variant, trained)
         for target, metrics in targets.items()
-        for variant in (MAIN, *variants)
+        for variant in variants
     ]
 
 
 def gains(targets: Targets, variants: Sequence[str], trained: Trained) -> list[dict[str, Number]]:
-    """A row for each target and variant: the main line's gains over it."""
+    """A row for each target and other variant: the main line's gains over it."""
     return [
         {"target": target, "over": base, "algorithm": algorithm(MAIN, trained)} | _own(metrics, f"over_{base}", trained)
         for target, metrics in targets.items()
         for base in variants
+        if base != MAIN
     ]
 
 
