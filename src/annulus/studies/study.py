@@ -11,8 +11,8 @@ each a short dict of changes:
     defaults   settings of the whole study: every selector, so that the root's choice moves no study
 
 and its rows. A dict of settings has the root's full keys (`methods.moco.head: mlp`); in a key, ${scale} is the scale.
-`MainStudy` is about the main line: a variant is a change of the root's params.yaml, at the root's scale; `defaults`, where
-it has them, are changes for all variants.
+`MainStudy` is about the main line: a variant is a change of the root's params.yaml, at the root's scale. Its `defaults`
+are changes for all variants.
 
 A study may run the rows or parts of another one under other settings, on other images say. Studies of one form share
 one dvc.yaml, by links, and it reads in each one's params.yaml
