@@ -157,7 +157,7 @@ PLOTS = [
             "augmentations/small-crops"),
     _swept("infomin.fig6", "cifar10_frequency/sigma", "blur, pixels",
            "Low against high frequencies, by the blur between them", "linear_top1"),
-    _shared("infomin.fig10", "Stronger augmentation, step by step", "strength/steps"),
+    _shared("infomin.fig10", "Stronger augmentation, step by step", "cifar10_strength/steps"),
     _shared("infomin.fig11", "How small crops may be", "cifar10_strength/crop"),
     _shared("infomin.fig12", "How strong colour jitter may be", "cifar10_strength/jitter"),
     _epochs("mutualinfo.fig5-ir", "cifar10_augmentations/ir", "Which augmentations IR needs", "mutualinfo.fig5"),
