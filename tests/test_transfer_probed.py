@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import torch
+import yaml
+from by_path import ROOT, read_yaml, script
 from settings import CPU, SMALL, load, read, stripes
 from stated import stated_params
 
@@ -187,16 +189,16 @@ def test_a_study_of_the_main_line_has_its_parameters_and_its_seeds(tmp_path):
         found.variant("one", {"samplr": "uniform"})
 
 
-def test_defaults_of_a_study_of_the_main_line_change_all_its_variants(tmp_path):
-    root, path = stated_params(tmp_path / "root.yaml"), tmp_path / "params.yaml"
-    start = "scale: demo\nseeds: [0]\nscales: {demo: {}}\ndefaults: "
-    path.write_text(start + "{views: standard, 'scales.${scale}.pretrain.epochs': 3}\n")
-    found = MainStudy(root, path)
-    for params in (found.main, found.variant("one", {"sampler": "uniform"})):
-        assert (params.views, params.get("scales.${scale}.pretrain").epochs) == ("standard", 3)
-    path.write_text(start + "{scale: tiny, 'scales.${scale}.pretrain.epochs': 3}\n")
-    found = MainStudy(root, path)
-    assert (found.main.scale, found.main.get("scales.tiny.pretrain").epochs) == ("tiny", 3)
-    path.write_text(start + "{viewz: standard}\n")
-    with pytest.raises(InputError, match=r"defaults: viewz: params.yaml has no 'viewz'; did you mean 'views'"):
-        MainStudy(root, path)
+def test_defaults_change_all_encoders_and_their_images(tmp_path):
+    own = read_yaml(ROOT / "stages/transfer/params.yaml")
+    own["defaults"] = {"dataset": "folder", "datasets.folder.image_size": 24, "scales.${scale}.pretrain.epochs": 3}
+    path = tmp_path / "params.yaml"
+    path.write_text(yaml.safe_dump(own))
+    files = script("stages/transfer/settings.py").main(MainStudy(stated_params(tmp_path / "root.yaml"), path))
+    assert (files["training"]["dataset"], files["training"]["seeds"]) == ("folder", own["seeds"])
+    for name, sampler in (("main", "ring"), ("uniform", "uniform"), ("untrained", "ring")):
+        run = files[f"variants/{name}"]["run"]
+        assert (list(run["datasets"]), list(run["samplers"])) == (["folder"], [sampler])
+        assert run["scales"]["demo"]["pretrain"]["epochs"] == 3
+    assert files["images/digits"]["image_size"] == 24, "as the encoders' images"
+    assert files["table"]["main"]["dataset"] == "folder"

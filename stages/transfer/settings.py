@@ -14,20 +14,25 @@ SECTIONS = ("images", "roots", "probe", "few_shot")
 def main(study: MainStudy) -> dict[str, Any]:
     compared = study.read(MetaParams)
     own = {name: plain(study.section(name, type(getattr(compared, name)))) for name in SECTIONS}
-    scale, seeds, size = study.params.scale, study.params.seeds, study.main.get("datasets.${dataset}").image_size
-    files = {"training": resolved(study.main, IMAGES) | {"seeds": seeds}}
+    scale, seeds, trained = study.params.scale, study.params.seeds, study.variant("defaults", compared.defaults)
+    files = {"training": resolved(trained, IMAGES) | {"seeds": seeds}}
     for name, variant in vars(compared.variants).items():
-        run = resolved(study.variant(f"variants.{name}", variant.changes), PRETRAIN)
+        run = resolved(study.variant(f"variants.{name}", compared.defaults | variant.changes), PRETRAIN)
         files[f"variants/{name}"] = {"seeds": seeds, "trained": variant.trained, "run": run}
     probes = {"scale": scale, "seeds": seeds, "probe": own["probe"], "few_shot": own["few_shot"]}
     for target in compared.targets:
         root = None if target in EMBEDDED else own["roots"][target]
-        images = {"root": root, "images": own["images"], "image_size": size, "seed": seeds[0]}
+        images = {
+            "root": root,
+            "images": own["images"],
+            "image_size": trained.get("datasets.${dataset}").image_size,
+            "seed": seeds[0],
+        }
         files[f"images/{target}"] = {"target": target} | images
         files[f"targets/{target}"] = {"target": target} | probes
-    trained = {name: getattr(study.main, name) for name in ("method", "split", "sampler", "dataset")}
+    main_line = {name: getattr(trained, name) for name in ("method", "split", "sampler", "dataset")}
     variants = list(vars(compared.variants))
-    return files | {"table": {"targets": compared.targets, "variants": variants, "main": trained}}
+    return files | {"table": {"targets": compared.targets, "variants": variants, "main": main_line}}
 
 
 if __name__ == "__main__":

@@ -11,8 +11,7 @@ each a short dict of changes:
     defaults   settings of the whole study: every selector, so that the root's choice moves no study
 
 and its rows. A dict of settings has the root's full keys (`methods.moco.head: mlp`); in a key, ${scale} is the scale.
-`MainStudy` is about the main line: a variant is a change of the root's params.yaml, at the root's scale. Its `defaults`
-are changes for all variants.
+`MainStudy` is about the main line: a variant is a change of the root's params.yaml, at the root's scale.
 
 A study may run the rows or parts of another one under other settings, on other images say. Studies of one form share
 one dvc.yaml, by links, and it reads in each one's params.yaml
@@ -26,7 +25,7 @@ each of `scales` that stand here, and for the rows or parts, which are those tha
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
 
@@ -61,13 +60,6 @@ class StudyParams(OwnParams):
 
     defaults: Settings
     closeness_views: Steps | None = None  # of which each run looks at the closest rows
-
-
-@dataclass(frozen=True, kw_only=True)
-class MainParams(OwnParams):
-    """Keys of a study that is about the main line."""
-
-    defaults: Settings = field(default_factory=dict)
 
 
 class OwnStudy:
@@ -193,20 +185,14 @@ class Study(OwnStudy):
 class MainStudy(OwnStudy):
     """A study of the main line's encoders: its own settings, and variants of the root's params.yaml."""
 
-    model = MainParams
-
     def __init__(self, root: Path, own: Path) -> None:
         """
         Raises:
-            InputError: when a file cannot be read, or the root's is refused, as it is or with the study's defaults.
+            InputError: when a file cannot be read, or the root's is refused.
         """
         super().__init__(own)
         self._tree = read_tree(root)
         self.main = checked(self._tree, str(root))
-        if defaults := self.params.defaults:
-            where = f"{own}: defaults"
-            _set(self._tree, defaults, defaults.get("scale", self.main.scale), where)
-            self.main = checked(self._tree, where)
 
     @property
     def seeds(self) -> list[int]:

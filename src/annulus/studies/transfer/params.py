@@ -9,7 +9,7 @@ from annulus.config.params import Names, kinds
 from annulus.errors import nearest
 from annulus.evals.linear import LinearBudget, LinearSettings
 from annulus.settings import Decay, Rate, Rows, Section, Share, Steps
-from annulus.studies.study import MainParams
+from annulus.studies.study import OwnParams, Settings
 
 EMBEDDED = ("digits", "textures", "outlines", "hues")  # without files
 
@@ -95,10 +95,11 @@ class Variants(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MetaParams(MainParams):
+class MetaParams(OwnParams):
     """The study's params.yaml."""
 
     targets: Names
+    defaults: Settings  # changes of the root's params.yaml for all variants
     variants: Variants
     images: ImagesParams
     roots: Roots
