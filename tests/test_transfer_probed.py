@@ -191,7 +191,7 @@ def test_a_study_of_the_main_line_has_its_parameters_and_its_seeds(tmp_path):
 
 def test_defaults_change_all_encoders_and_their_images(tmp_path):
     own = read_yaml(ROOT / "stages/transfer/params.yaml")
-    own["defaults"] = {"dataset": "folder", "datasets.folder.image_size": 24, "scales.${scale}.pretrain.epochs": 3}
+    own["defaults"] = {"dataset": "folder", "datasets.folder.image_size": 40, "scales.${scale}.pretrain.epochs": 3}
     path = tmp_path / "params.yaml"
     path.write_text(yaml.safe_dump(own))
     files = script("stages/transfer/settings.py").main(MainStudy(stated_params(tmp_path / "root.yaml"), path))
@@ -200,5 +200,5 @@ def test_defaults_change_all_encoders_and_their_images(tmp_path):
         run = files[f"variants/{name}"]["run"]
         assert (list(run["datasets"]), list(run["samplers"])) == (["folder"], [sampler])
         assert run["scales"]["demo"]["pretrain"]["epochs"] == 3
-    assert files["images/digits"]["image_size"] == 24, "as the encoders' images"
+    assert files["images/digits"]["image_size"] == 40, "as the encoders' images"
     assert files["table"]["main"]["dataset"] == "folder"
