@@ -199,7 +199,7 @@ PLOTS = [
          gaussians, bars=SEEDS),
     Plot("ring.fig2a", "Hard negatives from the start, or later", "papers", ("negatives/start.csv",), over_start,
          bars=INTERVALS),
-    _epochs("ring.fig2b", "negatives/annealing", "Annealing policies"),
+    _epochs("ring.fig2b", "cifar10_negatives/annealing", "Annealing policies"),
     Plot("ring.table3", "Transfer to image sets that encoders never saw", "papers", ("transfer/gains.csv",), transfer,
          bars=INTERVALS),
     Plot("ring.appC", "Bias and spread of the estimate, one encoder held fixed", "papers", ("negatives/estimates.csv",),
