@@ -15,7 +15,8 @@ bias_nats = partial(estimate, "negatives/estimates.csv", "bias_nats", by=["k"])
 std_nats = partial(estimate, "negatives/estimates.csv", "std_nats", by=["k"])
 accuracy_by_start = partial(estimate, "negatives/start.csv", "nn1_top1_percent")
 accuracy_over_training = partial(estimate, "negatives/annealing_figure.csv", "nn1_top1_percent", by=["x"])
-linear_transfer = partial(estimate, "transfer/gains.csv", "linear_gain_percent")
+linear_transfer = partial(estimate, "cifar10_transfer/gains.csv", "linear_gain_percent")
+few_shot_transfer = partial(estimate, "cifar10_transfer/gains.csv", "few_shot_gain_percent")
 detection = partial(estimate, "detection/table.csv", by=["cell"])
 
 CLAIMS = [
@@ -270,7 +271,7 @@ CLAIMS = [
         "those with uniform ones.",
         lambda gain: gain.mean() > 0,
         where=["ring.table3"],
-        values={"gain": estimate("transfer/gains.csv", "few_shot_gain_percent", over="uniform", by=["target"])},
+        values={"gain": few_shot_transfer(over="uniform", by=["target"])},
     ),
     Claim(
         "ring.transfer-trained",
@@ -280,7 +281,7 @@ CLAIMS = [
         where=["ring.table3"],
         values={
             "linear": linear_transfer(over="untrained", by=["target"]),
-            "few_shot": estimate("transfer/gains.csv", "few_shot_gain_percent", over="untrained", by=["target"]),
+            "few_shot": few_shot_transfer(over="untrained", by=["target"]),
         },
     ),
     Claim(

@@ -200,8 +200,8 @@ PLOTS = [
     Plot("ring.fig2a", "Hard negatives from the start, or later", "papers", ("negatives/start.csv",), over_start,
          bars=INTERVALS),
     _epochs("ring.fig2b", "cifar10_negatives/annealing", "Annealing policies"),
-    Plot("ring.table3", "Transfer to image sets that encoders never saw", "papers", ("transfer/gains.csv",), transfer,
-         bars=INTERVALS),
+    Plot("ring.table3", "Transfer to image sets that encoders never saw", "papers", ("cifar10_transfer/gains.csv",),
+         transfer, bars=INTERVALS),
     Plot("ring.appC", "Bias and spread of the estimate, one encoder held fixed", "papers", ("negatives/estimates.csv",),
          bias_and_spread),
 ]  # fmt: skip

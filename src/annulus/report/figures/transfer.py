@@ -1,4 +1,4 @@
-"""The figure of transfer: what the main line's encoders gain on each target."""
+"""The figure of transfer: what a ring's encoders gain on each target."""
 
 from matplotlib.figure import Figure
 

@@ -25,7 +25,7 @@ SHEETS = {
         "Above, the first frames of a video: one view. Each column below is a video: its later frame, and the other "
         "view by what it shares with that frame (infomin Section 4.2). What is not shared is the same in all rows.",
     ),
-    "transfer/targets.png": (
+    "cifar10_transfer/targets.png": (
         "Image sets that the encoders never saw",
         "Test images of each target of transfer, classes in turn.",
     ),
