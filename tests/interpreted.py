@@ -32,7 +32,7 @@ def interpreted(function, calls):
 
 
 def patched_once():
-    """Device functions that find the language patched: by the kernel's own start, or by the first call from their file."""
+    """Device functions find the language patched: by the kernel's start, or by the first call to their file."""
     from triton.runtime import interpreter
 
     known = set()

@@ -123,9 +123,10 @@ def test_the_page_begins_with_a_sentence_of_size_interval_seeds_and_images_and_i
 def test_the_first_sentence_says_no_more_than_its_numbers(tmp_path, changed, sentence):
     report_root.main_line(tmp_path)
     report_root.over_uniform(tmp_path, **changed)
-    found = gather(tmp_path, NOW).gain
+    report = gather(tmp_path, NOW)
+    found = report.gain
     assert re.search(sentence, found.reason if isinstance(found, Empty) else found.sentence)
-    assert "<h1>" in html(gather(tmp_path, NOW))
+    assert "<h1>" in html(report)
 
 
 def test_the_headline_has_its_interval_and_seeds_and_stages_have_theirs(report):

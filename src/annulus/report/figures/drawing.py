@@ -11,6 +11,7 @@ from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 from matplotlib.transforms import ScaledTranslation
@@ -206,7 +207,10 @@ def svg(draw: Callable[[], Figure], name: str, described: str) -> str:
     """What `draw` returns as an <svg> for inside a page: always the same bytes, and identifiers that are its own."""
     file = io.StringIO()
     with matplotlib.rc_context(STYLE | {"svg.hashsalt": name}):
-        draw().savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+        figure = draw()
+        figure.set_dpi(72)  # in which SVG is laid out
+        # Figure.savefig would draw twice, the first time for the layout alone, which drawing settles as well.
+        FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None, "Creator": None})
     content = compact(file.getvalue(), name, FAINT)
     for sentinel, colour in CSS.items():
         content = content.replace(sentinel, colour)
