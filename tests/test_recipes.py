@@ -316,6 +316,9 @@ def scratch(folder):
 # The tests' own Python is the usual one: some look at how it starts. What a kill leaves is no list and no stated value.
 TESTS = f"import sys, pytest; sys.executable = {sys.executable!r}; sys.exit(pytest.main(sys.argv[1:]))"
 
+# What several processes do is of no list and no value: the same files train the same settings in one process too.
+ONE_PROCESS = "not kill and not worker and not another_process"
+
 
 def red_tests(folder, asked):
     """Of the files, or tests by name, that are in a scratch copy: those that fail, and what pytest says."""
@@ -324,7 +327,7 @@ def red_tests(folder, asked):
     if not there:  # pytest would run all
         return set(), ""
     done = subprocess.run(
-        [warm.folder() / "python", "-c", TESTS, "-p", "no:cacheprovider", "-m", "not slow", "-k", "not kill", *there],
+        [warm.folder() / "python", "-c", TESTS, "-p", "no:cacheprovider", "-m", "not slow", "-k", ONE_PROCESS, *there],
         **{"cwd": folder, "capture_output": True, "text": True},
         env=os.environ | {"PYTHONPATH": str(folder / "src"), warm.SHARED: str(warm.folder())},
     )
