@@ -8,6 +8,7 @@ from compilers import needs_compiler
 
 from annulus.views import augment, large
 from annulus.views.blur import kernel_size
+from annulus.views.crop import resized
 from annulus.views.large import Own, by_images, c_agrees, show_by_operators, show_in_c
 
 WAYS = [pytest.param(show_in_c, marks=needs_compiler), show_by_operators]
@@ -103,11 +104,8 @@ def test_a_fault_in_c_is_seen_before_it_is_used(was, becomes, tmp_path, monkeypa
 @needs_compiler
 def test_a_view_of_moco_v2_in_c_is_the_operators_but_for_their_eight_bits(generator, monkeypatch):
     images, found = torch.randint(256, (8, 3, 140, 171), generator=generator, dtype=torch.uint8), []
-    monkeypatch.setattr(large, "resized", lambda image, box, size: RESIZED(image.float(), box, size))
+    monkeypatch.setattr(large, "resized", lambda image, box, size: resized(image.float(), box, size))
     for in_c in (True, False):
         monkeypatch.setattr(large, "trusted", lambda *_, in_c=in_c: in_c)
         found.append(augment(images, "moco-v2", 129, torch.Generator().manual_seed(2)))
     torch.testing.assert_close(*found, atol=5e-5, rtol=0)
-
-
-RESIZED = large.resized

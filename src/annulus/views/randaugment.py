@@ -123,8 +123,8 @@ def c_agrees(device: torch.device) -> bool:
     changes = torch.randint(len(CHANGES), (count, 3), generator=random)
     changes[:, 0] = torch.arange(count) // 2
     magnitudes = torch.rand(count, 3, generator=random) * torch.tensor([1.0, -1.0]).repeat(count // 2)[:, None]
-    for width in (19, 24):
-        views = torch.rand(count, 3, 17, width, generator=random)
+    for width in (25, 32):
+        views = torch.rand(count, 3, 34, width, generator=random)
         views[:, 1] = views[:, 1] * 0.5 + 0.2
         views[::3, 2] = 0.3  # a channel without contrast
         for number in (1, 3):
