@@ -83,7 +83,7 @@ class RandAugment(Operator):
     def apply(self, view: View, drawn: DrawnRandAugment) -> View:
         """The views, each image with its own changes."""
         large = view.device.type == "cpu" and view.shape[2] * view.shape[3] >= LARGE
-        plain = view.dtype == torch.float32 and not view.requires_grad
+        plain = view.dtype == torch.float32 and not view.requires_grad  # C keeps no gradient
         if large and plain and trusted(__name__, c_agrees, view.device):
             return changed_in_c(view, drawn)
         return changed_by_operators(view, drawn)
