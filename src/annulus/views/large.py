@@ -2,7 +2,7 @@
 
 `annulus.views.recipe` applies an operator to a batch, in all orders of a jitter at once. That pays while an image has
 few pixels; of a large one each operator is worth a call of its own, with numbers in place of tensors. Where there is a
-C compiler, one call of `large.c` makes the whole view, in a fourth of the time.
+C compiler, one call of `large.c` makes the whole view, in less than a fourth of the time.
 """
 
 import ctypes
