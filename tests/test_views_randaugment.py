@@ -5,10 +5,12 @@ from dataclasses import replace
 
 import pytest
 import torch
+from compilers import needs_compiler
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms.v2 import functional as oracle
 
-from annulus.views.randaugment import CHANGES, DrawnRandAugment, RandAugment
+from annulus.views import randaugment
+from annulus.views.randaugment import CHANGES, MOVES, DrawnRandAugment, RandAugment
 from annulus.views.recipe import augment
 from annulus.views.settings import ViewSet
 from annulus.views.shown import Shown
@@ -45,29 +47,149 @@ TORCHVISION = {
 }
 
 
+@pytest.fixture(params=["by operators", pytest.param("in C", marks=needs_compiler)])
+def way(request, monkeypatch):
+    """Views as of small images, and as of large ones."""
+    monkeypatch.setattr(randaugment, "LARGE", 1)
+    monkeypatch.setattr(randaugment, "trusted", lambda *_: request.param == "in C")
+
+
+def of_each(name, magnitudes):
+    """One change for all images, of each its own magnitude."""
+    return DrawnRandAugment(torch.full((len(magnitudes), 1), CHANGES.index(name)), magnitudes[:, None])
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize(("height", "width"), [(21, 18), (131, 127), (3, 3), (224, 224)])
 @pytest.mark.parametrize("name", CHANGES)
-def test_every_operator_is_torchvision_s_with_each_image_s_own_magnitude(name, generator):
+def test_every_operator_is_torchvision_s_with_each_image_s_own_magnitude(name, height, width, generator):
     magnitudes = torch.tensor([10, -10, 9, 29, -21]) / 30
-    images = torch.rand(5, 3, 21, 18, generator=generator)
+    images = torch.rand(5, 3, height, width, generator=generator)
     images[3] = images[3] * 0.2 + 0.3
     images[4, 1] = 0.5  # a channel without contrast
-    pairs = zip(images, magnitudes.tolist(), strict=True)
+    pairs, before = zip(images, magnitudes.tolist(), strict=True), images.clone()
     expected = torch.stack([TORCHVISION[name](image, magnitude) for image, magnitude in pairs])
-    drawn = DrawnRandAugment(torch.full((5, 1), CHANGES.index(name)), magnitudes[:, None])
-    # Where a source lies between two pixels, rounding decides which is nearest.
-    differ = ((ANY.apply(images, drawn) - expected).abs() > 1e-5).any(dim=1).double().mean()
-    assert differ <= (0.02 if name in ("shear x", "shear y", "rotate") else 0), differ
+    lying = images.contiguous(memory_format=torch.channels_last)
+    # Where a source lies between two pixels, rounding decides which is nearest: the next test leaves those places out.
+    most = 0.02 if name in ("shear x", "shear y", "rotate") else 0
+    for some in (images, lying):
+        differ = ((ANY.apply(some, of_each(name, magnitudes)) - expected).abs() > 1e-5).any(dim=1).double().mean()
+        assert differ <= most, differ
+    assert torch.equal(images, before)
 
 
-def test_operators_follow_one_another_image_by_image(generator):
-    images = torch.rand(6, 3, 16, 16, generator=generator)
-    drawn = DrawnRandAugment(torch.randint(14, (6, 2), generator=generator), torch.rand(6, 2, generator=generator))
+def sources(name, m, height, width):
+    """Where each pixel comes from, in double precision: row and column of the source, pixels being squares of side 1.
+
+    Shears keep the upper left corner, rotations the middle; positive angles turn against the clock.
+    """
+    y, x = (torch.arange(side, dtype=torch.float64) + 0.5 for side in (height, width))
+    y, x = torch.meshgrid(y, x, indexing="ij")
+    match name:
+        case "shear x":
+            return y, x + 0.3 * m * y
+        case "shear y":
+            return y + 0.3 * m * x, x
+        case "translate x":
+            return y, x - int(150 / 331 * width * m)
+        case "translate y":
+            return y - int(150 / 331 * height * m), x
+        case "rotate":
+            angle = math.radians(30 * m)
+            up, along = y - height / 2, x - width / 2
+            return (
+                height / 2 + math.sin(angle) * along + math.cos(angle) * up,
+                width / 2 + math.cos(angle) * along - math.sin(angle) * up,
+            )
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize(("height", "width"), [(21, 18), (128, 143)])
+@pytest.mark.parametrize("name", MOVES)
+def test_pixels_move_from_the_nearest_ones_of_the_definition(name, height, width, generator):
+    magnitudes = torch.tensor([0.31, -0.43, 0.97, -1.0])
+    images = 0.1 + 0.9 * torch.rand(4, 3, height, width, generator=generator)
+    found = ANY.apply(images, of_each(name, magnitudes))
+    for image, view, magnitude in zip(images, found, magnitudes.tolist(), strict=True):
+        y, x = sources(name, magnitude, height, width)
+        inside = (y >= 0) & (y < height) & (x >= 0) & (x < width)
+        row, column = (axis.floor().long().clamp(0, side - 1) for axis, side in ((y, height), (x, width)))
+        expected = torch.where(inside, image[:, row, column], 0.0)
+        tied = ((y - y.round()).abs() < 1e-3) | ((x - x.round()).abs() < 1e-3)
+        assert tied.double().mean() < 0.05
+        assert torch.equal(view[:, ~tied], expected[:, ~tied])
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize(("height", "width"), [(16, 16), (128, 131)])
+def test_operators_follow_one_another_image_by_image(height, width, generator):
+    images = torch.rand(8, 3, height, width, generator=generator)
+    drawn = DrawnRandAugment(torch.randint(14, (8, 3), generator=generator), torch.rand(8, 3, generator=generator))
+    drawn.changes[0] = CHANGES.index("identity")
+    drawn.changes[1, 1:] = CHANGES.index("identity")
+    drawn.changes[2, :2] = CHANGES.index("identity")
     expected = images.clone()
-    for row in range(6):
-        for place in range(2):
+    for row in range(8):
+        for place in range(3):
             one = DrawnRandAugment(*(each[row : row + 1, place : place + 1] for each in drawn))
             expected[row : row + 1] = ANY.apply(expected[row : row + 1], one)
     torch.testing.assert_close(ANY.apply(images, drawn), expected)
+    assert len(ANY.apply(images[:0], DrawnRandAugment(*(each[:0] for each in drawn)))) == 0
+
+
+def test_large_views_in_float32_alone_are_changed_in_c(generator, monkeypatch):
+    """Others keep their gradient, their precision and their path."""
+    made = []
+    monkeypatch.setattr(randaugment, "trusted", lambda *_: True)
+    monkeypatch.setattr(randaugment, "changed_in_c", lambda view, drawn: made.append(view.shape) or view)
+    drawn = of_each("solarize", torch.tensor([0.5]))
+    small, large = (torch.rand(1, 3, side, 128, generator=generator) for side in (127, 128))
+    ANY.apply(small, drawn)
+    ANY.apply(large.double(), drawn)
+    leaf = large.clone().requires_grad_()
+    ANY.apply(leaf, drawn).sum().backward()
+    assert leaf.grad.unique().tolist() == [-1, 1]
+    assert not made
+    ANY.apply(large, drawn)
+    assert made == [large.shape]
+
+
+@needs_compiler
+@pytest.mark.parametrize("value", [-3.0, 2.0, 1e30, math.nan])
+def test_values_that_are_no_colour_write_nothing_beside_the_table_of_levels(value, generator):
+    views = torch.rand(1, 3, 128, 128, generator=generator)
+    views[0, 0, 5, 7] = value
+    changed = randaugment.changed_in_c(views, of_each("equalize", torch.zeros(1)))
+    assert torch.equal(
+        changed[0, 1:], randaugment.changed_in_c(views.nan_to_num(), of_each("equalize", torch.zeros(1)))[0, 1:]
+    )
+    assert ((changed >= 0) & (changed <= 1)).all()
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        ("(from_x >= 0)", "(from_x > 0)"),
+        ("rintf(matrix[3]", "floorf(matrix[3]"),
+        ("mean_share * (float)", "(float)"),
+        ("grey_share * luma", "luma"),
+        ("4 * from[column]", "5 * from[column]"),
+        ("rintf(4 * size)", "floorf(4 * size)"),
+        (">= threshold", "< threshold"),
+        ("low == high ? 1 :", "low == high ? 2 :"),
+        ("below + step / 2", "below"),
+        ("SHARPNESS, POSTERIZE", "POSTERIZE, SHARPNESS"),
+        ("left-- % 2", "--left % 2"),
+    ],
+)
+def test_a_fault_in_c_is_seen_before_it_is_used(was, becomes, tmp_path, monkeypatch):
+    source, text = tmp_path / "randaugment.c", randaugment.SOURCE.read_text().replace("\n       SOLARIZE", " SOLARIZE")
+    assert text.count(was) == 1
+    source.write_text(text.replace(was, becomes))
+    assert randaugment.c_agrees(torch.device("cpu"))
+    monkeypatch.setattr(randaugment, "SOURCE", source)
+    assert not randaugment.c_agrees(torch.device("cpu"))
 
 
 def test_operators_are_drawn_alike_often_and_magnitudes_about_the_chosen_one(generator):
@@ -89,15 +211,16 @@ def test_an_operator_is_left_out_as_often_as_its_probability_says(generator):
     assert both == pytest.approx((1 - 0.5 * 13 / 14) ** 2, abs=0.015), "each operator by itself"
 
 
-def test_views_are_what_they_were_without_and_then_changed(generator):
+@pytest.mark.parametrize("size", [16, 128])
+def test_views_are_what_they_were_without_and_then_changed(size, generator):
     """The rest of the recipe is drawn first, so that a set without RandAugment has the same views as before it."""
     plain = ViewSet(flip=0.5, grayscale=0.2)
     params = RandAugment(operators=2, magnitude=10.0, spread=0.5, probability=0.5)
     changing = replace(plain, rand_augment=params)
-    images = torch.randint(0, 256, (12, 3, 16, 16), generator=generator, dtype=torch.uint8)
-    expected = augment(images, plain, 16, generator.manual_seed(3))
+    images = torch.randint(0, 256, (12, 3, size, size), generator=generator, dtype=torch.uint8)
+    expected = augment(images, plain, size, generator.manual_seed(3))
     expected = params.apply(expected, params.draw(12, generator))
-    assert torch.equal(augment(images, changing, 16, generator.manual_seed(3)), expected)
+    assert torch.equal(augment(images, changing, size, generator.manual_seed(3)), expected)
     rows = torch.tensor([1, 4, 8])
-    some = augment(images[rows], changing, 16, generator.manual_seed(3), Shown(rows, len(images)))
+    some = augment(images[rows], changing, size, generator.manual_seed(3), Shown(rows, len(images)))
     assert torch.equal(some, expected[rows])

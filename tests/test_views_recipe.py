@@ -203,18 +203,6 @@ def test_views_by_c_and_by_operators_are_a_level_of_255_apart_and_those_by_opera
     assert (coarse - fine).abs().max() > 0.4 / 255
 
 
-@needs_compiler
-@pytest.mark.parametrize(
-    ("was", "becomes"), [("? -angle", "? angle"), ("0.114f", "0.115f"), ("mirrored ?", "!mirrored ?")]
-)
-def test_a_fault_in_c_is_seen_before_it_is_used(was, becomes, tmp_path, monkeypatch):
-    source = tmp_path / "large.c"
-    source.write_text(large.SOURCE.read_text().replace(was, becomes))
-    assert large.c_agrees(torch.device("cpu"))
-    monkeypatch.setattr(large, "SOURCE", source)
-    assert not large.c_agrees(torch.device("cpu"))
-
-
 @pytest.mark.usefixtures("way")
 def test_center_view_equals_torchvision_and_no_larger_one_fits(photos, generator):
     for size in (7, 20):

@@ -1,8 +1,9 @@
 """Views of 32 and 224 pixels on one core, by its seconds: ours, Pillow's, tensors', kornia's and albumentations'.
 
 All do the standard contrastive augmentation (random resized crop, flip, colour jitter, greyscale) and end in floats in
-[0, 1], channels first. `infomin` is RA-CJ-Blur (arXiv:2005.10243, Section 7.2): RandAugment and blur too. Views of 224
-pixels are of images of 256 x 341: of planes, and as a JPEG decoder leaves them, which is how albumentations takes them.
+[0, 1], channels first. `moco_v2` adds a Gaussian blur of half of the images (arXiv:2003.04297, Section 3); `infomin` is
+RA-CJ-Blur (arXiv:2005.10243, Section 7.2): RandAugment and blur too. Views of 224 pixels are of images of 256 x 341: of
+planes, and as a JPEG decoder leaves them, which is how albumentations takes them.
 Ours and torchvision's resize with antialiasing, albumentations' and kornia's default does not.
 
 albumentations is not among the pinned packages: `pip install albumentations==2.0.8`, the last under MIT's licence.
@@ -23,6 +24,7 @@ from torchvision import transforms
 from torchvision.transforms import v2
 
 from annulus.views import large
+from annulus.views.blur import kernel_size
 from annulus.views.recipe import augment
 
 os.environ["NO_ALBUMENTATIONS_UPDATE"] = "1"  # it would ask its server for a newer version
@@ -32,7 +34,7 @@ LARGE = {"size": 224, "stored": (256, 341), "batch": 32}
 REPETITIONS = 11
 ROUNDS = 4  # batches in a row, as a loader makes them: a single one would mostly pay for the others' cache misses
 
-STANDARD, INFOMIN = PARAMS.view_sets["standard"], PARAMS.view_sets["infomin"]
+STANDARD, MOCO_V2, INFOMIN = (PARAMS.view_sets[name] for name in ("standard", "moco-v2", "infomin"))
 ALWAYS = replace(INFOMIN.rand_augment, spread=0.0, probability=1.0)  # as torchvision has it
 INFOMIN = replace(INFOMIN, rand_augment=ALWAYS)
 
@@ -54,6 +56,7 @@ def of_size(size: int, stored: tuple[int, int], batch: int) -> dict[str, float]:
     arrays = list(images.permute(0, 2, 3, 1).contiguous().numpy())
     pictures = [Image.fromarray(array) for array in arrays]
     on_pil, infomin_on_pil = torchvision_on_pil(size), torchvision_infomin_on_pil(size)
+    moco_v2_on_pil = torchvision_on_pil(size, blurred=True)
     on_tensors = torchvision_on_tensors(size)
     contestants: dict[str, Call] = {
         "ours": lambda: augment(images, STANDARD, size, random),
@@ -63,22 +66,26 @@ def of_size(size: int, stored: tuple[int, int], batch: int) -> dict[str, float]:
         "torchvision_tensors": lambda: torch.stack([on_tensors(image) for image in images]),
         # One draw for the whole batch: less than is asked for, and shown for scale only.
         "torchvision_tensors_all_images_alike": lambda: on_tensors(images),
+        "moco_v2": lambda: augment(images, MOCO_V2, size, random),
+        "moco_v2_as_jpeg": lambda: augment(as_jpeg, MOCO_V2, size, random),
+        "moco_v2_torchvision_pil": lambda: torch.stack([moco_v2_on_pil(picture) for picture in pictures]),
         "infomin": lambda: augment(images, INFOMIN, size, random),
         "infomin_torchvision_pil": lambda: torch.stack([infomin_on_pil(picture) for picture in pictures]),
     }
-    for package, version, views in (
-        ("kornia", "", lambda: kornia_on_batches(size, images)),
-        ("albumentations", "==2.0.8", lambda: albumentations_on_arrays(size, arrays)),
+    for row, package, views in (
+        ("kornia", "kornia", lambda: kornia_on_batches(size, images)),
+        ("albumentations", "albumentations==2.0.8", lambda: albumentations_on_arrays(size, arrays)),
+        ("moco_v2_albumentations", "albumentations==2.0.8", lambda: albumentations_on_arrays(size, arrays, True)),
     ):
         try:
-            contestants[package] = views()
+            contestants[row] = views()
         except ImportError as error:
-            print(f"without {package}'s row: {error}; `pip install {package}{version}` brings it")
+            print(f"without the row {row}: {error}; `pip install {package}` brings it")
 
     seconds = medians(contestants, REPETITIONS, calls=ROUNDS, clock=time.process_time)
-    own = {name: "infomin" if name.startswith("infomin") else "ours" for name in seconds}
+    own = {name: next((each for each in ("moco_v2", "infomin") if name.startswith(each)), "ours") for name in seconds}
     if "albumentations" in seconds and size == LARGE["size"]:
-        own["albumentations"] = "ours_as_jpeg"
+        own |= {"albumentations": "ours_as_jpeg", "moco_v2_albumentations": "moco_v2_as_jpeg"}
     rates = {f"{name}_{size}px_images_per_second": batch / each for name, each in seconds.items()}
     return rates | {
         f"times_{name}_{size}px": seconds[name] / seconds[ours] for name, ours in own.items() if name != ours
@@ -91,18 +98,23 @@ def by_operators(images: Tensor, size: int, random: torch.Generator) -> Tensor:
         return augment(images, STANDARD, size, random)
 
 
-def torchvision_on_pil(size: int) -> Callable[[Image.Image], Tensor]:
+def torchvision_on_pil(size: int, blurred: bool = False) -> Callable[[Image.Image], Tensor]:
     first = [transforms.RandomResizedCrop(size, scale=(0.2, 1.0)), transforms.RandomHorizontalFlip()]
     jitter = transforms.RandomApply([transforms.ColorJitter(0.4, 0.4, 0.4, 0.1)], p=0.8)
-    return transforms.Compose([*first, jitter, transforms.RandomGrayscale(0.2), transforms.ToTensor()])
+    last = [transforms.RandomGrayscale(0.2), *([blur_by_torchvision(size)] if blurred else []), transforms.ToTensor()]
+    return transforms.Compose([*first, jitter, *last])
+
+
+def blur_by_torchvision(size: int) -> transforms.RandomApply:
+    return transforms.RandomApply([transforms.GaussianBlur(kernel_size(size), sigma=(0.1, 2.0))], p=0.5)
 
 
 def torchvision_infomin_on_pil(size: int) -> Callable[[Image.Image], Tensor]:
     first = [transforms.RandomResizedCrop(size, scale=(0.2, 1.0)), transforms.RandomHorizontalFlip()]
     drawn = transforms.RandAugment(num_ops=2, magnitude=30)
     jitter = transforms.RandomApply([transforms.ColorJitter(0.8, 0.8, 0.8, 0.2)], p=0.8)
-    blur = transforms.RandomApply([transforms.GaussianBlur(2 * max(1, size // 20) + 1, sigma=(0.1, 2.0))], p=0.5)
-    return transforms.Compose([*first, drawn, jitter, blur, transforms.RandomGrayscale(0.2), transforms.ToTensor()])
+    last = [blur_by_torchvision(size), transforms.RandomGrayscale(0.2), transforms.ToTensor()]
+    return transforms.Compose([*first, drawn, jitter, *last])
 
 
 def torchvision_on_tensors(size: int) -> Callable[[Tensor], Tensor]:
@@ -125,19 +137,22 @@ def kornia_on_batches(size: int, images: Tensor) -> Call:
     return lambda: views(images.float().div_(255))
 
 
-def albumentations_on_arrays(size: int, arrays: list) -> Call:
+def albumentations_on_arrays(size: int, arrays: list, blurred: bool = False) -> Call:
     """Raises ImportError where albumentations is not installed."""
     import albumentations
     import cv2
     from albumentations.pytorch import ToTensorV2
 
     cv2.setNumThreads(1)
+    taps = kernel_size(size)
+    blur = albumentations.GaussianBlur(blur_limit=(taps, taps), sigma_limit=(0.1, 2.0), p=0.5)
     views = albumentations.Compose(
         [
             albumentations.RandomResizedCrop((size, size), scale=(0.2, 1.0)),
             albumentations.HorizontalFlip(),
             albumentations.ColorJitter((0.6, 1.4), (0.6, 1.4), (0.6, 1.4), (-0.1, 0.1), p=0.8),
             albumentations.ToGray(p=0.2),
+            *([blur] if blurred else []),
             albumentations.ToFloat(max_value=255),
             ToTensorV2(),
         ]

@@ -1,7 +1,7 @@
-/* The view of one large image on a CPU: crop, resize, flip, colour jitter, greyscale; each pixel is read and written twice.
+/* The view of one large image on a CPU: crop, resize, flip, colour jitter, greyscale, blur.
 
-Called by annulus.views.large, which compiles this file. The formulas are those of annulus.views.crop (resize_matrices)
-and annulus.views.colour; annulus.views.recipe compares them before the first use. */
+Called by annulus.views.large, which compiles this file, and compares it with the operators before the first use. The
+formulas are those of annulus.views.crop (resize_matrices), annulus.views.colour and annulus.views.gaussian. */
 
 #include <math.h>
 #include <stdlib.h>
@@ -157,11 +157,81 @@ static void finish(float *restrict red, float *restrict green, float *restrict b
     }
 }
 
+/* The weights of a Gaussian's middle, halved, and of its further pixels; returns how far those reach that count. */
+static int gaussian_of(float *weights, int reach, double sigma)
+{
+    double total = 1;
+    while (reach && exp(-0.5 * (reach / sigma) * (reach / sigma)) < 1e-8) /* less than a float's last bit */
+        reach--;
+    for (int apart = 1; apart <= reach; apart++)
+        total += 2 * exp(-0.5 * (apart / sigma) * (apart / sigma));
+    for (int apart = 0; apart <= reach; apart++)
+        weights[apart] = (float)(exp(-0.5 * (apart / sigma) * (apart / sigma)) / (apart ? total : 2 * total));
+    return reach;
+}
+
+typedef float Eight __attribute__((vector_size(32)));
+
+/* The weighted sums of pairs of numbers on either side, `step` from one another. Rows go on for seven more numbers. */
+static void blur_row(const float *middle, long step, int reach, const float *weights, int count, float *restrict result)
+{
+    for (int place = 0; place < count; place += 8, middle += 8, result += 8) {
+        Eight sum = {0}, before, after;
+        for (int apart = 0; apart <= reach; apart++) {
+            memcpy(&before, middle - apart * step, sizeof before);
+            memcpy(&after, middle + apart * step, sizeof after);
+            sum += weights[apart] * (before + after);
+        }
+        memcpy(result, &sum, place + 8 <= count ? sizeof sum : (count - place) * sizeof(float));
+    }
+}
+
+/* Blur a plane in place, its borders mirrored without repeating the border pixel. Room: `high` for size + 2 * reach
+   rows, `wide` for as many numbers. */
+static void blur(float *plane, int size, int reach, const float *weights, float *high, float *wide)
+{
+    size_t row = size * sizeof(float);
+    float *first = high + (long)reach * size, *last = first + (long)(size - 1) * size, *middle = wide + reach;
+    memcpy(first, plane, size * row);
+    for (int apart = 1; apart <= reach; apart++) {
+        memcpy(first - (long)apart * size, first + (long)apart * size, row);
+        memcpy(last + (long)apart * size, last - (long)apart * size, row);
+    }
+    for (int output = 0; output < size; output++) {
+        blur_row(first + (long)output * size, size, reach, weights, size, middle);
+        for (int apart = 1; apart <= reach; apart++) {
+            middle[-apart] = middle[apart];
+            middle[size - 1 + apart] = middle[size - 1 - apart];
+        }
+        float *result = plane + (long)output * size;
+        blur_row(middle, 1, reach, weights, size, result);
+        for (int place = 0; place < size; place++)
+            result[place] = lower(result[place], 1.0f); /* the weights sum to one up to rounding */
+    }
+}
+
+/* Returns 0 where memory is short, else 1. */
+static int blur_view(float *view, int size, int reach, double sigma)
+{
+    reach = reach < size ? reach : size - 1;
+    size_t side = size + 2 * (size_t)reach;
+    float *high = malloc((side * size + side + reach + 8) * sizeof(float)), *wide = high + side * size;
+    if (!high)
+        return 0;
+    reach = gaussian_of(wide + side, reach, sigma);
+    for (long channel = 0; channel < 3; channel++)
+        blur(view + channel * size * size, size, reach, wide + side, high, wide);
+    free(high);
+    return 1;
+}
+
 /* image: bytes of a box of height x width pixels, `of_row` and `of_channel` bytes apart; pixels are 1 byte apart, or 3
    where the channels lie together. view: 3 planes of size x size numbers in [0, 1]. kinds and amounts: the operators of
-   its jitter in their order. Returns 0 where memory is short, else 1. */
+   its jitter in their order. sigma: of a blur that reaches so many pixels at most; 0: none. Returns 0 where memory is
+   short, else 1. */
 int annulus_view(const unsigned char *image, long of_row, long of_channel, int height, int width, int mirrored,
-                 int operators, const int *kinds, const float *amounts, int grey, int size, float *view)
+                 int operators, const int *kinds, const float *amounts, int grey, float sigma, int reach, int size,
+                 float *view)
 {
     int together = of_channel == 1, contrast = 0;
     long plane = (long)size * size;
@@ -198,6 +268,8 @@ int annulus_view(const unsigned char *image, long of_row, long of_channel, int h
             change(red, green, blue, size, kinds[number], amounts[number], (float)(total / plane));
         finish(red, green, blue, size, grey);
     }
+    if (ready && sigma > 0)
+        ready = blur_view(view, size, reach, sigma);
     free(row);
     free(down.first);
     free(down.weights);

@@ -1,13 +1,16 @@
 """RandAugment of whole batches: each image has its own operators, and each operator its own magnitude.
 
-View are RGB in [0, 1]. Operators equal those of torchvision's RandAugment on equal parameters: nearest pixels, black
-beyond the border. Those that move pixels are one resampling for all images that have one.
+Views are RGB in [0, 1]. Operators equal those of torchvision's RandAugment on equal parameters: nearest pixels, black
+beyond the border. Those that move pixels are one resampling for all images that have one. Where there is a C compiler,
+`randaugment.c` changes large views on a CPU, each by itself.
 
 Source: Cubuk et al. 2019, arXiv:1909.13719, Section 3; Tian et al. 2020, arXiv:2005.10243, Section 7.2 (RA-CJ-Blur).
 """
 
+import ctypes
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import torch
@@ -16,9 +19,13 @@ from annotated_types import Ge, Le
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from annulus.device.compiled import library
 from annulus.device.copies import to_device
+from annulus.device.kernels import trusted
+from annulus.device.threads import submit
 from annulus.settings import Fraction
 from annulus.views.colour import brightness, contrast, saturation
+from annulus.views.large import LARGE, PORTION
 from annulus.views.operators import Operator, View, solarize
 
 MOVES = ("shear x", "shear y", "translate x", "translate y", "rotate")
@@ -29,6 +36,7 @@ CHANGES = (
 MOST = 30.0  # magnitudes are 0 to 30
 SHEAR, SHIFT, TURN, BLEND = 0.3, 150 / 331, math.radians(30), 0.9  # at the most: SHIFT is a share of the side
 LEVELS = 256 - 1e-3  # so that 1 is level 255
+SOURCE = Path(__file__).with_suffix(".c")
 
 
 class DrawnRandAugment(NamedTuple):
@@ -74,25 +82,81 @@ class RandAugment(Operator):
 
     def apply(self, view: View, drawn: DrawnRandAugment) -> View:
         """The views, each image with its own changes."""
-        view = view.clone()
-        for changes, magnitudes in zip(drawn.changes.unbind(1), drawn.magnitudes.unbind(1), strict=True):
-            matrices = torch.eye(2, 3).repeat(len(view), 1, 1)
-            moved = torch.zeros(len(view), dtype=torch.bool)
-            for number, name in enumerate(CHANGES):
-                chosen = changes == number
-                if name == "identity" or not chosen.any():
-                    continue
-                if name in MOVES:
-                    moved |= chosen
-                    matrices[chosen] = _matrices(name, magnitudes[chosen], *view.shape[2:])
-                else:
-                    rows, own = to_device([chosen.nonzero().squeeze(1), magnitudes[chosen]], view.device)
-                    view[rows] = _changed(name, view[rows], own)
-            if moved.any():
-                sides = torch.tensor(view.shape[:1:-1]) / 2  # width and height
-                rows, own, sides = to_device([moved.nonzero().squeeze(1), matrices[moved], sides], view.device)
-                view[rows] = _moved(view[rows], own, sides)
-        return view
+        large = view.device.type == "cpu" and view.shape[2] * view.shape[3] >= LARGE
+        plain = view.dtype == torch.float32 and not view.requires_grad  # C keeps no gradient
+        if large and plain and trusted(__name__, c_agrees, view.device):
+            return changed_in_c(view, drawn)
+        return changed_by_operators(view, drawn)
+
+
+def changed_in_c(view: View, drawn: DrawnRandAugment) -> View:
+    """The changed views by `randaugment.c`. Threads take a few images each.
+
+    Raises:
+        MemoryError: when memory for another copy of a view is short.
+    """
+    count, (height, width) = len(view), view.shape[2:]
+    view, result = view.contiguous(), torch.empty_like(view, memory_format=torch.contiguous_format)
+    changes, magnitudes = drawn.changes.int().contiguous(), drawn.magnitudes.float().contiguous()
+    matrices = torch.eye(2, 3).repeat(*changes.shape, 1, 1)
+    for number, name in enumerate(CHANGES):
+        if name in MOVES:
+            chosen = changes == number
+            matrices[chosen] = _matrices(name, magnitudes[chosen], height, width)
+    change = library(SOURCE).annulus_randaugment
+
+    def change_some(portion: range) -> None:
+        for number in portion:
+            own = (each[number].data_ptr() for each in (changes, magnitudes, matrices, result))
+            sizes = (height, width, changes.shape[1])
+            if not change(ctypes.c_void_p(view[number].data_ptr()), *sizes, *map(ctypes.c_void_p, own)):
+                raise MemoryError(f"no memory for a view of {height} x {width} pixels")
+
+    for part in submit(change_some, count, PORTION):
+        part.result()
+    return result
+
+
+def c_agrees(device: torch.device) -> bool:
+    """True where `randaugment.c` makes the views that operators make: each change with either sign, also three."""
+    count, random = 2 * len(CHANGES), torch.Generator(device).manual_seed(0)
+    changes = torch.randint(len(CHANGES), (count, 3), generator=random)
+    changes[:, 0] = torch.arange(count) // 2
+    magnitudes = torch.rand(count, 3, generator=random) * torch.tensor([1.0, -1.0]).repeat(count // 2)[:, None]
+    for width in (25, 32):
+        views = torch.rand(count, 3, 34, width, generator=random)
+        views[:, 1] = views[:, 1] * 0.5 + 0.2
+        views[::3, 2] = 0.3  # a channel without contrast
+        for number in (1, 3):
+            drawn = DrawnRandAugment(changes[:, :number], magnitudes[:, :number])
+            apart = (changed_in_c(views, drawn) - changed_by_operators(views, drawn)).abs() > 1e-4
+            # Rounding decides which of two pixels is nearest, and on which side of a threshold a value is.
+            if apart.double().mean(dim=(1, 2, 3)).max() > 0.02:
+                return False
+    return True
+
+
+def changed_by_operators(view: View, drawn: DrawnRandAugment) -> View:
+    """The changed views by PyTorch's operators."""
+    view = view.clone()
+    for changes, magnitudes in zip(drawn.changes.unbind(1), drawn.magnitudes.unbind(1), strict=True):
+        matrices = torch.eye(2, 3).repeat(len(view), 1, 1)
+        moved = torch.zeros(len(view), dtype=torch.bool)
+        for number, name in enumerate(CHANGES):
+            chosen = changes == number
+            if name == "identity" or not chosen.any():
+                continue
+            if name in MOVES:
+                moved |= chosen
+                matrices[chosen] = _matrices(name, magnitudes[chosen], *view.shape[2:])
+            else:
+                rows, own = to_device([chosen.nonzero().squeeze(1), magnitudes[chosen]], view.device)
+                view[rows] = _changed(name, view[rows], own)
+        if moved.any():
+            sides = torch.tensor(view.shape[:1:-1]) / 2  # width and height
+            rows, own, sides = to_device([moved.nonzero().squeeze(1), matrices[moved], sides], view.device)
+            view[rows] = _moved(view[rows], own, sides)
+    return view
 
 
 def _matrices(name: str, magnitudes: Float[Tensor, "b"], height: int, width: int) -> Float[Tensor, "b 2 3"]:

@@ -5,7 +5,7 @@
     blur      Gaussian blur
 
 These have fast paths: chunks of a batch, large images one by one on a CPU, kernels on a GPU. Every further operator of
-a view set (`annulus.views.operators`) is applied to the finished views, by one path for all sizes and devices.
+a view set (`annulus.views.operators`) is applied to the finished views.
 
 All parameters of a batch are drawn before any pixel is touched, so the order in which images are then
 worked on, and in how large chunks, changes nothing but the speed.
@@ -27,7 +27,7 @@ from annulus.views.colour import NEVER, DrawnJitter, grayscale, hue_ends, jitter
 from annulus.views.crop import CropBoxes, center_boxes, center_crop, middle, resized_crop
 from annulus.views.drawn import numbered, on, pick
 from annulus.views.gaussian import gaussian_blur
-from annulus.views.large import by_images
+from annulus.views.large import LARGE, by_images
 from annulus.views.operators import check_generator, described
 from annulus.views.sets import view_set
 from annulus.views.settings import ViewSet
@@ -36,7 +36,6 @@ from annulus.views.shown import Shown
 # Pixels worked on at a time: on a CPU what, with temporaries, a core's L2 cache about holds; on a GPU a
 # bound on memory. Several threads share each operation, and starting them costs what half of a core's part takes.
 CPU_CHUNK, GPU_CHUNK = 2**16, 2**24
-LARGE = 2**14  # pixels of an image, or of its view, from which a CPU makes each view by itself
 
 
 # Which images get an operator: drawn for each of them, then their numbers (`numbered`).
