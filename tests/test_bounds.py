@@ -8,7 +8,7 @@ from method_cases import NORMALISERS
 from plain_objectives import plain_binary_nce, plain_la, plain_partition, plain_softmax, present_of
 
 from annulus.bounds.alpha import CPC, MLCPC, cpc, cpc_ceiling, geometric, mlcpc, mlcpc_ceiling
-from annulus.bounds.binary_nce import binary_nce
+from annulus.bounds.binary_nce import BinaryNCE, binary_nce
 from annulus.bounds.bound import present
 from annulus.bounds.eqco import margin
 from annulus.bounds.infonce import InfoNCE, infonce, infonce_ceiling
@@ -158,6 +158,38 @@ def test_infonce_is_never_negative_in_float32_and_a_small_loss_keeps_its_digits(
     assert infonce(torch.tensor([[1e4], [-1e4]]), torch.zeros(2, 1)).item() == pytest.approx(5000.0)
 
 
+@pytest.mark.parametrize("precision", [torch.float16, torch.bfloat16])
+def test_half_precision_counts_and_sums_more_scores_than_it_holds(precision):
+    """float16 ends at 65,504, and MoCo's queue has 65,536 keys."""
+    positives, negatives = (torch.zeros(2, count, dtype=precision) for count in (1, 70_000))
+    for loss, expected in (
+        (infonce(positives, negatives), math.log(70_001)),
+        (InfoNCE(eqco_alpha=9.0).loss(positives, negatives), math.log(10)),
+        (cpc(positives, negatives, 0.5), math.log(140_002)),
+        (mlcpc(positives[:, 0], negatives, 0.5), math.log(140_002)),
+        (MLCPC(0.5, 0.5).loss(positives, negatives, 0.0), math.log(140_002)),
+        (LocalAggregation().loss(positives, negatives), math.log(70_001)),
+    ):
+        assert loss.item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_second_derivatives_are_those_of_the_plain_softmax(scores):
+    """A penalty on gradients needs them."""
+    leaves = [part.clone().requires_grad_() for part in (scores[0][:, :1], scores[1])]
+    own, negatives = leaves
+
+    def plain():
+        return (torch.cat(leaves, dim=1).logsumexp(dim=1) - own[:, 0]).mean()
+
+    found, expected = (
+        torch.autograd.grad(
+            sum(first.square().sum() for first in torch.autograd.grad(loss, leaves, create_graph=True)), leaves
+        )
+        for loss in (infonce(own, negatives), plain())
+    )
+    torch.testing.assert_close(found, expected)
+
+
 # --- one by one ---------------------------------------------------------------------------------------
 
 
@@ -181,7 +213,7 @@ def test_a_query_without_negatives_has_no_infonce_loss_leaves_nce_its_positive_a
     loss.backward()
     assert loss.isfinite()
     assert some.grad.isfinite().all()
-    with pytest.raises(AssertionError, match="a query without negatives"):
+    with pytest.raises(InputError, match="a query has no negatives, all of its scores being -inf"):
         cpc(scores[0], some, 0.5)
 
 
@@ -257,3 +289,8 @@ def test_an_alpha_outside_its_range_is_refused_with_the_range(alpha, scores, rag
 def test_an_eqco_alpha_that_is_no_number_of_negatives_is_refused(eqco_alpha, scores):
     with pytest.raises(InputError, match=rf"eqco_alpha is {eqco_alpha:g}; .* above 0: choose .* or null"):
         margin(scores[1], eqco_alpha)
+
+
+def test_a_bound_that_keeps_an_estimate_says_how_it_is_evaluated(scores):
+    with pytest.raises(NotImplementedError, match="BinaryNCE has no loss of scores alone: begin"):
+        BinaryNCE(normaliser="constant", constant=1.0, rate=0.5).loss(*scores, 0.0)

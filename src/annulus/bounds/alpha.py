@@ -9,7 +9,7 @@ from jaxtyping import Float, Int, Num
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from annulus.bounds.bound import Bound, check_scores, present
+from annulus.bounds.bound import Bound, checked_scores, present
 from annulus.bounds.eqco import effective_alpha, margin
 from annulus.bounds.infonce import infonce, log_sum
 from annulus.device.checks import check
@@ -30,7 +30,8 @@ def _log_weight(negatives: Num[Tensor, "*b"], alpha: float) -> Float[Tensor, "*b
         raise InputError(f"alpha is {alpha!r}; give a number above 0: 1 for plain cpc")
 
     def fault(fewest: float) -> str | None:
-        assert fewest > 0, "a query without negatives"  # who chose the negatives refuses that
+        if fewest == 0:
+            return "a query has no negatives, all of its scores being -inf: alpha has nothing to weigh"
         if 0 < alpha < 1 + fewest:
             return None
         return (
@@ -56,7 +57,7 @@ def cpc(positives: Float[Tensor, "b p"], negatives: Float[Tensor, "b k"], alpha:
     >>> annulus.bounds.cpc(scores[:, :1], scores[:, 1:], alpha=0.5)  # log(16 / 0.5)
     tensor(3.4657)
     """
-    check_scores(positives, negatives)
+    positives, negatives = checked_scores(positives, negatives)
     # Weighing the few positives down is weighing the many negatives up.
     log_weight = _log_weight(present(negatives).to(negatives.dtype), alpha)
     return infonce(positives - log_weight[:, None], negatives)
@@ -108,8 +109,10 @@ def mlcpc(positive: Float[Tensor, "b"], negatives: Float[Tensor, "b k"], alpha: 
     >>> annulus.bounds.mlcpc(scores[:, 0], scores[:, 1:], alpha=1.0)  # log 16
     tensor(2.7726)
     """
-    check_scores(positive[..., None] if isinstance(positive, Tensor) else positive, negatives)
-    return _mlcpc(positive, present(negatives), log_sum(negatives.flatten())[None], alpha)
+    if isinstance(positive, Tensor) and positive.ndim != 1:
+        raise InputError(f"positive is of shape {tuple(positive.shape)}; give one score for each query, (b,)")
+    positives, negatives = checked_scores(positive[:, None] if isinstance(positive, Tensor) else positive, negatives)
+    return _mlcpc(positives[:, 0], present(negatives), log_sum(negatives.flatten())[None], alpha)
 
 
 def _mlcpc(
@@ -217,6 +220,7 @@ class MLCPC(Bound):
     def loss(
         self, positives: Float[Tensor, "b p"], negatives: Float[Tensor, "b k"], training: float
     ) -> Float[Tensor, ""]:
+        positives, negatives = checked_scores(positives, negatives)
         negatives = margin(negatives, self.eqco_alpha)
         positive, counts = all_gather_with_grad(positives[:, 0]), all_gather(present(negatives))
         log_sums = all_gather_with_grad(log_sum(negatives.flatten())[None])

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from annulus.bounds.bound import Bound, Estimate, present
+from annulus.bounds.bound import Bound, Estimate, checked_scores, in_full, present
 from annulus.bounds.infonce import infonce, infonce_ceiling
 from annulus.bounds.partition import Normaliser, PartitionFunction
 from annulus.settings import Positive, Share
@@ -68,7 +68,8 @@ class RunningNCE(nn.Module):
         scores: Callable[[], Float[Tensor, "b n"]],
         in_denominator: bool = True,
     ) -> Estimate:
-        every = scores()
+        positives, negatives = checked_scores(positives, negatives)
+        every = in_full(scores())
         drawn = torch.cat([positives, negatives], dim=1) if self.partition.reads_positives else negatives
         log_partition = self.partition(every, drawn.detach())
         loss = binary_nce(positives[:, 0], negatives, log_partition, every.shape[1])

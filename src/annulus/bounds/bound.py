@@ -17,8 +17,13 @@ def present(scores: Float[Tensor, "b k"]) -> Int[Tensor, "b"]:
     return scores.shape[1] - scores.isneginf().sum(dim=1, dtype=torch.int32)  # twice as fast as counting with int64
 
 
-def check_scores(positives: Tensor, negatives: Tensor) -> None:
-    """Refuse what is no table of scores.
+def in_full(scores: Float[Tensor, "*b"]) -> Float[Tensor, "*b"]:
+    """Scores of half precision as float32: float16 counts to 65,504, and so do its sums of exponentials on a CPU."""
+    return scores.float() if scores.element_size() < 4 else scores
+
+
+def checked_scores(positives: Tensor, negatives: Tensor) -> tuple[Float[Tensor, "b p"], Float[Tensor, "b k"]]:
+    """The scores in float32 or more; refused where they are no tables.
 
     Raises:
         InputError: unless both are floating-point tensors on one device, with a row per query, and a score in each row.
@@ -39,6 +44,7 @@ def check_scores(positives: Tensor, negatives: Tensor) -> None:
             f"positives of shape {shapes[0]} and negatives of shape {shapes[1]}: give both a row per query, and a "
             "score or more in each row"
         )
+    return in_full(positives), in_full(negatives)
 
 
 @dataclass(frozen=True)
@@ -87,7 +93,7 @@ class Bound(Section):
 
         The first of the positives is the query's own.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no loss of scores alone: begin() gives what estimates it")
 
     def ceiling(self, positives: Int[Tensor, "b"], negatives: Int[Tensor, "b"], training: float) -> Float[Tensor, ""]:
         """The loss in nats when all scores are equal, for numbers of positives and negatives."""

@@ -6,7 +6,7 @@ from numbers import Real
 from jaxtyping import Float
 from torch import Tensor
 
-from annulus.bounds.bound import present
+from annulus.bounds.bound import in_full, present
 from annulus.errors import InputError
 
 
@@ -27,6 +27,7 @@ def margin(negatives: Float[Tensor, "b k"], eqco_alpha: float | None) -> Float[T
             f"eqco_alpha is {shown}; it is a number of negatives and must be above 0: "
             "choose about as many as a large memory holds, such as 65536, or null for no margin"
         )
+    negatives = in_full(negatives)
     counts = present(negatives).clamp(min=1).to(negatives.dtype)  # a query without negatives has none to shift
     return negatives + (math.log(eqco_alpha) - counts.log())[:, None]
 

@@ -8,10 +8,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd import Function
-from torch.autograd.function import once_differentiable
 from torch.nn.functional import logsigmoid
 
-from annulus.bounds.bound import Bound, check_scores
+from annulus.bounds.bound import Bound, checked_scores
 from annulus.bounds.eqco import margin
 from annulus.settings import Positive
 
@@ -35,17 +34,18 @@ class _LogSum(Function):
         ctx.save_for_backward(*inputs, output)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         negatives, log_sum = ctx.saved_tensors
-        return (negatives - log_sum[..., None]).exp_().mul_(gradient[..., None])
+        shares = (negatives - log_sum[..., None]).exp_()
+        # Where a second derivative is asked for, the first one's graph needs the shares as they are.
+        return (shares.mul if torch.is_grad_enabled() else shares.mul_)(gradient[..., None])
 
 
 def infonce(positives: Float[Tensor, "b p"], negatives: Float[Tensor, "b k"]) -> Float[Tensor, ""]:
     """-log of the softmax's mass on the positives, among 1 + k candidates where there is one positive.
 
     At chance log(1 + k/p): log 2 for one positive and one negative. log(1 + k) minus the loss bounds mutual
-    information from below. Never negative, in any precision.
+    information from below. Never negative. Half precision is computed, and the loss is, in float32.
 
     Source: van den Oord et al. 2018, arXiv:1807.03748, Eq. 4; Wu et al. 2020, arXiv:2005.13149, Eq. 5, whose K counts
     the positive too, and Section 4.3 (neighbours, summed inside the log).
@@ -57,7 +57,7 @@ def infonce(positives: Float[Tensor, "b p"], negatives: Float[Tensor, "b k"]) ->
     >>> annulus.bounds.infonce(scores[:, :1], scores[:, 1:])  # log 16
     tensor(2.7726)
     """
-    check_scores(positives, negatives)
+    positives, negatives = checked_scores(positives, negatives)
     # The log odds of positives against negatives keep the small losses that a difference of logsumexps would round off.
     own = positives.squeeze(1) if positives.shape[1] == 1 else positives.logsumexp(dim=1)
     return -logsigmoid(own - log_sum(negatives)).mean()

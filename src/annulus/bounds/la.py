@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from annulus.bounds.bound import Bound
+from annulus.bounds.bound import Bound, checked_scores
 
 
 def la(close: Float[Tensor, "b c"], background: Float[Tensor, "b n"]) -> Float[Tensor, ""]:
@@ -40,6 +40,7 @@ class LocalAggregation(Bound):
     def loss(
         self, positives: Float[Tensor, "b p"], negatives: Float[Tensor, "b k"], training: float = 0.0
     ) -> Float[Tensor, ""]:
+        positives, negatives = checked_scores(positives, negatives)
         return la(positives, torch.cat([positives[:, :1], negatives], dim=1))
 
     def ceiling(
