@@ -40,6 +40,16 @@ def test_value_and_gradients_are_those_of_torch(height, width, stride, generator
     torch.testing.assert_close(*found, rtol=1e-12, atol=1e-14)
 
 
+def test_second_derivatives_are_those_of_torch(generator):
+    convs = both(nn.Sequential(nn.Conv2d(2, 3, 3, padding=1, bias=False, dtype=torch.double)))
+    maps, found = torch.randn(2, 2, 2, 2, generator=generator, dtype=torch.double), []
+    for conv in convs:
+        leaves = [maps.clone().requires_grad_(), conv[0].weight]
+        firsts = torch.autograd.grad(conv(leaves[0]).exp().sum(), leaves, create_graph=True)
+        found.append(torch.autograd.grad(sum(first.square().sum() for first in firsts), leaves))
+    torch.testing.assert_close(*found)
+
+
 def test_a_whole_network_has_torch_s_gradients_under_torch_s_names(generator):
     """In float32, after 18 layers, relative to each gradient's length. Strides: a fused optimiser reads both alike."""
     plain, ours = both(resnet18())

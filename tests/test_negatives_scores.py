@@ -63,3 +63,15 @@ def test_all_scores_leave_out_the_query_s_own_columns_and_the_table_can_be_read_
     assert_same(queries, torch.cat([every, chosen], dim=1), expected, generator)
     torch.testing.assert_close(scores.table, table.detach())
     assert scores.every(own)[1] is None
+
+
+def test_a_penalty_on_gradients_has_the_gradient_that_it_has_by_the_whole_table(both, generator):
+    queries, scores, table = both
+    index = torch.randint(ROWS, (QUERIES, 3), generator=generator)
+
+    def gradients(*some):
+        first = torch.autograd.grad(sum(each.exp().sum() for each in some), queries, create_graph=True)[0]
+        return torch.autograd.grad(first.square().sum(), queries, retain_graph=True)[0]
+
+    torch.testing.assert_close(gradients(scores.gather(index)), gradients(table.gather(1, index)))
+    torch.testing.assert_close(gradients(*scores.every(None, index)), gradients(table, table.gather(1, index)))

@@ -49,19 +49,18 @@ class _SmallMap(torch.autograd.Function):
 
     @staticmethod
     def forward(context, maps: Tensor, weight: Tensor, stride: int) -> Tensor:
+        context.save_for_backward(maps, weight)  # themselves, so that a second derivative reaches them
         maps, taps = _pixels(maps), _pixels(weight)
         count, height, width, _ = maps.shape
         out = maps.new_zeros(count, -(-height // stride), -(-width // stride), len(taps))
         for (y, x), row, met in _products(height, width, stride):
             out[:, y, x].addmm_(maps[:, row].flatten(1), taps[met].flatten(1).t())
-        context.save_for_backward(maps, taps)
         context.stride = stride
         return out.permute(0, 3, 1, 2)
 
     @staticmethod
     def backward(context, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
-        maps, taps = context.saved_tensors
-        gradient = _pixels(gradient)
+        maps, taps, gradient = map(_pixels, (*context.saved_tensors, gradient))
         of_maps, of_taps = torch.zeros_like(maps), torch.zeros_like(taps)
         for (y, x), row, met in _products(*maps.shape[1:3], context.stride):
             of_maps[:, row].flatten(1).addmm_(gradient[:, y, x], taps[met].flatten(1))

@@ -13,7 +13,6 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd import Function
-from torch.autograd.function import once_differentiable
 
 from annulus.negatives.own import SelfIndex, own_columns
 
@@ -90,7 +89,6 @@ class _Chosen(Function):
         return table.gather(1, index)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         rows, index = ctx.saved_tensors
         many = len(rows) < LARGE or index.shape[1] > SHARE * len(rows)
@@ -118,7 +116,6 @@ class _Every(Function):
         return table, chosen
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, of_every: Tensor, of_chosen: Tensor | None) -> tuple[Tensor | None, ...]:
         rows, index = ctx.saved_tensors
         # Every bound has a gradient of 0 in what is left out.
