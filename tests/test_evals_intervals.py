@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from annulus.errors import InputError
 from annulus.evals.intervals import Interval, between_tables, over_seeds, over_seeds_and_images, verdict
 
 
@@ -124,3 +125,20 @@ def test_a_verdict_says_what_it_could_have_seen():
     assert verdict(Interval(0.9, 0.25, 1e9), unit=" points") == "within noise (could see 1.4 points)"
     assert verdict(over_seeds([3.0])) == "one seed"
     assert verdict(Interval(0.0, 0.0, 4)) == "within noise (could see 0)"
+
+
+def test_values_that_are_none_and_tables_that_do_not_fit_are_refused():
+    """NumPy would stretch a table of one seed, and one of one image, over the other's."""
+    for values in ([], [1.0, np.nan]):
+        with pytest.raises(InputError, match=r"^values .*: give a finite number of each seed, one seed or more"):
+            over_seeds(values)
+    with pytest.raises(InputError, match=r"^table of shape \(3, 0\): give a table, a row of each seed"):
+        over_seeds_and_images(np.ones((3, 0)))
+    table = np.ones((3, 4))
+    for base, seeds, images, said in (
+        (table[:1], True, False, r"^head has 3 seeds, base 1: give same_seeds=False"),
+        (table[:, :1], False, True, r"^head has 4 images, base 1: give same_images=False"),
+        (table[:, :0], True, True, r"^base of shape \(3, 0\): give a table"),
+    ):
+        with pytest.raises(InputError, match=said):
+            between_tables(table, base, same_seeds=seeds, same_images=images)

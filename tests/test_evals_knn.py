@@ -120,7 +120,20 @@ def test_of_a_bank_of_fewer_than_k_images_all_vote(caplog):
 def test_splits_of_different_image_sets_are_refused(classes, said):
     bank, test = clouds(10, seed=1), clouds(10, seed=2)
     with pytest.raises(InputError, match=f"7 classes, test features {said}"):
-        evaluate_knn(bank, Features(test.layers, test.labels, tuple(classes)), params(1))
+        evaluate_knn(bank, Features(test.layers, test.labels % 2, tuple(classes)), params(1))
+
+
+def test_images_without_a_class_and_no_images_have_no_accuracy():
+    bank, test = clouds(10, seed=1), clouds(10, seed=2)
+    without = Features(test.layers, test.labels.index_fill(0, torch.tensor([3, 5]), -1), test.classes)
+    for train, queries, said in (
+        (bank, without, "2 of 10 test images have no class"),
+        (without, test, "2 of 10 train images have no class"),
+        (bank, clouds(0, seed=1), "test features are of no image"),
+        (clouds(0, seed=1), test, "train features are of no image"),
+    ):
+        with pytest.raises(InputError, match=said):
+            evaluate_knn(train, queries, params(1))
 
 
 def test_the_stage_takes_training_images_as_bank_and_test_images_as_queries(tmp_path):

@@ -36,6 +36,26 @@ class Features:
     labels: Int[Tensor, "n"]
     classes: tuple[str, ...]
 
+    def __post_init__(self) -> None:
+        """
+        Raises:
+            InputError: unless each layer has a row for each label, and each label is -1 or a class's number.
+        """
+        labels = self.labels
+        if not isinstance(labels, Tensor) or labels.dtype != torch.int64 or labels.ndim != 1:
+            kind = f"{labels.dtype} of {labels.ndim} axes" if isinstance(labels, Tensor) else type(labels).__name__
+            raise InputError(f"labels are {kind}; give each image's class number, a tensor (n,) of torch.int64")
+        for name, values in self.layers.items():
+            if len(values) != len(labels):
+                raise InputError(
+                    f"{name} has {len(values)} rows, labels {len(labels)}: give a row and a label per image"
+                )
+        if len(labels) and not (labels.min() >= UNLABELLED and labels.max() < len(self.classes)):
+            raise InputError(
+                f"labels from {labels.min()} to {labels.max()} with {len(self.classes)} classes: give each image the "
+                "number of its class, from 0, or -1 where it has none"
+            )
+
     def layer(self, name: Layer) -> Tensor:
         """One layer.
 
@@ -95,11 +115,20 @@ def load_features(folder: Path | str, split: str) -> Features:
 
 
 def check_same_classes(train: Features, other: Features, split: str = "test") -> None:
-    """Refuse two splits whose class numbers do not mean the same, or that two encoders have made.
+    """Refuse two splits whose class numbers do not mean the same, that two encoders have made, or without classes.
 
     Raises:
-        InputError: with the first class or layer in which they differ.
+        InputError: with the first class or layer in which they differ; for an image without a class, and where there
+            is none but of the validation part.
     """
+    for name, features in (("train", train), (split, other)):
+        if len(features.labels) == 0 and name != "validation":
+            raise InputError(f"{name} features are of no image; give one or more")
+        if without := int((features.labels == UNLABELLED).sum()):
+            raise InputError(
+                f"{without} of {len(features.labels)} {name} images have no class (label -1), and so there is no "
+                "accuracy; leave them out"
+            )
     for name in sorted(train.layers.keys() & other.layers.keys()):
         widths = [tuple(features.layers[name].shape[1:]) for features in (train, other)]
         if widths[0] != widths[1]:

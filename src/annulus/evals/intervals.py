@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Shaped
+from jaxtyping import Float64, Shaped
 from scipy.special import nctdtrinc, stdtrit
+
+from annulus.errors import InputError, shown
 
 COVERAGE = 0.95
 POWER = 0.8  # of the cases in which a difference that could be seen is seen
@@ -69,7 +71,13 @@ def over_seeds(values: Sequence[float]) -> Interval:
 
     >>> annulus.over_seeds([60.0, 62.0, 64.0])
     Interval(mean=62.0, variance=1.3333333333333333, freedom=2)
+
+    Raises:
+        InputError: without a value, or where one is NaN or infinite.
     """
+    values = np.asarray(values, dtype=np.float64)
+    if values.ndim != 1 or values.size == 0 or not np.isfinite(values).all():
+        raise InputError(f"values {shown(values.tolist())}: give a finite number of each seed, one seed or more")
     seeds = len(values)
     variance = float(np.var(values, ddof=1)) / seeds if seeds > 1 else 0.0
     return Interval(float(np.mean(values)), variance, seeds - 1)
@@ -86,8 +94,11 @@ def over_seeds_and_images(table: Shaped[np.ndarray, "s n"]) -> Interval:
     >>> accuracy = annulus.over_seeds_and_images(correct.numpy()).times(100)
     >>> f"{accuracy.mean:.1f} ± {accuracy.half:.1f} %"
     '80.5 ± 2.8 %'
+
+    Raises:
+        InputError: unless it is a table.
     """
-    table = np.asarray(table, dtype=np.float64)
+    table = _table("table", table)
     return with_images(over_seeds(table.mean(axis=1).tolist()), [_images(table)], [_rest(table)])
 
 
@@ -103,8 +114,17 @@ def between_tables(
     >>> difference = annulus.between_tables(head, base, same_seeds=True, same_images=True)
     >>> difference.mean
     0.25
+
+    Raises:
+        InputError: unless both are tables, with as many of the seeds or images that they share.
     """
-    head, base = np.asarray(head, dtype=np.float64), np.asarray(base, dtype=np.float64)
+    head, base = _table("head", head), _table("base", base)
+    for axis, (name, same) in enumerate((("seeds", same_seeds), ("images", same_images))):
+        if same and head.shape[axis] != base.shape[axis]:
+            raise InputError(
+                f"head has {head.shape[axis]} {name}, base {base.shape[axis]}: give same_{name}=False, or both tables "
+                f"of the same {name}, in the same order"
+            )
     if same_seeds and same_images:
         return over_seeds_and_images(head - base)
     of_head, of_base = head.mean(axis=1), base.mean(axis=1)
@@ -156,6 +176,13 @@ def verdict(difference: Interval, words: tuple[str, str] = ("better", "worse"), 
     if abs(difference.mean) > half:
         return words[difference.mean < 0]
     return f"within noise (could see {visible:.2g}{unit})"
+
+
+def _table(name: str, given: Shaped[np.ndarray, "s n"]) -> Float64[np.ndarray, "s n"]:
+    table = np.asarray(given, dtype=np.float64)
+    if table.ndim != 2 or table.size == 0:
+        raise InputError(f"{name} of shape {table.shape}: give a table, a row of each seed and a column of each image")
+    return table
 
 
 def _images(table: Shaped[np.ndarray, "s n"]) -> tuple[float, int]:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Literal
 
 import numpy as np
@@ -45,10 +46,14 @@ def search(
     Raises:
         InputError: when the bank has fewer than k rows, or other numbers to a row than the queries.
     """
-    if not 1 <= k <= len(bank) or bank.shape[1] != queries.shape[1]:
+    for name, given in (("bank", bank), ("queries", queries)):
+        if not isinstance(given, Tensor) or given.ndim != 2:
+            kind = f"of shape {tuple(given.shape)}" if isinstance(given, Tensor) else f"a {type(given).__name__}"
+            raise InputError(f"{name} {kind}: give a tensor, a row of numbers for each")
+    if not isinstance(k, Integral) or not 1 <= k <= len(bank) or bank.shape[1] != queries.shape[1]:
         raise InputError(
-            f"k {k} with a bank of shape {tuple(bank.shape)} and queries of shape {tuple(queries.shape)}: give k from "
-            "1 to the bank's rows, and rows of the same width"
+            f"k {k!r} with a bank of shape {tuple(bank.shape)} and queries of shape {tuple(queries.shape)}: give k "
+            "from 1 to the bank's rows, and rows of the same width"
         )
     found = [nearest for _, *nearest in _in_turn(bank, queries, k)]
     similarity, rows = (torch.cat(parts) for parts in zip(*found, strict=True))
