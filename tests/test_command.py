@@ -89,6 +89,16 @@ def test_a_program_s_mistake_and_a_reader_who_leaves_are_no_traceback(tmp_path):
     assert (done.returncode, done.stderr) == (1, "")
 
 
+def test_ctrl_c_ends_a_program_without_a_traceback(monkeypatch):
+    def interrupted(words):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(import_module("annulus.look"), "main", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        main(["look", "PATH"])
+    assert (ended.value.code, ended.value.__suppress_context__) == (130, True)
+
+
 def test_an_installation_and_make_install_bring_the_command(tmp_path):
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     assert scripts == {"annulus": f"{main.__module__}:{main.__qualname__}"}

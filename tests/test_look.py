@@ -57,6 +57,9 @@ def test_equal_files_and_files_that_are_no_images_are_named(own, tmp_path, capsy
     printed = capsys.readouterr().out
     assert "equal files   1 to spare: cat/0.png = dog/copy.png\n" in printed
     assert "no images     1 file: notes.txt\n" in printed
+    (own / "two\nlines.txt").touch()
+    main([str(own), "--sheet", str(tmp_path / "look.png"), "--params", str(tmp_path / "none.yaml")])
+    assert r"no images     2 files: notes.txt, 'two\nlines.txt'" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["my own", "Mia's (1=ü)"])

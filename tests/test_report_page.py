@@ -272,7 +272,9 @@ def test_a_paper_s_table_has_its_number_ours_and_the_difference():
     assert Table("", [Column("a", group="g"), Column("b", group="g"), Column("c")]).groups == [("g", 2), ("", 1)]
 
 
-def test_the_command_writes_both_files_and_prints_where_or_says_in_a_sentence_why_it_cannot(tmp_path, capsys):
+def test_the_command_writes_both_files_and_prints_where_or_says_in_a_sentence_why_it_cannot(
+    tmp_path, capsys, monkeypatch
+):
     (tmp_path / "stages" / "own").mkdir(parents=True)  # half a character, of what the report shows but does not check
     (tmp_path / "stages" / "own" / "params.yaml").write_text('scale: "\\ud800"\nseeds: [0]\n')
     main(["--root", str(tmp_path)])
@@ -283,6 +285,9 @@ def test_the_command_writes_both_files_and_prints_where_or_says_in_a_sentence_wh
     assert "\\ud800" in paths[1].read_text()
     paths[0].unlink()
     paths[0].mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match=r"^ERROR: .* is in no checkout of annulus .*; give --root$"):
+        main([])
     for root, sentence in ((".", "cannot write .*: Is a directory"), ("no", "--root .*no is no folder; name the rep")):
         with pytest.raises(SystemExit, match=f"^ERROR: {sentence}"):
             main(["--root", str(tmp_path / root)])

@@ -39,6 +39,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         )
     module, _ = COMMANDS[arguments.command]
     try:
+        _call(module, arguments.arguments)
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None  # as a shell has it: no traceback of wherever it was
+
+
+def _call(module: str, arguments: Sequence[str]) -> None:
+    try:
         program = import_module(module)
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith("annulus"):
@@ -47,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     sys.stdout.reconfigure(errors="backslashreplace")  # a locale may lack an arrow
     try:
         try:
-            program.main(arguments.arguments)
+            program.main(arguments)
         finally:
             sys.stdout.flush()
     except BrokenPipeError:  # of `| head`: ends quietly

@@ -209,6 +209,6 @@ def _check_classes(train: Sequence[str], test: Sequence[str], root: Path) -> Non
 
 
 def named(names: Sequence[str]) -> str:
-    """Up to ten names, then the number of further ones."""
+    """Up to ten names, then the number of further ones. A name that would break a line is quoted with its escapes."""
     more = f" and {len(names) - 10} more" if len(names) > 10 else ""
-    return ", ".join(names[:10]) + more
+    return ", ".join(name if name.isprintable() else ascii(name) for name in names[:10]) + more

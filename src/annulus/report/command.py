@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from annulus.compare.sides import repository
 from annulus.errors import InputError
 from annulus.files.results import write_text
 from annulus.report.page.content import gather
@@ -18,9 +19,10 @@ from annulus.report.page.markdown import markdown
 def main(argv: Sequence[str] | None = None) -> None:
     """Write data/report/index.html and report.md under --root. A user's mistake is one sentence and exit status 1."""
     parser = argparse.ArgumentParser(prog="annulus report", description=__doc__)
-    parser.add_argument("--root", type=Path, default=Path(), help="the repository")
-    root = parser.parse_args(argv).root
+    parser.add_argument("--root", type=Path, help="the repository; by default the one of the working directory")
+    given = parser.parse_args(argv).root
     try:
+        root = given or repository(Path())
         if not root.is_dir():
             raise InputError(f"--root {root} is no folder; name the repository's")
         report = gather(root, datetime.now(UTC))
