@@ -160,6 +160,12 @@ def test_images_of_other_types_or_channels_are_refused():
         unchecked(encoder, torch.zeros(2, 3, 8, 8, dtype=torch.uint8))
 
 
+def test_weights_are_not_written_where_their_configuration_goes(tmp_path):
+    with pytest.raises(InputError, match=r"encoder\.json is the name of the configuration beside the weights"):
+        save_encoder(build_encoder(SMALL, seed=0), tmp_path / "encoder.json")
+    assert not list(tmp_path.iterdir())
+
+
 def test_what_no_network_can_be_built_of_is_refused():
     for architecture, stem in (("vit_small", "imagenet"), ("resnet18", "patch16")):
         sentence = rf"{architecture} has no stem {stem}: vit_small takes patch16, patch8 or patch4, the other networks"

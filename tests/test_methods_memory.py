@@ -112,6 +112,14 @@ def test_the_queue_holds_what_a_plain_deque_holds_after_every_batch(length, size
         queue.push(embeddings(length + 1, generator), torch.arange(length + 1))
 
 
+def test_a_batch_of_none_stores_none(generator):
+    bank, queue, none = MemoryBank(5, 4, 0.5, generator), KeyQueue(5, 4, generator), torch.empty(0, dtype=torch.int64)
+    rows, keys = bank.rows.clone(), queue.keys.clone()
+    bank.update(none, torch.empty(0, 4))
+    queue.push(torch.empty(0, 4), none)
+    assert (torch.equal(bank.rows, rows), torch.equal(queue.keys, keys), int(queue.next)) == (True, True, 0)
+
+
 def test_keys_of_mixed_precision_are_taken_without_their_gradient(generator):
     queue, keys = KeyQueue(5, 4, generator), embeddings(2, generator).bfloat16().requires_grad_()
     queue.push(keys, torch.tensor([8, 9], dtype=torch.int32))

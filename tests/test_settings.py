@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 from typing import Annotated
 
+import numpy as np
 import pytest
 
 from annulus.config.file import checked
 from annulus.config.params import filled, plain
 from annulus.errors import InputError
-from annulus.settings import Rule, Section
+from annulus.settings import Fraction, Rule, Section, Steps
 
 
 def even(number: int) -> None:
@@ -31,6 +32,12 @@ class Lacking(Whole):
     optional = True
 
 
+@dataclass(frozen=True)
+class Bounded(Section):
+    share: Fraction
+    steps: Steps | None
+
+
 def test_a_rule_refuses_a_value_by_its_key_and_where_a_section_is_made_by_hand():
     tree = {"pairs": 2, "more": [4, 5], "name": "own"}
     with pytest.raises(InputError, match=r"^study: more\.1: 5 is odd; take 6$"):
@@ -41,6 +48,14 @@ def test_a_rule_refuses_a_value_by_its_key_and_where_a_section_is_made_by_hand()
         Whole(pairs=3, more=[])
     with pytest.raises(InputError, match=r"^pairs 'two': give a whole number$"):
         Whole(pairs="two", more=[])
+
+
+def test_a_number_of_numpy_and_one_that_may_be_none_are_checked_as_python_s_own():
+    assert Bounded(share=np.float32(0.5), steps=np.int64(3)) == Bounded(share=0.5, steps=3)
+    assert Bounded(share=0.5, steps=None).steps is None
+    for steps in (0, 1.5, np.float32(1), "3"):
+        with pytest.raises(InputError, match=r"^steps .*: give a whole number from 1 to"):
+            Bounded(share=0.5, steps=steps)
 
 
 def test_a_file_may_lack_only_the_optional_keys_of_a_section_that_says_so():

@@ -9,6 +9,7 @@ import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from numbers import Integral, Real
 from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from annotated_types import Ge, Gt, Le, Lt
@@ -84,13 +85,15 @@ def _hints(section: type[Section]) -> dict[str, Any]:
 
 def _check(name: str, value: Any, hint: Any) -> None:
     arguments = get_args(hint)
+    if type(None) in arguments and value is not None:  # T | None
+        return _check(name, value, arguments[0])
     if get_origin(hint) is Literal and value not in arguments:
         raise InputError(f"{name} {shown(value)}: give one of {', '.join(map(str, arguments))}")
     if get_origin(hint) is Annotated and arguments[0] in (int, float):
         number, *limits = arguments
         ordered = [limit for limit in limits if type(limit) in LIMITS]
         borders = [(*LIMITS[type(limit)], getattr(limit, type(limit).__slots__[0])) for limit in ordered]
-        accepted = isinstance(value, int if number is int else int | float)
+        accepted = isinstance(value, Integral if number is int else Real)  # NumPy's numbers too
         if not (accepted and all(holds(value, border) for _, holds, border in borders)):
             ranges = "".join(f" {word} {border:,}" for word, _, border in borders)
             raise InputError(f"{name} {shown(value)}: give a {'whole ' if number is int else ''}number{ranges}")

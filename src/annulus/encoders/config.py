@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args
 
 from annulus.encoders.convnets import CONVNETS
-from annulus.errors import InputError
+from annulus.errors import InputError, nearest
 from annulus.files.weights import check_keys, statistics
 from annulus.settings import Section
 from annulus.views.splits import Split, split_of
@@ -24,6 +24,7 @@ Architecture = Literal[
 ]
 Stem = Literal["imagenet", "cifar", "patch16", "patch8", "patch4"]  # of vit_small the side of a patch in pixels
 Head = Literal["linear", "mlp", "mlp-bn"]
+CHOICES = {"architecture": Architecture, "stem": Stem, "head": Head}
 MOST = {"embedding_dim": 2**16, "view_size": 1024}
 
 
@@ -88,8 +89,14 @@ class EncoderConfig(_Stemmed):
         """Refuse impossible networks. A channel that never varies is divided by 1, so that it is 0.
 
         Raises:
-            InputError: when the stem is of another kind of network, or the view size is no multiple of the patch.
+            InputError: for an unknown name, when the stem is of another kind of network, or the view size is no
+                multiple of the patch.
         """
+        for name, kind in CHOICES.items():
+            if (given := getattr(self, name)) not in get_args(kind):
+                raise InputError(
+                    f"{name} {given!r}: give one of {', '.join(get_args(kind))}{nearest(given, get_args(kind))}"
+                )
         object.__setattr__(self, "std", tuple(one or 1.0 for one in self.std))
         self.check_stem()
         if self.patch and self.view_size % self.patch:
@@ -111,7 +118,7 @@ class EncoderConfig(_Stemmed):
             ValueError: for a missing or unknown key, or a value that no encoder has.
         """
         check_keys(described, cls)
-        for name, kind in (("architecture", Architecture), ("stem", Stem), ("head", Head)):
+        for name, kind in CHOICES.items():
             if described[name] not in get_args(kind):
                 raise ValueError(f"{name} is {described[name]!r}, expected {', '.join(get_args(kind))}")
         for name, most in MOST.items():

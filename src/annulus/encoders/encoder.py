@@ -170,7 +170,17 @@ def save_encoder(encoder: Encoder | SplitEncoder, weights: Path | str) -> None:
     ...     annulus.save_encoder(annulus.build_encoder(config, seed=0), Path(folder) / "encoder.safetensors")
     ...     sorted(path.name for path in Path(folder).iterdir())
     ['encoder.json', 'encoder.safetensors']
+
+    Raises:
+        InputError: for another network, or a name that would be the JSON's; when the disk is full.
     """
+    if not isinstance(encoder, Encoder | SplitEncoder):
+        raise InputError(
+            f"encoder is a {type(encoder).__name__}; save_encoder writes one of annulus.build_encoder, whose "
+            "configuration rebuilds it. Of another network keep torch.save(NETWORK.state_dict(), FILE)"
+        )
+    if Path(weights).suffix == ".json":
+        raise InputError(f"{weights} is the name of the configuration beside the weights; give one of .safetensors")
     save_network(encoder, encoder.config, Path(weights))
 
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from annulus.device.device import autocast
 from annulus.encoders.encoder import Encoder, SplitEncoder
-from annulus.encoders.features import Features, Layer
+from annulus.encoders.features import LAYERS, Features, Layer
 from annulus.errors import InputError
 from annulus.files.images import UNLABELLED, ImageSet
 from annulus.files.store import BATCH_SIZE, Resident
@@ -68,6 +68,13 @@ def extract_features(
     names = tuple(map(str, range(highest + 1))) if classes is None else tuple(classes)
     if highest >= len(names):
         raise InputError(f"labels reach {highest}, but there are {len(names)} classes; give all classes' names")
+    if not layers or not set(layers) <= {*LAYERS}:
+        raise InputError(f"layers {layers!r}: give a list of {', '.join(LAYERS)}")
+    if not isinstance(encoder, Encoder | SplitEncoder):
+        raise InputError(
+            f"encoder is a {type(encoder).__name__}; give one of annulus.build_encoder or annulus.load_encoder. "
+            'Features of another network are annulus.Features({"pooled": NETWORK(IMAGES)}, LABELS, CLASSES)'
+        )
     rows = torch.arange(len(images))
     return extract(encoder, ImageSet(Resident(images), labels.cpu(), rows, names), layers, torch.device(device))
 

@@ -1,5 +1,7 @@
 """Any network as an encoder that methods train."""
 
+from numbers import Integral
+
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -60,7 +62,7 @@ def as_encoder(network: nn.Module, dim: int | None) -> tuple[AnyEncoder, int]:
         own = network.config.embedding_dim
     elif isinstance(network, ModuleEncoder):
         own = network.dim
-    elif isinstance(dim, int) and dim > 0:
+    elif isinstance(dim, Integral) and dim > 0:
         return ModuleEncoder(network, dim), dim
     else:
         raise InputError(f"dim {dim!r}: with a plain network, give the number of its outputs, such as dim=128")

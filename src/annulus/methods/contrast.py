@@ -69,9 +69,11 @@ class ContrastConfig:
         for name, kind, example in (
             ("sampler", Sampler, "negatives.Ring(outer=0.1, inner=0.01)"),
             ("bound", Bound, "bounds.InfoNCE()"),
+            ("neighbours", Neighbours | None, "negatives.CloseNeighbours(...), or None"),
         ):
-            if not isinstance(given := getattr(self, name), kind):
-                raise InputError(f"{name} is a {type(given).__name__}; give one such as annulus.{example}")
+            given = getattr(self, name)
+            if not isinstance(given, kind) or isinstance(given, type):  # a class has what the protocol asks for, too
+                raise InputError(f"{name} is {_kind(given)}; give one such as annulus.{example}")
         if self.neighbours is not None and self.bound.neighbours == "refused":
             raise InputError(
                 f"{type(self.bound).__name__} takes one positive per query, but {type(self.neighbours).__name__} "
@@ -181,6 +183,14 @@ class Contrast(Drawing):
         for name, given in (("index", index), ("self_index", self_index), ("positive", positive)):
             if not isinstance(given, Tensor) and (given is not None or name == "index"):
                 raise InputError(f"{name} is a {type(given).__name__}; give a tensor")
+        if not isinstance(scores, Tensor | Scores):
+            raise InputError(f"scores are a {type(scores).__name__}; give a tensor, a row per query")
+        if not isinstance(progress, Progress):
+            raise InputError(f"progress is a {type(progress).__name__}; give annulus.Progress(training, annealing)")
+        if positive is not None and positive.shape != index.shape:
+            raise InputError(
+                f"positive of shape {tuple(positive.shape)}: give a score for each of {len(index)} queries"
+            )
         if positive is None and getattr(self_index, "ndim", None) != 1:
             raise InputError("no positive: give `positive`, its score, or `self_index`, the column of the query's row")
         scores = Given(scores) if isinstance(scores, Tensor) else scores
@@ -256,6 +266,10 @@ class Contrast(Drawing):
             ("clusters", sampler.clustering),
             ("neighbour_clusters", None if neighbours is None else neighbours.clustering),
         ]
+
+
+def _kind(given: object) -> str:
+    return f"the class {given.__name__}" if isinstance(given, type) else f"a {type(given).__name__}"
 
 
 def _shared(negatives: Selection, neighbours: Selection | None, scores: Float[Tensor, "b n"]) -> Bool[Tensor, "b k"]:

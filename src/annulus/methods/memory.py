@@ -46,6 +46,9 @@ class MemoryBank(nn.Module):
         Raises:
             InputError: unless there is one for each row.
         """
+        if not isinstance(embeddings, Tensor) or not embeddings.is_floating_point():
+            kind = embeddings.dtype if isinstance(embeddings, Tensor) else f"a {type(embeddings).__name__}"
+            raise InputError(f"embeddings are {kind}; give a tensor of floating-point numbers")
         if embeddings.shape != self.rows.shape:
             raise InputError(
                 f"embeddings of shape {tuple(embeddings.shape)} do not fill a memory of {tuple(self.rows.shape)}; give "
@@ -106,6 +109,8 @@ class KeyQueue(nn.Module):
         which holds the end of one epoch and the start of the next; `most_keys` says it for any length.
         """
         super().__init__()
+        if not (isinstance(keys_per_image, Integral) and keys_per_image > 0):
+            raise InputError(f"keys_per_image {keys_per_image!r}: give a whole number, 1 or more")
         self.keys_per_image = keys_per_image
         self.register_buffer("keys", _random_rows(length, dim, generator))
         self.register_buffer("images", torch.full((length,), -1, device=generator.device))
@@ -169,7 +174,8 @@ def _unit_vectors(name: str, vectors: Tensor, index: Tensor, rows: Float[Tensor,
     """
     if not (isinstance(vectors, Tensor) and isinstance(index, Tensor)):
         raise InputError(f"{name} is a {type(vectors).__name__} and index a {type(index).__name__}; give two tensors")
-    if index.is_floating_point() or index.ndim != 1 or vectors.shape != (len(index), rows.shape[1]):
+    whole = index.dtype in (torch.int32, torch.int64)
+    if not whole or index.ndim != 1 or vectors.shape != (len(index), rows.shape[1]):
         raise InputError(
             f"{name} of shape {tuple(vectors.shape)}, index of shape {tuple(index.shape)} and {index.dtype}: give a "
             f"vector of {rows.shape[1]} numbers and the number of its image for each of a batch"
@@ -180,10 +186,12 @@ def _unit_vectors(name: str, vectors: Tensor, index: Tensor, rows: Float[Tensor,
             "memory by .to(device), or these"
         )
     vectors = vectors.detach().to(rows.dtype)
+    if len(index) == 0:  # a batch of none stores none
+        return vectors
 
     def mean_square() -> Float[Tensor, ""]:
         flat = vectors.reshape(-1)
-        return flat.dot(flat) / max(len(index), 1)
+        return flat.dot(flat) / len(index)
 
     require(
         lambda: ~((mean_square() - 1).abs() > LENGTH_ERROR),

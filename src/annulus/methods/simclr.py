@@ -90,7 +90,7 @@ class SimCLR(Method):
         """Each view against the views of other images, mean over both directions."""
         self.check(views, index)
         with autocast(views[0].device):
-            of_parts = self.embed(torch.cat([*views]))  # one pass, one batch-norm over both views
+            of_parts = self.embed(torch.cat([*views[:2]]))  # one pass, one batch-norm over both views
         memories = [torch.cat([all_gather_with_grad(each) for each in both.chunk(2)]) for both in of_parts]
         images, batch, count = index.repeat(2), len(index), len(memories[0])
         # Seen from a view, columns are counted on from itself: after a batch comes the other view of its image.

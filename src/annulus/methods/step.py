@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import torch
@@ -10,7 +11,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from annulus.bounds.bound import Estimate
+from annulus.device.checks import require_range
 from annulus.device.compiling import compiled
+from annulus.device.distributed import world_size
 from annulus.encoders.module_encoder import AnyEncoder, as_encoder
 from annulus.errors import InputError
 from annulus.methods.contrast import END, Contrast, ContrastConfig, Progress
@@ -90,7 +93,7 @@ class Method(nn.Module):
     def __init__(self, encoder: AnyEncoder, params: MethodSettings, setting: Setting) -> None:
         """Contrasts of a split encoder: queries of each network against the memory of the other network's keys."""
         super().__init__()
-        self.encoder, self.params = encoder, params
+        self.encoder, self.params, self.images = encoder, params, setting.images
         self.embed = compiled(encoder.embeddings)  # for steps: what is embedded beside them has other sizes
         self.contrasts = nn.ModuleList(
             Contrast(setting.contrast, setting.images, setting.seed, setting.device, name, self.queries_per_image)
@@ -115,7 +118,7 @@ class Method(nn.Module):
             InputError: when a setting is outside its limits, or the network gives no embeddings of `dim` numbers.
         """
         for name, number, least in (("images", images, 1), ("seed", seed, 0), ("queue", queue, 0)):
-            if not isinstance(number, int) or number < least:
+            if not isinstance(number, Integral) or number < least:
                 raise InputError(f"{name} {number!r}: give a whole number, {least} or more")
         if not isinstance(contrast, ContrastConfig):
             raise InputError(f"contrast is a {type(contrast).__name__}; give annulus.ContrastConfig(SAMPLER, ...)")
@@ -132,14 +135,26 @@ class Method(nn.Module):
         Raises:
             InputError: unless `views` are as many tensors as the method sees, and `index` numbers the batch's images.
         """
-        if isinstance(views, Tensor) or len(views) < self.views:
-            given = "a tensor" if isinstance(views, Tensor) else f"{len(views)} tensors"
-            raise InputError(
-                f"views are {given}; {type(self).__name__} takes a list of {self.views}, each a view of the same images"
+        kinds = {type(each).__name__ for each in views if not isinstance(each, Tensor)}
+        if isinstance(views, Tensor) or len(views) < self.views or kinds:
+            given = (
+                "a tensor" if isinstance(views, Tensor) else f"{len(views)} {' and '.join(sorted(kinds)) or 'tensors'}"
             )
-        if not isinstance(index, Tensor) or index.is_floating_point() or index.ndim != 1:
+            raise InputError(
+                f"views are {given}; {type(self).__name__} takes a list of {self.views}, each a view of the same "
+                "images, a tensor"
+            )
+        if not isinstance(index, Tensor) or index.dtype not in (torch.int32, torch.int64) or index.ndim != 1:
             kind = f"{index.dtype} of {index.ndim} axes" if isinstance(index, Tensor) else f"a {type(index).__name__}"
             raise InputError(f"index is {kind}; give the images' numbers among the training images, a tensor (batch,)")
+        batches, least = [len(each) * world_size() for each in views[: self.views]], 2 if self.memory == "batch" else 1
+        if {*batches} != {len(index)} or len(index) < least:
+            raise InputError(
+                f"views of {' and '.join(map(str, batches))} images, index of {len(index)}: give each image of the "
+                f"batch its views and its number, {least} or more images"
+            )
+        expected = f"number the training images from 0 to {self.images - 1}"
+        require_range("index", index, 0, self.images, expected)
 
     @property
     def stored_parts(self) -> Sequence[Float[Tensor, "n d"]] | None:

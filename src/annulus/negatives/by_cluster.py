@@ -44,6 +44,9 @@ def cave(
     check_arguments(scores, self_index, k, generator)
     if not isinstance(clusters, Clusters):
         raise InputError(f"clusters is a {type(clusters).__name__}; give annulus.negatives.Clusters(columns, queries)")
+    clusters.check(*scores.shape)
+    if keep not in ("outside", "inside"):
+        raise InputError(f"keep {keep!r}: give outside or inside")
     first, last = rank_limits(0.0, outer, scores.shape[1] - (self_index is not None))
     drawn = None if k == "all" else fractions(len(scores), k, generator, at_once=CAVE_QUERIES)
     parts = []
@@ -74,7 +77,7 @@ def _of_members(
         return (
             f"sampler cave: {empty:.0f} queries have no candidate negatives (all of their {members.index.shape[1]} "
             f"nearest rows are {where} the query's own cluster). Increase samplers.cave.outer or {change}"
-            "samplers.cave.clusters."
+            "samplers.cave.clusters. In a loop of your own, call METHOD.before_epoch, which makes the clusters."
         )
 
     check((kept.sum(dim=1) == 0).sum(), fault)

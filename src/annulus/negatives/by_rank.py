@@ -158,7 +158,8 @@ def check_arguments(scores: Tensor, self_index: Tensor | None, k: Count, generat
         )
     if self_index is None:
         return
-    if self_index.is_floating_point() or self_index.ndim not in (1, 2) or len(self_index) != len(scores):
+    whole = self_index.dtype in (torch.int32, torch.int64)
+    if not whole or self_index.ndim not in (1, 2) or len(self_index) != len(scores):
         raise InputError(
             f"self_index of shape {tuple(self_index.shape)} and {self_index.dtype}: give each of {len(scores)} queries "
             "the number of its own column, or several padded with -1"

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from annulus.device.rng import derive
-from annulus.errors import load_faiss
+from annulus.errors import InputError, load_faiss
 from annulus.negatives.lloyd import lloyd
 
 
@@ -35,6 +35,20 @@ class Clusters:
 
     columns: Int[Tensor, "runs n"] | Int[Tensor, "runs b n"]
     queries: Int[Tensor, "runs b"]
+
+    def check(self, queries: int, columns: int) -> None:
+        """Refuse clusters of other scores.
+
+        Raises:
+            InputError: unless both are tensors of whole numbers, for so many queries and columns, of the same runs.
+        """
+        shapes = [tuple(each.shape) if isinstance(each, Tensor) else () for each in (self.columns, self.queries)]
+        runs = shapes[0][:1]
+        if shapes[1] != (*runs, queries) or shapes[0] not in ((*runs, columns), (*runs, queries, columns)):
+            raise InputError(
+                f"clusters of columns of shape {shapes[0]} and of queries of shape {shapes[1]}: give tensors of shape "
+                f"(runs, {columns}) and (runs, {queries})"
+            )
 
     def of(self, some: slice) -> "Clusters":
         """Those of some queries."""

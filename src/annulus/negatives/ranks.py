@@ -33,6 +33,11 @@ def kept_shares(shares: tuple[float, float], progress: float) -> tuple[float, fl
     Both borders move in a straight line: while the outer ball shrinks, the inner one grows.
 
     Source: Wu et al. 2020, arXiv:2005.13149, Section 4.3.
+
+    Raises:
+        InputError: when progress is no share.
     """
+    if not 0 <= progress <= 1:
+        raise InputError(f"progress {progress} of annealing: give a share, 0 (the whole memory) to 1 (the set itself)")
     inner, outer = shares
     return inner * progress, 1 + (outer - 1) * progress

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from annulus.device.copies import to_device
+from annulus.errors import InputError
 from annulus.views.operators import check_generator
 from annulus.views.recipe import augment, check_images
 from annulus.views.sets import view_set
@@ -47,6 +48,8 @@ def views_of(
     """
     check_images(images)
     views = view_set(views)
+    if not isinstance(generators, Sequence) or not generators:
+        raise InputError(f"generators {generators!r}: give a list of torch.Generator(), one for each view")
     for random in generators:
         check_generator(random)
     if shown is None:

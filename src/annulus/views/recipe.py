@@ -12,6 +12,7 @@ worked on, and in how large chunks, changes nothing but the speed.
 """
 
 from collections.abc import Callable
+from numbers import Integral
 from typing import NamedTuple
 
 import torch
@@ -91,8 +92,7 @@ def augment(
             CPU; without a crop, when the images are smaller than the view.
     """
     check_images(images)
-    if not isinstance(size, int) or size < 1:
-        raise InputError(f"size {size!r}: give the side of a view in pixels, a whole number from 1 on")
+    check_size(size)
     check_generator(generator)
     views = view_set(views)
     height, width = images.shape[2:]
@@ -127,6 +127,16 @@ def check_images(images: Tensor) -> None:
             f"images are {described(images)}: give uint8 RGB of shape (batch, 3, height, width); "
             "of floats in [0, 1], (255 * images).round().to(torch.uint8)"
         )
+
+
+def check_size(size: int) -> None:
+    """Refuse what is no side of a view.
+
+    Raises:
+        InputError: unless it is a whole number, 1 or more.
+    """
+    if not isinstance(size, Integral) or size < 1:
+        raise InputError(f"size {size!r}: give the side of a view in pixels, a whole number from 1 on")
 
 
 def by_chunks(images: UInt8[Tensor, "b 3 h w"], recipe: Recipe, size: int) -> Float[Tensor, "b 3 {size} {size}"]:
@@ -242,9 +252,10 @@ def center_view(
     tensor(0.2000)
 
     Raises:
-        InputError: for anything but a uint8 batch; when the images are smaller than the view.
+        InputError: for anything but a uint8 batch, and a size below 1; when the images are smaller than the view.
     """
     check_images(images)
+    check_size(size)
     if sizes is not None:
         images = torch.cat([center_crop(one, size) for one in pieces(images, sizes)])
     return center_crop(images, size).float().div_(255)
