@@ -42,6 +42,16 @@ def test_of_two_networks_value_and_gradients_are_those_of_the_sum_of_plain_losse
     cases.assert_as_plain(cases.method_of(cases.PARAMS[name], config, cases.GivenPair), progress)
 
 
+@pytest.mark.parametrize("name", cases.PARAMS)
+def test_views_beyond_those_of_a_method_are_not_read(name):
+    views = [*cases.VIEWS[cases.Given]]
+    own, more = (
+        cases.method_of(cases.PARAMS[name], cases.config_of("uniform")).loss(seen, cases.INDEX).estimate.loss
+        for seen in (views, [*views, views[0]])
+    )
+    assert own == more
+
+
 def test_a_critic_scores_the_pairs_and_learns():
     method = cases.method_of(changed("ir", critic="mlp-1"), cases.config_of("ring"))
     queries = plain_embeddings(cases.VIEWS[cases.Given][0], method.encoder.weight)
