@@ -137,12 +137,12 @@ def test_each_network_s_clusters_are_those_of_the_bank_that_it_reads_anew_each_e
 
 
 def test_images_are_embedded_for_clusters_and_for_nothing_else():
-    cases.embedded = []
+    embedded = []
     for sampler, neighbours, needed in (("ring", "s", 0), ("outside", "none", 1), ("uniform", "k", 1)):
         method = cases.method_of(cases.PARAMS["moco"], cases.config_of(sampler, neighbours))
-        cases.embedded.clear()
-        method.before_epoch(1, lambda: cases.embedded.append(1) or cases.images_embedded())
-        assert len(cases.embedded) == needed
+        embedded.clear()
+        method.before_epoch(1, lambda: embedded.append(1) or cases.images_embedded())
+        assert len(embedded) == needed
 
 
 def test_one_process_has_nobody_to_synchronise_with_and_says_so(caplog):
