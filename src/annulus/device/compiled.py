@@ -56,7 +56,7 @@ def _knowing(command: list[str]) -> tuple[list[str], bytes]:
 
 
 def _run(command: list[str | Path]) -> bytes:
-    """What a command prints."""
+    """Runs a command, and returns its output."""
     done = subprocess.run(command, capture_output=True, check=False)
     if done.returncode:
         raise OSError(f"{command[0]} ended with {done.returncode}: {done.stderr.decode(errors='replace').strip()}")
