@@ -154,7 +154,7 @@ PLOTS = [
     Plot("mutualinfo.fig2", "Stability of the objectives; bank rate", "papers",
          ("negatives/stability_figure.csv", "negatives/bank-rate.csv"), stability, bars=INTERVALS),
     _shared("mutualinfo.fig4", "Accuracy against what two views share", "cifar10_augmentations/noise",
-            "cifar10_augmentations/crop"),
+            "cifar10_augmentations/crop", "cifar10_augmentations/small-crops"),
     _swept("infomin.fig6", "cifar10_frequency/sigma", "blur, pixels",
            "Low against high frequencies, by the blur between them", "linear_top1"),
     _shared("infomin.fig10", "Stronger augmentation, step by step", "cifar10_strength/steps"),
