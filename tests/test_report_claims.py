@@ -63,7 +63,10 @@ def test_every_selector_finds_its_rows_in_the_committed_files():
         # A shorter run has fewer rows; targets that need no file, one method and one pair have other rows.
         if shorter and (
             study == "estimators"
-            or (claim.scale == "paper" and study in ("transfer", "detection", "distillation", "distance", "strength"))
+            or (
+                claim.scale == "paper"
+                and study in ("cifar10_transfer", "detection", "distillation", "distance", "strength")
+            )
         ):
             continue
         if selector.file.endswith(".json"):
@@ -352,7 +355,7 @@ def test_an_undecided_share_is_no_number_of_points(tmp_path):
         for target, (gain, half) in gains.items()
         for named in [{"gain": gain, "gain_interval": half}]
     ]
-    written(tmp_path, "transfer/gains.csv", rows)
+    written(tmp_path, "cifar10_transfer/gains.csv", rows)
     assert found(tmp_path, "ring.transfer-new").reason == "a share of 0.5 is undecided"
     few_shot = found(tmp_path, "ring.transfer-few-shot")
     assert few_shot.reason == "its interval is ± 1 points", "encoders that are better on one target are so on others"

@@ -66,7 +66,7 @@ def epoch_sets(batch: int, size: int, device: torch.device) -> tuple[ImageSet, I
     Of 45,000 training images of CIFAR-10 `scale: paper` embeds 1,250 for validation: here the same share.
     """
     images = EPOCH_BATCHES[device.type] * batch
-    limit = images * 1_250 // 45_000
+    limit = max(1, images * 1_250 // 45_000)
     return random_images(images, size), random_images(images // 9, size), {"validation_images": limit}
 
 
