@@ -148,9 +148,9 @@ CLAIMS = [
         scale="paper",
         dataset=["ImageNet", "CIFAR10"],
         values={
-            "ir_gain": estimate("augmentations/ir.csv", "nn1_gain_percent", series="all"),
-            "cmc_gain": estimate("augmentations/cmc.csv", "nn1_gain_percent", series="all"),
-            "plain": estimate("augmentations/ir.csv", "nn1_top1_percent", series="none"),
+            "ir_gain": estimate("cifar10_augmentations/ir.csv", "nn1_gain_percent", series="all"),
+            "cmc_gain": estimate("cifar10_augmentations/cmc.csv", "nn1_gain_percent", series="all"),
+            "plain": estimate("cifar10_augmentations/ir.csv", "nn1_top1_percent", series="none"),
         },
     ),
     Claim(
@@ -186,8 +186,8 @@ CLAIMS = [
         scale="paper",
         dataset=["ImageNet"],
         values={
-            "cmc": estimate("augmentations/cmc.csv", "nn1_top1_percent", series="none"),
-            "ir": estimate("augmentations/ir.csv", "nn1_top1_percent", series="none"),
+            "cmc": estimate("cifar10_augmentations/cmc.csv", "nn1_top1_percent", series="none"),
+            "ir": estimate("cifar10_augmentations/ir.csv", "nn1_top1_percent", series="none"),
         },
     ),
     Claim(

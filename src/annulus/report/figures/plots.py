@@ -161,7 +161,7 @@ PLOTS = [
     _shared("infomin.fig11", "How small crops may be", "cifar10_strength/crop"),
     _shared("infomin.fig12", "How strong colour jitter may be", "cifar10_strength/jitter"),
     _epochs("mutualinfo.fig5-ir", "cifar10_augmentations/ir", "Which augmentations IR needs", "mutualinfo.fig5"),
-    _epochs("mutualinfo.fig5-cmc", "augmentations/cmc", "Which augmentations CMC needs", "mutualinfo.fig5"),
+    _epochs("mutualinfo.fig5-cmc", "cifar10_augmentations/cmc", "Which augmentations CMC needs", "mutualinfo.fig5"),
     Plot("mutualinfo.fig6", "Two spirals seen through noise", "papers", ("spirals/points.csv", "spirals/curve.csv"),
          spirals, bars=INTERVALS),
     Plot("mutualinfo.fig6-planes", "The learned planes of the spirals", "papers", ("spirals/plane.csv",),
