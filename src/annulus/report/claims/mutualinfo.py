@@ -148,7 +148,7 @@ CLAIMS = [
         scale="paper",
         dataset=["ImageNet", "CIFAR10"],
         values={
-            "ir_gain": estimate("cifar10_augmentations/ir.csv", "nn1_gain_percent", series="all"),
+            "ir_gain": augmentation_gain(series="all"),
             "cmc_gain": estimate("cifar10_augmentations/cmc.csv", "nn1_gain_percent", series="all"),
             "plain": estimate("cifar10_augmentations/ir.csv", "nn1_top1_percent", series="none"),
         },
