@@ -44,7 +44,7 @@ report: $(READY)  ## one page of all that was measured, beside the papers: data/
 docs: report  ## the documentation site, without network: build/site/index.html
 	@$(RUN) PYTHONPATH=src python -m annulus.site $(ARGS)
 
-tables: $(READY)  ## made parts of Markdown anew: tables of README.md and metrics/README.md, public names of src/annulus/PUBLIC.md
+tables: $(READY)  ## made parts of Markdown anew: tables of README.md and metrics/RESULTS.md, public names of src/annulus/PUBLIC.md
 	@$(RUN) PYTHONPATH=src python -m annulus.report.readme
 	@$(RUN) PYTHONPATH=src python -m annulus.report.public_page
 

@@ -20,7 +20,7 @@ from annulus.report.readme import INSTRUCTION, with_tables
 
 STUDIES = sorted(path.parent.name for path in ROOT.glob("stages/*/dvc.yaml"))
 READMES = [
-    *("README.md", "stages/README.md", "data/README.md", "metrics/README.md", "src/annulus/README.md"),
+    *("README.md", "stages/README.md", "data/README.md", "metrics/README.md", "metrics/RESULTS.md", "src/annulus/README.md"),
     *(f"stages/{study}/README.md" for study in STUDIES),
 ]
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/*.md"))
@@ -111,7 +111,7 @@ def test_every_command_names_a_target_a_module_or_a_stage_that_exists():
 def test_every_file_that_is_named_exists(name):
     text = read(name)
     paths = re.findall(r"`((?:metrics|src|stages|tests)/[\w./-]+)`", text)
-    if name == "metrics/README.md":
+    if name.startswith("metrics/"):
         paths += [
             f"metrics/{path}" for path in re.findall(r"`((?:main|comparisons|benchmarks|figures)/[\w./-]+)`", text)
         ]

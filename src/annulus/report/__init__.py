@@ -7,7 +7,7 @@ In the order in which it is put together:
     figures        figures and pictures
     page           every section, gathered from what exists, as HTML and as Markdown
     front          the figure in README
-    readme         tables of metrics/README.md
+    readme         tables of metrics/RESULTS.md
 """
 
 from annulus.errors import require

@@ -1,4 +1,4 @@
-"""Writes the tables of README.md and metrics/README.md from the files in metrics/: `make tables`.
+"""Writes the tables of README.md and metrics/RESULTS.md from the files in metrics/: `make tables`.
 
 A table follows its instruction, a comment in the Markdown with a CSV file under metrics/, the columns with their
 headings, and the rows to show.
@@ -20,7 +20,7 @@ from annulus.errors import InputError
 from annulus.files.results import atomic_write
 
 INSTRUCTION = re.compile(r"<!-- table (?P<file>\S+): (?P<columns>[^;\n]+?)(?:; (?P<rows>[^\n]+?))? -->\n(?:\|.*\n)*")
-READMES = ["README.md", "metrics/README.md"]
+READMES = ["README.md", "metrics/RESULTS.md"]
 DIGITS = {"percent": 1, "nats": 2, "pixels": 1, "norm": 2}
 SMALL = 0.1  # a column of smaller numbers gets two more digits
 
