@@ -1,10 +1,13 @@
-"""The study `distillation` as a user runs it, at `scale: tiny`, cut to four losses."""
+"""The study `distillation` as a user runs it, at `scale: tiny`, cut to four losses; what its twin shares with it."""
 
 import pytest
+from by_path import ROOT, script
 from checkout import Checkout, ran, rows_of
 from PIL import Image
 
+from annulus.studies.distillation.choices import loss_settings
 from annulus.studies.distillation.classifiers.saved import load_classifier
+from annulus.studies.study import OwnStudy
 
 DVC = "stages/distillation/dvc.yaml"
 LOSSES = ["alone", "crd", "mlcpc-005", "mlcpc-005-cave"]
@@ -41,3 +44,17 @@ def test_the_study_as_a_user_runs_it(tmp_path):
     warmer = {"contrast": {"temperature": 0.1}}
     changed = checkout.changed_by("distillation", lambda content: content["rows"]["crd"].update(warmer))
     assert changed == {"student@pair0-crd", "table"}, "one loss trains again"
+
+
+@pytest.mark.parametrize("scale", ["tiny", "demo", "gpu", "paper"])
+def test_the_study_on_cifar10_has_the_same_losses_on_images_of_its_own(scale):
+    names = ("distillation", "cifar10_distillation")
+    study, twin = (OwnStudy(ROOT / "stages" / name / "params.yaml", scale) for name in names)
+    files = script("stages/distillation/settings.py").main(twin)
+    assert files["images"]["dataset"] == ("shapes" if scale == "tiny" else "folder")
+    (pair,) = twin.content["pairs"]
+    for loss in twin.content["losses"]:
+        here, there = files[f"students/{pair['name']}.{loss}"], loss_settings(study, loss)
+        assert (here["network"], here["seeds"]) == (pair["student"], twin.params.seeds)
+        assert here["weights"] == there["weights"]
+        assert here["contrast"] == there["contrast"] | {"negatives": here["contrast"]["negatives"]}

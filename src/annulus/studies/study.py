@@ -19,8 +19,9 @@ one dvc.yaml, by links, and it reads in each one's params.yaml
     study      the study's own name, that of its folder
     of         the study whose rows or parts these are; its own name: they are its own
 
-`of` another study, the file has only what differs: all keys are the other study's, but for those of `defaults` and of
-each of `scales` that stand here, and for the rows or parts, which are those that are named here, with their changes.
+`of` another study, the file has only what differs: all keys are the other study's, but for those that stand here. Of
+`defaults` and each of `scales`, keys that do not stand here remain the other study's; rows or parts are those that are
+named here, with their changes.
 """
 
 import copy
@@ -235,7 +236,9 @@ def _read(own: Path) -> Settings:
         near = nearest(content["of"], known)
         raise InputError(f"{own}: of: {shown(content['of'])} is no study{near} (studies: {listed})")
     base = read_tree(own.parent.parent / content["of"] / "params.yaml")
-    merged = base | content | {"defaults": _over(base.get("defaults"), content.get("defaults", {}))}
+    merged = base | content
+    if "defaults" in content:
+        merged["defaults"] = _over(base.get("defaults"), content["defaults"])
     merged["scales"] = _over_each(base.get("scales"), content.get("scales", {}))
     for section in {"rows", "parts"} & content.keys() & base.keys():
         merged[section] = _chosen(base[section], content[section], f"{own}: {section}")
