@@ -7,11 +7,12 @@ PORT ?= 5000
 # installation and a folder that was moved do not mislead it. A Python that was named must be the one installed.
 PINS := $(firstword $(shell (pwd -P; cat requirements.lock .dvc/plots_page.txt) | sha256sum))
 VERSION := $(if $(filter file,$(origin PYTHON)),,-$(notdir $(PYTHON)))
+TESTS := PYTHONDONTWRITEBYTECODE= pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 INSTALLED := .venv/installed-$(PINS)$(VERSION)
 READY := .venv/ready-$(PINS)$(VERSION)
 RUN := PYTHONUTF8=1 PATH="$(CURDIR)/.venv/bin:$$PATH"
 
-.PHONY: help install repro sweep compare runs restore report docs tables test lint bench check-gpu mlflow mlflow-send lock
+.PHONY: help install repro sweep compare runs restore report docs tables test test-all lint bench check-gpu mlflow mlflow-send lock
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' Makefile | expand -t 14
@@ -49,8 +50,11 @@ tables: $(READY)  ## made parts of Markdown anew: tables of README.md and metric
 	@$(RUN) PYTHONPATH=src python -m annulus.report.public_page
 
 # Bytecode is written, whatever the environment says: hundreds of processes would each compile the library again.
-test: $(READY)  ## all tests, several at a time (some of them: make test ARGS="-k ring"; coverage: ARGS=--cov)
-	@$(RUN) PYTHONDONTWRITEBYTECODE= pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
+test: $(READY)  ## the quick tests, several at a time: without whole pipelines (some: make test ARGS="-k ring")
+	@$(RUN) $(TESTS) -m "not slow" $(ARGS)
+
+test-all: $(READY)  ## all tests, as in CI (coverage: ARGS=--cov)
+	@$(RUN) $(TESTS) $(ARGS)
 
 lint: $(READY)  ## style and format
 	@$(RUN) ruff check

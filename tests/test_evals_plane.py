@@ -24,6 +24,7 @@ def test_the_principal_plane_has_the_widest_direction_first_and_keeps_what_lies_
     assert torch.allclose(found, again, atol=1e-4), "a sign of its own"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("umap") is None, reason="umap-learn is not installed")
 def test_umap_puts_what_is_similar_together_and_gives_the_same_places_again(untouched_global_randomness):
     centres = torch.eye(3, 16)[torch.arange(90) % 3]

@@ -20,7 +20,14 @@ from annulus.report.readme import INSTRUCTION, with_tables
 
 STUDIES = sorted(path.parent.name for path in ROOT.glob("stages/*/dvc.yaml"))
 READMES = [
-    *("README.md", "stages/README.md", "data/README.md", "metrics/README.md", "metrics/RESULTS.md", "src/annulus/README.md"),
+    *(
+        "README.md",
+        "stages/README.md",
+        "data/README.md",
+        "metrics/README.md",
+        "metrics/RESULTS.md",
+        "src/annulus/README.md",
+    ),
     *(f"stages/{study}/README.md" for study in STUDIES),
 ]
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/*.md"))

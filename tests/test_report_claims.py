@@ -165,7 +165,7 @@ def test_without_metrics_nothing_was_run_and_each_command_or_test_that_asserts_t
     assert every["mlcpc.walltime"].reason == "metrics/benchmarks/estimators.json is not there; `make bench` writes it"
     assert every["infomin.imagenet"].reason == "no study here measures it yet"
     assert every["mutualinfo.la-without-neighbours"].reason == (
-        "`make test` asserts it: "
+        "`make test-all` asserts it: "
         "`tests/test_bounds_theorems.py::test_la_with_only_itself_as_neighbour_is_infonce_on_the_same_background`"
     )
 

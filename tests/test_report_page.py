@@ -71,7 +71,7 @@ def test_an_empty_folder_gives_every_section_with_the_command_that_fills_it(tmp_
     page, text = html(empty), markdown(empty)
     assert re.findall(r'<section id="(\w+)"', page) == SECTIONS
     assert "metrics/summary.csv is not there" in page
-    assert "<code>make test</code> asserts it: <code>tests/" in page
+    assert "<code>make test-all</code> asserts it: <code>tests/" in page
     for command in ("make repro", "dvc repro stages/negatives/dvc.yaml"):
         assert f"<code>{command}</code>" in page
         assert f"`{command}`" in text

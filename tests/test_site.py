@@ -15,7 +15,7 @@ from annulus.errors import InputError
 building = pytest.importorskip("annulus.site.build", exc_type=ModuleNotFoundError)
 sections = pytest.importorskip("annulus.site.sections", exc_type=ModuleNotFoundError)
 
-pytestmark = pytest.mark.timeout(900)  # beside other work the whole site takes minutes
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # beside other work the whole site takes minutes
 
 NOTEBOOKS = sorted(path.stem for path in ROOT.glob("docs/notebooks/*.ipynb"))
 

@@ -81,7 +81,7 @@ def verdict(claim: Claim, metrics: Metrics, tables: Mapping[str, Comparison]) ->
         kind, reason = "not run", missing[0]
     elif not claim.values:
         tests = ", ".join(f"`tests/{name}`" for name in claim.tested)
-        kind, reason = "asserted by a test", f"`make test` asserts it: {tests}"
+        kind, reason = "asserted by a test", f"`make test-all` asserts it: {tests}"
     elif elsewhere is not None:
         says = {True: "would hold", False: "would not hold", None: f"is undecided: {seen(claim, truth)}"}[truth.holds]
         kind, reason = "not run at this scale", f"the claim is of {claim.about()}; here ({elsewhere}) it {says}"
