@@ -190,12 +190,12 @@ def probe_features(
     seed: int,
     device: torch.device,
 ) -> Outcome:
-    """A linear probe on cached features: the fast default.
+    """A linear probe on cached features: the fast default. Of `params`, `inputs` is "features".
 
     Without `patience` the learning rate falls to zero along half a cosine.
 
     Raises:
-        InputError: when the splits name different classes, or the loss is no longer finite.
+        InputError: when the splits name different classes, the loss is no longer finite, or the settings ask for views.
 
     >>> labels = torch.arange(40) % 2
     >>> train = annulus.Features({"pooled": nn.functional.one_hot(labels).float()}, labels, classes=("cat", "dog"))
@@ -207,6 +207,11 @@ def probe_features(
     >>> outcome.metrics["top1_percent"]
     100.0
     """
+    if params.inputs != "features":
+        raise InputError(
+            f"inputs {params.inputs!r} makes each epoch's views of images anew, and features have no images; give "
+            'inputs="features"'
+        )
     check_same_classes(train, validation, "validation")
     check_same_classes(train, test)
     features = train.layer(params.layer)
