@@ -64,8 +64,8 @@ class Features:
         """
         if name not in self.layers:
             raise InputError(
-                f"these features hold {', '.join(sorted(self.layers))}, but the probe reads {name}; "
-                "run `dvc repro`, which makes them anew for the layer in params.yaml"
+                f"these features hold {', '.join(sorted(self.layers))}, but {name} is asked for; make them with it "
+                "(in a checkout of annulus `dvc repro` does, for the layer in its settings)"
             )
         return self.layers[name]
 
@@ -152,11 +152,11 @@ def check_same_classes(train: Features, other: Features, split: str = "test") ->
         if widths[0] != widths[1]:
             raise InputError(
                 f"train features have {name} of shape {widths[0]}, {split} features of {widths[1]}; "
-                "run `dvc repro --force embed` so that both come from one encoder"
+                "make both by one encoder (in a checkout of annulus `dvc repro --force embed`)"
             )
     if train.classes != other.classes:
         differing = sorted(set(train.classes) ^ set(other.classes)) or ["their order"]
         raise InputError(
             f"train features have {len(train.classes)} classes, {split} features {len(other.classes)}, "
-            f"and they differ in {differing[0]}; run `dvc repro` so that both come from one image set"
+            f"and they differ in {differing[0]}; make both of one image set (in a checkout of annulus `dvc repro`)"
         )
