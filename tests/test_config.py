@@ -156,7 +156,10 @@ CROP, BLUR = "view_sets.crop.crop", "view_sets.strong.blur"
         ({"backbones.vit-small.stem": "cifar"}, "backbones.vit-small: vit_small has no stem cifar: vit_small takes"),
         ({"backbones.convnet.stem": "patch4"}, "backbones.convnet: convnet has no stem patch4: vit_small takes patch1"),
         ({"backbone": "vit-small"}, "datasets.shapes.view_size: 20 cannot be cut into the patches of 16 pixels of"),
-        ({"linear.patience": 10}, "linear: patience 10 and drops 0 go together; give both, or patience: null"),
+        (
+            {"linear.patience": 10},
+            "linear: patience 10 and drops 0 go together; give both, or patience null and drops 0",
+        ),
     ],
 )
 def test_values_that_do_not_fit_together_are_refused_with_both(changes, message):

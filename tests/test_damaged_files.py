@@ -213,7 +213,7 @@ def test_a_curve_that_training_did_not_write(old, new, fault, tmp_path):
 
 def test_features_of_two_encoders_are_refused():
     five, four = (Features({"pooled": torch.rand(6, n)}, torch.arange(6) % 2, ("cat", "dog")) for n in (5, 4))
-    with pytest.raises(InputError, match=r"of shape \(5,\), test features of \(4,\); run `dvc repro --force embed`"):
+    with pytest.raises(InputError, match=r"of shape \(5,\), test features of \(4,\); make both by one encoder"):
         evaluate_knn(five, four, KnnSettings(k=1, temperature=0.07, layer="pooled"))
 
 

@@ -151,6 +151,27 @@ def test_synchronised_variance_survives_a_large_mean_and_images_in_bfloat16(gene
             torch.testing.assert_close(share["running_var"].double(), images.double().var(dim=0), rtol=1e-3, atol=0)
 
 
+def penalty(norm, x, weights, power):
+    """The gradient of the squared gradient of a sum of powers, and of x itself; or what refuses it."""
+    x = local(x).clone().requires_grad_()
+    try:
+        (first,) = torch.autograd.grad((norm(x) * local(weights)).pow(power).sum(), x, create_graph=True)
+        return torch.autograd.grad(first.square().sum() + x.sum(), x)[0]
+    except InputError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("power", [1, 2])  # 1: the gradient that comes in has no graph
+def test_a_second_derivative_over_processes_is_refused_and_in_one_or_in_evaluation_right(power, generator):
+    x, weights = unequal(ROWS, generator)
+    plain, synced = prepared(nn.BatchNorm1d(5)), prepared(SyncBatchNorm(5))
+    near(penalty(synced, x, weights, power), penalty(plain, x, weights, power))
+    for said in together(penalty, synced, x, weights, power):
+        assert said.startswith("create_graph=True asks batch-norm for a second derivative over several processes")
+    answers = together(penalty, synced.eval(), x, weights, power)
+    near(torch.cat(answers), penalty(plain.eval(), x, weights, power))
+
+
 def test_in_evaluation_and_in_one_process_synchronised_is_plain(generator):
     for training in (True, False):
         plain, synced = (prepared(kind(5)).train(training) for kind in (nn.BatchNorm2d, SyncBatchNorm))
@@ -204,7 +225,7 @@ def test_converting_keeps_weights_statistics_names_and_settings(generator):
     assert grouped.convert(converted[4], groups=4).groups == 4, "one alone, which has groups"
     with pytest.raises(AssertionError, match="convert before"):
         grouped.convert(nn.Sequential(SyncBatchNorm(3)), groups=2)
-    with pytest.raises(InputError, match=r"several processes.*torchrun.*batch_norm: shuffle"):
+    with pytest.raises(InputError, match=r"several processes.*torchrun.*batch_norm 'shuffle'"):
         batchnorm.synchronised(network())
 
 

@@ -59,7 +59,8 @@ def test_damaged_weights_are_refused_by_layer_and_image():
         encoder.head[-1].bias.fill_(torch.nan)
         lab_encoder.parts[1].backbone[0].weight.fill_(torch.nan)
     for damaged, layer in ((encoder, "embedding"), (lab_encoder, "pooled")):
-        with pytest.raises(InputError, match=rf"encoder's {layer} features of image 0 are not finite"):
+        said = rf"encoder's {layer} features of image 0 are not finite; .*: train it again with a lower learning rate$"
+        with pytest.raises(InputError, match=said):
             extract(damaged, image_set(2), ["pooled", "embedding"], CPU)
 
 
@@ -70,10 +71,62 @@ def test_features_come_back_from_their_file_and_what_is_not_there_names_the_way_
     assert (found.classes, found.labels.tolist()) == (("cat", "dog"), [0, 1, 1])
     torch.testing.assert_close(found.layers, layers, rtol=0, atol=0)
     found.layers.pop("map")
-    with pytest.raises(InputError, match="hold pooled, but the probe reads map; run `dvc repro"):
+    with pytest.raises(InputError, match=r"hold pooled, but map is asked for; make them with it \(in a checkout"):
         found.layer("map")
     with pytest.raises(InputError, match="dvc repro"):
         load_features(tmp_path, "train")
+
+
+def test_the_stage_says_by_which_keys_an_encoder_is_trained_again(tmp_path):
+    encoder = build_encoder(CONFIG, seed=0)
+    with torch.no_grad():
+        encoder.backbone[0].weight.fill_(1e38)  # finite, as a file must be
+    save_encoder(encoder, tmp_path / "0.safetensors")
+    save_images(tmp_path / "train.safetensors", image_set(2))
+    paths = Namespace(images=tmp_path, encoders=tmp_path, features=tmp_path / "features")
+    with pytest.raises(
+        InputError, match=r"run `dvc repro -f pretrain` with a lower scales\.SCALE\.pretrain\.learning_rat"
+    ):
+        stage.embed(paths, ["pooled"], 0)
+
+
+DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int64, torch.uint8]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(("layer", "kept"), [("pooled", torch.float32), ("map", torch.float16)])
+def test_features_of_a_file_s_type_come_back_and_others_are_refused_before_anything_is_written(
+    layer, kept, dtype, tmp_path
+):
+    values = torch.arange(12).reshape(3, 4, *[1] * 2 * (layer == "map")).to(dtype)
+    features = Features({layer: values}, torch.tensor([0, 1, 1]), ("cat", "dog"))
+    if dtype == kept:
+        save_features(tmp_path, "test", features)
+        found = load_features(tmp_path, "test").layer(layer)
+        assert found.dtype == dtype
+        assert torch.equal(found, values)
+    else:
+        with pytest.raises(InputError, match=rf"test\.safetensors is not written: {layer} is .*, expected .*; give"):
+            save_features(tmp_path, "test", features)
+        assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("layers", "labels", "fault"),
+    [
+        ({"pooled": torch.full((2, 3), torch.nan)}, [0, 1], "pooled holds NaN or infinity, expected finite numbers"),
+        ({"pooled": torch.ones(0, 3)}, [], "holds features of no image or without a dimension, expected some"),
+        ({"pooled": torch.ones(2, 3)}, [0, -1], "a label is -1, expected 0 to 1"),
+        ({"pooled": torch.ones(2, 3), "other": torch.ones(2, 3)}, [0, 1], "holds labels, other, pooled, expected lab"),
+    ],
+)
+def test_what_would_be_refused_when_it_is_read_is_not_written(layers, labels, fault, tmp_path):
+    features = Features(layers, torch.tensor(labels, dtype=torch.int64), ("cat", "dog"))
+    with pytest.raises(
+        InputError, match=rf"train\.safetensors is not written: {fault}.*; give features that a file holds$"
+    ):
+        save_features(tmp_path, "train", features)
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_stage_writes_three_splits_with_maps_only_where_they_are_read(tmp_path):

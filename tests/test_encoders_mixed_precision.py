@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from annulus.encoders.mixed_precision import cast_together
+from annulus.encoders.mixed_precision import _Cast, cast_together
 
 
 def test_outputs_gradients_and_statistics_are_those_of_autocast(generator):
@@ -31,3 +31,27 @@ def test_a_layer_alone_or_nothing_to_cast(layer, generator):
     x = torch.randn(5, 4, generator=generator)
     with torch.autocast("cpu", torch.bfloat16):
         assert torch.equal(cast_together(layer, x, torch.bfloat16), layer(x))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_second_derivatives_are_those_of_a_cast_layer_by_layer(dtype, generator):
+    """Also where the first derivative is linear in the weights' casts, so that no gradient comes with a graph."""
+    net = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2)).to(dtype)
+    x, weights = torch.randn(5, 4, dtype=torch.float64, generator=generator), tuple(net.parameters())
+
+    def loss(*weights):
+        first, bias, second, last = _Cast.apply(torch.float64, *weights)
+        return ((x @ first.T + bias).tanh() @ second.T + last).square().sum() + first.sum()
+
+    def plain(*weights):
+        first, bias, second, last = (weight.double() for weight in weights)
+        return ((x @ first.T + bias).tanh() @ second.T + last).square().sum() + first.sum()
+
+    found = []
+    for function in (loss, plain):
+        first = torch.autograd.grad(function(*weights), weights, create_graph=True)
+        assert [gradient.dtype for gradient in first] == [dtype] * 4
+        found.append(torch.autograd.grad(sum(gradient.square().sum() for gradient in first), weights))
+    torch.testing.assert_close(*found)
+    if dtype == torch.float64:
+        assert torch.autograd.gradgradcheck(loss, weights)

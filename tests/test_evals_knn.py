@@ -79,11 +79,27 @@ def test_a_zero_vector_is_similar_to_nothing_and_a_bank_must_hold_k_rows():
             knn.search(bank, torch.ones(1, 2), k)
 
 
-def test_nan_features_are_refused():
-    bank, test = clouds(20, seed=1), clouds(5, seed=2)
-    test.layers["pooled"][3, 0] = torch.nan
-    with pytest.raises(ValueError, match="scores hold NaN"):
-        evaluate_knn(bank, test, params(3))
+@pytest.mark.parametrize("number", [torch.nan, torch.inf, -torch.inf])
+@pytest.mark.parametrize(("name", "rows"), [("bank", 20), ("queries", 5)])
+def test_rows_that_are_not_finite_are_refused_whatever_the_chunks(number, name, rows, monkeypatch):
+    for at_once in (2**24, 20):
+        monkeypatch.setattr(knn, "SIMILARITIES_AT_ONCE", at_once)
+        features = {"bank": clouds(20, seed=1), "queries": clouds(5, seed=2)}
+        features[name].layers["pooled"][[3, 4], [0, 2]] = number
+        sentence = (
+            rf"^{name} holds NaN or infinity in row 3 \(2 of {rows} rows do\), which is near to nothing; leave such"
+        )
+        with pytest.raises(InputError, match=sentence):
+            evaluate_knn(*features.values(), params(3))
+        with pytest.raises(InputError, match=sentence):
+            knn.search(*(one.layers["pooled"] for one in features.values()), 1)
+
+
+def test_large_numbers_are_finite_unless_float32_cannot_hold_them():
+    bank = torch.tensor([[1e30, 0.0], [0.0, 1.0]], dtype=torch.float64)
+    assert knn.search(bank, bank[1:], 2)[1].tolist() == [[1, 0]]
+    with pytest.raises(InputError, match=r"^bank holds NaN or infinity in row 0 \(1 of 2 rows do\)"):
+        knn.search(bank * 1e20, bank[1:], 2)
 
 
 def test_votes_survive_a_tiny_temperature():
@@ -111,11 +127,11 @@ def test_top5_counts_no_class_without_a_neighbour_and_ends_with_the_fifth():
 def test_of_a_bank_of_fewer_than_k_images_all_vote(caplog):
     bank, test = clouds(150, seed=1), clouds(60, seed=2)
     assert evaluate_knn(bank, test, params(200)).metrics == evaluate_knn(bank, test, params(150)).metrics
-    assert caplog.messages == ["WARNING: knn.k: 200 is more than the bank's 150 training images; all of them vote"]
+    assert caplog.messages == ["WARNING: kNN: k 200 is more than the bank's 150 training images; all of them vote"]
 
 
 @pytest.mark.parametrize(
-    ("classes", "said"), [("ab", "2, and they differ in c; run `dvc repro`"), ("bacdefg", "7, .* in their order")]
+    ("classes", "said"), [("ab", "2, and they differ in c; make both of one"), ("bacdefg", "7, .* in their order")]
 )
 def test_splits_of_different_image_sets_are_refused(classes, said):
     bank, test = clouds(10, seed=1), clouds(10, seed=2)

@@ -127,9 +127,38 @@ def test_test_images_decide_nothing_the_seed_the_order_and_patience_needs_a_vali
         for count, seed in ((50, 0), (20, 0), (50, 1))
     )
     assert one == other_images != other_seed
-    with pytest.raises(InputError, match=r"linear\.patience: 10 .* 0 images; give .*validation_fraction"):
+    with pytest.raises(
+        InputError, match=r"^patience 10 waits .* 0 images; give it images, or patience None and drops 0$"
+    ):
         run(train, train, params(patience=10, drops=1))
     assert torch.get_num_threads() == before
+
+
+def test_features_have_no_views_to_make_anew():
+    train = clouds(20, seed=0)
+    with pytest.raises(
+        InputError, match=r"^inputs 'views' makes each epoch's views of images anew, .*inputs=\"features\"$"
+    ):
+        run(train, train, params(inputs="views"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"patience": 10, "drops": 1},
+            r"^linear\.patience: 10 waits .* 0 images; give datasets\.DATASET\.validation_frac",
+        ),
+        ({"weight_decay": 1000.0}, r"rate 250; lower scales\.SCALE\.linear\.learning_rate$"),
+    ],
+)
+def test_the_stage_s_sentences_name_the_keys_of_what_the_probe_s_name(changes, said, tmp_path):
+    train = clouds(40, seed=0)
+    for split, features in (("train", train), ("validation", none_of(train)), ("test", train)):
+        save_features(tmp_path / "0", split, features)
+    values = {"linear": params(**changes), "scales.${scale}.linear": scale(learning_rate=1000.0)}
+    with pytest.raises(InputError, match=said):
+        stage.fit(values, Namespace(features=tmp_path), 0)
 
 
 def test_an_epoch_holds_every_row_once_in_its_own_order():

@@ -53,10 +53,13 @@ def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
 def test_a_file_that_annulus_did_not_write_is_named(tmp_path):
     save_file({"rows": torch.zeros(10)}, tmp_path / "other.safetensors")
     for fault in ("missing", "other"):
-        with pytest.raises(InputError, match=rf"{fault}\.safetensors is missing or not .*; run `dvc repro`"):
+        with pytest.raises(
+            InputError, match=rf"{fault}\.safetensors is missing or not .*; give the path of one \(in a checkout of"
+        ):
             read_packed(tmp_path / f"{fault}.safetensors")
 
 
 def test_a_refusal_comes_out_of_another_process_as_it_was(tmp_path):
     again = pickle.loads(pickle.dumps(Damaged(tmp_path, "is empty", "prepare")))
-    assert (type(again), str(again)) == (Damaged, f"{tmp_path}: is empty; run `dvc repro --force prepare`")
+    way_out = "write it again (in a checkout of annulus `dvc repro --force prepare`)"
+    assert (type(again), str(again)) == (Damaged, f"{tmp_path}: is empty; {way_out}")

@@ -90,6 +90,44 @@ def test_a_public_name_is_documented_and_typed():
             assert function.__name__ == "__init__" or inspect.getdoc(function), f"{called} has no docstring"
 
 
+# Of the rooms of public names, what only the pipeline and `annulus export` call.
+NOT_CALLED_BY_A_LOOP = {
+    "encoders/libraries.py",
+    "evals/headlines.py",
+    "evals/plane.py",
+    "views/learned.py",
+    "views/splits.py",
+}
+KEY = r"\b(scales|datasets|methods|samplers|neighbour_sets|view_sets|linear|knn)\.[\w.]+"
+OF_A_FILE = re.compile(rf"params\.yaml|{KEY}|\bnull\b|-S |dvc|stage")
+
+
+def sentences(path):
+    """Texts of a file that are no docstring, without what they say to those in a checkout."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Call | ast.Return | ast.Assign)]
+    texts = [part for node in nodes for part in ast.walk(node) if isinstance(part, ast.Constant | ast.JoinedStr)]
+    for text in texts:
+        parts = text.values if isinstance(text, ast.JoinedStr) else [text]
+        said = "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in parts)
+        yield text.lineno, re.sub(r"\(in a checkout of annulus[^)]*\)", "", said)
+
+
+def test_a_sentence_of_the_library_names_arguments_and_no_keys_of_a_file():
+    """Whoever has a loop of one's own has no params.yaml; who reads arguments from it names its keys (`by_keys`)."""
+    library = ROOT / "src/annulus"
+    files = {path.relative_to(library).as_posix(): path for room in ROOMS for path in (library / room).glob("*.py")}
+    assert files.keys() >= NOT_CALLED_BY_A_LOOP
+    found = [
+        f"{name}:{line}: {said}"
+        for name, path in sorted(files.items())
+        if name not in NOT_CALLED_BY_A_LOOP
+        for line, said in sentences(path)
+        if " " in said and OF_A_FILE.search(said)
+    ]
+    assert not found, "\n".join(found)
+
+
 def run_python(python, code, *arguments):
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run([python, "-c", code, *arguments], capture_output=True, text=True, env=environment)

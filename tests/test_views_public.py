@@ -80,7 +80,7 @@ size 0: give the side of a view in pixels, a whole number from 1 on | center_vie
 generators []: give a list of torch.Generator(), one for each view  | views_of(images, "crop", 16, [])
 generators <torch._C.Generator object at                            | views_of(images, "crop", 16, random)
 images are torch.float32 of shape (2, 3, 32, 32): give uint8 RGB of | views_of(floats, "patches", 16, [random] * 2)
-patches.offset: 9 puts the second patch of 24 pixels (view_size) ou | views_of(images, far, 24, [random] * 2)
+offset 9 puts the second patch of 24 pixels outside of images of 32 | views_of(images, far, 24, [random] * 2)
 generator is a NoneType: views are drawn on the CPU, the same for   | views_of(images, far, 16, [None])
 torch.uint8 of shape (2, 3, 32, 32): give an operator float views   | solarize(images, random)
 torch.float32 of shape (3, 32, 32): give an operator float views of | solarize(floats[0], random)

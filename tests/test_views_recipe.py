@@ -210,7 +210,9 @@ def test_center_view_equals_torchvision_and_no_larger_one_fits(photos, generator
         assert torch.equal(center_view(photos, size), expected)
         torch.testing.assert_close(augment(photos, NOTHING, size, generator), expected, atol=1e-7, rtol=0)
     assert center_crop(photos, 4).untyped_storage().data_ptr() == photos.untyped_storage().data_ptr()
-    with pytest.raises(InputError, match=r"crop of 24 x 24 does not fit images of 20 x 28 .*lower view_size to 20"):
+    with pytest.raises(
+        InputError, match=r"crop of 24 x 24 does not fit images of 20 x 28 .*lower the view's size to 20"
+    ):
         center_view(photos, 24)
 
 

@@ -25,7 +25,7 @@ def margin(negatives: Float[Tensor, "b k"], eqco_alpha: float | None) -> Float[T
         shown = f"{eqco_alpha:g}" if isinstance(eqco_alpha, Real) else repr(eqco_alpha)
         raise InputError(
             f"eqco_alpha is {shown}; it is a number of negatives and must be above 0: "
-            "choose about as many as a large memory holds, such as 65536, or null for no margin"
+            "choose about as many as a large memory holds, such as 65536, or None for no margin"
         )
     negatives = in_full(negatives)
     counts = present(negatives).clamp(min=1).to(negatives.dtype)  # a query without negatives has none to shift

@@ -123,7 +123,8 @@ def _sentence(fault: Mapping[str, Any], model: type[Params] | type[Section]) -> 
             null = ", or null for none" if type(None) in get_args(kind) else ""
             return f"{key}: missing; it has no default: write a value{null}"
         case "value_error":
-            return f"{key}: {fault['ctx']['error']}" if key else str(fault["ctx"]["error"])
+            said = str(fault["ctx"]["error"]).replace("None", "null")  # as YAML writes it
+            return f"{key}: {said}" if key else said
         case "float_type" if isinstance(fault["input"], str):
             return f"{key}: {shown(fault['input'])} is text to YAML; write a number, such as 1.0e-4"
         case "dict_type" | "model_type" | "dataclass_type":

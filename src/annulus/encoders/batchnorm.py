@@ -11,7 +11,6 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from annulus.device.distributed import all_gather, all_reduce_, world_size
@@ -23,7 +22,7 @@ class SyncBatchNorm(_BatchNorm):
 
     Takes CPU tensors too, which torch's own refuses. Each process sends a mean, a variance and a count per channel
     forward, and two sums back; the input's gradient is that of the sum of all processes' losses, the weights'
-    gradient is that of this process's rows only, as `GradientMeans` expects it.
+    gradient is that of this process's rows only, as `GradientMeans` expects it. First derivatives only.
     """
 
     def forward(self, x: Float[Tensor, "b c *space"]) -> Float[Tensor, "b c *space"]:
@@ -82,14 +81,23 @@ class _Synchronised(torch.autograd.Function):
         return F.batch_norm(x, mean, var, weight, bias, training=False, eps=eps)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """With z = (x - mean) / std and g the gradient by w z + b, over the N values of all processes:
 
         dx = w / std * (g - sum(g) / N - z * sum(g z) / N)
 
         Source: Ioffe and Szegedy 2015, arXiv:1502.03167, Section 3 (solved for x).
+
+        Raises:
+            InputError: when a second derivative is asked for.
         """
+        # torch's `once_differentiable` would leave the statistics' part out without a word: `torch.autograd.grad` does
+        # not reach its error, which hangs on no tensor of the graph.
+        if torch.is_grad_enabled():
+            raise InputError(
+                "create_graph=True asks batch-norm for a second derivative over several processes, which it has not; "
+                "take it in one process, or with the network in evaluation mode"
+            )
         x, weight, mean, var, count = ctx.saved_tensors
         # As if the statistics were constants: w / std * g, and this process's sums of g z and g.
         dx, dweight, dbias = torch.ops.aten.native_batch_norm_backward(
@@ -121,7 +129,7 @@ def synchronised(module: nn.Module) -> nn.Module:
     if world_size() == 1:
         raise InputError(
             "sync batch-norm needs several processes to share statistics, and this is the only one; "
-            "start it with `torchrun --nproc-per-node N`, or take batch_norm: shuffle"
+            "start it with `torchrun --nproc-per-node N`, or take batch_norm 'shuffle'"
         )
     return replaced(
         module, lambda norm: like(norm, SyncBatchNorm) if isinstance(norm, nn.BatchNorm1d | nn.BatchNorm2d) else None

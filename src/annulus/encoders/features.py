@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Int
@@ -64,8 +64,8 @@ class Features:
         """
         if name not in self.layers:
             raise InputError(
-                f"these features hold {', '.join(sorted(self.layers))}, but the probe reads {name}; "
-                "run `dvc repro`, which makes them anew for the layer in params.yaml"
+                f"these features hold {', '.join(sorted(self.layers))}, but {name} is asked for; make them with it "
+                "(in a checkout of annulus `dvc repro` does, for the layer in its settings)"
             )
         return self.layers[name]
 
@@ -73,8 +73,11 @@ class Features:
 def save_features(folder: Path | str, split: str, features: Features) -> None:
     """Write `folder/SPLIT.safetensors`.
 
+    A file holds `pooled` and `embedding` as float32, `map` as float16; finite numbers; of no image, only the split
+    `validation`; and where there are classes, each image's label is one of them.
+
     Raises:
-        InputError: when the disk is full or the folder cannot be written.
+        InputError: when the disk is full or the folder cannot be written; when `load_features` would refuse the file.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -84,8 +87,14 @@ def save_features(folder: Path | str, split: str, features: Features) -> None:
     ...     [path.name for path in Path(folder).iterdir()]
     ['train.safetensors']
     """
-    tensors = {**features.layers, "labels": features.labels}
-    write_packed(Path(folder) / f"{split}.safetensors", tensors, {"classes": features.classes})
+    path = Path(folder) / f"{split}.safetensors"
+    tensors, about = {**features.layers, "labels": features.labels}, {"classes": list(features.classes)}
+    try:
+        _check(path, tensors, about)
+    except Damaged as error:
+        _, fault, _ = error.args
+        raise InputError(f"{path} is not written: {fault}; give features that a file holds") from None
+    write_packed(path, tensors, about)
 
 
 def load_features(folder: Path | str, split: str) -> Features:
@@ -104,14 +113,23 @@ def load_features(folder: Path | str, split: str) -> Features:
     """
     path = Path(folder) / f"{split}.safetensors"
     layers, about = read_packed(path)
+    _check(path, layers, about)
+    labels = layers.pop("labels")
+    return Features(layers, labels, tuple(about["classes"]))
+
+
+def _check(path: Path, layers: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
+    """Refuse what is no content of a file of features.
+
+    Raises:
+        Damaged: with the first fault.
+    """
     expected = {"labels": LABELS} | {name: kind for name, kind in LAYERS.items() if name in layers}
     sizes = check_tensors(path, layers, expected, "embed")
-    if not all(size for letter, size in sizes.items() if (split, letter) != ("validation", "n")):
+    if not all(size for letter, size in sizes.items() if (path.stem, letter) != ("validation", "n")):
         raise Damaged(path, "holds features of no image or without a dimension, expected some", "embed")
     check_about(path, about, {"classes": list}, "embed")
-    labels = layers.pop("labels")
-    check_labels(path, labels, about["classes"], "embed", lowest=0 if about["classes"] else UNLABELLED)
-    return Features(layers, labels, tuple(about["classes"]))
+    check_labels(path, layers["labels"], about["classes"], "embed", lowest=0 if about["classes"] else UNLABELLED)
 
 
 def check_same_classes(train: Features, other: Features, split: str = "test") -> None:
@@ -134,11 +152,11 @@ def check_same_classes(train: Features, other: Features, split: str = "test") ->
         if widths[0] != widths[1]:
             raise InputError(
                 f"train features have {name} of shape {widths[0]}, {split} features of {widths[1]}; "
-                "run `dvc repro --force embed` so that both come from one encoder"
+                "make both by one encoder (in a checkout of annulus `dvc repro --force embed`)"
             )
     if train.classes != other.classes:
         differing = sorted(set(train.classes) ^ set(other.classes)) or ["their order"]
         raise InputError(
             f"train features have {len(train.classes)} classes, {split} features {len(other.classes)}, "
-            f"and they differ in {differing[0]}; run `dvc repro` so that both come from one image set"
+            f"and they differ in {differing[0]}; make both of one image set (in a checkout of annulus `dvc repro`)"
         )

@@ -10,7 +10,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd import Function
-from torch.autograd.function import once_differentiable
 from torch.func import functional_call
 
 
@@ -46,8 +45,9 @@ class _Cast(Function):
         return tuple(lower)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():  # a second derivative is asked for, which the copy of all at once has not
+            return None, *map(Tensor.type_as, gradients, ctx.saved_tensors)
         own = [torch.empty_like(weight) for weight in ctx.saved_tensors]
         torch._foreach_copy_(own, gradients)
         return None, *own

@@ -36,15 +36,17 @@ def search(
 ) -> tuple[Float[Tensor, "q k"], Int[Tensor, "q k"]]:
     """Cosine similarities and rows of each query's k nearest in the bank, most similar first; exact, on the CPU.
 
-    A zero vector has similarity 0 to everything. Which of several rows that tie for the k-th place comes in, and how
-    equal rows are ordered, is torch's choice, on a CPU always the same. Where there is a GPU, it computes.
+    A zero vector has similarity 0 to everything; NaN and infinity are refused. Which of several rows that tie for the
+    k-th place comes in, and how equal rows are ordered, is torch's choice, on a CPU always the same. Where there is a
+    GPU, it computes.
 
     >>> bank = torch.tensor([[2.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     >>> annulus.evals.search(bank, torch.tensor([[1.0, 0.0]]), k=2)
     (tensor([[1.0000, 0.7071]]), tensor([[0, 2]]))
 
     Raises:
-        InputError: when the bank has fewer than k rows, or other numbers to a row than the queries.
+        InputError: when the bank has fewer than k rows, or other numbers to a row than the queries, or when a row of
+            either holds NaN or infinity.
     """
     for name, given in (("bank", bank), ("queries", queries)):
         if not isinstance(given, Tensor) or given.ndim != 2:
@@ -105,7 +107,7 @@ def evaluate_knn(train: Features, test: Features, params: KnnSettings) -> Neighb
     that has a neighbour is among them.
 
     Raises:
-        InputError: when the two splits name different classes.
+        InputError: when the two splits name different classes, or features hold NaN or infinity.
 
     >>> train = annulus.Features({"pooled": torch.eye(4)}, labels=torch.tensor([0, 0, 1, 1]), classes=("cat", "dog"))
     >>> test = annulus.Features({"pooled": torch.eye(4)[[0, 3]]}, labels=torch.tensor([0, 1]), classes=("cat", "dog"))
@@ -141,17 +143,34 @@ def evaluate_knn(train: Features, test: Features, params: KnnSettings) -> Neighb
 def _neighbours(k: int, bank: int) -> int:
     """k, or all images of a smaller bank."""
     if k > bank:
-        log.warning("WARNING: knn.k: %d is more than the bank's %d training images; all of them vote", k, bank)
+        log.warning("WARNING: kNN: k %d is more than the bank's %d training images; all of them vote", k, bank)
     return min(k, bank)
 
 
 def _in_turn(
     bank: Float[Tensor, "n d"], queries: Float[Tensor, "q d"], k: int
 ) -> Iterator[tuple[slice, Float[Tensor, "_ k"], Int[Tensor, "_ k"]]]:
-    """Places of some queries at a time, their similarities to the k nearest and the rows of these, on the CPU."""
+    """Places of some queries at a time, their similarities to the k nearest and the rows of these, on the CPU.
+
+    Raises:
+        InputError: when a row of the bank or of the queries holds NaN or infinity.
+    """
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     columns = F.normalize(bank.to(device).float(), dim=1).T
     start = 0
     for some in queries.split(max(1, SIMILARITIES_AT_ONCE // len(bank))):
         similarity, rows = (F.normalize(some.to(device).float(), dim=1) @ columns).topk(k, dim=1)
-        yield slice(start, start := start + len(some)), similarity.cpu(), rows.cpu()
+        similarity = similarity.cpu()
+        if similarity[:, 0].isnan().any():  # topk takes NaN for the greatest number: no pass over the rows is needed
+            raise _not_finite(bank, queries)
+        yield slice(start, start := start + len(some)), similarity, rows.cpu()
+
+
+def _not_finite(bank: Float[Tensor, "n d"], queries: Float[Tensor, "q d"]) -> InputError:
+    given = {"bank": bank, "queries": queries}
+    wrong = {name: (~rows.float().isfinite().all(dim=1)).nonzero().flatten().tolist() for name, rows in given.items()}
+    name = "bank" if wrong["bank"] else "queries"
+    return InputError(
+        f"{name} holds NaN or infinity in row {wrong[name][0]} ({len(wrong[name])} of {len(given[name])} rows do), "
+        "which is near to nothing; leave such rows out, or embed their images by an encoder that gives finite numbers"
+    )

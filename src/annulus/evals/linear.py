@@ -58,14 +58,13 @@ class LinearSettings(Section):
         super().__post_init__()
         if (self.patience is None) != (self.drops == 0):
             raise InputError(
-                f"patience {self.patience} and drops {self.drops} go together; "
-                "give both, or patience: null and drops: 0"
+                f"patience {self.patience} and drops {self.drops} go together; give both, or patience None and drops 0"
             )
 
 
 @dataclass(frozen=True, kw_only=True)
 class LinearBudget(Section):
-    """Training budget of a linear probe: in params.yaml `scales.SCALE.linear`.
+    """Training budget of a linear probe.
 
     >>> annulus.LinearBudget(epochs=100, batch_size=256, learning_rate=0.1)
     LinearBudget(epochs=100, batch_size=256, learning_rate=0.1)
@@ -190,12 +189,12 @@ def probe_features(
     seed: int,
     device: torch.device,
 ) -> Outcome:
-    """A linear probe on cached features: the fast default.
+    """A linear probe on cached features: the fast default. Of `params`, `inputs` is "features".
 
     Without `patience` the learning rate falls to zero along half a cosine.
 
     Raises:
-        InputError: when the splits name different classes, or the loss is no longer finite.
+        InputError: when the splits name different classes, the loss is no longer finite, or the settings ask for views.
 
     >>> labels = torch.arange(40) % 2
     >>> train = annulus.Features({"pooled": nn.functional.one_hot(labels).float()}, labels, classes=("cat", "dog"))
@@ -207,6 +206,11 @@ def probe_features(
     >>> outcome.metrics["top1_percent"]
     100.0
     """
+    if params.inputs != "features":
+        raise InputError(
+            f"inputs {params.inputs!r} makes each epoch's views of images anew, and features have no images; give "
+            'inputs="features"'
+        )
     check_same_classes(train, validation, "validation")
     check_same_classes(train, test)
     features = train.layer(params.layer)
@@ -265,8 +269,8 @@ def _policy(params: LinearSettings, without_patience: Policy, validation: Featur
         return without_patience
     if len(validation.labels) == 0:
         raise InputError(
-            f"linear.patience: {params.patience} waits for validation accuracy, but the validation part has "
-            "0 images; give datasets.DATASET.validation_fraction 0.1, say, or set patience: null and drops: 0"
+            f"patience {params.patience} waits for validation accuracy, but the validation part has 0 images; "
+            "give it images, or patience None and drops 0"
         )
     return PlateauSchedule(patience=params.patience, factor=0.1, drops=params.drops)
 
@@ -283,7 +287,7 @@ def _check_finite(losses: Sequence[Float[Tensor, "_"]], probe: Probe, epoch: int
         step = min(int((~finite).nonzero()[0]), len(losses) - 1)  # the weights went with the last step
         raise InputError(
             f"linear probe: the loss is no longer finite at step {epoch * len(losses) + step + 1} "
-            f"(epoch {epoch + 1}) with learning rate {rate:g}; lower scales.SCALE.linear.learning_rate"
+            f"(epoch {epoch + 1}) with learning rate {rate:g}; lower learning_rate"
         )
 
 

@@ -15,6 +15,7 @@ from annulus.files.regular import check_regular
 from annulus.files.results import atomic_write
 
 ROWS_AT_ONCE = 4096  # that are looked at for NaN
+WAY_OUT = "give the path of one (in a checkout of annulus `dvc repro` makes it)"
 
 
 def write_packed(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
@@ -66,9 +67,9 @@ def read_packed(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             about = json.loads((file.metadata() or {})["annulus"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     except (OSError, SafetensorError, LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise InputError(f"{path} is missing or not a file that annulus wrote ({error}); run `dvc repro`") from error
+        raise InputError(f"{path} is missing or not a file that annulus wrote ({error}); {WAY_OUT}") from error
     if not isinstance(about, dict):
-        raise InputError(f"{path} is not a file that annulus wrote (its description is no object); run `dvc repro`")
+        raise InputError(f"{path} is not a file that annulus wrote (its description is no object); {WAY_OUT}")
     return tensors, about
 
 
@@ -80,7 +81,7 @@ class Damaged(InputError):
 
     def __str__(self) -> str:
         path, fault, stage = self.args
-        return f"{path}: {fault}; run `dvc repro --force {stage}`"
+        return f"{path}: {fault}; write it again (in a checkout of annulus `dvc repro --force {stage}`)"
 
 
 def check_tensors(

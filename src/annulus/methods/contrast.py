@@ -96,15 +96,15 @@ class ContrastConfig:
         if self.negatives == "all" or self.negatives <= columns:
             return None
         return (
-            f"scales.SCALE.pretrain.negatives: {self.negatives} negatives of a query are drawn, with replacement, "
-            f"from a memory of {columns} other rows, so that rows repeat; take fewer, or a larger memory"
+            f"{self.negatives} negatives of a query are drawn, with replacement, "
+            f"from a memory of {columns} other rows, so that rows repeat; lower negatives, or take a larger memory"
         )
 
     def _denominator_warning(self) -> str | None:
         if self.neighbours.in_denominator or self.bound.neighbours != "positives":
             return None
         return (
-            "in_denominator: false of the neighbours is the papers' formula, whose loss is no bound: it may fall below "
+            "in_denominator False of the neighbours is the papers' formula, whose loss is no bound: it may fall below "
             "0; bound_nats is the bound of the same scores with the neighbours in the denominator"
         )
 
@@ -114,7 +114,7 @@ class ContrastConfig:
             return None
         return (
             "la counts as neighbours only those that are negatives too, and the ring leaves out the closest "
-            f"{inner:.2%}, where most neighbours are; take sampler: ball, or bound: infonce"
+            f"{inner:.2%}, where most neighbours are; take the sampler ball, or the bound infonce"
         )
 
 
@@ -243,7 +243,7 @@ class Contrast(Drawing):
                 log.warning(
                     "neighbours begin now, and %d of %d rows are closer to a query than its own row (median of a "
                     "batch): what counts as a neighbour is closer than the image itself, which the encoder then "
-                    "forgets; start them later (neighbour_sets.NAME.start), when fewer than %g %% are closer",
+                    "forgets; raise their `start`, so that they begin when fewer than %g %% are closer",
                     *(closer, columns, 100 * CLOSE),
                 )
 

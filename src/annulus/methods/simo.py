@@ -74,7 +74,7 @@ class SiMo(Method):
         groups = params.shuffle_groups if params.batch_norm == "shuffle" else None
         if groups is None and world_size() == 1:
             log.warning(
-                "methods.simo.batch_norm: sync has no other process to synchronise with; "
+                "batch_norm 'sync' of SiMo has no other process to synchronise with; "
                 "in one process it is ordinary batch normalisation over the whole batch"
             )
         self.keys = KeyEncoder(encoder, params.momentum, groups, setting.seed)

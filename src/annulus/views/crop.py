@@ -205,5 +205,5 @@ def check_fits(height: int, width: int, size: int) -> None:
     if size > min(height, width):
         raise InputError(
             f"a centre crop of {size} x {size} does not fit images of {height} x {width} pixels (height x "
-            f"width); lower view_size to {min(height, width)} or raise image_size to {size}"
+            f"width); lower the view's size to {min(height, width)} or raise the images' to {size}"
         )

@@ -22,7 +22,7 @@ def patch_side(size: int) -> int:
         InputError: when a cell is less than two pixels.
     """
     if size < 2 * SIDE:
-        raise InputError(f"an image of {size} px has no {CELLS} patches; take a view_size of {2 * SIDE} or more")
+        raise InputError(f"an image of {size} px has no {CELLS} patches; take views of {2 * SIDE} px or more")
     return max(1, round(size // SIDE * OF_CELL))
 
 

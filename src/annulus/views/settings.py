@@ -26,7 +26,7 @@ class SplitSettings(Section):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.space is not None and self.sigma is not None:
-            raise InputError(f"splits by space: {self.space} and by sigma: {self.sigma:g}; set one of them to null")
+            raise InputError(f"splits by space: {self.space} and by sigma: {self.sigma:g}; set one of them to None")
 
     @property
     def described(self) -> dict[str, str | float] | None:
@@ -57,8 +57,8 @@ class Patches(Section):
             most = (image_size - view_size) // (views - 1)
             way = f"take an offset of at most {most}, or larger images" if most >= 0 else "take larger images"
             raise InputError(
-                f"patches.offset: {self.offset} puts the {last} patch of {view_size} pixels (view_size) outside of "
-                f"images of {image_size} pixels; {way}"
+                f"offset {self.offset} puts the {last} patch of {view_size} pixels outside of images of "
+                f"{image_size} pixels; {way}"
             )
 
 
