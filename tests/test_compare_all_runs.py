@@ -4,6 +4,7 @@ import csv
 import json
 
 import pytest
+from measured import measure_study
 from test_compare import experiment, files, root, write  # noqa: F401 (root is a fixture)
 
 from annulus.compare import all_runs, runs
@@ -11,7 +12,7 @@ from annulus.compare import all_runs, runs
 
 @pytest.fixture
 def studies(root):  # noqa: F811
-    """The main line, an experiment, a study of rows, and one with a file for each seed."""
+    """The main line, an experiment, a study of rows, one with a file for each seed, and one with a table alone."""
     experiment(root, "noisy-coho", files(gain=2.0, sampler="uniform"))
     numbers = {"linear_top1_percent": 61.5, "epochs": 5}
     (root / "metrics/algorithms/rows").mkdir(parents=True)
@@ -22,6 +23,7 @@ def studies(root):  # noqa: F811
     (root / "metrics/cifar10/right/MoCo/2.json").write_text(json.dumps({"2": {"knn_top1_percent": 1}}))
     (root / "metrics/transfer").mkdir()
     (root / "metrics/transfer/digits.json").write_text(json.dumps({"main_0_linear_top1_percent": 1.0}))
+    measure_study(root, points="table,series,seeds,top1_percent,scale\nring.table1a,ring,3,40.0,demo\n")
     return root
 
 
@@ -48,6 +50,8 @@ def test_every_run_is_a_row_with_its_setting_its_seed_and_its_numbers(studies, t
         iring | {"seed": "0"},
         iring | {"seed": "1"},
         {"study": "cifar10", "setting": "MoCo", "seed": "2", "knn_top1_percent": "40.25"},
+        {"study": "toys", "setting": "file=points table=ring.table1a series=ring"}
+        | {"seeds": "3.0", "top1_percent": "40.0", "scale": "demo"},
     ]
 
 

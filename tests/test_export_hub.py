@@ -106,11 +106,15 @@ def test_the_main_line_s_checkout_fills_the_card_unless_its_metrics_are_of_other
     for name in ("params.yaml", "metrics/summary.csv", "metrics/main/prepare.json"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
+    params = (ROOT / "params.yaml").read_text(encoding="utf-8")
+    (tmp_path / "params.yaml").write_text(params.replace("dataset: shapes", "dataset: photos", 1), encoding="utf-8")
     weights = tmp_path / "data/main/encoders/1.safetensors"
     save_encoder(trained(), weights)
     monkeypatch.setattr("annulus.pipeline.stale.stale", lambda files: [])
     about = about_main_line(weights, "mit")
-    assert (about.dataset, about.seed, about.seeds, about.licence) == ("shapes", 1, (0, 1, 2, 3, 4), "mit")
+    assert (about.dataset, about.seed, about.seeds, about.licence) == ("photos", 1, (0, 1, 2, 3, 4), "mit")
+    assert "datasets.photos.image_size" in about.setting
+    assert "datasets.photos.root" not in about.setting, "the name of a folder may be a person's"
     assert about.setting["samplers.ring.outer"] == 0.1
     assert not any(key.startswith(("samplers.cave", "scales.paper")) for key in about.setting)
     mean, half, own = about.results["knn_top1_percent"]

@@ -106,8 +106,8 @@ def _of_tables(root: Path, known: set[str]) -> Iterator[Row]:
             continue
         for variant in variants:
             texts = {name: value for name, value in variant.params.items() if name != "file"}
-            table = Path(variant.params["file"]).stem
-            setting = " ".join([f"table={table}", *(f"{name}={value}" for name, value in texts.items())])
+            file = Path(variant.params["file"]).stem  # not `table`, which is a column of some
+            setting = " ".join([f"file={file}", *(f"{name}={value}" for name, value in texts.items())])
             yield {"study": study, "run": "", "setting": setting, "seed": None, **variant.numbers}
 
 

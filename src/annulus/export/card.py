@@ -61,7 +61,8 @@ def about_main_line(encoder: Path, licence: str = "") -> About:
     return About(
         dataset=params["dataset"],
         data={name: value for name, value in json.loads(prepared).items() if name in DATA},
-        setting={key: value for key, value in flat(chosen).items() if key != "seeds"},
+        # Where the images lay may name a person, and the card is for all to read.
+        setting={key: value for key, value in flat(chosen).items() if key != "seeds" and not key.endswith(".root")},
         seed=int(seed),
         seeds=tuple(params["seeds"]),
         results={row["number"]: _result(row, seed) for row in csv.DictReader(io.StringIO(table))},

@@ -64,9 +64,8 @@ def _rows(key: str, presets: Presets) -> list[str]:
     titles = {table.id: f"{table.where}: {table.task}" for table in load_tables()}
     first = next(iter(tables.values()))[0].name
     blocks = [
-        "At the paper's scale, on a GPU. Another scale or study: "
-        + code(f"annulus preset {shlex.quote(first)} --study cifar10_algorithms --scale demo")
-        + "; this also tells the hours."
+        "At the paper's scale, on a GPU. For another scale or study, and the hours that it takes:",
+        f"```sh\nannulus preset {shlex.quote(first)} --study cifar10_algorithms --scale demo\n```",
     ]
     for name, those in tables.items():
         lines = "\n\n".join(f"# {preset.name}\n{presets.line(preset)}" for preset in those)
