@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from annulus.config.params import KEYS
 from annulus.device.device import pick_device
 from annulus.encoders.encoder import load_encoder
 from annulus.encoders.extract import extract
 from annulus.encoders.features import SPLITS, save_features
-from annulus.errors import by_keys
 from annulus.files.images import load_images
 from annulus.files.results import Metrics
 from annulus.pipeline.stage import Results, run_stage
@@ -30,7 +28,6 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     return Results.of_seeds(map_seeds(partial(embed, paths, layers), params["seeds"], pick_device()))
 
 
-@by_keys(KEYS)
 def embed(paths: argparse.Namespace, layers: list[str], seed: int) -> Metrics:
     """Write the features of one seed's encoder."""
     encoder, device = load_encoder(paths.encoders / f"{seed}.safetensors"), pick_device()

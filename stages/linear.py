@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from annulus.config.params import KEYS
 from annulus.device.device import pick_device
 from annulus.encoders.encoder import load_encoder
 from annulus.encoders.features import SPLITS, load_features
-from annulus.errors import by_keys
 from annulus.evals.accuracy import confusion_rows
 from annulus.evals.linear import Outcome, probe_features, probe_views
 from annulus.files.images import load_images
@@ -41,7 +39,6 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     return Results.of_seeds(metrics, {seed: result.history for seed, result in results.items()})
 
 
-@by_keys(KEYS)
 def fit(params: Mapping[str, Any], paths: argparse.Namespace, seed: int) -> Outcome:
     """Fit one seed's probe."""
     settings = {"params": params["linear"], "scale": params["scales.${scale}.linear"]}

@@ -20,6 +20,10 @@ curves         `dvc plots show`
 every run      `make mlflow`
 a comparison   `dvc exp run -S sampler=cave`, then `make compare BASE=HEAD`"""
 
+WITHOUT_CLASSES = """
+
+the images have no class, so there is no accuracy; metrics/main/neighbours.png and map.svg show what the encoder learned"""
+
 
 def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
     stages = {stage: read_metrics(getattr(paths, stage)) for stage in ("pretrain", "knn", "linear", "diagnostics")}
@@ -38,7 +42,7 @@ def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:
         if name in intervals and (half := intervals[name].half) is not None:
             headlines[name.replace("_percent", "_interval_percent")] = half
     headlines["train_images"] = read_metrics(paths.prepare)["train_images"]
-    note = "" if "knn_top1_percent" in headlines else "\n\nthe images have no class, so there is no accuracy"
+    note = "" if "knn_top1_percent" in headlines else WITHOUT_CLASSES
     print(f"\n{summary_text(params, rows)}{note}\n\n{WHERE_TO_LOOK}\n")
     return Results(headlines)
 

@@ -142,25 +142,6 @@ def test_features_have_no_views_to_make_anew():
         run(train, train, params(inputs="views"))
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        (
-            {"patience": 10, "drops": 1},
-            r"^linear\.patience: 10 waits .* 0 images; give datasets\.DATASET\.validation_frac",
-        ),
-        ({"weight_decay": 1000.0}, r"rate 250; lower scales\.SCALE\.linear\.learning_rate$"),
-    ],
-)
-def test_the_stage_s_sentences_name_the_keys_of_what_the_probe_s_name(changes, said, tmp_path):
-    train = clouds(40, seed=0)
-    for split, features in (("train", train), ("validation", none_of(train)), ("test", train)):
-        save_features(tmp_path / "0", split, features)
-    values = {"linear": params(**changes), "scales.${scale}.linear": scale(learning_rate=1000.0)}
-    with pytest.raises(InputError, match=said):
-        stage.fit(values, Namespace(features=tmp_path), 0)
-
-
 def test_an_epoch_holds_every_row_once_in_its_own_order():
     rows = torch.arange(50.0)[:, None]
     batches = feature_batches(rows, torch.arange(50), batch_size=16, seed=0, device=CPU)

@@ -207,8 +207,8 @@ def test_a_set_without_a_row_is_refused_with_its_numbers(similarity, own):
     one[0, own[3]] = 1  # the only row of its cluster
     others = torch.where(own == own[3], (own + 1) % ROWS, own).index_fill(0, torch.tensor([3]), int(own[3]))
     empty = rf"^sampler cave: {QUERIES} queries have no candidate negatives \(all of their 30 nearest rows are "
-    widen = r"in the query's own cluster\)\. Increase outer or clusters\. In a loop "
-    narrow = r"outside the query's own cluster\)\. Increase outer or decrease c"
+    widen = r"in the query's own cluster\)\. Increase its outer or its clusters\. In a loop "
+    narrow = r"outside the query's own cluster\)\. Increase its outer or decrease its c"
     nowhere = torch.full((QUERIES, 3), -1)
     for sampler, rows, clusters, sentence in (
         (OUTSIDE, own, bank(torch.zeros(1, ROWS)), empty + widen),

@@ -114,7 +114,7 @@ def sentences(path):
 
 
 def test_a_sentence_of_the_library_names_arguments_and_no_keys_of_a_file():
-    """Whoever has a loop of one's own has no params.yaml; who reads arguments from it names its keys (`by_keys`)."""
+    """Whoever has a loop of one's own has no params.yaml; an argument's name is the last word of its key."""
     library = ROOT / "src/annulus"
     files = {path.relative_to(library).as_posix(): path for room in ROOMS for path in (library / room).glob("*.py")}
     assert files.keys() >= NOT_CALLED_BY_A_LOOP

@@ -117,13 +117,6 @@ def test_what_decides_by_validation_is_refused_without_one(choice):
         training(choice, validation=0)
 
 
-def test_a_run_names_the_keys_of_what_the_sampler_names():
-    changes = CAVE | {"samplers.cave.outer": 0.02, "samplers.cave.clusters": 2, "anneal": "none"}
-    run = training(changes)
-    with pytest.raises(InputError, match=r"Increase samplers\.cave\.outer or samplers\.cave\.clusters\. In a loop of"):
-        run.run()
-
-
 def test_the_rate_rises_over_the_method_s_own_warmup():
     """eqco section 2: a warm-up, here over a quarter of twelve steps; the rate of 256 images' 0.48 is 0.03 for 16."""
     run, rates = training({"methods.ir.warmup": 0.25, "schedule": "constant"}), []

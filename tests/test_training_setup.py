@@ -174,8 +174,11 @@ def test_what_a_choice_loses_is_said_in_a_sentence_each():
         "the ring leaves out the closest 1.50%, where most neighbours are; take the sampler ball, or the bound infonce"
     )
     for choices, sentences in (
-        ({"neighbours": replace(CLOSE, start=0.0, until=0.0)}, ["let start be 0.05, say, and until 0.5"]),
-        ({"neighbours": replace(CLUSTERED, start=0.0)}, ["let start be 0.05, say"]),
+        (
+            {"neighbours": replace(CLOSE, start=0.0, until=0.0)},
+            ["let the neighbours' start be 0.05, say, and until 0.5"],
+        ),
+        ({"neighbours": replace(CLUSTERED, start=0.0)}, ["let the neighbours' start be 0.05, say"]),
         ({"neighbours": replace(CLUSTERED, start=0.0), "bound": CPC(0.25)}, [chance, cpc.format(0.25, 1.39)]),
         ({"bound": CPC(alpha=0.25)}, ["and its ceiling is 3.58 nats, not log m = 2.2"]),
         ({"bound": CPC(alpha=3.0, eqco_alpha=96.0)}, [cpc.format(0.36, 1.02)]),
@@ -227,13 +230,6 @@ def test_building_a_run_warns_of_what_its_choices_lose_once_and_of_params_yaml_s
     [warning] = warnings_of({"neighbours": "s"}, caplog)
     assert warning.startswith("in_denominator False of the neighbours is the papers' formula, whose loss is no bound")
     assert [warnings_of({"method": method}, caplog) for method in METHODS] == [[]] * len(METHODS)
-
-
-def test_a_warning_names_the_key_of_the_argument_that_the_library_names(caplog):
-    early = {"neighbour_sets.s.start": 0.0, "neighbour_sets.s.until": 0.0, "neighbour_sets.k.start": 0.0}
-    for neighbours in "sk":
-        first, *_ = warnings_of(early | {"neighbours": neighbours}, caplog)
-        assert f"; let neighbour_sets.{neighbours}.start be 0.05, say" in first.replace("anneal); ", "; ")
 
 
 @pytest.mark.parametrize(("method", "negatives", "queries"), [("moco", 32, 16), ("simclr", 30, 32), ("simo", 15, 16)])

@@ -89,7 +89,7 @@ def test_each_view_is_of_its_own_rows_whose_images_are_given_once_and_differ_in_
 
 def test_what_cannot_be_cut_is_refused_with_the_way_out():
     assert refusal({"views": "patches", "view_sets.patches.patches.offset": 7}) == (
-        "view_sets.patches.patches.offset: 7 puts the second patch of 20 pixels (view_size) outside of images of "
+        "view_sets.patches.patches: offset 7 puts the second patch of 20 pixels outside of images of "
         "20 pixels; take an offset of at most 0, or larger images"
     )
     pytest.importorskip("fcntl", reason="a training has file locks, which Windows has not")

@@ -3,8 +3,7 @@
 import difflib
 import reprlib
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -42,25 +41,6 @@ def nearest(word: str, known: Iterable[str]) -> str:
     """`; did you mean 'ring'?` for the closest known word, or nothing when none is close."""
     close = difflib.get_close_matches(str(word), list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
-
-
-def in_keys(sentence: str, keys: Mapping[str, str]) -> str:
-    """A sentence of the library, which names arguments, for whoever gives them by a file: words to those with the key.
-
-    Of each, the first place counts.
-    """
-    for words, key in keys.items():
-        sentence = sentence.replace(words, key, 1)
-    return sentence
-
-
-@contextmanager
-def by_keys(keys: Mapping[str, str]) -> Iterator[None]:
-    """Context, or decorator, in which each InputError says `in_keys`."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(in_keys(str(error), keys)) from error
 
 
 def require(room: str, extra: str, modules: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from annulus.bounds import BOUNDS
 from annulus.config.params import SECTION_OF, Name, Params, Seeds, keys_of, one_of
 from annulus.datasets.settings import DATASETS, MAY_HAVE_UNLABELLED, PrepareBudget
 from annulus.encoders.config import Backbone
-from annulus.errors import by_keys, nearest
+from annulus.errors import InputError, nearest
 from annulus.evals.knn import KnnSettings
 from annulus.evals.linear import LinearBudget, LinearSettings
 from annulus.evals.plane import MapSettings
@@ -127,8 +127,10 @@ class AllParams(Params):
                 f"backbone: {self.backbone}; take a multiple of {patch}, or a backbone with smaller patches or none"
             )
         if (patches := self.get("view_sets.${views}").patches) is not None:
-            with by_keys({"offset": f"view_sets.{self.views}.patches.offset:", "pixels": "pixels (view_size)"}):
+            try:
                 patches.check(self.get("datasets.${dataset}").image_size, view_size)
+            except InputError as error:
+                raise InputError(f"view_sets.{self.views}.patches: {error}") from None
         prepared = self.get("scales.${scale}.prepare")
         more = self.dataset in MAY_HAVE_UNLABELLED and prepared.unlabelled_images != 0  # as many as are found
         if prepared.train_images is not None and not more:

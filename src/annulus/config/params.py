@@ -28,18 +28,6 @@ SECTION_OF = {
     "schedule": "schedules",
 }
 
-# Words of the probes' and encoders' sentences, and their keys.
-KEYS = {
-    "lower learning_rate": "lower scales.SCALE.linear.learning_rate",
-    "train it again with a lower learning rate": (
-        "run `dvc repro -f pretrain` with a lower scales.SCALE.pretrain.learning_rate"
-    ),
-    "patience ": "linear.patience: ",
-    "give it images, or patience None and drops 0": (
-        "give datasets.DATASET.validation_fraction 0.1, say, or set patience: null and drops: 0"
-    ),
-}
-
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Seeds = Annotated[list[Seed], Field(min_length=1, max_length=1000), AfterValidator(lambda seeds: _different(seeds))]
 # Names become files and words of a shell's command. The first has no dot, which would look like a deeper key.

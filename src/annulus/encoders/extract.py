@@ -107,7 +107,6 @@ def extract(
             row = int((~values.isfinite()).flatten(1).any(dim=1).nonzero()[0])
             raise InputError(
                 f"the encoder's {name} features of image {row} are not finite; "
-                "its weights are damaged or its training diverged: train it "
-                "again with a lower learning rate"
+                "its weights are damaged or its training diverged: train it again with a lower learning rate"
             )
     return Features(gathered, images.labels, images.classes)

@@ -287,7 +287,7 @@ def _check_finite(losses: Sequence[Float[Tensor, "_"]], probe: Probe, epoch: int
         step = min(int((~finite).nonzero()[0]), len(losses) - 1)  # the weights went with the last step
         raise InputError(
             f"linear probe: the loss is no longer finite at step {epoch * len(losses) + step + 1} "
-            f"(epoch {epoch + 1}) with learning rate {rate:g}; lower learning_rate"
+            f"(epoch {epoch + 1}) with learning rate {rate:g}; lower the probe's learning_rate"
         )
 
 

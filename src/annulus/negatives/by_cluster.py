@@ -76,8 +76,8 @@ def _of_members(
         where, change = ("in", "") if keep == "outside" else ("outside", "decrease ")
         return (
             f"sampler cave: {empty:.0f} queries have no candidate negatives (all of their {members.index.shape[1]} "
-            f"nearest rows are {where} the query's own cluster). Increase outer or {change}"
-            "clusters. In a loop of your own, call METHOD.before_epoch, which makes the clusters."
+            f"nearest rows are {where} the query's own cluster). Increase its outer or {change}"
+            "its clusters. In a loop of your own, call METHOD.before_epoch, which makes the clusters."
         )
 
     check((kept.sum(dim=1) == 0).sum(), fault)

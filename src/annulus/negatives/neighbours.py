@@ -164,7 +164,7 @@ class CloseNeighbours(Section):
 
     @property
     def warning(self) -> str | None:
-        return BY_CHANCE + "let start be 0.05, say, and until 0.5" if self.until == 0 else None
+        return BY_CHANCE + "let the neighbours' start be 0.05, say, and until 0.5" if self.until == 0 else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,7 +198,7 @@ class ClusterNeighbours(Section):
 
     @property
     def warning(self) -> str | None:
-        return BY_CHANCE + "let start be 0.05, say" if self.start == 0 else None
+        return BY_CHANCE + "let the neighbours' start be 0.05, say" if self.start == 0 else None
 
 
 NEIGHBOURS = {"none": NoNeighbours, "s": CloseNeighbours, "k": ClusterNeighbours}  # by their keys in params.yaml

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from annulus.config.params import KEYS
 from annulus.config.resolved import RUN, run_of, values
 from annulus.device.device import pick_device
 from annulus.encoders.extract import extract
 from annulus.encoders.features import SPLITS
-from annulus.errors import by_keys
 from annulus.evals.knn import KnnSettings, evaluate_knn
 from annulus.evals.linear import LinearBudget, LinearSettings, probe_features, probe_views
 from annulus.files.images import ImageSet, load_images
@@ -180,7 +178,6 @@ def run_name(key: Any) -> str:
     return f"seed {key}"
 
 
-@by_keys(KEYS)
 def probe(training: Training, splits: Splits, trial: Trial) -> tuple[dict[str, Number], dict[str, list[bool]]]:
     """kNN and linear probe of the frozen, trained encoder: accuracies, and which test images are right."""
     encoder, images = training.method.encoder, (splits.train.labelled(), splits.validation, splits.test)

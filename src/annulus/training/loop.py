@@ -13,7 +13,7 @@ from annulus.device.checks import Checks
 from annulus.device.copies import to_device
 from annulus.device.distributed import broadcast, mean_
 from annulus.device.rng import generator
-from annulus.errors import InputError, by_keys
+from annulus.errors import InputError
 from annulus.files.images import ImageSet
 from annulus.files.results import Number
 from annulus.files.store import AHEAD
@@ -90,7 +90,6 @@ class Training:
         self.history: list[dict[str, Number]] = []
         self.snapshots: Snapshots | None = None  # for a stage to set before `run`; nothing here reads what they hold
 
-    @by_keys({"Increase outer": "Increase samplers.cave.outer", " clusters.": " samplers.cave.clusters."})
     def run(self, checkpoint: Checkpoint | None = None) -> list[dict[str, Number]]:
         """Train to the end, from the checkpoint when there is one; returns one row per epoch.
 

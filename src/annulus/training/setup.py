@@ -9,11 +9,11 @@ from annulus.device.distributed import world_size
 from annulus.device.space import check_space
 from annulus.encoders.batchnorm import synchronised
 from annulus.encoders.encoder import EncoderConfig, build_encoder
-from annulus.errors import InputError, by_keys, in_keys
+from annulus.errors import InputError
 from annulus.files.images import ImageSet
 from annulus.methods.contrast import ContrastConfig
 from annulus.methods.step import Setting
-from annulus.negatives.neighbours import NEIGHBOURS, NoNeighbours
+from annulus.negatives.neighbours import NoNeighbours
 from annulus.training.limits import check_memory
 from annulus.training.loop import Training
 from annulus.training.run import Run
@@ -35,8 +35,7 @@ def build_training(run: Run, images: ImageSet, validation: ImageSet, device: tor
     """
     method = run.method.method
     if (patches := run.views.patches) is not None:
-        with by_keys({"offset": "patches.offset:", "pixels": "pixels (view_size)"}):
-            patches.check(images.images.side, run.view_size)
+        patches.check(images.images.side, run.view_size)
         if method.views < 2:
             raise InputError(
                 "views with patches are two of an image, and the method sees one; take method: moco, simclr or simo"
@@ -61,13 +60,8 @@ def build_training(run: Run, images: ImageSet, validation: ImageSet, device: tor
         "lower batch_size, negatives or queue in scales.SCALE.pretrain, or methods.METHOD.embedding_dim, "
         "or take a smaller backbone",
     )
-    [name] = [name for name, kind in NEIGHBOURS.items() if isinstance(run.neighbours, kind)]
-    keys = {
-        "lower negatives": "lower scales.SCALE.pretrain.negatives",
-        "let start": f"let neighbour_sets.{name}.start",
-    }
     for warning in contrast.warnings_for(columns, queries):
-        log.warning("%s", in_keys(warning, keys))
+        log.warning("%s", warning)
     shown = len(images) // budget.batch_size * budget.batch_size
     setting = Setting(contrast, len(images), shown, budget.queue, run.seed, device)
     built = method(build_encoder(config, run.seed), run.method, setting)
