@@ -22,7 +22,7 @@ a comparison   `dvc exp run -S sampler=cave`, then `make compare BASE=HEAD`"""
 
 WITHOUT_CLASSES = """
 
-the images have no class, so there is no accuracy; metrics/main/neighbours.png and map.svg show what the encoder learned"""
+the images have no class, so there is no accuracy; what the encoder learned: metrics/main/neighbours.png, map.svg"""
 
 
 def main(params: Mapping[str, Any], paths: argparse.Namespace) -> Results:

@@ -151,4 +151,4 @@ def test_one_process_has_nobody_to_synchronise_with_and_says_so(caplog):
         assert caplog.messages == []
         assert cases.method_of(cases.PARAMS["simo"]).keys.groups is None
         [said] = caplog.messages
-        assert "batch_norm: sync has no other process to synchronise with; in one process it is ordinary" in said
+        assert "batch_norm 'sync' of SiMo has no other process to synchronise with; in one process it is" in said
