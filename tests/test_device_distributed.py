@@ -90,6 +90,21 @@ def test_gathering_the_shares_gives_the_batch_in_rank_order_and_what_the_first_r
             assert everyone.dtype == batch.dtype
 
 
+def squared_gradient(rows):
+    """The gradient of the squared gradient of a loss in which each row meets every other, by this process's rows."""
+    rows = local(rows).clone().requires_grad_()
+    everyone = all_gather_with_grad(rows)
+    loss = (1 + rank()) * (everyone.sum(dim=0).pow(3).sum() + everyone.pow(3).sum())
+    (gradient,) = torch.autograd.grad(loss, rows, create_graph=True)
+    return torch.autograd.grad(gradient.square().sum(), rows)[0]
+
+
+def test_a_second_derivative_through_gathered_rows_is_that_of_the_sum_of_losses():
+    rows = NUMBERS.view(6, 6).double()
+    alone = squared_gradient(rows)
+    torch.testing.assert_close(torch.cat(together(squared_gradient, rows)), 9 * alone)  # losses of weight 1 and 2
+
+
 def averaged(bucket):
     shapes = {"plain": (3,), "scalar": (), "half": (2, 2), "last": (4, 3, 2, 2), "alone": (2,), "nowhere": (2,)}
     parameters = {name: nn.Parameter(torch.zeros(shape)) for name, shape in shapes.items()}

@@ -77,19 +77,6 @@ def test_features_come_back_from_their_file_and_what_is_not_there_names_the_way_
         load_features(tmp_path, "train")
 
 
-def test_the_stage_says_by_which_keys_an_encoder_is_trained_again(tmp_path):
-    encoder = build_encoder(CONFIG, seed=0)
-    with torch.no_grad():
-        encoder.backbone[0].weight.fill_(1e38)  # finite, as a file must be
-    save_encoder(encoder, tmp_path / "0.safetensors")
-    save_images(tmp_path / "train.safetensors", image_set(2))
-    paths = Namespace(images=tmp_path, encoders=tmp_path, features=tmp_path / "features")
-    with pytest.raises(
-        InputError, match=r"run `dvc repro -f pretrain` with a lower scales\.SCALE\.pretrain\.learning_rat"
-    ):
-        stage.embed(paths, ["pooled"], 0)
-
-
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int64, torch.uint8]
 
 

@@ -106,7 +106,19 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, gradient: Tensor) -> Tensor:
-        return local(all_reduce_(gradient.clone(memory_format=torch.contiguous_format)))
+        return _Sum.apply(gradient)
+
+
+class _Sum(torch.autograd.Function):
+    """This process's rows of the sum over processes: the derivative of `_Gather`, as that is of this one."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor) -> Tensor:
+        return local(all_reduce_(x.clone(memory_format=torch.contiguous_format)))
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> Tensor:
+        return _Gather.apply(gradient)
 
 
 def all_gather(x: Shaped[Tensor, "b *rest"]) -> Shaped[Tensor, "all *rest"]:
