@@ -230,8 +230,8 @@ CLAIMS = [
         lambda original, infonce: original > 10 * infonce,
         where=["mutualinfo.fig2", "mutualinfo.fig7"],
         values={
-            "original": estimate("negatives/stability.csv", "gradient_mean_norm", series="constant"),
-            "infonce": estimate("negatives/stability.csv", "gradient_mean_norm", series="InfoNCE"),
+            "original": estimate("cifar10_negatives/stability.csv", "gradient_mean_norm", series="constant"),
+            "infonce": estimate("cifar10_negatives/stability.csv", "gradient_mean_norm", series="InfoNCE"),
         },
     ),
     Claim(
@@ -241,7 +241,7 @@ CLAIMS = [
         where=["mutualinfo.fig2", "mutualinfo.fig7"],
         scale="paper",
         dataset=["CIFAR10", "ImageNet"],
-        values={"original_gain": estimate("negatives/stability.csv", "nn1_gain_percent", series="constant")},
+        values={"original_gain": estimate("cifar10_negatives/stability.csv", "nn1_gain_percent", series="constant")},
     ),
     Claim(
         "mutualinfo.bank-rate",
