@@ -199,7 +199,9 @@ def test_what_is_packed_and_changed_since_gives_a_sentence(files, tmp_path):
     other = small.getvalue().ljust(len(content), b"\0")
 
     def refused(sentence, what, *row):
-        with pytest.raises(InputError, match=rf"train-00002.jpeg: {sentence}; run `dvc repro --force prepare`$"):
+        with pytest.raises(
+            InputError, match=rf"train-00002.jpeg: {sentence}; write it again .*`dvc repro --force prepare`\)$"
+        ):
             what(*row)
 
     shard.write_bytes(content[:-1])
@@ -227,7 +229,9 @@ def test_what_is_packed_and_changed_since_gives_a_sentence(files, tmp_path):
 def test_an_index_that_was_edited_gives_a_sentence(files, tmp_path, tensors, about, sentence):
     save_images(tmp_path / "work/train.safetensors", image_set(packed(files, "raw", tmp_path / "work")))
     edit(tmp_path / "work/train.safetensors", tensors, about)
-    with pytest.raises(InputError, match=rf"train\.safetensors: {sentence}.*; run `dvc repro --force prepare`$"):
+    with pytest.raises(
+        InputError, match=rf"train\.safetensors: {sentence}.*; write it again .*`dvc repro --force prepare`\)$"
+    ):
         load_images(tmp_path / "work/train.safetensors")
 
 
