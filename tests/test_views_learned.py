@@ -80,7 +80,7 @@ def test_a_file_that_holds_no_generator_is_refused_with_the_way_out(file):
     ]:
         write_packed(file, tensors, about)
         with pytest.raises(
-            InputError, match=f"{fault}.*run `dvc repro --force stages/view_learning/dvc.yaml:generator"
+            InputError, match=f"{fault}.*`dvc repro --force stages/view_learning/dvc.yaml:generator"
         ):
             load_generator(file)
 
