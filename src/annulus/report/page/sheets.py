@@ -29,7 +29,7 @@ SHEETS = {
         "Image sets that the encoders never saw",
         "Test images of each target of transfer, classes in turn.",
     ),
-    "distillation/correlations.png": (
+    "cifar10_distillation/correlations.png": (
         "Which classes a student scores alike",
         "Correlations of each two classes' scores over the test images: the teacher's less the student's, by what the "
         "student learned from, and their mean size. White: as the teacher.",
