@@ -11,6 +11,7 @@ import warm
 import yaml
 from by_path import ROOT
 from safetensors import safe_open
+from stated import stated_text
 from test_detection_levels import CONFIG, trained
 
 import annulus
@@ -103,11 +104,11 @@ def test_a_card_has_data_setting_seeds_intervals_and_licence():
 
 def test_the_main_line_s_checkout_fills_the_card_unless_its_metrics_are_of_other_code(tmp_path, monkeypatch):
     (tmp_path / "data/main/encoders").mkdir(parents=True)
-    for name in ("params.yaml", "metrics/summary.csv", "metrics/main/prepare.json"):
+    for name in ("metrics/summary.csv", "metrics/main/prepare.json"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
-    params = (ROOT / "params.yaml").read_text(encoding="utf-8")
-    (tmp_path / "params.yaml").write_text(params.replace("dataset: shapes", "dataset: photos", 1), encoding="utf-8")
+    params = stated_text().replace("dataset: shapes", "dataset: photos", 1)
+    (tmp_path / "params.yaml").write_text(params, encoding="utf-8")
     weights = tmp_path / "data/main/encoders/1.safetensors"
     save_encoder(trained(), weights)
     monkeypatch.setattr("annulus.pipeline.stale.stale", lambda files: [])

@@ -350,7 +350,7 @@ def refusal(name: str, key: str, value: object) -> str:
             "staircases.joint",
             "critic",
             "separable",
-            "outputs: None with critic: separable; a separable critic has a nu",
+            "outputs: null with critic: separable; a separable critic has a nu",
         ),
         ("conditional", "percents", [100, 0], "percents: 0 % of 2000 points; a set is more than 0 and at most 100 p"),
         ("conditional", "points", 15, "percents: 5 % of 15 points; a set is more than 0 and at most 100 percent of"),

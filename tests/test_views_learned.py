@@ -79,9 +79,7 @@ def test_a_file_that_holds_no_generator_is_refused_with_the_way_out(file):
         (state | {"flow.couplings.0.network.0.bias": torch.full((4,), torch.nan)}, asdict(YDBDR), "a weight is NaN"),
     ]:
         write_packed(file, tensors, about)
-        with pytest.raises(
-            InputError, match=f"{fault}.*`dvc repro --force stages/view_learning/dvc.yaml:generator"
-        ):
+        with pytest.raises(InputError, match=f"{fault}.*`dvc repro --force stages/view_learning/dvc.yaml:generator"):
             load_generator(file)
 
 
