@@ -5,6 +5,7 @@ import json
 import sys
 import zlib
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,7 @@ SMALL = {
 }
 
 
-PEERS = ("kornia", "lightly", "albumentations")
+PEERS = ("kornia", "lightly", "albumentations", "stable_pretraining")
 
 
 def called_once(contestants, *_, **__):
@@ -57,7 +58,7 @@ def called_once(contestants, *_, **__):
 @pytest.mark.parametrize("name", SMALL)
 def test_a_benchmark_writes_its_ratios(name, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
-    for peer in ("kornia", "albumentations"):  # as where neither, nor lightly, is installed
+    for peer in ("kornia", "albumentations"):  # as where no peer is installed; of two see `find_spec` above
         monkeypatch.setitem(sys.modules, peer, None)
     monkeypatch.setattr(torch, "set_num_threads", lambda _: None)
     bench = importlib.import_module(f"bench_{name}")
@@ -92,6 +93,43 @@ def test_a_benchmark_writes_its_ratios(name, tmp_path, monkeypatch):
 
 def test_every_benchmark_is_run_here():
     assert {path.stem.removeprefix("bench_") for path in BENCHMARKS.glob("bench_*.py")} == SMALL.keys()
+
+
+@pytest.fixture
+def small_methods(monkeypatch, tmp_path):
+    """bench_methods.py with few images, which writes to `tmp_path`."""
+    monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
+    bench = importlib.import_module("bench_methods")
+    monkeypatch.setattr(sys.modules["timing"], "METRICS", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["bench_methods.py", "stable_pretraining"])
+    for constant, value in {"IMAGES": 48, "BATCH": 8, "QUEUE": 16, "CORES": 1, "STABLE_STEPS": ((8, 1, 1),)}.items():
+        monkeypatch.setattr(bench, constant, value)
+    backbones = dict.fromkeys(("imagenet", "cifar"), "alexnet-fast")
+    monkeypatch.setattr(sys.modules["steps"], "BACKBONES", backbones)
+    return bench
+
+
+def test_a_benchmark_says_how_to_install_a_library_that_is_missing(small_methods, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(small_methods, "find_spec", lambda _: None)
+    small_methods.main()
+    said, _, _ = capsys.readouterr().out.partition("metrics/")
+    assert said == (
+        "without stable_pretraining's rows: it is not installed; "
+        "`pip install stable-pretraining` brings it, with many packages\n"
+    )
+    written = json.loads((tmp_path / "methods_stable_pretraining.json").read_text())
+    assert written["moco_imagenet_stem_images_per_second"] > 0
+    assert not any("stable_pretraining" in key for key in written)
+
+
+@pytest.mark.skipif(find_spec("stable_pretraining") is None, reason="stable-pretraining is not installed")
+def test_stable_pretraining_takes_turns_with_annulus(small_methods, tmp_path):
+    small_methods.main()
+    written = json.loads((tmp_path / "methods_stable_pretraining.json").read_text())
+    for method in ("moco", "simclr"):
+        assert written[f"{method}_imagenet_stem_times_stable_pretraining"] > 0
+        assert written[f"{method}_imagenet_stem_bare_times_stable_pretraining_bare"] > 0
+        assert written[f"{method}_imagenet_stem_stable_pretraining_workers"] in (0, 1)
 
 
 @needs_compiler

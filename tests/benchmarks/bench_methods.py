@@ -1,13 +1,15 @@
-"""MoCo and SimCLR: images per second against lightly's own recipe and against the bare step; what MoCoRing costs.
+"""MoCo and SimCLR: images per second against other libraries' own recipes and the bare step; what MoCoRing costs.
 
 `bench_methods.py stems` compares MoCo with both stems, that for small images too, with which ResNets of 32 pixels are
-trained, each in batches of 32 and 256; it takes half an hour of a core.
+trained, each in batches of 32 and 256; it takes half an hour of a core. `bench_methods.py stable_pretraining` compares
+both methods with that library alone, in batches of 32 and 256.
 
-ResNet-18, 32 pixels, the same images, augmentations, heads and number of keys on both sides. Turns of a few steps go
-round all contestants. lightly, in processes of its own (lightly_recipe.py), as its examples are and with `stems` tuned
-too, tries several numbers of loader workers up to the number of cores, and the fastest counts. A bare step is what no
-pipeline can spare: encoders forward and backward, the plain loss over all scores, the optimiser, the memory's update,
-on random views, without a sampler. Whole epochs, with validation, stand beside as many bare steps.
+ResNet-18, 32 pixels, the same images, kinds of augmentation, heads and number of keys on both sides. Turns of a few
+steps go round all contestants. Other libraries run in processes of their own (lightly_recipe.py, as its examples are
+and with `stems` tuned too; stable_pretraining_recipe.py, as its scripts are); each tries several numbers of loader
+workers up to the number of cores, and the fastest counts. A bare step is what no pipeline can spare: encoders forward
+and backward, the plain loss over all scores, the optimiser, the memory's update, on random views, without a sampler;
+another library's is its own step on random views. Whole epochs, with validation, stand beside as many bare steps.
 """
 
 import json
@@ -49,12 +51,19 @@ STEMS = (
     ("imagenet", SMALL_BATCH, 3, 12),
     ("imagenet", BATCH, 3, 3),
 )
-PLAIN = {"plain": "lightly"}
-LIGHTLY = PLAIN | {"tuned": "lightly_tuned"}  # as its examples are; with channels last and the allocator
+STABLE_STEPS = ((SMALL_BATCH, 3, 6), (BATCH, 3, 2))
+# A library, whose recipe is LIBRARY_recipe.py, and what its command is told before the method.
+LIGHTLY = {"lightly": ("lightly", "plain")}
+STABLE = {"stable_pretraining": ("stable_pretraining",)}
+TUNED = {"lightly_tuned": ("lightly", "tuned")}  # with channels last and the allocator
+BRINGS = {
+    "lightly": "`make install` brings it",
+    "stable_pretraining": "`pip install stable-pretraining` brings it, with many packages",
+}
 
 Turn = Callable[[], float]  # seconds per step
 # The same, given workers (None: a bare step), steps to warm up and steps that are timed.
-LightlyTurn = Callable[[int | None, int, int], float]
+PeerTurn = Callable[[int | None, int, int], float]
 
 
 def images_of(count: int, pixels: Tensor) -> ImageSet:
@@ -79,7 +88,7 @@ def of_keys(
     changes = {
         "method": {"head": HEADS[method], "temperature": TEMPERATURES[method], "negatives": "all"},
         "budget": {"batch_size": batch, "queue": queue, **scale},
-        "views": vars(views) | {"blur": None},  # now the same views as lightly's
+        "views": vars(views) | {"blur": None},  # now the same kinds of views as the others'
     }
     seen = images.take(torch.arange(0)) if validation is None else validation
     return training(method, sampler, stem, changes, images, seen, device)
@@ -133,19 +142,20 @@ def bare_step(run: Training, batch: int) -> Callable[[], None]:
 
 
 @contextmanager
-def lightly(method: str, stem: str, batch: int, how: str, images: Path) -> Iterator[LightlyTurn]:
-    """Turns of a process that runs lightly's recipe, and waits in between."""
-    recipe = Path(__file__).with_name("lightly_recipe.py")
-    command = [sys.executable, recipe, method, stem, str(batch), how, images]
+def recipe(library: str, *options: str, method: str, stem: str, batch: int, images: Path) -> Iterator[PeerTurn]:
+    """Turns of a process that runs the library's recipe, and waits in between."""
+    script = Path(__file__).with_name(f"{library}_recipe.py")
+    command = [sys.executable, script, *options, method, stem, str(batch), images]
     # Where the block ends its input is closed: the recipe ends when nothing more is asked.
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
 
         def turn(workers: int | None, warm: int, steps: int) -> float:
             print(json.dumps({"workers": workers, "warm": warm, "steps": steps}), file=process.stdin, flush=True)
-            answer = process.stdout.readline()
-            if not answer:
-                raise RuntimeError("lightly's recipe broke off; its own message stands above")
-            return json.loads(answer)
+            for answer in process.stdout:
+                if answer.startswith('{"seconds"'):
+                    return json.loads(answer)["seconds"]
+                print(answer, end="", file=sys.stderr)  # of the library itself
+            raise RuntimeError(f"{script.name} broke off; its own message stands above")
 
         yield turn
 
@@ -156,8 +166,23 @@ def go_round(contestants: Mapping[str, Turn], turns: int) -> dict[str, float]:
     return {name: statistics.median(each[name] for each in rounds) for name in contestants}
 
 
-def against_lightly(
-    method: str, stem: str, batch: int, turns: int, steps: int, peers: Mapping[str, str], device: torch.device
+def installed(peers: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """Those peers whose library can be imported; what brings each other library is printed."""
+    libraries = {library for library, *_ in peers.values()}
+    missing = {library for library in libraries if find_spec(library) is None}
+    for library in sorted(missing):
+        print(f"without {library}'s rows: it is not installed; {BRINGS[library]}")
+    return {name: peer for name, peer in peers.items() if peer[0] not in missing}
+
+
+def against_peers(
+    method: str,
+    stem: str,
+    batch: int,
+    turns: int,
+    steps: int,
+    peers: Mapping[str, tuple[str, ...]],
+    device: torch.device,
 ) -> dict[str, float | int]:
     """Rates and ratios of one method with one stem."""
     pixels = draw_shapes(np.arange(IMAGES), SIZE, 0)
@@ -167,30 +192,26 @@ def against_lightly(
     contestants = {"bare": turn_of(bare, 1, steps), "ours": turn_of(ours, 1, steps)}
     workers = sorted({0, 1, CORES // 2, CORES})
     with ExitStack() as stack:
-        if find_spec("lightly") is None:
-            print("without lightly's rows: it is not installed; `make install` brings it")
-        else:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            torch.save(pixels, folder / "images.pt")
-            for how, name in peers.items():
-                theirs = stack.enter_context(lightly(method, stem, batch, how, folder / "images.pt"))
-                contestants[f"{name}_bare"] = partial(theirs, None, 1, steps)
-                for count in workers:
-                    # A worker prepares two batches ahead; one step more than that, and its lead is what it will be.
-                    contestants[f"{name}_{count}"] = partial(theirs, count, 2 * count + 1, steps)
+        path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "images.pt"
+        torch.save(pixels, path)
+        for name, peer in peers.items():
+            theirs = stack.enter_context(recipe(*peer, method=method, stem=stem, batch=batch, images=path))
+            contestants[f"{name}_bare"] = partial(theirs, None, 1, steps)
+            for count in workers:
+                # A worker prepares two batches ahead; one step more than that, and its lead is what it will be.
+                contestants[f"{name}_{count}"] = partial(theirs, count, 2 * count + 1, steps)
         seconds = go_round(contestants, turns)
     numbers = {"images_per_second": batch / seconds["ours"], "percent_of_bare": 100 * seconds["bare"] / seconds["ours"]}
-    for name in peers.values():
-        if f"{name}_bare" in seconds:
-            best = min(workers, key=lambda count, name=name: seconds[f"{name}_{count}"])
-            best_seconds = seconds[f"{name}_{best}"]
-            numbers |= {
-                f"times_{name}": best_seconds / seconds["ours"],
-                f"bare_times_{name}_bare": seconds[f"{name}_bare"] / seconds["bare"],
-                f"{name}_images_per_second": batch / best_seconds,
-                f"{name}_percent_of_bare": 100 * seconds[f"{name}_bare"] / best_seconds,
-                f"{name}_workers": best,
-            }
+    for name in peers:
+        best = min(workers, key=lambda count, name=name: seconds[f"{name}_{count}"])
+        best_seconds = seconds[f"{name}_{best}"]
+        numbers |= {
+            f"times_{name}": best_seconds / seconds["ours"],
+            f"bare_times_{name}_bare": seconds[f"{name}_bare"] / seconds["bare"],
+            f"{name}_images_per_second": batch / best_seconds,
+            f"{name}_percent_of_bare": 100 * seconds[f"{name}_bare"] / best_seconds,
+            f"{name}_workers": best,
+        }
     of_batch = "" if batch == BATCH else f"_batch_{batch}"
     return {f"{method}_{stem}_stem{of_batch}_{name}": number for name, number in numbers.items()}
 
@@ -228,18 +249,25 @@ def ring_against_all(device: torch.device) -> dict[str, float | int]:
 
 
 def main() -> None:
-    device, of_stems = pick_device(), sys.argv[1:] == ["stems"]
+    device, part = pick_device(), sys.argv[1] if sys.argv[1:] in (["stems"], ["stable_pretraining"]) else None
     numbers: dict[str, float | int] = {"batch": BATCH, "pixels": SIZE, "queue": QUEUE}
     least = calls_per_turn(device)
-    if of_stems:
+    if part == "stems":
         # Steps of the stem for small images take ten times as long, and hide a loader: fewer of them.
+        peers = installed(LIGHTLY | TUNED)
         for stem, batch, turns, steps in STEMS:
-            numbers |= against_lightly("moco", stem, batch, turns, max(steps, least), LIGHTLY, device)
-    else:
+            numbers |= against_peers("moco", stem, batch, turns, max(steps, least), peers, device)
+    elif part == "stable_pretraining":
+        peers = installed(STABLE)
         for method in HEADS:
-            numbers |= against_lightly(method, "imagenet", BATCH, 3, max(8, least), PLAIN, device)
+            for batch, turns, steps in STABLE_STEPS:
+                numbers |= against_peers(method, "imagenet", batch, turns, max(steps, least), peers, device)
+    else:
+        peers = installed(LIGHTLY | STABLE)
+        for method in HEADS:
+            numbers |= against_peers(method, "imagenet", BATCH, 3, max(8, least), peers, device)
         numbers |= ring_against_all(device) | epochs(device)
-    write("methods_stems" if of_stems else "methods", device, **numbers)
+    write("methods" if part is None else f"methods_{part}", device, **numbers)
 
 
 if __name__ == "__main__":

@@ -1,22 +1,17 @@
 """lightly's own MoCo and SimCLR at 32 pixels, timed in a process of their own.
 
-    lightly_recipe.py METHOD STEM BATCH plain|tuned IMAGES
+    lightly_recipe.py plain|tuned METHOD STEM BATCH IMAGES
 
 The recipe is that of lightly's example scripts (examples/pytorch/moco.py and simclr.py, 1.6): torchvision's ResNet-18,
 two-layer heads, temperature 0.5, plain SGD at 0.06, for MoCo a bank of 4,096 keys and a momentum encoder, batches from
 a DataLoader over PIL images that are held in memory. Blur is off, as in lightly's CIFAR benchmark and SimCLR example,
 though not in its MoCo example. STEM cifar takes lightly's ResNetGenerator, as that benchmark does. `tuned` adds what is
 no part of the examples and what a user could add in two lines: networks and views channels last, and an allocator that
-keeps what is freed, as annulus tells its own.
-
-A process of its own, because that setting is of a process. Each line of JSON on standard input asks for one turn,
-{"workers": 2, "warm": 6, "steps": 8}; workers null: the bare step, on random views. The answer, on standard output, is
-the seconds per step.
+keeps what is freed, as annulus tells its own. peer_recipe.py says what is asked and answered.
 """
 
 import copy
 import ctypes
-import json
 import sys
 import time
 from collections.abc import Iterator
@@ -30,27 +25,10 @@ from lightly.models.modules import MoCoProjectionHead, SimCLRProjectionHead
 from lightly.models.utils import deactivate_requires_grad, update_momentum
 from lightly.transforms import MoCoV2Transform, SimCLRTransform
 from lightly.utils.scheduler import cosine_schedule
-from PIL import Image
+from peer_recipe import DEVICE, LEARNING_RATE, QUEUE, SIZE, Pictures, answer, loader, synchronize
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset, RandomSampler
 
-SIZE, BANK = 32, (4_096, 128)
 EPOCHS = 10  # over which MoCo's momentum goes from 0.996 to 1
-
-DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-
-class Pictures(Dataset):
-    """Images in memory, each made a PIL image and its views when asked for, as torchvision's CIFAR10 does."""
-
-    def __init__(self, images: Tensor, transform: MoCoV2Transform | SimCLRTransform) -> None:
-        self.pixels, self.transform = images.permute(0, 2, 3, 1).contiguous().numpy(), transform
-
-    def __len__(self) -> int:
-        return len(self.pixels)
-
-    def __getitem__(self, row: int) -> tuple[list[Tensor], int]:
-        return self.transform(Image.fromarray(self.pixels[row])), row % 10
 
 
 class MoCo(nn.Module):
@@ -62,7 +40,7 @@ class MoCo(nn.Module):
         self.key_backbone, self.key_head = copy.deepcopy(self.backbone), copy.deepcopy(self.head)
         deactivate_requires_grad(self.key_backbone)
         deactivate_requires_grad(self.key_head)
-        self.criterion = NTXentLoss(memory_bank_size=BANK)
+        self.criterion = NTXentLoss(memory_bank_size=(QUEUE, 128))
 
     def forward(self, views: list[Tensor]) -> Tensor:
         momentum = cosine_schedule(0, EPOCHS, 0.996, 1)
@@ -93,17 +71,14 @@ class Recipe:
         self.batch, self.layout = batch, torch.channels_last if tuned else torch.preserve_format
         self.model = {"moco": MoCo, "simclr": SimCLR}[method](backbone(stem)).to(DEVICE, memory_format=self.layout)
         self.pictures = Pictures(images, self.model.transform)
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.06)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=LEARNING_RATE)
 
     def batches(self, workers: int | None) -> Iterator[list[Tensor]]:
-        """Views of batch after batch; without an end, so that the workers are as busy in the last step as before."""
         if workers is None:
             views = [self.placed(torch.randn(self.batch, 3, SIZE, SIZE)) for _ in range(2)]
             while True:
                 yield views
-        # RandomSampler draws without replacement until the images are used up, which is what shuffle=True does.
-        sampler = RandomSampler(self.pictures, num_samples=1_000 * self.batch)
-        for views, _ in DataLoader(self.pictures, self.batch, sampler=sampler, drop_last=True, num_workers=workers):
+        for views, _ in loader(self.pictures, self.batch, workers):
             yield [self.placed(view) for view in views]
 
     def placed(self, view: Tensor) -> Tensor:
@@ -128,11 +103,6 @@ class Recipe:
         return seconds / steps
 
 
-def synchronize() -> None:
-    if DEVICE.type == "cuda":
-        torch.cuda.synchronize()
-
-
 def backbone(stem: str) -> nn.Module:
     """ResNet-18 without its classifier."""
     if stem == "cifar":
@@ -141,13 +111,11 @@ def backbone(stem: str) -> nn.Module:
 
 
 def main() -> None:
-    method, stem, batch, how, images = sys.argv[1:]
+    how, method, stem, batch, images = sys.argv[1:]
     if how == "tuned" and sys.platform == "linux":
         for option, value in ((-4, 0), (-1, 2**31 - 1)):  # M_MMAP_MAX, M_TRIM_THRESHOLD
             ctypes.CDLL(None).mallopt(option, value)
-    recipe = Recipe(method, stem, int(batch), how == "tuned", torch.load(Path(images)))
-    for line in sys.stdin:
-        print(json.dumps(recipe.turn(**json.loads(line))), flush=True)
+    answer(Recipe(method, stem, int(batch), how == "tuned", torch.load(Path(images))).turn)
 
 
 if __name__ == "__main__":
