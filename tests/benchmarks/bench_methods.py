@@ -1,8 +1,8 @@
 """MoCo and SimCLR: images per second against other libraries' own recipes and the bare step; what MoCoRing costs.
 
 `bench_methods.py stems` compares MoCo with both stems, that for small images too, with which ResNets of 32 pixels are
-trained, each in batches of 32 and 256; it takes half an hour of a core. `bench_methods.py stable_pretraining` compares
-both methods with that library alone, in batches of 32 and 256.
+trained, each in batches of 32 and 256; it takes half an hour of a core. `bench_methods.py stable_pretraining`
+compares both methods, or the one named behind, with that library alone, in batches of 32 and 256, in five minutes each.
 
 ResNet-18, 32 pixels, the same images, kinds of augmentation, heads and number of keys on both sides. Turns of a few
 steps go round all contestants. Other libraries run in processes of their own (lightly_recipe.py, as its examples are
@@ -249,7 +249,8 @@ def ring_against_all(device: torch.device) -> dict[str, float | int]:
 
 
 def main() -> None:
-    device, part = pick_device(), sys.argv[1] if sys.argv[1:] in (["stems"], ["stable_pretraining"]) else None
+    device, (part, *methods) = pick_device(), sys.argv[1:] or [""]
+    name = "_".join(["methods", part, *methods]) if part in ("stems", "stable_pretraining") else "methods"
     numbers: dict[str, float | int] = {"batch": BATCH, "pixels": SIZE, "queue": QUEUE}
     least = calls_per_turn(device)
     if part == "stems":
@@ -259,7 +260,7 @@ def main() -> None:
             numbers |= against_peers("moco", stem, batch, turns, max(steps, least), peers, device)
     elif part == "stable_pretraining":
         peers = installed(STABLE)
-        for method in HEADS:
+        for method in methods or HEADS:
             for batch, turns, steps in STABLE_STEPS:
                 numbers |= against_peers(method, "imagenet", batch, turns, max(steps, least), peers, device)
     else:
@@ -267,7 +268,7 @@ def main() -> None:
         for method in HEADS:
             numbers |= against_peers(method, "imagenet", BATCH, 3, max(8, least), peers, device)
         numbers |= ring_against_all(device) | epochs(device)
-    write("methods" if part is None else f"methods_{part}", device, **numbers)
+    write(name, device, **numbers)
 
 
 if __name__ == "__main__":
