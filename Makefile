@@ -7,10 +7,10 @@ PORT ?= 5000
 # installation and a folder that was moved do not mislead it. A Python that was named must be the one installed.
 PINS := $(firstword $(shell (pwd -P; cat requirements.lock .dvc/plots_page.txt) | sha256sum))
 VERSION := $(if $(filter file,$(origin PYTHON)),,-$(notdir $(PYTHON)))
-TESTS := PYTHONDONTWRITEBYTECODE= pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 INSTALLED := .venv/installed-$(PINS)$(VERSION)
 READY := .venv/ready-$(PINS)$(VERSION)
 RUN := PYTHONUTF8=1 PATH="$(CURDIR)/.venv/bin:$$PATH"
+TESTS := PYTHONDONTWRITEBYTECODE= pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help install repro sweep compare runs restore report docs tables test test-all lint bench check-gpu mlflow mlflow-send lock
 
